@@ -220,15 +220,18 @@ func TestFailedBulletLosesSupport(t *testing.T) {
 func TestCorrectionTakesPlaceAndOldBulletReturns(t *testing.T) {
 	t.Parallel()
 	n := trying(t, playbook.GateGuard, "wait 10 s", "other")
-	n.cite(t, "wait 10 s", "++++")
+	n.cite(t, "wait 10 s", "++++--")
 	n.cite(t, "other", strings.Repeat("+", 60)) // the typical score
 	update := func(content string) *Item { return asks(op(playbook.Update, "misc-00001", content)) }
 	n.take(t, update("wait 20 s"), update("wait 30 s"))
 	want := map[string]playbook.Status{"wait 10 s": active, "other": active, "wait 20 s": candidate, "wait 30 s": candidate}
 	n.want(t, "one request each", want)
 	n.take(t, asks(add("WAIT 20 s")))
+	n.want(t, "confirmed, but the bullet works", want)
+	n.cite(t, "wait 10 s", "-")
+	n.take(t, asks(add("WAIT 20 s")))
 	want["wait 10 s"], want["wait 20 s"] = retired, active
-	n.want(t, "confirmed", want)
+	n.want(t, "confirmed, and the bullet fails", want)
 	if why := reasonOf(t, n, "misc-00001", retired); why != playbook.ReasonReplaced {
 		t.Errorf("reason: %q", why)
 	}
@@ -243,7 +246,7 @@ func TestCorrectionTakesPlaceAndOldBulletReturns(t *testing.T) {
 	if why := reasonOf(t, n, "misc-00001", active); why != playbook.ReasonReturned {
 		t.Errorf("reason: %q", why)
 	}
-	if e := n.said(t, "wait 10 s").CurrentExperiment(); e.Cited.Count() != 4 || e.Standing != playbook.StandingTrusted {
+	if e := n.said(t, "wait 10 s").CurrentExperiment(); e.Cited.Count() != 7 || e.Standing != playbook.StandingTrusted {
 		t.Errorf("it returned with the record %+v, want its own", e)
 	}
 }
@@ -256,6 +259,7 @@ func TestStrictCorrectionHasExperimentFirst(t *testing.T) {
 	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 20 s")))
 	want := map[string]playbook.Status{"wait 10 s": active, "wait 20 s": candidate}
 	n.want(t, "one request", want)
+	n.cite(t, "wait 10 s", "---")
 	n.take(t, asks(op(playbook.Update, "misc-00001", "wait 20 s")))
 	want["wait 20 s"] = probation
 	n.want(t, "confirmed", want)

@@ -21,11 +21,6 @@ const (
 	confirmationsToReturn = 2
 )
 
-// requestShare is the share of the failures blamed on a supported bullet that must request the same text, before this text is
-// shown against the bullet. If the bullet is wrong, most of them do, apart from paraphrases and wrong generalisations. If the
-// verdicts are wrong, the requests scatter over all texts that are possible.
-const requestShare = 0.25
-
 // recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now. If wrong verdicts blame
 // it in a tenth of its tasks, three of six are failures with a probability below 2 %.
 const recentOutcomes = 6
@@ -85,16 +80,29 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a candidate needs: one; after a suspension as many as outweigh its
-// record; and against a supported bullet the requestShare of its failures, unless that bullet fails now.
+// confirmationsNeeded returns the number of confirmations that a candidate needs: one, or after a suspension as many as outweigh its
+// record. It returns never for a correction of a bullet whose outcomes refute it.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
-	e := b.CurrentExperiment()
-	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
-	if old := s.Bullet(cmp.Or(b.Replaces, b.Contests)); old != nil && IsSupported(old) && !failsNow(old) {
-		record := old.CurrentExperiment()
-		needed = max(needed, int(math.Ceil(failures(&record)*requestShare))-1) // the proposal is a request too
+	if isRefuted(s, b) {
+		return never
 	}
-	return needed
+	e := b.CurrentExperiment()
+	return max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
+}
+
+// never is a number of confirmations that no bullet reaches.
+const never = math.MaxInt
+
+// isRefuted reports whether b would replace a trusted bullet that does not fail now. The two exclude each other, so b can be better
+// only where that bullet fails, and its record shows that this is seldom. Requests do not outweigh such a record: of the wrong verdicts
+// on hundreds of tasks, two request the same text by chance.
+func isRefuted(s State, b *playbook.Bullet) bool {
+	old := s.Bullet(b.Replaces)
+	if old == nil || !IsSupported(old) || failsNow(old) {
+		return false
+	}
+	standing := old.CurrentExperiment().Standing
+	return standing == playbook.StandingTrusted || standing == playbook.StandingProven
 }
 
 // otherExecutions returns "1 other execution", or the same for another number.
@@ -236,7 +244,7 @@ func compareWaiting(a, b *playbook.Bullet) int {
 // shown, the outcomes of that one decide.
 func (d *Decider) reconsider(b *playbook.Bullet) {
 	e := b.CurrentExperiment()
-	if !MayReturn(b) || e.Confirmations < confirmationsToReturn*max(1, e.Number) || d.isReplaced(b.ID) {
+	if !MayReturn(b) || e.Confirmations < confirmationsToReturn*max(1, e.Number) || d.isReplaced(b.ID) || isRefuted(d.state, b) {
 		return
 	}
 	d.show(b, playbook.Op{Restart: true, Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("%d more executions request it", e.Confirmations)})

@@ -124,23 +124,27 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-1", Status: "candidate", Experiment: record("new", "-----------", 1)},
 			{ID: "a-2", Status: "candidate", Experiment: record("new", "-----------", 2)},
 		}, []playbook.BulletID{"a-1", "a-2"}, map[playbook.BulletID]string{"a-1": "candidate new", "a-2": "active new"}},
-		"confirmed corrections of a bullet with a few failures among many successes": {"", list{
+		"correction of, and advice against a bullet with many failures among more successes": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "--------++++++++++++++++++++++++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 0)},
 			{ID: "a-3", Status: "candidate", Contests: "a-1", Experiment: record("new", "", 1)},
 		}, []playbook.BulletID{"a-2", "a-3"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new"}},
-		"confirmed correction, requested by too few of the failures": {"", list{
-			{ID: "a-1", Experiment: record("trusted", "---------+++++++++++++++++++++++", 0)},
-			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
-		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new"}},
 		"confirmed correction of a bullet that fails of late": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "------+++++++++++++++++++++++---", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
 		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired trusted", "a-2": "active new"}},
 		"confirmed correction": {"", list{
-			{ID: "a-1", Experiment: record("trusted", "+++", 0)},
+			{ID: "a-1", Experiment: record("new", "++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
-		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired trusted", "a-2": "active new"}},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired new", "a-2": "active new"}},
+		"corrections of bullets that work, requested by most of their failures": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "--+++++++++++++", 0)},
+			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 2)},
+			{ID: "a-3", Experiment: record("proven", "--+++++++++++++", 0)},
+			{ID: "a-4", Status: "candidate", Replaces: "a-3", Experiment: record("new", "", 2)},
+		}, []playbook.BulletID{"a-2", "a-4"}, map[playbook.BulletID]string{
+			"a-1": "active trusted", "a-2": "candidate new", "a-3": "active proven", "a-4": "candidate new",
+		}},
 		"confirmed correction of a bullet that a person keeps": {"", list{
 			{ID: "a-1", Experiment: record("kept", "+++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 5)},
@@ -150,9 +154,9 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 5)},
 		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new"}},
 		"confirmed correction in strict mode": {"strict", list{
-			{ID: "a-1", Experiment: record("trusted", "+++", 0)},
+			{ID: "a-1", Experiment: record("new", "++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},
-		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "probation new"}},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active new", "a-2": "probation new"}},
 		"correction with a good record in strict mode": {"strict", list{
 			{ID: "a-1", Experiment: record("trusted", "+++", 0)},
 			{ID: "a-2", Status: "probation", Replaces: "a-1", Experiment: record("new", "+++", 1)},
@@ -188,8 +192,12 @@ func TestDecisions(t *testing.T) {
 		"two requests for a bullet that a person retired": {"", list{
 			{ID: "a-1", Status: "retired", Experiment: record("kept", fails, 2)},
 		}, []playbook.BulletID{"a-1"}, map[playbook.BulletID]string{"a-1": "retired kept"}},
-		"two requests for a failed correction": {"", list{
+		"two requests for a failed correction of a bullet that works": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "+++", 0)},
+			{ID: "a-2", Status: "retired", Replaces: "a-1", Experiment: record("suspect", fails, 2)},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "retired suspect"}},
+		"two requests for a failed correction of a bullet that fails of late": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "++++++++---", 0)},
 			{ID: "a-2", Status: "retired", Replaces: "a-1", Experiment: record("suspect", fails, 2)},
 		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "retired trusted", "a-2": "active new"}},
 		"two requests for a failed correction of a bullet that a person keeps": {"", list{

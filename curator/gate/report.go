@@ -49,10 +49,7 @@ func NewReport(p *playbook.Playbook, cfg Config) Report {
 			r.NextStep = cfg.nextStep(b, p.Tally().Typical())
 			out.Tested = append(out.Tested, r)
 		case b.Status == playbook.Candidate:
-			r.NextStep = "waits for a request by " + otherExecutions(max(1, confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations))
-			if against := cmp.Or(b.Replaces, b.Contests); against != "" {
-				r.NextStep += fmt.Sprintf(", or until outcomes of %s become worse", against)
-			}
+			r.NextStep = waitsFor(confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
 			out.Waiting = append(out.Waiting, r)
 		}
 	}
@@ -61,6 +58,20 @@ func NewReport(p *playbook.Playbook, cfg Config) Report {
 	})
 	slices.SortFunc(out.Waiting, func(a, b BulletReport) int { return compareWaiting(a.Bullet, b.Bullet) })
 	return out
+}
+
+// waitsFor returns the value of BulletReport.NextStep for a candidate that needs more confirmations, or worse outcomes of the bullet
+// that it contradicts, if any.
+func waitsFor(confirmations int, against playbook.BulletID) string {
+	worse := fmt.Sprintf("until outcomes of %s become worse", against)
+	if confirmations > never/2 {
+		return "waits " + worse
+	}
+	next := "waits for a request by " + otherExecutions(max(1, confirmations))
+	if against != "" {
+		next += ", or " + worse
+	}
+	return next
 }
 
 // rank orders bullets by how far they are from a good record.

@@ -33,13 +33,13 @@ func TestNextSteps(t *testing.T) {
 		want   string
 	}{
 		"candidate": {playbook.Bullet{Status: playbook.Candidate}, "waits for a request by 1 other execution"},
-		"correction of a supported bullet": {
-			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 0)},
-			"waits for a request by 2 other executions, or until outcomes of a-1 become worse",
-		},
-		"correction, requested once": {
-			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 1)},
+		"advice against a supported bullet": {
+			playbook.Bullet{Status: playbook.Candidate, Contests: "a-1", Experiment: record("new", "", 0)},
 			"waits for a request by 1 other execution, or until outcomes of a-1 become worse",
+		},
+		"correction of a trusted bullet, requested once": {
+			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 1)},
+			"waits until outcomes of a-1 become worse",
 		},
 		"new bullet before its suspension": {
 			playbook.Bullet{Experiment: record("new", "--", 0)},
