@@ -6,12 +6,7 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"debrief/cmd/internal/report"
 )
-
-// A report.Pair is a conversion of a Pair.
-var _ = report.Pair(Pair{})
 
 // table returns samples: both right, right only after, right only before, and never right.
 func table(both, wins, losses, neither int) (before, after []bool) {
