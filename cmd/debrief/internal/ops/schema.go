@@ -16,7 +16,7 @@ import (
 type Schema struct {
 	Message  string `arg:"" optional:"" help:"Name of a message. Default: list all."`
 	AsyncAPI bool   `name:"asyncapi" help:"Print one AsyncAPI 3 document with all messages."`
-	JSON     bool   `help:"Print the list as JSON. Schemas are always JSON."`
+	JSON     bool   `help:"Print the list as one JSON document. Schemas are always JSON."`
 }
 
 // Help implements kong.HelpProvider.
