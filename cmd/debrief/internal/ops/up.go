@@ -121,7 +121,9 @@ func (u *Up) Run(ctx context.Context, c *app.Common) error {
 		}
 	}()
 	console.Doing("")
-	defer console.Printf("debrief has stopped\n")
+	if !u.JSON { // one document
+		defer console.Printf("debrief has stopped\n")
+	}
 	return app.Run(ctx, s.Conn, roles...)
 }
 
