@@ -21,6 +21,11 @@ const (
 	confirmationsToReturn = 2
 )
 
+// requestShare is the share of the failures blamed on a supported bullet that must request the same text, before this text is
+// shown against the bullet. If the bullet is wrong, most of them do, apart from paraphrases and wrong generalisations. If the
+// verdicts are wrong, the requests scatter over all texts that are possible.
+const requestShare = 0.25
+
 // recentOutcomes is the number of the newest outcomes that decide whether a supported bullet fails now. If wrong verdicts blame
 // it in a tenth of its tasks, three of six are failures with a probability below 2 %.
 const recentOutcomes = 6
@@ -80,14 +85,20 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a candidate needs: one, or after a suspension as many as outweigh its
-// record. It returns never for a correction of a bullet whose outcomes refute it.
+// confirmationsNeeded returns the number of confirmations that a candidate needs: one; after a suspension as many as outweigh its
+// record; and against a supported bullet the requestShare of its failures, unless that bullet fails now. It returns never for a
+// correction of a bullet whose outcomes refute it.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
 	if isRefuted(s, b) {
 		return never
 	}
 	e := b.CurrentExperiment()
-	return max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
+	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
+	if old := s.Bullet(cmp.Or(b.Replaces, b.Contests)); old != nil && IsSupported(old) && !failsNow(old) {
+		record := old.CurrentExperiment()
+		needed = max(needed, int(math.Ceil(failures(&record)*requestShare))-1) // the proposal is a request too
+	}
+	return needed
 }
 
 // never is a number of confirmations that no bullet reaches.

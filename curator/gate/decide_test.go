@@ -124,11 +124,15 @@ func TestDecisions(t *testing.T) {
 			{ID: "a-1", Status: "candidate", Experiment: record("new", "-----------", 1)},
 			{ID: "a-2", Status: "candidate", Experiment: record("new", "-----------", 2)},
 		}, []playbook.BulletID{"a-1", "a-2"}, map[playbook.BulletID]string{"a-1": "candidate new", "a-2": "active new"}},
-		"correction of, and advice against a bullet with many failures among more successes": {"", list{
+		"correction of, and advice against a bullet with a few failures among many successes": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "--------++++++++++++++++++++++++", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 0)},
 			{ID: "a-3", Status: "candidate", Contests: "a-1", Experiment: record("new", "", 1)},
 		}, []playbook.BulletID{"a-2", "a-3"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new", "a-3": "active new"}},
+		"confirmed advice against a bullet, requested by too few of its failures": {"", list{
+			{ID: "a-1", Experiment: record("trusted", "---------+++++++++++++++++++++++", 0)},
+			{ID: "a-2", Status: "candidate", Contests: "a-1", Experiment: record("new", "", 1)},
+		}, []playbook.BulletID{"a-2"}, map[playbook.BulletID]string{"a-1": "active trusted", "a-2": "candidate new"}},
 		"confirmed correction of a bullet that fails of late": {"", list{
 			{ID: "a-1", Experiment: record("trusted", "------+++++++++++++++++++++++---", 0)},
 			{ID: "a-2", Status: "candidate", Replaces: "a-1", Experiment: record("new", "", 1)},

@@ -42,8 +42,10 @@
 // # Decisions on a playbook
 //
 // A Decider applies assessments to the bullets with new evidence: which ones retire, return, or take the place of another.
-// A candidate is shown if another execution requests the same text. If it would replace a trusted bullet, it waits until the newest
-// outcomes of that bullet are bad, however often it is requested.
+// A candidate against a bullet with a good record needs the same request from a share of the failures blamed on that bullet,
+// unless the newest outcomes of that bullet are bad: wrong verdicts request many different texts, and failures of a wrong
+// bullet request the same. A candidate that would replace a trusted bullet waits until the newest outcomes of that bullet are bad,
+// however often it is requested.
 // It changes bullets only through the function of its caller.
 package gate
 

@@ -35,7 +35,7 @@ func TestNextSteps(t *testing.T) {
 		"candidate": {playbook.Bullet{Status: playbook.Candidate}, "waits for a request by 1 other execution"},
 		"advice against a supported bullet": {
 			playbook.Bullet{Status: playbook.Candidate, Contests: "a-1", Experiment: record("new", "", 0)},
-			"waits for a request by 1 other execution, or until outcomes of a-1 become worse",
+			"waits for a request by 2 other executions, or until outcomes of a-1 become worse",
 		},
 		"correction of a trusted bullet, requested once": {
 			playbook.Bullet{Status: playbook.Candidate, Replaces: "a-1", Experiment: record("new", "", 1)},
