@@ -100,12 +100,12 @@ func checkCompose(t *testing.T, dir string) error {
 	return errors.Join(append(errs, checkStack(t, dir, s))...)
 }
 
-// listenPorts returns the ports that a service publishes, and the port of its flag --listen.
+// listenPorts returns the ports that a service publishes, and the port of its flag --address.
 func listenPorts(s service) (ports []int) {
 	for _, p := range s.Ports {
 		ports = append(ports, atoi(p[strings.LastIndexByte(p, ':')+1:]))
 	}
-	if i := slices.Index(s.Command, "--listen"); i >= 0 && i+1 < len(s.Command) {
+	if i := slices.Index(s.Command, "--address"); i >= 0 && i+1 < len(s.Command) {
 		_, port, _ := strings.Cut(s.Command[i+1], ":")
 		ports = append(ports, atoi(port))
 	}

@@ -308,7 +308,6 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 	}
 	for says, r := range map[string]events.Report{
 		"question":      {Book: "b", Answer: "!"},
-		"book":          {Question: "?"},
 		"outcome.score": {Book: "b", Question: "?", Outcome: events.Outcome{Label: events.Success, Score: 2}},
 		"outcome.label": {Book: "b", Question: "?", Outcome: events.Outcome{Label: "meh"}},
 		"purpose":       {Book: "b", Question: "?", Purpose: "fun"},

@@ -77,7 +77,7 @@ func TestShow(t *testing.T) {
 	}{
 		{name: "decoded", id: l.Handle()},
 		{name: "unreadable", id: l.Handle(), decode: errors.New("unknown field"), unreadable: true},
-		{name: "outage", id: l.Handle(), decode: fmt.Errorf("read the payload: %w", nats.ErrTimeout), code: app.ExitFailed},
+		{name: "outage", id: l.Handle(), decode: fmt.Errorf("read the payload: %w", nats.ErrTimeout), code: app.ExitUnreachable},
 		{name: "missing", id: "8-ab12cd34", code: app.ExitRefused},
 		{name: "invalid id", id: "8", code: app.ExitUsage},
 	} {

@@ -56,7 +56,7 @@ Examples:
   debrief up --simulated        try it without a key
   OPENAI_API_KEY=… debrief up --model gpt-4o-mini
   debrief up --model llama3 --base-url http://127.0.0.1:11434/v1
-  debrief up                    no model: store reported runs for 'debrief learn'`
+  debrief up                    no model: store runs for 'debrief learn'`
 }
 
 // Check returns an error for invalid settings.
