@@ -27,7 +27,8 @@ type RoleHealth struct {
 	State  State     `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
-	// Misconfigured is set if the model refuses every request until a person changes a setting or the account.
+	// Misconfigured is set if a person must change a setting or the account: the model refuses every request, or has given no useful
+	// output since the start.
 	Misconfigured bool `json:"misconfigured,omitempty"`
 }
 

@@ -227,11 +227,24 @@ func TestFewMessagesPauseRoleBeforeLastAttempt(t *testing.T) {
 			awaitState(t, c, Paused)
 			paused := calls.Load()
 			eventually(t, "more probes than there are deliveries", func() bool { return calls.Load() > paused+20 })
+			if h := health1(t, c); !h.Misconfigured {
+				t.Errorf("got %+v; want misconfigured: no output was useful", h)
+			}
 			good.Store(true)
-			awaitState(t, c, Running)
+			if h := awaitState(t, c, Running); h.Misconfigured {
+				t.Errorf("got %+v; want not misconfigured after a useful output", h)
+			}
 			awaitIdle(t, c, events.RoleGenerator)
 			if n, dead := count(t, c, events.StreamExecutions), count(t, c, events.StreamDead); n != 3 || dead != 0 {
 				t.Errorf("%d executions, %d dead letters, want 3 and none", n, dead)
+			}
+			good.Store(false)
+			publishTasks(t, c, "other", 3)
+			awaitState(t, c, Paused)
+			paused = calls.Load()
+			eventually(t, "several probes", func() bool { return calls.Load() > paused+5 })
+			if h := health1(t, c); h.Misconfigured {
+				t.Errorf("got %+v; want not misconfigured, because earlier outputs were useful", h)
 			}
 		})
 	}

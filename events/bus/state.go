@@ -49,6 +49,15 @@ func (s *workerState) probeInterval(p *Policy) time.Duration {
 	return min(p.backoff(1+s.probes), p.ProbeInterval)
 }
 
+// probesToGiveUp is the number of useless probes of a pause after which a model without any useful output counts as unusable. With the attempts
+// before the pause, and several calls in each, a model that fails in 60 % of the calls gets there once in thousands of starts.
+const probesToGiveUp = 1
+
+// isUnusable reports whether the model has given no useful output since the start, also not to the probes of this pause.
+func (s *workerState) isUnusable() bool {
+	return s.paused && s.usefulCount == 0 && s.probes >= probesToGiveUp
+}
+
 // startProbe starts the interval after a probe.
 func (s *workerState) startProbe(p *Policy) {
 	if s.paused {
@@ -93,7 +102,7 @@ func (r *roleState) update(f func(*workerState)) {
 	r.mu.Lock()
 	f(&r.workerState)
 	s := &r.workerState
-	state, reason := Running, error(nil)
+	state, reason, unusable := Running, error(nil), false
 	switch {
 	case s.outdated != nil:
 		state, reason = Outdated, s.outdated
@@ -104,13 +113,13 @@ func (r *roleState) update(f func(*workerState)) {
 	case s.deniedErr != nil:
 		state, reason = Unavailable, s.deniedErr
 	case s.paused:
-		state, reason = Paused, s.uselessErr
+		state, reason, unusable = Paused, s.uselessErr, s.isUnusable()
 	}
 	text, loggable := "", ""
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
-	changed := r.conn.health.set(r.worker.Role, state, text, isMisconfigured(reason))
+	changed := r.conn.health.set(r.worker.Role, state, text, unusable || isMisconfigured(reason))
 	if r.openPull != nil && s.probing() {
 		r.openPull.Drain() // messages in transit are still accepted
 	}
@@ -325,7 +334,11 @@ func (r *roleState) recordUseless(it *item, isOwn bool) bool {
 	}
 	n := s.uselessInRow
 	begin := !s.paused && !s.isMessageFault(it.d.Seq) && (n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts)
+	unusable := s.isUnusable()
 	r.mu.Unlock()
+	if unusable {
+		r.update(func(*workerState) {})
+	}
 	if !begin {
 		return false
 	}

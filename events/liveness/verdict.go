@@ -45,7 +45,8 @@ type measurements struct {
 	State   bus.State     // of the workers: running if at least one is
 	Reason  string        // of that state; empty if unknown or not public
 	InState time.Duration // time in that state
-	// Misconfigured is set if the model refuses every request until a person changes a setting or the account.
+	// Misconfigured is set if a person must change a setting or the account: the model refuses every request, or has given no useful
+	// output since the start.
 	Misconfigured bool
 
 	Pending         uint64        // messages without an acknowledgement

@@ -12,8 +12,8 @@ import (
 	"debrief/events/liveness"
 )
 
-// ModelError reports that a role has no model, or that the model refuses every request until a person changes a setting or
-// the account. The messages of the role wait.
+// ModelError reports that a role has no model, or one that is of no use until a person changes a setting or the account: it refuses
+// every request, or none of its outputs could be used. The messages of the role wait.
 type ModelError struct {
 	Role   string
 	Reason string
@@ -27,7 +27,7 @@ func (e *ModelError) Error() string {
 const modelCheckInterval = 500 * time.Millisecond
 
 // WithModelCheck returns a context whose cause becomes a *ModelError when every worker of one of the roles, in this and in
-// other processes, has no model or one that refuses all requests. Call stop to release the context.
+// other processes, has no model or one that is of no use. Call stop to release the context.
 func WithModelCheck(ctx context.Context, conn *bus.Conn, roles ...string) (checked context.Context, stop func()) {
 	checked, end := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -60,7 +60,7 @@ func collectReports(ctx context.Context, conn *bus.Conn) ([]liveness.Report, err
 	})
 }
 
-// modelError returns the error of the first role that has workers, all without a model or with one that refuses all requests.
+// modelError returns the error of the first role that has workers, all without a model or with one that is of no use.
 func modelError(own []bus.RoleHealth, reports []liveness.Report, roles []string) error {
 	all := slices.Clone(own)
 	for _, r := range reports {
@@ -76,6 +76,8 @@ func modelError(own []bus.RoleHealth, reports []liveness.Report, roles []string)
 			case h.Role != role || h.State == bus.Stopped:
 			case h.State == bus.Serving:
 				refused = &ModelError{role, "it runs without one: set its --model"}
+			case h.Misconfigured && h.State == bus.Paused:
+				refused = &ModelError{role, fmt.Sprintf("%s: choose a model that answers in JSON with --%s-model", h.Reason, role)}
 			case h.Misconfigured:
 				refused = &ModelError{role, h.Reason}
 			default:

@@ -39,6 +39,8 @@ func TestModelError(t *testing.T) {
 		{"no model", nil, []liveness.Report{report(serving)}, []string{g}, true},
 		{"one of two without a model", nil, []liveness.Report{report(serving), report(good)}, []string{g}, false},
 		{"an outage", []bus.RoleHealth{down}, nil, []string{g}, false},
+		{"a pause", []bus.RoleHealth{{Role: g, State: bus.Paused, Reason: "no JSON"}}, nil, []string{g}, false},
+		{"no useful output", []bus.RoleHealth{{Role: g, State: bus.Paused, Reason: "no JSON", Misconfigured: true}}, nil, []string{g}, true},
 		{"another role", []bus.RoleHealth{bad}, nil, []string{r}, false},
 	} {
 		err := modelError(test.own, test.reports, test.roles)
