@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Object is a JSON object, split into its fields without decoding their values.
@@ -155,7 +156,7 @@ func (o *Object) split(raw []byte) bool {
 			return false
 		}
 		name := string(rest[1 : n-1])
-		if strings.IndexByte(name, '\\') >= 0 && json.Unmarshal(rest[:n], &name) != nil {
+		if plain := strings.IndexByte(name, '\\') < 0 && utf8.ValidString(name); !plain && json.Unmarshal(rest[:n], &name) != nil {
 			return false
 		}
 		if rest = trimSpace(rest[n:]); len(rest) == 0 || rest[0] != ':' {

@@ -10,6 +10,7 @@ func FuzzObject(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b\"\u0041":[{"}":"]"}],"a":null, "c" : "x\\"}`))
 	f.Add([]byte(`{"a":{},"b":[],"c":true}`))
 	f.Add([]byte(`{"a":1,}`))
+	f.Add([]byte("{\"\xa2a\":11}")) // invalid UTF-8 in a name
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, err := NewObject(data)
 		var want map[string]json.RawMessage
