@@ -59,7 +59,7 @@ func Users() []User {
 var (
 	health  = Grant{Subject: events.SubjectHealth, Why: "health requests"}
 	answers = Grant{Subject: "_R_.>", Why: "answers to requests of other accounts", Accounts: []string{}}
-	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose event contains the inbox"}
+	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose header names the inbox"}
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
 	headOf  = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
 )
