@@ -43,8 +43,5 @@ func redactPayload(l *events.DeadLetter) []byte {
 	if data, err := events.RewriteStrings(l.Data, redact.Text); err == nil { // for example an event of a newer schema
 		return data
 	}
-	if text := redact.Text(string(l.Data)); len(text) != len(l.Data) {
-		return []byte(text)
-	}
-	return l.Data
+	return []byte(redact.Text(string(l.Data)))
 }
