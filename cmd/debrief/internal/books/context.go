@@ -246,6 +246,13 @@ func writeExposures(out io.Writer, all []events.Exposure) {
 	}
 }
 
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
 func writeScores(out io.Writer, scores []events.BulletScore) {
 	if len(scores) == 0 {
 		return
@@ -254,11 +261,7 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 	w := console.NewTable(out)
 	console.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason\n")
 	for _, s := range scores {
-		in := "yes"
-		if !s.Shown {
-			in = "no"
-		}
-		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, in, s.Why)
+		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, yesNo(s.Shown), s.Why)
 	}
 	_ = w.Flush()
 }
@@ -271,12 +274,8 @@ func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 	w := console.NewTable(out)
 	console.Fprintf(w, "window\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason\n")
 	for _, s := range scores {
-		in := "yes"
-		if !s.Shown {
-			in = "no"
-		}
 		console.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n",
-			s.Kind, s.Ref, s.Priority, s.Total, s.Recency, s.Flags, s.Semantic, s.Source, s.Tokens, in, s.Why)
+			s.Kind, s.Ref, s.Priority, s.Total, s.Recency, s.Flags, s.Semantic, s.Source, s.Tokens, yesNo(s.Shown), s.Why)
 	}
 	_ = w.Flush()
 }

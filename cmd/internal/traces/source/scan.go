@@ -22,16 +22,19 @@ type Scanner struct {
 
 // Peek returns the next byte that is not white space, without consuming it. At the end of the file it returns io.EOF,
 // not wrapped.
-func (s *Scanner) Peek() (byte, error) {
+func (s *Scanner) Peek() (byte, error) { return peek(s.r, &s.Lines) }
+
+// peek skips white space and returns the next byte without consuming it. It counts the line breaks.
+func peek(r *bufio.Reader, lines *int) (byte, error) {
 	for {
-		c, err := s.r.ReadByte()
+		c, err := r.ReadByte()
 		switch {
 		case err != nil:
 			return 0, err
 		case c == '\n':
-			s.Lines++
+			*lines++
 		case c != ' ' && c != '\r' && c != '\t':
-			return c, s.r.UnreadByte()
+			return c, r.UnreadByte()
 		}
 	}
 }
@@ -165,19 +168,7 @@ func (l *Lines) Unread(line []byte) *Scanner {
 }
 
 // Peek returns the first byte that is not white space, without consuming it.
-func (l *Lines) Peek() (byte, error) {
-	for {
-		c, err := l.r.ReadByte()
-		switch {
-		case err != nil:
-			return 0, err
-		case c == '\n':
-			l.N++
-		case c != ' ' && c != '\r' && c != '\t':
-			return c, l.r.UnreadByte()
-		}
-	}
-}
+func (l *Lines) Peek() (byte, error) { return peek(l.r, &l.N) }
 
 // Next returns the next line without surrounding white space, valid until the next call. It skips a line that is longer than
 // the limit and returns ErrTooLarge. At the end of the file it returns io.EOF, not wrapped.
