@@ -107,11 +107,11 @@ func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*S
 	}
 }
 
-// ConnectReadingOrEmpty is ConnectReading, with an empty temporary server if no server was named and there
-// are no streams yet.
+// ConnectReadingOrEmpty is ConnectReading. If no server is named, none runs, and the data directory has no streams, it starts an
+// empty temporary server.
 func (p ServerFlags) ConnectReadingOrEmpty(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	s, err := p.ConnectReading(ctx, log)
-	if err != nil && p.NATS.NATS == "" && !natsd.HasStore(p.Dir()) {
+	if app.ExitCode(err) == app.ExitUnreachable && p.NATS.NATS == "" && !natsd.HasStore(p.Dir()) {
 		return p.StartTemporary(ctx, p.Sync, log)
 	}
 	return s, err
