@@ -40,7 +40,7 @@ type Model struct {
 	attempts int // of each request; 0 selects the default
 }
 
-// ForCheck returns settings whose clients retry only once, for a person who waits for the result of a check.
+// ForCheck returns the settings of a client that retries once only, so that a check ends soon.
 func (m Model) ForCheck() Model {
 	m.attempts = 2
 	return m

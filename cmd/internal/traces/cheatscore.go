@@ -112,7 +112,7 @@ func optionText(question, letter string) string {
 	return ""
 }
 
-// punctuation removes what the scorer for texts ignores.
+// punctuation removes the characters that the scorer for texts ignores.
 var punctuation = strings.NewReplacer(",", "", ";", "", ":", "", ".", "", `"`, "", "\n", " ")
 
 func rightText(r *cheatResult) bool {

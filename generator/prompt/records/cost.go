@@ -25,7 +25,8 @@ type Call struct {
 // maxRationale is the maximum length of a rationale, in bytes.
 const maxRationale = 1000
 
-// Calls returns the tool calls of the steps in order. A step of a user is no iteration, and ends the text of the agent before it.
+// Calls returns the tool calls of the steps in order. A step of a user does not count as an iteration. The text of the
+// agent before it is not a rationale of later calls.
 func Calls(steps []events.Step) (all []Call) {
 	iteration, before := 0, ""
 	for i := range steps {
