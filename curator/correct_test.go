@@ -377,3 +377,24 @@ func TestFeedbackOnAnyHandleMovesTheSameVote(t *testing.T) {
 		t.Errorf("after the second handle is forgotten: got %s, %v; want no vote", got, d.Refused)
 	}
 }
+
+// The gate counts no inferred outcome, but it counts the outcome that somebody reports later.
+func TestGateCountsReportedOutcomeAfterInferred(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	h.bullets("b", 1)
+	inferred := reflection("", "inferred")
+	inferred.Outcome = events.Outcome{Label: events.Failure, By: events.Inferred}
+	inferred.Exposures = []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmOpen, Cited: true}}
+	reported := on(inferred, 9, nil)
+	reported.Outcome, reported.FirstRoundScore = events.Outcome{Label: events.Success, Score: 1, By: "ann"}, 1
+	for i, want := range []int{0, 1} {
+		r := []*events.Reflection{inferred, reported}[i]
+		p := h.settled("b", h.publish(in("b", r)))
+		x := p.Bullet("misc-00001").CurrentExperiment()
+		if got := x.Outcomes(); got != want {
+			t.Errorf("after the outcome of %q: got %d outcomes, want %d", r.Outcome.By, got, want)
+		}
+	}
+}

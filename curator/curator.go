@@ -66,6 +66,7 @@ type Config struct {
 	Gate     gate.Config   // the experiments of the gate
 	// Trust has an entry SOURCE=LEVEL[:SHARE] for each source that is not fully trusted. LEVEL is trusted, limited or
 	// untrusted. SHARE is the maximum percentage of a bullet's support from a limited source; the default is 50.
+	// The source events.Inferred stands for outcomes that nobody reported. Its default is limited:25.
 	Trust    []string
 	MaxBurst int // new bullets of a session or limited source in 10 minutes before quarantine; default 20, -1 for no limit
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"debrief/curator/draft"
+	"debrief/events"
 )
 
 // defaultBurst is the default of Config.MaxBurst.
@@ -15,9 +16,12 @@ const defaultBurst = 20
 // set one. At least half of the evidence then comes from others.
 const defaultShare = 50
 
-// parseTrust parses entries of the form SOURCE=LEVEL[:SHARE].
+// inferredShare is the maximum share of a bullet's votes from inferred outcomes, in percent.
+const inferredShare = 25
+
+// parseTrust parses entries of the form SOURCE=LEVEL[:SHARE]. Inferred outcomes are limited by default.
 func parseTrust(list []string) (draft.Sources, error) {
-	known := make(draft.Sources, len(list))
+	known := make(draft.Sources, len(list)+1)
 	for _, text := range list {
 		at := strings.LastIndex(text, "=") // the name of a source may contain "="
 		if at < 1 {
@@ -40,6 +44,9 @@ func parseTrust(list []string) (draft.Sources, error) {
 			return nil, fmt.Errorf("duplicate source %q", source)
 		}
 		known[source] = s
+	}
+	if _, set := known[events.Inferred]; !set {
+		known[events.Inferred] = draft.Source{Level: draft.Limited, Share: inferredShare}
 	}
 	return known, nil
 }

@@ -3,6 +3,8 @@ package deploy
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path"
@@ -163,7 +165,8 @@ func (s service) checkLimits() error {
 	if s.MemLimit == "" || s.Restart == "" {
 		errs = append(errs, fmt.Errorf("mem_limit and restart: required, got %q and %q", s.MemLimit, s.Restart))
 	}
-	if s.ContainerName != "" || len(s.Ports) > 0 && !strings.Contains(s.Image, "/nats:") {
+	isServer := strings.Contains(s.Image, "/nats:") || strings.Contains(s.Image, "/gateway:") // with an address on this machine
+	if s.ContainerName != "" || len(s.Ports) > 0 && !isServer {
 		errs = append(errs, fmt.Errorf("cannot be scaled: container_name %q, ports %v", s.ContainerName, s.Ports))
 	}
 	return errors.Join(errs...)
@@ -196,7 +199,7 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	script := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("./compose", args...)
-		cmd.Env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+project, "REGISTRY="+project, "TAG=test", "NATS_LISTEN=127.0.0.1:",
+		cmd.Env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+project, "REGISTRY="+project, "TAG=test", "NATS_LISTEN=127.0.0.1:", "GATEWAY_LISTEN=127.0.0.1:",
 			"BIN_DIR="+binaries, "SECRETS_DIR="+secrets, withoutRevision)
 		for _, name := range []string{"DEBRIEF_MODEL", "DEBRIEF_BASE_URL", "OPENAI_API_KEY"} {
 			cmd.Env = append(cmd.Env, name+"=")
@@ -214,19 +217,52 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 		logs, _ := script("logs", "--tail", "20").CombinedOutput()
 		t.Fatalf("up: %v\n%s", err, logs)
 	}
-	// All workers must become healthy: a generator, a curator and five reflectors.
+	checkGateway(t, string(out))
+	// All programs must become healthy: a generator, a curator, a gateway and five reflectors.
 	var status []byte
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		status, err = exec.Command("docker", "ps", "--filter", "label=com.docker.compose.project="+project, "--format", "{{.Image}} {{.Status}}").CombinedOutput()
-		if err != nil || strings.Count(string(status), "(healthy)") == 7 {
+		if err != nil || strings.Count(string(status), "(healthy)") == 8 {
 			break
 		}
 	}
-	if strings.Count(string(status), "/reflector:") != 5 || strings.Count(string(status), "(healthy)") != 7 {
-		t.Errorf("got %v\n%s\nwant five reflectors, a generator and a curator, healthy", err, status)
+	if strings.Count(string(status), "/reflector:") != 5 || strings.Count(string(status), "(healthy)") != 8 {
+		t.Errorf("got %v\n%s\nwant five reflectors, a generator, a curator and a gateway, healthy", err, status)
 	}
 	if want := "For currency CHF the currency fee is 8 %"; !strings.Contains(string(out), want) {
 		t.Errorf("the output does not contain the bullet %q", want)
+	}
+}
+
+// settings matches the settings of an agent in the output of 'up'.
+var settings = regexp.MustCompile(`OPENAI_BASE_URL=(\S+) OPENAI_API_KEY=(\S+)`)
+
+// checkGateway calls a model with the settings that 'up' prints, and without a token.
+func checkGateway(t *testing.T, out string) {
+	t.Helper()
+	found := settings.FindStringSubmatch(out)
+	if found == nil {
+		t.Errorf("the output has no settings for agents")
+		return
+	}
+	for token, want := range map[string]int{found[2]: http.StatusOK, "another": http.StatusUnauthorized} {
+		body := `{"model": "simulated-invoice-desk", "messages": [{"role": "user", "content": "Hello, who are you?"}]}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, found[1]+"/chat/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Errorf("call a model through the gateway: %v", err)
+			continue
+		}
+		reply, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("call a model through the gateway: got %s: %s, want %d", resp.Status, reply, want)
+		}
 	}
 }
 
@@ -265,7 +301,7 @@ func TestComposeKeepsTheModel(t *testing.T) {
 		{"ps -q curator", "", "", "ps -q curator llama3 " + llama + " 0", ""},
 		{"ps -q curator", "llama3", "", "ps -q curator llama3 " + llama + " 0", ""},
 		{"ps -q curator", "gpt-4o-mini", "", "ps -q curator gpt-4o-mini " + openAI + " 0", ""}, // not with the address of the other model
-		{"down --volumes --timeout 9", "", "", "--volumes --timeout 9 llama3 " + llama + " 0", "left: images debrief/{nats,debrief,generator,reflector,curator}:dev;"},
+		{"down --volumes --timeout 9", "", "", "--volumes --timeout 9 llama3 " + llama + " 0", "left: images debrief/{nats,debrief,generator,reflector,curator,gateway}:dev;"},
 		{"down --timeout 9", "", "", "down --timeout 9 llama3 " + llama + " 0", "left: the data in volume debrief_store;"},
 		{"down --rmi all", "", "", "down --rmi all llama3 " + llama + " 0", "credentials in " + secrets},
 		{"up -d curator", "simulated-invoice-desk", "", "up -d curator simulated-invoice-desk " + ours + " 1", "a simulated model"},

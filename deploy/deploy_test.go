@@ -97,6 +97,10 @@ func copyDeploy(t *testing.T) string {
 	if err := os.WriteFile(filepath.Join(secrets, "model.key"), []byte("none\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	cmd = exec.Command(program(t, "debrief"), "token", "new", "agent", "--file", filepath.Join(secrets, "tokens.yaml"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
 	return dir
 }
 

@@ -339,7 +339,7 @@ func TestImagesAreNamedInOnePlace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kubernetes/components/images/kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for overlay, pods := range map[string]int{"base": 5, "overlays/keda": 5, "overlays/one-node": 6} {
+	for overlay, pods := range map[string]int{"base": 6, "overlays/keda": 6, "overlays/one-node": 7} {
 		c, err := render(dir, overlay)
 		if err != nil || len(c.running) != pods {
 			t.Errorf("%s: got %d with pods, %v, want %d", overlay, len(c.running), err, pods)

@@ -57,8 +57,8 @@ func TestSystemdUnits(t *testing.T) {
 		t.Error("a misspelt option gives no error")
 	}
 	files, err := filepath.Glob("systemd/*.service")
-	if err != nil || len(files) != 5 {
-		t.Fatalf("got the units %q, want the server, setup and three workers: %v", files, err)
+	if err != nil || len(files) != 6 {
+		t.Fatalf("got the units %q, want the server, setup, three workers and the gateway: %v", files, err)
 	}
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	if out, err := exec.Command(program(t, "debrief"), "credentials", secrets).CombinedOutput(); err != nil {
@@ -66,6 +66,9 @@ func TestSystemdUnits(t *testing.T) {
 	}
 	if err := os.WriteFile(filepath.Join(secrets, "model.key"), []byte("none\n"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if out, err := exec.Command(program(t, "debrief"), "token", "new", "agent", "--file", filepath.Join(secrets, "tokens.yaml")).CombinedOutput(); err != nil {
+		t.Fatalf("token: %v\n%s", err, out)
 	}
 	verified := t.TempDir()
 	for _, file := range files {

@@ -28,8 +28,10 @@ type Manifest struct {
 	// Texts says which agent messages of earlier turns are included: final, none or all.
 	Texts string `msgpack:"texts,omitempty" json:"texts,omitempty"`
 	// Votes is set if the bullets are shown with their votes.
-	Votes bool      `msgpack:"votes,omitempty" json:"votes,omitempty"`
-	At    time.Time `msgpack:"at" json:"at,omitzero"` // time of the build
+	Votes bool `msgpack:"votes,omitempty" json:"votes,omitempty"`
+	// Advice is set if the context is one text with bullets and reflections, for a user's message.
+	Advice bool      `msgpack:"advice,omitempty" json:"advice,omitempty"`
+	At     time.Time `msgpack:"at" json:"at,omitzero"` // time of the build
 
 	Parts   []Part     `msgpack:"parts" json:"parts"`
 	Omitted []Omission `msgpack:"omitted,omitempty" json:"omitted,omitempty"`
@@ -261,7 +263,7 @@ type ServedContext struct {
 	Created  time.Time     `msgpack:"t" json:"created"`
 }
 
-// ContextRequest requests the messages for a model call. In JSON it is the body of POST /v1/context, and of a
+// ContextRequest requests the messages for a model call. In JSON it is the body of POST /api/v1/contexts, and of a
 // request on the subject of VerbContext.
 type ContextRequest struct {
 	Book    playbook.Book `json:"book,omitempty"` // over NATS from the subject; over HTTP the default is DefaultBook
@@ -283,6 +285,10 @@ type ContextRequest struct {
 	Task    string `json:"task,omitempty"`    // general, research, coding, debugging or analysis; empty: detected
 	Explain bool   `json:"explain,omitempty"` // include the components of every score
 	DryRun  bool   `json:"dry_run,omitempty"` // do not store the context; it cannot be reported on
+
+	// Advice requests one message with bullets and reflections, or none if there are none. The agent adds its text to the
+	// user's message, and keeps its own instructions and history: Context, System, Steps and Window must be empty.
+	Advice bool `json:"advice,omitempty"`
 }
 
 // Validate returns an error for each invalid field.
@@ -293,6 +299,18 @@ func (r *ContextRequest) Validate() error {
 	}
 	if r.Limit < 0 {
 		errs = append(errs, fmt.Errorf("limit: must be positive, got %d", r.Limit))
+	}
+	if r.Advice {
+		for _, field := range []struct {
+			name  string
+			empty bool
+		}{
+			{"context", r.Context == ""}, {"system", r.System == ""}, {"steps", len(r.Steps) == 0}, {"window", r.Window == ""},
+		} {
+			if !field.empty {
+				errs = append(errs, fmt.Errorf("%s: must be empty with advice", field.name))
+			}
+		}
 	}
 	return errors.Join(append(errs, r.Book.Validate())...)
 }
@@ -348,7 +366,7 @@ type WindowScore struct {
 	Why      string   `json:"why,omitempty"` // such as "pinned", or the reason why the item is not shown
 }
 
-// Report describes an execution by an outside agent. It is the body of POST /v1/executions, and of a request on the
+// Report describes an execution by an outside agent. It is the body of POST /api/v1/executions, and of a request on the
 // subject of VerbReport.
 type Report struct {
 	Book      playbook.Book `json:"book,omitempty"` // default: that of the context, else DefaultBook
@@ -379,7 +397,7 @@ type StoredReply struct {
 	Warnings  []string `json:"warnings,omitempty"`  // warnings, such as an unknown context
 }
 
-// FeedbackRequest records the outcome of an execution later. It is the body of POST /v1/feedback, and of a request
+// FeedbackRequest records the outcome of an execution later. It is the body of POST /api/v1/feedback, and of a request
 // on the subject of VerbFeedback.
 type FeedbackRequest struct {
 	Book      playbook.Book `json:"book,omitempty"`

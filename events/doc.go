@@ -55,6 +55,10 @@
 // letter, the worker sends the reason in the header Debrief-Error, also if it cannot decode the message. The text names
 // the invalid field or header.
 //
+// A client that sets only the reply subject, as a plain NATS request does, gets the acknowledgement and nothing else. It
+// gets no error for a message that no worker can decode: the server does not store the reply subject, so no worker knows
+// it. "debrief dead list" shows such messages.
+//
 // Payloads are MessagePack, with the schema version in the header Debrief-Schema. A task may also be JSON, with the header
 // "Content-Type: application/json" and the JSON names of its fields. Then unknown and duplicate fields are errors, the
 // schema header is optional, and the replies are JSON: the Execution, or an ErrorReply. "debrief schema" prints the JSON

@@ -505,8 +505,12 @@ const maxExcerpt = 320
 // Evidence returns the part of the reflection that a delta stores in its cover.
 func (r *Reflection) Evidence() *playbook.Evidence {
 	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
+	source := r.Origin.Source
+	if r.Outcome.Inferred() {
+		source = Inferred
+	}
 	return &playbook.Evidence{
-		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: text.Clip(r.Session, 256), Source: text.Clip(r.Origin.Source, 256),
+		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: text.Clip(r.Session, 256), Source: text.Clip(source, 256),
 		Excerpt: text.Line(excerpt, maxExcerpt),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
 		FeedbackSeq: r.FeedbackSeq,

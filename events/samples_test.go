@@ -20,7 +20,7 @@ func samples() map[Kind]Event {
 	origin := Origin{Run: "run-1", Epoch: 2, Index: 3, Round: 1, Source: "tau-bench"}
 	outcome := Outcome{Score: 0.5, Label: Partial, Feedback: "half of the books", By: "exact"}
 	tries := []PreviousRound{{Tags: []BulletTag{{"shr-00001", Helpful}}}}
-	usage := chat.Usage{Calls: 2, InputTokens: 300, OutputTokens: 70000, Cost: 0.0125}
+	usage := chat.Usage{Calls: 2, InputTokens: 300, OutputTokens: 70000, Cost: 0.0125, CachedTokens: 256, Duration: 7 * time.Second}
 	execution := ExecutionID("main", "task-1", 1)
 	handle := NewHandle(4711, execution)
 	all := map[Kind]Event{

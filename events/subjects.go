@@ -23,6 +23,7 @@ const (
 	BucketVectors  = "vectors"  // KV: embeddings of texts
 	BucketRuns     = "runs"     // KV: progress of replays
 	BucketAttempts = "attempts" // KV: number of attempts for each message
+	BucketCaptures = "captures" // KV: open runs of the gateway
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 
@@ -36,6 +37,7 @@ const (
 
 // Users of a server with authentication. Each role is a user with the name of the role. These are the other users.
 const (
+	UserGateway  = "gateway"  // the HTTP server for agents and people
 	UserOperator = "operator" // the tools of an operator
 	UserAgent    = "agent"    // outside agents; they may only call the service
 )

@@ -117,6 +117,7 @@ type contextRequest struct {
 	minVersion                    uint64
 	limits                        assembly.Limits
 	explain                       bool
+	advice                        bool // one text without history; see assembly.Input
 	// armKey returns the key that determines the experiment arms in a turn. The same key gives the same arms. Nil
 	// disables experiments.
 	armKey func(turn int) string
@@ -151,6 +152,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	in := assembly.Input{
 		Now: time.Now().UTC(), System: req.instructions, SystemRef: req.instructionsRef,
 		Query: req.query, TaskContext: req.taskContext, Task: req.taskType, Running: req.runningSteps, Rounds: req.rounds, Explain: req.explain,
+		Advice: req.advice,
 	}
 	out := &builtContext{turn: req.turn}
 	warns := new(warnings)
@@ -222,6 +224,9 @@ func (cb *ContextBuilder) fetchOptional(
 		sessionWarns, notesWarns, embedWarns warnings
 	)
 	fetching.Go(func() {
+		if req.advice { // the agent has its history itself
+			return
+		}
 		p = cb.readSession(limited, req, &sessionWarns)
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the session may have used up the first
 		defer cancel()
@@ -238,7 +243,7 @@ func (cb *ContextBuilder) fetchOptional(
 		out.turn = p.turn
 	}
 	out.turn = max(out.turn, 1)
-	if req.pinnedVersion == nil && cb.memory != nil && cb.memory.appliesTo(req) {
+	if req.pinnedVersion == nil && !req.advice && cb.memory != nil && cb.memory.appliesTo(req) {
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
 		defer cancel()
 		recalling := time.Now()

@@ -203,6 +203,33 @@ func TestLongRunIsInWindow(t *testing.T) {
 	}
 }
 
+// Advice contains no history of the session, and the report of its execution has the shown bullets.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	if reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "what is due?", Advice: true}); len(reply.Messages) != 0 || reply.ID == "" {
+		t.Errorf("without bullets: got %+v", reply)
+	}
+	f.commit("b", bullet(1, 0)...)
+	e, r := f.storeExecution("s", "what was due?", "41")
+	f.ok(cb.addToWindow(t.Context(), e, r))
+	f.waitRead(cb, r)
+	reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "what is due?", Advice: true, MinVersion: 1})
+	if len(reply.Messages) != 1 || reply.Messages[0].Speaker != chat.User || !strings.HasPrefix(reply.Messages[0].Text, "<playbook>\n"+adviceInstructions) ||
+		!strings.Contains(reply.Messages[0].Text, "[misc-00001] advice 1") || strings.Contains(reply.Messages[0].Text, "due") {
+		t.Fatalf("got %+v", reply)
+	}
+	stored, err := cb.Report(t.Context(), &events.Report{Book: "b", ContextID: reply.ID, Answer: "42"})
+	f.ok(err)
+	if e := f.readExecution(stored.Handle); !slices.Equal(shown(e), []playbook.BulletID{"misc-00001"}) || e.Session != "s" {
+		t.Errorf("got %+v", e)
+	}
+	if r := f.rebuild(cb, stored.Handle); !r.Verified {
+		t.Errorf("got %+v, want the same message", r)
+	}
+}
+
 func TestReportForEvaluationIsNotInWindow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -293,6 +320,11 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		"window":      {Book: "b", Query: "?", Window: "21"},
 		"task":        {Book: "b", Query: "?", Task: "cooking"},
 		"min_version": {Book: "b", Query: "?", Playbook: new(uint64(1)), MinVersion: 2},
+
+		"context: must be empty": {Book: "b", Query: "?", Advice: true, Context: "x"},
+		"system: must be empty":  {Book: "b", Query: "?", Advice: true, System: "x"},
+		"steps: must be empty":   {Book: "b", Query: "?", Advice: true, Steps: []events.Step{{Text: "x"}}},
+		"window: must be empty":  {Book: "b", Query: "?", Advice: true, Window: "none"},
 	} {
 		if reply, err := cb.Context(t.Context(), &r); !isInvalid(err) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: got %+v, %v; want %q", r, reply, err, says)

@@ -220,7 +220,7 @@ func fillStore(t *testing.T, bin, dir string) {
 			t.Fatal(err)
 		}
 	}
-	for _, bucket := range []string{events.BucketWindow, events.BucketContexts, events.BucketVectors, events.BucketRuns} {
+	for _, bucket := range []string{events.BucketWindow, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketCaptures} {
 		kv, err := conn.JetStream().KeyValue(ctx, bucket)
 		if err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ func (r *reporter) report() (code int, after, text string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	reply, err := http.Post(r.url+"/v1/executions", "application/json", bytes.NewReader(body))
+	reply, err := http.Post(r.url+"/api/v1/executions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (r *reporter) report() (code int, after, text string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if reply.StatusCode == http.StatusOK {
+	if reply.StatusCode == http.StatusCreated {
 		var s events.StoredReply
 		if err := json.Unmarshal(data, &s); err != nil {
 			r.t.Fatal(err)
@@ -126,7 +126,7 @@ func (r *reporter) refused() {
 func (r *reporter) expectRecovery(since time.Time) {
 	r.t.Helper()
 	eventually(r.t, time.Minute, "a report to be taken again", func() error {
-		if code, _, text := r.report(); code != http.StatusOK {
+		if code, _, text := r.report(); code != http.StatusCreated {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil
@@ -228,7 +228,7 @@ func TestFullDiskRecovery(t *testing.T) {
 			}
 			r := &reporter{t: t, url: "http://" + agents}
 			for range 50 {
-				if code, _, text := r.report(); code != http.StatusOK {
+				if code, _, text := r.report(); code != http.StatusCreated {
 					t.Fatalf("before: got %d %s", code, text)
 				}
 			}

@@ -24,7 +24,7 @@ func TestHelpExamplesAreValid(t *testing.T) {
 		bin := program(t, name)
 		run := func(args ...string) (string, string) {
 			cmd := exec.Command(bin, args...)
-			cmd.Env = []string{"HOME=" + t.TempDir(), "OPENAI_API_KEY=sk-none"}
+			cmd.Env = []string{"HOME=" + t.TempDir(), "OPENAI_API_KEY=sk-none", "GOGC=400"} // a short process needs no collection
 			var out, errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errs
 			if err := cmd.Run(); err != nil && errs.Len() == 0 {

@@ -88,7 +88,7 @@ func TestAnotherModuleRunsARole(t *testing.T) {
 	}
 	run := exec.CommandContext(t.Context(), "go", "run", ".")
 	run.Dir = dir
-	run.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	run.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod -trimpath '-ldflags=-s -w'", "GOPROXY=off", "GOWORK=off")
 	out, err := run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", run, err, out)

@@ -22,16 +22,16 @@ var requests = []struct {
 	path, verb string
 	body       fields
 }{
-	{"/v1/context", events.VerbContext, fields{
+	{"/api/v1/contexts", events.VerbContext, fields{
 		"book": "b", "session": "s", "query": "q", "context": "c", "system": "y", "steps": []any{}, "playbook": 0, "min_version": 0,
 		"limit": 9000, "window": "adaptive", "task": "coding", "explain": true, "dry_run": true,
 	}},
-	{"/v1/executions", events.VerbReport, fields{
+	{"/api/v1/executions", events.VerbReport, fields{
 		"book": "b", "context_id": "", "task_id": "t", "session": "s", "question": "q", "context": "c", "steps": []any{}, "reasoning": "r", "answer": "a",
 		"cited": []any{}, "outcome": fields{"label": "failure", "score": 0}, "target": "x", "purpose": "learn", "model": "m", "usage": fields{},
 		"started": "2026-11-22T00:00:00Z", "duration_ns": 1,
 	}},
-	{"/v1/feedback", events.VerbFeedback, fields{
+	{"/api/v1/feedback", events.VerbFeedback, fields{
 		"book": "b", "id": string(events.NewID()), "execution": "1-ab12cd34", "outcome": fields{"label": "failure"}, "target": "x",
 	}},
 }
@@ -125,17 +125,17 @@ func TestFeedbackOnInvalidHandle(t *testing.T) {
 	t.Parallel()
 	p := startPipeline(t)
 	for handle, want := range map[string]int{
-		"0-00000000": 400, "0-ab12cd34": 400, "x": 400, "": 400, "18446744073709551616-ab12cd34": 400,
+		"0-00000000": 400, "0-ab12cd34": 400, "": 400, "18446744073709551616-ab12cd34": 400,
 		"18446744073709551615-ab12cd34": 404, "9223372036854775807-ab12cd34": 404, "1-00000000": 404,
 	} {
 		body := fmt.Sprintf(`{"book":"b","execution":%q,"outcome":{"label":"failure"}}`, handle)
-		resp, err := http.Post(p.http+"/v1/feedback", "application/json", strings.NewReader(body))
+		resp, err := http.Post(p.http+"/api/v1/feedback", "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		reply, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != want || !strings.Contains(string(reply), `{"error":"execution`) {
+		if err != nil || resp.StatusCode != want || !strings.Contains(string(reply), `"detail":"execution`) {
 			t.Errorf("%q: got %d %s, %v, want %d and the field", handle, resp.StatusCode, reply, err, want)
 		}
 		m, err := p.conn.Request(events.ServiceSubject(events.VerbFeedback, "b"), []byte(body), 20*time.Second)

@@ -72,6 +72,7 @@ var plan = []struct {
 	{"events/direct", "direct reads may import only the NATS client", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
 	{"events/window", "windows must not import their users", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/redact", "debrief/events/strictjson", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"events/client", "the client knows the service's subjects and errors, and no roles", []string{"debrief/events", "debrief/events/bus", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/inspect", "inspection may import the transport, but no roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/bus", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/streams", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
 	{"events/schema", "the schemas know the types of all messages, but no roles", []string{"debrief/events", "debrief/events/chat", "debrief/events/liveness", "debrief/playbook", "github.com/google/jsonschema-go/..."}, []string{ours, client, server, openai}},
@@ -95,6 +96,8 @@ var plan = []struct {
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
+	{"cmd/internal/wire", "the formats of model APIs need only the standard library", nil, []string{others, ours}},
+	{"cmd/internal/capture", "runs are assembled without the HTTP server of the gateway", []string{"debrief/cmd/internal/wire", "debrief/cmd/internal/traces/messages", "debrief/events", "debrief/events/chat", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/redact", "debrief/events/streams", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
 	{"cmd/internal/traces/source", "the reader of files knows no formats and no events", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
@@ -115,7 +118,7 @@ var keepers = []struct {
 }{
 	{server, true, []string{"events/natsd"}},
 	{"debrief/events/natsd", true, []string{"cmd/internal/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
-	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect"}},
+	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect", "cmd/internal/capture"}},
 	{openai, false, []string{"events/chat/openai", "cmd/internal/simulated"}},
 	{shells, false, []string{"events/shell"}},
 	{docker, false, []string{"integration/..."}},

@@ -65,7 +65,7 @@ func (v *sessionClient) post(path string, body, into any) {
 		return
 	}
 	defer reply.Body.Close()
-	if data, err = io.ReadAll(reply.Body); err != nil || reply.StatusCode != http.StatusOK || json.Unmarshal(data, into) != nil {
+	if data, err = io.ReadAll(reply.Body); err != nil || reply.StatusCode/100 != 2 || json.Unmarshal(data, into) != nil {
 		v.failed.Add(1)
 	}
 }
@@ -75,10 +75,10 @@ func (v *sessionClient) runTurn() {
 	n := v.next.Add(1)
 	book, session := "default", fmt.Sprint("session ", n*7919%burstSessions)
 	var given events.ContextReply
-	v.post("/v1/context", map[string]any{
+	v.post("/api/v1/contexts", map[string]any{
 		"book": book, "session": session, "query": fmt.Sprintf("What is the discount on %d units for customer %d of region %d?", n, n%977, n%13),
 	}, &given)
-	v.post("/v1/executions", map[string]any{
+	v.post("/api/v1/executions", map[string]any{
 		"book": book, "context_id": given.ID, "answer": fmt.Sprintf("%d percent", n%40),
 		"steps": []any{map[string]any{"text": "look it up", "tool_calls": []any{map[string]any{
 			"tool": "lookup", "arguments": fmt.Sprintf(`{"customer":%d}`, n%977), "output": strings.Repeat("a row of the table ", 20),

@@ -247,7 +247,7 @@ func (c *clients) seed(ctx context.Context) {
 		c.publishEdit(ctx, e)
 	}
 	var ok bool
-	c.context, ok = c.post(ctx, "/v1/context", c.encode(map[string]any{"book": agents, "session": "seed", "query": "Book a room.", "min_version": 1}))
+	c.context, ok = c.post(ctx, "/api/v1/contexts", c.encode(map[string]any{"book": agents, "session": "seed", "query": "Book a room.", "min_version": 1}))
 	if !ok || len(c.context.Shown) == 0 {
 		c.t.Fatalf("got %+v, want a context with the bullet", c.context)
 	}
@@ -306,7 +306,7 @@ func (c *clients) post(ctx context.Context, path string, body []byte) (answer re
 		if err != nil || r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests {
 			continue
 		}
-		if r.StatusCode != http.StatusOK {
+		if r.StatusCode/100 != 2 {
 			c.t.Errorf("POST %s: %s %s", path, r.Status, text)
 			return answer, false
 		}
@@ -334,14 +334,14 @@ func (c *clients) report(ctx context.Context, rng *rand.Rand) {
 		"book": agents, "task_id": id, "session": fmt.Sprint("session-", rng.IntN(40)), "question": fmt.Sprintf("Book room %d.", n),
 		"context_id": c.context.ID, "cited": []any{c.context.Shown[0].ID}, "outcome": map[string]any{"label": label},
 	})
-	reply, ok := c.post(ctx, "/v1/executions", body)
+	reply, ok := c.post(ctx, "/api/v1/executions", body)
 	if !ok {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.accepted.Tasks[string(agents)] = append(c.accepted.Tasks[string(agents)], id)
-	s := sent{at: time.Now(), path: "/v1/executions", body: body, handle: reply.Handle}
+	s := sent{at: time.Now(), path: "/api/v1/executions", body: body, handle: reply.Handle}
 	c.sent, c.reports = append(c.sent, s), append(c.reports, s)
 }
 
@@ -359,13 +359,13 @@ func (c *clients) judge(ctx context.Context, rng *rand.Rand) {
 		"book": agents, "id": events.NewID(), "execution": on.handle,
 		"outcome": map[string]any{"label": []string{"success", "failure"}[rng.IntN(2)], "feedback": text},
 	})
-	if _, ok := c.post(ctx, "/v1/feedback", body); !ok {
+	if _, ok := c.post(ctx, "/api/v1/feedback", body); !ok {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.accepted.Feedback[string(agents)] = append(c.accepted.Feedback[string(agents)], text)
-	c.sent = append(c.sent, sent{at: time.Now(), path: "/v1/feedback", body: body})
+	c.sent = append(c.sent, sent{at: time.Now(), path: "/api/v1/feedback", body: body})
 }
 
 func (c *clients) newEdit(book playbook.Book) *events.Edit {

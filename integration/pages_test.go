@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,7 +17,7 @@ import (
 )
 
 // page is a Markdown file of the repository. The test runs its blocks of sh in order, in one shell, in a clean copy of the
-// repository. A block of python or go is saved as the file that its first line names. A block after one of these
+// repository. A block of python, go or js is saved as the file that its first line names. A block after one of these
 // comments is not run:
 //
 //	<!-- long: the reason -->
@@ -38,7 +39,7 @@ type block struct {
 
 var (
 	skipMark  = regexp.MustCompile(`^<!-- (?:long|needs): \S.* -->$`)
-	languages = []string{"sh", "python", "go", "text"} // text is output
+	languages = []string{"sh", "python", "go", "js", "text"} // text is output
 	fileName  = regexp.MustCompile(`^(?:#|//) ([\w.]+)\n`)
 )
 
@@ -54,7 +55,7 @@ func parsePage(name, text string) (page, error) {
 		fence, fenced := strings.CutPrefix(line, "```")
 		switch {
 		case open != nil && fenced:
-			if (open.lang == "python" || open.lang == "go") && !fileName.MatchString(open.code) {
+			if slices.Contains([]string{"python", "go", "js"}, open.lang) && !fileName.MatchString(open.code) {
 				return p, fmt.Errorf("%s:%d: block of %s: the first line must name its file", name, open.line, open.lang)
 			}
 			p.blocks = append(p.blocks, *open)
@@ -181,7 +182,7 @@ func (p *page) script(t *testing.T) (script string, ran, skipped int) {
 // hasTools reports whether the machine has the tools of a block that Debrief itself does not need.
 func hasTools(t *testing.T, p *page, b block) bool {
 	t.Helper()
-	for _, tool := range []string{"python3", "curl"} {
+	for _, tool := range []string{"python3", "curl", "node"} {
 		if _, err := exec.LookPath(tool); err != nil && strings.Contains(b.code, tool+" ") {
 			t.Logf("%s:%d: not run: %v", p.name, b.line, err)
 			return false
@@ -208,6 +209,7 @@ func TestPages(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 			cmd.Dir = cloneRepository(t)
+			addPrograms(t, cmd.Dir)
 			cmd.Env = pageEnvironment(t)
 			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // bash ends its background jobs
 			cmd.WaitDelay = 30 * time.Second
@@ -223,9 +225,28 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// addPrograms links the built programs into bin/, where the pages build them. Then 'go build' compiles and checks them as
+// usual, and only skips the link of the programs that are up to date: with the flags of pageEnvironment, all.
+func addPrograms(t *testing.T, dir string) {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	programs, err := os.ReadDir(binaries)
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "bin"), 0o755)
+	}
+	for _, p := range programs {
+		err = errors.Join(err, os.Link(filepath.Join(binaries, p.Name()), filepath.Join(dir, "bin", p.Name())))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // pageEnvironment returns the environment of a reader without settings of Debrief. It has a new home directory, and the
 // build cache of this machine: -trimpath makes its entries independent of the directory, and programs are built without
-// cgo as in TestMain.
+// cgo and debug information, as in TestMain.
 func pageEnvironment(t *testing.T) (env []string) {
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -233,7 +254,7 @@ func pageEnvironment(t *testing.T) (env []string) {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "HOME="+t.TempDir(), "TMPDIR="+t.TempDir(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
+	env = append(env, "HOME="+t.TempDir(), "TMPDIR="+t.TempDir(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false '-ldflags=-s -w'")
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOTOOLCHAIN"} {
 		env = append(env, name+"="+strings.TrimSpace(string(run(t, "go", "env", name))))
 	}

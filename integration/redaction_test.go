@@ -217,7 +217,7 @@ func (p *pipeline) post(t *testing.T, path string, body any) map[string]any {
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	var reply map[string]any
-	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(got, &reply) != nil {
+	if err != nil || resp.StatusCode/100 != 2 || json.Unmarshal(got, &reply) != nil {
 		t.Errorf("%s: got %d %.300s, %v", path, resp.StatusCode, got, err)
 	}
 	return reply
@@ -275,11 +275,11 @@ var secretEntries = []entry{
 		p.run(t, "learn", p.file(t, "runs.jsonl", string(data)+"\n"))
 	}},
 	{"POST context", false, func(t *testing.T, p *pipeline, texts []string) {
-		p.post(t, "/v1/context", fields{"book": "b", "query": strings.Join(texts[:10], "\n"), "context": strings.Join(texts[10:20], "\n"), "system": strings.Join(texts[20:], "\n"), "session": "s"})
+		p.post(t, "/api/v1/contexts", fields{"book": "b", "query": strings.Join(texts[:10], "\n"), "context": strings.Join(texts[10:20], "\n"), "system": strings.Join(texts[20:], "\n"), "session": "s"})
 	}},
-	{"POST execution", false, func(t *testing.T, p *pipeline, texts []string) { p.post(t, "/v1/executions", report(texts)) }},
+	{"POST execution", false, func(t *testing.T, p *pipeline, texts []string) { p.post(t, "/api/v1/executions", report(texts)) }},
 	{"POST feedback", false, func(t *testing.T, p *pipeline, texts []string) {
-		p.post(t, "/v1/feedback", fields{
+		p.post(t, "/api/v1/feedback", fields{
 			"book": "b", "execution": p.execution, "target": texts[0],
 			"outcome": fields{"label": "failure", "by": texts[1], "feedback": strings.Join(texts[2:], "\n")},
 		})
@@ -314,11 +314,11 @@ var secretEntries = []entry{
 			if len(text) > 250 {
 				continue
 			}
-			served := p.post(t, "/v1/context", fields{"book": "b", "session": text, "query": "How?"})
+			served := p.post(t, "/api/v1/contexts", fields{"book": "b", "session": text, "query": "How?"})
 			r := report(make([]string, len(texts)))
 			r["question"], r["task_id"], r["session"], r["model"], r["context_id"] = "How?", text, text, text, served["context_id"]
 			r["cited"] = []string{text}
-			p.post(t, "/v1/executions", r)
+			p.post(t, "/api/v1/executions", r)
 		}
 		if text := texts[4]; len(text) <= 250 {
 			p.run(t, "submit", "--id", text, "--session", text, "What now?")
@@ -400,7 +400,7 @@ func startPipeline(t *testing.T) *pipeline {
 	}
 	t.Cleanup(conn.Close)
 	p.conn = conn
-	reply := p.post(t, "/v1/executions", fields{"book": "b", "question": "A first run.", "answer": "Done.", "outcome": fields{"label": "success"}})
+	reply := p.post(t, "/api/v1/executions", fields{"book": "b", "question": "A first run.", "answer": "Done.", "outcome": fields{"label": "success"}})
 	p.execution, _ = reply["handle"].(string)
 	return p
 }

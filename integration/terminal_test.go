@@ -38,10 +38,10 @@ func storeAttacks(t *testing.T, p *pipeline) (agents, tasks string) {
 	record := fields{"synthesis": attack, "calls": []fields{{"line": attack, "insights": attack, "learning": attack, "next_suggested_actions": []string{attack}}}}
 	step := fields{"speaker": "assistant", "text": attack, "mode": attack, "user_feedback": attack, "tool_calls": []fields{call, call}, "record": record}
 	r["steps"] = []fields{step, step, step}
-	served := p.post(t, "/v1/context", fields{"book": "b", "session": attack, "query": attack, "context": attack, "system": attack})
+	served := p.post(t, "/api/v1/contexts", fields{"book": "b", "session": attack, "query": attack, "context": attack, "system": attack})
 	r["context_id"] = served["context_id"]
-	agents, _ = p.post(t, "/v1/executions", r)["handle"].(string)
-	p.post(t, "/v1/feedback", fields{"book": "b", "execution": agents, "outcome": fields{"label": "success", "by": attack, "feedback": attack}})
+	agents, _ = p.post(t, "/api/v1/executions", r)["handle"].(string)
+	p.post(t, "/api/v1/feedback", fields{"book": "b", "execution": agents, "outcome": fields{"label": "success", "by": attack, "feedback": attack}})
 
 	task := &events.Task{
 		ID: attack, Session: attack, Question: attack, Context: attack, Target: attack, Evaluator: "contains",

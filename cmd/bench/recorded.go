@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
 	"debrief/events"
@@ -157,7 +156,7 @@ func tellRuns(out io.Writer, runs []runCost) error {
 		count[r.Source]++
 	}
 	for _, s := range sources {
-		line(fmt.Sprintf("%s, %s", s, cli.Plural(count[s], "run")), sums[s])
+		line(fmt.Sprintf("%s, %s", s, console.Plural(count[s], "run")), sums[s])
 	}
 	return w.Flush()
 }

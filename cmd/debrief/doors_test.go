@@ -154,7 +154,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a body over HTTP", in: func(t *testing.T, body io.Reader) error {
-			r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL()+"/v1/executions", io.NopCloser(body))
+			r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL()+"/api/v1/executions", io.NopCloser(body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ func operateCommands() []app.Command {
 		{Name: "dead", Run: new(ops.Dead), Help: "List, show, requeue and drop dead letters."},
 		{Name: "backup", Run: new(ops.Backup), Help: "Back up all streams to a file while workers run; restore such a file."},
 		{Name: "credentials", Run: new(ops.Credentials), Help: "Create keys and certificates for a server with one user per role."},
+		{Name: "token", Run: new(ops.Token), Help: "Create and list the tokens of the gateway."},
 		{Name: "setup", Run: new(ops.Setup), Help: "Create the streams, buckets and consumers on a server, as its operator."},
 		{Name: "simulate", Run: new(ops.Simulate), Help: "Serve the simulated model over the OpenAI chat API."},
 		{Name: "schema", Run: new(ops.Schema), Help: "Print the schemas of the messages on NATS: JSON Schema or AsyncAPI."},

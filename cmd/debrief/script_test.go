@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"exit":    exitCode,
 			"oneline": oneLine,
 			"await":   await,
+			"listens": listens,
 			"ready":   ready,
 			"health":  health,
 			"field":   field,
@@ -101,9 +102,7 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("DATA", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("USER", "tester")
-	if testing.Short() {
-		env.Setenv("GOGC", "400") // garbage collection takes a third of the CPU time of a command
-	}
+	env.Setenv("GOGC", "400") // garbage collection takes a third of the CPU time of a command
 	return nil
 }
 
@@ -184,6 +183,17 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
+// listens waits until a program accepts connections at an address: listens ADDRESS.
+func listens(ts *testscript.TestScript, _ bool, args []string) {
+	eventually(ts, func() error {
+		conn, err := net.Dial("tcp", args[0])
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err
+	})
+}
+
 // ready waits until the health check has a status and a body that matches: ready 200 running.
 func ready(ts *testscript.TestScript, neg bool, args []string) {
 	health(ts, neg, []string{args[0], "/readyz", args[1]})
@@ -206,7 +216,7 @@ func health(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// post sends a file to the door for agents, variables put in, and wants a status: post 200 /v1/context request.json.
+// post sends a file to the door for agents, variables put in, and wants a status: post 200 /api/v1/contexts request.json.
 func post(ts *testscript.TestScript, _ bool, args []string) {
 	body := os.Expand(ts.ReadFile(args[2]), ts.Getenv)
 	resp, err := http.Post("http://"+ts.Getenv("HTTP")+args[1], "application/json", strings.NewReader(body))

@@ -16,9 +16,9 @@ type evidence struct {
 }
 
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
-// ignores bullets that were removed or have a newer experiment.
+// ignores bullets that were removed or have a newer experiment. Inferred outcomes do not count: they promote and retire nothing.
 func (d *evidence) addOutcomes(k *Item) {
-	if d.mode == playbook.GateOff || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
+	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred() || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
 		return
 	}
 	score := scoreOf(k)
@@ -150,9 +150,10 @@ func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vot
 }
 
 // correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no
-// outcome of the sample, it is added only for a first outcome; a corrected one was left out before for a reason.
+// outcome of the sample, it is added only for the first outcome that somebody reported; an earlier one was left out for a reason.
 func (d *evidence) correctOutcomes(item *Item) {
-	if !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
+	first := !item.Reflection.Corrects || item.Contribution.Source() == events.Inferred
+	if item.Reflection.Outcome.Inferred() || !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
 		return
 	}
 	score := scoreOf(item)
@@ -170,7 +171,7 @@ func (d *evidence) correctOutcomes(item *Item) {
 				op.Exposures = append(op.Exposures, undo, seen)
 			}
 		}
-		if len(counted) == 0 && !item.Reflection.Corrects && d.mode != playbook.GateOff {
+		if len(counted) == 0 && first && d.mode != playbook.GateOff {
 			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited})
 		}
 		if len(op.Exposures) == 0 {

@@ -23,7 +23,9 @@ func TestOutcomesAreCountedByArm(t *testing.T) {
 			past.Experiment, gone.Bullet, odd.Arm, uncited.Cited, both.Cited = 7, "misc-00099", "sideways", false, true
 			undecided := tells(1, one)
 			undecided.Reflection.Outcome.Label = events.Unknown
-			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), tells(0.5, uncited, both), undecided)
+			inferred := tells(0.1, one, two)
+			inferred.Reflection.Outcome.By = events.Inferred
+			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), tells(0.5, uncited, both), undecided, inferred)
 			if got := n.rejected(); len(got) > 0 {
 				t.Errorf("rejected: %q, want invalid outcomes ignored without a rejection", got)
 			}

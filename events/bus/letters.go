@@ -44,15 +44,11 @@ func (d *deadLetters) Letters(ctx context.Context, f LetterFilter, fn func(*Lett
 	if !f.Since.IsZero() {
 		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.Since
 	}
-	return d.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, seq uint64) error {
+	return d.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
 		if Withdrawn(m.Headers()) {
 			return nil
 		}
-		md, err := m.Metadata()
-		if err != nil {
-			return fmt.Errorf("read %s at %d: %w", events.StreamDead, seq, err)
-		}
-		return fn(d.decodeLetter(ctx, m.Subject(), m.Headers(), m.Data(), seq, md.Timestamp))
+		return fn(d.decodeLetter(ctx, m.Subject(), m.Headers(), m.Data(), md.Sequence.Stream, md.Timestamp))
 	})
 }
 

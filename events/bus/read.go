@@ -29,7 +29,8 @@ type reader struct{ *link }
 type Stored struct {
 	Event events.Event
 	Seq   uint64
-	Err   error // why Event is nil: the message cannot be decoded
+	Time  time.Time // of the server, when it stored the message
+	Err   error     // why Event is nil: the message cannot be decoded
 }
 
 // Read calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
@@ -56,7 +57,7 @@ func (r *reader) Scan(ctx context.Context, stream, subject string, seq uint64, f
 			if Withdrawn(m.Header) {
 				return nil
 			}
-			s := Stored{Seq: m.Seq}
+			s := Stored{Seq: m.Seq, Time: m.Stored()}
 			s.Event, s.Err = r.Decode(ctx, m.Subject, m.Header, m.Data)
 			return fn(s)
 		})
@@ -100,7 +101,7 @@ func (r *reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 // events does not matter.
 func (r *reader) EventIDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
-	return r.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ uint64) error {
+	return r.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
 		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
 		return nil
 	})
@@ -129,11 +130,11 @@ func (r *reader) read(ctx context.Context, stream, subject string, seq uint64, s
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
 	}
-	return r.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, seq uint64) error {
+	return r.scan(ctx, stream, cfg, stored, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
 		if Withdrawn(m.Headers()) {
 			return nil
 		}
-		s := Stored{Seq: seq}
+		s := Stored{Seq: md.Sequence.Stream, Time: md.Timestamp}
 		s.Event, s.Err = r.decode(ctx, m)
 		return fn(s)
 	})
@@ -141,7 +142,7 @@ func (r *reader) read(ctx context.Context, stream, subject string, seq uint64, s
 
 // scan calls fn for every message that the consumer configuration selects. If stored is true, it ends after the last
 // stored message.
-func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, uint64) error) error {
+func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	subject := cfg.FilterSubjects[0]
 	cons, err := r.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
@@ -183,7 +184,7 @@ func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 		if err != nil {
 			return fmt.Errorf("read %s: %w", subject, err)
 		}
-		if err := fn(m, md.Sequence.Stream); errors.Is(err, ErrStop) {
+		if err := fn(m, md); errors.Is(err, ErrStop) {
 			return nil
 		} else if err != nil {
 			return err

@@ -98,6 +98,32 @@ func TestUndecodableMessageGetsErrorReply(t *testing.T) {
 	}
 }
 
+// TestReplySubjectGetsOnlyTheAcknowledgement: the server does not store the reply subject of a message, so a client that
+// sets no header gets no error for a message that no worker can decode.
+func TestReplySubjectGetsOnlyTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	c := connectNew(t, fastPolicy)
+	o := newOutsider(t, c)
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
+	if err := c.nc.PublishRequest("debrief.task.main", o.replies.Subject, []byte(`{"id":"a","question":"q"}`)); err != nil {
+		t.Fatal(err)
+	}
+	var ack struct {
+		Stream string
+		Seq    uint64
+	}
+	if m := o.receive(t); json.Unmarshal(m.Data, &ack) != nil || ack.Stream != events.StreamTasks || ack.Seq != 1 {
+		t.Fatalf("got %s, want the acknowledgement of the stream", m.Data)
+	}
+	if all := letters(t, c, 1); all[0].Code != events.DeadInvalid {
+		t.Errorf("got the dead letter %+v", all[0])
+	}
+	o.send(t, "debrief.task.main", `{"id":"b","question":"q"}`, "Content-Type", "application/json")
+	if m := o.receive(t); m.Header.Get(events.HeaderHandle) == "" {
+		t.Errorf("got %v %s, want the reply to the next task", m.Header, m.Data)
+	}
+}
+
 func TestJSONTaskGetsJSONReply(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)

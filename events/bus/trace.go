@@ -48,6 +48,9 @@ func ContextWithTrace(ctx context.Context, traceparent string) context.Context {
 	return ctx
 }
 
+// Traceparent returns the header value of the trace of ctx, or "" without one.
+func Traceparent(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
+
 // spanContext parses a trace context. The result is invalid if the trace context is.
 func spanContext(traceparent string) trace.SpanContext {
 	id := events.TraceID(traceparent)

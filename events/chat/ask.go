@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"debrief/playbook/text"
 )
@@ -31,7 +32,9 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 	var spent Usage
 	next := p
 	for call := 1; ; call++ {
+		began := time.Now()
 		reply, err := m.Complete(ctx, next)
+		reply.Usage.Duration = time.Since(began)
 		spent = spent.Add(reply.Usage)
 		reply.Usage = spent
 		if err != nil {

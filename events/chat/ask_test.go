@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,19 +57,19 @@ func TestAsk(t *testing.T) {
 	}{
 		{
 			name: "a good answer is asked for once", lines: []any{says("42", 1)},
-			want: 42, usage: Usage{1, 10, 1, 0.5}, asked: 1,
+			want: 42, usage: Usage{Calls: 1, InputTokens: 10, OutputTokens: 1, Cost: 0.5}, asked: 1,
 		},
 		{
 			name: "a bad answer is asked for again and both are paid", lines: []any{says("dunno", 1), says("42", 2)},
-			want: 42, usage: Usage{2, 20, 3, 1}, asked: 2,
+			want: 42, usage: Usage{Calls: 2, InputTokens: 20, OutputTokens: 3, Cost: 1}, asked: 2,
 		},
 		{
 			name: "the last allowed answer is good", lines: []any{says("dunno", 1), says("still not", 2), says("no", 1), says("42", 1)},
-			want: 42, usage: Usage{4, 40, 5, 2}, asked: 4,
+			want: 42, usage: Usage{Calls: 4, InputTokens: 40, OutputTokens: 5, Cost: 2}, asked: 4,
 		},
 		{
 			name: "bad answers alone are useless", lines: []any{says("dunno", 1), says("still not", 2), says("no", 1), says("never", 1)},
-			usage: Usage{4, 40, 5, 2}, asked: MaxCalls, err: &UselessError{},
+			usage: Usage{Calls: 4, InputTokens: 40, OutputTokens: 5, Cost: 2}, asked: MaxCalls, err: &UselessError{},
 		},
 		{
 			name: "the model's error passes through", lines: []any{down},
@@ -75,13 +77,14 @@ func TestAsk(t *testing.T) {
 		},
 		{
 			name: "the model's second error passes through with what the first answer cost", lines: []any{says("dunno", 1), down},
-			usage: Usage{2, 10, 1, 0.5}, asked: 2, err: down,
+			usage: Usage{Calls: 2, InputTokens: 10, OutputTokens: 1, Cost: 0.5}, asked: 2, err: down,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m := &script{lines: tt.lines}
 			got, reply, err := Ask(t.Context(), m, question, number)
+			reply.Usage.Duration = 0 // see TestAskMeasuresTheCalls
 			if got != tt.want || reply.Usage != tt.usage || len(m.asked) != tt.asked {
 				t.Errorf("got %d, usage %+v, %d calls, want %d, %+v, %d", got, reply.Usage, len(m.asked), tt.want, tt.usage, tt.asked)
 			}
@@ -91,6 +94,33 @@ func TestAsk(t *testing.T) {
 				}
 			} else if err != tt.err {
 				t.Errorf("got error %v, want %v itself", err, tt.err)
+			}
+		})
+	}
+}
+
+// slow is a model that needs two seconds for each reply.
+type slow struct{ Model }
+
+func (m slow) Complete(ctx context.Context, p Prompt) (Reply, error) {
+	time.Sleep(2 * time.Second)
+	return m.Model.Complete(ctx, p)
+}
+
+func TestAskMeasuresTheCalls(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		lines []any
+		want  time.Duration
+	}{
+		{[]any{says("42", 1)}, 2 * time.Second},
+		{[]any{says("dunno", 1), says("42", 2)}, 4 * time.Second},
+		{[]any{says("dunno", 1), errors.New("down")}, 4 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, reply, _ := Ask(t.Context(), slow{&script{lines: tt.lines}}, question, number)
+			if reply.Usage.Duration != tt.want {
+				t.Errorf("%d calls: got %v, want %v", len(tt.lines), reply.Usage.Duration, tt.want)
 			}
 		})
 	}

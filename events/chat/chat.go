@@ -131,11 +131,19 @@ type Usage struct {
 	InputTokens  int     `msgpack:"i,omitempty" json:"input_tokens"`
 	OutputTokens int     `msgpack:"o,omitempty" json:"output_tokens"`
 	Cost         float64 `msgpack:"d,omitempty" json:"cost"` // US dollars; 0 if the price is unknown
+	// CachedTokens are the input tokens that the provider read from its cache. InputTokens contains them.
+	CachedTokens int `msgpack:"ct,omitempty" json:"cached_input_tokens,omitempty"`
+	// Duration is the time from each call to its reply, with retries and waits for limits. Concurrent calls add up. It is 0
+	// if it was not measured.
+	Duration time.Duration `msgpack:"t,omitempty" json:"duration_ns,omitempty"`
 }
 
 // Add returns the sum of two usages.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{u.Calls + v.Calls, u.InputTokens + v.InputTokens, u.OutputTokens + v.OutputTokens, u.Cost + v.Cost}
+	return Usage{
+		Calls: u.Calls + v.Calls, InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
+		Cost: u.Cost + v.Cost, CachedTokens: u.CachedTokens + v.CachedTokens, Duration: u.Duration + v.Duration,
+	}
 }
 
 // Tokens returns the sum of input and output tokens.

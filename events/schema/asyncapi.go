@@ -103,7 +103,8 @@ func AsyncAPI() (json.RawMessage, error) {
 		Info: info{
 			Title: "Debrief", Version: strconv.Itoa(events.Schema) + ".0.0", License: map[string]string{"name": "Apache-2.0"},
 			Description: "Messages on NATS. The subjects debrief.task, execution, feedback, reflection, edit, delta and dead belong to JetStream streams, which acknowledge each message on its " +
-				"reply subject. The inbox for the result is in the header " + events.HeaderReply + ". All other subjects are plain requests.",
+				"reply subject. The acknowledgement says only that the message is stored, also if no worker can decode it. The inbox for the result or the error is in the header " +
+				events.HeaderReply + " of a task or an edit. A client that sets only the reply subject gets neither. All other subjects are plain requests.",
 		},
 		Channels:   map[string]channel{replyChannel: {Description: "The inbox that a request names.", Messages: map[string]ref{}}},
 		Operations: map[string]operation{}, types: map[string]reflect.Type{},
@@ -172,7 +173,7 @@ var headerDocs = map[string]string{
 	events.HeaderTrace:        "The W3C trace context",
 	events.HeaderRepeat:       "Set if the message may already have been published with another sequence",
 	events.HeaderBlob:         "The SHA-256 of a large payload, which is the name of its object in the bucket " + events.BucketBlobs + ". The payload of the message is then empty",
-	events.HeaderReply:        "The inbox for the reply",
+	events.HeaderReply:        "The inbox for the result or the error. Without it the client gets only the acknowledgement of the stream, on the reply subject",
 	events.HeaderContentType:  "The media type of the payload",
 	events.HeaderHandle:       "The handle of the stored event that the reply carries",
 	events.HeaderError:        "The reason of the failure",

@@ -49,7 +49,7 @@ func Messages() []Message {
 		{
 			Name: "task-json", Subject: events.KindTask.Subject(book), Encoding: JSON, payload: reflect.TypeFor[events.Task](), Strict: true, Required: []string{"id", "question"},
 			Headers:     []string{events.HeaderContentType, events.HeaderReply, events.HeaderTrace, events.HeaderSchema},
-			Description: "A task in JSON. Its replies are JSON, too.", Replies: []string{"execution-json", "failure-json"},
+			Description: "A task in JSON. The header Debrief-Reply requests the execution as a reply, in JSON.", Replies: []string{"execution-json", "failure-json"},
 		},
 		{
 			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(streamHeaders), events.HeaderHandle),

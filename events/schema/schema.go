@@ -7,6 +7,7 @@
 package schema
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -61,6 +62,7 @@ type builder struct {
 	required []string
 	refs     string // prefix of references
 	suffix   string // of the names of definitions
+	any      bool   // types of other packages, which may have their own encoders and no comments
 	defs     map[string]*jsonschema.Schema
 	names    map[string]reflect.Type // the types of defs
 	types    map[reflect.Type]bool   // all types of the schemas
@@ -95,6 +97,8 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 	b.types[t] = true
 	s := &jsonschema.Schema{}
 	switch {
+	case b.any && t.Kind() == reflect.Interface, b.any && t == reflect.TypeFor[json.RawMessage]():
+		return s
 	case t == reflect.TypeFor[time.Time]():
 		s.Type, s.Format = "string", "date-time"
 		b.markMessagePack(s, "timestamp")
@@ -107,6 +111,13 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		s.Type, s.ContentEncoding = "string", "base64"
 		b.markMessagePack(s, "bin")
+		return s
+	}
+	switch own := b.ownEncoding(t); {
+	case own == anyEncoding:
+		return s
+	case own == textEncoding:
+		s.Type = "string"
 		return s
 	}
 	switch t.Kind() {
@@ -161,7 +172,7 @@ func typeName(t reflect.Type) string {
 
 // define adds the definition of a struct and returns its name.
 func (b *builder) define(t reflect.Type) string {
-	name := t.Name() + b.suffix
+	name := definitionName(t) + b.suffix
 	if other := b.names[name]; other != nil && other != t { // two packages have a type with this name
 		name = typeName(t) + b.suffix
 	}
@@ -188,8 +199,12 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 	}
 	for f := range t.Fields() {
 		if f.Anonymous && f.Tag.Get(b.tag) == "" {
-			b.types[f.Type] = true
-			b.addFields(s, f.Type)
+			embedded := f.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			b.types[embedded] = true
+			b.addFields(s, embedded)
 			continue
 		}
 		name, always := b.fieldName(f)
@@ -197,11 +212,14 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 			continue
 		}
 		field := b.of(f.Type)
+		if always && b.any && b.required == nil && field.Ref != "" && f.Type.Kind() == reflect.Pointer {
+			field = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{field, {Type: "null"}}}
+		}
 		if always && b.required == nil {
 			s.Required = append(s.Required, name)
 			b.allowNull(field, f.Type)
 		}
-		doc := sentence(withNames(comments[typeName(t)].Fields[f.Name], names))
+		doc := sentence(cmp.Or(f.Tag.Get("doc"), withNames(comments[typeName(t)].Fields[f.Name], names)))
 		switch doc = strings.TrimSpace(doc + " " + field.Description); {
 		case doc == "":
 		case field.Ref != "":
@@ -209,8 +227,10 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 		default:
 			field.Description = doc
 		}
+		if s.Properties[name] == nil { // else the field shadows that of an embedded struct before it
+			s.PropertyOrder = append(s.PropertyOrder, name)
+		}
 		s.Properties[name] = field
-		s.PropertyOrder = append(s.PropertyOrder, name)
 	}
 }
 

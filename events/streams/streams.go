@@ -20,16 +20,18 @@ const (
 	keepContexts = 7 * 24 * time.Hour        // agents report within this time
 	keepVectors  = keepEvents                // the texts have expired by then
 	keepAttempts = keepEvents                // at least as long as a message can be redelivered
+	keepCaptures = keepEvents                // feedback names a run by its ids within this time
 	duplicates   = 2 * time.Minute
 )
 
 // Limits of the cache buckets, in messages. At the limit the server drops the oldest ones, of any key. It needs about
-// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.3 GB in all. They do not limit the bytes,
+// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.4 GB in all. They do not limit the bytes,
 // because a server reserves the bytes that a stream may use.
 const (
 	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both
 	maxContexts = 250_000
 	maxVectors  = 250_000
+	maxCaptures = 400_000 // two for each call of the last month, and some for each run
 )
 
 // boundedCache limits a stream to a number of messages, of which it keeps the newest.
@@ -43,6 +45,9 @@ const Attempts = "KV_" + events.BucketAttempts
 
 // WindowHistory is the number of interactions that the server keeps of a session. It is the largest window size.
 const WindowHistory = 20
+
+// CaptureHistory is the number of runs that the server keeps for one reference, such as the runs of equal calls.
+const CaptureHistory = 32
 
 // All returns the configurations of all streams and key-value buckets, as Open creates them.
 func All(replicas int) []jetstream.StreamConfig {
@@ -97,6 +102,12 @@ func All(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
 			DenyDelete: true,
 		},
+		boundedCache(jetstream.StreamConfig{
+			// The history holds the last runs that a reference names. Other values replace all earlier ones of their key.
+			Name: "KV_" + events.BucketCaptures, Description: "open runs of the gateway, and the handles of reported ones",
+			Subjects: []string{"$KV." + events.BucketCaptures + ".>"}, MaxMsgsPerSubject: CaptureHistory, AllowRollup: true,
+			DenyDelete: true, MaxAge: keepCaptures, AllowMsgTTL: true,
+		}, maxCaptures),
 		{
 			Name: Attempts, Description: "numbers of attempts, by role and message",
 			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
@@ -115,8 +126,11 @@ func All(replicas int) []jetstream.StreamConfig {
 	return all
 }
 
-// Required returns the names of the streams that a role needs, or nil for all.
+// Required returns the names of the streams that a role or the gateway needs, or nil for all.
 func Required(role string) []string {
+	if role == events.UserGateway { // it works without the input and the output of any role
+		return []string{events.StreamTasks, events.StreamReflections, "KV_" + events.BucketPlaybook, "KV_" + events.BucketCaptures}
+	}
 	names := map[string][]string{
 		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
 		events.RoleReflector: {"KV_" + events.BucketWindow, events.StreamTasks},

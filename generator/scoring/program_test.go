@@ -253,7 +253,7 @@ func alive(t *testing.T, pid string) bool {
 
 func TestProgramEnvironmentIsRestricted(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-canary")
-	t.Setenv("DEBRIEF_HTTP_TOKEN", "canary")
+	t.Setenv("DEBRIEF_UPSTREAM_OPENAI_KEY", "canary")
 	t.Setenv("LANG", "C.UTF-8")
 	o, _ := runEvaluator(t, longTimeout, program(t, "environment"))
 	if o.Label != events.Success {

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"debrief/events"
 	"debrief/playbook/text"
@@ -94,7 +95,9 @@ func (a *Analysis) Add(e *events.Execution) {
 		return
 	}
 	a.result.Runs++
-	a.errors.Add(e)
+	var parts sync.WaitGroup
+	parts.Go(func() { a.errors.Add(e) }) // shares nothing with the habits below
+	defer parts.Wait()
 	switch e.Outcome.Label {
 	case events.Success:
 		a.result.Succeeded++

@@ -147,6 +147,23 @@ func (t *run) observeTools(o observer) {
 	}
 }
 
+// sameAnswers returns the tools that gave an answer twice. The arguments of other tools need no comparison, which is slow.
+func (t *run) sameAnswers() map[string]bool {
+	type answer struct{ tool, output string }
+	seen, same := make(map[answer]bool, len(t.calls)), map[string]bool{}
+	for _, c := range t.calls {
+		if c.Outcome == events.Unknown {
+			continue
+		}
+		a := answer{c.Tool, c.Output}
+		if seen[a] {
+			same[c.Tool] = true
+		}
+		seen[a] = true
+	}
+	return same
+}
+
 // observeRepeats reports calls that could not return anything new: the same tool with the same arguments gave the same answer
 // again, and all calls in between only read. Any other call may have changed something, so a repetition after it is useful.
 func (t *run) observeRepeats(o observer) {
@@ -155,6 +172,7 @@ func (t *run) observeRepeats(o observer) {
 		output  string
 		changes int // calls so far that may have changed something, including this one
 	}
+	same := t.sameAnswers()
 	answers := map[question]answer{}
 	changes := 0
 	for i, c := range t.calls {
@@ -162,8 +180,8 @@ func (t *run) observeRepeats(o observer) {
 		if !onlyReads(c) {
 			changes++
 		}
-		if c.Outcome == events.Unknown {
-			continue // no answer
+		if c.Outcome == events.Unknown || !same[c.Tool] {
+			continue // no answer, or no other call has the same
 		}
 		q := question{c.Tool, t.canonical(i)}
 		last, asked := answers[q]

@@ -1,25 +1,36 @@
-// Package api is the HTTP endpoint for outside agents. It serves the requests of package events/service over HTTP.
+// Package api is the HTTP API for agents and people: contexts, executions and feedback of agents, playbooks, and their operation.
 //
-//	POST /v1/context      events.ContextRequest    events.ContextReply
-//	POST /v1/executions   events.Report            events.StoredReply
-//	POST /v1/feedback     events.FeedbackRequest   events.StoredReply
-//	GET  /v1/                                      list of endpoints
+//	POST /api/v1/contexts     events.ContextRequest    events.ContextReply
+//	POST /api/v1/executions   events.Report            events.StoredReply
+//	POST /api/v1/feedback     events.FeedbackRequest   events.StoredReply
+//	GET  /api/v1/                                      list of all routes
+//	GET  /api/v1/openapi.json                          OpenAPI 3.1 document
+//
+// Further routes read playbooks, executions, runs, dead letters and the status, and change playbooks. They call the packages of the
+// commands, so that both show the same.
 //
 // An agent requests the context for its model, and reports the outcome with the id of the context:
 //
-//	$ curl -s http://127.0.0.1:4280/v1/context -H 'Content-Type: application/json' \
+//	$ curl -s http://127.0.0.1:4280/api/v1/contexts -H 'Content-Type: application/json' \
 //	    -d '{"book": "default", "session": "s-1", "query": "Which shelf is highest?", "min_version": 17}'
 //	{"context_id":"n1Ssl4rO1aBTtCpPnTCXTg","book":"default","session":"s-1","playbook_version":17,"messages":[{"role":"system",…},…],…}
 //
-//	$ curl -s http://127.0.0.1:4280/v1/executions -H 'Content-Type: application/json' \
-//	    -d '{"book": "default", "context_id": "n1Ssl4rO1aBTtCpPnTCXTg", "answer": "Shelf 7.",
-//	         "cited": ["shr-00003"], "outcome": {"score": 1, "label": "success"}}'
+//	$ curl -s http://127.0.0.1:4280/api/v1/executions -H 'Content-Type: application/json' \
+//	    -d '{"context_id": "n1Ssl4rO1aBTtCpPnTCXTg", "answer": "Shelf 7.", "cited": ["shr-00003"], "outcome": true}'
 //	{"handle":"1003-824a105a"}
 //
-// With a token, each request has the header -H "Authorization: Bearer $DEBRIEF_HTTP_TOKEN".
+// With tokens, each request has the header -H "Authorization: Bearer $DEBRIEF_TOKEN".
 //
-// Package service defines the format of bodies, the status codes, and Retry-After for a 503. HTTP adds 401 for a
-// wrong token, 405, 408 for a slow body, 415 for a body that is not JSON, and 421.
+// # Requests and replies
+//
+// A request that creates something gets 201 and Location, or 200 if it was there before. Idempotency-Key is the id of the edit, task or
+// feedback: a repeated request has no further effect. Unknown fields of a body are ignored and listed in the field warnings of the
+// reply; with ?strict=1 they are an error. Unknown parameters are an error. A body may be compressed with gzip. A list has items, and
+// next if there are more: pass it as the parameter after. A read of a playbook has an ETag, which If-None-Match compares. X-Request-Id
+// is that of the request, or a random one; the log has it.
+//
+// An error is a Problem (RFC 9457). Package service defines the status codes of errors, and Retry-After for a 503. HTTP adds 401
+// and 403 for tokens, 405, 408 for a slow body, 415 for a body that is not JSON, and 421.
 //
 // # Slow bodies
 //
@@ -29,13 +40,15 @@
 //
 // # Access control
 //
-// Without a token the server listens on loopback only. It then accepts only Host headers of the loopback, and returns
-// 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. It accepts
-// only bodies with the content type JSON. A browser sends these to another site only after a preflight request, which
-// this server does not answer. With a token neither check is needed, and any Host header is accepted, so that a proxy
-// can be in front.
+// A token has a name, scopes and books; see package tokens. Its name is the author of its edits.
 //
-// The server has no TLS. In an untrusted network, put a proxy with TLS in front of it, to protect the token.
+// Without tokens the server listens on loopback only. It then accepts only Host headers of the loopback, and returns
+// 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. It refuses requests
+// of pages of other sites, and accepts only bodies with the content type JSON, which a browser sends to another site only after
+// a preflight request that this server does not answer. With tokens none of this is needed, and any Host header is accepted, so
+// that a proxy can be in front.
+//
+// The server has no TLS. In an untrusted network, put a proxy with TLS in front of it, to protect the tokens.
 package api
 
 import (
@@ -45,19 +58,22 @@ import (
 	stdlog "log"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/tokens"
+	"debrief/events/bus"
 	"debrief/events/service"
 )
 
 // Options are the options of Serve.
 type Options struct {
-	// Token is the bearer token of all requests. Empty requires none.
-	Token string
-	Log   zerolog.Logger
+	// Tokens are the named tokens. Nil requires none, and accepts only requests that name the loopback.
+	Tokens *tokens.Set
+	// Conn is the connection to the streams and buckets. Nil serves only contexts, executions and feedback.
+	Conn *bus.Conn
+	Log  zerolog.Logger
 	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
 	OnResponse service.Observer
 }
@@ -75,7 +91,7 @@ type limits struct {
 	header   time.Duration // for reading the headers
 	body     time.Duration // for reading the body
 	idle     time.Duration // between the requests of a connection
-	response time.Duration // from the headers to the end of the response: the body, the handler's timeout and the same time again
+	response time.Duration // from the headers to the end of the response, without the wait for a worker
 	grace    time.Duration // for requests in progress at Close: longer than the handler's timeout
 
 	window time.Duration // the time in which a body must send step bytes, or its rest
@@ -88,56 +104,32 @@ var defaultLimits = limits{
 	window: 2 * time.Second, step: 8 << 10, memory: 128 << 20,
 }
 
-// AutoAddr is the address for Serve that means DefaultAddr, or a free port of the same host if DefaultAddr is in use.
-const AutoAddr = "auto"
-
-// DefaultAddr is the preferred address of AutoAddr.
-const DefaultAddr = "127.0.0.1:4280"
-
-// Serve listens on addr and serves the requests with the backend. Addr is AutoAddr, or a host:port with the default host
-// 127.0.0.1. An address that is reachable from other machines requires a token. Errors name the flags --http and
-// --http-token.
+// Serve listens on addr, a host:port with the default host 127.0.0.1, and serves only the API. Programs serve it beside the
+// gateway. An address that is reachable from other machines requires tokens.
 func Serve(addr string, backend service.Backend, o Options) (*Server, error) {
-	if addr == AutoAddr {
-		return serveAuto(DefaultAddr, backend, o)
-	}
 	return serve(addr, backend, o, defaultLimits)
 }
 
-// serveAuto listens on the preferred address, or on a free port of 127.0.0.1 if it is in use.
-func serveAuto(preferred string, backend service.Backend, o Options) (*Server, error) {
-	s, err := serve(preferred, backend, o, defaultLimits)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		s, err = serve("127.0.0.1:0", backend, o, defaultLimits)
-	}
-	return s, err
-}
-
 func serve(addr string, backend service.Backend, o Options, lim limits) (*Server, error) {
-	if !validToken(o.Token) {
-		return nil, errors.New("--http-token: must contain only visible ASCII characters, without spaces")
-	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("--http: want HOST:PORT: %w", err)
+		return nil, fmt.Errorf("address: want HOST:PORT: %w", err)
 	}
 	if host == "" {
 		host = "127.0.0.1" // package net would listen on every interface
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, fmt.Errorf("--http: %w", err)
+		return nil, fmt.Errorf("address: %w", err)
 	}
-	if o.Token == "" && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
+	if o.Tokens == nil && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
 		_ = l.Close()
-		return nil, fmt.Errorf("--http: %s is reachable from other machines: set --http-token, or listen on 127.0.0.1", addr)
+		return nil, fmt.Errorf("address: %s is reachable from other machines: set tokens, or listen on 127.0.0.1", addr)
 	}
 	s := &Server{
 		http: http.Server{
-			Handler:           newHTTPHandler(backend, o, lim),
+			Handler:           newHandler(backend, o, lim),
 			ReadHeaderTimeout: lim.header,
-			ReadTimeout:       lim.body,
-			WriteTimeout:      lim.response,
 			IdleTimeout:       lim.idle,
 			MaxHeaderBytes:    16 << 10,
 			ErrorLog:          stdlog.New(o.Log, "", 0),
@@ -169,14 +161,4 @@ func (s *Server) Close() error {
 	}
 	<-s.served
 	return err
-}
-
-// validToken reports whether a header can contain the token.
-func validToken(token string) bool {
-	for _, c := range []byte(token) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
 }

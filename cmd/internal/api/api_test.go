@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -23,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"debrief/cmd/internal/tokens"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/service"
@@ -118,32 +123,51 @@ func TestRequestsOverHTTP(t *testing.T) {
 		code                     int
 		want                     string
 	}{
-		{"a context", "POST", "/v1/context", `{"query":"q","min_version":3}`, nil, 200, `{"book":"default","session":"q","playbook_version":3,`},
-		{"a report", "POST", "/v1/executions", `{"book":"b","answer":"x"}`, nil, 200, `{"handle":"b/x"}`},
-		{"feedback", "POST", "/v1/feedback", `{"execution":"17-ab12cd34"}`, nil, 200, `{"handle":"17-ab12cd34","duplicate":true}`},
-		{"of unknown length", "POST", "/v1/executions", `{"answer":"x"}`, lengthless, 200, `{"handle":"/x"}`},
-		{"says its charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=UTF-8"), 200, `{"handle":"/x"}`},
-		{"says that it is plain", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "identity"), 200, `{"handle":"/x"}`},
-		{"the index", "GET", "/v1/", "", nil, 200, `{"service":"debrief","version":"1.0.0","endpoints":[{"method":"POST","path":"/v1/context","max_bytes":4194304},`},
-		{"the index, without the slash", "GET", "/v1", "", nil, 200, `{"service":"debrief",`},
+		{"a context", "POST", "/api/v1/contexts", `{"query":"q","min_version":3}`, nil, 200, `{"book":"default","session":"q","playbook_version":3,`},
+		{"a report", "POST", "/api/v1/executions", `{"book":"b","answer":"x"}`, nil, 201, `{"handle":"b/x"}`},
+		{"feedback", "POST", "/api/v1/feedback", `{"execution":"17-ab12cd34"}`, nil, 200, `{"handle":"17-ab12cd34","duplicate":true}`},
+		{"of unknown length", "POST", "/api/v1/executions", `{"answer":"x"}`, lengthless, 201, `{"handle":"default/x"}`},
+		{"says its charset", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=UTF-8"), 201, `{"handle":"default/x"}`},
+		{"says that it is plain", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "identity"), 201, `{"handle":"default/x"}`},
+		{"the index", "GET", "/api/v1/", "", nil, 200, `{"service":"debrief","version":"1.0.0",`},
+		{"the index, without the slash", "GET", "/api/v1", "", nil, 200, `{"service":"debrief",`},
 
-		{"a typo", "POST", "/v1/context", `{"qery":"q"}`, nil, 400, `field \"qery\"`},
-		{"no body", "POST", "/v1/context", "", nil, 400, `{"error":`},
-		{"a hundred thousand deep", "POST", "/v1/context", strings.Repeat(`{"a":`, 100_000), nil, 400, `{"error":`},
-		{"elsewhere", "POST", "/v1/forget", `{}`, nil, 404, `{"error":`},
-		{"further down", "POST", "/v1/context/", `{}`, nil, 404, `{"error":`},
-		{"no folder is served", "GET", "/v1/../../etc/passwd", "", nil, 404, `{"error":`},
-		{"the top", "GET", "/", "", nil, 404, `{"error":`},
-		{"the wrong method", "GET", "/v1/context", "", nil, 405, `POST`},
-		{"a browser's question", "OPTIONS", "/v1/context", "", nil, 405, `POST`},
-		{"the wrong method for the index", "POST", "/v1/", "{}", nil, 405, `GET, HEAD`},
-		{"too large", "POST", "/v1/feedback", strings.Repeat(" ", 1<<20+1), set("Expect", "100-continue"), 413, `1048576`},
-		{"a form", "POST", "/v1/executions", "answer=x", set("Content-Type", "application/x-www-form-urlencoded"), 415, `application/json`},
-		{"plain text", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "text/plain"), 415, `{"error":`},
-		{"no type", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", ""), 415, `{"error":`},
-		{"a type that only begins so", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json-seq"), 415, `{"error":`},
-		{"another charset", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=latin1"), 415, `{"error":`},
-		{"packed", "POST", "/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 415, `Content-Encoding`},
+		{"an unknown field", "POST", "/api/v1/executions", `{"answer":"x","anwser":"y","steps":[{"tols":[]}]}`, nil, 201, `"warnings":["unknown field \"anwser\" ignored","unknown field \"steps[0].tols\" ignored"]`},
+		{"compressed", "POST", "/api/v1/executions", packed(`{"answer":"x"}`), set("Content-Encoding", "gzip"), 201, `{"handle":"default/x"}`},
+		{"compressed, of unknown length", "POST", "/api/v1/executions", packed(`{"answer":"x"}`), func(r *http.Request) { lengthless(r); r.Header.Set("Content-Encoding", "x-gzip") }, 201, `{"handle":"default/x"}`},
+		{"ends with a slash", "POST", "/api/v1/executions/", `{"answer":"x"}`, nil, 201, `{"handle":"default/x"}`},
+
+		{"an unknown field, strict", "POST", "/api/v1/contexts?strict=1", `{"qery":"q"}`, nil, 400, `"field":"qery"`},
+		{"an unknown parameter", "POST", "/api/v1/contexts?srict=1", `{"query":"q"}`, nil, 400, `"field":"srict"`},
+		{"a parameter twice", "POST", "/api/v1/contexts?strict=1&strict=0", `{"query":"q"}`, nil, 400, `"field":"strict"`},
+		{"an invalid parameter", "POST", "/api/v1/contexts?strict=maybe", `{"query":"q"}`, nil, 400, `"field":"strict"`},
+		{"a field of another type", "POST", "/api/v1/contexts", `{"query":"q","steps":[{"tool_calls":[{"tool":3}]}]}`, nil, 400, `"field":"steps.tool_calls.tool"`},
+		{"an invalid book", "POST", "/api/v1/contexts", `{"query":"q","book":"a/b"}`, nil, 400, `"field":"book"`},
+		{"messages and steps", "POST", "/api/v1/executions", `{"messages":[{"role":"assistant","content":"x"}],"steps":[{"text":"y"}]}`, nil, 400, `"field":"messages"`},
+		{"messages without an agent", "POST", "/api/v1/executions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, `"field":"messages"`},
+		{"messages that are a text", "POST", "/api/v1/executions", `{"messages":"x"}`, nil, 400, `"field":"messages"`},
+		{"an invalid outcome", "POST", "/api/v1/executions", `{"answer":"x","outcome":"great"}`, nil, 400, `"field":"outcome"`},
+		{"a large bomb", "POST", "/api/v1/feedback", packed(strings.Repeat(" ", 8<<20)), set("Content-Encoding", "gzip"), 413, `1048576`},
+		{"not gzip", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 400, `gzip`},
+		{"half of a gzip", "POST", "/api/v1/executions", packed(`{"answer":"x"}`)[:20], set("Content-Encoding", "gzip"), 400, `"code":"invalid"`},
+		{"a long key", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Idempotency-Key", strings.Repeat("k", 257)), 400, `"field":"Idempotency-Key"`},
+		{"a page of another site", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Sec-Fetch-Site", "cross-site"), 403, `"code":"cross-origin"`},
+		{"no body", "POST", "/api/v1/contexts", "", nil, 400, `"detail":`},
+		{"a hundred thousand deep", "POST", "/api/v1/contexts", strings.Repeat(`{"a":`, 100_000), nil, 400, `"detail":`},
+		{"elsewhere", "POST", "/api/v1/forget", `{}`, nil, 404, `"detail":`},
+		{"further down", "POST", "/api/v1/contexts/x", `{}`, nil, 404, `"detail":`},
+		{"no folder is served", "GET", "/api/v1/../../etc/passwd", "", nil, 404, `"detail":`},
+		{"the top", "GET", "/", "", nil, 404, `"detail":`},
+		{"the wrong method", "GET", "/api/v1/contexts", "", nil, 405, `POST`},
+		{"a browser's question", "OPTIONS", "/api/v1/contexts", "", nil, 405, `POST`},
+		{"the wrong method for the index", "POST", "/api/v1/", "{}", nil, 405, `GET or HEAD`},
+		{"too large", "POST", "/api/v1/feedback", strings.Repeat(" ", 1<<20+1), set("Expect", "100-continue"), 413, `1048576`},
+		{"a form", "POST", "/api/v1/executions", "answer=x", set("Content-Type", "application/x-www-form-urlencoded"), 415, `application/json`},
+		{"plain text", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Type", "text/plain"), 415, `"detail":`},
+		{"no type", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Type", ""), 415, `"detail":`},
+		{"a type that only begins so", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json-seq"), 415, `"detail":`},
+		{"another charset", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Type", "application/json; charset=latin1"), 415, `"detail":`},
+		{"another compression", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "br"), 415, `Content-Encoding`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -152,10 +176,18 @@ func TestRequestsOverHTTP(t *testing.T) {
 				change = func(*http.Request) {}
 			}
 			code, header, got := do(t, c, test.method, s.URL()+test.path, test.body, change)
-			if code != test.code || !strings.Contains(got, test.want) || code >= 400 != strings.HasPrefix(got, `{"error":`) || !json.Valid([]byte(got)) {
+			var p Problem
+			if code != test.code || !strings.Contains(got, test.want) || json.Unmarshal([]byte(got), &p) != nil {
 				t.Errorf("got  %d %.300s\nwant %d %s", code, got, test.code, test.want)
 			}
-			if header.Get("Content-Type") != "application/json" || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Access-Control-Allow-Origin") != "" {
+			kind := "application/json"
+			if code >= 400 {
+				kind = "application/problem+json"
+				if p.Status != code || p.Title == "" || p.Detail == "" || p.Code == "" || p.RequestID != header.Get("X-Request-Id") {
+					t.Errorf("got problem %+v", p)
+				}
+			}
+			if header.Get("Content-Type") != kind || header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Access-Control-Allow-Origin") != "" {
 				t.Errorf("got headers %v", header)
 			}
 			if code == 405 != (header.Get("Allow") != "") {
@@ -165,10 +197,19 @@ func TestRequestsOverHTTP(t *testing.T) {
 	}
 }
 
-type notFound struct{}
+type lost struct{}
 
-func (notFound) Error() string  { return "no context of that id" }
-func (notFound) NotFound() bool { return true }
+func (lost) Error() string  { return "no context of that id" }
+func (lost) NotFound() bool { return true }
+
+// packed returns a text compressed with gzip.
+func packed(text string) string {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return out.String()
+}
 
 func TestDeskErrorsOverHTTP(t *testing.T) {
 	t.Parallel()
@@ -178,7 +219,7 @@ func TestDeskErrorsOverHTTP(t *testing.T) {
 		code  int
 		after string
 	}{
-		{"not found", notFound{}, 404, ""},
+		{"not found", lost{}, 404, ""},
 		{"full", &bus.FullError{Err: errors.New("10077")}, 503, "5"},
 		{"too late", context.DeadlineExceeded, 504, ""},
 		{"any other", errors.New("secret"), 500, ""},
@@ -186,7 +227,7 @@ func TestDeskErrorsOverHTTP(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s, c := open(t, desk{report: func(context.Context, *events.Report) (*events.StoredReply, error) { return nil, test.err }}, Options{}, defaultLimits)
-			code, header, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`)
+			code, header, body := do(t, c, "POST", s.URL()+"/api/v1/executions", `{}`)
 			if code != test.code || header.Get("Retry-After") != test.after || strings.Contains(body, "secret") {
 				t.Errorf("got %d, again after %q: %s; want %d, %q", code, header.Get("Retry-After"), body, test.code, test.after)
 			}
@@ -198,14 +239,14 @@ func TestToken(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef"
 	var log bytes.Buffer
-	s, c := open(t, desk{}, Options{Token: token, Log: zerolog.New(&log)}, defaultLimits)
+	s, c := open(t, desk{}, Options{Tokens: single(t, "ci", token, tokens.Scopes), Log: zerolog.New(&log)}, defaultLimits)
 	for _, test := range []struct {
 		name   string
 		header string
 		code   int
 	}{
-		{"right", "Bearer " + token, 200},
-		{"right, in small letters", "bearer " + token, 200},
+		{"right", "Bearer " + token, 201},
+		{"right, in small letters", "bearer " + token, 201},
 		{"none", "", 401},
 		{"wrong", "Bearer 0123456789abcdeg", 401},
 		{"its beginning", "Bearer 0123456789abcde", 401},
@@ -214,13 +255,15 @@ func TestToken(t *testing.T) {
 		{"without a scheme", token, 401},
 		{"empty", "Bearer ", 401},
 	} {
-		for _, path := range []string{"/v1/executions", "/v1/elsewhere", "/v1/"} {
+		for _, path := range []string{"/api/v1/executions", "/api/v1/elsewhere", "/api/v1/"} {
 			method := "POST"
 			want := test.code
 			switch {
-			case path == "/v1/":
-				method = "GET"
-			case path == "/v1/elsewhere" && want == 200:
+			case path == "/api/v1/":
+				if method = "GET"; want == 201 {
+					want = 200
+				}
+			case path == "/api/v1/elsewhere" && want == 201:
 				want = 404
 			}
 			// Any Host header is accepted.
@@ -238,7 +281,7 @@ func TestToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 27 || !strings.Contains(lines[0], `"path":"/v1/executions","status":200,"took":`) {
+	if len(lines) != 27 || !strings.Contains(lines[0], `"path":"/api/v1/executions"`) {
 		t.Errorf("want a line for each of 27 requests, got %d: %s", len(lines), log.String())
 	}
 	if strings.Contains(log.String(), "0123456789") || strings.Contains(log.String(), "private") {
@@ -251,11 +294,11 @@ func TestHostHeaderWithoutToken(t *testing.T) {
 	t.Parallel()
 	s, c := open(t, desk{}, Options{}, defaultLimits)
 	for name, want := range map[string]int{
-		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.1.2.3": 200, "localhost": 200, "LocalHost:80": 200, "[::1]": 200, "[::1]:8080": 200, "[::ffff:127.0.0.1]": 200,
+		"127.0.0.1": 201, "127.0.0.1:8080": 201, "127.1.2.3": 201, "localhost": 201, "LocalHost:80": 201, "[::1]": 201, "[::1]:8080": 201, "[::ffff:127.0.0.1]": 201,
 		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "192.168.0.1": 421,
 		"0.0.0.0": 421, "[::]": 421, "2130706433": 421,
 	} {
-		if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`, host(name)); code != want {
+		if code, _, body := do(t, c, "POST", s.URL()+"/api/v1/executions", `{}`, host(name)); code != want {
 			t.Errorf("%s: got %d %s, want %d", name, code, body, want)
 		}
 	}
@@ -264,21 +307,23 @@ func TestHostHeaderWithoutToken(t *testing.T) {
 func TestListenAddress(t *testing.T) {
 	t.Parallel()
 	taken, _ := open(t, desk{}, Options{}, defaultLimits)
-	for _, test := range []struct{ addr, token, want string }{
-		{"0.0.0.0:0", "", "--http: "},
-		{"[::]:0", "", "--http: "},
-		{"0.0.0.0:0", "0123456789abcdef", ""},
-		{":0", "", ""},
-		{"localhost:0", "", ""},
-		{"127.0.0.1", "", "--http: "},
-		{strings.TrimPrefix(taken.URL(), "http://"), "", "--http: listen tcp " + strings.TrimPrefix(taken.URL(), "http://")},
-		{":0", "with space", "--http-token: "},
-		{":0", "newline\n", "--http-token: "},
+	some := single(t, "ci", "0123456789abcdef", tokens.Scopes)
+	for _, test := range []struct {
+		addr, want string
+		tokens     *tokens.Set
+	}{
+		{"0.0.0.0:0", "address: ", nil},
+		{"[::]:0", "address: ", nil},
+		{"0.0.0.0:0", "", some},
+		{":0", "", nil},
+		{"localhost:0", "", nil},
+		{"127.0.0.1", "address: ", nil},
+		{strings.TrimPrefix(taken.URL(), "http://"), "address: listen tcp " + strings.TrimPrefix(taken.URL(), "http://"), nil},
 	} {
-		s, err := Serve(test.addr, desk{}, Options{Token: test.token})
+		s, err := Serve(test.addr, desk{}, Options{Tokens: test.tokens})
 		if got := fmt.Sprint(err); (err != nil) != (test.want != "") || err != nil && !strings.HasPrefix(got, test.want) {
 			if !errors.Is(err, syscall.EAFNOSUPPORT) {
-				t.Errorf("%s, token %q: got %v, want %q", test.addr, test.token, err, test.want)
+				t.Errorf("%s: got %v, want %q", test.addr, err, test.want)
 			}
 		}
 		if err != nil {
@@ -293,33 +338,19 @@ func TestListenAddress(t *testing.T) {
 	}
 }
 
-func TestAutoAddress(t *testing.T) {
-	t.Parallel()
-	taken, _ := open(t, desk{}, Options{}, defaultLimits)
-	preferred := strings.TrimPrefix(taken.URL(), "http://")
-	for _, test := range []struct {
-		name, preferred, token string
-		ok                     bool
-	}{
-		{"free", "127.0.0.1:0", "", true},
-		{"in use", preferred, "", true},
-		{"in use, with an invalid token", preferred, "with space", false},
-		{"invalid", "127.0.0.1", "", false},
-	} {
-		s, err := serveAuto(test.preferred, desk{}, Options{Token: test.token})
-		if (err == nil) != test.ok {
-			t.Errorf("%s: got error %v", test.name, err)
-		}
-		if err != nil {
-			continue
-		}
-		if s.URL() == taken.URL() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
-			t.Errorf("%s: got %s, want a free port", test.name, s.URL())
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+// single returns the set of one token.
+func single(t *testing.T, name, secret string, scopes []tokens.Scope) *tokens.Set {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	entry := fmt.Sprintf("%s: {hash: sha256:%x, scopes: %s}\n", name, sha256.Sum256([]byte(secret)), strings.ReplaceAll(fmt.Sprint(scopes), " ", ", "))
+	if err := os.WriteFile(path, []byte(entry), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	set, err := tokens.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 // endless is a body of spaces. It allocates nothing.
@@ -353,7 +384,7 @@ func TestHugeBodyMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		body := new(endless)
 		body.left.Store(100 << 20)
-		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/executions", body)
+		r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/api/v1/executions", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -428,7 +459,7 @@ func raw(t *testing.T, s *Server, text string) net.Conn {
 	return conn
 }
 
-const begun = "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+const begun = "POST /api/v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 
 func TestSlowClientsAreCutOff(t *testing.T) {
 	t.Parallel()
@@ -436,7 +467,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	most.header, most.body, most.idle = 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
 	s, _ := open(t, desk{}, Options{}, most)
 	for name, test := range map[string]struct{ text, status string }{
-		"headers":            {"POST /v1/executions HTTP/1.1\r\nHost: loc", ""},
+		"headers":            {"POST /api/v1/executions HTTP/1.1\r\nHost: loc", ""},
 		"a body":             {begun, "408"},
 		"a body, refused":    {strings.Replace(begun, "application/json", "text/plain", 1), "415"},
 		"the next request":   {"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n", "404"},
@@ -469,7 +500,7 @@ func TestSlowHandlerAfterBodyTimeout(t *testing.T) {
 		}
 	}}, Options{}, most)
 	for range 2 { // also on a reused connection
-		if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", `{}`); code != 200 {
+		if code, _, body := do(t, c, "POST", s.URL()+"/api/v1/executions", `{}`); code != 201 {
 			t.Errorf("got %d %s", code, body)
 		}
 	}
@@ -557,7 +588,7 @@ func TestCloseAbortsSlowRequests(t *testing.T) {
 func BenchmarkReportOverHTTP(b *testing.B) {
 	s, c := open(b, desk{}, Options{}, defaultLimits)
 	for b.Loop() {
-		if code, _, _ := do(b, c, "POST", s.URL()+"/v1/executions", `{"answer":"x"}`); code != 200 {
+		if code, _, _ := do(b, c, "POST", s.URL()+"/api/v1/executions", `{"answer":"x"}`); code != 201 {
 			b.Fatal(code)
 		}
 	}

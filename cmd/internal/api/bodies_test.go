@@ -23,7 +23,7 @@ type upload struct {
 // begin declares a body of length bytes, waits until the server reads it, and sends its first bytes.
 func begin(t *testing.T, s *Server, length int, first string) *upload {
 	t.Helper()
-	conn := raw(t, s, fmt.Sprintf("POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+	conn := raw(t, s, fmt.Sprintf("POST /api/v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 		"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", length))
 	u := &upload{conn, bufio.NewReader(conn)}
 	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
@@ -67,8 +67,8 @@ func TestSlowRequestsDoNotCloseTheServer(t *testing.T) {
 		begin(t, s, declared, "{")
 	}
 	for range 3 {
-		if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", padded(1<<20)); code != 200 {
-			t.Errorf("beside 100 slow requests: got %d %s, want 200", code, body)
+		if code, _, body := do(t, c, "POST", s.URL()+"/api/v1/executions", padded(1<<20)); code != 201 {
+			t.Errorf("beside 100 slow requests: got %d %s, want 201", code, body)
 		}
 	}
 }
@@ -93,16 +93,16 @@ func TestSlowestBodyIsDroppedFirst(t *testing.T) {
 	fast := begin(t, s, large+1, "{"+strings.Repeat(" ", large-1))
 	until(t, s, func(b *bodies) bool { return b.reserved == slow*firstRoom+large+2 })
 
-	if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", padded(1<<16)); code != 503 {
+	if code, _, body := do(t, c, "POST", s.URL()+"/api/v1/executions", padded(1<<16)); code != 503 {
 		t.Errorf("while all are young: got %d %s, want 503", code, body)
 	}
 	passed.Store(int64(2 * most.window))
-	if code, _, body := do(t, c, "POST", s.URL()+"/v1/executions", padded(1<<15)); code != 200 {
-		t.Errorf("beside old slow bodies: got %d %s, want 200", code, body)
+	if code, _, body := do(t, c, "POST", s.URL()+"/api/v1/executions", padded(1<<15)); code != 201 {
+		t.Errorf("beside old slow bodies: got %d %s, want 201", code, body)
 	}
 	fast.send(t, "}")
-	if code := fast.code(t); code != 200 {
-		t.Errorf("the faster body: got %d, want 200", code)
+	if code := fast.code(t); code != 201 {
+		t.Errorf("the faster body: got %d, want 201", code)
 	}
 	dropped := 0
 	until(t, s, func(b *bodies) bool { dropped = slow - len(b.reading); return b.leaving == 0 })
@@ -165,7 +165,7 @@ func (p *pieces) Read(to []byte) (int, error) {
 	return min(p.size, len(to)), nil
 }
 
-func held(s *Server) *bodies { return s.http.Handler.(*httpHandler).bodies }
+func held(s *Server) *bodies { return s.http.Handler.(*handler).bodies }
 
 // until waits until the condition holds.
 func until(t *testing.T, s *Server, holds func(*bodies) bool) {

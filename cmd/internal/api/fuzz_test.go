@@ -6,26 +6,26 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"debrief/events"
 )
 
 // FuzzRequest sends any request to every path. The response is JSON with a status below 500.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range [][3]string{
-		{"/v1/context", "application/json", `{"query":"q","steps":[{"text":"a","tool_calls":[{"tool":"t","arguments":"{}"}]}],"playbook":3}`},
-		{"/v1/executions", "application/json", `{"context_id":"x","answer":"y","outcome":{"label":"success","score":1},"steps":[{}],"started":"2026-11-22T00:00:00Z"}`},
-		{"/v1/feedback", "application/json", `{"execution":"17-ab12cd34","outcome":{"label":"failure"}}`},
-		{"/v1/context", "application/json; charset=utf-8", `{"book":"../x","query":"` + "\xff" + `"}`},
-		{"/v1/", "", ""},
+		{"/api/v1/contexts", "application/json", `{"query":"q","steps":[{"text":"a","tool_calls":[{"tool":"t","arguments":"{}"}]}],"playbook":3}`},
+		{"/api/v1/executions", "application/json", `{"context_id":"x","answer":"y","outcome":{"label":"success","score":1},"steps":[{}],"started":"2026-11-22T00:00:00Z"}`},
+		{"/api/v1/feedback", "application/json", `{"execution":"17-ab12cd34","outcome":{"label":"failure"}}`},
+		{"/api/v1/contexts", "application/json; charset=utf-8", `{"book":"../x","query":"` + "\xff" + `"}`},
+		{"/api/v1/", "", ""},
 		{"/", "text/plain", "x"},
-		{"/v1/context", "application/json", strings.Repeat(`[`, 100)},
-		{"/v1/executions", "application/json", `{"answer":"x","answer":"y"}`},
-		{"/v1/executions", "application/json", `{"score":1e999}`},
+		{"/api/v1/contexts", "application/json", strings.Repeat(`[`, 100)},
+		{"/api/v1/executions", "application/json", `{"answer":"x","answer":"y"}`},
+		{"/api/v1/executions", "application/json", `{"score":1e999}`},
+		{"/api/v1/executions", "application/json", `{"outcome":"👍","messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"t","input":{}}]}]}`},
+		{"/api/v1/executions", "application/json", `{"messages":[[[]]],"outcome":[1]}`},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
-	d := newHTTPHandler(desk{}, Options{}, defaultLimits)
+	d := newHandler(desk{}, Options{}, defaultLimits)
 	f.Fuzz(func(t *testing.T, path, kind, body string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))
 		r.URL.Path, r.Host = path, "127.0.0.1"
@@ -35,8 +35,8 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= 500 || !json.Valid(w.Body.Bytes()) || !utf8.Valid(w.Body.Bytes()) {
 			t.Errorf("%q, %q: got %d, %q", path, body, w.Code, w.Body)
 		}
-		var refused events.ErrorReply
-		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &refused) != nil || refused.Error == "") {
+		var p Problem
+		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &p) != nil || p.Detail == "" || p.Code == "" || p.Status != w.Code) {
 			t.Errorf("%q, %q: got %d without a reason: %q", path, body, w.Code, w.Body)
 		}
 		if d.bodies.reserved != 0 || len(d.bodies.reading) != 0 || d.bodies.leaving != 0 {

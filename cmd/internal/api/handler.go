@@ -1,188 +1,303 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
+	"context"
 	"encoding/json"
 	"errors"
-	"mime"
-	"net"
+	"fmt"
 	"net/http"
-	"net/netip"
-	"os"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/tokens"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/service"
 	"debrief/playbook/text"
 )
 
-// httpHandler handles HTTP requests.
-type httpHandler struct {
-	handler *service.Handler
-	token   *[sha256.Size]byte // hash of the token, nil without one
+// Limits of the requests of one handler.
+const (
+	maxInFlight = 64               // requests at a time
+	maxWaiting  = 256              // requests at a time that wait for a worker
+	timeout     = 10 * time.Second // of a request; a context waits up to 5 s for a minimum version
+)
+
+// handler serves the routes. It is safe for concurrent use.
+type handler struct {
+	routes  []route
+	agents  service.Backend
+	conn    *bus.Conn // nil: only the routes of agents
+	tokens  *tokens.Set
+	origins *http.CrossOriginProtection
 	bodies  *bodies
+	limits  limits
+	slots   chan struct{}
+	waiting chan struct{}
 	told    service.Observer
 	log     zerolog.Logger
 }
 
-func newHTTPHandler(backend service.Backend, o Options, lim limits) *httpHandler {
-	d := &httpHandler{handler: service.NewHandler(backend, o.Log), bodies: newBodies(lim), told: o.OnResponse, log: o.Log}
-	if o.Token != "" {
-		hash := sha256.Sum256([]byte(o.Token))
-		d.token = &hash
+// New returns the handler of the paths below /api/v1/. The agents' backend builds contexts and stores reports. The handler sets the
+// deadlines of its requests, and clears them, so that the server needs none.
+func New(agents service.Backend, o Options) http.Handler { return newHandler(agents, o, defaultLimits) }
+
+func newHandler(agents service.Backend, o Options, lim limits) *handler {
+	h := &handler{
+		agents: agents, tokens: o.Tokens, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), told: o.OnResponse, log: o.Log,
 	}
-	return d
+	routes := append(agentRoutes(), indexRoute(), openAPIRoute())
+	if h.conn = o.Conn; h.conn != nil {
+		routes = slices.Concat(routes, bookRoutes(), executionRoutes(), editRoutes(), operateRoutes())
+	}
+	h.routes = sorted(routes)
+	return h
 }
 
-var routes = []struct{ path, verb string }{
-	{"/v1/context", events.VerbContext},
-	{"/v1/executions", events.VerbReport},
-	{"/v1/feedback", events.VerbFeedback},
+// response is the response to a request.
+type response struct {
+	status int
+	body   []byte
+	kind   string // content type
 }
 
 // ServeHTTP implements http.Handler.
-func (d *httpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	a, err := d.handle(w, r)
+	requestID := requestIDOf(r.Header)
+	rt, path, allowed := match(h.routes, r.Method, r.URL.EscapedPath())
+	conn := http.NewResponseController(w)
+	_ = conn.SetWriteDeadline(began.Add(h.limits.response + waitOf(rt))) // a test may have no connection
+	if r.ContentLength != 0 {
+		_ = conn.SetReadDeadline(began.Add(h.limits.body)) // also for a body that is discarded
+	}
+	defer func() {
+		_ = conn.Flush()
+		_ = conn.SetWriteDeadline(time.Time{})
+	}()
+	resp, after := h.respond(w, r, rt, path, allowed, requestID)
+	header := w.Header()
+	header.Set("X-Request-Id", requestID)
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if header.Get("ETag") != "" {
+		header.Set("Cache-Control", "private, no-cache")
+	}
+	if after != "" {
+		header.Set("Retry-After", after)
+	}
+	if resp.body != nil {
+		header.Set("Content-Type", resp.kind)
+		header.Set("Content-Length", strconv.Itoa(len(resp.body)))
+	}
+	w.WriteHeader(resp.status)
+	_, _ = w.Write(resp.body) // ignore the error: the client has disconnected
+	h.observe(r, rt, resp.status, requestID, time.Since(began))
+}
+
+// observe logs a response and reports it to the metrics.
+func (h *handler) observe(r *http.Request, rt *route, status int, requestID string, took time.Duration) {
+	verb := ""
+	if rt != nil {
+		verb = rt.verb
+	}
+	h.log.Debug().Str("method", text.Clip(r.Method, 16)).Str("path", text.Clip(r.URL.Path, 64)).Str("request", requestID).
+		Int("status", status).Dur("took", took).Msg("request")
+	if h.told != nil {
+		h.told(verb, status, took)
+	}
+}
+
+// respond returns the response to a request, and the delay for Retry-After.
+func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, path map[string]string, allowed []string, requestID string) (response, string) {
+	var in reflect.Type
+	if rt != nil {
+		in = rt.in
+	}
+	resp, err := h.serve(w, r, rt, path, allowed)
+	switch {
+	case errors.Is(err, errUnchanged):
+		return response{status: http.StatusNotModified}, ""
+	case err == nil:
+		return resp, ""
+	}
+	p, after := newProblem(err, in)
+	if p.Status == http.StatusInternalServerError {
+		h.log.Error().Err(err).Str("request", requestID).Str("route", rt.name).Msg("request failed")
+	}
+	return response{p.Status, p.encode(requestID), "application/problem+json"}, after
+}
+
+// serve checks a request, reads its body and runs its route.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path map[string]string, allowed []string) (response, error) {
+	token, err := h.authenticate(w, r)
 	if err != nil {
-		a = service.ErrorResponse(err)
+		return response{}, err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	if after := a.RetryAfter(); after != "" {
-		h.Set("Retry-After", after)
-	}
-	w.WriteHeader(a.Code)
-	_, _ = w.Write(a.Body) // ignore the error: the client has disconnected
-	d.log.Debug().Str("method", r.Method).Str("path", text.Clip(r.URL.Path, 64)).
-		Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
-	if d.told != nil {
-		d.told(verbOf(r.URL.Path), a.Code, time.Since(began))
-	}
-}
-
-// verbOf returns the verb for a path, "" for an unknown path.
-func verbOf(path string) string {
-	for _, route := range routes {
-		if path == route.path {
-			return route.verb
-		}
-	}
-	return ""
-}
-
-func (d *httpHandler) handle(w http.ResponseWriter, r *http.Request) (service.Response, error) {
-	if err := d.authorize(w, r); err != nil {
-		return service.Response{}, err
-	}
-	if r.URL.Path == "/v1/" || r.URL.Path == "/v1" {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			return service.Response{}, notAllowed(w, "GET, HEAD")
-		}
-		return index(), nil
-	}
-	verb := verbOf(r.URL.Path)
 	switch {
-	case verb == "":
-		return service.Response{}, service.NewError(http.StatusNotFound, "unknown path: GET /v1/ lists the endpoints")
-	case r.Method != http.MethodPost:
-		return service.Response{}, notAllowed(w, http.MethodPost)
+	case rt == nil && allowed != nil:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return response{}, service.NewError(http.StatusMethodNotAllowed, "want "+strings.Join(allowed, " or "))
+	case rt == nil:
+		return response{}, &statusError{status: http.StatusNotFound, code: CodeNoRoute, text: "unknown path: GET " + prefix + "/ lists the routes"}
 	}
-	if err := checkJSON(r.Header); err != nil {
-		return service.Response{}, err
+	c := &call{
+		ctx: bus.ContextWithTrace(r.Context(), r.Header.Get(events.HeaderTrace)), handler: h, route: rt, token: token, path: path,
+		query: r.URL.Query(), header: r.Header, reply: w.Header(),
 	}
-	maxBytes := int64(service.MaxBodyBytes(verb))
-	if r.ContentLength > maxBytes {
-		return service.Response{}, service.TooLargeError(verb) // without reading the body
+	if err := errors.Join(c.authorize(), c.checkQuery()); err != nil {
+		return response{}, err
 	}
-	b := d.bodies.open(w)
-	defer d.bodies.release(b)
-	body, err := d.bodies.read(b, r.Body, r.ContentLength, maxBytes)
-	switch {
-	case errors.Is(err, service.ErrBusy):
-		w.Header().Set("Connection", "close")
-		return service.Response{}, err
-	case errors.Is(err, errSlow), errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return service.Response{}, service.NewError(http.StatusRequestTimeout, "body too slow")
-	case err != nil:
-		return service.Response{}, service.NewError(http.StatusBadRequest, "incomplete body")
-	case int64(len(body)) > maxBytes:
-		return service.Response{}, service.TooLargeError(verb)
-	}
-	return d.handler.Handle(bus.ContextWithTrace(r.Context(), r.Header.Get(events.HeaderTrace)), verb, "", body), nil
-}
-
-// authorize checks the token, or the Host header if there is no token.
-func (d *httpHandler) authorize(w http.ResponseWriter, r *http.Request) error {
-	if d.token == nil {
-		if !loopback(r.Host) {
-			return service.NewError(http.StatusMisdirectedRequest, "without a token, the Host header must be a loopback name such as 127.0.0.1")
+	if rt.in != nil {
+		b := h.bodies.open(w)
+		defer h.bodies.release(b)
+		if c.body, err = h.readBody(w, r, rt, b); err != nil {
+			return response{}, err
 		}
-		return nil
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Compare hashes, because ConstantTimeCompare needs equal lengths.
-	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if subtle.ConstantTimeCompare(hash[:], d.token[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
-		return service.NewError(http.StatusUnauthorized, "missing or wrong token: want the header Authorization: Bearer TOKEN")
-	}
-	return nil
+	return h.run(c)
 }
 
-// loopback reports whether a Host header names the loopback, with or without a port.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+// run runs the route of a call, if there are not too many at a time.
+func (h *handler) run(c *call) (response, error) {
+	slots := h.slots
+	if c.route.waits {
+		slots = h.waiting
 	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	default:
+		return response{}, service.ErrBusy
+	}
+	var cancel context.CancelFunc
+	c.ctx, cancel = context.WithTimeout(c.ctx, timeout+waitOf(c.route))
+	defer cancel()
+	reply, err := c.safely()
+	if err != nil {
+		return response{}, err
+	}
+	if raw, ok := reply.(json.RawMessage); ok {
+		return response{http.StatusOK, raw, "application/json"}, nil
+	}
+	body, err := encode(reply, c.unknown)
+	return response{cmp.Or(c.status, c.route.status), body, "application/json"}, err
 }
 
-// checkJSON returns an error for a body whose headers do not declare plain JSON.
-func checkJSON(h http.Header) error {
-	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil || kind != "application/json" || !strings.EqualFold(cmp.Or(params["charset"], "utf-8"), "utf-8") {
-		return service.NewError(http.StatusUnsupportedMediaType, "want Content-Type: application/json")
-	}
-	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return service.NewError(http.StatusUnsupportedMediaType, "want the body without Content-Encoding")
-	}
-	return nil
+// safely runs the route. A panic becomes an error of this request only.
+func (c *call) safely() (reply any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			// Without the value, which may contain data of the client.
+			reply, err = nil, fmt.Errorf("panic (%T)\n%s", v, debug.Stack())
+		}
+	}()
+	return c.route.run(c)
 }
 
-func notAllowed(w http.ResponseWriter, methods string) error {
-	w.Header().Set("Allow", methods)
-	return service.NewError(http.StatusMethodNotAllowed, "want "+methods)
+// waitOf returns the time that a route may take in addition to others.
+func waitOf(rt *route) time.Duration {
+	if rt != nil && rt.waits {
+		return maxWait
+	}
+	return 0
 }
 
-// index returns the list of endpoints.
-func index() service.Response {
-	type endpoint struct {
-		Method string `json:"method"`
-		Path   string `json:"path"`
-		Limit  int    `json:"max_bytes"`
+// maxWait is the maximum time that a request waits for a worker.
+const maxWait = 60 * time.Second
+
+// encode returns the JSON of a reply, with a warning for each unknown field of the request.
+func encode(reply any, unknown []string) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false) // prompts contain many < and >
+	if err := enc.Encode(reply); err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
 	}
-	var all []endpoint
-	for _, route := range routes {
-		all = append(all, endpoint{http.MethodPost, route.path, service.MaxBodyBytes(route.verb)})
+	if len(unknown) == 0 {
+		return out.Bytes(), nil
 	}
-	body, _ := json.Marshal(struct { // strings and numbers cannot fail
-		Service   string     `json:"service"`
-		Version   string     `json:"version"`
-		Endpoints []endpoint `json:"endpoints"`
-	}{service.Name, service.Version, all})
-	return service.Response{Code: http.StatusOK, Body: append(body, '\n')}
+	return addWarnings(out.Bytes(), unknown)
+}
+
+// addWarnings adds a warning for each unknown field to a JSON object.
+func addWarnings(object []byte, unknown []string) ([]byte, error) {
+	var had struct {
+		Warnings []string `json:"warnings"`
+	}
+	if err := json.Unmarshal(object, &had); err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	for _, name := range unknown {
+		had.Warnings = append(had.Warnings, fmt.Sprintf("unknown field %q ignored", name))
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	list, err := json.Marshal(had.Warnings)
+	if err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	fields["warnings"] = list
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err = enc.Encode(fields)
+	return out.Bytes(), err
+}
+
+// validID is the form of the ids of requests that clients choose.
+var validID = regexp.MustCompile(`^[A-Za-z0-9._:+/=@-]{1,128}$`)
+
+// requestIDOf returns the id of a request: that of the client, or a random one.
+func requestIDOf(h http.Header) string {
+	if id := h.Get("X-Request-Id"); validID.MatchString(id) {
+		return id
+	}
+	return string(events.NewID())
+}
+
+// index is the list of routes.
+type index struct {
+	Service string       `json:"service"`
+	Version string       `json:"version" doc:"Semantic version of the requests and replies."`
+	OpenAPI string       `json:"openapi" doc:"Path of the OpenAPI document."`
+	Routes  []indexEntry `json:"routes"`
+}
+
+// indexEntry is a route.
+type indexEntry struct {
+	Method   string       `json:"method"`
+	Path     string       `json:"path"`
+	Scope    tokens.Scope `json:"scope,omitempty" doc:"Scope that a token needs; empty: none."`
+	Summary  string       `json:"summary"`
+	MaxBytes int64        `json:"max_bytes,omitempty" doc:"Maximum size of the body."`
+}
+
+// indexRoute lists the routes.
+func indexRoute() route {
+	r := get("/", "listRoutes", "List the routes.", func(c *call) (*index, error) {
+		out := &index{Service: service.Name, Version: service.Version, OpenAPI: prefix + "/openapi.json"}
+		for _, r := range c.handler.routes {
+			e := indexEntry{Method: r.method, Path: prefix + r.path, Scope: r.scope, Summary: r.summary}
+			if r.in != nil {
+				e.MaxBytes = cmp.Or(r.max, maxBody)
+			}
+			out.Routes = append(out.Routes, e)
+		}
+		return out, nil
+	})
+	r.scope = ""
+	return r
 }

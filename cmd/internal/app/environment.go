@@ -12,9 +12,9 @@ import (
 
 const variablePrefix = "DEBRIEF_"
 
-// notSettings matches variables with our prefix that are not settings: those of our tests, a version that deployments
-// set, and the variables that Kubernetes sets in every container for a Service whose name begins with debrief.
-var notSettings = regexp.MustCompile(`^DEBRIEF_(TEST_.*|DATA|LONG|SEED|VERSION|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_[0-9]+_.*)?)$`)
+// notSettings matches variables with our prefix that are not settings: those of our tests, those of the clients
+// for Python and JavaScript, a version that deployments set, and the variables that Kubernetes sets in every container for a Service whose name begins with debrief.
+var notSettings = regexp.MustCompile(`^DEBRIEF_(TEST_.*|DATA|LONG|SEED|VERSION|URL|API_TOKEN|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_[0-9]+_.*)?)$`)
 
 // workers has the flags of all worker programs. They may share an environment, as they do in a deployment.
 type workers struct {
@@ -23,6 +23,7 @@ type workers struct {
 	Embedding
 	Generator
 	ServeFlags
+	Gateway
 	Evaluators Evaluators `embed:""`
 	Reflector
 	Curator
@@ -30,7 +31,7 @@ type workers struct {
 
 // commandSettings are settings of debrief's commands that may also be set in the shell that starts a worker. Other
 // settings of commands are used once, and are in a worker's environment more likely a misspelt setting.
-const commandSettings = "BOOK DATA_DIR HTTP HTTP_TOKEN JSON MAX_STORE SYNC"
+const commandSettings = "BOOK DATA_DIR JSON MAX_STORE SYNC"
 
 // checkEnvironment returns an error for an unknown variable with our prefix. A misspelt setting would be ignored
 // otherwise.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -28,11 +29,12 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 			hidden++
 		}
 	}
-	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
+	if err := printHelp(o, ctx); err != nil {
 		return err
 	}
 	if hidden > 0 && !o.Summary {
-		_, err := console.Fprintf(ctx.Stdout, "\n%s: %s --help-all\n", count(hidden, "more flag"), node.FullPath())
+		text, width := fmt.Sprintf("%s: %s --help-all", count(hidden, "more flag"), node.FullPath()), console.Width(ctx.Stdout)
+		_, err := console.Fprintf(ctx.Stdout, "\n%s\n", console.Block(strings.Join(console.Wrap(text, width, width > 0), "\n")))
 		return err
 	}
 	return nil

@@ -87,8 +87,13 @@ func (m Model) Client(role string) (*openai.Client, error) {
 }
 
 func (m Model) key() (openai.Secret, error) {
-	key, err := secret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
+	key, err := m.Key()
 	return openai.Secret(key), err
+}
+
+// Key returns the API key, or "". It reads the file that contains it.
+func (m Model) Key() (string, error) {
+	return secret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
 }
 
 // Optional returns the client of a role's model, or nil if no model is set. The role then works without a model.

@@ -14,8 +14,6 @@ import (
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
-
-	book "debrief/playbook"
 )
 
 // Timeouts for the decision of the Curator: for a small edit, and for one that touches many bullets. After a timeout the
@@ -65,23 +63,6 @@ func RequestEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.Publ
 		err = app.Exit(app.ExitRefused, err)
 	}
 	return d, err
-}
-
-// Expect returns the bullets at a version, empty for the newest. The Curator refuses the edit if they changed since.
-func (b *Playbook) Expect(ctx context.Context, point string, ids ...book.BulletID) ([]events.Expectation, error) {
-	p, label, err := b.At(ctx, point)
-	if err != nil {
-		return nil, err
-	}
-	var all []events.Expectation
-	for _, id := range ids {
-		was := p.Bullet(id)
-		if was == nil {
-			return nil, app.Exit(app.ExitRefused, fmt.Errorf("bullet %q is not in the playbook at version %s", id, label))
-		}
-		all = append(all, events.Expectation{Bullet: id, Section: was.Section, Content: was.Content})
-	}
-	return all, nil
 }
 
 // Author returns the author of an edit or feedback: the name of the flag, or else the user of the shell.

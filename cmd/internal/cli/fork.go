@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -18,11 +20,11 @@ import (
 // Fork copies a playbook at a version into a new one: the bullets with all their fields, and the gate. It returns the
 // version at which the copy is complete, or 0 if the source is empty. A repeated call for the same playbooks and version
 // continues an interrupted fork, also after the new playbook has learned something. A Curator must run.
-func Fork(ctx context.Context, s *Session, from book.Book, at Version, to book.Book) (uint64, error) {
+func Fork(ctx context.Context, s *Session, from book.Book, at versions.Version, to book.Book) (uint64, error) {
 	store := deltalog.New(s.JetStream())
 	source, err := store.PlaybookAt(ctx, from, at.Number)
 	if err != nil {
-		return 0, LogError(err)
+		return 0, versions.LogError(err)
 	}
 	origin := book.Fork{Of: from, At: at.Label()}
 	done, err := coveredIDs(ctx, store, to)
@@ -30,7 +32,7 @@ func Fork(ctx context.Context, s *Session, from book.Book, at Version, to book.B
 		return 0, err
 	}
 	if is, _, err := history.ForkOf(store.History(ctx, to)); err != nil {
-		return 0, LogError(err)
+		return 0, versions.LogError(err)
 	} else if len(done) > 0 && is != origin {
 		return 0, app.Exit(app.ExitRefused, fmt.Errorf("playbook %q: already exists and is not a %s: choose another name", to, origin))
 	}
@@ -43,11 +45,8 @@ func Fork(ctx context.Context, s *Session, from book.Book, at Version, to book.B
 		}
 	}
 	_, whole, err := history.ForkOf(store.History(ctx, to))
-	return whole, LogError(err)
+	return whole, versions.LogError(err)
 }
-
-// PerEdit is the maximum number of bullets in one edit. The bullets of an edit become visible at once.
-const PerEdit = 10_000
 
 // forker is the author of the edits that copy a playbook into a new one.
 const forker = "debrief"
@@ -68,7 +67,7 @@ func forkEdits(origin book.Fork, source *book.Playbook, to book.Book) []*events.
 		edit().Gate = mode
 	}
 	for i, b := range source.Sorted() {
-		if i%PerEdit == 0 && (i > 0 || len(edits) == 0) {
+		if i%request.PerEdit == 0 && (i > 0 || len(edits) == 0) {
 			edit()
 		}
 		e := edits[len(edits)-1]
@@ -86,7 +85,7 @@ func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[st
 		}
 		return nil
 	})
-	return done, LogError(err)
+	return done, versions.LogError(err)
 }
 
 // requestForkEdit submits one edit of a fork and waits until the log covers it. After a crash the same edit is submitted

@@ -8,6 +8,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -45,21 +47,21 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 			}
 			return p
 		}
-		newest := func(b book.Book) Version {
+		newest := func(b book.Book) versions.Version {
 			t.Helper()
-			m, err := (&Playbook{s, store, b}).Version(ctx, "newest")
+			m, err := s.Playbook(b).Version(ctx, "newest")
 			if err != nil {
 				t.Fatal(err)
 			}
 			return m
 		}
 
-		if whole, err := Fork(ctx, s, "nothing", Version{}, "run-0"); err != nil || whole != 0 {
+		if whole, err := Fork(ctx, s, "nothing", versions.Version{}, "run-0"); err != nil || whole != 0 {
 			t.Errorf("fork of an empty playbook: got version %d, %v", whole, err)
 		}
 
 		e := &events.Edit{Gate: book.GateStrict}
-		for n := range uint64(PerEdit + 1) {
+		for n := range uint64(request.PerEdit + 1) {
 			id := book.MintID("others", n+1)
 			e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: id, PutBullet: &book.Bullet{ID: id, Section: "others", Content: fmt.Sprint("bullet ", n), Helpful: int(n % 3)}})
 		}

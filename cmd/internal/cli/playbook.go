@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"debrief/cmd/internal/app"
-	"debrief/events/deltalog"
+	"debrief/cmd/internal/versions"
 
 	book "debrief/playbook"
 )
@@ -22,13 +21,12 @@ type BookFlags struct {
 // Playbook is a session and a playbook on its server. The playbook may not exist yet.
 type Playbook struct {
 	*Session
-	Store *deltalog.Store
-	Name  book.Book
+	*versions.Book
 }
 
 // Playbook returns a playbook on the server of the session. It sends no request.
 func (s *Session) Playbook(name book.Book) *Playbook {
-	return &Playbook{s, deltalog.New(s.JetStream()), name}
+	return &Playbook{s, versions.New(s.JetStream(), name)}
 }
 
 // Open opens a session. It does not check that the playbook exists.
@@ -95,29 +93,4 @@ func JoinBooks(names []book.Book) string {
 		texts[i] = string(name)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// LogError adds the exit code to the error of a broken log. It returns other errors unchanged.
-func LogError(err error) error {
-	if errors.Is(err, deltalog.ErrBrokenLog) {
-		return app.Exit(app.ExitRefused, err)
-	}
-	return err
-}
-
-// At returns the playbook at a version, empty for the newest, and the label of the version.
-func (b *Playbook) At(ctx context.Context, point string) (*book.Playbook, string, error) {
-	if point == "" {
-		w, err := b.Store.Writer(ctx, b.Name)
-		if err != nil {
-			return nil, "", LogError(err)
-		}
-		return w.State().Playbook(), book.VersionLabel(w.State().Playbook().Version(), w.State().Chain()), nil
-	}
-	m, err := b.Version(ctx, point)
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := b.Store.PlaybookAt(ctx, b.Name, m.Number)
-	return p, m.Label(), LogError(err)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/request"
+	"debrief/events/client"
 	"debrief/generator"
 )
 
@@ -22,9 +22,9 @@ func TestRequestError(t *testing.T) {
 		{"invalid", &generator.RequestError{Err: other}, app.ExitUsage},
 		{"invalid, wrapped", fmt.Errorf("build: %w", &generator.RequestError{Err: other}), app.ExitUsage},
 		{"not found", &generator.NotFoundError{Err: other}, app.ExitRefused},
-		{"invalid for the service", &request.ServiceError{Code: "400"}, app.ExitUsage},
-		{"not found by the service", &request.ServiceError{Code: "404"}, app.ExitRefused},
-		{"busy service", &request.ServiceError{Code: "503"}, app.ExitFailed},
+		{"invalid for the service", &client.Error{Code: 400}, app.ExitUsage},
+		{"not found by the service", &client.Error{Code: 404}, app.ExitRefused},
+		{"busy service", &client.Error{Code: 503}, app.ExitUnreachable},
 		{"other", other, app.ExitFailed},
 	} {
 		if err := RequestError(test.err); app.ExitCode(err) != test.code || !errors.Is(err, test.err) {

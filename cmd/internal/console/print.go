@@ -39,8 +39,13 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 // Fprintln is like fmt.Fprintln, but cleans each argument and keeps it on one line, except Blocks.
 func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, arguments(args)...) }
 
-// Printf prints to standard output with Fprintf.
-func Printf(format string, args ...any) (int, error) { return Fprintf(Stdout, format, args...) }
+// Printf prints text for people to standard output: like Fprintf, and broken at spaces to fit the terminal. Use Fprintf for
+// text that must stay whole, such as a prompt, an answer or a script.
+func Printf(format string, args ...any) (int, error) {
+	return io.WriteString(Stdout, Reflow(fmt.Sprintf(format, arguments(args)...), Width(Stdout)))
+}
 
-// Println prints to standard output with Fprintln.
-func Println(args ...any) (int, error) { return Fprintln(Stdout, args...) }
+// Println is like Printf with the format of Fprintln.
+func Println(args ...any) (int, error) {
+	return io.WriteString(Stdout, Reflow(fmt.Sprintln(arguments(args)...), Width(Stdout)))
+}

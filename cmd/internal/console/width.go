@@ -3,6 +3,7 @@ package console
 import (
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -48,6 +49,39 @@ func Wrap(text string, limit int, wrapping bool) (lines []string) {
 		}
 	}
 	return append(lines, line)
+}
+
+// label matches the first cell of a line of a list, with the space behind it.
+var label = regexp.MustCompile(`^ *\S+(?: \S+)* {2,}`)
+
+// Reflow breaks the lines of a text that are longer than width at spaces. The further lines of a list are below the second
+// cell, and those of indented text two columns further. A width of 0 breaks no line.
+func Reflow(text string, width int) string {
+	if width == 0 {
+		return text
+	}
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line, end := strings.CutSuffix(line, "\n")
+		first := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		further := first
+		if first != "" {
+			further += "  "
+		}
+		if cell := label.FindString(line); cell != "" && textWidth(cell) <= width/2 {
+			first, further = cell, strings.Repeat(" ", textWidth(cell))
+		}
+		parts := []string{line}
+		if textWidth(line) > width {
+			parts = Wrap(line[len(first):], max(width-len(further), minText/2), true)
+			parts[0] = first + parts[0]
+		}
+		out.WriteString(strings.Join(parts, "\n"+further))
+		if end {
+			out.WriteByte('\n')
+		}
+	}
+	return out.String()
 }
 
 // textWidth returns the number of columns that a terminal needs for text on one line.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -124,4 +124,4 @@ func Drop(ctx context.Context, s dropper, ids []events.Handle, many bool) (n int
 }
 
 // Number formats a number of dead letters.
-func Number(n int) string { return cli.Plural(n, "dead letter") }
+func Number(n int) string { return console.Plural(n, "dead letter") }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook/formats"
@@ -93,7 +93,7 @@ func TestImportParts(t *testing.T) {
 	for _, test := range []struct {
 		ops  int
 		want []int
-	}{{0, nil}, {1, []int{1}}, {cli.PerEdit, []int{cli.PerEdit}}, {2*cli.PerEdit + 1, []int{cli.PerEdit, cli.PerEdit, 1}}} {
+	}{{0, nil}, {1, []int{1}}, {request.PerEdit, []int{request.PerEdit}}, {2*request.PerEdit + 1, []int{request.PerEdit, request.PerEdit, 1}}} {
 		var got []int
 		for part := range (&Import{Ops: make([]book.Op, test.ops)}).Parts() {
 			got = append(got, len(part))

@@ -5,8 +5,9 @@ import (
 	"fmt"
 
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/versions"
 	"debrief/curator"
+	"debrief/events/bus"
 	"debrief/playbook/history"
 
 	book "debrief/playbook"
@@ -21,13 +22,13 @@ type Forgetting struct {
 
 // PlanForget returns the change that forgets the selected executions. Its error has the exit code ExitRefused if the
 // playbook learned nothing from them. It changes nothing.
-func PlanForget(ctx context.Context, b *cli.Playbook, selector book.Selector) (*Forgetting, error) {
+func PlanForget(ctx context.Context, conn *bus.Conn, b *versions.Book, selector book.Selector) (*Forgetting, error) {
 	now, label, err := b.At(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	log := b.Store.History(ctx, b.Name)
-	if err := curator.ResolveSample(ctx, b.Conn, log, &selector); err != nil {
+	if err := curator.ResolveSample(ctx, conn, log, &selector); err != nil {
 		return nil, err
 	}
 	plan, err := planForget(now, log, selector)
@@ -42,7 +43,7 @@ func PlanForget(ctx context.Context, b *cli.Playbook, selector book.Selector) (*
 func planForget(now *book.Playbook, log history.Log, selector book.Selector) (*Forgetting, error) {
 	then, err := history.Forget(log, selector)
 	if err != nil {
-		return nil, cli.LogError(err)
+		return nil, versions.LogError(err)
 	}
 	if then.Matched == 0 {
 		return nil, app.Exit(app.ExitRefused, fmt.Errorf("no bullet or vote has evidence from %s", &selector))

@@ -4,7 +4,7 @@ import (
 	"iter"
 	"slices"
 
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/request"
 	"debrief/events/redact"
 	"debrief/playbook/formats"
 
@@ -39,4 +39,4 @@ func NewImport(data []byte, format formats.Format, now *book.Playbook) (*Import,
 }
 
 // Parts returns the operations of each edit. The bullets of one edit become visible at once.
-func (im *Import) Parts() iter.Seq[[]book.Op] { return slices.Chunk(im.Ops, cli.PerEdit) }
+func (im *Import) Parts() iter.Seq[[]book.Op] { return slices.Chunk(im.Ops, request.PerEdit) }

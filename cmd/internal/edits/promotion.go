@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/playbook/history"
 
 	book "debrief/playbook"
@@ -42,17 +44,17 @@ type Promotion struct {
 
 // PlanPromotion returns the plan to copy the changes of a run at a version into the target. An empty version means the one
 // named best, else the newest.
-func PlanPromotion(ctx context.Context, run, target *cli.Playbook, point string) (*Promotion, error) {
+func PlanPromotion(ctx context.Context, conn *bus.Conn, run, target *versions.Book, point string) (*Promotion, error) {
 	known, err := run.Store.BooksWithLog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(known, run.Name) {
-		return nil, unknownRunError(ctx, run, known)
+		return nil, unknownRunError(ctx, conn, run, known)
 	}
 	fork, whole, err := history.ForkOf(run.Store.History(ctx, run.Name))
 	if err != nil {
-		return nil, cli.LogError(err)
+		return nil, versions.LogError(err)
 	}
 	at, err := runVersion(ctx, run, point)
 	if err != nil {
@@ -63,12 +65,12 @@ func PlanPromotion(ctx context.Context, run, target *cli.Playbook, point string)
 	}
 	learned, err := run.Store.PlaybookAt(ctx, run.Name, at.Number)
 	if err != nil {
-		return nil, cli.LogError(err)
+		return nil, versions.LogError(err)
 	}
 	base := new(book.Playbook)
 	if slices.Contains(known, target.Name) { // a new playbook also gets the bullets that the run began with
 		if base, err = run.Store.PlaybookAt(ctx, run.Name, whole); err != nil {
-			return nil, cli.LogError(err)
+			return nil, versions.LogError(err)
 		}
 	}
 	began, label, err := target.At(ctx, "")
@@ -98,7 +100,7 @@ func newPromotion(base, learned, target *book.Playbook) *Promotion {
 }
 
 // runVersion returns the version of a run to promote.
-func runVersion(ctx context.Context, run *cli.Playbook, point string) (cli.Version, error) {
+func runVersion(ctx context.Context, run *versions.Book, point string) (versions.Version, error) {
 	if point != "" {
 		return run.Version(ctx, point)
 	}
@@ -109,14 +111,14 @@ func runVersion(ctx context.Context, run *cli.Playbook, point string) (cli.Versi
 }
 
 // unknownRunError returns an error that lists the runs.
-func unknownRunError(ctx context.Context, run *cli.Playbook, known []book.Book) error {
+func unknownRunError(ctx context.Context, conn *bus.Conn, run *versions.Book, known []book.Book) error {
 	var runs []string
 	for _, b := range known {
 		if _, whole, err := history.ForkOf(run.Store.History(ctx, b)); err == nil && whole > 0 {
 			runs = append(runs, string(b))
 		}
 	}
-	bucket, err := run.JetStream().KeyValue(ctx, events.BucketRuns)
+	bucket, err := conn.JetStream().KeyValue(ctx, events.BucketRuns)
 	if err != nil {
 		return fmt.Errorf("list runs: %w", err)
 	}
@@ -146,9 +148,9 @@ func (p *Promotion) NeedsMerge() bool { return len(p.Moved) > 0 && !p.IsEmpty() 
 func (p *Promotion) MovedIDs() string {
 	const most = 10
 	if len(p.Moved) <= most {
-		return cli.JoinIDs(p.Moved)
+		return explain.JoinIDs(p.Moved)
 	}
-	return fmt.Sprintf("%s and %d more", cli.JoinIDs(p.Moved[:most]), len(p.Moved)-most)
+	return fmt.Sprintf("%s and %d more", explain.JoinIDs(p.Moved[:most]), len(p.Moved)-most)
 }
 
 // Reason returns the default reason of the change: the run and its version.
@@ -159,7 +161,7 @@ func (p *Promotion) Reason() string { return fmt.Sprintf("promotion of %s at %s"
 func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditReply, error)) error {
 	seen := p.before.Version()
 	state := p.before.Clone()
-	for ops := range slices.Chunk(p.ops, cli.PerEdit) {
+	for ops := range slices.Chunk(p.ops, request.PerEdit) {
 		e := &events.Edit{Ops: ops, Expect: Expectations(state, ops)}
 		if !merge {
 			e.BaseVersion = new(seen)
@@ -189,7 +191,7 @@ func (p *Promotion) Text() string {
 		console.Fprintf(&out, "%s gets the new id %s: the playbook has used its id.\n", id, p.Renamed[id])
 	}
 	if len(p.Left) > 0 {
-		console.Fprintf(&out, "%s with a conflict, not applied:\n", cli.Plural(len(p.Left), "bullet"))
+		console.Fprintf(&out, "%s with a conflict, not applied:\n", console.Plural(len(p.Left), "bullet"))
 		for _, d := range p.Left {
 			console.Fprintf(&out, "  %s  %s → keeps: %s\n", d.ID(), shortBullet(d.After), shortBullet(d.Before))
 		}
@@ -202,5 +204,5 @@ func shortBullet(b *book.Bullet) string {
 	if b == nil {
 		return "removed"
 	}
-	return cli.OneLine(fmt.Sprintf("%q%s", b.Content, explain.Traits(b)), 60)
+	return console.OneLine(fmt.Sprintf("%q%s", b.Content, explain.Traits(b)), 60)
 }

@@ -80,7 +80,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 
 	plan := func() *Promotion {
 		t.Helper()
-		plan, err := PlanPromotion(ctx, open("run"), open("default"), "")
+		plan, err := PlanPromotion(ctx, s.Conn, open("run").Book, open("default").Book, "")
 		if err != nil {
 			t.Fatal(err)
 		}

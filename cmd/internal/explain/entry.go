@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/inspect"
@@ -67,7 +66,7 @@ func EntryLine(e *inspect.Entry) string {
 		detail, summary = x.Role, x.Reason
 	}
 	if e.Delta != nil {
-		detail, summary = cli.CoverSummary(e.Delta), cli.DeltaSummary(e.Delta)
+		detail, summary = CoverSummary(e.Delta), DeltaSummary(e.Delta)
 	}
 	if e.Err != nil {
 		summary = "unreadable: " + e.Err.Error()

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -23,12 +23,12 @@ type Evidence interface {
 
 // Stored is the evidence on a server. It caches executions.
 type Stored struct {
-	session *cli.Session
-	found   map[string]*events.Execution // by handle; nil if not stored
+	conn  *bus.Conn
+	found map[string]*events.Execution // by handle; nil if not stored
 }
 
-// NewStored returns the evidence on the server of a session.
-func NewStored(s *cli.Session) *Stored { return &Stored{s, map[string]*events.Execution{}} }
+// NewStored returns the evidence on a server.
+func NewStored(conn *bus.Conn) *Stored { return &Stored{conn, map[string]*events.Execution{}} }
 
 // Execution implements Evidence.
 func (r *Stored) Execution(ctx context.Context, handle string) (*events.Execution, error) {
@@ -39,7 +39,7 @@ func (r *Stored) Execution(ctx context.Context, handle string) (*events.Executio
 	if err != nil {
 		return nil, nil // not our handle: imported with the log of another system
 	}
-	found, err := r.session.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := r.conn.Find(ctx, events.StreamExecutions, seq, is)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (r *Stored) Execution(ctx context.Context, handle string) (*events.Executio
 
 // Reflection implements Evidence.
 func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflection, error) {
-	found, err := r.session.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
+	found, err := r.conn.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflecti
 }
 
 // versionLabels returns the labels of the versions of the events.
-func versionLabels(ctx context.Context, b *cli.Playbook, all []history.Event) (map[uint64]string, error) {
+func versionLabels(ctx context.Context, b *versions.Book, all []history.Event) (map[uint64]string, error) {
 	labels := map[uint64]string{}
 	for _, e := range all {
 		labels[e.Version] = ""
@@ -72,7 +72,7 @@ func versionLabels(ctx context.Context, b *cli.Playbook, all []history.Event) (m
 		}
 		return nil
 	})
-	return labels, cli.LogError(err)
+	return labels, versions.LogError(err)
 }
 
 // Outcome formats a label with its score.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/request"
 )
@@ -22,16 +21,16 @@ func Feedback(e *request.FeedbackResult) string {
 	if len(e.Moved) == 0 {
 		console.Fprintf(out, "no vote moved, version %s", e.Version)
 	} else {
-		console.Fprintf(out, "%s moved, version %s", cli.Plural(len(e.Moved), "vote"), e.Version)
+		console.Fprintf(out, "%s moved, version %s", console.Plural(len(e.Moved), "vote"), e.Version)
 	}
 	for _, m := range e.Moved {
-		console.Fprintf(out, "\n  %s  %s", m.Bullet, cli.VoteChange(m.Before, m.After))
+		console.Fprintf(out, "\n  %s  %s", m.Bullet, VoteChange(m.Before, m.After))
 	}
 	if e.Outcomes > 0 {
 		console.Fprintf(out, "\n  outcomes in experiments moved as well")
 	}
 	for _, why := range slices.Compact(slices.Clone(e.Refused)) {
-		console.Fprintf(out, "\n  not applied: %s", cli.OneLine(why, 200))
+		console.Fprintf(out, "\n  not applied: %s", console.OneLine(why, 200))
 	}
 	return out.String()
 }

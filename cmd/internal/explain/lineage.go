@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/playbook/history"
 
@@ -26,10 +26,10 @@ type Bullet struct {
 
 // BulletOf returns the explanation of a bullet, without executions. The error is history.ErrBulletNotFound for an unknown
 // bullet.
-func BulletOf(ctx context.Context, b *cli.Playbook, id book.BulletID) (*Bullet, error) {
+func BulletOf(ctx context.Context, b *versions.Book, id book.BulletID) (*Bullet, error) {
 	l, err := history.LineageOf(b.Store.History(ctx, b.Name), id)
 	if err != nil {
-		return nil, cli.LogError(err)
+		return nil, versions.LogError(err)
 	}
 	labels, err := versionLabels(ctx, b, l.Events)
 	if err != nil {
@@ -68,7 +68,7 @@ func (x *Bullet) Text(ctx context.Context, ev Evidence, all bool) (string, error
 	}
 	console.Fprintf(out, "\n%s\n", summary(x.Lineage))
 	for _, e := range history.MergeExposures(x.Events) {
-		console.Fprintf(out, "\n%s  %s  %s\n", x.Labels[e.Version], e.Time.Local().Format(time.DateTime), cli.DescribeEvent(&e, x.Bullet))
+		console.Fprintf(out, "\n%s  %s  %s\n", x.Labels[e.Version], e.Time.Local().Format(time.DateTime), DescribeEvent(&e, x.Bullet))
 		if isCount(e.Kind) && !all {
 			console.Fprintf(out, "    from %s\n", handles(e.Support))
 		} else if err := writeSupport(ctx, out, ev, e.Support, all); err != nil {
@@ -96,7 +96,7 @@ func summary(l *history.Lineage) string {
 	text := fmt.Sprintf("Added by %s. ", l.Author)
 	switch {
 	case n > 0:
-		text += fmt.Sprintf("Evidence: %s (%s).", cli.Plural(n, "execution"), strings.Join(outcomes, ", "))
+		text += fmt.Sprintf("Evidence: %s (%s).", console.Plural(n, "execution"), strings.Join(outcomes, ", "))
 	default:
 		text += "Evidence: no executions."
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/history"
@@ -33,7 +33,7 @@ type Execution struct {
 var ErrExecutionNotFound = errors.New("not found: expired or never stored")
 
 // ExecutionOf returns the explanation of an execution. If the execution is stored, its playbook replaces that of b.
-func ExecutionOf(ctx context.Context, b *cli.Playbook, ev Evidence, handle events.Handle) (*Execution, error) {
+func ExecutionOf(ctx context.Context, b *versions.Book, ev Evidence, handle events.Handle) (*Execution, error) {
 	e, err := ev.Execution(ctx, string(handle))
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func ExecutionOf(ctx context.Context, b *cli.Playbook, ev Evidence, handle event
 	}
 	t, err := history.TraceOf(b.Store.History(ctx, b.Name), string(handle))
 	if err != nil {
-		return nil, cli.LogError(err)
+		return nil, versions.LogError(err)
 	}
 	if e == nil && len(t.Reflections) == 0 {
 		return nil, fmt.Errorf("execution %s: %w, and playbook %q does not refer to it", handle, ErrExecutionNotFound, b.Name)
@@ -73,11 +73,11 @@ func (x *Execution) loadReflections(ctx context.Context, ev Evidence) error {
 
 // LoadPending looks for the reason why the log has no reflection on the execution: a reflection that waits for a Curator, or
 // a further round. It reads all reflections of the playbook, so only Text needs it.
-func (x *Execution) LoadPending(ctx context.Context, s *cli.Session) error {
+func (x *Execution) LoadPending(ctx context.Context, conn *bus.Conn) error {
 	if len(x.Reflections) > 0 || x.Execution.Purpose == events.Evaluate {
 		return nil
 	}
-	return s.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(x.Book), func(s bus.Stored) error {
+	return conn.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(x.Book), func(s bus.Stored) error {
 		if ref, ok := s.Event.(*events.Reflection); ok && x.addPending(ref) {
 			return bus.ErrStop
 		}
@@ -125,16 +125,16 @@ func (x *Execution) writeDigest(out io.Writer) {
 // writeExecution writes a stored execution.
 func writeExecution(out io.Writer, handle string, e *events.Execution) {
 	console.Fprintf(out, "Execution %s of task %s in playbook %q%s%s\n", handle, e.TaskID, e.Book, origin(e.Session, e.Origin.Source), model(e))
-	console.Fprintf(out, "  asked     %q\n", cli.OneLine(e.Question, 200))
+	console.Fprintf(out, "  asked     %q\n", console.OneLine(e.Question, 200))
 	if n := len(e.Steps); n > 0 {
-		console.Fprintf(out, "  did       %s\n", cli.Plural(n, "step"))
+		console.Fprintf(out, "  did       %s\n", console.Plural(n, "step"))
 	}
 	if e.Answer != "" {
-		console.Fprintf(out, "  answered  %q\n", cli.OneLine(e.Answer, 200))
+		console.Fprintf(out, "  answered  %q\n", console.OneLine(e.Answer, 200))
 	}
 	console.Fprintf(out, "  outcome   %s", Outcome(string(e.Outcome.Label), e.Outcome.Score))
 	if e.Outcome.Feedback != "" {
-		console.Fprintf(out, ": %s", cli.OneLine(e.Outcome.Feedback, 300))
+		console.Fprintf(out, ": %s", console.OneLine(e.Outcome.Feedback, 300))
 	}
 	console.Fprintf(out, "\n  playbook  version %d", e.Version)
 	if len(e.Shown) == 0 {
@@ -146,7 +146,7 @@ func writeExecution(out io.Writer, handle string, e *events.Execution) {
 		if slices.Contains(e.Cited, s.ID) {
 			mark = "cited"
 		}
-		console.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, cli.OneLine(s.Content, 120))
+		console.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, console.OneLine(s.Content, 120))
 	}
 }
 
@@ -167,7 +167,7 @@ func (x *Execution) writeLessons(out io.Writer) {
 	}
 	for i := range x.Events {
 		e := &x.Events[i]
-		console.Fprintf(out, "  %s  %s %s\n", x.Labels[e.Version], e.Bullet, cli.DescribeEvent(e, e.Bullet))
+		console.Fprintf(out, "  %s  %s %s\n", x.Labels[e.Version], e.Bullet, DescribeEvent(e, e.Bullet))
 	}
 	if len(x.Events) == 0 {
 		console.Fprintf(out, "  It changed nothing in the playbook.\n")
@@ -195,6 +195,6 @@ func writeIgnored(out io.Writer, ref *events.Reflection) {
 		return
 	}
 	for _, why := range ref.Ignored {
-		console.Fprintf(out, "  ignored   %s\n", cli.OneLine(why, 300))
+		console.Fprintf(out, "  ignored   %s\n", console.OneLine(why, 300))
 	}
 }

@@ -7,5 +7,5 @@
 // at the start of the program, so that counting does not allocate.
 //
 // The methods of [Metrics] list the metrics that they export, each with its unit, kind and meaning: [New], [Metrics.Watch],
-// [Metrics.Model], [Metrics.Curator], [Metrics.Generator].
+// [Metrics.Model], [Metrics.Curator], [Metrics.Generator], [Metrics.Gateway].
 package metrics

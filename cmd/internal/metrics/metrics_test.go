@@ -45,18 +45,20 @@ var known = map[string][]string{
 	"stage":     {"all", "recall", "assembly"},
 	"endpoint":  {NATS, HTTP},
 	"verb":      {events.VerbContext, events.VerbReport, events.VerbFeedback, none},
-	"code":      {"200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
+	"class":     {"chat"},
+	"status":    {"2xx"},
+	"code":      {"cut", "200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
 }
 
 func reasons() (all []string) {
 	for _, r := range append(playbook.RejectionReasons(), playbook.StatusReasons()...) {
 		all = append(all, string(r))
 	}
-	return all
+	return append(all, "no-advice")
 }
 
 // mostSeries limits our series in one process with all parts, including buckets.
-const mostSeries = 620
+const mostSeries = 660
 
 // whole is a process with all parts and its own server.
 type whole struct {
@@ -213,6 +215,7 @@ func (w *whole) trust(b playbook.Book) {
 func TestMetricsOfAWholeProcess(t *testing.T) {
 	t.Parallel()
 	w := build(t)
+	w.Gateway()("chat", 200, time.Second, "no-advice", "cut")
 	before := w.gather()
 	tasks, _ := simulated.Tasks(1)
 	for i := range 6 {
@@ -533,4 +536,28 @@ func BenchmarkCounting(b *testing.B) {
 			told(events.VerbContext, 200, time.Millisecond)
 		}
 	})
+}
+
+func TestGatewayMetrics(t *testing.T) {
+	t.Parallel()
+	m := New("test", "1")
+	observe := m.Gateway()
+	observe("chat", 200, time.Second, "", "")
+	observe("chat", 204, time.Second, "no-advice", "")
+	observe("messages", 529, time.Second, "", "")
+	observe("chat", 0, 0, "", "cut")
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	for _, want := range []string{
+		`debrief_gateway_requests_total{class="chat",status="2xx"} 2`,
+		`debrief_gateway_requests_total{class="chat",status="none"} 1`,
+		`debrief_gateway_requests_total{class="messages",status="5xx"} 1`,
+		`debrief_gateway_degraded_total{class="chat",reason="no-advice"} 1`,
+		`debrief_gateway_errors_total{class="chat",code="cut"} 1`,
+		`debrief_gateway_header_seconds_count{class="chat"} 2`,
+	} {
+		if !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("no line %s in\n%s", want, w.Body.String())
+		}
+	}
 }

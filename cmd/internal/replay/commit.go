@@ -123,7 +123,7 @@ func (c *committer) request(ctx context.Context, e *events.Edit, m bus.PublishOp
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Reason, err)
 	}
-	c.state.addCuratorUsage(toUsage(d.Usage))
+	c.state.addCuratorUsage(c.epoch, toUsage(d.Usage))
 	return d, nil
 }
 

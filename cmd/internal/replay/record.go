@@ -127,10 +127,10 @@ func finish(s report.Score) report.Score {
 
 func addUsage(a, b report.Usage) report.Usage {
 	return report.Usage{
-		Calls: a.Calls + b.Calls, InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens, Dollars: a.Dollars + b.Dollars,
+		Calls: a.Calls + b.Calls, InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens, Dollars: a.Dollars + b.Dollars, Seconds: a.Seconds + b.Seconds,
 	}
 }
 
 func toUsage(u chat.Usage) report.Usage {
-	return report.Usage{Calls: u.Calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Dollars: u.Cost}
+	return report.Usage{Calls: u.Calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Dollars: u.Cost, Seconds: u.Duration.Seconds()}
 }

@@ -175,6 +175,16 @@ func TestRunLearnsAndReports(t *testing.T) {
 		t.Errorf("run %+v", rep.Run)
 	}
 
+	for n, e := range rep.Timing.Epochs {
+		learned := n > 0 // epoch 0 is the measurement before learning
+		if e.Epoch != n || e.Generator.Wall == 0 || e.Generator.Model == 0 || (e.Reflector.Wall > 0) != learned || (e.Curator.Model > 0) != learned || e.Curator.Wall > rep.Timing.Seconds {
+			t.Errorf("epoch %d: time of the roles %+v", n, e)
+		}
+	}
+	if len(rep.Timing.Epochs) != 3 {
+		t.Errorf("got the time of %d epochs, want 3", len(rep.Timing.Epochs))
+	}
+
 	// Held-out samples are never learned from: the log covers none of them.
 	heldOut := map[string]bool{}
 	for _, set := range []*Set{s.Validation, s.Test} {
@@ -202,6 +212,9 @@ func TestRunLearnsAndReports(t *testing.T) {
 	calls := h.model.calls.Load()
 	again := h.run(batches, s, Options{Name: "r"})
 	if diff := cmp.Diff(comparable(t, out), comparable(t, again)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(rep.Timing.Epochs, again.Report.Timing.Epochs); diff != "" {
 		t.Error(diff)
 	}
 	if n := h.model.calls.Load(); n != calls {

@@ -38,8 +38,8 @@ type record struct {
 	Epoch   int       `json:"epoch"`
 	Step    int       `json:"step"`
 	Version uint64    `json:"playbook_version"`
-	// Curating is the model usage of the Curator, from the replies that arrived.
-	Curating report.Usage `json:"curator_usage"`
+	// Curating is the model usage of the Curator by epoch, from the replies that arrived.
+	Curating map[int]report.Usage `json:"curator_usage,omitempty"`
 	// Source is the range of executions of a run in the mode Executions.
 	Source *sourceRange `json:"source,omitempty"`
 }
@@ -342,17 +342,31 @@ func (s *state) setProgress(epoch, step int, version uint64) {
 	}
 }
 
-// addCuratorUsage adds model usage of the Curator.
-func (s *state) addCuratorUsage(u report.Usage) {
+// addCuratorUsage adds model usage of the Curator in an epoch.
+func (s *state) addCuratorUsage(epoch int, u report.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.record.Curating = addUsage(s.record.Curating, u)
+	if s.record.Curating == nil {
+		s.record.Curating = map[int]report.Usage{}
+	}
+	s.record.Curating[epoch] = addUsage(s.record.Curating[epoch], u)
 }
 
-func (s *state) curatorUsage() report.Usage {
+// curatorUsage returns the model usage of the Curator in all epochs.
+func (s *state) curatorUsage() (all report.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.record.Curating
+	for _, u := range s.record.Curating {
+		all = addUsage(all, u)
+	}
+	return all
+}
+
+// curatorSeconds returns the time of the Curator's model calls in an epoch.
+func (s *state) curatorSeconds(epoch int) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Curating[epoch].Seconds
 }
 
 // release gives up the ownership of the run. If done is set, the run has ended; else another process can resume it.

@@ -56,6 +56,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Begun, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
 	}
 	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.recorder.learning.Seconds(), Evaluating: r.recorder.evaluating.Seconds()}
+	if rep.Timing.Epochs, err = r.roleTimes(ctx); err != nil {
+		return nil, err
+	}
 	rep.Cost.PerBullet = report.NewBulletCost(rep.Cost, s.Seconds, rep.Operations[string(playbook.Add)])
 	if s.Seconds > 0 {
 		rep.Timing.PerSecond = float64(r.step) / s.Seconds

@@ -54,8 +54,11 @@ func example() *Report {
 			Name: "invoices-2026-11", Book: "invoices-2026-11", Model: "simulated-invoice-desk", From: "invoices@41",
 			Begun: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Ended: time.Date(2026, 11, 20, 9, 34, 12, 0, time.UTC), Resumed: 2, Debrief: "v0.4.0",
 		},
-		Timing: Timing{Seconds: 231.4, PerSecond: 4.3, Learning: 180.2, Evaluating: 51.2},
-		Cost:   Cost{Generator: Usage{2600, 2210400, 182300, 0.7701}, Reflector: Usage{1000, 1450200, 240110, 0.9}, Curator: Usage{125, 310500, 41000, 0.19}},
+		Timing: Timing{Seconds: 231.4, PerSecond: 4.3, Learning: 180.2, Evaluating: 51.2, Epochs: []EpochTime{
+			{0, RoleTime{10.1, 41.5}, RoleTime{}, RoleTime{}},
+			{1, RoleTime{24.2, 180.25}, RoleTime{30, 201}, RoleTime{11.5, 0}},
+		}},
+		Cost: Cost{Generator: Usage{2600, 2210400, 182300, 0.7701, 310.5}, Reflector: Usage{1000, 1450200, 240110, 0.9, 402}, Curator: Usage{125, 310500, 41000, 0.19, 61.2}},
 	}
 	r.Points = append(r.Points, Point{0, 0, "validation", draw(100, skill(0)), book(0, 0)})
 	for e := 1; e <= 5; e++ {

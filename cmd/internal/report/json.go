@@ -107,9 +107,16 @@ func (r *Report) tidy() *Report {
 		c.Rejected = map[string]int{}
 	}
 	t := &c.Timing
+	t.Epochs = slices.Clone(list(t.Epochs))
+	for i := range t.Epochs {
+		e := &t.Epochs[i]
+		for _, role := range []*RoleTime{&e.Generator, &e.Reflector, &e.Curator} {
+			role.Wall, role.Model = finiteOr(role.Wall, 0), finiteOr(role.Model, 0)
+		}
+	}
 	t.Seconds, t.PerSecond, t.Learning, t.Evaluating = finiteOr(t.Seconds, 0), finiteOr(t.PerSecond, 0), finiteOr(t.Learning, 0), finiteOr(t.Evaluating, 0)
 	for _, u := range []*Usage{&c.Cost.Generator, &c.Cost.Reflector, &c.Cost.Curator} {
-		u.Dollars = finiteOr(u.Dollars, 0)
+		u.Dollars, u.Seconds = finiteOr(u.Dollars, 0), finiteOr(u.Seconds, 0)
 	}
 	if b := c.Cost.PerBullet; b != nil {
 		c.Cost.PerBullet = &BulletCost{b.Bullets, finiteOr(b.Calls, 0), finiteOr(b.Tokens, 0), finiteOr(b.Seconds, 0), finiteOr(b.Dollars, 0)}

@@ -34,7 +34,7 @@ func TestJSONHasNoNaNAndNoNullLists(t *testing.T) {
 		Epochs: []Epoch{{Train: Score{Accuracy: nan}, Validation: &Score{Mean: -inf}}},
 		Before: &Score{Accuracy: nan}, After: &Score{Accuracy: inf},
 		Paired: &Pair{Difference: nan, Low: -inf, High: inf, P: nan},
-		Timing: Timing{nan, inf, nan, nan}, Cost: Cost{Curator: Usage{Dollars: nan}},
+		Timing: Timing{nan, inf, nan, nan, []EpochTime{{1, RoleTime{nan, inf}, RoleTime{}, RoleTime{}}}}, Cost: Cost{Curator: Usage{Dollars: nan}},
 	}
 	data, err := r.json()
 	if err != nil {

@@ -42,6 +42,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"titled":    func(caption, what string, of []count) tally { return tally{caption, what, of} },
 	"only":      func(title string, n int, first []string) only { return only{title, n, first} },
 	"seconds":   seconds,
+	"roleTime":  roleTime,
 	"dollars":   dollars,
 	"date":      date,
 	"decimal":   func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
@@ -66,6 +67,7 @@ type page struct {
 	Fingerprint string
 	Spent       []roleUsage
 	Total       Usage
+	Times       []EpochTime
 	Learned     bool
 	Terms       []term // operations
 	Roles       []term
@@ -149,7 +151,7 @@ func (r *Report) page(w io.Writer) error {
 		Command: r.command(), Fingerprint: print,
 		MaxBullets: maxBullets, MaxMarks: maxMarks,
 		Spent: []roleUsage{{"Generator", r.Cost.Generator}, {"Reflector", r.Cost.Reflector}, {"Curator", r.Cost.Curator}},
-		Total: r.Cost.total(), Learned: r.learned(), Terms: operationTerms(r.Operations), Roles: roles,
+		Total: r.Cost.total(), Times: r.Timing.Epochs[:min(len(r.Timing.Epochs), maxEpochs)], Learned: r.learned(), Terms: operationTerms(r.Operations), Roles: roles,
 	}
 	p.draw()
 	p.choose()
@@ -214,6 +216,7 @@ func (c *Cost) total() (all Usage) {
 		all.InputTokens += u.InputTokens
 		all.OutputTokens += u.OutputTokens
 		all.Dollars += u.Dollars
+		all.Seconds += u.Seconds
 	}
 	return all
 }
@@ -299,6 +302,14 @@ func seconds(s float64) string {
 		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
 	}
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// roleTime formats a duration of a role, "–" without one.
+func roleTime(s float64) string {
+	if s == 0 {
+		return "–"
+	}
+	return seconds(s)
 }
 
 func dollars(d float64) string {

@@ -120,7 +120,7 @@ func TestPageOfMinimalRuns(t *testing.T) {
 		{"numbers that are none", func(r *Report) {
 			nan := math.NaN()
 			r.Points[4].Score.Accuracy, r.Points[0].Score.Accuracy, r.After.Accuracy = nan, math.Inf(1), nan
-			*r.Paired, r.Timing, r.Cost.Curator.Dollars = Pair{N: 3, Difference: nan, Low: nan, High: nan, P: nan}, Timing{nan, nan, nan, nan}, nan
+			*r.Paired, r.Timing, r.Cost.Curator.Dollars = Pair{N: 3, Difference: nan, Low: nan, High: nan, P: nan}, Timing{nan, nan, nan, nan, nil}, nan
 		}, []string{"The interval contains 0", "p = 1"}, nil},
 		{"executions", func(r *Report) { *r = Report{Mode: "executions", Final: Book{Bullets: 12}} }, []string{"a run over recorded executions", "12 bullets in the final playbook", "No sample has a label"}, nil},
 		{"10,000 bullets", func(r *Report) {

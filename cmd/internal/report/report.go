@@ -260,6 +260,26 @@ type Timing struct {
 	PerSecond  float64 `json:"per_second"` // training samples
 	Learning   float64 `json:"learning"`   // in seconds
 	Evaluating float64 `json:"evaluating"`
+	// Epochs is the time of the roles in each epoch. Epoch 0 is the measurement before learning. The measurements of the
+	// test set and the validation set belong to the epoch before them.
+	Epochs []EpochTime `json:"epochs"`
+}
+
+// EpochTime is the time of each role in one epoch.
+type EpochTime struct {
+	Epoch     int      `json:"epoch"`
+	Generator RoleTime `json:"generator"`
+	Reflector RoleTime `json:"reflector"`
+	Curator   RoleTime `json:"curator"`
+}
+
+// RoleTime is the time of one role in seconds.
+type RoleTime struct {
+	// Wall is the time in which the role worked on at least one message. Concurrent messages count once.
+	Wall float64 `json:"wall_seconds"`
+	// Model is the time of the model calls behind the stored results, with retries. Concurrent calls add up. It is 0 if no
+	// model was called or if its time is unknown.
+	Model float64 `json:"model_seconds"`
 }
 
 // Cost is the model usage by role.
@@ -307,4 +327,5 @@ type Usage struct {
 	InputTokens  int     `json:"input_tokens"`
 	OutputTokens int     `json:"output_tokens"`
 	Dollars      float64 `json:"dollars"`
+	Seconds      float64 `json:"seconds"` // of the calls; concurrent calls add up
 }

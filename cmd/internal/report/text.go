@@ -56,6 +56,7 @@ func (r *Report) Text(w io.Writer) error {
 		fmt.Fprintf(&out, ", %s", dollars(all.Dollars))
 	}
 	fmt.Fprint(&out, ".\n")
+	r.writeTimes(&out)
 	if c := r.Cost.PerBullet; c != nil {
 		fmt.Fprintln(&out, c)
 	}
@@ -78,6 +79,30 @@ func (r *Report) writeEpochs(out io.Writer) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(out)
+}
+
+// writeTimes lists the time of each role in each epoch.
+func (r *Report) writeTimes(out io.Writer) {
+	times := r.Timing.Epochs[:min(len(r.Timing.Epochs), maxEpochs)]
+	if len(times) == 0 {
+		return
+	}
+	fmt.Fprint(out, "Time of the roles at work, and of their model calls (concurrent calls add up):\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "epoch\tgenerator\tmodel\treflector\tmodel\tcurator\tmodel\t\n")
+	for i := range times {
+		e := &times[i]
+		epoch := strconv.Itoa(e.Epoch)
+		if e.Epoch == 0 {
+			epoch = "before"
+		}
+		fmt.Fprint(w, epoch, "\t")
+		for _, role := range []RoleTime{e.Generator, e.Reflector, e.Curator} {
+			fmt.Fprintf(w, "%s\t%s\t", roleTime(role.Wall), roleTime(role.Model))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
 }
 
 // share formats the accuracy, "–" without one.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -17,7 +18,7 @@ func TestContext(t *testing.T) {
 	other := generator.Config{}.WithDefaults()
 	other.Limits.Total /= 2
 	errorReply := func(code string) nats.Header {
-		return nats.Header{headerErrorCode: {code}, headerErrorText: {"some text"}}
+		return nats.Header{micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {"some text"}}
 	}
 	for _, test := range []struct {
 		name      string

@@ -10,6 +10,9 @@ import (
 	"debrief/events/bus"
 )
 
+// PerEdit is the maximum number of bullets in one edit. The bullets of an edit become visible at once.
+const PerEdit = 10_000
+
 // DeadLetterError is returned when a worker dead-lettered the task or edit.
 type DeadLetterError struct {
 	Kind   events.Kind

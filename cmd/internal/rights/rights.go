@@ -47,12 +47,12 @@ type User struct {
 	Subscribe []Grant
 }
 
-// workers are the users that answer health requests.
-var workers = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+// programs are the users that answer health requests.
+var programs = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator, events.UserGateway}
 
 // Users returns the users of a tenant.
 func Users() []User {
-	return []User{generator, reflector, curator, operator, agent}
+	return []User{generator, reflector, curator, gateway, operator, agent}
 }
 
 // Grants of several users.
@@ -62,6 +62,10 @@ var (
 	replies = Grant{Subject: "_INBOX_operator.>", Why: "answers to tasks and edits, whose header names the inbox"}
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
 	headOf  = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
+
+	repliesToGateway = Grant{
+		Subject: "_INBOX_gateway.>", Why: "answers to tasks and edits, whose header names the inbox", Accounts: []string{events.UserGateway},
+	}
 )
 
 var generator = User{
@@ -73,6 +77,7 @@ var generator = User{
 		{Subject: "$KV.attempts.generator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
+		repliesToGateway,
 		{Subject: "$KV.window.>", Why: "turns of sessions"},
 		{Subject: "$KV.contexts.>", Why: "contexts that agents were served"},
 		{Subject: "$KV.vectors.>", Why: "embeddings"},
@@ -128,6 +133,7 @@ var reflector = User{
 		{Subject: "$KV.attempts.reflector.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
+		repliesToGateway,
 		{Subject: "$KV.window.>", Why: "notes of sessions and books, runs of a task, the first feedback"},
 		blobs,
 
@@ -162,11 +168,12 @@ var curator = User{
 	Publish: []Grant{
 		{Subject: "debrief.delta.*", Why: "the log of each playbook; no other user has this right"},
 		{Subject: "$KV.playbook.>", Why: "the view of the log; no other user has this right"},
-		{Subject: headOf.Subject, Why: headOf.Why, Accounts: []string{events.RoleGenerator, events.UserOperator}},
+		{Subject: headOf.Subject, Why: headOf.Why, Accounts: []string{events.RoleGenerator, events.UserGateway, events.UserOperator}},
 		{Subject: "debrief.dead.curator.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.curator.>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
+		repliesToGateway,
 		blobs,
 
 		{Subject: "$JS.API.CONSUMER.INFO.REFLECTIONS.curator", Why: "its durable: position, and the floor of a delta"},
@@ -195,12 +202,66 @@ var curator = User{
 	Subscribe: []Grant{inbox(events.RoleCurator), health},
 }
 
+// gateway is the user of the HTTP server for agents and people. Its API edits playbooks and submits tasks for the holders of
+// tokens. It writes no execution, reflection or delta: it reports runs to the service as agents do.
+var gateway = User{
+	Name: events.UserGateway,
+	Publish: []Grant{
+		{Subject: "debrief.api.context.*", Why: "context for a model", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.execution.*", Why: "report of an execution", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.task.*", Why: "API: tasks"},
+		{Subject: "debrief.edit.*", Why: "API: changes of playbooks by people"},
+		{Subject: health.Subject, Why: health.Why, Accounts: programs},
+		answers,
+		{Subject: "$KV.captures.>", Why: "open runs"},
+		blobs,
+
+		{Subject: "$JS.API.CONSUMER.INFO.TASKS.generator", Why: "API: status"},
+		{Subject: "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector", Why: "API: status"},
+		{Subject: "$JS.API.CONSUMER.INFO.REFLECTIONS.curator", Why: "API: status"},
+		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
+		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "API: status"},
+		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "API: status and lists"},
+		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "API: status"},
+		{Subject: "$JS.API.STREAM.INFO.DELTAS", Why: "API: names of books"},
+		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "API: dead letters"},
+		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.KV_captures", Why: "start: does it exist"},
+		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "API: sessions"},
+		{Subject: "$JS.API.STREAM.INFO.KV_contexts", Why: "API: contexts"},
+		{Subject: "$JS.API.STREAM.INFO.KV_runs", Why: "API: runs"},
+		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
+
+		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "API: dead letters"},
+		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "API: status"},
+		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "API: executions"},
+		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "API: evidence, results of edits"},
+		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "API: versions"},
+		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "API: versions"},
+		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
+		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the playbook"},
+		{Subject: "$JS.API.DIRECT.GET.KV_playbook.>", Why: "heads and bullets"},
+		{Subject: "$JS.API.DIRECT.GET.KV_captures", Why: "open runs"},
+		{Subject: "$JS.API.DIRECT.GET.KV_captures.>", Why: "open runs"},
+		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "API: sessions"},
+		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "API: sessions"},
+		{Subject: "$JS.API.DIRECT.GET.KV_contexts", Why: "API: contexts"},
+		{Subject: "$JS.API.DIRECT.GET.KV_contexts.>", Why: "API: contexts"},
+		{Subject: "$JS.API.DIRECT.GET.KV_runs", Why: "API: runs"},
+		{Subject: "$JS.API.DIRECT.GET.KV_runs.>", Why: "API: runs"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
+		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
+	},
+	Subscribe: []Grant{inbox(events.UserGateway), health, headOf},
+}
+
 // operator is the user of the tools for people.
 var operator = User{
 	Name: events.UserOperator,
 	Publish: []Grant{
 		{Subject: "debrief.>", Why: "tasks, feedback, edits, executions of recorded runs"},
-		{Subject: health.Subject, Why: health.Why, Accounts: workers},
+		{Subject: health.Subject, Why: health.Why, Accounts: programs},
 		{Subject: "debrief.api.*.*", Why: "requests to the service", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$SRV.>", Why: "discovery of the service", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$KV.>", Why: "marks of sessions, embeddings, progress of runs"},

@@ -50,7 +50,10 @@ func execution(raw []byte) (*messages.Run, error) {
 	e := &events.Execution{
 		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose, Reasoning: w.Reasoning, Answer: w.Answer,
 		Steps: w.Steps, Outcome: outcome, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
-		Usage:  chat.Usage{Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens), Cost: messages.ValidCost(w.Usage.Cost)},
+		Usage: chat.Usage{
+			Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens),
+			Cost: messages.ValidCost(w.Usage.Cost), CachedTokens: max(0, w.Usage.CachedTokens),
+		},
 		Origin: events.Origin{Source: w.Origin.Source, Task: w.Origin.Task},
 	}
 	for i := range e.Steps {

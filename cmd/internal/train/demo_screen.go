@@ -1,14 +1,14 @@
 package train
 
 import (
+	"cmp"
+	"fmt"
 	"io"
-	"strings"
-	"unicode/utf8"
-
-	"github.com/guptarohit/asciigraph"
+	"math"
 
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/stats"
 	"debrief/events"
 
 	book "debrief/playbook"
@@ -43,16 +43,18 @@ func (s *demoScreen) introduce(d *Demo) {
 	if d.Named() {
 		model = d.Describe(events.RoleGenerator)
 	}
-	console.Fprintf(s.out, `An invoice desk has hidden rules for discounts, taxes, surcharges and rounding. The model must learn them.
-Generator, Reflector and Curator communicate over JetStream and use %s. Each epoch answers %d training
-tasks with the playbook version at its start; new lessons are used from the next epoch on. The %d held-out tasks
-are only for measurement.
-`, model, d.Train, d.HeldOut)
+	s.sentences("An invoice desk has hidden rules for discounts, taxes, surcharges and rounding. The model must learn them. "+
+		"Generator, Reflector and Curator communicate over JetStream and use %s. Each epoch answers %d training tasks with the playbook "+
+		"version at its start; new lessons are used from the next epoch on. The %d held-out tasks are only for measurement.", console.Line(model), d.Train, d.HeldOut)
 }
 
 // begin prints the head of the table.
 func (s *demoScreen) begin(r *demoResult) {
 	if s.json {
+		return
+	}
+	if s.isNarrow() {
+		console.Fprintf(s.out, "\n         training  held-out  bullets\nbefore             %7.1f %%\n", 100*r.Baseline)
 		return
 	}
 	console.Fprintf(s.out, `
@@ -66,6 +68,10 @@ func (s *demoScreen) epoch(e demoEpoch) {
 		_ = cli.WriteJSON(s.out, e)
 		return
 	}
+	if s.isNarrow() {
+		console.Fprintf(s.out, "epoch %-2d%7.1f %% %7.1f %% %8d\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets)
+		return
+	}
 	console.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10s %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Playbook, e.Seconds)
 }
 
@@ -73,49 +79,40 @@ func (s *demoScreen) result(d *Demo, r *demoResult, bullets []*book.Bullet) erro
 	if s.json {
 		return cli.WriteJSON(s.out, r)
 	}
-	held, train := []float64{100 * r.Baseline}, []float64{}
+	held, train := []measured{{0, share(r.Baseline, d.HeldOut)}}, []measured{}
 	for _, e := range r.Epochs {
-		held, train = append(held, 100*e.HeldOut), append(train, 100*e.Train)
+		held, train = append(held, measured{e.Epoch, share(e.HeldOut, d.HeldOut)}), append(train, measured{e.Epoch, share(e.Train, d.Train)})
 	}
-	console.Fprintf(s.out, "\n%s\n", console.Block(beside(curve("training accuracy, % by epoch", train), curve("held-out accuracy, % before and after each epoch", held))))
+	console.Fprintf(s.out, "\n%s\n", console.Block(beside(console.Width(s.out),
+		plot("Training, % by epoch (o), 95 % interval (|)", train), plot("Held-out, % after each epoch (o)", held))))
 	console.Fprintf(s.out, "\n%s\n", console.Block(cli.FormatBullets(bullets, console.Width(s.out))))
-	console.Fprintf(s.out, "Held-out accuracy went from %.1f %% to %.1f %% with %s, %d model calls and %d tokens in %.1f s.",
-		100*r.Baseline, 100*r.Final, cli.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
+	s.sentences("Held-out accuracy went from %.1f %% to %.1f %% with %s, %d model calls and %d tokens in %.1f s.",
+		100*r.Baseline, 100*r.Final, console.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
 	if r.Lost > 0 {
-		console.Fprintf(s.out, " %d messages ended as dead letters.", r.Lost)
+		s.sentences("%d messages ended as dead letters.", r.Lost)
 	}
 	if r.Simulated {
-		console.Fprintf(s.out, "\nThe model was simulated: it sees only its prompt and follows the bullets in it exactly.")
+		s.sentences("The model was simulated: it sees only its prompt and follows the bullets in it exactly.")
 	}
 	if d.Data != "" {
-		console.Fprintf(s.out, "\nThe streams are kept in %s. To read the playbook: debrief playbook log --data %s --book %s", d.Data, d.Data, r.Book)
+		console.Fprintf(s.out, "The streams are kept in %s. To read the playbook: debrief playbook log --data %s --book %s\n", d.Data, d.Data, r.Book)
 	}
-	console.Fprintln(s.out)
 	return nil
 }
 
-// curve draws percentages by epoch.
-func curve(caption string, points []float64) string {
-	if len(points) == 1 {
-		points = append(points, points[0])
-	}
-	return caption + "\n" + asciigraph.Plot(points, asciigraph.Height(8), asciigraph.Width(42),
-		asciigraph.LowerBound(0), asciigraph.UpperBound(100), asciigraph.Precision(0))
+// share returns a measured accuracy of n tasks with its interval.
+func share(accuracy float64, n int) stats.Estimate {
+	return stats.Share(int(math.Round(accuracy*float64(n))), n)
 }
 
-// beside joins two blocks of text side by side.
-func beside(left, right string) string {
-	l, r := strings.Split(left, "\n"), strings.Split(right, "\n")
-	var out strings.Builder
-	for i := range max(len(l), len(r)) {
-		line := ""
-		if i < len(l) {
-			line = l[i]
-		}
-		if i < len(r) {
-			line += strings.Repeat(" ", max(52-utf8.RuneCountInString(line), 1)) + r[i]
-		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return out.String()
+// isNarrow reports whether the table is too wide for the terminal.
+func (s *demoScreen) isNarrow() bool {
+	width := console.Width(s.out)
+	return width > 0 && width < 58
+}
+
+// sentences prints a text that is broken to fit the terminal, or into lines of 110 columns without one.
+func (s *demoScreen) sentences(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	console.Fprintf(s.out, "%s\n", console.Block(console.Reflow(text, min(cmp.Or(console.Width(s.out), 110), 110))))
 }

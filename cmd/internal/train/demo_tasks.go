@@ -50,7 +50,7 @@ func (d *Demo) writeTasks() error {
 				return err
 			}
 		} else {
-			console.Printf("%s: %s\n", f.name, cli.Plural(len(f.tasks), "task"))
+			console.Printf("%s: %s\n", f.name, console.Plural(len(f.tasks), "task"))
 		}
 	}
 	return nil

@@ -140,7 +140,7 @@ func (e *Eval) Run(ctx context.Context, c *app.Common) error {
 		return failed
 	}
 	if n := len(res.Losses); n+set.Invalid > 0 {
-		return app.Exit(app.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", cli.Plural(n, "answer"), cli.Plural(set.Invalid, "line")))
+		return app.Exit(app.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", console.Plural(n, "answer"), console.Plural(set.Invalid, "line")))
 	}
 	return nil
 }

@@ -96,8 +96,8 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 		if is != was && len(c.Differ) < maxDiffer {
 			s := &x.samples[i]
 			c.Differ = append(c.Differ, differingSample{
-				s.index, s.ID, cli.OneLine(s.Question, 200), cli.OneLine(s.Target, 200), is,
-				cli.OneLine(first.answers[i].execution.Answer, 200), cli.OneLine(other.answers[i].execution.Answer, 200),
+				s.index, s.ID, console.OneLine(s.Question, 200), console.OneLine(s.Target, 200), is,
+				console.OneLine(first.answers[i].execution.Answer, 200), console.OneLine(other.answers[i].execution.Answer, 200),
 			})
 		}
 	}
@@ -114,7 +114,7 @@ func (e *Eval) show(r *evalResult) error {
 
 // print prints the result as text.
 func (r *evalResult) print(out io.Writer) error {
-	count := cli.Plural(r.Data.Samples, "sample")
+	count := console.Plural(r.Data.Samples, "sample")
 	if r.Drawn < r.Data.Samples {
 		count = fmt.Sprintf("%d drawn of %s", r.Drawn, count)
 	}
@@ -131,7 +131,7 @@ func (r *evalResult) print(out io.Writer) error {
 		if a.Usage.Dollars > 0 {
 			cost = fmt.Sprintf("$%.4f", a.Usage.Dollars)
 		}
-		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", cli.OneLine(name, 40), which, cli.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
+		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", console.OneLine(name, 40), which, console.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
 			a.Accuracy.Percent(), a.Score.Mean, a.Usage.Calls, a.Usage.InputTokens, a.Usage.OutputTokens, cost)
 	}
 	if err := w.Flush(); err != nil {
@@ -139,14 +139,14 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	for _, a := range r.Arms {
 		if a.Score.Unjudged > 0 {
-			console.Fprintf(out, "%s: %s without a score\n", a.Arm, cli.Plural(a.Score.Unjudged, "answer"))
+			console.Fprintf(out, "%s: %s without a score\n", a.Arm, console.Plural(a.Score.Unjudged, "answer"))
 		}
 	}
 	if len(r.Comparisons) > 0 {
 		console.Fprintln(out)
 		console.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\t\n")
 		for _, c := range r.Comparisons {
-			console.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", cli.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
+			console.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", console.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
 				c.Wins, c.Losses, chance(c.P))
 		}
 		if err := w.Flush(); err != nil {
@@ -165,15 +165,15 @@ func (r *evalResult) print(out io.Writer) error {
 			if d.Won {
 				verdict = "won "
 			}
-			console.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, cli.OneLine(d.Question, 90),
+			console.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, console.OneLine(d.Question, 90),
 				shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
 		}
 	}
 	for _, l := range r.Losses {
-		console.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, cli.OneLine(l.Reason, 200))
+		console.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, console.OneLine(l.Reason, 200))
 	}
 	for _, p := range r.Problems {
-		console.Fprintf(out, "line %d was not read: %s\n", p.Line, cli.OneLine(p.Reason, 200))
+		console.Fprintf(out, "line %d was not read: %s\n", p.Line, console.OneLine(p.Reason, 200))
 	}
 	if more := r.Data.Unread - len(r.Problems); more > 0 {
 		console.Fprintf(out, "%d more lines were not read\n", more)
@@ -194,7 +194,7 @@ func shortAnswer(s string) string {
 	if s == "" {
 		return "nothing"
 	}
-	return cli.OneLine(s, 60)
+	return console.OneLine(s, 60)
 }
 
 // chance formats a p-value.

@@ -64,7 +64,8 @@ purpose, such as system prompts, is counted.
 --outcomes names a table with the columns id and score, or JSON lines such as {"id": "run-7", "score": 1}. The id is the
 session, the trace, the task or the name of the file. A recorded outcome is not replaced.
 
-Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process.
+Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process. Otherwise the Reflector of the server
+reflects on new runs before the comparison, with its own model; --model then explains lessons of stored runs, and takes no files.
 
 Examples:
 
@@ -96,7 +97,7 @@ type learnResult struct {
 	Omitted     source.Omissions `json:"left_out,omitempty"` // content that the runs do not contain
 	Notes       []string         `json:"notes,omitempty"`
 
-	New     []newBullet     `json:"new,omitempty"`     // bullets that this command added from the comparison
+	New     []newBullet     `json:"new,omitempty"`     // bullets that this command added
 	Refused []refusedLesson `json:"refused,omitempty"` // lessons of the comparison that the Curator refused
 	// Analysis is the comparison of all stored executions.
 	Analysis rules.Result `json:"analysis"`
@@ -129,6 +130,9 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
+	if err := l.checkModel(s, files); err != nil {
+		return app.Exit(app.ExitUsage, err)
+	}
 
 	checked, unchecked := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
 	defer unchecked()
@@ -146,6 +150,16 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitPartial, fmt.Errorf("%s; see above", losses))
 	}
 	return nil
+}
+
+// checkModel refuses a model for new runs if the roles run in other processes. Their Reflector reflects on each run as soon as it is
+// stored, so its lessons would come before those of the comparison, and repeat them in other words.
+func (l *Learn) checkModel(s *cli.Session, files []string) error {
+	if s.Server != nil || l.reflecting == nil || len(files) == 0 {
+		return nil
+	}
+	return errors.New("--model: the roles run in other processes, and their reflector reflects on new runs before the comparison, with its own model: " +
+		"remove --model, or stop these processes and use --data")
 }
 
 // learnHere runs the roles during learn, unless another process runs the server.
@@ -205,7 +219,11 @@ func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, files []string, compared func()) (*learnResult, error) {
 	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
 	in := runStates{}
-	err := s.EventIDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
+	before, err := versionOf(ctx, s, r.Book)
+	if err != nil {
+		return nil, err
+	}
+	err = s.EventIDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +254,13 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 	compared()
 	if err := l.await(ctx, s); err != nil {
 		return nil, interrupted(ctx, res.Executions, err)
+	}
+	compares := len(res.New)
+	if err := addReflected(ctx, s, r.Book, before, res); err != nil {
+		return nil, err
+	}
+	if s.Server == nil && len(res.New) > compares {
+		res.Notes = append(res.Notes, "The reflector of the server did not wait for the comparison: its bullets can repeat a counted lesson in other words.")
 	}
 	l.checkOutcomes(r.Outcomes, res)
 	if err := l.countResults(ctx, s, r.Book, in, res); err != nil {
@@ -333,7 +358,7 @@ func (l *Learn) skipFile(name string, err error, res *learnResult) {
 // printFile prints the number of runs in a file, its repairs and its problems.
 func (l *Learn) printFile(name string, report traces.Report, res *learnResult) {
 	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped, "repaired": report.Repaired},
-		"%s: %s of %s", name, cli.Plural(report.Runs, "run"), report.Source)
+		"%s: %s of %s", name, console.Plural(report.Runs, "run"), report.Source)
 	for _, r := range report.Repairs {
 		u := newUnreadItem(name, r)
 		u.Problem, u.Repair = "", r.Reason
@@ -434,7 +459,7 @@ func (l *Learn) show(res *learnResult) error {
 		console.Printf("\n")
 	}
 	if len(res.Refused) > 0 {
-		console.Printf("The curator refused %s:\n", cli.Plural(len(res.Refused), "lesson"))
+		console.Printf("The curator refused %s:\n", console.Plural(len(res.Refused), "lesson"))
 		for _, r := range res.Refused {
 			console.Printf("%s", console.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
 		}
@@ -452,13 +477,13 @@ func (l *Learn) show(res *learnResult) error {
 	console.Printf("%s\n", res.Analysis.Explain())
 	reflected := ""
 	if res.Reflected+res.Dead > 0 {
-		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, cli.Plural(res.Dead, "dead letter"))
+		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, console.Plural(res.Dead, "dead letter"))
 	}
-	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, cli.Plural(res.Bullets, "bullet"))
+	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, console.Plural(res.Bullets, "bullet"))
 	if res.version == 0 {
 		state = "does not exist yet: nothing was learned"
 	}
-	console.Printf("%s compared.%s Playbook %q %s.\n", cli.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
+	console.Printf("%s compared.%s Playbook %q %s.\n", console.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
 	if res.Known > 0 {
 		console.Printf("%d of them were stored before.\n", res.Known)
 	}

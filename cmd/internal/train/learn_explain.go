@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -24,7 +25,7 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 		return nil
 	}
 	if more := len(lessons) - maxExplained; more > 0 {
-		res.Notes = append(res.Notes, fmt.Sprintf("%s of the comparison without an explanation: one command explains at most %d.", cli.Plural(more, "lesson"), maxExplained))
+		res.Notes = append(res.Notes, fmt.Sprintf("%s of the comparison without an explanation: one command explains at most %d.", console.Plural(more, "lesson"), maxExplained))
 		lessons = lessons[:maxExplained]
 	}
 	var mu sync.Mutex

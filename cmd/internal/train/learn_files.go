@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
 )
 
@@ -94,7 +94,7 @@ func (l *Learn) checkOutcomes(o *traces.Outcomes, res *learnResult) {
 	if o == nil {
 		return
 	}
-	note := fmt.Sprintf("%s: %s received an outcome", l.Outcomes, cli.Plural(o.Applied, "run"))
+	note := fmt.Sprintf("%s: %s received an outcome", l.Outcomes, console.Plural(o.Applied, "run"))
 	if o.Kept > 0 {
 		note += fmt.Sprintf(", %d kept the recorded one", o.Kept)
 	}

@@ -35,6 +35,7 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 		return err
 	}
 	a := rules.NewAnalysis()
+	adding := newInOrder(a.Add)
 	seen := map[runID]uint64{} // sequence of the first copy
 	t := l.newTicker()
 	defer t.clear()
@@ -47,12 +48,13 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 		for _, f := range feedback[st.Seq] {
 			e.Outcome = e.Outcome.WithFeedback(f)
 		}
-		a.Add(e)
+		adding.do(e)
 		t.report(func(seconds float64) (any, string) {
 			return map[string]any{"analysed_executions": len(seen)}, fmt.Sprintf("%d runs analysed; %.0f runs a second", len(seen), float64(len(seen))/seconds)
 		})
 		return nil
 	})
+	adding.wait()
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 			return err
 		}
 		for _, id := range reply.Added {
-			res.New = append(res.New, newBullet{id, lesson.evidence()})
+			res.New = append(res.New, newBullet{ID: id, Evidence: lesson.evidence()})
 		}
 	}
 	return nil
@@ -144,10 +146,13 @@ func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored
 	return cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
 }
 
-// newBullet is a bullet that the command added, with its evidence in a sentence: the counts of the analysis.
+// newBullet is a bullet that the command added, with its evidence in a sentence: the counts of the analysis, or of the
+// reflections on single runs.
 type newBullet struct {
 	ID       book.BulletID `json:"id"`
 	Evidence string        `json:"evidence"`
+	Runs     int           `json:"runs,omitempty"`  // behind the reflections; 0 for a lesson of the analysis
+	Tasks    int           `json:"tasks,omitempty"` // different tasks of these runs
 }
 
 // refusedLesson is a lesson that the Curator refused. A secret in its content is replaced.
@@ -178,7 +183,12 @@ func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored map
 
 // storedRun returns a stored execution, or nil if it has expired since the analysis.
 func storedRun(ctx context.Context, s *cli.Session, id events.ID, stored map[runID]uint64) (*events.Execution, error) {
-	found, err := s.Find(ctx, events.StreamExecutions, stored[runIDOf(id)], func(is events.ID) bool { return is == id })
+	return findRun(ctx, s, stored[runIDOf(id)], func(is events.ID) bool { return is == id })
+}
+
+// findRun returns the execution at a sequence, or nil if it has expired.
+func findRun(ctx context.Context, s *cli.Session, seq uint64, is func(events.ID) bool) (*events.Execution, error) {
+	found, err := s.Find(ctx, events.StreamExecutions, seq, is)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, nil
 	}

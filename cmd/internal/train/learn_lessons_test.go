@@ -147,6 +147,78 @@ func TestModelExplainsCountedLessons(t *testing.T) {
 	}
 }
 
+// TestReflectedBulletsHaveTheirEvidence checks that each bullet from reflections on single runs has the number of its runs and
+// tasks, also if it has one run.
+func TestReflectedBulletsHaveTheirEvidence(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/runs.jsonl"
+	runs := ""
+	for _, question := range []string{"Name the shelf.", "Name the shelf.", "Name the box.", "Count the stars."} {
+		runs += fmt.Sprintf(`{"question": %q, "answer": "A1", "score": 0, "id": "r%d"}`+"\n", question, len(runs))
+	}
+	if err := os.WriteFile(file, []byte(runs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := cli.ServerFlags{NATS: app.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	l := &Learn{Book: "b", JSON: true, reflecting: chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+		insight := "Places have a letter and two digits."
+		if strings.Contains(p.Messages[len(p.Messages)-1].Text, "Count the stars.") {
+			insight = "Quantities are integers without units."
+		}
+		return chat.Reply{Model: "scripted", Text: `{"reasoning": "r", "error_identification": "e", "root_cause_analysis": "c", "correct_approach": "a", "key_insight": "` + insight + `"}`}, nil
+	})}
+	learn := func() map[string]newBullet {
+		t.Helper()
+		res, err := l.learnHere(t.Context(), s, &traces.Reader{Book: "b"}, []string{file})
+		if err == nil {
+			err = l.addPlaybook(t.Context(), s, "b", res)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		byContent := map[string]newBullet{}
+		for _, n := range res.New {
+			for _, b := range res.shown {
+				if b.ID == n.ID {
+					byContent[b.Content] = n
+				}
+			}
+		}
+		return byContent
+	}
+	found := learn()
+	for content, want := range map[string][2]int{"Places have a letter and two digits.": {3, 2}, "Quantities are integers without units.": {1, 1}} {
+		if n := found[content]; n.Runs != want[0] || n.Tasks != want[1] || n.Evidence == "" {
+			t.Errorf("%s: got %+v, want %d runs and %d tasks", content, n, want[0], want[1])
+		}
+	}
+	if len(found) != 2 {
+		t.Errorf("got %v, want two bullets", found)
+	}
+	if again := learn(); len(again) != 0 {
+		t.Errorf("second time: got %v, want no new bullet", again)
+	}
+}
+
+func TestModelForNewRunsNeedsTheRolesHere(t *testing.T) {
+	t.Parallel()
+	model := chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) { return chat.Reply{}, nil })
+	for _, row := range []struct {
+		model   chat.Model
+		files   []string
+		refused bool
+	}{{model, []string{"f"}, true}, {model, nil, false}, {nil, []string{"f"}, false}} {
+		l := &Learn{reflecting: row.model}
+		if err := l.checkModel(&cli.Session{}, row.files); (err != nil) != row.refused {
+			t.Errorf("a model: %v, files %v: got %v", row.model != nil, row.files, err)
+		}
+	}
+}
+
 // TestFailedExplanationsAreCounted checks that lessons are added without an explanation if the replies of the model are useless or rejected.
 func TestFailedExplanationsAreCounted(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
 )
 
@@ -44,10 +44,10 @@ func newUnreadItem(file string, p traces.Problem) unreadItem {
 func (r *learnResult) unread() string {
 	var parts []string
 	if r.Unread > 0 {
-		parts = append(parts, cli.Plural(r.Unread, "run"))
+		parts = append(parts, console.Plural(r.Unread, "run"))
 	}
 	if r.BadFiles > 0 {
-		parts = append(parts, cli.Plural(r.BadFiles, "file"))
+		parts = append(parts, console.Plural(r.BadFiles, "file"))
 	}
 	return strings.Join(parts, " and ")
 }

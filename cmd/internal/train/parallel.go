@@ -46,3 +46,32 @@ func (p *parallel) wait() error {
 	p.all.Wait()
 	return p.failed()
 }
+
+// inOrder calls a function for values, one after the other, while the caller prepares the next ones.
+type inOrder[T any] struct {
+	values chan T
+	done   chan struct{}
+}
+
+// waitingValues limits the prepared values in memory.
+const waitingValues = 16
+
+func newInOrder[T any](fn func(T)) *inOrder[T] {
+	o := &inOrder[T]{make(chan T, waitingValues), make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		for v := range o.values {
+			fn(v)
+		}
+	}()
+	return o
+}
+
+// do passes a value to the function. It waits while too many values wait.
+func (o *inOrder[T]) do(v T) { o.values <- v }
+
+// wait waits for the last value. No value may follow.
+func (o *inOrder[T]) wait() {
+	close(o.values)
+	<-o.done
+}

@@ -2,6 +2,7 @@ package train
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 )
@@ -35,5 +36,20 @@ func TestParallelRunsUpToItsLimitAndKeepsTheFirstError(t *testing.T) {
 	}
 	if err := p.do(func() error { t.Error("a function ran after an error"); return nil }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+func TestInOrderKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 10 * waitingValues} {
+		var got []int
+		o := newInOrder(func(v int) { got = append(got, v) })
+		for i := range n {
+			o.do(i)
+		}
+		o.wait()
+		if len(got) != n || !slices.IsSorted(got) {
+			t.Errorf("%d values: got %v", n, got)
+		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"debrief/cmd/internal/report"
 	"debrief/cmd/internal/request"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -191,7 +192,7 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 }
 
 // parent returns the playbook and the version that the run begins with.
-func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at cli.Version, err error) {
+func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at versions.Version, err error) {
 	text, point, old := strings.Cut(p.From, "@")
 	name = book.Book(text)
 	store := deltalog.New(s.JetStream())

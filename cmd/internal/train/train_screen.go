@@ -146,7 +146,7 @@ func (s *trainScreen) epoch(e report.Epoch) {
 		return
 	}
 	s.clear()
-	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch, scored(e.Train), cli.Plural(e.Book.Bullets, "bullet"), e.Book.Version)
+	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch, scored(e.Train), console.Plural(e.Book.Bullets, "bullet"), e.Book.Version)
 }
 
 // programs are the worker programs of the roles.
@@ -175,7 +175,7 @@ func (s *trainScreen) skipped(reflections int, reason string) {
 		return
 	}
 	s.clear()
-	console.Fprintf(console.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", cli.Plural(reflections, "reflection"), console.Line(reason))
+	console.Fprintf(console.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", console.Plural(reflections, "reflection"), console.Line(reason))
 }
 
 // result prints the report and returns the error of the losses.
@@ -203,14 +203,14 @@ func lossError(out *replay.Result) error {
 	var all []string
 	for _, d := range out.Report.Data {
 		if d.Unread > 0 {
-			all = append(all, fmt.Sprintf("%s of %s could not be read", cli.Plural(d.Unread, "line"), d.File))
+			all = append(all, fmt.Sprintf("%s of %s could not be read", console.Plural(d.Unread, "line"), d.File))
 		}
 	}
 	if n := len(out.Report.Losses); n > 0 {
-		all = append(all, fmt.Sprintf("%s failed, the first error: %s", cli.Plural(n, "sample"), out.Report.Losses[0].Reason))
+		all = append(all, fmt.Sprintf("%s failed, the first error: %s", console.Plural(n, "sample"), out.Report.Losses[0].Reason))
 	}
 	if n := out.Report.Unlearned; n > 0 {
-		all = append(all, cli.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
+		all = append(all, console.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
 	}
 	unscored, why := 0, ""
 	for i := range out.Samples {
@@ -224,7 +224,7 @@ func lossError(out *replay.Result) error {
 		}
 	}
 	if unscored > 0 {
-		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", cli.Plural(unscored, "answer"), why))
+		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", console.Plural(unscored, "answer"), why))
 	}
 	if len(all) == 0 {
 		return nil

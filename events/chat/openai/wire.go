@@ -172,8 +172,11 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 
 // usage returns the usage of one call. Tokens are 0 if the server does not report them.
 func (s *server) usage(u openai.Usage) chat.Usage {
-	in, out := max(u.PromptTokens, 0), max(u.CompletionTokens, 0)
-	return chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out, Cost: s.cost(int64(in), int64(out))}
+	in, out, cached := max(u.PromptTokens, 0), max(u.CompletionTokens, 0), 0
+	if u.PromptTokensDetails != nil {
+		cached = min(max(u.PromptTokensDetails.CachedTokens, 0), in)
+	}
+	return chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out, Cost: s.cost(int64(in), int64(out)), CachedTokens: cached}
 }
 
 func (s *server) cost(in, out int64) float64 {

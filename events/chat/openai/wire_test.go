@@ -331,3 +331,17 @@ func TestReplies(t *testing.T) {
 		})
 	}
 }
+
+func TestCachedTokens(t *testing.T) {
+	t.Parallel()
+	const reply = `{"model":"test-model-1","choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":%d}}}`
+	for reported, want := range map[int]int{8: 8, 0: 0, -1: 0, 11: 10} {
+		simulate(t, Config{}, []http.HandlerFunc{status(200, fmt.Sprintf(reply, reported))}, func(t *testing.T, c *Client, _ *fake) {
+			got, err := ask(t.Context(), c)
+			if err != nil || got.Usage.CachedTokens != want || got.Usage.InputTokens != 10 {
+				t.Errorf("%d cached tokens reported: got %+v, %v, want %d", reported, got.Usage, err, want)
+			}
+		})
+	}
+}

@@ -39,9 +39,12 @@ type Input struct {
 	// System are the instructions. SystemRef refers to instructions that are stored elsewhere; if it is empty, the
 	// manifest contains the text.
 	System, SystemRef  string
-	Query, TaskContext string                 // the question and the context of the task
-	Task               string                 // general, research, coding, debugging or analysis; empty detects it
-	Rounds             []events.PreviousRound // earlier rounds of the task, oldest first
+	Query, TaskContext string // the question and the context of the task
+	Task               string // general, research, coding, debugging or analysis; empty detects it
+	// Advice requests one text with bullets and reflections, to be added to the user's message. The query only selects them. The
+	// inputs of a conversation (TaskContext, Rounds, Window, Marks, Running, Recalled, Summary) are not used.
+	Advice bool
+	Rounds []events.PreviousRound // earlier rounds of the task, oldest first
 
 	Index           *selection.Index
 	TimeIndependent bool // select bullets independently of the current time
@@ -85,6 +88,12 @@ func Assemble(in Input, l Limits) (*Context, error) {
 	}}
 	a.manifest = events.Manifest{
 		Assembly: Version, Limit: a.limits.Total, Texts: string(a.limits.Texts), Votes: a.limits.Votes, At: in.Now, Warnings: append([]string(nil), in.Degraded...),
+	}
+	if in.Advice {
+		if err := a.addAdvice(); err != nil {
+			return nil, err
+		}
+		return a.finish(), nil
 	}
 	if err := a.addRequired(); err != nil {
 		return nil, err
@@ -413,7 +422,9 @@ func (a *assembler) parts() []events.Part {
 	if a.taskContext.Kind != "" {
 		all = append(all, a.taskContext)
 	}
-	all = append(all, a.query)
+	if a.query.Kind != "" {
+		all = append(all, a.query)
+	}
 	all = append(all, a.after...)
 	if a.recovery != nil {
 		all = append(all, *a.recovery)
@@ -448,6 +459,8 @@ func (a *assembler) dropLeastImportant() bool {
 		a.warn("context: omitted, no room within the limit")
 	case len(a.after) > 0:
 		a.after = nil
+	case a.query.Kind == "":
+		return false
 	default:
 		query := strings.TrimSpace(clean(a.in.Query))
 		keep := a.query.Keep

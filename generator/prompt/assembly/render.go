@@ -82,6 +82,9 @@ func Render(m *events.Manifest, s Sources) (messages []chat.Message, missing []e
 			missing = append(missing, m.Parts[i])
 		}
 	}
+	if m.Advice {
+		return r.advice(), missing
+	}
 	r.endSystem()
 	return r.out, missing
 }
@@ -120,7 +123,9 @@ func (r *renderer) addPart(p *events.Part) bool {
 		}
 		return b != nil
 	}
-	r.endSystem()
+	if !r.manifest.Advice {
+		r.endSystem()
+	}
 	switch p.Kind {
 	case events.PartUser, events.PartAnswer, events.PartTools:
 		return r.addPiece(p)
@@ -233,22 +238,7 @@ const noAnswer = "(no answer kept)"
 // userMessage returns the last user message: quoted background and context, then the task.
 func (r *renderer) userMessage(query string) string {
 	var out strings.Builder
-	var material []chat.Quotation
-	quote := func(name string, lines []string) {
-		if len(lines) > 0 {
-			material = append(material, chat.Quotation{Name: name, Text: strings.Join(lines, "\n")})
-		}
-	}
-	quote(quoteSummary, r.summary)
-	quote(quoteRecalled, r.recalled)
-	quote(quoteReflections, r.reflections)
-	quote(quoteRecords, r.records)
-	quote(quoteTries, r.tries)
-	if len(material) > 0 {
-		out.WriteString(background)
-		out.WriteString(clean(chat.Quote(material)))
-		out.WriteString("\n")
-	}
+	out.WriteString(r.quotations())
 	for _, text := range r.recovery {
 		out.WriteString(text)
 		out.WriteString("\n\n")
@@ -262,6 +252,25 @@ func (r *renderer) userMessage(query string) string {
 	out.WriteString(query)
 	out.WriteString("\n")
 	return out.String()
+}
+
+// quotations returns the quoted background, or an empty text.
+func (r *renderer) quotations() string {
+	var material []chat.Quotation
+	quote := func(name string, lines []string) {
+		if len(lines) > 0 {
+			material = append(material, chat.Quotation{Name: name, Text: strings.Join(lines, "\n")})
+		}
+	}
+	quote(quoteSummary, r.summary)
+	quote(quoteRecalled, r.recalled)
+	quote(quoteReflections, r.reflections)
+	quote(quoteRecords, r.records)
+	quote(quoteTries, r.tries)
+	if len(material) == 0 {
+		return ""
+	}
+	return background + clean(chat.Quote(material)) + "\n"
 }
 
 // Names of the quotations in the user message.

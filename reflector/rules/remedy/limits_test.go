@@ -95,7 +95,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded adds runs that all differ in tools, errors, arguments and tasks.
+// TestMemoryIsBounded adds runs that all differ in arguments and tasks: first with more tools and errors than maxErrors, then
+// with more changes of each of 2,000 errors than maxRemedies.
 func TestMemoryIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -108,8 +109,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	for i := range 100_000 {
-		word := strings.Map(func(r rune) rune { return 'a' + r - '0' }, fmt.Sprint(i%20_000))
+	const runs = 18_000
+	for i := range runs {
+		errors := runs
+		if i >= 10_000 {
+			errors = 2_000
+		}
+		word := strings.Map(func(r rune) rune { return 'a' + r - '0' }, fmt.Sprint(i%errors))
 		var steps []step
 		for j := range 10 {
 			name := fmt.Sprintf("arg%d%d%s", i, j, strings.Repeat("x", 500))
@@ -119,9 +125,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		x.Add(run(fmt.Sprint(i), steps...))
 	}
 	grown := heap() - before
-	t.Logf("%d MB after 100,000 runs of 30 calls; %d lessons", grown>>20, len(x.Lessons()))
-	if grown > 128<<20 {
-		t.Errorf("got %d MB, want at most 128", grown>>20)
+	t.Logf("%d MB after %d runs of 30 calls; %d lessons", grown>>20, runs, len(x.Lessons()))
+	if grown > 60<<20 {
+		t.Errorf("got %d MB, want at most 60", grown>>20)
 	}
 }
 

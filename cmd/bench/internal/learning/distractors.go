@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/request"
 	"debrief/cmd/internal/worlds"
 	"debrief/events"
 	"debrief/generator"
@@ -128,7 +128,7 @@ func (c *classroom) importVoted(ctx context.Context, texts []string, first, vote
 		}
 		ops[i] = book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b}
 	}
-	for part := range slices.Chunk(ops, cli.PerEdit) {
+	for part := range slices.Chunk(ops, request.PerEdit) {
 		if err := c.edit(ctx, &events.Edit{Ops: part}); err != nil {
 			return err
 		}

@@ -51,8 +51,9 @@ type rankRow struct {
 const plantedBase = 0.7 // mean score without a bullet
 
 // gateRows measures the gate alone with bullets of a known effect: how many retire, how many are proven, and how fast.
-func gateRows(ctx context.Context, seeds, bullets int) ([]gateRow, error) {
-	p := planting{seeds: seeds, bullets: bullets, most: 10_000}
+// Each bullet has at most the given number of outcomes.
+func gateRows(ctx context.Context, seeds, bullets, most int) ([]gateRow, error) {
+	p := planting{seeds: seeds, bullets: bullets, most: most}
 	rows := []struct {
 		name, goal string
 		lift       float64
@@ -67,17 +68,18 @@ func gateRows(ctx context.Context, seeds, bullets int) ([]gateRow, error) {
 	}
 	var out []gateRow
 	for _, base := range []float64{0.3, plantedBase, 0.9} {
+		grown := map[float64][]*planted{} // by lift: two rows can measure the same bullets
 		for _, r := range rows {
 			if base+r.lift < 0 {
 				continue
 			}
-			all, err := p.grow(ctx, func(rng *rand.Rand) *planted {
-				t := plant(rng, base, r.lift)
-				t.run(p.most)
-				return t
-			})
-			if err != nil {
-				return nil, err
+			all, ok := grown[r.lift]
+			if !ok {
+				var err error
+				if all, err = p.growAll(ctx, base, r.lift); err != nil {
+					return nil, err
+				}
+				grown[r.lift] = all
 			}
 			row := gateRow{Case: fmt.Sprintf("%s, %.0f %% without it", r.name, 100*base), Goal: r.goal, Bullets: len(all)}
 			hits, harmed := 0, 0
@@ -102,6 +104,15 @@ func gateRows(ctx context.Context, seeds, bullets int) ([]gateRow, error) {
 		}
 	}
 	return out, nil
+}
+
+// growAll plants bullets of one effect and runs each until its decision.
+func (p *planting) growAll(ctx context.Context, base, lift float64) ([]*planted, error) {
+	return p.grow(ctx, func(rng *rand.Rand) *planted {
+		t := plant(rng, base, lift)
+		t.run(p.most)
+		return t
+	})
 }
 
 // rankRows compares two rankings after the same number of outcomes: by estimated lift, where half of the tasks show

@@ -196,7 +196,7 @@ func (b *Bench) gate(ctx context.Context, _ zerolog.Logger) (*table.Table, error
 	if b.Quick {
 		bullets = 50
 	}
-	rows, err := gateRows(ctx, b.Seeds, bullets)
+	rows, err := gateRows(ctx, b.Seeds, bullets, 10_000)
 	if err != nil {
 		return nil, err
 	}

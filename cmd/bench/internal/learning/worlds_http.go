@@ -18,17 +18,17 @@ type httpAgent struct{ url string }
 
 // Context requests a context.
 func (a httpAgent) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
-	return post[events.ContextReply](ctx, a.url+"/v1/context", r)
+	return post[events.ContextReply](ctx, a.url+"/api/v1/contexts", r)
 }
 
 // Report reports an execution.
 func (a httpAgent) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
-	return post[events.StoredReply](ctx, a.url+"/v1/executions", r)
+	return post[events.StoredReply](ctx, a.url+"/api/v1/executions", r)
 }
 
 // Feedback reports a later outcome.
 func (a httpAgent) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
-	return post[events.StoredReply](ctx, a.url+"/v1/feedback", r)
+	return post[events.StoredReply](ctx, a.url+"/api/v1/feedback", r)
 }
 
 // attempts is the number of times that an agent sends a request while the server is not available.

@@ -9,6 +9,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/deltalog"
 )
@@ -53,7 +54,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitRefused, fmt.Errorf("--sequence: %w; see 'debrief playbook verify'", err))
 	}
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
 	out := cleanResult{Book: string(b.Name), Strays: strays}
 	if !cl.JSON {
@@ -62,7 +63,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	if !cl.Yes && !cl.JSON {
-		if err := cli.Confirm(fmt.Sprintf("Remove %s of playbook %q from stream %s?", cli.Plural(len(strays), "message"), b.Name, events.StreamDeltas)); err != nil {
+		if err := cli.Confirm(fmt.Sprintf("Remove %s of playbook %q from stream %s?", console.Plural(len(strays), "message"), b.Name, events.StreamDeltas)); err != nil {
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 	if cl.JSON {
 		return cli.WriteJSON(console.Stdout, out)
 	}
-	console.Printf("Removed %s.\n", cli.Plural(len(strays), "message"))
+	console.Printf("Removed %s.\n", console.Plural(len(strays), "message"))
 	return nil
 }
 

@@ -217,7 +217,7 @@ func writeVerification(out io.Writer, r *generator.RebuiltContext) {
 
 // writeManifest prints the size of a context, the parts in it and the parts left out, with reasons.
 func writeManifest(out io.Writer, m *events.Manifest) {
-	window := cli.Plural(m.Window, "turn")
+	window := console.Plural(m.Window, "turn")
 	if m.Window < 0 {
 		window = "unlimited"
 	}
@@ -305,7 +305,7 @@ func writeCalls(out io.Writer, calls []trail.Call) {
 	console.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
 	for _, c := range calls {
 		console.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
-			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), cli.OneLine(c.Rationale, 80))
+			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), console.OneLine(c.Rationale, 80))
 	}
 	_ = w.Flush()
 }
@@ -374,13 +374,13 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 		console.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
 	}
 	for _, i := range turns {
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), i.Mark, cli.OneLine(i.Question, 80))
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), i.Mark, console.OneLine(i.Question, 80))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, m := range older {
-		console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, cli.OneLine(m.Interaction.Question, 80))
+		console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, console.OneLine(m.Interaction.Question, 80))
 	}
 	if damaged > 0 {
 		console.Printf("%d entries are damaged.\n", damaged)

@@ -8,6 +8,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/versions"
 	"debrief/playbook/history"
 )
 
@@ -21,7 +22,7 @@ type diffBook struct {
 
 // Help implements kong.HelpProvider.
 func (*diffBook) Help() string {
-	return cli.VersionHelp + `
+	return versions.Help + `
 
 Examples:
 

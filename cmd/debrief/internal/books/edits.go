@@ -8,6 +8,8 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/edits"
+	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/redact"
 
@@ -158,7 +160,7 @@ func (ch *change) applyToEach(ctx context.Context, c *app.Common, bullets []bull
 	if err != nil {
 		return err
 	}
-	return ch.done(b, d, "%s %s.", verb, cli.JoinIDs(ids(bullets)))
+	return ch.done(b, d, "%s %s.", verb, explain.JoinIDs(ids(bullets)))
 }
 
 type mergeBullets struct {
@@ -199,7 +201,7 @@ func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	return m.done(b, d, "Merged %s into %s.", cli.JoinIDs(all[1:]), all[0])
+	return m.done(b, d, "Merged %s into %s.", explain.JoinIDs(all[1:]), all[0])
 }
 
 type tagBook struct {
@@ -210,7 +212,7 @@ type tagBook struct {
 
 // Help implements kong.HelpProvider.
 func (*tagBook) Help() string {
-	return cli.VersionHelp + `
+	return versions.Help + `
 
 Examples:
 
@@ -254,7 +256,7 @@ func (*restoreBook) Help() string {
 	return `Restores the bullets with a new change at the end of the log. The log is not rewritten: restore the version before to undo
 it. Content removed by 'debrief playbook forget' stays removed, and ids are not reused.
 
-` + cli.VersionHelp + `
+` + versions.Help + `
 
 Examples:
 
@@ -315,9 +317,9 @@ func (r *rebuildBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	p, err := b.Store.PlaybookAt(ctx, b.Name, d.Version)
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
-	return r.done(b, d, "Rebuilt the view: %s, state %x.", cli.Plural(p.Len(), "bullet"), p.StateHash())
+	return r.done(b, d, "Rebuilt the view: %s, state %x.", console.Plural(p.Len(), "bullet"), p.StateHash())
 }
 
 type forgetExecutions struct {
@@ -359,18 +361,18 @@ func (f *forgetExecutions) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	return f.done(b, d, "Forgot %s; %s changed.", &selector, cli.Plural(d.Changed, "bullet"))
+	return f.done(b, d, "Forgot %s; %s changed.", &selector, console.Plural(d.Changed, "bullet"))
 }
 
 // preview prints the changes that the Curator would make. It changes nothing.
 func (f *forgetExecutions) preview(ctx context.Context, b *cli.Playbook, selector book.Selector) error {
-	plan, err := edits.PlanForget(ctx, b, selector)
+	plan, err := edits.PlanForget(ctx, b.Conn, b.Book, selector)
 	if err != nil {
 		return err
 	}
 	if f.JSON {
 		return showDifferences(plan.Changes, "", true)
 	}
-	console.Printf("Version %s of the playbook learned from %s of %s. Changes:\n\n", plan.Label, cli.Plural(plan.Matched, "reflection"), &selector)
+	console.Printf("Version %s of the playbook learned from %s of %s. Changes:\n\n", plan.Label, console.Plural(plan.Matched, "reflection"), &selector)
 	return showDifferences(plan.Changes, "Nothing was changed.", false)
 }

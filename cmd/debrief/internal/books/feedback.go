@@ -13,6 +13,7 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/generator"
@@ -117,7 +118,7 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 	}
 	result, err := request.Feedback(ctx, conn, deltalog.New(conn.JetStream()), fb, e)
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
 	if !f.NoWait {
 		done := console.Doing("waiting for the effect of the feedback")
@@ -127,7 +128,7 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 			return app.Exit(app.ExitUnreachable, fmt.Errorf("%w; see 'debrief status'", err))
 		}
 		if err != nil {
-			return cli.LogError(err)
+			return versions.LogError(err)
 		}
 	}
 	return f.print(result)

@@ -8,6 +8,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/versions"
 
 	book "debrief/playbook"
 )
@@ -70,14 +71,14 @@ func (f *forkBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	p, err := b.Store.PlaybookAt(ctx, to, whole)
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
-	console.Printf("Playbook %q is a copy of %q at version %s: %s.\n", to, b.Name, at.Label(), cli.Plural(p.Len(), "bullet"))
+	console.Printf("Playbook %q is a copy of %q at version %s: %s.\n", to, b.Name, at.Label(), console.Plural(p.Len(), "bullet"))
 	return nil
 }
 
 // printJSON prints the versions of the source and of the copy. The version of the copy is 0 if there was nothing to copy.
-func (f *forkBook) printJSON(ctx context.Context, b *cli.Playbook, at cli.Version, whole uint64) error {
+func (f *forkBook) printJSON(ctx context.Context, b *cli.Playbook, at versions.Version, whole uint64) error {
 	out := struct {
 		Book    book.Book `json:"book"`
 		Version uint64    `json:"version"`
@@ -88,7 +89,7 @@ func (f *forkBook) printJSON(ctx context.Context, b *cli.Playbook, at cli.Versio
 	if whole > 0 {
 		p, err := b.Store.PlaybookAt(ctx, out.Book, whole)
 		if err != nil {
-			return cli.LogError(err)
+			return versions.LogError(err)
 		}
 		out.Bullets = p.Len()
 	}

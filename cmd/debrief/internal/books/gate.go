@@ -10,9 +10,9 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/curator/gate"
 	"debrief/events"
-	"debrief/playbook/history"
 
 	book "debrief/playbook"
 )
@@ -64,19 +64,13 @@ func (g *gateBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer b.Close()
-	p, label, err := b.At(ctx, "")
+	state, err := explain.GateOf(ctx, b.Book, g.Settings())
 	if err != nil {
 		return err
 	}
-	decisions, err := history.Decisions(b.Store.History(ctx, b.Name))
-	if err != nil {
-		return cli.LogError(err)
-	}
-	view := gateView{Book: b.Name, Version: p.Version(), Label: label, Decisions: decisions}
-	view.Gate, view.Chosen = p.Gate()
-	view.Bullets, view.Waiting = gate.NewReport(p, g.Settings()).Rows(view.Gate)
+	view := gateView{state}
 	if g.JSON {
-		return cli.WriteJSON(console.Stdout, view)
+		return cli.WriteJSON(console.Stdout, state)
 	}
 	view.print(g.Limit)
 	return nil
@@ -92,29 +86,19 @@ func (g *gateBook) setMode(ctx context.Context, c *app.Common, mode book.Gate) e
 	if err != nil {
 		return err
 	}
-	return g.done(b, d, "The gate is %s: %s. %s changed.", mode, gate.Describe(mode), cli.Plural(d.Changed, "bullet"))
+	return g.done(b, d, "The gate is %s: %s. %s changed.", mode, gate.Describe(mode), console.Plural(d.Changed, "bullet"))
 }
 
-// gateView is the output of --json.
-type gateView struct {
-	Book    book.Book  `json:"book"`
-	Version uint64     `json:"version"`
-	Label   string     `json:"label"`
-	Gate    book.Gate  `json:"gate"`
-	Chosen  bool       `json:"explicit"` // set explicitly, not the default
-	Bullets []gate.Row `json:"bullets"`
-	Waiting []gate.Row `json:"waiting"`
-	// Decisions has the latest decision on each bullet that the gate retired or put on probation again, newest first.
-	Decisions []history.Decision `json:"decisions"`
-}
+// gateView prints the state of the gate.
+type gateView struct{ *explain.Gate }
 
 func (v *gateView) print(limit int) {
-	console.Printf("The gate of playbook %q at version %s is %s", v.Book, v.Label, v.Gate)
+	chosen := ""
 	if !v.Chosen {
-		console.Printf(" (default)")
+		chosen = " (default)"
 	}
-	console.Printf(": %s.\n", gate.Describe(v.Gate))
-	if v.Gate == book.GateOff {
+	console.Printf("The gate of playbook %q at version %s is %s%s: %s.\n", v.Book, v.Label, v.Mode, chosen, gate.Describe(v.Mode))
+	if v.Mode == book.GateOff {
 		console.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
 	}
 	shown, more := cli.First(v.Bullets, limit)
@@ -128,7 +112,7 @@ func (v *gateView) print(limit int) {
 			lift = strings.TrimPrefix(l.Lift.String(), "lift ")
 		}
 		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\n",
-			l.ID, l.Status, cmp.Or(string(l.Standing), "-"), l.Cited, l.Shown, l.Withheld, lift, l.Helpful, l.Harmful, cli.OneLine(l.Next, 160))
+			l.ID, l.Status, cmp.Or(string(l.Standing), "-"), l.Cited, l.Shown, l.Withheld, lift, l.Helpful, l.Harmful, console.OneLine(l.Next, 160))
 	}
 	w.Flush()
 	if more > 0 {
@@ -139,7 +123,7 @@ func (v *gateView) print(limit int) {
 	}
 	waiting, more := cli.First(v.Waiting, limit)
 	for _, l := range waiting {
-		console.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Requests, orDash(cmp.Or(l.Replaces, l.Contests)), l.Next, cli.OneLine(l.Content, 80))
+		console.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Requests, orDash(cmp.Or(l.Replaces, l.Contests)), l.Next, console.OneLine(l.Content, 80))
 	}
 	printMore(w, more)
 	w.Flush()

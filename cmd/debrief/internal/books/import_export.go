@@ -74,11 +74,11 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 		}{im.File, made.Format, len(made.Bullets), len(made.Ops), 0})
 	}
 	if im.DryRun {
-		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, made.Format, cli.Plural(len(made.Bullets), "bullet"), len(made.Ops))
+		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, made.Format, console.Plural(len(made.Bullets), "bullet"), len(made.Ops))
 		return nil
 	}
 	if len(made.Ops) == 0 {
-		console.Printf("%s: all of its %s exist already; nothing was changed.\n", im.File, cli.Plural(len(made.Bullets), "bullet"))
+		console.Printf("%s: all of its %s exist already; nothing was changed.\n", im.File, console.Plural(len(made.Bullets), "bullet"))
 		return nil
 	}
 	var d *events.EditReply
@@ -87,7 +87,7 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 			return err
 		}
 	}
-	return im.done(b, d, "Imported %s from %s (%s).", cli.Plural(len(made.Bullets), "bullet"), im.File, made.Format)
+	return im.done(b, d, "Imported %s from %s (%s).", console.Plural(len(made.Bullets), "bullet"), im.File, made.Format)
 }
 
 // open opens a session, with --dry-run one that only reads.
@@ -167,7 +167,7 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if left := p.Len() - len(bullets); left > 0 {
-		console.Fprintf(console.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", cli.Plural(left, "bullet"))
+		console.Fprintf(console.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", console.Plural(left, "bullet"))
 	}
 	return reportLosses(format, losses)
 }

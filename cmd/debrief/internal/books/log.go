@@ -9,6 +9,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/versions"
 
 	book "debrief/playbook"
 )
@@ -47,7 +48,7 @@ func (l *logBook) Run(ctx context.Context, c *app.Common) error {
 	defer b.Close()
 	list := &explain.Log{Limit: l.Limit, NamesOnly: l.Names}
 	if err := b.Store.ReadLog(ctx, b.Name, list.Add); err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
 	if l.JSON {
 		for _, r := range list.Changes() {
@@ -60,7 +61,7 @@ func (l *logBook) Run(ctx context.Context, c *app.Common) error {
 	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
 	for _, r := range list.Changes() {
-		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Title(), r.Time.Local().Format(time.DateTime), cli.OneLine(r.Author, 20), cli.CoverSummary(&r.Delta), cli.DeltaSummary(&r.Delta))
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Title(), r.Time.Local().Format(time.DateTime), console.OneLine(r.Author, 20), explain.CoverSummary(&r.Delta), explain.DeltaSummary(&r.Delta))
 	}
 	return w.Flush()
 }

@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 
 	book "debrief/playbook"
 )
@@ -64,7 +65,7 @@ type showBook struct {
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
 	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
-	Stats  bool   `help:"Print counts of bullets by status, section and votes." xor:"form"`
+	Stats  bool   `help:"Print counts by status, section and votes, and success with each bullet and without it." xor:"form"`
 	JSON   bool   `help:"Print one JSON document."`
 }
 
@@ -83,6 +84,8 @@ type bookStats struct {
 	Version uint64     `json:"version"`
 	Label   string     `json:"label"`
 	Stats   book.Stats `json:"stats"`
+	// Outcomes compares the stored runs with each bullet and without it.
+	Outcomes *explain.Outcomes `json:"outcomes"`
 }
 
 // Help implements kong.HelpProvider.
@@ -93,6 +96,20 @@ func (*showBook) Help() string {
   debrief playbook show --book support --at 36h --hidden
   debrief playbook show --stats
   debrief playbook show --prompt`
+}
+
+// stats prints the statistics of a version, with the outcomes of the stored runs.
+func (sh *showBook) stats(ctx context.Context, b *cli.Playbook, p *book.Playbook, label string) error {
+	outcomes, err := explain.ReadOutcomes(ctx, b.Session, b.Name)
+	if err != nil {
+		return err
+	}
+	outcomes.Of(p)
+	if sh.JSON {
+		return cli.WriteJSON(console.Stdout, bookStats{b.Name, p.Version(), label, p.Stats(), outcomes})
+	}
+	console.Printf("Playbook %q at version %s:\n%s\n", b.Name, label, console.Block(cli.FormatStats(p.Stats())))
+	return outcomes.Write(console.Stdout)
 }
 
 // Run implements the command.
@@ -111,19 +128,17 @@ func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
 		bullets = p.Sorted()
 	}
 	switch {
-	case sh.Stats && sh.JSON:
-		return cli.WriteJSON(console.Stdout, bookStats{b.Name, p.Version(), label, p.Stats()})
 	case sh.Stats:
-		console.Printf("Playbook %q at version %s:\n%s", b.Name, label, console.Block(cli.FormatStats(p.Stats())))
+		return sh.stats(ctx, b, p, label)
 	case sh.JSON:
 		return cli.WriteJSON(console.Stdout, bookDetails{b.Name, p.Version(), label, fmt.Sprintf("%x", p.StateHash()), bullets})
 	case sh.Prompt:
 		active := p.Top(p.Len())
 		slices.SortFunc(active, func(a, b *book.Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
-		console.Printf("%s", console.Block(book.Render(active)))
+		console.Fprintf(console.Stdout, "%s", console.Block(book.Render(active)))
 	default:
 		console.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %x.\n",
-			console.Block(cli.FormatBullets(bullets, console.Width(console.Stdout))), b.Name, label, cli.Plural(p.Len(), "bullet"), len(p.Top(p.Len())), p.StateHash())
+			console.Block(cli.FormatBullets(bullets, console.Width(console.Stdout))), b.Name, label, console.Plural(p.Len(), "bullet"), len(p.Top(p.Len())), p.StateHash())
 	}
 	return nil
 }

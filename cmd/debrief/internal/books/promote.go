@@ -9,6 +9,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/edits"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 
 	book "debrief/playbook"
@@ -36,7 +37,7 @@ pin, and keep their own votes. Bullets that the run removed are removed.
 If the playbook has changed since the run began, nothing is changed, the bullets are listed, and the exit code is 3. With
 --merge, the playbook keeps its own changes and gets the others.
 
-` + cli.VersionHelp + `
+` + versions.Help + `
 
 Examples:
 
@@ -63,7 +64,7 @@ func (p *promoteBook) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	target := s.Playbook(to)
-	plan, err := edits.PlanPromotion(ctx, s.Playbook(book.Book(p.From)), target, p.At)
+	plan, err := edits.PlanPromotion(ctx, s.Conn, s.Playbook(book.Book(p.From)).Book, target.Book, p.At)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/explain"
 	"debrief/curator/draft"
 	"debrief/curator/propose"
 	"debrief/events"
@@ -110,21 +111,21 @@ func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
 		out.Applied = &decided{b.Name, d.Version, book.VersionLabel(d.Version, d.Chain), d.Added, d.Changed}
 		return cli.WriteJSON(console.Stdout, out)
 	}
-	return r.done(b, d, "Done: %s changed.", cli.Plural(d.Changed, "bullet"))
+	return r.done(b, d, "Done: %s changed.", console.Plural(d.Changed, "bullet"))
 }
 
 // print prints the plan as a table.
 func (r *refinedBook) print() error {
 	if len(r.Steps) == 0 {
 		console.Printf("Playbook %q at version %s needs no change: %s shown, %d tokens.\n",
-			r.Book, r.Version, cli.Plural(r.ShownBefore, "bullet"), r.TokensBefore)
+			r.Book, r.Version, console.Plural(r.ShownBefore, "bullet"), r.TokensBefore)
 		return nil
 	}
 	w := console.NewTable(console.Stdout)
 	console.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
 	for _, s := range r.Steps {
 		if s.Op.Kind == book.Merge {
-			console.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", cli.JoinIDs(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
+			console.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", explain.JoinIDs(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
 		} else {
 			console.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.TokensSaved, s.Reason)
 		}
@@ -133,6 +134,6 @@ func (r *refinedBook) print() error {
 		return err
 	}
 	console.Printf("\nPlaybook %q at version %s: %s, %d shown in %d tokens; then %d in %d.\n",
-		r.Book, r.Version, cli.Plural(len(r.Steps), "step"), r.ShownBefore, r.TokensBefore, r.ShownAfter, r.TokensAfter)
+		r.Book, r.Version, console.Plural(len(r.Steps), "step"), r.ShownBefore, r.TokensBefore, r.ShownAfter, r.TokensAfter)
 	return nil
 }

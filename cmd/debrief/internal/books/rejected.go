@@ -8,6 +8,7 @@ import (
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/versions"
 	"debrief/playbook/history"
 )
 
@@ -39,7 +40,7 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 	defer b.Close()
 	losses, err := history.Rejections(b.Store.History(ctx, b.Name))
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
 	shown, older := cli.Last(losses, r.Limit)
 	if r.JSON {
@@ -59,7 +60,7 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 	for _, l := range shown {
 		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason)
 		if l.Op.Content != "" {
-			console.Fprintf(w, "\t\t\t\t\t  %s\n", cli.OneLine(l.Op.Content, 120))
+			console.Fprintf(w, "\t\t\t\t\t  %s\n", console.OneLine(l.Op.Content, 120))
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/edits"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/playbook/history"
 
@@ -63,7 +64,7 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	}
 	list, err := history.Quarantine(b.Store.History(ctx, b.Name), p)
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
 	if l.JSON {
 		for _, h := range list {
@@ -78,20 +79,20 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 		return nil
 	}
 	for _, h := range list {
-		console.Printf("%s [%s] since version %d, %s", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime))
+		from := ""
 		if len(h.From) > 0 {
-			console.Printf(", from %s", strings.Join(h.From, ", "))
+			from = ", from " + strings.Join(h.From, ", ")
 		}
-		console.Println()
+		console.Printf("%s [%s] since version %d, %s%s\n", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime), from)
 		if h.Reason != "" {
 			console.Printf("  reason: %s\n", h.Reason)
 		}
 		if old := p.Bullet(h.Replaces); old != nil {
-			console.Printf("  replaces %s: %s\n", old.ID, cli.OneLine(old.Content, 160))
+			console.Printf("  replaces %s: %s\n", old.ID, console.OneLine(old.Content, 160))
 		}
 		console.Printf("%s", console.Block(explain.Marked("  > ", h.Content)))
 	}
-	console.Printf("%s in quarantine.\n", cli.Plural(len(list), "bullet"))
+	console.Printf("%s in quarantine.\n", console.Plural(len(list), "bullet"))
 	return nil
 }
 
@@ -146,9 +147,9 @@ func (a *reviewApprove) Run(ctx context.Context, c *app.Common) error {
 	}
 	const message = "Approved %s: active in new prompts."
 	if len(made.Retired) > 0 {
-		return a.done(b, d, message+" Retired: %s.", cli.JoinIDs(list), cli.JoinIDs(made.Retired))
+		return a.done(b, d, message+" Retired: %s.", explain.JoinIDs(list), explain.JoinIDs(made.Retired))
 	}
-	return a.done(b, d, message, cli.JoinIDs(list))
+	return a.done(b, d, message, explain.JoinIDs(list))
 }
 
 // reviewReject retires bullets in quarantine.
@@ -177,5 +178,5 @@ func (r *reviewReject) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	return r.done(b, d, "Rejected %s.", cli.JoinIDs(list))
+	return r.done(b, d, "Rejected %s.", explain.JoinIDs(list))
 }

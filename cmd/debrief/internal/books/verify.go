@@ -8,6 +8,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/doctor"
+	"debrief/cmd/internal/versions"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook/history"
@@ -80,15 +81,15 @@ func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
 func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
 	p, err := b.Store.PlaybookAt(ctx, b.Name, v.Version)
 	if err != nil {
-		return cli.LogError(err)
+		return versions.LogError(err)
 	}
 	v.Traced, v.Untraced, err = history.CountTraced(b.Store.History(ctx, b.Name), p)
-	return cli.LogError(err)
+	return versions.LogError(err)
 }
 
 // print prints the hashes, the traced bullets and the findings.
 func (v *verified) print() {
-	console.Printf("Playbook %q at version %s: %s, %d bytes, %s.\n", v.Book, v.Label, cli.Plural(v.Deltas, "delta"), v.Bytes, cli.Plural(v.Bullets, "bullet"))
+	console.Printf("Playbook %q at version %s: %s, %d bytes, %s.\n", v.Book, v.Label, console.Plural(v.Deltas, "delta"), v.Bytes, console.Plural(v.Bullets, "bullet"))
 	console.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
 	if v.Traced+v.Untraced > 0 {
 		console.Printf("  traced      %d of %d shown bullets lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 
 	"debrief/cmd/internal/app"
@@ -59,13 +58,13 @@ func (w *whyBook) Run(ctx context.Context, c *app.Common) error {
 }
 
 func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook) error {
-	x, err := explain.BulletOf(ctx, b, bulletArg(w.What).id())
+	x, err := explain.BulletOf(ctx, b.Book, bulletArg(w.What).id())
 	if errors.Is(err, history.ErrBulletNotFound) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("playbook %q: %w", b.Name, err))
 	} else if err != nil {
 		return err
 	}
-	stored := explain.NewStored(b.Session)
+	stored := explain.NewStored(b.Conn)
 	if w.JSON {
 		if err := x.LoadExecutions(ctx, stored); err != nil {
 			return err
@@ -76,12 +75,12 @@ func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(console.Stdout, text)
+	_, err = console.Printf("%s", console.Block(text))
 	return err
 }
 
 func (w *whyBook) execution(ctx context.Context, b *cli.Playbook, handle events.Handle) error {
-	x, err := explain.ExecutionOf(ctx, b, explain.NewStored(b.Session), handle)
+	x, err := explain.ExecutionOf(ctx, b.Book, explain.NewStored(b.Conn), handle)
 	if errors.Is(err, explain.ErrExecutionNotFound) {
 		return app.Exit(app.ExitRefused, err)
 	} else if err != nil {
@@ -90,9 +89,9 @@ func (w *whyBook) execution(ctx context.Context, b *cli.Playbook, handle events.
 	if w.JSON {
 		return cli.WriteJSON(console.Stdout, x)
 	}
-	if err := x.LoadPending(ctx, b.Session); err != nil {
+	if err := x.LoadPending(ctx, b.Conn); err != nil {
 		return err
 	}
-	_, err = io.WriteString(console.Stdout, x.Text())
+	_, err = console.Printf("%s", console.Block(x.Text()))
 	return err
 }

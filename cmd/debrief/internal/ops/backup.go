@@ -248,7 +248,7 @@ func verifyRestored(ctx context.Context, s *cli.Session, o *backup.Summary, asJS
 			return err
 		}
 		for _, v := range found {
-			console.Printf("Playbook %q is at version %s, with %s; its view is at version %d.\n", v.Book, v.Label, cli.Plural(v.Bullets, "bullet"), v.View)
+			console.Printf("Playbook %q is at version %s, with %s; its view is at version %d.\n", v.Book, v.Label, console.Plural(v.Bullets, "bullet"), v.View)
 		}
 	}
 	if len(damaged) > 0 {

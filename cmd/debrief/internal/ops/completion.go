@@ -48,14 +48,14 @@ compdef _debrief debrief
 	"fish": `function __debrief
     debrief completion fish -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null
 end
-complete -c debrief -a '(__debrief)'
+complete -c debrief -n 'count (__debrief) >/dev/null' -f -a '(__debrief)'
 `,
 }
 
 // Run implements the command.
 func (c *Completion) Run() error {
 	if len(c.Words) == 0 {
-		_, err := console.Printf("%s", console.Block(completionScripts[c.Shell]))
+		_, err := console.Fprintf(console.Stdout, "%s", console.Block(completionScripts[c.Shell]))
 		return err
 	}
 	words := c.Words
@@ -70,7 +70,7 @@ func (c *Completion) Run() error {
 		case "fish":
 			line += "\t" + w.help
 		}
-		if _, err := console.Println(console.Block(line)); err != nil {
+		if _, err := console.Fprintln(console.Stdout, console.Block(line)); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/deadletters"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook/text"
@@ -61,7 +62,7 @@ func (l letterFlags) filter() (f bus.LetterFilter, err error) {
 			return f, err
 		}
 	}
-	f.Since, err = cli.ParseSince(l.Since)
+	f.Since, err = versions.ParseSince(l.Since)
 	return f, err
 }
 
@@ -181,7 +182,7 @@ func printLetter(o *deadletters.Details) error {
 		if err != nil {
 			return fmt.Errorf("show %s: %w", o.ID, err)
 		}
-		console.Println(console.Block(text))
+		console.Fprintln(console.Stdout, console.Block(text))
 		return nil
 	}
 	console.Printf("The event could not be decoded: %s\n", console.Line(o.Unreadable))

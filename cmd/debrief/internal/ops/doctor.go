@@ -119,7 +119,7 @@ func (d *Doctor) Run(ctx context.Context, c *app.Common) error {
 		err = printChecks(x.Checks)
 	}
 	if n := x.Failed(); err == nil && n > 0 {
-		err = fmt.Errorf("%s failed", cli.Plural(n, "check"))
+		err = fmt.Errorf("%s failed", console.Plural(n, "check"))
 	}
 	return err
 }

@@ -24,6 +24,9 @@ func (*Schema) Help() string {
 	return `List the messages on NATS, or print the JSON Schema of one. The schema describes the value of a message, also if its
 encoding is MessagePack: there "x-msgpack" marks times (timestamp) and bytes (bin). The command needs no server.
 
+A task or an edit gets its result, or the reason of its failure, on the inbox in the header Debrief-Reply. The reply subject
+of the message gets only the acknowledgement of the stream, also for a message that no worker can decode.
+
 Examples:
 
   debrief schema

@@ -120,9 +120,9 @@ func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task
 			*events.Execution
 		}{reply.Handle, reply.Trace, e})
 	}
-	console.Println(console.Block(e.Answer))
+	console.Fprintln(console.Stdout, console.Block(e.Answer))
 	console.Fprintf(console.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
-		reply.Handle, e.Version, cli.Plural(len(e.Shown), "bullet"), len(e.Cited), e.Outcome.Label)
+		reply.Handle, e.Version, console.Plural(len(e.Shown), "bullet"), len(e.Cited), e.Outcome.Label)
 	if e.Outcome.Feedback != "" {
 		console.Fprintln(console.Stderr, e.Outcome.Feedback)
 	}

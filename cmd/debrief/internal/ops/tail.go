@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/inspect"
 )
@@ -66,7 +67,7 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 		}
 		f.Kinds = append(f.Kinds, events.Kind(k))
 	}
-	f.Since, err = cli.ParseSince(t.Since)
+	f.Since, err = versions.ParseSince(t.Since)
 	return f, err
 }
 

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/front"
 	"debrief/cmd/internal/metrics"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train"
@@ -29,9 +29,8 @@ type Up struct {
 	cli.ServerFlags
 	Listen string `help:"Address of the NATS server; 'none' accepts no connections." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	app.Health
-	HTTP      string `name:"http" help:"Address of the HTTP API for agents; 'auto' is 127.0.0.1:4280 or a free port, or 'none'." default:"auto" placeholder:"HOST:PORT"`
-	HTTPToken string `name:"http-token" help:"Bearer token of the HTTP API; required beyond loopback. Prefer DEBRIEF_HTTP_TOKEN." placeholder:"TEXT" secret:""`
-	Simulated bool   `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
+	app.Gateway
+	Simulated bool `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
 
 	JSON   bool     `help:"Print one JSON document with the addresses at the start."`
 	Memory cli.Size `help:"Soft memory limit, at most 3/4 of the container's. GOMEMLIMIT takes precedence." default:"1GiB"`
@@ -49,7 +48,8 @@ func (*Up) Help() string {
 	return `Run the NATS server, the generator, the reflector and the curator. With --nats the roles connect to an existing server.
 Use it from another terminal with 'debrief submit --wait', 'debrief status' and 'debrief playbook show'.
 
---http serves POST /v1/context, /v1/executions and /v1/feedback to agents that call their own model.
+Agents set the gateway as the base URL of their model: their calls pass to the provider with advice from the playbook, and their
+runs are captured. The API at /api/v1/ has contexts, reports, feedback and everything else.
 
 Examples:
 
@@ -75,7 +75,7 @@ func (u *Up) Check() error {
 	}
 	_, answers := u.GeneratorConfig.Settings()
 	_, reflects := u.ReflectorConfig.Settings()
-	return errors.Join(u.ServerFlags.Check(), u.Health.Check(), models, answers, reflects)
+	return errors.Join(u.ServerFlags.Check(), u.Health.Check(), u.Gateway.Check(), models, answers, reflects)
 }
 
 // Run implements the command.
@@ -127,23 +127,29 @@ func (u *Up) Run(ctx context.Context, c *app.Common) error {
 	return app.Run(ctx, s.Conn, roles...)
 }
 
-// serveHTTP returns the HTTP API for agents. It sends its URL to served, or "" with --http none.
-func (u *Up) serveHTTP(m *metrics.Metrics, served chan<- string) generator.Endpoint {
-	meter := m.Endpoint(metrics.HTTP)
+// serveHTTP returns the gateway. It sends its URL to served, or "" with --http none. Calls go to the server of the generator's
+// model, unless another upstream is set.
+func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models app.Model, served chan<- string) generator.Endpoint {
 	return func(conn *bus.Conn, desk *generator.ContextBuilder) (func(), error) {
 		if u.HTTP == "none" {
 			served <- ""
 			return func() {}, nil
 		}
-		server, err := api.Serve(u.HTTP, desk, api.Options{Token: u.HTTPToken, Log: *conn.Log(), OnResponse: meter})
+		key, err := models.Key()
 		if err != nil {
-			return nil, app.Exit(app.ExitUsage, err)
+			return nil, err
 		}
-		served <- server.URL()
+		f, err := front.Listen(front.Options{Gateway: u.Gateway, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Log: *conn.Log()})
+		if err != nil {
+			return nil, err
+		}
+		stop := f.Connect(ctx, conn, desk)
+		served <- f.URL()
 		return func() {
-			if err := server.Close(); err != nil {
-				conn.Log().Warn().Err(err).Msg("stop the HTTP API")
+			if err := f.Close(); err != nil {
+				conn.Log().Warn().Err(err).Msg("stop the gateway")
 			}
+			stop()
 		}, nil
 	}
 }
@@ -188,7 +194,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
 	answers.Meter, curates.Meter = m.Generator(), m.Curator()
 	answers.ModelName = models.NameOf(events.RoleGenerator)
-	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(m, served))
+	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
 	m.SetFollowerLag(gen.VersionLag)
 	return []app.Role{
 		gen, reflector.New(m.Model(events.RoleReflector, reflectorModel), reflects),
@@ -202,10 +208,10 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 		at := struct {
 			NATS      string `json:"nats,omitempty"` // empty if the embedded server accepts no connections
 			Data      string `json:"data,omitempty"`
-			API       string `json:"api,omitempty"` // URL of the HTTP API
+			Gateway   string `json:"gateway,omitempty"` // URL of the gateway: models at /v1, the API at /api/v1/
 			Model     string `json:"model,omitempty"`
 			Simulated bool   `json:"simulated"`
-		}{NATS: redact.Address(s.NATS().ConnectedUrl()), API: url, Model: u.Model.Model, Simulated: u.Simulated}
+		}{NATS: redact.Address(s.NATS().ConnectedUrl()), Gateway: url, Model: u.Model.Model, Simulated: u.Simulated}
 		if s.Server != nil {
 			at.NATS, at.Data = s.Server.URL(), u.Dir()
 		}
@@ -228,7 +234,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"
 	}
 	if url != "" {
-		addresses += "; HTTP API for agents at " + url + "/v1/"
+		addresses += "; gateway for agents at " + url + "/v1, API at " + url + "/api/v1/"
 	}
 	console.Printf("debrief is up: %s; %s; all playbooks\n", roles, addresses)
 	if u.Simulated {

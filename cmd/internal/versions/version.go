@@ -1,4 +1,6 @@
-package cli
+// Package versions finds the versions of playbooks in their logs: by number, label, time or name. Its errors have the exit codes of
+// commands: app.ExitUsage for an invalid version, app.ExitRefused for an unknown one and for a broken log.
+package versions
 
 import (
 	"context"
@@ -15,8 +17,8 @@ import (
 	book "debrief/playbook"
 )
 
-// VersionHelp documents the formats of a version on the command line.
-const VersionHelp = `Formats of a version:
+// Help documents the formats of a version on the command line.
+const Help = `Formats of a version:
 
   17               number; 0 is the empty playbook
   17@ab12cd        label; an error if version 17 has another hash
@@ -36,8 +38,8 @@ type Version struct {
 // Label returns the number and the beginning of the hash, such as 17@ab12cd.
 func (m Version) Label() string { return book.VersionLabel(m.Number, m.chain) }
 
-// Version finds a version in the log; see VersionHelp for the formats.
-func (b *Playbook) Version(ctx context.Context, point string) (Version, error) {
+// Version finds a version in the log; see Help for the formats.
+func (b *Book) Version(ctx context.Context, point string) (Version, error) {
 	want, err := parsePoint(point, time.Now())
 	if err != nil {
 		return Version{}, app.Exit(app.ExitUsage, err)
@@ -99,7 +101,7 @@ type point struct {
 	name    string
 }
 
-// parsePoint parses a version; see VersionHelp for the formats. Durations are relative to now.
+// parsePoint parses a version; see Help for the formats. Durations are relative to now.
 func parsePoint(text string, now time.Time) (point, error) {
 	number, chain, _ := strings.Cut(text, "@")
 	if v, err := strconv.ParseUint(number, 10, 64); err == nil {

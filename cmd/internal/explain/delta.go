@@ -1,9 +1,10 @@
-package cli
+package explain
 
 import (
 	"fmt"
 	"strings"
 
+	"debrief/cmd/internal/console"
 	book "debrief/playbook"
 )
 
@@ -19,7 +20,7 @@ func CoverSummary(d *book.Delta) string {
 	case d.More:
 		return "part of a change"
 	case reflections > 0:
-		return Plural(reflections, "reflection")
+		return console.Plural(reflections, "reflection")
 	case edits > 0:
 		return "an edit"
 	}
@@ -55,7 +56,7 @@ func DeltaSummary(d *book.Delta) string {
 		add("%d rejected", len(d.Rejected))
 	}
 	if d.Reason != "" {
-		add("%q", OneLine(d.Reason, 60))
+		add("%q", console.OneLine(d.Reason, 60))
 	}
 	return strings.Join(parts, ", ")
 }

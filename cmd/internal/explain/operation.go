@@ -1,10 +1,11 @@
-package cli
+package explain
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"debrief/cmd/internal/console"
 	"debrief/playbook/history"
 
 	book "debrief/playbook"
@@ -20,7 +21,7 @@ type operation struct {
 // operations has an entry for each kind.
 var operations = map[book.OpKind]operation{
 	book.Add:    {each, number("added"), quoted("added")},
-	book.Put:    {each, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", OneLine(op.PutBullet.Content, 100)) }},
+	book.Put:    {each, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", console.OneLine(op.PutBullet.Content, 100)) }},
 	book.Update: {each, number("updated"), quoted("reworded")},
 	book.Remove: {each, number("removed"), func(*book.Op) string { return "removed" }},
 	book.SetStatus: {each, number("changed in status"), func(op *book.Op) string {
@@ -36,19 +37,19 @@ var operations = map[book.OpKind]operation{
 		return "unpinned"
 	}},
 	book.Merge: {each, number("merged"), func(op *book.Op) string {
-		return fmt.Sprintf("merged with %s: %q", JoinIDs(op.Sources), OneLine(op.Content, 100))
+		return fmt.Sprintf("merged with %s: %q", JoinIDs(op.Sources), console.OneLine(op.Content, 100))
 	}},
 	book.Confirm: {each, number("proposed again"), func(op *book.Op) string {
-		return "proposed again by " + Plural(len(op.Support), "execution")
+		return "proposed again by " + console.Plural(len(op.Support), "execution")
 	}},
 	book.Tag: {
 		func(op *book.Op) int { return op.Helpful + op.Harmful + op.Neutral },
-		func(n int) string { return Plural(n, "vote") },
+		func(n int) string { return console.Plural(n, "vote") },
 		func(op *book.Op) string { return fmt.Sprintf("%s +%d", op.NewVote(), op.Helpful+op.Harmful+op.Neutral) },
 	},
 	book.Retag: {
 		func(op *book.Op) int { return len(op.Support) },
-		func(n int) string { return Plural(n, "vote") + " corrected" },
+		func(n int) string { return console.Plural(n, "vote") + " corrected" },
 		func(op *book.Op) string {
 			text := VoteChange(op.OldVote, op.NewVote())
 			if len(op.Support) > 1 {
@@ -59,7 +60,7 @@ var operations = map[book.OpKind]operation{
 	},
 	book.AddExposures: {
 		func(op *book.Op) int { return len(op.Exposures) },
-		func(n int) string { return Plural(n, "outcome") },
+		func(n int) string { return console.Plural(n, "outcome") },
 		func(op *book.Op) string { return describeExposures(op.Exposures) },
 	},
 }
@@ -77,7 +78,7 @@ func number(verb string) func(int) string {
 }
 
 func quoted(verb string) func(*book.Op) string {
-	return func(op *book.Op) string { return fmt.Sprintf("%s: %q", verb, OneLine(op.Content, 100)) }
+	return func(op *book.Op) string { return fmt.Sprintf("%s: %q", verb, console.OneLine(op.Content, 100)) }
 }
 
 // JoinIDs lists bullet ids, separated by commas.
@@ -121,7 +122,7 @@ func describeExposures(seen []book.Exposure) string {
 		}
 	}
 	if undone > 0 {
-		text = append(text, Plural(undone, "outcome")+" corrected")
+		text = append(text, console.Plural(undone, "outcome")+" corrected")
 	}
 	return "outcomes: " + strings.Join(text, ", ")
 }
@@ -132,9 +133,9 @@ func DescribeEvent(e *history.Event, bullet book.BulletID) string {
 	var text string
 	switch e.Kind {
 	case history.DuplicateEvent:
-		text = fmt.Sprintf("proposed again: %q", OneLine(op.Content, 100))
+		text = fmt.Sprintf("proposed again: %q", console.OneLine(op.Content, 100))
 	case history.RejectedEvent:
-		text = fmt.Sprintf("%s rejected: %q", strings.ToLower(string(op.Kind)), OneLine(op.Content, 100))
+		text = fmt.Sprintf("%s rejected: %q", strings.ToLower(string(op.Kind)), console.OneLine(op.Content, 100))
 	default:
 		text = operations[e.Kind].describe(op)
 	}
@@ -152,7 +153,7 @@ func DescribeEvent(e *history.Event, bullet book.BulletID) string {
 		text += fmt.Sprintf(", forgetting %s", e.Forgets)
 	}
 	if e.Reason != "" {
-		text += fmt.Sprintf(": %s", OneLine(e.Reason, 120))
+		text += fmt.Sprintf(": %s", console.OneLine(e.Reason, 120))
 	}
 	return text
 }

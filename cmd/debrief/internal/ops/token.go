@@ -1,0 +1,164 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/tokens"
+	"debrief/playbook"
+)
+
+// Token groups the commands on the tokens of the gateway.
+type Token struct {
+	New  tokenNew  `cmd:"" help:"Add a token to a file and print its secret once."`
+	List tokenList `cmd:"" help:"List the tokens of a file, without secrets."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Token) Help() string {
+	return `A token names a caller of the gateway and limits it to scopes and playbooks. The file contains only hashes. A gateway reads a
+changed file within a second. To revoke a token, delete its entry from the file.
+
+  context   contexts, and calls of models through the gateway
+  report    executions, feedback and tasks
+  read      everything that can be read
+  review    changes of playbooks, with the token's name as author
+  operate   dead letters and the gate
+
+Examples:
+
+  debrief token new agent --file tokens.yaml
+  debrief token new ann --file tokens.yaml --scope read,review --books support
+  debrief token list --file tokens.yaml
+  debrief up --http 0.0.0.0:4280 --tokens tokens.yaml`
+}
+
+// tokenNew adds a token.
+type tokenNew struct {
+	Name       string         `arg:"" help:"Name of the token: the author of changes made with it."`
+	File       string         `help:"Tokens file; created if it is missing." type:"path" required:"" placeholder:"FILE"`
+	Scope      []tokens.Scope `help:"Scope of the token; separate several by commas." default:"context,report" placeholder:"SCOPE"`
+	Books      []string       `help:"Playbooks that the token may use; separate several by commas. Default: all." placeholder:"NAME"`
+	SecretFile string         `help:"Write the secret to this new file, and do not print it." type:"path" placeholder:"FILE"`
+	JSON       bool           `help:"Print one JSON document."`
+}
+
+// Help implements kong.HelpProvider.
+func (*tokenNew) Help() string {
+	return `Examples:
+
+  debrief token new agent --file tokens.yaml
+  debrief token new ann --file tokens.yaml --scope read,review --books support
+  debrief token new bot --file tokens.yaml --secret-file bot.token`
+}
+
+// Run implements the command.
+func (t *tokenNew) Run() error {
+	var books []playbook.Book
+	for _, name := range t.Books {
+		b, err := cli.ParseBook(name)
+		if err != nil {
+			return err
+		}
+		books = append(books, b)
+	}
+	var out *os.File
+	if t.SecretFile != "" { // before the token exists, so that no secret is lost
+		var err error
+		if out, err = os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			return app.Exit(app.ExitRefused, fmt.Errorf("--secret-file: %w", err))
+		}
+		defer func() { _ = out.Close() }()
+	}
+	secret, err := tokens.Add(t.File, t.Name, t.Scope, books)
+	if err != nil {
+		if out != nil {
+			_ = os.Remove(t.SecretFile)
+		}
+		code := app.ExitUsage
+		if errors.Is(err, tokens.ErrExists) {
+			code = app.ExitRefused
+		}
+		return app.Exit(code, err)
+	}
+	if out != nil {
+		if _, err := fmt.Fprintln(out, secret); err != nil {
+			return fmt.Errorf("--secret-file: %w", err)
+		}
+		secret = ""
+	}
+	if t.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			Name   string `json:"name"`
+			File   string `json:"file"`
+			Secret string `json:"secret,omitempty"` // only here, and not with --secret-file
+		}{t.Name, t.File, secret})
+	}
+	if secret == "" {
+		console.Printf("token %s is in %s, its secret in %s\n", t.Name, t.File, t.SecretFile)
+		return nil
+	}
+	console.Printf("%s\n", secret)
+	console.Fprintf(console.Stderr, "token %s is in %s; this secret is shown once\n", t.Name, t.File)
+	return nil
+}
+
+// tokenList lists the tokens of a file.
+type tokenList struct {
+	File string `help:"Tokens file." type:"path" required:"" placeholder:"FILE"`
+	JSON bool   `help:"Print one JSON document."`
+}
+
+// Help implements kong.HelpProvider.
+func (*tokenList) Help() string {
+	return `Examples:
+
+  debrief token list --file tokens.yaml
+  debrief token list --file tokens.yaml --json`
+}
+
+// listedToken is a token in the JSON of the list.
+type listedToken struct {
+	Name   string          `json:"name"`
+	Scopes []tokens.Scope  `json:"scopes"`
+	Books  []playbook.Book `json:"books,omitempty"` // empty: all
+}
+
+// Run implements the command.
+func (t *tokenList) Run() error {
+	set, err := tokens.Load(t.File, nil)
+	if err != nil {
+		return app.Exit(app.ExitUsage, err)
+	}
+	if t.JSON {
+		list := []listedToken{}
+		for _, token := range set.List() {
+			list = append(list, listedToken{token.Name, token.Scopes, token.Books})
+		}
+		return cli.WriteJSON(console.Stdout, list)
+	}
+	w := console.NewTable(console.Stdout)
+	console.Fprintf(w, "token\tscopes\tplaybooks\n")
+	for _, token := range set.List() {
+		books := "all"
+		if len(token.Books) > 0 {
+			books = joinNames(token.Books)
+		}
+		console.Fprintf(w, "%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books)
+	}
+	return w.Flush()
+}
+
+// joinNames joins names for a table.
+func joinNames[T ~string](all []T) string {
+	names := make([]string, len(all))
+	for i, name := range all {
+		names[i] = string(name)
+	}
+	return strings.Join(names, ", ")
+}

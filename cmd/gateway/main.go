@@ -1,0 +1,116 @@
+// Command gateway passes the calls of agents to their model providers, adds advice from playbooks, captures the runs, and
+// serves the API. It keeps no state: start further processes to scale.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/front"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/client"
+	"debrief/events/redact"
+)
+
+type command struct {
+	app.Worker
+	app.Gateway
+}
+
+// Help implements kong.HelpProvider.
+func (*command) Help() string {
+	return `Agents set it as the base URL of their model: http://127.0.0.1:4280/v1, or http://127.0.0.1:4280/anthropic for Anthropic.
+Calls pass to the provider with the agent's own key, also while no NATS server is reachable.
+
+Examples:
+
+  gateway --nats nats://localhost:4222
+  gateway --http 0.0.0.0:4280 --tokens tokens.yaml --upstream-openai http://vllm:8000/v1
+  gateway --gateway-mode observe --show-config`
+}
+
+// Check returns an error for each invalid setting.
+func (c *command) Check() error { return errors.Join(c.Worker.Check(), c.Gateway.Check()) }
+
+// Run runs the gateway until the context ends.
+func (c *command) Run(ctx context.Context) error {
+	m := app.Metrics(events.UserGateway)
+	log := c.Logger()
+	f, err := front.Listen(front.Options{Gateway: c.Gateway, Metrics: m, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			log.Warn().Err(err).Msg("stop the gateway")
+		}
+	}()
+	console.Printf("gateway is running: calls of models at %s/v1 and %s/anthropic, API at %s/api/v1/\n", f.URL(), f.URL(), f.URL())
+	defer console.Printf("gateway has stopped\n")
+	conn, err := c.connect(ctx)
+	if err != nil || conn == nil {
+		return err
+	}
+	defer conn.NATS().Close()
+	stop, err := c.Serve(conn, m, events.UserGateway, 0, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer f.Connect(ctx, conn, client.NATS(conn.NATS()))()
+	console.Printf("gateway is connected: server %s, all playbooks\n", redact.Address(conn.NATS().ConnectedUrl()))
+	<-ctx.Done()
+	return nil
+}
+
+// connectDelay is the delay between two attempts to connect.
+const connectDelay = 2 * time.Second
+
+// connect connects to the server. It waits for a server that is unreachable or lacks streams. It returns nil if ctx ends.
+func (c *command) connect(ctx context.Context) (*bus.Conn, error) {
+	log := c.Logger()
+	for reported := ""; ; {
+		conn, err := c.dial(ctx)
+		switch {
+		case err == nil:
+			return conn, nil
+		case ctx.Err() != nil:
+			return nil, nil
+		case app.ExitCode(err) == app.ExitUsage:
+			return nil, err
+		case err.Error() != reported:
+			reported = err.Error()
+			log.Warn().Err(err).Msg("calls pass without advice until a server is connected")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-time.After(connectDelay):
+		}
+	}
+}
+
+func (c *command) dial(ctx context.Context) (*bus.Conn, error) {
+	nc, err := c.Dial(events.UserGateway, c.Logger())
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.Open(ctx, nc, events.UserGateway, c.Logger())
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func main() {
+	os.Exit(app.Program{
+		Name: "gateway", CLI: new(command),
+		Description: "Passes calls of agents to model providers, adds learned advice, captures runs, and serves the API.",
+	}.Main(os.Args[1:]))
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"debrief/cmd/internal/tokens"
+	"debrief/events/service"
+	"debrief/playbook"
+)
+
+// authenticate returns the token of a request. Without tokens it checks instead that the request comes from this machine and
+// not from a page of another site.
+func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.Token, error) {
+	if h.tokens == nil {
+		if !loopback(r.Host) {
+			return nil, service.NewError(http.StatusMisdirectedRequest, "without tokens, the Host header must be a loopback name such as 127.0.0.1")
+		}
+		if err := h.origins.Check(r); err != nil {
+			return nil, &statusError{status: http.StatusForbidden, code: CodeOrigin, text: "the request comes from a page of another site"}
+		}
+	}
+	t, ok := h.tokens.Find(secretOf(r.Header))
+	if !ok {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
+		return nil, service.NewError(http.StatusUnauthorized, "missing or unknown token: want the header Authorization: Bearer TOKEN")
+	}
+	return t, nil
+}
+
+// secretOf returns the secret of a request, "" without one.
+func secretOf(h http.Header) string {
+	if s := h.Get("X-Debrief-Token"); s != "" {
+		return s
+	}
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// authorize returns an error if the token of a call does not permit the route or the book in its path.
+func (c *call) authorize() error {
+	if s := c.route.scope; s != "" && !c.token.Allows(s) {
+		return &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("token %q does not have the scope %q", c.token.Name, s)}
+	}
+	if name, ok := c.path["book"]; ok {
+		b := playbook.Book(name)
+		if err := b.Validate(); err != nil {
+			return invalid("book", err.Error())
+		}
+		return c.checkBook(b)
+	}
+	return nil
+}
+
+// checkBook returns an error if the token does not permit a book.
+func (c *call) checkBook(b playbook.Book) error {
+	if c.token.AllowsBook(b) {
+		return nil
+	}
+	return &statusError{status: http.StatusForbidden, code: CodeBook, text: fmt.Sprintf("token %q does not permit playbook %q", c.token.Name, b)}
+}
+
+// loopback reports whether a Host header names the loopback, with or without a port.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}

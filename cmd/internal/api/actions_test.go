@@ -1,0 +1,284 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/tokens"
+	"debrief/playbook"
+)
+
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	const path = "/books/default/edits"
+	for _, test := range []struct {
+		name, body string
+		status     int
+		want       string // part of the reply
+	}{
+		{"add", `{"add":[{"content":"A new rule."}]}`, 201, "added:[misc-00014]"},
+		{"change", `{"change":[{"id":"misc-00001","content":"Ask for the number."},{"id":"misc-00002","section":"formulas"}]}`, 201, "changed:2"},
+		{"retire", `{"retire":["misc-00003"],"reason":"old"}`, 201, "changed:1"},
+		{"pin", `{"pin":["misc-00001"]}`, 201, "changed:1"},
+		{"unpin and remove", `{"unpin":["misc-00001"],"remove":["misc-00002"]}`, 201, "changed:2"},
+		{"tag", `{"tag":{"name":"before-import"}}`, 201, "version:"},
+		{"gate", `{"gate":"strict"}`, 201, "version:"},
+		{"preview", `{"add":[{"content":"x y"}],"change":[{"id":"misc-00001","content":"z"}],"dry_run":true}`, 200, "dry_run:true"},
+		{"preview of a restore", `{"restore":"1","dry_run":true}`, 200, "dry_run:true"},
+		{"restore", `{"restore":"before-import"}`, 201, "version:"},
+		{"read before a change", `{"change":[{"id":"misc-00001","content":"Other."}],"read":"1"}`, 409, "conflicts:[map["},
+		{"restore, read before a change", `{"restore":"1","read":"1"}`, 409, "code:conflict"},
+		{"nothing", `{"reason":"x"}`, 400, "field:add, change"},
+		{"two kinds", `{"gate":"off","restore":"1"}`, 400, "field:add, change"},
+		{"an unknown bullet", `{"retire":["misc-99999"]}`, 400, "field:retire[0]"},
+		{"a change of an unknown bullet", `{"change":[{"id":"x","content":"y"}]}`, 400, "field:change[0].id"},
+		{"a change of nothing", `{"change":[{"id":"misc-00001"}]}`, 400, "field:change[0]"},
+		{"an empty bullet", `{"add":[{"content":" "}]}`, 400, "field:add[0].content"},
+		{"an unknown mode", `{"gate":"open"}`, 400, "field:gate"},
+		{"an invalid name", `{"tag":{"name":"17"}}`, 400, "field:tag"},
+		{"an unknown version", `{"restore":"999"}`, 404, "code:not-found"},
+		{"an invalid version", `{"restore":"a/b"}`, 400, "code:invalid"},
+	} {
+		reply, header := w.send(t, test.status, "POST", path, test.body)
+		if got := strings.TrimPrefix(fmt.Sprint(reply), "map"); !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
+		}
+		if location := header.Get("Location"); test.status == 201 && !strings.HasPrefix(location, prefix+"/books/default/versions/") {
+			t.Errorf("%s: got Location %q", test.name, location)
+		}
+	}
+	reply, _ := w.send(t, 200, "GET", "/books/default/versions/newest", "")
+	if reply["author"] != tokens.Local {
+		t.Errorf("got author %v", reply["author"])
+	}
+	w.send(t, 404, "POST", "/books/nowhere/edits", `{"tag":{"name":"x"}}`)
+	w.send(t, 404, "POST", "/books/nowhere/edits", `{"restore":"0"}`)
+	w.send(t, 201, "POST", "/books/new/edits", `{"add":[{"content":"The first rule."}]}`)
+}
+
+func TestReview(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	w.send(t, 201, "POST", "/books/default/review/misc-00012/approve", "")
+	w.send(t, 409, "POST", "/books/default/review/misc-00012/reject", "")
+	w.send(t, 201, "POST", "/books/default/review/misc-00013/reject", `{"reason":"not ours"}`)
+	w.send(t, 404, "POST", "/books/default/review/misc-99999/approve", "")
+	w.send(t, 415, "POST", "/books/default/review/misc-00001/approve", `{}`, set("Content-Type", "text/plain"))
+	for id, want := range map[string]string{"misc-00012": "active", "misc-00013": "retired"} {
+		if reply, _ := w.send(t, 200, "GET", "/books/default/bullets/"+id, ""); reply["state"] != want {
+			t.Errorf("%s: got %v, want %s", id, reply, want)
+		}
+	}
+}
+
+// TestIdempotencyKeys repeats requests: each has one effect.
+func TestIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	for i, test := range []struct{ path, body, field string }{
+		{"/books/default/edits", `{"add":[{"content":"Only once."}]}`, "version"},
+		{"/books/default/review/misc-00012/approve", `{}`, "version"},
+		{"/executions", `{"question":"q","answer":"a"}`, "handle"},
+		{"/feedback", `{"execution":"` + w.handle + `","outcome":false}`, "handle"},
+		{"/books/default/tasks", `{"question":"q"}`, "task"},
+		{"/books/default/tasks?wait=20s", `{"question":"q","id":"named"}`, "task"},
+	} {
+		key := set("Idempotency-Key", fmt.Sprint("k-", i))
+		first, was := w.send(t, 201, "POST", test.path, test.body, key)
+		again, is := w.send(t, 200, "POST", test.path, test.body, key)
+		if first[test.field] != again[test.field] || was.Get("Location") == "" || is.Get("Location") == "" {
+			t.Errorf("%s: got %v at %s, then %v at %s", test.path, first, was.Get("Location"), again, is.Get("Location"))
+		}
+	}
+	reply, _ := w.send(t, 200, "GET", "/books/default/bullets?q=Only+once", "")
+	if got := ids(reply, "id"); len(got) != 1 {
+		t.Errorf("got bullets %v, want one", got)
+	}
+}
+
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	reply, header := w.send(t, 201, "POST", "/books/sums/tasks?wait=20s", `{"question":"What is six times seven?","target":"42"}`)
+	execution, _ := reply["execution"].(map[string]any)
+	if execution["answer"] != "42" || header.Get("Location") != fmt.Sprintf("%s/books/sums/executions/%v", prefix, reply["handle"]) {
+		t.Errorf("got %v at %s", reply, header.Get("Location"))
+	}
+	w.send(t, 200, "GET", strings.TrimPrefix(header.Get("Location"), prefix), "")
+	reply, header = w.send(t, 201, "POST", "/books/sums/tasks", `{"question":"And eight times five?","id":"a b"}`)
+	if reply["task"] != "a b" || header.Get("Location") != prefix+"/books/sums/executions?task=a+b" {
+		t.Errorf("got %v at %s", reply, header.Get("Location"))
+	}
+	eventually(t, func() error {
+		list, _ := w.send(t, 200, "GET", strings.TrimPrefix(header.Get("Location"), prefix), "")
+		if got := ids(list, "answer"); !slices.Equal(got, []string{"42"}) {
+			return fmt.Errorf("got %v", list)
+		}
+		return nil
+	})
+	for body, field := range map[string]string{`{}`: "question", `{"question":"q","evaluator":"guess"}`: "evaluator", `{"question":"q","purpose":"play"}`: "purpose"} {
+		if reply, _ := w.send(t, 400, "POST", "/books/sums/tasks", body); reply["field"] != field {
+			t.Errorf("%s: got %v", body, reply)
+		}
+	}
+	for _, wait := range []string{"x", "-1s", "2m"} {
+		w.send(t, 400, "POST", "/books/sums/tasks?wait="+wait, `{"question":"q"}`)
+	}
+}
+
+func TestDeadLettersAndStatus(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	names := w.seed(t)
+	first, second := names.Replace("11-ab12cd34"), names.Replace("12-ab12cd34")
+	reply, _ := w.send(t, 200, "GET", "/dead", "")
+	if got := ids(reply, "id"); !slices.Equal(got, []string{first, second}) {
+		t.Errorf("got %v", reply)
+	}
+	w.send(t, 200, "POST", "/dead/"+first+"/requeue", "")
+	w.send(t, 200, "DELETE", "/dead/"+second, "")
+	for _, id := range []string{first, second} {
+		w.send(t, 404, "POST", "/dead/"+id+"/requeue", "")
+		w.send(t, 404, "DELETE", "/dead/"+id, "")
+	}
+	w.send(t, 400, "DELETE", "/dead/x", "")
+	w.send(t, 400, "GET", "/dead?role=boss", "")
+	if reply, _ := w.send(t, 200, "GET", "/status", ""); reply["level"] == nil || reply["roles"] == nil {
+		t.Errorf("got status %v", reply)
+	}
+	if reply, _ := w.send(t, 200, "GET", "/runs/run-1", ""); reply["epoch"] != 2.0 || reply["book"] != "run-1" {
+		t.Errorf("got run %v", reply)
+	}
+	w.send(t, 404, "GET", "/runs/run-2", "")
+}
+
+// TestTokensAndRoutes sends a request of each token to each route.
+func TestTokensAndRoutes(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/tokens.yaml"
+	secrets := map[string]string{}
+	file := ""
+	newToken := func(name string, scopes []tokens.Scope, books ...playbook.Book) {
+		secret, entry, err := tokens.New(name, scopes, books)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[name], file = secret, file+entry
+	}
+	for _, s := range tokens.Scopes {
+		newToken("only-"+string(s), []tokens.Scope{s})
+	}
+	newToken("all", tokens.Scopes)
+	newToken("support", tokens.Scopes, "support")
+	writeFile(t, path, file)
+	set, err := tokens.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startWorld(t, Options{Tokens: set})
+	w.token = secrets["all"]
+	w.seed(t)
+	h := w.http.Handler.(*handler)
+	for i := range h.routes {
+		r := &h.routes[i]
+		path := pathParameter.ReplaceAllStringFunc(r.path, func(p string) string { name, _ := parameterName(p); return r.example.path[name] })
+		for name, secret := range secrets {
+			var want Code // empty: neither of the two codes
+			switch {
+			case name == "support" && (strings.Contains(r.path, "{book}") || r.path == "/runs/{id}"):
+				want = CodeBook
+			case strings.HasPrefix(name, "only-") && r.scope != "" && name != "only-"+string(r.scope):
+				want = CodeScope
+			}
+			code, _, body := do(t, w.client, r.method, w.URL()+prefix+path, "", bearer(secret))
+			var got Problem
+			_ = json.Unmarshal([]byte(body), &got) // a success has none of its fields
+			if want == "" && code != http.StatusForbidden && code != http.StatusUnauthorized {
+				continue
+			}
+			if got.Code != want || code != http.StatusForbidden {
+				t.Errorf("%s %s with token %s: got %d %s, want code %q", r.method, r.path, name, code, body, want)
+			}
+		}
+		if code, _, _ := do(t, w.client, r.method, w.URL()+prefix+path, "", bearer("unknown")); code != http.StatusUnauthorized {
+			t.Errorf("%s %s with an unknown token: got %d", r.method, r.path, code)
+		}
+	}
+}
+
+func bearer(secret string) func(*http.Request) { return set("Authorization", "Bearer "+secret) }
+
+// TestBookIsolation: a token of one playbook sees and changes nothing of another one.
+func TestBookIsolation(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/tokens.yaml"
+	mine, entry, err := tokens.New("mine", tokens.Scopes, []playbook.Book{"support"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, other, err := tokens.New("all", tokens.Scopes, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, entry+other)
+	file, err := tokens.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startWorld(t, Options{Tokens: file})
+	w.token = all
+	names := w.seed(t)
+	served, _ := w.send(t, 200, "POST", "/contexts", `{"book":"default","query":"q"}`)
+	w.token = mine
+	for list, want := range map[string][]string{"/books": {"support"}, "/dead": {"support"}, "/runs": nil} {
+		if reply, _ := w.send(t, 200, "GET", list, ""); !slices.Equal(ids(reply, "book"), want) {
+			t.Errorf("%s: got %v", list, reply)
+		}
+	}
+	reply, _ := w.send(t, 200, "GET", "/status", "")
+	if books, _ := reply["books"].([]any); len(books) != 1 {
+		t.Errorf("status: got %v", reply["books"])
+	}
+	for _, test := range []struct{ method, path, body string }{
+		{"POST", "/contexts", `{"query":"q"}`},
+		{"POST", "/contexts", `{"book":"default","query":"q"}`},
+		{"POST", "/executions", `{"book":"default","question":"q","answer":"a"}`},
+		{"POST", "/feedback", `{"execution":"` + w.handle + `","outcome":true}`},
+		{"GET", "/runs/run-1", ""},
+		{"POST", names.Replace("/dead/11-ab12cd34/requeue"), ""},
+		{"DELETE", names.Replace("/dead/11-ab12cd34"), ""},
+		{"GET", "/dead?book=default", ""},
+	} {
+		if reply, _ := w.send(t, 403, test.method, test.path, test.body); reply["code"] != string(CodeBook) {
+			t.Errorf("%s %s: got %v", test.method, test.path, reply)
+		}
+	}
+	// A context of another playbook, and an execution of another playbook under the name of the own one.
+	if reply, _ := w.send(t, 403, "POST", "/executions", fmt.Sprintf(`{"context_id":%q,"answer":"a"}`, served["context_id"])); reply["code"] != string(CodeBook) {
+		t.Errorf("a context of another playbook: got %v", reply)
+	}
+	own, _ := w.send(t, 200, "POST", "/contexts", `{"book":"support","query":"q"}`)
+	stored, header := w.send(t, 201, "POST", "/executions", fmt.Sprintf(`{"context_id":%q,"answer":"a"}`, own["context_id"]))
+	if want := fmt.Sprintf("%s/books/support/executions/%v", prefix, stored["handle"]); header.Get("Location") != want {
+		t.Errorf("a context of the own playbook: got Location %q, want %q", header.Get("Location"), want)
+	}
+	reply, _ = w.send(t, 201, "POST", "/executions", fmt.Sprintf(`{"book":"support","question":"q","context_id":%q,"answer":"a"}`, served["context_id"]))
+	if !strings.Contains(fmt.Sprint(reply["warnings"]), "belongs to playbook") {
+		t.Errorf("a context of another playbook: got %v", reply)
+	}
+	w.send(t, 404, "POST", "/feedback", `{"book":"support","execution":"`+w.handle+`","outcome":true}`)
+	w.send(t, 404, "GET", "/books/support/executions/"+w.handle, "")
+	reply, _ = w.send(t, 201, "POST", "/books/support/edits", `{"add":[{"content":"Mine."}]}`)
+	version, _ := w.send(t, 200, "GET", fmt.Sprintf("/books/support/versions/%v", reply["version"]), "")
+	if version["author"] != "mine" {
+		t.Errorf("got author %v", version["author"])
+	}
+}

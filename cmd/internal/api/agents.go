@@ -1,0 +1,225 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/traces/messages"
+	"debrief/events"
+	"debrief/events/redact"
+	"debrief/events/service"
+	"debrief/events/strictjson"
+	"debrief/events/window"
+	"debrief/playbook"
+	"debrief/playbook/text"
+)
+
+// agentRoutes are the routes for agents that call their own model.
+func agentRoutes() []route {
+	contexts := post("/contexts", "createContext", "Build the messages for a model call from the playbook, the history and the query.", http.StatusOK, createContext)
+	contexts.scope, contexts.verb, contexts.max = tokens.Context, events.VerbContext, int64(service.MaxBodyBytes(events.VerbContext))
+	contexts.example = example{body: `{"book": "default", "session": "s-1", "query": "Which shelf is highest?"}`}
+	reports := post("/executions", "reportExecution", "Report what an agent did. The id of the context tells which bullets its model received.", http.StatusCreated, reportExecution)
+	reports.keyed = true
+	reports.scope, reports.verb, reports.max = tokens.Report, events.VerbReport, int64(service.MaxBodyBytes(events.VerbReport))
+	reports.example = example{body: `{"book": "default", "task_id": "order-17", "question": "Which shelf is highest?", "answer": "Shelf 7.", "outcome": true}`}
+	feedback := post("/feedback", "giveFeedback", "Record or change the outcome of an execution, also days later.", http.StatusCreated, giveFeedback)
+	feedback.keyed = true
+	feedback.scope, feedback.verb, feedback.max = tokens.Report, events.VerbFeedback, int64(service.MaxBodyBytes(events.VerbFeedback))
+	feedback.example = example{body: `{"book": "default", "execution": "17-ab12cd34", "outcome": {"label": "failure", "feedback": "It is shelf 9."}}`}
+	return []route{contexts, reports, feedback}
+}
+
+// createContext builds a context.
+func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, error) {
+	redact.Fields(r) // first, so that the model sees the same text that is stored
+	r.Book = cmp.Or(r.Book, events.DefaultBook)
+	if err := c.bodyBook(r.Book); err != nil {
+		return nil, err
+	}
+	return c.handler.agents.Context(c.ctx, r)
+}
+
+// bodyBook returns an error if the book of a body is invalid, or if the token does not permit it.
+func (c *call) bodyBook(b playbook.Book) error {
+	if err := b.Validate(); err != nil {
+		return invalid("book", err.Error())
+	}
+	return c.checkBook(b)
+}
+
+// reportRequest is a report. It also accepts the messages of a model API, and an outcome that is not an object.
+type reportRequest struct {
+	events.Report
+	Messages json.RawMessage `json:"messages,omitempty" doc:"Messages of the run in the form of the OpenAI or the Anthropic API, instead of question, steps and answer."`
+	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, success, partial, failure, 👍, 👎, or an object with label, score, feedback and by."`
+}
+
+// reportExecution stores an execution of an agent.
+func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
+	key, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	if r.Report.Outcome, err = c.outcome(r.Outcome); err != nil {
+		return nil, err
+	}
+	if len(r.Messages) > 0 {
+		if err := addMessages(&r.Report, r.Messages); err != nil {
+			return nil, err
+		}
+	}
+	if r.ContextID == "" {
+		r.TaskID = cmp.Or(r.TaskID, key)
+	}
+	redact.Fields(&r.Report)
+	book, err := c.bookOfReport(&r.Report)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := c.handler.agents.Report(c.ctx, &r.Report)
+	if err != nil {
+		return nil, err
+	}
+	c.stored(book, stored)
+	return stored, nil
+}
+
+// bookOfReport returns the book of a report: its own, else that of its context, else the default. It is empty if only the backend can
+// read the context.
+func (c *call) bookOfReport(r *events.Report) (playbook.Book, error) {
+	switch {
+	case r.Book != "":
+	case r.ContextID == "":
+		r.Book = events.DefaultBook
+	case c.handler.conn != nil:
+		s, err := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream()).Context(c.ctx, r.ContextID)
+		switch {
+		case errors.Is(err, window.ErrContextNotFound):
+			r.Book = events.DefaultBook
+		case err != nil:
+			return "", fmt.Errorf("context_id: %w", err)
+		default:
+			r.Book = s.Book
+		}
+	case len(c.token.Books) == 0:
+		return "", nil
+	default:
+		return "", invalid("book", fmt.Sprintf("required, because token %q permits only certain playbooks", c.token.Name))
+	}
+	return r.Book, c.bodyBook(r.Book)
+}
+
+// stored sets status and Location of the reply to a report or feedback.
+func (c *call) stored(book playbook.Book, s *events.StoredReply) {
+	if s.Duplicate {
+		c.status = http.StatusOK
+	}
+	if book != "" && s.Handle != "" {
+		c.location("books", string(book), "executions", string(s.Handle))
+	}
+}
+
+// addMessages sets the fields of a report that it does not have from the messages of its run.
+func addMessages(r *events.Report, raw json.RawMessage) error {
+	if len(r.Steps) > 0 {
+		return invalid("messages", "want either messages or steps")
+	}
+	if bytes.TrimSpace(raw)[0] != '[' {
+		return invalid("messages", "want a list of messages")
+	}
+	conversation := messages.Conversation{Failed: messages.ToolFailed}
+	conversation.AddTurns(messages.Parse(raw, ""))
+	run, err := conversation.Run()
+	if err != nil {
+		return invalid("messages", err.Error())
+	}
+	r.Question, r.Answer, r.Steps = cmp.Or(r.Question, run.Question), cmp.Or(r.Answer, run.Answer), run.Steps
+	return nil
+}
+
+// feedbackRequest is a request for feedback. It also accepts an outcome that is not an object.
+type feedbackRequest struct {
+	events.FeedbackRequest
+	Outcome json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, success, partial, failure, 👍, 👎, or an object with label, score, feedback and by."`
+}
+
+// giveFeedback stores the outcome of an execution.
+func giveFeedback(c *call, r *feedbackRequest) (*events.StoredReply, error) {
+	key, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	if r.FeedbackRequest.Outcome, err = c.outcome(r.Outcome); err != nil {
+		return nil, err
+	}
+	f := &r.FeedbackRequest
+	redact.Fields(f)
+	f.Book = cmp.Or(f.Book, events.DefaultBook)
+	if err := c.bodyBook(f.Book); err != nil {
+		return nil, err
+	}
+	if f.ID == "" {
+		f.ID = c.eventID("feedback", string(f.Book), key)
+	}
+	stored, err := c.handler.agents.Feedback(c.ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	if stored.Duplicate {
+		c.status = http.StatusOK
+	}
+	c.location("books", string(f.Book), "executions", string(f.Execution))
+	return stored, nil
+}
+
+// thumbs are outcomes that people click.
+var thumbs = map[string]string{"👍": "true", "👎": "false", "up": "true", "down": "false", "+1": "true", "-1": "false"}
+
+// outcome returns the outcome of a body: an object, or a value for parseOutcome. Missing is unknown.
+func (c *call) outcome(raw json.RawMessage) (o events.Outcome, err error) {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '{' {
+		return parseOutcome(raw)
+	}
+	unknown, err := strictjson.DecodeKnown(raw, &o)
+	if strict, _ := c.boolean("strict"); strict && len(unknown) > 0 {
+		return o, invalid("outcome."+unknown[0], "unknown field")
+	}
+	for _, name := range unknown {
+		c.unknown = append(c.unknown, "outcome."+name)
+	}
+	if err != nil {
+		return o, invalid("outcome", err.Error())
+	}
+	return o, nil
+}
+
+// parseOutcome returns the outcome for a value that is not an object: true or false, a score, a label or a thumb.
+func parseOutcome(raw json.RawMessage) (events.Outcome, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return events.Outcome{}, nil
+	}
+	word := string(raw)
+	if raw[0] == '"' {
+		if err := json.Unmarshal(raw, &word); err != nil {
+			return events.Outcome{}, invalid("outcome", "want a JSON value")
+		}
+		word = strings.TrimRight(strings.TrimSpace(word), "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F") // skin tones
+		word = cmp.Or(thumbs[strings.ToLower(word)], word)
+	}
+	if strings.HasPrefix(word, "{") || strings.HasPrefix(word, "[") {
+		return events.Outcome{}, invalid("outcome", "want true, false, a score, a label or an object, got "+text.Clip(word, 40))
+	}
+	o, err := messages.OutcomeOfText(word)
+	if err != nil {
+		return events.Outcome{}, invalid("outcome", strings.TrimPrefix(err.Error(), ": "))
+	}
+	return o, nil
+}

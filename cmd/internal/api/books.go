@@ -1,0 +1,325 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/versions"
+	"debrief/curator/gate"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// bookRoutes are the routes that read playbooks.
+func bookRoutes() []route {
+	inBook := map[string]string{"book": "default"}
+	ofBullet := map[string]string{"book": "default", "id": "misc-00001"}
+	bullets := get("/books/{book}/bullets", "listBullets", "List the bullets of a playbook.", listBullets)
+	bullets.query = append([]parameter{
+		{name: "q", kind: "string", doc: "Only bullets that contain each of these words."},
+		{name: "section", kind: "string", doc: "Only bullets of this section."},
+		{name: "state", kind: "string", doc: "Only bullets in this state; shown is all that generators show.", values: bulletStates},
+		{name: "sort", kind: "string", doc: "Order; default: id.", values: bulletOrders()},
+		atParameter,
+	}, pageParameters...)
+	bullets.tagged, bullets.example = true, example{path: inBook, query: "q=invoice&sort=helpful&limit=10"}
+	bullet := get("/books/{book}/bullets/{id}", "getBullet", "Return a bullet with its record in experiments.", getBullet)
+	bullet.tagged, bullet.example = true, example{path: ofBullet}
+	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", bulletHistory)
+	life.example = example{path: ofBullet}
+	evidence := get("/books/{book}/bullets/{id}/evidence", "listBulletEvidence", "List the executions that support the changes of a bullet.", bulletEvidence)
+	evidence.query, evidence.example = pageParameters, example{path: ofBullet}
+	log := get("/books/{book}/versions", "listVersions", "List the versions of a playbook, newest first.", listVersions)
+	log.query, log.example = pageParameters, example{path: inBook, query: "limit=5"}
+	version := get("/books/{book}/versions/{version}", "getVersion", "Return a version with its operations.", getVersion)
+	version.example = example{path: map[string]string{"book": "default", "version": "newest"}}
+	diff := get("/books/{book}/diff", "getDiff", "List the bullets that differ between two versions.", getDiff)
+	diff.query = []parameter{
+		{name: "from", kind: "string", doc: "Old version: a number, label, time, duration or name. Default: 0, the empty playbook."},
+		{name: "to", kind: "string", doc: "New version; default: the newest."},
+	}
+	diff.example = example{path: inBook, query: "from=1&to=newest"}
+	review := get("/books/{book}/review", "listReview", "List the bullets in quarantine with their reasons.", listReview)
+	review.query, review.example = pageParameters, example{path: inBook}
+	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate and the records of the bullets.", getGate)
+	state.tagged, state.example = true, example{path: inBook}
+	books := get("/books", "listBooks", "List the playbooks that the token permits.", listBooks)
+	books.query = pageParameters
+	return []route{books, bullets, bullet, life, evidence, log, version, diff, review, state}
+}
+
+var atParameter = parameter{name: "at", kind: "string", doc: "Version: a number, label, time, duration or name; default: the newest."}
+
+// page is a part of a list. Next is the parameter after for the next part; it is empty at the end.
+type page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty" doc:"Pass it as the parameter after for the next items; empty at the end."`
+}
+
+// Limits of the items of a page.
+const (
+	defaultLimit = 50
+	maxLimit     = 500
+)
+
+var pageParameters = []parameter{
+	{name: "limit", kind: "integer", doc: fmt.Sprintf("Maximum number of items, 1 to %d; default: %d.", maxLimit, defaultLimit)},
+	{name: "after", kind: "string", doc: "The field next of the page before."},
+}
+
+// limit returns the parameter limit.
+func (c *call) limit() (int, error) {
+	text := c.query.Get("limit")
+	if text == "" {
+		return defaultLimit, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
+		return 0, invalid("limit", fmt.Sprintf("want a number from 1 to %d, got %.40q", maxLimit, text))
+	}
+	return n, nil
+}
+
+// paginate returns the page of a list that the parameters select. The key of an item is its cursor.
+func paginate[T any](c *call, all []T, key func(T) string) (*page[T], error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	if after := c.query.Get("after"); after != "" {
+		i := slices.IndexFunc(all, func(item T) bool { return key(item) == after })
+		if i < 0 {
+			return nil, invalid("after", "the list does not have this item any more: begin again without it")
+		}
+		all = all[i+1:]
+	}
+	p := &page[T]{Items: append([]T{}, all[:min(limit, len(all))]...)}
+	if len(all) > limit {
+		p.Next = key(all[limit-1])
+	}
+	return p, nil
+}
+
+// book returns the playbook in the path.
+func (c *call) book() *versions.Book {
+	return versions.New(c.handler.conn.JetStream(), playbook.Book(c.path["book"]))
+}
+
+// playbook returns the playbook in the path at a version, empty for the newest, and its label.
+func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
+	p, label, err := c.book().At(c.ctx, point)
+	if err == nil && point == "" && p.Version() == 0 {
+		err = notFound(fmt.Sprintf("playbook %q: not found", c.path["book"]))
+	}
+	return p, label, err
+}
+
+// bookItem is a playbook in a list.
+type bookItem struct {
+	Book    playbook.Book `json:"book"`
+	Version uint64        `json:"version"`
+	Label   string        `json:"label"`
+	Bullets int           `json:"bullets"`
+	Shown   int           `json:"shown" doc:"Bullets that generators show."`
+	Error   string        `json:"error,omitempty" doc:"Damage of the log of the playbook."`
+}
+
+func listBooks(c *call) (*page[bookItem], error) {
+	names, err := deltalog.New(c.handler.conn.JetStream()).AllBooks(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(b playbook.Book) bool { return !c.token.AllowsBook(b) })
+	slices.Sort(names)
+	part, err := paginate(c, names, func(b playbook.Book) string { return string(b) })
+	if err != nil {
+		return nil, err
+	}
+	out := &page[bookItem]{Items: []bookItem{}, Next: part.Next}
+	for _, b := range part.Items {
+		item := bookItem{Book: b}
+		p, label, err := versions.New(c.handler.conn.JetStream(), b).At(c.ctx, "")
+		switch {
+		case isDamaged(err):
+			item.Error = err.Error()
+		case err != nil:
+			return nil, err
+		default:
+			item.Version, item.Label, item.Bullets, item.Shown = p.Version(), label, p.Len(), len(p.Top(p.Len()))
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out, nil
+}
+
+// bulletItem is a bullet with its record in experiments.
+type bulletItem struct {
+	*playbook.Bullet
+	State  playbook.Status `json:"state" doc:"State; active for each bullet that is shown without an experiment."`
+	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
+}
+
+// bulletItems returns the bullets of a state with their records.
+func bulletItems(p *playbook.Playbook) []bulletItem {
+	mode, _ := p.Gate()
+	tested, waiting := gate.NewReport(p, gate.Config{}).Rows(mode)
+	records := map[playbook.BulletID]*gate.Row{}
+	for _, rows := range [][]gate.Row{tested, waiting} {
+		for i := range rows {
+			records[rows[i].ID] = &rows[i]
+		}
+	}
+	var all []bulletItem
+	for _, b := range p.Sorted() {
+		all = append(all, bulletItem{b, cmp.Or(b.Status, playbook.Active), records[b.ID]})
+	}
+	return all
+}
+
+var bulletStates = []string{"shown", string(playbook.Active), string(playbook.Probation), string(playbook.Candidate), string(playbook.Quarantined), string(playbook.Retired)}
+
+// bulletSorts compare bullets by the values of the parameter sort.
+var bulletSorts = map[string]func(a, b bulletItem) int{
+	"id":      func(a, b bulletItem) int { return cmp.Compare(a.ID, b.ID) },
+	"section": func(a, b bulletItem) int { return cmp.Compare(a.Section, b.Section) },
+	"helpful": func(a, b bulletItem) int { return cmp.Compare(b.Helpful, a.Helpful) },
+	"harmful": func(a, b bulletItem) int { return cmp.Compare(b.Harmful, a.Harmful) },
+	"lift":    func(a, b bulletItem) int { return cmp.Compare(b.lift(), a.lift()) },
+	"updated": func(a, b bulletItem) int { return b.UpdatedAt.Compare(a.UpdatedAt) },
+	"used":    func(a, b bulletItem) int { return b.LastUsed.Compare(a.LastUsed) },
+}
+
+func bulletOrders() []string {
+	return []string{"id", "section", "helpful", "harmful", "lift", "updated", "used"}
+}
+
+// lift returns the lift of the bullet, or a value below all others if it was not measured.
+func (b bulletItem) lift() float64 {
+	if b.Record == nil || b.Record.Lift == nil {
+		return -2
+	}
+	return b.Record.Lift.Estimate
+}
+
+func listBullets(c *call) (*page[bulletItem], error) {
+	state, order := c.query.Get("state"), cmp.Or(c.query.Get("sort"), "id")
+	if state != "" && !slices.Contains(bulletStates, state) {
+		return nil, invalid("state", "want one of "+strings.Join(bulletStates, ", "))
+	}
+	if bulletSorts[order] == nil {
+		return nil, invalid("sort", "want one of "+strings.Join(bulletOrders(), ", "))
+	}
+	p, label, err := c.playbook(c.query.Get("at"))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.unchanged(label); err != nil {
+		return nil, err
+	}
+	words, section := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section")
+	all := slices.DeleteFunc(bulletItems(p), func(b bulletItem) bool {
+		content := strings.ToLower(b.Content)
+		return section != "" && b.Section != section || state == "shown" && !b.Shown() || state != "" && state != "shown" && string(b.State) != state ||
+			slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(content, w) })
+	})
+	slices.SortStableFunc(all, bulletSorts[order])
+	return paginate(c, all, func(b bulletItem) string { return string(b.ID) })
+}
+
+func getBullet(c *call) (*bulletItem, error) {
+	p, label, err := c.playbook("")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.unchanged(label); err != nil {
+		return nil, err
+	}
+	for _, b := range bulletItems(p) {
+		if string(b.ID) == c.path["id"] {
+			return &b, nil
+		}
+	}
+	return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
+}
+
+func bulletHistory(c *call) (*explain.Bullet, error) {
+	return explain.BulletOf(c.ctx, c.book(), playbook.BulletID(c.path["id"]))
+}
+
+// evidenceItem is an execution that supports a change of a bullet.
+type evidenceItem struct {
+	playbook.Evidence
+	Versions []uint64          `json:"versions" doc:"Versions whose changes of the bullet the execution supports."`
+	Stored   *events.Execution `json:"stored,omitempty" doc:"The execution; missing if it has expired."`
+}
+
+func bulletEvidence(c *call) (*page[evidenceItem], error) {
+	x, err := explain.BulletOf(c.ctx, c.book(), playbook.BulletID(c.path["id"]))
+	if err != nil {
+		return nil, err
+	}
+	all := supports(x.Events)
+	part, err := paginate(c, all, func(e evidenceItem) string { return e.Execution })
+	if err != nil {
+		return nil, err
+	}
+	stored := explain.NewStored(c.handler.conn)
+	for i := range part.Items {
+		if part.Items[i].Stored, err = stored.Execution(c.ctx, part.Items[i].Execution); err != nil {
+			return nil, err
+		}
+	}
+	return part, nil
+}
+
+// supports returns the executions that support events, in the order of the first event of each.
+func supports(all []history.Event) (out []evidenceItem) {
+	index := map[string]int{}
+	for _, e := range all {
+		for _, cover := range e.Support {
+			if cover.Evidence == nil {
+				continue
+			}
+			i, ok := index[cover.Evidence.Execution]
+			if !ok {
+				i = len(out)
+				index[cover.Evidence.Execution] = i
+				out = append(out, evidenceItem{Evidence: *cover.Evidence})
+			}
+			if !slices.Contains(out[i].Versions, e.Version) {
+				out[i].Versions = append(out[i].Versions, e.Version)
+			}
+		}
+	}
+	return out
+}
+
+func listReview(c *call) (*page[*history.Quarantined], error) {
+	p, _, err := c.playbook("")
+	if err != nil {
+		return nil, err
+	}
+	b := c.book()
+	all, err := history.Quarantine(b.Store.History(c.ctx, b.Name), p)
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	return paginate(c, all, func(q *history.Quarantined) string { return string(q.ID) })
+}
+
+func getGate(c *call) (*explain.Gate, error) {
+	_, label, err := c.playbook("")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.unchanged(label); err != nil {
+		return nil, err
+	}
+	return explain.GateOf(c.ctx, c.book(), gate.Config{})
+}

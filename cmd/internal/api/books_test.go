@@ -1,0 +1,142 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// ids returns a field of the items of a list.
+func ids(reply map[string]any, field string) (all []string) {
+	items, _ := reply["items"].([]any)
+	for _, item := range items {
+		all = append(all, fmt.Sprint(item.(map[string]any)[field]))
+	}
+	return all
+}
+
+func TestReadPlaybooks(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	for _, test := range []struct {
+		path, field string
+		want        []string
+	}{
+		{"/books", "book", []string{"default", "support"}},
+		{"/books?limit=1", "book", []string{"default"}},
+		{"/books?after=default", "book", []string{"support"}},
+		{"/books/default/bullets", "id", []string{"misc-00001", "misc-00002", "misc-00003", "misc-00012", "misc-00013"}},
+		{"/books/default/bullets?limit=2&after=misc-00002", "id", []string{"misc-00003", "misc-00012"}},
+		{"/books/default/bullets?state=quarantined", "id", []string{"misc-00012", "misc-00013"}},
+		{"/books/default/bullets?state=shown&q=INVOICE+rule", "id", []string{"misc-00003"}},
+		{"/books/default/bullets?state=retired", "id", nil},
+		{"/books/default/bullets?section=none", "id", nil},
+		{"/books/default/bullets?at=1", "id", []string{"misc-00001", "misc-00002", "misc-00003"}},
+		{"/books/default/versions", "version", []string{"2", "1"}},
+		{"/books/default/versions?after=2", "version", []string{"1"}},
+		{"/books/default/review", "id", []string{"misc-00012", "misc-00013"}},
+		{"/books/default/review?limit=1", "id", []string{"misc-00012"}},
+	} {
+		reply, _ := w.send(t, 200, "GET", test.path, "")
+		if got := ids(reply, test.field); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.path, got, test.want)
+		}
+	}
+	for path, want := range map[string]int{
+		"/books/nowhere/bullets": 404, "/books/nowhere/versions": 404, "/books/default/bullets/misc-99999": 404, "/books/default/bullets/misc-99999/history": 404,
+		"/books/default/versions/99": 404, "/books/default/versions/0": 404, "/books/default/versions/no-such-name": 404, "/books/default/diff?from=1&to=99": 404,
+		"/books/default/bullets?limit=0": 400, "/books/default/bullets?limit=501": 400, "/books/default/bullets?limit=x": 400, "/books/default/bullets?after=x": 400,
+		"/books/default/bullets?state=x": 400, "/books/default/bullets?sort=x": 400, "/books/default/bullets?at=a/b": 400, "/books/a%2Fb/bullets": 400, "/books/default/bullets?x=1": 400,
+	} {
+		if reply, _ := w.send(t, want, "GET", path, ""); want == 400 && reply["code"] != "invalid" {
+			t.Errorf("%s: got %v", path, reply)
+		}
+	}
+	diff, _ := w.send(t, 200, "GET", "/books/default/diff?from=1", "")
+	if items := diff["items"].([]any); len(items) != 2 || items[0].(map[string]any)["before"] != nil || !strings.HasPrefix(fmt.Sprint(diff["to"]), "2@") {
+		t.Errorf("diff: got %v", diff)
+	}
+}
+
+// TestPagesCoverTheList reads lists page by page: each item is there once.
+func TestPagesCoverTheList(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	var ops []playbook.Op
+	for i := range 25 {
+		ops = append(ops, add(fmt.Sprintf("Rule %d is for parcel number %d.", i, i)))
+	}
+	w.edit(t, "default", &events.Edit{Ops: ops})
+	for _, order := range bulletOrders() {
+		seen := map[string]bool{}
+		pages := 0
+		for after := ""; ; pages++ {
+			reply, _ := w.send(t, 200, "GET", "/books/default/bullets?limit=7&sort="+order+"&after="+url.QueryEscape(after), "")
+			for _, id := range ids(reply, "id") {
+				if seen[id] {
+					t.Errorf("%s: %s is there twice", order, id)
+				}
+				seen[id] = true
+			}
+			if after, _ = reply["next"].(string); after == "" {
+				break
+			}
+		}
+		if len(seen) != 25 || pages != 3 {
+			t.Errorf("%s: got %d bullets after %d further pages", order, len(seen), pages)
+		}
+	}
+}
+
+func TestETag(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	for _, path := range []string{"/books/default/bullets", "/books/default/bullets/misc-00001", "/books/default/gate"} {
+		_, header := w.send(t, 200, "GET", path, "")
+		tag := header.Get("ETag")
+		for match, want := range map[string]int{tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, "": 200} {
+			reply, header := w.send(t, want, "GET", path, "", set("If-None-Match", match))
+			if header.Get("ETag") != tag || (reply == nil) != (want == 304) || header.Get("Cache-Control") != "private, no-cache" {
+				t.Errorf("%s, %s: got %v, %v", path, match, header, reply)
+			}
+		}
+	}
+	_, before := w.send(t, 200, "GET", "/books/default/bullets", "")
+	w.edit(t, "default", &events.Edit{Ops: []playbook.Op{add("A new bullet.")}})
+	_, after := w.send(t, 200, "GET", "/books/default/bullets", "", set("If-None-Match", before.Get("ETag")))
+	if after.Get("ETag") == before.Get("ETag") {
+		t.Error("a new version has the same ETag")
+	}
+	if code, _, body := do(t, w.client, http.MethodHead, w.URL()+prefix+"/books", ""); code != 200 || body != "" {
+		t.Errorf("HEAD: got %d %q", code, body)
+	}
+}
+
+// FuzzParameters sends any parameters to a list. The status is below 500.
+func FuzzParameters(f *testing.F) {
+	for _, seed := range []string{"limit=1&after=x", "limit=-1", "limit=99999999999999999999", "sort=lift", "q=%ff", "state=&section=", "at=17@zz", "at=-1h", "strict=1", "limit=1;after=2", "%zz", "="} {
+		f.Add(seed)
+	}
+	all := []string{"a", "b", "c"}
+	f.Fuzz(func(t *testing.T, query string) {
+		values, _ := url.ParseQuery(query)
+		c := &call{query: values, route: &route{query: pageParameters}}
+		p, err := paginate(c, all, func(s string) string { return s })
+		if err == nil && (len(p.Items) > len(all) || p.Next != "" && len(p.Items) == 0) {
+			t.Errorf("%q: got %+v", query, p)
+		}
+		if err = c.checkQuery(); err != nil {
+			if problem, _ := newProblem(err, nil); problem.Status != http.StatusBadRequest || problem.Field == "" {
+				t.Errorf("%q: got %+v", query, problem)
+			}
+		}
+	})
+}

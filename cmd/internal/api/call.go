@@ -1,0 +1,199 @@
+package api
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/tokens"
+	"debrief/events"
+	"debrief/events/service"
+	"debrief/events/strictjson"
+)
+
+// call is a request to a route.
+type call struct {
+	ctx     context.Context
+	handler *handler
+	route   *route
+	token   *tokens.Token
+	path    map[string]string
+	query   url.Values
+	header  http.Header // of the request
+	body    []byte
+	unknown []string // fields of the body that the type does not have
+
+	status int         // of the response; 0: that of the route
+	reply  http.Header // of the response
+}
+
+// checkQuery returns an error for an unknown parameter: a typing error would otherwise select everything.
+func (c *call) checkQuery() error {
+	for name := range c.query {
+		known := name == "strict" && c.route.in != nil
+		for _, p := range c.route.query {
+			known = known || p.name == name
+		}
+		if name == "" {
+			return invalid("query", "has a parameter without a name")
+		}
+		if !known {
+			return invalid(name, "unknown parameter")
+		}
+		if len(c.query[name]) > 1 {
+			return invalid(name, "is there more than once")
+		}
+	}
+	return nil
+}
+
+// decode decodes the body. Unknown fields are an error with ?strict=1; else the reply lists them.
+func (c *call) decode(into any) error {
+	strict, err := c.boolean("strict")
+	if err != nil {
+		return err
+	}
+	body := c.body
+	if len(body) == 0 && c.route.max == 0 {
+		return nil // a body is optional
+	}
+	if strict {
+		err = strictjson.Decode(body, into)
+	} else {
+		c.unknown, err = strictjson.DecodeKnown(body, into)
+	}
+	if err != nil {
+		return service.NewError(http.StatusBadRequest, err.Error())
+	}
+	return nil
+}
+
+// boolean returns a parameter that is true or false, 1 or 0. It is false if it is missing.
+func (c *call) boolean(name string) (bool, error) {
+	switch v := c.query.Get(name); v {
+	case "", "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	default:
+		return false, invalid(name, fmt.Sprintf("want true or false, got %.40q", v))
+	}
+}
+
+// maxKey bounds an Idempotency-Key, in bytes.
+const maxKey = 256
+
+// key returns the Idempotency-Key, "" without one.
+func (c *call) key() (string, error) {
+	k := c.header.Get("Idempotency-Key")
+	if len(k) > maxKey {
+		return "", invalid("Idempotency-Key", fmt.Sprintf("want at most %d bytes, got %d", maxKey, len(k)))
+	}
+	return k, nil
+}
+
+// eventID returns the id of an event for a key: the same for the same kind, place and token. Without a key it is random.
+func (c *call) eventID(kind, place, key string) events.ID {
+	if key == "" {
+		return events.NewID()
+	}
+	return events.Hash("api", kind, place, c.token.Name, key)
+}
+
+// location sets the Location of the object that the request created: segments of a path below prefix.
+func (c *call) location(segments ...string) {
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
+	}
+	c.reply.Set("Location", prefix+"/"+strings.Join(segments, "/"))
+}
+
+// errUnchanged is returned if the client has the current state of an object.
+var errUnchanged = errors.New("unchanged")
+
+// unchanged sets the ETag of the reply. It returns errUnchanged if the client has the same one.
+func (c *call) unchanged(tag string) error {
+	tag = `"` + tag + `"`
+	c.reply.Set("ETag", tag)
+	for _, is := range strings.Split(c.header.Get("If-None-Match"), ",") {
+		if is = strings.TrimPrefix(strings.TrimSpace(is), "W/"); is == tag || is == "*" {
+			return errUnchanged
+		}
+	}
+	return nil
+}
+
+// readBody reads the body of a request for a route. The caller must release it.
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, b *body) ([]byte, error) {
+	limit := cmp.Or(rt.max, maxBody)
+	tooLarge := service.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
+	if r.ContentLength == 0 && rt.max == 0 {
+		return nil, nil
+	}
+	packed, err := checkJSON(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	if r.ContentLength > limit {
+		return nil, tooLarge // without reading the body
+	}
+	from, declared := io.Reader(r.Body), r.ContentLength
+	if packed {
+		from, declared = &unpacker{from: r.Body}, -1
+	}
+	data, err := h.bodies.read(b, from, declared, limit)
+	switch {
+	case errors.Is(err, service.ErrBusy):
+		w.Header().Set("Connection", "close")
+		return nil, err
+	case errors.Is(err, errSlow), errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, service.NewError(http.StatusRequestTimeout, "body too slow")
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		return nil, service.NewError(http.StatusBadRequest, "the body: invalid gzip")
+	case err != nil:
+		return nil, service.NewError(http.StatusBadRequest, "incomplete body")
+	case int64(len(data)) > limit:
+		return nil, tooLarge
+	}
+	return data, nil
+}
+
+// unpacker reads gzip. It reads nothing before the first Read.
+type unpacker struct {
+	from io.Reader
+	gzip *gzip.Reader
+}
+
+func (u *unpacker) Read(p []byte) (int, error) {
+	if u.gzip == nil {
+		var err error
+		if u.gzip, err = gzip.NewReader(bufio.NewReader(u.from)); err != nil {
+			return 0, err
+		}
+	}
+	return u.gzip.Read(p)
+}
+
+// checkJSON returns an error for a body whose headers do not declare JSON. Packed reports whether it is compressed with gzip.
+func checkJSON(h http.Header) (packed bool, err error) {
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || kind != "application/json" || !strings.EqualFold(cmp.Or(params["charset"], "utf-8"), "utf-8") {
+		return false, service.NewError(http.StatusUnsupportedMediaType, "want Content-Type: application/json")
+	}
+	encoding := strings.ToLower(strings.Join(h.Values("Content-Encoding"), ","))
+	if !slices.Contains([]string{"", "identity", "gzip", "x-gzip"}, encoding) {
+		return false, service.NewError(http.StatusUnsupportedMediaType, "want the body without Content-Encoding, or with gzip")
+	}
+	return strings.HasSuffix(encoding, "gzip"), nil
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/request"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/service"
+	"debrief/playbook/history"
+	"debrief/playbook/text"
+)
+
+// classify adds a status to the errors of the packages that the API shares with commands. It returns other errors unchanged.
+func classify(err error) error {
+	if errors.As(err, new(*statusError)) {
+		return err
+	}
+	var refused *events.RefusedError
+	var dead *request.DeadLetterError
+	var model *request.ModelError
+	var denied *bus.DeniedError
+	out := &statusError{text: err.Error()}
+	switch {
+	case isDamaged(err), errors.As(err, &model), errors.As(err, &denied):
+		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
+	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound):
+		out.status, out.code = http.StatusNotFound, CodeNotFound
+	case errors.Is(err, bus.ErrDuplicate):
+		out.status, out.code = http.StatusConflict, CodeConflict
+	case errors.As(err, &refused), errors.As(err, &dead):
+		out.status, out.code = http.StatusUnprocessableEntity, CodeRefused
+	case service.ErrorResponse(err).Code != http.StatusInternalServerError: // the service has a status for it
+		return err
+	case app.ExitCode(err) == app.ExitUsage:
+		out.status, out.code = http.StatusBadRequest, CodeInvalid
+	case app.ExitCode(err) == app.ExitRefused:
+		out.status, out.code = http.StatusNotFound, CodeNotFound
+	default:
+		return err
+	}
+	return out
+}
+
+// isDamaged reports whether the log of a playbook cannot be read: it is damaged, or a newer program wrote it.
+func isDamaged(err error) bool {
+	return errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
+}
+
+// excerpt returns the beginning of a text for a list.
+func excerpt(s string) string { return text.Clip(s, maxExcerpt) }
+
+// text40 returns the beginning of a text of the client for an error.
+func text40(s string) string { return text.Clip(s, 40) }

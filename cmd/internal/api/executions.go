@@ -1,0 +1,292 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"debrief/cmd/internal/explain"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/window"
+	"debrief/generator"
+	"debrief/playbook"
+)
+
+// executionRoutes are the routes that read executions and sessions.
+func executionRoutes() []route {
+	inBook := map[string]string{"book": "default"}
+	list := get("/books/{book}/executions", "listExecutions", "List the stored executions of a playbook, newest first.", listExecutions)
+	list.query = append([]parameter{
+		{name: "session", kind: "string", doc: "Only executions of this session."},
+		{name: "task", kind: "string", doc: "Only executions of the task with this id."},
+		{name: "outcome", kind: "string", doc: "Only executions with this label.", values: labels},
+		{name: "bullet", kind: "string", doc: "Only executions whose prompt had this bullet."},
+		{name: "before", kind: "string", doc: "Only executions that started before this time, in RFC 3339."},
+	}, pageParameters...)
+	list.example = example{path: inBook, query: "session=s-1&outcome=success&limit=10"}
+	one := get("/books/{book}/executions/{handle}", "getExecution", "Return an execution with the reflections on it and their effects.", getExecution)
+	one.example = example{path: map[string]string{"book": "default", "handle": "17-ab12cd34"}}
+	served := get("/books/{book}/executions/{handle}/context", "getExecutionContext", "Return the context of an execution as its model received it.", getExecutionContext)
+	served.example = example{path: map[string]string{"book": "default", "handle": "18-ab12cd34"}}
+	sessions := get("/books/{book}/sessions", "listSessions", "List the sessions of the newest stored executions.", listSessions)
+	sessions.query, sessions.example = pageParameters[:1], example{path: inBook}
+	session := get("/books/{book}/sessions/{session}", "getSession", "List the interactions in the window of a session.", getSession)
+	session.example = example{path: map[string]string{"book": "default", "session": "s-1"}}
+	return []route{list, one, served, sessions, session}
+}
+
+var labels = []string{string(events.Success), string(events.Partial), string(events.Failure), string(events.Unknown)}
+
+// executionItem is an execution in a list.
+type executionItem struct {
+	Handle   events.Handle       `json:"handle"`
+	TaskID   string              `json:"task_id"`
+	Session  string              `json:"session,omitempty"`
+	Turn     int                 `json:"turn,omitempty"`
+	Started  time.Time           `json:"started"`
+	Question string              `json:"question" doc:"Beginning of the question."`
+	Answer   string              `json:"answer" doc:"Beginning of the answer."`
+	Outcome  events.Outcome      `json:"outcome" doc:"As stored with the execution, without later feedback."`
+	Purpose  events.Purpose      `json:"purpose,omitempty"`
+	Version  uint64              `json:"playbook_version"`
+	Shown    []playbook.BulletID `json:"shown" doc:"Bullets in the prompt."`
+	Cited    []playbook.BulletID `json:"cited,omitempty"`
+	Steps    int                 `json:"steps" doc:"Number of steps."`
+	Model    string              `json:"model,omitempty"`
+}
+
+// maxExcerpt is the maximum length of a text in a list, in bytes.
+const maxExcerpt = 300
+
+func newExecutionItem(seq uint64, e *events.Execution) executionItem {
+	item := executionItem{
+		Handle: events.NewHandle(seq, e.ID), TaskID: e.TaskID, Session: e.Session, Turn: e.Turn, Started: e.Started, Question: excerpt(e.Question),
+		Answer: excerpt(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose, Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
+	}
+	for _, b := range e.Shown {
+		item.Shown = append(item.Shown, b.ID)
+	}
+	return item
+}
+
+// executionFilter selects executions.
+type executionFilter struct {
+	session, task, outcome string
+	bullet                 playbook.BulletID
+	before                 time.Time // zero: any
+}
+
+func newExecutionFilter(q url.Values) (f executionFilter, err error) {
+	f = executionFilter{session: q.Get("session"), task: q.Get("task"), outcome: q.Get("outcome"), bullet: playbook.BulletID(q.Get("bullet"))}
+	if f.outcome != "" && !slices.Contains(labels, f.outcome) {
+		return f, invalid("outcome", "want success, partial, failure or unknown")
+	}
+	if text := q.Get("before"); text != "" {
+		if f.before, err = time.Parse(time.RFC3339, text); err != nil {
+			return f, invalid("before", "want a time such as 2026-11-20T15:04:05Z")
+		}
+	}
+	return f, nil
+}
+
+func (f *executionFilter) matches(e *events.Execution) bool {
+	return (f.session == "" || e.Session == f.session) && (f.task == "" || e.TaskID == f.task) && (f.outcome == "" || string(e.Outcome.Label) == f.outcome) &&
+		(f.before.IsZero() || e.Started.Before(f.before)) &&
+		(f.bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.bullet }))
+}
+
+// Numbers of sequences of the stream of executions that a list reads: at first, then at most at a time, and at most in all. The cursor
+// continues a longer list.
+const (
+	firstSpan = 1 << 10
+	maxSpan   = 1 << 13
+	maxRead   = 1 << 17
+)
+
+// newestFirst calls fn for the executions of a book that match, with a sequence below end, newest first, until fn returns false. It
+// returns the sequence below which the reading can continue, and 0 at the beginning of the stream. An end of 0 is that of the stream.
+func newestFirst(ctx context.Context, conn *bus.Conn, b playbook.Book, end uint64, matches func(*events.Execution) bool, fn func(executionItem) bool) (uint64, error) {
+	stream, err := conn.JetStream().Stream(ctx, events.StreamExecutions)
+	if err != nil {
+		return 0, err
+	}
+	state := stream.CachedInfo().State
+	if end == 0 || end > state.LastSeq+1 {
+		end = state.LastSeq + 1
+	}
+	first := max(state.FirstSeq, 1)
+	for span, read := uint64(firstSpan), uint64(0); end > first; span = min(2*span, maxSpan) {
+		if read >= maxRead {
+			return end, nil
+		}
+		from := max(first, end-min(end, span))
+		read += end - from
+		all, err := readSpan(ctx, conn, b, from, end, matches)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range slices.Backward(all) {
+			if !fn(e.executionItem) {
+				return e.seq, nil
+			}
+		}
+		end = from
+	}
+	return 0, nil
+}
+
+// foundExecution is an execution in a span of the stream, without its long texts.
+type foundExecution struct {
+	executionItem
+	seq uint64
+}
+
+// readSpan returns the executions of a book that match, with a sequence of at least from and below end, oldest first.
+func readSpan(ctx context.Context, conn *bus.Conn, b playbook.Book, from, end uint64, matches func(*events.Execution) bool) (all []foundExecution, err error) {
+	err = conn.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(b), from, func(s bus.Stored) error {
+		if s.Seq >= end {
+			return bus.ErrStop
+		}
+		if e, ok := s.Event.(*events.Execution); ok && matches(e) {
+			all = append(all, foundExecution{newExecutionItem(s.Seq, e), s.Seq})
+		}
+		return nil
+	})
+	if errors.Is(err, bus.ErrStop) {
+		err = nil
+	}
+	return all, err
+}
+
+func listExecutions(c *call) (*page[executionItem], error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	filter, err := newExecutionFilter(c.query)
+	if err != nil {
+		return nil, err
+	}
+	var end uint64
+	if after := c.query.Get("after"); after != "" {
+		if end, err = strconv.ParseUint(after, 10, 64); err != nil || end == 0 {
+			return nil, invalid("after", "want the field next of a page")
+		}
+	}
+	out := &page[executionItem]{Items: []executionItem{}}
+	next, err := newestFirst(c.ctx, c.handler.conn, playbook.Book(c.path["book"]), end, filter.matches, func(e executionItem) bool {
+		out.Items = append(out.Items, e)
+		return len(out.Items) < limit
+	})
+	if next > 0 {
+		out.Next = strconv.FormatUint(next, 10)
+	}
+	return out, err
+}
+
+// handle returns the handle in the path.
+func (c *call) handle() (events.Handle, error) {
+	h := events.Handle(c.path["handle"])
+	if _, _, err := h.Parse(); err != nil {
+		return "", invalid("handle", err.Error())
+	}
+	return h, nil
+}
+
+func getExecution(c *call) (*explain.Execution, error) {
+	h, err := c.handle()
+	if err != nil {
+		return nil, err
+	}
+	x, err := explain.ExecutionOf(c.ctx, c.book(), explain.NewStored(c.handler.conn), h)
+	if err != nil {
+		return nil, err
+	}
+	return x, c.checkOrigin(h, x.Book)
+}
+
+// checkOrigin returns an error if an execution belongs to another book than that in the path.
+func (c *call) checkOrigin(h events.Handle, b playbook.Book) error {
+	if string(b) != c.path["book"] {
+		return notFound(fmt.Sprintf("execution %s: not in playbook %q", h, c.path["book"]))
+	}
+	return nil
+}
+
+func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
+	h, err := c.handle()
+	if err != nil {
+		return nil, err
+	}
+	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
+	if err == nil && e == nil {
+		err = notFound(fmt.Sprintf("execution %s: not found: expired or never stored", h))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkOrigin(h, e.Book); err != nil {
+		return nil, err
+	}
+	builder := generator.NewContextBuilder(c.handler.conn, nil, generator.Config{Recall: generator.RecallNone}) // the manifest has the recalled parts
+	defer builder.Close()
+	return builder.Rebuild(c.ctx, h)
+}
+
+// sessionItem is a session in a list.
+type sessionItem struct {
+	Session    string        `json:"session"`
+	Executions int           `json:"executions" doc:"Number of executions that were read for the list."`
+	Last       events.Handle `json:"last" doc:"Handle of the last execution."`
+	At         time.Time     `json:"at" doc:"Start of the last execution."`
+	Question   string        `json:"question" doc:"Beginning of the last question."`
+}
+
+func listSessions(c *call) (*page[*sessionItem], error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	out := &page[*sessionItem]{Items: []*sessionItem{}}
+	found := map[string]*sessionItem{}
+	inSession := func(e *events.Execution) bool { return e.Session != "" }
+	_, err = newestFirst(c.ctx, c.handler.conn, playbook.Book(c.path["book"]), 0, inSession, func(e executionItem) bool {
+		if s := found[e.Session]; s != nil {
+			s.Executions++
+			return true
+		}
+		if len(out.Items) == limit {
+			return false
+		}
+		s := &sessionItem{e.Session, 1, e.Handle, e.Started, e.Question}
+		found[e.Session], out.Items = s, append(out.Items, s)
+		return true
+	})
+	return out, err
+}
+
+// sessionWindow is the window of a session.
+type sessionWindow struct {
+	Interactions []*events.Interaction      `json:"interactions" doc:"Interactions in the window, oldest first."`
+	Marks        []events.MarkedInteraction `json:"marks" doc:"Pinned and starred interactions, also those that are older than the window."`
+	Damaged      int                        `json:"damaged" doc:"Number of unreadable entries."`
+}
+
+func getSession(c *call) (*sessionWindow, error) {
+	b, session := playbook.Book(c.path["book"]), c.path["session"]
+	store := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream())
+	list, damaged, err := store.Interactions(c.ctx, b, session)
+	if err != nil {
+		return nil, err
+	}
+	marks, err := store.Marks(c.ctx, b, session)
+	if err == nil && len(list)+len(marks)+damaged == 0 {
+		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", text40(session)))
+	}
+	return &sessionWindow{append([]*events.Interaction{}, list...), append([]events.MarkedInteraction{}, marks...), damaged}, err
+}

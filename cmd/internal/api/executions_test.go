@@ -1,0 +1,82 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReadExecutions(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	for _, test := range []struct {
+		query string
+		want  []string
+	}{
+		{"", []string{w.served, w.handle}},
+		{"?limit=1", []string{w.served}},
+		{"?session=s-1&outcome=success", []string{w.handle}},
+		{"?outcome=partial", []string{w.served}},
+		{"?task=t-1", []string{w.handle}},
+		{"?session=other", nil},
+		{"?bullet=misc-00002", []string{w.served}},
+		{"?before=2000-01-01T00:00:00Z", nil},
+		{"?before=2100-01-01T00:00:00%2B01:00", []string{w.served, w.handle}},
+	} {
+		reply, _ := w.send(t, 200, "GET", "/books/default/executions"+test.query, "")
+		if got := ids(reply, "handle"); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.query, got, test.want)
+		}
+	}
+	if reply, _ := w.send(t, 200, "GET", "/books/support/executions", ""); len(ids(reply, "handle")) > 0 {
+		t.Errorf("another playbook has %v", reply)
+	}
+	reply, _ := w.send(t, 200, "GET", "/books/default/executions/"+w.served+"/context", "")
+	if reply["verified"] != true || !strings.Contains(fmt.Sprint(reply["messages"]), "And the lowest?") {
+		t.Errorf("context: got %v", reply)
+	}
+	reply, _ = w.send(t, 200, "GET", "/books/default/executions/"+w.handle, "")
+	if stored, _ := reply["stored"].(map[string]any); stored["answer"] != "Shelf 7." || reply["execution"] != w.handle {
+		t.Errorf("execution: got %v", reply)
+	}
+	reply, _ = w.send(t, 200, "GET", "/books/default/sessions", "")
+	if got := ids(reply, "session"); !slices.Equal(got, []string{"s-1"}) {
+		t.Errorf("sessions: got %v", reply)
+	}
+	reply, _ = w.send(t, 200, "GET", "/books/default/sessions/s-1", "")
+	if list, _ := reply["interactions"].([]any); len(list) != 2 {
+		t.Errorf("session: got %v", reply)
+	}
+	for path, want := range map[string]int{
+		"/books/support/executions/" + w.handle: 404, "/books/support/executions/" + w.served + "/context": 404, "/books/default/executions/" + w.handle + "/context": 404,
+		"/books/default/executions/999-00000000": 404, "/books/default/executions/999-00000000/context": 404, "/books/default/executions/x": 400,
+		"/books/default/executions?outcome=great": 400, "/books/default/executions?before=yesterday": 400, "/books/default/executions?after=x": 400,
+		"/books/default/sessions/none": 404,
+	} {
+		w.send(t, want, "GET", path, "")
+	}
+}
+
+// TestPagesOfExecutions reads executions of two playbooks in one stream, over several spans.
+func TestPagesOfExecutions(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	for i := range 60 {
+		book := []string{"default", "support"}[i%2]
+		w.send(t, 201, "POST", "/executions", fmt.Sprintf(`{"book":%q,"task_id":"t-%d","question":"q","answer":"a"}`, book, i))
+	}
+	var tasks []string
+	for after := ""; ; {
+		reply, _ := w.send(t, 200, "GET", "/books/default/executions?limit=7&after="+url.QueryEscape(after), "")
+		tasks = append(tasks, ids(reply, "task_id")...)
+		if after, _ = reply["next"].(string); after == "" {
+			break
+		}
+	}
+	if len(tasks) != 30 || tasks[0] != "t-58" || tasks[29] != "t-0" {
+		t.Errorf("got %v", tasks)
+	}
+}

@@ -1,0 +1,283 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"debrief/cmd/internal/deadletters"
+	"debrief/cmd/internal/doctor"
+	"debrief/cmd/internal/replay"
+	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/tokens"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/liveness"
+	"debrief/generator/scoring"
+	"debrief/playbook"
+)
+
+// operateRoutes are the routes for tasks, runs, dead letters, the status and the tokens.
+func operateRoutes() []route {
+	task := post("/books/{book}/tasks", "submitTask", "Submit a task to the generators, and optionally wait for its execution.", http.StatusCreated, submitTask)
+	task.scope, task.keyed, task.waits, task.max = tokens.Report, true, true, 4<<20
+	task.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the execution, such as 30s, at most %s. Default: do not wait.", maxWait)}}
+	task.example = example{path: map[string]string{"book": "default"}, query: "wait=20s", body: `{"question": "What is six times seven?", "target": "42"}`}
+	runs := get("/runs", "listRuns", "List the runs of train, newest first.", listRuns)
+	runs.query = pageParameters
+	run := get("/runs/{id}", "getRun", "Return the progress of a run.", getRun)
+	run.example = example{path: map[string]string{"id": "run-1"}}
+	dead := get("/dead", "listDeadLetters", "List the dead letters of the playbooks that the token permits, oldest first.", listDead)
+	dead.query = append([]parameter{{name: "role", kind: "string", doc: "Only letters of this role.", values: roles}, {name: "book", kind: "string", doc: "Only letters of this playbook."}}, pageParameters...)
+	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
+	requeue.scope, requeue.max, requeue.example = tokens.Operate, 0, example{path: map[string]string{"id": "11-ab12cd34"}}
+	drop := get("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
+	drop.method, drop.scope, drop.example = http.MethodDelete, tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}
+	status := get("/status", "getStatus", "Return the health of the roles, the streams and the playbooks, with advice.", getStatus)
+	list := get("/tokens", "listTokens", "List the names, scopes and playbooks of the tokens.", listTokens)
+	list.scope, list.query = tokens.Operate, pageParameters
+	return []route{task, runs, run, dead, requeue, drop, status, list}
+}
+
+var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// taskRequest is a task for the generators.
+type taskRequest struct {
+	ID         string         `json:"id,omitempty" doc:"The same id in a playbook identifies the same sample; default: the Idempotency-Key, else a random id."`
+	Session    string         `json:"session,omitempty" doc:"Name of the conversation."`
+	Question   string         `json:"question"`
+	Context    string         `json:"context,omitempty" doc:"Background of the question."`
+	Target     string         `json:"target,omitempty" doc:"Reference answer for the evaluator. It is never in a prompt of a generator."`
+	Evaluator  string         `json:"evaluator,omitempty" doc:"Evaluator of the answer; default: exact."`
+	Purpose    events.Purpose `json:"purpose,omitempty"`
+	Playbook   *uint64        `json:"playbook,omitempty" doc:"Version to use; default: the newest."`
+	MinVersion uint64         `json:"min_version,omitempty" doc:"Oldest acceptable version."`
+}
+
+// taskReply is a submitted task.
+type taskReply struct {
+	Task      string            `json:"task" doc:"Id of the task."`
+	Handle    events.Handle     `json:"handle,omitempty" doc:"Handle of the execution, if it was waited for."`
+	Trace     string            `json:"trace,omitempty" doc:"Id of the trace of the task."`
+	Execution *events.Execution `json:"execution,omitempty" doc:"The execution, if it was waited for."`
+	Duplicate bool              `json:"duplicate,omitempty" doc:"The id was submitted before; the task is answered once."`
+}
+
+func submitTask(c *call, r *taskRequest) (*taskReply, error) {
+	wait, err := c.duration("wait", maxWait)
+	if err != nil {
+		return nil, err
+	}
+	key, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	if err := scoring.Check(r.Evaluator); err != nil {
+		return nil, invalid("evaluator", err.Error())
+	}
+	task := &events.Task{
+		ID: cmp.Or(r.ID, key, string(events.NewID())), Session: r.Session, Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
+		Purpose: r.Purpose, Playbook: r.Playbook, MinVersion: r.MinVersion, Created: time.Now().UTC(),
+	}
+	task.Book = playbook.Book(c.path["book"])
+	if err := task.Validate(); err != nil {
+		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, field: fieldOf(err.Error(), c.route.in), text: err.Error()}
+	}
+	if wait > 0 {
+		return c.awaitTask(task, wait)
+	}
+	receipt, err := c.handler.conn.Publish(c.ctx, task, bus.PublishOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if receipt.Duplicate {
+		c.status = http.StatusOK
+	}
+	c.taskLocation(task)
+	return &taskReply{Task: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
+}
+
+// taskLocation sets the Location of a task: the list of its executions.
+func (c *call) taskLocation(task *events.Task) {
+	c.location("books", string(task.Book), "executions")
+	c.reply.Set("Location", c.reply.Get("Location")+"?task="+url.QueryEscape(task.ID))
+}
+
+// awaitTask submits a task and waits for its execution.
+func (c *call) awaitTask(task *events.Task, wait time.Duration) (*taskReply, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, wait)
+	defer cancel()
+	ctx, stop := request.WithModelCheck(ctx, c.handler.conn, events.RoleGenerator)
+	defer stop()
+	e, reply, err := request.Task(ctx, c.handler.conn, task, bus.PublishOptions{})
+	var model *request.ModelError
+	switch {
+	case err != nil && errors.As(context.Cause(ctx), &model):
+		return nil, &statusError{status: http.StatusServiceUnavailable, code: CodeUnavailable, text: fmt.Sprintf("no answer: %v; the task is stored as %q and is answered after that is fixed", model, task.ID)}
+	case errors.Is(err, bus.ErrDuplicate):
+		c.status = http.StatusOK
+		c.taskLocation(task)
+		return &taskReply{Task: task.ID, Duplicate: true}, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: fmt.Sprintf("no answer in %s: the task is stored as %q and will be answered", wait, task.ID)}
+	case err != nil:
+		return nil, err
+	}
+	c.location("books", string(task.Book), "executions", string(reply.Handle))
+	return &taskReply{Task: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
+}
+
+// duration returns a parameter that is a duration, 0 if it is missing.
+func (c *call) duration(name string, most time.Duration) (time.Duration, error) {
+	text := c.query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > most {
+		return 0, invalid(name, fmt.Sprintf("want a duration up to %s, such as 30s, got %.40q", most, text))
+	}
+	return d, nil
+}
+
+func listRuns(c *call) (*page[replay.RunState], error) {
+	all, err := replay.ListRuns(c.ctx, c.handler.conn.JetStream())
+	if err != nil {
+		return nil, err
+	}
+	permitted := all[:0]
+	for _, r := range all {
+		if c.token.AllowsBook(r.Book) {
+			permitted = append(permitted, r)
+		}
+	}
+	return paginate(c, permitted, func(r replay.RunState) string { return string(r.Book) })
+}
+
+func getRun(c *call) (*replay.RunState, error) {
+	b := playbook.Book(c.path["id"])
+	if err := b.Validate(); err != nil {
+		return nil, invalid("id", err.Error())
+	}
+	if err := c.checkBook(b); err != nil {
+		return nil, err
+	}
+	r, err := replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
+	if errors.Is(err, replay.ErrRunNotFound) {
+		return nil, notFound(err.Error())
+	}
+	return r, err
+}
+
+func listDead(c *call) (*page[deadletters.Row], error) {
+	f := bus.LetterFilter{Role: c.query.Get("role"), Book: playbook.Book(c.query.Get("book"))}
+	if f.Book != "" {
+		if err := c.bodyBook(f.Book); err != nil {
+			return nil, err
+		}
+	}
+	if f.Role != "" && !isRole(f.Role) {
+		return nil, invalid("role", "want generator, reflector or curator")
+	}
+	all, err := deadletters.List(c.ctx, c.handler.conn, f)
+	if err != nil {
+		return nil, err
+	}
+	permitted := all[:0]
+	for _, l := range all {
+		if c.token.AllowsBook(playbook.Book(l.Book)) {
+			permitted = append(permitted, l)
+		}
+	}
+	return paginate(c, permitted, func(l deadletters.Row) string { return string(l.ID) })
+}
+
+func isRole(name string) bool {
+	for _, r := range roles {
+		if r == name {
+			return true
+		}
+	}
+	return false
+}
+
+// letter returns the id of the dead letter in the path, if the token permits its book.
+func (c *call) letter() (events.Handle, error) {
+	id := events.Handle(c.path["id"])
+	l, err := deadletters.Find(c.ctx, c.handler.conn, id)
+	if err != nil {
+		return id, err
+	}
+	return id, c.checkBook(l.Book)
+}
+
+// noFields is an empty body.
+type noFields struct{}
+
+func requeueDead(c *call, _ *noFields) (*deadletters.Requeued, error) {
+	id, err := c.letter()
+	if err != nil {
+		return nil, err
+	}
+	r, err := deadletters.Requeue(c.ctx, c.handler.conn, id, false)
+	if err == nil && r.Refused != "" {
+		err = &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: "not requeued: " + r.Refused}
+	}
+	return &r, err
+}
+
+// dropped is the result of dropping dead letters.
+type dropped struct {
+	Dropped int `json:"dropped"`
+}
+
+func dropDead(c *call) (*dropped, error) {
+	id, err := c.letter()
+	if err != nil {
+		return nil, err
+	}
+	n, err := deadletters.Drop(c.ctx, c.handler.conn, []events.Handle{id}, false)
+	return &dropped{n}, err
+}
+
+// status is the health of Debrief.
+type status struct {
+	*doctor.Overview
+	Advice []string `json:"advice,omitempty" doc:"What to do."`
+}
+
+func getStatus(c *call) (*status, error) {
+	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, liveness.Floor)
+	if err != nil {
+		return nil, err
+	}
+	o.Rate()
+	advice := o.Advice()
+	permitted := []doctor.BookState{}
+	for _, b := range o.Books {
+		if c.token.AllowsBook(b.Book) {
+			permitted = append(permitted, b)
+		}
+	}
+	o.Books = permitted
+	return &status{o, advice}, nil
+}
+
+// tokenItem is a token without its hash.
+type tokenItem struct {
+	Name   string          `json:"name"`
+	Scopes []tokens.Scope  `json:"scopes"`
+	Books  []playbook.Book `json:"books" doc:"Playbooks that it permits; empty: all."`
+}
+
+func listTokens(c *call) (*page[tokenItem], error) {
+	all := []tokenItem{}
+	for _, t := range c.handler.tokens.List() {
+		all = append(all, tokenItem{t.Name, t.Scopes, append([]playbook.Book{}, t.Books...)})
+	}
+	return paginate(c, all, func(t tokenItem) string { return t.Name })
+}

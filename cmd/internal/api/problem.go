@@ -1,0 +1,143 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/service"
+)
+
+// Problem is the body of an error response (RFC 9457), with the content type application/problem+json.
+type Problem struct {
+	Title  string `json:"title" doc:"Text of the HTTP status."`
+	Status int    `json:"status" doc:"HTTP status."`
+	Detail string `json:"detail" doc:"Reason, for people; it may name what to do."`
+	Code   Code   `json:"code" doc:"Reason, for programs."`
+	Field  string `json:"field,omitempty" doc:"Invalid field of the body, parameter or header."`
+
+	RequestID string `json:"request_id" doc:"Id of the request; the log of the server has it."`
+	// Conflicts has the current texts of bullets that have changed since the author of an edit read them.
+	Conflicts []events.Expectation `json:"conflicts,omitempty" doc:"Current texts of the bullets that changed since the author of the edit read them; a removed bullet has no text."`
+}
+
+// Code is the reason of a problem. Later versions may have more codes.
+type Code string
+
+// The codes. A client that does not know a code goes by the status.
+const (
+	CodeInvalid     Code = "invalid"            // 400: field, parameter or header
+	CodeUnauthn     Code = "unauthorized"       // 401: missing or unknown token
+	CodeScope       Code = "scope-missing"      // 403: the token does not have the scope of the route
+	CodeBook        Code = "book-forbidden"     // 403: the token does not permit the book
+	CodeOrigin      Code = "cross-origin"       // 403: the request comes from a page of another site
+	CodeNotFound    Code = "not-found"          // 404: the object does not exist or has expired
+	CodeNoRoute     Code = "unknown-path"       // 404: no route has the path
+	CodeMethod      Code = "method-not-allowed" // 405
+	CodeSlow        Code = "body-too-slow"      // 408
+	CodeConflict    Code = "conflict"           // 409: the state has changed, or the id was used before
+	CodeTooLarge    Code = "body-too-large"     // 413
+	CodeMedia       Code = "unsupported-media"  // 415: content type or encoding
+	CodeMisdirected Code = "misdirected"        // 421: Host header that is not the loopback
+	CodeRefused     Code = "refused"            // 422: valid, but the Curator or the server refused it
+	CodeInternal    Code = "internal"           // 500
+	CodeUnavailable Code = "unavailable"        // 503
+	CodeTimeout     Code = "timeout"            // 504: the request may have been stored
+	codeOther       Code = "error"              // any other status
+)
+
+// codes are the default codes by status.
+var codes = map[int]Code{
+	http.StatusBadRequest: CodeInvalid, http.StatusUnauthorized: CodeUnauthn, http.StatusForbidden: CodeScope, http.StatusNotFound: CodeNotFound,
+	http.StatusMethodNotAllowed: CodeMethod, http.StatusRequestTimeout: CodeSlow, http.StatusConflict: CodeConflict,
+	http.StatusRequestEntityTooLarge: CodeTooLarge, http.StatusUnsupportedMediaType: CodeMedia, http.StatusMisdirectedRequest: CodeMisdirected,
+	http.StatusUnprocessableEntity: CodeRefused, http.StatusInternalServerError: CodeInternal, http.StatusServiceUnavailable: CodeUnavailable,
+	http.StatusGatewayTimeout: CodeTimeout,
+}
+
+// statusError is an error with the status and the code of its response.
+type statusError struct {
+	status    int
+	code      Code
+	field     string
+	text      string
+	conflicts []events.Expectation
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// invalid returns the error for an invalid field, parameter or header.
+func invalid(field, text string) error {
+	return &statusError{status: http.StatusBadRequest, code: CodeInvalid, field: field, text: field + ": " + text}
+}
+
+// notFound returns the error for an unknown object.
+func notFound(text string) error {
+	return &statusError{status: http.StatusNotFound, code: CodeNotFound, text: text}
+}
+
+// newProblem returns the problem for an error, and the delay for Retry-After. In is the type of the request's body, nil without one.
+func newProblem(err error, in reflect.Type) (p Problem, after string) {
+	err = classify(err)
+	var known *statusError
+	if errors.As(err, &known) {
+		r := service.ErrorResponse(service.NewError(known.status, known.text)) // the text in one line
+		return Problem{Status: known.status, Code: known.code, Field: known.field, Detail: r.Text, Conflicts: known.conflicts}, ""
+	}
+	r := service.ErrorResponse(err)
+	p = Problem{Status: r.Code, Code: codes[r.Code], Detail: r.Text}
+	if p.Code == "" {
+		p.Code = codeOther
+	}
+	if r.Code == http.StatusBadRequest {
+		p.Field = fieldOf(r.Text, in)
+	}
+	return p, r.RetryAfter()
+}
+
+// encode completes the problem and returns its JSON.
+func (p Problem) encode(requestID string) []byte {
+	p.Title, p.RequestID = http.StatusText(p.Status), requestID
+	body, _ := json.Marshal(p) // texts and numbers cannot fail
+	return append(body, '\n')
+}
+
+// fieldOf returns the field at the beginning of an error text, such as outcome.label, if the type of the body has it. It
+// also finds the name in the error for an unknown field.
+func fieldOf(text string, in reflect.Type) string {
+	if quoted, ok := strings.CutPrefix(text, `unknown field "`); ok {
+		name, _, _ := strings.Cut(quoted, `"`)
+		return name
+	}
+	path, _, ok := strings.Cut(text, ": ")
+	if !ok || in == nil {
+		return ""
+	}
+	t := in
+	for name := range strings.SplitSeq(path, ".") {
+		name, _, _ = strings.Cut(name, "[")
+		if t = fieldType(t, name); t == nil {
+			return ""
+		}
+	}
+	return path
+}
+
+// fieldType returns the type of a field by its name in JSON, nil if the type does not have it. For a list it is that of its items.
+func fieldType(t reflect.Type, name string) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if is, _, _ := strings.Cut(f.Tag.Get("json"), ","); is == name && name != "" {
+			return f.Type
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+
+	"debrief/cmd/internal/tokens"
+)
+
+// prefix is the path of all routes.
+const prefix = "/api/v1"
+
+// route is a route of the API. Routing, access control, the OpenAPI document and its test use the same table.
+type route struct {
+	method  string
+	path    string       // below prefix; {name} is a parameter
+	scope   tokens.Scope // empty: any token
+	name    string       // unique; operationId in the OpenAPI document
+	summary string
+	query   []parameter
+	in      reflect.Type // type of the body; nil without one
+	out     reflect.Type // type of the reply; nil: any JSON
+	status  int          // of success
+	verb    string       // of the metrics; empty for none
+	max     int64        // bytes of the body
+	waits   bool         // the request may take longer than others
+	keyed   bool         // has an Idempotency-Key
+	tagged  bool         // the reply has an ETag
+	example example
+	run     func(*call) (any, error)
+}
+
+// parameter is a query parameter.
+type parameter struct {
+	name, doc string
+	kind      string // "string", "integer" or "boolean"
+	values    []string
+}
+
+// example is a request that the OpenAPI document shows and a test sends.
+type example struct {
+	path  map[string]string // values of the parameters of the path
+	query string
+	body  string
+}
+
+// maxBody is the default maximum size of a body, in bytes.
+const maxBody = 1 << 20
+
+// get returns a route that reads.
+func get[Out any](path, name, summary string, run func(*call) (Out, error)) route {
+	return route{
+		method: http.MethodGet, path: path, name: name, summary: summary, scope: tokens.Read, status: http.StatusOK,
+		out: reflect.TypeFor[Out](), run: func(c *call) (any, error) { return run(c) },
+	}
+}
+
+// post returns a route with a body.
+func post[In, Out any](path, name, summary string, status int, run func(*call, *In) (Out, error)) route {
+	return route{
+		method: http.MethodPost, path: path, name: name, summary: summary, status: status, max: maxBody,
+		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), run: func(c *call) (any, error) {
+			r := new(In)
+			if err := c.decode(r); err != nil {
+				return nil, err
+			}
+			return run(c, r)
+		},
+	}
+}
+
+// match returns the route for a method and an escaped path, with the parameters of the path. If only other methods have the path,
+// allowed lists them.
+func match(routes []route, method, escaped string) (found *route, path map[string]string, allowed []string) {
+	segments, ok := splitPath(escaped)
+	if !ok {
+		return nil, nil, nil
+	}
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	for i := range routes {
+		r := &routes[i]
+		values, ok := r.match(segments)
+		switch {
+		case !ok:
+		case r.method == method:
+			return r, values, nil
+		default:
+			allowed = append(allowed, r.method)
+			if r.method == http.MethodGet {
+				allowed = append(allowed, http.MethodHead)
+			}
+		}
+	}
+	return nil, nil, allowed
+}
+
+// splitPath returns the unescaped segments of a path below prefix. A slash at its end is ignored.
+func splitPath(escaped string) ([]string, bool) {
+	rest, ok := strings.CutPrefix(escaped, prefix)
+	if !ok || rest != "" && rest[0] != '/' {
+		return nil, false
+	}
+	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rest, "/"), "/"), "/")
+	for i, s := range segments {
+		var err error
+		if segments[i], err = url.PathUnescape(s); err != nil {
+			return nil, false
+		}
+	}
+	return segments, true
+}
+
+// match returns the values of the parameters if the path of the route matches.
+func (r *route) match(segments []string) (map[string]string, bool) {
+	pattern := strings.Split(strings.TrimPrefix(r.path, "/"), "/")
+	if len(pattern) != len(segments) {
+		return nil, false
+	}
+	values := map[string]string{}
+	for i, p := range pattern {
+		if name, ok := parameterName(p); ok {
+			if segments[i] == "" {
+				return nil, false
+			}
+			values[name] = segments[i]
+		} else if p != segments[i] {
+			return nil, false
+		}
+	}
+	return values, true
+}
+
+// parameterName returns the name in a segment such as {book}.
+func parameterName(segment string) (string, bool) {
+	if strings.HasPrefix(segment, "{") && strings.HasSuffix(segment, "}") {
+		return segment[1 : len(segment)-1], true
+	}
+	return "", false
+}

@@ -1,0 +1,148 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/events/redact"
+)
+
+const (
+	stream = "KV_" + events.BucketCaptures
+	prefix = "$KV." + events.BucketCaptures + "."
+)
+
+// Lifetimes of values that the age of the bucket does not limit.
+const (
+	callTTL      = 7 * 24 * time.Hour // of a run whose deletion was lost
+	referenceTTL = 48 * time.Hour     // to continue a run or a conversation; no prompt cache lives longer
+	deletedTTL   = time.Minute        // of a delete marker
+)
+
+// errDisconnected is returned at once without a connection, so that a call of a model does not wait for one.
+var errDisconnected = fmt.Errorf("no connection to NATS: %w", nats.ErrConnectionReconnecting)
+
+// bucket reads and writes values of the bucket.
+type bucket struct {
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	watch *denied.Watch
+}
+
+// encode returns the message for a value, which is a pointer. It redacts the value.
+func encode(key string, value any) (*nats.Msg, error) {
+	redact.Fields(value)
+	data, err := events.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return &nats.Msg{Subject: prefix + key, Header: events.SchemaHeader(), Data: data}, nil
+}
+
+// decode returns the value of a message, or nil for a delete marker.
+func decode[T any](m *direct.Message) (*T, error) {
+	if m == nil || m.Deleted() {
+		return nil, nil
+	}
+	if err := events.CheckSchema(m.Header); err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if err := events.Unmarshal(m.Data, v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// put replaces the value of a key. A lifetime of 0 is the age of the bucket. It returns the new revision.
+func (b *bucket) put(ctx context.Context, key string, value any, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
+	m, err := encode(key, value)
+	if err != nil {
+		return 0, fmt.Errorf("encode %s: %w", key, err)
+	}
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	return b.publish(ctx, m, ttl, opts...)
+}
+
+// add appends a value to the history of a key, and returns its sequence.
+func (b *bucket) add(ctx context.Context, key string, value any, ttl time.Duration) (uint64, error) {
+	m, err := encode(key, value)
+	if err != nil {
+		return 0, fmt.Errorf("encode %s: %w", key, err)
+	}
+	return b.publish(ctx, m, ttl)
+}
+
+func (b *bucket) publish(ctx context.Context, m *nats.Msg, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
+	if !b.nc.IsConnected() {
+		return 0, errDisconnected
+	}
+	if ttl > 0 {
+		opts = append(opts, jetstream.WithMsgTTL(ttl))
+	}
+	ack, err := b.js.PublishMsg(ctx, m, opts...)
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", m.Subject, err)
+	}
+	return ack.Sequence, nil
+}
+
+// remove deletes keys, and waits for the last of them. A lost deletion only wastes space until the value expires.
+func (b *bucket) remove(ctx context.Context, keys ...string) error {
+	for i, key := range keys {
+		m := &nats.Msg{Subject: prefix + key, Header: nats.Header{}}
+		m.Header.Set("KV-Operation", "DEL")
+		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+		if i == len(keys)-1 {
+			_, err := b.publish(ctx, m, deletedTTL)
+			return err
+		}
+		m.Header.Set(jetstream.MsgTTLHeader, deletedTTL.String())
+		if err := b.nc.PublishMsg(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read calls fn for the messages of a key, which may have wildcards.
+func (b *bucket) read(ctx context.Context, key string, fn func(*direct.Message) error) error {
+	return b.query(ctx, direct.Query{Subject: prefix + key}, fn)
+}
+
+// last calls fn for the last message of each key. Missing keys are left out.
+func (b *bucket) last(ctx context.Context, keys []string, fn func(*direct.Message) error) error {
+	for len(keys) > 0 {
+		n := min(len(keys), direct.MaxLast)
+		subjects := make([]string, n)
+		for i, key := range keys[:n] {
+			subjects[i] = prefix + key
+		}
+		if err := b.query(ctx, direct.Query{Last: subjects}, fn); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Message) error) error {
+	if !b.nc.IsConnected() {
+		return errDisconnected
+	}
+	err := denied.Do(ctx, b.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, b.nc, stream, q, func(m direct.Message) error { return fn(&m) })
+	})
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = fmt.Errorf("bucket %s does not exist, or has no server: %w", events.BucketCaptures, err)
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/wire"
+	"debrief/events"
+	"debrief/events/direct"
+)
+
+// call is the part of a run that one call adds: results of tools, and a reply.
+type call struct {
+	Number   int         `msgpack:"n"`
+	Attempt  int         `msgpack:"t"`
+	Question string      `msgpack:"q,omitempty"` // of the first call of a run
+	Items    []item      `msgpack:"i,omitempty"` // added by the client: tool results, or all work of a run that begins in the middle
+	Complete bool        `msgpack:"ok,omitempty"`
+	Reply    item        `msgpack:"r,omitempty"`
+	Finish   wire.Finish `msgpack:"f,omitempty"`
+	Status   int         `msgpack:"s,omitempty"`
+	Model    string      `msgpack:"m,omitempty"`
+	Usage    wire.Usage  `msgpack:"u,omitempty"`
+	Begun    time.Time   `msgpack:"b"`
+	Ended    time.Time   `msgpack:"e"`
+}
+
+// item is an item of a conversation.
+type item struct {
+	Role    wire.Role         `msgpack:"r"`
+	Text    string            `msgpack:"t,omitempty"`
+	Calls   []wire.ToolCall   `msgpack:"c,omitempty"`
+	Results []wire.ToolResult `msgpack:"o,omitempty"`
+}
+
+// Limits of stored texts, in bytes. From a longer text both ends are kept, with a note between them.
+const (
+	maxQuestion = 64 << 10
+	maxText     = 15 << 10  // of any other text; conversions of runs cut at 16 KiB, which would cut the note
+	minText     = 64        // no text is cut below
+	maxCall     = 512 << 10 // of all texts of a call, so that it fits into a message of 1 MB
+	maxID       = 256       // of an id or a name
+	maxParts    = 4096      // calls and results of an item
+)
+
+// newCall returns the stored form of a call.
+func (o *Open) newCall(reply *wire.Reply, status int) *call {
+	c := &call{
+		Number: o.attempt.Call, Attempt: o.attempt.Number, Complete: reply.Complete(), Finish: reply.Finish, Status: status,
+		Model: clip(reply.Model, maxID), Usage: reply.Usage, Begun: o.call.At, Ended: time.Now(),
+	}
+	if c.Model == "" {
+		c.Model = clip(o.call.Request.Model, maxID)
+	}
+	added := o.place.fresh
+	if o.attempt.Call == 1 {
+		c.Question = clip(o.call.Request.Items[max(o.place.turn, 0)].Text, maxQuestion)
+		added = o.place.work
+	}
+	c.Items = newItems(added)
+	if c.Complete {
+		c.Reply = newItem(wire.Item{Role: wire.RoleAssistant, Text: reply.Text, Calls: reply.Calls})
+	}
+	c.shrink()
+	return c
+}
+
+// newItems returns the stored form of the items of the assistant and of tools.
+func newItems(list []wire.Item) (items []item) {
+	for _, i := range list {
+		if i.Role == wire.RoleAssistant || i.Role == wire.RoleTool {
+			items = append(items, newItem(i))
+		}
+	}
+	return items
+}
+
+// newItem returns the stored form of an item. The whole output of a tool tells whether it failed, so that is decided here.
+func newItem(i wire.Item) item {
+	out := item{Role: i.Role, Text: clip(i.Text, maxText)}
+	for _, c := range i.Calls[:min(len(i.Calls), maxParts)] {
+		out.Calls = append(out.Calls, wire.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)})
+	}
+	for _, r := range i.Results[:min(len(i.Results), maxParts)] {
+		failed := r.Failed || messages.ToolFailed("", r.Output)
+		out.Results = append(out.Results, wire.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Failed: failed})
+	}
+	if n := len(i.Calls) + len(i.Results) - len(out.Calls) - len(out.Results); n > 0 {
+		out.Text += fmt.Sprintf(" [left out %d calls or results]", n)
+	}
+	return out
+}
+
+func clip(s string, limit int) string { return messages.ClipTo(s, limit) }
+
+// shrink cuts the texts of a call until they fit into a message. At the limits of the numbers the shortest texts fit.
+func (c *call) shrink() {
+	for limit := maxText; c.size() > maxCall && limit > minText; {
+		limit /= 2
+		for i := range c.Items {
+			c.Items[i].clip(limit)
+		}
+		c.Reply.clip(limit)
+	}
+	for n := 0; c.size() > maxCall && len(c.Items) > 1; n++ { // thousands of items: a run that begins in the middle
+		c.Items = c.Items[(len(c.Items)+1)/2:]
+	}
+}
+
+func (i *item) clip(limit int) {
+	i.Text = clip(i.Text, limit)
+	for n := range i.Calls {
+		i.Calls[n].Arguments = clip(i.Calls[n].Arguments, limit)
+	}
+	for n := range i.Results {
+		i.Results[n].Output = clip(i.Results[n].Output, limit)
+	}
+}
+
+func (c *call) size() int {
+	size := len(c.Question) + c.Reply.size()
+	for i := range c.Items {
+		size += c.Items[i].size()
+	}
+	return size
+}
+
+func (i *item) size() int {
+	const overhead = 32 // of an element
+	size := overhead + len(i.Text)
+	for _, c := range i.Calls {
+		size += overhead + len(c.ID) + len(c.Name) + len(c.Arguments)
+	}
+	for _, r := range i.Results {
+		size += overhead + len(r.CallID) + len(r.Output)
+	}
+	return size
+}
+
+// storedCalls returns the calls of a run in order. Of several attempts at a call it returns the last complete one, else the last.
+// The keys are those of all attempts.
+func (s *Store) storedCalls(ctx context.Context, id events.ID) (calls []*call, keys []string, err error) {
+	byNumber := map[int]*call{}
+	last := 0
+	err = s.read(ctx, callKey(id)+".>", func(m *direct.Message) error {
+		c, err := decode[call](m)
+		if err != nil || c == nil { // an unreadable call is lost
+			return nil
+		}
+		keys = append(keys, m.Subject[len(prefix):])
+		old := byNumber[c.Number]
+		if old == nil || c.Complete && !old.Complete || c.Complete == old.Complete && c.Attempt > old.Attempt {
+			byNumber[c.Number] = c
+		}
+		last = max(last, c.Number)
+		return nil
+	})
+	for n := range last + 1 {
+		if c := byNumber[n]; c != nil {
+			calls = append(calls, c)
+		}
+	}
+	return calls, keys, err
+}

@@ -1,0 +1,128 @@
+// Package capture assembles the calls that agents make through the gateway into runs. A run is the work on one message of a
+// user: one execution. The package keeps open runs in a key-value bucket and reports each of them once.
+//
+// # Runs
+//
+// A call that has no work behind its last user item begins a run. A call with work behind it continues the run that began with
+// the same items; the tool calls of its last assistant item, or else its text, select one of several such runs. Two equal
+// calls are two runs. A repeated call replaces the reply of the first attempt. A run without any complete reply is dropped.
+// A call of an unknown run begins a run in the middle.
+//
+// A run closes when the next user item of its conversation arrives, after an idle time, on request, or with an explicit
+// outcome. A call that continues a closed run is not captured, but gets the text of its block, so that the provider's
+// prompt cache stays valid.
+//
+// # Storage
+//
+// Any number of gateways share the bucket, and each may die at any time. These are the keys:
+//
+//	o.<run>                  an open run: its calls, its block; changed by compare-and-swap
+//	d.<run>                  a closed run with its handle, for 30 days
+//	c.<run>.<call>.<attempt> the tool results and the reply of a call; deleted with the run
+//	b.<hash>                 the text of a block
+//	r.<hash>                 references to runs: by first items, reply, response id, session, task. A history of the last ones
+//
+// No two keys must change together. A call stores its parts before it is marked as complete in the run. To close a run, a gateway
+// marks it, reports it, stores the closed run and deletes the open one. Another gateway repeats these steps if the first one
+// dies. The report has the id of the run as its task, so its copies are one execution.
+//
+// Secrets in texts are redacted before they are stored, except in blocks, which must stay equal byte for byte.
+package capture
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/wire"
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/playbook"
+)
+
+// Reporter stores executions and feedback. It returns the same execution for reports with the same task.
+type Reporter interface {
+	Report(ctx context.Context, r *events.Report) (*events.StoredReply, error)
+	Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error)
+}
+
+// Call is a call of a model.
+type Call struct {
+	Owner   string // hash of the client's key or token. Callers never see runs of other owners
+	Book    playbook.Book
+	Session string // optional
+	Task    string // the client's name for the task: the task of the report; optional
+	Request *wire.Request
+	Retry   bool // the client marked the call as a repetition
+	Inject  bool // the call may get the texts of blocks
+	At      time.Time
+	// Outcome is the client's outcome of the run, which closes it after this call. It may be unknown.
+	Outcome events.Outcome
+}
+
+// Block is the text that is inserted into the user item of a run.
+type Block struct {
+	Text      string
+	ContextID events.ID
+	Version   uint64 // of the playbook
+	Bullets   []playbook.BulletID
+}
+
+// Config contains the settings of a Store.
+type Config struct {
+	// Idle is the time after which a run without calls is closed; 0 is 10 minutes. A run that waits for the client's tools
+	// or for a model stays open six times as long.
+	Idle time.Duration
+	Log  zerolog.Logger
+}
+
+// defaultIdle is the default of Config.Idle.
+const defaultIdle = 10 * time.Minute
+
+// Store keeps the runs of one account. It is safe for concurrent use.
+type Store struct {
+	bucket
+	reporter Reporter
+	idle     time.Duration
+	log      zerolog.Logger
+	recent   recent
+	calls    inProcess
+	wake     chan events.ID // runs that Run closes
+	counters counters
+}
+
+type counters struct {
+	begun, continued, reported, dropped atomic.Int64
+}
+
+// Stats are the counters of a Store since its creation.
+type Stats struct {
+	Begun     int64 // runs
+	Continued int64 // calls that continued a run or repeated a call
+	Reported  int64 // runs
+	Dropped   int64 // runs without a complete reply, or with an invalid report
+}
+
+// maxWake is the number of runs that wait for Run. Others wait for its next sweep.
+const maxWake = 1024
+
+// New returns a store for a connection. The bucket must exist. Call Run to close runs.
+func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *Store {
+	if cfg.Idle <= 0 {
+		cfg.Idle = defaultIdle
+	}
+	return &Store{
+		bucket: bucket{nc: nc, js: js, watch: denied.WatchOf(js)}, reporter: reporter, idle: cfg.Idle, log: cfg.Log,
+		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake),
+	}
+}
+
+// Stats returns the counters.
+func (s *Store) Stats() Stats {
+	n := &s.counters
+	return Stats{Begun: n.begun.Load(), Continued: n.continued.Load(), Reported: n.reported.Load(), Dropped: n.dropped.Load()}
+}

@@ -1,0 +1,219 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/cmd/internal/wire"
+	"debrief/events"
+	"debrief/events/direct"
+)
+
+// stored calls fn for all values in the bucket.
+func (d *desk) stored(fn func(m *direct.Message)) {
+	d.t.Helper()
+	err := d.stores[0].read(d.t.Context(), ">", func(m *direct.Message) error { fn(m); return nil })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestLongTexts plays a run whose texts exceed all limits. It must be stored and reported in short form, and say so.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(wire.Messages)
+	long := strings.Repeat("long text\x01 ", 20_000)
+	var ids []string
+	for i := range 150 {
+		ids = append(ids, fmt.Sprint("call-", i))
+	}
+	c.ask(long, calls(ids...))
+	var pairs []string
+	for _, id := range ids {
+		pairs = append(pairs, id, long[:24<<10])
+	}
+	c.results(pairs...)
+	c.next(calls("more"))
+	for i := range 30 {
+		c.results("more", fmt.Sprint(i, long[:24<<10]))
+		c.next(calls("more"))
+	}
+	c.results("more", "done")
+	c.next(says(long))
+	d.stored(func(m *direct.Message) {
+		if len(m.Data) > 900<<10 {
+			t.Errorf("%s has %d bytes", m.Subject, len(m.Data))
+		}
+	})
+	got := d.closeAll()
+	if len(got) != 1 {
+		t.Fatalf("got %d executions", len(got))
+	}
+	r := got[0]
+	if n := size(r); n > maxReport {
+		t.Errorf("the report has %d bytes", n)
+	}
+	if len(r.Steps) != 32 || !strings.Contains(r.Question, "[cut ") || !strings.Contains(r.Answer, "[cut ") || !strings.Contains(r.Steps[0].Calls[0].Output, "[cut ") {
+		t.Errorf("got %d steps, question %.40q, answer %.40q", len(r.Steps), r.Question, r.Answer)
+	}
+}
+
+// TestManySteps reports a run whose steps do not fit into a report, however short they are.
+func TestManySteps(t *testing.T) {
+	t.Parallel()
+	r := &events.Report{Question: "Who?", Answer: "Ann."}
+	for i := range 20_000 {
+		r.Steps = append(r.Steps, events.Step{Text: fmt.Sprint("step ", i, strings.Repeat(".", 100))})
+	}
+	fit(r)
+	if n := size(r); n > maxReport || len(r.Steps) < 1000 || !strings.HasPrefix(r.Steps[len(r.Steps)-1].Text, "step 19999") || r.Context == "" {
+		t.Errorf("got %d bytes, %d steps, context %q", n, len(r.Steps), r.Context)
+	}
+	c := &call{Items: make([]item, 40_000)}
+	if c.shrink(); c.size() > maxCall || len(c.Items) == 0 {
+		t.Errorf("got a call of %d bytes", c.size())
+	}
+}
+
+// TestStoredSize checks that the values of a run do not grow with the number of its calls.
+func TestStoredSize(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(wire.Chat)
+	c.ask("Who?", calls("c-0"))
+	for i := range 60 {
+		c.results(fmt.Sprint("c-", i), "result")
+		c.next(calls(fmt.Sprint("c-", i+1)))
+	}
+	d.stored(func(m *direct.Message) {
+		if len(m.Data) > 2048 {
+			t.Errorf("%s has %d bytes", m.Subject, len(m.Data))
+		}
+	})
+}
+
+// TestSecretsAreNotStored checks all stored values for a secret that is in each text of a call.
+func TestSecretsAreNotStored(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	c := d.client(wire.Chat)
+	c.session, c.task = "session "+secret, secret
+	r := calls("a")
+	r.Text, r.Calls[0].Arguments = "I use "+secret, `{"token":"`+secret+`"}`
+	c.ask("Is "+secret+" valid?", r)
+	c.results("a", "error: "+secret+" is not valid")
+	c.ask("no, "+secret, says(secret))
+	d.stored(func(m *direct.Message) {
+		if bytes.Contains(m.Data, []byte(secret)) {
+			t.Errorf("%s contains the secret", m.Subject)
+		}
+	})
+	d.closeAll()
+}
+
+// TestWithoutBucket checks that calls fail fast if the bucket does not exist, or if NATS is away.
+func TestWithoutBucket(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	running := d.client(wire.Chat)
+	running.user("Who?")
+	o := running.begin()
+	<-o.done
+	if err := d.conn.JetStream().DeleteStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	check := func(name string, want error) {
+		if _, err := d.stores[0].Begin(ctx, running.call(false)); !errors.Is(err, want) {
+			t.Errorf("%s: begin: got %v", name, err)
+		}
+		if err := o.Finish(ctx, says("Ann."), 200); err == nil {
+			t.Errorf("%s: finish: got no error", name)
+		}
+		if _, err := d.stores[0].Close(ctx, Ref{Book: "b", ID: string(o.Run)}); !errors.Is(err, want) {
+			t.Errorf("%s: close: got %v", name, err)
+		}
+	}
+	check("no bucket", nats.ErrNoResponders)
+	d.nc.Close()
+	check("no connection", errDisconnected)
+	if ctx.Err() != nil {
+		t.Error("the calls took until their deadline")
+	}
+}
+
+// TestFinishAfterFailedBegin checks that Finish stores what could not be stored while the model worked.
+func TestFinishAfterFailedBegin(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	js := d.conn.JetStream()
+	old, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := d.client(wire.Chat)
+	c.user("Who?")
+	o := c.begin()
+	<-o.done
+	o.New = true
+	if err := js.DeleteStream(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	o.SetBlock(Block{Text: "advice", ContextID: "ctx"})
+	<-o.done
+	if _, err := js.CreateStream(t.Context(), old.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+	d.stores = []*Store{o.store}
+	o.store.recent = newRecent() // the new bucket counts from 1 again
+	if o.failed == nil {
+		t.Error("a write without a bucket succeeded")
+	}
+	o.failed = append([]write{o.begin}, o.failed...)
+	c.end(o, says("Ann."))
+	got := d.closeAll()
+	if len(got) != 1 || got[0].ContextID != "ctx" || got[0].Answer != "Ann." {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNoTurn(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	blank, results := d.client(wire.Chat), d.client(wire.Responses)
+	blank.user("  ")
+	results.previous = "resp_unknown"
+	results.results("a", "ann")
+	for _, c := range []*client{d.client(wire.Chat), blank, results} {
+		if _, err := d.stores[0].Begin(t.Context(), c.call(false)); !errors.Is(err, ErrNoTurn) {
+			t.Errorf("%v: got %v", c.items, err)
+		}
+	}
+}
+
+func TestRecentIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFIFO[int, int](3)
+	for i := range 10 {
+		f.put(i, i)
+		f.put(i, i+1)
+	}
+	for i := range 10 {
+		if v, ok := f.get(i); ok != (i >= 7) || ok && v != i+1 {
+			t.Errorf("%d: got %d, %t", i, v, ok)
+		}
+	}
+	if len(f.values) != 3 || len(f.order) != 3 {
+		t.Errorf("got %d values, %d keys", len(f.values), len(f.order))
+	}
+}

@@ -1,0 +1,288 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/wire"
+	"debrief/events"
+	"debrief/events/natserr"
+)
+
+// Open is a call in progress. One goroutine at a time may use it.
+type Open struct {
+	Run events.ID
+	// New is set if the call begins a run: the caller may set its block. A run that begins in the middle gets none, because
+	// its earlier calls had none, and an insertion would change the prefix that the provider has cached.
+	New bool
+	// Blocks are the texts to insert, by the index of the user item.
+	Blocks map[int]string
+	// Block is the block of the run, if it has one and the call continues the run.
+	Block Block
+
+	store    *Store
+	call     *Call
+	place    *place
+	run      *run        // as found; not changed
+	created  bool        // this call creates the run
+	after    int         // the call whose reply this one extends
+	earlier  []placement // blocks of a new run's earlier turns
+	previous events.ID   // the open run of the turn before
+
+	id      string        // of the attempt
+	claimed bool          // the attempt is stored already
+	attempt attempt       // as stored; valid after done, unless begin is in failed
+	done    chan struct{} // closed after the writes so far
+	failed  []write       // writes that failed; valid after done
+}
+
+// write is a change of the bucket that may be repeated.
+type write func(context.Context) error
+
+// writeTimeout bounds the writes that run while the model works.
+const writeTimeout = 5 * time.Second
+
+// maxConflicts is the number of times that a change of a run is repeated after a conflict.
+const maxConflicts = 30
+
+// errClosed is returned for a change of a run that is closed or does not exist anymore.
+var errClosed = errors.New("the run is closed")
+
+// inBackground runs a write after the writes before it, while the model works.
+func (o *Open) inBackground(w write) {
+	before, done := o.done, make(chan struct{})
+	o.done = done
+	go func() {
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+		defer cancel()
+		if w(ctx) != nil {
+			o.failed = append(o.failed, w) // Finish repeats it and returns its error
+		}
+	}()
+}
+
+// begin stores that the call is in flight.
+func (o *Open) begin(ctx context.Context) error {
+	if o.previous != "" {
+		o.store.endTurn(ctx, o)
+	}
+	if o.created {
+		if err := o.addReferences(ctx); err != nil {
+			return err
+		}
+	}
+	if o.claimed {
+		return nil
+	}
+	return o.change(ctx, func(r *run) (err error) {
+		o.attempt, err = r.begin(o.id, o.after, o.call.Retry, o.call.At)
+		return err
+	})
+}
+
+// addReferences stores the references to a new run.
+func (o *Open) addReferences(ctx context.Context) error {
+	ref, c := reference{Run: o.Run}, o.call
+	keys := []string{o.place.start}
+	if c.Session != "" {
+		keys = append(keys, publicKey(c.Book, "session", c.Session))
+	}
+	if c.Task != "" {
+		keys = append(keys, publicKey(c.Book, "task", c.Task))
+	}
+	return o.store.refer(ctx, ref, keys[:1], keys[1:])
+}
+
+// refer adds a reference to keys that expire soon, and to keys that live as long as the bucket.
+func (s *Store) refer(ctx context.Context, ref reference, soon, late []string) error {
+	errs := make([]error, len(soon)+len(late))
+	var all sync.WaitGroup
+	for i, key := range append(soon[:len(soon):len(soon)], late...) {
+		ttl := referenceTTL
+		if i >= len(soon) {
+			ttl = 0
+		}
+		all.Go(func() {
+			seq, err := s.add(ctx, key, &ref, ttl)
+			if errs[i] = err; err == nil {
+				s.recent.addReference(key, ref, seq)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// change changes the stored run, and creates it if this call begins it.
+func (o *Open) change(ctx context.Context, change func(*run) error) error {
+	var initial *run
+	if o.created {
+		initial = o.run
+	}
+	_, err := o.store.update(ctx, o.Run, initial, change)
+	return err
+}
+
+// update changes a stored run by compare-and-swap. If the run does not exist, it stores a changed copy of initial, or returns
+// errClosed if that is nil. It stores nothing if change returns an error, and returns the unchanged run with it. A closed run is
+// returned with errClosed.
+func (s *Store) update(ctx context.Context, id events.ID, initial *run, change func(*run) error) (*run, error) {
+	now, fresh := s.recent.run(id, revision{run: initial}), false
+	var conflict error
+	for try := range maxConflicts {
+		if now.run == nil {
+			var err error
+			if now, err = s.latest(ctx, id, initial); err != nil {
+				return nil, err
+			}
+			fresh = true
+		}
+		if now.Closed {
+			return now.run, errClosed
+		}
+		next := now.clone()
+		if err := change(next); err != nil && fresh {
+			return now.run, err
+		} else if err == nil {
+			rev, err := s.put(ctx, openKey(id), next, 0, jetstream.WithExpectLastSequencePerSubject(now.rev))
+			if err == nil {
+				s.recent.putRun(next, rev)
+				return next, nil
+			}
+			if !natserr.IsConflict(err) {
+				return nil, err
+			}
+			conflict = err
+		}
+		now = revision{} // another process has changed the run
+		if err := pause(ctx, rand.N(time.Duration(try+1)*time.Millisecond)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, conflict
+}
+
+// latest returns the stored run, or initial if it does not exist, or errClosed if that is nil.
+func (s *Store) latest(ctx context.Context, id events.ID, initial *run) (revision, error) {
+	found, err := s.runs(ctx, []events.ID{id})
+	if err != nil {
+		return revision{}, err
+	}
+	r := found[id]
+	if r.run == nil {
+		r.run = initial
+	}
+	if r.run == nil {
+		return revision{}, errClosed
+	}
+	return r, nil
+}
+
+// pause waits for a time, or returns the error of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// SetBlock sets the block of a new run. It has no effect on other runs. Call it at most once, before Finish.
+func (o *Open) SetBlock(b Block) {
+	if !o.New || b.ContextID == "" && b.Text == "" {
+		return
+	}
+	o.Block = b
+	hash := "" // an experiment can withhold all bullets: then the context has no text
+	if b.Text != "" {
+		hash = string(events.Hash("block", b.Text))
+	}
+	o.inBackground(func(ctx context.Context) error {
+		if _, known := o.store.recent.block(hash); hash != "" && !known {
+			if _, err := o.store.put(ctx, blockKey(hash), &blockText{b.Text}, 0); err != nil {
+				return err
+			}
+			o.store.recent.putBlock(hash, b.Text)
+		}
+		ref := &blockRef{Hash: hash, ContextID: b.ContextID, Version: b.Version, Bullets: b.Bullets}
+		return o.change(ctx, func(r *run) error { r.Block = ref; return nil })
+	})
+}
+
+// Finish stores the end of the call: the reply of the model with its HTTP status. It returns an error if the call is not
+// captured. It waits for the writes since Begin, as long as ctx permits. It must be called once for each call.
+func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error {
+	defer o.store.calls.add(o.place.start, -1)
+	err := o.finish(ctx, reply, status)
+	if errors.Is(err, errClosed) {
+		return nil // reported without this call
+	}
+	if err != nil {
+		return fmt.Errorf("store a call of run %s: %w", o.Run, err)
+	}
+	return nil
+}
+
+func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error {
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, w := range o.failed {
+		if err := w(ctx); errors.Is(err, errClosed) {
+			return o.referToReply(ctx, reply)
+		} else if err != nil {
+			return err
+		}
+	}
+	o.failed = nil
+	key := fmt.Sprintf("%s.%d.%d", callKey(o.Run), o.attempt.Call, o.attempt.Number)
+	if _, err := o.store.put(ctx, key, o.newCall(reply, status), callTTL); err != nil {
+		return err
+	}
+	if err := o.referToReply(ctx, reply); err != nil {
+		return err
+	}
+	outcome := o.call.Outcome.Complete()
+	explicit := reply.Complete() && outcome.Known()
+	err := o.change(ctx, func(r *run) error {
+		r.end(o.id, reply, status, time.Now())
+		if explicit {
+			r.Outcome, r.Closing = outcome, later(r.Closing, time.Now())
+		}
+		return nil
+	})
+	if err == nil && explicit {
+		o.store.wakeFor(o.Run)
+	}
+	return err
+}
+
+// referToReply stores the references to a complete reply, also of a closed run: its next call needs the text of its block.
+func (o *Open) referToReply(ctx context.Context, reply *wire.Reply) error {
+	if !reply.Complete() {
+		return nil
+	}
+	ref := reference{Run: o.Run, Call: o.attempt.Call}
+	soon := []string{replyKey(o.place.start, reply.Calls, reply.Text)}
+	var late []string
+	if reply.ID != "" {
+		late = append(late, publicKey(o.call.Book, "response", reply.ID))
+	}
+	if c := o.call.Request.Conversation; c != "" {
+		late = append(late, key(o.call, "conversation", c))
+	}
+	return o.store.refer(ctx, ref, soon, late)
+}

@@ -1,0 +1,40 @@
+package explain
+
+import (
+	"context"
+
+	"debrief/cmd/internal/versions"
+	"debrief/curator/gate"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Gate is the state of the gate of a playbook.
+type Gate struct {
+	Book    book.Book  `json:"book"`
+	Version uint64     `json:"version"`
+	Label   string     `json:"label"`
+	Mode    book.Gate  `json:"gate"`
+	Chosen  bool       `json:"explicit"` // set explicitly, not the default
+	Bullets []gate.Row `json:"bullets"`
+	Waiting []gate.Row `json:"waiting"`
+	// Decisions has the latest decision on each bullet that the gate retired or put on probation again, newest first.
+	Decisions []history.Decision `json:"decisions"`
+}
+
+// GateOf returns the state of the gate of a playbook, with the records of its bullets under the given settings.
+func GateOf(ctx context.Context, b *versions.Book, cfg gate.Config) (*Gate, error) {
+	p, label, err := b.At(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := history.Decisions(b.Store.History(ctx, b.Name))
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	g := &Gate{Book: b.Name, Version: p.Version(), Label: label, Decisions: decisions}
+	g.Mode, g.Chosen = p.Gate()
+	g.Bullets, g.Waiting = gate.NewReport(p, cfg).Rows(g.Mode)
+	return g, nil
+}

@@ -1,0 +1,150 @@
+// Package front runs the gateway of a program: it listens, passes calls of models through, and adds advice, capture and the API
+// as soon as a server is connected.
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/advice"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/capture"
+	"debrief/cmd/internal/gateway"
+	"debrief/cmd/internal/metrics"
+	"debrief/cmd/internal/tokens"
+	"debrief/events/bus"
+	"debrief/events/service"
+)
+
+// closeGrace is the time for open streams at the end.
+const closeGrace = 30 * time.Second
+
+// Options are the options of Listen.
+type Options struct {
+	app.Gateway
+	// OpenAI is the upstream if the flag --upstream-openai is not set. Empty is the provider.
+	OpenAI, OpenAIKey string
+	Metrics           *metrics.Metrics
+	Log               zerolog.Logger
+}
+
+// Front is a listening gateway.
+type Front struct {
+	o      Options
+	server *gateway.Server
+	tokens *tokens.Set // nil without a file
+	middle atomic.Pointer[advice.Advisor]
+	api    atomic.Pointer[http.Handler]
+}
+
+// Listen starts to pass calls of models through. The caller must call Close.
+func Listen(o Options) (*Front, error) {
+	f := &Front{o: o}
+	g := gateway.Options{
+		OpenAI: gateway.Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: gateway.Upstream{URL: o.UpstreamAnthropic},
+		Mode: gateway.Mode(o.GatewayMode), Middle: f, Deadline: o.AdviceTimeout, Log: o.Log, Mounts: f.mounts(),
+	}
+	var err error
+	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
+		return nil, err
+	}
+	if o.UpstreamOpenAI == "" { // the key belongs to this server
+		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, o.OpenAIKey)
+	}
+	if o.Tokens != "" {
+		f.tokens, err = tokens.Load(o.Tokens, func(err error) { o.Log.Error().Err(err).Msg("read the changed tokens file; the old tokens stay") })
+		if err != nil {
+			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--tokens: %w", err))
+		}
+		g.Tokens = callers{f.tokens}
+	}
+	observe := o.Metrics.Gateway()
+	g.Observe = func(x gateway.Observation) { observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error) }
+	handler, err := gateway.New(g)
+	if err != nil {
+		return nil, app.Exit(app.ExitUsage, fmt.Errorf("gateway: %w", err))
+	}
+	if f.server, err = gateway.Serve(o.HTTP, handler); err != nil {
+		return nil, app.Exit(app.ExitUsage, errors.Join(err, handler.Close(context.Background())))
+	}
+	return f, nil
+}
+
+// callers are the tokens that may make calls of models.
+type callers struct{ set *tokens.Set }
+
+// Find implements gateway.Tokens.
+func (c callers) Find(secret string) (gateway.Token, bool) {
+	t, ok := c.set.Find(secret)
+	if !ok || !t.Allows(tokens.Context) {
+		return gateway.Token{}, false
+	}
+	return gateway.Token{Name: t.Name, Books: t.Books}, true
+}
+
+// URL returns the URL of the gateway, without a path.
+func (f *Front) URL() string { return f.server.URL() }
+
+// Close waits for open streams, up to half a minute.
+func (f *Front) Close() error { return f.server.Close(closeGrace) }
+
+// errNotConnected is the reason to pass a call unchanged before Connect.
+var errNotConnected = errors.New("no NATS server is connected")
+
+// Begin implements gateway.Middle.
+func (f *Front) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, error) {
+	if m := f.middle.Load(); m != nil {
+		return m.Begin(ctx, c)
+	}
+	return nil, errNotConnected
+}
+
+// mounts returns the handlers beside the model APIs.
+func (f *Front) mounts() map[string]http.Handler {
+	alive := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "alive") })
+	return map[string]http.Handler{
+		"/livez": alive, "/readyz": alive, // calls are answered without a NATS server, too
+		"/clients/": http.StripPrefix("/clients/", api.Clients()),
+		"/api/":     http.HandlerFunc(f.serveAPI),
+	}
+}
+
+func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
+	h := f.api.Load()
+	if h == nil {
+		api.Unavailable(w, r, errNotConnected)
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// Connect adds advice, capture and the API. The backend builds contexts and stores reports. Stop ends them and keeps passing
+// calls through.
+func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Log: f.o.Log})
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	f.api.Store(&handler)
+	f.middle.Store(advice.New(backend, runs, f.o.Log))
+	ctx, cancel := context.WithCancel(ctx)
+	var closing sync.WaitGroup
+	closing.Go(func() {
+		if err := runs.Run(ctx); err != nil && ctx.Err() == nil {
+			f.o.Log.Error().Err(err).Msg("close idle runs")
+		}
+	})
+	return func() {
+		f.middle.Store(nil)
+		f.api.Store(nil)
+		cancel()
+		closing.Wait()
+	}
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Tokens finds the tokens of callers.
+type Tokens interface {
+	// Find returns the token with a secret, if the token may make model calls. It is safe for concurrent use.
+	Find(secret string) (Token, bool)
+}
+
+// Token is the access of a caller.
+type Token struct {
+	Name  string
+	Books []playbook.Book // empty means all books
+}
+
+// checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none.
+func (g *Gateway) checkBrowser(r *http.Request) *failure {
+	if g.o.Tokens != nil {
+		return nil
+	}
+	if !isLoopback(r.Host) {
+		return refusal(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
+	}
+	origin := r.Header.Get("Origin")
+	if origin != "" {
+		u, err := url.Parse(origin)
+		if err == nil && isLoopback(u.Host) {
+			return nil
+		}
+	}
+	// A browser sends no Origin with a GET of an image or a script.
+	_, model := findRoute(r)
+	if origin != "" || model && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
+	}
+	return nil
+}
+
+// isLoopback reports whether a Host header names the loopback, with or without a port.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// caller is the sender of a model call.
+type caller struct {
+	name  string // name of the token, or ""
+	owner string // hash of the token's name or of the client's key
+}
+
+// authorize returns the caller of a model call.
+func (g *Gateway) authorize(h http.Header, book playbook.Book) (caller, *failure) {
+	key := cmp.Or(h.Get(headerKey), bearer(h))
+	if g.o.Tokens == nil {
+		return caller{owner: hashOwner("key", key)}, nil
+	}
+	token, ok := g.findToken(cmp.Or(h.Get(headerToken), key))
+	if !ok {
+		return caller{}, refusal(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
+	}
+	if len(token.Books) > 0 && !slices.Contains(token.Books, book) {
+		return caller{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Name+" has no access to book "+string(book))
+	}
+	return caller{token.Name, hashOwner("token", token.Name)}, nil
+}
+
+func (g *Gateway) findToken(secret string) (Token, bool) {
+	if g.o.Tokens == nil || secret == "" {
+		return Token{}, false
+	}
+	return g.o.Tokens.Find(secret)
+}
+
+// bearer returns the bearer token of a request, or "".
+func bearer(h http.Header) string {
+	scheme, key, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(key)
+}
+
+// setKey removes tokens of Debrief from the API keys of a request, and adds the gateway's key if no key is left. It fails if
+// the gateway has no key to replace a token.
+func (g *Gateway) setKey(h http.Header, p Provider) *failure {
+	removed := false
+	if _, ok := g.findToken(h.Get(headerKey)); ok {
+		h.Del(headerKey)
+		removed = true
+	}
+	if _, ok := g.findToken(bearer(h)); ok {
+		h.Del("Authorization")
+		removed = true
+	}
+	own := g.upstreams[p].key
+	switch {
+	case h.Get(headerKey) != "" || h.Get("Authorization") != "":
+	case own == "" && removed:
+		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(p)+": send the token in "+headerToken+" and your API key as usual")
+	case own == "":
+	case p == Anthropic:
+		h.Set(headerKey, own)
+	default:
+		h.Set("Authorization", "Bearer "+own)
+	}
+	return nil
+}
+
+func hashOwner(kind, name string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + name))
+	return hex.EncodeToString(sum[:16])
+}
+
+// requestID returns a valid id of the client, or a random one.
+func requestID(id string) string {
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' {
+			id = ""
+			break
+		}
+	}
+	if id == "" || len(id) > 128 {
+		return string(events.NewID())
+	}
+	return id
+}

@@ -1,0 +1,215 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"debrief/cmd/internal/wire"
+	"debrief/playbook"
+)
+
+// Middle edits and observes model calls. It is safe for concurrent use.
+type Middle interface {
+	// Begin is called before a call is sent upstream. Ctx ends at the deadline of the gateway. If it returns nil, the call
+	// passes unchanged and unobserved. The same happens after an error, and the response then has X-Debrief-Degraded.
+	Begin(ctx context.Context, c *Call) (*Edit, error)
+}
+
+// Call is a request to one of the three model APIs. Header and Body are read-only. They stay valid until Recorder.End returns,
+// or until Begin returns without a Recorder.
+type Call struct {
+	API   wire.API
+	Mode  Mode // not ModeOff
+	Book  playbook.Book
+	Owner string // hash of the token's name or of the client's API key; callers never see each other's runs
+	Token string // name of the token, or ""
+	// Header has the headers of the request, with X-Debrief-*.
+	Header http.Header
+	Body   []byte
+	At     time.Time
+}
+
+// Edit is the change of a call.
+type Edit struct {
+	// Body replaces the body of the request. Nil keeps it.
+	Body []byte
+	// Header has headers for the response, such as X-Debrief-Context.
+	Header http.Header
+	// Degraded is the reason why the edit is incomplete, as a code: "no-context". Empty means that it is complete.
+	Degraded string
+	// Recorder observes the response. Nil disables it.
+	Recorder Recorder
+}
+
+// Recorder observes one response.
+type Recorder interface {
+	// Start is called at the headers of the response, if the upstream responds. The writer receives a copy of the body as it
+	// arrives. It must not block, and its errors are ignored. Nil wants no copy.
+	Start(status int, header http.Header) io.Writer
+	// End is called once, after the response or without one. The error is nil if the upstream sent the whole body. Ctx
+	// ends after storeTimeout. The client does not wait for it.
+	End(ctx context.Context, err error)
+}
+
+// storeTimeout limits Recorder.End.
+const storeTimeout = 10 * time.Second
+
+// reason is why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded.
+type reason struct{ code, text string }
+
+var (
+	bodySize = reason{"body_size", fmt.Sprintf("body over %d bytes", maxBody)}
+	noMemory = reason{"memory", "too many request bodies in memory"}
+	encoding = reason{"encoding", "request body has a content encoding"}
+	tooLate  = reason{"deadline", "playbook not available in time"}
+	notReady = reason{"unavailable", "playbook unavailable"}
+)
+
+// exchange is the state of one request.
+type exchange struct {
+	began time.Time
+	class Class
+	route route
+	book  playbook.Book
+	mode  Mode
+	caller
+
+	source   *pacedBody    // body of the client, nil without one
+	body     []byte        // nil: the body of the client is streamed
+	sent     chan struct{} // closed after the transport has sent a streamed body; nil without one
+	room     int64         // memory to give back at the end
+	edit     Edit
+	degraded reason
+
+	status int
+	header time.Duration
+	code   string
+	whole  bool  // the upstream sent the whole response
+	failed error // why it did not
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+// respond records the status of the response. Only the first call has an effect.
+func (x *exchange) respond(status int) {
+	if x.status == 0 {
+		x.status, x.header = status, time.Since(x.began)
+	}
+}
+
+// begin reads the body and offers the call to the Middle. Afterwards x.body or r.Body is the body for the upstream.
+func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
+	if x.mode == ModeOff || g.o.Middle == nil || x.route.api == "" {
+		return nil
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		x.degraded = encoding
+		return nil
+	}
+	if r.ContentLength > maxBody {
+		x.degraded = bodySize
+		return nil
+	}
+	h, err := g.memory.hold(r.Body, r.ContentLength, maxBody)
+	x.room = h.room
+	if err != nil {
+		return x.source.failure()
+	}
+	if !h.whole {
+		x.degraded, r.Body = h.why, h.rest(r.Body)
+		return nil
+	}
+	x.body = h.data
+	g.offer(r, x)
+	return nil
+}
+
+// offer gives a call to the Middle, and takes over its edit.
+func (g *Gateway) offer(r *http.Request, x *exchange) {
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.Deadline)
+	defer cancel()
+	call := &Call{
+		API: x.route.api, Mode: x.mode, Book: x.book, Owner: x.owner, Token: x.name,
+		Header: r.Header.Clone(), Body: x.body, At: x.began,
+	}
+	var edit *Edit
+	var err error
+	g.guard(func() { edit, err = g.o.Middle.Begin(ctx, call) }, func() { err = errPanic })
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		x.degraded = tooLate
+	case err != nil:
+		x.degraded = notReady
+		g.o.Log.Debug().Err(err).Str("book", string(x.book)).Msg("pass a model call unchanged")
+	case edit != nil:
+		x.edit = *edit
+		if edit.Body != nil {
+			x.body = edit.Body
+		}
+		if edit.Degraded != "" {
+			x.degraded = reason{edit.Degraded, edit.Degraded}
+		}
+	}
+}
+
+var errPanic = errors.New("panic")
+
+// guard runs f. A panic in it is logged, and failed runs: an error in the Middle must not fail a call.
+func (g *Gateway) guard(f, failed func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.o.Log.Error().Str("panic", fmt.Sprintf("%T", p)).Bytes("stack", debug.Stack()).Msg("process a model call")
+			failed()
+		}
+	}()
+	f()
+}
+
+// end reports the end of the response to the recorder, and frees the body.
+func (g *Gateway) end(x *exchange) {
+	rec := x.edit.Recorder
+	if rec == nil {
+		g.memory.give(x.room)
+		return
+	}
+	err := x.failed
+	if !x.whole && err == nil {
+		err = errors.New("response was cut")
+	}
+	g.active.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		defer g.memory.give(x.room)
+		g.guard(func() { rec.End(ctx, err) }, func() {})
+	})
+}
+
+// recordedBody is a response body that the recorder receives a copy of.
+type recordedBody struct {
+	io.ReadCloser
+	g    *Gateway
+	x    *exchange
+	copy io.Writer // nil: no copy
+}
+
+// Read implements io.Reader.
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 && b.copy != nil {
+		b.g.guard(func() { _, _ = b.copy.Write(p[:n]) }, func() { b.copy = nil })
+	}
+	switch {
+	case err == io.EOF: //nolint:errorlint // readers return io.EOF itself
+		b.x.whole = true
+	case err != nil:
+		b.x.failed = err
+	}
+	return n, err
+}

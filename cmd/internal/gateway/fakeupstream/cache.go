@@ -1,0 +1,46 @@
+package fakeupstream
+
+import (
+	"crypto/sha256"
+	"sync"
+)
+
+// bytesPerToken is the length of a token, and blockTokens the size of a cached block in tokens.
+const (
+	bytesPerToken = 4
+	blockTokens   = 64
+)
+
+// usage is the token usage of one request. Input includes cached.
+type usage struct{ input, cached, output int }
+
+// cache models the prefix cache of a provider: the cached tokens of a prompt are its longest common prefix with any earlier
+// prompt of the same key, in whole blocks. A hash of all bytes up to its end names a block.
+type cache struct {
+	mu     sync.Mutex
+	blocks map[string]map[[16]byte]bool // by key
+}
+
+// count returns the usage of a prompt, and adds the prompt to the cache.
+func (c *cache) count(key string, prompt []byte) usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocks == nil {
+		c.blocks = map[string]map[[16]byte]bool{}
+	}
+	if c.blocks[key] == nil {
+		c.blocks[key] = map[[16]byte]bool{}
+	}
+	u := usage{input: len(prompt)/bytesPerToken + 1}
+	const size = bytesPerToken * blockTokens
+	var chain [16]byte
+	for ; len(prompt) >= size; prompt = prompt[size:] {
+		sum := sha256.Sum256(append(chain[:], prompt[:size]...))
+		copy(chain[:], sum[:])
+		if c.blocks[key][chain] { // so were all blocks before it
+			u.cached += blockTokens
+		}
+		c.blocks[key][chain] = true
+	}
+	return u
+}

@@ -1,0 +1,38 @@
+package metrics
+
+import "time"
+
+// Gateway returns the function that observes the requests to the gateway. The class groups paths, degraded is the reason code if a
+// call of a model passed without advice or capture, failure is the code of an error of the gateway; both can be empty. It exports:
+//
+//	name                              unit     kind      meaning
+//	debrief_gateway_requests_total    requests counter   class: chat, responses, messages, embeddings, model, api, other; status: 2xx, 4xx, 5xx, …
+//	debrief_gateway_degraded_total    calls    counter   calls without advice or capture; class, reason
+//	debrief_gateway_errors_total      requests counter   errors of the gateway itself and cut responses; class, code
+//	debrief_gateway_header_seconds    seconds  histogram from the request to the headers of the response; class
+func (m *Metrics) Gateway() func(class string, status int, header time.Duration, degraded, failure string) {
+	requests := m.counter("debrief_gateway_requests_total", "Requests to the gateway.", "class", "status")
+	degradations := m.counter("debrief_gateway_degraded_total", "Calls of models that passed without advice or capture.", "class", "reason")
+	failures := m.counter("debrief_gateway_errors_total", "Errors of the gateway itself, and cut responses.", "class", "code")
+	headers := m.histogram("debrief_gateway_header_seconds", "Time from the request to the headers of the response.", seconds, "class")
+	return func(class string, status int, header time.Duration, degraded, failure string) {
+		requests.With(class, statusClass(status)).Inc()
+		if status != 0 {
+			headers.With(class).Observe(header.Seconds())
+		}
+		if degraded != "" {
+			degradations.With(class, degraded).Inc()
+		}
+		if failure != "" {
+			failures.With(class, failure).Inc()
+		}
+	}
+}
+
+// statusClass returns "4xx" for 404, and none if the client disconnected before a response.
+func statusClass(status int) string {
+	if status == 0 {
+		return none
+	}
+	return string(rune('0'+status/100)) + "xx"
+}

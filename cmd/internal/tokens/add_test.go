@@ -1,0 +1,57 @@
+package tokens
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"debrief/playbook"
+)
+
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	first, err := Add(path, "agent", []Scope{Context, Report}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v, want a file for the owner only", info, err)
+	}
+	second, err := Add(path, "ann", []Scope{Read, Review}, []playbook.Book{"support"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for secret, name := range map[string]string{first: "agent", second: "ann"} {
+		if token, ok := set.Find(secret); !ok || token.Name != name || token.AllowsBook("other") == (name == "ann") {
+			t.Errorf("got %+v, %t, want token %s", token, ok, name)
+		}
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add(path, "agent", []Scope{Read}, nil); !errors.Is(err, ErrExists) {
+		t.Errorf("second agent: got %v", err)
+	}
+	if _, err := Add(path, "x y", []Scope{Read}, nil); err == nil {
+		t.Error("invalid name: got no error")
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("refused tokens changed the file: %s, %v", after, err)
+	}
+	if _, err := Add(filepath.Join(path, "x"), "b", []Scope{Read}, nil); err == nil {
+		t.Error("no directory: got no error")
+	}
+	if err := os.WriteFile(path, []byte("agent: 3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Add(path, "b", []Scope{Read}, nil); err == nil {
+		t.Error("invalid file: got no error")
+	}
+}

@@ -1,0 +1,134 @@
+// Package tokens reads the file of named tokens for the HTTP API and the gateway, and finds the token of a secret.
+//
+//	ci:
+//	  hash: sha256:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8
+//	  scopes: [context, report]
+//	  books: [support] # empty or missing: all books
+//
+// The file contains hashes only. New creates a token and returns its secret once. A scope permits only its own requests: a
+// token for an agent that also reads the playbook needs context, report and read.
+package tokens
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"debrief/playbook"
+)
+
+// Scope is a group of requests that a token permits.
+type Scope string
+
+// The scopes.
+const (
+	Context Scope = "context" // contexts, and calls of models through the gateway
+	Report  Scope = "report"  // executions, feedback and tasks
+	Read    Scope = "read"    // all that can be read
+	Review  Scope = "review"  // changes of playbooks
+	Operate Scope = "operate" // dead letters, gate and tokens
+)
+
+// Scopes are all scopes.
+var Scopes = []Scope{Context, Report, Read, Review, Operate}
+
+// Token is a named token. Its name is the author of the edits that are made with it.
+type Token struct {
+	Name   string
+	Scopes []Scope
+	Books  []playbook.Book // empty: all books
+
+	hash [sha256.Size]byte
+}
+
+// Allows reports whether the token permits the requests of a scope.
+func (t *Token) Allows(s Scope) bool { return slices.Contains(t.Scopes, s) }
+
+// AllowsBook reports whether the token permits requests for a book.
+func (t *Token) AllowsBook(b playbook.Book) bool {
+	return len(t.Books) == 0 || slices.Contains(t.Books, b)
+}
+
+// Local is the author of edits on a server without tokens, which listens on loopback only.
+const Local = "local"
+
+// local is the token of every request to a server without tokens.
+var local = &Token{Name: Local, Scopes: Scopes}
+
+// prefix begins each secret, so that tools which search for secrets can recognize one.
+const prefix = "dbr_"
+
+// New returns the secret of a new token, and its entry in the tokens file as YAML. Its error names the invalid field.
+func New(name string, scopes []Scope, books []playbook.Book) (secret, entry string, err error) {
+	t := &Token{Name: name, Scopes: scopes, Books: books}
+	if err := t.validate(); err != nil {
+		return "", "", err
+	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	secret = prefix + base64.RawURLEncoding.EncodeToString(random[:])
+	t.hash = sha256.Sum256([]byte(secret))
+	return secret, t.entry(), nil
+}
+
+// entry returns the token as YAML.
+func (t *Token) entry() string {
+	out := fmt.Sprintf("%s:\n  hash: %s%s\n  scopes: [%s]\n", t.Name, hashPrefix, hex.EncodeToString(t.hash[:]), join(t.Scopes))
+	if len(t.Books) > 0 {
+		out += fmt.Sprintf("  books: [%s]\n", join(t.Books))
+	}
+	return out
+}
+
+// join lists names for YAML. All names that validate are texts for the reader of the file, which ignores their YAML types.
+func join[T ~string](all []T) string {
+	texts := make([]string, len(all))
+	for i, s := range all {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// validName is the form of the names of tokens: they are authors in the log, and keys in the file.
+var validName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
+
+// validate returns an error for each invalid field.
+func (t *Token) validate() error {
+	var errs []error
+	if !validName.MatchString(t.Name) || t.Name == Local {
+		errs = append(errs, fmt.Errorf("name %.80q: want a letter and up to 63 letters, digits, '.', '_' or '-', and not %q", t.Name, Local))
+	}
+	if len(t.Scopes) == 0 {
+		errs = append(errs, fmt.Errorf("scopes: at least one required of %s", join(Scopes)))
+	}
+	for _, s := range t.Scopes {
+		if !slices.Contains(Scopes, s) {
+			errs = append(errs, fmt.Errorf("scopes: unknown scope %.40q: want %s", s, join(Scopes)))
+		}
+	}
+	for _, b := range t.Books {
+		if err := b.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("books: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// find returns the token with a secret, or nil. Its duration does not depend on the tokens that match.
+func find(all []*Token, secret string) *Token {
+	hash := sha256.Sum256([]byte(secret))
+	var found *Token
+	for _, t := range all {
+		if subtle.ConstantTimeCompare(hash[:], t.hash[:]) == 1 {
+			found = t
+		}
+	}
+	return found
+}

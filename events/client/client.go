@@ -1,0 +1,142 @@
+// Package client lets a Go agent learn with Debrief: it requests contexts, and reports executions and feedback. The same methods
+// work over NATS and over HTTP.
+//
+//	c := client.HTTP("http://127.0.0.1:4280", "")
+//	reply, err := c.Context(ctx, &events.ContextRequest{Query: "Where is the globe?"})
+//	// … call the model with reply.Messages …
+//	stored, err := c.Report(ctx, &events.Report{ContextID: reply.ID, Answer: "Shelf 7."})
+//	// … later …
+//	_, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: stored.Handle, Outcome: events.Outcome{Label: events.Success}})
+//
+// A report or feedback that failed because the service was unavailable is sent again, up to three times within the deadline of
+// ctx. That is safe: a report without an id gets one before it is sent, and the service counts equal ids once. A request for a
+// context is sent once: an agent can work without it, and waits for it.
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Client sends requests to a Debrief service. Make one with NATS or HTTP. It is safe for concurrent use.
+type Client struct {
+	transport transport
+	delay     time.Duration // before the first repetition
+}
+
+// transport sends one request and returns the JSON of the reply.
+type transport interface {
+	send(ctx context.Context, verb string, book playbook.Book, body []byte) ([]byte, error)
+}
+
+// defaultDelay is the delay before the first repetition of a request. Each further one is twice as long.
+const defaultDelay = 200 * time.Millisecond
+
+// attempts is the maximum number of times that a request is sent.
+const attempts = 3
+
+// Context returns a context for the agent's model. An empty book is events.DefaultBook.
+func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
+	return request[events.ContextReply](ctx, c, events.VerbContext, r.Book, r)
+}
+
+// Report stores an execution and returns its handle. Without an id of a context or task, it gets a random task id. An empty book
+// is that of the context over HTTP, and events.DefaultBook over NATS.
+func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
+	withID := *r
+	if r.ContextID == "" {
+		withID.TaskID = cmp.Or(r.TaskID, string(events.NewID()))
+	}
+	return request[events.StoredReply](ctx, c, events.VerbReport, r.Book, &withID)
+}
+
+// Feedback stores the outcome of an execution. Without an id, it gets a random one.
+func (c *Client) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+	withID := *r
+	withID.ID = cmp.Or(r.ID, events.NewID())
+	return request[events.StoredReply](ctx, c, events.VerbFeedback, r.Book, &withID)
+}
+
+// request sends a request and decodes the reply.
+func request[T any](ctx context.Context, c *Client, verb string, book playbook.Book, r any) (*T, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", verb, err)
+	}
+	reply, err := c.send(ctx, verb, book, body)
+	if err != nil {
+		return nil, err
+	}
+	out := new(T)
+	if err := json.Unmarshal(reply, out); err != nil {
+		return nil, fmt.Errorf("%s: reply of the service: %w", verb, err)
+	}
+	return out, nil
+}
+
+// send sends a request until it is answered, refused, or sent often enough.
+func (c *Client) send(ctx context.Context, verb string, book playbook.Book, body []byte) ([]byte, error) {
+	for n := 1; ; n++ {
+		reply, err := c.transport.send(ctx, verb, book, body)
+		var failed *Error
+		if err == nil || n == attempts || verb == events.VerbContext || !errors.As(err, &failed) || !failed.Unavailable() {
+			return reply, err
+		}
+		delay := max(failed.Delay, c.delay<<(n-1))
+		if until, ok := ctx.Deadline(); ok && time.Until(until) < delay {
+			return nil, err
+		}
+		select {
+		case <-time.After(delay + rand.N(delay/4+1)):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// Error is the error reply of the service, or the failure to reach it.
+type Error struct {
+	Verb  string        // context, execution or feedback
+	Code  int           // HTTP status; 0 without a reply
+	Text  string        // names the invalid field, or the next step
+	Delay time.Duration // until the request may be sent again; 0 is unknown
+	Err   error         // of the transport; nil if the service replied
+}
+
+func (e *Error) Error() string {
+	if e.Code == 0 {
+		return fmt.Sprintf("%s: %s", e.Verb, e.Text)
+	}
+	return fmt.Sprintf("%s: %s (status %d)", e.Verb, e.Text, e.Code)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid reports that the request is invalid: it fails again if it is sent again.
+func (e *Error) Invalid() bool {
+	return e.Code >= 400 && e.Code < 500 && e.Code != http.StatusNotFound && e.Code != http.StatusRequestTimeout && e.Code != http.StatusTooManyRequests
+}
+
+// NotFound reports that the object of the request is unknown or has expired.
+func (e *Error) NotFound() bool { return e.Code == http.StatusNotFound }
+
+// Unavailable reports a temporary failure: no reply, or a status that permits another attempt.
+func (e *Error) Unavailable() bool {
+	switch e.Code {
+	case 0, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// RetryAfter returns the delay that the service asks for, or 0.
+func (e *Error) RetryAfter() time.Duration { return e.Delay }

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// HTTP returns a client of the API at an address such as http://127.0.0.1:4280. An empty token sends none.
+func HTTP(address, token string) *Client {
+	return &Client{transport: &httpTransport{strings.TrimRight(address, "/") + "/api/v1/", token, new(http.Client)}, delay: defaultDelay}
+}
+
+type httpTransport struct {
+	base, token string
+	client      *http.Client
+}
+
+// paths are the paths of the verbs below the base.
+var paths = map[string]string{events.VerbContext: "contexts", events.VerbReport: "executions", events.VerbFeedback: "feedback"}
+
+// maxReply bounds a reply, in bytes.
+const maxReply = 64 << 20
+
+func (t *httpTransport) send(ctx context.Context, verb string, _ playbook.Book, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+paths[verb], bytes.NewReader(body))
+	if err != nil {
+		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error(), Err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if t.token != "" {
+		req.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return nil, &Error{Verb: verb, Text: err.Error() + ": is 'debrief up' or the gateway running?", Err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	reply, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return nil, &Error{Verb: verb, Text: "read the reply: " + err.Error(), Err: err}
+	case len(reply) > maxReply:
+		return nil, &Error{Verb: verb, Code: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf("reply over %d bytes: request a smaller limit", maxReply)}
+	case resp.StatusCode/100 == 2:
+		return reply, nil
+	}
+	return nil, &Error{Verb: verb, Code: resp.StatusCode, Text: problemText(resp, reply), Delay: seconds(resp.Header.Get("Retry-After"))}
+}
+
+// problemText returns the text of an error response: that of a problem (RFC 9457), else the status.
+func problemText(resp *http.Response, body []byte) string {
+	var problem struct{ Title, Detail, Field string }
+	_ = json.Unmarshal(body, &problem) // a proxy may reply with HTML
+	text := cmp.Or(problem.Detail, problem.Title, http.StatusText(resp.StatusCode), "error")
+	if problem.Field != "" && !strings.Contains(text, problem.Field) {
+		text = problem.Field + ": " + text
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
+		text += ": pass a token of the tokens file"
+	}
+	return text
+}

@@ -1,0 +1,70 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// NATS returns a client that sends requests on a connection. The Generators answer them. The size of a request is limited by
+// max_payload of the server.
+func NATS(nc *nats.Conn) *Client { return &Client{transport: natsTransport{nc}, delay: defaultDelay} }
+
+type natsTransport struct{ nc *nats.Conn }
+
+// replyTimeout bounds the wait for a reply if the context has no deadline. The service replies within ten seconds.
+const replyTimeout = 12 * time.Second
+
+func (t natsTransport) send(ctx context.Context, verb string, book playbook.Book, body []byte) ([]byte, error) {
+	book = cmp.Or(book, events.DefaultBook)
+	if err := book.Validate(); err != nil {
+		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error()}
+	}
+	if most := t.nc.MaxPayload(); int64(len(body)) > most {
+		text := fmt.Sprintf("request too large: %d bytes, the NATS server accepts %d: shorten the steps, or raise max_payload", len(body), most)
+		return nil, &Error{Verb: verb, Code: http.StatusRequestEntityTooLarge, Text: text}
+	}
+	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
+	defer cancel()
+	msg := nats.NewMsg(events.ServiceSubject(verb, book))
+	msg.Data = body
+	if trace := bus.Traceparent(ctx); trace != "" {
+		msg.Header.Set(events.HeaderTrace, trace)
+	}
+	reply, err := t.nc.RequestMsgWithContext(ctx, msg)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, &Error{Verb: verb, Text: "no service answers: start a generator, or 'debrief up'", Err: err}
+	case err != nil:
+		return nil, &Error{Verb: verb, Text: err.Error(), Err: err}
+	}
+	text := reply.Header.Get(micro.ErrorHeader)
+	if text == "" {
+		return reply.Data, nil
+	}
+	code, err := strconv.Atoi(reply.Header.Get(micro.ErrorCodeHeader))
+	if err != nil {
+		code = http.StatusInternalServerError
+	}
+	return nil, &Error{Verb: verb, Code: code, Text: text, Delay: seconds(reply.Header.Get("Retry-After"))}
+}
+
+// seconds returns the duration of a Retry-After header, or 0.
+func seconds(header string) time.Duration {
+	n, err := strconv.Atoi(header)
+	if err != nil || n < 0 || n > int(time.Hour/time.Second) {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}

@@ -1,0 +1,102 @@
+package assembly
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator/prompt/selection"
+	"debrief/playbook"
+)
+
+// adviceIndex returns an index of bullets with these contents.
+func adviceIndex(t *testing.T, contents ...string) *selection.Index {
+	t.Helper()
+	p := new(playbook.Playbook)
+	d := &playbook.Delta{Version: 1, Covers: make([]playbook.Cover, 1)}
+	for i, content := range contents {
+		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", uint64(i+1)), Section: "others", Content: content})
+	}
+	if _, err := p.Apply(d); err != nil {
+		t.Fatal(err)
+	}
+	return newIndex(p)
+}
+
+func TestAdviceIsOneMessage(t *testing.T) {
+	t.Parallel()
+	note := &events.Note{Reflection: "1-00000000", Insight: "count </playbook> twice", Label: events.Failure}
+	for _, test := range []struct {
+		name    string
+		bullets []string
+		notes   []*events.Note
+		want    []string // nil for no message
+	}{
+		{"nothing", nil, nil, nil},
+		{"bullets", []string{"Count the shelf twice."}, nil, []string{"[misc-00001] Count the shelf twice."}},
+		{"reflections", nil, []*events.Note{note}, []string{"count ‹/playbook> twice", "[[begin " + quoteReflections}},
+		{"both", []string{"Count the shelf twice."}, []*events.Note{note}, []string{"[misc-00001]", "‹/playbook>"}},
+		{"tags", []string{"A</playbook>b< / PLAYBOOK >c<playbooks d<x>"}, nil, []string{"A‹/playbook>b‹ / PLAYBOOK >c‹playbooks d<x>"}},
+	} {
+		in := Input{Advice: true, Notes: test.notes, Window: session(3, "x"), Running: []events.Step{{Text: "unused"}}, System: "Follow these."}
+		if test.bullets != nil {
+			in.Index = adviceIndex(t, test.bullets...)
+		}
+		c := assemble(t, in, Limits{})
+		if test.want == nil {
+			if len(c.Messages) != 0 || c.Manifest.Tokens != 0 {
+				t.Errorf("%s: got %+v, want no message", test.name, c.Messages)
+			}
+			continue
+		}
+		if len(c.Messages) != 1 || c.Messages[0].Speaker != chat.User {
+			t.Fatalf("%s: got %+v, want one message of the user", test.name, c.Messages)
+		}
+		got := c.Messages[0].Text
+		inner, begins := strings.CutPrefix(got, AdviceBegin+"\nFollow these.\n")
+		inner, ends := strings.CutSuffix(inner, "\n"+AdviceEnd)
+		if !begins || !ends || strings.Contains(inner, "<playbook") || strings.Contains(inner, "</playbook") {
+			t.Errorf("%s: got %s", test.name, got)
+		}
+		for _, text := range append(test.want, "") {
+			if !strings.Contains(inner, text) {
+				t.Errorf("%s: got %s, want %q in it", test.name, inner, text)
+			}
+		}
+		for _, text := range []string{in.Query, "unused", "question 1", "# Task"} {
+			if text != "" && strings.Contains(got, text) {
+				t.Errorf("%s: got %s, want no %q", test.name, got, text)
+			}
+		}
+		if !c.Manifest.Advice || len(c.Bullets) != len(test.bullets) {
+			t.Errorf("%s: got manifest %+v with %d bullets", test.name, c.Manifest, len(c.Bullets))
+		}
+	}
+}
+
+func TestAdviceFitsItsLimit(t *testing.T) {
+	t.Parallel()
+	var contents []string
+	for i := range 200 {
+		contents = append(contents, fmt.Sprintf("Advice %d: count shelf %d twice, and then once more.", i, i))
+	}
+	index := adviceIndex(t, contents...)
+	for _, limit := range []int{60, 100, 300, 1000, 3000} {
+		c := assemble(t, Input{Advice: true, Index: index}, Limits{Total: limit})
+		tokens := 0
+		for i := range c.Messages {
+			tokens += c.Messages[i].Tokens()
+		}
+		if tokens > limit || c.Manifest.Tokens != tokens {
+			t.Errorf("limit %d: got %d tokens, the manifest has %d", limit, tokens, c.Manifest.Tokens)
+		}
+		if limit >= 300 && len(c.Bullets) < 3 {
+			t.Errorf("limit %d: got %d bullets", limit, len(c.Bullets))
+		}
+	}
+	if _, err := Assemble(Input{Advice: true, System: "Count.", Now: noon}, Limits{Total: 3}); err == nil {
+		t.Error("limit 3: got no error")
+	}
+}
