@@ -56,7 +56,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 		agents: agents, tokens: o.Tokens, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), told: o.OnResponse, log: o.Log,
 	}
-	routes := append(agentRoutes(), indexRoute(), openAPIRoute())
+	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
 		routes = slices.Concat(routes, bookRoutes(), executionRoutes(), editRoutes(), operateRoutes())
 	}

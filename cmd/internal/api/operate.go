@@ -277,7 +277,7 @@ type tokenItem struct {
 func listTokens(c *call) (*page[tokenItem], error) {
 	all := []tokenItem{}
 	for _, t := range c.handler.tokens.List() {
-		all = append(all, tokenItem{t.Name, t.Scopes, append([]playbook.Book{}, t.Books...)})
+		all = append(all, newTokenItem(t))
 	}
 	return paginate(c, all, func(t tokenItem) string { return t.Name })
 }

@@ -21,6 +21,7 @@ import (
 	"debrief/cmd/internal/gateway"
 	"debrief/cmd/internal/metrics"
 	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/web"
 	"debrief/events/bus"
 	"debrief/events/service"
 )
@@ -111,11 +112,17 @@ func (f *Front) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, erro
 // mounts returns the handlers beside the model APIs.
 func (f *Front) mounts() map[string]http.Handler {
 	alive := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "alive") })
-	return map[string]http.Handler{
+	served := http.HandlerFunc(f.serveAPI)
+	mounts := map[string]http.Handler{
 		"/livez": alive, "/readyz": alive, // calls are answered without a NATS server, too
 		"/clients/": http.StripPrefix("/clients/", api.Clients()),
-		"/api/":     http.HandlerFunc(f.serveAPI),
+		"/api/":     served,
 	}
+	console := web.New(web.Options{API: served, Log: f.o.Log})
+	for _, path := range web.Paths {
+		mounts[path] = console
+	}
+	return mounts
 }
 
 func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {

@@ -85,7 +85,8 @@ type Options struct {
 	Deadline time.Duration
 	// Memory limits the bytes of all bodies that the gateway holds for the Middle. Bodies beyond it pass unmodified. Default 256 MiB.
 	Memory int64
-	// Mounts are further handlers by path. A path that ends with "/" includes all paths below it. They check tokens themselves.
+	// Mounts are further handlers by path. A path that ends with "/" includes all paths below it, except "/{$}", the root alone. They
+	// check tokens themselves.
 	Mounts map[string]http.Handler
 	// Observe receives every request after its end. Nil disables it. Calls may be concurrent.
 	Observe func(Observation)
@@ -231,7 +232,8 @@ func (g *Gateway) serveMount(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) mount(path string) (h http.Handler, class Class) {
 	longest := ""
 	for p, mounted := range g.o.Mounts {
-		if (path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)) && len(p) > len(longest) {
+		matches := path == strings.TrimSuffix(p, "{$}") || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)
+		if matches && len(p) > len(longest) {
 			longest, h = p, mounted
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"debrief/cmd/internal/components"
 )
 
 const (
@@ -228,9 +230,9 @@ func (c *curve) addSizes(points []Point) {
 	}
 	for _, p := range c.thin(one) {
 		b := max(p.Book.Bullets, 0)
-		c.Bullets = append(c.Bullets, mark{Step: p.Step, Value: float64(b), Title: fmt.Sprintf("%s after %s", plural(b, "bullet"), plural(p.Step, "sample"))})
+		c.Bullets = append(c.Bullets, mark{Step: p.Step, Value: float64(b), Title: fmt.Sprintf("%s after %s", components.Plural(b, "bullet"), components.Plural(p.Step, "sample"))})
 		t := max(p.Book.Tokens, 0)
-		c.Tokens = append(c.Tokens, mark{Step: p.Step, Value: float64(t), Title: fmt.Sprintf("%s after %s", plural(t, "token"), plural(p.Step, "sample"))})
+		c.Tokens = append(c.Tokens, mark{Step: p.Step, Value: float64(t), Title: fmt.Sprintf("%s after %s", components.Plural(t, "token"), components.Plural(p.Step, "sample"))})
 	}
 }
 
@@ -284,7 +286,7 @@ func accuracies(points []Point, set string) []mark {
 		low, high := p.Score.interval()
 		out[i] = mark{
 			Step: p.Step, Value: v, Low: 100 * low, High: 100 * high,
-			Title: fmt.Sprintf("%s %s, %d of %d, 95 %% interval %s to %s, after %s", set, percent(v/100), p.Score.Right, p.Score.N, percent(low), percent(high), plural(p.Step, "sample")),
+			Title: fmt.Sprintf("%s %s, %d of %d, 95 %% interval %s to %s, after %s", set, components.Percent(v/100), p.Score.Right, p.Score.N, components.Percent(low), components.Percent(high), components.Plural(p.Step, "sample")),
 		}
 	}
 	return out
@@ -322,7 +324,7 @@ func (c *curve) sizeChart(name string, marks []mark) *chart {
 	}
 	out := newChart(340, 200, c.MaxStep, largest, "")
 	out.Title = name
-	out.Label = fmt.Sprintf("%s of the playbook over training samples; at most %s.", name, thousands(int(largest)))
+	out.Label = fmt.Sprintf("%s of the playbook over training samples; at most %s.", name, components.Thousands(int(largest)))
 	out.addSteps(name, "size", disc, marks)
 	return out
 }
@@ -334,10 +336,10 @@ func describeLine(name string, marks []mark) string {
 	}
 	first, last := marks[0], marks[len(marks)-1]
 	if len(marks) == 1 {
-		return fmt.Sprintf("%s: %s at sample %d.", name, percent(first.Value/100), first.Step)
+		return fmt.Sprintf("%s: %s at sample %d.", name, components.Percent(first.Value/100), first.Step)
 	}
 	return fmt.Sprintf("%s: from %s at sample %d to %s at sample %d, %d points.",
-		name, percent(first.Value/100), first.Step, percent(last.Value/100), last.Step, len(marks))
+		name, components.Percent(first.Value/100), first.Step, components.Percent(last.Value/100), last.Step, len(marks))
 }
 
 // epochTicks returns the start of each epoch, if there is more than one and their labels fit.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"debrief/cmd/internal/components"
 	"debrief/cmd/internal/stats"
 )
 
@@ -22,7 +23,7 @@ func (s *Score) interval() (low, high float64) {
 // counted describes a score: 8 of 10 samples, with the interval.
 func (s *Score) counted() string {
 	low, high := s.interval()
-	return fmt.Sprintf("%s of %s (95\u00a0%% interval %s to %s)", thousands(s.Right), plural(s.N, "sample"), percent(low), percent(high))
+	return fmt.Sprintf("%s of %s (95\u00a0%% interval %s to %s)", components.Thousands(s.Right), components.Plural(s.N, "sample"), components.Percent(low), components.Percent(high))
 }
 
 // headline is the main result of a run.
@@ -41,7 +42,7 @@ func (r *Report) headline() headline {
 		return r.testHeadline()
 	case r.After != nil && r.After.N > 0:
 		return headline{
-			To: percent(r.After.Accuracy), What: "of the test set answered right with the best playbook",
+			To: components.Percent(r.After.Accuracy), What: "of the test set answered right with the best playbook",
 			Detail: []string{r.After.counted() + ". The test set was not measured without the playbook, so the effect of the playbook is unknown."},
 		}
 	case len(validated) > 0:
@@ -49,14 +50,14 @@ func (r *Report) headline() headline {
 	case len(r.Epochs) > 0 && r.Epochs[len(r.Epochs)-1].Train.N > 0:
 		return r.trainingHeadline()
 	}
-	h := headline{To: plural(r.Final.Bullets, "bullet"), What: "in the final playbook"}
+	h := headline{To: components.Plural(r.Final.Bullets, "bullet"), What: "in the final playbook"}
 	h.Detail = []string{"No sample has a label, so the quality of the playbook is unknown. Add a test set, or evaluate the playbook on one."}
 	return h
 }
 
 func (r *Report) testHeadline() headline {
 	h := headline{
-		From: percent(r.Before.Accuracy), To: percent(r.After.Accuracy),
+		From: components.Percent(r.Before.Accuracy), To: components.Percent(r.After.Accuracy),
 		What: "of the test set answered right, before learning and with the best playbook",
 	}
 	if r.Against != nil {
@@ -69,7 +70,7 @@ func (r *Report) testHeadline() headline {
 	}
 	h.Detail = []string{
 		fmt.Sprintf("%s points (95\u00a0%% interval %s to %s) on the %s with a label both times: %s went from wrong to right and %s from right to wrong (%s, two-sided).",
-			points(p.Difference), points(p.Low), points(p.High), plural(p.N, "sample"), thousands(p.Wins), thousands(p.Losses), pValue(p.P)),
+			components.Points(p.Difference), components.Points(p.Low), components.Points(p.High), components.Plural(p.N, "sample"), components.Thousands(p.Wins), components.Thousands(p.Losses), pValue(p.P)),
 	}
 	switch {
 	case p.High < 0:
@@ -98,12 +99,12 @@ func (r *Report) validationHeadline(points []Point) headline {
 		}
 	}
 	h := headline{
-		To: percent(best.Score.Accuracy), What: "of the validation set answered right with the best playbook",
+		To: components.Percent(best.Score.Accuracy), What: "of the validation set answered right with the best playbook",
 		Detail: []string{best.Score.counted() + ". The best playbook was chosen on these samples, so this figure is too high; use a test set for an unbiased figure."},
 	}
 	if first := points[0]; first.Step < best.Step {
-		h.From = percent(first.Score.Accuracy)
-		h.What = fmt.Sprintf("of the validation set answered right, after %s and with the best playbook", plural(first.Step, "training sample"))
+		h.From = components.Percent(first.Score.Accuracy)
+		h.What = fmt.Sprintf("of the validation set answered right, after %s and with the best playbook", components.Plural(first.Step, "training sample"))
 	}
 	return h
 }
@@ -111,14 +112,14 @@ func (r *Report) validationHeadline(points []Point) headline {
 func (r *Report) trainingHeadline() headline {
 	first, last := r.Epochs[0], r.Epochs[len(r.Epochs)-1]
 	h := headline{
-		To: percent(last.Train.Accuracy), What: "of the training samples answered right, each before learning from it",
+		To: components.Percent(last.Train.Accuracy), What: "of the training samples answered right, each before learning from it",
 		Detail: []string{last.Train.counted() + ", each with the playbook of that moment."},
 	}
 	if early, late := r.fifths(); len(r.Epochs) == 1 && early.N > 0 && late.N > 0 {
 		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", early.share(), late.share()))
 	}
 	if len(r.Epochs) > 1 && first.Train.N > 0 {
-		h.From = percent(first.Train.Accuracy)
+		h.From = components.Percent(first.Train.Accuracy)
 		h.What = fmt.Sprintf("of the training samples answered right in epoch %d and in epoch %d", first.Epoch, last.Epoch)
 		h.Detail = append(h.Detail, "After the first epoch the playbook has learned from these samples, so this is no estimate for new samples; use a test set.")
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/components"
 	"debrief/playbook"
 )
 
@@ -31,17 +32,17 @@ var pageHTML string
 var pageCSS string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"css":       func() template.CSS { return template.CSS(pageCSS) },
-	"thousands": thousands,
-	"plural":    plural,
+	"css":       func() template.CSS { return template.CSS(components.Base + pageCSS) },
+	"thousands": components.Thousands,
+	"plural":    components.Plural,
 	"share":     func(s Score) string { return s.share() },
 	"interval":  func(s Score) string { return s.shareInterval() },
-	"ratio":     func(n, of int) string { return percent(float64(n) / float64(of)) },
+	"ratio":     func(n, of int) string { return components.Percent(float64(n) / float64(of)) },
 	"set":       setName,
 	"cites":     slices.Contains[[]playbook.BulletID],
 	"titled":    func(caption, what string, of []count) tally { return tally{caption, what, of} },
 	"only":      func(title string, n int, first []string) only { return only{title, n, first} },
-	"seconds":   seconds,
+	"seconds":   components.Seconds,
 	"roleTime":  roleTime,
 	"dollars":   dollars,
 	"date":      date,
@@ -266,50 +267,12 @@ func quote(s string) string {
 	return s
 }
 
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
-
-// points formats a difference of shares in percentage points.
-func points(share float64) string {
-	s := fmt.Sprintf("%+.1f", 100*share)
-	if s == "-0.0" {
-		s = "+0.0"
-	}
-	return strings.Replace(s, "-", "\u2212", 1)
-}
-
-// thousands groups digits in threes: 1 234 567.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "\u2212", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:]
-	}
-	return sign + s
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1\u00a0" + what
-	}
-	return thousands(n) + "\u00a0" + what + "s"
-}
-
-func seconds(s float64) string {
-	if s < 120 {
-		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
-	}
-	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
-}
-
 // roleTime formats a duration of a role, "–" without one.
 func roleTime(s float64) string {
 	if s == 0 {
 		return "–"
 	}
-	return seconds(s)
+	return components.Seconds(s)
 }
 
 func dollars(d float64) string {

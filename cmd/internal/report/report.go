@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"debrief/cmd/internal/components"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -313,8 +314,8 @@ func NewBulletCost(c Cost, seconds float64, bullets int) *BulletCost {
 
 // String returns the cost as a sentence.
 func (c *BulletCost) String() string {
-	text := fmt.Sprintf("For each of %s: %s calls of models, %s and %s", plural(c.Bullets, "added bullet"),
-		strconv.FormatFloat(c.Calls, 'f', 1, 64), plural(int(math.Round(c.Tokens)), "token"), seconds(c.Seconds))
+	text := fmt.Sprintf("For each of %s: %s calls of models, %s and %s", components.Plural(c.Bullets, "added bullet"),
+		strconv.FormatFloat(c.Calls, 'f', 1, 64), components.Plural(int(math.Round(c.Tokens)), "token"), components.Seconds(c.Seconds))
 	if c.Dollars > 0 {
 		text += ", " + dollars(c.Dollars)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+
+	"debrief/cmd/internal/components"
 )
 
 // maxListed limits the losses that a summary lists.
@@ -32,26 +34,26 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	switch {
 	case r.learned():
-		fmt.Fprintf(&out, "Best playbook: version %d of %s, %s and some %s.\n", r.Best.Version, plain(r.Run.Book), plural(r.Best.Bullets, "bullet"), plural(r.Best.Tokens, "token"))
+		fmt.Fprintf(&out, "Best playbook: version %d of %s, %s and some %s.\n", r.Best.Version, plain(r.Run.Book), components.Plural(r.Best.Bullets, "bullet"), components.Plural(r.Best.Tokens, "token"))
 	case r.Best != (Book{}):
-		fmt.Fprintf(&out, "Nothing was learned that the best playbook contains. It has %s.\n", plural(r.Best.Bullets, "bullet"))
+		fmt.Fprintf(&out, "Nothing was learned that the best playbook contains. It has %s.\n", components.Plural(r.Best.Bullets, "bullet"))
 	}
 	if c := r.Against; c != nil {
 		fmt.Fprintf(&out, "Against playbook %s, version %d with %s: %s the same, %s nearly, %s only here, %s only there.\n", plain(c.Book), c.Version,
-			plural(c.Bullets, "bullet"), thousands(c.Same), thousands(c.Alike), thousands(c.OnlyHere), thousands(c.OnlyThere))
+			components.Plural(c.Bullets, "bullet"), components.Thousands(c.Same), components.Thousands(c.Alike), components.Thousands(c.OnlyHere), components.Thousands(c.OnlyThere))
 	}
 	if r.Stopped != "" {
 		fmt.Fprintf(&out, "The run ended before its last epoch: %s.\n", plain(r.Stopped))
 	}
 	if w := r.Wrong; w.Wrong > 0 {
-		fmt.Fprintf(&out, "Wrong: %s of %s. The first %d with their bullets are in %s.\n", thousands(w.Wrong), plural(w.Of, "answer"), len(w.First), pageFile)
+		fmt.Fprintf(&out, "Wrong: %s of %s. The first %d with their bullets are in %s.\n", components.Thousands(w.Wrong), components.Plural(w.Of, "answer"), len(w.First), pageFile)
 	}
 	r.writeLosses(&out)
 	if r.Unlearned > 0 {
-		fmt.Fprintf(&out, "%s not learned from: no reply of the Curator's model was usable. The run keeps them.\n", plural(r.Unlearned, "reflection"))
+		fmt.Fprintf(&out, "%s not learned from: no reply of the Curator's model was usable. The run keeps them.\n", components.Plural(r.Unlearned, "reflection"))
 	}
 	all := r.Cost.total()
-	fmt.Fprintf(&out, "The run took %s of models, %s and %s", plural(all.Calls, "call"), plural(all.InputTokens+all.OutputTokens, "token"), seconds(r.Timing.Seconds))
+	fmt.Fprintf(&out, "The run took %s of models, %s and %s", components.Plural(all.Calls, "call"), components.Plural(all.InputTokens+all.OutputTokens, "token"), components.Seconds(r.Timing.Seconds))
 	if all.Dollars > 0 {
 		fmt.Fprintf(&out, ", %s", dollars(all.Dollars))
 	}
@@ -110,7 +112,7 @@ func (s *Score) share() string {
 	if s == nil || s.N == 0 {
 		return "–"
 	}
-	return percent(s.Accuracy)
+	return components.Percent(s.Accuracy)
 }
 
 // shareInterval formats the interval of the accuracy, empty without one.
@@ -169,7 +171,7 @@ func (r *Report) writeLosses(out io.Writer) {
 	if len(r.Losses) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "Lost %s:\n", plural(len(r.Losses), "sample"))
+	fmt.Fprintf(out, "Lost %s:\n", components.Plural(len(r.Losses), "sample"))
 	for _, l := range r.Losses[:min(len(r.Losses), maxListed)] {
 		fmt.Fprintf(out, "  %s of %s, epoch %d: %s\n", plain(l.Sample), plain(l.Set), l.Epoch, plain(l.Reason))
 	}

@@ -1,0 +1,29 @@
+package api
+
+import (
+	"debrief/cmd/internal/tokens"
+	"debrief/playbook"
+)
+
+// identity is the token of a request.
+type identity struct {
+	tokenItem
+	Local bool `json:"local,omitempty" doc:"The server requires no token, and listens on the loopback only."`
+}
+
+// identityRoute returns the token of the request.
+func identityRoute() route {
+	r := get("/token", "getToken", "Return the name, the scopes and the playbooks of the token of the request.", func(c *call) (*identity, error) {
+		return &identity{newTokenItem(c.token), c.handler.tokens == nil}, nil
+	})
+	r.scope = ""
+	return r
+}
+
+func newTokenItem(t *tokens.Token) tokenItem {
+	item := tokenItem{Name: t.Name, Scopes: t.Scopes, Books: t.Books}
+	if item.Books == nil {
+		item.Books = []playbook.Book{}
+	}
+	return item
+}

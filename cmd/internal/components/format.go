@@ -1,0 +1,76 @@
+// Package components has the parts that all HTML pages share, those of the console and of reports: formats of numbers, colours and charts.
+package components
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Base is the style sheet of all pages: colours of both themes as variables, text, tables and charts.
+//
+//go:embed base.css
+var Base string
+
+// Percent formats a share: 0.5 is "50.0 %".
+func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
+
+// Points formats a difference of shares in percentage points, with its sign.
+func Points(share float64) string {
+	s := fmt.Sprintf("%+.1f", 100*share)
+	if s == "-0.0" {
+		s = "+0.0"
+	}
+	return strings.Replace(s, "-", "\u2212", 1)
+}
+
+// Thousands groups digits in threes: 1 234 567.
+func Thousands(n int) string {
+	s := strconv.Itoa(n)
+	sign := ""
+	if s[0] == '-' {
+		sign, s = "\u2212", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
+
+// Plural formats a number of things: "1 bullet", "2 bullets".
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1\u00a0" + what
+	}
+	return Thousands(n) + "\u00a0" + what + "s"
+}
+
+// Seconds formats a duration in seconds: "12.3 s", "2m5s".
+func Seconds(s float64) string {
+	if s < 120 {
+		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
+	}
+	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+}
+
+// Ago formats the time between then and now roughly: "just now", "5 min ago", "3 d ago". Later times are "in 5 min".
+func Ago(then, now time.Time) string {
+	d := now.Sub(then)
+	form := "%s ago"
+	if d < 0 {
+		d, form = -d, "in %s"
+	}
+	switch {
+	case d < 10*time.Second:
+		return "just now"
+	case d < 2*time.Minute:
+		return fmt.Sprintf(form, strconv.Itoa(int(d.Seconds()))+"\u00a0s")
+	case d < 2*time.Hour:
+		return fmt.Sprintf(form, strconv.Itoa(int(d.Minutes()))+"\u00a0min")
+	case d < 48*time.Hour:
+		return fmt.Sprintf(form, strconv.Itoa(int(d.Hours()))+"\u00a0h")
+	}
+	return fmt.Sprintf(form, Thousands(int(d.Hours()/24))+"\u00a0d")
+}

@@ -1,0 +1,72 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/components"
+	"debrief/playbook/text"
+)
+
+// functions are those of the templates.
+var functions = template.FuncMap{
+	"thousands": components.Thousands,
+	"count":     func(n uint64) string { return components.Thousands(int(n)) },
+	"plural":    components.Plural,
+	"percent":   components.Percent,
+	"points":    components.Points,
+	"seconds":   components.Seconds,
+	"decimal":   func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
+	"ago":       func(t time.Time) string { return components.Ago(t, time.Now()) },
+	"when":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"machine":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"known":     func(t time.Time) bool { return !t.IsZero() },
+	"clip":      text.Clip,
+	"in":        func(list []string, s string) bool { return slices.Contains(list, s) },
+	"join":      func(list []string) string { return strings.Join(list, ", ") },
+	"path":      pathOf,
+	"query":     withParameter,
+	"dict":      dict,
+	"static":    func(file string) string { return "/static/" + file + "?v=" + staticHash() },
+}
+
+// withParameter returns a path and query with parameters set: name, value, name, value. An empty value removes the parameter. Changes
+// remove the parameter after, because they begin a new list.
+func withParameter(here string, pairs ...string) (string, error) {
+	u, err := url.Parse(here)
+	if err != nil || len(pairs)%2 != 0 {
+		return "", fmt.Errorf("query %q: want names and values: %w", here, err)
+	}
+	q := u.Query()
+	q.Del("after")
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			q.Del(pairs[i])
+		} else {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.RequestURI(), nil
+}
+
+// dict returns a map of names and values, for the parameters of a shared part.
+func dict(pairs ...any) (map[string]any, error) {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: name %d is not a text", i/2)
+		}
+		m[name] = pairs[i+1]
+	}
+	if len(pairs)%2 != 0 {
+		return nil, fmt.Errorf("dict: a name without a value")
+	}
+	return m, nil
+}

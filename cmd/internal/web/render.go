@@ -1,0 +1,138 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+
+	"debrief/cmd/internal/components"
+	"debrief/events"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// templates returns the templates of all pages by their names. Each has the layout and the shared parts.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		panic(err)
+	}
+	all := map[string]*template.Template{}
+	for _, file := range names {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		all[name] = template.Must(template.Must(shared.Clone()).ParseFS(files, file))
+	}
+	return all
+})
+
+// frame is the data of the layout.
+type frame struct {
+	Title   string
+	Theme   string // "light", "dark" or "" for that of the system
+	Here    string // path and query of the page
+	Book    string // of the page, else the default
+	Books   []string
+	Tab     string
+	Me      identity
+	Known   bool // the browser has a valid token, or the server has no tokens
+	Notice  *notice
+	Key     string // for the forms of the page: a repeated form has no further effect
+	Content any
+}
+
+// render writes a page.
+func (s *Site) render(q *request, status int, file string, content any) {
+	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Book: q.book, Books: q.books, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
+	if f.Known {
+		f.Notice = q.takeNotice()
+		f.Books = q.bookNames()
+	}
+	if f.Book == "" {
+		f.Book = string(events.DefaultBook)
+		if len(f.Books) > 0 {
+			f.Book = f.Books[0]
+		}
+	}
+	if c, err := q.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		f.Theme = c.Value
+	}
+	if q.Method != http.MethodGet {
+		f.Here = "/"
+	}
+	var out bytes.Buffer
+	if err := templates()[file].ExecuteTemplate(&out, "layout", f); err != nil {
+		s.log.Error().Err(err).Str("template", file).Msg("page failed")
+		http.Error(q.w, "The page failed. The log of the server has the reason.", http.StatusInternalServerError)
+		return
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q.w.WriteHeader(status)
+	_, _ = q.w.Write(out.Bytes()) // ignore the error: the browser has gone
+}
+
+// maxBookLinks limits the playbooks in the navigation.
+const maxBookLinks = 50
+
+// bookNames returns the names of the playbooks for the navigation. Without the right to read it returns none.
+func (q *request) bookNames() []string {
+	if q.books != nil {
+		return q.books
+	}
+	var all list[struct {
+		Book string `json:"book"`
+	}]
+	if err := q.api.get("/books", url.Values{"limit": {"50"}}, &all); err != nil {
+		return nil
+	}
+	for _, b := range all.Items[:min(len(all.Items), maxBookLinks)] {
+		q.books = append(q.books, b.Book)
+	}
+	return q.books
+}
+
+// staticTypes are the content types of the static files.
+var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+// staticHash is a hash of all static files. It is in their addresses, so that browsers may keep them.
+var staticHash = sync.OnceValue(func() string {
+	h := sha256.New()
+	_, _ = io.WriteString(h, components.Base)
+	_ = fs.WalkDir(files, "static", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, _ := files.ReadFile(name) // an embedded file cannot fail
+			h.Write(data)
+		}
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:12]
+})
+
+func serveStatic(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	data, err := files.ReadFile("static/" + name)
+	kind := staticTypes[path.Ext(name)]
+	if err != nil || kind == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	if name == "console.css" {
+		_, _ = io.WriteString(w, components.Base)
+	}
+	_, _ = w.Write(data)
+}

@@ -1,0 +1,78 @@
+// Script of the console. All pages work without it. It loads the live parts of a page again after a change, adds keys to lists, and
+// submits filters at once.
+'use strict';
+
+// refresh replaces every element with the attribute data-live by that of a new copy of the page, unless a person is using it.
+async function refresh() {
+  const reply = await fetch(location.href, { headers: { 'X-Live': '1' } }).catch(() => null);
+  if (!reply || !reply.ok) return;
+  const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
+  for (const old of document.querySelectorAll('[data-live][id]')) {
+    const now = page.getElementById(old.id);
+    if (!now || old.contains(document.activeElement) || old.querySelector('details[open], input:checked') || old.innerHTML === now.innerHTML) continue;
+    old.replaceWith(now);
+  }
+}
+
+// live reloads the live parts after each event of the server, and connects again after it was lost.
+function live() {
+  if (!document.querySelector('[data-live]')) return;
+  const book = document.querySelector('main').dataset.book || '';
+  let timer = 0;
+  const events = new EventSource('/live?book=' + encodeURIComponent(book));
+  const show = (state) => { document.documentElement.dataset.connection = state; };
+  const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, 300); };
+  events.onopen = () => { show('open'); soon(); };
+  events.onerror = () => {
+    show('lost');
+    if (events.readyState === EventSource.CLOSED) setTimeout(live, 3000);
+  };
+  events.onmessage = soon;
+  events.addEventListener('change', soon);
+}
+
+// keys moves through a list with j and k, and presses the button of the current item with its data-key.
+function keys() {
+  const items = () => [...document.querySelectorAll('[data-item]')];
+  document.addEventListener('keydown', (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, textarea, select')) return;
+    const all = items();
+    if (!all.length) return;
+    const at = all.findIndex((item) => item.contains(document.activeElement));
+    if (e.key === 'j' || e.key === 'k') {
+      const to = all[Math.max(0, Math.min(all.length - 1, at + (e.key === 'j' ? 1 : -1)))];
+      to.focus();
+      to.scrollIntoView({ block: 'nearest' });
+      e.preventDefault();
+    } else if (at >= 0) {
+      const button = all[at].querySelector(`[data-key="${CSS.escape(e.key)}"]`);
+      if (button) { e.preventDefault(); button.click(); }
+    }
+  });
+}
+
+// filters submits a form with data-auto as soon as a selection changes.
+function filters() {
+  for (const form of document.querySelectorAll('form[data-auto]')) {
+    form.addEventListener('change', (e) => { if (e.target.matches('select, input[type=checkbox]')) form.requestSubmit(); });
+  }
+}
+
+// all checks or clears the boxes of a list.
+function all() {
+  for (const box of document.querySelectorAll('input[data-all]')) {
+    box.addEventListener('change', () => {
+      for (const one of document.querySelectorAll(`input[name="${CSS.escape(box.dataset.all)}"]`)) one.checked = box.checked;
+    });
+  }
+}
+
+// once disables the buttons of a form that is being sent.
+function once() {
+  document.addEventListener('submit', (e) => {
+    setTimeout(() => { for (const b of e.target.querySelectorAll('button')) b.disabled = true; }, 0);
+  });
+  addEventListener('pageshow', () => { for (const b of document.querySelectorAll('button:disabled')) b.disabled = false; });
+}
+
+live(); keys(); filters(); all(); once();

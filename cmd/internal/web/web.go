@@ -1,0 +1,114 @@
+// Package web is the console: HTML pages for people, which show and change what the HTTP API offers.
+//
+// The pages are rendered on the server and work without JavaScript. A page reads and changes data only by calling the handler of the
+// API in the same process, with the token of the browser, so that both have the same rights, errors and authors.
+//
+//	GET  /                                  what is healthy, what was learned, what waits for a person
+//	GET  /books/{book}                      bullets of a playbook
+//	GET  /books/{book}/…                    a bullet, versions, executions, sessions, review, gate, curve
+//	GET  /runs, /dead, /status, /settings   the whole installation
+//	GET  /login, POST /login, POST /logout  the token of the browser
+//	GET  /live                              server-sent events of changes, for pages that are open
+//	GET  /static/…                          style sheet and script
+//
+// # Security
+//
+// A browser logs in with a token. Its secret is in a cookie that scripts cannot read and that the browser does not send with requests
+// of other sites. Requests of other sites are refused (http.CrossOriginProtection). The content security policy permits only
+// files of this server, and no page may be framed. All stored texts are shown as text.
+package web
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/api"
+)
+
+// Options are the options of New.
+type Options struct {
+	API http.Handler // of the paths below /api/v1
+	Log zerolog.Logger
+}
+
+// Site serves the pages. It is safe for concurrent use.
+type Site struct {
+	api     http.Handler
+	origins *http.CrossOriginProtection
+	mux     *http.ServeMux
+	log     zerolog.Logger
+}
+
+// New returns the handler of the pages.
+func New(o Options) *Site {
+	s := &Site{api: o.API, origins: http.NewCrossOriginProtection(), mux: http.NewServeMux(), log: o.Log}
+	for _, v := range pages() {
+		s.mux.HandleFunc("GET "+v.pattern, s.show(v))
+	}
+	for _, a := range actions() {
+		s.mux.HandleFunc("POST "+a.pattern, s.act(a))
+	}
+	s.mux.HandleFunc("GET /login", s.showLogin)
+	s.mux.HandleFunc("POST /login", s.login)
+	s.mux.HandleFunc("POST /logout", s.logout)
+	s.mux.HandleFunc("POST /theme", s.setTheme)
+	s.mux.HandleFunc("GET /live", s.live)
+	s.mux.HandleFunc("GET /static/{file}", serveStatic)
+	s.mux.HandleFunc("/", s.notFound)
+	return s
+}
+
+// Paths are the paths of the console, for a server that has other paths, too: a path that ends with a slash includes all below
+// it, and /{$} is the root alone.
+var Paths = []string{"/{$}", "/books/", "/runs", "/runs/", "/dead", "/dead/", "/status", "/settings", "/login", "/logout", "/theme", "/live", "/static/"}
+
+// view is a page.
+type view struct {
+	pattern string // path for http.ServeMux
+	file    string // template
+	tab     string // entry of the navigation
+	run     func(*request) (any, error)
+}
+
+// action is a form that changes something.
+type action struct {
+	pattern string // path for http.ServeMux
+	run     func(*request) (notice, error)
+}
+
+// pages are all pages that need a token.
+func pages() []view {
+	return slices.Concat(homePages())
+}
+
+// actions are all forms.
+func actions() []action {
+	return slices.Concat[[]action]()
+}
+
+// securityHeaders are the headers of each response.
+var securityHeaders = map[string]string{
+	"Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+	"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+	"Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range securityHeaders {
+		w.Header().Set(name, value)
+	}
+	w.Header().Set("Cache-Control", "no-store") // a static file sets its own
+	if err := s.origins.Check(r); err != nil {
+		s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusForbidden, Code: api.CodeOrigin, Detail: "The request comes from a page of another site."}})
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
+	s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
+}
