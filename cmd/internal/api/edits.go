@@ -37,12 +37,13 @@ func editRoutes() []route {
 
 // editRequest is a change of a playbook: of bullets, or one of restore, tag and gate.
 type editRequest struct {
-	Add    []newBullet         `json:"add,omitempty" doc:"Bullets to add."`
-	Change []changedBullet     `json:"change,omitempty" doc:"Bullets with a new text or section."`
-	Retire []playbook.BulletID `json:"retire,omitempty" doc:"Bullets to retire: they stay in the playbook, and generators do not show them."`
-	Remove []playbook.BulletID `json:"remove,omitempty" doc:"Bullets to remove."`
-	Pin    []playbook.BulletID `json:"pin,omitempty" doc:"Bullets to pin: they are not pruned."`
-	Unpin  []playbook.BulletID `json:"unpin,omitempty" doc:"Bullets to unpin."`
+	Add      []newBullet         `json:"add,omitempty" doc:"Bullets to add."`
+	Change   []changedBullet     `json:"change,omitempty" doc:"Bullets with a new text or section."`
+	Retire   []playbook.BulletID `json:"retire,omitempty" doc:"Bullets to retire: they stay in the playbook, and generators do not show them."`
+	Remove   []playbook.BulletID `json:"remove,omitempty" doc:"Bullets to remove."`
+	Activate []playbook.BulletID `json:"activate,omitempty" doc:"Retired bullets to show again."`
+	Pin      []playbook.BulletID `json:"pin,omitempty" doc:"Bullets to pin: they are not pruned."`
+	Unpin    []playbook.BulletID `json:"unpin,omitempty" doc:"Bullets to unpin."`
 
 	Restore string        `json:"restore,omitempty" doc:"Version whose bullets to restore: a number, label, time, duration or name."`
 	Tag     *newTag       `json:"tag,omitempty" doc:"Name for a version."`
@@ -112,7 +113,7 @@ func editPlaybook(c *call, r *editRequest) (*editReply, error) {
 
 // edit returns the edit for a request.
 func (r *editRequest) edit(ctx context.Context, b *versions.Book, now *playbook.Playbook) (*events.Edit, error) {
-	ofBullets := len(r.Add)+len(r.Change)+len(r.Retire)+len(r.Remove)+len(r.Pin)+len(r.Unpin) > 0
+	ofBullets := len(r.Add)+len(r.Change)+len(r.Retire)+len(r.Remove)+len(r.Activate)+len(r.Pin)+len(r.Unpin) > 0
 	kinds := 0
 	for _, set := range []bool{ofBullets, r.Restore != "", r.Tag != nil, r.Gate != ""} {
 		if set {
@@ -120,7 +121,7 @@ func (r *editRequest) edit(ctx context.Context, b *versions.Book, now *playbook.
 		}
 	}
 	if kinds != 1 {
-		return nil, invalid("add, change, retire, remove, pin, unpin, restore, tag, gate", "want changes of bullets, or one of restore, tag and gate")
+		return nil, invalid("add, change, retire, remove, activate, pin, unpin, restore, tag, gate", "want changes of bullets, or one of restore, tag and gate")
 	}
 	switch {
 	case r.Restore != "":
@@ -196,12 +197,16 @@ func (r *editRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 	}{
 		{"retire", r.Retire, playbook.Op{Kind: playbook.SetStatus, Status: playbook.Retired, Reason: cmp.Or(r.Reason, "retired")}},
 		{"remove", r.Remove, playbook.Op{Kind: playbook.Remove}},
+		{"activate", r.Activate, playbook.Op{Kind: playbook.SetStatus, Status: playbook.Active, Reason: cmp.Or(r.Reason, "shown again")}},
 		{"pin", r.Pin, playbook.Op{Kind: playbook.Pin, Pinned: true}},
 		{"unpin", r.Unpin, playbook.Op{Kind: playbook.Pin}},
 	} {
 		for i, id := range list.ids {
 			if read.Bullet(id) == nil {
 				return nil, invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("bullet %q is not in the playbook", text40(string(id))))
+			}
+			if list.field == "activate" && read.Bullet(id).Status != playbook.Retired {
+				return nil, invalid(fmt.Sprintf("activate[%d]", i), fmt.Sprintf("bullet %q is %s, not retired", id, cmp.Or(read.Bullet(id).Status, playbook.Active)))
 			}
 			op := list.op
 			op.Bullet = id

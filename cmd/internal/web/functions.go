@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/components"
+	"debrief/cmd/internal/explain"
+	"debrief/curator/gate"
+	"debrief/playbook/history"
 	"debrief/playbook/text"
 )
 
@@ -32,6 +36,10 @@ var functions = template.FuncMap{
 	"path":      pathOf,
 	"query":     withParameter,
 	"dict":      dict,
+	"operation": func(e history.Event) string { return explain.DescribeEvent(&e, e.Bullet) },
+	"handle":    func(from string) string { handle, _, _ := strings.Cut(from, " "); return handle },
+	"first":     first,
+	"lift":      lift,
 	"static":    func(file string) string { return "/static/" + file + "?v=" + staticHash() },
 }
 
@@ -69,4 +77,21 @@ func dict(pairs ...any) (map[string]any, error) {
 		return nil, fmt.Errorf("dict: a name without a value")
 	}
 	return m, nil
+}
+
+// first returns at most n items of a list.
+func first(items any, n int) any {
+	v := reflect.ValueOf(items)
+	if v.Kind() != reflect.Slice || v.Len() <= n {
+		return items
+	}
+	return v.Slice(0, n).Interface()
+}
+
+// lift returns the chart of the lift of a bullet in an experiment, nil if it has no outcomes with or without it.
+func lift(r gate.Row) *components.Interval {
+	if r.Lift == nil || r.Lift.Shown == 0 || r.Lift.Withheld == 0 {
+		return nil
+	}
+	return &components.Interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}
 }

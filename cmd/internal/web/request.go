@@ -177,8 +177,12 @@ func (s *Site) fail(q *request, err error) {
 		http.Redirect(q.w, q.Request, to, http.StatusSeeOther)
 		return
 	}
+	shown := e.Problem
+	if errors.Is(err, e) {
+		shown.Detail = err.Error() // with what was done before
+	}
 	q.title = http.StatusText(e.Status)
-	s.render(q, e.Status, "error", errorPage{Problem: e.Problem, Back: localPath(q.FormValue("from"))})
+	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
 }
 
 // errorPage is the page of an error.

@@ -80,12 +80,12 @@ type action struct {
 
 // pages are all pages that need a token.
 func pages() []view {
-	return slices.Concat(homePages())
+	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), runPages(), operatePages())
 }
 
 // actions are all forms.
 func actions() []action {
-	return slices.Concat[[]action]()
+	return slices.Concat(editActions(), executionActions(), operateActions())
 }
 
 // securityHeaders are the headers of each response.

@@ -1,0 +1,158 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/components"
+	"debrief/cmd/internal/explain"
+	"debrief/curator/gate"
+	"debrief/events"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// bookPages are the pages of the bullets of a playbook.
+func bookPages() []view {
+	return []view{
+		{pattern: "/books/{book}", file: "book", tab: "playbook", run: showBook},
+		{pattern: "/books/{book}/bullets/{id}", file: "bullet", tab: "playbook", run: showBullet},
+	}
+}
+
+// bullet is a bullet with its record in experiments.
+type bullet struct {
+	playbook.Bullet
+	State  playbook.Status `json:"state"`
+	Record *gate.Row       `json:"record"`
+}
+
+// Standing returns the standing of the bullet in its experiment, "" without one.
+func (b *bullet) Standing() playbook.Standing {
+	if b.Experiment == nil {
+		return ""
+	}
+	return b.Experiment.Standing
+}
+
+// Lift returns the chart of the lift with its interval, nil if it was not measured.
+func (b *bullet) Lift() *components.Interval {
+	if b.Record == nil {
+		return nil
+	}
+	return lift(*b.Record)
+}
+
+// bookPage is the list of bullets.
+type bookPage struct {
+	list[bullet]
+	Sections []string // of the items
+	Query    map[string]string
+	States   []string
+	Sorts    []option
+	Filtered bool
+}
+
+// option is an entry of a selection.
+type option struct{ Value, Text string }
+
+// bookStates are the states that the list can select.
+var bookStates = []string{"shown", "active", "probation", "candidate", "quarantined", "retired"}
+
+var bookSorts = []option{
+	{"id", "by id"},
+	{"lift", "highest lift first"},
+	{"helpful", "most helpful votes first"},
+	{"harmful", "most harmful votes first"},
+	{"updated", "last changed first"},
+	{"used", "last used first"},
+	{"section", "by section"},
+}
+
+func showBook(q *request) (any, error) {
+	q.title = "Bullets of " + q.book
+	p := &bookPage{States: bookStates, Sorts: bookSorts, Query: map[string]string{}}
+	values := url.Values{"limit": {"50"}}
+	for _, name := range []string{"q", "section", "state", "sort", "at", "after"} {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+			p.Query[name] = v
+			p.Filtered = p.Filtered || name != "sort" && name != "after"
+		}
+	}
+	if err := q.api.get(pathOf("books", q.book, "bullets"), values, &p.list); err != nil {
+		return nil, err
+	}
+	for _, b := range p.Items {
+		if !slices.Contains(p.Sections, b.Section) {
+			p.Sections = append(p.Sections, b.Section)
+		}
+	}
+	if s := p.Query["section"]; s != "" && !slices.Contains(p.Sections, s) {
+		p.Sections = append(p.Sections, s)
+	}
+	slices.Sort(p.Sections)
+	return p, nil
+}
+
+// bulletPage is the life of a bullet.
+type bulletPage struct {
+	ID       string
+	Current  *bullet // nil if it was removed
+	Life     explain.Bullet
+	Evidence list[evidence]
+	Label    string // of the version of the newest event
+	Votes    int    // number of omitted events that only count votes and outcomes
+	// Executions in which the bullet was in the prompt, newest first.
+	Used list[execution]
+}
+
+// maxVotes limits the events of a bullet that only count votes and outcomes: there may be thousands.
+const maxVotes = 10
+
+// shorten keeps the newest events that only count, and all others.
+func (p *bulletPage) shorten() {
+	n := 0
+	p.Life.Events = slices.DeleteFunc(p.Life.Events, func(e history.Event) bool {
+		if e.Kind != playbook.Tag && e.Kind != playbook.AddExposures && e.Kind != playbook.Confirm {
+			return false
+		}
+		n++
+		return n > maxVotes
+	})
+	p.Votes = max(0, n-maxVotes)
+}
+
+// evidence is an execution that supports a change of a bullet.
+type evidence struct {
+	playbook.Evidence
+	Versions []uint64          `json:"versions"`
+	Stored   *events.Execution `json:"stored"`
+}
+
+func showBullet(q *request) (any, error) {
+	p := &bulletPage{ID: q.PathValue("id")}
+	q.title = p.ID + " in " + q.book
+	base := pathOf("books", q.book, "bullets", p.ID)
+	if err := q.api.get(base+"/history", nil, &p.Life); err != nil {
+		return nil, err
+	}
+	if len(p.Life.Events) == 0 {
+		return nil, &apiError{api.Problem{Status: http.StatusNotFound, Detail: "The bullet has no history."}}
+	}
+	slices.Reverse(p.Life.Events) // newest first
+	p.Label = p.Life.Labels[p.Life.Events[0].Version]
+	p.shorten()
+	if p.Life.Current != nil {
+		p.Current = new(bullet)
+		if err := q.api.get(base, nil, p.Current); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.api.get(base+"/evidence", url.Values{"limit": {"20"}}, &p.Evidence); err != nil {
+		return nil, err
+	}
+	return p, q.api.get(pathOf("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
+}

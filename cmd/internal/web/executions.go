@@ -1,0 +1,180 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/explain"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/playbook"
+)
+
+// executionPages are the pages of executions and sessions.
+func executionPages() []view {
+	return []view{
+		{pattern: "/books/{book}/executions", file: "executions", tab: "executions", run: showExecutions},
+		{pattern: "/books/{book}/executions/{handle}", file: "execution", tab: "executions", run: showExecution},
+		{pattern: "/books/{book}/sessions", file: "sessions", tab: "sessions", run: showSessions},
+		{pattern: "/books/{book}/sessions/{session}", file: "session", tab: "sessions", run: showSession},
+	}
+}
+
+func executionActions() []action {
+	return []action{{"/books/{book}/executions/{handle}/feedback", giveFeedback}}
+}
+
+// execution is an execution in a list.
+type execution struct {
+	Handle   events.Handle       `json:"handle"`
+	TaskID   string              `json:"task_id"`
+	Session  string              `json:"session"`
+	Turn     int                 `json:"turn"`
+	Started  time.Time           `json:"started"`
+	Question string              `json:"question"`
+	Answer   string              `json:"answer"`
+	Outcome  events.Outcome      `json:"outcome"`
+	Purpose  events.Purpose      `json:"purpose"`
+	Version  uint64              `json:"playbook_version"`
+	Shown    []playbook.BulletID `json:"shown"`
+	Cited    []playbook.BulletID `json:"cited"`
+	Steps    int                 `json:"steps"`
+	Model    string              `json:"model"`
+}
+
+// executionsPage is a list of executions.
+type executionsPage struct {
+	list[execution]
+	Query  map[string]string
+	Labels []string
+}
+
+func showExecutions(q *request) (any, error) {
+	q.title = "Executions of " + q.book
+	p := &executionsPage{Query: map[string]string{}, Labels: []string{"success", "partial", "failure", "unknown"}}
+	values := url.Values{"limit": {"50"}}
+	for _, name := range []string{"session", "task", "outcome", "bullet", "before", "after"} {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+			p.Query[name] = v
+		}
+	}
+	return p, q.api.get(pathOf("books", q.book, "executions"), values, &p.list)
+}
+
+// executionPage is an execution with the context that its model received.
+type executionPage struct {
+	Handle string
+	explain.Execution
+	Context *generator.RebuiltContext // nil without one
+	Why     string                    // no context
+}
+
+// Evaluation reports whether the execution measured a playbook, and is never learned from.
+func (p *executionPage) Evaluation() bool {
+	return p.Execution.Execution != nil && p.Execution.Execution.Purpose == events.Evaluate
+}
+
+func showExecution(q *request) (any, error) {
+	p := &executionPage{Handle: q.PathValue("handle")}
+	q.title = "Execution " + p.Handle
+	base := pathOf("books", q.book, "executions", p.Handle)
+	if err := q.api.get(base, nil, &p.Execution); err != nil {
+		return nil, err
+	}
+	p.Context = new(generator.RebuiltContext)
+	err := q.api.get(base+"/context", nil, p.Context)
+	var missing *apiError
+	if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+		p.Context, p.Why, err = nil, missing.Detail, nil
+	}
+	return p, err
+}
+
+// Lines returns the lines of a message, with a mark at those that are bullets.
+func (p *executionPage) Lines(m chat.Message) []line {
+	shown := map[string]bool{}
+	if p.Execution.Execution == nil {
+		return []line{{Text: m.Text}}
+	}
+	for _, b := range p.Execution.Execution.Shown {
+		shown[string(b.ID)] = true
+	}
+	var out []line
+	for text := range strings.SplitSeq(m.Text, "\n") {
+		id, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(text), "- "), "["), "]")
+		l := line{Text: text}
+		if shown[id] && strings.Contains(text, "["+id+"]") {
+			l.Bullet, l.Cited = id, slices.Contains(p.Execution.Execution.Cited, playbook.BulletID(id))
+		}
+		if n := len(out); n > 0 && l.Bullet == "" && out[n-1].Bullet == "" {
+			out[n-1].Text += "\n" + text
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// line is a line of a message that is a bullet, or several others.
+type line struct {
+	Text   string
+	Bullet string // id; empty for other lines
+	Cited  bool
+}
+
+func giveFeedback(q *request) (notice, error) {
+	outcome := map[string]any{"label": q.field("label"), "by": q.me.Name}
+	if words := q.field("feedback"); words != "" {
+		outcome["feedback"] = words
+	}
+	body := map[string]any{"book": q.book, "execution": q.PathValue("handle"), "outcome": outcome}
+	if score, err := strconv.ParseFloat(q.field("score"), 64); err == nil {
+		outcome["score"] = score
+	}
+	if target := q.field("target"); target != "" {
+		body["target"] = target
+	}
+	return notice{Text: "The feedback is stored. The Reflector learns from it now."}, q.api.post("/feedback", q.key("feedback"), body, nil)
+}
+
+// session is a session in a list.
+type session struct {
+	Session    string        `json:"session"`
+	Executions int           `json:"executions"`
+	Last       events.Handle `json:"last"`
+	At         time.Time     `json:"at"`
+	Question   string        `json:"question"`
+}
+
+func showSessions(q *request) (any, error) {
+	q.title = "Sessions of " + q.book
+	all := new(list[session])
+	return all, q.api.get(pathOf("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
+}
+
+// sessionPage is the window of a session.
+type sessionPage struct {
+	Session      string
+	Interactions []*events.Interaction      `json:"interactions"`
+	Marks        []events.MarkedInteraction `json:"marks"`
+	Damaged      int                        `json:"damaged"`
+	Stored       list[execution]            `json:"-"`
+}
+
+func showSession(q *request) (any, error) {
+	p := &sessionPage{Session: q.PathValue("session")}
+	q.title = "Session " + p.Session
+	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), nil, p)
+	var missing *apiError
+	if err != nil && (!errors.As(err, &missing) || missing.Status != http.StatusNotFound) {
+		return nil, err
+	}
+	return p, q.api.get(pathOf("books", q.book, "executions"), url.Values{"session": {p.Session}, "limit": {"50"}}, &p.Stored)
+}

@@ -1,0 +1,45 @@
+package web
+
+import (
+	"net/url"
+
+	"debrief/cmd/internal/explain"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// reviewPages are the pages about bullets that are decided on, by people and by the gate.
+func reviewPages() []view {
+	return []view{
+		{pattern: "/books/{book}/review", file: "review", tab: "review", run: showReview},
+		{pattern: "/books/{book}/gate", file: "gate", tab: "gate", run: showGate},
+	}
+}
+
+func showReview(q *request) (any, error) {
+	q.title = "Review of " + q.book
+	all := new(list[*history.Quarantined])
+	values := url.Values{"limit": {"50"}}
+	if after := q.param("after"); after != "" {
+		values.Set("after", after)
+	}
+	return all, q.api.get(pathOf("books", q.book, "review"), values, all)
+}
+
+// gatePage is the state of the gate.
+type gatePage struct {
+	explain.Gate
+	Modes []option
+}
+
+var gateModes = []option{
+	{string(playbook.GateGuard), "show new bullets at once, withhold each from a random part of the tasks, and retire what hurts"},
+	{string(playbook.GateStrict), "show new bullets to a random part of the tasks until their effect is measured"},
+	{string(playbook.GateOff), "show all bullets, without experiments"},
+}
+
+func showGate(q *request) (any, error) {
+	q.title = "Gate of " + q.book
+	p := &gatePage{Modes: gateModes}
+	return p, q.api.get(pathOf("books", q.book, "gate"), nil, &p.Gate)
+}
