@@ -19,7 +19,7 @@ const (
 )
 
 func (i Interval) x(v float64) float64 {
-	return round((min(max(v, i.From), i.To) - i.From) / (i.To - i.From) * intervalWidth)
+	return Round((min(max(v, i.From), i.To) - i.From) / (i.To - i.From) * intervalWidth)
 }
 
 // SVG returns the chart. Its text alternative has the numbers in percentage points.

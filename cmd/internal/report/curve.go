@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,155 +15,13 @@ const (
 	fewSamples = 20  // minimum samples of a mark; batches are pooled until they have as many, because the accuracy of few samples is noise
 )
 
-// chart is a line chart over training samples, in the units of its viewBox.
-type chart struct {
-	Class  string // "wide" or "narrow", where there is one of each
-	Title  string
-	Label  string // text alternative
-	Width  float64
-	Height float64
-	Left   float64 // edges of the plot
-	Right  float64
-	Top    float64
-	Bottom float64
-	MaxX   float64 // training samples at the right edge
-	MaxY   float64 // value at the top; the bottom is 0
-	XTicks []tick
-	YTicks []tick
-	Epochs []tick // start of each epoch
-	Best   *tick  // position of the best playbook
-	Lines  []line
-}
-
-type tick struct {
-	At    float64
-	Label string
-}
-
-// line is a series of measurements.
-type line struct {
-	Class string
-	Name  string
-	Shape string // SVG path of a mark at 0,0
-	Path  string // SVG path of a step line; empty for marks alone
-	Marks []mark
-}
-
-// mark is a measurement and its position in a chart. An accuracy has an interval: Low and High in percent, and YLow and
-// YHigh in the chart.
-type mark struct {
-	Step      int
-	Value     float64
-	Low, High float64
-	Title     string
-
-	X, Y        float64
-	YLow, YHigh float64
-}
-
-// HasInterval reports whether the mark has an interval.
-func (m mark) HasInterval() bool { return m.High > m.Low }
-
-// Shapes of marks, so that lines can be distinguished without colours.
-const (
-	dot     = "M-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z"
-	disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
-	diamond = "M0-6 6 0 0 6-6 0z"
-)
-
-func (c *chart) x(step int) float64 {
-	return round(c.Left + (c.Right-c.Left)*min(max(float64(step)/c.MaxX, 0), 1))
-}
-
-func (c *chart) y(value float64) float64 {
-	return round(c.Bottom - (c.Bottom-c.Top)*min(max(value/c.MaxY, 0), 1))
-}
-
-func round(x float64) float64 { return math.Round(x*10) / 10 }
-
-// newChart returns a chart with axes: x up to maxStep, y up to maxY, with ticks at round numbers.
-func newChart(width, height float64, maxStep int, maxY float64, unit string) *chart {
-	c := &chart{
-		Width: width, Height: height,
-		Left: 46, Right: width - 18, Top: 24, Bottom: height - 42,
-		MaxX: float64(max(maxStep, 1)),
-	}
-	step := max(roundStep(maxY/4), 1)
-	if maxY == 100 {
-		step = 25 // percent
-	}
-	c.MaxY = step * math.Ceil(max(maxY, 1)/step-1e-9)
-	for v := 0.0; v <= c.MaxY+step/2; v += step {
-		c.YTicks = append(c.YTicks, tick{At: c.y(v), Label: short(v) + unit})
-	}
-	step = max(roundStep(c.MaxX/max((width-60)/90, 2)), 1)
-	for v := 0.0; v <= c.MaxX; v += step {
-		c.XTicks = append(c.XTicks, tick{At: c.x(int(v)), Label: short(v)})
-	}
-	return c
-}
-
-// roundStep returns the smallest of 1, 2, 5, 10, 20, 50 … that is at least x.
-func roundStep(x float64) float64 {
-	power := math.Pow(10, math.Floor(math.Log10(x)))
-	for _, n := range []float64{1, 2, 5} {
-		if n*power >= x*(1-1e-9) {
-			return n * power
-		}
-	}
-	return 10 * power
-}
-
-// short formats a number for an axis: 1500000 is 1.5M.
-func short(v float64) string {
-	switch {
-	case v >= 1e6:
-		return strconv.FormatFloat(v/1e6, 'f', -1, 64) + "M"
-	case v >= 1e4:
-		return strconv.FormatFloat(v/1e3, 'f', -1, 64) + "k"
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-// addMarks adds a series to the chart. It has no line: nothing was measured between two marks.
-func (c *chart) addMarks(name, class, shape string, marks []mark) {
-	if len(marks) == 0 {
-		return
-	}
-	marks = slices.Clone(marks) // each chart sets its own positions
-	for i := range marks {
-		m := &marks[i]
-		m.X, m.Y = c.x(m.Step), c.y(m.Value)
-		m.YLow, m.YHigh = c.y(m.Low), c.y(m.High)
-	}
-	c.Lines = append(c.Lines, line{Class: class, Name: name, Shape: shape, Marks: marks})
-}
-
-// addSteps adds a series with a step line: the value holds until the next mark.
-func (c *chart) addSteps(name, class, shape string, marks []mark) {
-	c.addMarks(name, class, shape, marks)
-	if len(marks) == 0 {
-		return
-	}
-	l := &c.Lines[len(c.Lines)-1]
-	var path strings.Builder
-	for i, m := range l.Marks {
-		if i == 0 {
-			fmt.Fprintf(&path, "M%g %g", m.X, m.Y)
-			continue
-		}
-		fmt.Fprintf(&path, "H%gV%g", m.X, m.Y)
-	}
-	l.Path = path.String()
-}
-
 // curve holds the measurements of a run for the charts.
 type curve struct {
-	Train      []mark
-	Validation []mark
-	Test       []mark
-	Bullets    []mark
-	Tokens     []mark
+	Train      []components.Mark
+	Validation []components.Mark
+	Test       []components.Mark
+	Bullets    []components.Mark
+	Tokens     []components.Mark
 	MaxStep    int
 	Pooled     int  // minimum samples of a mark of Train if batches were pooled; else 0
 	Thinned    bool // measurements are omitted
@@ -230,9 +87,9 @@ func (c *curve) addSizes(points []Point) {
 	}
 	for _, p := range c.thin(one) {
 		b := max(p.Book.Bullets, 0)
-		c.Bullets = append(c.Bullets, mark{Step: p.Step, Value: float64(b), Title: fmt.Sprintf("%s after %s", components.Plural(b, "bullet"), components.Plural(p.Step, "sample"))})
+		c.Bullets = append(c.Bullets, components.Mark{Step: p.Step, Value: float64(b), Title: fmt.Sprintf("%s after %s", components.Plural(b, "bullet"), components.Plural(p.Step, "sample"))})
 		t := max(p.Book.Tokens, 0)
-		c.Tokens = append(c.Tokens, mark{Step: p.Step, Value: float64(t), Title: fmt.Sprintf("%s after %s", components.Plural(t, "token"), components.Plural(p.Step, "sample"))})
+		c.Tokens = append(c.Tokens, components.Mark{Step: p.Step, Value: float64(t), Title: fmt.Sprintf("%s after %s", components.Plural(t, "token"), components.Plural(p.Step, "sample"))})
 	}
 }
 
@@ -279,12 +136,12 @@ func (c *curve) thin(points []Point) []Point {
 	return out
 }
 
-func accuracies(points []Point, set string) []mark {
-	out := make([]mark, len(points))
+func accuracies(points []Point, set string) []components.Mark {
+	out := make([]components.Mark, len(points))
 	for i, p := range points {
 		v := 100 * min(max(finiteOr(p.Score.Accuracy, 0), 0), 1)
 		low, high := p.Score.interval()
-		out[i] = mark{
+		out[i] = components.Mark{
 			Step: p.Step, Value: v, Low: 100 * low, High: 100 * high,
 			Title: fmt.Sprintf("%s %s, %d of %d, 95 %% interval %s to %s, after %s", set, components.Percent(v/100), p.Score.Right, p.Score.N, components.Percent(low), components.Percent(high), components.Plural(p.Step, "sample")),
 		}
@@ -293,15 +150,15 @@ func accuracies(points []Point, set string) []mark {
 }
 
 // accuracyChart draws the accuracy of the sets.
-func (c *curve) accuracyChart(r *Report, class string, width, height float64) *chart {
-	out := newChart(width, height, c.MaxStep, 100, " %")
+func (c *curve) accuracyChart(r *Report, class string, width, height float64) *components.Chart {
+	out := components.NewChart(width, height, "training samples", c.MaxStep, 100, " %")
 	out.Class = class
 	out.Label = "Accuracy in percent over training samples. " + strings.Join(slices.DeleteFunc([]string{
 		describeLine("Training", c.Train), describeLine("Validation", c.Validation), describeLine("Test", c.Test),
 	}, func(s string) bool { return s == "" }), " ")
-	out.Epochs = epochTicks(out, r)
+	out.Spans = epochTicks(out, r)
 	if r.learned() {
-		out.Best = &tick{out.x(r.Best.Step), "best playbook"}
+		out.Best = &components.Tick{At: out.X(r.Best.Step), Label: "best playbook"}
 		if out.Best.At < out.Left+100 { // not enough room
 			out.Best.Label = "best"
 		}
@@ -310,27 +167,27 @@ func (c *curve) accuracyChart(r *Report, class string, width, height float64) *c
 	if len(c.Validation)+len(c.Test) == 0 {
 		class += " alone"
 	}
-	out.addMarks("training", class, dot, c.Train)
-	out.addMarks("validation", "validation", disc, c.Validation)
-	out.addMarks("test", "test", diamond, c.Test)
+	out.AddMarks("training", class, components.Dot, c.Train)
+	out.AddMarks("validation", "validation", components.Disc, c.Validation)
+	out.AddMarks("test", "test", components.Diamond, c.Test)
 	return out
 }
 
 // sizeChart draws the size of the playbook.
-func (c *curve) sizeChart(name string, marks []mark) *chart {
+func (c *curve) sizeChart(name string, marks []components.Mark) *components.Chart {
 	largest := 0.0
 	for _, m := range marks {
 		largest = max(largest, m.Value)
 	}
-	out := newChart(340, 200, c.MaxStep, largest, "")
+	out := components.NewChart(340, 200, "training samples", c.MaxStep, largest, "")
 	out.Title = name
 	out.Label = fmt.Sprintf("%s of the playbook over training samples; at most %s.", name, components.Thousands(int(largest)))
-	out.addSteps(name, "size", disc, marks)
+	out.AddSteps(name, "size", components.Disc, marks)
 	return out
 }
 
 // describeLine describes a line for the text alternative.
-func describeLine(name string, marks []mark) string {
+func describeLine(name string, marks []components.Mark) string {
 	if len(marks) == 0 {
 		return ""
 	}
@@ -343,7 +200,7 @@ func describeLine(name string, marks []mark) string {
 }
 
 // epochTicks returns the start of each epoch, if there is more than one and their labels fit.
-func epochTicks(c *chart, r *Report) (out []tick) {
+func epochTicks(c *components.Chart, r *Report) (out []components.Tick) {
 	ends := map[int]int{}
 	for _, p := range r.Points {
 		if p.Set == "train" && p.Epoch > 0 {
@@ -358,7 +215,7 @@ func epochTicks(c *chart, r *Report) (out []tick) {
 		if ends[e] < from {
 			return nil // the epochs overlap
 		}
-		out = append(out, tick{c.x(from), "epoch " + strconv.Itoa(e)})
+		out = append(out, components.Tick{At: c.X(from), Label: "epoch " + strconv.Itoa(e)})
 		from = ends[e]
 	}
 	return out

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/components"
+
 	"pgregory.net/rapid"
 )
 
@@ -40,7 +42,7 @@ func TestMarksAreInThePlotAndInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyReport(t)
 		c := newCurve(r)
-		for _, ch := range []*chart{c.accuracyChart(r, "wide", 720, 330), c.accuracyChart(r, "narrow", 340, 260), c.sizeChart("Bullets", c.Bullets), c.sizeChart("Tokens", c.Tokens)} {
+		for _, ch := range []*components.Chart{c.accuracyChart(r, "wide", 720, 330), c.accuracyChart(r, "narrow", 340, 260), c.sizeChart("Bullets", c.Bullets), c.sizeChart("Tokens", c.Tokens)} {
 			if ch.Left <= 0 || ch.Right >= ch.Width || ch.Top <= 0 || ch.Bottom >= ch.Height {
 				t.Fatalf("the plot %v is not in its picture", ch)
 			}
@@ -147,9 +149,9 @@ func TestEpochsOnTheAxis(t *testing.T) {
 	r := example()
 	ch := newCurve(r).accuracyChart(r, "", 720, 330)
 	var got []string
-	for i, e := range ch.Epochs {
+	for i, e := range ch.Spans {
 		got = append(got, e.Label)
-		if want := ch.x(i * 200); e.At != want {
+		if want := ch.X(i * 200); e.At != want {
 			t.Errorf("%s begins at %v, want %v", e.Label, e.At, want)
 		}
 	}

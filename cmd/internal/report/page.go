@@ -47,16 +47,16 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"dollars":   dollars,
 	"date":      date,
 	"decimal":   func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
-}).Parse(pageHTML))
+}).Parse(pageHTML + components.ChartTemplate))
 
 // page is the data of the template.
 type page struct {
 	*Report
 	Headline    headline
 	Simulated   bool
-	Charts      []*chart // accuracy, wide and narrow
-	Sizes       []*chart
-	Legend      []line
+	Charts      []*components.Chart // accuracy, wide and narrow
+	Sizes       []*components.Chart
+	Legend      []components.Line
 	Curve       *curve
 	Shown       []Epoch
 	Sections    []section
@@ -165,11 +165,11 @@ func (r *Report) page(w io.Writer) error {
 func (p *page) draw() {
 	c := p.Curve
 	if len(c.Train)+len(c.Validation)+len(c.Test) > 0 {
-		p.Charts = []*chart{c.accuracyChart(p.Report, "wide", 720, 330), c.accuracyChart(p.Report, "narrow", 340, 260)}
+		p.Charts = []*components.Chart{c.accuracyChart(p.Report, "wide", 720, 330), c.accuracyChart(p.Report, "narrow", 340, 260)}
 		p.Legend = p.Charts[0].Lines
 	}
 	if len(c.Bullets) > 1 {
-		p.Sizes = []*chart{c.sizeChart("Bullets", c.Bullets), c.sizeChart("Tokens, estimated", c.Tokens)}
+		p.Sizes = []*components.Chart{c.sizeChart("Bullets", c.Bullets), c.sizeChart("Tokens, estimated", c.Tokens)}
 	}
 }
 
@@ -206,7 +206,7 @@ func counts(of map[string]int) []count {
 			}
 			return append(out, rest)
 		}
-		out = append(out, count{What: name, N: of[name], Share: round(100 * float64(of[name]) / float64(max(of[names[0]], 1)))})
+		out = append(out, count{What: name, N: of[name], Share: components.Round(100 * float64(of[name]) / float64(max(of[names[0]], 1)))})
 	}
 	return out
 }

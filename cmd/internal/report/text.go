@@ -140,7 +140,7 @@ func (r *Report) writeCurve(out io.Writer) {
 	left := 0
 	if len(marks) > maxRows {
 		left = len(marks) - maxRows
-		some := make([]mark, maxRows)
+		some := make([]components.Mark, maxRows)
 		for i := range some {
 			some[i] = marks[i*(len(marks)-1)/(maxRows-1)]
 		}
@@ -157,7 +157,7 @@ func (r *Report) writeCurve(out io.Writer) {
 }
 
 // bar draws an accuracy as "o" and its interval as "-".
-func bar(m mark, width int) string {
+func bar(m components.Mark, width int) string {
 	at := func(percent float64) int { return min(max(int(percent/100*float64(width)), 0), width-1) }
 	cells := []byte(strings.Repeat(" ", width))
 	for i := at(m.Low); i <= at(m.High); i++ {

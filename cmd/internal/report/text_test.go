@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"debrief/cmd/internal/components"
 )
 
 func TestText(t *testing.T) {
@@ -55,7 +57,7 @@ func TestCostPerBullet(t *testing.T) {
 
 func TestBar(t *testing.T) {
 	t.Parallel()
-	for want, m := range map[string]mark{
+	for want, m := range map[string]components.Mark{
 		"   --o--  ": {Value: 55, Low: 35, High: 79},
 		"o---------": {Value: 0, Low: 0, High: 100},
 		"        -o": {Value: 100, Low: 85, High: 100},
