@@ -29,9 +29,9 @@ var matrix = []struct {
 	what, subject, body, may string
 }{
 	{"hand in a task", "debrief.task.m", "", "RWO"},
-	{"store an execution", "debrief.execution.m", "", "GO"},
-	{"store feedback", "debrief.feedback.m", "", "GO"},
-	{"store a reflection", "debrief.reflection.m", "", "RO"},
+	{"store an execution", "debrief.execution.m", "", "GWO"},
+	{"store feedback", "debrief.feedback.m", "", "GWO"},
+	{"store a reflection", "debrief.reflection.m", "", "RWO"},
 	{"ask for an edit", "debrief.edit.m", "", "WO"},
 	{"write a delta", "debrief.delta.m", "", "C"},
 	{"write a dead letter", "debrief.dead.generator.error.m.x", "", "GO"},
@@ -77,6 +77,7 @@ var matrix = []struct {
 	{"see how full the store is", "$JS.API.INFO", "", "GRCWO"},
 	{"delete a task", "$JS.API.STREAM.MSG.DELETE.TASKS", `{"seq":1}`, "O"},
 	{"delete an execution", "$JS.API.STREAM.MSG.DELETE.EXECUTIONS", `{"seq":99}`, "O"},
+	{"delete a dead letter", "$JS.API.STREAM.MSG.DELETE.DEAD", `{"seq":99}`, "WO"},
 	{"see what waits for the generator", "$JS.API.STREAM.INFO.TASKS", "", "GRWO"},
 	{"see which books there are", "$JS.API.STREAM.INFO.DELTAS", "", "CWO"},
 	{"see which runs there are", "$JS.API.STREAM.INFO.KV_runs", "", "WO"},

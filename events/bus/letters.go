@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 	"debrief/playbook"
@@ -38,18 +40,25 @@ type LetterFilter struct {
 }
 
 // Letters calls fn for every stored dead letter, oldest first, until fn returns an error. ErrStop ends it without an
-// error. An unreadable message is passed as a letter with that reason.
+// error. An unreadable message is passed as a letter with that reason. It needs no consumer, which not every user may
+// create. If a lagging replica answers, the newest letters may be missing.
 func (d *deadLetters) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{events.DeadSubject(f.Role, f.Book)}}
-	if !f.Since.IsZero() {
-		cfg.DeliverPolicy, cfg.OptStartTime = jetstream.DeliverByStartTimePolicy, &f.Since
-	}
-	return d.scan(ctx, events.StreamDead, cfg, true, func(m jetstream.Msg, md *jetstream.MsgMetadata) error {
-		if Withdrawn(m.Headers()) {
-			return nil
-		}
-		return fn(d.decodeLetter(ctx, m.Subject(), m.Headers(), m.Data(), md.Sequence.Stream, md.Timestamp))
+	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
+	err := denied.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error {
+		return direct.Read(ctx, d.nc, events.StreamDead, q, func(m direct.Message) error {
+			if Withdrawn(m.Header) {
+				return nil
+			}
+			return fn(d.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored()))
+		})
 	})
+	switch {
+	case errors.Is(err, ErrStop):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", q.Subject, natserr.AsTimeout(ctx, err))
+	}
+	return nil
 }
 
 // Letter returns the dead letter with a handle. It returns ErrNotFound if it does not exist.
@@ -62,7 +71,7 @@ func (d *deadLetters) Letter(ctx context.Context, h events.Handle) (*Letter, err
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
-	m, err := s.GetMsg(ctx, seq)
+	m, err := d.getMsg(ctx, s, events.StreamDead, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, ErrNotFound
 	}
@@ -136,9 +145,12 @@ func (d *deadLetters) Drop(ctx context.Context, l *Letter) error {
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
-	err = s.DeleteMsg(ctx, l.LetterSeq)
+	err = denied.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error { return s.DeleteMsg(ctx, l.LetterSeq) })
 	if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil
+	}
+	if denied.Is(err) {
+		return fmt.Errorf("delete dead letter %s: %w", l.Handle(), err)
 	}
 	// The server returns no specific error for a message that does not exist.
 	if _, gone := s.GetMsg(ctx, l.LetterSeq); errors.Is(gone, jetstream.ErrMsgNotFound) {

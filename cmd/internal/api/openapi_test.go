@@ -16,8 +16,13 @@ import (
 // TestOpenAPI sends the example of each route in the document to a server, and validates request and response.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
-	w := startWorld(t, Options{})
-	_, _, text := do(t, w.client, "GET", w.URL()+prefix+"/openapi.json", "")
+	startWorld(t, Options{}).sendExamples(t)
+}
+
+// sendExamples fills the playbooks, sends the example of each route in the document, and validates request and response.
+func (w *world) sendExamples(t *testing.T) {
+	t.Helper()
+	_, _, text := do(t, w.client, "GET", w.URL()+prefix+"/openapi.json", "", bearer(w.token))
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +81,7 @@ func (w *world) validate(t *testing.T, doc *openapi3.T, r *route, item *openapi3
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	bearer(w.token)(req)
 	in := &openapi3filter.RequestValidationInput{
 		Request: req, PathParams: values,
 		Route:   &routers.Route{Spec: doc, Path: prefix + r.path, PathItem: item, Method: r.method, Operation: item.GetOperation(r.method)},

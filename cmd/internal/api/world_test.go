@@ -18,6 +18,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/streams"
 	"debrief/generator"
 	"debrief/playbook"
 	"debrief/reflector"
@@ -26,11 +27,13 @@ import (
 // world is a server with an embedded NATS server, all roles without a model, and a client.
 type world struct {
 	*Server
-	conn   *bus.Conn
+	conn   *bus.Conn // of the API
+	admin  *bus.Conn // of the operator
 	client *http.Client
 	token  string // of the requests; empty for none
 	handle string // of an execution without a context
 	served string // handle of an execution with a context
+	buried uint64 // number of dead letters that were stored
 }
 
 // answer is the model of the generators.
@@ -43,22 +46,26 @@ func startWorld(t *testing.T, o Options) *world {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	builder := generator.NewContextBuilder(conn, nil, generator.Config{})
+	t.Cleanup(builder.Close)
+	runRoles(t, conn, generator.New(chat.ModelFunc(answer), nil, generator.Config{}), reflector.New(nil, reflector.Config{}), curator.New(nil, curator.Config{}))
+	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	o.Conn = conn
+	s, c := open(t, builder, o, defaultLimits)
+	return &world{Server: s, conn: conn, admin: conn, client: c}
+}
+
+// runRoles runs roles on a connection until the end of the test.
+func runRoles(t *testing.T, conn *bus.Conn, roles ...app.Role) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- app.Run(ctx, conn, generator.New(chat.ModelFunc(answer), nil, generator.Config{}), reflector.New(nil, reflector.Config{}), curator.New(nil, curator.Config{}))
-	}()
+	go func() { ended <- app.Run(ctx, conn, roles...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		builder.Close()
 	})
-	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	o.Conn = conn
-	s, c := open(t, builder, o, defaultLimits)
-	return &world{Server: s, conn: conn, client: c}
 }
 
 // send sends a request below the prefix and returns its status, Location and reply. A body of another status than want fails the test.
@@ -127,7 +134,7 @@ func (w *world) seed(t *testing.T) *strings.Replacer {
 	id, _ := served["context_id"].(string)
 	stored, _ = w.send(t, 201, "POST", "/executions", `{"context_id":"`+id+`","answer":"Shelf 1.","outcome":0.5}`)
 	w.served, _ = stored["handle"].(string)
-	runs, err := w.conn.JetStream().KeyValue(t.Context(), events.BucketRuns)
+	runs, err := w.admin.JetStream().KeyValue(t.Context(), events.BucketRuns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,18 +150,25 @@ func (w *world) bury(t *testing.T, b playbook.Book, id string) string {
 	t.Helper()
 	task := &events.Task{ID: id, Question: "What is six times seven?", Created: time.Now().UTC()}
 	task.Book = b
-	subject, header, data, err := events.Encode(task)
+	return w.buryEvent(t, events.RoleGenerator, task)
+}
+
+// buryEvent stores an event as a dead letter of a role and returns the id of the letter.
+func (w *world) buryEvent(t *testing.T, role string, e events.Event) string {
+	t.Helper()
+	subject, header, data, err := events.Encode(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.conn.StoreDeadLetter(t.Context(), &events.DeadLetter{
-		Role: events.RoleGenerator, Code: events.DeadError, Reason: "the model failed", Deliveries: 5, Stream: events.StreamTasks, Seq: uint64(1000 + len(id) + int(id[len(id)-1])),
+	w.buried++
+	err = w.admin.StoreDeadLetter(t.Context(), &events.DeadLetter{
+		Role: role, Code: events.DeadError, Reason: "the model failed", Deliveries: 5, Stream: streams.Input(role), Seq: 1000 + w.buried,
 		Subject: subject, Header: header, Data: data, Time: time.Now().UTC(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, _ := w.send(t, 200, "GET", "/dead?book="+string(b), "")
+	reply, _ := w.send(t, 200, "GET", "/dead?role="+role, "")
 	all := ids(reply, "id")
 	if len(all) == 0 {
 		t.Fatalf("got no dead letter: %v", reply)

@@ -202,8 +202,9 @@ var curator = User{
 	Subscribe: []Grant{inbox(events.RoleCurator), health},
 }
 
-// gateway is the user of the HTTP server for agents and people. Its API edits playbooks and submits tasks for the holders of
-// tokens. It writes no execution, reflection or delta: it reports runs to the service as agents do.
+// gateway is the user of the HTTP server for agents and people. Its API edits playbooks, submits tasks, and requeues and drops dead
+// letters for the holders of tokens. It writes no delta. It stores executions, feedback and reflections only to requeue them: it
+// reports runs to the service as agents do. Edits, which it may publish under any author, have at least the effect of reflections.
 var gateway = User{
 	Name: events.UserGateway,
 	Publish: []Grant{
@@ -212,6 +213,10 @@ var gateway = User{
 		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
 		{Subject: "debrief.task.*", Why: "API: tasks"},
 		{Subject: "debrief.edit.*", Why: "API: changes of playbooks by people"},
+		{Subject: "debrief.execution.*", Why: "API: requeue of dead letters"},
+		{Subject: "debrief.feedback.*", Why: "API: requeue of dead letters"},
+		{Subject: "debrief.reflection.*", Why: "API: requeue of dead letters"},
+		{Subject: "$JS.API.STREAM.MSG.DELETE.DEAD", Why: "API: requeue and drop of dead letters"},
 		{Subject: health.Subject, Why: health.Why, Accounts: programs},
 		answers,
 		{Subject: "$KV.captures.>", Why: "open runs"},
@@ -231,6 +236,8 @@ var gateway = User{
 		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "API: sessions"},
 		{Subject: "$JS.API.STREAM.INFO.KV_contexts", Why: "API: contexts"},
 		{Subject: "$JS.API.STREAM.INFO.KV_runs", Why: "API: runs"},
+		{Subject: "$JS.API.STREAM.INFO.KV_vectors", Why: "API: status"},
+		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "API: status"},
 		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
 
 		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "API: dead letters"},
