@@ -68,6 +68,9 @@ type Origin struct {
 	Model string `msgpack:"model,omitempty" json:"model,omitempty" redact:"id"`
 }
 
+// SourceAgent is the source of executions that agents report.
+const SourceAgent = "agent"
+
 // Task is a request for an answer from a Generator.
 type Task struct {
 	envelope `msgpack:"-"`

@@ -44,9 +44,6 @@ const agentInstructions = `The playbook below holds what was learned from earlie
 // adviceInstructions tell a model that receives advice in a user's message how to use it.
 const adviceInstructions = `The user did not write this part. It holds what was learned from earlier tasks, one piece of advice per bullet, with its id in square brackets. Follow the bullets that speak to the task at hand, to the letter, and ignore the others; where two contradict each other, follow the first, because more results confirm it. Do not talk about this part.`
 
-// sourceAgent is the origin of executions reported by agents.
-const sourceAgent = "agent"
-
 // Context builds a context for an agent's own model. It stores the context until the agent reports the execution.
 func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
 	req, err := cb.newRequest(r)
@@ -132,7 +129,7 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	e := &events.Execution{
 		Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps, Reasoning: r.Reasoning, Answer: r.Answer,
 		Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage, ContextID: r.ContextID,
-		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: sourceAgent},
+		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: events.SourceAgent},
 	}
 	warns := new(warnings)
 	e.Book = r.Book

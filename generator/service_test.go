@@ -61,7 +61,7 @@ func TestReportRefersToItsContext(t *testing.T) {
 	if e.Session != "s" || e.Turn != 1 || e.Question != "what is due?" || e.Context != "an invoice" || e.Version != 2 || e.ContextID != reply.ID ||
 		!slices.Equal(shown(e), []playbook.BulletID{"misc-00001", "misc-00002"}) || !slices.Equal(e.Cited, []playbook.BulletID{"misc-00002"}) ||
 		hex.EncodeToString(e.PromptSHA256) != reply.SHA256 || e.Manifest == nil || e.Manifest.Tokens != reply.Manifest.Tokens ||
-		e.Origin.Source != sourceAgent || !e.Started.Equal(reply.Manifest.At) {
+		e.Origin.Source != events.SourceAgent || !e.Started.Equal(reply.Manifest.At) {
 		t.Errorf("got %+v, want the data of the context", e)
 	}
 

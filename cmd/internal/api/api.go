@@ -62,6 +62,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/events/bus"
 	"debrief/events/service"
@@ -73,7 +74,9 @@ type Options struct {
 	Tokens *tokens.Set
 	// Conn is the connection to the streams and buckets. Nil serves only contexts, executions and feedback.
 	Conn *bus.Conn
-	Log  zerolog.Logger
+	// Executions is the index of the executions. The caller runs it. Required with Conn.
+	Executions *executions.Index
+	Log        zerolog.Logger
 	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
 	OnResponse service.Observer
 }

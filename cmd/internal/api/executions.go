@@ -7,8 +7,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/explain"
 	"debrief/events"
 	"debrief/events/bus"
@@ -74,44 +77,36 @@ func newExecutionItem(seq uint64, e *events.Execution) executionItem {
 	return item
 }
 
-// executionFilter selects executions.
-type executionFilter struct {
-	session, task, outcome string
-	bullet                 playbook.BulletID
-	before                 time.Time // zero: any
-}
-
-func newExecutionFilter(q url.Values) (f executionFilter, err error) {
-	f = executionFilter{session: q.Get("session"), task: q.Get("task"), outcome: q.Get("outcome"), bullet: playbook.BulletID(q.Get("bullet"))}
-	if f.outcome != "" && !slices.Contains(labels, f.outcome) {
+func newExecutionFilter(b playbook.Book, q url.Values) (f *executions.Filter, err error) {
+	f = &executions.Filter{
+		Book: b, Session: q.Get("session"), Task: q.Get("task"), Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
+	}
+	if f.Label != "" && !slices.Contains(labels, string(f.Label)) {
 		return f, invalid("outcome", "want success, partial, failure or unknown")
 	}
 	if text := q.Get("before"); text != "" {
-		if f.before, err = time.Parse(time.RFC3339, text); err != nil {
+		if f.Before, err = time.Parse(time.RFC3339, text); err != nil {
 			return f, invalid("before", "want a time such as 2026-11-20T15:04:05Z")
 		}
 	}
 	return f, nil
 }
 
-func (f *executionFilter) matches(e *events.Execution) bool {
-	return (f.session == "" || e.Session == f.session) && (f.task == "" || e.TaskID == f.task) && (f.outcome == "" || string(e.Outcome.Label) == f.outcome) &&
-		(f.before.IsZero() || e.Started.Before(f.before)) &&
-		(f.bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.bullet }))
-}
-
-// Numbers of sequences of the stream of executions that a list reads: at first, then at most at a time, and at most in all. The cursor
-// continues a longer list.
+// Numbers of sequences of the stream of executions that a list reads where the index does not cover them: at first, then at most at a
+// time, and at most in all. The cursor continues a longer list.
 const (
 	firstSpan = 1 << 10
 	maxSpan   = 1 << 13
 	maxRead   = 1 << 17
 )
 
-// newestFirst calls fn for the executions of a book that match, with a sequence below end, newest first, until fn returns false. It
-// returns the sequence below which the reading can continue, and 0 at the beginning of the stream. An end of 0 is that of the stream.
-func newestFirst(ctx context.Context, conn *bus.Conn, b playbook.Book, end uint64, matches func(*events.Execution) bool, fn func(executionItem) bool) (uint64, error) {
-	stream, err := conn.JetStream().Stream(ctx, events.StreamExecutions)
+// batch is the number of executions that a list reads at a time by their sequences.
+const batch = 64
+
+// newestFirst calls fn for the executions that match, with a sequence below end, newest first, until fn returns false. It returns the
+// sequence below which the reading can continue, and 0 at the beginning of the stream. An end of 0 is that of the stream.
+func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uint64, fn func(executionItem) bool) (uint64, error) {
+	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
 		return 0, err
 	}
@@ -120,13 +115,75 @@ func newestFirst(ctx context.Context, conn *bus.Conn, b playbook.Book, end uint6
 		end = state.LastSeq + 1
 	}
 	first := max(state.FirstSeq, 1)
+	covered, last := h.index.Range()
+	if end > last+firstSpan { // after a start, the index is far behind
+		return h.scanBack(ctx, f, first, end, fn)
+	}
+	if end > last+1 {
+		next, err := h.scanBack(ctx, f, max(first, last+1), end, fn)
+		if err != nil || next > 0 {
+			return next, err
+		}
+		end = last + 1
+	}
+	start := end
+	for end > first {
+		seqs, next := h.index.Find(f, end, batch)
+		all, err := h.readAll(ctx, f, seqs)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range all {
+			if e.Handle != "" && !fn(e.executionItem) {
+				return e.seq, nil
+			}
+		}
+		if end = next; next == 0 {
+			break
+		}
+	}
+	if covered > first {
+		return h.scanBack(ctx, f, first, min(start, covered), fn)
+	}
+	return 0, nil
+}
+
+// readAll returns the executions with some sequences. One that has expired, or does not match, has no handle.
+func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint64) ([]foundExecution, error) {
+	all := make([]foundExecution, len(seqs))
+	var failed atomic.Pointer[error]
+	var group sync.WaitGroup
+	const readers = 8
+	for r := range readers {
+		group.Go(func() {
+			for i := r; i < len(seqs); i += readers {
+				found, err := h.conn.Find(ctx, events.StreamExecutions, seqs[i], func(events.ID) bool { return true })
+				if err != nil && !errors.Is(err, bus.ErrNotFound) {
+					failed.Store(&err)
+					return
+				}
+				if e, ok := found.(*events.Execution); ok && e.Book == f.Book && f.Matches(e) {
+					all[i] = foundExecution{newExecutionItem(seqs[i], e), seqs[i]}
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return nil, *err
+	}
+	return all, nil
+}
+
+// scanBack is newestFirst without the index, for sequences of at least first.
+func (h *handler) scanBack(ctx context.Context, f *executions.Filter, first, end uint64, fn func(executionItem) bool) (uint64, error) {
 	for span, read := uint64(firstSpan), uint64(0); end > first; span = min(2*span, maxSpan) {
 		if read >= maxRead {
 			return end, nil
 		}
 		from := max(first, end-min(end, span))
 		read += end - from
-		all, err := readSpan(ctx, conn, b, from, end, matches)
+		all, err := h.readSpan(ctx, f, from, end)
 		if err != nil {
 			return 0, err
 		}
@@ -146,13 +203,13 @@ type foundExecution struct {
 	seq uint64
 }
 
-// readSpan returns the executions of a book that match, with a sequence of at least from and below end, oldest first.
-func readSpan(ctx context.Context, conn *bus.Conn, b playbook.Book, from, end uint64, matches func(*events.Execution) bool) (all []foundExecution, err error) {
-	err = conn.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(b), from, func(s bus.Stored) error {
+// readSpan returns the executions that match, with a sequence of at least from and below end, oldest first.
+func (h *handler) readSpan(ctx context.Context, f *executions.Filter, from, end uint64) (all []foundExecution, err error) {
+	err = h.conn.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(f.Book), from, func(s bus.Stored) error {
 		if s.Seq >= end {
 			return bus.ErrStop
 		}
-		if e, ok := s.Event.(*events.Execution); ok && matches(e) {
+		if e, ok := s.Event.(*events.Execution); ok && f.Matches(e) {
 			all = append(all, foundExecution{newExecutionItem(s.Seq, e), s.Seq})
 		}
 		return nil
@@ -168,7 +225,7 @@ func listExecutions(c *call) (*page[executionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	filter, err := newExecutionFilter(c.query)
+	filter, err := newExecutionFilter(playbook.Book(c.path["book"]), c.query)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +236,7 @@ func listExecutions(c *call) (*page[executionItem], error) {
 		}
 	}
 	out := &page[executionItem]{Items: []executionItem{}}
-	next, err := newestFirst(c.ctx, c.handler.conn, playbook.Book(c.path["book"]), end, filter.matches, func(e executionItem) bool {
+	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e executionItem) bool {
 		out.Items = append(out.Items, e)
 		return len(out.Items) < limit
 	})
@@ -241,7 +298,7 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 // sessionItem is a session in a list.
 type sessionItem struct {
 	Session    string        `json:"session"`
-	Executions int           `json:"executions" doc:"Number of executions that were read for the list."`
+	Executions int           `json:"executions" doc:"Number of executions in the index of the gateway."`
 	Last       events.Handle `json:"last" doc:"Handle of the last execution."`
 	At         time.Time     `json:"at" doc:"Start of the last execution."`
 	Question   string        `json:"question" doc:"Beginning of the last question."`
@@ -252,22 +309,48 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
+	book := playbook.Book(c.path["book"])
+	if err := c.handler.awaitIndex(c.ctx); err != nil {
+		return nil, err
+	}
+	sessions := c.handler.index.Sessions(book, limit)
+	seqs := make([]uint64, len(sessions))
+	for i, s := range sessions {
+		seqs[i] = s.Last
+	}
+	all, err := c.handler.readAll(c.ctx, &executions.Filter{Book: book, InSession: true}, seqs)
+	if err != nil {
+		return nil, err
+	}
 	out := &page[*sessionItem]{Items: []*sessionItem{}}
-	found := map[string]*sessionItem{}
-	inSession := func(e *events.Execution) bool { return e.Session != "" }
-	_, err = newestFirst(c.ctx, c.handler.conn, playbook.Book(c.path["book"]), 0, inSession, func(e executionItem) bool {
-		if s := found[e.Session]; s != nil {
-			s.Executions++
-			return true
+	for i, e := range all {
+		if e.Handle != "" {
+			out.Items = append(out.Items, &sessionItem{e.Session, sessions[i].Executions, e.Handle, e.Started, e.Question})
 		}
-		if len(out.Items) == limit {
-			return false
+	}
+	return out, nil
+}
+
+// indexWait is the longest wait for the index to read executions that were just stored.
+const indexWait = time.Second
+
+// awaitIndex waits until the index has read the stored executions, or indexWait ends.
+func (h *handler) awaitIndex(ctx context.Context) error {
+	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	want, end := stream.CachedInfo().State.LastSeq, time.Now().Add(indexWait)
+	for {
+		if _, last := h.index.Range(); last >= want || time.Now().After(end) {
+			return nil
 		}
-		s := &sessionItem{e.Session, 1, e.Handle, e.Started, e.Question}
-		found[e.Session], out.Items = s, append(out.Items, s)
-		return true
-	})
-	return out, err
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // sessionWindow is the window of a session.

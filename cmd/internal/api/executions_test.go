@@ -6,6 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"debrief/cmd/internal/executions"
+	"debrief/events"
+	"debrief/events/bus"
 )
 
 func TestReadExecutions(t *testing.T) {
@@ -78,5 +83,42 @@ func TestPagesOfExecutions(t *testing.T) {
 	}
 	if len(tasks) != 30 || tasks[0] != "t-58" || tasks[29] != "t-0" {
 		t.Errorf("got %v", tasks)
+	}
+}
+
+// TestListsWithAndWithoutIndex reads the same lists with an index, and with one that has read nothing.
+func TestListsWithAndWithoutIndex(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	for i := range 90 {
+		e := &events.Execution{ID: events.NewID(), TaskID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i%7), Question: "q", Answer: "a", Outcome: events.Outcome{Label: events.Success}, Started: time.Now().UTC()}
+		if i%3 == 0 {
+			e.Outcome.Label = events.Failure
+		}
+		e.Book = "default"
+		if _, err := w.conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, c := open(t, desk{}, Options{Conn: w.conn, Executions: executions.New(w.conn)}, defaultLimits)
+	without := &world{Server: s, client: c}
+	if err := w.http.Handler.(*handler).awaitIndex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "&session=s-3", "&outcome=failure", "&session=s-3&outcome=failure", "&task=t-77", "&bullet=misc-00001", "&session=none"} {
+		pages := func(w *world) (all [][]string) {
+			for after := ""; ; {
+				reply, _ := w.send(t, 200, "GET", "/books/default/executions?limit=8"+query+after, "")
+				all = append(all, ids(reply, "handle"))
+				next, _ := reply["next"].(string)
+				if after = "&after=" + next; next == "" {
+					return all
+				}
+			}
+		}
+		if got, want := slices.Concat(pages(w)...), slices.Concat(pages(without)...); !slices.Equal(got, want) || query == "" && len(got) != 92 {
+			t.Errorf("%s: got %v, want %v", query, got, want)
+		}
 	}
 }

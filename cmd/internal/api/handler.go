@@ -18,6 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
 	"debrief/events/bus"
@@ -37,6 +38,7 @@ type handler struct {
 	routes  []route
 	agents  service.Backend
 	conn    *bus.Conn // nil: only the routes of agents
+	index   *executions.Index
 	tokens  *tokens.Set
 	origins *http.CrossOriginProtection
 	bodies  *bodies
@@ -53,12 +55,12 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		agents: agents, tokens: o.Tokens, index: o.Executions, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
-		routes = slices.Concat(routes, bookRoutes(), executionRoutes(), editRoutes(), operateRoutes())
+		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), operateRoutes())
 	}
 	h.routes = sorted(routes)
 	return h

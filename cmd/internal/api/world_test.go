@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/request"
 	"debrief/curator"
 	"debrief/events"
@@ -49,9 +51,23 @@ func startWorld(t *testing.T, o Options) *world {
 	t.Cleanup(builder.Close)
 	runRoles(t, conn, generator.New(chat.ModelFunc(answer), nil, generator.Config{}), reflector.New(nil, reflector.Config{}), curator.New(nil, curator.Config{}))
 	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	o.Conn = conn
+	o.Conn, o.Executions = conn, runIndex(t, conn)
 	s, c := open(t, builder, o, defaultLimits)
 	return &world{Server: s, conn: conn, admin: conn, client: c}
+}
+
+// runIndex runs an index of executions until the end of the test.
+func runIndex(t testing.TB, conn *bus.Conn) *executions.Index {
+	t.Helper()
+	x := executions.New(conn)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { x.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+	})
+	return x
 }
 
 // runRoles runs roles on a connection until the end of the test.

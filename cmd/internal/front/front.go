@@ -18,6 +18,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/capture"
+	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/gateway"
 	"debrief/cmd/internal/metrics"
 	"debrief/cmd/internal/tokens"
@@ -138,7 +139,8 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Log: f.o.Log})
-	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	index := executions.New(conn)
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.middle.Store(advice.New(backend, runs, f.o.Log))
 	ctx, cancel := context.WithCancel(ctx)
@@ -148,6 +150,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 			f.o.Log.Error().Err(err).Msg("close idle runs")
 		}
 	})
+	closing.Go(func() { index.Run(ctx) })
 	return func() {
 		f.middle.Store(nil)
 		f.api.Store(nil)
