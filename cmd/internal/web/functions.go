@@ -38,6 +38,7 @@ var functions = template.FuncMap{
 	"dict":      dict,
 	"operation": func(e history.Event) string { return explain.DescribeEvent(&e, e.Bullet) },
 	"handle":    func(from string) string { handle, _, _ := strings.Cut(from, " "); return handle },
+	"cost":      cost,
 	"first":     first,
 	"lift":      lift,
 	"static":    func(file string) string { return "/static/" + file + "?v=" + staticHash() },
@@ -94,4 +95,12 @@ func lift(r gate.Row) *components.Interval {
 		return nil
 	}
 	return &components.Interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}
+}
+
+// cost formats an amount in dollars, "–" for none.
+func cost(dollars float64) string {
+	if dollars == 0 {
+		return "–"
+	}
+	return "$" + strconv.FormatFloat(dollars, 'f', 2, 64)
 }

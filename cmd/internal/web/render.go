@@ -24,6 +24,7 @@ var files embed.FS
 // templates returns the templates of all pages by their names. Each has the layout and the shared parts.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	template.Must(shared.Parse(components.ChartTemplate))
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		panic(err)

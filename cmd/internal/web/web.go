@@ -80,7 +80,7 @@ type action struct {
 
 // pages are all pages that need a token.
 func pages() []view {
-	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), runPages(), operatePages())
+	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), curvePages(), runPages(), operatePages())
 }
 
 // actions are all forms.
