@@ -23,6 +23,8 @@ type BulletReport struct {
 	Lift Lift
 	// NextStep describes the gate's next step for the bullet on the present evidence, without a final period.
 	NextStep string
+	// Remaining is the largest number of outcomes until the decision on a bullet on probation.
+	Remaining int
 }
 
 // Describe explains a mode in a sentence, without a final period. An empty mode means guard.
@@ -43,7 +45,10 @@ func NewReport(p *playbook.Playbook, cfg Config) Report {
 	var out Report
 	for b := range p.All() {
 		e := b.CurrentExperiment()
-		r := BulletReport{b, cfg.Lift(&e), ""}
+		r := BulletReport{Bullet: b, Lift: cfg.Lift(&e)}
+		if b.Status == playbook.Probation {
+			r.Remaining = max(0, cfg.MaxOutcomes-e.Shown.Count()-e.Withheld.Count())
+		}
 		switch {
 		case b.Shown() || b.Status == playbook.Probation:
 			r.NextStep = cfg.nextStep(b, p.Tally().Typical())
@@ -126,7 +131,9 @@ type Row struct {
 	Replaces playbook.BulletID `json:"replaces,omitempty"`
 	Contests playbook.BulletID `json:"contests,omitempty"`
 	Next     string            `json:"next"`
-	Content  string            `json:"content"`
+	// Remaining is the largest number of outcomes until the decision. It is 0 unless the bullet is on probation.
+	Remaining int    `json:"remaining,omitempty"`
+	Content   string `json:"content"`
 }
 
 // ArmScores has the number and the mean of the scores in one arm of an experiment.
@@ -172,7 +179,7 @@ func newRow(b BulletReport) Row {
 		ID: b.ID, Status: b.Status, Standing: e.Standing,
 		Shown: newArmScores(&e.Shown), Withheld: newArmScores(&e.Withheld), Cited: newArmScores(&e.Cited),
 		Helpful: b.Helpful, Harmful: b.Harmful, Requests: e.Confirmations, Replaces: b.Replaces, Contests: b.Contests,
-		Next: b.NextStep, Content: b.Content,
+		Next: b.NextStep, Remaining: b.Remaining, Content: b.Content,
 	}
 	if b.Bullet.Shown() {
 		row.Status = playbook.Active

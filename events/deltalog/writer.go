@@ -78,6 +78,15 @@ func (s *Store) Writer(ctx context.Context, b playbook.Book) (*Writer, error) {
 // State returns the newest state that the writer has folded.
 func (w *Writer) State() State { return State{&w.fold, w.ids} }
 
+// Refresh folds the new deltas of other writers. After ErrBrokenLog, for example because the server has lost the end of the log, a
+// new Writer folds the remaining log.
+func (w *Writer) Refresh(ctx context.Context) error {
+	if err := w.catchUp(ctx); err != nil {
+		return fmt.Errorf("read playbook %q: %w", w.book, err)
+	}
+	return nil
+}
+
 // ViewLag returns the number of versions that the view is behind the writer's state.
 func (w *Writer) ViewLag() uint64 { return w.playbook.Version() - min(w.viewAt, w.playbook.Version()) }
 

@@ -11,7 +11,6 @@ import (
 	"debrief/cmd/internal/versions"
 	"debrief/curator/gate"
 	"debrief/events"
-	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -47,7 +46,8 @@ func bookRoutes() []route {
 	diff.example = example{path: inBook, query: "from=1&to=newest"}
 	review := get("/books/{book}/review", "listReview", "List the bullets in quarantine with their reasons.", listReview)
 	review.query, review.example = pageParameters, example{path: inBook}
-	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate and the records of the bullets.", getGate)
+	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate, the records of the bullets that are nearest to a decision, and the latest decisions.", getGate)
+	state.query = pageParameters[:1]
 	state.tagged, state.example = true, example{path: inBook}
 	books := get("/books", "listBooks", "List the playbooks that the token permits.", listBooks)
 	books.query = pageParameters
@@ -113,8 +113,11 @@ func (c *call) book() *versions.Book {
 
 // playbook returns the playbook in the path at a version, empty for the newest, and its label.
 func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
-	p, label, err := c.book().At(c.ctx, point)
-	if err == nil && point == "" && p.Version() == 0 {
+	if point != "" {
+		return c.book().At(c.ctx, point)
+	}
+	p, label, err := c.handler.books.newest(c.ctx, playbook.Book(c.path["book"]))
+	if err == nil && p.Version() == 0 {
 		err = notFound(fmt.Sprintf("playbook %q: not found", c.path["book"]))
 	}
 	return p, label, err
@@ -131,7 +134,7 @@ type bookItem struct {
 }
 
 func listBooks(c *call) (*page[bookItem], error) {
-	names, err := deltalog.New(c.handler.conn.JetStream()).AllBooks(c.ctx)
+	names, err := c.handler.books.store.AllBooks(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func listBooks(c *call) (*page[bookItem], error) {
 	out := &page[bookItem]{Items: []bookItem{}, Next: part.Next}
 	for _, b := range part.Items {
 		item := bookItem{Book: b}
-		p, label, err := versions.New(c.handler.conn.JetStream(), b).At(c.ctx, "")
+		p, label, err := c.handler.books.newest(c.ctx, b)
 		switch {
 		case isDamaged(err):
 			item.Error = err.Error()
@@ -165,7 +168,20 @@ type bulletItem struct {
 	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
 }
 
-// bulletItems returns the bullets of a state with their records.
+// bulletItems returns the bullets of the playbook in the path at a version, empty for the newest, sorted by id. The caller must not
+// change them.
+func (c *call) bulletItems(point string) ([]bulletItem, string, error) {
+	if point != "" {
+		p, label, err := c.playbook(point)
+		if err != nil {
+			return nil, "", err
+		}
+		return bulletItems(p), label, nil
+	}
+	return c.handler.books.items(c.ctx, playbook.Book(c.path["book"]))
+}
+
+// bulletItems returns the bullets of a playbook with their records, sorted by id.
 func bulletItems(p *playbook.Playbook) []bulletItem {
 	mode, _ := p.Gate()
 	tested, waiting := gate.NewReport(p, gate.Config{}).Rows(mode)
@@ -215,7 +231,7 @@ func listBullets(c *call) (*page[bulletItem], error) {
 	if bulletSorts[order] == nil {
 		return nil, invalid("sort", "want one of "+strings.Join(bulletOrders(), ", "))
 	}
-	p, label, err := c.playbook(c.query.Get("at"))
+	items, label, err := c.bulletItems(c.query.Get("at"))
 	if err != nil {
 		return nil, err
 	}
@@ -223,27 +239,30 @@ func listBullets(c *call) (*page[bulletItem], error) {
 		return nil, err
 	}
 	words, section := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section")
-	all := slices.DeleteFunc(bulletItems(p), func(b bulletItem) bool {
-		content := strings.ToLower(b.Content)
-		return section != "" && b.Section != section || state == "shown" && !b.Shown() || state != "" && state != "shown" && string(b.State) != state ||
-			slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(content, w) })
+	all := slices.DeleteFunc(slices.Clone(items), func(b bulletItem) bool {
+		if len(words) > 0 {
+			content := strings.ToLower(b.Content)
+			if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(content, w) }) {
+				return true
+			}
+		}
+		return section != "" && b.Section != section || state == "shown" && !b.Shown() || state != "" && state != "shown" && string(b.State) != state
 	})
 	slices.SortStableFunc(all, bulletSorts[order])
 	return paginate(c, all, func(b bulletItem) string { return string(b.ID) })
 }
 
 func getBullet(c *call) (*bulletItem, error) {
-	p, label, err := c.playbook("")
+	items, label, err := c.bulletItems("")
 	if err != nil {
 		return nil, err
 	}
 	if err := c.unchanged(label); err != nil {
 		return nil, err
 	}
-	for _, b := range bulletItems(p) {
-		if string(b.ID) == c.path["id"] {
-			return &b, nil
-		}
+	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path["id"]), func(b bulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	if found {
+		return &items[i], nil
 	}
 	return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
 }
@@ -313,13 +332,39 @@ func listReview(c *call) (*page[*history.Quarantined], error) {
 	return paginate(c, all, func(q *history.Quarantined) string { return string(q.ID) })
 }
 
-func getGate(c *call) (*explain.Gate, error) {
-	_, label, err := c.playbook("")
+// gateState is the state of the gate, with the first bullets and decisions of each list.
+type gateState struct {
+	*explain.Gate
+	Total        int `json:"total_bullets" doc:"Number of bullets that are shown or on probation."`
+	TotalWaiting int `json:"total_waiting" doc:"Number of candidates."`
+	Probation    int `json:"probation" doc:"Number of bullets on probation."`
+}
+
+func getGate(c *call) (*gateState, error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	p, label, err := c.playbook("")
 	if err != nil {
 		return nil, err
 	}
 	if err := c.unchanged(label); err != nil {
 		return nil, err
 	}
-	return explain.GateOf(c.ctx, c.book(), gate.Config{})
+	g, err := explain.GateAt(c.ctx, c.book(), p, label, gate.Config{})
+	if err != nil {
+		return nil, err
+	}
+	out := &gateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}
+	for _, b := range g.Bullets {
+		if b.Status == playbook.Probation {
+			out.Probation++
+		}
+	}
+	g.Bullets, g.Waiting, g.Decisions = first(g.Bullets, limit), first(g.Waiting, limit), first(g.Decisions, limit)
+	return out, nil
 }
+
+// first returns the first items of a list, at most limit; not nil.
+func first[T any](all []T, limit int) []T { return append([]T{}, all[:min(limit, len(all))]...) }

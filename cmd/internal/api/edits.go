@@ -91,7 +91,7 @@ func editPlaybook(c *call, r *editRequest) (*editReply, error) {
 		return done, err
 	}
 	b := c.book()
-	now, label, err := b.At(c.ctx, "")
+	now, label, err := c.handler.books.newest(c.ctx, b.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/events/service"
 	"debrief/playbook/text"
 )
@@ -39,6 +40,7 @@ type handler struct {
 	agents  service.Backend
 	conn    *bus.Conn // nil: only the routes of agents
 	index   *executions.Index
+	books   *books
 	tokens  *tokens.Set
 	origins *http.CrossOriginProtection
 	bodies  *bodies
@@ -60,6 +62,7 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
+		h.books = newBooks(deltalog.New(h.conn.JetStream()))
 		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), operateRoutes())
 	}
 	h.routes = sorted(routes)

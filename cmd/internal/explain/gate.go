@@ -29,6 +29,11 @@ func GateOf(ctx context.Context, b *versions.Book, cfg gate.Config) (*Gate, erro
 	if err != nil {
 		return nil, err
 	}
+	return GateAt(ctx, b, p, label, cfg)
+}
+
+// GateAt is GateOf for the newest version p of the playbook, which has been read.
+func GateAt(ctx context.Context, b *versions.Book, p *book.Playbook, label string, cfg gate.Config) (*Gate, error) {
 	decisions, err := history.Decisions(b.Store.History(ctx, b.Name))
 	if err != nil {
 		return nil, versions.LogError(err)

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"debrief/cmd/internal/versions"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// maxBooks is the number of playbooks that stay in memory.
+const maxBooks = 64
+
+// books keeps the playbooks that were read last in memory. A read costs one request for the end of the log, and not all bullets.
+type books struct {
+	store *deltalog.Store
+
+	mu   sync.Mutex
+	open map[playbook.Book]*openBook
+}
+
+// openBook is a playbook in memory.
+type openBook struct {
+	used time.Time // guarded by books.mu
+
+	mu     sync.Mutex // held while the playbook is read
+	writer *deltalog.Writer
+	last   *playbook.Playbook // copy of its newest version
+	label  string
+	items  []bulletItem // of last; nil until they are needed
+}
+
+func newBooks(store *deltalog.Store) *books {
+	return &books{store: store, open: map[playbook.Book]*openBook{}}
+}
+
+// newest returns the newest version of a playbook, and its label. The caller must not change the playbook.
+func (s *books) newest(ctx context.Context, name playbook.Book) (*playbook.Playbook, string, error) {
+	b := s.take(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := s.refresh(ctx, name, b)
+	return b.last, b.label, err
+}
+
+// items returns the bullets of the newest version of a playbook with their records, sorted by id, and the label of the version. The
+// caller must not change them.
+func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, string, error) {
+	b := s.take(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.refresh(ctx, name, b); err != nil {
+		return nil, "", err
+	}
+	if b.last.Version() == 0 {
+		return nil, "", notFound(fmt.Sprintf("playbook %q: not found", name))
+	}
+	if b.items == nil {
+		b.items = bulletItems(b.last)
+	}
+	return b.items, b.label, nil
+}
+
+// refresh reads the newest version of a playbook. The caller holds its lock.
+func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) error {
+	if b.writer != nil {
+		err := b.writer.Refresh(ctx)
+		if err == nil {
+			b.copy()
+			return nil
+		}
+		b.writer, b.last = nil, nil // begin again from the view
+		if !errors.Is(err, deltalog.ErrBrokenLog) {
+			return err
+		}
+	}
+	w, err := s.store.Writer(ctx, name)
+	if err != nil {
+		s.forget(name)
+		return versions.LogError(err)
+	}
+	b.writer = w
+	b.copy()
+	if b.last.Version() == 0 { // anybody may ask for any name
+		s.forget(name)
+	}
+	return nil
+}
+
+// copy copies the playbook if it has a new version.
+func (b *openBook) copy() {
+	p := b.writer.State().Playbook()
+	label := playbook.VersionLabel(p.Version(), b.writer.State().Chain())
+	if b.last == nil || label != b.label {
+		b.last, b.label, b.items = p.Clone(), label, nil
+	}
+}
+
+// take returns the entry of a playbook. At the limit it removes the entry that was used least recently.
+func (s *books) take(name playbook.Book) *openBook {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.open[name]
+	if b == nil {
+		if len(s.open) >= maxBooks {
+			var oldest playbook.Book
+			for other, o := range s.open {
+				if oldest == "" || o.used.Before(s.open[oldest].used) {
+					oldest = other
+				}
+			}
+			delete(s.open, oldest)
+		}
+		b = new(openBook)
+		s.open[name] = b
+	}
+	b.used = time.Now()
+	return b
+}
+
+func (s *books) forget(name playbook.Book) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, name)
+}
