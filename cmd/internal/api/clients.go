@@ -30,9 +30,17 @@ func Clients() http.Handler {
 
 // Unavailable responds that the API cannot serve a request now.
 func Unavailable(w http.ResponseWriter, r *http.Request, reason error) {
-	p := Problem{Title: http.StatusText(http.StatusServiceUnavailable), Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Detail: reason.Error()}
-	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "2")
-	w.WriteHeader(http.StatusServiceUnavailable)
+	refuse(w, r, Problem{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Detail: reason.Error()})
+}
+
+// NoRoute responds that no route has the path.
+func NoRoute(w http.ResponseWriter, r *http.Request, detail string) {
+	refuse(w, r, Problem{Status: http.StatusNotFound, Code: CodeNoRoute, Detail: detail})
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, p Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
 	_, _ = w.Write(p.encode(requestIDOf(r.Header)))
 }

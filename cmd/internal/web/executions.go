@@ -141,7 +141,7 @@ func giveFeedback(q *request) (notice, error) {
 	if target := q.field("target"); target != "" {
 		body["target"] = target
 	}
-	return notice{Text: "The feedback is stored. The Reflector learns from it now."}, q.api.post("/feedback", q.key("feedback"), body, nil)
+	return notice{Text: "The feedback is stored."}, q.api.post("/feedback", q.key("feedback"), body, nil)
 }
 
 // session is a session in a list.

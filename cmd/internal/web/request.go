@@ -145,7 +145,9 @@ func (q *request) takeNotice() *notice {
 	if err != nil || json.Unmarshal(data, n) != nil || n.Text == "" {
 		return nil
 	}
-	n.Link = localPath(n.Link)
+	if n.Link != "" {
+		n.Link = localPath(n.Link)
+	}
 	return n
 }
 

@@ -21,6 +21,7 @@ package web
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -109,6 +110,11 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
+// notFound serves unknown paths. A program gets the error as JSON: its base URL may be wrong.
 func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		api.NoRoute(w, r, "unknown path: the base URL of an agent ends with /v1; GET /api/v1/ lists the routes of the API")
+		return
+	}
 	s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
 }

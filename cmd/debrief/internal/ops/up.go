@@ -234,7 +234,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"
 	}
 	if url != "" {
-		addresses += "; gateway for agents at " + url + "/v1, API at " + url + "/api/v1/"
+		addresses += "; gateway for agents at " + url + "/v1, API at " + url + "/api/v1/, console at " + url + "/"
 	}
 	console.Printf("debrief is up: %s; %s; all playbooks\n", roles, addresses)
 	if u.Simulated {
