@@ -17,7 +17,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -160,7 +159,7 @@ func setHeaders(h http.Header, open *capture.Open) {
 func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
 	return &capture.Call{
 		Owner: c.Owner, Book: c.Book, Session: sessionOf(c, request), Task: c.Header.Get(headerTask),
-		Request: request, Retry: retries(c.Header) > 0, Inject: c.Mode != gateway.ModeObserve, At: c.At, Outcome: outcome(c.Header),
+		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At, Outcome: outcome(c.Header),
 	}
 }
 
@@ -224,7 +223,7 @@ type recorder struct {
 }
 
 // Start implements gateway.Recorder.
-func (r *recorder) Start(status int, header http.Header) io.Writer {
+func (r *recorder) Start(status int, header http.Header) gateway.Copy {
 	r.status = status
 	r.collector = wire.NewCollector(r.api, header.Get("Content-Type"), header.Get("Content-Encoding"))
 	return r.collector

@@ -77,7 +77,7 @@ func (s *Store) match(ctx context.Context, o *Open) error {
 
 // claim begins the repeated first call of a run. It returns false if another call has repeated it meanwhile. It does not run in
 // the background like other writes, because the two calls belong to different runs.
-func (o *Open) claim(ctx context.Context, id events.ID, retry bool) (bool, error) {
+func (o *Open) claim(ctx context.Context, id events.ID, retry int) (bool, error) {
 	r, err := o.store.update(ctx, id, nil, func(r *run) (err error) {
 		if r.Calls != 1 || r.repeated(0, retry) < 0 {
 			return errTaken
@@ -173,7 +173,7 @@ func bestReply(found []candidate) *candidate {
 		rank := 0
 		switch {
 		case !c.open():
-		case c.repeated(c.call, false) >= 0:
+		case c.repeated(c.call, 0) >= 0:
 			rank = 3
 		case !c.extended(c.call):
 			rank = 2
@@ -204,17 +204,19 @@ func onlyOpen(found []candidate) *candidate {
 }
 
 // repeatedStart returns the run whose first call is repeated, or nil: a run whose first call has failed. The client's word
-// counts only if a single run began with these items, because the client may mean another of several equal calls; retry reports
-// whether it does.
-func repeatedStart(found []candidate, said bool) (r *candidate, retry bool) {
+// counts only if a single run began with these items, because the client may mean another of several equal calls; otherwise retry
+// is 0.
+func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
 	for i := range found {
 		c := &found[i]
-		retry = said && !slices.ContainsFunc(found, func(other candidate) bool { return other.ID != c.ID })
+		if retry = said; slices.ContainsFunc(found, func(other candidate) bool { return other.ID != c.ID }) {
+			retry = 0
+		}
 		if c.open() && c.Calls == 1 && c.repeated(0, retry) >= 0 {
 			return c, retry
 		}
 	}
-	return nil, false
+	return nil, 0
 }
 
 // lastTurn returns the run of the turn before this one, or nil: the run with its last reply, or else the only open run that

@@ -77,7 +77,7 @@ func TestBlockOfRepeatedCall(t *testing.T) {
 	dead.SetBlock(Block{Text: "advice"})
 	<-dead.done
 	d.stores = []*Store{d.store()}
-	again := lone.beginAgain(true)
+	again := lone.beginAgain(1)
 	if again.New || again.Run != dead.Run || again.Blocks[0] != "advice" {
 		t.Errorf("after the death of a gateway: got run %s, new %t, blocks %v, want run %s", again.Run, again.New, again.Blocks, dead.Run)
 	}

@@ -146,3 +146,8 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 	}
 	return err
 }
+
+// passes reports whether an error is temporary: the connection is interrupted, or was when a request waited for its reply.
+func (b *bucket) passes(err error) bool {
+	return err != nil && !b.nc.IsClosed() && (b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || errors.Is(err, context.DeadlineExceeded))
+}

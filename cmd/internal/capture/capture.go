@@ -57,7 +57,7 @@ type Call struct {
 	Session string // optional
 	Task    string // the client's name for the task: the task of the report; optional
 	Request *wire.Request
-	Retry   bool // the client marked the call as a repetition
+	Retry   int  // number of this repetition, if the client marks it; the first attempt has 0
 	Inject  bool // the call may get the texts of blocks
 	At      time.Time
 	// Outcome is the client's outcome of the run, which closes it after this call. It may be unknown.
@@ -92,7 +92,9 @@ type Store struct {
 	recent   recent
 	calls    inProcess
 	wake     chan events.ID // runs that Run closes
-	counters counters
+	// beginTimeout is the constant of the same name. Tests of slow machines change it.
+	beginTimeout time.Duration
+	counters     counters
 }
 
 type counters struct {
@@ -117,7 +119,7 @@ func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *
 	}
 	return &Store{
 		bucket: bucket{nc: nc, js: js, watch: denied.WatchOf(js)}, reporter: reporter, idle: cfg.Idle, log: cfg.Log,
-		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake),
+		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake), beginTimeout: beginTimeout,
 	}
 }
 

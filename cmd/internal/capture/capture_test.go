@@ -51,7 +51,7 @@ var conversations = []struct {
 		"a repeated call", func(c *client) {
 			c.user("Who?")
 			c.abandon()
-			c.end(c.beginAgain(true), says("Ann."))
+			c.end(c.beginAgain(1), says("Ann."))
 		},
 		[]execution{{"Who?", "Ann.", nil, 1, events.Unknown}},
 	},
@@ -68,7 +68,7 @@ var conversations = []struct {
 			c.user("Who?")
 			lost := *c
 			lost.end(lost.begin(), says("Bob."))
-			c.end(c.beginAgain(true), says("Ann."))
+			c.end(c.beginAgain(1), says("Ann."))
 		},
 		[]execution{{"Who?", "Ann.", nil, 1, events.Unknown}},
 	},
@@ -301,5 +301,36 @@ func TestStoredHistory(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestRepeatedRepetitions: an SDK numbers its repetitions. Each of the calls is complete and stored when its gateway dies, before the
+// client has the end. They are one call of one run.
+func TestRepeatedRepetitions(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(wire.Chat)
+	c.ask("Who?", calls("a"))
+	c.results("a", "ann")
+	for n := range 4 {
+		if err := c.beginAgain(n).Finish(t.Context(), says("Ann."), 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := d.client(wire.Chat)
+	first.user("Which?")
+	for n := range 4 {
+		o := first.beginAgain(n)
+		if n == 1 {
+			o.die() // in mid-stream
+			continue
+		}
+		if err := o.Finish(t.Context(), says("This."), 200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := d.closeAll()
+	if len(got) != 2 || got[0].Answer != "This." || len(got[0].Steps) != 0 || got[1].Answer != "Ann." || len(got[1].Steps) != 1 {
+		t.Errorf("got %+v", got)
 	}
 }

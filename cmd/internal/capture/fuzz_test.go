@@ -38,8 +38,8 @@ func FuzzStoredRun(f *testing.F) {
 		_, _, _ = r.due(now, time.Minute), r.lastReply(), r.placements()
 		list := []candidate{{revision{r, 1}, 1}}
 		_, _ = bestReply(list), onlyOpen(list)
-		_, _ = repeatedStart(list, true)
-		if a, err := r.clone().begin("new", r.lastReply(), true, now); err == nil && a.ID != "new" {
+		_, _ = repeatedStart(list, 1)
+		if a, err := r.clone().begin("new", r.lastReply(), 1, now); err == nil && a.ID != "new" {
 			t.Errorf("began %+v", a)
 		}
 		c, err := decode[call](&direct.Message{Header: events.SchemaHeader(), Data: callData})

@@ -134,7 +134,7 @@ func TestWithoutBucket(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	check := func(name string, want error) {
-		if _, err := d.stores[0].Begin(ctx, running.call(false)); !errors.Is(err, want) {
+		if _, err := d.stores[0].Begin(ctx, running.call(0)); !errors.Is(err, want) {
 			t.Errorf("%s: begin: got %v", name, err)
 		}
 		if err := o.Finish(ctx, says("Ann."), 200); err == nil {
@@ -175,6 +175,7 @@ func TestFinishAfterFailedBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.stores = []*Store{o.store}
+	o.store.beginTimeout = time.Minute
 	o.store.recent = newRecent() // the new bucket counts from 1 again
 	if o.failed == nil {
 		t.Error("a write without a bucket succeeded")
@@ -195,7 +196,7 @@ func TestNoTurn(t *testing.T) {
 	results.previous = "resp_unknown"
 	results.results("a", "ann")
 	for _, c := range []*client{d.client(wire.Chat), blank, results} {
-		if _, err := d.stores[0].Begin(t.Context(), c.call(false)); !errors.Is(err, ErrNoTurn) {
+		if _, err := d.stores[0].Begin(t.Context(), c.call(0)); !errors.Is(err, ErrNoTurn) {
 			t.Errorf("%v: got %v", c.items, err)
 		}
 	}
@@ -215,5 +216,43 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 	if len(f.values) != 3 || len(f.order) != 3 {
 		t.Errorf("got %d values, %d keys", len(f.values), len(f.order))
+	}
+}
+
+// TestLateBeginningIsNotStored: if the beginning of a call could not be stored before the client had the reply, its next call begins
+// another run. Then the first one must not be stored, or the run would count twice.
+func TestLateBeginningIsNotStored(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(wire.Chat)
+	c.user("Who?")
+	o := c.begin()
+	<-o.done
+	o.failed = []write{func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTemporaryErrors checks which errors Finish waits for.
+func TestTemporaryErrors(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	s := d.stores[0]
+	away, err := nats.Connect("nats://127.0.0.1:1", nats.RetryOnFailedConnect(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	s.nc = away
+	if _, err := s.put(t.Context(), "x", new(blockText), 0); !s.passes(err) || s.passes(nil) {
+		t.Errorf("got %v, want a temporary error", err)
+	}
+	away.Close()
+	if _, err := s.put(t.Context(), "x", new(blockText), 0); err == nil || s.passes(err) {
+		t.Errorf("got %v, want a lasting error", err)
 	}
 }

@@ -221,7 +221,8 @@ func (o *Open) SetBlock(b Block) {
 }
 
 // Finish stores the end of the call: the reply of the model with its HTTP status. It returns an error if the call is not
-// captured. It waits for the writes since Begin, as long as ctx permits. It must be called once for each call.
+// captured. It waits for the writes since Begin, and then for a server that restarts, as long as ctx permits. It must be called
+// once for each call.
 func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error {
 	defer o.store.calls.add(o.place.start, -1)
 	err := o.finish(ctx, reply, status)
@@ -234,25 +235,43 @@ func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error 
 	return nil
 }
 
+// Times of Finish while the server is unreachable.
+const (
+	// beginTimeout is how long after the reply the beginning of its call may be stored. The client has the reply soon. If it then
+	// makes its next call, and that finds no run, a later beginning would be another run, or in the wrong place.
+	beginTimeout  = 100 * time.Millisecond
+	finishTimeout = 3 * time.Second // of one try: a request to a server that dies gets no answer
+	retryPause    = 100 * time.Millisecond
+)
+
 func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error {
+	late, cancel := context.WithTimeout(ctx, o.store.beginTimeout)
+	defer cancel()
 	select {
 	case <-o.done:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	for _, w := range o.failed {
-		if err := w(ctx); errors.Is(err, errClosed) {
+		if err := w(late); errors.Is(err, errClosed) {
 			return o.referToReply(ctx, reply)
 		} else if err != nil {
 			return err
 		}
 	}
-	o.failed = nil
-	key := fmt.Sprintf("%s.%d.%d", callKey(o.Run), o.attempt.Call, o.attempt.Number)
-	if _, err := o.store.put(ctx, key, o.newCall(reply, status), callTTL); err != nil {
-		return err
+	for {
+		err := o.storeEnd(ctx, reply, status)
+		if !o.store.passes(err) || pause(ctx, retryPause) != nil {
+			return err
+		}
 	}
-	if err := o.referToReply(ctx, reply); err != nil {
+}
+
+// storeEnd stores the parts of the call, and then that it has ended. It can be repeated.
+func (o *Open) storeEnd(ctx context.Context, reply *wire.Reply, status int) error {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	if err := o.storeParts(ctx, reply, status); err != nil {
 		return err
 	}
 	outcome := o.call.Outcome.Complete()
@@ -268,6 +287,18 @@ func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error 
 		o.store.wakeFor(o.Run)
 	}
 	return err
+}
+
+// storeParts stores the parts of a call and the references to its reply.
+func (o *Open) storeParts(ctx context.Context, reply *wire.Reply, status int) error {
+	key := fmt.Sprintf("%s.%d.%d", callKey(o.Run), o.attempt.Call, o.attempt.Number)
+	stored := make(chan error, 1)
+	go func() {
+		_, err := o.store.put(ctx, key, o.newCall(reply, status), callTTL)
+		stored <- err
+	}()
+	err := o.referToReply(ctx, reply)
+	return errors.Join(err, <-stored)
 }
 
 // referToReply stores the references to a complete reply, also of a closed run: its next call needs the text of its block.

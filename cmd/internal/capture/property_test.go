@@ -93,20 +93,20 @@ func (a *agent) step(rt *rapid.T) {
 	case a.flight != nil:
 		a.finish(rt)
 	case a.retry:
-		a.send(rapid.Bool().Draw(rt, "flag"))
+		a.send(rapid.IntRange(0, 3).Draw(rt, "repetition"))
 	case a.turn == nil || len(a.waiting) == 0:
 		question := rapid.SampledFrom([]string{"Who?", "Why?"}).Draw(rt, "question")
 		a.user(question)
 		a.turn = &execution{Question: question}
 		a.turns = append(a.turns, a.turn)
-		a.send(false)
+		a.send(0)
 	default:
 		a.answerCalls(rt)
-		a.send(false)
+		a.send(0)
 	}
 }
 
-func (a *agent) send(flag bool) { a.flight, a.retry = a.beginAgain(flag), false }
+func (a *agent) send(repetition int) { a.flight, a.retry = a.beginAgain(repetition), false }
 
 // answerCalls sends the results of the last reply's calls.
 func (a *agent) answerCalls(rt *rapid.T) {

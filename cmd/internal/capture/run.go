@@ -94,7 +94,7 @@ func (r *run) clone() *run {
 // begin adds a call that extends the reply of the call after, or another attempt at such a call. A call is repeated if its last
 // attempt has no complete reply, or if the client says so. A second begin with the same id changes nothing. It returns
 // errClosed if the run does not accept calls anymore.
-func (r *run) begin(id string, after int, retry bool, at time.Time) (attempt, error) {
+func (r *run) begin(id string, after, retry int, at time.Time) (attempt, error) {
 	if i := r.attempt(id); i >= 0 {
 		return r.Attempts[i], nil
 	}
@@ -121,9 +121,9 @@ func (r *run) attempt(id string) int {
 	return slices.IndexFunc(r.Attempts, func(a attempt) bool { return a.ID == id })
 }
 
-// repeated returns the index of the call that such a call repeats, or -1. The client's word counts only for the first attempt at
-// the only such call: the next one may belong to another of several equal calls at the same time.
-func (r *run) repeated(after int, retry bool) int {
+// repeated returns the index of the call that such a call repeats, or -1. The client's word counts only for the only such call, and
+// if that has not more attempts than the client made before: others may belong to another of several equal calls at the same time.
+func (r *run) repeated(after, retry int) int {
 	first, n := -1, 0
 	for i, a := range r.Attempts {
 		if a.After != after {
@@ -134,7 +134,7 @@ func (r *run) repeated(after int, retry bool) int {
 		}
 		first, n = i, n+1
 	}
-	if retry && n == 1 && r.Attempts[first].Number == 1 {
+	if n == 1 && r.Attempts[first].Number <= retry {
 		return first
 	}
 	return -1

@@ -281,7 +281,7 @@ func (c *client) request() *wire.Request {
 }
 
 // begin sends a call. Calls go to both gateways in turn.
-func (c *client) begin() *Open { return c.beginAgain(false) }
+func (c *client) begin() *Open { return c.beginAgain(0) }
 
 // abandon sends a call whose gateway dies while the model works.
 func (c *client) abandon() { c.begin().die() }
@@ -292,7 +292,7 @@ func (o *Open) die() {
 	o.store.calls.add(o.place.start, -1)
 }
 
-func (c *client) beginAgain(retry bool) *Open {
+func (c *client) beginAgain(retry int) *Open {
 	c.d.t.Helper()
 	s := c.d.stores[c.store%len(c.d.stores)]
 	c.store++
@@ -303,7 +303,7 @@ func (c *client) beginAgain(retry bool) *Open {
 	return o
 }
 
-func (c *client) call(retry bool) *Call {
+func (c *client) call(retry int) *Call {
 	return &Call{
 		Owner: c.owner, Book: "b", Session: c.session, Task: c.task, Request: c.request(), Retry: retry, Inject: !c.observe, At: time.Now(),
 		Outcome: c.outcome,

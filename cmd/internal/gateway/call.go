@@ -48,12 +48,20 @@ type Edit struct {
 
 // Recorder observes one response.
 type Recorder interface {
-	// Start is called at the headers of the response, if the upstream responds. The writer receives a copy of the body as it
-	// arrives. It must not block, and its errors are ignored. Nil wants no copy.
-	Start(status int, header http.Header) io.Writer
-	// End is called once, after the response or without one. The error is nil if the upstream sent the whole body. Ctx
-	// ends after storeTimeout. The client does not wait for it.
+	// Start is called at the headers of the response, if the upstream responds. Nil wants no copy.
+	Start(status int, header http.Header) Copy
+	// End is called once, at the end of the response or without one. The error is nil if the response is complete. Ctx ends
+	// after storeTimeout. The client receives the last bytes after End returns, or after Options.Deadline: a response that
+	// the client has is stored, also if this process is killed.
 	End(ctx context.Context, err error)
+}
+
+// Copy receives the body of a response as it arrives.
+type Copy interface {
+	// Write must not block, and its errors are ignored.
+	io.Writer
+	// Ended reports whether the bytes contain the end marker of an event stream. Clients do not wait for bytes after it.
+	Ended() bool
 }
 
 // storeTimeout limits Recorder.End.
@@ -89,8 +97,9 @@ type exchange struct {
 	status int
 	header time.Duration
 	code   string
-	whole  bool  // the upstream sent the whole response
-	failed error // why it did not
+	whole  bool          // the upstream sent the whole response
+	failed error         // why it did not
+	stored chan struct{} // closed after Recorder.End; nil before end
 }
 
 type exchangeKey struct{}
@@ -172,11 +181,16 @@ func (g *Gateway) guard(f, failed func()) {
 	f()
 }
 
-// end reports the end of the response to the recorder, and frees the body.
+// end reports the end of the response to the recorder, and frees the body. Only the first call has an effect.
 func (g *Gateway) end(x *exchange) {
+	if x.stored != nil {
+		return
+	}
+	x.stored = make(chan struct{})
 	rec := x.edit.Recorder
 	if rec == nil {
 		g.memory.give(x.room)
+		close(x.stored)
 		return
 	}
 	err := x.failed
@@ -186,29 +200,49 @@ func (g *Gateway) end(x *exchange) {
 	g.active.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
+		defer close(x.stored)
 		defer g.memory.give(x.room)
 		g.guard(func() { rec.End(ctx, err) }, func() {})
 	})
 }
 
-// recordedBody is a response body that the recorder receives a copy of.
+// awaitStored waits until the recorder has stored a call, up to the deadline.
+func (g *Gateway) awaitStored(x *exchange) {
+	limit := time.NewTimer(g.o.Deadline)
+	defer limit.Stop()
+	select {
+	case <-x.stored:
+	case <-limit.C:
+	}
+}
+
+// recordedBody is a response body that the recorder receives a copy of. It returns the last bytes after the recorder has stored
+// the call.
 type recordedBody struct {
 	io.ReadCloser
 	g    *Gateway
 	x    *exchange
-	copy io.Writer // nil: no copy
+	left int64 // bytes of the body that are not read; negative if its length is unknown
+	copy Copy  // nil: no copy
 }
 
 // Read implements io.Reader.
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	ended := err == io.EOF || n > 0 && b.left == int64(n) //nolint:errorlint // readers return io.EOF itself
+	b.left -= int64(n)
 	if n > 0 && b.copy != nil {
-		b.g.guard(func() { _, _ = b.copy.Write(p[:n]) }, func() { b.copy = nil })
+		b.g.guard(func() {
+			_, _ = b.copy.Write(p[:n])
+			ended = ended || b.copy.Ended()
+		}, func() { b.copy = nil })
 	}
 	switch {
-	case err == io.EOF: //nolint:errorlint // readers return io.EOF itself
-		b.x.whole = true
-	case err != nil:
+	case ended && b.x.stored == nil:
+		b.x.whole, b.copy = true, nil // the recorder reads the copy from now on
+		b.g.end(b.x)
+		b.g.awaitStored(b.x)
+	case err != nil && !ended:
 		b.x.failed = err
 	}
 	return n, err

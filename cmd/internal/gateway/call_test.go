@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"debrief/cmd/internal/wire"
 )
@@ -24,7 +26,7 @@ type record struct {
 	done   chan *record
 }
 
-func (r *record) Start(status int, header http.Header) io.Writer {
+func (r *record) Start(status int, header http.Header) Copy {
 	r.status, r.header = status, header.Clone()
 	r.panic("Start")
 	return r
@@ -34,6 +36,8 @@ func (r *record) Write(p []byte) (int, error) {
 	r.panic("Write")
 	return r.Builder.Write(p)
 }
+
+func (r *record) Ended() bool { return strings.Contains(r.String(), "[DONE]") }
 
 func (r *record) End(_ context.Context, err error) {
 	r.err = err
@@ -202,6 +206,97 @@ func TestFailedResponses(t *testing.T) {
 		if test.status == 200 && string(body) != test.body || test.status == 0 && res.StatusCode != 502 {
 			t.Errorf("%s: got %d %s", test.name, res.StatusCode, body)
 		}
+	}
+}
+
+// slowRecorder stores a call when the test permits it.
+type slowRecorder struct {
+	record
+	stored, permit chan struct{}
+}
+
+func (r *slowRecorder) Start(int, http.Header) Copy { return r }
+
+func (r *slowRecorder) End(context.Context, error) {
+	close(r.stored)
+	<-r.permit
+}
+
+// TestEndIsStoredBeforeTheClientHasIt: the client receives everything but the end of a response before the call is stored. The
+// end follows when it is stored, or after the deadline.
+func TestEndIsStoredBeforeTheClientHasIt(t *testing.T) {
+	t.Parallel()
+	const first, last = "data: first\n\n", "data: [DONE]\n\n"
+	for _, test := range []struct {
+		name     string
+		declared bool // the response has a Content-Length, and no end marker
+		hang     bool // the upstream does not end the response after the marker
+		deadline time.Duration
+	}{
+		{"length", true, false, patience},
+		{"end marker", false, true, patience},
+		{"end of the body", false, false, patience},
+		{"deadline", true, false, time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			received := make(chan struct{})
+			url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
+				end := last
+				if !test.hang {
+					end = "data: last\n\n"
+				}
+				if test.declared {
+					w.Header().Set("Content-Length", strconv.Itoa(len(first+end)))
+				}
+				_, _ = io.WriteString(w, first)
+				_ = http.NewResponseController(w).Flush()
+				<-received
+				_, _ = io.WriteString(w, end)
+				_ = http.NewResponseController(w).Flush()
+				if test.hang {
+					<-r.Context().Done()
+				}
+			})
+			rec := &slowRecorder{stored: make(chan struct{}), permit: make(chan struct{})}
+			begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: rec}, nil }
+			s, c := open(t, url, Options{Middle: middle(begin), Mode: ModeObserve, Deadline: test.deadline})
+			res, err := c.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			begun := make([]byte, len(first))
+			if _, err := io.ReadFull(res.Body, begun); err != nil || string(begun) != first {
+				t.Fatalf("got %q, %v", begun, err)
+			}
+			close(received)
+			<-rec.stored
+			ended := make(chan string)
+			go func() {
+				rest := make([]byte, 100)
+				n, _ := io.ReadAtLeast(res.Body, rest, len(last))
+				if !test.hang {
+					more, _ := io.ReadAll(res.Body)
+					rest = append(rest[:n], more...)
+					n = len(rest)
+				}
+				ended <- string(rest[:n])
+			}()
+			if test.deadline == patience {
+				select {
+				case got := <-ended:
+					t.Errorf("got %q before the call is stored", got)
+				case <-time.After(50 * time.Millisecond):
+				}
+				close(rec.permit)
+			} else {
+				defer close(rec.permit)
+			}
+			if got := <-ended; !strings.HasPrefix(got, "data: ") {
+				t.Errorf("got the end %q", got)
+			}
+		})
 	}
 }
 

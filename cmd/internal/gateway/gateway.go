@@ -16,7 +16,9 @@
 // the upstream call.
 //
 // In other modes, calls of the three model APIs go through the Middle. A failure of the Middle never fails a call: the
-// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason.
+// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middle receives a copy of
+// the response. The client receives the last bytes after the Middle has stored the call, or after the deadline. So a response that
+// the client has is not lost if the process is killed.
 //
 // # Errors of the gateway
 //
@@ -81,7 +83,7 @@ type Options struct {
 	Mode Mode
 	// Middle edits and observes model calls. Nil passes them through in every mode.
 	Middle Middle
-	// Deadline is the time limit of Middle.Begin. Default 150 ms.
+	// Deadline is the time limit of Middle.Begin, and of the wait for Recorder.End. Default 150 ms.
 	Deadline time.Duration
 	// Memory limits the bytes of all bodies that the gateway holds for the Middle. Bodies beyond it pass unmodified. Default 256 MiB.
 	Memory int64

@@ -176,7 +176,7 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 		res.Header.Set(headerDegraded, x.degraded.text)
 	}
 	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
-		body := &recordedBody{ReadCloser: res.Body, g: g, x: x}
+		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
 		g.guard(func() { body.copy = rec.Start(res.StatusCode, res.Header) }, func() {})
 		res.Body = body
 	}

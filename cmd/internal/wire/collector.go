@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type Collector struct {
 	isEvent bool
 	size    int
 	problem string // the reason why the response cannot be read
+	ended   bool   // the stream has its end marker
 	doc     document
 	parser  parser
 }
@@ -87,12 +89,25 @@ func (c *Collector) fail(problem string) {
 	*c = Collector{api: c.api, problem: problem}
 }
 
-// event reads the data of an event. It ignores data that is not JSON, such as [DONE].
+// doneData is the last event of a stream of OpenAI.
+const doneData = "[DONE]"
+
+// event reads the data of an event. It ignores data that is not JSON.
 func (c *Collector) event(name string, data []byte) {
-	if c.doc.parse(data) == nil {
-		c.parser.event(name, &c.doc)
+	if c.doc.parse(data) != nil {
+		c.ended = c.ended || string(data) == doneData
+		return
+	}
+	c.parser.event(name, &c.doc)
+	switch cmp.Or(c.doc.textAt(root, "type"), name) {
+	case "message_stop", "response.completed", "response.incomplete", "response.failed", "response.cancelled":
+		c.ended = true
 	}
 }
+
+// Ended reports whether an event stream has its end marker: clients do not wait for bytes after it. It is false for streams with
+// gzip, and for other responses.
+func (c *Collector) Ended() bool { return c.ended }
 
 // Reply returns the reply after the end of the body. Without an end marker, Finish is FinishNone and Error has the reason.
 func (c *Collector) Reply() *Reply {

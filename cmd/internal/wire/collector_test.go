@@ -224,6 +224,32 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+func TestCollectorFindsTheEndOfAStream(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		api       API
+		before    string
+		marker    string
+		mediaType string
+		want      bool
+	}{
+		{Chat, events(`{"choices":[{"index":0,"delta":{"content":"[DONE]"},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n", "\n", eventType, true},
+		{Messages, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", eventType, true},
+		{Messages, "", "event: message_stop\ndata: {}\n\n", eventType, true},
+		{Responses, events(`{"type":"response.output_text.done","text":"a"}`), events(`{"type":"response.completed","response":{"id":"r"}}`), eventType, true},
+		{Responses, "", events(`{"type":"response.incomplete","response":{"id":"r"}}`), eventType, true},
+		{Chat, "", events("[DONE]"), jsonType, false},
+	} {
+		c := NewCollector(test.api, test.mediaType, "")
+		if _, _ = c.Write([]byte(test.before)); c.Ended() {
+			t.Errorf("%s: ended after %q", test.api, test.before)
+		}
+		if _, _ = c.Write([]byte(test.marker)); c.Ended() != test.want {
+			t.Errorf("%s: got %t after %q", test.api, c.Ended(), test.marker)
+		}
+	}
+}
+
 func TestCollectorOfUnreadableBodies(t *testing.T) {
 	t.Parallel()
 	stream := responses["chat stream"]
