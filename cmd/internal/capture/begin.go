@@ -61,6 +61,10 @@ func (s *Store) match(ctx context.Context, o *Open) error {
 			return err
 		}
 	}
+	if r := repeatedClosed(found.same, o.call); r != nil {
+		o.run = r.run
+		return nil
+	}
 	last := lastTurn(found.replied, found.before)
 	switch {
 	case len(o.place.earlier) == 0: // the provider has stored the earlier turns with their blocks
@@ -218,6 +222,21 @@ func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
 	}
 	return nil, 0
 }
+
+// repeatedClosed returns the only run that began with the items of a marked repetition if it closed just now, or nil. Its gateway
+// died between the reply with an outcome and the end of the response. The repetition is the same call, and is not captured again.
+func repeatedClosed(found []candidate, c *Call) *candidate {
+	if c.Retry == 0 || len(found) == 0 || slices.ContainsFunc(found, func(other candidate) bool { return other.ID != found[0].ID }) {
+		return nil
+	}
+	if r := &found[0]; !r.open() && r.Calls == 1 && c.At.Sub(r.Active) < repetitionTime {
+		return r
+	}
+	return nil
+}
+
+// repetitionTime is the time in which SDKs repeat a call.
+const repetitionTime = time.Minute
 
 // lastTurn returns the run of the turn before this one, or nil: the run with its last reply, or else the only open run that
 // began with it, or else the newest one.

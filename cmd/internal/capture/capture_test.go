@@ -329,8 +329,19 @@ func TestRepeatedRepetitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	closed := d.client(wire.Chat)
+	closed.outcome = events.Outcome{Label: events.Success}
+	closed.user("With an outcome, which closes the run?")
+	for n := range 4 {
+		if err := closed.beginAgain(n).Finish(t.Context(), says("Yes."), 200); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			d.settle()
+		}
+	}
 	got := d.closeAll()
-	if len(got) != 2 || got[0].Answer != "This." || len(got[0].Steps) != 0 || got[1].Answer != "Ann." || len(got[1].Steps) != 1 {
+	if len(got) != 3 || got[0].Answer != "This." || len(got[0].Steps) != 0 || got[1].Answer != "Ann." || len(got[1].Steps) != 1 || got[2].Answer != "Yes." {
 		t.Errorf("got %+v", got)
 	}
 }
