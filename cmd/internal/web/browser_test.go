@@ -1,0 +1,129 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// widths are those of a phone, a tablet and a large screen, in pixels.
+var widths = []int64{390, 800, 1600}
+
+// themes are those of a system.
+var themes = []string{"light", "dark"}
+
+// overflow returns how much wider the document is than the window, with the widest element outside of what scrolls.
+const overflow = `(() => {
+	const root = document.documentElement, over = root.scrollWidth - root.clientWidth
+	if (over <= 0) return ""
+	const widest = [...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, svg")).reduce((a, e) => a.getBoundingClientRect().right < e.getBoundingClientRect().right ? e : a)
+	return over + " pixels: " + widest.outerHTML.slice(0, 200)
+})()`
+
+// TestPagesInBrowser loads every page with and without scripts, and looks at it in each width and theme.
+func TestPagesInBrowser(t *testing.T) {
+	in := readOnly(t, false)
+	b := openTab(t, in)
+	titles := map[string]string{}
+	for _, scripts := range []bool{true, false} {
+		b.scripts(scripts)
+		for _, a := range firstOnly(in.mains(t)) {
+			b.resize(widths[0])
+			b.visit(a.path)
+			if b.status != 200 {
+				t.Errorf("%s: got status %d", a.path, b.status)
+			}
+			for _, width := range widths {
+				b.resize(width)
+				for _, theme := range themes {
+					b.theme(theme)
+					if over := evaluate[string](b, overflow); over != "" {
+						t.Errorf("%s, %d pixels wide, %s: the document is wider by %s", a.path, width, theme, over)
+					}
+				}
+			}
+			title := evaluate[string](b, `document.title`)
+			if other, ok := titles[title]; ok && other != a.path || title == "" || !strings.HasSuffix(title, "Debrief") {
+				t.Errorf("%s: title %q is that of %s", a.path, title, other)
+			}
+			titles[title] = a.path
+			if n := evaluate[int](b, `document.querySelectorAll("h1").length`); n != 1 {
+				t.Errorf("%s: got %d elements h1", a.path, n)
+			}
+			b.fine(fmt.Sprintf("%s, scripts %v", a.path, scripts))
+		}
+	}
+}
+
+// TestBrowserReportsProblems checks the checks: a page that breaks the rules is found.
+func TestBrowserReportsProblems(t *testing.T) {
+	if testing.Short() {
+		t.Skip("checks the checks: run without -short")
+	}
+	in := readOnly(t, false)
+	b := openTab(t, in)
+	b.resize(390)
+	b.visit("/status")
+	b.fine("/status")
+	evaluate[bool](b, `(() => {
+		const wide = document.createElement("p"), styled = document.createElement("div")
+		wide.className = "code"; wide.textContent = "wide"; wide.style.width = "900px"
+		styled.innerHTML = '<p style="color: red" onclick="x()">styled</p>'
+		document.querySelector("main").append(wide, styled)
+		fetch("http://other.invalid/").catch(() => 0)
+		console.error("broken")
+		return true
+	})()`)
+	if over := evaluate[string](b, overflow); !strings.Contains(over, "wide") {
+		t.Errorf("a wide element was not found: %q", over)
+	}
+	eventually(t, func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		found := strings.Join(b.problems, "\n")
+		for _, want := range []string{"console.error", "style-src", "connect-src"} {
+			if !strings.Contains(found, want) {
+				return fmt.Errorf("%s was not reported in %q", want, found)
+			}
+		}
+		return nil
+	})
+}
+
+// TestThemeOfPerson checks that the chosen theme wins over that of the system, and that it needs no script.
+func TestThemeOfPerson(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens further pages: run without -short")
+	}
+	in := readOnly(t, false)
+	b := openTab(t, in)
+	b.scripts(false)
+	b.resize(1200)
+	const background = `getComputedStyle(document.body).backgroundColor`
+	paper := map[string]string{}
+	for _, theme := range themes {
+		b.theme(theme)
+		b.visit("/status")
+		paper[theme] = evaluate[string](b, background)
+	}
+	if paper["light"] == paper["dark"] {
+		t.Fatalf("both themes have the background %s", paper["light"])
+	}
+	for _, theme := range themes {
+		b.click(fmt.Sprintf(`button[name=theme][value=%s]`, theme))
+		for _, system := range themes {
+			b.theme(system)
+			if got := evaluate[string](b, background); got != paper[theme] {
+				t.Errorf("theme %s in a %s system: got background %s, want %s", theme, system, got, paper[theme])
+			}
+		}
+		if path := evaluate[string](b, `location.pathname`); path != "/status" {
+			t.Errorf("the theme was changed on /status, and the browser is at %s", path)
+		}
+	}
+	b.click(`button[name=theme][value=system]`)
+	b.theme("dark")
+	if got := evaluate[string](b, background); got != paper["dark"] {
+		t.Errorf("the theme of the system: got background %s, want %s", got, paper["dark"])
+	}
+}
