@@ -62,6 +62,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/events/bus"
@@ -76,7 +77,9 @@ type Options struct {
 	Conn *bus.Conn
 	// Executions is the index of the executions. The caller runs it. Required with Conn.
 	Executions *executions.Index
-	Log        zerolog.Logger
+	// Activity is the feed of changes, lag and dead letters. The caller runs it; its end ends the streams of events. Required with Conn.
+	Activity *activity.Feed
+	Log      zerolog.Logger
 	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
 	OnResponse service.Observer
 }

@@ -42,7 +42,7 @@ func BenchmarkPages(b *testing.B) {
 	fillBullets(b, conn, bullets)
 	fillExecutions(b, conn, n)
 	index := runIndex(b, conn)
-	h := newHandler(desk{}, Options{Conn: conn, Executions: index, Log: zerolog.Nop()}, defaultLimits)
+	h := newHandler(desk{}, Options{Conn: conn, Executions: index, Activity: runFeed(b, conn), Log: zerolog.Nop()}, defaultLimits)
 	b.Run("index after a start", func(b *testing.B) {
 		for b.Loop() {
 			waitIndex(b, executions.New(conn), uint64(n))
@@ -50,7 +50,7 @@ func BenchmarkPages(b *testing.B) {
 	})
 	waitRead(b, index, uint64(n))
 	for _, path := range []string{
-		"/books", "/books/b/curve?limit=200", "/books/b/bullets", "/books/b/bullets?q=parcel+77&sort=lift", "/books/b/bullets/misc-05000", "/books/b/gate", "/books/b/review",
+		"/overview", "/books", "/books/b/curve?limit=200", "/books/b/bullets", "/books/b/bullets?q=parcel+77&sort=lift", "/books/b/bullets/misc-05000", "/books/b/gate", "/books/b/review",
 		"/books/b/versions", "/books/b/versions/newest", "/books/b/diff?from=19", "/books/b/bullets/misc-05000/history",
 		"/books/b/executions", "/books/b/executions?outcome=failure", "/books/b/executions?session=s-3", "/books/b/executions?bullet=misc-00003", "/books/b/executions?task=t-5", "/books/b/sessions", "/dead", "/runs",
 	} {

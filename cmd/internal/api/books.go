@@ -133,13 +133,19 @@ type bookItem struct {
 	Error   string        `json:"error,omitempty" doc:"Damage of the log of the playbook."`
 }
 
-func listBooks(c *call) (*page[bookItem], error) {
+// permittedBooks returns the names of the playbooks that the token permits, sorted.
+func (c *call) permittedBooks() ([]playbook.Book, error) {
 	names, err := c.handler.books.store.AllBooks(c.ctx)
+	names = slices.DeleteFunc(names, func(b playbook.Book) bool { return !c.token.AllowsBook(b) })
+	slices.Sort(names)
+	return names, err
+}
+
+func listBooks(c *call) (*page[bookItem], error) {
+	names, err := c.permittedBooks()
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(b playbook.Book) bool { return !c.token.AllowsBook(b) })
-	slices.Sort(names)
 	part, err := paginate(c, names, func(b playbook.Book) string { return string(b) })
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 )
 
 // maxBooks is the number of playbooks that stay in memory.
-const maxBooks = 64
+const maxBooks = 256
 
 // books keeps the playbooks that were read last in memory. A read costs one request for the end of the log, and not all bullets.
 type books struct {
@@ -63,6 +63,33 @@ func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, st
 		b.items = bulletItems(b.last)
 	}
 	return b.items, b.label, nil
+}
+
+// activity returns the numbers of a playbook. The damage of its log is a field.
+func (s *books) activity(ctx context.Context, name playbook.Book) (bookActivity, error) {
+	out := bookActivity{Book: name}
+	p, label, err := s.newest(ctx, name)
+	if isDamaged(err) {
+		out.Error = err.Error()
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Label, out.Bullets = label, p.Len()
+	for b := range p.All() {
+		switch {
+		case b.Shown():
+			out.Shown++
+		case b.Status == playbook.Probation:
+			out.Probation++
+		case b.Status == playbook.Candidate:
+			out.Candidates++
+		case b.Status == playbook.Quarantined:
+			out.Quarantined++
+		}
+	}
+	return out, nil
 }
 
 // refresh reads the newest version of a playbook. The caller holds its lock.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
@@ -31,6 +32,7 @@ import (
 const (
 	maxInFlight = 64               // requests at a time
 	maxWaiting  = 256              // requests at a time that wait for a worker
+	maxLive     = 256              // streams of events at a time
 	timeout     = 10 * time.Second // of a request; a context waits up to 5 s for a minimum version
 )
 
@@ -41,12 +43,14 @@ type handler struct {
 	conn    *bus.Conn // nil: only the routes of agents
 	index   *executions.Index
 	books   *books
+	feed    *activity.Feed
 	tokens  *tokens.Set
 	origins *http.CrossOriginProtection
 	bodies  *bodies
 	limits  limits
 	slots   chan struct{}
 	waiting chan struct{}
+	live    chan struct{}
 	told    service.Observer
 	log     zerolog.Logger
 }
@@ -57,13 +61,13 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, index: o.Executions, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
-		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), told: o.OnResponse, log: o.Log,
+		agents: agents, tokens: o.Tokens, index: o.Executions, feed: o.Activity, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
 		h.books = newBooks(deltalog.New(h.conn.JetStream()))
-		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), operateRoutes())
+		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), operateRoutes(), activityRoutes())
 	}
 	h.routes = sorted(routes)
 	return h
@@ -74,6 +78,7 @@ type response struct {
 	status int
 	body   []byte
 	kind   string // content type
+	sent   bool   // it is a stream of events, which has ended
 }
 
 // ServeHTTP implements http.Handler.
@@ -90,11 +95,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = conn.Flush()
 		_ = conn.SetWriteDeadline(time.Time{})
 	}()
-	resp, after := h.respond(w, r, rt, path, allowed, requestID)
 	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	resp, after := h.respond(w, r, rt, path, allowed, requestID)
+	if resp.sent {
+		h.observe(r, rt, http.StatusOK, requestID, time.Since(began))
+		return
+	}
 	header.Set("X-Request-Id", requestID)
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
 	if header.Get("ETag") != "" {
 		header.Set("Cache-Control", "private, no-cache")
 	}
@@ -140,7 +149,7 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, pat
 	if p.Status == http.StatusInternalServerError {
 		h.log.Error().Err(err).Str("request", requestID).Str("route", rt.name).Msg("request failed")
 	}
-	return response{p.Status, p.encode(requestID), "application/problem+json"}, after
+	return response{status: p.Status, body: p.encode(requestID), kind: "application/problem+json"}, after
 }
 
 // serve checks a request, reads its body and runs its route.
@@ -170,6 +179,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 			return response{}, err
 		}
 	}
+	if rt.live != nil {
+		return h.serveLive(c, w, r)
+	}
 	return h.run(c)
 }
 
@@ -193,10 +205,10 @@ func (h *handler) run(c *call) (response, error) {
 		return response{}, err
 	}
 	if raw, ok := reply.(json.RawMessage); ok {
-		return response{http.StatusOK, raw, "application/json"}, nil
+		return response{status: http.StatusOK, body: raw, kind: "application/json"}, nil
 	}
 	body, err := encode(reply, c.unknown)
-	return response{cmp.Or(c.status, c.route.status), body, "application/json"}, err
+	return response{status: cmp.Or(c.status, c.route.status), body: body, kind: "application/json"}, err
 }
 
 // safely runs the route. A panic becomes an error of this request only.

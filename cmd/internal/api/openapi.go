@@ -74,6 +74,9 @@ func (r *route) operation(requests, replies *schema.Types) object {
 	}
 	responses := object{"default": object{"$ref": "#/components/responses/Problem"}}
 	success := object{"description": "Success.", "content": object{"application/json": object{"schema": reply}}}
+	if r.live != nil {
+		success["content"] = object{"text/event-stream": object{"schema": object{"type": "string"}}}
+	}
 	responses[strconv.Itoa(r.status)] = success
 	if r.status == http.StatusCreated || r.status == http.StatusAccepted {
 		responses["200"] = object{"description": "It was there before, or the request changed nothing.", "content": success["content"]}

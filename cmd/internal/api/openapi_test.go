@@ -30,6 +30,7 @@ func (w *world) sendExamples(t *testing.T) {
 	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
 		t.Fatal(err)
 	}
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.FileBodyDecoder)
 	names := w.seed(t)
 	h := w.http.Handler.(*handler)
 	n := 0

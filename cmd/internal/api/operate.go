@@ -196,6 +196,18 @@ func listDead(c *call) (*page[deadletters.Row], error) {
 	return paginate(c, permitted, func(l deadletters.Row) string { return string(l.ID) })
 }
 
+// deadLetters returns the number of dead letters of the playbooks that the token permits.
+func (c *call) deadLetters() (int, error) {
+	all, err := deadletters.List(c.ctx, c.handler.conn, bus.LetterFilter{})
+	n := 0
+	for _, l := range all {
+		if c.token.AllowsBook(playbook.Book(l.Book)) {
+			n++
+		}
+	}
+	return n, err
+}
+
 func isRole(name string) bool {
 	for _, r := range roles {
 		if r == name {

@@ -30,6 +30,7 @@ type route struct {
 	tagged  bool         // the reply has an ETag
 	example example
 	run     func(*call) (any, error)
+	live    func(*call, *eventStream) // instead of run: sends events
 }
 
 // parameter is a query parameter.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/request"
@@ -51,7 +52,8 @@ func startWorld(t *testing.T, o Options) *world {
 	t.Cleanup(builder.Close)
 	runRoles(t, conn, generator.New(chat.ModelFunc(answer), nil, generator.Config{}), reflector.New(nil, reflector.Config{}), curator.New(nil, curator.Config{}))
 	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	o.Conn, o.Executions = conn, runIndex(t, conn)
+	o.Conn = conn
+	o.Executions, o.Activity = runIndex(t, conn), runFeed(t, conn)
 	s, c := open(t, builder, o, defaultLimits)
 	return &world{Server: s, conn: conn, admin: conn, client: c}
 }
@@ -60,14 +62,28 @@ func startWorld(t *testing.T, o Options) *world {
 func runIndex(t testing.TB, conn *bus.Conn) *executions.Index {
 	t.Helper()
 	x := executions.New(conn)
+	inBackground(t, x.Run)
+	return x
+}
+
+// runFeed runs a feed until the end of the test.
+func runFeed(t testing.TB, conn *bus.Conn) *activity.Feed {
+	t.Helper()
+	f := activity.New(conn)
+	inBackground(t, f.Run)
+	return f
+}
+
+// inBackground calls fn with a context that ends with the test, and waits for its end.
+func inBackground(t testing.TB, fn func(context.Context)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	done.Go(func() { x.Run(ctx) })
+	done.Go(func() { fn(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		done.Wait()
 	})
-	return x
 }
 
 // runRoles runs roles on a connection until the end of the test.

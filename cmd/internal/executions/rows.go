@@ -95,6 +95,18 @@ func (x *Index) Find(f *Filter, end uint64, n int) (found []uint64, next uint64)
 	return found, 0
 }
 
+// Counts returns the number of executions that were read of each playbook.
+func (x *Index) Counts() map[playbook.Book]int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	all := map[playbook.Book]int{}
+	for b, c := range x.books {
+		n := c.total.counts()
+		all[b] = n.Executions
+	}
+	return all
+}
+
 // Session is a session in a list.
 type Session struct {
 	Last       uint64 // sequence of the last execution

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/advice"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
@@ -139,8 +140,8 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Log: f.o.Log})
-	index := executions.New(conn)
-	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	index, feed := executions.New(conn), activity.New(conn)
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.middle.Store(advice.New(backend, runs, f.o.Log))
 	ctx, cancel := context.WithCancel(ctx)
@@ -151,6 +152,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 		}
 	})
 	closing.Go(func() { index.Run(ctx) })
+	closing.Go(func() { feed.Run(ctx) })
 	return func() {
 		f.middle.Store(nil)
 		f.api.Store(nil)

@@ -1,0 +1,267 @@
+// Package activity follows a server for live pages: the newest changes of all playbooks, the lag of the roles over time, and the
+// number of dead letters. A Feed keeps a bounded part of them in memory.
+package activity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/explain"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/streams"
+	"debrief/playbook"
+	"debrief/playbook/text"
+)
+
+// Limits of a feed.
+const (
+	maxChanges     = 2000             // newest changes
+	maxSamples     = 240              // of the lag: one hour
+	sampleInterval = 15 * time.Second // of the lag
+	pollInterval   = 2 * time.Second  // of changes that no curator has announced, and of dead letters
+	maxReason      = 200              // bytes
+)
+
+// Change is a version of a playbook.
+type Change struct {
+	Book    playbook.Book `json:"book"`
+	Version uint64        `json:"version"`
+	Label   string        `json:"label"`
+	Time    time.Time     `json:"time"`
+	Author  string        `json:"author"`
+	Reason  string        `json:"reason,omitempty"`
+	Covers  string        `json:"covers,omitempty" doc:"What the version covers, for people."`
+	Summary string        `json:"summary" doc:"The changes, for people."`
+	Counts
+}
+
+// Counts are numbers of operations on bullets.
+type Counts struct {
+	Added   int `json:"added" doc:"Bullets that were added."`
+	Changed int `json:"changed" doc:"Bullets with a new text, section, state or pin, or merged."`
+	Removed int `json:"removed" doc:"Bullets that were removed."`
+	Votes   int `json:"votes" doc:"Votes and outcomes of experiments."`
+}
+
+func (c *Counts) add(d Counts) {
+	c.Added, c.Changed, c.Removed, c.Votes = c.Added+d.Added, c.Changed+d.Changed, c.Removed+d.Removed, c.Votes+d.Votes
+}
+
+// Sample is the lag of the roles at a time: the number of messages that wait or are in progress.
+type Sample struct {
+	Time time.Time         `json:"time"`
+	Lag  map[string]uint64 `json:"lag" doc:"Messages that wait or are in progress, by role."`
+}
+
+// Feed follows a server. It is safe for concurrent use. Run fills it.
+type Feed struct {
+	conn *bus.Conn
+	log  *deltalog.Store
+	wake chan playbook.Book
+
+	read map[playbook.Book]uint64 // sequence of the last delta that was read; of the goroutine of Run
+	last uint64                   // last sequence of the stream of deltas; of the goroutine of Run
+
+	mu      sync.Mutex
+	changes []Change // oldest first
+	samples []Sample
+	dead    uint64
+	changed chan struct{} // closed and replaced at each change of the fields above
+
+	closed chan struct{} // closed at the end of Run
+}
+
+// New returns an empty feed.
+func New(conn *bus.Conn) *Feed {
+	return &Feed{
+		conn: conn, log: deltalog.New(conn.JetStream()), wake: make(chan playbook.Book, 64), read: map[playbook.Book]uint64{}, changed: make(chan struct{}),
+		closed: make(chan struct{}),
+	}
+}
+
+// Run follows the server until the context ends. It continues after failed reads. It must be called once.
+func (f *Feed) Run(ctx context.Context) {
+	defer close(f.closed)
+	announced := func(m *nats.Msg) {
+		_, name, _ := strings.Cut(m.Subject, "debrief.head.")
+		select {
+		case f.wake <- playbook.Book(name):
+		default: // the next poll reads it
+		}
+	}
+	if sub, err := f.conn.NATS().Subscribe(events.HeadSubject(""), announced); err != nil {
+		f.conn.Log().Warn().Err(err).Msg("follow announcements of versions; changes are polled")
+	} else {
+		defer sub.Unsubscribe()
+	}
+	poll, sample := time.NewTicker(pollInterval), time.NewTicker(sampleInterval)
+	defer poll.Stop()
+	defer sample.Stop()
+	f.report(ctx, f.poll(ctx))
+	f.report(ctx, f.sample(ctx))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case b := <-f.wake:
+			f.report(ctx, f.follow(ctx, b))
+		case <-poll.C:
+			f.report(ctx, f.poll(ctx))
+		case <-sample.C:
+			f.report(ctx, f.sample(ctx))
+		}
+	}
+}
+
+func (f *Feed) report(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		f.conn.Log().Warn().Err(err).Msg("read activity; live pages are behind")
+	}
+}
+
+// poll reads the number of dead letters, and all new deltas.
+func (f *Feed) poll(ctx context.Context) error {
+	dead, err := f.conn.JetStream().Stream(ctx, events.StreamDead)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamDead, err)
+	}
+	f.mu.Lock()
+	if n := dead.CachedInfo().State.Msgs; n != f.dead {
+		f.dead = n
+		f.notify()
+	}
+	f.mu.Unlock()
+	stream, err := f.conn.JetStream().Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	if last == f.last {
+		return nil
+	}
+	books, err := f.log.BooksWithLog(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, b := range books {
+		errs = append(errs, f.follow(ctx, b))
+	}
+	f.last = last
+	return errors.Join(errs...)
+}
+
+// follow reads the new deltas of a playbook.
+func (f *Feed) follow(ctx context.Context, b playbook.Book) error {
+	if b.Validate() != nil {
+		return nil
+	}
+	var all []Change
+	err := f.log.DeltasAfter(ctx, b, f.read[b], func(r *deltalog.Record) error {
+		f.read[b] = r.Seq
+		if all = append(all, newChange(b, r)); len(all) > maxChanges {
+			all = slices.Delete(all, 0, maxChanges/2)
+		}
+		return nil
+	})
+	if errors.Is(err, deltalog.ErrBrokenLog) {
+		delete(f.read, b) // the server may have lost the end of the log
+		return nil        // the status reports it
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(all) > 0 {
+		all = slices.Concat(f.changes, all) // readers have the old list
+		slices.SortStableFunc(all, func(a, b Change) int { return a.Time.Compare(b.Time) })
+		f.changes = slices.Clone(all[max(0, len(all)-maxChanges):])
+		f.notify()
+	}
+	return err
+}
+
+// notify wakes the readers. The caller holds the lock.
+func (f *Feed) notify() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// sample adds a sample of the lag.
+func (f *Feed) sample(ctx context.Context) error {
+	s := Sample{Time: time.Now().UTC(), Lag: map[string]uint64{}}
+	for _, role := range streams.Roles {
+		w, err := f.conn.Backlog(ctx, role)
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return err
+		}
+		s.Lag[role] = w.Pending + uint64(w.InFlight)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.samples = slices.Concat(f.samples[max(0, len(f.samples)-maxSamples+1):], []Sample{s})
+	f.notify()
+	return nil
+}
+
+func newChange(b playbook.Book, r *deltalog.Record) Change {
+	c := Change{
+		Book: b, Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Time: r.Time, Author: r.Author, Reason: text.Clip(r.Reason, maxReason),
+		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta),
+	}
+	for i := range r.Ops {
+		switch r.Ops[i].Kind {
+		case playbook.Add:
+			c.Added++
+		case playbook.Remove:
+			c.Removed++
+		case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm:
+			c.Votes++
+		default:
+			c.Changed++
+		}
+	}
+	return c
+}
+
+// Closed returns a channel that is closed when Run ends.
+func (f *Feed) Closed() <-chan struct{} { return f.closed }
+
+// State is the activity at a moment.
+type State struct {
+	Changes []Change
+	Samples []Sample
+	Dead    uint64 // number of dead letters
+	// Changed is closed at the next change of the state.
+	Changed <-chan struct{}
+}
+
+// State returns the newest changes, oldest first, the samples of the last hour, and the number of dead letters. The caller must not
+// change it.
+func (f *Feed) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return State{f.changes, f.samples, f.dead, f.changed}
+}
+
+// Learned sums the changes since a time of the playbooks that permitted accepts.
+func (s *State) Learned(since time.Time, permitted func(playbook.Book) bool) (n Counts, versions int) {
+	for _, c := range slices.Backward(s.Changes) {
+		if c.Time.Before(since) {
+			break
+		}
+		if permitted(c.Book) {
+			versions++
+			n.add(c.Counts)
+		}
+	}
+	return n, versions
+}

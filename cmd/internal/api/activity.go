@@ -1,0 +1,192 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"debrief/cmd/internal/activity"
+	"debrief/cmd/internal/tokens"
+	"debrief/playbook"
+)
+
+// activityRoutes are the routes for live pages.
+func activityRoutes() []route {
+	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour, the lag of the roles over time, and the number of items that wait for a person.", getOverview)
+	overview.query, overview.example = pageParameters[:1], example{query: "limit=10"}
+	live := route{
+		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, live: streamEvents,
+		summary: "Send changes as they happen: ready at the start, then version, executions, dead and lag. A client that reconnects reads its page again at ready.",
+		query:   []parameter{{name: "limit", kind: "integer", doc: "Number of events after which the stream ends; default: no limit."}, {name: "book", kind: "string", doc: "Only versions and executions of this playbook."}},
+		example: example{query: "limit=1"},
+	}
+	return []route{overview, live}
+}
+
+// overview is the activity of the playbooks that the token permits.
+type overview struct {
+	Learned learned           `json:"learned" doc:"Changes of the last hour."`
+	Changes []activity.Change `json:"changes" doc:"Newest changes, newest first."`
+	Lag     []activity.Sample `json:"lag" doc:"Samples of the last hour, oldest first."`
+	Waiting waiting           `json:"waiting" doc:"Items that wait for a person."`
+	Books   []bookActivity    `json:"books"`
+}
+
+// learned sums changes.
+type learned struct {
+	Versions int `json:"versions" doc:"Number of versions of all playbooks."`
+	activity.Counts
+}
+
+// waiting counts the items that wait for a person.
+type waiting struct {
+	Total       int `json:"total"`
+	Quarantined int `json:"quarantined" doc:"Bullets in quarantine."`
+	Dead        int `json:"dead_letters"`
+}
+
+// bookActivity has the numbers of a playbook.
+type bookActivity struct {
+	Book        playbook.Book `json:"book"`
+	Label       string        `json:"label"`
+	Bullets     int           `json:"bullets"`
+	Shown       int           `json:"shown" doc:"Bullets that generators show."`
+	Probation   int           `json:"probation"`
+	Candidates  int           `json:"candidates"`
+	Quarantined int           `json:"quarantined"`
+	Executions  int           `json:"executions" doc:"Executions since the start of the retention."`
+	Error       string        `json:"error,omitempty" doc:"Damage of the log of the playbook."`
+}
+
+func getOverview(c *call) (*overview, error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	state := c.handler.feed.State()
+	out := &overview{Changes: []activity.Change{}, Lag: append([]activity.Sample{}, state.Samples...), Books: []bookActivity{}}
+	out.Learned.Counts, out.Learned.Versions = state.Learned(time.Now().Add(-time.Hour), c.token.AllowsBook)
+	for _, ch := range slices.Backward(state.Changes) {
+		if c.token.AllowsBook(ch.Book) && len(out.Changes) < limit {
+			out.Changes = append(out.Changes, ch)
+		}
+	}
+	names, err := c.permittedBooks()
+	if err != nil {
+		return nil, err
+	}
+	executions := c.handler.index.Counts()
+	for _, name := range names {
+		b, err := c.handler.books.activity(c.ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		b.Executions = executions[name]
+		out.Books = append(out.Books, b)
+		out.Waiting.Quarantined += b.Quarantined
+	}
+	if out.Waiting.Dead, err = c.deadLetters(); err != nil {
+		return nil, err
+	}
+	out.Waiting.Total = out.Waiting.Quarantined + out.Waiting.Dead
+	return out, nil
+}
+
+// executionCount is the event executions.
+type executionCount struct {
+	Book       playbook.Book `json:"book"`
+	Executions int           `json:"executions"`
+}
+
+// deadCount is the event dead.
+type deadCount struct {
+	Dead *uint64 `json:"dead_letters,omitempty"` // only for a token of all playbooks
+}
+
+// countInterval is the interval at which a stream compares the numbers of executions.
+const countInterval = time.Second
+
+// liveState is what a client of a stream of events has received.
+type liveState struct {
+	c          *call
+	out        *eventStream
+	book       playbook.Book // empty: all that the token permits
+	versions   map[playbook.Book]uint64
+	executions map[playbook.Book]int
+	dead       uint64
+	sample     time.Time
+}
+
+// streamEvents sends changes until the client disconnects, or the feed ends.
+func streamEvents(c *call, out *eventStream) {
+	feed, index := c.handler.feed, c.handler.index
+	s := &liveState{c: c, out: out, book: playbook.Book(c.query.Get("book")), versions: map[playbook.Book]uint64{}, executions: index.Counts()}
+	state := feed.State()
+	for _, ch := range state.Changes {
+		s.versions[ch.Book] = max(s.versions[ch.Book], ch.Version)
+	}
+	if s.dead = state.Dead; len(state.Samples) > 0 {
+		s.sample = state.Samples[len(state.Samples)-1].Time
+	}
+	count, beat := time.NewTicker(countInterval), time.NewTicker(heartbeat)
+	defer count.Stop()
+	defer beat.Stop()
+	more := out.send("ready", struct{}{})
+	for more {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-feed.Closed():
+			return
+		case <-state.Changed:
+			state = feed.State()
+			more = s.sendState(state)
+		case <-count.C:
+			more = s.sendExecutions(index.Counts())
+		case <-beat.C:
+			more = out.write(": beat\n\n")
+		}
+	}
+}
+
+func (s *liveState) wants(b playbook.Book) bool {
+	return s.c.token.AllowsBook(b) && (s.book == "" || s.book == b)
+}
+
+func (s *liveState) sendState(state activity.State) bool {
+	for _, ch := range state.Changes {
+		if ch.Version <= s.versions[ch.Book] {
+			continue
+		}
+		if s.versions[ch.Book] = ch.Version; s.wants(ch.Book) && !s.out.send("version", ch) {
+			return false
+		}
+	}
+	if state.Dead != s.dead {
+		s.dead = state.Dead
+		count := deadCount{}
+		if len(s.c.token.Books) == 0 {
+			count.Dead = &state.Dead
+		}
+		if !s.out.send("dead", count) {
+			return false
+		}
+	}
+	if n := len(state.Samples); n > 0 && state.Samples[n-1].Time.After(s.sample) {
+		s.sample = state.Samples[n-1].Time
+		return s.out.send("lag", state.Samples[n-1])
+	}
+	return true
+}
+
+func (s *liveState) sendExecutions(now map[playbook.Book]int) bool {
+	for b, n := range now {
+		if n == s.executions[b] {
+			continue
+		}
+		if s.executions[b] = n; s.wants(b) && !s.out.send("executions", executionCount{b, n}) {
+			return false
+		}
+	}
+	return true
+}

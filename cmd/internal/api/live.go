@@ -1,0 +1,78 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"debrief/events/service"
+)
+
+// Times of a stream of events.
+const (
+	heartbeat = 15 * time.Second // longest time without a byte, so that proxies keep the connection
+	sendLimit = 10 * time.Second // for one write: a client that reads slower is disconnected
+)
+
+// eventStream sends events to a client (text/event-stream).
+type eventStream struct {
+	w     http.ResponseWriter
+	conn  *http.ResponseController
+	limit int // number of events to send; 0 for no limit
+	sent  int
+}
+
+// send sends an event with a value in JSON. It reports whether the stream continues.
+func (s *eventStream) send(name string, value any) bool {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return false
+	}
+	if !s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", name, data)) {
+		return false
+	}
+	s.sent++
+	return s.limit == 0 || s.sent < s.limit
+}
+
+// write sends text. It returns false if the client has disconnected or is too slow.
+func (s *eventStream) write(text string) bool {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(sendLimit)) // a test may have no connection
+	_, err := s.w.Write([]byte(text))
+	if err == nil {
+		err = s.conn.Flush()
+	}
+	return err == nil
+}
+
+// serveLive runs a route that sends events, until the client disconnects or the handler ends.
+func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (response, error) {
+	limit, err := c.eventLimit()
+	if err != nil {
+		return response{}, err
+	}
+	select {
+	case h.live <- struct{}{}:
+		defer func() { <-h.live }()
+	default:
+		return response{}, service.ErrBusy
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would collect the events
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		c.route.live(c, &eventStream{w: w, conn: http.NewResponseController(w), limit: limit})
+	}
+	return response{sent: true}, nil
+}
+
+// eventLimit returns the parameter limit of a stream of events, 0 without one.
+func (c *call) eventLimit() (int, error) {
+	if c.query.Get("limit") == "" {
+		return 0, nil
+	}
+	return c.limit()
+}
