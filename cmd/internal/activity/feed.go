@@ -18,6 +18,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/events/liveness"
 	"debrief/events/streams"
 	"debrief/playbook"
 	"debrief/playbook/text"
@@ -75,6 +76,7 @@ type Feed struct {
 	mu      sync.Mutex
 	changes []Change // oldest first
 	samples []Sample
+	roles   map[string]liveness.RoleSummary // replaced, not changed
 	dead    uint64
 	changed chan struct{} // closed and replaced at each change of the fields above
 
@@ -104,11 +106,12 @@ func (f *Feed) Run(ctx context.Context) {
 	} else {
 		defer sub.Unsubscribe()
 	}
-	poll, sample := time.NewTicker(pollInterval), time.NewTicker(sampleInterval)
+	var sampling sync.WaitGroup
+	sampling.Go(func() { f.sampleRoles(ctx) })
+	defer sampling.Wait()
+	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
-	defer sample.Stop()
 	f.report(ctx, f.poll(ctx))
-	f.report(ctx, f.sample(ctx))
 	for {
 		select {
 		case <-ctx.Done():
@@ -117,8 +120,20 @@ func (f *Feed) Run(ctx context.Context) {
 			f.report(ctx, f.follow(ctx, b))
 		case <-poll.C:
 			f.report(ctx, f.poll(ctx))
-		case <-sample.C:
-			f.report(ctx, f.sample(ctx))
+		}
+	}
+}
+
+// sampleRoles samples the roles until the context ends. It has its own goroutine, because a sample waits for the reports of workers.
+func (f *Feed) sampleRoles(ctx context.Context) {
+	tick := time.NewTicker(sampleInterval)
+	defer tick.Stop()
+	for {
+		f.report(ctx, f.sample(ctx))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
 }
@@ -195,18 +210,25 @@ func (f *Feed) notify() {
 	f.changed = make(chan struct{})
 }
 
-// sample adds a sample of the lag.
+// sample adds a sample of the lag, and replaces the health of the roles.
 func (f *Feed) sample(ctx context.Context) error {
+	reports, err := liveness.CollectReports(ctx, f.conn.NATS())
+	if err != nil {
+		return err
+	}
 	s := Sample{Time: time.Now().UTC(), Lag: map[string]uint64{}}
+	roles := map[string]liveness.RoleSummary{}
 	for _, role := range streams.Roles {
 		w, err := f.conn.Backlog(ctx, role)
 		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return err
 		}
 		s.Lag[role] = w.Pending + uint64(w.InFlight)
+		roles[role] = liveness.Summarize(role, w, reports, s.Time, liveness.Floor)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.roles = roles
 	f.samples = slices.Concat(f.samples[max(0, len(f.samples)-maxSamples+1):], []Sample{s})
 	f.notify()
 	return nil
@@ -239,17 +261,18 @@ func (f *Feed) Closed() <-chan struct{} { return f.closed }
 type State struct {
 	Changes []Change
 	Samples []Sample
-	Dead    uint64 // number of dead letters
+	Roles   map[string]liveness.RoleSummary // health at the last sample; empty before the first
+	Dead    uint64                          // number of dead letters
 	// Changed is closed at the next change of the state.
 	Changed <-chan struct{}
 }
 
-// State returns the newest changes, oldest first, the samples of the last hour, and the number of dead letters. The caller must not
+// State returns the newest changes, oldest first, the samples of the last hour, the health of the roles, and the number of dead letters. The caller must not
 // change it.
 func (f *Feed) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return State{f.changes, f.samples, f.dead, f.changed}
+	return State{f.changes, f.samples, f.roles, f.dead, f.changed}
 }
 
 // Learned sums the changes since a time of the playbooks that permitted accepts.

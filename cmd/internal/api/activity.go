@@ -7,6 +7,7 @@ import (
 
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/tokens"
+	"debrief/events/liveness"
 	"debrief/playbook"
 )
 
@@ -25,11 +26,12 @@ func activityRoutes() []route {
 
 // overview is the activity of the playbooks that the token permits.
 type overview struct {
-	Learned learned           `json:"learned" doc:"Changes of the last hour."`
-	Changes []activity.Change `json:"changes" doc:"Newest changes, newest first."`
-	Lag     []activity.Sample `json:"lag" doc:"Samples of the last hour, oldest first."`
-	Waiting waiting           `json:"waiting" doc:"Items that wait for a person."`
-	Books   []bookActivity    `json:"books"`
+	Learned learned                         `json:"learned" doc:"Changes of the last hour."`
+	Changes []activity.Change               `json:"changes" doc:"Newest changes, newest first."`
+	Lag     []activity.Sample               `json:"lag" doc:"Samples of the last hour, oldest first."`
+	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
+	Waiting waiting                         `json:"waiting" doc:"Items that wait for a person."`
+	Books   []bookActivity                  `json:"books"`
 }
 
 // learned sums changes.
@@ -70,6 +72,9 @@ func getOverview(c *call) (*overview, error) {
 		if c.token.AllowsBook(ch.Book) && len(out.Changes) < limit {
 			out.Changes = append(out.Changes, ch)
 		}
+	}
+	if out.Roles = state.Roles; out.Roles == nil {
+		out.Roles = map[string]liveness.RoleSummary{}
 	}
 	names, err := c.permittedBooks()
 	if err != nil {

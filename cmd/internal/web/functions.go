@@ -38,6 +38,8 @@ var functions = template.FuncMap{
 	"dict":      dict,
 	"operation": func(e history.Event) string { return explain.DescribeEvent(&e, e.Bullet) },
 	"handle":    func(from string) string { handle, _, _ := strings.Cut(from, " "); return handle },
+	"capital":   capital,
+	"took":      took,
 	"cost":      cost,
 	"first":     first,
 	"lift":      lift,
@@ -103,4 +105,16 @@ func cost(dollars float64) string {
 		return "–"
 	}
 	return "$" + strconv.FormatFloat(dollars, 'f', 2, 64)
+}
+
+// took formats a duration with three digits, "–" for none.
+func took(d time.Duration) string {
+	if d == 0 {
+		return "–"
+	}
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }

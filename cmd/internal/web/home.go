@@ -1,12 +1,14 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
-	"debrief/playbook/history"
+	"debrief/cmd/internal/activity"
+	"debrief/cmd/internal/components"
+	"debrief/events/liveness"
 )
 
 // homePages are the pages about the whole installation at a glance.
@@ -16,101 +18,96 @@ func homePages() []view {
 
 // homePage shows what is healthy, what was learned, and what waits for a person.
 type homePage struct {
-	status
-	Changes []change // newest of all playbooks first
-	Learned int      // changes in the last hour
-	More    bool     // there were more than Learned
-	Waiting []waiting
-	Dead    int
-	DeadAll bool // there are no more than Dead
+	Learned struct {
+		Versions int `json:"versions"`
+		activity.Counts
+	} `json:"learned"`
+	Changes []activity.Change               `json:"changes"`
+	Lag     []activity.Sample               `json:"lag"`
+	Roles   map[string]liveness.RoleSummary `json:"roles"`
+	Waiting struct {
+		Total int `json:"total"`
+		Dead  int `json:"dead_letters"`
+	} `json:"waiting"`
+	Books  []bookState         `json:"books"`
+	Charts []*components.Chart `json:"-"` // of the lag, wide and narrow
 }
 
-// change is a version of a playbook.
-type change struct {
-	Book string
-	version
+// bookState has the numbers of a playbook.
+type bookState struct {
+	Book        string `json:"book"`
+	Bullets     int    `json:"bullets"`
+	Shown       int    `json:"shown"`
+	Probation   int    `json:"probation"`
+	Quarantined int    `json:"quarantined"`
+	Executions  int    `json:"executions"`
+	Error       string `json:"error"`
 }
-
-// waiting is a playbook with bullets that wait for a person.
-type waiting struct {
-	Book string
-	N    int
-	All  bool // there are no more than N
-}
-
-// Limits of the overview.
-const (
-	homeBooks   = 20
-	homeChanges = 15
-	homeItems   = 100
-)
 
 func showHome(q *request) (any, error) {
 	q.title = "Overview"
 	p := new(homePage)
-	if err := q.api.get("/status", nil, &p.status); err != nil {
+	if err := q.api.get("/overview", url.Values{"limit": {"15"}}, p); err != nil {
 		return nil, err
 	}
-	hourAgo := time.Now().Add(-time.Hour)
-	for _, b := range p.Books[:min(len(p.Books), homeBooks)] {
-		if b.Error != "" {
-			continue
-		}
-		if err := p.addBook(q, string(b.Book), hourAgo); err != nil {
-			return nil, err
-		}
+	q.books = []string{}
+	for _, b := range p.Books[:min(len(p.Books), maxBookLinks)] {
+		q.books = append(q.books, b.Book)
 	}
-	slices.SortFunc(p.Changes, func(a, b change) int { return b.Time.Compare(a.Time) })
-	p.Changes = p.Changes[:min(len(p.Changes), homeChanges)]
-	var dead list[struct{}]
-	if err := q.api.get("/dead", url.Values{"limit": {"100"}}, &dead); err != nil {
-		return nil, err
-	}
-	p.Dead, p.DeadAll = len(dead.Items), dead.Next == ""
+	p.drawLag()
 	return p, nil
 }
 
-// addBook adds the newest changes of a playbook and the bullets that wait for a person.
-func (p *homePage) addBook(q *request, book string, hourAgo time.Time) error {
-	var newest list[version]
-	if err := q.api.get(pathOf("books", book, "versions"), url.Values{"limit": {"100"}}, &newest); err != nil {
-		return err
-	}
-	for i, v := range newest.Items {
-		if v.Time.After(hourAgo) {
-			p.Learned++
-			p.More = p.More || i == len(newest.Items)-1 && newest.Next != ""
-		}
-		if i < homeChanges {
-			p.Changes = append(p.Changes, change{book, v})
-		}
-	}
-	var held list[*history.Quarantined]
-	if err := q.api.get(pathOf("books", book, "review"), url.Values{"limit": {"100"}}, &held); err != nil {
-		return err
-	}
-	if n := len(held.Items); n > 0 {
-		p.Waiting = append(p.Waiting, waiting{book, n, held.Next == ""})
-	}
-	return nil
-}
+// roleOrder is the order in which the roles work.
+var roleOrder = []string{"generator", "reflector", "curator"}
 
-// InOrder returns the roles in the order of their work.
-func (p *homePage) InOrder() (all []role) {
-	for _, name := range []string{"generator", "reflector", "curator"} {
+// InOrder returns the health of the roles in the order of their work.
+func (p *homePage) InOrder() (all []liveness.RoleSummary) {
+	for _, name := range roleOrder {
 		if r, ok := p.Roles[name]; ok {
-			all = append(all, role{strings.ToUpper(name[:1]) + name[1:], string(r.Level), r.Pending, r.Workers, r.LastOutput, r.Reasons})
+			all = append(all, r)
 		}
 	}
 	return all
 }
 
-// role is the health of a role.
-type role struct {
-	Name    string
-	Level   string
-	Pending uint64
-	Workers int
-	Last    time.Time
-	Reasons []string
+// lagLines are the classes and the shapes of the lines of the lag, in the order of the roles.
+var lagLines = []struct{ class, shape string }{{"validation", components.Disc}, {"test", components.Diamond}, {"train", components.Dot}}
+
+// drawLag draws the lag of the last hour.
+func (p *homePage) drawLag() {
+	if len(p.Lag) < 2 {
+		return
+	}
+	began, most := p.Lag[0].Time, uint64(1)
+	for _, s := range p.Lag {
+		for _, n := range s.Lag {
+			most = max(most, n)
+		}
+	}
+	minutes := func(s activity.Sample) int { return int(s.Time.Sub(began).Minutes()) }
+	for _, size := range []struct {
+		class         string
+		width, height float64
+	}{{"wide", 940, 220}, {"narrow", 340, 200}} {
+		c := components.NewChart(size.width, size.height, "minutes since "+began.Format("15:04 UTC"), max(minutes(p.Lag[len(p.Lag)-1]), 1), float64(most), "")
+		c.Class, c.Label = size.class, fmt.Sprintf("Events that wait or are in progress, by role, at most %d.", most)
+		for i, role := range roleOrder {
+			var marks []components.Mark
+			for _, s := range p.Lag {
+				n := s.Lag[role]
+				marks = append(marks, components.Mark{Step: minutes(s), Value: float64(n), Title: fmt.Sprintf("%s: %s waited %s", role, components.Plural(int(n), "event"), s.Time.Format(time.TimeOnly))})
+			}
+			c.AddMarks(role, lagLines[i].class, lagLines[i].shape, marks)
+		}
+		p.Charts = append(p.Charts, c)
+	}
+}
+
+// capital returns a word with a capital letter.
+func capital(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/stats"
@@ -79,6 +80,15 @@ func TestWithParameter(t *testing.T) {
 	}
 	if _, err := withParameter("/b", "q"); err == nil {
 		t.Error("a name without a value: got no error")
+	}
+}
+
+func TestTook(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{0: "–", 24969344: "25ms", 30604597: "30.6ms", 5199: "5.2µs", 66584: "66.6µs", 1234567890: "1.23s", 75 * time.Second: "1m15s"} {
+		if got := took(d); got != want {
+			t.Errorf("%d: got %s, want %s", d, got, want)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
@@ -138,7 +139,10 @@ func startInstallation(t testing.TB, say func(field, text string) string) *insta
 	in.closers = append(in.closers, builder.Close)
 
 	set := in.tokenFile(t)
-	options := api.Options{Conn: in.conn, Executions: in.runIndex(), Log: failures}
+	index, feed := executions.New(in.conn), activity.New(in.conn)
+	in.follow(index.Run)
+	in.follow(feed.Run)
+	options := api.Options{Conn: in.conn, Executions: index, Activity: feed, Log: failures}
 	in.open = in.serve(api.New(builder, options))
 	options.Tokens = set
 	in.guarded = in.serve(api.New(builder, options))
@@ -164,17 +168,15 @@ func (in *installation) startRoles(t testing.TB) {
 	}()
 }
 
-// runIndex runs the index of executions.
-func (in *installation) runIndex() *executions.Index {
-	x := executions.New(in.conn)
+// follow runs what follows the streams.
+func (in *installation) follow(run func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
-	done.Go(func() { x.Run(ctx) })
+	done.Go(func() { run(ctx) })
 	in.closers = append(in.closers, func() {
 		cancel()
 		done.Wait()
 	})
-	return x
 }
 
 // answer is the simulated model of the generators.
