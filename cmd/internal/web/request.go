@@ -93,8 +93,7 @@ func (s *Site) act(a action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := s.newRequest(w, r)
 		if err == nil {
-			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-			err = r.ParseForm()
+			err = parseForm(r)
 		}
 		var n notice
 		if err == nil {
@@ -109,8 +108,15 @@ func (s *Site) act(a action) http.HandlerFunc {
 	}
 }
 
-// maxForm limits a form, in bytes.
-const maxForm = 1 << 20
+// parseForm parses the form of a request. An invalid form is an error of the browser.
+func parseForm(r *http.Request) error {
+	err := r.ParseForm()
+	var tooLarge *http.MaxBytesError
+	if err == nil || errors.As(err, &tooLarge) {
+		return err
+	}
+	return &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: "The form is invalid: " + err.Error() + "."}}
+}
 
 // localPath returns a path of this server, "/" for anything else: a form of another origin must not choose where a browser goes.
 func localPath(path string) string {

@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -97,12 +98,22 @@ var securityHeaders = map[string]string{
 	"Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
+// Limits of a form.
+const (
+	maxForm      = 1 << 20 // bytes
+	formDeadline = 30 * time.Second
+)
+
 // ServeHTTP implements http.Handler.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range securityHeaders {
 		w.Header().Set(name, value)
 	}
 	w.Header().Set("Cache-Control", "no-store") // a static file sets its own
+	if r.ContentLength != 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)                                // also for a form that is not accepted
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formDeadline)) // a test may have no connection
+	}
 	if err := s.origins.Check(r); err != nil {
 		s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusForbidden, Code: api.CodeOrigin, Detail: "The request comes from a page of another site."}})
 		return
