@@ -176,5 +176,11 @@ func showSession(q *request) (any, error) {
 	if err != nil && (!errors.As(err, &missing) || missing.Status != http.StatusNotFound) {
 		return nil, err
 	}
-	return p, q.api.get(pathOf("books", q.book, "executions"), url.Values{"session": {p.Session}, "limit": {"50"}}, &p.Stored)
+	if err := q.api.get(pathOf("books", q.book, "executions"), url.Values{"session": {p.Session}, "limit": {"50"}}, &p.Stored); err != nil {
+		return nil, err
+	}
+	if missing != nil && len(p.Stored.Items) == 0 && p.Stored.Next == "" {
+		return nil, missing
+	}
+	return p, nil
 }
