@@ -38,10 +38,10 @@ Examples:
 func (c *command) Check() error { return errors.Join(c.Worker.Check(), c.Gateway.Check()) }
 
 // Run runs the gateway until the context ends.
-func (c *command) Run(ctx context.Context) error {
+func (c *command) Run(ctx context.Context, settings app.Effective) error {
 	m := app.Metrics(events.UserGateway)
 	log := c.Logger()
-	f, err := front.Listen(front.Options{Gateway: c.Gateway, Metrics: m, Log: log})
+	f, err := front.Listen(front.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Log: log})
 	if err != nil {
 		return err
 	}

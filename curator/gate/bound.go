@@ -42,6 +42,15 @@ func (c Config) Lift(e *playbook.Experiment) Lift {
 	return l
 }
 
+// Evidence returns the e-values of an experiment: harms against the hypothesis that the bullet does no harm, and helps against the
+// hypothesis that it does not help. A value of 1/Alpha refutes the hypothesis. Without outcomes both are 1.
+func (c Config) Evidence(e *playbook.Experiment) (harms, helps float64) {
+	return math.Exp(min(wealth(e, 0, below), maxEvidence)), math.Exp(min(wealth(e, 0, above), maxEvidence))
+}
+
+// maxEvidence limits the logarithm of an e-value, which JSON must represent.
+const maxEvidence = 700
+
 // largestRefuted returns the largest d from -1 to 1 for which the hypothesis is refuted, with an accuracy of 0.001. It
 // returns -1 if it is refuted for no d.
 func largestRefuted(refuted func(d float64) bool) float64 {

@@ -63,6 +63,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/activity"
+	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/events/bus"
@@ -79,6 +80,8 @@ type Options struct {
 	Executions *executions.Index
 	// Activity is the feed of changes, lag and dead letters. The caller runs it; its end ends the streams of events. Required with Conn.
 	Activity *activity.Feed
+	// Settings are the settings of the program, for people.
+	Settings app.Effective
 	Log      zerolog.Logger
 	// OnResponse is called for each response. The verb is "" for an unknown path. Nil disables it.
 	OnResponse service.Observer

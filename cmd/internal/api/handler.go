@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/activity"
+	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
@@ -44,6 +45,7 @@ type handler struct {
 	index   *executions.Index
 	books   *books
 	feed    *activity.Feed
+	program app.Effective // settings
 	tokens  *tokens.Set
 	origins *http.CrossOriginProtection
 	bodies  *bodies
@@ -61,13 +63,13 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, index: o.Executions, feed: o.Activity, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		agents: agents, tokens: o.Tokens, index: o.Executions, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
 		h.books = newBooks(deltalog.New(h.conn.JetStream()))
-		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), operateRoutes(), activityRoutes())
+		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), inspectRoutes(), operateRoutes(), activityRoutes(), experimentRoutes())
 	}
 	h.routes = sorted(routes)
 	return h

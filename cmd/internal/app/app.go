@@ -226,7 +226,7 @@ func (p *parsed) do(ctx context.Context, name string) error {
 		return err
 	}
 	if ok {
-		p.run.Bind(common.common(), Sources(p.sourceOf))
+		p.run.Bind(common.common(), Sources(p.sourceOf), Effective(p.settings()))
 		traced, flush, err := common.common().trace(ctx, name, common.common().Logger())
 		if err != nil {
 			return err

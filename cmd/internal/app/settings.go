@@ -15,12 +15,15 @@ import (
 	"debrief/events/redact"
 )
 
-// setting is one setting of a command, with its value and source.
-type setting struct {
+// Setting is one setting of a command, with its value and source. Secrets are not shown.
+type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 	Origin string `json:"origin"` // flag, DEBRIEF_…, the file's name, or default
 }
+
+// Effective are the settings of the command that runs, in the order of its help. A command gets them as an argument of Run.
+type Effective []Setting
 
 // Sources returns the source of a setting by the name of its flag: the flag, the environment variable, the file, or "default".
 // A command gets it as an argument of Run.
@@ -45,13 +48,13 @@ func (p *parsed) sourceOf(name string) string {
 type checker interface{ Check() error }
 
 // settings returns the settings of the selected command, in the order of its help.
-func (p *parsed) settings() (all []setting) {
+func (p *parsed) settings() (all []Setting) {
 	for _, flag := range p.flags() {
 		if slices.Contains(unconfigured, flag.Name) || flag.Hidden {
 			continue
 		}
 		_, origin := p.origin(flag)
-		all = append(all, setting{flag.Name, displayValue(flag), origin})
+		all = append(all, Setting{flag.Name, displayValue(flag), origin})
 	}
 	return all
 }
@@ -129,7 +132,7 @@ func (p *parsed) checkZeros() error {
 }
 
 // writeSettings writes settings as a table.
-func writeSettings(out io.Writer, all []setting) error {
+func writeSettings(out io.Writer, all []Setting) error {
 	w := console.NewTable(out)
 	console.Fprintf(w, "setting\tvalue\torigin\n")
 	for _, s := range all {

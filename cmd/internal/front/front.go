@@ -36,8 +36,10 @@ type Options struct {
 	app.Gateway
 	// OpenAI is the upstream if the flag --upstream-openai is not set. Empty is the provider.
 	OpenAI, OpenAIKey string
-	Metrics           *metrics.Metrics
-	Log               zerolog.Logger
+	// Settings are the settings of the program, for people.
+	Settings app.Effective
+	Metrics  *metrics.Metrics
+	Log      zerolog.Logger
 }
 
 // Front is a listening gateway.
@@ -141,7 +143,7 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Log: f.o.Log})
 	index, feed := executions.New(conn), activity.New(conn)
-	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.middle.Store(advice.New(backend, runs, f.o.Log))
 	ctx, cancel := context.WithCancel(ctx)

@@ -41,6 +41,8 @@ type Up struct {
 	Evaluators      app.Evaluators `embed:""`
 	ReflectorConfig app.Reflector  `embed:""`
 	CuratorConfig   app.Curator    `embed:""`
+
+	settings app.Effective
 }
 
 // Help implements kong.HelpProvider.
@@ -79,7 +81,8 @@ func (u *Up) Check() error {
 }
 
 // Run implements the command.
-func (u *Up) Run(ctx context.Context, c *app.Common) error {
+func (u *Up) Run(ctx context.Context, c *app.Common, settings app.Effective) error {
+	u.settings = settings
 	log := c.Logger()
 	app.LimitMemory(int64(u.Memory))
 	served := make(chan string, 1)
@@ -139,7 +142,7 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models app.Model
 		if err != nil {
 			return nil, err
 		}
-		f, err := front.Listen(front.Options{Gateway: u.Gateway, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Log: *conn.Log()})
+		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Log: *conn.Log()})
 		if err != nil {
 			return nil, err
 		}

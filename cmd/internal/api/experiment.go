@@ -1,0 +1,144 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"debrief/cmd/internal/versions"
+	"debrief/curator/gate"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+	"debrief/playbook/similar"
+)
+
+// experimentRoutes are the routes that show the evidence on a bullet.
+func experimentRoutes() []route {
+	ofBullet := map[string]string{"book": "default", "id": "misc-00001"}
+	curve := get("/books/{book}/bullets/{id}/experiment", "getBulletExperiment", "Return the evidence that a bullet helps or harms after each version with new outcomes.", getExperiment)
+	curve.query, curve.example = pageParameters[:1], example{path: ofBullet, query: "limit=100"}
+	alike := get("/books/{book}/bullets/{id}/similar", "listSimilarBullets", "List the bullets with the most similar texts.", listSimilar)
+	alike.query, alike.example = pageParameters[:1], example{path: ofBullet, query: "limit=5"}
+	return []route{curve, alike}
+}
+
+// experiment is the development of the evidence on a bullet.
+type experiment struct {
+	Bullet    playbook.BulletID `json:"bullet_id"`
+	Threshold float64           `json:"threshold" doc:"E-value at which the gate decides: 1 divided by the error probability."`
+	Outcomes  int               `json:"max_outcomes" doc:"Number of outcomes after which a bullet on probation retires without a result."`
+	Points    []evidencePoint   `json:"points" doc:"Oldest first. If there are more than limit, some in between are left out."`
+}
+
+// evidencePoint is the evidence on a bullet at a version.
+type evidencePoint struct {
+	Version    uint64          `json:"version"`
+	Time       time.Time       `json:"time"`
+	Experiment int             `json:"experiment" doc:"Number of the experiment; a new wording starts a new one."`
+	State      playbook.Status `json:"state"`
+	Shown      gate.ArmScores  `json:"shown"`
+	Withheld   gate.ArmScores  `json:"withheld"`
+	Lift       gate.Lift       `json:"lift"`
+	Helps      float64         `json:"e_helps" doc:"E-value against the hypothesis that the bullet does not help."`
+	Harms      float64         `json:"e_harms" doc:"E-value against the hypothesis that the bullet does no harm."`
+
+	outcomes playbook.Experiment
+}
+
+func getExperiment(c *call) (*experiment, error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	b, id, cfg := c.book(), playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
+	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
+	var p playbook.Playbook
+	found := false
+	err = b.Store.ReadLog(c.ctx, b.Name, func(r *deltalog.Record) error {
+		changed, err := p.Apply(&r.Delta)
+		if err != nil {
+			return fmt.Errorf("playbook %q: %w: %w", b.Name, err, deltalog.ErrBrokenLog)
+		}
+		bullet := p.Bullet(id)
+		if bullet == nil || !slices.Contains(changed, id) {
+			return nil
+		}
+		found = true
+		e := bullet.CurrentExperiment()
+		if n := len(out.Points); n > 0 {
+			was := &out.Points[n-1]
+			if was.Experiment == e.Number && was.outcomes.Shown == e.Shown && was.outcomes.Withheld == e.Withheld && was.State == cmp.Or(bullet.Status, playbook.Active) {
+				return nil
+			}
+		}
+		out.Points = append(out.Points, evidencePoint{Version: r.Version, Time: r.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e})
+		return nil
+	})
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	if !found {
+		return nil, notFound(fmt.Sprintf("bullet %q: not found in the log", text40(string(id))))
+	}
+	out.Points = thinned(out.Points, limit)
+	for i := range out.Points {
+		x := &out.Points[i]
+		x.Shown, x.Withheld = gate.ArmScores{N: x.outcomes.Shown.Count(), Mean: x.outcomes.Shown.Mean()}, gate.ArmScores{N: x.outcomes.Withheld.Count(), Mean: x.outcomes.Withheld.Mean()}
+		x.Lift = cfg.Lift(&x.outcomes)
+		x.Harms, x.Helps = cfg.Evidence(&x.outcomes)
+	}
+	return out, nil
+}
+
+// thinned returns at most limit items of a list, evenly spaced, with the first and the last.
+func thinned[T any](all []T, limit int) []T {
+	if len(all) <= limit {
+		return all
+	}
+	if limit == 1 {
+		return all[len(all)-1:]
+	}
+	out := make([]T, 0, limit)
+	for i := range limit {
+		out = append(out, all[i*(len(all)-1)/(limit-1)])
+	}
+	return out
+}
+
+// similarItem is a bullet with a similar text.
+type similarItem struct {
+	bulletItem
+	Similarity float64 `json:"similarity" doc:"From 0 to 1, by words and by neighbouring characters."`
+	Duplicate  bool    `json:"duplicate" doc:"The Curator would take one for a duplicate of the other."`
+}
+
+// minSimilarity is the least similarity in a list.
+const minSimilarity = 0.3
+
+func listSimilar(c *call) (*page[similarItem], error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	items, _, err := c.bulletItems("")
+	if err != nil {
+		return nil, err
+	}
+	id := playbook.BulletID(c.path["id"])
+	i, found := slices.BinarySearchFunc(items, id, func(b bulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
+	if !found {
+		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", text40(string(id))))
+	}
+	text := similar.Prepare(items[i].Content)
+	out := &page[similarItem]{Items: []similarItem{}}
+	for _, b := range items {
+		if s := text.Similarity(b.Content, minSimilarity); b.ID != id && s >= minSimilarity {
+			same := s >= similar.DuplicateThreshold && similar.Difference(items[i].Content, b.Content).Kind == similar.Same
+			out.Items = append(out.Items, similarItem{b, s, same})
+		}
+	}
+	slices.SortStableFunc(out.Items, func(a, b similarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	out.Items = first(out.Items, limit)
+	return out, nil
+}

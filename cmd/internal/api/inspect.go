@@ -1,0 +1,65 @@
+package api
+
+import (
+	"time"
+
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/deadletters"
+	"debrief/cmd/internal/doctor"
+	"debrief/cmd/internal/tokens"
+	"debrief/events"
+	"debrief/events/liveness"
+)
+
+// inspectRoutes are the routes that show dead letters, checks and settings.
+func inspectRoutes() []route {
+	letter := get("/dead/{id}", "getDeadLetter", "Return a dead letter with its event.", getDeadLetter)
+	letter.example = example{path: map[string]string{"id": "12-ab12cd34"}}
+	checks := get("/doctor", "runDoctor", "Check server, streams, durables, clocks, workers and playbooks, with a fix for each finding. It changes nothing.", runDoctor)
+	checks.scope, checks.waits = tokens.Operate, true
+	settings := get("/settings", "listSettings", "List the settings of the gateway with their origins, without secrets.", listSettings)
+	settings.scope = tokens.Operate
+	return []route{letter, checks, settings}
+}
+
+func getDeadLetter(c *call) (*deadletters.Details, error) {
+	id, err := c.letter()
+	if err != nil {
+		return nil, err
+	}
+	return deadletters.Show(c.ctx, c.handler.conn, id)
+}
+
+// findings are the results of the checks.
+type findings struct {
+	Failed int            `json:"failed" doc:"Number of failed checks."`
+	Checks []doctor.Check `json:"checks"`
+}
+
+func runDoctor(c *call) (*findings, error) {
+	conn, x := c.handler.conn, new(doctor.Report)
+	x.Server(conn.NATS(), "")
+	if x.JetStream(c.ctx, conn.JetStream()) {
+		whole := x.Resources(c.ctx, conn)
+		reports, err := liveness.CollectReports(c.ctx, conn.NATS())
+		if err != nil {
+			x.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
+		}
+		x.StoreErrors(liveness.StoreErrors(reports))
+		x.Clock(c.ctx, conn.JetStream(), reports, time.Now())
+		if whole {
+			x.Workers(c.ctx, conn, reports)
+			x.Playbooks(c.ctx, c.handler.books.store)
+		}
+	}
+	return &findings{x.Failed(), x.Checks}, c.ctx.Err()
+}
+
+// settings are the settings of the program.
+type settings struct {
+	Items []app.Setting `json:"items"`
+}
+
+func listSettings(c *call) (*settings, error) {
+	return &settings{append([]app.Setting{}, c.handler.program...)}, nil
+}
