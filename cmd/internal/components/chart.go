@@ -31,6 +31,7 @@ type Chart struct {
 	XTicks []Tick
 	YTicks []Tick
 	Spans  []Tick // begins of named parts, such as epochs
+	Levels []Tick // values that are marked by a horizontal line
 	Best   *Tick  // position that is marked; nil for none
 	Lines  []Line
 }
@@ -77,7 +78,8 @@ func (c *Chart) X(step int) float64 {
 	return Round(c.Left + (c.Right-c.Left)*min(max(float64(step)/c.MaxX, 0), 1))
 }
 
-func (c *Chart) y(value float64) float64 {
+// Y returns the position of a value on the vertical axis.
+func (c *Chart) Y(value float64) float64 {
 	return Round(c.Bottom - (c.Bottom-c.Top)*min(max(value/c.MaxY, 0), 1))
 }
 
@@ -94,7 +96,7 @@ func NewChart(width, height float64, axis string, maxX int, maxY float64, unit s
 	}
 	c.MaxY = step * math.Ceil(max(maxY, 1)/step-1e-9)
 	for v := 0.0; v <= c.MaxY+step/2; v += step {
-		c.YTicks = append(c.YTicks, Tick{At: c.y(v), Label: short(v) + unit})
+		c.YTicks = append(c.YTicks, Tick{At: c.Y(v), Label: short(v) + unit})
 	}
 	step = max(roundStep(c.MaxX/max((width-60)/90, 2)), 1)
 	for v := 0.0; v <= c.MaxX; v += step {
@@ -133,8 +135,8 @@ func (c *Chart) AddMarks(name, class, shape string, marks []Mark) {
 	marks = slices.Clone(marks) // each chart sets its own positions
 	for i := range marks {
 		m := &marks[i]
-		m.X, m.Y = c.X(m.Step), c.y(m.Value)
-		m.YLow, m.YHigh = c.y(m.Low), c.y(m.High)
+		m.X, m.Y = c.X(m.Step), c.Y(m.Value)
+		m.YLow, m.YHigh = c.Y(m.Low), c.Y(m.High)
 	}
 	c.Lines = append(c.Lines, Line{Class: class, Name: name, Shape: shape, Marks: marks})
 }

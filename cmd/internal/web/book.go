@@ -103,6 +103,8 @@ type bulletPage struct {
 	Current  *bullet // nil if it was removed
 	Life     explain.Bullet
 	Evidence list[evidence]
+	Charts   []*components.Chart // e-values, wide and narrow; empty without outcomes
+	Similar  list[similarBullet]
 	Label    string // of the version of the newest event
 	Votes    int    // number of omitted events that only count votes and outcomes
 	// Executions in which the bullet was in the prompt, newest first.
@@ -123,6 +125,13 @@ func (p *bulletPage) shorten() {
 		return n > maxVotes
 	})
 	p.Votes = max(0, n-maxVotes)
+}
+
+// similarBullet is a bullet with a similar text.
+type similarBullet struct {
+	bullet
+	Similarity float64 `json:"similarity"`
+	Duplicate  bool    `json:"duplicate"`
 }
 
 // evidence is an execution that supports a change of a bullet.
@@ -150,6 +159,12 @@ func showBullet(q *request) (any, error) {
 		if err := q.api.get(base, nil, p.Current); err != nil {
 			return nil, err
 		}
+		if err := q.api.get(base+"/similar", url.Values{"limit": {"5"}}, &p.Similar); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.addExperiment(q, base); err != nil {
+		return nil, err
 	}
 	if err := q.api.get(base+"/evidence", url.Values{"limit": {"20"}}, &p.Evidence); err != nil {
 		return nil, err

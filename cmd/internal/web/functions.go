@@ -40,6 +40,7 @@ var functions = template.FuncMap{
 	"handle":    func(from string) string { handle, _, _ := strings.Cut(from, " "); return handle },
 	"capital":   capital,
 	"took":      took,
+	"number":    func(v *uint64) string { return strconv.FormatUint(*v, 10) },
 	"cost":      cost,
 	"first":     first,
 	"lift":      lift,

@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/components"
 	"debrief/cmd/internal/deadletters"
 	"debrief/cmd/internal/doctor"
@@ -15,7 +18,9 @@ import (
 func operatePages() []view {
 	return []view{
 		{pattern: "/dead", file: "dead", tab: "dead", run: showDead},
+		{pattern: "/dead/{letter}", file: "letter", tab: "dead", run: showLetter},
 		{pattern: "/status", file: "status", tab: "status", run: showStatus},
+		{pattern: "/settings", file: "settings", tab: "settings", run: showSettings},
 	}
 }
 
@@ -42,6 +47,33 @@ func showDead(q *request) (any, error) {
 	return p, q.api.get("/dead", values, &p.list)
 }
 
+// letterPage is a dead letter with its event.
+type letterPage struct {
+	deadletters.Row
+	Stream     string              `json:"stream"`
+	Seq        uint64              `json:"seq"`
+	Subject    string              `json:"subject"`
+	Header     map[string][]string `json:"header"`
+	Event      json.RawMessage     `json:"event"`
+	Unreadable string              `json:"unreadable"`
+	Raw        []byte              `json:"raw"`
+}
+
+// Text returns the event as indented JSON, or the bytes that cannot be decoded.
+func (p *letterPage) Text() string {
+	var out bytes.Buffer
+	if len(p.Event) == 0 || json.Indent(&out, p.Event, "", "  ") != nil {
+		return fmt.Sprintf("%q", p.Raw)
+	}
+	return out.String()
+}
+
+func showLetter(q *request) (any, error) {
+	q.title = "Dead letter " + q.PathValue("letter")
+	d := new(letterPage)
+	return d, q.api.get(pathOf("dead", q.PathValue("letter")), nil, d)
+}
+
 // changeDead requeues or drops the selected dead letters.
 func changeDead(q *request) (notice, error) {
 	ids, change := q.PostForm["id"], q.field("change")
@@ -66,14 +98,38 @@ func changeDead(q *request) (notice, error) {
 	return notice{Text: verb + " " + components.Plural(len(ids), "dead letter") + "."}, nil
 }
 
-// status is the health of Debrief.
-type status struct {
+// statusPage is the health of Debrief.
+type statusPage struct {
 	doctor.Overview
-	Advice []string `json:"advice"`
+	Advice []string       `json:"advice"`
+	Checks []doctor.Check `json:"-"` // those of doctor, without the right to operate none
 }
 
 func showStatus(q *request) (any, error) {
 	q.title = "Status"
-	s := new(status)
-	return s, q.api.get("/status", nil, s)
+	p := new(statusPage)
+	if err := q.api.get("/status", nil, p); err != nil || q.param("checks") == "" {
+		return p, err
+	}
+	var checks struct {
+		Checks []doctor.Check `json:"checks"`
+	}
+	err := q.api.get("/doctor", nil, &checks)
+	p.Checks = checks.Checks
+	return p, err
+}
+
+// settingsPage has the settings of the program that serves the console, and its tokens.
+type settingsPage struct {
+	Settings list[app.Setting]
+	Tokens   list[identity]
+}
+
+func showSettings(q *request) (any, error) {
+	q.title = "Settings"
+	p := new(settingsPage)
+	if err := q.api.get("/settings", nil, &p.Settings); err != nil {
+		return nil, err
+	}
+	return p, q.api.get("/tokens", url.Values{"limit": {"200"}}, &p.Tokens)
 }
