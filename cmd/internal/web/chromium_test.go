@@ -128,6 +128,9 @@ func (b *tab) event(event any) {
 			b.problems = append(b.problems, fmt.Sprintf("console.%s: %s", e.Type, a.Value))
 		}
 	case *log.EventEntryAdded:
+		if e.Entry.Level != log.EntryLevelError && e.Entry.Level != log.EntryLevelWarning {
+			return // a recommendation
+		}
 		b.problems = append(b.problems, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
 	case *audits.EventIssueAdded:
 		if d := e.Issue.Details.ContentSecurityPolicyIssueDetails; d != nil {

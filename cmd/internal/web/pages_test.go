@@ -20,6 +20,7 @@ var parameter = regexp.MustCompile(`([a-z]*)/\{([a-z]+)\}`)
 // variants are queries that change what a page shows.
 var variants = map[string][]string{
 	"/books/{book}":            {"?q=invoice&state=shown&sort=lift", "?at=2", "?q=nothing", "?section=payment&limit=x"},
+	"/books/{book}/versions":   {"?after=3"},
 	"/books/{book}/executions": {"?outcome=failure", "?task=t-5", "?outcome=partial&before=2020-01-01T00:00:00Z"},
 	"/books/{book}/diff":       {"?from=1&to=3", "?from=3&to=3"},
 	"/books/{book}/restore":    {"?to=3", "?to=before-release"},
@@ -61,12 +62,28 @@ func (in *installation) addresses(t testing.TB) (all []address) {
 			all = append(all, address{v.pattern, paths[0] + query, i == 0 && v.pattern == "/books/{book}/restore"})
 		}
 	}
-	return all
+	return append(all, address{"/books/{book}/versions", "/books/support/versions", false})
 }
 
 // mains returns one path of every page.
 func (in *installation) mains(t testing.TB) []address {
 	return slices.DeleteFunc(in.addresses(t), func(a address) bool { return !a.main })
+}
+
+// selection returns up to four paths of every page.
+func (in *installation) selection(t testing.TB) (all []address) {
+	byPattern := map[string][]address{}
+	for _, a := range in.addresses(t) {
+		byPattern[a.pattern] = append(byPattern[a.pattern], a)
+	}
+	for _, a := range in.mains(t) {
+		some := byPattern[a.pattern]
+		if n := len(some); n > 4 {
+			some = slices.Concat(some[:2], some[n-2:])
+		}
+		all = append(all, some...)
+	}
+	return all
 }
 
 // firstOnly returns one page of a short run, else all.
