@@ -25,8 +25,9 @@ type Execution struct {
 	Ignored   []string          `json:"ignored,omitempty"`
 	*history.Trace
 
-	reflections    []*events.Reflection // of Trace.Reflections; nil if expired
-	waiting, later *events.Reflection   // see LoadPending
+	Analyses []*events.Reflection `json:"analyses"` // of Trace.Reflections; null if expired
+
+	waiting, later *events.Reflection // see LoadPending
 }
 
 // ErrExecutionNotFound is returned for an execution that is not stored and that the log does not refer to.
@@ -63,7 +64,7 @@ func (x *Execution) loadReflections(ctx context.Context, ev Evidence) error {
 		if err != nil {
 			return err
 		}
-		x.reflections = append(x.reflections, ref)
+		x.Analyses = append(x.Analyses, ref)
 		if ref != nil {
 			x.Ignored = append(x.Ignored, ref.Ignored...)
 		}
@@ -163,7 +164,7 @@ func (x *Execution) writeLessons(out io.Writer) {
 		} else {
 			console.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
 		}
-		writeIgnored(out, x.reflections[i])
+		writeIgnored(out, x.Analyses[i])
 	}
 	for i := range x.Events {
 		e := &x.Events[i]

@@ -18,8 +18,8 @@ func TestLoadReflections(t *testing.T) {
 	if err := x.loadReflections(t.Context(), ev); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(x.Ignored, []string{"one", "two", "three"}) || len(x.reflections) != 3 || x.reflections[1] != nil {
-		t.Errorf("got ignored %v, reflections %v", x.Ignored, x.reflections)
+	if !slices.Equal(x.Ignored, []string{"one", "two", "three"}) || len(x.Analyses) != 3 || x.Analyses[1] != nil {
+		t.Errorf("got ignored %v, reflections %v", x.Ignored, x.Analyses)
 	}
 }
 
@@ -55,12 +55,12 @@ func TestExecutionText(t *testing.T) {
 		x    Execution
 		want []string // in the text, in order
 	}{
-		{"expired", Execution{Trace: &history.Trace{Reflections: applied}, reflections: make([]*events.Reflection, 1)}, []string{"has expired", "applied in version 7", "changed nothing"}},
+		{"expired", Execution{Trace: &history.Trace{Reflections: applied}, Analyses: make([]*events.Reflection, 1)}, []string{"has expired", "applied in version 7", "changed nothing"}},
 		{
 			"applied",
 			Execution{
 				Execution: stored, Labels: map[uint64]string{7: "7@ab12cd"}, Trace: &history.Trace{Reflections: applied, Events: []history.Event{change}},
-				reflections: []*events.Reflection{{Ignored: []string{"a claim"}}},
+				Analyses: []*events.Reflection{{Ignored: []string{"a claim"}}},
 			},
 			[]string{"task t-1", "shown     a", "cited     b", "after feedback, failure", "ignored   a claim", "7@ab12cd  a pinned"},
 		},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,7 +75,11 @@ func TestFormsNeedTheirScope(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
 	forms := in.forms(t)
-	for _, a := range actions() {
+	all := actions()
+	slices.SortStableFunc(all, func(a, b action) int { // feedback is last, because the roles change the playbook later
+		return strings.Count(a.pattern, "/feedback") - strings.Count(b.pattern, "/feedback")
+	})
+	for _, a := range all {
 		if len(forms[a.pattern]) == 0 {
 			t.Errorf("action %s: add a form to the test", a.pattern)
 		}

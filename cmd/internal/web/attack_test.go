@@ -43,8 +43,7 @@ var unshown = map[string]string{
 	"text of a part":            "the context could not be built again; the page says so",
 
 	"reasoning of a reflection": noRoute, "error of a reflection": noRoute, "cause of a reflection": noRoute, "approach of a reflection": noRoute, "insight of a reflection": noRoute, "lesson": noRoute,
-	"ignored part of a reflection": noRoute, "model of a reflection": noRoute, "feedback": noRoute, "author of feedback": noRoute, "target of feedback": noRoute,
-	"question of a dead letter": noRoute, "task of a dead letter": noRoute,
+	"ignored part of a reflection": noRoute, "model of a reflection": noRoute, "target of feedback": noRoute,
 }
 
 const (

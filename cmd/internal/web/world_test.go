@@ -18,6 +18,7 @@ import (
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/deadletters"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/curator"
@@ -151,6 +152,11 @@ func startInstallation(t testing.TB, say func(field, text string) string) *insta
 	in.startRoles(t)
 	s.after()
 	s.settle()
+	letters, err := deadletters.List(context.Background(), in.conn, bus.LetterFilter{Book: "default"})
+	check(t, err)
+	for _, l := range letters {
+		in.seeded.dead = append(in.seeded.dead, string(l.ID))
+	}
 	done = true
 	return in
 }
