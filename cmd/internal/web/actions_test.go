@@ -84,6 +84,7 @@ func TestFormsNeedTheirScope(t *testing.T) {
 			t.Errorf("action %s: add a form to the test", a.pattern)
 		}
 		for _, f := range forms[a.pattern] {
+			eventually(t, in.idle) // the roles react to the form before
 			before := in.state(t)
 			for _, token := range append([]string{"", "unknown"}, names()...) {
 				if allows(token, f.scope, "default") {

@@ -20,7 +20,7 @@ const overflow = `(() => {
 	return over + " pixels: " + widest.outerHTML.slice(0, 200)
 })()`
 
-// TestPagesInBrowser loads every page with and without scripts, and looks at it in each width and theme.
+// TestPagesInBrowser loads every page with and without scripts, looks at it in each width and theme, and checks that it is accessible.
 func TestPagesInBrowser(t *testing.T) {
 	in := readOnly(t, false)
 	b := openTab(t, in)
@@ -51,6 +51,9 @@ func TestPagesInBrowser(t *testing.T) {
 				t.Errorf("%s: got %d elements h1", a.path, n)
 			}
 			b.fine(fmt.Sprintf("%s, scripts %v", a.path, scripts))
+			if scripts {
+				b.checkAccessible(a.path)
+			}
 		}
 	}
 }
