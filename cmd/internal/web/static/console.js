@@ -17,7 +17,7 @@ async function refresh() {
 // live reloads the live parts after each event of the server, and connects again after it was lost.
 function live() {
   if (!document.querySelector('[data-live]')) return;
-  const book = document.querySelector('main').dataset.book || '';
+  const book = location.pathname.startsWith('/books/') ? document.querySelector('main').dataset.book : ''; // other pages show all
   let timer = 0;
   const events = new EventSource('/live?book=' + encodeURIComponent(book));
   const show = (state) => { document.documentElement.dataset.connection = state; };
@@ -27,8 +27,7 @@ function live() {
     show('lost');
     if (events.readyState === EventSource.CLOSED) setTimeout(live, 3000);
   };
-  events.onmessage = soon;
-  events.addEventListener('change', soon);
+  for (const name of ['version', 'executions', 'dead', 'lag']) events.addEventListener(name, soon);
 }
 
 // keys moves through a list with j and k, and presses the button of the current item with its data-key.
