@@ -77,24 +77,29 @@ type Config struct {
 	// Idle is the time after which a run without calls is closed; 0 is 10 minutes. A run that waits for the client's tools
 	// or for a model stays open six times as long.
 	Idle time.Duration
-	Log  zerolog.Logger
+	// Patience is the time for which clients wait for the end of Finish; 0 is 150 ms. A call whose beginning is not stored
+	// within it is not captured: the client may have made its next call, and that would find no run, or another one.
+	Patience time.Duration
+	Log      zerolog.Logger
 }
 
 // defaultIdle is the default of Config.Idle.
 const defaultIdle = 10 * time.Minute
+
+// defaultPatience is the default of Config.Patience.
+const defaultPatience = 150 * time.Millisecond
 
 // Store keeps the runs of one account. It is safe for concurrent use.
 type Store struct {
 	bucket
 	reporter Reporter
 	idle     time.Duration
+	patience time.Duration // Config.Patience
 	log      zerolog.Logger
 	recent   recent
 	calls    inProcess
 	wake     chan events.ID // runs that Run closes
-	// beginTimeout is the constant of the same name. Tests of slow machines change it.
-	beginTimeout time.Duration
-	counters     counters
+	counters counters
 }
 
 type counters struct {
@@ -117,9 +122,12 @@ func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *
 	if cfg.Idle <= 0 {
 		cfg.Idle = defaultIdle
 	}
+	if cfg.Patience <= 0 {
+		cfg.Patience = defaultPatience
+	}
 	return &Store{
-		bucket: bucket{nc: nc, js: js, watch: denied.WatchOf(js)}, reporter: reporter, idle: cfg.Idle, log: cfg.Log,
-		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake), beginTimeout: beginTimeout,
+		bucket: bucket{nc: nc, js: js, watch: denied.WatchOf(js)}, reporter: reporter, idle: cfg.Idle, patience: cfg.Patience, log: cfg.Log,
+		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake),
 	}
 }
 

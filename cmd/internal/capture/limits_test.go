@@ -175,7 +175,6 @@ func TestFinishAfterFailedBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.stores = []*Store{o.store}
-	o.store.beginTimeout = time.Minute
 	o.store.recent = newRecent() // the new bucket counts from 1 again
 	if o.failed == nil {
 		t.Error("a write without a bucket succeeded")
@@ -228,12 +227,20 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 	c.user("Who?")
 	o := c.begin()
 	<-o.done
-	o.failed = []write{func(ctx context.Context) error {
+	o.store.patience = time.Millisecond
+	o.inBackground(func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
-	}}
+	})
+	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, errLate) {
+		t.Errorf("slow: got %v", err)
+	}
+	<-o.done
 	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
+		t.Errorf("repeated: got %v", err)
+	}
+	if got := d.closeAll(); len(got) != 0 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -54,6 +54,9 @@ const maxConflicts = 30
 // errClosed is returned for a change of a run that is closed or does not exist anymore.
 var errClosed = errors.New("the run is closed")
 
+// errLate is returned for a call whose beginning was stored too late.
+var errLate = errors.New("its beginning was not stored in time")
+
 // inBackground runs a write after the writes before it, while the model works.
 func (o *Open) inBackground(w write) {
 	before, done := o.done, make(chan struct{})
@@ -237,20 +240,21 @@ func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error 
 
 // Times of Finish while the server is unreachable.
 const (
-	// beginTimeout is how long after the reply the beginning of its call may be stored. The client has the reply soon. If it then
-	// makes its next call, and that finds no run, a later beginning would be another run, or in the wrong place.
-	beginTimeout  = 100 * time.Millisecond
 	finishTimeout = 3 * time.Second // of one try: a request to a server that dies gets no answer
 	retryPause    = 100 * time.Millisecond
 )
 
 func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error {
-	late, cancel := context.WithTimeout(ctx, o.store.beginTimeout)
+	late, cancel := context.WithTimeout(ctx, o.store.patience)
 	defer cancel()
 	select {
 	case <-o.done:
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		select {
+		case <-o.done:
+		case <-late.Done():
+			return errLate
+		}
 	}
 	for _, w := range o.failed {
 		if err := w(late); errors.Is(err, errClosed) {

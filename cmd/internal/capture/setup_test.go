@@ -116,7 +116,7 @@ func open(t testing.TB) *desk {
 
 // store returns a gateway that has just started.
 func (d *desk) store() *Store {
-	return New(d.nc, d.conn.JetStream(), d.reporter, Config{Log: zerolog.Nop()})
+	return New(d.nc, d.conn.JetStream(), d.reporter, Config{Patience: time.Minute, Log: zerolog.Nop()})
 }
 
 // reset forgets the executions. The next test uses the same bucket.

@@ -141,7 +141,7 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // Connect adds advice, capture and the API. The backend builds contexts and stores reports. Stop ends them and keeps passing
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
-	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Log: f.o.Log})
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Log: f.o.Log})
 	index, feed := executions.New(conn), activity.New(conn)
 	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
