@@ -337,10 +337,13 @@ func ClipTo(s string, limit int) string {
 	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(rest)-len(last), last)
 }
 
-// ToolFailed reports whether a tool's output looks like an error: by its first word, or as an object with an error.
+// ToolFailed reports whether a tool's output looks like an error: by its first words, or as an object with an error.
 func ToolFailed(_, output string) bool {
-	return strings.HasPrefix(output, "Error") || strings.HasPrefix(output, "error:") || ReportsError(output)
+	return strings.HasPrefix(output, "Error") || strings.HasPrefix(output, "error:") || strings.HasPrefix(output, agentsError) || ReportsError(output)
 }
+
+// agentsError begins the result of a tool that raised an exception, in OpenAI's Agents SDK.
+const agentsError = "An error occurred while running the tool."
 
 // ReportsError reports whether a tool's output is a JSON object with an error.
 func ReportsError(output string) bool {
