@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/wire"
 	"debrief/events"
 	"debrief/playbook/text"
@@ -12,32 +13,50 @@ import (
 
 // infer derives the outcome of a run from its messages. Most runs show neither success nor failure: they stay unknown. The rules
 // know English only. Precision matters more than recall, because a false outcome teaches a wrong lesson.
+//
+// The user's next message is the feedback, whatever the outcome: it often says what was wrong, in words and languages that no rule
+// knows. A Reflector reads it.
 func infer(e *ending) events.Outcome {
+	label, reason := inferLabel(e)
+	o := events.Outcome{Label: label, Feedback: reason}
+	if next := strings.TrimSpace(e.Next); next != "" {
+		if reason != "" {
+			o.Feedback += ". "
+		}
+		o.Feedback += "The user's next message: " + messages.ClipTo(next, maxNext)
+	}
+	if o.Feedback != "" {
+		o.By = events.Inferred
+	}
+	return o.Complete()
+}
+
+// maxNext is the maximum length of the user's next message in an outcome, in bytes.
+const maxNext = 2 << 10
+
+// inferLabel returns the label of a run and the reason for it. An unknown label has no reason.
+func inferLabel(e *ending) (label events.Label, reason string) {
 	switch {
 	case corrects(e.Next):
-		return inferred(events.Failure, "the user corrected the answer")
+		return events.Failure, "the user corrected the answer"
 	case repeats(e.Question, e.Next):
-		return inferred(events.Failure, "the user repeated the question")
+		return events.Failure, "the user repeated the question"
 	case confirms(e.Next):
-		return inferred(events.Success, "the user confirmed the answer")
+		return events.Success, "the user confirmed the answer"
 	case e.Finish == wire.FinishRefusal:
-		return inferred(events.Failure, "the model refused")
+		return events.Failure, "the model refused"
 	case e.Finish == wire.FinishLength:
-		return inferred(events.Failure, "the answer was cut at a token limit")
+		return events.Failure, "the answer was cut at a token limit"
 	case !e.Last && isFault(e.Status):
-		return inferred(events.Failure, "the model's API rejected the next call")
+		return events.Failure, "the model's API rejected the next call"
 	}
 	switch lastFailed, recovered := toolResults(e.Steps); {
 	case lastFailed:
-		return inferred(events.Failure, "the last tool call failed")
+		return events.Failure, "the last tool call failed"
 	case recovered && e.Finish == wire.FinishStop && e.Last:
-		return inferred(events.Success, "a tool worked after it had failed, and the run ended")
+		return events.Success, "a tool worked after it had failed, and the run ended"
 	}
-	return events.Outcome{Label: events.Unknown}
-}
-
-func inferred(label events.Label, reason string) events.Outcome {
-	return events.Outcome{Label: label, Feedback: reason, By: events.Inferred}.Complete()
+	return events.Unknown, ""
 }
 
 // isFault reports whether a status means that the request was wrong, such as one over the model's context. A missing

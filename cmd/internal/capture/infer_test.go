@@ -78,8 +78,12 @@ func TestInfer(t *testing.T) {
 		if got.Label != test.want {
 			t.Errorf("%s: got %s (%s), want %s", name, got.Label, got.Feedback, test.want)
 		}
-		if known := got.Known(); known != got.Inferred() || known != (got.Feedback != "") || (got.Score == 1) != (got.Label == ok) {
+		said := strings.TrimSpace(test.end.Next)
+		if told := got.Known() || said != ""; told != got.Inferred() || told != (got.Feedback != "") || (got.Score == 1) != (got.Label == ok) {
 			t.Errorf("%s: got %+v", name, got)
+		}
+		if !strings.Contains(got.Feedback, said) {
+			t.Errorf("%s: got feedback %q, want the words of the user", name, got.Feedback)
 		}
 	}
 }
