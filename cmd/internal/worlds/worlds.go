@@ -19,6 +19,7 @@ import (
 // The types of package world under the names that users of this package need.
 type (
 	World        = world.World
+	Caller       = world.Caller
 	Task         = world.Task
 	Message      = world.Message
 	Step         = world.Step

@@ -7,6 +7,7 @@ package roles
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"debrief/cmd/internal/worlds/prompt"
@@ -38,6 +39,12 @@ type Language interface {
 	Generalise(r Rule, e *prompt.Execution, d Dice) Rule
 	// Platitudes returns n pieces of advice that are true and useless.
 	Platitudes(n int) []string
+}
+
+// Follower is a Language whose model finds out which bullets an agent followed if the agent cites none.
+type Follower interface {
+	// Followed returns the ids of the shown bullets that the calls of the run follow.
+	Followed(e *prompt.Execution) []string
 }
 
 // Analysis is the result of an analysis. Insight is nil if the material shows no cause.
@@ -96,6 +103,7 @@ func (m *Model) Reply(schema string, messages []world.Message) string {
 // reflect analyses an execution.
 func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 	out := prompt.Reflection{BulletTags: []prompt.Tag{}}
+	m.findFollowed(e)
 	if e.Outcome == "success" {
 		out.Reasoning = "The result is right. The cited bullets led to it."
 		for _, b := range e.Shown {
@@ -137,6 +145,18 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 		m.distortTags(&out, d)
 	}
 	return out
+}
+
+// findFollowed marks the followed bullets as cited if the agent cites none.
+func (m *Model) findFollowed(e *prompt.Execution) {
+	f, ok := m.Language.(Follower)
+	if !ok || slices.ContainsFunc(e.Shown, func(b prompt.Bullet) bool { return b.Cited }) {
+		return
+	}
+	followed := f.Followed(e)
+	for i := range e.Shown {
+		e.Shown[i].Cited = slices.Contains(followed, e.Shown[i].ID)
+	}
 }
 
 // state returns a rule in words that do not repeat the feedback or a bullet, because the prompt asks for own words.

@@ -41,7 +41,7 @@ func (w *World) readMaterial(e *prompt.Execution) material {
 		}
 		if c.Failed {
 			m.manual = c.Output
-			m.code, _, _ = strings.Cut(c.Output, " ")
+			m.code = errorCode.FindString(c.Output)
 		}
 	}
 	m.facts = readFacts(known)
@@ -97,6 +97,25 @@ func (w *World) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 	}
 	a.Insight = r
 	return a
+}
+
+// Followed implements roles.Follower: the bullets that decide a slot, if the calls have their values.
+func (w *World) Followed(e *prompt.Execution) []string {
+	m := w.readMaterial(e)
+	var rules []rule
+	var ids []string
+	for _, b := range e.Shown {
+		if r, ok := w.readRule(b.Text); ok {
+			rules, ids = append(rules, r), append(ids, b.ID)
+		}
+	}
+	var followed []string
+	for i := range slots {
+		if at := decide(rules, slots[i].name, m.op, m.facts); m.op != "" && at >= 0 && rules[at].value == m.values[i] {
+			followed = append(followed, ids[at])
+		}
+	}
+	return followed
 }
 
 // because returns an analysis with a rule as the insight. It blames the cited bullet that decided the slot otherwise.

@@ -174,3 +174,33 @@ func TestModelKnowsNoRules(t *testing.T) {
 	without.hidden = nil
 	worldtest.CheckModel(t, New(1, world.Default()), without)
 }
+
+// TestConversation checks that the model reaches the same answer in a conversation, without other knowledge than its messages, and
+// that the tools return the same results.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	w := New(1, world.Default())
+	rules := "- [a-1] " + strings.Join(w.ByHand(0), "\n- [a-1] ")
+	failed := 0
+	for i, task := range w.Train(300) {
+		bullets := []string{"", rules}[i%2]
+		var done []world.Step
+		turn := w.Next(task.Question, bullets, done)
+		for ; turn.Call != nil; turn = w.Next(task.Question, bullets, done) {
+			done = append(done, w.Call(task, done, *turn.Call))
+		}
+		want := w.Attempt(task, bullets)
+		if turn.Text != want.Answer || !slices.Equal(done, want.Steps) {
+			t.Fatalf("task %s: got %q after %v, want %q after %v", task.ID, turn.Text, done, want.Answer, want.Steps)
+		}
+		if strings.HasPrefix(turn.Text, "Stopped") {
+			failed++
+		}
+	}
+	if failed == 0 {
+		t.Error("no call failed, want some")
+	}
+	if got := w.Next("Works.", rules, nil); got.Call != nil || got.Text != acknowledgement {
+		t.Errorf("a message without a request: got %+v", got)
+	}
+}
