@@ -74,6 +74,9 @@ With the simulated invoice desk:
 
 Arms in worlds: ` + strings.Join(armNames(anyArm), ", ") + `.
 
+The arms named gateway run in the world tools only, and if --arms names them: the agent knows just a base URL, and makes calls of a
+model through the gateway.
+
 Intervals are 95 % over seeds, by Student's t. The parts in worlds take hours with all worlds, arms and tasks, the others about ten
 minutes for every five seeds, on two cores. --quick takes a few minutes. It trains too briefly for the gate, so that goal is missed.`
 }

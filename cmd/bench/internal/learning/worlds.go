@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/bench/internal/table"
+	"debrief/cmd/internal/gateway"
 	"debrief/cmd/internal/worlds"
 	"debrief/cmd/internal/worlds/world"
 
@@ -28,6 +29,11 @@ type worldArm struct {
 	showAll bool      // the prompt contains all bullets
 	isFixed bool      // the playbook does not learn
 	broken  float64   // share of broken replies of the models
+	// gateway is the mode of the gateway that the agent calls its model through; empty without a gateway. With inferred set, it reports
+	// no outcomes. With skilled set, its system prompt states every second rule, so it has something to lose.
+	gateway  gateway.Mode
+	inferred bool
+	skilled  bool
 	// bullets returns bullets to import for a phase; nil imports none.
 	bullets func(w worlds.World, phase int) []string
 }
@@ -60,8 +66,21 @@ func makeWorldArms() []worldArm {
 	for _, rate := range brokenRates {
 		all = append(all, worldArm{name: brokenArm(rate), broken: rate})
 	}
-	return all
+	return append(all,
+		worldArm{name: gatewayArm, gateway: gateway.ModeTail},
+		worldArm{name: inferredArm, gateway: gateway.ModeTail, inferred: true},
+		worldArm{name: skilledArm, gateway: gateway.ModeTail, inferred: true, skilled: true},
+		worldArm{name: observeArm, gateway: gateway.ModeObserve, inferred: true, skilled: true},
+	)
 }
+
+// The arms whose agent is unchanged and makes calls of a model through the gateway.
+const (
+	gatewayArm  = "gateway"                  // reports outcomes by the ids of responses
+	inferredArm = "gateway-inferred"         // reports nothing
+	skilledArm  = "gateway-inferred-skilled" // reports nothing, and knows half of the rules
+	observeArm  = "gateway-observe-skilled"  // the same, and the gateway adds nothing
+)
 
 func brokenArm(rate float64) string { return fmt.Sprintf("broken-%.0f", 100*rate) }
 
@@ -80,7 +99,7 @@ func anyArm(*worldArm) bool { return true }
 
 // learns reports whether an arm differs from the default at most in its gate and its feedback.
 func (a *worldArm) learns() bool {
-	return !a.isFixed && !a.showAll && !strings.HasPrefix(a.name, "broken-")
+	return !a.isFixed && !a.showAll && a.gateway == "" && !strings.HasPrefix(a.name, "broken-")
 }
 
 // worldPart is one measurement in simulated worlds.
@@ -148,7 +167,7 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 	for _, w := range b.worlds {
 		for seed := range b.seeds {
 			for i := range worldArms {
-				if slices.Contains(b.arms, worldArms[i].name) {
+				if slices.Contains(b.arms, worldArms[i].name) && b.supports(w, &worldArms[i]) {
 					runs = append(runs, &worldRun{world: w, arm: &worldArms[i], seed: uint64(seed + 1)})
 				}
 			}
@@ -180,6 +199,13 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 		return nil, err
 	}
 	return b.rows(runs), nil
+}
+
+// supports reports whether a world has an agent for an arm. An agent without tools has nothing that a gateway could see.
+func (b *worldsBench) supports(world string, a *worldArm) bool {
+	w, err := worlds.New(world, 1, b.errors)
+	_, calls := w.(worlds.Caller)
+	return a.gateway == "" || calls || err != nil // openClassroom reports the error
 }
 
 // progress returns the first column of all points of a run. Points with one label are averaged.
@@ -255,7 +281,7 @@ var worldParts = []*worldPart{&curvesPart, &distractorsPart, &plantedPart, &brok
 
 // curvesPart measures the accuracy by the number of training tasks.
 var curvesPart = worldPart{
-	name: "worlds", title: "accuracy on held-out tasks", arms: armNames(func(a *worldArm) bool { return !strings.HasPrefix(a.name, "broken-") }),
+	name: "worlds", title: "accuracy on held-out tasks", arms: armNames(func(a *worldArm) bool { return !strings.HasPrefix(a.name, "broken-") && a.gateway == "" }),
 	tasks: 6000, quick: 300,
 	columns: []column{
 		{accuracyKey, "accuracy", percentInterval},
@@ -269,6 +295,9 @@ var curvesPart = worldPart{
 		{decidingKey, "in prompt", percent},
 		{changedKey, "changed", percent},
 		{"dead_letters", "dead", number1},
+		{trainedKey, "in training", percent},
+		{leastKey, "least gain", lowest},
+		{"calls_without_advice", "no advice", percent},
 	},
 	run: func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error) {
 		return b.curve(ctx, r, checkpoints(b.tasks), log)

@@ -26,6 +26,8 @@ const (
 	changedKey  = "accuracy_on_changed_rules"
 	decidingKey = "stated_deciding_rules_in_prompt"
 	completeKey = "tasks_with_all_deciding_rules"
+	trainedKey  = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
+	leastKey    = "least_gain"                 // minimum of the gains in accuracy so far; see addGains
 )
 
 // evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
@@ -55,7 +57,7 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 		if served.Stale {
 			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, c.version)
 		}
-		right[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], systemOf(served.Messages))).Right
+		right[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], c.bulletsIn(served.Messages))).Right
 		shown[i], tokens[i] = served.Shown, served.Manifest.Tokens
 		return nil
 	})
@@ -86,6 +88,9 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 			sum += share
 		}
 		v[prefixKey], c.prefix = sum/n, nil // the next evaluation is about the prompts since this one
+	}
+	if c.gateway != nil {
+		c.gateway.addGains(v)
 	}
 	c.decidingRules(v, p, tasks, shown)
 	c.changedRules(v, tasks, right)

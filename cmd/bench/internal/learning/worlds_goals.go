@@ -35,6 +35,7 @@ func curveGoals(t *table.Table, rows []worldRow) {
 	for i := range rows {
 		last = max(last, rows[i].Tasks)
 	}
+	gatewayGoals(t, rows, worlds.Names())
 	def, off, strict := string(defaultGate), string(book.GateOff), string(strictest)
 	for _, w := range worlds.Names() {
 		of := func(arm string, tasks int) (float64, bool) {

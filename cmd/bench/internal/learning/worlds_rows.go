@@ -25,6 +25,7 @@ const (
 	count
 	number1 // one decimal place
 	number2
+	lowest // the least of the seeds
 	median // the median with the tenth and the ninetieth percentile in place of the interval
 )
 
@@ -32,6 +33,10 @@ const (
 func (c column) summary(xs []float64) stats.Estimate {
 	if len(xs) == 1 {
 		return stats.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
+	}
+	if c.form == lowest {
+		low := slices.Min(xs)
+		return stats.Estimate{Mean: low, Low: low, High: low, N: len(xs)}
 	}
 	if c.form != median {
 		return stats.Mean(xs)
@@ -65,6 +70,8 @@ func (c column) cells(e stats.Estimate, isKnown bool) string {
 		return e.Percent() + "\t"
 	case c.form == median:
 		return fmt.Sprintf("%.0f\t%.0f to %.0f\t", e.Mean, e.Low, e.High)
+	case c.form == lowest:
+		return fmt.Sprintf("%+.1f\t", 100*e.Mean)
 	case c.form == percent:
 		return fmt.Sprintf("%.1f %%\t", 100*e.Mean)
 	}

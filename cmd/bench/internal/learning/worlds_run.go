@@ -44,6 +44,7 @@ type classroom struct {
 	builder *generator.ContextBuilder
 	agent   service.Backend // the builder, or its HTTP API
 	api     *api.Server     // nil without HTTP
+	gateway *throughGateway // nil without a gateway
 	runner  *train.Runner
 	model   *worldModel
 	version uint64
@@ -99,7 +100,11 @@ func openClassroom(ctx context.Context, w worlds.World, r *worldRun, b *worldsBe
 	}
 	c.builder = generator.NewContextBuilder(session.Conn, embedder, cfg)
 	c.agent = c.builder
-	if slices.Contains(b.remote, w.Name()) {
+	if a.gateway != "" {
+		if err := c.openGateway(ctx, log); err != nil {
+			return nil, err
+		}
+	} else if slices.Contains(b.remote, w.Name()) {
 		if c.api, err = api.Serve("127.0.0.1:0", c.builder, api.Options{Log: log}); err != nil {
 			return nil, err
 		}
@@ -107,7 +112,7 @@ func openClassroom(ctx context.Context, w worlds.World, r *worldRun, b *worldsBe
 	}
 	working := make(chan error, 1)
 	go func() {
-		working <- app.Run(ctx, session.Conn, reflector.New(c.model, reflector.Config{Slots: 32}), curator.New(c.model, curator.Config{}))
+		working <- app.Run(ctx, session.Conn, reflector.New(c.model, reflector.Config{Slots: 32}), curator.New(c.model, a.curator()))
 	}()
 	c.wait = append(c.wait, func() error { return <-working })
 	if err := c.setGate(ctx, a.gate); err != nil {
@@ -162,6 +167,9 @@ func (c *classroom) close() error {
 	if c.api != nil {
 		errs = append(errs, c.api.Close())
 	}
+	if c.gateway != nil {
+		errs = append(errs, c.gateway.close())
+	}
 	c.stop()
 	if c.builder != nil {
 		c.builder.Close()
@@ -182,6 +190,12 @@ func (c *classroom) learn(ctx context.Context, n int) error {
 	for c.done < n {
 		step := tasks[c.done:min(c.done+worldStep, n)]
 		c.done += len(step)
+		if c.gateway != nil {
+			if err := c.chat(ctx, step); err != nil {
+				return err
+			}
+			continue
+		}
 		if _, err := c.step(ctx, step); err != nil {
 			return err
 		}
@@ -282,7 +296,22 @@ func outcomeOf(v worlds.Verdict) events.Outcome {
 }
 
 func (c *classroom) request(t *worlds.Task) *events.ContextRequest {
-	return &events.ContextRequest{Book: classroomBook, Query: t.Question, Context: t.Context, System: generator.Instructions, MinVersion: c.version}
+	r := &events.ContextRequest{Book: classroomBook, Query: t.Question, Context: t.Context, MinVersion: c.version}
+	if r.Advice = c.gateway != nil; !r.Advice {
+		r.System = generator.Instructions
+	}
+	return r
+}
+
+// bulletsIn returns the text that gives the agent its bullets: the advice that the gateway adds, else the system messages.
+func (c *classroom) bulletsIn(messages []chat.Message) string {
+	switch {
+	case c.gateway == nil:
+		return systemOf(messages)
+	case c.arm.observes() || len(messages) == 0:
+		return c.gateway.known
+	}
+	return c.gateway.known + "\n" + messages[0].Text
 }
 
 // systemOf joins the system messages of a context.

@@ -1,0 +1,285 @@
+package learning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/bench/internal/table"
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/front"
+	"debrief/cmd/internal/gateway"
+	"debrief/cmd/internal/train"
+	"debrief/cmd/internal/worlds"
+	"debrief/curator"
+	"debrief/events"
+)
+
+// Times of the gateway in arms. A run without feedback ends by its idle time, the shortest one that the flag permits.
+const (
+	runIdle       = time.Second
+	adviceTimeout = 2 * time.Second // longer than the default: many runs share a machine, and their load is not measured
+)
+
+// throughGateway is the part of a classroom whose agent makes calls of a model through a gateway.
+type throughGateway struct {
+	world    worlds.Caller
+	agent    *chatAgent
+	known    string // bullets in the agent's own system prompt
+	front    *front.Front
+	provider *http.Server
+	stop     func()
+	runs     int       // messages of users: each becomes an execution
+	lost     int       // of these, without an execution
+	gains    []float64 // for each training task: 1 if only the answer with the gateway is right, -1 if only the one without it
+	right    int       // answers since the last evaluation
+	asked    int
+	first    float64 // accuracy on held-out tasks before training
+	hasFirst bool
+	least    float64 // minimum gain on held-out tasks
+}
+
+// openGateway starts a provider with the model of the world, the gateway in front of it, and an agent.
+func (c *classroom) openGateway(ctx context.Context, log zerolog.Logger) error {
+	w, ok := c.world.(worlds.Caller)
+	if !ok {
+		return fmt.Errorf("arm %s: the agent of world %s has no tools", c.arm.name, c.world.Name())
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	g := &throughGateway{world: w, provider: &http.Server{Handler: worldProvider(w), ReadHeaderTimeout: time.Minute}}
+	go func() { _ = g.provider.Serve(listener) }()
+	if c.arm.skilled {
+		for i, rule := range w.ByHand(0) {
+			if i%2 == 0 {
+				g.known += fmt.Sprintf("- [own-%d] %s\n", i, rule)
+			}
+		}
+	}
+	c.gateway = g
+	g.front, err = front.Listen(front.Options{
+		Gateway: app.Gateway{
+			HTTP: "127.0.0.1:0", GatewayMode: string(c.arm.gateway), AdviceTimeout: adviceTimeout, RunIdle: c.arm.idle(), UpstreamOpenAI: "http://" + listener.Addr().String(),
+		},
+		Metrics: app.Metrics("bench"), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	g.stop = g.front.Connect(ctx, c.session.Conn, c.builder)
+	g.agent = newChatAgent(g.front.URL()+"/v1", deskPrompt+"\n"+g.known, w.Tools())
+	return nil
+}
+
+// idle returns the idle time of runs. An agent with feedback ends its runs by it.
+func (a *worldArm) idle() time.Duration {
+	if a.inferred {
+		return runIdle
+	}
+	return time.Hour
+}
+
+// curator returns the configuration of the Curator: the default one. Without feedback the limit of new bullets in ten minutes from a
+// source with limited trust is off, because the tasks of weeks pass in these minutes.
+func (a *worldArm) curator() curator.Config {
+	if a.inferred {
+		return curator.Config{MaxBurst: -1}
+	}
+	return curator.Config{}
+}
+
+func (g *throughGateway) close() error {
+	if g.stop != nil {
+		g.stop()
+	}
+	var err error
+	if g.front != nil {
+		err = g.front.Close()
+	}
+	return errors.Join(err, g.provider.Close())
+}
+
+// chat answers tasks through the gateway, and waits until the roles have learned from the runs that have ended. With feedback,
+// the agent reports the outcomes of the step before. Without it, the user of a run may send another message, and the gateway
+// infers outcomes.
+func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
+	g, late := c.gateway, c.late
+	ids, verdicts, right := make([]string, len(tasks)), make([]worlds.Verdict, len(tasks)), make([]bool, len(tasks))
+	messages := make([]int, len(tasks))
+	err := train.Each(len(tasks), answers, func(i int) (err error) {
+		ids[i], messages[i], verdicts[i], err = c.converse(ctx, &tasks[i])
+		right[i] = verdicts[i].Right
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.late = nil
+	for i := range tasks {
+		g.runs += messages[i]
+		g.count(right[i], c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], g.known)).Right)
+		if !c.arm.inferred {
+			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: events.Handle(ids[i]), Outcome: outcomeOf(verdicts[i])})
+		}
+	}
+	for _, f := range late {
+		if _, err := (httpAgent{g.front.URL()}).Feedback(ctx, f); err != nil {
+			g.lost++
+			if float64(g.lost) > maxLost*float64(c.done) {
+				return fmt.Errorf("report feedback (%d of %d calls without advice): %w", g.agent.calls.degraded.Load(), g.agent.calls.all.Load(), err)
+			}
+		}
+	}
+	if err := c.waitStored(ctx, g.runs-len(c.late)); err != nil {
+		return err
+	}
+	if err := c.runner.WaitIdle(ctx, events.RoleReflector, events.RoleCurator); err != nil {
+		return err
+	}
+	_, err = c.read(ctx)
+	return err
+}
+
+// converse gives a task to the agent as the message of a user. Without feedback, the user sends what the verdict says as the next
+// message. It returns the id of the response and the number of messages.
+func (c *classroom) converse(ctx context.Context, t *worlds.Task) (id string, messages int, v worlds.Verdict, err error) {
+	g := c.gateway
+	var chat conversation
+	var done []worlds.Step
+	answer, err := g.agent.send(ctx, &chat, t.Question, func(tool, arguments string) (string, error) {
+		s := g.world.Call(*t, done, worlds.Step{Tool: tool, Arguments: plainArguments(arguments)})
+		if done = append(done, s); s.Failed {
+			return "", errors.New(s.Output)
+		}
+		return s.Output, nil
+	})
+	if err != nil {
+		return "", 0, v, fmt.Errorf("task %s: %w", t.ID, err)
+	}
+	id, v = chat.id, c.world.Verdict(*t, worlds.Attempt{Answer: answer, Steps: done})
+	if !c.arm.inferred || v.Feedback == "" {
+		return id, 1, v, nil
+	}
+	_, err = g.agent.send(ctx, &chat, v.Feedback, func(string, string) (string, error) { return "", errors.New("unexpected call") })
+	return id, 2, v, err
+}
+
+// count adds the result of a training task: whether the answer is right, and whether it would be right without a gateway.
+func (g *throughGateway) count(right, alone bool) {
+	gain := 0.0
+	if right {
+		g.right++
+		gain++
+	}
+	if alone {
+		gain--
+	}
+	g.asked++
+	g.gains = append(g.gains, gain)
+}
+
+// waitStored waits until n executions are stored, except those that are known to be lost.
+func (c *classroom) waitStored(ctx context.Context, n int) error {
+	stream, err := c.session.JetStream().Stream(ctx, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	subject := events.KindExecution.Subject(classroomBook)
+	for end := time.Now().Add(storeTimeout); ; {
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+		if err != nil {
+			return err
+		}
+		stored := 0
+		for _, count := range info.State.Subjects {
+			stored += int(count)
+		}
+		if isLate := time.Now().After(end); stored >= n-c.gateway.lost || isLate {
+			if c.gateway.lost = max(n-stored, 0); isLate && float64(c.gateway.lost) > maxLost*float64(c.done) {
+				return fmt.Errorf("got %d executions in %s, want %d", stored, storeTimeout, n)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// storeTimeout is the maximum time until runs have ended and are stored. A run that waits for a tool ends after six idle times.
+const storeTimeout = 10 * runIdle
+
+// maxLost is the share of the runs without an execution above which a measurement fails. On a busy machine a call can pass the
+// gateway without capture, and then nothing is known of the id of its response.
+const maxLost = 0.05
+
+// gainBlock is the number of training tasks in one share of right answers.
+const gainBlock = 50
+
+// addGains sets the values that only arms with a gateway have. The minimum gain is over all evaluations and blocks of training
+// tasks so far.
+func (g *throughGateway) addGains(v map[string]float64) {
+	if !g.hasFirst {
+		g.first, g.hasFirst = v[accuracyKey], true
+	}
+	g.least = min(g.least, v[accuracyKey]-g.first)
+	least := g.least
+	for from := 0; from+gainBlock <= len(g.gains); from += gainBlock {
+		sum := 0.0
+		for _, x := range g.gains[from : from+gainBlock] {
+			sum += x
+		}
+		least = min(least, sum/gainBlock)
+	}
+	v[leastKey] = least
+	if g.asked > 0 {
+		v[trainedKey] = float64(g.right) / float64(g.asked)
+		g.right, g.asked = 0, 0
+	}
+	if n := g.agent.calls.all.Load(); n > 0 {
+		v["calls_without_advice"] = float64(g.agent.calls.degraded.Load()) / float64(n)
+	}
+}
+
+// observes reports whether the gateway only captures.
+func (a *worldArm) observes() bool { return a.gateway == gateway.ModeObserve }
+
+// gatewayGoals compares the arms with a gateway with the agent of the API, and with their own baseline.
+func gatewayGoals(t *table.Table, rows []worldRow, names []string) {
+	ends := func(world, arm string) (first, last *worldRow) {
+		for i := range rows {
+			if r := &rows[i]; r.World == world && r.Arm == arm {
+				if last = r; first == nil {
+					first = r
+				}
+			}
+		}
+		return first, last
+	}
+	for _, w := range names {
+		_, api := ends(w, string(defaultGate))
+		if _, last := ends(w, gatewayArm); last != nil && api != nil {
+			x, e := last.Values[accuracyKey].Mean, api.Values[accuracyKey]
+			t.Goal(x >= e.Low, fmt.Sprintf("%s: %s not below the interval of the agent of the API after %d tasks", w, gatewayArm, last.Tasks), "%+.1f", 100*(x-e.Mean))
+		}
+		for _, arm := range []string{inferredArm, skilledArm} {
+			first, last := ends(w, arm)
+			if last == nil {
+				continue
+			}
+			least, gain := last.Values[leastKey].Mean, last.Values[accuracyKey].Mean-first.Values[accuracyKey].Mean
+			t.Goal(least >= 0, fmt.Sprintf("%s: %s never below its baseline, with any seed", w, arm), "%+.1f", 100*least)
+			t.Goal(gain > 0, fmt.Sprintf("%s: %s better after %d tasks", w, arm, last.Tasks), "%+.1f", 100*gain)
+		}
+	}
+}
