@@ -56,6 +56,7 @@ export class Client {
   constructor(options = {}) {
     const env = globalThis.process?.env ?? {};
     this.url = (options.url || env.DEBRIEF_URL || "http://127.0.0.1:4280").replace(/\/+$/, "");
+    if (!/^https?:\/\//.test(this.url)) throw new TypeError(`${this.url}: want an address such as http://127.0.0.1:4280: set DEBRIEF_URL`);
     this.token = options.token ?? env.DEBRIEF_API_TOKEN ?? "";
     this.book = options.book || env.DEBRIEF_BOOK || "default";
     this.timeout = options.timeout ?? 12000;
@@ -156,11 +157,15 @@ export class Client {
       const reason = error?.cause?.message || error?.message || error;
       throw new DebriefError(`${this.url}: ${reason}: is 'debrief up' or the gateway running? Set DEBRIEF_URL to its address`);
     }
-    let value = {};
+    let value;
     try {
       value = JSON.parse(reply);
     } catch {
-      if (response.ok) throw new DebriefError(`${this.url}: the reply is not JSON: is this the address of Debrief?`, response.status);
+      value = undefined;
+    }
+    if (value === null || typeof value !== "object" || Array.isArray(value)) {
+      if (response.ok) throw new DebriefError(`${this.url}: the reply is not an object in JSON: is this the address of Debrief? Set DEBRIEF_URL to its address`, response.status);
+      value = {};
     }
     if (response.ok) return value;
     const hint = response.status === 401 ? ": set DEBRIEF_API_TOKEN to a token of the tokens file" : "";

@@ -19,6 +19,7 @@ The settings are environment variables: DEBRIEF_URL (http://127.0.0.1:4280), DEB
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -57,6 +58,8 @@ class Client:
 
     def __init__(self, url: Optional[str] = None, token: Optional[str] = None, book: Optional[str] = None, timeout: float = 12.0) -> None:
         self.url = (url or os.environ.get("DEBRIEF_URL") or "http://127.0.0.1:4280").rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"{self.url}: want an address such as http://127.0.0.1:4280: set DEBRIEF_URL")
         self.token = token if token is not None else os.environ.get("DEBRIEF_API_TOKEN", "")
         self.book = book or os.environ.get("DEBRIEF_BOOK") or "default"
         self.timeout = timeout  # seconds, for each attempt
@@ -103,17 +106,24 @@ class Client:
             request.add_header("Authorization", "Bearer " + self.token)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                return json.load(response)
+                status, text = response.status, response.read()
         except urllib.error.HTTPError as err:
             raise _problem(err) from None
-        except (OSError, ValueError) as err:
+        except (OSError, http.client.HTTPException) as err:
             raise DebriefError(f"{self.url}: {err}: is 'debrief up' or the gateway running? Set DEBRIEF_URL to its address") from None
+        try:
+            reply = json.loads(text)
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
+            raise DebriefError(f"{self.url}: the reply is not an object in JSON: is this the address of Debrief? Set DEBRIEF_URL to its address", status)
+        return reply
 
 
 def _problem(err: urllib.error.HTTPError) -> DebriefError:
     try:
         problem = json.load(err)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         problem = {}
     if not isinstance(problem, dict):
         problem = {}
