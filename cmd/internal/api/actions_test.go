@@ -157,7 +157,7 @@ func TestDeadLettersAndStatus(t *testing.T) {
 	if reply, _ := w.send(t, 200, "GET", "/runs/run-1", ""); reply["epoch"] != 2.0 || reply["book"] != "run-1" {
 		t.Errorf("got run %v", reply)
 	}
-	w.send(t, 404, "GET", "/runs/run-2", "")
+	w.send(t, 404, "GET", "/runs/run-9", "")
 }
 
 // TestTokensAndRoutes sends a request of each token to each route.
@@ -196,7 +196,7 @@ func TestTokensAndRoutes(t *testing.T) {
 		for name, secret := range secrets {
 			var want Code // empty: neither of the two codes
 			switch {
-			case name == "support" && (strings.Contains(r.path, "{book}") || r.path == "/runs/{id}"):
+			case name == "support" && (strings.Contains(r.path, "{book}") || strings.HasPrefix(r.path, "/runs/{id}")):
 				want = CodeBook
 			case strings.HasPrefix(name, "only-") && r.scope != "" && name != "only-"+string(r.scope):
 				want = CodeScope

@@ -6,6 +6,7 @@ import (
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/replay"
 	"debrief/cmd/internal/request"
 	"debrief/events"
 	"debrief/events/bus"
@@ -28,7 +29,7 @@ func classify(err error) error {
 	switch {
 	case isDamaged(err), errors.As(err, &model), errors.As(err, &denied):
 		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
-	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound):
+	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound), errors.Is(err, replay.ErrRunNotFound):
 		out.status, out.code = http.StatusNotFound, CodeNotFound
 	case errors.Is(err, bus.ErrDuplicate):
 		out.status, out.code = http.StatusConflict, CodeConflict

@@ -120,7 +120,7 @@ func (r *route) parameters() []object {
 // pathDocs describe the parameters of paths.
 var pathDocs = map[string]string{
 	"book": "Name of the playbook.", "id": "Id of the bullet, run or dead letter.", "version": "Number, label, time, duration or name of a version, or newest.",
-	"handle": "Handle of the execution.", "session": "Name of the session.",
+	"handle": "Handle of the execution.", "session": "Name of the session.", "other": "Id of the other run.",
 }
 
 // openAPIRoute serves the document.

@@ -40,7 +40,7 @@ func operateRoutes() []route {
 	status := get("/status", "getStatus", "Return the health of the roles, the streams and the playbooks, with advice.", getStatus)
 	list := get("/tokens", "listTokens", "List the names, scopes and playbooks of the tokens.", listTokens)
 	list.scope, list.query = tokens.Operate, pageParameters
-	return []route{task, runs, run, dead, requeue, drop, status, list}
+	return []route{task, runs, run, compareRoute(), dead, requeue, drop, status, list}
 }
 
 var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
@@ -166,11 +166,7 @@ func getRun(c *call) (*replay.RunState, error) {
 	if err := c.checkBook(b); err != nil {
 		return nil, err
 	}
-	r, err := replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
-	if errors.Is(err, replay.ErrRunNotFound) {
-		return nil, notFound(err.Error())
-	}
-	return r, err
+	return replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
 }
 
 func listDead(c *call) (*page[deadletters.Row], error) {

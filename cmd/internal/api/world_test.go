@@ -170,8 +170,10 @@ func (w *world) seed(t *testing.T) *strings.Replacer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runs.Put(t.Context(), "run-1", []byte(`{"mode":"online","settings":[],"data":[],"started":"2026-11-20T00:00:00Z","epoch":2}`)); err != nil {
-		t.Fatal(err)
+	for _, run := range []string{"run-1", "run-2"} {
+		if _, err := runs.Put(t.Context(), run, []byte(`{"mode":"online","settings":[],"data":[],"started":"2026-11-20T00:00:00Z","epoch":2}`)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	first, second := w.bury(t, "default", "t-dead-1"), w.bury(t, "support", "t-dead-2")
 	return strings.NewReplacer("17-ab12cd34", w.handle, "18-ab12cd34", w.served, "11-ab12cd34", first, "12-ab12cd34", second)

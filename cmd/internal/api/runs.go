@@ -1,0 +1,151 @@
+package api
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"debrief/cmd/internal/replay"
+	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/stats"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// compareRoute compares two runs.
+func compareRoute() route {
+	r := get("/runs/{id}/compare/{other}", "compareRuns", "Compare the answers of two runs to the same samples of their evaluations, pair by pair.", compareRuns)
+	r.waits, r.query = true, pageParameters[:1]
+	r.example = example{path: map[string]string{"id": "run-1", "other": "run-2"}, query: "limit=20"}
+	return r
+}
+
+// runComparison compares two runs on the samples that both have answered.
+type runComparison struct {
+	Set    string          `json:"set" doc:"Set of the samples: test, else validation."`
+	Run    runAnswers      `json:"run"`
+	Other  runAnswers      `json:"other"`
+	Pair   report.Pair     `json:"pair" doc:"Accuracy of the run minus that of the other; wins are samples that only the run has right."`
+	Differ []differingPair `json:"differ" doc:"Samples that only one of them has right."`
+}
+
+// runAnswers are the answers of a run to a set.
+type runAnswers struct {
+	Run      playbook.Book  `json:"run"`
+	Version  uint64         `json:"version" doc:"Version of the playbook of the newest evaluation."`
+	Accuracy stats.Estimate `json:"accuracy" doc:"Over all samples with an outcome, also those that the other run does not have."`
+}
+
+// differingPair is a sample that one run has right and the other wrong.
+type differingPair struct {
+	Sample      string        `json:"sample"`
+	Question    string        `json:"question"`
+	Target      string        `json:"target,omitempty"`
+	Right       bool          `json:"right" doc:"The run is right, and the other is wrong."`
+	Answer      string        `json:"answer"`
+	OtherAnswer string        `json:"other_answer"`
+	Handle      events.Handle `json:"handle"`
+	OtherHandle events.Handle `json:"other_handle"`
+}
+
+// evaluated is an answer of a run in an evaluation.
+type evaluated struct {
+	executionItem
+	target  string
+	version uint64
+}
+
+// known reports whether the answer has an outcome.
+func (e *evaluated) known() bool { return e.Outcome.Known() }
+
+func (e *evaluated) right() bool { return e.Outcome.Label == events.Success }
+
+func compareRuns(c *call) (*runComparison, error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	run, err := c.evaluations("id")
+	if err != nil {
+		return nil, err
+	}
+	other, err := c.evaluations("other")
+	if err != nil {
+		return nil, err
+	}
+	out := &runComparison{Set: replay.Test, Differ: []differingPair{}}
+	if len(run[out.Set]) == 0 || len(other[out.Set]) == 0 {
+		out.Set = replay.Validation
+	}
+	a, b := run[out.Set], other[out.Set]
+	out.Run, out.Other = answersOf(playbook.Book(c.path["id"]), a), answersOf(playbook.Book(c.path["other"]), b)
+	var before, after []bool
+	for _, sample := range slices.Sorted(maps.Keys(a)) {
+		x, y := a[sample], b[sample]
+		if y == nil || !x.known() || !y.known() {
+			continue
+		}
+		before, after = append(before, y.right()), append(after, x.right())
+		if x.right() != y.right() && len(out.Differ) < limit {
+			out.Differ = append(out.Differ, differingPair{sample, x.Question, x.target, x.right(), x.Answer, y.Answer, x.Handle, y.Handle})
+		}
+	}
+	out.Pair = report.Pair(stats.Paired(before, after))
+	return out, nil
+}
+
+func answersOf(run playbook.Book, all map[string]*evaluated) runAnswers {
+	out, right, known := runAnswers{Run: run}, 0, 0
+	for _, e := range all {
+		if out.Version = max(out.Version, e.version); e.known() {
+			known++
+		}
+		if e.right() {
+			right++
+		}
+	}
+	out.Accuracy = stats.Share(right, known)
+	return out
+}
+
+// evaluations returns the answers of the newest evaluation of a run, by set and sample. Name is the parameter of the path with the
+// run.
+func (c *call) evaluations(name string) (map[string]map[string]*evaluated, error) {
+	run := playbook.Book(c.path[name])
+	if err := run.Validate(); err != nil {
+		return nil, invalid(name, err.Error())
+	}
+	if err := c.checkBook(run); err != nil {
+		return nil, err
+	}
+	if _, err := replay.ReadRun(c.ctx, c.handler.conn.JetStream(), run); err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]*evaluated{}
+	err := c.handler.conn.Scan(c.ctx, events.StreamExecutions, events.KindExecution.Subject(run), 1, func(s bus.Stored) error {
+		e, ok := s.Event.(*events.Execution)
+		if !ok || e.Purpose != events.Evaluate {
+			return nil
+		}
+		set, version, sample, ok := splitTask(e.TaskID)
+		if !ok {
+			return nil
+		}
+		if all[set] == nil {
+			all[set] = map[string]*evaluated{}
+		}
+		all[set][sample] = &evaluated{newExecutionItem(s.Seq, e), excerpt(e.Target), version}
+		return nil
+	})
+	return all, err
+}
+
+// splitTask returns the parts of the id of a task in an evaluation, such as test@17/sample.
+func splitTask(id string) (set string, version uint64, sample string, ok bool) {
+	phase, sample, ok := strings.Cut(id, "/")
+	set, number, at := strings.Cut(phase, "@")
+	version, err := strconv.ParseUint(number, 10, 64)
+	return set, version, sample, ok && at && err == nil
+}
