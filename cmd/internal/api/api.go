@@ -32,6 +32,18 @@
 // An error is a Problem (RFC 9457). Package service defines the status codes of errors, and Retry-After for a 503. HTTP adds 401
 // and 403 for tokens, 405, 408 for a slow body, 415 for a body that is not JSON, and 421.
 //
+// # Events
+//
+// GET /api/v1/events sends changes as text/event-stream, for pages that stay open: ready, version, executions, dead and lag. It keeps
+// no history: a client reads its page again at ready, which is the first event of each connection. A stream sends at least one
+// line in 15 seconds.
+//
+// # Data in memory
+//
+// Lists and curves come from memory: an index of the executions, a feed of changes, and the playbooks that were read last. They
+// follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
+// executions read the stream, which takes longer, and the field behind of a curve is above 0.
+//
 // # Slow bodies
 //
 // A body must send 8 KiB, or its rest, in each 2 seconds, and all of it within 30 seconds. Memory is reserved as

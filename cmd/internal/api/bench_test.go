@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/executions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -30,25 +28,23 @@ func benchSizes(b *testing.B) (bullets, executions int) {
 	if err != nil {
 		executions = 100_000
 	}
-	b.Logf("%d bullets, %d executions", 10_000, executions)
 	return 10_000, executions
 }
 
-// BenchmarkPages measures the lists that the console shows, on stored data, in process. It also reports the time that the index needs
-// after a start.
+// BenchmarkPages measures the lists that the console shows, on stored data, in process. It also
+// reports the time that the index needs after a start.
 func BenchmarkPages(b *testing.B) {
 	conn, _ := bustest.Open(b, bus.Policy{})
 	bullets, n := benchSizes(b)
 	fillBullets(b, conn, bullets)
 	fillExecutions(b, conn, n)
+	began := time.Now()
 	index := runIndex(b, conn)
+	for index.Curve("b", 1, uint64(n)).Behind > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	b.Logf("%d bullets, %d executions; the index was complete after %s", bullets, n, time.Since(began).Round(time.Millisecond))
 	h := newHandler(desk{}, Options{Conn: conn, Executions: index, Activity: runFeed(b, conn), Log: zerolog.Nop()}, defaultLimits)
-	b.Run("index after a start", func(b *testing.B) {
-		for b.Loop() {
-			waitIndex(b, executions.New(conn), uint64(n))
-		}
-	})
-	waitRead(b, index, uint64(n))
 	for _, path := range []string{
 		"/overview", "/books", "/books/b/curve?limit=200", "/books/b/bullets", "/books/b/bullets?q=parcel+77&sort=lift", "/books/b/bullets/misc-05000", "/books/b/gate", "/books/b/review",
 		"/books/b/versions", "/books/b/versions/newest", "/books/b/diff?from=19", "/books/b/bullets/misc-05000/history",
@@ -69,24 +65,6 @@ func BenchmarkPages(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
 		})
-	}
-}
-
-// waitIndex runs an index until it has read a sequence.
-func waitIndex(b *testing.B, x *executions.Index, last uint64) {
-	b.Helper()
-	ctx, stop := context.WithCancel(b.Context())
-	var done sync.WaitGroup
-	done.Go(func() { x.Run(ctx) })
-	waitRead(b, x, last)
-	stop()
-	done.Wait()
-}
-
-func waitRead(b *testing.B, x *executions.Index, last uint64) {
-	b.Helper()
-	for x.Curve("b", 1, last).Behind > 0 {
-		time.Sleep(time.Millisecond)
 	}
 }
 
