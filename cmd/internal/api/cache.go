@@ -32,6 +32,7 @@ type openBook struct {
 	last   *playbook.Playbook // copy of its newest version
 	label  string
 	items  []bulletItem // of last; nil until they are needed
+	log    *versionLog  // nil until it is needed
 }
 
 func newBooks(store *deltalog.Store) *books {

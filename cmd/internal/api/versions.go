@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -46,6 +47,35 @@ func (c *call) changes() ([]explain.Change, error) {
 }
 
 func listVersions(c *call) (*page[versionItem], error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	end := uint64(math.MaxInt64)
+	if after := c.query.Get("after"); after != "" {
+		if end, err = strconv.ParseUint(after, 10, 63); err != nil || end == 0 {
+			return nil, invalid("after", "want the field next of a page")
+		}
+	}
+	part, newest, ok, err := c.handler.books.versions(c.ctx, playbook.Book(c.path["book"]), end, limit)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return c.readVersions()
+	}
+	if end != math.MaxInt64 && end > newest {
+		return nil, invalid("after", "the list does not have this item any more: begin again without it")
+	}
+	out := &page[versionItem]{Items: append([]versionItem{}, part...)}
+	if n := len(part); n > 0 && part[n-1].Version > 1 {
+		out.Next = strconv.FormatUint(part[n-1].Version, 10)
+	}
+	return out, nil
+}
+
+// readVersions is listVersions for versions that are not in memory.
+func (c *call) readVersions() (*page[versionItem], error) {
 	all, err := c.changes()
 	if err != nil {
 		return nil, err
