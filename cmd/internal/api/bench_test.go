@@ -63,7 +63,9 @@ func BenchmarkPages(b *testing.B) {
 				}
 			}
 			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+			for _, p := range []int{50, 95} {
+				b.ReportMetric(float64(took[len(took)*p/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", p))
+			}
 		})
 	}
 }

@@ -326,14 +326,9 @@ func supports(all []history.Event) (out []evidenceItem) {
 }
 
 func listReview(c *call) (*page[*history.Quarantined], error) {
-	p, _, err := c.playbook("")
+	all, err := c.handler.books.review(c.ctx, playbook.Book(c.path["book"]))
 	if err != nil {
 		return nil, err
-	}
-	b := c.book()
-	all, err := history.Quarantine(b.Store.History(c.ctx, b.Name), p)
-	if err != nil {
-		return nil, versions.LogError(err)
 	}
 	return paginate(c, all, func(q *history.Quarantined) string { return string(q.ID) })
 }
@@ -351,15 +346,11 @@ func getGate(c *call) (*gateState, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, label, err := c.playbook("")
+	g, err := c.handler.books.gate(c.ctx, playbook.Book(c.path["book"]))
 	if err != nil {
 		return nil, err
 	}
-	if err := c.unchanged(label); err != nil {
-		return nil, err
-	}
-	g, err := explain.GateAt(c.ctx, c.book(), p, label, gate.Config{})
-	if err != nil {
+	if err := c.unchanged(g.Label); err != nil {
 		return nil, err
 	}
 	out := &gateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}

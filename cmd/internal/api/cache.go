@@ -7,9 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/versions"
+	"debrief/curator/gate"
 	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // maxBooks is the number of playbooks that stay in memory.
@@ -33,6 +36,10 @@ type openBook struct {
 	label  string
 	items  []bulletItem // of last; nil until they are needed
 	log    *versionLog  // nil until it is needed
+
+	// The following belong to the version of last; nil until they are needed.
+	gate   *explain.Gate
+	review []*history.Quarantined
 }
 
 func newBooks(store *deltalog.Store) *books {
@@ -54,16 +61,54 @@ func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, st
 	b := s.take(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := s.refresh(ctx, name, b); err != nil {
+	if err := s.existing(ctx, name, b); err != nil {
 		return nil, "", err
-	}
-	if b.last.Version() == 0 {
-		return nil, "", notFound(fmt.Sprintf("playbook %q: not found", name))
 	}
 	if b.items == nil {
 		b.items = bulletItems(b.last)
 	}
 	return b.items, b.label, nil
+}
+
+// gate returns the state of the gate of the newest version of a playbook. The caller must not change its lists.
+func (s *books) gate(ctx context.Context, name playbook.Book) (*explain.Gate, error) {
+	b := s.take(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := s.existing(ctx, name, b)
+	if err == nil && b.gate == nil {
+		b.gate, err = explain.GateAt(ctx, &versions.Book{Store: s.store, Name: name}, b.last, b.label, gate.Config{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := *b.gate
+	return &g, nil
+}
+
+// review returns the bullets in quarantine of the newest version of a playbook. The caller must not change them.
+func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quarantined, error) {
+	b := s.take(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := s.existing(ctx, name, b)
+	if err == nil && b.review == nil {
+		var all []*history.Quarantined
+		if all, err = history.Quarantine(s.store.History(ctx, name), b.last); err != nil {
+			return nil, versions.LogError(err)
+		}
+		b.review = append([]*history.Quarantined{}, all...)
+	}
+	return b.review, err
+}
+
+// existing reads the newest version of a playbook that must exist. The caller holds its lock.
+func (s *books) existing(ctx context.Context, name playbook.Book, b *openBook) error {
+	err := s.refresh(ctx, name, b)
+	if err == nil && b.last.Version() == 0 {
+		err = notFound(fmt.Sprintf("playbook %q: not found", name))
+	}
+	return err
 }
 
 // activity returns the numbers of a playbook. The damage of its log is a field.
@@ -124,7 +169,7 @@ func (b *openBook) copy() {
 	p := b.writer.State().Playbook()
 	label := playbook.VersionLabel(p.Version(), b.writer.State().Chain())
 	if b.last == nil || label != b.label {
-		b.last, b.label, b.items = p.Clone(), label, nil
+		b.last, b.label, b.items, b.gate, b.review = p.Clone(), label, nil, nil, nil
 	}
 }
 
