@@ -246,4 +246,5 @@ func (s *seeding) deadLetter(b playbook.Book, role string, code events.DeadCode,
 	}
 	l.Book = b
 	check(s, s.conn.StoreDeadLetter(context.Background(), l))
+	s.seeded.dead = s.deadLetters(s, "default")
 }

@@ -18,7 +18,6 @@ import (
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/deadletters"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/tokens"
 	"debrief/curator"
@@ -128,6 +127,18 @@ func startInstallation(t testing.TB, say func(field, text string) string) *insta
 			in.close()
 		}
 	}()
+	s := &seeding{TB: t, installation: in, say: say, builder: in.startServers(t)}
+	s.before()
+	in.startRoles(t)
+	s.after()
+	s.settle()
+	done = true
+	return in
+}
+
+// startServers starts the NATS server and the HTTP servers.
+func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
+	t.Helper()
 	srv, err := natsd.Start(natsd.Config{Sync: "1m"}) // tests need no protection against power loss
 	check(t, err)
 	in.closers = append(in.closers, srv.Close)
@@ -147,18 +158,7 @@ func startInstallation(t testing.TB, say func(field, text string) string) *insta
 	in.open = in.serve(api.New(builder, options))
 	options.Tokens = set
 	in.guarded = in.serve(api.New(builder, options))
-	s := &seeding{TB: t, installation: in, say: say, builder: builder}
-	s.before()
-	in.startRoles(t)
-	s.after()
-	s.settle()
-	letters, err := deadletters.List(context.Background(), in.conn, bus.LetterFilter{Book: "default"})
-	check(t, err)
-	for _, l := range letters {
-		in.seeded.dead = append(in.seeded.dead, string(l.ID))
-	}
-	done = true
-	return in
+	return builder
 }
 
 // startRoles starts all roles, as a process that answers requests for its health.
