@@ -29,7 +29,9 @@ func showReview(q *request) (any, error) {
 // gatePage is the state of the gate.
 type gatePage struct {
 	explain.Gate
-	Modes []option
+	Total        int      `json:"total_bullets"`
+	TotalWaiting int      `json:"total_waiting"`
+	Modes        []option `json:"-"`
 }
 
 var gateModes = []option{
@@ -41,5 +43,5 @@ var gateModes = []option{
 func showGate(q *request) (any, error) {
 	q.title = "Gate of " + q.book
 	p := &gatePage{Modes: gateModes}
-	return p, q.api.get(pathOf("books", q.book, "gate"), nil, &p.Gate)
+	return p, q.api.get(pathOf("books", q.book, "gate"), url.Values{"limit": {"100"}}, p)
 }
