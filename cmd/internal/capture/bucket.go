@@ -147,7 +147,8 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 	return err
 }
 
-// passes reports whether an error is temporary: the connection is interrupted, or was when a request waited for its reply.
-func (b *bucket) passes(err error) bool {
-	return err != nil && !b.nc.IsClosed() && (b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || errors.Is(err, context.DeadlineExceeded))
+// passes reports whether an error is temporary: the connection is interrupted, or was since it had been reconnected so many times.
+// The timeout of a slow server is not temporary: repeated requests would slow it down.
+func (b *bucket) passes(err error, reconnects uint64) bool {
+	return err != nil && !b.nc.IsClosed() && (b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || b.nc.Stats().Reconnects != reconnects)
 }

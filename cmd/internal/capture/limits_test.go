@@ -254,12 +254,15 @@ func TestTemporaryErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer away.Close()
+	if s.passes(context.DeadlineExceeded, 0) || !s.passes(context.DeadlineExceeded, 1) {
+		t.Error("a timeout is temporary only if the connection was interrupted")
+	}
 	s.nc = away
-	if _, err := s.put(t.Context(), "x", new(blockText), 0); !s.passes(err) || s.passes(nil) {
+	if _, err := s.put(t.Context(), "x", new(blockText), 0); !s.passes(err, 0) || s.passes(nil, 0) {
 		t.Errorf("got %v, want a temporary error", err)
 	}
 	away.Close()
-	if _, err := s.put(t.Context(), "x", new(blockText), 0); err == nil || s.passes(err) {
+	if _, err := s.put(t.Context(), "x", new(blockText), 0); err == nil || s.passes(err, 0) {
 		t.Errorf("got %v, want a lasting error", err)
 	}
 }

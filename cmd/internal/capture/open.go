@@ -264,8 +264,9 @@ func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error 
 		}
 	}
 	for {
+		reconnects := o.store.nc.Stats().Reconnects
 		err := o.storeEnd(ctx, reply, status)
-		if !o.store.passes(err) || pause(ctx, retryPause) != nil {
+		if !o.store.passes(err, reconnects) || pause(ctx, retryPause) != nil {
 			return err
 		}
 	}
