@@ -17,6 +17,7 @@ type commands struct {
 	Context  contextBench   `cmd:"" help:"Measure contexts: time by playbook and by history, tokens of recorded runs."`
 	Runs     runsBench      `cmd:"" help:"Measure runs over data sets: speed and accuracy by batch size and workers."`
 	Scale    scaleBench     `cmd:"" help:"Measure throughput with more worker processes, and the cost of idle ones."`
+	Gateway  gatewayBench   `cmd:"" help:"Measure what the gateway adds to calls of models: time, memory, throughput."`
 	Learning learning.Bench `cmd:"" help:"Measure learning: wrong feedback, batches, growth, cost, attacks."`
 }
 
@@ -30,6 +31,7 @@ Examples:
   bench context runs.json      tokens of recorded runs, with a window and without
   bench runs                   batches and workers of runs over data sets
   bench scale                  real worker processes: 1 to 16 of a role, curators, idle ones
+  bench gateway                calls of models through the gateway, against a direct connection
   bench learning --quick       learning, in a minute; without --quick, all of it`
 
 func program() app.Program {

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/bench/internal/sample"
+	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/front"
+	"debrief/events/deltalog"
+	"debrief/generator"
+)
+
+// gatewaySetup is a gateway with its provider and its server.
+type gatewaySetup struct {
+	provider *httptest.Server
+	front    *front.Front
+	client   *http.Client
+	closers  []func()
+	calls    atomic.Int64
+	degraded atomic.Int64 // calls without advice or capture
+	sample   sample.Generator
+	mu       sync.Mutex // guards sample
+}
+
+func (g *gatewaySetup) close() {
+	for _, f := range slices.Backward(g.closers) {
+		f()
+	}
+}
+
+func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySetup, error) {
+	g := &gatewaySetup{sample: sample.New(7)}
+	s := sample.New(2)
+	transport := &http.Transport{MaxIdleConnsPerHost: 2048}
+	g.client = &http.Client{Transport: transport}
+	server := cli.ServerFlags{}
+	server.Replicas = 1
+	conn, err := server.StartTemporary(ctx, b.Sync, log)
+	if err != nil {
+		return nil, err
+	}
+	g.closers = append(g.closers, conn.Close)
+	if err := fillBook(ctx, deltalog.New(conn.JetStream()), b.Bullets, func(int) string { return s.Advice() }); err != nil {
+		g.close()
+		return nil, err
+	}
+	g.provider = httptest.NewServer(http.HandlerFunc(provide))
+	g.closers = append(g.closers, g.provider.Close)
+	g.front, err = front.Listen(front.Options{
+		Gateway: app.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: 150 * time.Millisecond, RunIdle: 10 * time.Minute, UpstreamOpenAI: g.provider.URL},
+		Metrics: app.Metrics("bench"), Log: log,
+	})
+	if err != nil {
+		g.close()
+		return nil, err
+	}
+	builder := generator.NewContextBuilder(conn.Conn, nil, generator.Config{})
+	builder.WaitLoaded(ctx, benchBook, time.Hour)
+	stop := g.front.Connect(ctx, conn.Conn, builder)
+	g.closers = append(g.closers, transport.CloseIdleConnections, func() { _ = g.front.Close() }, stop, builder.Close)
+	return g, nil
+}
+
+// tokenEvent is an event of a stream of chat completions, of about 200 bytes.
+const tokenEvent = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1790000000,"model":"bench","choices":[{"index":0,"delta":{"content":"token "},"finish_reason":null}],"usage":null}` + "\n\n"
+
+const lastEvents = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1790000000,"model":"bench","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+
+// provide answers with 50 events at once. With the header X-Endless it sends one every 50 ms until the client disconnects.
+func provide(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	flush := http.NewResponseController(w).Flush
+	endless := r.Header.Get("X-Endless") != ""
+	for i := 0; i < 50 || endless; i++ {
+		_, _ = io.WriteString(w, tokenEvent)
+		if flush() != nil {
+			return
+		}
+		if endless {
+			select {
+			case <-r.Context().Done():
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
+	_, _ = io.WriteString(w, lastEvents)
+}
+
+// call starts a call of another agent in a mode.
+func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*http.Response, error) {
+	g.mu.Lock()
+	question := g.sample.Question()
+	g.mu.Unlock()
+	body := fmt.Sprintf(`{"model":"bench","stream":true,"messages":[{"role":"system","content":"%s"},{"role":"user","content":"%d: %s"}]}`,
+		strings.Repeat("You are careful. ", 1200), g.calls.Add(1), question)
+	base := g.front.URL()
+	if mode == direct {
+		base = g.provider.URL
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("X-Debrief-Book", string(benchBook))
+	if mode != direct {
+		r.Header.Set("X-Debrief-Mode", mode)
+	}
+	if endless {
+		r.Header.Set("X-Endless", "1")
+	}
+	res, err := g.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.Header.Get("X-Debrief-Degraded") != "" {
+		g.degraded.Add(1)
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("call in mode %s: got %s", mode, res.Status)
+	}
+	return res, nil
+}
+
+// timedCall makes a whole call and returns the time to its first byte.
+func (g *gatewaySetup) timedCall(ctx context.Context, mode string) (time.Duration, error) {
+	began := time.Now()
+	res, err := g.call(ctx, mode, false)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	if _, err := io.ReadFull(res.Body, make([]byte, 1)); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	_, err = io.Copy(io.Discard, res.Body)
+	return took, err
+}
+
+// hold opens streams, and returns a function that ends them.
+func (g *gatewaySetup) hold(ctx context.Context, mode string, n int) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var open sync.WaitGroup
+	end = func() { cancel(); open.Wait() }
+	for range n {
+		res, err := g.call(ctx, mode, true)
+		if err != nil {
+			end()
+			return nil, err
+		}
+		open.Go(func() {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		})
+	}
+	return end, nil
+}
