@@ -216,8 +216,8 @@ func (c *classroom) waitStored(ctx context.Context, n int) error {
 	}
 }
 
-// storeTimeout is the maximum time until runs have ended and are stored. A run that waits for a tool ends after six idle times.
-const storeTimeout = 10 * runIdle
+// storeTimeout is the maximum time until runs have ended and are stored, also on a busy machine.
+const storeTimeout = time.Minute
 
 // maxLost is the share of the runs without an execution above which a measurement fails. On a busy machine a call can pass the
 // gateway without capture, and then nothing is known of the id of its response.
