@@ -15,6 +15,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/config"
 	"debrief/events/window"
+	"debrief/playbook"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
 )
@@ -207,8 +208,24 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = reply.Model, reply.Usage
+		if len(e.Cited) == 0 && len(e.PreviousRounds) == 0 {
+			followed := *e
+			followed.Cited = followedBullets(ref.Tags)
+			addExposures(&followed, ref)
+		}
 	}
 	return ref, nil
+}
+
+// followedBullets returns the bullets with a helpful or harmful vote. They stand for the citations of an agent that names none: the
+// prompt of the Reflector asks for these votes where following a bullet made a difference.
+func followedBullets(tags []events.BulletTag) (ids []playbook.BulletID) {
+	for _, t := range tags {
+		if t.Tag == events.Helpful || t.Tag == events.Harmful {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids
 }
 
 // addExposures copies the exposures and the score of the execution to the reflection. They are those of the first round:

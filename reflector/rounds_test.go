@@ -292,3 +292,26 @@ func TestRedact(t *testing.T) {
 		t.Errorf("got %q, %q", a, steps)
 	}
 }
+
+// Without citations, the bullets with a helpful or harmful vote count as followed. A citation of the agent is preferred.
+func TestVotesStandForMissingCitations(t *testing.T) {
+	t.Parallel()
+	votes := scriptedModel(func() (string, error) {
+		return `{"reasoning":"r","key_insight":"","bullet_tags":[{"id":"a-1","tag":"neutral"},{"id":"a-2","tag":"harmful"}]}`, nil
+	})
+	for _, cited := range [][]playbook.BulletID{nil, {"a-2"}, {"a-1"}} {
+		e := wrongAnswer()
+		e.Manifest, e.Cited = nil, cited
+		r, err := New(votes, Config{}).Reflect(t.Context(), e, "1-00000000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := playbook.BulletID("a-2")
+		if len(cited) > 0 {
+			want = cited[0]
+		}
+		if len(r.Exposures) != 1 || r.Exposures[0].Bullet != want || !r.Exposures[0].Cited || r.Exposures[0].Arm != playbook.ArmOpen {
+			t.Errorf("cited %v: got exposures %+v, want %s", cited, r.Exposures, want)
+		}
+	}
+}
