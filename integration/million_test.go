@@ -25,6 +25,7 @@ func TestAMillionExecutions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
+	t.Parallel()
 	n := 5_000
 	if os.Getenv(longEnv) != "" {
 		n = 1_000_000

@@ -41,6 +41,7 @@ type mixedLoad struct {
 //
 //	DEBRIEF_LONG=1 go test ./integration -run TestMixedLoadUnderKills -v -timeout 60m
 func TestMixedLoadUnderKills(t *testing.T) {
+	t.Parallel()
 	m := mixedLoad{
 		load: 15 * time.Second, kills: 15, serverKills: 1, pace: 60 * time.Millisecond,
 		resendAfter: 2 * time.Second, window: time.Second, settle: 100 * time.Second, recheck: 15 * time.Second,

@@ -100,6 +100,7 @@ func newUserModel(t *testing.T, kind string) string {
 
 // TestNewUser takes the steps of a new user with each model, in an empty home directory. With -v it prints the transcript.
 func TestNewUser(t *testing.T) {
+	t.Parallel()
 	bin := program(t, "debrief")
 	for _, kind := range []string{proseModel, refusedModel, absentModel} {
 		t.Run(kind, func(t *testing.T) {

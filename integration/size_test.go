@@ -75,6 +75,7 @@ func codeSizes(program string) (map[string]int, error) {
 // TestUpStartsFast measures the time until the health check of 'debrief up' is green, and its memory then. The targets are one
 // second and 100 MB. It asserts only the memory, because the machine may be busy.
 func TestUpStartsFast(t *testing.T) {
+	t.Parallel()
 	bin, dir, health := program(t, "debrief"), t.TempDir(), freeAddress(t)
 	for _, life := range []string{"first", "second"} {
 		began := time.Now()
@@ -103,6 +104,7 @@ func TestIdleWorkersAreCheap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
+	t.Parallel()
 	quiet := 5 * time.Second
 	if os.Getenv("DEBRIEF_LONG") != "" {
 		quiet = time.Minute
