@@ -24,6 +24,8 @@ var variants = map[string][]string{
 	"/books/{book}/executions": {"?outcome=failure", "?task=t-5", "?outcome=partial&before=2020-01-01T00:00:00Z"},
 	"/books/{book}/diff":       {"?from=1&to=3", "?from=3&to=3"},
 	"/books/{book}/restore":    {"?to=3", "?to=before-release"},
+	"/runs/{run}/compare":      {"?with=invoices-1", "?with=nowhere"},
+	"/status":                  {"?checks=1"},
 	"/dead":                    {"?role=reflector", "?role=curator&book=support"},
 }
 

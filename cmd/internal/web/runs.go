@@ -72,6 +72,9 @@ func (p *comparePage) Both() []runAnswers { return []runAnswers{p.Run, p.Other} 
 func compareRuns(q *request) (any, error) {
 	p := &comparePage{Name: q.PathValue("run"), With: q.param("with")}
 	q.title = "Comparison of " + p.Name
+	if err := q.api.get(pathOf("runs", p.Name), nil, new(replay.RunState)); err != nil {
+		return nil, err
+	}
 	var all list[replay.RunState]
 	if err := q.api.get("/runs", url.Values{"limit": {"200"}}, &all); err != nil {
 		return nil, err
