@@ -208,7 +208,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = reply.Model, reply.Usage
-		if len(e.Cited) == 0 && len(e.PreviousRounds) == 0 {
+		if len(e.Cited) == 0 && e.Origin.Source == events.SourceAgent { // a Generator cites what it follows
 			followed := *e
 			followed.Cited = followedBullets(ref.Tags)
 			addExposures(&followed, ref)

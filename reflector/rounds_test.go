@@ -293,7 +293,8 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// Without citations, the bullets with a helpful or harmful vote count as followed. A citation of the agent is preferred.
+// If an agent cites nothing, the bullets with a helpful or harmful vote count as followed. A citation of the agent is preferred.
+// Generators cite what they follow.
 func TestVotesStandForMissingCitations(t *testing.T) {
 	t.Parallel()
 	votes := scriptedModel(func() (string, error) {
@@ -301,7 +302,7 @@ func TestVotesStandForMissingCitations(t *testing.T) {
 	})
 	for _, cited := range [][]playbook.BulletID{nil, {"a-2"}, {"a-1"}} {
 		e := wrongAnswer()
-		e.Manifest, e.Cited = nil, cited
+		e.Manifest, e.Cited, e.Origin.Source = nil, cited, events.SourceAgent
 		r, err := New(votes, Config{}).Reflect(t.Context(), e, "1-00000000")
 		if err != nil {
 			t.Fatal(err)
@@ -313,5 +314,11 @@ func TestVotesStandForMissingCitations(t *testing.T) {
 		if len(r.Exposures) != 1 || r.Exposures[0].Bullet != want || !r.Exposures[0].Cited || r.Exposures[0].Arm != playbook.ArmOpen {
 			t.Errorf("cited %v: got exposures %+v, want %s", cited, r.Exposures, want)
 		}
+	}
+	e := wrongAnswer()
+	e.Manifest, e.Cited = nil, nil
+	r, err := New(votes, Config{}).Reflect(t.Context(), e, "1-00000000")
+	if err != nil || len(r.Exposures) != 0 {
+		t.Errorf("an execution of a generator: got %+v, %v", r, err)
 	}
 }
