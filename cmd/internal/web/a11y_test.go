@@ -207,6 +207,7 @@ func TestNavigationByKeyboard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens further pages: run without -short")
 	}
+	t.Parallel()
 	b := openTab(t, readOnly(t, false))
 	for _, width := range []int64{1600, 390} {
 		b.resize(width)
@@ -230,6 +231,7 @@ func TestAccessibilityChecksFindDefects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("checks the checks: run without -short")
 	}
+	t.Parallel()
 	b := openTab(t, readOnly(t, false))
 	b.resize(1600)
 	find := func(markup, want string, run func() []string) {

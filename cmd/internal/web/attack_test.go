@@ -108,6 +108,7 @@ func isAttack(text string) bool {
 
 // TestTextsAreShownAsText visits all pages of an installation in which every stored text is an attack.
 func TestTextsAreShownAsText(t *testing.T) {
+	t.Parallel()
 	in := readOnly(t, true)
 	b := openTab(t, in)
 	b.resize(1600)
@@ -158,6 +159,7 @@ func TestInspectionFindsAttacks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("checks the checks: run without -short")
 	}
+	t.Parallel()
 	in := readOnly(t, true)
 	b := openTab(t, in)
 	b.visit("/runs")

@@ -22,39 +22,49 @@ const overflow = `(() => {
 
 // TestPagesInBrowser loads every page with and without scripts, looks at it in each width and theme, and checks that it is accessible.
 func TestPagesInBrowser(t *testing.T) {
-	in := readOnly(t, false)
-	b := openTab(t, in)
-	titles := map[string]string{}
+	t.Parallel()
 	for _, scripts := range []bool{true, false} {
-		b.scripts(scripts)
-		for _, a := range firstOnly(in.mains(t)) {
-			b.resize(widths[0])
-			b.visit(a.path)
-			if b.status != 200 {
-				t.Errorf("%s: got status %d", a.path, b.status)
-			}
-			for _, width := range widths {
-				b.resize(width)
-				for _, theme := range themes {
-					b.theme(theme)
-					if over := evaluate[string](b, overflow); over != "" {
-						t.Errorf("%s, %d pixels wide, %s: the document is wider by %s", a.path, width, theme, over)
-					}
+		t.Run(fmt.Sprint("scripts ", scripts), func(t *testing.T) {
+			t.Parallel()
+			in := readOnly(t, false)
+			b := openTab(t, in)
+			b.scripts(scripts)
+			titles := map[string]string{}
+			for _, a := range firstOnly(in.mains(t)) {
+				b.checkPage(a.path, titles)
+				b.fine(a.path)
+				if scripts {
+					b.checkAccessible(a.path)
 				}
 			}
-			title := evaluate[string](b, `document.title`)
-			if other, ok := titles[title]; ok && other != a.path || title == "" || !strings.HasSuffix(title, "Debrief") {
-				t.Errorf("%s: title %q is that of %s", a.path, title, other)
-			}
-			titles[title] = a.path
-			if n := evaluate[int](b, `document.querySelectorAll("h1").length`); n != 1 {
-				t.Errorf("%s: got %d elements h1", a.path, n)
-			}
-			b.fine(fmt.Sprintf("%s, scripts %v", a.path, scripts))
-			if scripts {
-				b.checkAccessible(a.path)
+		})
+	}
+}
+
+// checkPage visits a page. The titles are those of the pages before.
+func (b *tab) checkPage(path string, titles map[string]string) {
+	b.test.Helper()
+	b.resize(widths[0])
+	b.visit(path)
+	if b.status != 200 {
+		b.test.Errorf("%s: got status %d", path, b.status)
+	}
+	for _, width := range widths {
+		b.resize(width)
+		for _, theme := range themes {
+			b.theme(theme)
+			if over := evaluate[string](b, overflow); over != "" {
+				b.test.Errorf("%s, %d pixels wide, %s: the document is wider by %s", path, width, theme, over)
 			}
 		}
+	}
+	title := evaluate[string](b, `document.title`)
+	if other, ok := titles[title]; ok || title == "" || !strings.HasSuffix(title, "Debrief") {
+		b.test.Errorf("%s: title %q is that of %q", path, title, other)
+	}
+	titles[title] = path
+	if n := evaluate[int](b, `document.querySelectorAll("h1").length`); n != 1 {
+		b.test.Errorf("%s: got %d elements h1", path, n)
 	}
 }
 
@@ -63,6 +73,7 @@ func TestBrowserReportsProblems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("checks the checks: run without -short")
 	}
+	t.Parallel()
 	in := readOnly(t, false)
 	b := openTab(t, in)
 	b.resize(390)
@@ -98,6 +109,7 @@ func TestThemeOfPerson(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens further pages: run without -short")
 	}
+	t.Parallel()
 	in := readOnly(t, false)
 	b := openTab(t, in)
 	b.scripts(false)

@@ -104,11 +104,12 @@ func closeBrowser() {
 // newTab opens a tab and listens to it.
 func newTab(t *testing.T) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(chromium.ctx)
+	ctx, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext()) // with cookies of its own
 	chromium.cancel = append([]context.CancelFunc{cancel}, chromium.cancel...)
 	b := &tab{ctx: ctx}
 	check(t, chromedp.Listen(ctx, b.event))
 	b.test = t
+	send(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // several tabs have the focus
 	send(b, network.Enable, network.EnableParams{})
 	send(b, log.Enable, cdp.Empty{})
 	send(b, audits.Enable, cdp.Empty{})

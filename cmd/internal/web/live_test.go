@@ -67,6 +67,7 @@ func TestOpenPageShowsChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for events: run without -short")
 	}
+	t.Parallel()
 	in := newInstallation(t)
 	server := &liveServer{handler: in.open.Config.Handler}
 	server.start(t)
@@ -121,6 +122,7 @@ func TestRefreshKeepsInput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for events: run without -short")
 	}
+	t.Parallel()
 	in := newInstallation(t)
 	b := openTab(t, in)
 	b.visit("/books/default/review")

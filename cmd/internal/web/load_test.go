@@ -24,7 +24,7 @@ func loadSizes() (bullets, executions int) {
 	if os.Getenv("DEBRIEF_LONG") != "" {
 		return 10_000, 100_000
 	}
-	return 1_000, 2_000
+	return 400, 800
 }
 
 // largeInstallation returns an installation without roles that has a large playbook and many executions.
@@ -38,7 +38,7 @@ func largeInstallation(t testing.TB) *installation {
 	s.manyExecutions(n)
 	s.runs()
 	s.deadLetter("default", events.RoleGenerator, events.DeadError, 1)
-	s.seeded.bullets, s.seeded.sessions, s.seeded.versions = []string{"misc-00500"}, []string{"s-3"}, []string{"1"}
+	s.seeded.bullets, s.seeded.sessions, s.seeded.versions = []string{"misc-00100"}, []string{"s-3"}, []string{"1"}
 	in.seeded = s.seeded
 	return in
 }
@@ -48,9 +48,9 @@ func (s *seeding) manyBullets(n int) {
 	s.Helper()
 	states := []playbook.Status{playbook.Active, playbook.Active, playbook.Active, playbook.Probation, playbook.Candidate, playbook.Retired, playbook.Quarantined}
 	var deltas []*playbook.Delta
-	for from := 0; from < n; from += 300 {
+	for from := 0; from < n; from += 100 {
 		d := &playbook.Delta{Author: "ada", Time: s.ago(n - from), Gate: playbook.GateStrict}
-		for i := from; i < min(n, from+300); i++ {
+		for i := from; i < min(n, from+100); i++ {
 			b := &playbook.Bullet{
 				ID: playbook.BulletID(fmt.Sprintf("misc-%05d", i)), Section: fmt.Sprint("section_", i%20), Status: states[i%len(states)], Helpful: i % 30, Harmful: i % 7, CreatedAt: s.ago(n - i), UpdatedAt: s.ago(n - i),
 				Content:    fmt.Sprintf("If the parcel has the number %d, ask for the invoice of the month before, and compare the address with that of the order.", i),
@@ -97,6 +97,9 @@ func (s *seeding) manyExecutions(n int) {
 func TestPagesOfLargePlaybook(t *testing.T) {
 	if testing.Short() {
 		t.Skip("stores thousands of objects: run without -short")
+	}
+	if os.Getenv("DEBRIEF_LONG") == "" {
+		t.Parallel() // without measurements
 	}
 	in := largeInstallation(t)
 	bullets, n := loadSizes()
