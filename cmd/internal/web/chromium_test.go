@@ -206,7 +206,7 @@ func (b *tab) click(selector string) {
 // resize sets the width of the window in pixels. Widths below 600 are those of phones.
 func (b *tab) resize(width int64) {
 	b.test.Helper()
-	send(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 600})
+	send(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 400, DeviceScaleFactor: 1, Mobile: width < 600})
 }
 
 // theme sets the theme of the system.
