@@ -45,7 +45,7 @@ func openAI(t testing.TB, reply func(ctx context.Context, request string) string
 const noOperations = `{"reasoning": "the playbook says that", "operations": []}`
 
 // TestSlowBookDelaysNoOtherBook checks that reflections of other books, with and without a model call, are covered during a
-// slow model call for one book.
+// slow model call for one book. The model answers that call only after they are covered.
 func TestSlowBookDelaysNoOtherBook(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -55,20 +55,25 @@ func TestSlowBookDelaysNoOtherBook(t *testing.T) {
 	if os.Getenv(longEnv) != "" {
 		slow = time.Minute
 	}
+	const patience = 2 * time.Minute // for the other books, on a busy machine
 	const marker = "a lesson that takes long"
-	asked := make(chan time.Time, 10)
+	asked, release := make(chan time.Time, 10), make(chan struct{})
 	model := openAI(t, func(ctx context.Context, request string) string {
 		if strings.Contains(request, marker) {
 			asked <- time.Now()
 			pause(ctx, slow)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
 		}
 		return noOperations
 	})
 	_, url := startServer(t)
 	startWorker(t, "curator", events.RoleCurator, "--nats", url, "--ack-wait", ackWait.String(),
-		"--model", "scripted", "--base-url", model, "--timeout", (2 * slow).String())
+		"--model", "scripted", "--base-url", model, "--timeout", (slow + patience).String())
 	conn := connect(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*slow+30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), slow+patience)
 	defer cancel()
 
 	var books []*expectedBook
@@ -94,14 +99,12 @@ func TestSlowBookDelaysNoOtherBook(t *testing.T) {
 	}
 	handedIn := time.Since(began)
 	last := covered(t, ctx, conn, published).Sub(began)
-	if last >= slow {
-		t.Errorf("the other books were done after %s, want before the answer for the slow book, after %s", last, slow)
+	if settled(ctx, conn) == nil {
+		t.Error("the curator is idle before the answer for the slow book, want its reflection in work")
 	}
+	close(release)
 	awaitSettled(t, ctx, conn)
-	if took := time.Since(began); took < slow {
-		t.Errorf("all books were done after %s, want after the answer for the slow book, after %s", took, slow)
-	}
-	t.Logf("a model call of %s for one book; %d reflections on %d other books were published %s and covered %s after its start",
+	t.Logf("a model call of at least %s for one book; %d reflections on %d other books were published %s and covered %s after its start",
 		slow, len(published), others, handedIn.Round(time.Millisecond), last.Round(time.Millisecond))
 	for _, h := range append(books, held) {
 		l, err := h.ledger(ctx, conn)
