@@ -104,7 +104,7 @@ func help(t *testing.T, columns int, args ...string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(bin, args...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("COLUMNS=%d", columns), "HOME=/home/user")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("COLUMNS=%d", columns), "HOME=/home/user", "GOGC=400") // as in setUp
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
