@@ -26,11 +26,12 @@ import (
 
 // Limits of a feed.
 const (
-	maxChanges     = 2000             // newest changes
-	maxSamples     = 240              // of the lag: one hour
-	sampleInterval = 15 * time.Second // of the lag
-	pollInterval   = 2 * time.Second  // of changes that no curator has announced, and of dead letters
-	maxReason      = 200              // bytes
+	maxChanges      = 2000             // newest changes
+	maxSamples      = 240              // of the lag: one hour
+	sampleInterval  = 15 * time.Second // of the lag and the health
+	missingInterval = 2 * time.Second  // of the health, while a role has no worker
+	pollInterval    = 2 * time.Second  // of changes that no curator has announced, and of dead letters
+	maxReason       = 200              // bytes
 )
 
 // Change is a version of a playbook.
@@ -125,15 +126,20 @@ func (f *Feed) Run(ctx context.Context) {
 }
 
 // sampleRoles samples the roles until the context ends. It has its own goroutine, because a sample waits for the reports of workers.
+// It looks again soon while a role has no worker, so that pages do not show a start of workers late.
 func (f *Feed) sampleRoles(ctx context.Context) {
-	tick := time.NewTicker(sampleInterval)
-	defer tick.Stop()
 	for {
 		f.report(ctx, f.sample(ctx))
+		wait := sampleInterval
+		for _, r := range f.State().Roles {
+			if r.Workers == 0 {
+				wait = missingInterval
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-time.After(wait):
 		}
 	}
 }
@@ -229,7 +235,9 @@ func (f *Feed) sample(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.roles = roles
-	f.samples = slices.Concat(f.samples[max(0, len(f.samples)-maxSamples+1):], []Sample{s})
+	if n := len(f.samples); n == 0 || s.Time.Sub(f.samples[n-1].Time) >= sampleInterval/2 {
+		f.samples = slices.Concat(f.samples[max(0, len(f.samples)-maxSamples+1):], []Sample{s})
+	}
 	f.notify()
 	return nil
 }
