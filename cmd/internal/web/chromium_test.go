@@ -58,6 +58,8 @@ func openTab(t *testing.T, in *installation) *tab {
 	}
 	b.test, b.base = t, in.open.URL
 	b.clear()
+	b.resize(1600) // the test before may have left something else
+	b.theme("light")
 	t.Cleanup(func() {
 		b.scripts(true)
 		send(b, network.ClearBrowserCookies, cdp.Empty{})
