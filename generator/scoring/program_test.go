@@ -52,11 +52,11 @@ var programs = map[string]func(args []string){
 		fmt.Fprintln(os.Stderr, strings.Repeat("long before. ", 1000)+"no licence")
 		os.Exit(3)
 	},
-	"hang": func(args []string) { fmt.Print(`{"score":1}`); announce(args[0]); select {} },
+	"hang": func(args []string) { fmt.Print(`{"score":1}`); announce(args[0]); block() },
 	"fill": func([]string) {
 		for {
 			if _, err := fmt.Print(strings.Repeat("0123456789abcdef", 4096)); err != nil {
-				select {} // block until killed
+				block()
 			}
 		}
 	},
@@ -66,9 +66,9 @@ var programs = map[string]func(args []string){
 		fmt.Print(`{"score":1}`)
 	},
 	// cling blocks, and so does its child.
-	"cling": func(args []string) { child(args[0]); select {} },
+	"cling": func(args []string) { child(args[0]); block() },
 	// linger blocks without output.
-	"linger": func(args []string) { announce(args[0]); select {} },
+	"linger": func(args []string) { announce(args[0]); block() },
 	// meet waits for a second instance and reports the number of running instances.
 	"meet": func(args []string) {
 		mark := func(what string) {
@@ -93,6 +93,14 @@ var programs = map[string]func(args []string){
 		fmt.Printf(`{"score":0,"feedback":"%d"}`, begun-ended)
 		mark("ended")
 	},
+}
+
+// block blocks until the process is killed. A select without cases would end a program without cgo: the runtime reports a
+// deadlock.
+func block() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // announce writes the process id to a file.
