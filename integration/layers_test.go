@@ -97,7 +97,7 @@ var plan = []struct {
 
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/wire", "the formats of model APIs need only the standard library", nil, []string{others, ours}},
-	{"cmd/internal/capture", "runs are assembled without the HTTP server of the gateway", []string{"debrief/cmd/internal/wire", "debrief/cmd/internal/traces/messages", "debrief/events", "debrief/events/chat", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/redact", "debrief/events/streams", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"cmd/internal/capture", "runs are assembled without the HTTP server of the gateway", []string{"debrief/cmd/internal/wire", "debrief/cmd/internal/traces/messages", "debrief/events", "debrief/events/bus", "debrief/events/chat", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/redact", "debrief/events/streams", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
 	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
 	{"cmd/internal/traces/source", "the reader of files knows no formats and no events", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},

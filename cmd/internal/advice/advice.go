@@ -93,7 +93,7 @@ func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Req
 		query = query[:maxQuery]
 	}
 	reply, err := a.contexts.Context(ctx, &events.ContextRequest{
-		Book: c.Book, Session: sessionOf(c, request), Query: strings.ToValidUTF8(query, ""), Advice: true,
+		Book: c.Book, Session: open.Session, Query: strings.ToValidUTF8(query, ""), Advice: true,
 	})
 	if err != nil {
 		return err
@@ -158,13 +158,13 @@ func setHeaders(h http.Header, open *capture.Open) {
 // newCall describes a call to the store of runs. An invalid score or label is ignored: it must not fail a call.
 func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
 	return &capture.Call{
-		Owner: c.Owner, Book: c.Book, Session: sessionOf(c, request), Task: c.Header.Get(headerTask),
+		Owner: c.Owner, Book: c.Book, Session: sessionOf(c, request), Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
 		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At, Outcome: outcome(c.Header),
 	}
 }
 
 // sessionOf returns the session of a call: from the header, else from the request, else the conversation by its first user item.
-// It is empty if the provider has the conversation.
+// It is empty for a call that continues a response: the session is then that of the response.
 func sessionOf(c *gateway.Call, request *wire.Request) string {
 	if s := cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation); s != "" {
 		return s

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,21 +18,21 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Open{store: s, call: c, place: p, id: string(events.NewID()[:8])}
+	o := &Open{store: s, call: c, place: p, id: string(events.NewID()[:8]), session: c.Session, number: p.number}
 	if err := s.match(ctx, o); err != nil {
 		return nil, fmt.Errorf("find the run of a call: %w", err)
 	}
 	if o.run == nil {
 		o.run = &run{
-			ID: events.NewID(), Owner: c.Owner, Book: c.Book, Session: c.Session, Task: c.Task, Start: p.start,
-			Turn: p.turn, Earlier: o.earlier, Started: c.At, Active: c.At,
+			ID: events.NewID(), Owner: c.Owner, Book: c.Book, Session: o.session, Task: c.Task, Trace: c.Trace, Start: p.start,
+			Turn: p.turn, Number: o.number, Earlier: o.earlier, Started: c.At, Active: c.At,
 		}
 		o.New, o.created = p.begins, true
 		s.counters.begun.Add(1)
 	} else {
 		s.counters.continued.Add(1)
 	}
-	o.Run = o.run.ID
+	o.Run, o.Session = o.run.ID, o.run.Session
 	if c.Inject {
 		if err := s.setBlocks(ctx, o); err != nil {
 			return nil, fmt.Errorf("read blocks: %w", err)
@@ -72,6 +73,9 @@ func (s *Store) match(ctx context.Context, o *Open) error {
 		o.earlier = last.placements()
 	default:
 		o.earlier, err = s.earlierBlocks(ctx, o.place.earlier)
+	}
+	if last != nil {
+		o.session, o.number = cmp.Or(o.session, last.Session), max(o.number, last.Number+1)
 	}
 	if last != nil && o.place.begins && last.open() {
 		o.previous = last.ID
@@ -119,7 +123,9 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 		}
 		n = neighbours{found[0], found[1], found[2]}
 		late := anyBusy(n.before) || s.calls.has(keys[1]) || len(p.earlier) == 0 && o.call.Request.PreviousID != ""
-		if keys[2] == "" || len(n.replied) > 0 || !late || try == settleTries {
+		missesReply := keys[2] != "" && len(n.replied) == 0 && late
+		missesFirst := p.begins && o.call.Retry > 0 && len(n.same) == 0
+		if !missesReply && !missesFirst || try == settleTries {
 			return n, nil
 		}
 		if err := pause(ctx, settlePause); err != nil {
@@ -157,7 +163,7 @@ func (s *Store) matchReply(ctx context.Context, o *Open) error {
 
 // A reply is visible to the client before it is stored, so the next call may arrive first. While a call of the turn is in
 // flight, also one of this process that is not stored yet, the lookup of the reply is repeated. So is that of an unknown
-// response.
+// response, and that of the first attempt of a repeated call: the server may still have to store what its dead gateway wrote.
 const (
 	settlePause = 15 * time.Millisecond
 	settleTries = 6
@@ -207,30 +213,51 @@ func onlyOpen(found []candidate) *candidate {
 	return only
 }
 
-// repeatedStart returns the run whose first call is repeated, or nil: a run whose first call has failed. The client's word
-// counts only if a single run began with these items, because the client may mean another of several equal calls; otherwise retry
-// is 0.
+// repeatedStart returns the run whose first call is repeated, or nil, and the number of the repetition. A call that failed is
+// repeated. Otherwise the client's word counts only if it can have made all attempts at the calls that began with these items. Of
+// several runs the newest complete one is repeated, else the newest one: the client may not have got its reply.
 func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
+	if !ownAttempts(found, said) {
+		said = 0
+	}
 	for i := range found {
 		c := &found[i]
-		if retry = said; slices.ContainsFunc(found, func(other candidate) bool { return other.ID != c.ID }) {
-			retry = 0
+		if !c.open() || c.Calls != 1 || c.repeated(0, said) < 0 {
+			continue
 		}
-		if c.open() && c.Calls == 1 && c.repeated(0, retry) >= 0 {
-			return c, retry
+		if c.repeated(0, 0) >= 0 {
+			return c, said
+		}
+		if r == nil || c.lastReply() > 0 || r.lastReply() == 0 {
+			r = c
 		}
 	}
-	return nil, 0
+	return r, said
 }
 
-// repeatedClosed returns the only run that began with the items of a marked repetition if it closed just now, or nil. Its gateway
-// died between the reply with an outcome and the end of the response. The repetition is the same call, and is not captured again.
+// ownAttempts reports whether a client that has made n attempts at a call can have made all first attempts of these runs. If not, it
+// may mean one of several equal calls.
+func ownAttempts(found []candidate, n int) bool {
+	var seen []events.ID
+	for i := range found {
+		if c := &found[i]; !slices.Contains(seen, c.ID) {
+			seen = append(seen, c.ID)
+			n -= c.firstAttempts()
+		}
+	}
+	return n >= 0
+}
+
+// repeatedClosed returns the run that began with the items of a marked repetition if it closed just now, or nil. Its gateway died
+// between the reply with an outcome and the end of the response. The repetition is the same call, and is not captured again.
 func repeatedClosed(found []candidate, c *Call) *candidate {
-	if c.Retry == 0 || len(found) == 0 || slices.ContainsFunc(found, func(other candidate) bool { return other.ID != found[0].ID }) {
+	if c.Retry == 0 || !ownAttempts(found, c.Retry) {
 		return nil
 	}
-	if r := &found[0]; !r.open() && r.Calls == 1 && c.At.Sub(r.Active) < repetitionTime {
-		return r
+	for i := range slices.Backward(found) {
+		if r := &found[i]; !r.open() && r.Calls == 1 && c.At.Sub(r.Active) < repetitionTime {
+			return r
+		}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@
 //	d.<run>                  a closed run with its handle, for 30 days
 //	c.<run>.<call>.<attempt> the tool results and the reply of a call; deleted with the run
 //	b.<hash>                 the text of a block
-//	r.<hash>                 references to runs: by first items, reply, response id, session, task. A history of the last ones
+//	r.<hash>                 references to runs: by first items, reply, response id, session, turn, task, trace. A history of the last ones
 //
 // No two keys must change together. A call stores its parts before it is marked as complete in the run. To close a run, a gateway
 // marks it, reports it, stores the closed run and deletes the open one. Another gateway repeats these steps if the first one
@@ -56,6 +56,7 @@ type Call struct {
 	Book    playbook.Book
 	Session string // optional
 	Task    string // the client's name for the task: the task of the report; optional
+	Trace   string // the client's trace context, as W3C Trace Context defines it; invalid is none
 	Request *wire.Request
 	Retry   int  // number of this repetition, if the client marks it; the first attempt has 0
 	Inject  bool // the call may get the texts of blocks

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/direct"
 )
 
@@ -93,7 +94,7 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 	}
 	final := r.clone()
 	if report := newReport(r, calls); report != nil {
-		final.Handle, err = s.report(ctx, report)
+		final.Handle, err = s.report(bus.ContextWithTrace(ctx, r.Trace), report)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,16 +61,19 @@ func TestReport(t *testing.T) {
 func TestFeedback(t *testing.T) {
 	t.Parallel()
 	d := open(t)
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	good := &events.FeedbackRequest{ID: events.NewID(), Outcome: events.Outcome{Label: events.Success, By: "ann"}}
 	for name, ref := range map[string]func(o *Open, r *wire.Reply) string{
 		"response": func(_ *Open, r *wire.Reply) string { return r.ID },
 		"run":      func(o *Open, _ *wire.Reply) string { return string(o.Run) },
 		"task":     func(*Open, *wire.Reply) string { return "task 1" },
 		"session":  func(*Open, *wire.Reply) string { return "session 1" },
+		"turn":     func(*Open, *wire.Reply) string { return "session 1/1" },
+		"trace id": func(*Open, *wire.Reply) string { return events.TraceID(trace) },
 	} {
 		d.reset(t)
 		c := d.client(wire.Chat)
-		c.owner, c.session, c.task = name, "session 1", "task 1"
+		c.owner, c.session, c.task, c.trace = name, "session 1", "task 1", trace
 		c.ask("Whoever?", says("Bob."))
 		c.items = nil
 		reply := says("Ann.")
@@ -94,6 +98,50 @@ func TestFeedback(t *testing.T) {
 			t.Errorf("%s: close a closed run: got %s, %v", name, handle, err)
 		}
 		d.closeAll()
+	}
+}
+
+// TestFeedbackOnTurns names the turns of a session by their numbers, with the history at the client and at the provider.
+func TestFeedbackOnTurns(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, stored := range []bool{false, true} {
+		d.reset(t)
+		c := d.client(wire.Responses)
+		c.owner, c.session = fmt.Sprint(stored), fmt.Sprint("session-", stored)
+		var runs []events.ID
+		for n := range 20 {
+			reply := says(fmt.Sprint("Answer ", n))
+			o := c.ask(fmt.Sprint("Question ", n), reply)
+			if runs = append(runs, o.Run); o.Session != fmt.Sprint("session-", stored) {
+				t.Errorf("stored %t, turn %d: got session %q", stored, n+1, o.Session)
+			}
+			if stored { // later calls name neither the session nor the turns
+				c.items, c.previous, c.session = nil, reply.ID, ""
+			}
+		}
+		d.settle()
+		for n, run := range runs {
+			if r, err := d.stores[1].findRef(t.Context(), Ref{Book: "b", ID: fmt.Sprintf("session-%t/%d", stored, n+1)}); err != nil || r == nil || r.ID != run {
+				t.Errorf("stored %t, turn %d: got %+v, %v, want run %s", stored, n+1, r, err, run)
+			}
+		}
+		d.closeAll()
+	}
+}
+
+// TestReportHasTheTrace: the execution of a run belongs to the trace of the client.
+func TestReportHasTheTrace(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(wire.Chat)
+	for _, trace := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "wrong"} {
+		c.trace = trace
+		c.ask("Who?", says("Ann."))
+		d.closeAll()
+		if got := events.TraceID(d.reporter.trace); got != events.TraceID(trace) {
+			t.Errorf("%s: got trace %q", trace, got)
+		}
 	}
 }
 

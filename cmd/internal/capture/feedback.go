@@ -10,8 +10,8 @@ import (
 	"debrief/playbook"
 )
 
-// Ref names a run of a playbook, of any owner. ID is the id of a response, the id of the run, the task of the client, a session, which means its
-// latest run, or the handle of an execution.
+// Ref names a run of a playbook, of any owner. ID is the id of a response, the id of the run, the task of the client, a session, which
+// means its latest run, SESSION/N for its turn N, from 1, a trace id, or the handle of an execution.
 type Ref struct {
 	Book playbook.Book
 	ID   string
@@ -100,7 +100,7 @@ func (s *Store) resolveRef(ctx context.Context, ref Ref) (*run, error) {
 // findRef returns the run that a reference names, or nil. Ids have priority in the order of Ref.
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 	of := func(kind string) string { return publicKey(ref.Book, kind, ref.ID) }
-	refs, err := s.lastReferences(ctx, []string{of("response"), of("task"), of("session")})
+	refs, err := s.lastReferences(ctx, []string{of("response"), of("task"), of("session"), of("turn"), of("trace")})
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}

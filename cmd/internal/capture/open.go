@@ -18,6 +18,8 @@ import (
 // Open is a call in progress. One goroutine at a time may use it.
 type Open struct {
 	Run events.ID
+	// Session is the session of the run: that of the call, else that of the turn before it. It may be empty.
+	Session string
 	// New is set if the call begins a run: the caller may set its block. A run that begins in the middle gets none, because
 	// its earlier calls had none, and an insertion would change the prefix that the provider has cached.
 	New bool
@@ -34,6 +36,8 @@ type Open struct {
 	after    int         // the call whose reply this one extends
 	earlier  []placement // blocks of a new run's earlier turns
 	previous events.ID   // the open run of the turn before
+	session  string      // of a new run
+	number   int         // of a new run's turn
 
 	id      string        // of the attempt
 	claimed bool          // the attempt is stored already
@@ -97,11 +101,14 @@ func (o *Open) begin(ctx context.Context) error {
 func (o *Open) addReferences(ctx context.Context) error {
 	ref, c := reference{Run: o.Run}, o.call
 	keys := []string{o.place.start}
-	if c.Session != "" {
-		keys = append(keys, publicKey(c.Book, "session", c.Session))
+	if s := o.run.Session; s != "" {
+		keys = append(keys, publicKey(c.Book, "session", s), publicKey(c.Book, "turn", fmt.Sprintf("%s/%d", s, o.run.Number)))
 	}
 	if c.Task != "" {
 		keys = append(keys, publicKey(c.Book, "task", c.Task))
+	}
+	if id := events.TraceID(c.Trace); id != "" {
+		keys = append(keys, publicKey(c.Book, "trace", id))
 	}
 	return o.store.refer(ctx, ref, keys[:1], keys[1:])
 }

@@ -25,8 +25,9 @@ type place struct {
 	// previous is the last reply before the turn. Tail are tool results between that reply and the turn.
 	previous string
 	tail     []wire.Item
-	// earlier are the turns before this one that have a reply, newest first.
+	// earlier are the turns before this one that have a reply, newest first, at most maxEarlier.
 	earlier []earlierTurn
+	number  int         // of the turn in the items of the call, from 1
 	fresh   []wire.Item // items behind the reply that the call extends
 	work    []wire.Item // everything behind the turn
 }
@@ -70,12 +71,16 @@ func (p *place) addEarlier(c *Call) {
 	items := c.Request.Items[:max(p.turn, 0)]
 	answer := lastAssistant(items)
 	p.tail = slices.DeleteFunc(slices.Clone(items[answer+1:]), func(i wire.Item) bool { return i.Role != wire.RoleTool })
-	for i, answered := len(items)-1, false; i >= 0 && len(p.earlier) < maxEarlier; i-- {
+	p.number = 1
+	for i, answered := len(items)-1, false; i >= 0; i-- {
 		switch items[i].Role {
 		case wire.RoleAssistant:
 			answered = true
 		case wire.RoleUser:
 			if answered {
+				p.number++
+			}
+			if answered && len(p.earlier) < maxEarlier {
 				p.earlier = append(p.earlier, earlierTurn{i, startKey(c, i)})
 			}
 			answered = false

@@ -16,9 +16,11 @@ type run struct {
 	Book    playbook.Book `msgpack:"book" redact:"-"`
 	Session string        `msgpack:"session,omitempty" redact:"id"`
 	Task    string        `msgpack:"task,omitempty" redact:"id"`
-	Start   string        `msgpack:"start" redact:"-"` // reference of the items that the run began with
+	Trace   string        `msgpack:"trace,omitempty" redact:"-"` // trace context of the first call
+	Start   string        `msgpack:"start" redact:"-"`           // reference of the items that the run began with
 
-	Turn    int         `msgpack:"turn"` // item index of the user's message
+	Turn    int         `msgpack:"turn"`             // item index of the user's message
+	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
 	Block   *blockRef   `msgpack:"block,omitempty"`
 	Earlier []placement `msgpack:"earlier,omitempty"` // blocks of the turns before this one
 
@@ -138,6 +140,16 @@ func (r *run) repeated(after, retry int) int {
 		return first
 	}
 	return -1
+}
+
+// firstAttempts returns the number of attempts at the first call.
+func (r *run) firstAttempts() int {
+	for _, a := range r.Attempts {
+		if a.Call == 1 {
+			return a.Number
+		}
+	}
+	return 1 // closed, or long past
 }
 
 // end records the end of an attempt. The end of an earlier attempt at a repeated call changes nothing.

@@ -45,9 +45,10 @@ type fakeReporter struct {
 	feedback []*events.FeedbackRequest
 	err      error
 	reported chan *events.Report // receives new executions, if not nil
+	trace    string              // trace context of the last report
 }
 
-func (f *fakeReporter) Report(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+func (f *fakeReporter) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -56,6 +57,7 @@ func (f *fakeReporter) Report(_ context.Context, r *events.Report) (*events.Stor
 	if _, err := json.Marshal(r); err != nil {
 		return nil, err
 	}
+	f.trace = bus.Traceparent(ctx)
 	_, known := f.reports[r.TaskID]
 	if known {
 		f.copies++
@@ -179,6 +181,7 @@ type client struct {
 	owner    string
 	session  string
 	task     string
+	trace    string
 	observe  bool
 	system   string
 	items    []any
@@ -305,8 +308,16 @@ func (c *client) beginAgain(retry int) *Open {
 
 func (c *client) call(retry int) *Call {
 	return &Call{
-		Owner: c.owner, Book: "b", Session: c.session, Task: c.task, Request: c.request(), Retry: retry, Inject: !c.observe, At: time.Now(),
+		Owner: c.owner, Book: "b", Session: c.session, Task: c.task, Trace: c.trace, Request: c.request(), Retry: retry, Inject: !c.observe, At: time.Now(),
 		Outcome: c.outcome,
+	}
+}
+
+// finish stores a complete reply that the client does not get.
+func (c *client) finish(o *Open) {
+	c.d.t.Helper()
+	if err := o.Finish(c.d.t.Context(), says("This."), 200); err != nil {
+		c.d.t.Fatal(err)
 	}
 }
 

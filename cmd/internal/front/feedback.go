@@ -9,7 +9,7 @@ import (
 	"debrief/events/service"
 )
 
-// referencing is a backend whose feedback also names captured runs: by the id of a response, of a run, of a task or of a session.
+// referencing is a backend whose feedback also names captured runs by the ids of a capture.Ref.
 type referencing struct {
 	service.Backend
 	runs *capture.Store
