@@ -41,7 +41,8 @@ func (c *command) Check() error { return errors.Join(c.Worker.Check(), c.Gateway
 func (c *command) Run(ctx context.Context, settings app.Effective) error {
 	m := app.Metrics(events.UserGateway)
 	log := c.Logger()
-	f, err := front.Listen(front.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Log: log})
+	health := new(app.Checks)
+	f, err := front.Listen(front.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Health: health, Log: log})
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (c *command) Run(ctx context.Context, settings app.Effective) error {
 		return err
 	}
 	defer conn.NATS().Close()
-	stop, err := c.Serve(conn, m, events.UserGateway, 0, log)
+	stop, err := c.Serve(conn, m, events.UserGateway, 0, health, log)
 	if err != nil {
 		return err
 	}

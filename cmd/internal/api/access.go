@@ -23,24 +23,12 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 			return nil, &statusError{status: http.StatusForbidden, code: CodeOrigin, text: "the request comes from a page of another site"}
 		}
 	}
-	t, ok := h.tokens.Find(secretOf(r.Header))
+	t, ok := h.tokens.Find(tokens.SecretOf(r.Header))
 	if !ok {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
 		return nil, service.NewError(http.StatusUnauthorized, "missing or unknown token: want the header Authorization: Bearer TOKEN")
 	}
 	return t, nil
-}
-
-// secretOf returns the secret of a request, "" without one.
-func secretOf(h http.Header) string {
-	if s := h.Get("X-Debrief-Token"); s != "" {
-		return s
-	}
-	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
 }
 
 // authorize returns an error if the token of a call does not permit the route or the book in its path.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -36,13 +37,18 @@ func Metrics(program string) *metrics.Metrics { return metrics.New(program, Vers
 //	/healthz  503 if learning is red, which includes a store that accepts nothing; else 200
 //	/metrics  for Prometheus
 //
-// Bodies contain no payloads. Beyond loopback they contain no text of models either.
-func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, log zerolog.Logger) (stop func(), err error) {
+// Bodies contain no payloads. Beyond loopback they contain no text of models either. Without an address, a program with another
+// HTTP server can serve the checks there: also gets them, if it is not nil.
+func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, also *Checks, log zerolog.Logger) (stop func(), err error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
 	watch := liveness.NewProcess(conn, program, h.AlarmAfter)
 	closed, err := watch.ServeReports()
+	if err == nil && h.Health == "" && also != nil {
+		m.Watch(conn, watch)
+		also.set(checks{conn, watch, m, roles, true}.mux())
+	}
 	if err != nil || h.Health == "" {
 		return closed, err
 	}
@@ -86,6 +92,20 @@ func (h Health) Check() error {
 		return Exit(ExitUsage, fmt.Errorf("--health: want host:port, such as 127.0.0.1:8080: %w", err))
 	}
 	return nil
+}
+
+// Checks serves the health checks of a program on another server of it. The zero value has none yet.
+type Checks struct{ handler atomic.Pointer[http.Handler] }
+
+func (c *Checks) set(h http.Handler) { c.handler.Store(&h) }
+
+// ServeHTTP implements http.Handler. Without checks the status is 503.
+func (c *Checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := c.handler.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "unavailable: no NATS server is connected, or --health has another address", http.StatusServiceUnavailable)
 }
 
 // checks serves the health checks.

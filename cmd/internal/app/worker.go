@@ -93,7 +93,7 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 		return ignoreStop(ctx, err)
 	}
 	w.checkRights(ctx, conn, name, log)
-	stop, err := w.Serve(conn, m, name, roles, log)
+	stop, err := w.Serve(conn, m, name, roles, nil, log)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ type Options struct {
 	// Settings are the settings of the program, for people.
 	Settings app.Effective
 	Metrics  *metrics.Metrics
+	Health   http.Handler // health checks of the program; nil: none
 	Log      zerolog.Logger
 }
 
@@ -84,16 +85,16 @@ func Listen(o Options) (*Front, error) {
 	return f, nil
 }
 
-// callers are the tokens that may make calls of models.
+// callers are the tokens of the gateway.
 type callers struct{ set *tokens.Set }
 
 // Find implements gateway.Tokens.
 func (c callers) Find(secret string) (gateway.Token, bool) {
 	t, ok := c.set.Find(secret)
-	if !ok || !t.Allows(tokens.Context) {
+	if !ok {
 		return gateway.Token{}, false
 	}
-	return gateway.Token{Name: t.Name, Books: t.Books}, true
+	return gateway.Token{Name: t.Name, Calls: t.Allows(tokens.Context), Books: t.Books}, true
 }
 
 // URL returns the URL of the gateway, without a path.
@@ -122,11 +123,27 @@ func (f *Front) mounts() map[string]http.Handler {
 		"/clients/": http.StripPrefix("/clients/", api.Clients()),
 		"/api/":     served,
 	}
+	if f.o.Health != nil {
+		mounts["/healthz"], mounts["/metrics"] = http.HandlerFunc(f.serveHealth), http.HandlerFunc(f.serveHealth)
+	}
 	console := web.New(web.Options{API: served, Log: f.o.Log})
 	for _, path := range web.Paths {
 		mounts[path] = console
 	}
 	return mounts
+}
+
+// serveHealth serves the health checks to tokens that may read.
+func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
+	switch t, ok := f.tokens.Find(tokens.SecretOf(r.Header)); {
+	case !ok:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="debrief"`)
+		http.Error(w, "missing or unknown token: want the header Authorization: Bearer TOKEN", http.StatusUnauthorized)
+	case !t.Allows(tokens.Read):
+		http.Error(w, fmt.Sprintf("token %q does not have the scope %q", t.Name, tokens.Read), http.StatusForbidden)
+	default:
+		f.o.Health.ServeHTTP(w, r)
+	}
 }
 
 func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {

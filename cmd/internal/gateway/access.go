@@ -17,13 +17,14 @@ import (
 
 // Tokens finds the tokens of callers.
 type Tokens interface {
-	// Find returns the token with a secret, if the token may make model calls. It is safe for concurrent use.
+	// Find returns the token with a secret. It is safe for concurrent use.
 	Find(secret string) (Token, bool)
 }
 
 // Token is the access of a caller.
 type Token struct {
 	Name  string
+	Calls bool            // it may make model calls
 	Books []playbook.Book // empty means all books
 }
 
@@ -75,6 +76,9 @@ func (g *Gateway) authorize(h http.Header, book playbook.Book) (caller, *failure
 	token, ok := g.findToken(cmp.Or(h.Get(headerToken), key))
 	if !ok {
 		return caller{}, refusal(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
+	}
+	if !token.Calls {
+		return caller{}, refusal(http.StatusForbidden, "scope_forbidden", "the token "+token.Name+" does not have the scope context, which permits calls of models")
 	}
 	if len(token.Books) > 0 && !slices.Contains(token.Books, book) {
 		return caller{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Name+" has no access to book "+string(book))

@@ -29,7 +29,7 @@ func TestTokens(t *testing.T) {
 	url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Api-Key"))
 	})
-	known := tokens{"all": {Name: "a"}, "sales": {Name: "s", Books: []playbook.Book{"sales"}}}
+	known := tokens{"all": {Name: "a", Calls: true}, "sales": {Name: "s", Calls: true, Books: []playbook.Book{"sales"}}, "reader": {Name: "r"}}
 	var log bytes.Buffer
 	o := Options{Tokens: known, Log: zerolog.New(zerolog.SyncWriter(&log))}
 	o.OpenAI.Key, o.Anthropic.Key = "own-openai", "own-anthropic"
@@ -51,6 +51,9 @@ func TestTokens(t *testing.T) {
 		{"token as bearer", withKeys, "/v1/models", []string{"Authorization", "bearer all"}, 200, "Bearer own-openai|"},
 		{"token as key", withKeys, "/v1/messages", []string{"X-Api-Key", "all"}, 200, "|own-anthropic"},
 		{"token as bearer, Anthropic", withKeys, "/anthropic/v1/x", []string{"Authorization", "Bearer all"}, 200, "|own-anthropic"},
+		{"token without the right to calls", withKeys, "/v1/models", []string{headerToken, "reader"}, 403, "scope_forbidden"},
+		{"two tokens", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer reader"}, 200, "Bearer own-openai|"},
+		{"two tokens, no key", without, "/v1/messages", []string{headerToken, "all", "X-Api-Key", "reader"}, 401, "key_required"},
 		{"token and key", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer sk-1"}, 200, "Bearer sk-1|"},
 		{"token twice", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer all"}, 200, "Bearer own-openai|"},
 		{"token only", withKeys, "/v1/models", []string{headerToken, "all"}, 200, "Bearer own-openai|"},
@@ -103,7 +106,7 @@ func TestBrowsers(t *testing.T) {
 	url := upstream(t, func(http.ResponseWriter, *http.Request) {})
 	mounts := map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	local, c := open(t, url, Options{Mounts: mounts})
-	guarded, _ := open(t, url, Options{Mounts: mounts, Tokens: tokens{"t": {}}})
+	guarded, _ := open(t, url, Options{Mounts: mounts, Tokens: tokens{"t": {Calls: true}}})
 	for _, test := range []struct {
 		path, header, value string
 		want                int

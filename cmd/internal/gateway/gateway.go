@@ -26,7 +26,7 @@
 //
 //	400  invalid_book, invalid_mode, invalid_path, incomplete_body
 //	401  token_required, key_required
-//	403  book_forbidden, origin_forbidden
+//	403  book_forbidden, origin_forbidden, scope_forbidden
 //	404  unknown_path
 //	408  slow_body
 //	421  host_forbidden
@@ -36,7 +36,7 @@
 //
 // Without tokens the server listens on the loopback only. It then accepts only Host headers of the loopback, because a web page can
 // resolve its own name to 127.0.0.1, and no requests that a browser sends for another site. With tokens each model call
-// needs one: in X-Debrief-Token, or in place of the API key. Then the gateway's own key replaces it.
+// needs one: in X-Debrief-Token, or in place of the API key. Then the gateway's own key replaces it. No token reaches an upstream.
 //
 // Keys, bodies and queries are never logged.
 package gateway

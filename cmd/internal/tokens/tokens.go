@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,4 +132,19 @@ func find(all []*Token, secret string) *Token {
 		}
 	}
 	return found
+}
+
+// Header is the header with the secret of a token, for requests whose header Authorization has another key.
+const Header = "X-Debrief-Token"
+
+// SecretOf returns the secret in the headers of a request: that of Header, else the bearer token. It is "" without one.
+func SecretOf(h http.Header) string {
+	if s := h.Get(Header); s != "" {
+		return s
+	}
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
 }

@@ -43,6 +43,7 @@ type Up struct {
 	CuratorConfig   app.Curator    `embed:""`
 
 	settings app.Effective
+	health   app.Checks
 }
 
 // Help implements kong.HelpProvider.
@@ -111,7 +112,7 @@ func (u *Up) Run(ctx context.Context, c *app.Common, settings app.Effective) err
 		u.WarnOfDamage(c)
 		m.SetStoreLimit(int64(u.MaxStore))
 	}
-	stop, err := u.Serve(s.Conn, m, "debrief up", working, log)
+	stop, err := u.Serve(s.Conn, m, "debrief up", working, &u.health, log)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models app.Model
 		if err != nil {
 			return nil, err
 		}
-		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Log: *conn.Log()})
+		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Health: &u.health, Log: *conn.Log()})
 		if err != nil {
 			return nil, err
 		}
