@@ -98,9 +98,10 @@ func (n *draftTest) checkGate(t *rapid.T, mode playbook.Gate, isKept bool) {
 		if b.Status == probation && mode != playbook.GateStrict {
 			t.Fatalf("the gate is %s, but %s is on probation", mode, b.ID)
 		}
-		old := n.p.Bullet(b.Replaces)
-		if mode != playbook.GateOff && b.Shown() && old != nil && old.Shown() {
-			t.Fatalf("%s and %s are shown, but one replaces the other", b.ID, old.ID)
+		for old := n.p.Bullet(b.Replaces); old != nil; old = n.p.Bullet(old.Replaces) {
+			if mode != playbook.GateOff && b.Shown() && old.Shown() {
+				t.Fatalf("%s and %s are shown, but one replaces the other", b.ID, old.ID)
+			}
 		}
 	}
 	if b := n.p.Bullet("misc-00002"); b == nil || !b.Shown() || !b.Pinned {

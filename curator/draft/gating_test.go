@@ -251,6 +251,55 @@ func TestCorrectionTakesPlaceAndOldBulletReturns(t *testing.T) {
 	}
 }
 
+// TestChainOfCorrections checks that a correction of a correction keeps the first bullet out, and that one of them is shown at a time.
+func TestChainOfCorrections(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "wait 10 s", "other")
+	n.cite(t, "wait 10 s", "++++---")
+	n.cite(t, "other", strings.Repeat("+", 60)) // the typical score
+	correct := func(old, content string) {
+		n.take(t, asks(op(playbook.Update, n.said(t, old).ID, content)))
+		n.take(t, asks(add(content)))
+	}
+	correct("wait 10 s", "wait 20 s")
+	n.cite(t, "wait 20 s", "++++---")
+	correct("wait 20 s", "wait 30 s")
+	want := map[string]playbook.Status{"wait 10 s": retired, "other": active, "wait 20 s": retired, "wait 30 s": active}
+	n.want(t, "corrected twice", want)
+	for range 6 {
+		n.take(t, asks(add("wait 10 s")))
+	}
+	n.want(t, "the first one is requested again", want)
+	n.cite(t, "wait 30 s", fails)
+	want["wait 20 s"], want["wait 30 s"] = active, retired
+	n.want(t, "the last one fails", want)
+}
+
+// TestMergeOfSupportedBullets checks that a model cannot merge away a supported bullet that differs in a number, a name or a negation.
+func TestMergeOfSupportedBullets(t *testing.T) {
+	t.Parallel()
+	for other, merged := range map[string]bool{
+		"pause for 10 s": true, "wait 20 s": false, "never wait 10 s": false, "wait 10 s for `deploy`": false,
+	} {
+		n := trying(t, playbook.GateGuard, "wait 10 s", other)
+		n.cite(t, "wait 10 s", "+")
+		n.cite(t, other, "+")
+		n.deltas = nil
+		n.take(t, asks(playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "wait 10 s"}))
+		want := map[string]playbook.Status{"wait 10 s": active, other: active}
+		var rejected []playbook.Reason
+		if merged {
+			delete(want, other)
+		} else {
+			rejected = []playbook.Reason{playbook.ReasonSupported}
+		}
+		n.want(t, other, want)
+		if got := n.rejected(); !slices.Equal(got, rejected) {
+			t.Errorf("%s: rejected %q, want %q", other, got, rejected)
+		}
+	}
+}
+
 func TestStrictCorrectionHasExperimentFirst(t *testing.T) {
 	t.Parallel()
 	n := trying(t, playbook.GateStrict, "wait 10 s")

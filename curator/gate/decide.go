@@ -94,7 +94,11 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
 	}
 	e := b.CurrentExperiment()
 	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
-	if old := s.Bullet(cmp.Or(b.Replaces, b.Contests)); old != nil && IsSupported(old) && !failsNow(old) {
+	old := shownBefore(s, b)
+	if old == nil {
+		old = s.Bullet(b.Contests)
+	}
+	if old != nil && IsSupported(old) && !failsNow(old) {
 		record := old.CurrentExperiment()
 		needed = max(needed, int(math.Ceil(failures(&record)*requestShare))-1) // the proposal is a request too
 	}
@@ -108,7 +112,7 @@ const never = math.MaxInt
 // only where that bullet fails, and its record shows that this is seldom. Requests do not outweigh such a record: of the wrong verdicts
 // on hundreds of tasks, two request the same text by chance.
 func isRefuted(s State, b *playbook.Bullet) bool {
-	old := s.Bullet(b.Replaces)
+	old := shownBefore(s, b)
 	if old == nil || !IsSupported(old) || failsNow(old) {
 		return false
 	}
@@ -169,16 +173,43 @@ func (d *Decider) apply() {
 	d.ops = nil
 }
 
-// restoreReplaced shows the bullet again that a retired bullet had replaced, unless its own record or a person retired it.
-func (d *Decider) restoreReplaced(b *playbook.Bullet) {
-	old := d.state.Bullet(b.Replaces)
-	if old == nil || old.Status != playbook.Retired || !restorable(old) {
-		return
+// replacedBy yields the bullets that b replaces, directly and through others, the newest first.
+func replacedBy(s State, b *playbook.Bullet) iter.Seq[*playbook.Bullet] {
+	return func(yield func(*playbook.Bullet) bool) {
+		seen := map[playbook.BulletID]bool{b.ID: true} // an import can have a cycle
+		for b.Replaces != "" && !seen[b.Replaces] {
+			if b = s.Bullet(b.Replaces); b == nil || !yield(b) {
+				return
+			}
+			seen[b.ID] = true
+		}
 	}
-	d.setStatus(playbook.Op{
-		Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active,
-		Code: playbook.ReasonReturned, Reason: fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID),
-	})
+}
+
+// shownBefore returns the bullet that is shown and that b would take the place of, or nil.
+func shownBefore(s State, b *playbook.Bullet) *playbook.Bullet {
+	for old := range replacedBy(s, b) {
+		if old.Shown() {
+			return old
+		}
+	}
+	return nil
+}
+
+// restoreReplaced shows the newest bullet again that a retired bullet had replaced, unless its own record or a person retired it.
+func (d *Decider) restoreReplaced(b *playbook.Bullet) {
+	for old := range replacedBy(d.state, b) {
+		if old.Shown() {
+			return
+		}
+		if old.Status == playbook.Retired && restorable(old) {
+			d.setStatus(playbook.Op{
+				Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active,
+				Code: playbook.ReasonReturned, Reason: fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID),
+			})
+			return
+		}
+	}
 }
 
 func restorable(b *playbook.Bullet) bool {
@@ -193,7 +224,7 @@ func (d *Decider) release(b *playbook.Bullet, code playbook.Reason, why string) 
 
 // show shows a bullet as a new one. A bullet that replaces another takes its place. If a person keeps that one, it is not shown.
 func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
-	if old := d.state.Bullet(b.Replaces); old != nil && old.Shown() && IsKept(old) {
+	if old := shownBefore(d.state, b); old != nil && IsKept(old) {
 		return
 	}
 	op.Kind, op.Bullet, op.Standing, op.Status = playbook.SetStatus, b.ID, playbook.StandingNew, playbook.Active
@@ -206,16 +237,17 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 	}
 }
 
-// takePlace retires the bullet that b replaces.
+// takePlace retires the bullets that b replaces.
 func (d *Decider) takePlace(b *playbook.Bullet) {
-	old := d.state.Bullet(b.Replaces)
-	if old == nil || old.Status == playbook.Retired || IsKept(old) {
-		return
+	for old := range replacedBy(d.state, b) {
+		if old.Status == playbook.Retired || IsKept(old) {
+			continue
+		}
+		d.setStatus(playbook.Op{
+			Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired,
+			Code: playbook.ReasonReplaced, Reason: fmt.Sprintf("replaced by bullet %q", b.ID),
+		})
 	}
-	d.setStatus(playbook.Op{
-		Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Retired,
-		Code: playbook.ReasonReplaced, Reason: fmt.Sprintf("replaced by bullet %q", b.ID),
-	})
 }
 
 // releaseAgainst shows the candidates that wait because they contradict a bullet that has lost its trust. Of several that
@@ -264,8 +296,13 @@ func (d *Decider) reconsider(b *playbook.Bullet) {
 // isReplaced reports whether a bullet that replaces id is shown or on probation.
 func (d *Decider) isReplaced(id playbook.BulletID) bool {
 	for b := range d.state.All() {
-		if b.Replaces == id && (b.Shown() || b.Status == playbook.Probation) {
-			return true
+		if !b.Shown() && b.Status != playbook.Probation {
+			continue
+		}
+		for old := range replacedBy(d.state, b) {
+			if old.ID == id {
+				return true
+			}
 		}
 	}
 	return false
@@ -303,7 +340,7 @@ func (d *Decider) Release() {
 	}
 	slices.SortFunc(list, compareWaiting)
 	for _, b := range list {
-		if old := d.state.Bullet(b.Replaces); old != nil && old.Shown() {
+		if shownBefore(d.state, b) != nil {
 			if b.Status == playbook.Candidate {
 				continue
 			}
