@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
@@ -207,19 +206,26 @@ func (e *taskEvidence) wait(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// applicable returns the bullets that the tasks near the query support most; see minVoteShare.
+// applicable returns the bullets that apply to most of the tasks near the query; see minVoteShare.
 func (e *taskEvidence) applicable(q *queryEmbedding) (ids []playbook.BulletID) {
 	e.start()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	hits := e.nearTasks(q)
-	for _, hit := range hits[:min(events.MaxExposures, len(hits))] {
-		if hit.Score >= minVoteShare {
-			ids = append(ids, hit.Bullet)
+	hits := slices.Clone(e.nearTasks(q))
+	slices.SortFunc(hits, func(a, b evidence.Hit) int {
+		return cmp.Or(cmp.Compare(b.Applies, a.Applies), cmp.Compare(a.Bullet, b.Bullet))
+	})
+	for _, hit := range hits {
+		if hit.Applies < minVoteShare || len(ids) == maxApplicable {
+			break
 		}
+		ids = append(ids, hit.Bullet)
 	}
 	return ids
 }
+
+// maxApplicable is the maximum number of bullets that apply to a task by past tasks.
+const maxApplicable = 32
 
 // nearTasks returns the bullets by the votes of the tasks near a query, the best first. The caller holds mu.
 func (e *taskEvidence) nearTasks(q *queryEmbedding) []evidence.Hit {
@@ -229,11 +235,11 @@ func (e *taskEvidence) nearTasks(q *queryEmbedding) []evidence.Hit {
 	return q.byTasks
 }
 
-// count returns the number of tasks that support a bullet.
+// count returns the number of tasks that a bullet applies to.
 func (e *taskEvidence) count(id playbook.BulletID) int {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return e.index.Count(id)
+	return e.index.CountApplies(id)
 }
 
 // ranking returns the bullets that helped on tasks near the query, and then those that helped on other tasks.
@@ -260,6 +266,9 @@ func (e *taskEvidence) addSupported(near []evidence.Hit, limit int) selection.Ra
 	list := make(selection.Ranking, 0, min(limit, len(near)+len(e.supported)))
 	found := make(map[playbook.BulletID]bool, len(near))
 	for _, hit := range near {
+		if hit.Score == 0 {
+			break
+		}
 		list = append(list, selection.Ranked{Bullet: hit.Bullet, Score: hit.Score})
 		found[hit.Bullet] = true
 	}

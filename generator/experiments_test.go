@@ -84,8 +84,8 @@ func (f *fixture) checkExposures(name string, m *events.Manifest, shown []playbo
 	}
 }
 
-// A task shows the same bullets whenever it is repeated. Guard withholds one bullet, strict all that are on probation.
-// Evaluations have no experiments.
+// A task shows the same bullets whenever it is repeated. Guard withholds one bullet from a half of the tasks. Strict shows the bullets
+// on probation to a half of the tasks, and withholds one of them from a half of these. Evaluations have no experiments.
 func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -95,11 +95,10 @@ func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 	for _, tt := range []struct {
 		gate       playbook.Gate
 		advice     []playbook.Op
-		withheld   []playbook.BulletID // what a withheld prompt shows
-		evaluation []playbook.BulletID
+		evaluation []playbook.BulletID // also of a task without an experiment
 	}{
-		{playbook.GateGuard, advice(playbook.Active, playbook.StandingSuspect), []playbook.BulletID{one, three}, []playbook.BulletID{one, two, three}},
-		{playbook.GateStrict, advice(playbook.Probation, ""), []playbook.BulletID{one}, []playbook.BulletID{one}},
+		{playbook.GateGuard, advice(playbook.Active, playbook.StandingSuspect), []playbook.BulletID{one, two, three}},
+		{playbook.GateStrict, advice(playbook.Probation, playbook.StandingSuspect), []playbook.BulletID{one}},
 	} {
 		f := newFixture(t)
 		f.commitGate(tt.gate, tt.advice...)
@@ -107,7 +106,7 @@ func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 		f.startWith(m, nil, Config{Recall: RecallNone}, testTimeouts)
 		cb := f.newBuilder(nil, Config{Recall: RecallNone}, testTimeouts)
 		const tasks = 60
-		shownTo := 0
+		arms := map[playbook.Arm]int{}
 		for n := range tasks {
 			q := task("b", aboutShips)
 			q.ID = fmt.Sprint("ship-", n)
@@ -117,14 +116,16 @@ func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 			}
 			f.checkExposures(q.ID, e.Manifest, shown(e))
 			want := []playbook.BulletID{one, two, three}
-			switch arm(e.Manifest, two) {
-			case playbook.ArmShown:
-				shownTo++
+			drawn := arm(e.Manifest, two)
+			switch drawn {
+			case "":
+				want = tt.evaluation
 			case playbook.ArmWithheld:
-				want = tt.withheld
+				want = []playbook.BulletID{one, three}
 			}
+			arms[drawn]++
 			// The other bullet on probation, or suspect, does not apply to ships.
-			if len(e.Manifest.Exposures) != 1 || !slices.Equal(slices.Sorted(slices.Values(shown(e))), want) {
+			if len(e.Manifest.Exposures) > 1 || (drawn == "") != (len(e.Manifest.Exposures) == 0) || !slices.Equal(slices.Sorted(slices.Values(shown(e))), want) {
 				t.Fatalf("%s: got %+v, shown %v, want %v", tt.gate, e.Manifest.Exposures, shown(e), want)
 			}
 			if text := chatText(m.last()); strings.Contains(text, "ship masts") != slices.Contains(want, two) || strings.Contains(text, "lorry permit") != slices.Contains(want, three) {
@@ -147,8 +148,17 @@ func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 				t.Errorf("%s: evaluation: got %+v, shown %v, %s; want %v", tt.gate, evaluated.Manifest.Exposures, shown(evaluated), refused, tt.evaluation)
 			}
 		}
-		if shownTo < 11 || shownTo > 49 { // five standard deviations
-			t.Errorf("%s: shown to %d of %d tasks, want about a half", tt.gate, shownTo, tasks)
+		least := map[playbook.Arm]int{playbook.ArmShown: 11, playbook.ArmWithheld: 11} // five standard deviations
+		if tt.gate == playbook.GateStrict {
+			least = map[playbook.Arm]int{"": 11, playbook.ArmShown: 1, playbook.ArmWithheld: 1}
+		}
+		for a := range least {
+			if arms[a] < least[a] {
+				t.Errorf("%s: got %v of %d tasks, want at least %v", tt.gate, arms, tasks, least)
+			}
+		}
+		if len(arms) != len(least) {
+			t.Errorf("%s: got %v, want the arms of %v", tt.gate, arms, least)
 		}
 	}
 }
@@ -161,31 +171,47 @@ func TestGateOfPinnedVersionApplies(t *testing.T) {
 	status := func(s playbook.Status, standing playbook.Standing, restart bool) playbook.Op {
 		return playbook.Op{Kind: playbook.SetStatus, Bullet: three, Status: s, Standing: standing, Restart: restart}
 	}
-	f.commitGate("", advice(playbook.Active, playbook.StandingSuspect)...)                                                     // 1
-	f.commitGate(playbook.GateOff)                                                                                             // 2
-	f.commitGate(playbook.GateStrict, status(playbook.Probation, "", true))                                                    // 3
-	f.commitGate("", status(playbook.Active, playbook.StandingKept, false))                                                    // 4
-	f.commitGate("", status(playbook.Probation, "", true), playbook.Op{Kind: playbook.Pin, Bullet: three, Pinned: true})       // 5
-	f.commitGate(playbook.GateGuard, playbook.Op{Kind: playbook.Pin, Bullet: three}, status(playbook.Active, "suspect", true)) // 6
+	f.commitGate("", advice(playbook.Active, playbook.StandingSuspect)...)                                                      // 1
+	f.commitGate(playbook.GateOff)                                                                                              // 2
+	f.commitGate(playbook.GateStrict, status(playbook.Probation, playbook.StandingSuspect, true))                               // 3
+	f.commitGate("", status(playbook.Active, playbook.StandingKept, false))                                                     // 4
+	f.commitGate("", status(playbook.Probation, "suspect", true), playbook.Op{Kind: playbook.Pin, Bullet: three, Pinned: true}) // 5
+	f.commitGate(playbook.GateGuard, playbook.Op{Kind: playbook.Pin, Bullet: three}, status(playbook.Active, "suspect", true))  // 6
 	f.startWith(new(echoModel), nil, Config{Recall: RecallNone}, testTimeouts)
+	const tasks = 12
 	for v, number := range map[uint64]int{1: 1, 2: 0, 3: 2, 4: 0, 5: 0, 6: 4} { // of the experiment, 0 for none
-		for _, q := range []*events.Task{task("b", aboutCars, v), task("b", aboutCars)} {
-			if q.Playbook == nil && v != 6 {
-				continue
+		drawn := 0
+		for n := range tasks {
+			q := task("b", aboutCars, v)
+			if q.ID = fmt.Sprintf("car-%d-%d", v, n); v == 6 && n%2 == 0 {
+				q.Playbook = nil
 			}
 			e, refused := f.answer(q)
-			if refused != "" || len(e.Manifest.Exposures) != min(number, 1) || number > 0 && (e.Manifest.Exposures[0].Bullet != three || e.Manifest.Exposures[0].Experiment != number) {
+			if refused != "" || len(e.Manifest.Exposures) > min(number, 1) {
 				t.Errorf("version %d: got %+v %s; want experiment %d", v, e.Manifest.Exposures, refused, number)
 				continue
 			}
 			want := []playbook.BulletID{"misc-00001", "misc-00002", three}
-			if arm(e.Manifest, three) == playbook.ArmWithheld {
-				want = want[:2]
+			switch arm(e.Manifest, three) {
+			case "":
+				if v == 3 { // not a task of the bullets on probation
+					want = slices.Delete(want, 2, 3)
+				}
+			case playbook.ArmWithheld:
+				want = slices.Delete(want, 2, 3)
+				fallthrough
+			default:
+				if drawn++; e.Manifest.Exposures[0].Experiment != number {
+					t.Errorf("version %d: got %+v, want experiment %d", v, e.Manifest.Exposures, number)
+				}
 			}
 			if got := slices.Sorted(slices.Values(shown(e))); !slices.Equal(got, want) {
 				t.Errorf("version %d: got %v, want %v", v, got, want)
 			}
 			f.checkExposures(fmt.Sprint("version ", v), e.Manifest, shown(e))
+		}
+		if v != 3 && drawn != tasks*min(number, 1) || v == 3 && (drawn == 0 || drawn == tasks) {
+			t.Errorf("version %d: %d of %d tasks are in an experiment", v, drawn, tasks)
 		}
 	}
 }
@@ -194,7 +220,7 @@ func TestGateOfPinnedVersionApplies(t *testing.T) {
 func TestIndexFollowsGateChanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.commitGate(playbook.GateStrict, advice(playbook.Probation, "")...)
+	f.commitGate(playbook.GateStrict, advice(playbook.Probation, playbook.StandingSuspect)...)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	for n, mode := range []playbook.Gate{playbook.GateStrict, playbook.GateGuard, playbook.GateStrict, playbook.GateOff} {
 		if n > 0 {
@@ -205,10 +231,16 @@ func TestIndexFollowsGateChanges(t *testing.T) {
 			b, err := cb.playbooks.get(t.Context(), "b", nil)
 			f.ok(err)
 			f.ok(b.follower.Wait(t.Context(), uint64(n+1)))
-			reply = f.context(cb, &events.ContextRequest{Query: aboutShips})
 		}
-		if got := arm(&reply.Manifest, "misc-00002"); (got != "") != (mode == playbook.GateStrict) {
-			t.Errorf("%s at version %d: got arm %q", mode, reply.Version, got)
+		drawn := 0
+		for n := range 30 {
+			reply = f.context(cb, &events.ContextRequest{Session: fmt.Sprint("s-", n), Query: aboutShips})
+			if arm(&reply.Manifest, "misc-00002") != "" {
+				drawn++
+			}
+		}
+		if (drawn > 0) != (mode == playbook.GateStrict) || drawn == 30 {
+			t.Errorf("%s at version %d: %d of 30 contexts are in an experiment", mode, reply.Version, drawn)
 		}
 	}
 }
@@ -318,44 +350,45 @@ func helped(id playbook.BulletID, question string, tasks int) *playbook.Delta {
 	return d
 }
 
+// failed returns a delta in which tasks with this question cited a bullet and failed.
+func failed(id playbook.BulletID, question string, tasks int) *playbook.Delta {
+	d := helped(id, question, tasks)
+	d.Ops[0] = playbook.Op{Kind: playbook.AddExposures, Bullet: id, Support: d.Ops[0].Support}
+	for range tasks {
+		d.Ops[0].Exposures = append(d.Ops[0].Exposures, playbook.Exposure{Arm: playbook.ArmOpen, Cited: true})
+	}
+	return d
+}
+
 // A bullet applies by past tasks, or while it is new, by its words.
 func TestApplicableBullets(t *testing.T) {
 	t.Parallel()
 	content := map[playbook.BulletID]string{
 		"voted": "Give five percent.", "elsewhere": "Ships have masts, count the masts of ships.", "new": "Ships: paint the ship.",
-		"unrelated": "Bake bread slowly.", "probation": "Ships sail.", "far": "Ships.",
+		"harmful": "Always answer two.", "unrelated": "Bake bread slowly.", "far": "Ships.",
 	}
 	var bullets []*playbook.Bullet
 	for id, c := range content {
 		bullets = append(bullets, &playbook.Bullet{ID: id, Section: "others", Content: c})
 	}
-	for n := range 5 { // nearer by words than the one on probation
+	for n := range 5 { // nearer by words
 		bullets = append(bullets, &playbook.Bullet{ID: playbook.MintID("others", uint64(n+1)), Section: "others", Content: fmt.Sprintf("How many masts does ship %d have?", n)})
 	}
-	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
-		for _, b := range bullets {
-			if b.ID == "probation" {
-				b.Status = playbook.Probation
-			}
-			if !yield(b) {
-				return
-			}
-		}
-	})
-	p.SetGate(playbook.GateStrict)
+	p := playbook.Restore(1, 0, slices.Values(bullets))
 	ix := newPlaybookIndex(new(embeddingCache), false, 0)
 	ix.update(p)
 	tasks := newTaskEvidence(nil, "b")
 	tasks.index.Apply(helped("voted", "How many masts does the frigate have?", minTasks))
 	tasks.index.Apply(helped("elsewhere", "What is the price of bread?", minTasks))
+	tasks.index.Apply(failed("harmful", "How many masts does the sloop have?", minTasks))
 	got := ix.applicable(&queryEmbedding{text: "How many masts does the ship have?"}, tasks)
-	for id, want := range map[playbook.BulletID]bool{"voted": true, "elsewhere": false, "unrelated": false, "probation": true, "far": false} {
+	for id, want := range map[playbook.BulletID]bool{"voted": true, "harmful": true, "elsewhere": false, "unrelated": false, "far": false} {
 		if slices.Contains(got, id) != want {
 			t.Errorf("%s: applies: %t, want %t; got %v", id, !want, want, got)
 		}
 	}
-	if len(got) != 5 || len(slices.Compact(slices.Sorted(slices.Values(got)))) != 5 || got[0] != "voted" {
-		t.Errorf("got %v, want the voted bullet, three by words, and the one on probation", got)
+	if len(got) != 5 || len(slices.Compact(slices.Sorted(slices.Values(got)))) != 5 {
+		t.Errorf("got %v, want two by past tasks and three by words", got)
 	}
 	select {
 	case <-tasks.wanted:

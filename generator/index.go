@@ -94,14 +94,12 @@ func (ix *playbookIndex) waitEmbedded(ctx context.Context, q *queryEmbedding, ti
 	}
 }
 
-// A bullet applies to a task if at least minVoteShare of the votes of the nearest past tasks are for it. A bullet that fewer
-// than minTasks tasks support is too new for this. It applies if it is among the nearestNew best of a ranking, a bullet on
-// probation among the nearestProbation best: no prompt cites it outside of experiments.
+// A bullet applies to a task if at least minVoteShare of the votes of the nearest past tasks are for it: of those that it helped, and
+// of those that cited it and failed. A bullet that applies to fewer than minTasks past tasks is too new for this. It applies if it is among the nearestNew best of a ranking.
 const (
-	minVoteShare     = 0.25
-	minTasks         = 4
-	nearestNew       = 3
-	nearestProbation = 10
+	minVoteShare = 0.25
+	minTasks     = 4
+	nearestNew   = 3
 )
 
 // applicable returns the bullets that apply to a task, for an experiment. It predicts this from past tasks, and for new bullets
@@ -110,22 +108,20 @@ func (ix *playbookIndex) applicable(q *queryEmbedding, tasks *taskEvidence) (ids
 	if tasks != nil {
 		ids = tasks.applicable(q)
 	}
-	add := func(rank int, key string) {
+	add := func(key string) {
 		id := playbook.BulletID(key)
-		b := ix.indexed[id]
-		isNear := rank < nearestNew || b != nil && b.Status == playbook.Probation
-		if isNear && !slices.Contains(ids, id) && (tasks == nil || tasks.count(id) < minTasks) {
+		if !slices.Contains(ids, id) && (tasks == nil || tasks.count(id) < minTasks) {
 			ids = append(ids, id)
 		}
 	}
 	near := ix.nearWords(q)
-	for rank, match := range near[:min(nearestProbation, len(near))] {
-		add(rank, match.Key)
+	for _, match := range near[:min(nearestNew, len(near))] {
+		add(match.Key)
 	}
 	if ix.embeddings.embedder != nil && q.vector != nil {
-		if found, err := ix.vectors.Search(recall.Query{Vector: q.vector, Model: q.modelName, Limit: nearestProbation}); err == nil {
-			for rank, hit := range found.Hits {
-				add(rank, hit.Key)
+		if found, err := ix.vectors.Search(recall.Query{Vector: q.vector, Model: q.modelName, Limit: nearestNew}); err == nil {
+			for _, hit := range found.Hits {
+				add(hit.Key)
 			}
 		}
 	}

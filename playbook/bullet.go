@@ -109,8 +109,7 @@ const (
 	Active Status = "active"
 	// Candidate bullets are not shown: they wait for a confirmation, such as advice against a trusted bullet.
 	Candidate Status = "candidate"
-	// Probation bullets are shown to a random half of the tasks that they apply to, until their record is good. Only a strict
-	// gate uses it.
+	// Probation bullets are shown to a random half of the tasks, until their record is good. Only a strict gate uses it.
 	Probation Status = "probation"
 	// Retired bullets are not shown: they were harmful, useless, or replaced.
 	Retired Status = "retired"

@@ -15,7 +15,7 @@ const (
 	GateGuard Gate = "guard"
 	// GateOff shows all active bullets and records nothing.
 	GateOff Gate = "off"
-	// GateStrict shows a new bullet to a random half of the tasks that it applies to, until its record is good.
+	// GateStrict shows new bullets to a random half of the tasks, until their record is good.
 	GateStrict Gate = "strict"
 )
 

@@ -420,6 +420,7 @@ func TestPersonDecides(t *testing.T) {
 		want := map[string]playbook.Status{"pinned": active, "put back": active, "neither": retired, "added": active, "other": active}
 		if mode == playbook.GateStrict {
 			want["pinned"] = n.said(t, "pinned").Status // a pin does not change the status
+			want["neither"] = candidate                 // suspended, because the bullets on probation do not count as typical
 		}
 		n.want(t, string(mode), want)
 		n.take(t, edited("in", playbook.Op{Kind: playbook.SetStatus, Bullet: "misc-00003", Status: active}))

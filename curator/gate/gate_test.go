@@ -161,13 +161,14 @@ func TestAssessmentsByRecord(t *testing.T) {
 		{name: "some failures", e: playbook.Experiment{Standing: "new", Cited: scores{0: 6}, Withheld: scores{top: 1}, Recent: "------"}, standing: "new", code: playbook.ReasonSuspended, suspend: true},
 		{name: "some failures, requested again", e: playbook.Experiment{Standing: "new", Cited: scores{0: 6}, Withheld: scores{top: 1}, Recent: "------", Confirmations: 1}},
 		{name: "some failures of an import", e: playbook.Experiment{Cited: scores{0: 6}, Withheld: scores{top: 1}, Recent: "------"}, standing: "suspect", code: playbook.ReasonSuspect},
-		{name: "some failures on probation", status: playbook.Probation, e: playbook.Experiment{Standing: "new", Cited: scores{0: 6}, Withheld: scores{top: 1}, Recent: "------"}},
+		{name: "some failures on probation", status: playbook.Probation, e: playbook.Experiment{Standing: "new", Cited: scores{0: 6}, Withheld: scores{top: 1}, Recent: "------"}, standing: "new", code: playbook.ReasonSuspended, suspend: true},
 		{name: "many failures", e: playbook.Experiment{Standing: "suspect", Cited: scores{0: 9}, Withheld: scores{top: 2}, Recent: "---------"}, standing: "suspect", code: playbook.ReasonFails, retire: true},
 		{name: "drift", e: playbook.Experiment{Standing: "proven", Cited: scores{0: 8, top: 100}, Recent: "++++++++--------"}, standing: "suspect", code: playbook.ReasonDrift, restart: true},
 		{name: "harm", e: playbook.Experiment{Standing: "trusted", Shown: scores{0: 40}, Withheld: scores{top: 40}}, standing: "suspect", code: playbook.ReasonHarms, retire: true},
 		{name: "some harm", e: playbook.Experiment{Standing: "trusted", Cited: scores{top: 1}, Recent: "+", Shown: scores{0: 4}, Withheld: scores{top: 4}}, standing: "suspect", code: playbook.ReasonSuspect},
 		{name: "benefit", e: playbook.Experiment{Standing: "new", Shown: scores{top: 40}, Withheld: scores{0: 40}}, standing: "proven", code: playbook.ReasonHelps},
 		{name: "proven already", e: playbook.Experiment{Standing: "proven", Shown: scores{top: 40}, Withheld: scores{0: 40}}},
+		{name: "harm on probation", status: playbook.Probation, e: playbook.Experiment{Standing: "new", Shown: scores{0: 40}, Withheld: scores{top: 40}}, standing: "suspect", code: playbook.ReasonHarms, retire: true},
 		{name: "undecided on probation", status: playbook.Probation, e: playbook.Experiment{Standing: "new", Shown: scores{0: 50, top: 50}, Withheld: scores{0: 50, top: 50}}, standing: "suspect", code: playbook.ReasonNoBenefit, retire: true},
 		{name: "undecided and shown", e: playbook.Experiment{Standing: "new", Shown: scores{0: 50, top: 50}, Withheld: scores{0: 50, top: 50}}},
 	} {
@@ -177,18 +178,6 @@ func TestAssessmentsByRecord(t *testing.T) {
 		}
 		if (a.Reason == "") != (test.code == "") {
 			t.Errorf("%s: code %q with the reason %q", test.name, a.Code, a.Reason)
-		}
-	}
-}
-
-// TestProbationIsComparedWithTypicalTasks: without the bullets on probation most tasks fail, also those that a wrong bullet decides.
-func TestProbationIsComparedWithTypicalTasks(t *testing.T) {
-	t.Parallel()
-	const top = playbook.MaxScore
-	e := playbook.Experiment{Standing: "new", Cited: playbook.Scores{0: 108, top: 22}, Withheld: playbook.Scores{0: 30, top: 7}, Recent: "------"}
-	for status, retire := range map[playbook.Status]bool{playbook.Probation: true, playbook.Active: false} {
-		if a := (gate.Config{}).Assess(&playbook.Bullet{Status: status, Experiment: &e}, 0.9); a.Retire != retire {
-			t.Errorf("%s: got %+v, want retired: %t", status, a, retire)
 		}
 	}
 }

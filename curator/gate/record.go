@@ -34,10 +34,7 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 	if e.Standing == playbook.StandingKept || e.Outcomes() == 0 {
 		return Assessment{}
 	}
-	factor, harm, benefit := failing(comparableRecord(b.Status, e), typical), 1.0, 1.0
-	if b.Status != playbook.Probation { // bullets on probation share an arm, so an experiment shows the effect of all
-		harm, benefit = math.Exp(wealth(&e, 0, below)), math.Exp(wealth(&e, 0, above))
-	}
+	factor, harm, benefit := failing(&e, typical), math.Exp(wealth(&e, 0, below)), math.Exp(wealth(&e, 0, above))
 	switch {
 	case harm >= 1/c.Alpha:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonHarms, Reason: "it harms: " + c.experimentText(&e)}
@@ -56,7 +53,7 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
 	case e.Standing == playbook.StandingTrusted && lead(&e) <= 0:
 		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
-	case b.Shown() && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
+	case (b.Shown() || b.Status == playbook.Probation) && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
 		return Assessment{Standing: playbook.StandingNew, Suspend: true, Code: playbook.ReasonSuspended, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
 	case e.Standing == "" && factor >= suspicion:
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
@@ -64,16 +61,6 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonNoBenefit, Reason: "no result: " + c.experimentText(&e)}
 	}
 	return Assessment{}
-}
-
-// comparableRecord returns the record that shows whether a bullet fails. Tasks that a bullet on probation was withheld from got no bullet on
-// probation at all, so they fail for many reasons. Compared with them, a wrong bullet would not fail, and it would stand in the way of
-// the right one.
-func comparableRecord(s playbook.Status, e playbook.Experiment) *playbook.Experiment {
-	if s == playbook.Probation {
-		e.Withheld = playbook.Scores{}
-	}
-	return &e
 }
 
 // confirmationsAgainst returns the number of confirmations that outweigh the evidence against a bullet: each divides its Bayes

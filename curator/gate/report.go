@@ -31,7 +31,7 @@ type BulletReport struct {
 func Describe(mode playbook.Gate) string {
 	switch mode {
 	case playbook.GateStrict:
-		return "new bullets are shown to a random half of the tasks that they apply to, until their record is good"
+		return "new bullets are shown to a random half of the tasks, until their record is good"
 	case playbook.GateOff:
 		return "all bullets are shown, and outcomes are not recorded"
 	}

@@ -7,6 +7,9 @@
 //   - led to the bullet (ADD, UPDATE), or asked for the same content again (CONFIRM, or a rejected duplicate), or
 //   - cited the bullet with success (TAG with a helpful vote). Later feedback (RETAG) adds or withdraws the support.
 //
+// A bullet applies to the tasks that it is supported by, and also to those that cited it without success (EXPOSURES). Experiments
+// need these, too: a bullet that is found only where it helped would never be compared where it harms.
+//
 // For a query the nearest tasks are found by BM25, and each votes for the bullets that it supports. This is the
 // classification by nearest neighbours of Fix and Hodges (1951), with votes weighted by similarity as proposed by Dudani,
 // "The distance-weighted k-nearest-neighbor rule" (1976).
@@ -32,27 +35,34 @@ const (
 	neighbours = 48
 )
 
+// The kinds of links between tasks and bullets.
+const (
+	supports = iota
+	cites    // with any outcome
+	kinds
+)
+
 // Index holds the evidence of one playbook. The zero value is empty. Reads may run concurrently, Apply must run alone.
 type Index struct {
 	words   recall.WordIndex // the questions, by sample
 	tasks   map[string]*task // by sample
-	bullets map[playbook.BulletID][]string
-	oldest  []string // samples in the order of their first support; may contain dropped ones
+	links   [kinds]map[playbook.BulletID][]string
+	oldest  []string // samples in the order of their first link; may contain dropped ones
 	pending []playbook.Op
 	change  string // id of the change that pending belongs to
 }
 
-// task is an execution that supports bullets.
+// task is an execution that supports or cites bullets.
 type task struct {
 	of      playbook.Evidence // only its names, to forget it
-	bullets []playbook.BulletID
+	bullets [kinds][]playbook.BulletID
 }
 
-// Hit is a bullet with the votes of the nearest tasks.
+// Hit is a bullet with the votes of the nearest tasks. One task can vote for several bullets.
 type Hit struct {
-	Bullet playbook.BulletID
-	// Score is the share of the votes that are for the bullet, above 0 and at most 1. One task can vote for several bullets.
-	Score float64
+	Bullet  playbook.BulletID
+	Score   float64 // share of the votes of supporting tasks that are for the bullet, from 0 to 1
+	Applies float64 // the same for all tasks, which vote for the bullets that apply to them
 }
 
 // Stats describe the contents of an Index.
@@ -62,31 +72,76 @@ type Stats struct {
 }
 
 // Stats returns the size of the index.
-func (x *Index) Stats() Stats { return Stats{len(x.tasks), len(x.bullets)} }
+func (x *Index) Stats() Stats {
+	bullets := len(x.links[supports])
+	for id := range x.links[cites] {
+		if len(x.links[supports][id]) == 0 {
+			bullets++
+		}
+	}
+	return Stats{len(x.tasks), bullets}
+}
 
 // Count returns the number of tasks that support a bullet, at most MaxPerBullet.
-func (x *Index) Count(id playbook.BulletID) int { return len(x.bullets[id]) }
+func (x *Index) Count(id playbook.BulletID) int { return len(x.links[supports][id]) }
 
-// Nearest returns up to limit bullets that the tasks nearest to the query support, the best first. Bullets with equal
-// scores are ordered by id. It returns nil if no task shares a word with the query.
+// CountApplies returns the number of tasks that a bullet applies to, at most twice MaxPerBullet.
+func (x *Index) CountApplies(id playbook.BulletID) int {
+	n := len(x.links[cites][id])
+	for _, sample := range x.links[supports][id] {
+		if !slices.Contains(x.tasks[sample].bullets[cites], id) {
+			n++
+		}
+	}
+	return n
+}
+
+// Nearest returns up to limit bullets that the tasks nearest to the query support, the best first, and then those that only apply to
+// these tasks. Bullets with equal scores are ordered by id. It returns nil if no task shares a word with the query.
 func (x *Index) Nearest(query string, limit int) []Hit {
-	matches := x.words.Top(query, neighbours)
+	matches := x.words.Top(query, 2*neighbours)
 	if len(matches) == 0 {
 		return nil
 	}
-	votes, sum := make(map[playbook.BulletID]float64), 0.0
-	for _, m := range matches {
-		weight := m.Score * m.Score
-		sum += weight
-		for _, id := range x.tasks[m.Key].bullets {
-			votes[id] += weight
+	votes := make(map[playbook.BulletID]Hit)
+	var sum Hit
+	supporting := 0
+	for i, m := range matches {
+		weight, bullets := m.Score*m.Score, &x.tasks[m.Key].bullets
+		if supporting < neighbours && len(bullets[supports]) > 0 {
+			supporting++
+			sum.Score += weight
+			for _, id := range bullets[supports] {
+				v := votes[id]
+				v.Score += weight
+				votes[id] = v
+			}
+		}
+		if i >= neighbours {
+			continue
+		}
+		sum.Applies += weight
+		for kind, list := range bullets {
+			for _, id := range list {
+				if kind == cites && slices.Contains(bullets[supports], id) {
+					continue
+				}
+				v := votes[id]
+				v.Applies += weight
+				votes[id] = v
+			}
 		}
 	}
 	hits := make([]Hit, 0, len(votes))
 	for id, v := range votes {
-		hits = append(hits, Hit{id, v / sum})
+		if v.Score > 0 {
+			v.Score /= sum.Score
+		}
+		hits = append(hits, Hit{id, v.Score, v.Applies / sum.Applies})
 	}
-	slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Bullet, b.Bullet)) })
+	slices.SortFunc(hits, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Applies, a.Applies), cmp.Compare(a.Bullet, b.Bullet))
+	})
 	return hits[:min(limit, len(hits))]
 }
 
@@ -108,7 +163,7 @@ func (x *Index) Apply(d *playbook.Delta) {
 	}
 	for i := range d.Rejected {
 		if r := &d.Rejected[i]; r.DuplicateOf != "" {
-			x.support(r.DuplicateOf, r.Op.Support, d.Covers)
+			x.link(supports, r.DuplicateOf, r.Op.Support, d.Covers)
 		}
 	}
 	if d.Forget != nil {
@@ -119,28 +174,38 @@ func (x *Index) Apply(d *playbook.Delta) {
 func (x *Index) apply(op *playbook.Op, covers []playbook.Cover) {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Confirm:
-		x.support(op.Bullet, op.Support, covers)
+		x.link(supports, op.Bullet, op.Support, covers)
 	case playbook.Tag, playbook.Retag:
 		if op.Helpful > 0 {
-			x.support(op.Bullet, op.Support, covers)
+			x.link(supports, op.Bullet, op.Support, covers)
 		} else if op.OldVote == playbook.Helpful {
-			x.withdraw(op.Bullet, op.Support, covers)
+			x.withdraw(supports, op.Bullet, op.Support, covers)
 		}
 	case playbook.Merge:
-		x.support(op.Bullet, op.Support, covers)
+		x.link(supports, op.Bullet, op.Support, covers)
 		for _, source := range op.Sources {
-			for _, sample := range x.bullets[source] {
-				x.link(op.Bullet, sample)
+			for _, sample := range x.links[supports][source] {
+				x.add(supports, op.Bullet, sample)
 			}
-			x.drop(source)
+			x.drop(source) // the merged text has no outcomes of its sources
+		}
+	case playbook.AddExposures:
+		for i := range op.Exposures {
+			switch seen := &op.Exposures[i]; {
+			case !seen.Cited || i >= len(op.Support):
+			case seen.Undo:
+				x.withdraw(cites, op.Bullet, op.Support[i:i+1], covers)
+			default:
+				x.link(cites, op.Bullet, op.Support[i:i+1], covers)
+			}
 		}
 	case playbook.Remove:
 		x.drop(op.Bullet)
 	}
 }
 
-// support records that the executions of covers support a bullet.
-func (x *Index) support(id playbook.BulletID, support []int, covers []playbook.Cover) {
+// link links the executions of covers to a bullet.
+func (x *Index) link(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
 	for _, i := range support {
 		if i < 0 || i >= len(covers) || covers[i].Evidence == nil {
 			continue
@@ -152,15 +217,15 @@ func (x *Index) support(id playbook.BulletID, support []int, covers []playbook.C
 		if x.tasks[e.Sample] == nil {
 			x.addTask(e)
 		}
-		x.link(id, e.Sample)
+		x.add(kind, id, e.Sample)
 	}
 }
 
-// withdraw removes the support of executions whose vote was changed.
-func (x *Index) withdraw(id playbook.BulletID, support []int, covers []playbook.Cover) {
+// withdraw removes the links of executions whose outcome was changed.
+func (x *Index) withdraw(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
 	for _, i := range support {
 		if i >= 0 && i < len(covers) && covers[i].Evidence != nil {
-			x.unlink(id, covers[i].Evidence.Sample)
+			x.unlink(kind, id, covers[i].Evidence.Sample)
 		}
 	}
 }
@@ -168,7 +233,10 @@ func (x *Index) withdraw(id playbook.BulletID, support []int, covers []playbook.
 // addTask adds a task without bullets. It drops the oldest task if there are too many.
 func (x *Index) addTask(e *playbook.Evidence) {
 	if x.tasks == nil {
-		x.tasks, x.bullets = make(map[string]*task), make(map[playbook.BulletID][]string)
+		x.tasks = make(map[string]*task)
+		for kind := range x.links {
+			x.links[kind] = make(map[playbook.BulletID][]string)
+		}
 	}
 	for len(x.tasks) >= MaxTasks {
 		x.dropTask(x.oldest[0])
@@ -183,51 +251,53 @@ func (x *Index) addTask(e *playbook.Evidence) {
 	x.words.Put(e.Sample, e.Excerpt)
 }
 
-// link lets a task support a bullet. Of too many tasks it drops the oldest.
-func (x *Index) link(id playbook.BulletID, sample string) {
+// add links a task to a bullet. Of too many tasks of a bullet it drops the oldest.
+func (x *Index) add(kind int, id playbook.BulletID, sample string) {
 	t := x.tasks[sample]
-	if slices.Contains(t.bullets, id) {
+	if slices.Contains(t.bullets[kind], id) {
 		return
 	}
-	t.bullets = append(t.bullets, id)
-	list := append(x.bullets[id], sample)
-	x.bullets[id] = list
+	t.bullets[kind] = append(t.bullets[kind], id)
+	list := append(x.links[kind][id], sample)
+	x.links[kind][id] = list
 	if len(list) > MaxPerBullet {
-		x.unlink(id, list[0])
+		x.unlink(kind, id, list[0])
 	}
 }
 
-// unlink removes a task from a bullet, and the task if it supports no other bullet.
-func (x *Index) unlink(id playbook.BulletID, sample string) {
+// unlink removes a task from a bullet, and the task if it has no other bullet.
+func (x *Index) unlink(kind int, id playbook.BulletID, sample string) {
 	t := x.tasks[sample]
 	if t == nil {
 		return
 	}
-	at := slices.Index(t.bullets, id)
+	at := slices.Index(t.bullets[kind], id)
 	if at < 0 {
 		return
 	}
-	t.bullets = slices.Delete(t.bullets, at, at+1)
-	x.removeSample(id, sample)
-	if len(t.bullets) == 0 {
+	t.bullets[kind] = slices.Delete(t.bullets[kind], at, at+1)
+	x.removeSample(kind, id, sample)
+	if len(t.bullets[supports])+len(t.bullets[cites]) == 0 {
 		x.removeTask(sample)
 	}
 }
 
-func (x *Index) removeSample(id playbook.BulletID, sample string) {
-	list := x.bullets[id]
+func (x *Index) removeSample(kind int, id playbook.BulletID, sample string) {
+	list := x.links[kind][id]
 	if at := slices.Index(list, sample); at >= 0 {
 		list = slices.Delete(list, at, at+1)
 	}
-	if x.bullets[id] = list; len(list) == 0 {
-		delete(x.bullets, id)
+	if x.links[kind][id] = list; len(list) == 0 {
+		delete(x.links[kind], id)
 	}
 }
 
 // drop removes a bullet.
 func (x *Index) drop(id playbook.BulletID) {
-	for _, sample := range slices.Clone(x.bullets[id]) {
-		x.unlink(id, sample)
+	for kind := range kinds {
+		for _, sample := range slices.Clone(x.links[kind][id]) {
+			x.unlink(kind, id, sample)
+		}
 	}
 }
 
@@ -237,8 +307,10 @@ func (x *Index) dropTask(sample string) {
 	if t == nil {
 		return
 	}
-	for _, id := range t.bullets {
-		x.removeSample(id, sample)
+	for kind, list := range t.bullets {
+		for _, id := range list {
+			x.removeSample(kind, id, sample)
+		}
 	}
 	x.removeTask(sample)
 }

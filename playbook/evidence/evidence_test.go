@@ -20,13 +20,22 @@ func cover(sample, question string) playbook.Cover {
 func found(x *evidence.Index, query string) string {
 	var all []string
 	for _, h := range x.Nearest(query, 10) {
-		all = append(all, fmt.Sprintf("%s %.2f", h.Bullet, h.Score))
+		text := fmt.Sprintf("%s %.2f", h.Bullet, h.Score)
+		if h.Applies != h.Score {
+			text += fmt.Sprintf(" applies %.2f", h.Applies)
+		}
+		all = append(all, text)
 	}
 	return strings.Join(all, ", ")
 }
 
 func add(id playbook.BulletID, support ...int) playbook.Op {
 	return playbook.Op{Kind: playbook.Add, Bullet: id, Support: support}
+}
+
+// cited returns the outcome of a task that cited a bullet.
+func cited(id playbook.BulletID, score, support int) playbook.Op {
+	return playbook.Op{Kind: playbook.AddExposures, Bullet: id, Support: []int{support}, Exposures: []playbook.Exposure{{Arm: playbook.ArmOpen, Score: score, Cited: true}}}
 }
 
 func vote(id playbook.BulletID, helpful, harmful int, support ...int) playbook.Op {
@@ -53,6 +62,43 @@ func TestSupport(t *testing.T) {
 		{
 			"harmed",
 			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{vote("a", 0, 1, 0)}}},
+			map[string]string{"which cab": ""},
+		},
+		{
+			"cited without success",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{cited("a", 0, 0)}}},
+			map[string]string{"which cab": "a 0.00 applies 1.00", "a taxi": "a 1.00"},
+		},
+		{
+			"cited with success",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{vote("a", 1, 0, 0), cited("a", 10, 0)}}},
+			map[string]string{"which cab": "a 1.00"},
+		},
+		{
+			"withheld",
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{{
+				Kind: playbook.AddExposures, Bullet: "a", Support: []int{0}, Exposures: []playbook.Exposure{{Arm: playbook.ArmWithheld}},
+			}}}},
+			map[string]string{"which cab": ""},
+		},
+		{
+			"later feedback changes the outcome of a citation",
+			[]*playbook.Delta{
+				{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{vote("a", 1, 0, 0), cited("a", 10, 0)}},
+				{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{
+					{Kind: playbook.Retag, Bullet: "a", OldVote: playbook.Helpful, Harmful: 1, Support: []int{0}},
+					{Kind: playbook.AddExposures, Bullet: "a", Support: []int{0, 0}, Exposures: []playbook.Exposure{
+						{Arm: playbook.ArmOpen, Cited: true, Score: 10, Undo: true}, {Arm: playbook.ArmOpen, Cited: true},
+					}},
+				}},
+			},
+			map[string]string{"which cab": "a 0.00 applies 1.00"},
+		},
+		{
+			"cited, and removed",
+			[]*playbook.Delta{
+				{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{cited("a", 0, 0)}}, {Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "a"}}},
+			},
 			map[string]string{"which cab": ""},
 		},
 		{
@@ -157,31 +203,48 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var x evidence.Index
-		newest := map[playbook.BulletID][]string{} // samples, the newest last
+		newest := map[playbook.OpKind]map[playbook.BulletID][]string{playbook.Tag: {}, playbook.AddExposures: {}} // samples, the newest last
 		for n := range rapid.IntRange(0, 300).Draw(t, "deltas") {
 			sample := fmt.Sprintf("task%d", n)
 			id := playbook.BulletID(fmt.Sprintf("b%d", rapid.IntRange(0, 3).Draw(t, "bullet")))
 			if rapid.IntRange(0, 40).Draw(t, "removed") == 0 {
 				x.Apply(&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: id}}})
-				delete(newest, id)
+				delete(newest[playbook.Tag], id)
+				delete(newest[playbook.AddExposures], id)
 				continue
 			}
-			x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(sample, sample)}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
+			ops := []playbook.Op{vote(id, 1, 0, 0)}
+			if rapid.Bool().Draw(t, "failed") {
+				ops = []playbook.Op{cited(id, 0, 0)}
+			}
+			x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(sample, sample)}, Ops: ops})
+			newest := newest[ops[0].Kind]
 			if newest[id] = append(newest[id], sample); len(newest[id]) > evidence.MaxPerBullet {
 				newest[id] = newest[id][1:]
 			}
 		}
-		tasks := 0
-		for id, samples := range newest {
-			tasks += len(samples)
-			for _, s := range samples {
-				if hits := x.Nearest(s, 5); !slices.ContainsFunc(hits, func(h evidence.Hit) bool { return h.Bullet == id }) {
-					t.Fatalf("%s does not find %s: %v", s, id, hits)
+		tasks, ids := 0, map[playbook.BulletID]bool{}
+		for kind, of := range newest {
+			for id, samples := range of {
+				ids[id] = true
+				tasks += len(samples)
+				for _, s := range samples {
+					isFound := func(h evidence.Hit) bool {
+						return h.Bullet == id && h.Applies > 0 && (h.Score > 0) == (kind == playbook.Tag)
+					}
+					if hits := x.Nearest(s, 5); !slices.ContainsFunc(hits, isFound) {
+						t.Fatalf("%s: %s does not find %s: %v", kind, s, id, hits)
+					}
 				}
 			}
 		}
-		if got := x.Stats(); got.Tasks != tasks || got.Bullets != len(newest) {
-			t.Fatalf("got %+v, want %d tasks of %d bullets", got, tasks, len(newest))
+		if got := x.Stats(); got.Tasks != tasks || got.Bullets != len(ids) {
+			t.Fatalf("got %+v, want %d tasks of %d bullets", got, tasks, len(ids))
+		}
+		for id := range ids {
+			if got, want := x.CountApplies(id), len(newest[playbook.Tag][id])+len(newest[playbook.AddExposures][id]); got != want {
+				t.Fatalf("%s: applies to %d tasks, want %d", id, got, want)
+			}
 		}
 	})
 }

@@ -23,7 +23,7 @@ type selector struct {
 	decisions   map[int32]decision // of all rows that are not just beyond the budget
 	sections    map[int32]int      // number of chosen bullets by section
 	established int                // number of chosen bullets under the title
-	drawn       []int32            // rows in an experiment
+	drawn       int32              // row in an experiment, or -1
 	arm         playbook.Arm       // of the experiment
 	chosen      []int32            // rows in the order of the choice
 	similar     []int32            // rows skipped as nearly equal to a chosen one
@@ -45,13 +45,13 @@ func (x *Index) newSelector(o Options) *selector {
 		c = &selector{ranks: map[int32]rank{}, decisions: map[int32]decision{}, sections: map[int32]int{}}
 	}
 	c.x, c.o, c.room, c.weighted = x, o, o.Tokens, o.Weights != Weights{}
-	c.now, c.excluded, c.established, c.read, c.arm = 0, 0, 0, false, ""
+	c.now, c.excluded, c.established, c.read, c.arm, c.drawn = 0, 0, 0, false, "", -1
 	return c
 }
 
 func (c *selector) release() {
 	c.o = Options{} // drop references to the caller's values
-	c.relevant, c.drawn, c.chosen, c.similar = c.relevant[:0], c.drawn[:0], c.chosen[:0], c.similar[:0]
+	c.relevant, c.chosen, c.similar = c.relevant[:0], c.chosen[:0], c.similar[:0]
 	clear(c.ranks)
 	clear(c.decisions)
 	clear(c.sections)
@@ -94,21 +94,20 @@ func (c *selector) chooseAll() bool {
 	for i := range x.sections {
 		sum += x.sections[i].header // 0 if the section is empty
 	}
-	newer := 0
+	newer, newerExcluded := 0, 0
+	for at := range c.decisions { // so far of the excluded rows only
+		sum -= x.rows[at].tokens
+		if !x.rows[at].bullet.Established() {
+			newerExcluded++
+		}
+	}
 	if at, some := x.sectionIDs[newerSection]; some {
-		if newer = x.sections[at].rows; newer == c.excluded {
+		if newer = x.sections[at].rows; newer == newerExcluded {
 			sum -= x.sections[at].header
 		}
 	}
 	if newer < len(x.rows) {
 		sum += x.titleTokens
-	}
-	if c.excluded > 0 {
-		for at, f := range c.decisions {
-			if f == onProbation {
-				sum -= x.rows[at].tokens
-			}
-		}
 	}
 	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum.
 	if sum-sum/4 > c.o.Tokens || sum > c.o.Tokens && !c.allFit() {
@@ -285,5 +284,5 @@ func place(b *playbook.Bullet) int {
 
 // selectable reports whether a bullet can be chosen.
 func (c *selector) selectable(at int32) bool {
-	return c.excluded == 0 || c.decisions[at] != onProbation
+	return c.decisions[at] != onProbation && c.decisions[at] != replaced
 }

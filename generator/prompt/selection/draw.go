@@ -10,11 +10,11 @@ import (
 	"debrief/playbook"
 )
 
-// Draw describes the experiments of one task.
+// Draw describes the experiments of one task. An experiment has one bullet. Whether a task is used for it, and with which bullet, is
+// decided before the arm and does not depend on it.
 //
-// If the playbook has bullets on probation, a random half of all tasks shows them, and the other half shows none. They are
-// shown or withheld together, because an answer may need several of them. Otherwise an experiment has one bullet. Whether a
-// task is used for it, and with which bullet, is decided before the arm and does not depend on it.
+// Bullets on probation belong to a random half of the tasks, all of them to the same half, because an answer may need several. In
+// that half they take part in experiments like all others, and a bullet that replaces another takes its place.
 type Draw struct {
 	// Applicable returns the bullets that apply to the task, each once, by a prediction that does not depend on the arm. It is
 	// called at most once, and only if a bullet of the playbook could be in an experiment. A wrong prediction makes an experiment
@@ -26,11 +26,8 @@ type Draw struct {
 
 // shareOf returns the percentage of the tasks that are used for an experiment with a bullet.
 func shareOf(b *playbook.Bullet) int {
-	switch {
-	case b.Pinned:
+	if b.Pinned {
 		return 0
-	case b.Status == playbook.Probation:
-		return 100
 	}
 	e := b.CurrentExperiment()
 	return e.Standing.ExperimentShare()
@@ -45,33 +42,53 @@ func (x *Index) countShare(share, n int) {
 	}
 }
 
-// draw chooses the bullets of the experiment and its arm. Without experiments it excludes the bullets on probation.
+// draw excludes the bullets on probation if the task is not of their half, and chooses the bullet of the experiment with its arm.
 func (c *selector) draw() {
-	x := c.x
-	isOn := c.o.Draw != nil && x.gate != playbook.GateOff
-	switch probation := x.lists[probationRows]; {
-	case len(probation) > 0 && isOn:
-		c.drawn = append(c.drawn, probation...)
-		c.arm = c.o.Draw.arm("probation")
-	case isOn:
-		if at := c.o.Draw.bullet(x); at >= 0 {
-			b := x.rows[at].bullet
-			c.drawn = append(c.drawn, at)
-			c.arm = c.o.Draw.arm(string(b.ID), strconv.Itoa(b.CurrentExperiment().Number))
-		}
-	default:
+	x, d := c.x, c.o.Draw
+	isOn := d != nil && x.gate != playbook.GateOff
+	probation := x.lists[probationRows]
+	tries := isOn && len(probation) > 0 && d.percent("probation") < 50
+	if !tries {
 		for _, at := range probation {
 			if !x.rows[at].is(pinnedRows) {
-				c.decisions[at] = onProbation
-				c.excluded++
+				c.exclude(at, onProbation)
 			}
 		}
+	}
+	if isOn {
+		if c.drawn = d.bullet(c); c.drawn >= 0 {
+			b := x.rows[c.drawn].bullet
+			c.arm = d.arm(string(b.ID), strconv.Itoa(b.CurrentExperiment().Number))
+		}
+	}
+	if tries {
+		c.excludeReplaced()
+	}
+}
+
+// excludeReplaced excludes the bullets that a bullet on probation replaces, except in the arm without that one, which has the bullet
+// to compare with.
+func (c *selector) excludeReplaced() {
+	for _, at := range c.x.lists[probationRows] {
+		old, known := c.x.rowOf[c.x.rows[at].bullet.Replaces]
+		if !known || old == c.drawn || at == c.drawn && c.arm == playbook.ArmWithheld || shareOf(c.x.rows[old].bullet) == 0 {
+			continue
+		}
+		c.exclude(old, replaced)
+	}
+}
+
+// exclude excludes a row from the choice.
+func (c *selector) exclude(at int32, why decision) {
+	if _, done := c.decisions[at]; !done {
+		c.decisions[at] = why
+		c.excluded++
 	}
 }
 
 // bullet returns the row of the bullet for an experiment with the task, or -1. A suspect bullet goes first.
-func (d *Draw) bullet(x *Index) int32 {
-	level, possible := d.percent("level"), false
+func (d *Draw) bullet(c *selector) int32 {
+	x, level, possible := c.x, d.percent("level"), false
 	for share := range x.shares {
 		possible = possible || share > level
 	}
@@ -81,7 +98,7 @@ func (d *Draw) bullet(x *Index) int32 {
 	best, most := int32(-1), 0
 	for _, id := range d.Applicable() {
 		at, known := x.rowOf[id]
-		if !known || x.rows[at].share <= level {
+		if !known || x.rows[at].share <= level || !c.selectable(at) {
 			continue
 		}
 		rank := d.percent("choice", string(id))
@@ -95,33 +112,16 @@ func (d *Draw) bullet(x *Index) int32 {
 	return best
 }
 
-// withhold applies the arm to the chosen bullets of the experiment and returns their exposures. Bullets on probation that do
-// not apply to the task have no exposure.
-func (c *selector) withhold() (exposures []events.Exposure) {
-	if len(c.drawn) == 0 {
+// withhold applies the arm to the bullet of the experiment and returns its exposure.
+func (c *selector) withhold() []events.Exposure {
+	if c.drawn < 0 || !c.isVaried(c.drawn) {
 		return nil
 	}
-	applicable := c.drawn
-	if c.x.rows[c.drawn[0]].is(probationRows) {
-		applicable = nil
-		for _, id := range c.o.Draw.Applicable() {
-			if at, known := c.x.rowOf[id]; known && c.x.rows[at].is(probationRows) {
-				applicable = append(applicable, at)
-			}
-		}
+	if c.arm == playbook.ArmWithheld {
+		c.decisions[c.drawn] = withheld
 	}
-	for _, at := range applicable {
-		if c.isVaried(at) && len(exposures) < events.MaxExposures {
-			b := c.x.rows[at].bullet
-			exposures = append(exposures, events.Exposure{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm})
-		}
-	}
-	for _, at := range c.drawn {
-		if c.arm == playbook.ArmWithheld && c.isVaried(at) {
-			c.decisions[at] = withheld
-		}
-	}
-	return exposures
+	b := c.x.rows[c.drawn].bullet
+	return []events.Exposure{{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm}}
 }
 
 // isVaried reports whether the arm decides if a drawn bullet is shown. Pinned bullets are always shown, and bullets beyond the

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"debrief/events"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
 )
@@ -169,74 +168,72 @@ func TestSuspectBulletsAreTheLastChoice(t *testing.T) {
 	}
 }
 
-// TestStrictDrawsProbationTogether checks that a task sees all bullets on probation or none, whether they apply or not, and that
-// only those that apply have an exposure.
-func TestStrictDrawsProbationTogether(t *testing.T) {
+// TestStrictTriesProbationInHalfOfTheTasks checks that a task shows all bullets on probation or none, and that in the tasks that show
+// them, one at most has an exposure, with its own arm.
+func TestStrictTriesProbationInHalfOfTheTasks(t *testing.T) {
 	t.Parallel()
-	book := []*playbook.Bullet{
-		standing("active", playbook.StandingSuspect, 1), onProbation(standing("p-1", "", 5)), onProbation(standing("p-2", "", 6)),
-		pinned(onProbation(standing("p-3", "", 7))), onProbation(standing("p-4", "", 8)),
+	x := under(
+		playbook.GateStrict, standing("active", playbook.StandingSuspect, 1), onProbation(standing("p-1", playbook.StandingSuspect, 5)),
+		onProbation(standing("p-2", playbook.StandingNew, 6)), pinned(onProbation(standing("p-3", playbook.StandingNew, 7))),
+	)
+	tries := 0
+	seen := map[string]int{}
+	for n := range 200 {
+		s := choose(x, draw(fmt.Sprint("task ", n), "p-1", "p-2", "p-3", "unknown"))
+		seen[exposures(s)]++
+		switch got := ids(s.Bullets); got {
+		case "p-3 active":
+			if len(s.Exposures) > 0 || !strings.Contains(reasons(s.Left), "on probation: ") {
+				t.Fatalf("not for this task: got %q, left out %q", exposures(s), reasons(s.Left))
+			}
+		default:
+			tries++
+			if len(s.Bullets) != 4 || len(s.Exposures) != 1 || len(s.Withheld) > 1 {
+				t.Fatalf("got %s, %q, withheld %v", got, exposures(s), s.Withheld)
+			}
+		}
 	}
-	for _, tt := range []struct {
-		book       []*playbook.Bullet
-		applicable []playbook.BulletID
-		exposed    string // of the arm shown
-	}{
-		{book, []playbook.BulletID{"p-4", "active", "p-1", "p-3", "unknown"}, "p-4/8:shown p-1/5:shown"},
-		{book, nil, ""},
-		{book[:2], []playbook.BulletID{"p-1"}, "p-1/5:shown"},
-		{book[:2], nil, ""},
-	} {
-		x := under(playbook.GateStrict, tt.book...)
-		shown := 0
-		for n := range 200 {
-			s := choose(x, draw(fmt.Sprint("task ", n), tt.applicable...))
-			want := tt.exposed
-			switch len(s.Withheld) {
-			case 0:
-				shown++
-			default:
-				if got := len(s.Bullets) - len(s.Withheld); got != 1 && got != 2 || slices.Contains(s.Withheld, "p-3") || !strings.Contains(reasons(s.Left), "withheld by chance: p-1") {
-					t.Fatalf("got %d of %d bullets, withheld %v, left out %q", got, len(s.Bullets), s.Withheld, reasons(s.Left))
-				}
-				want = strings.ReplaceAll(want, "shown", "withheld")
-			}
-			if len(s.Bullets) != len(tt.book) || exposures(s) != want {
-				t.Fatalf("got %q with %s, want %q", exposures(s), ids(s.Bullets), want)
-			}
-		}
-		if shown < 65 || shown > 135 { // five standard deviations
-			t.Errorf("shown to %d of 200 tasks, want about 100", shown)
-		}
-		s := choose(x, nil) // as for an evaluation
-		for _, b := range s.Bullets {
-			if b.Status == playbook.Probation && !b.Pinned {
-				t.Errorf("%s is shown without a draw", b.ID)
-			}
-		}
-		if len(s.Exposures)+len(s.Withheld) > 0 {
-			t.Errorf("without a draw: got %s, withheld %v", exposures(s), s.Withheld)
-		}
+	if tries < 65 || tries > 135 { // five standard deviations
+		t.Errorf("shown to %d of 200 tasks, want about 100", tries)
+	}
+	if want := []string{"", "p-1/5:shown", "p-1/5:withheld"}; !slices.Equal(slices.Sorted(maps.Keys(seen)), want) {
+		t.Errorf("got %v, want %q", seen, want)
+	}
+	if s := choose(x, nil); ids(s.Bullets) != "p-3 active" || len(s.Exposures)+len(s.Withheld) > 0 { // as for an evaluation
+		t.Errorf("without a draw: got %s, %q, withheld %v", ids(s.Bullets), exposures(s), s.Withheld)
 	}
 }
 
-// TestExposuresAreBounded checks that the bullets that apply best have the exposures.
-func TestExposuresAreBounded(t *testing.T) {
+// TestProbationTakesThePlaceOfTheReplacedBullet checks that a prompt never has a correction and the bullet that it corrects, unless a
+// person keeps that one.
+func TestProbationTakesThePlaceOfTheReplacedBullet(t *testing.T) {
 	t.Parallel()
-	var bullets []*playbook.Bullet
-	var applicable []playbook.BulletID
-	for n := range events.MaxExposures + 4 {
-		bullets = append(bullets, onProbation(standing(playbook.MintID("p", uint64(n+1)), "", 1)))
-		applicable = append(applicable, bullets[n].ID)
-	}
-	slices.Reverse(applicable)
-	s := choose(under(playbook.GateStrict, bullets...), draw("task", applicable...))
-	var got []playbook.BulletID
-	for _, e := range s.Exposures {
-		got = append(got, e.Bullet)
-	}
-	if !slices.Equal(got, applicable[:events.MaxExposures]) {
-		t.Errorf("got %v, want the first %d of %v", got, events.MaxExposures, applicable)
+	correction := onProbation(standing("p-1", playbook.StandingSuspect, 5))
+	correction.Replaces = "old"
+	for _, tt := range []struct {
+		old  *playbook.Bullet
+		want []string // in the prompts of many tasks
+	}{
+		{standing("old", playbook.StandingTrusted, 1), []string{"old", "p-1"}},
+		{standing("old", playbook.StandingKept, 1), []string{"old", "old p-1"}},
+		{pinned(standing("old", playbook.StandingTrusted, 1)), []string{"old", "old p-1"}},
+	} {
+		x := under(playbook.GateStrict, tt.old, correction)
+		seen, withheld := map[string]bool{}, 0
+		for n := range 100 {
+			s := choose(x, draw(fmt.Sprint("task ", n), "p-1"))
+			shown := slices.DeleteFunc(slices.Clone(s.Bullets), func(b *playbook.Bullet) bool { return slices.Contains(s.Withheld, b.ID) })
+			if len(s.Withheld) > 0 {
+				withheld++
+			}
+			seen[ids(shown)] = true
+			if replaced := strings.Contains(reasons(s.Left), "replaced by a bullet on probation: old"); replaced == slices.Contains(s.Bullets, tt.old) {
+				t.Fatalf("got %s, left out %q", ids(s.Bullets), reasons(s.Left))
+			}
+		}
+		if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, tt.want) || withheld == 0 {
+			t.Errorf("%s: got %q, %d withheld, want %q", tt.old.Experiment.Standing, got, withheld, tt.want)
+		}
 	}
 }
 
@@ -261,7 +258,7 @@ func TestIndexFollowsGate(t *testing.T) {
 		{"strict again", playbook.Delta{Gate: playbook.GateStrict}, 2, 2},
 		{"suspect", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Active, Standing: playbook.StandingSuspect}}}, 2, 2},
 		{"kept", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Active, Standing: playbook.StandingKept}}}, 0, 2},
-		{"on probation again", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Probation}}}, 2, 2},
+		{"on probation again", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.SetStatus, Bullet: "p-00001", Status: playbook.Probation, Standing: playbook.StandingNew}}}, 2, 2},
 		{"removed", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "p-00001"}}}, 0, 1},
 	} {
 		tt.d.Version, tt.d.Time = p.Version()+1, noon
@@ -269,10 +266,11 @@ func TestIndexFollowsGate(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.Update(p)
-		s := choose(x, draw("task", "p-00001"))
 		got := 0
-		for _, e := range s.Exposures {
-			got = e.Experiment
+		for n := range 50 {
+			for _, e := range choose(x, draw(fmt.Sprint("task ", n), "p-00001")).Exposures {
+				got = e.Experiment
+			}
 		}
 		if got != tt.number || x.Len() != tt.n || len(choose(x, nil).Bullets) > x.Len() {
 			t.Errorf("%s: got experiment %d and %d bullets, want %d and %d", tt.name, got, x.Len(), tt.number, tt.n)
@@ -290,8 +288,8 @@ func drawDraw(t *rapid.T) *selection.Draw {
 	return draw(rapid.StringN(0, 4, -1).Draw(t, "task"), ids[:rapid.IntRange(0, 40).Draw(t, "applicable bullets")]...)
 }
 
-// TestArmsChangeOnlyDrawnBullets compares the two arms of an experiment. The rest of the prompt must be the same. The arm of one
-// bullet changes with the number of its experiment, that of the bullets on probation with the task.
+// TestArmsChangeOnlyDrawnBullets compares the two arms of an experiment. The rest of the prompt must be the same. The arm changes
+// with the number of the experiment.
 func TestArmsChangeOnlyDrawnBullets(t *testing.T) {
 	t.Parallel()
 	compared := map[playbook.Gate]int{}
@@ -315,22 +313,16 @@ func TestArmsChangeOnlyDrawnBullets(t *testing.T) {
 			return
 		}
 		selections[first.Exposures[0].Arm] = first
-		together := p.Bullet(first.Exposures[0].Bullet).Status == playbook.Probation
 		for n := 1; len(selections) < 2; n++ {
 			if n == 200 {
 				t.Fatal("200 draws have the same arm")
 			}
-			number := first.Exposures[0].Experiment
-			if !together {
-				b := p.Bullet(first.Exposures[0].Bullet)
-				if b.Experiment == nil {
-					b.Experiment = new(playbook.Experiment)
-				}
-				b.Experiment.Number++
-				number = b.Experiment.Number
-			} else {
-				o.Draw = draw(fmt.Sprint("task ", n), o.Draw.Applicable()...)
+			b := p.Bullet(first.Exposures[0].Bullet)
+			if b.Experiment == nil {
+				b.Experiment = new(playbook.Experiment)
 			}
+			b.Experiment.Number++
+			number := b.Experiment.Number
 			s := indexOf(p).Select(o)
 			if len(s.Exposures) != len(first.Exposures) || s.Exposures[0].Bullet != first.Exposures[0].Bullet || s.Exposures[0].Experiment != number {
 				t.Fatalf("got %s, then %s", exposures(first), exposures(s))
@@ -352,11 +344,11 @@ func TestArmsChangeOnlyDrawnBullets(t *testing.T) {
 			}
 		}
 		for _, id := range withheld.Withheld {
-			if b := p.Bullet(id); b.Pinned || (b.Status == playbook.Probation) != together {
+			if p.Bullet(id).Pinned {
 				t.Fatalf("%s is withheld", id)
 			}
 		}
-		if !together && len(withheld.Withheld) > 1 {
+		if len(withheld.Withheld) > 1 {
 			t.Fatalf("%v are withheld, want one", withheld.Withheld)
 		}
 	})

@@ -119,7 +119,7 @@ const exploreShare = 5
 // others in a pseudo-random order that depends on the seed.
 func (c *selector) untried() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		if len(c.drawn) == 1 && !yield(c.drawn[0]) {
+		if c.drawn >= 0 && !yield(c.drawn) {
 			return
 		}
 		for _, at := range c.relevant {

@@ -21,7 +21,8 @@ const (
 	duplicate                    // nearly equal to a chosen bullet
 	noRoom                       // exceeds the remaining budget
 	pinnedNoRoom                 // the same for a pinned bullet
-	onProbation                  // on probation, and not in an experiment of this task
+	onProbation                  // on probation, and not for this task
+	replaced                     // a bullet on probation takes its place
 	withheld                     // in an experiment, in the withheld arm
 	shown
 	decisionCount
@@ -32,7 +33,7 @@ func (c *selector) why(at int32) string {
 	switch f := c.decisions[at]; {
 	case f == shown && c.x.rows[at].is(pinnedRows):
 		return "pinned"
-	case f == shown && c.arm != "" && slices.Contains(c.drawn, at):
+	case f == shown && at == c.drawn:
 		return "shown by chance"
 	case f == shown:
 		return ""
@@ -51,6 +52,8 @@ func (c *selector) reason(f decision) string {
 		return "pinned, and no room"
 	case onProbation:
 		return "on probation"
+	case replaced:
+		return "replaced by a bullet on probation"
 	case withheld:
 		return "withheld by chance"
 	}

@@ -32,8 +32,8 @@ show this, because they also depend on the difficulty of the tasks.
 
   guard   new bullets are shown at once, and retire if tasks with them
           fail; the default
-  strict  new bullets are shown to a random half of the tasks that they
-          apply to, until their record is good
+  strict  new bullets are shown to a random half of the tasks, until
+          their record is good
   off     all bullets are shown, and outcomes are not recorded
 
 The standing of a bullet decides how often it is withheld: suspect 50 %, proven 1 %, kept (by a person) never, all
