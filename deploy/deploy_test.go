@@ -142,8 +142,20 @@ func checkStack(t *testing.T, dir string, s stack) error {
 		if err := errors.Join(checkConfig(t, i, c, env), checkAddresses(s, c, env)); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
 		}
+		if worker := slices.IndexFunc(s.containers, func(c container) bool { return c.image == "generator" }); c.image == "gateway" && worker >= 0 {
+			errs = append(errs, checkUpstream(env, s.containers[worker].env))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkUpstream returns an error if the gateway would send the key of the workers' model to another server.
+func checkUpstream(gateway, worker map[string]string) error {
+	key, url := gateway["DEBRIEF_UPSTREAM_OPENAI_KEY_FILE"], gateway["DEBRIEF_UPSTREAM_OPENAI"]
+	if key != "" && (url == "" || url != worker["DEBRIEF_BASE_URL"]) {
+		return fmt.Errorf("DEBRIEF_UPSTREAM_OPENAI: got %q, want the server of the key, %q", url, worker["DEBRIEF_BASE_URL"])
+	}
+	return nil
 }
 
 // checkConfig runs the program of a container to validate arguments, environment and mounted files.

@@ -76,6 +76,7 @@ type (
 				FieldRef struct {
 					FieldPath string `yaml:"fieldPath"`
 				} `yaml:"fieldRef"`
+				ConfigMapKeyRef struct{ Name, Key string } `yaml:"configMapKeyRef"`
 			} `yaml:"valueFrom"`
 		}
 		EnvFrom []struct {
@@ -264,6 +265,12 @@ func (c cluster) stack() (stack, error) {
 			x.env[e.Name] = e.Value
 			if e.ValueFrom.FieldRef.FieldPath == "metadata.name" {
 				x.env[e.Name] = o.Metadata.Name + "-0"
+			}
+			if ref := e.ValueFrom.ConfigMapKeyRef; ref.Name != "" {
+				settings, _ := c.of("ConfigMap", ref.Name)
+				if x.env[e.Name] = settings.Data[ref.Key]; x.env[e.Name] == "" {
+					errs = append(errs, withName(o, fmt.Errorf("%s: ConfigMap %s has no %s", e.Name, ref.Name, ref.Key)))
+				}
 			}
 		}
 		for _, m := range p.VolumeMounts {

@@ -145,6 +145,16 @@ func checkUnit(t *testing.T, u unit, secrets string) error {
 	for _, variable := range u["Environment"] {
 		env = append(env, strings.ReplaceAll(variable, "%d", credentials))
 	}
+	if name == "gateway" {
+		all := map[string]string{}
+		for _, variable := range env {
+			key, value, _ := strings.Cut(variable, "=")
+			all[key] = value
+		}
+		if err := checkUpstream(all, all); err != nil {
+			return err
+		}
+	}
 	args := append(command[1:], "--show-config")
 	if name == "debrief" {
 		args = append([]string{"config"}, command[1:]...)
