@@ -13,10 +13,11 @@ import (
 // Quarantined is a bullet in quarantine, with the change that put it there.
 type Quarantined struct {
 	*playbook.Bullet
-	Version uint64    `json:"version"`
-	Time    time.Time `json:"time"`
-	Reason  string    `json:"reason,omitempty"`
-	From    []string  `json:"from,omitempty"` // handles of executions, with their sources
+	Version  uint64               `json:"version"`
+	Time     time.Time            `json:"time"`
+	Reason   string               `json:"reason,omitempty"`
+	From     []string             `json:"from,omitempty"`     // handles of executions, with their sources
+	Evidence []*playbook.Evidence `json:"evidence,omitempty"` // of these executions
 }
 
 // Quarantine returns the bullets of p in quarantine, oldest first, with the reason and the evidence from the log.
@@ -35,6 +36,7 @@ func Quarantine(log Log, p *playbook.Playbook) ([]*Quarantined, error) {
 					q.Version, q.Time, q.Reason = c.last().Version, c.last().Time, cmp.Or(op.Reason, c.last().Reason)
 					for _, cover := range c.support(part, op) {
 						if e := cover.Evidence; e != nil {
+							q.Evidence = append(q.Evidence, e)
 							q.From = append(q.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
 						}
 					}

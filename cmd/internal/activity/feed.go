@@ -32,6 +32,8 @@ const (
 	missingInterval = 2 * time.Second  // of the health, while a role has no worker
 	pollInterval    = 2 * time.Second  // of changes that no curator has announced, and of dead letters
 	maxReason       = 200              // bytes
+	maxLessons      = 3                // of a change
+	maxLesson       = 300              // bytes
 )
 
 // Change is a version of a playbook.
@@ -44,7 +46,15 @@ type Change struct {
 	Reason  string        `json:"reason,omitempty"`
 	Covers  string        `json:"covers,omitempty" doc:"What the version covers, for people."`
 	Summary string        `json:"summary" doc:"The changes, for people."`
+	Lessons []Lesson      `json:"lessons,omitempty" doc:"The first bullets with a new text."`
 	Counts
+}
+
+// Lesson is a bullet with a new text.
+type Lesson struct {
+	Bullet playbook.BulletID `json:"bullet"`
+	Text   string            `json:"text" doc:"Beginning of the text of the bullet."`
+	New    bool              `json:"new" doc:"The bullet was added, not changed."`
 }
 
 // Counts are numbers of operations on bullets.
@@ -248,6 +258,9 @@ func newChange(b playbook.Book, r *deltalog.Record) Change {
 		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta),
 	}
 	for i := range r.Ops {
+		if op := &r.Ops[i]; len(c.Lessons) < maxLessons && op.Content != "" {
+			c.Lessons = append(c.Lessons, Lesson{op.Bullet, text.Clip(op.Content, maxLesson), op.Kind == playbook.Add})
+		}
 		switch r.Ops[i].Kind {
 		case playbook.Add:
 			c.Added++

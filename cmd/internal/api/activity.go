@@ -13,7 +13,7 @@ import (
 
 // activityRoutes are the routes for live pages.
 func activityRoutes() []route {
-	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour, the lag of the roles over time, and the number of items that wait for a person.", getOverview)
+	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour and day, the lag of the roles over time, and the number of items that wait for a person.", getOverview)
 	overview.query, overview.example = pageParameters[:1], example{query: "limit=10"}
 	live := route{
 		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, live: streamEvents,
@@ -27,6 +27,7 @@ func activityRoutes() []route {
 // overview is the activity of the playbooks that the token permits.
 type overview struct {
 	Learned learned                         `json:"learned" doc:"Changes of the last hour."`
+	Today   learned                         `json:"today" doc:"Changes of the last 24 hours."`
 	Changes []activity.Change               `json:"changes" doc:"Newest changes, newest first."`
 	Lag     []activity.Sample               `json:"lag" doc:"Samples of the last hour, oldest first."`
 	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
@@ -67,7 +68,9 @@ func getOverview(c *call) (*overview, error) {
 	}
 	state := c.handler.feed.State()
 	out := &overview{Changes: []activity.Change{}, Lag: append([]activity.Sample{}, state.Samples...), Books: []bookActivity{}}
-	out.Learned.Counts, out.Learned.Versions = state.Learned(time.Now().Add(-time.Hour), c.token.AllowsBook)
+	now := time.Now()
+	out.Learned.Counts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
+	out.Today.Counts, out.Today.Versions = state.Learned(now.Add(-24*time.Hour), c.token.AllowsBook)
 	for _, ch := range slices.Backward(state.Changes) {
 		if c.token.AllowsBook(ch.Book) && len(out.Changes) < limit {
 			out.Changes = append(out.Changes, ch)
