@@ -158,3 +158,11 @@ func (c *Chart) AddSteps(name, class, shape string, marks []Mark) {
 	}
 	l.Path = path.String()
 }
+
+// AddLine adds a series as a step line without marks, for many measurements.
+func (c *Chart) AddLine(name, class string, marks []Mark) {
+	c.AddSteps(name, class, "", marks)
+	if len(marks) > 0 {
+		c.Lines[len(c.Lines)-1].Marks = nil
+	}
+}

@@ -255,7 +255,7 @@ func TestAccessibilityChecksFindDefects(t *testing.T) {
 			find(markup, want, evaluated(structure))
 		}
 	}
-	find(`<p data-style="color:#999">pale</p>`, "2.8", evaluated(contrast))
+	find(`<p data-style="color:#999">pale</p>`, "2.7", evaluated(contrast))
 	find(`<p data-style="opacity:.4">pale</p>`, "text of p", evaluated(contrast))
 	find(`<p data-style="color:#000;background:#444">dark</p>`, "text of p", evaluated(contrast))
 	find(`<input placeholder="x" data-style="background:#888">`, "placeholder", evaluated(contrast))

@@ -1,9 +1,11 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/components"
@@ -125,6 +127,24 @@ func (p *bulletPage) shorten() {
 		return n > maxVotes
 	})
 	p.Votes = max(0, n-maxVotes)
+}
+
+// Sides counts the outcomes of the evidence: for and against.
+func (p *bulletPage) Sides() string {
+	n := map[string]int{}
+	for _, e := range p.Evidence.Items {
+		n[e.Outcome]++
+	}
+	var parts []string
+	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} {
+		if n[string(label)] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", components.Thousands(n[string(label)]), label))
+		}
+	}
+	if len(parts) == 0 || p.Evidence.Next != "" {
+		return ""
+	}
+	return "Outcomes: " + strings.Join(parts, ", ") + "."
 }
 
 // similarBullet is a bullet with a similar text.

@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"math"
 	"net/url"
 
 	"debrief/cmd/internal/components"
@@ -81,7 +80,7 @@ func marks(points []executions.Point, name string, arm func(executions.Counts) *
 		}
 		to = *v.Version
 		known += c.Accuracy.N
-		right += int(math.Round(c.Accuracy.Mean * float64(c.Accuracy.N)))
+		right += rightOf(c.Accuracy)
 		if known >= fewOutcomes {
 			flush()
 		}

@@ -97,6 +97,11 @@ func showExecution(q *request) (any, error) {
 	return p, err
 }
 
+// ShowsBullets reports whether a message has lines that are bullets.
+func (p *executionPage) ShowsBullets(m chat.Message) bool {
+	return slices.ContainsFunc(p.Lines(m), func(l line) bool { return l.Bullet != "" })
+}
+
 // Lines returns the lines of a message, with a mark at those that are bullets.
 func (p *executionPage) Lines(m chat.Message) []line {
 	shown := map[string]bool{}

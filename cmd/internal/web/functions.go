@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,12 +38,13 @@ var functions = template.FuncMap{
 	"query":     withParameter,
 	"dict":      dict,
 	"operation": func(e history.Event) string { return explain.DescribeEvent(&e, e.Bullet) },
-	"handle":    func(from string) string { handle, _, _ := strings.Cut(from, " "); return handle },
 	"capital":   capital,
 	"took":      took,
 	"number":    func(v *uint64) string { return strconv.FormatUint(*v, 10) },
 	"cost":      cost,
 	"first":     first,
+	"bytes":     size,
+	"less":      func(n, m int) int { return n - m },
 	"lift":      lift,
 	"static":    func(file string) string { return "/static/" + file + "?v=" + staticHash() },
 }
@@ -105,6 +107,9 @@ func cost(dollars float64) string {
 	if dollars == 0 {
 		return "–"
 	}
+	if dollars < 0.1 {
+		return "$" + strconv.FormatFloat(dollars, 'f', 4, 64)
+	}
 	return "$" + strconv.FormatFloat(dollars, 'f', 2, 64)
 }
 
@@ -117,5 +122,21 @@ func took(d time.Duration) string {
 	for d/unit >= 1000 {
 		unit *= 10
 	}
-	return d.Round(unit).String()
+	return unitStart.ReplaceAllString(d.Round(unit).String(), "$1\u00a0$2")
+}
+
+// unitStart matches the end of a number before its unit.
+var unitStart = regexp.MustCompile(`(\d)([a-zµ])`)
+
+// size formats a number of bytes: "18.6 kB".
+func size(n uint64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	v, i := float64(n), 0
+	for ; v >= 1000 && i < len(units)-1; i++ {
+		v /= 1000
+	}
+	if i == 0 {
+		return strconv.FormatUint(n, 10) + "\u00a0B"
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + "\u00a0" + units[i]
 }

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/components"
 	"debrief/cmd/internal/deadletters"
 	"debrief/cmd/internal/doctor"
+	"debrief/events/liveness"
 )
 
 // operatePages are the pages for people who operate Debrief.
@@ -104,6 +105,9 @@ type statusPage struct {
 	Advice []string       `json:"advice"`
 	Checks []doctor.Check `json:"-"` // those of doctor, without the right to operate none
 }
+
+// InOrder returns the health of the roles in the order of their work.
+func (p *statusPage) InOrder() []liveness.RoleSummary { return inOrder(p.Roles) }
 
 func showStatus(q *request) (any, error) {
 	q.title = "Status"

@@ -48,6 +48,7 @@ type frame struct {
 	Book    string // of the page, else the default
 	Books   []string
 	Tab     string
+	waiting // of the playbook
 	Me      identity
 	Known   bool // the browser has a valid token, or the server has no tokens
 	Notice  *notice
@@ -57,16 +58,10 @@ type frame struct {
 
 // render writes a page.
 func (s *Site) render(q *request, status int, file string, content any) {
-	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Book: q.book, Books: q.books, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
+	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
 	if f.Known {
 		f.Notice = q.takeNotice()
-		f.Books = q.bookNames()
-	}
-	if f.Book == "" {
-		f.Book = string(events.DefaultBook)
-		if len(f.Books) > 0 {
-			f.Book = f.Books[0]
-		}
+		q.readNavigation(f)
 	}
 	if c, err := q.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
 		f.Theme = c.Value
@@ -88,21 +83,38 @@ func (s *Site) render(q *request, status int, file string, content any) {
 // maxBookLinks limits the playbooks in the navigation.
 const maxBookLinks = 50
 
-// bookNames returns the names of the playbooks for the navigation. Without the right to read it returns none.
-func (q *request) bookNames() []string {
-	if q.books != nil {
-		return q.books
+// waiting are the numbers of things that wait for a person.
+type waiting struct {
+	Quarantined int // bullets of the playbook
+	Dead        int // dead letters
+}
+
+// readNavigation sets the playbooks of the navigation, and the numbers beside its entries. Without the right to read there are none.
+// A page without a playbook shows the entries of that with the newest change.
+func (q *request) readNavigation(f *frame) {
+	o := q.overview
+	if o == nil {
+		o = new(overview)
+		if q.api.get("/overview", url.Values{"limit": {"1"}}, o) != nil {
+			o = new(overview)
+		}
 	}
-	var all list[struct {
-		Book string `json:"book"`
-	}]
-	if err := q.api.get("/books", url.Values{"limit": {"50"}}, &all); err != nil {
-		return nil
+	switch {
+	case f.Book != "":
+	case len(o.Changes) > 0:
+		f.Book = string(o.Changes[0].Book)
+	default:
+		f.Book = string(events.DefaultBook)
 	}
-	for _, b := range all.Items[:min(len(all.Items), maxBookLinks)] {
-		q.books = append(q.books, b.Book)
+	f.Dead = o.Waiting.Dead
+	for _, b := range o.Books {
+		if len(f.Books) < maxBookLinks {
+			f.Books = append(f.Books, b.Book)
+		}
+		if b.Book == f.Book {
+			f.Quarantined = b.Quarantined
+		}
 	}
-	return q.books
 }
 
 // staticTypes are the content types of the static files.

@@ -30,9 +30,9 @@ type request struct {
 	me   identity
 	book string // in the path; empty without one
 
-	title string // of the page, set by its handler
-	books []string
-	tab   string
+	title    string // of the page, set by its handler
+	tab      string
+	overview *overview // nil if the page does not read it
 }
 
 // identity is the token of the browser.

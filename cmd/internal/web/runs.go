@@ -85,7 +85,10 @@ func compareRuns(q *request) (any, error) {
 		}
 	}
 	if p.With == "" {
-		return p, nil
+		if len(p.Others) == 0 {
+			return p, nil
+		}
+		p.With = p.Others[0] // the newest
 	}
 	q.title += " with " + p.With
 	err := q.api.get(pathOf("runs", p.Name, "compare", p.With), url.Values{"limit": {"50"}}, p)

@@ -24,6 +24,12 @@ func TestScreenshots(t *testing.T) {
 	}
 	in := readOnly(t, false)
 	b := openTab(t, in)
+	eventually(t, func() error { // the overview samples the health of the roles
+		if !strings.Contains(get(t, in.open, "/").body, "healthy") {
+			return fmt.Errorf("no role is healthy")
+		}
+		return nil
+	})
 	for _, a := range in.mains(t) {
 		b.visit(a.path)
 		for _, width := range []int64{390, 1280} {

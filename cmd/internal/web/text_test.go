@@ -85,7 +85,7 @@ func TestWithParameter(t *testing.T) {
 
 func TestTook(t *testing.T) {
 	t.Parallel()
-	for d, want := range map[time.Duration]string{0: "–", 24969344: "25ms", 30604597: "30.6ms", 5199: "5.2µs", 66584: "66.6µs", 1234567890: "1.23s", 75 * time.Second: "1m15s"} {
+	for d, want := range map[time.Duration]string{0: "–", 24969344: "25\u00a0ms", 30604597: "30.6\u00a0ms", 5199: "5.2\u00a0µs", 66584: "66.6\u00a0µs", 1234567890: "1.23\u00a0s", 75 * time.Second: "1\u00a0m15\u00a0s"} {
 		if got := took(d); got != want {
 			t.Errorf("%d: got %s, want %s", d, got, want)
 		}

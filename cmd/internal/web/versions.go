@@ -33,14 +33,36 @@ type version struct {
 	Bytes   int       `json:"bytes"`
 }
 
+// versionsPage is a list of versions, newest first.
+type versionsPage struct {
+	list[version]
+}
+
+// Past returns points in time for a restore, at which the playbook existed.
+func (p *versionsPage) Past() (all []option) {
+	if len(p.Items) == 0 {
+		return nil
+	}
+	oldest := time.Since(p.Items[len(p.Items)-1].Time)
+	for _, o := range []struct {
+		age  time.Duration
+		text string
+	}{{time.Hour, "1 h ago"}, {24 * time.Hour, "yesterday at this time"}, {7 * 24 * time.Hour, "a week ago"}} {
+		if o.age < oldest || p.Next != "" {
+			all = append(all, option{o.age.String(), o.text})
+		}
+	}
+	return all
+}
+
 func showVersions(q *request) (any, error) {
 	q.title = "Versions of " + q.book
-	all := new(list[version])
+	all := new(versionsPage)
 	values := url.Values{"limit": {"50"}}
 	if after := q.param("after"); after != "" {
 		values.Set("after", after)
 	}
-	return all, q.api.get(pathOf("books", q.book, "versions"), values, all)
+	return all, q.api.get(pathOf("books", q.book, "versions"), values, &all.list)
 }
 
 // versionPage is a version with its operations.

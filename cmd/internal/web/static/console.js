@@ -14,14 +14,19 @@ async function refresh() {
   }
 }
 
-// live reloads the live parts after each event of the server, and connects again after it was lost.
+// live reloads the live parts after events of the server, at most twice a second and not in a hidden tab, and connects again after
+// the connection was lost.
 function live() {
-  if (!document.querySelector('[data-live]')) return;
+  if (!document.querySelector('main [data-live]')) return;
   const book = location.pathname.startsWith('/books/') ? document.querySelector('main').dataset.book : ''; // other pages show all
-  let timer = 0;
+  let timer = 0, missed = false;
   const events = new EventSource('/live?book=' + encodeURIComponent(book));
   const show = (state) => { document.documentElement.dataset.connection = state; };
-  const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, 300); };
+  const soon = () => {
+    missed = document.hidden;
+    if (!missed && !timer) timer = setTimeout(() => { timer = 0; refresh(); }, 500);
+  };
+  document.addEventListener('visibilitychange', () => { if (missed) soon(); });
   events.onopen = () => { show('open'); soon(); };
   events.onerror = () => {
     show('lost');
@@ -45,9 +50,15 @@ function keys() {
       e.preventDefault();
     } else if (at >= 0) {
       const button = all[at].querySelector(`[data-key="${CSS.escape(e.key)}"]`);
-      if (button) { e.preventDefault(); button.click(); }
+      if (!button) return;
+      e.preventDefault();
+      if (button.type === 'submit') sessionStorage.setItem('item', at); // the next page has the next item at this place
+      button.click();
     }
   });
+  const at = sessionStorage.getItem('item'), all = items();
+  sessionStorage.removeItem('item');
+  if (at !== null && all.length) all[Math.min(Number(at), all.length - 1)].focus();
 }
 
 // filters submits a form with data-auto as soon as a selection changes.
