@@ -28,9 +28,9 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 			Turn: p.turn, Number: o.number, Earlier: o.earlier, Started: c.At, Active: c.At,
 		}
 		o.New, o.created = p.begins, true
-		s.counters.begun.Add(1)
+		s.count(Begun)
 	} else {
-		s.counters.continued.Add(1)
+		s.count(Continued)
 	}
 	o.Run, o.Session = o.run.ID, o.run.Session
 	if c.Inject {

@@ -31,7 +31,6 @@ package capture
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,8 +80,22 @@ type Config struct {
 	// Patience is the time for which clients wait for the end of Finish; 0 is 150 ms. A call whose beginning is not stored
 	// within it is not captured: the client may have made its next call, and that would find no run, or another one.
 	Patience time.Duration
-	Log      zerolog.Logger
+	// Count counts runs and calls by Result. Nil disables it. Calls may be concurrent.
+	Count func(Result)
+	Log   zerolog.Logger
 }
+
+// Result is what the Store did with a run or a call.
+type Result string
+
+// The results.
+const (
+	Begun     Result = "begun"     // a run
+	Continued Result = "continued" // a call continued a run, or repeated a call
+	Reported  Result = "reported"  // a run
+	Dropped   Result = "dropped"   // a run without a complete reply, or with an invalid report
+	Lost      Result = "lost"      // a call that could not be stored: its run lacks it
+)
 
 // defaultIdle is the default of Config.Idle.
 const defaultIdle = 10 * time.Minute
@@ -100,19 +113,7 @@ type Store struct {
 	recent   recent
 	calls    inProcess
 	wake     chan events.ID // runs that Run closes
-	counters counters
-}
-
-type counters struct {
-	begun, continued, reported, dropped atomic.Int64
-}
-
-// Stats are the counters of a Store since its creation.
-type Stats struct {
-	Begun     int64 // runs
-	Continued int64 // calls that continued a run or repeated a call
-	Reported  int64 // runs
-	Dropped   int64 // runs without a complete reply, or with an invalid report
+	count    func(Result)
 }
 
 // maxWake is the number of runs that wait for Run. Others wait for its next sweep.
@@ -126,14 +127,11 @@ func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *
 	if cfg.Patience <= 0 {
 		cfg.Patience = defaultPatience
 	}
+	if cfg.Count == nil {
+		cfg.Count = func(Result) {}
+	}
 	return &Store{
 		bucket: bucket{nc: nc, js: js, watch: denied.WatchOf(js)}, reporter: reporter, idle: cfg.Idle, patience: cfg.Patience, log: cfg.Log,
-		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake),
+		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake), count: cfg.Count,
 	}
-}
-
-// Stats returns the counters.
-func (s *Store) Stats() Stats {
-	n := &s.counters
-	return Stats{Begun: n.begun.Load(), Continued: n.continued.Load(), Reported: n.reported.Load(), Dropped: n.dropped.Load()}
 }

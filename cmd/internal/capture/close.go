@@ -100,9 +100,9 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 		}
 	}
 	if final.Handle == "" {
-		s.counters.dropped.Add(1)
+		s.count(Dropped)
 	} else {
-		s.counters.reported.Add(1)
+		s.count(Reported)
 	}
 	final.Closed, final.Attempts, final.Next, final.Tail = true, nil, "", nil
 	rev, err := s.put(ctx, closedKey(id), final, 0)

@@ -239,8 +239,8 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("repeated: got %v", err)
 	}
-	if got := d.closeAll(); len(got) != 0 {
-		t.Errorf("got %+v", got)
+	if got := d.closeAll(); len(got) != 0 || d.counted(Lost) != 2 {
+		t.Errorf("got %+v, %d lost calls", got, d.counted(Lost))
 	}
 }
 

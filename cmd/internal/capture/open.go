@@ -240,6 +240,7 @@ func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error 
 		return nil // reported without this call
 	}
 	if err != nil {
+		o.store.count(Lost)
 		return fmt.Errorf("store a call of run %s: %w", o.Run, err)
 	}
 	return nil

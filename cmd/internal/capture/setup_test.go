@@ -104,12 +104,15 @@ type desk struct {
 	conn     *bus.Conn
 	stores   []*Store
 	reporter *fakeReporter
+
+	mu      sync.Mutex
+	results map[Result]int
 }
 
 func open(t testing.TB) *desk {
 	t.Helper()
 	conn, nc := bustest.Open(t, bus.Policy{})
-	d := &desk{t: t, nc: nc, conn: conn, reporter: &fakeReporter{reports: map[string]*events.Report{}}}
+	d := &desk{t: t, nc: nc, conn: conn, reporter: &fakeReporter{reports: map[string]*events.Report{}}, results: map[Result]int{}}
 	for range 2 {
 		d.stores = append(d.stores, d.store())
 	}
@@ -118,7 +121,20 @@ func open(t testing.TB) *desk {
 
 // store returns a gateway that has just started.
 func (d *desk) store() *Store {
-	return New(d.nc, d.conn.JetStream(), d.reporter, Config{Patience: time.Minute, Log: zerolog.Nop()})
+	return New(d.nc, d.conn.JetStream(), d.reporter, Config{Patience: time.Minute, Count: d.count, Log: zerolog.Nop()})
+}
+
+func (d *desk) count(r Result) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.results[r]++
+}
+
+// counted returns the number of a result.
+func (d *desk) counted(r Result) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.results[r]
 }
 
 // reset forgets the executions. The next test uses the same bucket.

@@ -48,6 +48,7 @@ type Front struct {
 	o      Options
 	server *gateway.Server
 	tokens *tokens.Set // nil without a file
+	count  func(capture.Result)
 	middle atomic.Pointer[advice.Advisor]
 	api    atomic.Pointer[http.Handler]
 }
@@ -74,6 +75,8 @@ func Listen(o Options) (*Front, error) {
 		g.Tokens = callers{f.tokens}
 	}
 	observe := o.Metrics.Gateway()
+	captured := o.Metrics.Captures()
+	f.count = func(r capture.Result) { captured(string(r)) }
 	g.Observe = func(x gateway.Observation) { observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error) }
 	handler, err := gateway.New(g)
 	if err != nil {
@@ -158,7 +161,7 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // Connect adds advice, capture and the API. The backend builds contexts and stores reports. Stop ends them and keeps passing
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
-	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Log: f.o.Log})
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
 	index, feed := executions.New(conn), activity.New(conn)
 	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)

@@ -29,6 +29,15 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 	}
 }
 
+// Captures returns the function that counts results of capturing runs. It exports:
+//
+//	name                              unit     kind      meaning
+//	debrief_gateway_captures_total    results  counter   result: begun, reported, dropped (runs); continued, lost (calls)
+func (m *Metrics) Captures() func(result string) {
+	captures := m.counter("debrief_gateway_captures_total", "Runs of agents that were begun, reported or dropped, and calls that continued one or could not be stored.", "result")
+	return func(result string) { captures.With(result).Inc() }
+}
+
 // statusClass returns "4xx" for 404, and none if the client disconnected before a response.
 func statusClass(status int) string {
 	if status == 0 {

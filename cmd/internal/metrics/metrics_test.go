@@ -216,6 +216,7 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 	t.Parallel()
 	w := build(t)
 	w.Gateway()("chat", 200, time.Second, "no-advice", "cut")
+	w.Captures()("begun")
 	before := w.gather()
 	tasks, _ := simulated.Tasks(1)
 	for i := range 6 {
@@ -546,6 +547,7 @@ func TestGatewayMetrics(t *testing.T) {
 	observe("chat", 204, time.Second, "no-advice", "")
 	observe("messages", 529, time.Second, "", "")
 	observe("chat", 0, 0, "", "cut")
+	m.Captures()("lost")
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	for _, want := range []string{
@@ -555,6 +557,7 @@ func TestGatewayMetrics(t *testing.T) {
 		`debrief_gateway_degraded_total{class="chat",reason="no-advice"} 1`,
 		`debrief_gateway_errors_total{class="chat",code="cut"} 1`,
 		`debrief_gateway_header_seconds_count{class="chat"} 2`,
+		`debrief_gateway_captures_total{result="lost"} 1`,
 	} {
 		if !strings.Contains(w.Body.String(), want+"\n") {
 			t.Errorf("no line %s in\n%s", want, w.Body.String())
