@@ -29,10 +29,11 @@ type gatewayBench struct {
 
 // Help implements kong.HelpProvider.
 func (*gatewayBench) Help() string {
-	return `Calls a fake model provider directly and through the gateway, with a prompt of 20 KB and a stream of 50 events. The gateway, an
-embedded NATS server with the playbook, the provider and the clients run in this process and share its processors.
+	return `Calls a fake model provider directly and through the gateway, with a prompt of 20 KB and a stream of 50 events, of which the first
+comes 20 ms before the others. The gateway, an embedded NATS server with the playbook, the provider and the clients run in this process and share its processors.
 
   first byte  time to the first byte of single calls while other streams are open, each with 20 events a second
+  last byte   time to the last byte: the gateway stores a call before it sends the end
   added       difference to the direct connection with as many open streams
   unchanged   calls that passed without advice and capture, because these took 150 ms
   throughput  calls per second of clients that do not pause
@@ -88,14 +89,16 @@ type firstByteRow struct {
 	quantiles
 	Added50 float64 `json:"added_p50_ms"`
 	Added99 float64 `json:"added_p99_ms"`
+	Last50  float64 `json:"last_byte_added_p50_ms"`
+	Last99  float64 `json:"last_byte_added_p99_ms"`
 	Passed  int64   `json:"passed_without_advice"`
 }
 
 // firstByte measures the time to the first byte of one call after the other while the other streams are open.
 func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table.Table, error) {
-	t := &table.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tunchanged\t"}
+	t := &table.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
 	for _, n := range b.Streams {
-		var base quantiles
+		var base, baseLast quantiles
 		for _, mode := range append([]string{direct}, b.Modes...) {
 			end, err := g.hold(ctx, mode, n-1)
 			if err != nil {
@@ -103,37 +106,45 @@ func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table.T
 			}
 			g.degraded.Store(0)
 			row := firstByteRow{Mode: mode, Streams: n}
-			row.quantiles, err = b.sampled(ctx, g, mode)
+			var last quantiles
+			row.quantiles, last, err = b.sampled(ctx, g, mode)
 			end()
 			if err != nil {
 				return nil, err
 			}
 			if mode == direct {
-				base = row.quantiles
+				base, baseLast = row.quantiles, last
 			}
 			row.Passed = g.degraded.Load()
 			row.Added50, row.Added99 = row.P50-base.P50, row.P99-base.P99
-			t.Row(row, "%s\t%d\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.P50, row.P99, row.Added50, row.Added99, row.Passed)
+			row.Last50, row.Last99 = last.P50-baseLast.P50, last.P99-baseLast.P99
+			t.Row(row, "%s\t%d\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%.2f ms\t%d\t", mode, n, row.P50, row.P99, row.Added50, row.Added99, row.Last50, row.Last99, row.Passed)
 		}
 	}
 	return t, nil
 }
 
-func (b *gatewayBench) sampled(ctx context.Context, g *gatewaySetup, mode string) (quantiles, error) {
+// sampled returns the times to the first and to the last byte.
+func (b *gatewayBench) sampled(ctx context.Context, g *gatewaySetup, mode string) (first, last quantiles, err error) {
 	const warm = 20
-	var took []time.Duration
+	var firsts, lasts []time.Duration
 	for i := range warm + b.Samples {
-		d, err := g.timedCall(ctx, mode)
+		f, l, err := g.timedCall(ctx, mode)
 		if err != nil {
-			return quantiles{}, err
+			return first, last, err
 		}
 		if i >= warm {
-			took = append(took, d)
+			firsts, lasts = append(firsts, f), append(lasts, l)
 		}
 	}
+	return quantilesOf(firsts), quantilesOf(lasts), nil
+}
+
+// quantilesOf returns the quantiles of times, in milliseconds. It sorts them.
+func quantilesOf(took []time.Duration) quantiles {
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	return quantiles{ms(took[len(took)/2]), ms(took[len(took)*99/100])}, nil
+	return quantiles{ms(took[len(took)/2]), ms(took[len(took)*99/100])}
 }
 
 type throughputRow struct {
@@ -160,7 +171,7 @@ func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*table.
 		for i := range clients {
 			all.Go(func() {
 				for left.Add(-1) >= 0 && errs[i] == nil {
-					_, errs[i] = g.timedCall(ctx, mode)
+					_, _, errs[i] = g.timedCall(ctx, mode)
 				}
 			})
 		}

@@ -78,7 +78,10 @@ const tokenEvent = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk
 
 const lastEvents = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1790000000,"model":"bench","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 
-// provide answers with 50 events at once. With the header X-Endless it sends one every 50 ms until the client disconnects.
+// thinking is the time between the first event of a stream and the others: no model sends its first and its last token at once.
+const thinking = 20 * time.Millisecond
+
+// provide answers with an event, and 49 after a time. With the header X-Endless it sends one every 50 ms until the client disconnects.
 func provide(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -89,12 +92,17 @@ func provide(w http.ResponseWriter, r *http.Request) {
 		if flush() != nil {
 			return
 		}
-		if endless {
-			select {
-			case <-r.Context().Done():
-				return
-			case <-time.After(50 * time.Millisecond):
-			}
+		pause := time.Duration(0)
+		switch {
+		case endless:
+			pause = 50 * time.Millisecond
+		case i == 0:
+			pause = thinking
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(pause):
 		}
 	}
 	_, _ = io.WriteString(w, lastEvents)
@@ -136,20 +144,20 @@ func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*ht
 	return res, nil
 }
 
-// timedCall makes a whole call and returns the time to its first byte.
-func (g *gatewaySetup) timedCall(ctx context.Context, mode string) (time.Duration, error) {
+// timedCall makes a call and returns the times to its first and to its last byte.
+func (g *gatewaySetup) timedCall(ctx context.Context, mode string) (first, last time.Duration, err error) {
 	began := time.Now()
 	res, err := g.call(ctx, mode, false)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer res.Body.Close()
 	if _, err := io.ReadFull(res.Body, make([]byte, 1)); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	took := time.Since(began)
+	first = time.Since(began)
 	_, err = io.Copy(io.Discard, res.Body)
-	return took, err
+	return first, time.Since(began), err
 }
 
 // hold opens streams, and returns a function that ends them.
