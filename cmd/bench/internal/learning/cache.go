@@ -17,7 +17,8 @@ var cachePart = worldPart{
 		{prefixKey, "shared prefix", percentInterval},
 		{"prompt_tokens", "tokens", count},
 		{"bullets_in_prompt", "in prompt", number1},
-		{"model_calls_per_task", "calls", number2},
+		{"model_calls_per_task", "calls", number2}, // one of the agent, and those of the Reflector and the Curator
+		{"reflector_calls_per_task", "of the Reflector", number2},
 		{"model_tokens_per_task", "model tokens", count},
 		{accuracyKey, "accuracy", percent},
 	},

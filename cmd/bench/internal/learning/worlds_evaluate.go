@@ -79,6 +79,7 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 	v[accuracyKey], v["bullets_in_prompt"], v["prompt_tokens"] = float64(good)/n, float64(bullets)/n, float64(long)/n
 	if c.done > 0 {
 		v["model_calls_per_task"] = 1 + float64(c.model.calls.Load())/float64(c.done) // the agent's call included
+		v["reflector_calls_per_task"] = float64(c.model.reflections.Load()) / float64(c.done)
 		v["model_tokens_per_task"] = float64(c.model.tokens.Load()) / float64(c.done) // of the Reflector and the Curator
 		v["dead_letters_per_task"] = float64(c.runner.Losses()) / float64(c.done)
 	}

@@ -18,9 +18,10 @@ type worldModel struct {
 	world worlds.World
 	seed  uint64
 	// broken is the share of replies that are not parseable. It is drawn for each call, also for a repeated prompt.
-	broken float64
-	calls  atomic.Int64
-	tokens atomic.Int64
+	broken      float64
+	calls       atomic.Int64
+	reflections atomic.Int64 // calls of the Reflector; the others are those of the Curator
+	tokens      atomic.Int64
 
 	mu   sync.Mutex
 	said map[uint64]int // calls by a hash of the prompt
@@ -51,7 +52,9 @@ func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, err
 	for i := range said {
 		in += chat.Tokens(said[i].Text)
 	}
-	m.calls.Add(1)
+	if m.calls.Add(1); p.Name == "reflector" {
+		m.reflections.Add(1)
+	}
 	m.tokens.Add(int64(in + out))
 	return chat.Reply{Text: text, Model: m.world.Name(), Finish: finish, Usage: chat.Usage{Calls: 1, InputTokens: in, OutputTokens: out}}, nil
 }
