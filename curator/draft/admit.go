@@ -8,7 +8,6 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
-	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
@@ -80,7 +79,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 			return d.addCorrection(op, old)
 		}
 		for _, id := range op.Sources {
-			if src := d.Bullet(id); src != nil && id != old.ID && !mayMergeAway(src, old, op.Content) {
+			if src := d.Bullet(id); src != nil && (gate.IsKept(src) || gate.IsSupported(src) && !gate.IsSupported(old)) {
 				return refuseSupported(src)
 			}
 		}
@@ -99,24 +98,6 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 		}
 	}
 	return d.changes.change(&op)
-}
-
-// mayMergeAway reports whether a merge into old with a text may remove src. A supported bullet goes only into another one, and only if
-// numbers, names and negations are the same. Whether other words mean the same is the opinion of the model.
-func mayMergeAway(src, old *playbook.Bullet, content string) bool {
-	switch {
-	case gate.IsKept(src):
-		return false
-	case !gate.IsSupported(src):
-		return true
-	case !gate.IsSupported(old):
-		return false
-	}
-	switch similar.Difference(src.Content, content).Kind {
-	case similar.Numbers, similar.Identifiers, similar.Negations:
-		return false
-	}
-	return true
 }
 
 func refuseSupported(b *playbook.Bullet) *screen.Refusal {

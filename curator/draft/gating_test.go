@@ -275,31 +275,6 @@ func TestChainOfCorrections(t *testing.T) {
 	n.want(t, "the last one fails", want)
 }
 
-// TestMergeOfSupportedBullets checks that a model cannot merge away a supported bullet that differs in a number, a name or a negation.
-func TestMergeOfSupportedBullets(t *testing.T) {
-	t.Parallel()
-	for other, merged := range map[string]bool{
-		"pause for 10 s": true, "wait 20 s": false, "never wait 10 s": false, "wait 10 s for `deploy`": false,
-	} {
-		n := trying(t, playbook.GateGuard, "wait 10 s", other)
-		n.cite(t, "wait 10 s", "+")
-		n.cite(t, other, "+")
-		n.deltas = nil
-		n.take(t, asks(playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "wait 10 s"}))
-		want := map[string]playbook.Status{"wait 10 s": active, other: active}
-		var rejected []playbook.Reason
-		if merged {
-			delete(want, other)
-		} else {
-			rejected = []playbook.Reason{playbook.ReasonSupported}
-		}
-		n.want(t, other, want)
-		if got := n.rejected(); !slices.Equal(got, rejected) {
-			t.Errorf("%s: rejected %q, want %q", other, got, rejected)
-		}
-	}
-}
-
 func TestStrictCorrectionHasExperimentFirst(t *testing.T) {
 	t.Parallel()
 	n := trying(t, playbook.GateStrict, "wait 10 s")
