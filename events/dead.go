@@ -21,6 +21,9 @@ type DeadLetter struct {
 	Header     map[string][]string `msgpack:"header,omitempty" json:"header,omitempty"`
 	Data       []byte              `msgpack:"data,omitempty" json:"data,omitempty"`
 	Time       time.Time           `msgpack:"time" json:"time"`
+	// Shared names the run whose messages share this letter, which is about the newest of them. The run submits them
+	// again. Empty is a letter of one message.
+	Shared string `msgpack:"shared,omitempty" json:"shared,omitempty" redact:"id"`
 }
 
 // DeadCode is the reason of a dead letter for programs. Stored; append only.
@@ -44,8 +47,11 @@ func (c DeadCode) token() bool { return playbook.Book(c).Validate() == nil }
 func (*DeadLetter) Kind() Kind { return KindDead }
 
 // EventID returns an id derived from the original message: its stream, sequence and id. The id is needed because a
-// stream that was deleted and created again starts at sequence 1.
+// stream that was deleted and created again starts at sequence 1. A shared letter has the id of its run.
 func (d *DeadLetter) EventID() ID {
+	if d.Shared != "" {
+		return Hash("dead", d.Role, d.Stream, string(d.Code), d.Shared)
+	}
 	return DeadID(d.Role, d.Stream, d.Seq, d.Header)
 }
 

@@ -64,7 +64,7 @@ type Origin struct {
 	// an empty one. Feedback on a held execution has no effect.
 	Held bool `msgpack:"held,omitempty" json:"held,omitempty"`
 	// Model is the required model of the Generator, as its program is configured. A Generator with another model
-	// dead-letters the task. Empty accepts every model.
+	// dead-letters the task; the tasks of a run share one letter. Empty accepts every model.
 	Model string `msgpack:"model,omitempty" json:"model,omitempty" redact:"id"`
 }
 

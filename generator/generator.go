@@ -191,11 +191,20 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 }
 
 // OtherModelError reports that a task requires another model. A Generator with that model can answer a copy of the task.
-type OtherModelError struct{ Task, Want, Got string }
+type OtherModelError struct {
+	Task, Want, Got string
+	Run             string // run that submits its tasks again when it continues; empty for others, and for later rounds
+}
 
 func (e *OtherModelError) Error() string {
+	if e.Run != "" {
+		return fmt.Sprintf("run %q requires model %q, this generator has %q", e.Run, e.Want, e.Got)
+	}
 	return fmt.Sprintf("task %q requires model %q, this generator has %q", e.Task, e.Want, e.Got)
 }
+
+// SharedLetter returns the run, whose waiting tasks have one dead letter together.
+func (e *OtherModelError) SharedLetter() string { return e.Run }
 
 // Discard marks the error for the failure policy: no retry by this Generator can succeed.
 func (e *OtherModelError) Discard() bool { return true }
@@ -206,7 +215,11 @@ func (e *OtherModelError) DeadCode() events.DeadCode { return events.DeadOtherMo
 // execute answers one task. It returns the execution and the context that the model received.
 func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *events.Task) (*events.Execution, *builtContext, error) {
 	if want := t.Origin.Model; want != "" && g.cfg.ModelName != "" && want != g.cfg.ModelName {
-		return nil, nil, &OtherModelError{Task: t.ID, Want: want, Got: g.cfg.ModelName}
+		err := &OtherModelError{Task: t.ID, Want: want, Got: g.cfg.ModelName}
+		if t.Origin.Round == 0 { // a Reflector has submitted a later round: the run cannot repeat it
+			err.Run = t.Origin.Run
+		}
+		return nil, nil, err
 	}
 	started := time.Now()
 	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)

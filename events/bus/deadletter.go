@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,7 +47,8 @@ type deadLetters struct {
 	*reader
 }
 
-// StoreDeadLetter stores a dead letter. If the message already has one, also with another code, it stores nothing.
+// StoreDeadLetter stores a dead letter. If the message already has one, also with another code, it stores nothing. A shared
+// letter replaces the one before, so that its readers learn of each message.
 func (d *deadLetters) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error {
 	l.Book = bookOf(l.Subject)
 	redactLetter(l)
@@ -56,7 +58,11 @@ func (d *deadLetters) StoreDeadLetter(ctx context.Context, l *events.DeadLetter)
 		l.Reason += fmt.Sprintf(" (original truncated to %d bytes)", maxLetterData)
 	}
 	filter := events.DeadIDSubject(l.Role, l.Book, l.EventID())
-	_, _, err := d.publish(ctx, l, PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, jetstream.WithExpectLastSequenceForSubject(0, filter))
+	o, only := PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, []jetstream.PublishOpt{jetstream.WithExpectLastSequenceForSubject(0, filter)}
+	if l.Shared != "" {
+		o.Copy, only = int(time.Now().UnixNano()), nil
+	}
+	_, _, err := d.publish(ctx, l, o, only...)
 	if natserr.IsConflict(err) { // a busy cluster also returns this without another letter
 		stored := false
 		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
@@ -112,6 +118,17 @@ func (d *deadLetters) countLetters(ctx context.Context, role string) (uint64, er
 type roleLetters struct {
 	*runner
 	flight *inFlight
+	shared sync.Map // names of shared letters that this process has stored
+}
+
+// isRepeated reports whether this process has stored the shared letter of a reason before.
+func (r *roleLetters) isRepeated(reason error) bool {
+	name := sharedLetter(reason)
+	if name == "" {
+		return false
+	}
+	_, stored := r.shared.LoadOrStore(name, true)
+	return stored
 }
 
 // id returns the id of the dead letter of an item, stored or not.
@@ -136,6 +153,7 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 	letter := &events.DeadLetter{
 		Role: r.worker.Role, Code: deadCode(reason), Reason: reason.Error(), Deliveries: r.attemptsBegun(it),
 		Stream: streams.Input(r.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
+		Shared: sharedLetter(reason),
 	}
 	if err := r.conn.StoreDeadLetter(r.work, letter); err != nil {
 		return false, err
@@ -252,6 +270,15 @@ func deadCode(reason error) events.DeadCode {
 		return events.DeadInvalid
 	}
 	return events.DeadError
+}
+
+// sharedLetter returns the name of the run whose messages share a letter for this reason, "" if each has its own.
+func sharedLetter(reason error) string {
+	var e interface{ SharedLetter() string }
+	if errors.As(reason, &e) {
+		return e.SharedLetter()
+	}
+	return ""
 }
 
 // EventID returns the id of the event in a message with this header. All copies of an event have the same id.

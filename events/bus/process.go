@@ -236,7 +236,10 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 		return p.hold(it, err)
 	}
 	log := p.flight.itemLog(it)
-	if dead {
+	repeated := dead && p.letters.isRepeated(reason)
+	if repeated {
+		log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Msg("shared dead letter")
+	} else if dead {
 		log.Error().Str(zerolog.ErrorFieldName, Loggable(reason)).Int(events.LogDelivery, p.attemptsBegun(it)).Msg("dead letter")
 	} else {
 		it.disposition, it.err = ack, nil
@@ -244,6 +247,9 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 	}
 	p.ack(it)
 	p.conn.stats.update(p.worker.Role, func(v *roleCounters) {
+		if repeated {
+			return
+		}
 		if dead {
 			v.Dead, v.DeadSinceSuccess = v.Dead+1, v.DeadSinceSuccess+1
 		} else {

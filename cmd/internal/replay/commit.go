@@ -15,7 +15,7 @@ import (
 )
 
 // author is the author of the edits that a run requests.
-const author = "replay"
+const author = "train"
 
 // committer has the Curator apply the edits of a run exactly once.
 type committer struct {

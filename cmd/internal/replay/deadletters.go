@@ -28,7 +28,7 @@ func newDeadLetters() deadLetters {
 }
 
 // OtherModelError ends a run whose tasks reach a generator with another model. Letters from before the run was resumed do not
-// end it: another program had its data meanwhile.
+// end it: another program had its data meanwhile, and the run submits the discarded tasks again.
 type OtherModelError struct{ Reason string }
 
 func (e *OtherModelError) Error() string { return e.Reason }
@@ -39,10 +39,10 @@ func (l *tracker) addDeadLetter(s bus.Stored) {
 	var e events.Event
 	if ok {
 		id = bus.EventID(letter.Header)
-		if letter.Code == events.DeadOtherModel && l.following.Load() {
+		if letter.Code == events.DeadOtherModel && s.Seq > l.oldLetters {
 			l.fail(&OtherModelError{letter.Reason})
 		}
-		if letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel {
+		if letter.Shared == "" && (letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel) {
 			var err error
 			if e, err = l.conn.Decode(l.ctx, letter.Subject, letter.Header, letter.Data); bus.IsUnavailable(err) { // an unreadable event counts as dead
 				l.fail(fmt.Errorf("read dead-lettered event: %w", err))
@@ -53,7 +53,7 @@ func (l *tracker) addDeadLetter(s bus.Stored) {
 	defer l.mu.Unlock()
 	l.dead.lastSeq = s.Seq
 	switch {
-	case !ok: // not written by a worker
+	case !ok, letter.Shared != "": // not written by a worker; or of tasks that are submitted again
 	case e != nil && l.dead.copies[id] < maxCopies:
 		l.dead.crashed[id] = e
 	default:

@@ -23,7 +23,12 @@ type submitter struct {
 
 // openSubmitter opens a submitter and its tracker. Close the tracker after use.
 func openSubmitter(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options) (*submitter, error) {
-	// Pending tasks are read first. A task that is not pending was never submitted, or its outcome is stored by now.
+	dead, err := conn.JetStream().Stream(ctx, events.StreamDead)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, err)
+	}
+	// Pending tasks are read before outcomes. A task that is not pending was never submitted, its outcome is stored by
+	// now, or a generator with another model has discarded it.
 	pending, err := conn.PendingTasks(ctx, b)
 	if err != nil {
 		return nil, err
@@ -32,7 +37,7 @@ func openSubmitter(ctx context.Context, conn *bus.Conn, b playbook.Book, o Optio
 	for _, id := range pending {
 		s.submitted[id] = true
 	}
-	s.tracker, err = openTracker(ctx, conn, b, o)
+	s.tracker, err = openTracker(ctx, conn, b, dead.CachedInfo().State.LastSeq, o)
 	return s, err
 }
 
@@ -123,7 +128,11 @@ func (s *submitter) submit(ctx context.Context, tasks []*events.Task) error {
 	return forEach(len(tasks), publishConcurrency, func(i int) error {
 		t := tasks[i]
 		t.Created = time.Now().UTC()
-		if _, err := s.tracker.conn.Publish(ctx, t, bus.PublishOptions{}); err != nil {
+		r, err := s.tracker.conn.Publish(ctx, t, bus.PublishOptions{})
+		if err == nil && r.Duplicate { // neither pending nor answered: a generator has discarded the first copy
+			_, err = s.tracker.conn.Publish(ctx, t, newCopy())
+		}
+		if err != nil {
 			return fmt.Errorf("submit task %q: %w", t.ID, err)
 		}
 		s.mu.Lock()
@@ -136,13 +145,16 @@ func (s *submitter) submit(ctx context.Context, tasks []*events.Task) error {
 // resubmit publishes events again whose workers crashed, unless their result is stored by now.
 func (s *submitter) resubmit(ctx context.Context) error {
 	for _, e := range s.tracker.takeCrashed() {
-		// The time makes this copy differ from copies made by earlier processes.
-		m := bus.PublishOptions{Repeat: true, Copy: int(time.Now().UnixNano())}
-		if _, err := s.tracker.conn.Publish(ctx, e, m); err != nil {
+		if _, err := s.tracker.conn.Publish(ctx, e, newCopy()); err != nil {
 			return fmt.Errorf("resubmit %s %s: %w", e.Kind(), e.EventID(), err)
 		}
 	}
 	return nil
+}
+
+// newCopy returns the options for another copy of an event. The time makes it differ from the copies of earlier processes.
+func newCopy() bus.PublishOptions {
+	return bus.PublishOptions{Repeat: true, Copy: int(time.Now().UnixNano())}
 }
 
 // forEach calls do for 0 to n-1 with limited concurrency, until a call fails.

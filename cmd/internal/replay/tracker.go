@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"debrief/cmd/internal/report"
@@ -27,7 +26,7 @@ type tracker struct {
 
 	onStall func(waitsFor string) // may be nil
 
-	following atomic.Bool // false while the events of earlier processes are read
+	oldLetters uint64 // sequence of the last dead letter before the pending tasks were read
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced on every change
@@ -38,11 +37,12 @@ type tracker struct {
 	tally     tally
 }
 
-// openTracker reads the stored events and starts to follow new ones.
-func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options) (*tracker, error) {
+// openTracker reads the stored events and starts to follow new ones. OldLetters is the sequence of the last dead letter that
+// does not end the run.
+func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetters uint64, o Options) (*tracker, error) {
 	ctx, stop := context.WithCancel(ctx)
 	l := &tracker{
-		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.OnStall, changed: make(chan struct{}),
+		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.OnStall, changed: make(chan struct{}), oldLetters: oldLetters,
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
 		tally: tally{bullets: map[playbook.BulletID]bulletUsage{}},
 	}
@@ -73,7 +73,6 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, o Options
 			}
 		})
 	}
-	l.following.Store(true)
 	return l, nil
 }
 

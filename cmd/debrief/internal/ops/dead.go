@@ -36,6 +36,9 @@ func (*Dead) Help() string {
 of the programs wrote it. It does not block other events and is kept for a week. Code and reason describe the cause. Fix the
 cause, then requeue the letter. A requeued event counts once, even if it is requeued several times.
 
+The waiting tasks of an interrupted run share one letter if a generator with another model gets them: run the command of the
+run again with its model, and the letter goes away.
+
 Examples:
 
   debrief dead
