@@ -79,6 +79,12 @@ type message struct {
 	ContentType string             `json:"contentType"`
 	Headers     *jsonschema.Schema `json:"headers,omitempty"`
 	Payload     *jsonschema.Schema `json:"payload,omitempty"`
+	Examples    []messageExample   `json:"examples,omitempty"`
+}
+
+type messageExample struct {
+	Headers map[string]string `json:"headers,omitempty"`
+	Payload json.RawMessage   `json:"payload"`
 }
 
 // parameters describes the placeholders in subjects.
@@ -139,6 +145,13 @@ func (d *document) addMessage(m *Message) {
 	c := message{Name: m.Name, Summary: m.Description, ContentType: m.Encoding, Headers: headers(m)}
 	if m.payload != nil || m.Encoding == Text {
 		c.Payload = b.root(m)
+	}
+	if m.Example != "" {
+		e := messageExample{Payload: json.RawMessage(m.Example)}
+		if slices.Contains(m.Headers, events.HeaderContentType) {
+			e.Headers = map[string]string{events.HeaderContentType: m.Encoding, events.HeaderReply: "_INBOX.my-program.1"}
+		}
+		c.Examples = append(c.Examples, e)
 	}
 	d.Components.Messages[m.Name] = c
 }

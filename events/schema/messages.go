@@ -26,6 +26,7 @@ type Message struct {
 	Required    []string // fields that a client must set; nil for messages that Debrief writes
 	Headers     []string // beside the payload
 	Replies     []string // names of the messages that may reply
+	Example     string   // a payload in JSON; each message that clients send in JSON has one
 
 	payload reflect.Type
 }
@@ -50,6 +51,7 @@ func Messages() []Message {
 			Name: "task-json", Subject: events.KindTask.Subject(book), Encoding: JSON, payload: reflect.TypeFor[events.Task](), Strict: true, Required: []string{"id", "question"},
 			Headers:     []string{events.HeaderContentType, events.HeaderReply, events.HeaderTrace, events.HeaderSchema},
 			Description: "A task in JSON. The header Debrief-Reply requests the execution as a reply, in JSON.", Replies: []string{"execution-json", "failure-json"},
+			Example: `{"id": "ticket-17", "question": "What is 6 x 7?", "target": "42", "evaluator": "numeric", "session": "desk-7"}`,
 		},
 		{
 			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(streamHeaders), events.HeaderHandle),
@@ -86,6 +88,7 @@ func Messages() []Message {
 		{
 			Name: "context-request", Subject: service(events.VerbContext), Encoding: JSON, payload: reflect.TypeFor[events.ContextRequest](), Strict: true, Required: []string{"query"},
 			Description: "A request for the messages of a model call.", Replies: []string{"context-reply", "error-reply"},
+			Example: `{"query": "Where is the atlas?", "session": "desk-7"}`,
 		},
 		{
 			Name: "context-reply", Encoding: JSON, payload: reflect.TypeFor[events.ContextReply](),
@@ -94,10 +97,15 @@ func Messages() []Message {
 		{
 			Name: "report", Subject: service(events.VerbReport), Encoding: JSON, payload: reflect.TypeFor[events.Report](), Strict: true, Required: []string{},
 			Description: "An agent's report of its run.", Replies: []string{"stored-reply", "error-reply"},
+			Example: `{"task_id": "ticket-17", "question": "Where is the atlas?", "steps": [{"tool_calls": [
+				{"tool": "catalogue", "arguments": "{\"title\": \"atlas\"}", "output": "Error: unknown field title", "outcome": "failure"},
+				{"tool": "catalogue", "arguments": "{\"item\": \"atlas\"}", "output": "shelf 7", "outcome": "success"}]}],
+				"answer": "Shelf 7.", "outcome": {"score": 1, "label": "success"}}`,
 		},
 		{
 			Name: "feedback-request", Subject: service(events.VerbFeedback), Encoding: JSON, payload: reflect.TypeFor[events.FeedbackRequest](), Strict: true, Required: []string{"execution"},
 			Description: "An agent's feedback on a run that it has reported.", Replies: []string{"stored-reply", "error-reply"},
+			Example: `{"execution": "412-ab12cd34", "outcome": {"score": 0, "label": "failure", "feedback": "The atlas is on shelf 9."}}`,
 		},
 		{
 			Name: "stored-reply", Encoding: JSON, payload: reflect.TypeFor[events.StoredReply](),

@@ -282,6 +282,9 @@ func (m *Message) JSONSchema() *jsonschema.Schema {
 	s := b.root(m)
 	s.Schema, s.Title, s.Description = "https://json-schema.org/draft/2020-12/schema", m.Name, m.Description
 	s.Defs = b.defs
+	if m.Example != "" {
+		s.Examples = []any{json.RawMessage(m.Example)}
+	}
 	return s
 }
 

@@ -200,32 +200,81 @@ func TestSchemasRejectInvalidMessages(t *testing.T) {
 	}
 }
 
+// TestExamples decodes the example of each message that clients send in JSON, and validates it with the JSON Schema of the message and
+// with its schemas in the AsyncAPI document. The headers of the example are valid, too.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	data, err := AsyncAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := decodeJSON(t, data)
+	for _, m := range messages() {
+		if want := m.Encoding == JSON && m.Required != nil; want != (m.Example != "") {
+			t.Errorf("%s: has the example %q, want one: %v", m.Name, m.Example, want)
+		}
+		if m.Example == "" {
+			continue
+		}
+		if err := decoders[m.Name]([]byte(m.Example)); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		s := m.JSONSchema()
+		if err := resolve(t, s).Validate(decodeJSON(t, []byte(m.Example))); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		examples, _ := at(document, "#/components/messages/"+m.Name+"/examples").([]any)
+		if len(examples) != 1 || len(s.Examples) != 1 {
+			t.Errorf("%s: got %d examples in the document and %d in the schema, want 1", m.Name, len(examples), len(s.Examples))
+			continue
+		}
+		example := examples[0].(map[string]any)
+		if err := resolve(t, inDocument(t, document, m.Name, "payload")).Validate(example["payload"]); err != nil {
+			t.Errorf("%s in the document: %v", m.Name, err)
+		}
+		headers, ok := example["headers"]
+		if !ok {
+			continue
+		}
+		if err := resolve(t, inDocument(t, document, m.Name, "headers")).Validate(headers); err != nil {
+			t.Errorf("%s: headers: %v", m.Name, err)
+		}
+		for name := range headers.(map[string]any) {
+			if !slices.Contains(m.Headers, name) {
+				t.Errorf("%s: the example has the header %s", m.Name, name)
+			}
+		}
+	}
+}
+
+// decoders decode the JSON that clients send, as the product does.
+var decoders = map[string]func([]byte) error{
+	"task-json": func(data []byte) error {
+		_, err := events.Decode("debrief.task.main", map[string][]string{events.HeaderContentType: {JSON}}, data)
+		return err
+	},
+	"context-request": func(data []byte) error {
+		r := events.ContextRequest{Book: "main"}
+		if err := strictjson.Decode(data, &r); err != nil {
+			return err
+		}
+		return r.Validate()
+	},
+	"report": func(data []byte) error { return strictjson.Decode(data, new(events.Report)) },
+	"feedback-request": func(data []byte) error {
+		var r events.FeedbackRequest
+		if err := strictjson.Decode(data, &r); err != nil {
+			return err
+		}
+		f := events.Feedback{ID: events.NewID(), Execution: r.Execution}
+		return f.Validate()
+	},
+}
+
 // TestRequiredFieldsAreThoseOfTheDecoders: the decoder of a message from a client accepts one with the required fields, and
 // names each that is missing.
 func TestRequiredFieldsAreThoseOfTheDecoders(t *testing.T) {
 	t.Parallel()
-	decoders := map[string]func([]byte) error{
-		"task-json": func(data []byte) error {
-			_, err := events.Decode("debrief.task.main", map[string][]string{events.HeaderContentType: {JSON}}, data)
-			return err
-		},
-		"context-request": func(data []byte) error {
-			r := events.ContextRequest{Book: "main"}
-			if err := strictjson.Decode(data, &r); err != nil {
-				return err
-			}
-			return r.Validate()
-		},
-		"report": func(data []byte) error { return strictjson.Decode(data, new(events.Report)) },
-		"feedback-request": func(data []byte) error {
-			var r events.FeedbackRequest
-			if err := strictjson.Decode(data, &r); err != nil {
-				return err
-			}
-			f := events.Feedback{ID: events.NewID(), Execution: r.Execution}
-			return f.Validate()
-		},
-	}
 	values := map[string]string{"id": "a", "question": "q", "query": "q", "execution": "17-ab12cd34"}
 	for _, m := range messages() {
 		if m.Encoding != JSON || m.Required == nil {
@@ -341,19 +390,7 @@ func TestAsyncAPI(t *testing.T) {
 	}
 	// The schemas of the document accept the same messages.
 	for _, m := range messages() {
-		payload := at(document, "#/components/messages/"+m.Name+"/payload").(map[string]any)
-		s := jsonschema.Schema{Ref: local(payload["$ref"].(string)), Defs: map[string]*jsonschema.Schema{}}
-		for name, d := range at(document, "#/components/schemas").(map[string]any) {
-			text, err := json.Marshal(d)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Defs[name] = new(jsonschema.Schema)
-			if err := json.Unmarshal([]byte(local(string(text))), s.Defs[name]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		valid, full := resolve(t, &s), encoded(t, &m)
+		valid, full := resolve(t, inDocument(t, document, m.Name, "payload")), encoded(t, &m)
 		if err := valid.Validate(full); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
@@ -362,6 +399,28 @@ func TestAsyncAPI(t *testing.T) {
 			t.Errorf("%s: rejects an unknown field: got %v, want %v", m.Name, got, m.Strict)
 		}
 	}
+}
+
+// inDocument returns a schema of a message in the document: payload or headers.
+func inDocument(t *testing.T, document map[string]any, name, field string) *jsonschema.Schema {
+	t.Helper()
+	parse := func(v any) *jsonschema.Schema {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := new(jsonschema.Schema)
+		if err := json.Unmarshal([]byte(local(string(text))), s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := parse(at(document, "#/components/messages/"+name+"/"+field))
+	s.Defs = map[string]*jsonschema.Schema{}
+	for name, d := range at(document, "#/components/schemas").(map[string]any) {
+		s.Defs[name] = parse(d)
+	}
+	return s
 }
 
 // local rewrites the references of the document for a JSON Schema.

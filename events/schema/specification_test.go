@@ -63,7 +63,9 @@ var (
 	addressObject = object{[]string{"location"}, map[string]check{"location": matching(location), "description": text}}
 	messageObject = object{nil, map[string]check{
 		"name": text, "title": text, "summary": text, "description": text, "contentType": matching(mediaType), "headers": headersSchema, "payload": schemaObject,
+		"examples": listOf(exampleObject.check),
 	}}
+	exampleObject    = object{nil, map[string]check{"name": text, "summary": text, "headers": mapOf(text), "payload": mapOf(anything)}}
 	componentsObject = object{nil, map[string]check{"messages": mapOf(messageObject.check), "schemas": mapOf(schemaObject)}}
 	rootObject       = object{[]string{"asyncapi", "info"}, map[string]check{
 		"asyncapi": matching(regexp.MustCompile(`^3\.0\.0$`)), "id": text, "info": infoObject.check, "defaultContentType": matching(mediaType),
@@ -94,6 +96,8 @@ func (o object) check(d *specified, path string, v any) {
 		}
 	}
 }
+
+func anything(*specified, string, any) {}
 
 func text(d *specified, path string, v any) {
 	if s, ok := v.(string); !ok || s == "" {
@@ -364,6 +368,7 @@ func TestSpecificationFindsViolations(t *testing.T) {
 		{`"$ref":"#/components/schemas/Delta"`, `"$ref":"#/components/schemas/Deltas"`, "/components/messages/delta/payload: "},
 		{`"contentEncoding":"base64"`, `"prefixItems":[]`, `"prefixItems" is no keyword of draft 7`},
 		{`"type":"integer"`, `"type":"int"`, "/type: must match"},
+		{`"examples":[{"headers"`, `"examples":[{"header"`, "/components/messages/task-json/examples/0: unknown field"},
 		{`"required":["id","question"]`, `"required":["id","qestion"]`, "requires qestion"},
 	} {
 		changed := strings.Replace(string(document), row.old, row.changed, 1)
