@@ -62,6 +62,9 @@ const (
 	PartQuery         PartKind = "query"
 )
 
+// OfWindow reports whether parts of a kind are messages of earlier turns of the session.
+func (k PartKind) OfWindow() bool { return k == PartUser || k == PartAnswer || k == PartTools }
+
 // Part is one element of a context.
 type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`

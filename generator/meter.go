@@ -40,8 +40,7 @@ func (s WindowSize) Share() float64 {
 // windowSize returns the size of the window in a context.
 func windowSize(m *events.Manifest) (s WindowSize) {
 	for _, t := range m.Totals() {
-		switch t.Kind {
-		case events.PartUser, events.PartAnswer, events.PartTools:
+		if t.Kind.OfWindow() {
 			s.Messages, s.Tokens = s.Messages+t.Included, s.Tokens+t.Tokens
 			s.OmittedMessages, s.OmittedTokens = s.OmittedMessages+t.Omitted, s.OmittedTokens+t.OmittedTokens
 		}

@@ -32,6 +32,7 @@ type BulletOutcomes struct {
 type Outcomes struct {
 	Runs    int              `json:"runs"`
 	Bullets []BulletOutcomes `json:"bullets"` // the most shown ones first
+	Windows []WindowOutcomes `json:"windows"` // of the runs in sessions, without their first turns
 }
 
 // rate counts runs and those with the label success.
@@ -62,6 +63,7 @@ func ReadOutcomes(ctx context.Context, s Scanner, b book.Book) (*Outcomes, error
 		return nil, err
 	}
 	var all rate
+	var windows windowRuns
 	bullets, seen := map[book.BulletID]*shownRuns{}, map[events.ID]bool{}
 	err = s.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(b), 0, func(st bus.Stored) error {
 		e, ok := st.Event.(*events.Execution)
@@ -77,13 +79,16 @@ func ReadOutcomes(ctx context.Context, s Scanner, b book.Book) (*Outcomes, error
 		}
 		if e.Outcome.Known() {
 			countShown(bullets, &all, e)
+			windows.add(e)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return newOutcomes(bullets, all), nil
+	out := newOutcomes(bullets, all)
+	out.Windows = windows.outcomes()
+	return out, nil
 }
 
 // countShown adds an execution with a known outcome.
@@ -128,11 +133,14 @@ const maxOutcomes = 20
 
 // Write prints the comparison as a table with its limits.
 func (o *Outcomes) Write(w io.Writer) error {
+	if err := writeWindows(w, o.Windows); err != nil {
+		return err
+	}
 	if len(o.Bullets) == 0 {
 		console.Fprintf(w, "Outcomes with and without a bullet: no stored run with a known outcome showed one.\n")
 		return nil
 	}
-	console.Fprintf(w, "Success with a bullet in the prompt and without it, with the 95 %% interval, in\n%s with a known outcome:\n", console.Plural(o.Runs, "stored run"))
+	writeText(w, fmt.Sprintf("Success with a bullet in the prompt and without it, with the 95 %% interval, in %s with a known outcome:", console.Plural(o.Runs, "stored run")))
 	t := console.NewTable(w)
 	console.Fprintf(t, "bullet\twith\twithout\n")
 	for _, b := range o.Bullets[:min(len(o.Bullets), maxOutcomes)] {
@@ -144,10 +152,15 @@ func (o *Outcomes) Write(w io.Writer) error {
 	if more := len(o.Bullets) - maxOutcomes; more > 0 {
 		console.Fprintf(w, "%s less often shown: --json lists all.\n", console.Plural(more, "bullet"))
 	}
-	for _, line := range console.Wrap(notRandom, cmp.Or(console.Width(w), 120), true) {
+	writeText(w, notRandom)
+	return nil
+}
+
+// writeText prints a sentence in lines that fit the terminal.
+func writeText(w io.Writer, text string) {
+	for _, line := range console.Wrap(text, cmp.Or(console.Width(w), 120), true) {
 		console.Fprintf(w, "%s\n", line)
 	}
-	return nil
 }
 
 // notRandom is the limit of the comparison.

@@ -65,7 +65,7 @@ type showBook struct {
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
 	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
-	Stats  bool   `help:"Print counts by status, section and votes, and success with each bullet and without it." xor:"form"`
+	Stats  bool   `help:"Print counts of bullets, and success with and without each bullet and earlier turns of the session." xor:"form"`
 	JSON   bool   `help:"Print one JSON document."`
 }
 
