@@ -186,7 +186,7 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	maps.Copy(vars, m.Vars)
 	help := new(helpPrinter)
 	options = append(options, kong.Name(m.Name), kong.Description(m.Description), kong.Writers(console.Stdout, console.Stderr), kong.UsageOnError(), kong.ShortUsageOnError(),
-		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); return nil }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help.print), kong.Bind(help))
+		kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars, kong.PostBuild(setHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help.print), kong.Bind(help))
 	for _, c := range commands {
 		options = append(options, kong.DynamicCommand(c.Name, c.Help, c.Group, c.Run))
 	}

@@ -13,6 +13,13 @@ import (
 // out unless all is set.
 type helpPrinter struct{ all bool }
 
+// setHelp prepares the help of all commands, after the flags are known.
+func setHelp(k *kong.Kong) error {
+	setDefaults(k.Model.Node)
+	k.Model.HelpFlag.Help = "Show this help with the common flags."
+	return nil
+}
+
 // print implements kong.HelpPrinter. It changes the model: the program ends after its help.
 func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
@@ -24,6 +31,7 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	}
 	hidden := 0
 	for _, flag := range node.Flags {
+		showDefault(flag)
 		if !h.all && flag.Tag.Has("rare") && !flag.Hidden {
 			flag.Hidden = true
 			hidden++
@@ -38,6 +46,13 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 		return err
 	}
 	return nil
+}
+
+// showDefault adds the default of a flag with a placeholder to its help. Kong shows only one of the two, in the same place.
+func showDefault(flag *kong.Flag) {
+	if flag.PlaceHolder != "" && flag.Default != "" && !strings.Contains(strings.ToLower(flag.Help), "default") {
+		flag.Help += " Default: " + flag.Default + "."
+	}
 }
 
 // count returns a number with its noun, which forms its plural with s.
@@ -66,8 +81,10 @@ func (fullHelp) BeforeReset(ctx *kong.Context, h *helpPrinter) error {
 
 // ShowHelp prints the help of a command, or of the program without words. It returns an error for an unknown command.
 func (m Program) ShowHelp(words []string) error {
-	_, err := m.parse(append(words, "--help"))
-	return Exit(ExitUsage, err)
+	if _, err := m.parse(append(words, "--help")); err != nil {
+		return Exit(ExitUsage, fmt.Errorf("%w: '%s help' lists the commands", err, m.Name))
+	}
+	return nil
 }
 
 // Model returns the commands and flags of the program.

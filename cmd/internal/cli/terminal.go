@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/term"
 
@@ -33,12 +32,6 @@ func WriteJSON(out io.Writer, v any) error {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
-}
-
-// Notice prints a line on standard error if an operation takes longer than a second. Call stop at the end of the operation.
-func Notice(format string, args ...any) (stop func()) {
-	t := time.AfterFunc(time.Second, func() { console.Fprintf(console.Stderr, format+"\n", args...) })
-	return func() { t.Stop() }
 }
 
 // ProgressLine returns a function that overwrites a line of a terminal with the number of finished items.

@@ -30,22 +30,28 @@ func Width(out io.Writer) int {
 }
 
 // Wrap breaks text at spaces into lines of at most limit columns. A longer word has a line to itself. The spaces at the
-// beginning are kept on each line. Without wrapping it returns the text as one line.
+// beginning are kept on each line, and those between words inside a line. Without wrapping it returns the text as one line.
 func Wrap(text string, limit int, wrapping bool) (lines []string) {
 	if !wrapping || textWidth(text) <= limit {
 		return []string{text}
 	}
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
-	line := indent
-	for word := range strings.FieldsSeq(text) {
+	line, rest := indent, text[len(indent):]
+	for word := range strings.FieldsSeq(rest) {
+		at := strings.Index(rest, word)
+		space := rest[:at]
+		rest = rest[at+len(word):]
+		if strings.Trim(space, " ") != "" {
+			space = " "
+		}
 		switch {
 		case line == indent:
 			line += word
-		case textWidth(line)+1+textWidth(word) > limit:
+		case textWidth(line)+len(space)+textWidth(word) > limit:
 			lines = append(lines, line)
 			line = indent + word
 		default:
-			line += " " + word
+			line += space + word
 		}
 	}
 	return append(lines, line)

@@ -14,7 +14,7 @@ func TestReflow(t *testing.T) {
 		"A text that is far too long.":   "A text that is far\ntoo long.",
 		"  Indented text, too long.\n":   "  Indented text,\n    too long.\n",
 		"  key  a value, too long.\n":    "  key  a value, too\n       long.\n",
-		"  a long name  a long value\n":  "  a long name a\n    long value\n",
+		"  a long name  a long value\n":  "  a long name  a\n    long value\n",
 		"a-word-of-more-than-20-columns": "a-word-of-more-than-20-columns",
 	} {
 		if got := Reflow(in, 20); got != want {

@@ -88,6 +88,10 @@ func (x *Report) Playbooks(ctx context.Context, store *deltalog.Store) {
 			sound++
 		}
 	}
+	if len(books) == 0 {
+		x.Add("playbooks", OK, "", "there are none yet")
+		return
+	}
 	if sound == len(books) {
 		noun := "playbooks"
 		if sound == 1 {

@@ -16,7 +16,7 @@ import (
 
 type cleanBook struct {
 	cli.BookFlags
-	Sequence []uint64 `help:"Remove only the messages with these sequences, also those that may be lost deltas." placeholder:"N,…"`
+	Sequence []uint64 `help:"Remove only the messages with these sequences, also those that may be lost deltas." placeholder:"N"`
 	Yes      bool     `help:"Do not ask for confirmation."`
 	JSON     bool     `help:"Print one JSON document; without --yes only list the strays."`
 }

@@ -221,7 +221,9 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 	if m.Window < 0 {
 		window = "unlimited"
 	}
-	console.Fprintf(out, "%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
+	size := fmt.Sprintf("%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.", m.Tokens, m.Limit, window, m.Conversation, m.State)
+	width := console.Width(out)
+	console.Fprintf(out, "%s\n\n", console.Block(strings.Join(console.Wrap(console.Line(size), width, width > 0), "\n")))
 	w := console.NewTable(out)
 	console.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
 	for _, t := range m.Totals() {

@@ -118,6 +118,9 @@ func (v *gateView) print(limit int) {
 	if more > 0 {
 		console.Printf("%d more bullets: --limit 0 lists them.\n", more)
 	}
+	if len(shown) > 0 {
+		console.Printf("Cited, shown, withheld: mean score in the number of tasks. Lift: the difference of shown and withheld, with its interval.\n")
+	}
 	if len(v.Waiting) > 0 {
 		console.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")
 	}

@@ -121,7 +121,7 @@ func parseFormat(name string, written bool) (formats.Format, error) {
 type exportBook struct {
 	cli.BookFlags
 	Format string `help:"Format: ace, appworld, kayba, swecli, json, jsonl or markdown." required:"" placeholder:"NAME"`
-	Out    string `short:"o" help:"File to write. Default: standard output." type:"path" placeholder:"FILE"`
+	Out    string `short:"o" help:"File to write; '-' writes to standard output, as without the flag." type:"path" placeholder:"FILE"`
 	At     string `help:"Version to export: number, label, time or tag. Default: the newest." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show; json and jsonl always do."`
 }
@@ -158,7 +158,7 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	if ex.Out == "" {
+	if ex.Out == "" || ex.Out == "-" {
 		_, err = console.Stdout.Write(data)
 	} else {
 		err = os.WriteFile(ex.Out, data, 0o644)

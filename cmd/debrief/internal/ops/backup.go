@@ -40,7 +40,7 @@ Examples:
 type backupCreate struct {
 	cli.ServerFlags
 	To      string   `arg:"" help:"New file to write, or a directory to create a file named after the time in." type:"path" placeholder:"FILE"`
-	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME,…"`
+	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME"`
 	JSON    bool     `help:"Print one JSON document."`
 }
 
@@ -48,7 +48,7 @@ type backupCreate struct {
 func (*backupCreate) Help() string {
 	return `Workers may run meanwhile. The file gets its name only after it is complete and its hashes have been verified.
 
-Streams: runs, tasks, dead, playbook, deltas, reflections, executions, window, contexts, vectors, blobs.
+Streams: runs, tasks, dead, playbook, deltas, reflections, executions, window, contexts, vectors, captures, blobs.
 
 Examples:
 

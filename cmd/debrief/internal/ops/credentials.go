@@ -27,7 +27,7 @@ func (*Credentials) Help() string {
   server.pem, server-key.pem   certificate and key of the server
   accounts.conf                server configuration: tenants, users, rights
   TENANT/USER.nk               secret key for --nkey: USER is generator,
-                               reflector, curator, operator or agent
+                               reflector, curator, gateway, operator or agent
 
 Keys and certificates are never overwritten. Repeat the command with --tenant to add a tenant. Repeat it after an update of
 this program to write accounts.conf with the rights of the new version and the same keys. Each role has a separate account,

@@ -163,7 +163,7 @@ func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
 
 // checkModels checks the models and the embedder of the flags.
 func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
-	defer cli.Notice("Waiting for the reply of the model.")()
+	defer console.Doing("waiting for the reply of the model")()
 	var models []doctor.RoleModel
 	for _, role := range cli.Roles {
 		m, err := d.ForCheck().Optional(role)

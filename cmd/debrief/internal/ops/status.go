@@ -167,7 +167,9 @@ func printOverview(o *doctor.Overview) error {
 		console.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
 			formatAge(r.Oldest), formatAge(r.LastOutput), r.Dead, r.Workers, formatLatency(r.P50), formatLatency(r.P95), r.Level)
 	}
-	console.Fprintf(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta\n")
+	if len(o.Books) > 0 {
+		console.Fprintf(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta\n")
+	}
 	for _, b := range o.Books {
 		console.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, formatAge(b.Delta))
 	}
@@ -221,6 +223,9 @@ func formatAge(t time.Time) string {
 func formatLatency(d time.Duration) string {
 	if d == 0 {
 		return "-"
+	}
+	if d < time.Millisecond/10 {
+		return "<0.1ms"
 	}
 	return d.Round(time.Millisecond / 10).String()
 }

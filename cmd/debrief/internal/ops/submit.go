@@ -90,14 +90,12 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 
 // await submits the task, waits for its execution and prints it.
 func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
-	defer console.Doing("waiting for the answer")()
+	defer console.Doing("waiting for the answer to task " + task.ID)()
 	wait, cancel := context.WithTimeout(ctx, s.WaitTimeout)
 	defer cancel()
 	wait, unchecked := request.WithModelCheck(wait, conn.Conn, events.RoleGenerator)
 	defer unchecked()
-	noticed := cli.Notice("Task %s is stored. Waiting for its answer for up to %s; it is safe to interrupt.", task.ID, s.WaitTimeout)
 	e, reply, err := request.Task(wait, conn.Conn, task, bus.PublishOptions{})
-	noticed()
 	if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(wait), &model) {
 		return app.Exit(app.ExitUnreachable, fmt.Errorf("no answer: %w; the task is stored as %q and is answered after that is fixed", model, task.ID))
 	}
