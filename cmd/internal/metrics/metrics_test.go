@@ -36,7 +36,7 @@ import (
 var known = map[string][]string{
 	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator},
 	"kind":      {chats, embeds},
-	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead", kept, omitted),
+	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead", kept, omitted, "begun", "continued", "reported", "dropped", "lost"),
 	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
 	"direction": {"input", "output", "in", "out"},
 	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
