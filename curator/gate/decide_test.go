@@ -316,7 +316,7 @@ func TestReport(t *testing.T) {
 		}
 		return all
 	}
-	r := gate.NewReport(p, gate.Config{})
+	r := gate.NewReport(p, gate.Config{}, 0)
 	if got, want := ids(r.Tested), []playbook.BulletID{"a-5", "a-2", "a-4", "a-3", "a-9", "a-1"}; !slices.Equal(got, want) {
 		t.Errorf("tested: got %v, want %v", got, want)
 	}

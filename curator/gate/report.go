@@ -39,30 +39,58 @@ func Describe(mode playbook.Gate) string {
 }
 
 // NewReport returns the report on p with the configuration cfg. If the gate is off, the report describes the decisions that a
-// gate would make.
-func NewReport(p *playbook.Playbook, cfg Config) Report {
+// gate would make. Only the first limit bullets of each list are assessed, because that takes time: the others have no lift and no next
+// step. A limit of 0 assesses all.
+func NewReport(p *playbook.Playbook, cfg Config, limit int) Report {
 	cfg = cfg.WithDefaults()
 	var out Report
 	for b := range p.All() {
-		e := b.CurrentExperiment()
-		r := BulletReport{Bullet: b, Lift: cfg.Lift(&e)}
-		if b.Status == playbook.Probation {
-			r.Remaining = max(0, cfg.MaxOutcomes-e.Shown.Count()-e.Withheld.Count())
-		}
 		switch {
 		case b.Shown() || b.Status == playbook.Probation:
-			r.NextStep = cfg.nextStep(b, p.Tally().Typical())
-			out.Tested = append(out.Tested, r)
+			out.Tested = append(out.Tested, BulletReport{Bullet: b})
 		case b.Status == playbook.Candidate:
-			r.NextStep = waitsFor(confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
-			out.Waiting = append(out.Waiting, r)
+			out.Waiting = append(out.Waiting, BulletReport{Bullet: b})
 		}
 	}
 	slices.SortFunc(out.Tested, func(a, b BulletReport) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(outcomes(b), outcomes(a)), cmp.Compare(a.ID, b.ID))
 	})
 	slices.SortFunc(out.Waiting, func(a, b BulletReport) int { return compareWaiting(a.Bullet, b.Bullet) })
+	for _, list := range [][]BulletReport{out.Tested, out.Waiting} {
+		for i := range list {
+			if limit > 0 && i >= limit {
+				break
+			}
+			list[i] = cfg.assessed(p, list[i].Bullet)
+		}
+	}
 	return out
+}
+
+// assessed returns the report on a bullet that is shown, on probation or a candidate.
+func (c Config) assessed(p *playbook.Playbook, b *playbook.Bullet) BulletReport {
+	e := b.CurrentExperiment()
+	r := BulletReport{Bullet: b, Lift: c.Lift(&e)}
+	if b.Status == playbook.Candidate {
+		r.NextStep = waitsFor(confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
+		return r
+	}
+	if b.Status == playbook.Probation {
+		r.Remaining = max(0, c.MaxOutcomes-e.Shown.Count()-e.Withheld.Count())
+	}
+	r.NextStep = c.nextStep(b, p.Tally().Typical())
+	return r
+}
+
+// RowOf returns the row of a bullet of p in a report with the default configuration, nil for a bullet that is neither shown nor tested.
+func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
+	if !b.Shown() && b.Status != playbook.Probation && b.Status != playbook.Candidate {
+		return nil
+	}
+	row := newRow(Config{}.WithDefaults().assessed(p, b))
+	mode, _ := p.Gate()
+	row.Next = cmp.Or(stepOf(mode, b.Status == playbook.Candidate), row.Next)
+	return &row
 }
 
 // waitsFor returns the value of BulletReport.NextStep for a candidate that needs more confirmations, or worse outcomes of the bullet
@@ -155,11 +183,18 @@ func newArmScores(s *playbook.Scores) ArmScores { return ArmScores{s.Count(), s.
 // Rows returns the tested and the waiting bullets of the report as rows, in the same order. With GateOff the next step of a
 // row is the effect of that mode instead of a decision.
 func (r Report) Rows(mode playbook.Gate) (tested, waiting []Row) {
-	shown, waits := "", ""
-	if mode == playbook.GateOff {
-		shown, waits = "is shown", "waits"
+	return rows(r.Tested, stepOf(mode, false)), rows(r.Waiting, stepOf(mode, true))
+}
+
+// stepOf returns the effect of a mode that makes no decisions, "" for the others.
+func stepOf(mode playbook.Gate, waiting bool) string {
+	switch {
+	case mode != playbook.GateOff:
+		return ""
+	case waiting:
+		return "waits"
 	}
-	return rows(r.Tested, shown), rows(r.Waiting, waits)
+	return "is shown"
 }
 
 // rows returns a row for each bullet. A next step other than "" replaces those of the bullets.

@@ -47,7 +47,7 @@ func TestNextSteps(t *testing.T) {
 		},
 	} {
 		test.bullet.ID, test.bullet.Section, test.bullet.Content = "a-2", "misc", "new"
-		report := gate.NewReport(playbookOf(t, "", old, good, better, test.bullet), gate.Config{})
+		report := gate.NewReport(playbookOf(t, "", old, good, better, test.bullet), gate.Config{}, 0)
 		for _, r := range append(report.Waiting, report.Tested...) {
 			if r.ID == "a-2" && r.NextStep != test.want {
 				t.Errorf("%s: got %q, want %q", name, r.NextStep, test.want)
@@ -96,7 +96,7 @@ func TestReportRows(t *testing.T) {
 		{"candidate", playbook.Bullet{Status: playbook.Candidate}, true, playbook.Candidate, false, gate.ArmScores{}},
 	} {
 		test.bullet.ID, test.bullet.Section, test.bullet.Content = "a", "misc", "x"
-		report := gate.NewReport(playbookOf(t, "", test.bullet), gate.Config{})
+		report := gate.NewReport(playbookOf(t, "", test.bullet), gate.Config{}, 0)
 		for _, mode := range []playbook.Gate{playbook.GateGuard, playbook.GateOff} {
 			list, other := report.Rows(mode)
 			from := report.Tested

@@ -55,19 +55,19 @@ func (s *books) newest(ctx context.Context, name playbook.Book) (*playbook.Playb
 	return b.last, b.label, err
 }
 
-// items returns the bullets of the newest version of a playbook with their records, sorted by id, and the label of the version. The
+// items returns the bullets of the newest version of a playbook, sorted by id, the playbook, and the label of the version. The
 // caller must not change them.
-func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, string, error) {
+func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, *playbook.Playbook, string, error) {
 	b := s.take(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := s.existing(ctx, name, b); err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	if b.items == nil {
 		b.items = bulletItems(b.last)
 	}
-	return b.items, b.label, nil
+	return b.items, b.last, b.label, nil
 }
 
 // gate returns the state of the gate of the newest version of a playbook. The caller must not change its lists.
@@ -77,7 +77,7 @@ func (s *books) gate(ctx context.Context, name playbook.Book) (*explain.Gate, er
 	defer b.mu.Unlock()
 	err := s.existing(ctx, name, b)
 	if err == nil && b.gate == nil {
-		b.gate, err = explain.GateAt(ctx, &versions.Book{Store: s.store, Name: name}, b.last, b.label, gate.Config{})
+		b.gate, err = explain.GateAt(ctx, &versions.Book{Store: s.store, Name: name}, b.last, b.label, gate.Config{}, maxLimit)
 	}
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func listSimilar(c *call) (*page[similarItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	items, _, err := c.bulletItems("")
+	items, _, _, err := c.bulletItems("")
 	if err != nil {
 		return nil, err
 	}

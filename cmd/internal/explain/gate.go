@@ -29,17 +29,18 @@ func GateOf(ctx context.Context, b *versions.Book, cfg gate.Config) (*Gate, erro
 	if err != nil {
 		return nil, err
 	}
-	return GateAt(ctx, b, p, label, cfg)
+	return GateAt(ctx, b, p, label, cfg, 0)
 }
 
-// GateAt is GateOf for the newest version p of the playbook, which has been read.
-func GateAt(ctx context.Context, b *versions.Book, p *book.Playbook, label string, cfg gate.Config) (*Gate, error) {
+// GateAt is GateOf for the newest version p of the playbook, which has been read. Only the first limit bullets of each list have a lift
+// and a next step; 0 for all.
+func GateAt(ctx context.Context, b *versions.Book, p *book.Playbook, label string, cfg gate.Config, limit int) (*Gate, error) {
 	decisions, err := history.Decisions(b.Store.History(ctx, b.Name))
 	if err != nil {
 		return nil, versions.LogError(err)
 	}
 	g := &Gate{Book: b.Name, Version: p.Version(), Label: label, Decisions: decisions}
 	g.Mode, g.Chosen = p.Gate()
-	g.Bullets, g.Waiting = gate.NewReport(p, cfg).Rows(g.Mode)
+	g.Bullets, g.Waiting = gate.NewReport(p, cfg, limit).Rows(g.Mode)
 	return g, nil
 }

@@ -43,5 +43,5 @@ var gateModes = []option{
 func showGate(q *request) (any, error) {
 	q.title = "Gate of " + q.book
 	p := &gatePage{Modes: gateModes}
-	return p, q.api.get(pathOf("books", q.book, "gate"), url.Values{"limit": {"100"}}, p)
+	return p, q.api.get(pathOf("books", q.book, "gate"), url.Values{"limit": {"50"}}, p)
 }
