@@ -48,6 +48,7 @@ var harmless = map[string]func(string) string{
 	"UTF-16 BE":       func(s string) string { return inUTF16(s, binary.BigEndian, false) },
 	"gzip":            gzipped,
 	"zstd":            zstded,
+	"CRLF":            func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
 	"space around":    func(s string) string { return "\n \n" + s + "\n\n" },
 }
 
@@ -67,11 +68,23 @@ var damages = map[string]func(string) string{
 	},
 	"Latin-1":            func(s string) string { return strings.ReplaceAll(s, "a", "\xe4") },
 	"binary in front":    func(s string) string { return "\x7fELF\x01\x02" + s },
+	"a broken line":      func(s string) string { return breakLine(s, "{\"broken\": \n") },
+	"a line of garbage":  func(s string) string { return breakLine(s, "\x01\x02garbage\n") },
 	"prose behind":       func(s string) string { return strings.TrimSpace(s) + "\nThe end.\n" },
 	"half a file behind": func(s string) string { return strings.TrimSpace(s) + "\n" + s[:len(s)/2] },
 }
 
-// TestDamagedRecordings changes each recorded file in 19 ways. A harmless change gives the same contents. After damage, a loss is
+// breakLine replaces the line in the middle of a text, or the middle of a text of one line.
+func breakLine(s, broken string) string {
+	lines := strings.SplitAfter(strings.TrimSpace(s), "\n")
+	if len(lines) == 1 {
+		return s[:len(s)/2] + broken + s[len(s)/2:]
+	}
+	lines[len(lines)/2] = broken
+	return strings.Join(lines, "")
+}
+
+// TestDamagedRecordings changes each recorded file in 22 ways. A harmless change gives the same contents. After damage, a loss is
 // reported as an error, a problem, a repair or invalid text.
 func TestDamagedRecordings(t *testing.T) {
 	t.Parallel()
@@ -132,7 +145,7 @@ func TestLongLines(t *testing.T) {
 	}
 	const size = 200 << 20
 	for name, start := range map[string]string{"an object": `{"question":"`, "a CSV": "question,answer\n\"", "no JSON": "x"} {
-		long := io.MultiReader(strings.NewReader(start), io.LimitReader(filler{}, size), strings.NewReader("\"}\n"+twoAnswers))
+		long := io.MultiReader(strings.NewReader(start), io.LimitReader(filler("x"), size), strings.NewReader("\"}\n"+twoAnswers))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()
@@ -148,14 +161,31 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// filler is an endless text.
-type filler struct{}
-
-func (filler) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
+// TestEndlessFilesEnd reads endless files, each after a run. The run is read, and the error says that the rest was not.
+func TestEndlessFilesEnd(t *testing.T) {
+	t.Parallel()
+	const run = `{"question":"q","answer":"a"}`
+	for name, text := range map[string][2]string{
+		"white space": {run + "\n", " "}, "line breaks": {run, "\n"}, "one line": {run + "\n", "x"}, "lines": {run + "\n", "x\n"}, "one object": {run + "\n{\"question\":\"", "x"},
+		"elements": {"[" + run, ",1"}, "a list": {"[" + run + ",[", "1,"}, "rows": {"question,answer\nq,a\n", "\"\",\n"}, "zero bytes": {run + "\n", "\x00"},
+	} {
+		f := fileReader{book: "book", base: "x", limit: 64 << 10, fn: func(*events.Execution) error { return nil }}
+		err := f.readFile(t.Context(), io.MultiReader(strings.NewReader(text[0]), filler(text[1])))
+		if f.report.Runs != 1 || err == nil || !strings.HasSuffix(err.Error(), "the rest was not read") {
+			t.Errorf("%s: got %d runs, %d skipped, error %v", name, f.report.Runs, f.report.Skipped, err)
+		}
 	}
-	return len(p), nil
+}
+
+// filler is an endless text: one text again and again.
+type filler string
+
+func (f filler) Read(p []byte) (int, error) {
+	n := len(p) / len(f) * len(f)
+	for i := 0; i < n; i += len(f) {
+		copy(p[i:], f)
+	}
+	return n, nil
 }
 
 // TestManyRuns reads 100,000 runs of 30 calls. The limits are those of the issue: 60 s and 200 MB.

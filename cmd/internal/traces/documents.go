@@ -19,7 +19,7 @@ func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	defer closeText()
-	err = f.read(ctx, text)
+	err = f.read(ctx, &futileReader{text, &f.since, f.limit})
 	if len(omitted) > 0 {
 		f.omit(omitted)
 	}

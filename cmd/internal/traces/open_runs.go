@@ -58,6 +58,8 @@ func (f *fileReader) addPart(format *format, o *source.Object, at position) erro
 		u.sum.Write(same.Bytes())
 		if err := u.builder.Add(o); err != nil {
 			f.addProblem(at, err)
+		} else {
+			f.since = futile{}
 		}
 	}
 	for f.bufferedBytes() > f.limit+f.limit/2 {

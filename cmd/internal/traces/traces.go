@@ -163,6 +163,7 @@ type fileReader struct {
 	partCount int            // number of parts read so far
 	header    *source.Object // fields of the current container
 	sessions  map[*format]func(*source.Object) string
+	since     futile
 	report    Report
 }
 
@@ -175,6 +176,7 @@ func (f *fileReader) addProblem(at position, err error) {
 		return
 	}
 	f.report.Skipped++
+	f.since.problems++
 	if at.Reason = err.Error(); len(f.report.Problems) < maxProblems {
 		f.report.Problems = append(f.report.Problems, at)
 	}
@@ -221,6 +223,7 @@ func (f *fileReader) emit(format *format, r *messages.Run, sum []byte, at positi
 	if err := f.fn(e); err != nil {
 		return nil, err
 	}
+	f.since = futile{}
 	f.report.Runs++
 	if len(r.Omitted) > 0 {
 		f.omit(r.Omitted)

@@ -52,7 +52,7 @@ successful and a failed run of one task. Its explanation follows the lesson in t
 comparison. Then the Reflector reflects on each run, if the roles run in this process.
 
 The format is detected from the content: ` + traces.Formats() + `.
-Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it.
+Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones.
 
 A run counts once, even if it is read several times: a run that is already stored in the playbook's executions is not
 submitted again. You can interrupt the command at any moment; run it again to continue.
@@ -113,7 +113,7 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	files, err := expandFiles(l.Files)
+	files, others, err := expandFiles(l.Files)
 	if err != nil {
 		return app.Exit(app.ExitUsage, err)
 	}
@@ -139,6 +139,9 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	res, err := l.learnHere(checked, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
 	if err != nil {
 		return err
+	}
+	if others > 0 {
+		res.Notes = append(res.Notes, fmt.Sprintf("%s not read: pipes, or links to directories.", pluralOf(others, "entry of a directory was", "entries of directories were")))
 	}
 	if err := l.addPlaybook(ctx, s, b, res); err != nil {
 		return err
@@ -236,7 +239,8 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 		}
 		if err != nil { // it costs this file; the others are still read
 			lastErr = err
-			l.skipFile(name, err, res)
+			res.BadFiles++
+			l.skip(unreadItem{File: name, Problem: err.Error()}, res)
 		}
 	}
 	res.Executions, res.Known = in.count(runInFiles), in.count(runStored)
@@ -305,54 +309,35 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *traces.Reader, 
 		return err
 	}
 	defer f.Close()
-	p := l.newProgressReader(name, f)
-	sending, lostKeys := newParallel(publishing), sync.Map{}
+	p := l.newProgressReader(ctx, name, f)
+	pub := newPublisher(s, in)
 	report, err := r.Read(ctx, filepath.Base(name), p, func(e *events.Execution) error {
 		p.runs++
-		key := runIDOf(e.ID)
-		if state := in[key]; state != 0 { // a reflection exists or will exist, or the run is a dead letter
-			in[key] = state | runInFiles
-			return nil
-		}
-		in[key] = runInFiles
-		// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
-		err := sending.do(func() error {
-			_, err := s.Publish(ctx, e, bus.PublishOptions{Repeat: true})
-			if err != nil {
-				lostKeys.Store(key, true)
-			}
-			return err
-		})
-		if err != nil {
-			return &stopError{err}
-		}
-		for _, step := range e.Steps {
-			res.calls += len(step.Calls)
-		}
-		return nil
+		return pub.publish(ctx, e)
 	})
 	p.clear()
-	if broken := sending.wait(); broken != nil {
-		lostKeys.Range(func(key, _ any) bool {
-			delete(in, key.(runID))
-			return true
-		})
+	if broken := pub.wait(); broken != nil {
 		return &stopError{broken}
 	}
+	invalid := pub.invalidRuns()
+	report.Runs -= len(invalid)
+	res.calls += pub.calls
 	if err == nil || report.Runs > 0 {
 		l.printFile(name, report, res)
+	}
+	for _, problem := range invalid {
+		res.Unread++
+		l.skip(unreadItem{File: name, Problem: problem}, res)
 	}
 	return err
 }
 
-// skipFile lists a file that could not be read, or not to its end.
-func (l *Learn) skipFile(name string, err error, res *learnResult) {
-	u := unreadItem{File: name, Problem: err.Error()}
+// skip prints and lists something that could not be read.
+func (l *Learn) skip(u unreadItem, res *learnResult) {
 	l.print(u, "%s", u)
 	if len(res.Problems) < maxListed {
 		res.Problems = append(res.Problems, u)
 	}
-	res.BadFiles++
 }
 
 // printFile prints the number of runs in a file, its repairs and its problems.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/traces"
@@ -17,9 +19,10 @@ import (
 const standardInput = "-"
 
 // expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order. Hidden files, and
-// files that are neither regular nor links to regular files, are left out. A missing file is an error, because the name is
-// probably misspelled.
-func expandFiles(names []string) (files []string, err error) {
+// entries that are neither regular files nor links to regular files, are left out: a link to a directory may lead in a circle, and
+// a pipe may never end. It also returns the number of such entries. A missing file is an error, because the name is probably
+// misspelled.
+func expandFiles(names []string) (files []string, others int, err error) {
 	for _, name := range names {
 		if name == standardInput {
 			files = append(files, name)
@@ -28,27 +31,29 @@ func expandFiles(names []string) (files []string, err error) {
 		info, err := os.Stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%s: no such file", name)
+			return nil, 0, fmt.Errorf("%s: no such file", name)
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		case !info.IsDir():
 			files = append(files, name)
 			continue
 		}
-		inside, err := filesIn(name)
+		inside, no, err := filesIn(name)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if len(inside) == 0 {
-			return nil, fmt.Errorf("%s: the directory has no files", name)
+			return nil, 0, fmt.Errorf("%s: the directory has no files", name)
 		}
 		files = append(files, inside...)
+		others += no
 	}
-	return files, nil
+	return files, others, nil
 }
 
-// filesIn returns the files in a directory and its subdirectories. An unreadable subdirectory is an error.
-func filesIn(dir string) (files []string, err error) {
+// filesIn returns the files in a directory and its subdirectories, and the number of other entries. An unreadable subdirectory is
+// an error.
+func filesIn(dir string) (files []string, others int, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -62,18 +67,34 @@ func filesIn(dir string) (files []string, err error) {
 		}
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			files = append(files, path)
+		} else {
+			others++
 		}
 		return nil
 	})
-	return files, err
+	return files, others, err
 }
 
-// openFile opens a file or standard input.
+// openFile opens a file or standard input. It does not wait for the writer of a named pipe: without one, the pipe is empty.
 func openFile(name string) (*os.File, error) {
 	if name == standardInput {
 		return os.Stdin, nil
 	}
-	return os.Open(name)
+	return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// interruptible returns a reader of f that ends with the context. A read of a pipe or of a terminal may wait for ever.
+func interruptible(ctx context.Context, f *os.File) io.Reader {
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		return f
+	}
+	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { w.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(w, f)
+		w.CloseWithError(err)
+	}()
+	return r
 }
 
 // readOutcomes reads the file of --outcomes, or returns nil without one.

@@ -1,7 +1,9 @@
 package train
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -51,14 +53,14 @@ func (t *progressTicker) clear() {
 // progressReader is an io.Reader of a file that reports its progress.
 type progressReader struct {
 	*progressTicker
-	file       *os.File
+	io.Reader
 	name       string
 	read, size int64 // bytes; size is 0 if unknown
 	runs       int
 }
 
-func (l *Learn) newProgressReader(name string, f *os.File) *progressReader {
-	p := &progressReader{progressTicker: l.newTicker(), file: f, name: name}
+func (l *Learn) newProgressReader(ctx context.Context, name string, f *os.File) *progressReader {
+	p := &progressReader{progressTicker: l.newTicker(), Reader: interruptible(ctx, f), name: name}
 	if info, err := f.Stat(); err == nil {
 		p.size = info.Size()
 	}
@@ -67,7 +69,7 @@ func (l *Learn) newProgressReader(name string, f *os.File) *progressReader {
 
 // Read implements io.Reader.
 func (p *progressReader) Read(b []byte) (int, error) {
-	n, err := p.file.Read(b)
+	n, err := p.Reader.Read(b)
 	p.read += int64(n)
 	p.report(func(seconds float64) (any, string) {
 		rate, runs := float64(p.read)/seconds, float64(p.runs)/seconds

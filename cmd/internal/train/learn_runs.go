@@ -3,6 +3,11 @@ package train
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -53,6 +58,74 @@ func (r runStates) count(flags runState) (n int) {
 		}
 	}
 	return n
+}
+
+// publisher publishes the runs of a file, several at the same time.
+type publisher struct {
+	session *cli.Session
+	states  runStates
+	sending *parallel
+	calls   int // tool calls of the new runs
+
+	mu      sync.Mutex
+	lost    []runID          // not stored, because of the server
+	invalid map[runID]string // not stored, because of the run: it has too many steps, for example
+}
+
+func newPublisher(s *cli.Session, in runStates) *publisher {
+	return &publisher{session: s, states: in, sending: newParallel(publishing), invalid: map[runID]string{}}
+}
+
+// publish stores a run unless the stream has it. An error is not the fault of the run.
+func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
+	key := runIDOf(e.ID)
+	if state := p.states[key]; state != 0 { // a reflection exists or will exist, or the run is a dead letter
+		p.states[key] = state | runInFiles
+		return nil
+	}
+	p.states[key] = runInFiles
+	calls := 0
+	for _, step := range e.Steps {
+		calls += len(step.Calls)
+	}
+	// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
+	err := p.sending.do(func() error {
+		_, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
+		if err == nil {
+			return nil
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if permanent := (interface{ Discard() bool })(nil); errors.As(err, &permanent) && permanent.Discard() {
+			p.invalid[key] = fmt.Sprintf("run %s: %v", e.TaskID, err)
+			return nil
+		}
+		p.lost = append(p.lost, key)
+		return err
+	})
+	if err != nil {
+		delete(p.states, key)
+		return &stopError{err}
+	}
+	p.calls += calls
+	return nil
+}
+
+// wait waits until all runs are stored. It returns the error of the server, and then forgets the runs that are not stored.
+func (p *publisher) wait() error {
+	err := p.sending.wait()
+	for _, key := range p.lost {
+		delete(p.states, key)
+	}
+	return err
+}
+
+// invalidRuns returns the reasons of the runs that could not be stored, in order, and forgets these runs.
+func (p *publisher) invalidRuns() []string {
+	for key := range p.invalid {
+		delete(p.states, key)
+	}
+	return slices.Sorted(maps.Values(p.invalid))
 }
 
 // countResults counts the results of all runs in the files, also of runs that an earlier command submitted: reflected

@@ -3,10 +3,15 @@ package train
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -62,5 +67,66 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 	}
 	if res.Dead != 2 || res.Reflected != 0 || res.Nothing != 0 || res.DeadReasons["no use"] != 2 {
 		t.Errorf("got %+v, want two dead letters", res)
+	}
+}
+
+// TestBadFilesCostOnlyThemselves reads a run that no execution can hold, a named pipe without a writer, and a directory with links
+// in a circle, before and after a file that can be read.
+func TestBadFilesCostOnlyThemselves(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	steps := strings.Repeat(`{"tool_calls":[{"tool":"a","arguments":"{}","output":"x"}]},`, 60_000)
+	write := func(name, text string) string {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	large := write("large.jsonl", `{"question":"long","steps":[`+strings.TrimSuffix(steps, ",")+`]}`+"\n"+`{"question":"q1","answer":"a"}`)
+	good := write("good.jsonl", `{"question":"q2","answer":"a"}`)
+	pipe, links := filepath.Join(dir, "pipe"), filepath.Join(dir, "links")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Mkdir(links, 0o700), os.Symlink(links, filepath.Join(links, "circle")),
+		os.Symlink(pipe, filepath.Join(links, "pipe")), os.Symlink(good, filepath.Join(links, "again"))); err != nil {
+		t.Fatal(err)
+	}
+	files, others, err := expandFiles([]string{large, pipe, links, good})
+	if err != nil || others != 2 || len(files) != 4 || files[2] != filepath.Join(links, "again") {
+		t.Fatalf("got files %q, error %v", files, err)
+	}
+	s := newLearning(t)
+	in, res := runStates{}, &learnResult{Omitted: source.Omissions{}}
+	l, r := &Learn{JSON: true}, &traces.Reader{Book: "b"}
+	for i, name := range files {
+		err := l.readFile(t.Context(), s, r, name, in, res)
+		if (err != nil) != (name == pipe) || errors.As(err, new(*stopError)) {
+			t.Errorf("file %d: got error %v", i, err)
+		}
+	}
+	if n := in.count(runInFiles); n != 2 || res.Unread != 1 || len(res.Problems) != 1 || res.Problems[0].File != large {
+		t.Errorf("got %d runs, %d unread: %+v", n, res.Unread, res.Problems)
+	}
+}
+
+// TestReadingOfAPipeEndsWithTheContext checks that a pipe whose writer is silent does not keep the command.
+func TestReadingOfAPipeEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	in := interruptible(ctx, r)
+	if _, err := w.WriteString("abc"); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 8)
+	if n, err := in.Read(buf); n != 3 || err != nil {
+		t.Fatalf("got %d bytes, error %v", n, err)
+	}
+	cancel()
+	if _, err := in.Read(buf); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

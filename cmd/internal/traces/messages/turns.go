@@ -344,12 +344,16 @@ func (t *Turn) addResult(p *source.Object) {
 	t.Results = append(t.Results, Result{id, cmp.Or(p.Text("toolName"), p.Text("name")), ResponseText(output), failed})
 }
 
-// ArgumentText returns the arguments of a call as JSON text. It decodes arguments in a string.
+// ArgumentText returns the arguments of a call as JSON text. It decodes arguments in a string, and removes the layout of an object
+// over several lines.
 func ArgumentText(raw json.RawMessage) string {
 	if len(raw) > 0 && raw[0] == '"' {
 		var s string
 		_ = json.Unmarshal(raw, &s)
 		return s
+	}
+	if compact := (bytes.Buffer{}); bytes.IndexByte(raw, '\n') >= 0 && json.Compact(&compact, raw) == nil {
+		return compact.String()
 	}
 	return string(raw)
 }
