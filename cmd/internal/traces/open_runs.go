@@ -1,9 +1,7 @@
 package traces
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"hash"
 	"slices"
@@ -53,9 +51,7 @@ func (f *fileReader) addPart(format *format, o *source.Object, at position) erro
 		u.builder = nil
 	}
 	if u.builder != nil {
-		var same bytes.Buffer
-		_ = json.Compact(&same, raw)
-		u.sum.Write(same.Bytes())
+		u.sum.Write(source.Compact(raw))
 		if err := u.builder.Add(o); err != nil {
 			f.addProblem(at, err)
 		} else {

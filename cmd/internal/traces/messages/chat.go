@@ -270,7 +270,7 @@ func commandLine(call *events.ToolCall) string {
 	var shell struct {
 		Command string `json:"command"`
 	}
-	if json.Unmarshal([]byte(call.Arguments), &shell) == nil && shell.Command != "" && call.Tool == "bash" {
+	if call.Tool == "bash" && json.Unmarshal([]byte(call.Arguments), &shell) == nil && shell.Command != "" {
 		return shell.Command
 	}
 	return call.Tool
@@ -279,10 +279,9 @@ func commandLine(call *events.ToolCall) string {
 // Each decodes a list of messages and calls each for every message. Errors name the field from the root of the run.
 func Each(field string, list []json.RawMessage, each func(*Message) error) error {
 	for i, raw := range list {
-		var m Message
-		err := source.Decode(raw, &m)
+		m, err := parseMessage(raw)
 		if err == nil {
-			err = each(&m)
+			err = each(m)
 		}
 		if err != nil {
 			return fmt.Errorf("%s[%d]: %w", field, i, err)
@@ -297,10 +296,10 @@ func JSONText(field string, raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || raw[0] == 'n' {
 		return "", nil
 	}
-	var s string
 	if raw[0] == '"' {
-		return s, json.Unmarshal(raw, &s)
+		return source.String(raw)
 	}
+	s := ""
 	var parts []struct {
 		Text string `json:"text"`
 	}
@@ -351,7 +350,7 @@ func ReportsError(output string) bool {
 		Status string          `json:"status"`
 		Error  json.RawMessage `json:"error"`
 	}
-	if !strings.HasPrefix(strings.TrimSpace(output), "{") || json.Unmarshal([]byte(output), &report) != nil {
+	if !strings.HasPrefix(strings.TrimSpace(output), "{") || !mentionsError(output) || json.Unmarshal([]byte(output), &report) != nil {
 		return false
 	}
 	switch string(report.Error) {
@@ -359,4 +358,9 @@ func ReportsError(output string) bool {
 		return report.Status == "error"
 	}
 	return true
+}
+
+// mentionsError reports whether a JSON text can contain the word "error". Most outputs do not, so that they are not decoded.
+func mentionsError(output string) bool {
+	return strings.Contains(output, "rror") || strings.Contains(output, "RROR") || strings.Contains(output, `\u`)
 }

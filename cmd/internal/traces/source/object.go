@@ -77,9 +77,46 @@ func (o *Object) First(names ...string) json.RawMessage {
 // Text returns the value of a field if it is a JSON string, else "".
 func (o *Object) Text(name string) (s string) {
 	if v := o.Get(name); len(v) > 0 && v[0] == '"' {
-		_ = json.Unmarshal(v, &s)
+		s, _ = String(v)
 	}
 	return s
+}
+
+// String returns the text of a valid JSON string. Most have no escapes, so that they need no decoding.
+func String(v json.RawMessage) (s string, err error) {
+	if n := len(v) - 1; n > 0 && v[0] == '"' && v[n] == '"' && isPlain(v[1:n]) {
+		return string(v[1:n]), nil
+	}
+	return s, json.Unmarshal(v, &s)
+}
+
+// isPlain reports whether the text between the quotation marks of a JSON string is the string itself.
+func isPlain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c == '\\' || c == '"' {
+			return false
+		}
+	}
+	return utf8.Valid(b)
+}
+
+// Elements returns the elements of a valid JSON list without decoding them, and reports whether raw is one.
+func Elements(raw []byte) (list []json.RawMessage, ok bool) {
+	rest := trimSpace(raw)
+	if len(rest) == 0 || rest[0] != '[' {
+		return nil, false
+	}
+	for rest = trimSpace(rest[1:]); len(rest) > 0 && rest[0] != ']'; rest = trimSpace(rest) {
+		n := valueLength(rest)
+		if n == 0 {
+			return nil, false
+		}
+		list = append(list, json.RawMessage(rest[:n:n]))
+		if rest = trimSpace(rest[n:]); len(rest) > 0 && rest[0] == ',' {
+			rest = rest[1:]
+		}
+	}
+	return list, len(rest) > 0
 }
 
 // Kind returns the first byte of the value of a field, such as '[' for a list, or 0.
@@ -150,6 +187,7 @@ func (o *Object) split(raw []byte) bool {
 	if len(rest) < 2 || rest[0] != '{' {
 		return false
 	}
+	o.Fields = make([]Field, 0, 8)
 	for rest = trimSpace(rest[1:]); len(rest) > 0 && rest[0] != '}'; {
 		n := valueLength(rest)
 		if n < 2 || rest[0] != '"' {

@@ -1,9 +1,42 @@
 package source
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 )
+
+// FuzzValues compares compact texts, strings and elements with those of package json.
+func FuzzValues(f *testing.F) {
+	for _, s := range []string{`[ 1, "a b\\" ", {"x" : [ ] } ]`, `"a"`, `"\u0041\xff"`, ` [ ] `, `[[],"]"]`, `""`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !json.Valid(data) {
+			return
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil || !bytes.Equal(compact.Bytes(), Compact(data)) {
+			t.Errorf("got %q, want %q", Compact(data), compact.Bytes())
+		}
+		var want string
+		wrong := json.Unmarshal(data, &want)
+		if got, err := String(data); (err != nil) != (wrong != nil) || err == nil && got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		var list []json.RawMessage
+		isList := json.Unmarshal(data, &list) == nil && bytes.HasPrefix(bytes.TrimSpace(data), []byte("["))
+		got, ok := Elements(data)
+		if ok != isList || len(got) != len(list) {
+			t.Fatalf("got %q, %v, want %q", got, ok, list)
+		}
+		for i := range got {
+			if !bytes.Equal(got[i], list[i]) {
+				t.Errorf("got %q, want %q", got[i], list[i])
+			}
+		}
+	})
+}
 
 // FuzzObject compares the fields of an object with those of package json.
 func FuzzObject(f *testing.F) {
