@@ -30,14 +30,24 @@ func (m *Message) Tokens() int {
 // An empty text has 0 tokens, any other text at least 1. The estimate never decreases when a text gets longer. The
 // estimate for a concatenation exceeds the sum of the estimates by at most one, and not at all if the first text
 // ends with a line feed.
-func Tokens(text string) int {
+func Tokens(text string) int { return CostTokens(Cost("", text)) }
+
+// Cost estimates a text that follows another text, in parts of a token; CostTokens returns the tokens. The costs of a text and of
+// the text that follows it add up to the cost of both. After a line feed the cost of a text is the same whatever comes before.
+func Cost(before, text string) int {
 	var e, sum uint
+	for i := range len(before) {
+		e = uint(costs[e&^0xff|uint(before[i])])
+	}
 	for i := range len(text) {
 		e = uint(costs[e&^0xff|uint(text[i])])
 		sum += e & 0xff
 	}
-	return int((sum + token - 1) / token)
+	return int(sum)
 }
+
+// CostTokens returns the tokens of a cost, rounded up.
+func CostTokens(cost int) int { return (cost + token - 1) / token }
 
 // PrefixLen returns the length in bytes of the longest prefix of text with at most that many tokens. The prefix does not
 // end within a rune.

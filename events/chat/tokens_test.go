@@ -454,3 +454,21 @@ func digests(n int) (b []byte) {
 	}
 	return b
 }
+
+// TestCostsAddUp checks the sums that Cost promises, for texts of any bytes.
+func TestCostsAddUp(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		drawText := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zA-Z0-9 \n.=é]{0,20}`), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
+		a, b := drawText.Draw(t, "before"), drawText.Draw(t, "text")
+		if got, want := Cost("", a)+Cost(a, b), Cost("", a+b); got != want {
+			t.Errorf("costs of %q and %q: %d, together %d", a, b, got, want)
+		}
+		if got, want := Cost(a+"\n", b), Cost("\n", b); got != want {
+			t.Errorf("cost of %q after %q: %d, after another line feed %d", b, a, got, want)
+		}
+		if got, want := CostTokens(Cost("", a)), Tokens(a); got != want {
+			t.Errorf("%q: %d tokens by cost, want %d", a, got, want)
+		}
+	})
+}

@@ -1,12 +1,22 @@
 package recall
 
+import "slices"
+
 // WordIndex finds texts by words. The zero value is empty. Reads may run concurrently, a change must run alone.
 type WordIndex struct {
+	// IgnoreCommon makes Top ignore the words of a query that more than half of the texts contain, if these are more than
+	// commonTexts. Such a word says nothing: without the 1 that makes all weights positive, BM25 gives it a negative one. But a
+	// search would read all texts.
+	IgnoreCommon bool
+
 	inverted    invertedIndex
 	numbers     map[string]uint32 // by key
 	keys        []string          // by number
 	freeNumbers []uint32          // unused numbers
 }
+
+// commonTexts is the number of texts with a word up to which the word is never ignored.
+const commonTexts = 500
 
 // Match is a text with its score: BM25 relative to the upper bound that the query's known words could reach. It is
 // above 0 and below 1. A text of average length that contains each word of the query once has a score of about 0.45.
@@ -51,6 +61,12 @@ func (w *WordIndex) Drop(key string) {
 // Top returns the n texts with the highest scores, the best first. Texts with equal scores are ordered by key.
 func (w *WordIndex) Top(query string, n int) []Match {
 	q := w.inverted.parseQuery(query)
+	if w.IgnoreCommon {
+		q = slices.DeleteFunc(q, func(a queryTerm) bool {
+			texts := len(w.inverted.terms[a.term].postings)
+			return texts > commonTexts && texts > w.inverted.count/2
+		})
+	}
 	h := topK{n: n, key: func(number uint32) string { return w.keys[number] }}
 	w.inverted.top(q, &h)
 	matches := make([]Match, len(h.kept))

@@ -292,3 +292,36 @@ func TestHashedComparesSpellings(t *testing.T) {
 		t.Errorf("texts that share nothing: got similarities of %.3f ± %.3f", mean, spread)
 	}
 }
+
+// TestCommonWordsAreIgnored searches with a word of all texts, of a half of them, and of a few.
+func TestCommonWordsAreIgnored(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                     string
+		texts                    int
+		all, half, few, together int // texts found
+	}{
+		{"many texts", 1200, 0, 600, 12, 12},
+		{"few texts", 400, 400, 200, 4, 400},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := recall.WordIndex{IgnoreCommon: true}
+			for i := range c.texts {
+				text := "invoice"
+				if i%2 == 0 {
+					text += " parcel"
+				}
+				if i%100 == 0 {
+					text += " refund"
+				}
+				w.Put(fmt.Sprint(i), text)
+			}
+			for query, want := range map[string]int{"invoice": c.all, "parcel": c.half, "refund": c.few, "refund invoice": c.together} {
+				if got := len(w.Top(query, c.texts)); got != want {
+					t.Errorf("%q: %d texts, want %d", query, got, want)
+				}
+			}
+		})
+	}
+}

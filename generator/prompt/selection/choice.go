@@ -9,27 +9,28 @@ import (
 	"debrief/playbook"
 )
 
-// selector is the state of one selection. It is reused, so it refers to bullets by row. Its maps hold only rows that the
-// selection has looked at.
+// selector is the state of one selection. It is reused, so it refers to bullets by row. Of the lists by row, release clears only
+// the rows that the selection has looked at.
 type selector struct {
 	x        *Index
 	o        Options
 	room     int  // tokens left
 	weighted bool // ordered by a weighted sum
 
-	relevant    []int32            // rows of the rankings, best first
-	ranks       map[int32]rank     // of relevant rows
-	totals      []float64          // weighted sums by row; only if weighted
-	decisions   map[int32]decision // of all rows that are not just beyond the budget
-	sections    map[int32]int      // number of chosen bullets by section
-	established int                // number of chosen bullets under the title
-	drawn       int32              // row in an experiment, or -1
-	arm         playbook.Arm       // of the experiment
-	chosen      []int32            // rows in the order of the choice
-	similar     []int32            // rows skipped as nearly equal to a chosen one
-	now         int64              // reference for ages, in the unit of lastUse
-	excluded    int                // number of rows excluded from the choice
-	read        bool               // the rankings were read
+	relevant    []int32      // rows of the rankings, best first
+	ranks       []rank       // by row
+	totals      []float64    // weighted sums by row; only if weighted
+	decisions   []decision   // by row; notAmongBest if there is none
+	decided     []int32      // rows with a decision
+	sections    []int        // number of chosen bullets by section
+	established int          // number of chosen bullets under the title
+	drawn       int32        // row in an experiment, or -1
+	arm         playbook.Arm // of the experiment
+	chosen      []int32      // rows in the order of the choice
+	similar     []int32      // rows skipped as nearly equal to a chosen one
+	now         int64        // reference for ages, in the unit of lastUse
+	excluded    int          // number of rows excluded from the choice
+	read        bool         // the rankings were read
 }
 
 // maxCompared is the number of chosen bullets that a candidate is compared with, the first ones. It keeps the work
@@ -42,20 +43,41 @@ const maxMisses = 64
 func (x *Index) newSelector(o Options) *selector {
 	c, _ := x.selectors.Get().(*selector)
 	if c == nil {
-		c = &selector{ranks: map[int32]rank{}, decisions: map[int32]decision{}, sections: map[int32]int{}}
+		c = new(selector)
 	}
+	c.ranks, c.decisions = withLength(c.ranks, len(x.rows)), withLength(c.decisions, len(x.rows))
+	c.sections = withLength(c.sections, len(x.sections))
 	c.x, c.o, c.room, c.weighted = x, o, o.Tokens, o.Weights != Weights{}
 	c.now, c.excluded, c.established, c.read, c.arm, c.drawn = 0, 0, 0, false, "", -1
 	return c
 }
 
+// withLength returns a list of n zero values. It reuses the memory of a list, whose values are zero up to its capacity.
+func withLength[T any](list []T, n int) []T {
+	if n <= cap(list) {
+		return list[:n]
+	}
+	return make([]T, n, n+n/4)
+}
+
 func (c *selector) release() {
 	c.o = Options{} // drop references to the caller's values
-	c.relevant, c.chosen, c.similar = c.relevant[:0], c.chosen[:0], c.similar[:0]
-	clear(c.ranks)
-	clear(c.decisions)
+	for _, at := range c.relevant {
+		c.ranks[at] = rank{}
+	}
+	for _, at := range c.decided {
+		c.decisions[at] = notAmongBest
+	}
 	clear(c.sections)
+	c.relevant, c.chosen, c.similar, c.decided = c.relevant[:0], c.chosen[:0], c.similar[:0], c.decided[:0]
 	c.x.selectors.Put(c)
+}
+
+func (c *selector) decide(at int32, d decision) {
+	if c.decisions[at] == notAmongBest {
+		c.decided = append(c.decided, at)
+	}
+	c.decisions[at] = d
 }
 
 // cost returns the tokens that a bullet adds.
@@ -63,10 +85,10 @@ func (c *selector) cost(at int32) int {
 	r := &c.x.rows[at]
 	n := r.tokens
 	if c.sections[r.section] == 0 {
-		n += c.x.sections[r.section].header
+		n += c.x.sections[r.section].header.tokens
 	}
 	if c.established == 0 && r.bullet.Established() {
-		n += c.x.titleTokens
+		n += c.x.title.tokens
 	}
 	return n
 }
@@ -78,7 +100,7 @@ func (c *selector) add(at int32) {
 	if c.x.rows[at].bullet.Established() {
 		c.established++
 	}
-	c.decisions[at] = shown
+	c.decide(at, shown)
 }
 
 // isFull reports whether the maximum number of bullets is chosen.
@@ -92,10 +114,10 @@ func (c *selector) chooseAll() bool {
 	}
 	sum := x.tokens
 	for i := range x.sections {
-		sum += x.sections[i].header // 0 if the section is empty
+		sum += x.sections[i].header.tokens // 0 if the section is empty
 	}
 	newer, newerExcluded := 0, 0
-	for at := range c.decisions { // so far of the excluded rows only
+	for _, at := range c.decided { // so far of the excluded rows only
 		sum -= x.rows[at].tokens
 		if !x.rows[at].bullet.Established() {
 			newerExcluded++
@@ -103,11 +125,11 @@ func (c *selector) chooseAll() bool {
 	}
 	if at, some := x.sectionIDs[newerSection]; some {
 		if newer = x.sections[at].rows; newer == newerExcluded {
-			sum -= x.sections[at].header
+			sum -= x.sections[at].header.tokens
 		}
 	}
 	if newer < len(x.rows) {
-		sum += x.titleTokens
+		sum += x.title.tokens
 	}
 	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum.
 	if sum-sum/4 > c.o.Tokens || sum > c.o.Tokens && !c.allFit() {
@@ -124,13 +146,37 @@ func (c *selector) chooseAll() bool {
 
 // allFit reports whether all bullets together are within the budget when rendered.
 func (c *selector) allFit() bool {
-	all := make([]*playbook.Bullet, 0, len(c.x.rows))
+	all := make([]int32, 0, len(c.x.rows))
 	for at := range c.x.rows {
 		if c.selectable(int32(at)) {
-			all = append(all, c.x.rows[at].bullet)
+			all = append(all, int32(at))
 		}
 	}
-	return chat.Tokens(c.x.render(all)) <= c.o.Tokens
+	return c.x.renderedTokens(all) <= c.o.Tokens
+}
+
+// renderedTokens returns chat.Tokens of the rendered bullets of rows, from the costs of their lines and headers.
+func (x *Index) renderedTokens(rows []int32) int {
+	cost := 0
+	above := make([]bool, len(x.sections)) // the header is counted
+	established := false
+	for _, at := range rows {
+		r := &x.rows[at]
+		established = established || r.bullet.Established()
+		if !above[r.section] {
+			above[r.section] = true
+			cost += x.sections[r.section].header.cost
+		}
+		cost += r.cost
+	}
+	switch {
+	case established:
+		cost += x.title.first
+	case len(rows) > 0:
+		first := x.sections[x.rows[rows[0]].section].header // of the only section
+		cost += first.first - first.cost
+	}
+	return chat.CostTokens(cost)
 }
 
 // choosePinned chooses the pinned bullets that fit, the best first, in any number.
@@ -141,7 +187,7 @@ func (c *selector) choosePinned() {
 		if c.cost(at) <= c.room {
 			c.add(at)
 		} else {
-			c.decisions[at] = pinnedNoRoom
+			c.decide(at, pinnedNoRoom)
 		}
 	}
 }
@@ -198,11 +244,11 @@ func (c *selector) explore() {
 // choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. A bullet that was tried
 // does not give way to one that was never tried, because those are chosen first. It reports whether it added the bullet.
 func (c *selector) choose(at int32) bool {
-	if _, decided := c.decisions[at]; decided {
+	if c.decisions[at] != notAmongBest {
 		return false
 	}
 	if c.cost(at) > c.room {
-		c.decisions[at] = noRoom
+		c.decide(at, noRoom)
 		return false
 	}
 	mine := &c.x.rows[at]
@@ -212,7 +258,7 @@ func (c *selector) choose(at int32) bool {
 			continue
 		}
 		if mine.words.similarity(its.words) > 0 {
-			c.decisions[at] = duplicate
+			c.decide(at, duplicate)
 			c.similar = append(c.similar, at)
 			return false
 		}
@@ -225,42 +271,33 @@ func (c *selector) choose(at int32) bool {
 // budget, it removes those that were chosen last.
 func (c *selector) finish(s *Selection) []int32 {
 	for len(c.chosen) > 0 {
-		order := slices.Clone(c.chosen)
-		slices.SortFunc(order, c.x.byPlace)
-		s.Bullets = s.Bullets[:0]
-		for _, at := range order {
-			s.Bullets = append(s.Bullets, c.x.rows[at].bullet)
-		}
-		s.Tokens = chat.Tokens(c.x.render(s.Bullets))
+		s.Tokens = c.x.renderedTokens(c.chosen)
 		over := s.Tokens - c.o.Tokens
 		if over <= 0 {
-			s.Priority = c.priorities(order)
+			n := len(c.chosen)
+			order := make([]int32, n)
+			s.Bullets, s.Priority = make([]*playbook.Bullet, n), make([]int, n)
+			for i := range s.Priority {
+				s.Priority[i] = i
+			}
+			slices.SortFunc(s.Priority, func(a, b int) int { return c.x.byPlace(c.chosen[a], c.chosen[b]) })
+			for i, p := range s.Priority {
+				order[i] = c.chosen[p]
+				s.Bullets[i] = c.x.rows[order[i]].bullet
+			}
 			return order
 		}
 		for over > 0 && len(c.chosen) > 0 {
 			last := c.chosen[len(c.chosen)-1]
 			over -= c.x.rows[last].tokens
-			if c.decisions[last] = noRoom; c.x.rows[last].is(pinnedRows) {
-				c.decisions[last] = pinnedNoRoom
+			if c.decide(last, noRoom); c.x.rows[last].is(pinnedRows) {
+				c.decide(last, pinnedNoRoom)
 			}
 			c.chosen = c.chosen[:len(c.chosen)-1]
 		}
 	}
-	s.Bullets, s.Tokens = nil, 0
+	s.Tokens = 0
 	return nil
-}
-
-// priorities returns the positions of rows in the order of the choice.
-func (c *selector) priorities(order []int32) []int {
-	position := make(map[int32]int, len(c.chosen))
-	for i, at := range c.chosen {
-		position[at] = i
-	}
-	all := make([]int, len(order))
-	for i, at := range order {
-		all[i] = position[at]
-	}
-	return all
 }
 
 // byPlace orders bullets as in a prompt: established bullets first and suspect ones last, then by section and id.

@@ -80,8 +80,8 @@ func (c *selector) excludeReplaced() {
 
 // exclude excludes a row from the choice.
 func (c *selector) exclude(at int32, why decision) {
-	if _, done := c.decisions[at]; !done {
-		c.decisions[at] = why
+	if c.decisions[at] == notAmongBest {
+		c.decide(at, why)
 		c.excluded++
 	}
 }
@@ -118,7 +118,7 @@ func (c *selector) withhold() []events.Exposure {
 		return nil
 	}
 	if c.arm == playbook.ArmWithheld {
-		c.decisions[c.drawn] = withheld
+		c.decide(c.drawn, withheld)
 	}
 	b := c.x.rows[c.drawn].bullet
 	return []events.Exposure{{Bullet: b.ID, Experiment: b.CurrentExperiment().Number, Arm: c.arm}}

@@ -28,12 +28,12 @@ type Index struct {
 	sectionIDs   map[string]int32 // index in sections, by name
 	freeSections []int32          // unused elements of sections
 
-	votes       bool // the bullets are shown with their votes
-	titleTokens int  // tokens of the title above the established bullets
-	round       uint32
-	topRows     *sync.Once // fills top once for each version
-	top         []int32
-	selectors   sync.Pool // of *selector
+	votes     bool // the bullets are shown with their votes
+	title     size // of the title above the established bullets
+	round     uint32
+	topRows   *sync.Once // fills top once for each version
+	top       []int32
+	selectors sync.Pool // of *selector
 }
 
 // The kinds of rows that have a list.
@@ -52,7 +52,7 @@ type row struct {
 	bullet        *playbook.Bullet
 	effectiveness float64
 	used          int64 // result of lastUse
-	tokens        int   // tokens of the lines of the bullet
+	size                // of the lines of the bullet
 	section       int32
 	round         uint32       // the last Update that found the bullet
 	places        [lists]int32 // position in each list from 1; 0 if it is not in the list
@@ -69,8 +69,20 @@ const newerSection = "\x00newer"
 
 type section struct {
 	name   string
-	header int // tokens
+	header size
 	rows   int // number of rows in the section
+}
+
+// size is the size of lines in a prompt. The costs of lines add up to the cost of all of them; the tokens add up to slightly
+// more, because each number is rounded up.
+type size struct {
+	tokens int // by chat.Tokens
+	cost   int // by chat.Cost
+	first  int // cost if nothing is before them
+}
+
+func sizeOf(lines string) size {
+	return size{chat.Tokens(lines), chat.Cost("\n", lines), chat.Cost("", lines)}
 }
 
 // NewIndex returns the index of an empty playbook. Its bullets are shown as playbook.RenderPrompt formats them, with or without
@@ -170,10 +182,12 @@ func (x *Index) index(at int32, b *playbook.Bullet) {
 		r.section = x.joinSection(section, header)
 	}
 	x.tokens -= r.tokens
-	r.bullet, r.tokens = b, chat.Tokens(own)
+	r.bullet, r.size = b, sizeOf(own)
 	x.tokens += r.tokens
 	r.effectiveness, r.used = effectiveness(b), lastUse(b)
-	x.titleTokens = max(x.titleTokens, chat.Tokens(title))
+	if title != "" {
+		x.title = sizeOf(title)
+	}
 	x.setMember(pinnedRows, at, b.Pinned)
 	x.setMember(probationRows, at, b.Status == playbook.Probation)
 	x.countShare(r.share, -1)
@@ -287,7 +301,7 @@ func (x *Index) joinSection(name, header string) int32 {
 			x.sections = append(x.sections, section{})
 		}
 		x.sectionIDs[name] = at
-		x.sections[at] = section{name: name, header: chat.Tokens(header)}
+		x.sections[at] = section{name: name, header: sizeOf(header)}
 	}
 	x.sections[at].rows++
 	return at

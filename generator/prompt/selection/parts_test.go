@@ -260,3 +260,38 @@ func FuzzWording(f *testing.F) {
 		}
 	})
 }
+
+// TestRenderedTokensEqualTokensOfRendering compares the sum of the costs with the tokens of the rendered text.
+func TestRenderedTokensEqualTokensOfRendering(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := NewIndex(rapid.Bool().Draw(t, "votes"))
+		newest := rapid.SampledFrom([]string{"none", "some", "all"}).Draw(t, "newer bullets")
+		x.Update(playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+			for i := range rapid.IntRange(0, 8).Draw(t, "bullets") {
+				b := &playbook.Bullet{
+					ID: playbook.BulletID(fmt.Sprint(i, drawText.Draw(t, "id"))), Section: drawText.Draw(t, "section"),
+					Content: drawText.Draw(t, "content"), Helpful: rapid.IntRange(0, 2000).Draw(t, "helpful"),
+				}
+				if newest == "all" || newest == "some" && rapid.Bool().Draw(t, "newer") {
+					b.Experiment = &playbook.Experiment{Standing: playbook.StandingNew}
+				}
+				if !yield(b) {
+					return
+				}
+			}
+		}))
+		rows := make([]int32, len(x.rows))
+		for at := range rows {
+			rows[at] = int32(at)
+		}
+		slices.SortFunc(rows, x.byPlace)
+		bullets := make([]*playbook.Bullet, len(rows))
+		for i, at := range rows {
+			bullets[i] = x.rows[at].bullet
+		}
+		if got, want := x.renderedTokens(rows), chat.Tokens(x.render(bullets)); got != want {
+			t.Fatalf("%d tokens, %d rendered: %q", got, want, x.render(bullets))
+		}
+	})
+}

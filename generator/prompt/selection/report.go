@@ -17,7 +17,7 @@ const (
 type decision uint8
 
 const (
-	notAmongBest decision = iota // beyond the budget
+	notAmongBest decision = iota // no decision: beyond the budget
 	duplicate                    // nearly equal to a chosen bullet
 	noRoom                       // exceeds the remaining budget
 	pinnedNoRoom                 // the same for a pinned bullet
@@ -68,8 +68,8 @@ func (c *selector) left() []events.Omission {
 	var sums [decisionCount]events.Omission
 	var refs [decisionCount][]int32
 	rest := events.Omission{Count: len(c.x.rows), Tokens: c.x.tokens}
-	for at, f := range c.decisions {
-		tokens := c.x.rows[at].tokens
+	for _, at := range c.decided {
+		f, tokens := c.decisions[at], c.x.rows[at].tokens
 		rest.Count--
 		rest.Tokens -= tokens
 		if f != shown {
@@ -100,7 +100,7 @@ func (c *selector) left() []events.Omission {
 // following returns the next n bullets without a decision, in order.
 func (c *selector) following(n int) (rows []int32) {
 	for at := range c.ordered() {
-		if _, decided := c.decisions[at]; decided {
+		if c.decisions[at] != notAmongBest {
 			continue
 		}
 		if len(rows) == n {
@@ -116,8 +116,8 @@ func (c *selector) scores() []events.BulletScore {
 	rows := slices.Clone(c.chosen)
 	if n := maxScores - len(rows); n > 0 {
 		var others []int32
-		for at, f := range c.decisions {
-			if f != shown && f != withheld {
+		for _, at := range c.decided {
+			if f := c.decisions[at]; f != shown && f != withheld {
 				others = append(others, at)
 			}
 		}

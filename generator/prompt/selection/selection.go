@@ -112,6 +112,7 @@ func (x *Index) Select(o Options) Selection {
 	s := Selection{Version: x.version}
 	order := c.finish(&s)
 	s.Exposures = c.withhold()
+	s.Parts = make([]events.Part, 0, len(order))
 	for _, at := range order {
 		r := &x.rows[at]
 		if c.decisions[at] == withheld {
@@ -122,8 +123,8 @@ func (x *Index) Select(o Options) Selection {
 	if len(c.chosen) < len(x.rows) || len(s.Withheld) > 0 {
 		s.Left = c.left()
 	}
-	for _, d := range c.decisions {
-		if d == pinnedNoRoom {
+	for _, at := range c.decided {
+		if c.decisions[at] == pinnedNoRoom {
 			s.PinnedNoRoom++
 		}
 	}
