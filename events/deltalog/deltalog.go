@@ -98,7 +98,14 @@ type head struct {
 	Gate playbook.Gate `msgpack:"g,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
+	// Changed are the bullets that the last flush wrote or deleted, and Since is the version of the view before it, so that a
+	// follower at that version reads only these bullets. Changed is empty after a repair, or if there are more than maxChanged.
+	Since   uint64              `msgpack:"b,omitempty"`
+	Changed []playbook.BulletID `msgpack:"d,omitempty"`
 }
+
+// maxChanged is the maximum length of head.Changed. A follower reads these bullets and the head in one query.
+const maxChanged = direct.MaxLast - 1
 
 // Record is one stored delta of a log.
 type Record struct {
@@ -110,13 +117,15 @@ type Record struct {
 
 // scan calls fn in order for every message of the stream that matches the subject, starting at a sequence.
 func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, fn func(direct.Message) error) error {
-	err := denied.Do(ctx, s.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, s.nc, stream, direct.Query{Subject: subject, From: from}, fn)
-	})
-	if err != nil {
+	if err := s.read(ctx, stream, direct.Query{Subject: subject, From: from}, fn); err != nil {
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	return nil
+}
+
+// read calls fn in order for every message of a query.
+func (s *Store) read(ctx context.Context, stream string, q direct.Query, fn func(direct.Message) error) error {
+	return denied.Do(ctx, s.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, s.nc, stream, q, fn) })
 }
 
 // last returns the last message on a subject, nil if the subject is empty.

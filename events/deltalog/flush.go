@@ -142,11 +142,16 @@ func (w *Writer) compareView(ctx context.Context) error {
 	}
 	w.strayKeys = slices.Collect(maps.Keys(v.values))
 	h := w.newHead()
-	data, err := events.Marshal(&h)
+	want, err := events.Marshal(&h)
 	if err != nil {
 		return err
 	}
-	w.repair = len(w.dirty)+len(w.strayKeys) > 0 || (h.Version > 0 || h.Lost != nil) && !bytes.Equal(v.headData, data)
+	v.head.Since, v.head.Changed = 0, nil // they describe the last flush, not the state
+	got, err := events.Marshal(&v.head)
+	if err != nil {
+		return err
+	}
+	w.repair = len(w.dirty)+len(w.strayKeys) > 0 || (h.Version > 0 || h.Lost != nil) && !bytes.Equal(got, want)
 	return nil
 }
 
@@ -176,6 +181,9 @@ func (w *Writer) flushOnce(ctx context.Context) error {
 		w.headRev, writes = rev, writes[playbook.MaxDeltaKeys:]
 	}
 	h := w.newHead()
+	if !w.repair && len(w.strayKeys) == 0 && len(w.dirty) <= maxChanged {
+		h.Since, h.Changed = w.viewAt, slices.Collect(maps.Keys(w.dirty))
+	}
 	rev, err := w.publishBatch(ctx, writes, h)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package deltalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -227,17 +228,8 @@ func (f *Follower) follow(ctx context.Context) error {
 			continue
 		case <-t.C:
 		}
-		err := f.s.scan(connected, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
-			next = m.Seq + 1
-			first, before := f.reloading, f.p.Version()
-			if err := f.apply(m); err != nil {
-				return err
-			}
-			if !first && f.p.Version() != before && f.s.OnFollowerDelay != nil { // the first head may be old
-				f.s.OnFollowerDelay(max(time.Since(m.Stored()), 0)) // the clocks of the two machines may differ
-			}
-			return nil
-		})
+		var err error
+		next, err = f.readNew(connected, next)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -254,6 +246,66 @@ func (f *Follower) follow(ctx context.Context) error {
 		}
 		t.Reset(wait)
 	}
+}
+
+// readNew reads the entries of the view that are new, from the sequence next on. It returns the next sequence.
+func (f *Follower) readNew(ctx context.Context, next uint64) (uint64, error) {
+	last, err := f.readChanged(ctx)
+	if err != nil || last > 0 {
+		return max(next, last+1), err
+	}
+	err = f.s.scan(ctx, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
+		next = m.Seq + 1
+		return f.apply(m)
+	})
+	return next, err
+}
+
+// readChanged reads only the bullets that the last flush changed. A scan finds the same, but for each scan the server walks all
+// keys of the view. It returns the sequence of the head if the mirror has its version, and 0 if the view must be scanned:
+// the mirror is more than one flush behind, or the view has changed meanwhile.
+func (f *Follower) readChanged(ctx context.Context) (uint64, error) {
+	if f.reloading || len(f.pending) > 0 {
+		return 0, nil
+	}
+	headSubject := viewPrefix + events.HeadKey(f.book)
+	at, err := f.s.last(ctx, viewStream, headSubject)
+	if err != nil || at == nil {
+		return 0, err
+	}
+	h := parseEntry(f.book, *at).head
+	switch {
+	case h == nil || h.Partial:
+		return 0, nil
+	case h.Version == f.p.Version() && bytes.Equal(h.Chain, f.chain):
+		return at.Seq, nil
+	case h.Since != f.p.Version() || len(h.Changed) == 0 || len(h.Changed) > maxChanged:
+		return 0, nil
+	}
+	subjects := make([]string, 0, len(h.Changed)+1)
+	for _, id := range h.Changed {
+		subjects = append(subjects, viewPrefix+events.BulletKey(f.book, id))
+	}
+	var all []direct.Message
+	err = f.s.read(ctx, viewStream, direct.Query{Last: append(subjects, headSubject)}, func(m direct.Message) error {
+		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the changes of version %d: %w", h.Version, err)
+	}
+	if len(all) == 0 || all[len(all)-1].Seq != at.Seq {
+		return 0, nil // there is a newer head, or this replica does not have that one yet
+	}
+	for _, m := range all {
+		if err := f.apply(m); err != nil {
+			return 0, err
+		}
+	}
+	if f.p.Version() != h.Version {
+		return 0, nil
+	}
+	return at.Seq, nil
 }
 
 // onReconnect calls fn once after the next reconnect. The server may have lost the end of a stream, so a reader must not
@@ -293,7 +345,14 @@ func (f *Follower) apply(m direct.Message) error {
 	case e.head.Partial:
 		return nil
 	}
-	return f.advance(e.head)
+	first, before := f.reloading, f.p.Version()
+	if err := f.advance(e.head); err != nil {
+		return err
+	}
+	if !first && f.p.Version() != before && f.s.OnFollowerDelay != nil { // the first head may be old
+		f.s.OnFollowerDelay(max(time.Since(m.Stored()), 0)) // the clocks of the two machines may differ
+	}
+	return nil
 }
 
 // countMismatch counts a head that does not match the bullets. It returns errPartialView if there are too many in a row.

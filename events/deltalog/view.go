@@ -12,10 +12,9 @@ import (
 
 // view is the content of the bucket for one book.
 type view struct {
-	head     head
-	headRev  uint64           // revision of the head's key, 0 if it was never written
-	headData []byte           // nil if the head is missing or unreadable
-	values   map[string]value // by key
+	head    head             // zero if it is missing or unreadable
+	headRev uint64           // revision of the head's key, 0 if it was never written
+	values  map[string]value // by key
 }
 
 // value is the content of a bullet's key. Bullet is nil if the data is unreadable or belongs to another key. Such a view
@@ -74,9 +73,9 @@ func (v *view) put(b playbook.Book, m direct.Message) {
 	key := m.Subject[len(viewPrefix):]
 	switch {
 	case key == events.HeadKey(b):
-		v.head, v.headRev, v.headData = head{}, m.Seq, nil
+		v.head, v.headRev = head{}, m.Seq
 		if e.head != nil {
-			v.head, v.headData = *e.head, m.Data
+			v.head = *e.head
 		}
 	case m.Deleted():
 		delete(v.values, key)
