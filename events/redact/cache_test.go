@@ -3,6 +3,8 @@ package redact
 import (
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // TestRememberedTexts checks that a text with a secret is redacted each time, also right after an almost equal text without
@@ -44,4 +46,24 @@ func TestRememberedTextLimits(t *testing.T) {
 			t.Errorf("a text of %d bytes is remembered", len(s))
 		}
 	}
+}
+
+// TestShortWordsHaveNoSecret compares isShortWord, which skips the scan, with the scan.
+func TestShortWordsHaveNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, sh := range shapes {
+		if n := len(sh.prefix) + sh.min; n < minCached {
+			t.Errorf("%s: the shortest key has %d bytes, so it can pass as a short word", sh.kind, n)
+		}
+	}
+	beginnings := []string{"", "eyJ", "SG.", "SU", "12345678", "key", "password", "-----BEGIN", "%3D"}
+	for _, sh := range shapes {
+		beginnings = append(beginnings, sh.prefix)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.SampledFrom(beginnings).Draw(t, "beginning") + rapid.StringMatching(`[a-zA-Z0-9_.:=-]{0,16}`).Draw(t, "rest")
+		if isShortWord(s) && len(find(s, false)) > 0 {
+			t.Errorf("%q is a short word, and a %s", s, Kind(s))
+		}
+	})
 }

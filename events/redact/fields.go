@@ -111,6 +111,9 @@ func structRedactFunc(t reflect.Type, open map[reflect.Type]bool) redactFunc {
 // ID returns id, or a replacement if it contains a secret: "redacted-" and 16 hex digits of the hash. The same id
 // has the same replacement in every field and every process.
 func ID(id string) string {
+	if isShortWord(id) {
+		return id
+	}
 	known, again := cleanTexts.has(id)
 	if known {
 		return id

@@ -41,6 +41,9 @@ type edit struct {
 func Text(s string) string { return textWith(&cleanTexts, s) }
 
 func textWith(cache *textCache, s string) string {
+	if isShortWord(s) {
+		return s
+	}
 	known, again := cache.has(s)
 	if known {
 		return s
@@ -65,6 +68,20 @@ func textWith(cache *textCache, s string) string {
 	}
 	out.WriteString(s[done:])
 	return out.String()
+}
+
+// isShortWord reports whether s is a word that is too short for a secret, such as the id of a bullet. All known formats are longer,
+// and every other secret has a character that is not part of a word.
+func isShortWord(s string) bool {
+	if len(s) >= minCached {
+		return false
+	}
+	for i := range len(s) {
+		if !dotted[s[i]] {
+			return false
+		}
+	}
+	return true
 }
 
 // Kind returns the kind of a secret in s, such as "github token". It is empty if Text returns s unchanged.
