@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"debrief/integration/programs"
 )
 
 // The parts of compose.yaml that are checked.
@@ -200,7 +202,7 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 	script := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("./compose", args...)
 		cmd.Env = append(os.Environ(), "COMPOSE_PROJECT_NAME="+project, "REGISTRY="+project, "TAG=test", "NATS_LISTEN=127.0.0.1:", "GATEWAY_LISTEN=127.0.0.1:",
-			"BIN_DIR="+binaries, "SECRETS_DIR="+secrets, withoutRevision)
+			"BIN_DIR="+binaries, "SECRETS_DIR="+secrets, programs.WithoutRevision)
 		for _, name := range []string{"DEBRIEF_MODEL", "DEBRIEF_BASE_URL", "OPENAI_API_KEY"} {
 			cmd.Env = append(cmd.Env, name+"=")
 		}
@@ -308,7 +310,7 @@ func TestComposeKeepsTheModel(t *testing.T) {
 	} {
 		cmd := exec.Command("./compose", strings.Fields(step.command)...)
 		cmd.Env = append(os.Environ(), "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"), "TOLD="+told, "BIN_DIR="+binaries,
-			"SECRETS_DIR="+secrets, withoutRevision, "DEBRIEF_MODEL="+step.model, "DEBRIEF_BASE_URL="+step.url, "OPENAI_API_KEY=a-key")
+			"SECRETS_DIR="+secrets, programs.WithoutRevision, "DEBRIEF_MODEL="+step.model, "DEBRIEF_BASE_URL="+step.url, "OPENAI_API_KEY=a-key")
 		out, err := cmd.CombinedOutput()
 		lines, _ := os.ReadFile(told)
 		if err != nil || !strings.Contains("\n"+string(lines), "\n"+step.want+"\n") || !strings.Contains(string(out), step.output) {

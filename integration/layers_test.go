@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"debrief/integration/programs"
 )
 
 // pkg is a package as printed by go list.
@@ -306,27 +307,10 @@ func packages(t *testing.T) []*pkg {
 	return all
 }
 
-// watch opens every Go file of the module. The test cache depends on the files that the test opens, but not on those that a
-// child process opens. Without watch, the cache would hide new forbidden imports.
+// watch makes the cached result of the test depend on every Go file of the module.
 func watch(t *testing.T) {
 	t.Helper()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), ".") {
-			return filepath.SkipDir
-		}
-		if filepath.Ext(path) != ".go" {
-			return nil
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		return f.Close()
-	})
-	if err != nil {
+	if err := programs.Watch(".."); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
 	"debrief/events/natsd"
+	"debrief/integration/programs"
 )
 
 // serverEnv makes the test binary a NATS server; its value is the directory. 'debrief up' always runs roles too, so a test
@@ -58,19 +57,8 @@ func serve(c natsd.Config) int {
 	return 0
 }
 
-// buildCommand is the command in cmd/debrief/README.md to build the programs: static and small.
-const buildCommand = "CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ ./cmd/..."
-
 // build builds the programs once.
-var build = sync.OnceValue(func() error {
-	cmd := exec.Command("bash", "-c", strings.Replace(buildCommand, " bin/ ", " "+binaries+"/ ", 1))
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false") // the checkout may belong to another user
-	cmd.Dir = ".."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
-	}
-	return nil
-})
+var build = sync.OnceValue(func() error { return programs.Build("..", binaries) })
 
 // program returns the path of a built program.
 func program(t testing.TB, name string) string {

@@ -158,7 +158,7 @@ func anchors(text string) (all []string) {
 // checker checks commands without running them.
 type checker struct{ bin string }
 
-var programs = []string{"debrief", "generator", "reflector", "curator", "bench"}
+var checkedPrograms = []string{"debrief", "generator", "reflector", "curator", "gateway", "bench"}
 
 // command checks each part of a shell command: the names of programs, subcommands, flags, settings, packages and tests.
 // It accepts all other programs. An ellipsis ends the part that is checked.
@@ -180,7 +180,7 @@ func (c checker) command(text string) error {
 			args = args[1:]
 		}
 		switch {
-		case slices.Contains(programs, args[0]) && len(args) > 1:
+		case slices.Contains(checkedPrograms, args[0]) && len(args) > 1:
 			errs = append(errs, c.arguments(settings, args))
 		case args[0] == "go":
 			errs = append(errs, checkGo(args))

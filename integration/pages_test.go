@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"debrief/integration/programs"
 )
 
 // page is a Markdown file of the repository. The test runs its blocks of sh in order, in one shell, in a clean copy of the
@@ -198,8 +200,8 @@ func TestPages(t *testing.T) {
 	}
 	t.Parallel()
 	for _, p := range readPages(t) {
-		if p.name == "cmd/debrief/README.md" && !strings.Contains(p.text, buildCommand) {
-			t.Errorf("%s: the command of TestMain to build the programs is missing: %s", p.name, buildCommand)
+		if p.name == "cmd/debrief/README.md" && !strings.Contains(p.text, programs.Command) {
+			t.Errorf("%s: the command to build the programs is missing: %s", p.name, programs.Command)
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -232,11 +234,11 @@ func addPrograms(t *testing.T, dir string) {
 	if err := build(); err != nil {
 		t.Fatal(err)
 	}
-	programs, err := os.ReadDir(binaries)
+	built, err := os.ReadDir(binaries)
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "bin"), 0o755)
 	}
-	for _, p := range programs {
+	for _, p := range built {
 		err = errors.Join(err, os.Link(filepath.Join(binaries, p.Name()), filepath.Join(dir, "bin", p.Name())))
 	}
 	if err != nil {
