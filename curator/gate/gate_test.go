@@ -3,6 +3,7 @@ package gate_test
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +16,17 @@ import (
 
 // TestErrorRatesWithCheckAfterEveryOutcome simulates bullets with a known effect: over 10,000 tasks if they harm, else over 6,000,
 // because most of those never retire. The gate assesses each record after every outcome, and chooses how often a bullet is
-// withheld.
+// withheld. DEBRIEF_LONG=1 takes more bullets.
 func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	const bullets, tasks = 100, 10_000
+	const tasks = 10_000
+	bullets := 60
+	if os.Getenv("DEBRIEF_LONG") != "" {
+		bullets = 100
+	}
 	for _, c := range []struct {
 		base, lift float64
 		proven     [2]float64 // least and most share
@@ -61,13 +66,13 @@ func TestErrorRatesWithCheckAfterEveryOutcome(t *testing.T) {
 		}
 		slices.Sort(at)
 		isIn := func(n int, limits [2]float64) bool {
-			share := float64(n) / bullets
+			share := float64(n) / float64(bullets)
 			return share >= limits[0] && share <= limits[1]
 		}
 		if !isIn(proven, c.proven) || !isIn(len(at), c.retired) {
 			t.Errorf("base %.2f, lift %+.2f: %d of %d proven and %d retired, want the shares %v and %v", c.base, c.lift, proven, bullets, len(at), c.proven, c.retired)
 		}
-		if c.lift > 0 && suspended > 0.02*bullets || c.lift < -0.1 && suspended < 0.95*bullets {
+		if c.lift > 0 && !isIn(suspended, [2]float64{0, 0.02}) || c.lift < -0.1 && !isIn(suspended, [2]float64{0.95, 1}) {
 			t.Errorf("base %.2f, lift %+.2f: %d of %d were suspended", c.base, c.lift, suspended, bullets)
 		}
 		if c.lift < 0 && (len(at) <= bullets/2 || at[bullets/2] > c.median) {
@@ -211,7 +216,7 @@ func TestIntervalContainsLift(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	const bullets = 60
+	const bullets = 30
 	for _, base := range []float64{0.1, 0.5, 0.9} {
 		rng := rand.New(rand.NewPCG(3, 9))
 		missed := 0

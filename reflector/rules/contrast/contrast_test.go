@@ -3,15 +3,20 @@ package contrast
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
 )
 
-// sets returns the number of synthetic data sets.
-func sets() uint64 {
-	if testing.Short() {
+// sets returns the number of synthetic data sets. A data set of many runs or correlated candidates takes as long as ten others:
+// a quarter of them is enough, unless DEBRIEF_LONG=1 is set.
+func (w world) sets() uint64 {
+	switch {
+	case testing.Short():
 		return 20
+	case os.Getenv("DEBRIEF_LONG") == "" && w.candidates > 20 && (w.runs > 5 || w.correlated):
+		return 50
 	}
 	return 200
 }
@@ -31,7 +36,7 @@ func TestPlanted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found, wrong := 0, 0
-			for seed := range sets() {
+			for seed := range c.sets() {
 				for _, s := range analyse(c.generate(seed)).Shown {
 					if int(s.IDs[0]) < c.planted && s.Helps {
 						found++
@@ -40,7 +45,7 @@ func TestPlanted(t *testing.T) {
 					}
 				}
 			}
-			power := float64(found) / float64(int(sets())*c.planted)
+			power := float64(found) / float64(int(c.sets())*c.planted)
 			mistaken := float64(wrong) / float64(found+wrong)
 			t.Logf("found %.1f %%, false among the shown %.1f %%", 100*power, 100*mistaken)
 			if testing.Short() {
@@ -69,14 +74,14 @@ func TestNoEffect(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			hit := 0
-			for seed := range sets() {
+			for seed := range c.sets() {
 				if len(analyse(c.generate(seed)).Shown) > 0 {
 					hit++
 				}
 			}
-			t.Logf("%d of %d data sets show something", hit, sets())
-			if float64(hit) > 0.05*float64(sets())+2 {
-				t.Errorf("%d of %d data sets show something, want at most 5 %%", hit, sets())
+			t.Logf("%d of %d data sets show something", hit, c.sets())
+			if float64(hit) > 0.05*float64(c.sets())+2 {
+				t.Errorf("%d of %d data sets show something, want at most 5 %%", hit, c.sets())
 			}
 		})
 	}
