@@ -1,17 +1,16 @@
 package integration
 
 import (
-	"flag"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 
 	"debrief/events/natsd"
+	"debrief/events/natsd/natsdtest"
 	"debrief/integration/programs"
 )
 
@@ -19,8 +18,9 @@ import (
 // could not kill its server alone.
 const serverEnv, listenEnv, syncEnv = "DEBRIEF_TEST_SERVER", "DEBRIEF_TEST_LISTEN", "DEBRIEF_TEST_SYNC"
 
-// binaries is the directory for the built programs. TestMain creates it; build fills it.
-var binaries string
+// binaries is the directory for the built programs, and checkouts that of the copies of the repository, on the same file
+// system. TestMain creates them; build fills the first.
+var binaries, checkouts string
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serverEnv); dir != "" {
@@ -34,11 +34,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	binaries = dir
-	// By default more tests run in parallel than there are cores, because they mostly wait.
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
+	binaries, checkouts = filepath.Join(dir, "bin"), filepath.Join(dir, "checkouts")
+	if err := errors.Join(os.Mkdir(binaries, 0o700), os.Mkdir(checkouts, 0o700)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	natsdtest.Prepare()
 	code := m.Run()
 	_ = os.RemoveAll(dir) // best effort: it is in the temporary directory
 	os.Exit(code)

@@ -124,7 +124,10 @@ func repositoryFiles(t *testing.T) (all []string) {
 // cloneRepository copies the files of the repository to a new directory.
 func cloneRepository(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp(checkouts, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range repositoryFiles(t) {
 		from, to := filepath.Join("..", name), filepath.Join(dir, name)
 		data, err := os.ReadFile(from)

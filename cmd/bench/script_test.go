@@ -8,10 +8,21 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"debrief/events/natsd/natsdtest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bench": main})
+	testscript.Main(scripts{m}, map[string]func(){"bench": main})
+}
+
+// scripts runs the tests with Prepare, but not the program: package testscript starts this binary as either.
+type scripts struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (s scripts) Run() int {
+	natsdtest.Prepare()
+	return s.M.Run()
 }
 
 // TestScripts runs each command: testdata/script/*.txtar. A script starts in an empty directory.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,7 +27,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	atATime()
 	testscript.Main(scripts{m}, map[string]func(){"debrief": main})
 }
 
@@ -41,13 +37,6 @@ type scripts struct{ *testing.M }
 func (s scripts) Run() int {
 	natsdtest.Prepare()
 	return s.M.Run()
-}
-
-// atATime has more tests run at a time than there are cores, where nobody says otherwise: they mostly wait.
-func atATime() {
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
-		panic(err)
-	}
 }
 
 // TestScripts runs each command as a person does: testdata/script/*.txtar. A script begins in a directory of its own,

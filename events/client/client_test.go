@@ -17,10 +17,14 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/natsd/natsdtest"
 	"debrief/events/service"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	natsdtest.Prepare()
+	goleak.VerifyTestMain(m)
+}
 
 // backend answers requests with the functions of a test.
 type backend struct {

@@ -48,7 +48,7 @@ func TestCommentsMatchSources(t *testing.T) {
 		}
 		return
 	}
-	if diff := cmp.Diff(want, comments); diff != "" {
+	if diff := cmp.Diff(want, comments()); diff != "" {
 		t.Errorf("run go test ./events/schema -update, and commit comments.json: -sources +comments.json:\n%s", diff)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -40,14 +41,14 @@ type value struct {
 //go:embed comments.json
 var commentsJSON []byte
 
-// comments are the comments by type, such as "events.Task".
-var comments = func() map[string]typeComments {
+// comments returns the comments by type, such as "events.Task". Parsing them at the start of a program would delay all commands.
+var comments = sync.OnceValue(func() map[string]typeComments {
 	var all map[string]typeComments
 	if err := json.Unmarshal(commentsJSON, &all); err != nil {
 		panic(fmt.Sprintf("comments.json: %v", err)) // embedded, and a test compares it with the sources
 	}
 	return all
-}()
+})
 
 // closed are the string types with no other values than their constants. Validation rejects others. Other string types
 // with constants may have further values in messages of newer programs, so their constants are only examples.
@@ -155,7 +156,7 @@ func (b *builder) markMessagePack(s *jsonschema.Schema, name string) {
 // describeValues adds the constants of a string type.
 func (b *builder) describeValues(s *jsonschema.Schema, t reflect.Type) {
 	var all []any
-	for _, v := range comments[typeName(t)].Values {
+	for _, v := range comments()[typeName(t)].Values {
 		all = append(all, v.Value)
 	}
 	if slices.Contains(closed, t) {
@@ -180,7 +181,7 @@ func (b *builder) define(t reflect.Type) string {
 		return name
 	}
 	b.names[name] = t
-	s := &jsonschema.Schema{Type: "object", Description: sentence(comments[typeName(t)].Type), Properties: map[string]*jsonschema.Schema{}}
+	s := &jsonschema.Schema{Type: "object", Description: sentence(comments()[typeName(t)].Type), Properties: map[string]*jsonschema.Schema{}}
 	b.defs[name] = s // before its fields, which may refer to it
 	b.addFields(s, t)
 	if b.strict {
@@ -219,7 +220,7 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 			s.Required = append(s.Required, name)
 			b.allowNull(field, f.Type)
 		}
-		doc := sentence(cmp.Or(f.Tag.Get("doc"), withNames(comments[typeName(t)].Fields[f.Name], names)))
+		doc := sentence(cmp.Or(f.Tag.Get("doc"), withNames(comments()[typeName(t)].Fields[f.Name], names)))
 		switch doc = strings.TrimSpace(doc + " " + field.Description); {
 		case doc == "":
 		case field.Ref != "":

@@ -104,7 +104,7 @@ func complete(v reflect.Value) {
 		}
 	case reflect.String:
 		v.SetString("text")
-		if all := comments[typeName(v.Type())].Values; v.Type().PkgPath() != "" && len(all) > 0 {
+		if all := comments()[typeName(v.Type())].Values; v.Type().PkgPath() != "" && len(all) > 0 {
 			v.SetString(all[0].Value)
 		}
 	case reflect.Bool:

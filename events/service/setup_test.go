@@ -10,10 +10,14 @@ import (
 
 	"debrief/events"
 	"debrief/events/natsd"
+	"debrief/events/natsd/natsdtest"
 )
 
 // TestMain fails the package when a server, a connection or a request outlives its test.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	natsdtest.Prepare()
+	goleak.VerifyTestMain(m)
+}
 
 // waitLimit is the maximum wait for an expected event. Its end is a failure.
 const waitLimit = 15 * time.Second

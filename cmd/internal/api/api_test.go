@@ -30,11 +30,15 @@ import (
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/natsd/natsdtest"
 	"debrief/events/service"
 )
 
 // TestMain fails the package if a server or a connection outlives its test.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	natsdtest.Prepare()
+	goleak.VerifyTestMain(m)
+}
 
 // patience is the timeout of a test for expected events.
 const patience = 15 * time.Second

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"testing"
 )
 
 // minFree is the free space in bytes that a file system in memory must have. The servers of the packages that go test
@@ -16,11 +15,11 @@ const minFree = 2 << 30
 // parallelPerCore is the number of parallel tests per core. They mostly wait for a server.
 const parallelPerCore = 3
 
-// Prepare makes the tests of a binary faster if it runs with -short. Call it in TestMain before m.Run: it parses the
-// flags. Without -short, so also in benchmarks, it changes nothing.
+// Prepare makes the tests of a binary faster. Call it in TestMain before m.Run: it parses the flags. Benchmarks and the long
+// forms of tests, with DEBRIEF_LONG=1, keep the disk and the number of parallel tests, because they measure.
 func Prepare() {
 	flag.Parse()
-	if !testing.Short() {
+	if flag.Lookup("test.bench").Value.String() != "" || os.Getenv("DEBRIEF_LONG") != "" {
 		return
 	}
 	useMemory()

@@ -1,0 +1,12 @@
+package reflector
+
+import (
+	"testing"
+
+	"debrief/events/natsd/natsdtest"
+)
+
+func TestMain(m *testing.M) {
+	natsdtest.Prepare()
+	m.Run()
+}
