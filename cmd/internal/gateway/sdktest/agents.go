@@ -1,4 +1,5 @@
-package gateway
+// Package sdktest runs conversations of the official SDKs of OpenAI and Anthropic through a gateway, for tests.
+package sdktest
 
 import (
 	"context"
@@ -16,27 +17,27 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// agent is a conversation over an official SDK. It keeps the history, as agents do.
-type agent interface {
-	user(text string, images int)
-	results(outputs ...string) // of the calls of the last turn, in order
-	send(ctx context.Context, stream bool) (turn, error)
+// Agent is a conversation over an official SDK. It keeps the history, as agents do.
+type Agent interface {
+	User(text string, images int)
+	Results(outputs ...string) // of the calls of the last turn, in order
+	Send(ctx context.Context, stream bool) (Turn, error)
 }
 
-// turn is the response of a model. Finish is stop, tools, length or refusal.
-type turn struct {
-	id, text, refusal, finish string
-	calls                     []string // name(arguments)
-	input, cached             int64
+// Turn is the response of a model. Finish is stop, tools, length or refusal.
+type Turn struct {
+	ID, Text, Refusal, Finish string
+	Calls                     []string // name(arguments)
+	Input, Cached             int64
 }
 
-// sdk creates agents with an SDK. The base URL of the gateway is the only setting that differs from the provider's.
-type sdk struct {
-	name string
-	open func(url string, c *http.Client, retries int, schema bool) agent
+// SDK creates agents with an SDK. The base URL of the gateway is the only setting that differs from the provider's.
+type SDK struct {
+	Name string // of the API
+	Open func(url string, c *http.Client, retries int, schema bool) Agent
 }
 
-var sdks = []sdk{{"chat", newChatAgent}, {"responses", newResponsesAgent}, {"messages", newMessagesAgent}}
+var SDKs = []SDK{{"chat", newChatAgent}, {"responses", newResponsesAgent}, {"messages", newMessagesAgent}}
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -47,7 +48,7 @@ var schemaOfPerson = map[string]any{
 
 var schemaOfTool = map[string]any{"type": "object", "properties": map[string]any{"n": map[string]any{"type": "string"}}}
 
-func newOpenAI(url string, c *http.Client, retries int) openai.Client {
+func NewOpenAI(url string, c *http.Client, retries int) openai.Client {
 	return openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("sk-test"), option.WithHTTPClient(c), option.WithMaxRetries(retries))
 }
 
@@ -71,8 +72,8 @@ type chatAgent struct {
 	calls  []openai.ChatCompletionMessageToolCallUnion
 }
 
-func newChatAgent(url string, c *http.Client, retries int, schema bool) agent {
-	a := &chatAgent{client: newOpenAI(url, c, retries)}
+func newChatAgent(url string, c *http.Client, retries int, schema bool) Agent {
+	a := &chatAgent{client: NewOpenAI(url, c, retries)}
 	a.params.Model = "gpt-test"
 	a.params.Messages = append(a.params.Messages, openai.SystemMessage("You are a test."))
 	a.params.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{Name: "step", Parameters: schemaOfTool})}
@@ -85,7 +86,7 @@ func newChatAgent(url string, c *http.Client, retries int, schema bool) agent {
 	return a
 }
 
-func (a *chatAgent) user(text string, images int) {
+func (a *chatAgent) User(text string, images int) {
 	if images == 0 {
 		a.params.Messages = append(a.params.Messages, openai.UserMessage(text))
 		return
@@ -97,32 +98,32 @@ func (a *chatAgent) user(text string, images int) {
 	a.params.Messages = append(a.params.Messages, openai.UserMessage(parts))
 }
 
-func (a *chatAgent) results(outputs ...string) {
+func (a *chatAgent) Results(outputs ...string) {
 	for i, output := range outputs {
 		a.params.Messages = append(a.params.Messages, openai.ToolMessage(output, a.calls[i].ID))
 	}
 }
 
-func (a *chatAgent) send(ctx context.Context, stream bool) (turn, error) {
+func (a *chatAgent) Send(ctx context.Context, stream bool) (Turn, error) {
 	completion, err := a.complete(ctx, stream)
 	if err != nil {
-		return turn{}, err
+		return Turn{}, err
 	}
 	message := completion.Choices[0].Message
 	a.params.Messages = append(a.params.Messages, message.ToParam())
 	a.calls = message.ToolCalls
-	t := turn{
-		id: completion.ID, text: message.Content, refusal: message.Refusal, finish: completion.Choices[0].FinishReason,
-		input: completion.Usage.PromptTokens, cached: completion.Usage.PromptTokensDetails.CachedTokens,
+	t := Turn{
+		ID: completion.ID, Text: message.Content, Refusal: message.Refusal, Finish: completion.Choices[0].FinishReason,
+		Input: completion.Usage.PromptTokens, Cached: completion.Usage.PromptTokensDetails.CachedTokens,
 	}
 	for _, c := range a.calls {
-		t.calls = append(t.calls, fmt.Sprintf("%s(%s)", c.Function.Name, c.Function.Arguments))
+		t.Calls = append(t.Calls, fmt.Sprintf("%s(%s)", c.Function.Name, c.Function.Arguments))
 	}
 	switch {
-	case t.refusal != "":
-		t.finish = "refusal"
-	case t.finish == "tool_calls":
-		t.finish = "tools"
+	case t.Refusal != "":
+		t.Finish = "refusal"
+	case t.Finish == "tool_calls":
+		t.Finish = "tools"
 	}
 	return t, nil
 }
@@ -154,8 +155,8 @@ type responsesAgent struct {
 	calls  []string // ids
 }
 
-func newResponsesAgent(url string, c *http.Client, retries int, schema bool) agent {
-	a := &responsesAgent{client: newOpenAI(url, c, retries)}
+func newResponsesAgent(url string, c *http.Client, retries int, schema bool) Agent {
+	a := &responsesAgent{client: NewOpenAI(url, c, retries)}
 	a.params.Model, a.params.Instructions = "gpt-test", param.NewOpt("You are a test.")
 	a.params.Tools = []responses.ToolUnionParam{responses.ToolParamOfFunction("step", schemaOfTool, false)}
 	if schema {
@@ -168,7 +169,7 @@ func (a *responsesAgent) add(item responses.ResponseInputItemUnionParam) {
 	a.params.Input.OfInputItemList = append(a.params.Input.OfInputItemList, item)
 }
 
-func (a *responsesAgent) user(text string, images int) {
+func (a *responsesAgent) User(text string, images int) {
 	if images == 0 {
 		a.add(responses.ResponseInputItemParamOfMessage(text, responses.EasyInputMessageRoleUser))
 		return
@@ -182,7 +183,7 @@ func (a *responsesAgent) user(text string, images int) {
 	a.add(responses.ResponseInputItemParamOfMessage(parts, responses.EasyInputMessageRoleUser))
 }
 
-func (a *responsesAgent) results(outputs ...string) {
+func (a *responsesAgent) Results(outputs ...string) {
 	for i, output := range outputs {
 		item := responses.ResponseInputItemParamOfFunctionCallOutput(output)
 		item.OfFunctionCallOutput.CallID = param.NewOpt(a.calls[i])
@@ -190,28 +191,28 @@ func (a *responsesAgent) results(outputs ...string) {
 	}
 }
 
-func (a *responsesAgent) send(ctx context.Context, stream bool) (turn, error) {
+func (a *responsesAgent) Send(ctx context.Context, stream bool) (Turn, error) {
 	res, err := a.respond(ctx, stream)
 	if err != nil {
-		return turn{}, err
+		return Turn{}, err
 	}
-	t := turn{id: res.ID, text: res.OutputText(), finish: "stop", input: res.Usage.InputTokens, cached: res.Usage.InputTokensDetails.CachedTokens}
+	t := Turn{ID: res.ID, Text: res.OutputText(), Finish: "stop", Input: res.Usage.InputTokens, Cached: res.Usage.InputTokensDetails.CachedTokens}
 	a.calls = nil
 	for _, item := range res.Output {
 		a.add(param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(item.RawJSON())))
 		switch item.Type {
 		case "function_call":
-			t.finish = "tools"
+			t.Finish = "tools"
 			a.calls = append(a.calls, item.CallID)
-			t.calls = append(t.calls, fmt.Sprintf("%s(%s)", item.Name, item.Arguments.OfString))
+			t.Calls = append(t.Calls, fmt.Sprintf("%s(%s)", item.Name, item.Arguments.OfString))
 		case "message":
 			if refusal := item.Content[0].Refusal; refusal != "" {
-				t.refusal, t.finish = refusal, "refusal"
+				t.Refusal, t.Finish = refusal, "refusal"
 			}
 		}
 	}
 	if res.Status == responses.ResponseStatusIncomplete {
-		t.finish = "length"
+		t.Finish = "length"
 	}
 	return t, nil
 }
@@ -251,8 +252,8 @@ type messagesAgent struct {
 	calls  []string // ids
 }
 
-func newMessagesAgent(url string, c *http.Client, retries int, schema bool) agent {
-	a := &messagesAgent{client: newAnthropic(url, c, retries)}
+func newMessagesAgent(url string, c *http.Client, retries int, schema bool) Agent {
+	a := &messagesAgent{client: NewAnthropic(url, c, retries)}
 	a.params.Model, a.params.MaxTokens = "claude-test", 1024
 	a.params.System = []anthropic.TextBlockParam{{Text: "You are a test.", CacheControl: anthropic.NewCacheControlEphemeralParam()}}
 	a.params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{Properties: schemaOfTool["properties"]}, "step")}
@@ -262,12 +263,12 @@ func newMessagesAgent(url string, c *http.Client, retries int, schema bool) agen
 	return a
 }
 
-func newAnthropic(url string, c *http.Client, retries int) anthropic.Client {
+func NewAnthropic(url string, c *http.Client, retries int) anthropic.Client {
 	return anthropic.NewClient(anthropicoption.WithBaseURL(url), anthropicoption.WithAPIKey("sk-ant-test"),
 		anthropicoption.WithHTTPClient(c), anthropicoption.WithMaxRetries(retries))
 }
 
-func (a *messagesAgent) user(text string, images int) {
+func (a *messagesAgent) User(text string, images int) {
 	blocks := []anthropic.ContentBlockParamUnion{anthropic.NewTextBlock(text)}
 	for range images {
 		blocks = append(blocks, anthropic.NewImageBlockBase64("image/png", pixel))
@@ -275,7 +276,7 @@ func (a *messagesAgent) user(text string, images int) {
 	a.params.Messages = append(a.params.Messages, anthropic.NewUserMessage(blocks...))
 }
 
-func (a *messagesAgent) results(outputs ...string) {
+func (a *messagesAgent) Results(outputs ...string) {
 	var blocks []anthropic.ContentBlockParamUnion
 	for i, output := range outputs {
 		blocks = append(blocks, anthropic.NewToolResultBlock(a.calls[i], output, output == "failed"))
@@ -283,33 +284,33 @@ func (a *messagesAgent) results(outputs ...string) {
 	a.params.Messages = append(a.params.Messages, anthropic.NewUserMessage(blocks...))
 }
 
-func (a *messagesAgent) send(ctx context.Context, stream bool) (turn, error) {
+func (a *messagesAgent) Send(ctx context.Context, stream bool) (Turn, error) {
 	message, err := a.message(ctx, stream)
 	if err != nil {
-		return turn{}, err
+		return Turn{}, err
 	}
 	a.params.Messages = append(a.params.Messages, message.ToParam())
 	cached := message.Usage.CacheReadInputTokens
-	t := turn{id: message.ID, finish: string(message.StopReason), input: message.Usage.InputTokens + cached, cached: cached}
+	t := Turn{ID: message.ID, Finish: string(message.StopReason), Input: message.Usage.InputTokens + cached, Cached: cached}
 	a.calls = nil
 	for _, block := range message.Content {
 		switch block.Type {
 		case "text":
-			t.text += block.Text
+			t.Text += block.Text
 		case "tool_use":
 			a.calls = append(a.calls, block.ID)
-			t.calls = append(t.calls, fmt.Sprintf("%s(%s)", block.Name, block.Input))
+			t.Calls = append(t.Calls, fmt.Sprintf("%s(%s)", block.Name, block.Input))
 		}
 	}
-	switch t.finish {
+	switch t.Finish {
 	case "end_turn":
-		t.finish = "stop"
+		t.Finish = "stop"
 	case "tool_use":
-		t.finish = "tools"
+		t.Finish = "tools"
 	case "max_tokens":
-		t.finish = "length"
+		t.Finish = "length"
 	case "refusal":
-		t.text, t.refusal = "", t.text
+		t.Text, t.Refusal = "", t.Text
 	}
 	return t, nil
 }
