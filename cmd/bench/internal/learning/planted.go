@@ -233,11 +233,15 @@ func (c *classroom) update(ctx context.Context, all []*plantedBullet) error {
 				continue
 			}
 			b.id, b.isKnown = found.ID, true
+			if found.Status == book.Candidate { // it contradicts a supported bullet, and waits for a confirmation
+				b.state = refusedKey
+				continue
+			}
 		}
 		switch now := p.Bullet(b.id); {
 		case now == nil || now.Content != b.Text:
 			b.state = replacedKey
-		case now.Status == book.Retired || now.Status == book.Quarantined:
+		case !now.Shown() && now.Status != book.Probation: // a suspended bullet waits as a candidate
 			b.state = retiredKey
 		case isProven(now):
 			b.state = provenKey
