@@ -77,6 +77,8 @@ type Result struct {
 	Failed    int `json:"failed"` // the others have no outcome, or a partial one
 	// Compared counts the runs with an outcome and a tool call. Only they can show habits.
 	Compared int `json:"compared"`
+	// ToolErrors counts the different errors of tools, with or without a lesson.
+	ToolErrors int `json:"tool_errors"`
 	// Omitted counts the habits beyond the limit of an analysis.
 	Omitted int      `json:"omitted,omitempty"`
 	Lessons []Lesson `json:"lessons"`
@@ -157,6 +159,7 @@ func (a *Analysis) habit(key string, describe func() habit) {
 // Result returns the lessons of all runs so far, errors first, then habits with the strongest evidence first.
 func (a *Analysis) Result() Result {
 	result := a.result
+	result.ToolErrors = a.errors.Len()
 	for _, l := range a.errors.Lessons() {
 		result.Lessons = append(result.Lessons, Lesson{Key: l.Key, Section: l.Section, Content: l.Content, Evidence: describeErrors(l.Evidence), Executions: examplesOf(l.Evidence), Errors: l.Evidence})
 	}

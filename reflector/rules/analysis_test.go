@@ -99,9 +99,9 @@ func TestAnalysisShowsNothingWithoutComparison(t *testing.T) {
 	}{
 		{"one run a task", 80, 1, nil, "No task has successful and failed runs of one agent"},
 		{"an agent for each outcome", 20, 4, func(e *events.Execution) { e.Model = string(e.Outcome.Label) }, "No task has successful and failed runs of one agent"},
-		{"unknown tasks", 20, 4, func(e *events.Execution) { e.Origin.Task = "" }, "No run has an outcome and a tool call"},
-		{"unknown outcomes", 20, 4, func(e *events.Execution) { e.Outcome.Label = events.Unknown }, "No run has an outcome and a tool call"},
-		{"no calls", 20, 4, func(e *events.Execution) { e.Steps = nil }, "No run has an outcome and a tool call"},
+		{"unknown tasks", 20, 4, func(e *events.Execution) { e.Origin.Task = "" }, "No run has both an outcome and a tool call"},
+		{"unknown outcomes", 20, 4, func(e *events.Execution) { e.Outcome.Label = events.Unknown }, "No run has both an outcome and a tool call"},
+		{"no calls", 20, 4, func(e *events.Execution) { e.Steps = nil }, "No run has both an outcome and a tool call"},
 		{"few runs", 3, 2, nil, "These runs show no habit that separates success from failure"},
 	} {
 		a := NewAnalysis()
@@ -225,4 +225,22 @@ func TestMemoryOfRuns(t *testing.T) {
 		t.Errorf("got %d bytes for each run, want at most %d", kept/(tasks*repeats), limit)
 	}
 	runtime.KeepAlive(a)
+}
+
+// TestErrorsWithoutALesson checks that the result counts errors that teach nothing, and says why.
+func TestErrorsWithoutALesson(t *testing.T) {
+	t.Parallel()
+	a := NewAnalysis()
+	for task := range 2 {
+		e := executionOf(events.Success, `get {"id":7} => Error: id must be a text`, `get {"id":"7"} => x`)
+		e.ID, e.Origin.Task = events.ID(fmt.Sprint("e", task)), fmt.Sprint("task ", task)
+		a.Add(e)
+		r := a.Result()
+		if lessons := len(r.Lessons); r.ToolErrors != 1 || lessons != task {
+			t.Errorf("after %d runs: got %d errors, lessons %+v", task+1, r.ToolErrors, r.Lessons)
+		}
+		if got := r.Explain(); strings.HasPrefix(got, "1 error of tools, but no change") != (task == 0) {
+			t.Errorf("after %d runs: got %q", task+1, got)
+		}
+	}
 }

@@ -27,8 +27,28 @@ func describeErrors(all []remedy.Evidence) string {
 	return strings.Join(parts, "; ")
 }
 
-// Explain describes the result of the comparison in sentences. If it shows nothing, they say which runs would help.
+// Explain describes the result of the comparison in sentences. If it shows nothing, they say why, and which runs would help.
 func (r *Result) Explain() string {
+	if errors := r.explainErrors(); errors != "" {
+		return errors + " " + r.explainHabits()
+	}
+	return r.explainHabits()
+}
+
+// explainErrors returns the reason why errors of tools teach nothing. It returns "" without errors, or if they teach something.
+func (r *Result) explainErrors() string {
+	for i := range r.Lessons {
+		if len(r.Lessons[i].Errors) > 0 {
+			return ""
+		}
+	}
+	if r.ToolErrors == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of tools, but no change that made the call work in most runs with the error, and in two tasks at least.", count(r.ToolErrors, "error"))
+}
+
+func (r *Result) explainHabits() string {
 	c, habits := &r.Contrasts, 0
 	for i := range r.Lessons {
 		if r.Lessons[i].Habit != nil {
@@ -38,7 +58,7 @@ func (r *Result) Explain() string {
 	base := fmt.Sprintf("%s in %s with successful and failed runs", count(c.InformativeRuns, "run"), count(c.InformativeTasks, "task"))
 	switch {
 	case r.Compared == 0:
-		return "No run has an outcome and a tool call, so habits of successful and failed runs cannot be compared."
+		return "No run has both an outcome and a tool call, so habits of successful and failed runs cannot be compared."
 	case c.Informative == 0:
 		return "No task has successful and failed runs of one agent, so their habits cannot be compared: repeat tasks."
 	case habits > 0:

@@ -79,6 +79,16 @@ func (x *Errors) Add(e *events.Execution) {
 	}
 }
 
+// Len returns the number of different errors of tools, at most maxErrors. The name of a missing module makes no other error.
+func (x *Errors) Len() (n int) {
+	for _, st := range x.stats {
+		if !st.named {
+			n++
+		}
+	}
+	return n
+}
+
 func (x *Errors) addErrors(e *events.Execution, acts []act) {
 	var seen []*sighting
 	for i := range acts {
