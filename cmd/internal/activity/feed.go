@@ -55,6 +55,8 @@ type Lesson struct {
 	Bullet playbook.BulletID `json:"bullet"`
 	Text   string            `json:"text" doc:"Beginning of the text of the bullet."`
 	New    bool              `json:"new" doc:"The bullet was added, not changed."`
+	// Quarantined is set if the bullet went into quarantine; a person may have decided since.
+	Quarantined bool `json:"quarantined,omitempty" doc:"The bullet went into quarantine; a person may have decided since."`
 }
 
 // Counts are numbers of operations on bullets.
@@ -259,7 +261,7 @@ func newChange(b playbook.Book, r *deltalog.Record) Change {
 	}
 	for i := range r.Ops {
 		if op := &r.Ops[i]; len(c.Lessons) < maxLessons && op.Content != "" {
-			c.Lessons = append(c.Lessons, Lesson{op.Bullet, text.Clip(op.Content, maxLesson), op.Kind == playbook.Add})
+			c.Lessons = append(c.Lessons, Lesson{op.Bullet, text.Clip(op.Content, maxLesson), op.Kind == playbook.Add, op.Status == playbook.Quarantined})
 		}
 		switch r.Ops[i].Kind {
 		case playbook.Add:

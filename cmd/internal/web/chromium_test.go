@@ -205,6 +205,19 @@ func (b *tab) click(selector string) {
 	}
 }
 
+// runAndWait evaluates an expression that loads another page, and waits for that page.
+func (b *tab) runAndWait(expression string) {
+	b.test.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.RunResponse(ctx, func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
+		_, err = chromedp.Evaluate[bool](expression)(ctx, t)
+		return none, err
+	}); err != nil {
+		b.test.Fatalf("browser: %s: %v", expression, err)
+	}
+}
+
 // resize sets the width of the window in pixels. Widths below 600 are those of phones.
 func (b *tab) resize(width int64) {
 	b.test.Helper()

@@ -44,6 +44,7 @@ var functions = template.FuncMap{
 	"cost":      cost,
 	"first":     first,
 	"bytes":     size,
+	"pvalue":    pvalue,
 	"less":      func(n, m int) int { return n - m },
 	"lift":      lift,
 	"static":    func(file string) string { return "/static/" + file + "?v=" + staticHash() },
@@ -83,6 +84,14 @@ func dict(pairs ...any) (map[string]any, error) {
 		return nil, fmt.Errorf("dict: a name without a value")
 	}
 	return m, nil
+}
+
+// pvalue formats a probability with four decimals.
+func pvalue(p float64) string {
+	if p < 0.0001 {
+		return "below 0.0001"
+	}
+	return strconv.FormatFloat(p, 'f', 4, 64)
 }
 
 // first returns at most n items of a list.

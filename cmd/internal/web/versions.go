@@ -1,7 +1,9 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,16 +42,17 @@ type versionsPage struct {
 
 // Past returns points in time for a restore, at which the playbook existed.
 func (p *versionsPage) Past() (all []option) {
-	if len(p.Items) == 0 {
-		return nil
-	}
-	oldest := time.Since(p.Items[len(p.Items)-1].Time)
 	for _, o := range []struct {
-		age  time.Duration
-		text string
-	}{{time.Hour, "1 h ago"}, {24 * time.Hour, "yesterday at this time"}, {7 * 24 * time.Hour, "a week ago"}} {
-		if o.age < oldest || p.Next != "" {
-			all = append(all, option{o.age.String(), o.text})
+		hours int
+		text  string
+	}{{1, "an hour ago"}, {24, "yesterday at this time"}, {7 * 24, "a week ago"}} {
+		then := time.Now().Add(-time.Duration(o.hours) * time.Hour)
+		i := slices.IndexFunc(p.Items, func(v version) bool { return !v.Time.After(then) })
+		switch {
+		case i >= 0:
+			all = append(all, option{fmt.Sprint(p.Items[i].Version), fmt.Sprintf("%s: version %d", o.text, p.Items[i].Version)})
+		case p.Next != "": // on one of the next pages
+			all = append(all, option{fmt.Sprintf("%dh", o.hours), o.text})
 		}
 	}
 	return all
@@ -75,7 +78,7 @@ type versionPage struct {
 func (p *versionPage) Operations() (all []operation) {
 	for i := range p.Delta.Ops {
 		op := &p.Delta.Ops[i]
-		all = append(all, operation{op.Bullet, explain.DescribeEvent(&history.Event{Kind: op.Kind, Bullet: op.Bullet, Op: *op}, op.Bullet), op.Reason})
+		all = append(all, operation{op.Bullet, explain.DescribeEvent(&history.Event{Kind: op.Kind, Bullet: op.Bullet, Op: *op, Author: p.Author}, op.Bullet), op.Reason})
 	}
 	return all
 }
