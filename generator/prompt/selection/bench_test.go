@@ -77,7 +77,7 @@ func BenchmarkSelect(b *testing.B) {
 		o    selection.Options
 	}
 	var books []book
-	for _, n := range []int{1000, 10_000, 100_000} {
+	for _, n := range []int{100, 1000, 10_000, 100_000} {
 		p := library(n)
 		books = append(books,
 			book{fmt.Sprintf("%d", n), p, usual},
