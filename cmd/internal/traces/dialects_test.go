@@ -115,6 +115,44 @@ func TestAgentsInTraces(t *testing.T) {
 	}
 }
 
+// TestToolsOfProviders checks that calls which the provider executes have their results, and that items of the Responses API and
+// messages without a type are one run.
+func TestToolsOfProviders(t *testing.T) {
+	t.Parallel()
+	type call = events.ToolCall
+	for name, tt := range map[string]struct {
+		text string
+		want []call
+	}{
+		"Anthropic": {`{"request":{"model":"m","system":[{"type":"text","text":"S","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"q"}]},
+"response":{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"x"}},{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":{"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}},
+{"type":"mcp_tool_use","id":"mcptoolu_2","name":"roll","server_name":"s","input":{"n":2}},{"type":"mcp_tool_result","tool_use_id":"mcptoolu_2","is_error":false,"content":[{"type":"text","text":"7"}]},{"type":"text","text":"a"}],"stop_reason":"end_turn"}}`, []call{
+			{Tool: "web_search", Arguments: `{"query":"x"}`, Output: `{"type":"web_search_tool_result_error","error_code":"max_uses_exceeded"}`, Outcome: events.Failure},
+			{Tool: "roll", Arguments: `{"n":2}`, Output: "7", Outcome: events.Success},
+		}},
+		"Responses": {`{"id":"resp_1","object":"response","status":"completed","error":null,"model":"m","input":"q","output":[{"id":"rs_1","type":"reasoning","summary":[]},{"id":"mcp_1","type":"mcp_call","server_label":"s","name":"roll","arguments":"{\"n\":2}","output":"7","error":null},
+{"id":"mcp_2","type":"mcp_call","server_label":"s","name":"roll","arguments":"{}","output":null,"error":{"type":"mcp_protocol_error","code":-32602,"message":"n is missing"}},{"id":"ci_1","type":"code_interpreter_call","status":"completed","code":"print(7)","container_id":"c","outputs":[{"type":"logs","logs":"7"}]},
+{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`, []call{
+			{Tool: "roll", Arguments: `{"n":2}`, Output: "7", Outcome: events.Success},
+			{Tool: "roll", Arguments: `{}`, Output: `{"type":"mcp_protocol_error","code":-32602,"message":"n is missing"}`, Outcome: events.Failure},
+			{Tool: "code_interpreter", Arguments: "print(7)", Output: `[{"type":"logs","logs":"7"}]`, Outcome: events.Success},
+		}},
+		"items": {`[{"role":"user","content":"q"},{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":"{}","status":"completed"},{"type":"function_call_output","call_id":"call_1","output":[{"type":"input_text","text":"Error: no"}]},
+{"type":"custom_tool_call","call_id":"call_2","name":"patch","input":"x"},{"type":"custom_tool_call_output","call_id":"call_2","output":"ok"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}]`, []call{
+			{Tool: "f", Arguments: `{}`, Output: "Error: no", Outcome: events.Failure}, {Tool: "patch", Arguments: "x", Output: "ok", Outcome: events.Success},
+		}},
+	} {
+		e := one(t, strings.ReplaceAll(tt.text, "\n", ""))
+		var got []call
+		for _, s := range e.Steps {
+			got = append(got, s.Calls...)
+		}
+		if !reflect.DeepEqual(got, tt.want) || e.Question != "q" || e.Answer != "a" {
+			t.Errorf("%s: got question %q, answer %q, calls %+v\nwant %+v", name, e.Question, e.Answer, got, tt.want)
+		}
+	}
+}
+
 // TestActionsInText reads conversations whose actions stand in the text of the assistant.
 func TestActionsInText(t *testing.T) {
 	t.Parallel()

@@ -211,17 +211,10 @@ var formats = []*format{
 		session:    func(o *source.Object) string { return o.Text("traceId") },
 	},
 	{
-		source: sourceResponses, title: "OpenAI Responses (request logs, items)",
+		source: sourceResponses, title: "OpenAI Responses (request logs)",
 		matches: isResponsesLog,
 		parse:   responsesLog,
 		lazy:    true,
-	},
-	{
-		source:     sourceResponses,
-		matches:    func(o *source.Object) bool { _, ok := messages.Item(o); return ok },
-		newBuilder: func() runBuilder { return &responseItems{messages.Conversation{Failed: messages.ToolFailed}} },
-		lazy:       true,
-		session:    noSession,
 	},
 	{
 		source: sourceMiniSWEAgent, title: "mini-SWE-agent trajectories, and other agents whose actions stand in their text", byFile: true,
@@ -229,13 +222,13 @@ var formats = []*format{
 		parse:   miniSWEAgent,
 	},
 	{
-		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […]}, a list of messages, fine-tuning files, request logs)`,
+		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […]}, a list of messages or items, fine-tuning files, request logs)`,
 		matches: func(o *source.Object) bool { return o.HasAny("messages", "request") },
 		parse:   oneRun(chatObject),
 	},
 	{
 		source:     sourceOpenAIChat,
-		matches:    func(o *source.Object) bool { return o.Text("role") != "" },
+		matches:    isChatMessage,
 		newBuilder: func() runBuilder { return &chatMessages{messages.Conversation{Failed: messages.ToolFailed}} },
 		session:    noSession,
 	},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
@@ -123,18 +124,35 @@ func isOtherDialect(raw json.RawMessage) bool {
 		if p == nil {
 			continue
 		}
-		switch p.Text("type") {
-		case "tool_use", "tool_result", "thinking", "redacted_thinking", "tool-call", "tool-result", "reasoning", "tool_call", "tool_call_response":
+		switch kind := p.Text("type"); kind {
+		case "thinking", "redacted_thinking", "tool-call", "tool-result", "reasoning", "tool_call", "tool_call_response":
 			return true
+		default:
+			if strings.HasSuffix(kind, "tool_use") || strings.HasSuffix(kind, "tool_result") {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// chatMessages builds a run from objects that are single messages.
+// isChatMessage reports whether an object is a message, or an item of the Responses API. A list of items has messages, too.
+func isChatMessage(o *source.Object) bool {
+	_, isItem := messages.Item(o)
+	return isItem || o.Text("role") != ""
+}
+
+// chatMessages builds a run from objects that are single messages or items.
 type chatMessages struct{ messages.Conversation }
 
 func (c *chatMessages) Add(o *source.Object) error {
+	if turns, ok := messages.Item(o); ok {
+		if err := source.Decode(o.Raw, &struct{}{}); err != nil {
+			return err
+		}
+		c.AddTurns(turns)
+		return nil
+	}
 	var m messages.Message
 	if err := source.Decode(o.Raw, &m); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 
 	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
-	"debrief/events"
 )
 
 // responsesLog parses a request and a response of OpenAI's Responses API: in the fields input and output of one object, or in
@@ -70,15 +69,3 @@ func finishLog(r *messages.Run, o, response *source.Object) ([]*messages.Run, er
 	}
 	return []*messages.Run{r}, nil
 }
-
-// responseItems builds a run from items of the Responses API, one per line.
-type responseItems struct{ messages.Conversation }
-
-func (c *responseItems) Add(o *source.Object) error {
-	for _, t := range messages.Parse(o.Raw, "") {
-		c.AddAnyTurn(&t, events.Step{})
-	}
-	return nil
-}
-
-func (c *responseItems) End() ([]*messages.Run, error) { return asRuns(c.Run()) }

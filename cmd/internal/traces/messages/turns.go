@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"debrief/cmd/internal/traces/source"
@@ -307,9 +308,9 @@ func (t *Turn) AddPart(p *source.Object) {
 	case p.HasAny("function_response", "functionResponse"):
 		r := source.AsObject(p.First("function_response", "functionResponse"))
 		t.Results = append(t.Results, Result{r.Text("id"), r.Text("name"), ResponseText(r.Get("response")), false})
-	case kind == "tool_use", kind == "tool-call", kind == "tool_call", p.Has("toolCallId", "toolName") && !p.HasAny("output", "result"):
+	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", p.Has("toolCallId", "toolName") && !p.HasAny("output", "result"):
 		t.AddCall(p)
-	case kind == "tool_result", kind == "tool-result", kind == "tool_call_response", p.Has("toolCallId"):
+	case strings.HasSuffix(kind, "tool_result"), kind == "tool-result", kind == "tool_call_response", p.Has("toolCallId"):
 		t.addResult(p)
 	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", string(p.Get("thought")) == "true":
 		t.omit(source.ThinkingBlocks)
@@ -337,8 +338,8 @@ func (t *Turn) AddCall(c *source.Object) {
 func (t *Turn) addResult(p *source.Object) {
 	output := p.First("content", "output", "response", "result")
 	failed := string(p.First("is_error", "isError")) == "true"
-	if o := source.AsObject(output); o != nil && strings.HasPrefix(o.Text("type"), "error-") { // Vercel AI SDK
-		failed = true
+	if o := source.AsObject(output); o != nil && (strings.HasPrefix(o.Text("type"), "error-") || strings.HasSuffix(o.Text("type"), "tool_result_error")) {
+		failed = true // of the Vercel AI SDK, or of a tool that Anthropic calls
 	}
 	id := cmp.Or(p.Text("tool_use_id"), p.Text("toolCallId"), p.Text("id"))
 	t.Results = append(t.Results, Result{id, cmp.Or(p.Text("toolName"), p.Text("name")), ResponseText(output), failed})
@@ -384,7 +385,12 @@ func ResponseText(raw json.RawMessage) string {
 // Item parses an item of the Responses API other than a message.
 func Item(o *source.Object) ([]Turn, bool) {
 	if call, ok := itemCall(o); ok {
-		return []Turn{{Role: "assistant", Calls: []Call{call}}}, true
+		turns := []Turn{{Role: "assistant", Calls: []Call{call}}}
+		if r, ok := itemResult(o); ok {
+			r.ID = call.ID
+			turns = append(turns, Turn{Role: "tool", Results: []Result{r}})
+		}
+		return turns, true
 	}
 	switch kind := o.Text("type"); {
 	case strings.HasSuffix(kind, "_call_output"):
@@ -407,8 +413,17 @@ func itemCall(o *source.Object) (Call, bool) {
 	}
 	return Call{
 		ID: cmp.Or(o.Text("call_id"), o.Text("id")), Tool: cmp.Or(o.Text("name"), tool),
-		Arguments: ArgumentText(o.First("arguments", "input", "action")),
+		Arguments: ArgumentText(o.First("arguments", "input", "action", "code", "queries")),
 	}, true
+}
+
+// itemResult returns the result that the item of a call itself has: that of a tool which the provider calls, such as mcp_call.
+func itemResult(o *source.Object) (Result, bool) {
+	if err := o.Get("error"); err != nil {
+		return Result{Output: ContentText(err), Failed: true}, true
+	}
+	output := o.First("output", "outputs", "results")
+	return Result{Output: ContentText(output)}, output != nil
 }
 
 // AddTurns adds messages in any dialect.
@@ -423,9 +438,22 @@ func (c *Conversation) AddAnyTurn(t *Turn, about events.Step) {
 	for kind, n := range t.omitted {
 		c.Omit(kind, n)
 	}
+	var own []Result // of calls in the same message, by the provider
 	for _, r := range t.Results {
-		c.AddTurnResult(r)
+		if slices.ContainsFunc(t.Calls, func(call Call) bool { return r.ID != "" && call.ID == r.ID }) {
+			own = append(own, r)
+		} else {
+			c.AddTurnResult(r)
+		}
 	}
+	defer func() {
+		for _, r := range own {
+			c.AddTurnResult(r)
+		}
+		if len(own) > 0 && len(own) == len(t.Calls) && t.Text != "" { // no call is left for the agent
+			c.Answer = t.Text
+		}
+	}()
 	switch {
 	case t.Role == "system":
 		c.Omit(source.SystemPrompts, 1)
