@@ -114,7 +114,7 @@ type deadCount struct {
 // countInterval is the interval at which a stream compares the numbers of executions.
 const countInterval = time.Second
 
-// liveState is what a client of a stream of events has received.
+// liveState is the last state that a client of the event stream has received.
 type liveState struct {
 	c          *call
 	out        *eventStream

@@ -158,7 +158,7 @@ func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 	}
 	b.writer = w
 	b.copy()
-	if b.last.Version() == 0 { // anybody may ask for any name
+	if b.last.Version() == 0 { // clients request names that do not exist
 		s.forget(name)
 	}
 	return nil

@@ -261,7 +261,8 @@ func preview(ctx context.Context, b *versions.Book, now *playbook.Playbook, e *e
 	return append(added, history.Diff(now, after)...), nil
 }
 
-// beginEdit returns the id of the edit of a call. If the log covers the edit, it returns its result: the request is repeated.
+// beginEdit returns the id of the edit of a call. If an earlier request with this id took effect, it also
+// returns the result.
 func (c *call) beginEdit() (events.ID, *editReply, error) {
 	key, err := c.key()
 	if err != nil {

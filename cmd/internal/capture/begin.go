@@ -301,8 +301,8 @@ func (s *Store) earlierBlocks(ctx context.Context, turns []earlierTurn) ([]place
 	return nil, err
 }
 
-// setBlocks sets the texts to insert: those of earlier turns, and that of this turn if it has one. The provider stores the
-// earlier turns of a call that does not contain them.
+// setBlocks sets the texts to insert: those of earlier turns, and that of this turn if it has one. A call without
+// its earlier turns gets none for them: the provider has stored them with their texts.
 func (s *Store) setBlocks(ctx context.Context, o *Open) error {
 	items := len(o.call.Request.Items)
 	var places []placement

@@ -142,12 +142,13 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 		return direct.Read(ctx, b.nc, stream, q, func(m direct.Message) error { return fn(&m) })
 	})
 	if errors.Is(err, nats.ErrNoResponders) {
-		err = fmt.Errorf("bucket %s does not exist, or has no server: %w", events.BucketCaptures, err)
+		err = fmt.Errorf("bucket %s does not exist, or no server stores it: %w", events.BucketCaptures, err)
 	}
 	return err
 }
 
-// passes reports whether an error is temporary: the connection is interrupted, or was since it had been reconnected so many times.
+// passes reports whether an error is temporary: the connection is interrupted, or was interrupted since it had this number of
+// reconnects.
 // The timeout of a slow server is not temporary: repeated requests would slow it down.
 func (b *bucket) passes(err error, reconnects uint64) bool {
 	return err != nil && !b.nc.IsClosed() && (b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || b.nc.Stats().Reconnects != reconnects)

@@ -25,7 +25,7 @@ type Chart struct {
 	Right  float64
 	Top    float64
 	Bottom float64
-	AxisX  string  // what the horizontal axis counts
+	AxisX  string  // label of the horizontal axis
 	MaxX   float64 // value at the right edge; the left edge is 0
 	MaxY   float64 // value at the top; the bottom is 0
 	XTicks []Tick

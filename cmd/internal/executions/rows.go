@@ -71,8 +71,8 @@ func (x *Index) Range() (first, last uint64) {
 	return first, x.seq
 }
 
-// Find returns the sequences of at most n executions that match, below end, newest first. Next is the end for the executions after
-// them; it is 0 if there are no more in the index.
+// Find returns the sequences of at most n executions that match, below end, newest first. Pass next as end to
+// find older ones. It is 0 after the oldest.
 func (x *Index) Find(f *Filter, end uint64, n int) (found []uint64, next uint64) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -127,7 +127,7 @@ func (p *executionPage) Lines(m chat.Message) []line {
 	return out
 }
 
-// line is a line of a message that is a bullet, or several others.
+// line is a part of a message: one line with a bullet, or several lines without one.
 type line struct {
 	Text   string
 	Bullet string // id; empty for other lines

@@ -157,7 +157,7 @@ func (q *request) takeNotice() *notice {
 	return n
 }
 
-// cookie returns a cookie that only this server reads, and that the browser sends only with requests of its own pages.
+// cookie returns a cookie that scripts cannot read, and that browsers send only with requests from pages of this server.
 func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
 	secure := q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https")
 	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/bench/internal/gatebench"
 	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/console"
@@ -25,7 +26,7 @@ import (
 
 // Bench measures the quality of learning.
 type Bench struct {
-	Seeds   int      `help:"Number of seeds, each with different rules and tasks; 0: 5 in worlds, 20 for the other parts." default:"0"`
+	Seeds   int      `help:"Number of seeds, each with different rules and tasks. 0 means 5 in worlds and 20 in the other parts." default:"0"`
 	HeldOut int      `help:"Held-out tasks of each seed, never learned from; 0: 300 in worlds, 500 for the other parts." default:"0"`
 	Train   int      `help:"Training tasks of each seed. With 1 wrong outcome in 5, a gate needs thousands for 21 rules." default:"16000"`
 	Passes  int      `help:"Passes over the training tasks." default:"1"`
@@ -199,15 +200,15 @@ func (b *Bench) gate(ctx context.Context, _ zerolog.Logger) (*table.Table, error
 	if b.Quick {
 		bullets = 50
 	}
-	rows, err := gateRows(ctx, b.Seeds, bullets, 10_000)
+	rows, err := gatebench.Decisions(ctx, b.Seeds, bullets, 10_000)
 	if err != nil {
 		return nil, err
 	}
-	order, err := rankRows(ctx, b.Seeds, bullets)
+	order, err := gatebench.Ranks(ctx, b.Seeds, bullets)
 	if err != nil {
 		return nil, err
 	}
-	s := &table.Table{Text: func(w io.Writer) error { return tellGate(w, rows, order) }}
+	s := &table.Table{Text: func(w io.Writer) error { return gatebench.Print(w, rows, order) }}
 	for i := range rows {
 		s.Values = append(s.Values, rows[i])
 		if strings.HasPrefix(rows[i].Goal, "(") {

@@ -148,7 +148,7 @@ func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
 	return err
 }
 
-// converse gives a task to the agent as the message of a user. Without feedback, the user sends what the verdict says as the next
+// converse gives a task to the agent as the message of a user. Without feedback, the user sends the verdict as the next
 // message. It returns the id of the response and the number of messages.
 func (c *classroom) converse(ctx context.Context, t *worlds.Task) (id string, messages int, v worlds.Verdict, err error) {
 	g := c.gateway

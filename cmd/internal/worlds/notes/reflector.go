@@ -68,7 +68,7 @@ func (m *model) tag(s *source, e *prompt.Execution, right bool) []prompt.Tag {
 	return tags
 }
 
-// rightAccount returns the account in the feedback or the expected answer that is not the given answer, or "".
+// rightAccount returns the first account in the feedback, else in the expected answer, that differs from the given answer.
 func (m *model) rightAccount(e *prompt.Execution) string {
 	for _, text := range []string{e.Feedback, e.Target} {
 		for _, a := range number.FindAllString(money.ReplaceAllString(text, ","), -1) {

@@ -1,4 +1,5 @@
-package learning
+// Package gatebench measures the gate alone, with bullets of a known effect.
+package gatebench
 
 import (
 	"cmp"
@@ -27,8 +28,8 @@ type planting struct {
 	gate    gate.Config
 }
 
-// gateRow is the result for one kind of bullet.
-type gateRow struct {
+// Decision is the result for one kind of bullet.
+type Decision struct {
 	Case    string   `json:"case"`
 	Bullets int      `json:"bullets"`
 	Goal    string   `json:"goal"`
@@ -40,8 +41,8 @@ type gateRow struct {
 	Met    bool `json:"met"`
 }
 
-// rankRow compares two ways to rank bullets with their true effect.
-type rankRow struct {
+// Rank compares two ways to rank bullets with their true effect.
+type Rank struct {
 	Case     string  `json:"case"`
 	Bullets  int     `json:"bullets"`
 	Lift     float64 `json:"rank_correlation_lift"`
@@ -50,23 +51,23 @@ type rankRow struct {
 
 const plantedBase = 0.7 // mean score without a bullet
 
-// gateRows measures the gate alone with bullets of a known effect: how many retire, how many are proven, and how fast.
+// Decisions measures the gate alone with bullets of a known effect: how many retire, how many are proven, and how fast.
 // Each bullet has at most the given number of outcomes.
-func gateRows(ctx context.Context, seeds, bullets, most int) ([]gateRow, error) {
+func Decisions(ctx context.Context, seeds, bullets, most int) ([]Decision, error) {
 	p := planting{seeds: seeds, bullets: bullets, most: most}
 	rows := []struct {
 		name, goal string
 		lift       float64
 		is         func(*planted) bool
-		met        func(gateRow) bool
+		met        func(Decision) bool
 	}{
-		{"-50 points", "retired, median at most 40", -0.5, (*planted).retired, func(r gateRow) bool { return r.Rate.Mean >= 0.95 && r.Median <= 40 }},
-		{"-10 points", "at least 95 % retired", -0.1, (*planted).retired, func(r gateRow) bool { return r.Rate.Mean >= 0.95 }},
-		{"no effect", "at most 5 % proven", 0, (*planted).proven, func(r gateRow) bool { return r.Rate.Mean <= 0.05 }},
-		{"+10 points", "at most 2 % retired", 0.1, (*planted).retired, func(r gateRow) bool { return r.Rate.Mean <= 0.02 }},
-		{"+10 points", "(proven, no goal)", 0.1, (*planted).proven, func(gateRow) bool { return true }},
+		{"-50 points", "retired, median at most 40", -0.5, (*planted).retired, func(r Decision) bool { return r.Rate.Mean >= 0.95 && r.Median <= 40 }},
+		{"-10 points", "at least 95 % retired", -0.1, (*planted).retired, func(r Decision) bool { return r.Rate.Mean >= 0.95 }},
+		{"no effect", "at most 5 % proven", 0, (*planted).proven, func(r Decision) bool { return r.Rate.Mean <= 0.05 }},
+		{"+10 points", "at most 2 % retired", 0.1, (*planted).retired, func(r Decision) bool { return r.Rate.Mean <= 0.02 }},
+		{"+10 points", "(proven, no goal)", 0.1, (*planted).proven, func(Decision) bool { return true }},
 	}
-	var out []gateRow
+	var out []Decision
 	for _, base := range []float64{0.3, plantedBase, 0.9} {
 		grown := map[float64][]*planted{} // by lift: two rows can measure the same bullets
 		for _, r := range rows {
@@ -81,7 +82,7 @@ func gateRows(ctx context.Context, seeds, bullets, most int) ([]gateRow, error) 
 				}
 				grown[r.lift] = all
 			}
-			row := gateRow{Case: fmt.Sprintf("%s, %.0f %% without it", r.name, 100*base), Goal: r.goal, Bullets: len(all)}
+			row := Decision{Case: fmt.Sprintf("%s, %.0f %% without it", r.name, 100*base), Goal: r.goal, Bullets: len(all)}
 			hits, harmed := 0, 0
 			var took []int
 			for _, t := range all {
@@ -115,11 +116,11 @@ func (p *planting) growAll(ctx context.Context, base, lift float64) ([]*planted,
 	})
 }
 
-// rankRows compares two rankings after the same number of outcomes: by estimated lift, where half of the tasks show
+// Ranks compares two rankings after the same number of outcomes: by estimated lift, where half of the tasks show
 // each bullet, and by helpful minus harmful, where every task shows each bullet.
-func rankRows(ctx context.Context, seeds, bullets int) ([]rankRow, error) {
+func Ranks(ctx context.Context, seeds, bullets int) ([]Rank, error) {
 	p := planting{seeds: seeds, bullets: bullets, most: 2000}
-	var out []rankRow
+	var out []Rank
 	for _, r := range []struct {
 		name   string
 		spread float64 // of the bases around the planted one
@@ -150,7 +151,7 @@ func rankRows(ctx context.Context, seeds, bullets int) ([]rankRow, error) {
 			lifts = append(lifts, p.gate.Lift(t.bullet().Experiment).Estimate)
 			counters = append(counters, float64(t.helpful-t.harmful))
 		}
-		out = append(out, rankRow{r.name, len(all), spearman(truth, lifts), spearman(truth, counters)})
+		out = append(out, Rank{r.name, len(all), spearman(truth, lifts), spearman(truth, counters)})
 	}
 	return out, nil
 }
@@ -337,8 +338,8 @@ func ranks(v []float64) []float64 {
 	return r
 }
 
-// tellGate prints the results of the gate.
-func tellGate(w io.Writer, rows []gateRow, order []rankRow) error {
+// Print prints the results.
+func Print(w io.Writer, rows []Decision, order []Rank) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	console.Fprintf(t, "bullet\tn\tgoal\trate\t95 %% bounds\toutcomes p50\tp90\tmet\n")
 	for _, r := range rows {

@@ -1,4 +1,4 @@
-package learning
+package gatebench
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func TestGateAlone(t *testing.T) {
 	if os.Getenv("DEBRIEF_LONG") != "" {
 		seeds, most = 4, 10_000
 	}
-	rows, err := gateRows(t.Context(), seeds, 50, most)
+	rows, err := Decisions(t.Context(), seeds, 50, most)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestGateAlone(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s", r.Case, r.Rate, r.Goal)
 		}
 	}
-	order, err := rankRows(t.Context(), 1, 50)
+	order, err := Ranks(t.Context(), 1, 50)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestGateAlone(t *testing.T) {
 		t.Errorf("got %+v, want lift to order bullets and counters to be misled by how hard tasks are", hard)
 	}
 	if testing.Verbose() {
-		if err := tellGate(os.Stdout, rows, order); err != nil {
+		if err := Print(os.Stdout, rows, order); err != nil {
 			t.Error(err)
 		}
 	}
