@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -79,17 +77,6 @@ func sinceWrite(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyV
 		return 0, fmt.Errorf("read bucket %s: got a %T", events.BucketRuns, status)
 	}
 	return max(b.StreamInfo().TimeStamp.Sub(entry.Created()), 0), nil
-}
-
-// exited reports whether a process of this machine has ended. A killed process stays a zombie if its parent does not
-// reap it, as in containers whose first process reaps none.
-func exited(pid int) bool {
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-		return true
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // "pid (name) state …"; the name may contain a bracket
-	end := bytes.LastIndex(stat, []byte(") "))
-	return err == nil && end >= 0 && bytes.HasPrefix(stat[end+2:], []byte("Z"))
 }
 
 // InUseError is returned when another process works on the run.
