@@ -153,7 +153,7 @@ func (m Program) parse(args []string) (*parsed, error) {
 	}
 	run, err := parser.Parse(args)
 	if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
-		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).addSource(withoutCommand(err, usage.Context))
+		return nil, (&parsed{cli: m.CLI, run: usage.Context, file: f}).addSource(withSibling(withoutCommand(err, usage.Context), usage.Context))
 	}
 	if err != nil {
 		return nil, err

@@ -119,6 +119,24 @@ func withoutCommand(err error, run *kong.Context) error {
 	return err
 }
 
+// withSibling adds the command that an unexpected argument may stand for. The parser suggests none beside a default command,
+// such as 'dead list' of 'dead'.
+func withSibling(err error, run *kong.Context) error {
+	word, ok := strings.CutPrefix(err.Error(), "unexpected argument ")
+	n := run.Selected()
+	if !ok || strings.Contains(word, " ") || n == nil || n.Parent == nil {
+		return err
+	}
+	var names []string
+	for _, c := range n.Parent.Children {
+		names = append(names, c.Name)
+	}
+	if found := suggestion(word, names); found != "" {
+		return &sourcedError{err, err.Error() + found}
+	}
+	return err
+}
+
 // checkZeros returns an error for a number that is set to 0 although its default is another one. A library would replace
 // it with the default.
 func (p *parsed) checkZeros() error {

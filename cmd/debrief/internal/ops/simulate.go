@@ -39,6 +39,19 @@ Examples:
   debrief simulate --address 127.0.0.1:8090 --latency 50ms --fail 0.1`
 }
 
+// Validate implements kong's check.
+func (s *Simulate) Validate() error {
+	if s.Latency < 0 {
+		return fmt.Errorf("--latency: must not be negative, got %s", s.Latency)
+	}
+	for flag, share := range map[string]float64{"fail": s.Fail, "sloppy": s.Sloppy, "gullible": s.Gullible, "noise": s.Noise} {
+		if !(share >= 0 && share <= 1) { // also NaN
+			return fmt.Errorf("--%s: must be between 0 and 1, got %v", flag, share)
+		}
+	}
+	return nil
+}
+
 // Run implements the command.
 func (s *Simulate) Run(ctx context.Context) error {
 	url, wait, err := simulated.Serve(ctx, s.Address, simulated.Options{
