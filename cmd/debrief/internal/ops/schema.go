@@ -25,7 +25,8 @@ func (*Schema) Help() string {
 encoding is MessagePack: there "x-msgpack" marks times (timestamp) and bytes (bin). The command needs no server.
 
 A task or an edit gets its result, or the reason of its failure, on the inbox in the header Debrief-Reply. The reply subject
-of the message gets only the acknowledgement of the stream, also for a message that no worker can decode.
+of the message gets only the acknowledgement of the stream, also for a message that no worker can decode: that is what 'nats
+req' prints. For a request with an answer use POST /api/v1/books/BOOK/tasks?wait=20s of 'debrief up' or the gateway.
 
 Examples:
 
