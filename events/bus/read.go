@@ -171,9 +171,8 @@ func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 		return fmt.Errorf("read %s: %w", subject, err)
 	}
 	defer it.Stop()
-	defer context.AfterFunc(ctx, it.Stop)()
 	for {
-		m, err := it.Next()
+		m, err := it.Next(jetstream.NextContext(ctx)) // Stop has no effect while the client replaces the consumer after an error
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
