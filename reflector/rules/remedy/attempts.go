@@ -31,7 +31,7 @@ func (t *attempt) result() result {
 	switch {
 	case t.next.state == worked:
 		return solved
-	case t.next.state == failed && t.next.message.text == t.failed.message.text && t.next.message.missing == t.failed.message.missing:
+	case t.next.state == failed && strings.EqualFold(t.next.message.text, t.failed.message.text) && t.next.message.missing == t.failed.message.missing:
 		return again
 	}
 	return unclear

@@ -114,15 +114,10 @@ func (x *Errors) addErrors(e *events.Execution, acts []act) {
 	}
 }
 
-// sighting returns the sighting of an error in the current run. It returns nil if the error is a new one and there are
-// maxErrors.
+// sighting returns the sighting of an error in the current run. Versions of a tool write an error with and without capitals: it is
+// one error, with the text that comes first in order. It returns nil if the error is a new one and there are maxErrors.
 func (x *Errors) sighting(seen *[]*sighting, tool, text string) *sighting {
-	for _, g := range *seen {
-		if g.stat.tool == tool && g.stat.text == text {
-			return g
-		}
-	}
-	key := errorKey{tool, text}
+	key := errorKey{tool, strings.ToLower(text)}
 	st := x.stats[key]
 	if st == nil {
 		if len(x.stats) >= maxErrors {
@@ -130,6 +125,12 @@ func (x *Errors) sighting(seen *[]*sighting, tool, text string) *sighting {
 		}
 		st = &errorStat{tool: tool, text: text, remedies: map[string]*remedyStat{}}
 		x.stats[key] = st
+	}
+	st.text = min(st.text, text)
+	for _, g := range *seen {
+		if g.stat == st {
+			return g
+		}
 	}
 	g := &sighting{stat: st}
 	*seen = append(*seen, g)
