@@ -194,7 +194,7 @@ func (g *Gateway) handleError(w http.ResponseWriter, r *http.Request, err error)
 	}
 	if f == nil {
 		g.o.Log.Warn().Err(err).Str("provider", string(x.route.provider)).Msg("call the model provider")
-		f = refusal(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable")
+		f = refusal(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check --upstream-"+string(x.route.provider)+" of the gateway")
 	}
 	g.writeFailure(w, r, x, f)
 }
