@@ -234,12 +234,12 @@ func TestAccessibilityChecksFindDefects(t *testing.T) {
 	t.Parallel()
 	b := openTab(t, readOnly(t, false))
 	b.resize(1600)
+	b.visit("/runs")
 	find := func(markup, want string, run func() []string) {
 		t.Helper()
-		b.visit("/runs")
 		data, err := json.Marshal(markup)
 		check(t, err)
-		evaluate[bool](b, `(() => { const d = document.createElement("div"); d.innerHTML = `+string(data)+`; for (const e of d.querySelectorAll("[data-style]")) e.style.cssText = e.dataset.style; document.querySelector("main").append(d); return true })()`)
+		evaluate[bool](b, `(() => { const d = document.createElement("div"); d.innerHTML = `+string(data)+`; for (const e of d.querySelectorAll("[data-style]")) e.style.cssText = e.dataset.style; const old = document.getElementById("defect"); if (old) old.remove(); d.id = "defect"; document.querySelector("main").append(d); return true })()`)
 		if got := run(); !slices.ContainsFunc(got, func(p string) bool { return strings.Contains(p, want) }) {
 			t.Errorf("%s: got %q", markup, got)
 		}
@@ -262,6 +262,8 @@ func TestAccessibilityChecksFindDefects(t *testing.T) {
 	find(`<button></button>`, "a button has no name", b.unnamed)
 	find(`<a href="/x"></a>`, "a link has no name", b.unnamed)
 	focus := func() []string { return b.walkFocus(`document.getElementById("main")`) }
+	b.visit("/runs") // without the listeners of a walk before
 	find(`<button tabindex="-1">x</button>`, "Tab", focus)
+	b.visit("/runs")
 	find(`<button data-style="outline:none">x</button>`, "not visible", focus)
 }
