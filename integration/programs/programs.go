@@ -88,7 +88,7 @@ func link(from, to string) error {
 }
 
 // Watch opens every Go file of the module. The test cache depends on the files that the test opens, but not on those that a
-// child process opens. Without Watch, the cache would hide what a change breaks.
+// child process opens. Without Watch, the cache would hide failures after a change.
 func Watch(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
