@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is the timeout of a test for expected events.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // upstream serves a handler as the model provider until the end of the test, and returns its URL.
 func upstream(t testing.TB, h http.HandlerFunc) string {
