@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // brokenPart measures learning with broken replies of the models. Each call is broken independently of all others.
 var brokenPart = worldPart{
 	name: "broken", title: "accuracy with broken replies of the models, each call independently",
-	arms: armNames(func(a *worldArm) bool { return a.gate == "" && a.bullets == nil && !a.isFixed }), tasks: 600, quick: 100,
+	arms: armNames(func(a *worldArm) bool { return strings.HasPrefix(a.name, "broken-") }), tasks: 600, quick: 100,
 	columns: []column{
 		{accuracyKey, "accuracy", percentInterval},
 		{"dead_letters_per_task", "dead letters", percent},
