@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is the timeout of a test for expected events.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // house is a gateway with a generator, a fake provider and a server with streams.
 type house struct {
