@@ -213,51 +213,30 @@ func onlyOpen(found []candidate) *candidate {
 	return only
 }
 
-// repeatedStart returns the run whose first call is repeated, or nil, and the number of the repetition. A call that failed is
-// repeated. Otherwise the client's word counts only if it can have made all attempts at the calls that began with these items. Of
-// several runs the newest complete one is repeated, else the newest one: the client may not have got its reply.
+// repeatedStart returns the run whose first call is repeated, or nil: a run whose first call has failed. The client's word
+// counts only if a single run began with these items, because the client may mean another of several equal calls; otherwise retry
+// is 0.
 func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
-	if !ownAttempts(found, said) {
-		said = 0
-	}
 	for i := range found {
 		c := &found[i]
-		if !c.open() || c.Calls != 1 || c.repeated(0, said) < 0 {
-			continue
+		if retry = said; slices.ContainsFunc(found, func(other candidate) bool { return other.ID != c.ID }) {
+			retry = 0
 		}
-		if c.repeated(0, 0) >= 0 {
-			return c, said
-		}
-		if r == nil || c.lastReply() > 0 || r.lastReply() == 0 {
-			r = c
+		if c.open() && c.Calls == 1 && c.repeated(0, retry) >= 0 {
+			return c, retry
 		}
 	}
-	return r, said
+	return nil, 0
 }
 
-// ownAttempts reports whether a client that has made n attempts at a call can have made all first attempts of these runs. If not, it
-// may mean one of several equal calls.
-func ownAttempts(found []candidate, n int) bool {
-	var seen []events.ID
-	for i := range found {
-		if c := &found[i]; !slices.Contains(seen, c.ID) {
-			seen = append(seen, c.ID)
-			n -= c.firstAttempts()
-		}
-	}
-	return n >= 0
-}
-
-// repeatedClosed returns the run that began with the items of a marked repetition if it closed just now, or nil. Its gateway died
-// between the reply with an outcome and the end of the response. The repetition is the same call, and is not captured again.
+// repeatedClosed returns the only run that began with the items of a marked repetition if it closed just now, or nil. Its gateway
+// died between the reply with an outcome and the end of the response. The repetition is the same call, and is not captured again.
 func repeatedClosed(found []candidate, c *Call) *candidate {
-	if c.Retry == 0 || !ownAttempts(found, c.Retry) {
+	if c.Retry == 0 || len(found) == 0 || slices.ContainsFunc(found, func(other candidate) bool { return other.ID != found[0].ID }) {
 		return nil
 	}
-	for i := range slices.Backward(found) {
-		if r := &found[i]; !r.open() && r.Calls == 1 && c.At.Sub(r.Active) < repetitionTime {
-			return r
-		}
+	if r := &found[0]; !r.open() && r.Calls == 1 && c.At.Sub(r.Active) < repetitionTime {
+		return r
 	}
 	return nil
 }

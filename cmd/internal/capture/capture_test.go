@@ -345,32 +345,3 @@ func TestRepeatedRepetitions(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
-
-// TestRepetitionAfterLateBeginning: the server stores the beginning of a run after its gateway died, and after another gateway began
-// a run for the repetition. The next repetition continues one of the two, and only one is an execution.
-func TestRepetitionAfterLateBeginning(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		second func(*client, *Open) // the end of the second attempt, whose gateway dies, too
-		retry  int
-		want   int
-	}{
-		"complete":             {func(c *client, o *Open) { c.finish(o) }, 2, 1},
-		"in mid-stream":        {func(_ *client, o *Open) { o.die() }, 2, 1},
-		"two equal calls":      {func(c *client, o *Open) { c.finish(o) }, 0, 2},
-		"equal call in flight": {func(c *client, o *Open) { c.finish(o) }, 1, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := open(t)
-			c := d.client(wire.Chat)
-			c.user("Which?")
-			c.abandon()
-			test.second(c, c.begin()) // it did not know the first run
-			c.finish(c.beginAgain(test.retry))
-			if got := d.closeAll(); len(got) != test.want {
-				t.Errorf("got %d executions, want %d: %+v", len(got), test.want, got)
-			}
-		})
-	}
-}

@@ -142,16 +142,6 @@ func (r *run) repeated(after, retry int) int {
 	return -1
 }
 
-// firstAttempts returns the number of attempts at the first call.
-func (r *run) firstAttempts() int {
-	for _, a := range r.Attempts {
-		if a.Call == 1 {
-			return a.Number
-		}
-	}
-	return 1 // closed, or long past
-}
-
 // end records the end of an attempt. The end of an earlier attempt at a repeated call changes nothing.
 func (r *run) end(id string, reply *wire.Reply, status int, at time.Time) {
 	r.Active = later(r.Active, at)

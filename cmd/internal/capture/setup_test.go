@@ -329,14 +329,6 @@ func (c *client) call(retry int) *Call {
 	}
 }
 
-// finish stores a complete reply that the client does not get.
-func (c *client) finish(o *Open) {
-	c.d.t.Helper()
-	if err := o.Finish(c.d.t.Context(), says("This."), 200); err != nil {
-		c.d.t.Fatal(err)
-	}
-}
-
 // end finishes a call, and adds a complete reply to the conversation.
 func (c *client) end(o *Open, r *wire.Reply) {
 	c.d.t.Helper()
