@@ -229,16 +229,19 @@ func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
 	return nil, 0
 }
 
-// repeatedClosed returns the only run that began with the items of a marked repetition if it closed just now, or nil. Its gateway
-// died between the reply with an outcome and the end of the response. The repetition is the same call, and is not captured again.
+// repeatedClosed returns the only run that began with the items of a marked repetition if its outcome closed it just now, or nil. Its
+// gateway died between the reply with the outcome and the end of the response. The repetition is the same call, and is not
+// captured again. A run that closed for another reason has a client that got its reply: that of an equal call.
 func repeatedClosed(found []candidate, c *Call) *candidate {
-	if c.Retry == 0 || len(found) == 0 || slices.ContainsFunc(found, func(other candidate) bool { return other.ID != found[0].ID }) {
+	if len(found) == 0 || slices.ContainsFunc(found, func(other candidate) bool { return other.ID != found[0].ID }) {
 		return nil
 	}
-	if r := &found[0]; !r.open() && r.Calls == 1 && c.At.Sub(r.Active) < repetitionTime {
-		return r
+	r := &found[0]
+	repeats := !r.open() && r.Calls == 1 && r.Outcome.Known() && r.repeated(0, c.Retry) >= 0
+	if !repeats || c.At.Sub(r.Active) >= repetitionTime {
+		return nil
 	}
-	return nil
+	return r
 }
 
 // repetitionTime is the time in which SDKs repeat a call.

@@ -24,6 +24,7 @@ type agent struct {
 	sent    []int    // indexes of the results that the call in flight contains
 	flight  *Open    // a call in flight
 	retry   bool     // the last call had no complete reply
+	tries   int      // attempts at the last call
 }
 
 // TestInterleavedConversations plays random conversations at the same time, over two gateways that may die. Several of them have
@@ -93,7 +94,7 @@ func (a *agent) step(rt *rapid.T) {
 	case a.flight != nil:
 		a.finish(rt)
 	case a.retry:
-		a.send(rapid.IntRange(0, 3).Draw(rt, "repetition"))
+		a.send(rapid.SampledFrom([]int{0, a.tries}).Draw(rt, "repetition")) // not all clients number repetitions
 	case a.turn == nil || len(a.waiting) == 0:
 		question := rapid.SampledFrom([]string{"Who?", "Why?"}).Draw(rt, "question")
 		a.user(question)
@@ -106,7 +107,15 @@ func (a *agent) step(rt *rapid.T) {
 	}
 }
 
-func (a *agent) send(repetition int) { a.flight, a.retry = a.beginAgain(repetition), false }
+// send makes an attempt at a call. Repetition is the number that the client states, 0 for none. It is not higher than the number
+// of attempts that reached a gateway: with a higher one, equal calls at the same time cannot be distinguished.
+func (a *agent) send(repetition int) {
+	if !a.retry {
+		a.tries = 0
+	}
+	a.tries++
+	a.flight, a.retry = a.beginAgain(repetition), false
+}
 
 // answerCalls sends the results of the last reply's calls.
 func (a *agent) answerCalls(rt *rapid.T) {
