@@ -24,6 +24,7 @@ import (
 	"github.com/testcontainers/testcontainers-go/network"
 
 	"debrief/events"
+	"debrief/integration/programs"
 )
 
 // cluster has three servers, workers and their model, each in a container. The servers use one network among themselves
@@ -60,7 +61,7 @@ func startCluster(t *testing.T, ctx context.Context, replicas map[string]int) *c
 	dir := buildContext(t, "FROM scratch\nCOPY root/ /\nCOPY nats.conf /nats.conf\n", packages...)
 	if runtime.GOOS == "linux" { // the containers can run the programs of this machine
 		for _, name := range []string{"generator", "reflector", "curator", "debrief"} {
-			if err := os.Link(program(t, name), filepath.Join(dir, "root", name)); err != nil {
+			if err := programs.Link(program(t, name), filepath.Join(dir, "root", name)); err != nil {
 				t.Fatal(err)
 			}
 		}

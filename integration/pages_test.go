@@ -242,7 +242,7 @@ func addPrograms(t *testing.T, dir string) {
 		err = os.Mkdir(filepath.Join(dir, "bin"), 0o755)
 	}
 	for _, p := range built {
-		err = errors.Join(err, os.Link(filepath.Join(binaries, p.Name()), filepath.Join(dir, "bin", p.Name())))
+		err = errors.Join(err, programs.Link(filepath.Join(binaries, p.Name()), filepath.Join(dir, "bin", p.Name())))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func Build(root, dir string) error {
 		return err
 	}
 	for _, f := range files {
-		if err := link(filepath.Join(cache, f.Name()), filepath.Join(dir, f.Name())); err != nil {
+		if err := Link(filepath.Join(cache, f.Name()), filepath.Join(dir, f.Name())); err != nil {
 			return err
 		}
 	}
@@ -69,8 +69,8 @@ func cacheDir(root string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o700)
 }
 
-// link makes a hard link, or a copy if the directories are on different file systems.
-func link(from, to string) error {
+// Link makes a hard link, or a copy if the directories are on different file systems.
+func Link(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil
 	}

@@ -14,7 +14,7 @@ func TestLinkKeepsTheOldProgram(t *testing.T) {
 	if err := os.WriteFile(built, []byte("old"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := link(built, linked); err != nil {
+	if err := Link(built, linked); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(built); err != nil {
@@ -26,7 +26,7 @@ func TestLinkKeepsTheOldProgram(t *testing.T) {
 	if got, err := os.ReadFile(linked); err != nil || string(got) != "old" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if err := link(built, linked); err == nil {
+	if err := Link(built, linked); err == nil {
 		t.Error("replaced an existing program, want an error")
 	}
 }
