@@ -237,7 +237,7 @@ func repeatedClosed(found []candidate, c *Call) *candidate {
 		return nil
 	}
 	r := &found[0]
-	repeats := !r.open() && r.Calls == 1 && r.Outcome.Known() && r.repeated(0, c.Retry) >= 0
+	repeats := !r.open() && r.Calls == 1 && r.Outcome.Known() && c.Retry > 0
 	if !repeats || c.At.Sub(r.Active) >= repetitionTime {
 		return nil
 	}
