@@ -216,7 +216,7 @@ func TestIntervalContainsLift(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	const bullets = 30
+	const bullets = 60
 	for _, base := range []float64{0.1, 0.5, 0.9} {
 		rng := rand.New(rand.NewPCG(3, 9))
 		missed := 0

@@ -181,7 +181,7 @@ func TestDriftedIsSilentOnStationaryRecords(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	const bullets, outcomes = 40, 3000
+	const bullets, outcomes = 80, 3000
 	for _, rate := range []float64{0.55, 0.7, 0.8, 0.9, 0.95, 0.99} {
 		alarms := 0
 		for seed := range uint64(bullets) {
