@@ -55,7 +55,7 @@ type Call struct {
 	Book    playbook.Book
 	Session string // optional
 	Task    string // the client's name for the task: the task of the report; optional
-	Trace   string // the client's trace context, as W3C Trace Context defines it; invalid is none
+	Trace   string // the client's trace context (W3C Trace Context); an invalid one is ignored
 	Request *wire.Request
 	Retry   int  // number of this repetition, if the client marks it; the first attempt has 0
 	Inject  bool // the call may get the texts of blocks
@@ -85,7 +85,7 @@ type Config struct {
 	Log   zerolog.Logger
 }
 
-// Result is what the Store did with a run or a call.
+// Result names a result of the Store, for a run or a call.
 type Result string
 
 // The results.

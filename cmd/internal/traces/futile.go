@@ -6,7 +6,7 @@ import (
 )
 
 // Limits of the data in a row without a run or a part of one, relative to the maximum size of a run. Beyond them the rest of the
-// file is not read: it never ends, it was compressed to cost hours, or it is no recording. They are 1 GB and a million.
+// file is not read. Such a file is endless, a compression bomb, or not a recording. The limits are 1 GB and a million lines.
 const (
 	futileRuns         = 64 // bytes = futileRuns × the maximum size of a run
 	bytesPerUnreadable = 16 // unreadable lines or elements = the maximum size of a run / bytesPerUnreadable
