@@ -5,8 +5,8 @@ import (
 	"html/template"
 )
 
-// Interval is a small chart of an estimate with its interval on a scale with a line at zero. The colour repeats what the position
-// says.
+// Interval is a small chart of an estimate with its interval on a scale with a line at zero. The colour repeats the position, for
+// fast reading.
 type Interval struct {
 	Value, Low, High float64
 	From, To         float64 // ends of the scale

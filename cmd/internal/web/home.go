@@ -52,7 +52,7 @@ type bookState struct {
 	Error       string `json:"error"`
 }
 
-// homePage shows what is healthy, what was learned, what it is worth, and what waits for a person.
+// homePage shows the health of the roles, the newest lessons, the difference that they make, and the decisions that wait for a person.
 type homePage struct {
 	overview
 	Worth  *worth              // of the playbook with the most executions; nil without enough outcomes
@@ -192,7 +192,7 @@ func (p *homePage) LagMinutes() (all []lagMinute) {
 	return all
 }
 
-// drawLag draws the lag of the last hour. There is no chart if nothing waited.
+// drawLag draws the lag of the last hour. It draws nothing if no message waited.
 func (p *homePage) drawLag() {
 	minutes, most := p.LagMinutes(), uint64(0)
 	for _, m := range minutes {

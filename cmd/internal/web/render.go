@@ -89,8 +89,8 @@ type waiting struct {
 	Dead        int // dead letters
 }
 
-// readNavigation sets the playbooks of the navigation, and the numbers beside its entries. Without the right to read there are none.
-// A page without a playbook shows the entries of that with the newest change.
+// readNavigation sets the playbooks of the navigation and the numbers beside its entries, both empty without the right to read. A page
+// without a playbook shows the entries of the playbook with the newest change.
 func (q *request) readNavigation(f *frame) {
 	o := q.overview
 	if o == nil {

@@ -187,7 +187,7 @@ func (s *Site) fail(q *request, err error) {
 	}
 	shown := e.Problem
 	if errors.Is(err, e) {
-		shown.Detail = err.Error() // with what was done before
+		shown.Detail = err.Error() // includes the steps that were done before the error
 	}
 	q.title = http.StatusText(e.Status)
 	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
@@ -199,7 +199,7 @@ type errorPage struct {
 	Back string // path of the page before
 }
 
-// Advice says what to do about the error.
+// Advice returns the next step for the user, "" if there is nothing to do.
 func (e errorPage) Advice() string {
 	switch e.Status {
 	case http.StatusForbidden:

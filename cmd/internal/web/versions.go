@@ -160,7 +160,7 @@ func showDiff(q *request) (any, error) {
 	return p, q.api.get(pathOf("books", q.book, "diff"), values, p)
 }
 
-// showRestore shows what a restore would change.
+// showRestore previews the changes of a restore.
 func showRestore(q *request) (any, error) {
 	q.title = "Restore " + q.book
 	to := q.param("to")

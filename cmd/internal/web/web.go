@@ -1,9 +1,9 @@
-// Package web is the console: HTML pages for people, which show and change what the HTTP API offers.
+// Package web is the console: HTML pages for people, which show and change data through the HTTP API.
 //
 // The pages are rendered on the server and work without JavaScript. A page reads and changes data only by calling the handler of the
 // API in the same process, with the token of the browser, so that both have the same rights, errors and authors.
 //
-//	GET  /                                  what is healthy, what was learned, what waits for a person
+//	GET  /                                  health, newest lessons, decisions that wait for a person
 //	GET  /books/{book}                      bullets of a playbook
 //	GET  /books/{book}/…                    a bullet, versions, executions, sessions, review, gate, curve
 //	GET  /runs, /dead, /status, /settings   the whole installation
