@@ -194,6 +194,37 @@ type listError []string
 func (e listError) Error() string { return "list" }
 func (e listError) Useless() bool { return true }
 
+// TestProbingWorkerPullsOneMessageForEachInterval checks the capacity of a worker that is paused or holds messages.
+func TestProbingWorkerPullsOneMessageForEachInterval(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{1, 4} {
+		r := &runner{worker: Worker{Slots: 2, Batch: batch}, policy: fastPolicy.WithDefaults()}
+		p := &puller{runner: r, flight: &inFlight{runner: r, items: map[uint64]*item{}}, state: &roleState{runner: r}}
+		for _, test := range []struct {
+			name    string
+			holding int
+			held    uint64
+			wait    time.Duration
+			want    int
+		}{
+			{"before the next interval", 0, 0, time.Hour, 0},
+			{"after it", 0, 0, -time.Hour, 1},
+			{"a probe is in progress", 0, 1, -time.Hour, 0},
+			{"a message is held, before the next interval", 1, 1, time.Hour, 0},
+			{"a message is held, after it", 1, 1, -time.Hour, 1},
+		} {
+			p.state.workerState = workerState{paused: test.holding == 0, holding: test.holding, probeAt: time.Now().Add(test.wait)}
+			clear(p.flight.items)
+			for seq := range test.held {
+				p.flight.items[seq] = new(item)
+			}
+			if n, open := p.capacity(); n != test.want || open {
+				t.Errorf("batch %d, %s: got %d messages and open %t, want %d and no open pull", batch, test.name, n, open, test.want)
+			}
+		}
+	}
+}
+
 func TestProbeIntervalGrows(t *testing.T) {
 	t.Parallel()
 	o := newOutputPolicy(Policy{})
