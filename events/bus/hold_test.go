@@ -152,7 +152,7 @@ func TestUselessOutputPausesRoleUntilUsefulOutput(t *testing.T) {
 			c := connectNew(t, fastPolicy)
 			var good atomic.Bool
 			var mu sync.Mutex
-			var probes []int // messages of each call during the pause
+			var probes []int               // messages of each call during the pause
 			publishTasks(t, c, "main", 24) // before the worker starts: a slow machine would otherwise repeat the first ones earlier
 			start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
 				mu.Lock()

@@ -30,7 +30,7 @@ const (
 	maxSamples      = 240              // of the lag: one hour
 	sampleInterval  = 15 * time.Second // of the lag and the health
 	missingInterval = 2 * time.Second  // of the health, while a role has no worker
-	pollInterval    = 2 * time.Second  // of changes that no curator has announced, and of dead letters
+	defaultPoll     = 2 * time.Second  // default of New
 	maxReason       = 200              // bytes
 	maxLessons      = 3                // of a change
 	maxLesson       = 300              // bytes
@@ -82,6 +82,7 @@ type Feed struct {
 	conn *bus.Conn
 	log  *deltalog.Store
 	wake chan playbook.Book
+	poll time.Duration
 
 	read map[playbook.Book]uint64 // sequence of the last delta that was read; of the goroutine of Run
 	last uint64                   // last sequence of the stream of deltas; of the goroutine of Run
@@ -96,10 +97,14 @@ type Feed struct {
 	closed chan struct{} // closed at the end of Run
 }
 
-// New returns an empty feed.
-func New(conn *bus.Conn) *Feed {
+// New returns an empty feed. Poll is the interval at which Run reads the number of dead letters, and the changes that no curator has
+// announced; 0 is 2 s.
+func New(conn *bus.Conn, poll time.Duration) *Feed {
+	if poll <= 0 {
+		poll = defaultPoll
+	}
 	return &Feed{
-		conn: conn, log: deltalog.New(conn.JetStream()), wake: make(chan playbook.Book, 64), read: map[playbook.Book]uint64{}, changed: make(chan struct{}),
+		conn: conn, log: deltalog.New(conn.JetStream()), wake: make(chan playbook.Book, 64), poll: poll, read: map[playbook.Book]uint64{}, changed: make(chan struct{}),
 		closed: make(chan struct{}),
 	}
 }
@@ -122,9 +127,9 @@ func (f *Feed) Run(ctx context.Context) {
 	var sampling sync.WaitGroup
 	sampling.Go(func() { f.sampleRoles(ctx) })
 	defer sampling.Wait()
-	poll := time.NewTicker(pollInterval)
+	poll := time.NewTicker(f.poll)
 	defer poll.Stop()
-	f.report(ctx, f.poll(ctx))
+	f.report(ctx, f.readAll(ctx))
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,7 +137,7 @@ func (f *Feed) Run(ctx context.Context) {
 		case b := <-f.wake:
 			f.report(ctx, f.follow(ctx, b))
 		case <-poll.C:
-			f.report(ctx, f.poll(ctx))
+			f.report(ctx, f.readAll(ctx))
 		}
 	}
 }
@@ -162,8 +167,8 @@ func (f *Feed) report(ctx context.Context, err error) {
 	}
 }
 
-// poll reads the number of dead letters, and all new deltas.
-func (f *Feed) poll(ctx context.Context) error {
+// readAll reads the number of dead letters, and all new deltas.
+func (f *Feed) readAll(ctx context.Context) error {
 	dead, err := f.conn.JetStream().Stream(ctx, events.StreamDead)
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, err)

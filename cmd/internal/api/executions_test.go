@@ -102,7 +102,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, c := open(t, desk{}, Options{Conn: w.conn, Executions: executions.New(w.conn), Activity: activity.New(w.conn)}, defaultLimits)
+	s, c := open(t, desk{}, Options{Conn: w.conn, Executions: executions.New(w.conn), Activity: activity.New(w.conn, 0)}, defaultLimits)
 	without := &world{Server: s, client: c}
 	if err := w.http.Handler.(*handler).awaitIndex(t.Context()); err != nil {
 		t.Fatal(err)

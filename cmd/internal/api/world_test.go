@@ -69,7 +69,7 @@ func runIndex(t testing.TB, conn *bus.Conn) *executions.Index {
 // runFeed runs a feed until the end of the test.
 func runFeed(t testing.TB, conn *bus.Conn) *activity.Feed {
 	t.Helper()
-	f := activity.New(conn)
+	f := activity.New(conn, 50*time.Millisecond)
 	inBackground(t, f.Run)
 	return f
 }

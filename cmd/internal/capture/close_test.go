@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -166,6 +167,7 @@ func TestUnknownRun(t *testing.T) {
 	d := open(t)
 	c := d.client(wire.Chat)
 	o := c.ask("Who?", cut)
+	var all sync.WaitGroup // each unknown reference is looked up several times
 	for _, ref := range []Ref{
 		{Book: "b", ID: "unknown"},
 		{Book: "b", ID: "a.*.> b"},
@@ -173,14 +175,17 @@ func TestUnknownRun(t *testing.T) {
 		{Book: "other", ID: string(o.Run)},
 		{Book: "b", ID: string(o.Run)},
 	} {
-		var missing interface{ NotFound() bool }
-		if _, err := d.stores[0].Feedback(t.Context(), ref, &events.FeedbackRequest{}); !errors.As(err, &missing) {
-			t.Errorf("feedback on %v: got %v", ref, err)
-		}
-		if _, err := d.stores[0].Close(t.Context(), ref); !errors.As(err, &missing) {
-			t.Errorf("close %v: got %v", ref, err)
-		}
+		all.Go(func() {
+			var missing interface{ NotFound() bool }
+			if _, err := d.stores[0].Feedback(t.Context(), ref, &events.FeedbackRequest{}); !errors.As(err, &missing) {
+				t.Errorf("feedback on %v: got %v", ref, err)
+			}
+			if _, err := d.stores[0].Close(t.Context(), ref); !errors.As(err, &missing) {
+				t.Errorf("close %v: got %v", ref, err)
+			}
+		})
 	}
+	all.Wait()
 	if got := d.closeAll(); len(got) != 0 || len(d.reporter.feedback) != 0 || d.counted(Dropped) != 1 {
 		t.Errorf("got %d executions, %d dropped runs", len(got), d.counted(Dropped))
 	}

@@ -228,13 +228,19 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 	o := c.begin()
 	<-o.done
 	o.store.patience = time.Millisecond
+	late, writes := make(chan struct{}), 0
 	o.inBackground(func(ctx context.Context) error {
+		if writes++; writes == 1 {
+			<-late
+			return context.DeadlineExceeded
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, errLate) {
 		t.Errorf("slow: got %v", err)
 	}
+	close(late)
 	<-o.done
 	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("repeated: got %v", err)

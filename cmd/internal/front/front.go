@@ -162,7 +162,7 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
-	index, feed := executions.New(conn), activity.New(conn)
+	index, feed := executions.New(conn), activity.New(conn, 0)
 	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.middle.Store(advice.New(backend, runs, f.o.Log))

@@ -183,7 +183,7 @@ func (h *house) executions(n int) (all []*events.Execution) {
 }
 
 // thinking is the time of a reply. A call is stored meanwhile.
-const thinking = 30 * time.Millisecond
+const thinking = 3 * time.Millisecond
 
 // loop answers with n tool calls after each message of the user, then with a text.
 func loop(n int) fakeupstream.Script {

@@ -46,7 +46,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // share one dead letter. The run continues with its own model, asks nothing twice, and the letter is withdrawn.
 func TestInterruptedRunLeavesOneLetter(t *testing.T) {
 	t.Parallel()
-	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, HoldInterval: 20 * time.Millisecond})
 	mine, others := open(t, 1, nil).model, open(t, 1, nil).model
 	s := sets(16, 4)
 	s.Validation, s.Test = nil, nil

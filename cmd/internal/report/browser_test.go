@@ -26,6 +26,9 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a browser: run without -short")
+	}
 	b := &browser{}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if bin, err := exec.LookPath(name); err == nil {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"debrief/cmd/internal/tokens"
@@ -100,17 +101,21 @@ func TestPagesNeedTheirScope(t *testing.T) {
 		if strings.Contains(a.pattern, "{book}") || strings.Contains(a.pattern, "{run}") || strings.Contains(a.pattern, "{letter}") {
 			book = "default"
 		}
+		var all sync.WaitGroup // some pages wait for the reports of workers
 		for _, token := range tokenSpecs {
 			want := http.StatusForbidden
 			if allows(token.name, scope, book) {
 				want = http.StatusOK
 			}
-			if got := get(t, in.guarded, a.path, in.as(token.name)); got.status != want {
-				t.Errorf("%s as %s: got status %d, want %d", a.path, token.name, got.status, want)
-			} else if want == http.StatusForbidden && (strings.Contains(got.body, "<form class=\"stack\"") || !strings.Contains(got.body, "<h1>Forbidden</h1>")) {
-				t.Errorf("%s as %s: the page of the error has contents: %s", a.path, token.name, got.body)
-			}
+			all.Go(func() {
+				if got := get(t, in.guarded, a.path, in.as(token.name)); got.status != want {
+					t.Errorf("%s as %s: got status %d, want %d", a.path, token.name, got.status, want)
+				} else if want == http.StatusForbidden && (strings.Contains(got.body, "<form class=\"stack\"") || !strings.Contains(got.body, "<h1>Forbidden</h1>")) {
+					t.Errorf("%s as %s: the page of the error has contents: %s", a.path, token.name, got.body)
+				}
+			})
 		}
+		all.Wait()
 		for name, secret := range map[string]string{"no token": "", "an unknown token": "dbr_unknown"} {
 			got := get(t, in.guarded, a.path, withCookie(tokenCookie, secret))
 			to := "/login"

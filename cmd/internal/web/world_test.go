@@ -151,7 +151,7 @@ func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
 	in.closers = append(in.closers, builder.Close)
 
 	set := in.tokenFile(t)
-	index, feed := executions.New(in.conn), activity.New(in.conn)
+	index, feed := executions.New(in.conn), activity.New(in.conn, 0)
 	in.follow(index.Run)
 	in.follow(feed.Run)
 	options := api.Options{Conn: in.conn, Executions: index, Activity: feed, Log: failures}

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 import net from "node:net";
-import { after, test } from "node:test";
+import { after, describe, test } from "node:test";
 
 import { Client, DebriefError } from "./debrief.mjs";
 
@@ -134,14 +134,6 @@ test("the exception of the agent comes before that of the report", async () => {
   await assert.rejects(new Client({ url: api.url }).run("q", () => { throw new RangeError("x"); }), RangeError);
 });
 
-test("a run without a server", async () => {
-  let seen;
-  await new Client({ url: await unused() }).run("Where?", (run) => { seen = run; });
-  assert.deepEqual(seen.messages, [{ role: "user", content: "Where?" }]);
-  assert.match(seen.degraded, /DEBRIEF_URL/);
-  assert.equal(seen.handle, "");
-});
-
 test("an invalid request of a run is not hidden", async () => {
   for (const replies of [[[400, { detail: "query: required" }]], [CONTEXT, [400, { detail: "query: required" }]]]) {
     const api = await fake(...replies);
@@ -176,38 +168,49 @@ test("invalid address", () => {
   assert.throws(() => new Client({ url: "localhost:4280" }), /want an address such as http.*DEBRIEF_URL/);
 });
 
-test("unreachable names the setting", async () => {
-  const error = await failure(await unused());
-  assert.match(error.message, /is 'debrief up' or the gateway running.*DEBRIEF_URL/);
-  assert.equal(error.temporary, true);
-});
+// These tests wait between attempts.
+describe("retries", { concurrency: true }, () => {
+  test("a run without a server", async () => {
+    let seen;
+    await new Client({ url: await unused() }).run("Where?", (run) => { seen = run; });
+    assert.deepEqual(seen.messages, [{ role: "user", content: "Where?" }]);
+    assert.match(seen.degraded, /DEBRIEF_URL/);
+    assert.equal(seen.handle, "");
+  });
 
-test("temporary errors are retried", async () => {
-  await Promise.all([BUSY, [429, {}], [502, "bad gateway"], "close", [200, '{"context_id"', "cut"]].map(async (reply) => {
-    const api = await fake(reply, reply, CONTEXT);
-    assert.equal((await new Client({ url: api.url }).context("q")).context_id, "c-1");
-    assert.equal(api.requests.length, ATTEMPTS);
-  }));
-});
+  test("unreachable names the setting", async () => {
+    const error = await failure(await unused());
+    assert.match(error.message, /is 'debrief up' or the gateway running.*DEBRIEF_URL/);
+    assert.equal(error.temporary, true);
+  });
 
-test("retries end", async () => {
-  const api = await fake(BUSY);
-  const error = await failure(api.url);
-  assert.deepEqual([api.requests.length, error.status, error.code, error.temporary], [ATTEMPTS, 503, "unavailable", true]);
-  assert.match(error.message, /start a generator/);
-});
+  test("temporary errors are retried", async () => {
+    await Promise.all([BUSY, [429, {}], [502, "bad gateway"], "close", [200, '{"context_id"', "cut"]].map(async (reply) => {
+      const api = await fake(reply, reply, CONTEXT);
+      assert.equal((await new Client({ url: api.url }).context("q")).context_id, "c-1");
+      assert.equal(api.requests.length, ATTEMPTS);
+    }));
+  });
 
-test("a repeated report has the same id", async () => {
-  const api = await fake(BUSY, "close", STORED);
-  await new Client({ url: api.url }).report({ answer: "a" });
-  assert.equal(new Set(api.requests.map(({ body }) => body.task_id)).size, 1);
-});
+  test("retries end", async () => {
+    const api = await fake(BUSY);
+    const error = await failure(api.url);
+    assert.deepEqual([api.requests.length, error.status, error.code, error.temporary], [ATTEMPTS, 503, "unavailable", true]);
+    assert.match(error.message, /start a generator/);
+  });
 
-test("timeout", async () => {
-  const api = await fake("hang");
-  const error = await failure(api.url, { timeout: 100 });
-  assert.deepEqual([api.requests.length, error.status, error.temporary], [ATTEMPTS, 0, true]);
-  assert.match(error.message, /timeout/);
+  test("a repeated report has the same id", async () => {
+    const api = await fake(BUSY, "close", STORED);
+    await new Client({ url: api.url }).report({ answer: "a" });
+    assert.equal(new Set(api.requests.map(({ body }) => body.task_id)).size, 1);
+  });
+
+  test("timeout", async () => {
+    const api = await fake("hang");
+    const error = await failure(api.url, { timeout: 100 });
+    assert.deepEqual([api.requests.length, error.status, error.temporary], [ATTEMPTS, 0, true]);
+    assert.match(error.message, /timeout/);
+  });
 });
 
 test("a real server", { skip: process.env.DEBRIEF_TEST_URL ? false : "DEBRIEF_TEST_URL names no server" }, async () => {
