@@ -52,23 +52,48 @@ func Line(s string, limit int) string {
 	var b strings.Builder
 	b.Grow(min(len(s), max(limit, 0)) + len(Ellipsis))
 	space := false
-	for _, r := range s {
+	for len(s) > 0 {
+		r, size := rune(0), plainLen(s, limit-b.Len()+1)
+		plain := size > 0
+		if !plain {
+			r, size = utf8.DecodeRuneInString(s)
+		}
+		part := s[:size]
+		s = s[size:]
 		switch {
+		case plain:
 		case unicode.IsSpace(r) || unicode.IsControl(r):
 			space = b.Len() > 0
 			continue
-		case r >= utf8.RuneSelf && unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
+		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d':
 			continue
 		}
 		if space {
 			b.WriteByte(' ')
 			space = false
 		}
-		if b.WriteRune(r); b.Len() > limit {
+		if plain {
+			b.WriteString(part)
+		} else {
+			b.WriteRune(r)
+		}
+		if b.Len() > limit {
 			return strings.TrimRight(Prefix(b.String(), limit), " ") + Ellipsis
 		}
 	}
 	return b.String()
+}
+
+// plainLen returns the length of the ASCII words with single spaces between them at the start of s, at most limit.
+func plainLen(s string, limit int) int {
+	for i := range min(len(s), max(limit, 1)) {
+		c := s[i]
+		if c > ' ' && c <= '~' || c == ' ' && i > 0 && i+1 < len(s) && s[i+1] > ' ' && s[i+1] <= '~' {
+			continue
+		}
+		return i
+	}
+	return min(len(s), max(limit, 1))
 }
 
 // isPlainLine reports whether a text is ASCII in one line with single spaces, like most texts.
