@@ -57,7 +57,7 @@ func citedTasks(d *playbook.Delta) (tasks []*citedTask) {
 	return tasks
 }
 
-// reliability is a count of found bullets.
+// reliability is the share of cited bullets that a ranking had found: found of all.
 type reliability struct{ found, all int }
 
 func (r *reliability) count(found bool) {

@@ -15,14 +15,14 @@ import (
 // errors of its calls, and the feedback asks for another one. So in a book where nearly all such executions get feedback, the
 // first reflection is the one on the feedback: it costs one call of the model in place of two.
 
-// awaiting counts, for each book, the executions without an outcome and the feedback that was the first outcome of one. The
-// counts are of this process and start empty, so the first executions of a process are reflected on at once.
+// awaiting estimates, for each book, the share of executions without an outcome that get one by feedback later. It counts both in
+// this process and starts empty, so the first executions of a process are reflected on at once.
 type awaiting struct {
 	mu    sync.Mutex
 	books map[playbook.Book]*awaited
 }
 
-// awaited holds decayed counts: the last awaitedTasks executions have most of the weight.
+// awaited are decayed counts: the last awaitedTasks executions have most of the weight.
 type awaited struct{ executions, feedback float64 }
 
 const (

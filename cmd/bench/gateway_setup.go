@@ -108,7 +108,7 @@ func provide(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, lastEvents)
 }
 
-// call starts a call of another agent in a mode.
+// call starts a model call by a second agent, through the gateway in the given mode, or directly to the provider.
 func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*http.Response, error) {
 	g.mu.Lock()
 	question := g.sample.Question()

@@ -42,7 +42,7 @@ type item struct {
 	err         error
 }
 
-// inFlight holds the messages in progress and keeps them alive.
+// inFlight lists the messages in progress and keeps them alive.
 type inFlight struct {
 	*runner
 	mu              sync.Mutex

@@ -37,7 +37,7 @@ func (h RoleHealth) Healthy() bool {
 	return h.State == Running || h.State == Serving || h.State == Stopped
 }
 
-// health holds the states of the roles of a connection.
+// health contains the states of the roles of a connection.
 type health struct {
 	*link
 	mu                sync.Mutex

@@ -17,7 +17,7 @@ type bookQueues struct {
 	byBook map[playbook.Book]*bookQueue
 }
 
-// bookQueue holds the messages of a book that are in no batch yet.
+// bookQueue contains the messages of a book that are in no batch yet.
 type bookQueue struct {
 	items  []*item
 	urgent bool          // a requester waits for one of them

@@ -40,7 +40,7 @@ type reply struct {
 	repaired, invalid bool
 }
 
-// replyWindow holds the last replies.
+// replyWindow contains the last replies.
 type replyWindow struct {
 	last [RepliesKept]reply // a ring buffer
 	n    int                // replies so far

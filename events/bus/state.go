@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// workerState holds the reasons that stop or limit the pulling of messages. mu of roleState guards it.
+// workerState contains the reasons that stop or limit the pulling of messages. mu of roleState guards it.
 type workerState struct {
 	outdated      error          // the role has a dead letter of a newer schema
 	holding       int            // groups of deliveries that wait for an unavailable dependency

@@ -33,7 +33,7 @@ type RoleStats struct {
 // durationsKept is the number of durations behind the percentiles: enough for a 95th, and quick to sort.
 const durationsKept = 256
 
-// stats holds the counters of the roles of a connection.
+// stats contains the counters of the roles of a connection.
 type stats struct {
 	mu    sync.Mutex
 	roles []*roleCounters

@@ -147,15 +147,15 @@ func (c *Conn) Serve(ctx context.Context, role string) {
 	<-ctx.Done()
 }
 
-// runner holds the configuration and the lifetime of one call of Run. The parts of a worker share it:
+// runner contains the configuration and the lifetime of one call of Run. The parts of a worker share it:
 //
 //   - puller pulls messages while there is capacity.
 //   - bookQueues groups the messages of a batching worker by book.
 //   - processor handles messages and applies their dispositions.
-//   - inFlight holds the messages in progress and keeps them alive.
+//   - inFlight lists the messages in progress and keeps them alive.
 //   - attemptRecords stores the numbers of attempts.
 //   - roleLetters stores and withdraws dead letters; letterWatch checks them again.
-//   - roleState holds the reasons that stop or limit the pulling of messages.
+//   - roleState contains the reasons that stop or limit the pulling of messages.
 type runner struct {
 	conn   *Conn
 	worker Worker

@@ -34,7 +34,8 @@ func Is(err error) bool {
 	return errors.As(err, &e)
 }
 
-// Watch holds the calls in progress of a connection. Call and Do work with a nil Watch, without its errors.
+// Watch gives permission errors of a connection to the calls in progress that caused them. With a nil Watch, Call and Do work, but
+// get no permission errors.
 type Watch struct {
 	inbox string // prefix of the connection's inboxes
 

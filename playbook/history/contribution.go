@@ -29,7 +29,7 @@ type tally struct {
 	outcomes map[caseKey][]playbook.Exposure
 }
 
-// caseKey identifies an experiment with a bullet.
+// caseKey identifies an experiment: its bullet and its number among the experiments of that bullet.
 type caseKey struct {
 	bullet playbook.BulletID
 	number int

@@ -119,7 +119,7 @@ func (s *scanner) quotation() bool {
 	return true
 }
 
-// closing returns the index of a mark on the same line within limit characters, or -1.
+// closing returns the index of the closing mark, or -1 if it is not on the same line within limit characters.
 func closing(body []rune, mark rune, limit int) int {
 	for i, r := range body[:max(0, min(len(body), limit))] {
 		switch r {

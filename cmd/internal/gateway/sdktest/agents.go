@@ -139,7 +139,7 @@ func (a *chatAgent) complete(ctx context.Context, stream bool) (*openai.ChatComp
 	var acc openai.ChatCompletionAccumulator
 	for s.Next() {
 		if !acc.AddChunk(s.Current()) {
-			return nil, errors.New("a chunk does not fit")
+			return nil, errors.New("a chunk does not belong to the reply of the chunks before")
 		}
 	}
 	if s.Err() == nil && (len(acc.Choices) == 0 || acc.Choices[0].FinishReason == "") {

@@ -193,7 +193,8 @@ func roundAmount(c int) int {
 	return found
 }
 
-// blameDetail returns a rule about a detail that does not matter, alone or with the kind.
+// blameDetail returns a wrong rule: its condition is an irrelevant detail of the note, in half of the cases together with the kind of
+// expense.
 func (m *model) blameDetail(s *source, note *meaning, account string) rule {
 	r := rule{account: account}
 	var details, kinds []string
