@@ -221,7 +221,7 @@ func (f *fileReader) addKnown(o *source.Object, format *format, at position) (pr
 		f.report.Source = format.source
 	}
 	o.Header = f.header
-	if format.lazy {
+	if format.lazy && !source.Valid(o.Raw) {
 		if err := source.Decode(o.Raw, &struct{}{}); err != nil {
 			return err, nil
 		}

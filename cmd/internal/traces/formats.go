@@ -224,7 +224,7 @@ var formats = []*format{
 	{
 		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […]}, a list of messages or items, fine-tuning files, request logs)`,
 		matches: func(o *source.Object) bool { return o.HasAny("messages", "request") },
-		parse:   oneRun(chatObject),
+		parse:   func(o *source.Object) ([]*messages.Run, error) { return asRuns(chatObject(o)) },
 	},
 	{
 		source:     sourceOpenAIChat,

@@ -11,7 +11,7 @@ import (
 // miniSWEAgent parses a trajectory file of mini-SWE-agent with messages and info. The list of messages alone is read as OpenAI
 // chat. The outcome is unknown, because the file does not contain a verification.
 func miniSWEAgent(o *source.Object) ([]*messages.Run, error) {
-	r, err := chatObject(o.Raw)
+	r, err := chatObject(o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -41,10 +40,46 @@ type choice struct {
 	Message json.RawMessage `json:"message"`
 }
 
+// parse sets the fields of a log. Most logs have only fields that need no decoder of structures; the others take the way of package
+// json, which also finds the errors.
+func (l *chatLog) parse(o *source.Object) error {
+	if source.Valid(o.Raw) && l.set(o) {
+		return nil
+	}
+	*l = chatLog{}
+	return source.Decode(o.Raw, l)
+}
+
+// set sets the fields of a log. It returns false if a field is unusual.
+func (l *chatLog) set(o *source.Object) (ok bool) {
+	for _, f := range o.Fields {
+		switch f.Name {
+		case "id":
+			l.ID = f.Value
+		case "messages":
+			if l.Messages, ok = source.Elements(f.Value); !ok {
+				return false
+			}
+		case "outcome":
+			l.Outcome = f.Value
+		case "reward":
+			l.Reward = f.Value
+		case "score":
+			l.Score = f.Value
+		case "metadata":
+			l.Metadata = f.Value
+		case "task_id", "tools", "created", "object": // of no use here
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // chatObject parses an object with the messages of a run.
-func chatObject(raw []byte) (*messages.Run, error) {
+func chatObject(o *source.Object) (*messages.Run, error) {
 	var l chatLog
-	if err := source.Decode(raw, &l); err != nil {
+	if err := l.parse(o); err != nil {
 		return nil, err
 	}
 	field := "messages"
@@ -52,11 +87,11 @@ func chatObject(raw []byte) (*messages.Run, error) {
 		field, l.Messages = "request.messages", l.Request.Messages
 	}
 	c := messages.Conversation{Failed: messages.ToolFailed}
-	if slices.ContainsFunc(l.Messages, isOtherDialect) {
+	if list := source.Objects(l.Messages); slices.ContainsFunc(list, isOtherDialect) {
 		for _, m := range l.Messages {
 			c.AddTurns(messages.Parse(m, ""))
 		}
-	} else if err := messages.Each(field, l.Messages, c.Add); err != nil {
+	} else if err := messages.Each(field, list, c.Add); err != nil {
 		return nil, err
 	}
 	if err := l.addReply(&c); err != nil {
@@ -95,7 +130,7 @@ func chatObject(raw []byte) (*messages.Run, error) {
 func (l *chatLog) addReply(c *messages.Conversation) error {
 	for _, choices := range [][]choice{l.Response.Choices, l.Choices} {
 		if len(choices) > 0 && choices[0].Message != nil {
-			return messages.Each("choices", []json.RawMessage{choices[0].Message}, c.Add)
+			return messages.Each("choices", source.Objects([]json.RawMessage{choices[0].Message}), c.Add)
 		}
 	}
 	if len(l.Response.Content) > 0 {
@@ -108,14 +143,7 @@ func (l *chatLog) addReply(c *messages.Conversation) error {
 
 // isOtherDialect reports whether a message has calls, results or parts in another form than OpenAI's chat API: blocks of
 // Anthropic, parts of Gemini or the Vercel AI SDK, or messages of LangChain.
-func isOtherDialect(raw json.RawMessage) bool {
-	if bytes.IndexByte(raw, '[') < 0 && bytes.Contains(raw, []byte(`"role"`)) {
-		return false // no parts: most messages
-	}
-	o := source.AsObject(raw)
-	if o == nil {
-		return false
-	}
+func isOtherDialect(o *source.Object) bool {
 	if o.Text("role") == "" && (messages.Roles[o.Text("type")] != "" || o.Has("kwargs")) || o.Has("parts") {
 		return true
 	}
@@ -157,7 +185,7 @@ func (c *chatMessages) Add(o *source.Object) error {
 	if err := source.Decode(o.Raw, &m); err != nil {
 		return err
 	}
-	if isOtherDialect(o.Raw) {
+	if isOtherDialect(o) {
 		c.AddTurns(messages.Parse(o.Raw, ""))
 		return nil
 	}

@@ -50,7 +50,7 @@ func sweAgent(raw []byte) (*messages.Run, error) {
 	}
 	c := messages.Conversation{Commands: true, Failed: messages.ShellFailed}
 	called := callIndex{}
-	if err := messages.Each("history", f.History, func(m *messages.Message) error { called.note(m); return c.Add(m) }); err != nil {
+	if err := messages.Each("history", source.Objects(f.History), func(m *messages.Message) error { called.note(m); return c.Add(m) }); err != nil {
 		return nil, err
 	}
 	if len(f.Trajectory) > 0 {

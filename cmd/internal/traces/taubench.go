@@ -47,7 +47,7 @@ func tauBench(raw []byte) (*messages.Run, error) {
 		return nil, err
 	}
 	c := messages.Conversation{Failed: tauFailed}
-	if err := messages.Each("traj", r.Traj, c.Add); err != nil {
+	if err := messages.Each("traj", source.Objects(r.Traj), c.Add); err != nil {
 		return nil, err
 	}
 	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: outcome}

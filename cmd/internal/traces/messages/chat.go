@@ -277,9 +277,9 @@ func commandLine(call *events.ToolCall) string {
 }
 
 // Each decodes a list of messages and calls each for every message. Errors name the field from the root of the run.
-func Each(field string, list []json.RawMessage, each func(*Message) error) error {
-	for i, raw := range list {
-		m, err := parseMessage(raw)
+func Each(field string, list []*source.Object, each func(*Message) error) error {
+	for i, o := range list {
+		m, err := parseMessage(o)
 		if err == nil {
 			err = each(m)
 		}

@@ -8,13 +8,13 @@ import (
 
 // parseMessage decodes a message of a valid text. Most messages have only fields that need no decoder of structures; the others
 // take the way of package json, which also finds the errors.
-func parseMessage(raw json.RawMessage) (*Message, error) {
+func parseMessage(o *source.Object) (*Message, error) {
 	m := &Message{}
-	if o, err := source.NewObject(raw); err == nil && m.set(o) {
+	if o.Fields != nil && m.set(o) {
 		return m, nil
 	}
 	m = &Message{}
-	return m, source.Decode(raw, m)
+	return m, source.Decode(o.Raw, m)
 }
 
 // set sets the fields of a message. It returns false if a field is unusual.

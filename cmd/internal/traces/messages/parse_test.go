@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"debrief/cmd/internal/traces/source"
 )
 
 // FuzzMessage compares messages with those of package json.
@@ -23,7 +25,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		want := &Message{}
 		wrong := json.Unmarshal(data, want)
-		got, err := parseMessage(data)
+		got, err := parseMessage(source.Objects([]json.RawMessage{data})[0])
 		if (err != nil) != (wrong != nil) || err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, error %v\nwant %+v, error %v", got, err, want, wrong)
 		}

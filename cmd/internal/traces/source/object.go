@@ -82,24 +82,6 @@ func (o *Object) Text(name string) (s string) {
 	return s
 }
 
-// String returns the text of a valid JSON string. Most have no escapes, so that they need no decoding.
-func String(v json.RawMessage) (s string, err error) {
-	if n := len(v) - 1; n > 0 && v[0] == '"' && v[n] == '"' && isPlain(v[1:n]) {
-		return string(v[1:n]), nil
-	}
-	return s, json.Unmarshal(v, &s)
-}
-
-// isPlain reports whether the text between the quotation marks of a JSON string is the string itself.
-func isPlain(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' || c == '\\' || c == '"' {
-			return false
-		}
-	}
-	return utf8.Valid(b)
-}
-
 // Elements returns the elements of a valid JSON list without decoding them, and reports whether raw is one.
 func Elements(raw []byte) (list []json.RawMessage, ok bool) {
 	rest := trimSpace(raw)
@@ -150,6 +132,17 @@ func AsList(raw json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
+// Objects splits the elements of a list into their fields. An element that is no object has only its text.
+func Objects(list []json.RawMessage) []*Object {
+	objects := make([]*Object, len(list))
+	for i, raw := range list {
+		if objects[i] = AsObject(raw); objects[i] == nil {
+			objects[i] = &Object{Raw: raw}
+		}
+	}
+	return objects
+}
+
 // Names returns the names of the first fields for an error, such as `"a", "b" and 3 more`.
 func (o *Object) Names() string {
 	const most = 8
@@ -193,7 +186,7 @@ func (o *Object) split(raw []byte) bool {
 		if n < 2 || rest[0] != '"' {
 			return false
 		}
-		name := string(rest[1 : n-1])
+		name := commonName(rest[1 : n-1])
 		if plain := strings.IndexByte(name, '\\') < 0 && utf8.ValidString(name); !plain && json.Unmarshal(rest[:n], &name) != nil {
 			return false
 		}
@@ -214,6 +207,22 @@ func (o *Object) split(raw []byte) bool {
 		}
 	}
 	return len(rest) == 1
+}
+
+// commonNames are the usual names of fields. They need no memory of their own.
+var commonNames = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range [...]string{"arguments", "content", "function", "id", "input", "is_error", "messages", "model", "name", "output", "role", "score", "text", "tool_call_id", "tool_calls", "type"} {
+		names[name] = name
+	}
+	return names
+}()
+
+func commonName(name []byte) string {
+	if common, ok := commonNames[string(name)]; ok {
+		return common
+	}
+	return string(name)
 }
 
 func trimSpace(b []byte) []byte {

@@ -3,16 +3,32 @@ package source
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
+func TestValidDepth(t *testing.T) {
+	for _, n := range []int{maxDepth, maxDepth + 1} {
+		deep := []byte(strings.Repeat("[", n) + strings.Repeat("]", n))
+		if got, want := Valid(deep), json.Valid(deep); got != want {
+			t.Errorf("%d lists: got %v, want %v", n, got, want)
+		}
+	}
+}
+
 // FuzzValues compares compact texts, strings and elements with those of package json.
 func FuzzValues(f *testing.F) {
-	for _, s := range []string{`[ 1, "a b\\" ", {"x" : [ ] } ]`, `"a"`, `"\u0041\xff"`, ` [ ] `, `[[],"]"]`, `""`} {
+	for _, s := range []string{`[ 1, "a b\\" ", {"x" : [ ] } ]`, `"a"`, `"\u0041\xff"`, `"a\n\"\/\\\t"`, `[-0.5e+3,1E2,01,true,fals,"\q","\ud83d\ude00"]`, ` [ ] `, `[[],"]"]`, `""`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if Valid(data) != json.Valid(data) {
+			t.Fatalf("got valid %v", Valid(data))
+		}
 		if !json.Valid(data) {
+			if _, err := String(data); err == nil && data[0] == '"' {
+				t.Error("String accepts an invalid text")
+			}
 			return
 		}
 		var compact bytes.Buffer

@@ -3,7 +3,6 @@ package source
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -233,7 +232,7 @@ func IsPartialObject(line []byte) bool {
 // TrimJunk returns the valid JSON object at the end of a line that begins with other bytes, else nil. A killed writer, or
 // two concurrent writers, leave such lines.
 func TrimJunk(line []byte) []byte {
-	if i := bytes.IndexByte(line, '{'); i > 0 && json.Valid(line[i:]) {
+	if i := bytes.IndexByte(line, '{'); i > 0 && Valid(line[i:]) {
 		return line[i:]
 	}
 	return nil
@@ -246,7 +245,7 @@ func SplitObjects(line []byte) (list [][]byte) {
 		return nil
 	}
 	for rest := line; len(rest) > 0; rest = trimSpace(rest[n:]) {
-		if n = valueLength(rest); n == 0 || rest[0] != '{' || !json.Valid(rest[:n]) {
+		if n = valueLength(rest); n == 0 || rest[0] != '{' || !Valid(rest[:n]) {
 			return nil
 		}
 		list = append(list, rest[:n])
