@@ -186,18 +186,18 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader,
 	return res, err
 }
 
-// roles returns the reflector and the curator of this process. With a model, the reflector waits until compared is closed: the Curator
-// then sees the counted lessons before the reflections on single runs, and does not add them again in other words.
+// roles returns the reflector and the curator of this process. The reflector waits until compared is closed. With a model, the Curator
+// then sees the counted lessons before the reflections on single runs, and does not add them again in other words. Without one, the
+// server releases each run from memory as soon as it is stored: it caches what is read while it is written.
 func (l *Learn) roles(compared <-chan struct{}) ([]app.Role, error) {
 	curating, err := l.Optional(events.RoleCurator)
 	if err != nil {
 		return nil, err
 	}
 	cfg := reflector.Config{}
-	if l.reflecting == nil {
-		return []app.Role{reflector.New(nil, cfg), app.NewCurator(curating, l.Curator.Settings(""))}, nil
+	if l.reflecting != nil {
+		cfg.Slots = l.MaxConcurrent
 	}
-	cfg.Slots = l.MaxConcurrent
 	return []app.Role{&delayedRole{reflector.New(l.reflecting, cfg), compared}, app.NewCurator(curating, l.Curator.Settings(""))}, nil
 }
 
