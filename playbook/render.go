@@ -22,20 +22,21 @@ func (p *Playbook) Top(n int) []*Bullet {
 		case !b.Shown():
 		case len(best) < n:
 			best.Push(b, worse)
-		case compareScores(b, best[0]) < 0:
+		case CompareScores(b, best[0]) < 0:
 			best[0] = b
 			best.Fix(worse)
 		}
 	}
-	slices.SortFunc(best, compareScores)
+	slices.SortFunc(best, CompareScores)
 	return best
 }
 
-func compareScores(a, b *Bullet) int {
+// CompareScores orders bullets by score, the best first, and equal scores by id.
+func CompareScores(a, b *Bullet) int {
 	return cmp.Or(cmp.Compare(b.Score(), a.Score()), cmp.Compare(a.ID, b.ID))
 }
 
-func worse(a, b **Bullet) bool { return compareScores(*a, *b) > 0 }
+func worse(a, b **Bullet) bool { return CompareScores(*a, *b) > 0 }
 
 // Render formats bullets as Markdown for a prompt: sections sorted by name, bullets in the given order. The second and
 // later lines of a content are indented, so that none of them looks like a header or another bullet. The text has no votes,

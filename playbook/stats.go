@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -29,31 +30,53 @@ type SectionStats struct {
 // Stats computes the statistics of the playbook. The classes are those of the ACE authors (ace-agent/ace). A neutral vote
 // is a use here, because the bullet was judged.
 func (p *Playbook) Stats() Stats {
-	s := Stats{Total: p.Len(), ByStatus: make(map[Status]int), Sections: []SectionStats{}}
-	sections := make(map[string]*SectionStats)
+	var sum StatsSum
 	for b := range p.All() {
-		s.ByStatus[cmp.Or(b.Status, Active)]++
-		if !b.Shown() {
-			continue
-		}
-		of := sections[b.Section]
-		if of == nil {
-			of = &SectionStats{Section: b.Section}
-			sections[b.Section] = of
-		}
-		of.Bullets, of.Helpful, of.Harmful = of.Bullets+1, of.Helpful+b.Helpful, of.Harmful+b.Harmful
-		switch {
-		case b.Helpful > 5 && b.Harmful < 2:
-			s.HighPerforming++
-		case b.Harmful > 0 && b.Harmful >= b.Helpful:
-			s.Problematic++
-		case b.Helpful+b.Harmful+b.Neutral == 0:
-			s.Unused++
-		}
+		sum.Add(b, 1)
 	}
-	for _, of := range sections {
-		s.Sections = append(s.Sections, *of)
+	return sum.Stats()
+}
+
+// StatsSum sums up the statistics of a changing set of bullets. The zero value is that of an empty set.
+type StatsSum struct {
+	stats    Stats
+	sections map[string]SectionStats
+}
+
+// Add adds a bullet if sign is 1, and removes it if sign is -1.
+func (s *StatsSum) Add(b *Bullet, sign int) {
+	if s.sections == nil {
+		s.stats.ByStatus, s.sections = make(map[Status]int), make(map[string]SectionStats)
 	}
-	slices.SortFunc(s.Sections, func(a, b SectionStats) int { return cmp.Compare(a.Section, b.Section) })
-	return s
+	status := cmp.Or(b.Status, Active)
+	s.stats.Total += sign
+	if s.stats.ByStatus[status] += sign; s.stats.ByStatus[status] == 0 {
+		delete(s.stats.ByStatus, status)
+	}
+	if !b.Shown() {
+		return
+	}
+	of := s.sections[b.Section]
+	of = SectionStats{b.Section, of.Bullets + sign, of.Helpful + sign*b.Helpful, of.Harmful + sign*b.Harmful}
+	if s.sections[b.Section] = of; of.Bullets == 0 {
+		delete(s.sections, b.Section)
+	}
+	switch {
+	case b.Helpful > 5 && b.Harmful < 2:
+		s.stats.HighPerforming += sign
+	case b.Harmful > 0 && b.Harmful >= b.Helpful:
+		s.stats.Problematic += sign
+	case b.Helpful+b.Harmful+b.Neutral == 0:
+		s.stats.Unused += sign
+	}
+}
+
+// Stats returns the statistics of the set.
+func (s *StatsSum) Stats() Stats {
+	all := s.stats
+	all.ByStatus = make(map[Status]int, len(s.stats.ByStatus))
+	maps.Copy(all.ByStatus, s.stats.ByStatus)
+	all.Sections = slices.AppendSeq(make([]SectionStats, 0, len(s.sections)), maps.Values(s.sections))
+	slices.SortFunc(all.Sections, func(a, b SectionStats) int { return cmp.Compare(a.Section, b.Section) })
+	return all
 }

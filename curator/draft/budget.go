@@ -2,6 +2,7 @@ package draft
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -57,12 +58,14 @@ func (c Costs) Tokens(b *playbook.Bullet) int {
 	return n
 }
 
-// Totals caches the sums of the tokens of one playbook, so that a draft counts only the bullets that have changed since the
-// draft before. The zero value is empty. It is not safe for concurrent use.
+// Totals caches the sums of the tokens of one playbook and its weakest bullets, so that a draft reads only the bullets that have
+// changed since the draft before. The zero value is empty. It is not safe for concurrent use.
 type Totals struct {
 	sums    *tokenSums
+	weakest *heap.Ranking[*playbook.Bullet]        // the bullets that may retire
 	counted map[playbook.BulletID]*playbook.Bullet // the bullets in the sums
 	mark    playbook.Mark                          // of the state
+	kept    int                                    // number of weak bullets to keep in order; 0 for maxWeakest
 }
 
 // update returns the sums of the state p. The caller must not change them.
@@ -70,6 +73,7 @@ func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
 	ids, now, known := p.ChangedSince(t.mark)
 	if t.mark = now; !known {
 		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		t.weakest = heap.NewRanking(cmp.Or(t.kept, maxWeakest), compareStrength)
 		for b := range p.All() {
 			t.count(b.ID, b)
 		}
@@ -84,8 +88,15 @@ func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
 
 // count replaces the counted bullet with an id by b, which is nil for a removed bullet.
 func (t *Totals) count(id playbook.BulletID, b *playbook.Bullet) {
-	t.sums.add(t.counted[id], -1)
+	old := t.counted[id]
+	t.sums.add(old, -1)
 	t.sums.add(b, 1)
+	if mayRetire(old) {
+		t.weakest.Drop(old)
+	}
+	if mayRetire(b) {
+		t.weakest.Add(b)
+	}
 	if b == nil {
 		delete(t.counted, id)
 	} else {
@@ -152,15 +163,11 @@ func (d *pruner) enforceBudget() {
 		slices.Sort(sections[1:])
 		slices.Reverse(sections)
 	}
-	var weakest *weakestFirst
 	for _, s := range sections {
 		if !over(s) {
 			continue
 		}
-		if weakest == nil {
-			weakest = d.weakest()
-		}
-		for b := range weakest.all {
+		for b := range d.weakestFirst(totals) {
 			if !over(s) {
 				break
 			}
@@ -182,61 +189,99 @@ func (d *pruner) mayGrow() bool {
 	})
 }
 
-// weakestFirst orders bullets, the weakest first. It sorts only as many as are read, because few of a large playbook retire.
-type weakestFirst struct {
-	sorted []*playbook.Bullet
-	rest   heap.Heap[*playbook.Bullet]
-	before func(a, b **playbook.Bullet) bool
+// maxWeakest is the number of weak bullets that Totals keeps in order. A draft that retires more reads the whole playbook.
+const maxWeakest = 256
+
+// mayRetire reports whether a bullet may retire because of the budget. It is false for nil.
+func mayRetire(b *playbook.Bullet) bool { return b != nil && b.Shown() && !b.Pinned }
+
+// compareStrength orders bullets that are not new in a draft, the weakest first. Bullets without an experiment are weaker
+// than bullets with one. Then the lower score is weaker, then the older last activity.
+func compareStrength(a, b *playbook.Bullet) int {
+	return cmp.Or(compareResults(a, b), lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID))
 }
 
-// all yields the bullets in order.
-func (w *weakestFirst) all(yield func(*playbook.Bullet) bool) {
-	for i := 0; i < len(w.sorted) || len(w.rest) > 0; i++ {
-		if i == len(w.sorted) {
-			w.sorted = append(w.sorted, w.rest.Pop(w.before))
-		}
-		if !yield(w.sorted[i]) {
-			return
-		}
-	}
-}
-
-// weakest returns the shown bullets that may retire, the weakest first. Bullets without an experiment are weaker than
-// bullets with one. Then the lower score is weaker, then the bullet that is not new in this draft, then the one with the
-// older last activity.
-func (d *pruner) weakest() *weakestFirst {
-	var all heap.Heap[*playbook.Bullet]
-	for b := range d.base.All() {
-		if _, changed := d.changed[b.ID]; !changed && b.Shown() && !b.Pinned {
-			all = append(all, b)
-		}
-	}
-	for _, b := range d.changed {
-		if b != nil && b.Shown() && !b.Pinned {
-			all = append(all, b)
-		}
-	}
-	isNew := func(b *playbook.Bullet) int {
-		if d.base.Bullet(b.ID) == nil {
-			return 1
-		}
-		return 0
-	}
+// compareResults orders bullets by the experiment and the score, the weakest first.
+func compareResults(a, b *playbook.Bullet) int {
 	tried := func(b *playbook.Bullet) int {
 		if b.Experiment != nil && b.Experiment.Withheld.Count() > 0 {
 			return 1 // it is shown, so the experiment found that it helps
 		}
 		return 0
 	}
-	before := func(p, q **playbook.Bullet) bool {
-		a, b := *p, *q
-		if first := cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score())); first != 0 {
-			return first < 0
+	return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()))
+}
+
+// weakestFirst yields the bullets that may retire in the order of compareStrength. Of equal results a bullet that is new in
+// this draft is stronger. The draft may change bullets in the meantime.
+func (d *pruner) weakestFirst(t *Totals) iter.Seq[*playbook.Bullet] {
+	isNew := func(b *playbook.Bullet) int {
+		if d.base.Bullet(b.ID) == nil {
+			return 1
 		}
-		return cmp.Or(cmp.Compare(isNew(a), isNew(b)), lastActivity(a).Compare(lastActivity(b)), cmp.Compare(a.ID, b.ID)) < 0
+		return 0
 	}
-	all.Init(before)
-	return &weakestFirst{rest: all, before: before}
+	compare := func(a, b *playbook.Bullet) int {
+		return cmp.Or(compareResults(a, b), cmp.Compare(isNew(a), isNew(b)), compareStrength(a, b))
+	}
+	var changed []*playbook.Bullet
+	for _, b := range d.changed {
+		if mayRetire(b) {
+			changed = append(changed, b)
+		}
+	}
+	slices.SortFunc(changed, compare)
+	return func(yield func(*playbook.Bullet) bool) {
+		for b := range d.weakestOfBase(t) {
+			if _, isChanged := d.changed[b.ID]; isChanged {
+				continue
+			}
+			for len(changed) > 0 && compare(changed[0], b) < 0 {
+				if !yield(changed[0]) {
+					return
+				}
+				changed = changed[1:]
+			}
+			if !yield(b) {
+				return
+			}
+		}
+		for _, b := range changed {
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// weakestOfBase yields the bullets of the playbook before this draft that may retire, the weakest first.
+func (d *pruner) weakestOfBase(t *Totals) iter.Seq[*playbook.Bullet] {
+	all := func(yield func(*playbook.Bullet) bool) {
+		for b := range d.base.All() {
+			if mayRetire(b) && !yield(b) {
+				return
+			}
+		}
+	}
+	if _, ok := t.weakest.First(); !ok {
+		t.weakest.Fill(all)
+	}
+	return func(yield func(*playbook.Bullet) bool) {
+		first, _ := t.weakest.First()
+		for _, b := range first {
+			if !yield(b) {
+				return
+			}
+		}
+		if t.weakest.Complete() {
+			return
+		}
+		for _, b := range slices.SortedFunc(all, compareStrength)[len(first):] {
+			if !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // lastActivity returns the time when a bullet was last created, changed or tagged.

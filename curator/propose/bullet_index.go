@@ -7,61 +7,88 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/heap"
 	"debrief/playbook/recall"
 	"debrief/playbook/text"
 )
 
-// BulletIndex is a full-text index of the bullets of one playbook. It finds the bullets that are relevant to an insight. The
-// zero value is an empty index. It is not safe for concurrent use.
+// BulletIndex prepares the bullets of one playbook for requests. It finds the bullets that are relevant to an insight and
+// those with the best scores, and it has the statistics of the playbook. An update reads only the bullets that have changed.
+// The zero value is an empty index. It is not safe for concurrent use.
 type BulletIndex struct {
-	words recall.WordIndex
-	seen  map[playbook.BulletID]*playbook.Bullet
-	mark  playbook.Mark // of the state
+	words  recall.WordIndex
+	seen   map[playbook.BulletID]*playbook.Bullet
+	best   *heap.Ranking[*playbook.Bullet] // the shown bullets with the best scores
+	stats  playbook.StatsSum
+	tokens int           // of the shown bullets
+	mark   playbook.Mark // of the state
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
-func (s *BulletIndex) update(p *playbook.Playbook) {
+func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
 	if s.seen == nil {
 		s.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
+		s.best = heap.NewRanking(maxContext, playbook.CompareScores)
 	}
 	ids, now, known := p.ChangedSince(s.mark)
 	if s.mark = now; known {
 		for _, id := range ids {
-			if b := p.Bullet(id); b != nil {
-				s.put(b)
-			} else {
-				s.drop(id)
+			s.put(id, p.Bullet(id), costs)
+		}
+	} else {
+		for b := range p.All() {
+			s.put(b.ID, b, costs)
+		}
+		if len(s.seen) > p.Len() {
+			for id := range s.seen {
+				s.put(id, p.Bullet(id), costs)
 			}
 		}
-		return
 	}
-	for b := range p.All() {
-		s.put(b)
-	}
-	if len(s.seen) == p.Len() {
-		return
-	}
-	for id := range s.seen {
-		if p.Bullet(id) == nil {
-			s.drop(id)
-		}
+	if _, ok := s.best.First(); !ok {
+		s.best.Fill(func(yield func(*playbook.Bullet) bool) {
+			for b := range p.All() {
+				if b.Shown() && !yield(b) {
+					return
+				}
+			}
+		})
 	}
 }
 
-func (s *BulletIndex) put(b *playbook.Bullet) {
-	old := s.seen[b.ID]
+// put replaces the bullet with an id by b, which is nil for a removed bullet.
+func (s *BulletIndex) put(id playbook.BulletID, b *playbook.Bullet, costs TokenCounter) {
+	old := s.seen[id]
 	if old == b {
 		return
 	}
-	if old == nil || old.Content != b.Content || old.Section != b.Section {
-		s.words.Put(string(b.ID), playbook.SectionTitle(b.Section)+": "+b.Content)
+	if old != nil {
+		s.stats.Add(old, -1)
+		if old.Shown() {
+			s.best.Drop(old)
+			s.tokens -= costs.Tokens(old)
+		}
 	}
-	s.seen[b.ID] = b
+	if b == nil {
+		s.words.Drop(string(id))
+		delete(s.seen, id)
+		return
+	}
+	s.stats.Add(b, 1)
+	if b.Shown() {
+		s.best.Add(b)
+		s.tokens += costs.Tokens(b)
+	}
+	if old == nil || old.Content != b.Content || old.Section != b.Section {
+		s.words.Put(string(id), playbook.SectionTitle(b.Section)+": "+b.Content)
+	}
+	s.seen[id] = b
 }
 
-func (s *BulletIndex) drop(id playbook.BulletID) {
-	s.words.Drop(string(id))
-	delete(s.seen, id)
+// top returns the shown bullets with the best scores, at most maxContext, the best first.
+func (s *BulletIndex) top() []*playbook.Bullet {
+	best, _ := s.best.First() // update has filled it
+	return best[:min(len(best), maxContext)]
 }
 
 // Limits on the part of the playbook in a proposal prompt.
@@ -158,7 +185,7 @@ func (round *Round) addContext(in *Request) {
 			include(bullet)
 		}
 	}
-	for _, bullet := range p.Top(maxContext) {
+	for _, bullet := range round.Bullets.top() {
 		include(bullet)
 	}
 	for _, key := range nearestTexts(&m.words, texts, maxPerInsight, minTurnedDownScore) {
