@@ -168,9 +168,7 @@ func (s *Store) ReadLog(ctx context.Context, b playbook.Book, fn func(*Record) e
 
 // History returns the log of a book in the form that package history reads.
 func (s *Store) History(ctx context.Context, b playbook.Book) history.Log {
-	return func(fn func(*playbook.Delta) error) error {
-		return s.ReadLog(ctx, b, func(r *Record) error { return fn(&r.Delta) })
-	}
+	return s.Log(ctx, b).History()
 }
 
 // DeltasAfter calls fn in order for every delta of a book after the delta with sequence seq; 0 means all.

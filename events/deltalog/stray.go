@@ -222,13 +222,18 @@ func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, err
 // scanLog calls fn in order for each message on a book's subject, starting at a sequence. A second goroutine decodes
 // ahead of fn, because decoding is most of the work for a long log.
 func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn func(*candidate) error) error {
+	return s.scanPart(ctx, b, direct.Query{From: from}, fn)
+}
+
+// scanPart is scanLog for a query without a subject.
+func (s *Store) scanPart(ctx context.Context, b playbook.Book, q direct.Query, fn func(*candidate) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ahead := make(chan []*candidate, 4)
 	var err error // of the goroutine; read it only after ahead is closed
 	go func() {
 		defer close(ahead)
-		err = s.decodeLog(ctx, b, from, ahead)
+		err = s.decodeLog(ctx, b, q, ahead)
 	}()
 	for all := range ahead {
 		for _, m := range all {
@@ -247,7 +252,7 @@ func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn fu
 const decodeBatch = 64
 
 // decodeLog sends the decoded messages of a book. On an error it first sends the messages read so far.
-func (s *Store) decodeLog(ctx context.Context, b playbook.Book, from uint64, to chan<- []*candidate) error {
+func (s *Store) decodeLog(ctx context.Context, b playbook.Book, q direct.Query, to chan<- []*candidate) error {
 	var all []*candidate
 	send := func() error {
 		select {
@@ -258,12 +263,16 @@ func (s *Store) decodeLog(ctx context.Context, b playbook.Book, from uint64, to 
 			return ctx.Err()
 		}
 	}
-	err := s.scan(ctx, events.StreamDeltas, events.KindDelta.Subject(b), from, func(m direct.Message) error {
+	q.Subject = events.KindDelta.Subject(b)
+	err := s.read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
 		if all = append(all, newCandidate(m)); len(all) < decodeBatch {
 			return nil
 		}
 		return send()
 	})
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", q.Subject, err)
+	}
 	if len(all) == 0 {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/denied"
-	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -165,45 +164,14 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 // catchUp folds the new deltas of other writers. It returns ErrBrokenLog if the log no longer contains the delta that
 // was folded last, for example after a power loss. A new Writer then folds the remaining log.
 func (w *Writer) catchUp(ctx context.Context) error {
-	m, err := w.s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(w.book))
-	if err != nil {
-		return err
-	}
-	if m != nil && m.Seq > w.log.end {
-		w.contended = contendedReads
-		return w.s.readDeltas(ctx, w.log, w.applyRecord)
-	}
-	w.contended = max(w.contended-1, 0)
-	if w.isLastRead(m) {
-		return nil
-	}
-	// A lagging replica also returns an older message. Only the leader has the real end.
-	last, err := w.s.leaderDelta(ctx, map[string]any{"last_by_subj": events.KindDelta.Subject(w.book)})
+	news, err := w.s.readNew(ctx, w.log, w.applyRecord)
 	switch {
-	case err != nil:
-		return err
-	case last == nil:
-		m = nil
-	default:
-		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
+	case news:
+		w.contended = contendedReads
+	case err == nil:
+		w.contended = max(w.contended-1, 0)
 	}
-	if m != nil && m.Seq > w.log.end || w.isLastRead(m) {
-		return nil // the next read finds new deltas
-	}
-	if w.log.rewind(m) {
-		return nil
-	}
-	return w.log.lostDeltaError()
-}
-
-// isLastRead reports whether a message, nil for an empty subject, is the one that was read last. It compares the hash
-// too, because a server that lost the end of its log assigns the same sequences again.
-func (w *Writer) isLastRead(m *direct.Message) bool {
-	if m == nil {
-		return w.log.end == 0
-	}
-	sum := sha256.Sum256(m.Data)
-	return m.Seq == w.log.end && bytes.Equal(sum[:], w.log.endHash)
+	return err
 }
 
 // applyRecord folds one stored record, marks the changed bullets and indexes the covered ids.

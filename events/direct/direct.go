@@ -43,6 +43,9 @@ type Query struct {
 	From    uint64   `json:"seq,omitempty"`        // the first sequence
 
 	Since time.Time `json:"start_time,omitzero"` // only messages stored at this time or later; not with From
+
+	// Batch is the number of messages in one reply, at most and by default a thousand. A caller that needs fewer saves the rest.
+	Batch int `json:"-"`
 }
 
 // MaxLast is the largest number of subjects that the server accepts in one query.
@@ -71,8 +74,12 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 	if q.Since.IsZero() {
 		q.From = max(q.From, 1)
 	}
+	batch := replyMessages
+	if q.Batch > 0 {
+		batch = min(q.Batch, batch)
+	}
 	for more := true; more; {
-		if err := in.request(stream, request{q, replyMessages, replyBytes}); err != nil {
+		if err := in.request(stream, request{q, batch, replyBytes}); err != nil {
 			return err
 		}
 		next, err := in.readReply(ctx, fn)
@@ -113,15 +120,26 @@ func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64
 
 // Last returns the last message of a subject, or nil. It costs less than Read, and returns the same errors.
 func Last(ctx context.Context, nc *nats.Conn, stream, subject string) (last *Message, err error) {
+	last, err = get(ctx, nc, apiPrefix+stream+"."+subject, nil)
+	if errors.Is(err, nats.ErrNoResponders) { // the client also returns this for an empty message that was stored with this status
+		err = Read(ctx, nc, stream, Query{Last: []string{subject}}, func(m Message) error { last = &m; return nil })
+	}
+	return last, err
+}
+
+// Get returns the message with a sequence, or nil. It returns the same errors as Read.
+func Get(ctx context.Context, nc *nats.Conn, stream string, seq uint64) (*Message, error) {
+	return get(ctx, nc, apiPrefix+stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
+}
+
+// get requests one message. It returns nil if the server has none.
+func get(ctx context.Context, nc *nats.Conn, subject string, data []byte) (*Message, error) {
 	wait, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	reply, err := nc.RequestWithContext(wait, apiPrefix+stream+"."+subject, nil)
+	reply, err := nc.RequestWithContext(wait, subject, data)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return nil, nats.ErrTimeout
-	case errors.Is(err, nats.ErrNoResponders): // the client also returns this for an empty message that was stored with this status
-		err = Read(ctx, nc, stream, Query{Last: []string{subject}}, func(m Message) error { last = &m; return nil })
-		return last, err
 	case err != nil:
 		return nil, err
 	}

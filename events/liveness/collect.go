@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,8 +51,8 @@ func (p *Process) ServeReports() (closed func(), err error) {
 }
 
 // CollectReports requests a report from every process of the account, and collects the replies of 600 ms. Unreadable replies
-// are skipped.
-func CollectReports(ctx context.Context, nc *nats.Conn) ([]Report, error) {
+// are skipped. If processes are known to run, it returns as soon as each of them has replied.
+func CollectReports(ctx context.Context, nc *nats.Conn, known ...string) ([]Report, error) {
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
@@ -64,7 +65,8 @@ func CollectReports(ctx context.Context, nc *nats.Conn) ([]Report, error) {
 	waiting, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	var all []Report
-	for len(all) < maxReports {
+	missing := slices.Clone(known)
+	for len(all) < maxReports && (len(known) == 0 || len(missing) > 0) {
 		m, err := sub.NextMsgWithContext(waiting)
 		switch {
 		case ctx.Err() != nil:
@@ -80,6 +82,7 @@ func CollectReports(ctx context.Context, nc *nats.Conn) ([]Report, error) {
 		var r Report
 		if json.Unmarshal(m.Data, &r) == nil {
 			all = append(all, r)
+			missing = slices.DeleteFunc(missing, func(process string) bool { return process == r.Process })
 		}
 	}
 	return all, nil

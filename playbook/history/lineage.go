@@ -155,6 +155,26 @@ func LineageOf(log Log, id playbook.BulletID) (*Lineage, error) {
 	return l, nil
 }
 
+// StatesOf calls fn with the state of a bullet after each change that concerns it, nil after its removal. The log may be the part of a
+// log that has all changes of the bullet, and of those that were merged into it.
+func StatesOf(log Log, id playbook.BulletID, fn func(d *playbook.Delta, b *playbook.Bullet)) error {
+	t := &tracer{id: id, until: map[playbook.BulletID]logPosition{id: {math.MaxInt, math.MaxUint64}}}
+	newest, err := t.findMerged(log)
+	if err != nil {
+		return err
+	}
+	t.opCount = 0
+	return log.changes(newest, func(c change) error {
+		before := len(t.events)
+		err := t.apply(c)
+		if len(t.events) > before {
+			fn(c.last(), t.state.Bullet(id))
+		}
+		t.events = t.events[:0]
+		return err
+	})
+}
+
 // logPosition is a position in a log: the number of operations before it, and its version.
 type logPosition struct {
 	opCount int

@@ -20,36 +20,6 @@ type Quarantined struct {
 	Evidence []*playbook.Evidence `json:"evidence,omitempty"` // of these executions
 }
 
-// Quarantine returns the bullets of p in quarantine, oldest first, with the reason and the evidence from the log.
-func Quarantine(log Log, p *playbook.Playbook) ([]*Quarantined, error) {
-	held := map[playbook.BulletID]*Quarantined{}
-	for b := range p.All() {
-		if b.Status == playbook.Quarantined {
-			held[b.ID] = &Quarantined{Bullet: b}
-		}
-	}
-	err := log.changes(all, func(c change) error {
-		for _, part := range c {
-			for i := range part.Ops {
-				op := &part.Ops[i]
-				if q := held[op.Bullet]; q != nil && newStatus(op) == playbook.Quarantined {
-					q.Version, q.Time, q.Reason = c.last().Version, c.last().Time, cmp.Or(op.Reason, c.last().Reason)
-					for _, cover := range c.support(part, op) {
-						if e := cover.Evidence; e != nil {
-							q.Evidence = append(q.Evidence, e)
-							q.From = append(q.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
-						}
-					}
-				}
-			}
-		}
-		return nil
-	})
-	return slices.SortedFunc(maps.Values(held), func(a, b *Quarantined) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID))
-	}), err
-}
-
 // newStatus returns the status that an operation sets. It is empty if the operation makes the bullet active, or sets no
 // status.
 func newStatus(op *playbook.Op) playbook.Status {
@@ -68,34 +38,95 @@ type Decision struct {
 	Reason  string            `json:"reason"`
 }
 
+// Statuses follows a log and keeps what put bullets into quarantine, and the latest decisions of the Curator. The zero value is at the
+// beginning of a log. It is not safe for concurrent use.
+type Statuses struct {
+	parts     playbook.ChangeAssembler
+	held      map[playbook.BulletID]Quarantined // without the bullet
+	decisions map[playbook.BulletID]Decision
+	wasShown  map[playbook.BulletID]bool
+}
+
+// Add adds the next delta of the log.
+func (s *Statuses) Add(d *playbook.Delta) {
+	if c := change(s.parts.Add(d)); c != nil {
+		s.add(c)
+	}
+}
+
+func (s *Statuses) add(c change) {
+	if s.held == nil {
+		s.held, s.decisions, s.wasShown = map[playbook.BulletID]Quarantined{}, map[playbook.BulletID]Decision{}, map[playbook.BulletID]bool{}
+	}
+	for _, part := range c {
+		for i := range part.Ops {
+			op := &part.Ops[i]
+			s.quarantine(c, part, op)
+			s.decide(c.last(), op)
+		}
+	}
+}
+
+// quarantine records the change that put a bullet into quarantine.
+func (s *Statuses) quarantine(c change, part *playbook.Delta, op *playbook.Op) {
+	if newStatus(op) != playbook.Quarantined {
+		return
+	}
+	q := s.held[op.Bullet]
+	q.Version, q.Time, q.Reason = c.last().Version, c.last().Time, cmp.Or(op.Reason, c.last().Reason)
+	for _, cover := range c.support(part, op) {
+		if e := cover.Evidence; e != nil {
+			q.Evidence = append(q.Evidence, e)
+			q.From = append(q.From, strings.TrimSuffix(e.Execution+" "+e.Source, " "))
+		}
+	}
+	s.held[op.Bullet] = q
+}
+
+// decide records a decision of the Curator. A later status of the bullet removes it.
+func (s *Statuses) decide(d *playbook.Delta, op *playbook.Op) {
+	switch op.Kind {
+	case playbook.Add, playbook.Put, playbook.SetStatus:
+	default:
+		return
+	}
+	to := newStatus(op)
+	again := to == playbook.Probation && s.wasShown[op.Bullet]
+	s.wasShown[op.Bullet] = to == playbook.Active || to == ""
+	if d.Author == Curator && (to == playbook.Retired || again) {
+		s.decisions[op.Bullet] = Decision{d.Version, d.Time, op.Bullet, to, op.Reason}
+	} else {
+		delete(s.decisions, op.Bullet)
+	}
+}
+
+// Quarantine returns the bullets of p in quarantine, oldest first, with the reason and the evidence from the log.
+func (s *Statuses) Quarantine(p *playbook.Playbook) []*Quarantined {
+	var all []*Quarantined
+	for b := range p.All() {
+		if b.Status == playbook.Quarantined {
+			q := s.held[b.ID]
+			q.Bullet = b
+			all = append(all, &q)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Quarantined) int { return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
 // Decisions returns the latest decision of the Curator on each bullet that it retired or put back on probation, newest
 // first. A later status of the bullet removes its decision.
-func Decisions(log Log) ([]Decision, error) {
-	latest := map[playbook.BulletID]Decision{}
-	wasShown := map[playbook.BulletID]bool{}
-	err := log.changes(all, func(c change) error {
-		d := c.last()
-		for _, part := range c {
-			for i := range part.Ops {
-				op := &part.Ops[i]
-				switch op.Kind {
-				case playbook.Add, playbook.Put, playbook.SetStatus:
-				default:
-					continue
-				}
-				to := newStatus(op)
-				again := to == playbook.Probation && wasShown[op.Bullet]
-				wasShown[op.Bullet] = to == playbook.Active || to == ""
-				if d.Author == Curator && (to == playbook.Retired || again) {
-					latest[op.Bullet] = Decision{d.Version, d.Time, op.Bullet, to, op.Reason}
-				} else {
-					delete(latest, op.Bullet)
-				}
-			}
-		}
+func (s *Statuses) Decisions() []Decision {
+	return slices.SortedFunc(maps.Values(s.decisions), func(a, b Decision) int {
+		return cmp.Or(cmp.Compare(b.Version, a.Version), cmp.Compare(a.ID.Number(), b.ID.Number()))
+	})
+}
+
+// StatusesOf reads a whole log.
+func StatusesOf(log Log) (*Statuses, error) {
+	s := new(Statuses)
+	return s, log(func(d *playbook.Delta) error {
+		s.Add(d)
 		return nil
 	})
-	return slices.SortedFunc(maps.Values(latest), func(a, b Decision) int {
-		return cmp.Or(cmp.Compare(b.Version, a.Version), cmp.Compare(a.ID.Number(), b.ID.Number()))
-	}), err
 }

@@ -26,7 +26,7 @@ func TestQuarantine(t *testing.T) {
 		{ID: "a", Status: playbook.Quarantined}, {ID: "b", Status: playbook.Quarantined}, {ID: "c"},
 	}))
 	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	list, err := history.Quarantine(logOf(
+	statuses, err := history.StatusesOf(logOf(
 		&playbook.Delta{
 			Version: 1, Time: at, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "b", Status: playbook.Quarantined, Reason: "burst", Support: []int{0, 1}}},
 			Covers: []playbook.Cover{{ID: "1", Evidence: &playbook.Evidence{Execution: "7-0123abcd", Source: "desk"}}, {ID: "2"}},
@@ -36,7 +36,8 @@ func TestQuarantine(t *testing.T) {
 			{Kind: playbook.Pin, Bullet: "a"},
 			{Kind: playbook.SetStatus, Bullet: "c", Status: playbook.Active},
 		}},
-	), p)
+	))
+	list := statuses.Quarantine(p)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("got %d bullets, %v; want 2", len(list), err)
 	}
@@ -73,7 +74,8 @@ func TestDecisions(t *testing.T) {
 		for i, op := range test.ops {
 			deltas = append(deltas, &playbook.Delta{Version: uint64(i + 1), Author: test.authors[i], Ops: []playbook.Op{op}})
 		}
-		list, err := history.Decisions(logOf(deltas...))
+		statuses, err := history.StatusesOf(logOf(deltas...))
+		list := statuses.Decisions()
 		got := playbook.Status("")
 		if len(list) > 0 {
 			got = list[0].Status
@@ -82,10 +84,10 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want %q", name, list, err, test.want)
 		}
 	}
-	list, err := history.Decisions(logOf(&playbook.Delta{Version: 1, Author: curator, Ops: []playbook.Op{status("b-00002", playbook.Retired), status("a-00001", playbook.Retired)}},
+	statuses, err := history.StatusesOf(logOf(&playbook.Delta{Version: 1, Author: curator, Ops: []playbook.Op{status("b-00002", playbook.Retired), status("a-00001", playbook.Retired)}},
 		&playbook.Delta{Version: 2, Author: curator, Ops: []playbook.Op{status("c-00003", playbook.Retired)}}))
 	var ids []playbook.BulletID
-	for _, d := range list {
+	for _, d := range statuses.Decisions() {
 		ids = append(ids, d.ID)
 	}
 	if want := []playbook.BulletID{"c-00003", "a-00001", "b-00002"}; err != nil || !slices.Equal(ids, want) {

@@ -91,6 +91,7 @@ type Feed struct {
 	changes []Change // oldest first
 	samples []Sample
 	roles   map[string]liveness.RoleSummary // replaced, not changed
+	running []string                        // processes that sent a report at the last sample; replaced, not changed
 	dead    uint64
 	changed chan struct{} // closed and replaced at each change of the fields above
 
@@ -251,7 +252,10 @@ func (f *Feed) sample(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.roles = roles
+	f.roles, f.running = roles, nil
+	for _, r := range reports {
+		f.running = append(f.running, r.Process)
+	}
 	if n := len(f.samples); n == 0 || s.Time.Sub(f.samples[n-1].Time) >= sampleInterval/2 {
 		f.samples = slices.Concat(f.samples[max(0, len(f.samples)-maxSamples+1):], []Sample{s})
 	}
@@ -290,6 +294,7 @@ type State struct {
 	Changes []Change
 	Samples []Sample
 	Roles   map[string]liveness.RoleSummary // health at the last sample; empty before the first
+	Running []string                        // processes that sent a report at the last sample
 	Dead    uint64                          // number of dead letters
 	// Changed is closed at the next change of the state.
 	Changed <-chan struct{}
@@ -300,7 +305,7 @@ type State struct {
 func (f *Feed) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return State{f.changes, f.samples, f.roles, f.dead, f.changed}
+	return State{f.changes, f.samples, f.roles, f.running, f.dead, f.changed}
 }
 
 // Learned sums the changes since a time of the playbooks that permitted accepts.

@@ -40,8 +40,8 @@
 //
 // # Data in memory
 //
-// Lists and curves come from memory: an index of the executions, a feed of changes, and the playbooks that were read last. They
-// follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
+// Lists and curves come from memory: an index of the executions, an index of the logs of the playbooks, a feed of changes, and the
+// playbooks that were read last. They follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
 // executions read the stream, which takes longer, and the field behind of a curve is above 0.
 //
 // # Slow bodies
@@ -77,6 +77,7 @@ import (
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/logindex"
 	"debrief/cmd/internal/tokens"
 	"debrief/events/bus"
 	"debrief/events/service"
@@ -90,6 +91,8 @@ type Options struct {
 	Conn *bus.Conn
 	// Executions is the index of the executions. The caller runs it. Required with Conn.
 	Executions *executions.Index
+	// Logs is the index of the logs of the playbooks. The caller runs it. Required with Conn.
+	Logs *logindex.Index
 	// Activity is the feed of changes, lag and dead letters. The caller runs it; its end ends the streams of events. Required with Conn.
 	Activity *activity.Feed
 	// Settings are the settings of the program, for people.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/versions"
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
@@ -30,8 +29,9 @@ func bookRoutes() []route {
 	bullets.tagged, bullets.example = true, example{path: inBook, query: "q=invoice&sort=helpful&limit=10"}
 	bullet := get("/books/{book}/bullets/{id}", "getBullet", "Return a bullet with its record in experiments.", getBullet)
 	bullet.tagged, bullet.example = true, example{path: ofBullet}
-	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", bulletHistory)
-	life.example = example{path: ofBullet}
+	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", getBulletHistory)
+	life.query = []parameter{{name: "votes", kind: "integer", doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."}}
+	life.example = example{path: ofBullet, query: "votes=10"}
 	evidence := get("/books/{book}/bullets/{id}/evidence", "listBulletEvidence", "List the executions that support the changes of a bullet.", bulletEvidence)
 	evidence.query, evidence.example = pageParameters, example{path: ofBullet}
 	log := get("/books/{book}/versions", "listVersions", "List the versions of a playbook, newest first.", listVersions)
@@ -106,19 +106,17 @@ func paginate[T any](c *call, all []T, key func(T) string) (*page[T], error) {
 	return p, nil
 }
 
-// book returns the playbook in the path.
-func (c *call) book() *versions.Book {
-	return versions.New(c.handler.conn.JetStream(), playbook.Book(c.path["book"]))
-}
+// name returns the name of the playbook in the path.
+func (c *call) name() playbook.Book { return playbook.Book(c.path["book"]) }
 
 // playbook returns the playbook in the path at a version, empty for the newest, and its label.
 func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
 	if point != "" {
-		return c.book().At(c.ctx, point)
+		return c.handler.logs.At(c.ctx, c.name(), point)
 	}
-	p, label, err := c.handler.books.newest(c.ctx, playbook.Book(c.path["book"]))
+	p, label, err := c.handler.books.newest(c.ctx, c.name())
 	if err == nil && p.Version() == 0 {
-		err = notFound(fmt.Sprintf("playbook %q: not found", c.path["book"]))
+		err = notFound(fmt.Sprintf("playbook %q: not found", c.name()))
 	}
 	return p, label, err
 }
@@ -184,7 +182,7 @@ func (c *call) bulletItems(point string) ([]bulletItem, *playbook.Playbook, stri
 		}
 		return bulletItems(p), p, label, nil
 	}
-	return c.handler.books.items(c.ctx, playbook.Book(c.path["book"]))
+	return c.handler.books.items(c.ctx, c.name())
 }
 
 // bulletItems returns the bullets of a playbook, sorted by id and without their records: to assess 10,000 bullets takes a second.
@@ -275,8 +273,47 @@ func getBullet(c *call) (*bulletItem, error) {
 	return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
 }
 
-func bulletHistory(c *call) (*explain.Bullet, error) {
-	return explain.BulletOf(c.ctx, c.book(), playbook.BulletID(c.path["id"]))
+// bulletLife is the history of a bullet.
+type bulletLife struct {
+	*explain.Bullet
+	Omitted int `json:"omitted_votes,omitempty" doc:"Number of older events that only change votes or outcomes, which are left out."`
+}
+
+func getBulletHistory(c *call) (*bulletLife, error) {
+	votes := -1
+	if text := c.query.Get("votes"); text != "" {
+		var err error
+		if votes, err = strconv.Atoi(text); err != nil || votes < 0 {
+			return nil, invalid("votes", fmt.Sprintf("want a number of at least 0, got %.40q", text))
+		}
+	}
+	x, err := c.lineage()
+	if err != nil || votes < 0 {
+		return &bulletLife{Bullet: x}, err
+	}
+	out, kept := &bulletLife{Bullet: x}, make([]history.Event, 0, votes)
+	for _, e := range slices.Backward(x.Events) {
+		if e.Kind == playbook.Tag || e.Kind == playbook.AddExposures || e.Kind == playbook.Confirm {
+			if votes--; votes < 0 {
+				out.Omitted++
+				continue
+			}
+		}
+		kept = append(kept, e)
+	}
+	slices.Reverse(kept)
+	labels := map[uint64]string{}
+	for _, e := range kept {
+		labels[e.Version] = x.Labels[e.Version]
+	}
+	x.Events, x.Labels = kept, labels
+	return out, nil
+}
+
+// lineage returns the lineage of the bullet in the path.
+func (c *call) lineage() (*explain.Bullet, error) {
+	id := playbook.BulletID(c.path["id"])
+	return explain.BulletOf(c.name(), c.handler.logs.Bullet(c.ctx, c.name(), id), id)
 }
 
 // evidenceItem is an execution that supports a change of a bullet.
@@ -287,7 +324,7 @@ type evidenceItem struct {
 }
 
 func bulletEvidence(c *call) (*page[evidenceItem], error) {
-	x, err := explain.BulletOf(c.ctx, c.book(), playbook.BulletID(c.path["id"]))
+	x, err := c.lineage()
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +365,7 @@ func supports(all []history.Event) (out []evidenceItem) {
 }
 
 func listReview(c *call) (*page[*history.Quarantined], error) {
-	all, err := c.handler.books.review(c.ctx, playbook.Book(c.path["book"]))
+	all, err := c.handler.books.review(c.ctx, c.name())
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +385,7 @@ func getGate(c *call) (*gateState, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.handler.books.gate(c.ctx, playbook.Book(c.path["book"]))
+	g, err := c.handler.books.gate(c.ctx, c.name(), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/doctor"
 	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/logindex"
 	"debrief/cmd/internal/versions"
 	"debrief/curator/gate"
 	"debrief/events/deltalog"
@@ -21,6 +25,7 @@ const maxBooks = 256
 // books keeps the playbooks that were read last in memory. A read costs one request for the end of the log, and not all bullets.
 type books struct {
 	store *deltalog.Store
+	logs  *logindex.Index
 
 	mu   sync.Mutex
 	open map[playbook.Book]*openBook
@@ -35,15 +40,15 @@ type openBook struct {
 	last   *playbook.Playbook // copy of its newest version
 	label  string
 	items  []bulletItem // of last; nil until they are needed
-	log    *versionLog  // nil until it is needed
 
 	// The following belong to the version of last; nil until they are needed.
-	gate   *explain.Gate
-	review []*history.Quarantined
+	gate     *explain.Gate
+	assessed int // number of bullets in each list of gate with a lift and a next step
+	review   []*history.Quarantined
 }
 
-func newBooks(store *deltalog.Store) *books {
-	return &books{store: store, open: map[playbook.Book]*openBook{}}
+func newBooks(store *deltalog.Store, logs *logindex.Index) *books {
+	return &books{store: store, logs: logs, open: map[playbook.Book]*openBook{}}
 }
 
 // newest returns the newest version of a playbook, and its label. The caller must not change the playbook.
@@ -70,17 +75,25 @@ func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, *p
 	return b.items, b.last, b.label, nil
 }
 
-// gate returns the state of the gate of the newest version of a playbook. The caller must not change its lists.
-func (s *books) gate(ctx context.Context, name playbook.Book) (*explain.Gate, error) {
+// gate returns the state of the gate of the newest version of a playbook. Only the first limit bullets of each list have a lift and a
+// next step. The caller must not change its lists.
+func (s *books) gate(ctx context.Context, name playbook.Book, limit int) (*explain.Gate, error) {
 	b := s.take(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := s.existing(ctx, name, b)
-	if err == nil && b.gate == nil {
-		b.gate, err = explain.GateAt(ctx, &versions.Book{Store: s.store, Name: name}, b.last, b.label, gate.Config{}, maxLimit)
-	}
-	if err != nil {
+	if err := s.existing(ctx, name, b); err != nil {
 		return nil, err
+	}
+	if b.gate == nil || b.assessed < limit {
+		decisions, version, err := s.logs.Decisions(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		g := explain.GateAt(name, b.last, b.label, decisions, gate.Config{}, limit)
+		if version != b.last.Version() { // the log has grown since
+			return g, nil
+		}
+		b.gate, b.assessed = g, limit
 	}
 	g := *b.gate
 	return &g, nil
@@ -94,9 +107,7 @@ func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quar
 	err := s.existing(ctx, name, b)
 	if err == nil && b.review == nil {
 		var all []*history.Quarantined
-		if all, err = history.Quarantine(s.store.History(ctx, name), b.last); err != nil {
-			return nil, versions.LogError(err)
-		}
+		all, err = s.logs.Quarantine(ctx, name, b.last)
 		b.review = append([]*history.Quarantined{}, all...)
 	}
 	return b.review, err
@@ -136,6 +147,34 @@ func (s *books) activity(ctx context.Context, name playbook.Book) (bookActivity,
 		}
 	}
 	return out, nil
+}
+
+// states returns the state of every playbook, with the lag of its view. The damage of a log is a field.
+func (s *books) states(ctx context.Context, js jetstream.JetStream) (all []doctor.BookState, err error) {
+	names, err := s.store.AllBooks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		state, err := s.state(ctx, js, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, state)
+	}
+	return all, nil
+}
+
+func (s *books) state(ctx context.Context, js jetstream.JetStream, name playbook.Book) (doctor.BookState, error) {
+	b := s.take(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := s.refresh(ctx, name, b)
+	if err == nil {
+		err = b.writer.CheckView(ctx)
+		b.copy()
+	}
+	return doctor.StateOf(ctx, js, name, b.writer, err)
 }
 
 // refresh reads the newest version of a playbook. The caller holds its lock.

@@ -90,29 +90,28 @@ func editPlaybook(c *call, r *editRequest) (*editReply, error) {
 	if err != nil || done != nil {
 		return done, err
 	}
-	b := c.book()
-	now, label, err := c.handler.books.newest(c.ctx, b.Name)
+	now, label, err := c.handler.books.newest(c.ctx, c.name())
 	if err != nil {
 		return nil, err
 	}
 	if now.Version() == 0 && len(r.Add) == 0 && r.Gate == "" { // an edit may begin a playbook
-		return nil, notFound(fmt.Sprintf("playbook %q: not found", b.Name))
+		return nil, notFound(fmt.Sprintf("playbook %q: not found", c.name()))
 	}
-	e, err := r.edit(c.ctx, b, now)
+	e, err := r.edit(c, now)
 	if err != nil {
 		return nil, err
 	}
 	if r.DryRun {
-		changes, err := preview(c.ctx, b, now, e)
+		changes, err := preview(c, now, e)
 		c.status = http.StatusOK
-		return &editReply{Book: b.Name, Version: now.Version(), Label: label, Changed: len(changes), DryRun: true, Changes: changes}, err
+		return &editReply{Book: c.name(), Version: now.Version(), Label: label, Changed: len(changes), DryRun: true, Changes: changes}, err
 	}
 	e.ID, e.Reason = id, r.Reason
 	return c.submitEdit(e)
 }
 
 // edit returns the edit for a request.
-func (r *editRequest) edit(ctx context.Context, b *versions.Book, now *playbook.Playbook) (*events.Edit, error) {
+func (r *editRequest) edit(c *call, now *playbook.Playbook) (*events.Edit, error) {
 	ofBullets := len(r.Add)+len(r.Change)+len(r.Retire)+len(r.Remove)+len(r.Activate)+len(r.Pin)+len(r.Unpin) > 0
 	kinds := 0
 	for _, set := range []bool{ofBullets, r.Restore != "", r.Tag != nil, r.Gate != ""} {
@@ -125,9 +124,9 @@ func (r *editRequest) edit(ctx context.Context, b *versions.Book, now *playbook.
 	}
 	switch {
 	case r.Restore != "":
-		return r.restore(ctx, b)
+		return r.restore(c)
 	case r.Tag != nil:
-		return r.tag(ctx, b)
+		return r.tag(c)
 	case r.Gate != "":
 		if !r.Gate.Valid() {
 			return nil, invalid("gate", "want off, guard or strict")
@@ -137,21 +136,21 @@ func (r *editRequest) edit(ctx context.Context, b *versions.Book, now *playbook.
 	read := now
 	if r.Read != "" {
 		var err error
-		if read, _, err = b.At(ctx, r.Read); err != nil {
+		if read, _, err = c.handler.logs.At(c.ctx, c.name(), r.Read); err != nil {
 			return nil, err
 		}
 	}
 	return r.ops(read)
 }
 
-func (r *editRequest) restore(ctx context.Context, b *versions.Book) (*events.Edit, error) {
-	at, err := b.Version(ctx, r.Restore)
+func (r *editRequest) restore(c *call) (*events.Edit, error) {
+	at, err := c.handler.logs.Version(c.ctx, c.name(), r.Restore)
 	if err != nil {
 		return nil, err
 	}
 	e := &events.Edit{Restore: &at.Number}
 	if r.Read != "" {
-		seen, err := b.Version(ctx, r.Read)
+		seen, err := c.handler.logs.Version(c.ctx, c.name(), r.Read)
 		if err != nil {
 			return nil, err
 		}
@@ -160,8 +159,8 @@ func (r *editRequest) restore(ctx context.Context, b *versions.Book) (*events.Ed
 	return e, nil
 }
 
-func (r *editRequest) tag(ctx context.Context, b *versions.Book) (*events.Edit, error) {
-	at, err := b.Version(ctx, cmp.Or(r.Tag.Version, "newest"))
+func (r *editRequest) tag(c *call) (*events.Edit, error) {
+	at, err := c.handler.logs.Version(c.ctx, c.name(), cmp.Or(r.Tag.Version, "newest"))
 	if err != nil {
 		return nil, err
 	}
@@ -238,11 +237,11 @@ func (b *changedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 }
 
 // preview returns the bullets that an edit would change. The Curator may still refuse it.
-func preview(ctx context.Context, b *versions.Book, now *playbook.Playbook, e *events.Edit) ([]history.Difference, error) {
+func preview(c *call, now *playbook.Playbook, e *events.Edit) ([]history.Difference, error) {
 	if e.Restore != nil {
-		then, err := b.Store.PlaybookAt(ctx, b.Name, *e.Restore)
+		then, err := c.handler.logs.Playbook(c.ctx, c.name(), *e.Restore)
 		if err != nil {
-			return nil, versions.LogError(err)
+			return nil, err
 		}
 		return history.Diff(now, then), nil
 	}
@@ -268,17 +267,16 @@ func (c *call) beginEdit() (events.ID, *editReply, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	b := c.book()
-	id := c.eventID("edit", string(b.Name), key)
+	id := c.eventID("edit", string(c.name()), key)
 	if key == "" {
 		return id, nil, nil
 	}
 	var done *editReply
 	var refused []string
-	err = b.Store.ReadLog(c.ctx, b.Name, func(r *deltalog.Record) error {
+	err = c.handler.logs.Covering(c.ctx, c.name(), string(id))(func(r *deltalog.Record) error {
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
-				done = &editReply{Book: b.Name, Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
+				done = &editReply{Book: c.name(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
 				for _, rejected := range r.Rejected {
 					refused = append(refused, rejected.Reason)
 				}
@@ -293,7 +291,7 @@ func (c *call) beginEdit() (events.ID, *editReply, error) {
 		return id, nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: "refused before: " + strings.Join(refused, "; ")}
 	}
 	c.status = http.StatusOK
-	c.location("books", string(b.Name), "versions", fmt.Sprint(done.Version))
+	c.location("books", string(c.name()), "versions", fmt.Sprint(done.Version))
 	return id, done, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/explain"
 	"debrief/events"
+	"debrief/events/deltalog"
 	"debrief/events/window"
 	"debrief/generator"
 	"debrief/playbook"
@@ -128,7 +129,10 @@ func getExecution(c *call) (*explain.Execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := explain.ExecutionOf(c.ctx, c.book(), explain.NewStored(c.handler.conn), h)
+	effects := func(b playbook.Book, h events.Handle) deltalog.Log {
+		return c.handler.logs.Covering(c.ctx, b, string(h))
+	}
+	x, err := explain.ExecutionOf(c.ctx, c.name(), effects, explain.NewStored(c.handler.conn), h)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/logindex"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -102,7 +103,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, c := open(t, desk{}, Options{Conn: w.conn, Executions: executions.New(w.conn), Activity: activity.New(w.conn, 0)}, defaultLimits)
+	s, c := open(t, desk{}, Options{Conn: w.conn, Executions: executions.New(w.conn), Logs: logindex.New(w.conn), Activity: activity.New(w.conn, 0)}, defaultLimits)
 	without := &world{Server: s, client: c}
 	if err := w.http.Handler.(*handler).awaitIndex(t.Context()); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 
 	"debrief/cmd/internal/versions"
 	"debrief/curator/gate"
-	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/history"
 	"debrief/playbook/similar"
 )
 
@@ -51,29 +51,22 @@ func getExperiment(c *call) (*experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, id, cfg := c.book(), playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
+	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
 	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
-	var p playbook.Playbook
 	found := false
-	err = b.Store.ReadLog(c.ctx, b.Name, func(r *deltalog.Record) error {
-		changed, err := p.Apply(&r.Delta)
-		if err != nil {
-			return fmt.Errorf("playbook %q: %w: %w", b.Name, err, deltalog.ErrBrokenLog)
-		}
-		bullet := p.Bullet(id)
-		if bullet == nil || !slices.Contains(changed, id) {
-			return nil
+	err = history.StatesOf(c.handler.logs.Bullet(c.ctx, c.name(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
+		if bullet == nil {
+			return
 		}
 		found = true
 		e := bullet.CurrentExperiment()
 		if n := len(out.Points); n > 0 {
 			was := &out.Points[n-1]
 			if was.Experiment == e.Number && was.outcomes.Shown == e.Shown && was.outcomes.Withheld == e.Withheld && was.State == cmp.Or(bullet.Status, playbook.Active) {
-				return nil
+				return
 			}
 		}
-		out.Points = append(out.Points, evidencePoint{Version: r.Version, Time: r.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e})
-		return nil
+		out.Points = append(out.Points, evidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e})
 	})
 	if err != nil {
 		return nil, versions.LogError(err)
@@ -134,11 +127,14 @@ func listSimilar(c *call) (*page[similarItem], error) {
 	out := &page[similarItem]{Items: []similarItem{}}
 	for _, b := range items {
 		if s := text.Similarity(b.Content, minSimilarity); b.ID != id && s >= minSimilarity {
-			same := s >= similar.DuplicateThreshold && similar.Difference(items[i].Content, b.Content).Kind == similar.Same
-			out.Items = append(out.Items, similarItem{b, s, same})
+			out.Items = append(out.Items, similarItem{bulletItem: b, Similarity: s})
 		}
 	}
 	slices.SortStableFunc(out.Items, func(a, b similarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
 	out.Items = first(out.Items, limit)
+	for k := range out.Items {
+		x := &out.Items[k]
+		x.Duplicate = x.Similarity >= similar.DuplicateThreshold && similar.Difference(items[i].Content, x.Content).Kind == similar.Same
+	}
 	return out, nil
 }

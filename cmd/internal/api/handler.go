@@ -21,6 +21,7 @@ import (
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/logindex"
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
 	"debrief/events/bus"
@@ -43,6 +44,7 @@ type handler struct {
 	agents  service.Backend
 	conn    *bus.Conn // nil: only the routes of agents
 	index   *executions.Index
+	logs    *logindex.Index
 	books   *books
 	feed    *activity.Feed
 	program app.Effective // settings
@@ -63,12 +65,12 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, index: o.Executions, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		agents: agents, tokens: o.Tokens, index: o.Executions, logs: o.Logs, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
-		h.books = newBooks(deltalog.New(h.conn.JetStream()))
+		h.books = newBooks(deltalog.New(h.conn.JetStream()), o.Logs)
 		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), inspectRoutes(), operateRoutes(), activityRoutes(), experimentRoutes())
 	}
 	h.routes = sorted(routes)

@@ -259,8 +259,11 @@ type status struct {
 }
 
 func getStatus(c *call) (*status, error) {
-	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, liveness.Floor)
+	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, liveness.Floor, c.handler.feed.State().Running...)
 	if err != nil {
+		return nil, err
+	}
+	if o.Books, err = c.handler.books.states(c.ctx, c.handler.conn.JetStream()); err != nil {
 		return nil, err
 	}
 	o.Rate()

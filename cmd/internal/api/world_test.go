@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/activity"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/logindex"
 	"debrief/cmd/internal/request"
 	"debrief/curator"
 	"debrief/events"
@@ -53,7 +54,7 @@ func startWorld(t *testing.T, o Options) *world {
 	runRoles(t, conn, generator.New(chat.ModelFunc(answer), nil, generator.Config{}), reflector.New(nil, reflector.Config{}), curator.New(nil, curator.Config{}))
 	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	o.Conn = conn
-	o.Executions, o.Activity = runIndex(t, conn), runFeed(t, conn)
+	o.Executions, o.Logs, o.Activity = runIndex(t, conn), runLogs(t, conn), runFeed(t, conn)
 	s, c := open(t, builder, o, defaultLimits)
 	return &world{Server: s, conn: conn, admin: conn, client: c}
 }
@@ -62,6 +63,14 @@ func startWorld(t *testing.T, o Options) *world {
 func runIndex(t testing.TB, conn *bus.Conn) *executions.Index {
 	t.Helper()
 	x := executions.New(conn)
+	inBackground(t, x.Run)
+	return x
+}
+
+// runLogs runs an index of the logs of playbooks until the end of the test.
+func runLogs(t testing.TB, conn *bus.Conn) *logindex.Index {
+	t.Helper()
+	x := logindex.New(conn)
 	inBackground(t, x.Run)
 	return x
 }

@@ -45,12 +45,12 @@ type BookState struct {
 	Delta   time.Time     `json:"last_delta_at"`
 }
 
-// ReadOverview reads the state of the streams, the roles and the playbooks, without damage and level. A role with work is red
-// after the time alarmAfter without a result.
-func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration) (*Overview, error) {
+// ReadOverview reads the state of the streams and the roles, without playbooks, damage and level. A role with work is red after the
+// time alarmAfter without a result. If processes are known to run, it waits for reports only until each of them has replied.
+func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration, known ...string) (*Overview, error) {
 	o := &Overview{Roles: map[string]liveness.RoleSummary{}}
 	var err error
-	if o.Workers, err = liveness.CollectReports(ctx, conn.NATS()); err != nil {
+	if o.Workers, err = liveness.CollectReports(ctx, conn.NATS(), known...); err != nil {
 		return nil, err
 	}
 	o.Store = liveness.StoreErrors(o.Workers)
@@ -64,8 +64,7 @@ func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration)
 		}
 		o.Roles[role] = liveness.Summarize(role, w, o.Workers, time.Now(), alarmAfter)
 	}
-	o.Books, err = ReadBooks(ctx, conn.JetStream())
-	return o, err
+	return o, nil
 }
 
 // Rate sets Level to the worst level of all parts.
@@ -153,32 +152,41 @@ func ReadBooks(ctx context.Context, js jetstream.JetStream) (all []BookState, er
 	if err != nil {
 		return nil, err
 	}
-	log, err := js.Stream(ctx, events.StreamDeltas)
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
-	}
 	for _, b := range books {
 		w, err := store.Writer(ctx, b)
-		if errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema) {
-			all = append(all, BookState{Book: b, Error: err.Error()})
-			continue
-		}
+		state, err := StateOf(ctx, js, b, w, err)
 		if err != nil {
 			return nil, err
-		}
-		p := w.State().Playbook()
-		state := BookState{Book: b, Version: playbook.VersionLabel(p.Version(), w.State().Chain()), Bullets: p.Len(), Shown: len(p.Top(p.Len())), Lag: w.ViewLag()}
-		last, err := log.GetLastMsgForSubject(ctx, events.KindDelta.Subject(b))
-		switch {
-		case err == nil:
-			state.Delta = last.Time
-		case !errors.Is(err, jetstream.ErrMsgNotFound):
-			return nil, fmt.Errorf("read the last delta of %q: %w", b, err)
-		}
-		if lost := w.LostVersion(); lost != "" {
-			state.Error = fmt.Sprintf("stream %s lost the end of the log, which was at version %s", events.StreamDeltas, lost)
 		}
 		all = append(all, state)
 	}
 	return all, nil
+}
+
+// StateOf returns the state of a playbook from a writer that has just read its log and its view. If that has failed because the log is
+// damaged, the error is in the state.
+func StateOf(ctx context.Context, js jetstream.JetStream, b playbook.Book, w *deltalog.Writer, failed error) (BookState, error) {
+	if errors.Is(failed, deltalog.ErrBrokenLog) || errors.Is(failed, events.ErrNewerSchema) {
+		return BookState{Book: b, Error: failed.Error()}, nil
+	}
+	if failed != nil {
+		return BookState{}, failed
+	}
+	p := w.State().Playbook()
+	state := BookState{Book: b, Version: playbook.VersionLabel(p.Version(), w.State().Chain()), Bullets: p.Len(), Shown: len(p.Top(p.Len())), Lag: w.ViewLag()}
+	if lost := w.LostVersion(); lost != "" {
+		state.Error = fmt.Sprintf("stream %s lost the end of the log, which was at version %s", events.StreamDeltas, lost)
+	}
+	log, err := js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return BookState{}, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	last, err := log.GetLastMsgForSubject(ctx, events.KindDelta.Subject(b))
+	switch {
+	case err == nil:
+		state.Delta = last.Time
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return BookState{}, fmt.Errorf("read the last delta of %q: %w", b, err)
+	}
+	return state, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -60,19 +59,24 @@ func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflecti
 	return nil, nil
 }
 
-// versionLabels returns the labels of the versions of the events.
-func versionLabels(ctx context.Context, b *versions.Book, all []history.Event) (map[uint64]string, error) {
+// labelled returns a log in the form that package history reads, and a map that gets the labels of the versions it has read.
+func labelled(log deltalog.Log) (history.Log, map[uint64]string) {
 	labels := map[uint64]string{}
-	for _, e := range all {
-		labels[e.Version] = ""
-	}
-	err := b.Store.ReadLog(ctx, b.Name, func(r *deltalog.Record) error {
-		if _, ok := labels[r.Version]; ok {
+	return deltalog.Log(func(fn func(*deltalog.Record) error) error {
+		return log(func(r *deltalog.Record) error {
 			labels[r.Version] = book.VersionLabel(r.Version, r.Chain)
-		}
-		return nil
-	})
-	return labels, versions.LogError(err)
+			return fn(r)
+		})
+	}).History(), labels
+}
+
+// labelsOf returns the labels of the versions of events.
+func labelsOf(all []history.Event, labels map[uint64]string) map[uint64]string {
+	some := map[uint64]string{}
+	for _, e := range all {
+		some[e.Version] = labels[e.Version]
+	}
+	return some
 }
 
 // Outcome formats a label with its score.

@@ -29,18 +29,18 @@ func GateOf(ctx context.Context, b *versions.Book, cfg gate.Config) (*Gate, erro
 	if err != nil {
 		return nil, err
 	}
-	return GateAt(ctx, b, p, label, cfg, 0)
-}
-
-// GateAt is GateOf for the newest version p of the playbook, which has been read. Only the first limit bullets of each list have a lift
-// and a next step; 0 for all.
-func GateAt(ctx context.Context, b *versions.Book, p *book.Playbook, label string, cfg gate.Config, limit int) (*Gate, error) {
-	decisions, err := history.Decisions(b.Store.History(ctx, b.Name))
+	statuses, err := history.StatusesOf(b.Store.History(ctx, b.Name))
 	if err != nil {
 		return nil, versions.LogError(err)
 	}
-	g := &Gate{Book: b.Name, Version: p.Version(), Label: label, Decisions: decisions}
+	return GateAt(b.Name, p, label, statuses.Decisions(), cfg, 0), nil
+}
+
+// GateAt is GateOf for the newest version p of a playbook and its decisions, which have been read. Only the first limit bullets of each
+// list have a lift and a next step; 0 for all.
+func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.Decision, cfg gate.Config, limit int) *Gate {
+	g := &Gate{Book: name, Version: p.Version(), Label: label, Decisions: decisions}
 	g.Mode, g.Chosen = p.Gate()
 	g.Bullets, g.Waiting = gate.NewReport(p, cfg, limit).Rows(g.Mode)
-	return g, nil
+	return g
 }

@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/versions"
 	"debrief/events"
+	"debrief/events/deltalog"
 	"debrief/playbook/history"
 
 	book "debrief/playbook"
@@ -24,18 +25,15 @@ type Bullet struct {
 	Executions map[string]*events.Execution `json:"executions"` // null if expired
 }
 
-// BulletOf returns the explanation of a bullet, without executions. The error is history.ErrBulletNotFound for an unknown
-// bullet.
-func BulletOf(ctx context.Context, b *versions.Book, id book.BulletID) (*Bullet, error) {
-	l, err := history.LineageOf(b.Store.History(ctx, b.Name), id)
+// BulletOf returns the explanation of a bullet, without executions, from the log of its playbook or the part of it that concerns the
+// bullet. The error is history.ErrBulletNotFound for an unknown bullet.
+func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, error) {
+	read, labels := labelled(log)
+	l, err := history.LineageOf(read, id)
 	if err != nil {
 		return nil, versions.LogError(err)
 	}
-	labels, err := versionLabels(ctx, b, l.Events)
-	if err != nil {
-		return nil, err
-	}
-	return &Bullet{Book: b.Name, Labels: labels, Lineage: l}, nil
+	return &Bullet{Book: name, Labels: labelsOf(l.Events, labels), Lineage: l}, nil
 }
 
 // LoadExecutions sets Executions to all executions that support the events. It skips handles of other systems, which come

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook/history"
 
 	book "debrief/playbook"
@@ -33,27 +34,27 @@ type Execution struct {
 // ErrExecutionNotFound is returned for an execution that is not stored and that the log does not refer to.
 var ErrExecutionNotFound = errors.New("not found: expired or never stored")
 
-// ExecutionOf returns the explanation of an execution. If the execution is stored, its playbook replaces that of b.
-func ExecutionOf(ctx context.Context, b *versions.Book, ev Evidence, handle events.Handle) (*Execution, error) {
+// Effects returns the log of a playbook, or the part of it that covers an execution.
+type Effects func(b book.Book, handle events.Handle) deltalog.Log
+
+// ExecutionOf returns the explanation of an execution. If the execution is stored, its playbook replaces name.
+func ExecutionOf(ctx context.Context, name book.Book, effects Effects, ev Evidence, handle events.Handle) (*Execution, error) {
 	e, err := ev.Execution(ctx, string(handle))
 	if err != nil {
 		return nil, err
 	}
 	if e != nil {
-		b.Name = e.Book
+		name = e.Book
 	}
-	t, err := history.TraceOf(b.Store.History(ctx, b.Name), string(handle))
+	log, labels := labelled(effects(name, handle))
+	t, err := history.TraceOf(log, string(handle))
 	if err != nil {
 		return nil, versions.LogError(err)
 	}
 	if e == nil && len(t.Reflections) == 0 {
-		return nil, fmt.Errorf("execution %s: %w, and playbook %q does not refer to it", handle, ErrExecutionNotFound, b.Name)
+		return nil, fmt.Errorf("execution %s: %w, and playbook %q does not refer to it", handle, ErrExecutionNotFound, name)
 	}
-	labels, err := versionLabels(ctx, b, t.Events)
-	if err != nil {
-		return nil, err
-	}
-	x := &Execution{Book: b.Name, Labels: labels, Execution: e, Trace: t}
+	x := &Execution{Book: name, Labels: labelsOf(t.Events, labels), Execution: e, Trace: t}
 	return x, x.loadReflections(ctx, ev)
 }
 

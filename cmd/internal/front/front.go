@@ -21,6 +21,7 @@ import (
 	"debrief/cmd/internal/capture"
 	"debrief/cmd/internal/executions"
 	"debrief/cmd/internal/gateway"
+	"debrief/cmd/internal/logindex"
 	"debrief/cmd/internal/metrics"
 	"debrief/cmd/internal/tokens"
 	"debrief/cmd/internal/web"
@@ -162,8 +163,8 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
-	index, feed := executions.New(conn), activity.New(conn, 0)
-	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	index, logs, feed := executions.New(conn), logindex.New(conn), activity.New(conn, 0)
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Logs: logs, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.middle.Store(advice.New(backend, runs, f.o.Log))
 	ctx, cancel := context.WithCancel(ctx)
@@ -174,6 +175,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 		}
 	})
 	closing.Go(func() { index.Run(ctx) })
+	closing.Go(func() { logs.Run(ctx) })
 	closing.Go(func() { feed.Run(ctx) })
 	return func() {
 		f.middle.Store(nil)

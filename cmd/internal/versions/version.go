@@ -40,6 +40,11 @@ func (m Version) Label() string { return book.VersionLabel(m.Number, m.chain) }
 
 // Version finds a version in the log; see Help for the formats.
 func (b *Book) Version(ctx context.Context, point string) (Version, error) {
+	return Find(b.Name, point, b.Store.Log(ctx, b.Name))
+}
+
+// Find finds a version of a playbook in its log; see Help for the formats. It reads only versions, times, hashes and names.
+func Find(name book.Book, point string, log deltalog.Log) (Version, error) {
 	want, err := parsePoint(point, time.Now())
 	if err != nil {
 		return Version{}, app.Exit(app.ExitUsage, err)
@@ -48,7 +53,7 @@ func (b *Book) Version(ctx context.Context, point string) (Version, error) {
 	ok := want.version == 0 && want.by == byNumber
 	names := map[string]uint64{}
 	versions := []Version{{}}
-	err = b.Store.ReadLog(ctx, b.Name, func(r *deltalog.Record) error {
+	err = log(func(r *deltalog.Record) error {
 		newest = Version{r.Version, r.Chain, r.Time}
 		versions = append(versions, newest)
 		for _, n := range r.Names {
@@ -73,13 +78,13 @@ func (b *Book) Version(ctx context.Context, point string) (Version, error) {
 	}
 	switch {
 	case !ok && want.by == byNumber:
-		err = fmt.Errorf("playbook %q: %w", b.Name, &history.VersionNotFoundError{Version: want.version, Newest: newest.Number})
+		err = fmt.Errorf("playbook %q: %w", name, &history.VersionNotFoundError{Version: want.version, Newest: newest.Number})
 	case !ok && want.by == byTime:
-		err = fmt.Errorf("playbook %q: no version at %s: the first is from %s", b.Name, want.time.Local().Format(time.DateTime), versions[min(1, len(versions)-1)].time.Local().Format(time.DateTime))
+		err = fmt.Errorf("playbook %q: no version at %s: the first is from %s", name, want.time.Local().Format(time.DateTime), versions[min(1, len(versions)-1)].time.Local().Format(time.DateTime))
 	case !ok:
-		err = fmt.Errorf("playbook %q: no version named %q: see 'debrief playbook log --names'", b.Name, want.name)
+		err = fmt.Errorf("playbook %q: no version named %q: see 'debrief playbook log --names'", name, want.name)
 	case !strings.HasPrefix(hex.EncodeToString(found.chain), want.chain):
-		err = fmt.Errorf("playbook %q: version %d is %s, not %s: the label belongs to another installation", b.Name, found.Number, found.Label(), point)
+		err = fmt.Errorf("playbook %q: version %d is %s, not %s: the label belongs to another installation", name, found.Number, found.Label(), point)
 	}
 	return found, app.Exit(app.ExitRefused, err)
 }

@@ -13,7 +13,6 @@ import (
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
-	"debrief/playbook/history"
 )
 
 // bookPages are the pages of the bullets of a playbook.
@@ -103,31 +102,23 @@ func showBook(q *request) (any, error) {
 type bulletPage struct {
 	ID       string
 	Current  *bullet // nil if it was removed
-	Life     explain.Bullet
+	Life     bulletLife
 	Evidence list[evidence]
 	Charts   []*components.Chart // e-values, wide and narrow; empty without outcomes
 	Similar  list[similarBullet]
 	Label    string // of the version of the newest event
-	Votes    int    // number of omitted events that only count votes and outcomes
 	// Executions in which the bullet was in the prompt, newest first.
 	Used list[execution]
 }
 
-// maxVotes limits the events of a bullet that only count votes and outcomes: there may be thousands.
-const maxVotes = 10
-
-// shorten keeps the newest events that only count, and all others.
-func (p *bulletPage) shorten() {
-	n := 0
-	p.Life.Events = slices.DeleteFunc(p.Life.Events, func(e history.Event) bool {
-		if e.Kind != playbook.Tag && e.Kind != playbook.AddExposures && e.Kind != playbook.Confirm {
-			return false
-		}
-		n++
-		return n > maxVotes
-	})
-	p.Votes = max(0, n-maxVotes)
+// bulletLife is the history of a bullet.
+type bulletLife struct {
+	explain.Bullet
+	Omitted int `json:"omitted_votes"` // number of older events that only change votes or outcomes
 }
+
+// maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
+const maxVotes = "10"
 
 // Sides counts the outcomes of the evidence: for and against.
 func (p *bulletPage) Sides() string {
@@ -165,7 +156,7 @@ func showBullet(q *request) (any, error) {
 	p := &bulletPage{ID: q.PathValue("id")}
 	q.title = p.ID + " in " + q.book
 	base := pathOf("books", q.book, "bullets", p.ID)
-	if err := q.api.get(base+"/history", nil, &p.Life); err != nil {
+	if err := q.api.get(base+"/history", url.Values{"votes": {maxVotes}}, &p.Life); err != nil {
 		return nil, err
 	}
 	if len(p.Life.Events) == 0 {
@@ -173,7 +164,6 @@ func showBullet(q *request) (any, error) {
 	}
 	slices.Reverse(p.Life.Events) // newest first
 	p.Label = p.Life.Labels[p.Life.Events[0].Version]
-	p.shorten()
 	if p.Life.Current != nil {
 		p.Current = new(bullet)
 		if err := q.api.get(base, nil, p.Current); err != nil {

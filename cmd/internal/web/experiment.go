@@ -25,7 +25,7 @@ type experiment struct {
 // addExperiment draws the e-values of the current wording over its outcomes, on a logarithmic scale from 1.
 func (p *bulletPage) addExperiment(q *request, base string) error {
 	var e experiment
-	if err := q.api.get(base+"/experiment", url.Values{"limit": {"200"}}, &e); err != nil {
+	if err := q.api.get(base+"/experiment", url.Values{"limit": {"100"}}, &e); err != nil {
 		return err
 	}
 	if len(e.Points) == 0 {

@@ -7,13 +7,16 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/liveness"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // maxPage is the maximum size of a page with a list, in bytes.
@@ -36,10 +39,14 @@ func largeInstallation(t testing.TB) *installation {
 	s := &seeding{TB: t, installation: in, say: plain, builder: in.startServers(t), now: time.Now().UTC()}
 	s.manyBullets(bullets)
 	s.manyExecutions(n)
+	s.manyVotes(n)
 	s.runs()
 	s.deadLetter("default", events.RoleGenerator, events.DeadError, 1)
-	s.seeded.bullets, s.seeded.sessions, s.seeded.versions = []string{"misc-00100"}, []string{"s-3"}, []string{"1"}
+	s.seeded.bullets, s.seeded.sessions, s.seeded.versions = []string{"misc-00100", "misc-00000"}, []string{"s-3"}, []string{"1"}
 	in.seeded = s.seeded
+	health, err := liveness.NewProcess(in.conn, "debrief up", liveness.Floor).ServeReports()
+	check(t, err)
+	in.closers = append(in.closers, health)
 	return in
 }
 
@@ -90,6 +97,29 @@ func (s *seeding) manyExecutions(n int) {
 	publishers.Wait()
 }
 
+// manyVotes stores what a Curator learns from the executions: a version for 50 of them, with their evidence, a vote on a bullet of each,
+// and an outcome of the experiment on the bullet misc-00000, which all of them saw.
+func (s *seeding) manyVotes(n int) {
+	s.Helper()
+	var deltas []*playbook.Delta
+	for from := 0; from < n; from += 50 {
+		d := &playbook.Delta{Author: history.Curator, Time: s.now.Add(-time.Duration(n-from) * time.Second)}
+		popular := playbook.Op{Kind: playbook.AddExposures, Bullet: "misc-00000", ExperimentNumber: 1}
+		for i := from; i < min(n, from+50); i++ {
+			k := len(d.Covers)
+			d.Covers = append(d.Covers, playbook.Cover{ID: string(events.NewID()), Seq: uint64(i + 1), Evidence: &playbook.Evidence{
+				Execution: fmt.Sprintf("%d-%08x", i+1, i), Sample: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i/10), Excerpt: fmt.Sprintf("Which parcel is late on day %d, and who pays for it?", i), Outcome: string(events.LabelOf(float64(i%3) / 2)), Score: float64(i%3) / 2, Reflector: "r1", Model: "simulated",
+			}})
+			d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Tag, Bullet: playbook.BulletID(fmt.Sprintf("misc-%05d", i%1000)), Helpful: 1, Support: []int{k}})
+			popular.Support = append(popular.Support, k)
+			popular.Exposures = append(popular.Exposures, playbook.Exposure{Arm: playbook.ArmShown, Score: i % 3 * playbook.MaxScore / 2})
+		}
+		d.Ops = append(d.Ops, popular)
+		deltas = append(deltas, d)
+	}
+	s.commit(s, "default", deltas...)
+}
+
 // TestPagesOfLargePlaybook measures the size of each page, and reports the time of its first request and the median of the next.
 // With DEBRIEF_LONG=1 the playbook has 10,000 bullets and 100,000 executions:
 //
@@ -104,21 +134,32 @@ func TestPagesOfLargePlaybook(t *testing.T) {
 	in := largeInstallation(t)
 	bullets, n := loadSizes()
 	t.Logf("LOAD %d bullets, %d executions", bullets, n)
-	for _, a := range in.mains(t) {
+	popular := address{"/books/{book}/bullets/{id}", "/books/default/bullets/misc-00000", true} // all executions saw it
+	for _, a := range append(in.mains(t), popular) {
 		var took []time.Duration
 		var got pageResponse
+		before := cpuTime(t)
 		for range 6 {
 			began := time.Now()
 			got = get(t, in.open, a.path)
 			took = append(took, time.Since(began))
 		}
+		cpu := (cpuTime(t) - before) / 6
 		if got.status != http.StatusOK || len(got.body) > maxPage {
 			t.Errorf("%s: got status %d and %d bytes, want at most %d", a.path, got.status, len(got.body), maxPage)
 		}
 		first := took[0]
 		slices.Sort(took)
-		t.Logf("LOAD %-45s first %6.1f ms, median %6.1f ms, %7d bytes", a.pattern, ms(first), ms(took[len(took)/2]), len(got.body))
+		t.Logf("LOAD %-45s first %6.1f ms, median %6.1f ms, CPU %6.1f ms, %7d bytes", a.pattern, ms(first), ms(took[len(took)/2]), ms(cpu), len(got.body))
 	}
+}
+
+// cpuTime returns the CPU time of this process, which includes the NATS server.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	check(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // ms returns a duration in milliseconds.

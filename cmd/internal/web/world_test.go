@@ -19,6 +19,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/logindex"
 	"debrief/cmd/internal/tokens"
 	"debrief/curator"
 	"debrief/events"
@@ -151,10 +152,11 @@ func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
 	in.closers = append(in.closers, builder.Close)
 
 	set := in.tokenFile(t)
-	index, feed := executions.New(in.conn), activity.New(in.conn, 0)
+	index, logs, feed := executions.New(in.conn), logindex.New(in.conn), activity.New(in.conn, 0)
 	in.follow(index.Run)
+	in.follow(logs.Run)
 	in.follow(feed.Run)
-	options := api.Options{Conn: in.conn, Executions: index, Activity: feed, Log: failures}
+	options := api.Options{Conn: in.conn, Executions: index, Logs: logs, Activity: feed, Log: failures}
 	in.open = in.serve(api.New(builder, options))
 	options.Tokens = set
 	in.guarded = in.serve(api.New(builder, options))

@@ -62,10 +62,11 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	list, err := history.Quarantine(b.Store.History(ctx, b.Name), p)
+	statuses, err := history.StatusesOf(b.Store.History(ctx, b.Name))
 	if err != nil {
 		return versions.LogError(err)
 	}
+	list := statuses.Quarantine(p)
 	if l.JSON {
 		for _, h := range list {
 			if err := cli.WriteJSON(console.Stdout, h); err != nil {

@@ -11,6 +11,8 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/explain"
 	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/history"
 )
 
@@ -58,7 +60,7 @@ func (w *whyBook) Run(ctx context.Context, c *app.Common) error {
 }
 
 func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook) error {
-	x, err := explain.BulletOf(ctx, b.Book, bulletArg(w.What).id())
+	x, err := explain.BulletOf(b.Name, b.Store.Log(ctx, b.Name), bulletArg(w.What).id())
 	if errors.Is(err, history.ErrBulletNotFound) {
 		return app.Exit(app.ExitRefused, fmt.Errorf("playbook %q: %w", b.Name, err))
 	} else if err != nil {
@@ -80,7 +82,8 @@ func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook) error {
 }
 
 func (w *whyBook) execution(ctx context.Context, b *cli.Playbook, handle events.Handle) error {
-	x, err := explain.ExecutionOf(ctx, b.Book, explain.NewStored(b.Conn), handle)
+	effects := func(name playbook.Book, _ events.Handle) deltalog.Log { return b.Store.Log(ctx, name) }
+	x, err := explain.ExecutionOf(ctx, b.Name, effects, explain.NewStored(b.Conn), handle)
 	if errors.Is(err, explain.ErrExecutionNotFound) {
 		return app.Exit(app.ExitRefused, err)
 	} else if err != nil {

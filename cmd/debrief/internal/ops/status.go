@@ -146,6 +146,9 @@ func (st *Status) collect(ctx context.Context, s *cli.Session) (*doctor.Overview
 	if err != nil {
 		return nil, err
 	}
+	if o.Books, err = doctor.ReadBooks(ctx, s.Conn.JetStream()); err != nil {
+		return nil, err
+	}
 	if o.Damage, err = st.Damage(ctx, s.Conn, 0); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,191 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/direct"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// Log calls a function for each delta of a log, or of a part of it, in order, until the function returns an error. It returns the error.
+type Log func(func(*Record) error) error
+
+// History returns the log in the form that package history reads.
+func (l Log) History() history.Log {
+	return func(fn func(*playbook.Delta) error) error {
+		return l(func(r *Record) error { return fn(&r.Delta) })
+	}
+}
+
+// Log returns the log of a book.
+func (s *Store) Log(ctx context.Context, b playbook.Book) Log {
+	return func(fn func(*Record) error) error { return s.ReadLog(ctx, b, fn) }
+}
+
+// Reader reads the log of a book from its beginning, and then the new deltas. It is for one goroutine.
+type Reader struct {
+	s   *Store
+	log *logCursor
+}
+
+// Reader returns a reader at the beginning of the log of a book. It sends no request.
+func (s *Store) Reader(b playbook.Book) *Reader { return &Reader{s, &logCursor{book: b}} }
+
+// Read calls fn for each delta that was not read before, in order. Without new deltas it costs one request. It returns ErrBrokenLog
+// if the log no longer contains the delta that was read last. A new Reader then reads the remaining log.
+func (r *Reader) Read(ctx context.Context, fn func(*Record) error) error {
+	_, err := r.s.readNew(ctx, r.log, fn)
+	return err
+}
+
+// readNew moves a cursor to the end of the log and calls fn for each new delta. News is true if the log has messages after the cursor.
+// It returns ErrBrokenLog if the log no longer contains the delta that was read last.
+func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) error) (news bool, err error) {
+	m, err := s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(c.book))
+	if err != nil {
+		return false, err
+	}
+	if m != nil && m.Seq > c.end {
+		return true, s.readDeltas(ctx, c, fn)
+	}
+	if c.isLastRead(m) {
+		return false, nil
+	}
+	// A lagging replica also returns an older message. Only the leader has the real end.
+	last, err := s.leaderDelta(ctx, map[string]any{"last_by_subj": events.KindDelta.Subject(c.book)})
+	switch {
+	case err != nil:
+		return false, err
+	case last == nil:
+		m = nil
+	default:
+		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
+	}
+	if m != nil && m.Seq > c.end || c.isLastRead(m) {
+		return false, nil // the next read finds new deltas
+	}
+	if c.rewind(m) {
+		return false, nil
+	}
+	return false, c.lostDeltaError()
+}
+
+// isLastRead reports whether a message, nil for an empty subject, is the one that was read last. It compares the hash
+// too, because a server that lost the end of its log assigns the same sequences again.
+func (c *logCursor) isLastRead(m *direct.Message) bool {
+	if m == nil {
+		return c.end == 0
+	}
+	sum := sha256.Sum256(m.Data)
+	return m.Seq == c.end && bytes.Equal(sum[:], c.endHash)
+}
+
+// Position identifies a delta that was read: its sequence, and the hash of its record.
+type Position struct {
+	Seq   uint64
+	Chain [sha256.Size]byte
+}
+
+// Limits of reading single deltas.
+const (
+	fewDeltas = 8  // read one by one
+	densePart = 3  // one delta of so many in a span: the whole span is read
+	getBatch  = 64 // deltas at a time
+	getters   = 8  // requests at a time
+)
+
+// Records calls fn for the deltas of a book at known positions, which must be in order. Span is the number of deltas of the log from
+// the first of them to the last. It returns ErrBrokenLog if the log no longer contains one of them.
+func (s *Store) Records(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
+	if len(at) == 0 {
+		return nil
+	}
+	if len(at) > fewDeltas && len(at)*densePart >= span {
+		return s.selectRecords(ctx, b, at, span, fn)
+	}
+	for len(at) > 0 {
+		part := at[:min(getBatch, len(at))]
+		at = at[len(part):]
+		all, err := s.getRecords(ctx, b, part)
+		if err != nil {
+			return err
+		}
+		for _, r := range all {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// selectRecords reads the span of the log from the first position to the last.
+func (s *Store) selectRecords(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
+	errDone := errors.New("done")
+	err := s.scanPart(ctx, b, direct.Query{From: at[0].Seq, Batch: span}, func(m *candidate) error {
+		switch {
+		case m.Seq > at[0].Seq:
+			return lostRecord(b, at[0])
+		case m.Seq < at[0].Seq:
+			return nil
+		case m.err != nil || !bytes.Equal(m.Chain, at[0].Chain[:]):
+			return lostRecord(b, at[0])
+		}
+		if err := fn(m.Record); err != nil {
+			return err
+		}
+		if at = at[1:]; len(at) == 0 {
+			return errDone
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errDone):
+		return nil
+	case err == nil:
+		return lostRecord(b, at[0])
+	}
+	return err
+}
+
+// getRecords reads deltas one by one, some at a time.
+func (s *Store) getRecords(ctx context.Context, b playbook.Book, at []Position) ([]*Record, error) {
+	all, errs := make([]*Record, len(at)), make([]error, getters)
+	var group sync.WaitGroup
+	for g := range getters {
+		group.Go(func() {
+			for i := g; i < len(at) && errs[g] == nil; i += getters {
+				all[i], errs[g] = s.getRecord(ctx, b, at[i])
+			}
+		})
+	}
+	group.Wait()
+	return all, errors.Join(errs...)
+}
+
+func (s *Store) getRecord(ctx context.Context, b playbook.Book, at Position) (*Record, error) {
+	m, err := denied.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*direct.Message, error) {
+		return direct.Get(ctx, s.nc, events.StreamDeltas, at.Seq)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read sequence %d of %s: %w", at.Seq, events.StreamDeltas, err)
+	}
+	if m != nil && m.Subject == events.KindDelta.Subject(b) {
+		if c := newCandidate(*m); c.err == nil && bytes.Equal(c.Chain, at.Chain[:]) {
+			return c.Record, nil
+		}
+	}
+	return nil, lostRecord(b, at)
+}
+
+func lostRecord(b playbook.Book, at Position) error {
+	return fmt.Errorf("playbook %q: the log no longer contains the delta at sequence %d: %w", b, at.Seq, ErrBrokenLog)
+}
