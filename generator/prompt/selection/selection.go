@@ -93,7 +93,8 @@ type Selection struct {
 }
 
 // Select chooses from the bullets of the index. Without Weights its time depends on the budget and the rankings, not on the
-// number of bullets.
+// number of bullets. One selection of each version is an exception: the first one whose rankings do not fill the budget
+// orders all bullets by their votes.
 func (x *Index) Select(o Options) Selection {
 	c := x.newSelector(o)
 	defer c.release()
