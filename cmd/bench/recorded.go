@@ -132,7 +132,10 @@ func costsOf(ctx context.Context, name string, l assembly.Limits) ([]runCost, er
 	for _, p := range report.Problems {
 		console.Fprintf(console.Stderr, "%s: %s\n", name, p)
 	}
-	return all, err
+	if err != nil {
+		return all, fmt.Errorf("read %s: %w", name, err)
+	}
+	return all, nil
 }
 
 // tellRuns prints the costs of runs and the sums by source.

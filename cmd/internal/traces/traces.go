@@ -136,15 +136,13 @@ type Reader struct {
 }
 
 // Read calls fn for each run in r, in the order in which the runs end in the file. Its memory is bounded for a file of any
-// length. The name is the file name; it is used in errors, and in the task ids of tau-bench and SWE-agent. A line or
+// length. The name is the file name; it is used in the task ids of tau-bench and SWE-agent. Errors do not have it. A line or
 // element that cannot be read is reported as a Problem, and Read continues with the next one. It ends with an error after 1 GB or a
 // million unreadable lines or elements in a row. An error of fn ends Read, which wraps it. The report is valid also if Read returns an error.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
 	f := fileReader{book: r.Book, outcomes: r.Outcomes, base: source.BaseName(name), limit: maxRun, fn: fn}
-	if err := f.readFile(ctx, in); err != nil {
-		return f.report, fmt.Errorf("read %s: %w", name, err)
-	}
-	return f.report, nil
+	err := f.readFile(ctx, in)
+	return f.report, err
 }
 
 // Read calls Reader.Read without outcomes.

@@ -52,7 +52,8 @@ successful and a failed run of one task. Its explanation follows the lesson in t
 comparison. Then the Reflector reflects on each run, if the roles run in this process.
 
 The format is detected from the content: ` + traces.Formats() + `.
-Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones.
+Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones;
+links to directories, pipes and sockets in it are listed and not read.
 
 A run counts once, even if it is read several times: a run that is already stored in the playbook's executions is not
 submitted again. You can interrupt the command at any moment; run it again to continue.
@@ -113,7 +114,7 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	files, others, err := expandFiles(l.Files)
+	files, skipped, err := expandFiles(l.Files)
 	if err != nil {
 		return app.Exit(app.ExitUsage, err)
 	}
@@ -140,8 +141,13 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	if others > 0 {
-		res.Notes = append(res.Notes, fmt.Sprintf("%s not read: pipes, or links to directories.", pluralOf(others, "entry of a directory was", "entries of directories were")))
+	for _, u := range skipped {
+		if u.other {
+			l.print(u, "%s: %s", u.File, u.Problem)
+			continue
+		}
+		res.BadFiles++
+		l.skip(u, res)
 	}
 	if err := l.addPlaybook(ctx, s, b, res); err != nil {
 		return err
@@ -240,12 +246,18 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 		if err != nil { // it costs this file; the others are still read
 			lastErr = err
 			res.BadFiles++
-			l.skip(unreadItem{File: name, Problem: err.Error()}, res)
+			if l.JSON || len(files) > 1 || in.count(runInFiles) > 0 { // else the command ends with this error
+				l.skip(unreadItem{File: name, Problem: reasonOf(err)}, res)
+			}
 		}
 	}
 	res.Executions, res.Known = in.count(runInFiles), in.count(runStored)
-	if lastErr != nil && res.Executions == 0 {
-		return nil, lastErr
+	switch {
+	case lastErr == nil || res.Executions > 0:
+	case len(files) == 1:
+		return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
+	default:
+		return nil, fmt.Errorf("no run was read: %s; see above", res.losses())
 	}
 	if s.Server == nil { // the roles run elsewhere, or not yet
 		if err := l.await(ctx, s); err != nil {
@@ -334,7 +346,7 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *traces.Reader, 
 
 // skip prints and lists something that could not be read.
 func (l *Learn) skip(u unreadItem, res *learnResult) {
-	l.print(u, "%s", u)
+	l.print(u, "%s: %s", u.File, u.Problem)
 	if len(res.Problems) < maxListed {
 		res.Problems = append(res.Problems, u)
 	}
@@ -355,6 +367,9 @@ func (l *Learn) printFile(name string, report traces.Report, res *learnResult) {
 		if len(res.Problems) < maxListed {
 			res.Problems = append(res.Problems, u)
 		}
+	}
+	if more := report.Skipped - len(report.Problems); more > 0 {
+		l.print(map[string]any{"file": name, "more_invalid_lines": more}, "  %d more were not read", more)
 	}
 	for _, scorer := range report.Scorers {
 		l.print(map[string]any{"file": name, "scorer": scorer}, "  scored by %s", scorer)
@@ -449,15 +464,6 @@ func (l *Learn) show(res *learnResult) error {
 			console.Printf("%s", console.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
 		}
 		console.Printf("\n")
-	}
-	if unread := res.unread(); unread != "" {
-		console.Printf("%s could not be read:\n", unread)
-		for _, u := range res.Problems {
-			console.Printf("  %s\n", u)
-		}
-		if n := res.Unread + res.BadFiles - len(res.Problems); n > 0 {
-			console.Printf("  and %d more\n", n)
-		}
 	}
 	console.Printf("%s\n", res.Analysis.Explain())
 	reflected := ""

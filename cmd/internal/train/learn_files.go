@@ -18,11 +18,11 @@ import (
 // standardInput is the name of standard input among the files.
 const standardInput = "-"
 
-// expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order. Hidden files, and
-// entries that are neither regular files nor links to regular files, are left out: a link to a directory may lead in a circle, and
-// a pipe may never end. It also returns the number of such entries. A missing file is an error, because the name is probably
-// misspelled.
-func expandFiles(names []string) (files []string, others int, err error) {
+// expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order, without hidden ones. It also
+// returns what cannot be read: files and directories with an error, and entries of a directory that are neither regular files nor links
+// to regular files, because a link to a directory may lead in a circle, and a pipe may never end. A missing file is an error, because
+// the name is probably misspelled.
+func expandFiles(names []string) (files []string, skipped []unreadItem, err error) {
 	for _, name := range names {
 		if name == standardInput {
 			files = append(files, name)
@@ -31,48 +31,65 @@ func expandFiles(names []string) (files []string, others int, err error) {
 		info, err := os.Stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, 0, fmt.Errorf("%s: no such file", name)
+			return nil, nil, fmt.Errorf("%s: no such file", name)
 		case err != nil:
-			return nil, 0, err
-		case !info.IsDir():
+			skipped = append(skipped, unreadItem{File: name, Problem: reasonOf(err)})
+		case info.IsDir():
+			inside, no := filesIn(name)
+			if len(inside)+len(no) == 0 {
+				return nil, nil, fmt.Errorf("%s: the directory has no files", name)
+			}
+			files, skipped = append(files, inside...), append(skipped, no...)
+		default:
 			files = append(files, name)
-			continue
 		}
-		inside, no, err := filesIn(name)
-		if err != nil {
-			return nil, 0, err
-		}
-		if len(inside) == 0 {
-			return nil, 0, fmt.Errorf("%s: the directory has no files", name)
-		}
-		files = append(files, inside...)
-		others += no
 	}
-	return files, others, nil
+	if len(files) == 0 && len(skipped) > 0 {
+		return nil, nil, fmt.Errorf("no file can be read: %s: %s", skipped[0].File, skipped[0].Problem)
+	}
+	return files, skipped, nil
 }
 
-// filesIn returns the files in a directory and its subdirectories, and the number of other entries. An unreadable subdirectory is
-// an error.
-func filesIn(dir string) (files []string, others int, err error) {
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		hidden := strings.HasPrefix(entry.Name(), ".") && path != dir
+// filesIn returns the files in a directory and its subdirectories, and what cannot be read.
+func filesIn(dir string) (files []string, skipped []unreadItem) {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		hidden := entry != nil && strings.HasPrefix(entry.Name(), ".") && path != dir
 		switch {
-		case entry.IsDir() && hidden:
+		case hidden && entry.IsDir():
 			return filepath.SkipDir
-		case entry.IsDir() || hidden:
+		case hidden:
+			return nil
+		case err == nil && entry.IsDir():
 			return nil
 		}
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = os.Stat(path)
+		}
+		switch {
+		case err != nil:
+			skipped = append(skipped, unreadItem{File: path, Problem: reasonOf(err)})
+		case info.Mode().IsRegular():
 			files = append(files, path)
-		} else {
-			others++
+		default:
+			skipped = append(skipped, unreadItem{File: path, Problem: "not read: " + describeMode(info.Mode()), other: true})
 		}
 		return nil
 	})
-	return files, others, err
+	return files, skipped
+}
+
+// describeMode describes an entry that is not a regular file.
+func describeMode(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a link to a directory"
+	case m&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }
 
 // openFile opens a file or standard input. It does not wait for the writer of a named pipe: without one, the pipe is empty.
@@ -83,9 +100,14 @@ func openFile(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// interruptible returns a reader of f that ends with the context. A read of a pipe or of a terminal may wait for ever.
+// interruptible returns a reader of f that ends with the context. A read of a pipe or of a terminal may wait for ever. Of a regular file
+// that grows it returns the bytes that the file has now: its writer may be this command, or faster than this command.
 func interruptible(ctx context.Context, f *os.File) io.Reader {
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		at, _ := f.Seek(0, io.SeekCurrent) // standard input may be in the middle of a file
+		if n := info.Size() - at; n > 0 {
+			return io.LimitReader(f, n)
+		}
 		return f
 	}
 	r, w := io.Pipe()

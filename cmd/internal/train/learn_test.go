@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"errors"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,42 +72,125 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 	}
 }
 
-// TestBadFilesCostOnlyThemselves reads a run that no execution can hold, a named pipe without a writer, and a directory with links
-// in a circle, before and after a file that can be read.
+// TestBadFilesCostOnlyThemselves reads a directory with everything that a directory can contain, and files that nothing can read, before
+// and after a file that can be read.
 func TestBadFilesCostOnlyThemselves(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	steps := strings.Repeat(`{"tool_calls":[{"tool":"a","arguments":"{}","output":"x"}]},`, 60_000)
+	path := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) string {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return filepath.Join(dir, name)
+		return path(name)
 	}
-	large := write("large.jsonl", `{"question":"long","steps":[`+strings.TrimSuffix(steps, ",")+`]}`+"\n"+`{"question":"q1","answer":"a"}`)
-	good := write("good.jsonl", `{"question":"q2","answer":"a"}`)
-	pipe, links := filepath.Join(dir, "pipe"), filepath.Join(dir, "links")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Mkdir(links, 0o700), os.Symlink(links, filepath.Join(links, "circle")),
-		os.Symlink(pipe, filepath.Join(links, "pipe")), os.Symlink(good, filepath.Join(links, "again"))); err != nil {
+	if err := os.Mkdir(path("in"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	files, others, err := expandFiles([]string{large, pipe, links, good})
-	if err != nil || others != 2 || len(files) != 4 || files[2] != filepath.Join(links, "again") {
-		t.Fatalf("got files %q, error %v", files, err)
+	steps := strings.Repeat(`{"tool_calls":[{"tool":"a","arguments":"{}","output":"x"}]},`, 60_000)
+	large := write("large.jsonl", `{"question":"long","steps":[`+strings.TrimSuffix(steps, ",")+`]}`+"\n"+`{"question":"q1","answer":"a"}`)
+	good := write("in/good.jsonl", `{"question":"q2","answer":"a"}`)
+	gone := write("in/gone.jsonl", `{"question":"q3","answer":"a"}`)
+	pipe, loop := path("pipe"), path("in/loop")
+	socket, err := net.Listen("unix", path("in/socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(path("in"), path("in/circle")), os.Symlink(loop, loop),
+		os.Symlink(pipe, path("in/link")), os.Symlink(good, path("in/zagain")), os.Symlink(path("nowhere"), path("in/dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		path("in/circle"): "not read: a link to a directory", path("in/link"): "not read: a named pipe", path("in/socket"): "not read: a socket",
+		loop: "stat: too many levels of symbolic links", path("in/dangling"): "stat: no such file or directory",
+	}
+	if os.Geteuid() != 0 {
+		closed := write("in/closed.jsonl", `{}`)
+		if err := errors.Join(os.Chmod(closed, 0), os.Mkdir(path("in/closed"), 0)); err != nil {
+			t.Fatal(err)
+		}
+		want[path("in/closed")] = "open: permission denied"
+	}
+	files, skipped, err := expandFiles([]string{large, pipe, loop, path("in"), good})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, u := range skipped {
+		got[u.File] = u.Problem
+	}
+	if !maps.Equal(got, want) || len(skipped) != len(want)+1 { // the loop is an argument, too
+		t.Errorf("skipped %v\nwant %v", got, want)
+	}
+	if err := os.Remove(gone); err != nil { // after the directory was read
+		t.Fatal(err)
 	}
 	s := newLearning(t)
 	in, res := runStates{}, &learnResult{Omitted: source.Omissions{}}
 	l, r := &Learn{JSON: true}, &traces.Reader{Book: "b"}
-	for i, name := range files {
+	for _, name := range files {
 		err := l.readFile(t.Context(), s, r, name, in, res)
-		if (err != nil) != (name == pipe) || errors.As(err, new(*stopError)) {
-			t.Errorf("file %d: got error %v", i, err)
+		if bad := name == pipe || name == gone || strings.Contains(name, "closed"); (err != nil) != bad || errors.As(err, new(*stopError)) {
+			t.Errorf("file %s: got error %v", name, err)
 		}
 	}
 	if n := in.count(runInFiles); n != 2 || res.Unread != 1 || len(res.Problems) != 1 || res.Problems[0].File != large {
 		t.Errorf("got %d runs, %d unread: %+v", n, res.Unread, res.Problems)
 	}
+}
+
+// TestChangingFiles reads files that grow, shrink and are replaced while they are read. A file that grows for ever, such as the output of
+// the command itself, must end.
+func TestChangingFiles(t *testing.T) {
+	t.Parallel()
+	line := `{"question":"q","answer":"` + strings.Repeat("a", 1000) + `"}` + "\n"
+	lines := strings.Repeat(line, 1000)
+	for name, change := range map[string]func(path string) error{
+		"grows":    func(path string) error { return appendTo(path, lines) },
+		"shrinks":  func(path string) error { return os.Truncate(path, int64(len(line)*500+100)) },
+		"vanishes": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("{}"), 0o600), os.Rename(path+".new", path))
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "runs.jsonl")
+		if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		report, err := traces.Read(t.Context(), "b", path, interruptible(t.Context(), f), func(*events.Execution) error {
+			if n++; n > 5000 {
+				return errors.New("the reading does not end")
+			}
+			if name == "grows" || n == 1 {
+				return change(path)
+			}
+			return nil
+		})
+		f.Close()
+		runs, skipped := 1000, 0
+		if name == "shrinks" {
+			runs, skipped = 500, 1
+		}
+		if err != nil || report.Runs != runs || report.Skipped != skipped {
+			t.Errorf("%s: got %d runs, %d skipped, error %v; want %d, %d", name, report.Runs, report.Skipped, err, runs, skipped)
+		}
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text[:min(len(text), 4000)])
+	return errors.Join(err, f.Close())
 }
 
 // TestReadingOfAPipeEndsWithTheContext checks that a pipe whose writer is silent does not keep the command.

@@ -1,7 +1,8 @@
 package train
 
 import (
-	"fmt"
+	"errors"
+	"io/fs"
 	"strings"
 
 	"debrief/cmd/internal/console"
@@ -15,20 +16,11 @@ type unreadItem struct {
 	Element *int   `json:"element,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	Repair  string `json:"repair,omitempty"`
+	other   bool   // an entry of a directory that is no file: not a loss
 }
 
 // maxListed is the maximum length of the list of unread items. The count includes all of them.
 const maxListed = 100
-
-func (u unreadItem) String() string {
-	if u.Line != nil {
-		return fmt.Sprintf("%s, line %d: %s", u.File, *u.Line, u.Problem)
-	}
-	if u.Element != nil {
-		return fmt.Sprintf("%s, element %d: %s", u.File, *u.Element, u.Problem)
-	}
-	return u.File + ": " + u.Problem
-}
 
 func newUnreadItem(file string, p traces.Problem) unreadItem {
 	u := unreadItem{File: file, Problem: p.Reason}
@@ -38,6 +30,14 @@ func newUnreadItem(file string, p traces.Problem) unreadItem {
 		u.Element = &p.Index
 	}
 	return u
+}
+
+// reasonOf returns the text of an error of a file without the name of the file, which is shown before it.
+func reasonOf(err error) string {
+	if inPath, ok := errors.AsType[*fs.PathError](err); ok {
+		return inPath.Op + ": " + inPath.Err.Error()
+	}
+	return err.Error()
 }
 
 // unread returns the numbers of runs and files that could not be read, "" if all were read.
