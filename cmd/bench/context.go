@@ -173,7 +173,7 @@ func (b *contextBench) assembly(ctx context.Context, _ zerolog.Logger) error {
 			Now: sample.Day.Add(time.Hour), System: generator.Instructions, Query: s.Question(), Running: s.Steps(10), Index: selection.NewIndex(false),
 		}
 		in.Index.Update(p)
-		var words recall.WordIndex
+		words := recall.WordIndex{IgnoreCommon: true} // as a Generator does
 		for _, bullet := range p.Sorted() {
 			words.Put(string(bullet.ID), bullet.Section+" "+bullet.Content)
 		}

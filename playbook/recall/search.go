@@ -64,6 +64,8 @@ type search struct {
 
 func (s *search) key(number uint32) string { return s.x.items[number].key }
 
+func (s *search) compareKeys(a, b uint32) int { return strings.Compare(s.key(a), s.key(b)) }
+
 func (s *search) accepts(number uint32) bool {
 	return s.query.Exclude == nil || !s.query.Exclude(s.key(number))
 }
@@ -76,7 +78,7 @@ func (s *search) inGroup(number uint32) bool {
 func (s *search) byWords() []scored {
 	v := &s.x.inverted
 	terms := v.parseQuery(s.query.Text)
-	h := topK{n: s.query.Limit, key: s.key, accept: s.accepts}
+	h := topK{n: s.query.Limit, tie: s.compareKeys, accept: s.accepts}
 	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
 		for _, number := range s.group.members {
 			if score := v.score(terms, number, 0); score > 0 {
@@ -116,7 +118,7 @@ func (s *search) byVector() (ranked []scored, compared int) {
 	*similarities = slices.Grow((*similarities)[:0], len(owners))[:len(owners)]
 	v.compare(s.vector, rows, *similarities)
 
-	h := topK{n: s.query.Limit + rescoreMargin, key: s.key, accept: s.accepts}
+	h := topK{n: s.query.Limit + rescoreMargin, tie: s.compareKeys, accept: s.accepts}
 	for i, similarity := range *similarities {
 		h.offer(owners[i], float64(similarity))
 	}

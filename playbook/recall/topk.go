@@ -3,7 +3,6 @@ package recall
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"debrief/playbook/heap"
 )
@@ -14,11 +13,10 @@ type scored struct {
 	score  float64
 }
 
-// topK keeps the n highest scores, for equal scores those with the lowest keys, or without key those with the lowest numbers. kept is a heap with the worst entry
-// on top.
+// topK keeps the n highest scores. kept is a heap with the worst entry on top.
 type topK struct {
 	n      int
-	key    func(number uint32) string
+	tie    func(a, b uint32) int    // order of equal scores; nil for the order of the numbers
 	accept func(number uint32) bool // called only for candidates that would be kept; nil accepts all
 	kept   heap.Heap[scored]
 }
@@ -30,10 +28,10 @@ func (h *topK) compare(s, other scored) int {
 		return -1
 	case s.score < other.score:
 		return 1
-	case h.key == nil:
+	case h.tie == nil:
 		return cmp.Compare(s.number, other.number)
 	}
-	return strings.Compare(h.key(s.number), h.key(other.number))
+	return h.tie(s.number, other.number)
 }
 
 func (h *topK) worse(a, b *scored) bool { return h.compare(*a, *b) > 0 }

@@ -1,6 +1,12 @@
 package recall
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"debrief/playbook/text"
+)
 
 // WordIndex finds texts by words. The zero value is empty. Reads may run concurrently, a change must run alone.
 type WordIndex struct {
@@ -12,6 +18,7 @@ type WordIndex struct {
 	inverted    invertedIndex
 	numbers     map[string]uint32 // by key
 	keys        []string          // by number
+	hashes      []uint64          // of the keys, by number
 	freeNumbers []uint32          // unused numbers
 }
 
@@ -30,7 +37,7 @@ type Match struct {
 func (w *WordIndex) Len() int { return len(w.numbers) }
 
 // Put adds a text or replaces the text of the same key. Only the first 64 KiB are read.
-func (w *WordIndex) Put(key, text string) {
+func (w *WordIndex) Put(key, content string) {
 	w.Drop(key)
 	if w.numbers == nil {
 		w.numbers = make(map[string]uint32)
@@ -38,12 +45,12 @@ func (w *WordIndex) Put(key, text string) {
 	number := uint32(len(w.keys))
 	if n := len(w.freeNumbers); n > 0 {
 		number, w.freeNumbers = w.freeNumbers[n-1], w.freeNumbers[:n-1]
-		w.keys[number] = key
+		w.keys[number], w.hashes[number] = key, text.Hash(key)
 	} else {
-		w.keys = append(w.keys, key)
+		w.keys, w.hashes = append(w.keys, key), append(w.hashes, text.Hash(key))
 	}
 	w.numbers[key] = number
-	w.inverted.put(number, text)
+	w.inverted.put(number, content)
 }
 
 // Drop removes the text of a key. It does nothing for an unknown key.
@@ -58,7 +65,17 @@ func (w *WordIndex) Drop(key string) {
 	w.freeNumbers = append(w.freeNumbers, number)
 }
 
-// Top returns the n texts with the highest scores, the best first. Texts with equal scores are ordered by key.
+// compareKeys is the order of texts with equal scores, by a hash of their keys. Short texts often have equal scores, and numbers are
+// compared faster than keys.
+func (w *WordIndex) compareKeys(a, b uint32) int {
+	if w.hashes[a] != w.hashes[b] {
+		return cmp.Compare(w.hashes[a], w.hashes[b])
+	}
+	return strings.Compare(w.keys[a], w.keys[b])
+}
+
+// Top returns the n texts with the highest scores, the best first. Texts with equal scores have an order that depends only on
+// their keys.
 func (w *WordIndex) Top(query string, n int) []Match {
 	q := w.inverted.parseQuery(query)
 	if w.IgnoreCommon {
@@ -67,7 +84,7 @@ func (w *WordIndex) Top(query string, n int) []Match {
 			return texts > commonTexts && texts > w.inverted.count/2
 		})
 	}
-	h := topK{n: n, key: func(number uint32) string { return w.keys[number] }}
+	h := topK{n: n, tie: w.compareKeys}
 	w.inverted.top(q, &h)
 	matches := make([]Match, len(h.kept))
 	for i, s := range h.sorted() {

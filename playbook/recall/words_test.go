@@ -325,3 +325,22 @@ func TestCommonWordsAreIgnored(t *testing.T) {
 		})
 	}
 }
+
+// TestTopOfEqualScores fills two indexes with equal texts in different orders. Both return the same of them, as two Generators
+// with one playbook must.
+func TestTopOfEqualScores(t *testing.T) {
+	t.Parallel()
+	var first, second recall.WordIndex
+	const n = 300
+	for i := range n {
+		first.Put(fmt.Sprint("k", i), "add the tax")
+		second.Put(fmt.Sprint("k", n-i), "a former text")
+	}
+	second.Drop(fmt.Sprint("k", n))
+	for i := range n {
+		second.Put(fmt.Sprint("k", i*7%n), "add the tax")
+	}
+	if got, want := second.Top("tax", 20), first.Top("tax", 20); len(want) != 20 || !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
