@@ -31,7 +31,7 @@ const (
 	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both
 	maxContexts = 250_000
 	maxVectors  = 250_000
-	maxCaptures = 400_000 // two for each call of the last month, and some for each run
+	maxCaptures = 400_000 // one for each call of the last month, and some for each run
 )
 
 // boundedCache limits a stream to a number of messages, of which it keeps the newest.

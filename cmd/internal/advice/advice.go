@@ -70,13 +70,16 @@ func (a *Advisor) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, er
 	if err != nil {
 		return nil, err
 	}
+	var block capture.Block
 	edit := &gateway.Edit{Header: http.Header{headerRun: {string(open.Run)}}}
 	inherits := c.Mode == gateway.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	if open.New && c.Mode != gateway.ModeObserve && !inherits && turn >= 0 && len(strings.TrimSpace(request.Items[turn].Text)) >= minQuery {
-		if err := a.advise(ctx, c, request, open); err != nil {
+		block, err = a.advise(ctx, c, request, open)
+		if err != nil {
 			edit.Degraded = degraded(err)
 		}
 	}
+	open.Start(block)
 	edit.Body, err = insert(c.Mode, request, open)
 	if err != nil {
 		edit.Body, edit.Degraded = nil, "no-place"
@@ -86,8 +89,8 @@ func (a *Advisor) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, er
 	return edit, nil
 }
 
-// advise requests advice for a new run.
-func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Request, open *capture.Open) error {
+// advise requests advice for a new run. It inserts the text into the blocks of the call.
+func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Request, open *capture.Open) (b capture.Block, err error) {
 	query := request.Items[request.Turn()].Text
 	if len(query) > maxQuery {
 		query = query[:maxQuery]
@@ -96,9 +99,9 @@ func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Req
 		Book: c.Book, Session: open.Session, Query: strings.ToValidUTF8(query, ""), Advice: true,
 	})
 	if err != nil {
-		return err
+		return b, err
 	}
-	b := capture.Block{ContextID: reply.ID, Version: reply.Version}
+	b = capture.Block{ContextID: reply.ID, Version: reply.Version}
 	for _, m := range reply.Messages {
 		b.Text = m.Text
 		open.Blocks[request.Turn()] = m.Text
@@ -106,8 +109,7 @@ func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Req
 	for _, shown := range reply.Shown {
 		b.Bullets = append(b.Bullets, shown.ID)
 	}
-	open.SetBlock(b)
-	return nil
+	return b, nil
 }
 
 // insert returns the body with the advice, or nil without advice.
@@ -157,24 +159,25 @@ func setHeaders(h http.Header, open *capture.Open) {
 
 // newCall describes a call to the store of runs. An invalid score or label is ignored: it must not fail a call.
 func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
+	session, derived := sessionOf(c, request)
 	return &capture.Call{
-		Owner: c.Owner, Book: c.Book, Session: sessionOf(c, request), Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
+		Owner: c.Owner, Book: c.Book, Session: session, Derived: derived, Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
 		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At, Outcome: outcome(c.Header),
 	}
 }
 
-// sessionOf returns the session of a call: from the header, else from the request, else the conversation by its first user item.
-// It is empty for a call that continues a response: the session is then that of the response.
-func sessionOf(c *gateway.Call, request *wire.Request) string {
+// sessionOf returns the session of a call: from the header, else from the request, else derived from the first user item of the
+// conversation. It is empty for a call that continues a response: the session is then that of the response.
+func sessionOf(c *gateway.Call, request *wire.Request) (session string, derived bool) {
 	if s := cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation); s != "" {
-		return s
+		return s, false
 	}
 	for _, item := range request.Items {
 		if item.Role == wire.RoleUser && request.PreviousID == "" {
-			return "conversation-" + string(events.Hash(c.Owner, hex.EncodeToString(item.Prefix[:])))
+			return "conversation-" + string(events.Hash(c.Owner, hex.EncodeToString(item.Prefix[:]))), true
 		}
 	}
-	return ""
+	return "", false
 }
 
 func retries(h http.Header) int {
@@ -228,6 +231,9 @@ func (r *recorder) Start(status int, header http.Header) gateway.Copy {
 	r.collector = wire.NewCollector(r.api, header.Get("Content-Type"), header.Get("Content-Encoding"))
 	return r.collector
 }
+
+// Hold implements gateway.Recorder.
+func (r *recorder) Hold() bool { return r.open.Hold() }
 
 // End implements gateway.Recorder.
 func (r *recorder) End(ctx context.Context, err error) {

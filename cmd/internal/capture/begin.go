@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,19 +11,20 @@ import (
 )
 
 // Begin assigns a call to an open run, or begins a run. It returns ErrNoTurn for a call without a user's text, and errors of
-// the bucket. Without a result the call must go on without capture. It waits for reads only, as long as ctx permits.
+// the bucket. Without a result the call must go on without capture. It waits for reads only, as long as ctx permits. The caller
+// must call Start and then Finish.
 func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 	p, err := locate(c)
 	if err != nil {
 		return nil, err
 	}
-	o := &Open{store: s, call: c, place: p, id: string(events.NewID()[:8]), session: c.Session, number: p.number}
+	o := &Open{store: s, call: c, place: p, id: string(events.NewID()[:8]), session: c.Session, derived: c.Derived, number: p.number}
 	if err := s.match(ctx, o); err != nil {
 		return nil, fmt.Errorf("find the run of a call: %w", err)
 	}
 	if o.run == nil {
 		o.run = &run{
-			ID: events.NewID(), Owner: c.Owner, Book: c.Book, Session: o.session, Task: c.Task, Trace: c.Trace, Start: p.start,
+			ID: events.NewID(), Owner: c.Owner, Book: c.Book, Session: o.session, Derived: o.derived, Task: c.Task, Trace: c.Trace, Start: p.start,
 			Turn: p.turn, Number: o.number, Earlier: o.earlier, Started: c.At, Active: c.At,
 		}
 		o.New, o.created = p.begins, true
@@ -38,8 +38,6 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 			return nil, fmt.Errorf("read blocks: %w", err)
 		}
 	}
-	s.calls.add(p.start, 1)
-	o.inBackground(o.begin)
 	return o, nil
 }
 
@@ -75,7 +73,10 @@ func (s *Store) match(ctx context.Context, o *Open) error {
 		o.earlier, err = s.earlierBlocks(ctx, o.place.earlier)
 	}
 	if last != nil {
-		o.session, o.number = cmp.Or(o.session, last.Session), max(o.number, last.Number+1)
+		if o.session == "" {
+			o.session, o.derived = last.Session, last.Derived
+		}
+		o.number = max(o.number, last.Number+1)
 	}
 	if last != nil && o.place.begins && last.open() {
 		o.previous = last.ID
@@ -293,22 +294,19 @@ func (s *Store) setBlocks(ctx context.Context, o *Open) error {
 			places = append(places, b)
 		}
 	}
-	hashes := make([]string, len(places))
-	for i, b := range places {
-		hashes[i] = b.Hash
+	if b := o.run.Block; b != nil {
+		o.Block = Block(*b)
+		s.recent.putBlock(o.run.ID, b.Text)
 	}
-	texts, err := s.texts(ctx, hashes)
+	texts, err := s.blocks(ctx, places)
 	if err != nil {
 		return err
 	}
 	o.Blocks = make(map[int]string, len(places))
 	for _, b := range places {
-		if text, ok := texts[b.Hash]; ok {
+		if text := texts[b.Run]; text != "" {
 			o.Blocks[b.Item] = text
 		}
-	}
-	if b := o.run.Block; b != nil {
-		o.Block = Block{Text: texts[b.Hash], ContextID: b.ContextID, Version: b.Version, Bullets: b.Bullets}
 	}
 	return nil
 }

@@ -25,12 +25,12 @@ func TestBlocksOfTurns(t *testing.T) {
 			for turn := range 3 {
 				c.user(fmt.Sprint("question ", turn))
 				at := c.request().Turn()
-				o := c.begin()
+				o := c.match(0)
 				if diff := cmp.Diff(blocks, o.Blocks); diff != "" || !o.New {
 					t.Errorf("turn %d: new %t, blocks %s", turn, o.New, diff)
 				}
 				block := Block{Text: fmt.Sprintf("advice %d: sk-proj-0123456789abcdefghijklmnopqrstuvwxyz", turn), ContextID: events.NewID(), Version: 7, Bullets: []playbook.BulletID{"a-1"}}
-				o.SetBlock(block)
+				o.Start(block)
 				blocks[at] = block.Text
 				c.end(o, calls(fmt.Sprint("call ", turn)))
 				for call := range 2 {
@@ -73,8 +73,7 @@ func TestBlockOfRepeatedCall(t *testing.T) {
 	c.end(other, says("Bob."))
 	lone := d.client(wire.Chat)
 	lone.user("Why?")
-	dead := lone.begin()
-	dead.SetBlock(Block{Text: "advice"})
+	dead := lone.beginWith(Block{Text: "advice"})
 	<-dead.done
 	d.stores = []*Store{d.store()}
 	again := lone.beginAgain(1)
@@ -124,8 +123,7 @@ func TestMiddleHasNoBlock(t *testing.T) {
 	c.reply(calls("a")) // of a call that was not captured
 	c.results("a", "so")
 	for range 2 {
-		o := c.begin()
-		o.SetBlock(Block{Text: "too late"})
+		o := c.beginWith(Block{Text: "too late"})
 		if diff := cmp.Diff(map[int]string{0: first.Block.Text}, o.Blocks); diff != "" || o.New {
 			t.Errorf("new %t, blocks %s", o.New, diff)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,6 +36,15 @@ type bucket struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	watch *denied.Watch
+	acked atomic.Int64 // Unix time of the last acknowledgement, in nanoseconds
+}
+
+// busyTime is the longest time between two acknowledgements of a busy server.
+const busyTime = time.Second
+
+// working reports whether the server stores values, however slowly.
+func (b *bucket) working() bool {
+	return b.nc.IsConnected() && time.Since(time.Unix(0, b.acked.Load())) < busyTime
 }
 
 // encode returns the message for a value, which is a pointer. It redacts the value.
@@ -92,6 +102,7 @@ func (b *bucket) publish(ctx context.Context, m *nats.Msg, ttl time.Duration, op
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", m.Subject, err)
 	}
+	b.acked.Store(time.Now().UnixNano())
 	return ack.Sequence, nil
 }
 

@@ -7,8 +7,8 @@ import (
 
 	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/wire"
-	"debrief/events"
 	"debrief/events/direct"
+	"debrief/events/redact"
 )
 
 // call is the part of a run that one call adds: results of tools, and a reply.
@@ -35,6 +35,18 @@ type item struct {
 	Results []wire.ToolResult `msgpack:"o,omitempty"`
 }
 
+// A small call is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
+// limits the rate of calls. The limits bound a run, because each call of it stores it twice.
+const (
+	maxSmall      = 4 << 10
+	maxSmallCalls = 4
+)
+
+// small reports whether the call is stored in its run.
+func (c *call) small() bool {
+	return c.Number <= maxSmallCalls && c.Attempt == 1 && c.size() <= maxSmall
+}
+
 // Limits of stored texts, in bytes. From a longer text both ends are kept, with a note between them.
 const (
 	maxQuestion = 64 << 10
@@ -45,7 +57,7 @@ const (
 	maxParts    = 4096      // calls and results of an item
 )
 
-// newCall returns the stored form of a call.
+// newCall returns the stored form of a call, redacted.
 func (o *Open) newCall(reply *wire.Reply, status int) *call {
 	c := &call{
 		Number: o.attempt.Call, Attempt: o.attempt.Number, Complete: reply.Complete(), Finish: reply.Finish, Status: status,
@@ -64,6 +76,7 @@ func (o *Open) newCall(reply *wire.Reply, status int) *call {
 		c.Reply = newItem(wire.Item{Role: wire.RoleAssistant, Text: reply.Text, Calls: reply.Calls})
 	}
 	c.shrink()
+	redact.Fields(c)
 	return c
 }
 
@@ -140,21 +153,27 @@ func (i *item) size() int {
 }
 
 // storedCalls returns the calls of a run in order. Of several attempts at a call it returns the last complete one, else the last.
-// The keys are those of all attempts.
-func (s *Store) storedCalls(ctx context.Context, id events.ID) (calls []*call, keys []string, err error) {
+// The keys are those of the attempts that are stored apart from the run.
+func (s *Store) storedCalls(ctx context.Context, r *run) (calls []*call, keys []string, err error) {
 	byNumber := map[int]*call{}
 	last := 0
-	err = s.read(ctx, callKey(id)+".>", func(m *direct.Message) error {
-		c, err := decode[call](m)
-		if err != nil || c == nil { // an unreadable call is lost
-			return nil
-		}
-		keys = append(keys, m.Subject[len(prefix):])
+	add := func(c *call) {
 		old := byNumber[c.Number]
 		if old == nil || c.Complete && !old.Complete || c.Complete == old.Complete && c.Attempt > old.Attempt {
 			byNumber[c.Number] = c
 		}
 		last = max(last, c.Number)
+	}
+	for _, c := range r.Parts {
+		add(c)
+	}
+	err = s.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
+		c, err := decode[call](m)
+		if err != nil || c == nil { // an unreadable call is lost
+			return nil
+		}
+		keys = append(keys, m.Subject[len(prefix):])
+		add(c)
 		return nil
 	})
 	for n := range last + 1 {

@@ -16,10 +16,9 @@
 //
 // Any number of gateways share the bucket, and each may die at any time. These are the keys:
 //
-//	o.<run>                  an open run: its calls, its block; changed by compare-and-swap
-//	d.<run>                  a closed run with its handle, for 30 days
-//	c.<run>.<call>.<attempt> the tool results and the reply of a call; deleted with the run
-//	b.<hash>                 the text of a block
+//	o.<run>                  an open run: its calls, its block, the first small replies; changed by compare-and-swap
+//	d.<run>                  a closed run with its block and its handle, for 30 days
+//	c.<run>.<call>.<attempt> the tool results and the reply of another call; deleted with the run
 //	r.<hash>                 references to runs: by first items, reply, response id, session, turn, task, trace. A history of the last ones
 //
 // No two keys must change together. A call stores its parts before it is marked as complete in the run. To close a run, a gateway
@@ -54,6 +53,7 @@ type Call struct {
 	Owner   string // hash of the client's key or token. Callers never see runs of other owners
 	Book    playbook.Book
 	Session string // optional
+	Derived bool   // Session is not from the client, which cannot name the run by it
 	Task    string // the client's name for the task: the task of the report; optional
 	Trace   string // the client's trace context (W3C Trace Context); an invalid one is ignored
 	Request *wire.Request
@@ -77,8 +77,8 @@ type Config struct {
 	// Idle is the time after which a run without calls is closed; 0 is 10 minutes. A run that waits for the client's tools
 	// or for a model stays open six times as long.
 	Idle time.Duration
-	// Patience is the time for which clients wait for the end of Finish; 0 is 150 ms. A call whose beginning is not stored
-	// within it is not captured: the client may have made its next call, and that would find no run, or another one.
+	// Patience is the time for which clients wait for the end of Finish; 0 is 150 ms. They wait longer while the server is busy:
+	// see Open.Hold.
 	Patience time.Duration
 	// Count counts runs and calls by Result. Nil disables it. Calls may be concurrent.
 	Count func(Result)

@@ -88,7 +88,7 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 	if err != nil || r.Closed {
 		return r, err
 	}
-	calls, keys, err := s.storedCalls(ctx, id)
+	calls, keys, err := s.storedCalls(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 	} else {
 		s.count(Reported)
 	}
-	final.Closed, final.Attempts, final.Next, final.Tail = true, nil, "", nil
+	final.Closed, final.Attempts, final.Parts, final.Next, final.Tail = true, nil, nil, "", nil
 	rev, err := s.put(ctx, closedKey(id), final, 0)
 	if err != nil {
 		return nil, err

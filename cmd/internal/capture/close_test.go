@@ -22,8 +22,7 @@ func TestReport(t *testing.T) {
 	c := d.client(wire.Messages)
 	c.session, c.task = "s-1", "t-1"
 	c.user("Who?")
-	o := c.begin()
-	o.SetBlock(Block{Text: "advice", ContextID: "ctx", Version: 3})
+	o := c.beginWith(Block{Text: "advice", ContextID: "ctx", Version: 3})
 	c.end(o, calls("a", "b"))
 	c.results("a", `{"error":"none"}`, "b", "ann")
 	c.next(says("Ann."))

@@ -20,9 +20,9 @@ func FuzzStoredRun(f *testing.F) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	full := &run{
-		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &blockRef{Hash: "h", ContextID: "c"}, Earlier: []placement{{0, "h"}},
+		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "h"}},
 		Attempts: []attempt{{ID: "a", Call: 1, Number: 1, State: complete}, {ID: "b", Call: 2, After: 1, Number: 1}}, Calls: 2,
-		Started: at, Active: at, Tail: []item{{Role: wire.RoleTool, Results: []wire.ToolResult{{CallID: "a"}}}}, Next: "no",
+		Started: at, Active: at, Parts: []*call{{Number: 1, Attempt: 1}}, Tail: []item{{Role: wire.RoleTool, Results: []wire.ToolResult{{CallID: "a"}}}}, Next: "no",
 	}
 	reply := newItem(wire.Item{Role: wire.RoleAssistant, Text: "t", Calls: []wire.ToolCall{{ID: "a", Name: "n"}}})
 	f.Add(seed(full), seed(&call{Number: 1, Attempt: 1, Question: "q", Complete: true, Reply: reply, Begun: at, Ended: at}))

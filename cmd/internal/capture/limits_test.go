@@ -163,23 +163,19 @@ func TestFinishAfterFailedBegin(t *testing.T) {
 	}
 	c := d.client(wire.Chat)
 	c.user("Who?")
-	o := c.begin()
-	<-o.done
-	o.New = true
+	o := c.match(0)
 	if err := js.DeleteStream(t.Context(), stream); err != nil {
 		t.Fatal(err)
 	}
-	o.SetBlock(Block{Text: "advice", ContextID: "ctx"})
+	o.Start(Block{Text: "advice", ContextID: "ctx"})
 	<-o.done
 	if _, err := js.CreateStream(t.Context(), old.CachedInfo().Config); err != nil {
 		t.Fatal(err)
 	}
 	d.stores = []*Store{o.store}
-	o.store.recent = newRecent() // the new bucket counts from 1 again
 	if o.failed == nil {
 		t.Error("a write without a bucket succeeded")
 	}
-	o.failed = append([]write{o.begin}, o.failed...)
 	c.end(o, says("Ann."))
 	got := d.closeAll()
 	if len(got) != 1 || got[0].ContextID != "ctx" || got[0].Answer != "Ann." {
@@ -225,27 +221,62 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 	d := open(t)
 	c := d.client(wire.Chat)
 	c.user("Who?")
-	o := c.begin()
-	<-o.done
+	o := c.match(0)
 	o.store.patience = time.Millisecond
-	late, writes := make(chan struct{}), 0
-	o.inBackground(func(ctx context.Context) error {
-		if writes++; writes == 1 {
-			<-late
-			return context.DeadlineExceeded
-		}
-		<-ctx.Done()
-		return ctx.Err()
-	})
+	o.store.acked.Store(0) // the server stores nothing
+	slow := make(chan struct{})
+	o.done = slow // as after Start
+	o.store.calls.add(o.place.start, 1)
 	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, errLate) {
 		t.Errorf("slow: got %v", err)
 	}
-	close(late)
-	<-o.done
-	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, context.DeadlineExceeded) {
+	close(slow)
+	if o.setBegun() == nil {
+		t.Error("the beginning of a released call counts")
+	}
+	o.failed = context.DeadlineExceeded
+	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, errLate) {
 		t.Errorf("repeated: got %v", err)
 	}
 	if got := d.closeAll(); len(got) != 0 || d.counted(Lost) != 2 {
+		t.Errorf("got %+v, %d lost calls", got, d.counted(Lost))
+	}
+}
+
+// TestBusyServerLosesNoCall: as long as the server stores other calls, the client waits for a beginning.
+func TestBusyServerLosesNoCall(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(wire.Chat)
+	c.user("Who?")
+	o := c.match(0)
+	o.store.patience = time.Millisecond
+	o.store.acked.Store(time.Now().Add(time.Hour).UnixNano()) // the server stores other calls
+	o.store.calls.add(o.place.start, 1)
+	o.done = make(chan struct{})
+	finished := make(chan error)
+	go func() { finished <- o.Finish(t.Context(), says("Ann."), 200) }()
+	for held := false; !held; { // Finish has asked, too
+		o.mu.Lock()
+		held = !o.held.IsZero()
+		o.mu.Unlock()
+	}
+	if !o.Hold() {
+		t.Error("the client is released")
+	}
+	o.failed = o.begin(t.Context())
+	if err := o.setBegun(); err != nil {
+		t.Error(err)
+	}
+	close(o.done)
+	if err := <-finished; err != nil {
+		t.Error(err)
+	}
+	o.held = time.Now().Add(-maxHold)
+	if o.Hold() {
+		t.Error("the client waits without a limit")
+	}
+	if got := executions(d.closeAll()); len(got) != 1 || d.counted(Lost) != 0 {
 		t.Errorf("got %+v, %d lost calls", got, d.counted(Lost))
 	}
 }
@@ -264,11 +295,11 @@ func TestTemporaryErrors(t *testing.T) {
 		t.Error("a timeout is temporary only if the connection was interrupted")
 	}
 	s.nc = away
-	if _, err := s.put(t.Context(), "x", new(blockText), 0); !s.passes(err, 0) || s.passes(nil, 0) {
+	if _, err := s.put(t.Context(), "x", new(call), 0); !s.passes(err, 0) || s.passes(nil, 0) {
 		t.Errorf("got %v, want a temporary error", err)
 	}
 	away.Close()
-	if _, err := s.put(t.Context(), "x", new(blockText), 0); err == nil || s.passes(err, 0) {
+	if _, err := s.put(t.Context(), "x", new(call), 0); err == nil || s.passes(err, 0) {
 		t.Errorf("got %v, want a lasting error", err)
 	}
 }

@@ -129,27 +129,26 @@ func validID(id events.ID) bool {
 	})
 }
 
-// texts returns the texts of blocks. Blocks that do not exist anymore are left out.
-func (s *Store) texts(ctx context.Context, hashes []string) (map[string]string, error) {
-	texts := make(map[string]string, len(hashes))
-	var missing []string
-	for _, hash := range hashes {
-		if text, ok := s.recent.block(hash); ok {
-			texts[hash] = text
+// blocks returns the texts of blocks by their runs. Runs that do not exist anymore are left out.
+func (s *Store) blocks(ctx context.Context, places []placement) (map[events.ID]string, error) {
+	texts := make(map[events.ID]string, len(places))
+	var missing []events.ID
+	for _, b := range places {
+		if text, ok := s.recent.block(b.Run); ok {
+			texts[b.Run] = text
 		} else {
-			missing = append(missing, blockKey(hash))
+			missing = append(missing, b.Run)
 		}
 	}
 	if len(missing) == 0 {
 		return texts, nil
 	}
-	err := s.last(ctx, missing, func(m *direct.Message) error {
-		if b, err := decode[blockText](m); err == nil && b != nil {
-			hash := strings.TrimPrefix(m.Subject, prefix+blockKey(""))
-			texts[hash] = b.Text
-			s.recent.putBlock(hash, b.Text)
+	found, err := s.runs(ctx, missing)
+	for id, r := range found {
+		if r.Block != nil {
+			texts[id] = r.Block.Text
+			s.recent.putBlock(id, r.Block.Text)
 		}
-		return nil
-	})
+	}
 	return texts, err
 }

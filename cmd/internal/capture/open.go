@@ -15,7 +15,7 @@ import (
 	"debrief/events/natserr"
 )
 
-// Open is a call in progress. One goroutine at a time may use it.
+// Open is a call in progress. One goroutine at a time may use it, except for Hold.
 type Open struct {
 	Run events.ID
 	// Session is the session of the run: that of the call, else that of the turn before it. It may be empty.
@@ -31,23 +31,26 @@ type Open struct {
 	store    *Store
 	call     *Call
 	place    *place
-	run      *run        // as found; not changed
+	run      *run        // as found, or a new one; not changed after Start
 	created  bool        // this call creates the run
 	after    int         // the call whose reply this one extends
 	earlier  []placement // blocks of a new run's earlier turns
 	previous events.ID   // the open run of the turn before
 	session  string      // of a new run
+	derived  bool        // Call.Derived of session
 	number   int         // of a new run's turn
 
 	id      string        // of the attempt
 	claimed bool          // the attempt is stored already
-	attempt attempt       // as stored; valid after done, unless begin is in failed
-	done    chan struct{} // closed after the writes so far
-	failed  []write       // writes that failed; valid after done
-}
+	attempt attempt       // as stored; valid after done, unless begin failed
+	done    chan struct{} // closed after begin
+	failed  error         // of begin; valid after done
 
-// write is a change of the bucket that may be repeated.
-type write func(context.Context) error
+	mu    sync.Mutex // guards the fields below
+	begun bool       // begin has succeeded
+	late  bool       // the client was released before that
+	held  time.Time  // of the first Hold
+}
 
 // writeTimeout bounds the writes that run while the model works.
 const writeTimeout = 5 * time.Second
@@ -61,47 +64,118 @@ var errClosed = errors.New("the run is closed")
 // errLate is returned for a call whose beginning was stored too late.
 var errLate = errors.New("its beginning was not stored in time")
 
-// inBackground runs a write after the writes before it, while the model works.
-func (o *Open) inBackground(w write) {
-	before, done := o.done, make(chan struct{})
-	o.done = done
+// Start stores, while the model works, that the call is in flight, and the block of a new run. A block of another run has no
+// effect. Start must be called once, before Finish.
+func (o *Open) Start(b Block) {
+	if o.New && (b.ContextID != "" || b.Text != "") {
+		stored := block(b)
+		o.Block, o.run.Block = b, &stored
+	}
+	o.store.calls.add(o.place.start, 1)
+	o.done = make(chan struct{})
 	go func() {
-		defer close(done)
-		if before != nil {
-			<-before
-		}
+		defer close(o.done)
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if w(ctx) != nil {
-			o.failed = append(o.failed, w) // Finish repeats it and returns its error
+		if o.failed = o.begin(ctx); o.failed == nil { // else Finish repeats it
+			o.failed = o.setBegun()
 		}
 	}()
 }
 
-// begin stores that the call is in flight.
-func (o *Open) begin(ctx context.Context) error {
-	if o.previous != "" {
-		o.store.endTurn(ctx, o)
+// maxHold is the longest time for which a client waits for a busy server.
+const maxHold = 2 * time.Second
+
+// Hold reports whether the client should wait longer for the end of Finish: the server is busy, but stores other calls. With
+// false the client is released. A call whose beginning is not stored by then is not captured: the next call of the client
+// would find no run, or another one, and the work would count twice.
+func (o *Open) Hold() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.held.IsZero() {
+		o.held = time.Now()
 	}
-	if o.created {
-		if err := o.addReferences(ctx); err != nil {
-			return err
+	if !o.late && o.store.working() && time.Since(o.held) < maxHold {
+		return true
+	}
+	o.late = !o.begun
+	return false
+}
+
+// setBegun records that begin has succeeded. It returns errLate if the client was released before.
+func (o *Open) setBegun() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.late {
+		return errLate
+	}
+	o.begun = true
+	return nil
+}
+
+// isLate reports whether the client was released before the beginning was stored.
+func (o *Open) isLate() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.late
+}
+
+// awaitBegin waits until the beginning is stored.
+func (o *Open) awaitBegin(ctx context.Context) error {
+	tick := time.NewTicker(o.store.patience)
+	defer tick.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-o.done:
+			waiting = false
+		case <-ctx.Done():
+			return errLate
+		case <-tick.C:
+			if !o.Hold() && o.isLate() {
+				return errLate
+			}
 		}
 	}
-	if o.claimed {
+	switch {
+	case o.failed == nil:
 		return nil
+	case o.isLate():
+		return errLate
 	}
-	return o.change(ctx, func(r *run) (err error) {
-		o.attempt, err = r.begin(o.id, o.after, o.call.Retry, o.call.At)
+	repeating, cancel := context.WithTimeout(ctx, o.store.patience)
+	defer cancel()
+	if err := o.begin(repeating); err != nil {
 		return err
-	})
+	}
+	return o.setBegun()
+}
+
+// begin stores that the call is in flight. It can be repeated. Its writes are independent: a reference to a missing run, and a run
+// without references, have no effect.
+func (o *Open) begin(ctx context.Context) error {
+	var others sync.WaitGroup
+	if o.previous != "" {
+		others.Go(func() { o.store.endTurn(ctx, o) })
+	}
+	var referring, changing error
+	if o.created {
+		others.Go(func() { referring = o.addReferences(ctx) })
+	}
+	if !o.claimed {
+		changing = o.change(ctx, func(r *run) (err error) {
+			o.attempt, err = r.begin(o.id, o.after, o.call.Retry, o.call.At)
+			return err
+		})
+	}
+	others.Wait()
+	return errors.Join(referring, changing)
 }
 
 // addReferences stores the references to a new run.
 func (o *Open) addReferences(ctx context.Context) error {
 	ref, c := reference{Run: o.Run}, o.call
 	keys := []string{o.place.start}
-	if s := o.run.Session; s != "" {
+	if s := o.run.Session; s != "" && !o.run.Derived {
 		keys = append(keys, publicKey(c.Book, "session", s), publicKey(c.Book, "turn", fmt.Sprintf("%s/%d", s, o.run.Number)))
 	}
 	if c.Task != "" {
@@ -208,30 +282,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// SetBlock sets the block of a new run. It has no effect on other runs. Call it at most once, before Finish.
-func (o *Open) SetBlock(b Block) {
-	if !o.New || b.ContextID == "" && b.Text == "" {
-		return
-	}
-	o.Block = b
-	hash := "" // an experiment can withhold all bullets: then the context has no text
-	if b.Text != "" {
-		hash = string(events.Hash("block", b.Text))
-	}
-	o.inBackground(func(ctx context.Context) error {
-		if _, known := o.store.recent.block(hash); hash != "" && !known {
-			if _, err := o.store.put(ctx, blockKey(hash), &blockText{b.Text}, 0); err != nil {
-				return err
-			}
-			o.store.recent.putBlock(hash, b.Text)
-		}
-		ref := &blockRef{Hash: hash, ContextID: b.ContextID, Version: b.Version, Bullets: b.Bullets}
-		return o.change(ctx, func(r *run) error { r.Block = ref; return nil })
-	})
-}
-
 // Finish stores the end of the call: the reply of the model with its HTTP status. It returns an error if the call is not
-// captured. It waits for the writes since Begin, and then for a server that restarts, as long as ctx permits. It must be called
+// captured. It waits for the writes of Start, and then for a server that restarts, as long as ctx permits. It must be called
 // once for each call.
 func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error {
 	defer o.store.calls.add(o.place.start, -1)
@@ -253,23 +305,10 @@ const (
 )
 
 func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error {
-	late, cancel := context.WithTimeout(ctx, o.store.patience)
-	defer cancel()
-	select {
-	case <-o.done:
-	default:
-		select {
-		case <-o.done:
-		case <-late.Done():
-			return errLate
-		}
-	}
-	for _, w := range o.failed {
-		if err := w(late); errors.Is(err, errClosed) {
-			return o.referToReply(ctx, reply)
-		} else if err != nil {
-			return err
-		}
+	if err := o.awaitBegin(ctx); errors.Is(err, errClosed) {
+		return o.referToReply(ctx, reply)
+	} else if err != nil {
+		return err
 	}
 	for {
 		reconnects := o.store.nc.Stats().Reconnects
@@ -284,12 +323,16 @@ func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error 
 func (o *Open) storeEnd(ctx context.Context, reply *wire.Reply, status int) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
-	if err := o.storeParts(ctx, reply, status); err != nil {
+	part := o.newCall(reply, status)
+	if err := o.storeParts(ctx, reply, part); err != nil {
 		return err
 	}
 	outcome := o.call.Outcome.Complete()
 	explicit := reply.Complete() && outcome.Known()
 	err := o.change(ctx, func(r *run) error {
+		if part.small() {
+			r.addPart(part)
+		}
 		r.end(o.id, reply, status, time.Now())
 		if explicit {
 			r.Outcome, r.Closing = outcome, later(r.Closing, time.Now())
@@ -302,12 +345,15 @@ func (o *Open) storeEnd(ctx context.Context, reply *wire.Reply, status int) erro
 	return err
 }
 
-// storeParts stores the parts of a call and the references to its reply.
-func (o *Open) storeParts(ctx context.Context, reply *wire.Reply, status int) error {
-	key := fmt.Sprintf("%s.%d.%d", callKey(o.Run), o.attempt.Call, o.attempt.Number)
+// storeParts stores the references to the reply of a call, and a call that is too large for its run.
+func (o *Open) storeParts(ctx context.Context, reply *wire.Reply, part *call) error {
+	if part.small() {
+		return o.referToReply(ctx, reply)
+	}
+	key := fmt.Sprintf("%s.%d.%d", callKey(o.Run), part.Number, part.Attempt)
 	stored := make(chan error, 1)
 	go func() {
-		_, err := o.store.put(ctx, key, o.newCall(reply, status), callTTL)
+		_, err := o.store.put(ctx, key, part, callTTL)
 		stored <- err
 	}()
 	err := o.referToReply(ctx, reply)

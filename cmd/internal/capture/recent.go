@@ -14,7 +14,7 @@ type recent struct {
 	mu         sync.Mutex
 	runs       fifo[events.ID, revision]
 	references fifo[string, []written]
-	blocks     fifo[string, string]
+	blocks     fifo[events.ID, string]
 }
 
 // revision is a run with its revision in the bucket.
@@ -29,7 +29,7 @@ type written struct {
 	seq uint64
 }
 
-// Limits of the cache, in entries. A run has about 1 KB, a block some KB.
+// Limits of the cache, in entries. A run has some KB, most of it the text of its block, which it shares with the cache of blocks.
 const (
 	maxRecentRuns       = 4096
 	maxRecentReferences = 4 * maxRecentRuns
@@ -39,7 +39,7 @@ const (
 func newRecent() recent {
 	return recent{
 		runs: newFIFO[events.ID, revision](maxRecentRuns), references: newFIFO[string, []written](maxRecentReferences),
-		blocks: newFIFO[string, string](maxRecentBlocks),
+		blocks: newFIFO[events.ID, string](maxRecentBlocks),
 	}
 }
 
@@ -85,19 +85,20 @@ func (c *recent) addReference(key string, ref reference, seq uint64) {
 	c.references.put(key, append(slices.Clone(list), written{ref, seq}))
 }
 
-func (c *recent) block(hash string) (string, bool) {
+// block returns the text of the block of a run.
+func (c *recent) block(id events.ID) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.blocks.get(hash)
+	return c.blocks.get(id)
 }
 
-func (c *recent) putBlock(hash, text string) {
+func (c *recent) putBlock(id events.ID, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.blocks.put(hash, text)
+	c.blocks.put(id, text)
 }
 
-// inProcess counts the calls of this process between Begin and the end of Finish. A fast model replies before the run of its call
+// inProcess counts the calls of this process between Start and the end of Finish. A fast model replies before the run of its call
 // is stored. It is safe for concurrent use.
 type inProcess struct {
 	mu     sync.Mutex

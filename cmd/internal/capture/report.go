@@ -56,7 +56,7 @@ func newReport(r *run, calls []*call) *events.Report {
 }
 
 // cited returns the bullets of the block whose ids the run mentions in square brackets, as the block shows them.
-func cited(b *blockRef, r *events.Report) (ids []playbook.BulletID) {
+func cited(b *block, r *events.Report) (ids []playbook.BulletID) {
 	if b == nil {
 		return nil
 	}

@@ -15,17 +15,19 @@ type run struct {
 	Owner   string        `msgpack:"owner" redact:"-"`
 	Book    playbook.Book `msgpack:"book" redact:"-"`
 	Session string        `msgpack:"session,omitempty" redact:"id"`
+	Derived bool          `msgpack:"derived,omitempty"` // the client did not name the session
 	Task    string        `msgpack:"task,omitempty" redact:"id"`
 	Trace   string        `msgpack:"trace,omitempty" redact:"-"` // trace context of the first call
 	Start   string        `msgpack:"start" redact:"-"`           // reference of the items that the run began with
 
 	Turn    int         `msgpack:"turn"`             // item index of the user's message
 	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
-	Block   *blockRef   `msgpack:"block,omitempty"`
+	Block   *block      `msgpack:"block,omitempty"`
 	Earlier []placement `msgpack:"earlier,omitempty"` // blocks of the turns before this one
 
-	Attempts []attempt `msgpack:"attempts,omitempty"` // the last ones, one for each call
-	Calls    int       `msgpack:"calls"`              // number of calls
+	Attempts []attempt `msgpack:"attempts,omitempty"`         // the last ones, one for each call
+	Calls    int       `msgpack:"calls"`                      // number of calls
+	Parts    []*call   `msgpack:"parts,omitempty" redact:"-"` // the first calls, if they are small; redacted before
 	Started  time.Time `msgpack:"started"`
 	Active   time.Time `msgpack:"active"`           // begin or end of the last call
 	Waits    bool      `msgpack:"waits,omitempty"`  // the last reply called tools
@@ -40,23 +42,18 @@ type run struct {
 	Handle events.Handle `msgpack:"handle,omitempty" redact:"-"` // of the execution; empty if the run was dropped
 }
 
-// blockRef is a block whose text is stored by its hash.
-type blockRef struct {
-	Hash      string              `msgpack:"h" redact:"-"` // empty: a context without text
+// block is a stored Block.
+type block struct {
+	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
 	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`
 	Version   uint64              `msgpack:"v,omitempty"`
 	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
 }
 
-// placement is a block at a user item.
+// placement is the block of a run at a user item.
 type placement struct {
-	Item int    `msgpack:"i"`
-	Hash string `msgpack:"h" redact:"-"`
-}
-
-// blockText is the stored text of a block.
-type blockText struct {
-	Text string `msgpack:"t" redact:"-"`
+	Item int       `msgpack:"i"`
+	Run  events.ID `msgpack:"r" redact:"-"`
 }
 
 // reference names a run, or the reply of one of its calls.
@@ -89,7 +86,7 @@ const maxAttempts = 16
 // clone returns a copy to change.
 func (r *run) clone() *run {
 	c := *r
-	c.Attempts = slices.Clone(r.Attempts)
+	c.Attempts, c.Parts = slices.Clone(r.Attempts), slices.Clone(r.Parts)
 	return &c
 }
 
@@ -156,6 +153,11 @@ func (r *run) end(id string, reply *wire.Reply, status int, at time.Time) {
 	}
 }
 
+// addPart adds a small call, or replaces it: a write can be repeated.
+func (r *run) addPart(c *call) {
+	r.Parts = append(slices.DeleteFunc(r.Parts, func(p *call) bool { return p.Number == c.Number && p.Attempt == c.Attempt }), c)
+}
+
 // open reports whether calls may continue the run.
 func (r *run) open() bool { return !r.Closed && r.Closing.IsZero() }
 
@@ -195,10 +197,10 @@ const waitingFactor = 6
 
 // placements returns the blocks of the run and of the turns before it, for the next turn of its conversation.
 func (r *run) placements() []placement {
-	if r.Block == nil || r.Block.Hash == "" {
+	if r.Block == nil || r.Block.Text == "" {
 		return r.Earlier
 	}
-	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Block.Hash})
+	return append(slices.Clone(r.Earlier), placement{r.Turn, r.ID})
 }
 
 func later(a, b time.Time) time.Time {
@@ -210,5 +212,4 @@ func later(a, b time.Time) time.Time {
 
 func openKey(id events.ID) string   { return "o." + string(id) }
 func closedKey(id events.ID) string { return "d." + string(id) }
-func blockKey(hash string) string   { return "b." + hash }
 func callKey(id events.ID) string   { return "c." + string(id) }

@@ -313,6 +313,22 @@ func (o *Open) die() {
 
 func (c *client) beginAgain(retry int) *Open {
 	c.d.t.Helper()
+	o := c.match(retry)
+	o.Start(Block{})
+	return o
+}
+
+// beginWith sends a call that gets a block if it begins a run.
+func (c *client) beginWith(b Block) *Open {
+	c.d.t.Helper()
+	o := c.match(0)
+	o.Start(b)
+	return o
+}
+
+// match sends a call and returns it before Start.
+func (c *client) match(retry int) *Open {
+	c.d.t.Helper()
 	s := c.d.stores[c.store%len(c.d.stores)]
 	c.store++
 	o, err := s.Begin(c.d.t.Context(), c.call(retry))
@@ -354,10 +370,8 @@ func (c *client) ask(text string, r *wire.Reply) *Open {
 // next sends the conversation and returns the call after its reply.
 func (c *client) next(r *wire.Reply) *Open {
 	c.d.t.Helper()
-	o := c.begin()
-	if o.New {
-		o.SetBlock(Block{Text: "Advice for " + string(o.Run), ContextID: events.ID("ctx-" + o.Run), Version: 3})
-	}
+	o := c.match(0)
+	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: events.ID("ctx-" + o.Run), Version: 3})
 	c.end(o, r)
 	return o
 }

@@ -51,9 +51,12 @@ type Recorder interface {
 	// Start is called at the headers of the response, if the upstream responds. Nil wants no copy.
 	Start(status int, header http.Header) Copy
 	// End is called once, at the end of the response or without one. The error is nil if the response is complete. Ctx ends
-	// after storeTimeout. The client receives the last bytes after End returns, or after Options.Deadline: a response that
+	// after storeTimeout. The client receives the last bytes after End returns, or when Hold permits it: a response that
 	// the client has is stored, also if this process is killed.
 	End(ctx context.Context, err error)
+	// Hold is called each time when the client has waited for End for another Options.Deadline. False releases the client. It
+	// may be called during End.
+	Hold() bool
 }
 
 // Copy receives the body of a response as it arrives.
@@ -206,13 +209,17 @@ func (g *Gateway) end(x *exchange) {
 	})
 }
 
-// awaitStored waits until the recorder has stored a call, up to the deadline.
+// awaitStored waits until the recorder has stored a call, or releases the client.
 func (g *Gateway) awaitStored(x *exchange) {
-	limit := time.NewTimer(g.o.Deadline)
+	limit := time.NewTicker(g.o.Deadline)
 	defer limit.Stop()
-	select {
-	case <-x.stored:
-	case <-limit.C:
+	for hold := true; hold; {
+		select {
+		case <-x.stored:
+			return
+		case <-limit.C:
+			g.guard(func() { hold = x.edit.Recorder.Hold() }, func() { hold = false })
+		}
 	}
 }
 

@@ -39,6 +39,8 @@ func (r *record) Write(p []byte) (int, error) {
 
 func (r *record) Ended() bool { return strings.Contains(r.String(), "[DONE]") }
 
+func (r *record) Hold() bool { return false }
+
 func (r *record) End(_ context.Context, err error) {
 	r.err = err
 	defer func() { r.done <- r }()
@@ -213,6 +215,12 @@ func TestFailedResponses(t *testing.T) {
 type slowRecorder struct {
 	record
 	stored, permit chan struct{}
+	holds          int // of Hold that return true
+}
+
+func (r *slowRecorder) Hold() bool {
+	r.holds--
+	return r.holds >= 0
 }
 
 func (r *slowRecorder) Start(int, http.Header) Copy { return r }
@@ -237,6 +245,7 @@ func TestEndIsStoredBeforeTheClientHasIt(t *testing.T) {
 		{"end marker", false, true, patience},
 		{"end of the body", false, false, patience},
 		{"deadline", true, false, time.Millisecond},
+		{"held", true, false, 2 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -258,7 +267,10 @@ func TestEndIsStoredBeforeTheClientHasIt(t *testing.T) {
 					<-r.Context().Done()
 				}
 			})
-			rec := &slowRecorder{stored: make(chan struct{}), permit: make(chan struct{})}
+			rec := &slowRecorder{stored: make(chan struct{}), permit: make(chan struct{}), holds: 3}
+			if test.name == "held" {
+				rec.holds = 1 << 30
+			}
 			begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: rec}, nil }
 			s, c := open(t, url, Options{Middle: middle(begin), Mode: ModeObserve, Deadline: test.deadline})
 			res, err := c.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
@@ -283,10 +295,11 @@ func TestEndIsStoredBeforeTheClientHasIt(t *testing.T) {
 				}
 				ended <- string(rest[:n])
 			}()
-			if test.deadline == patience {
+			if test.name != "deadline" {
 				select {
 				case got := <-ended:
-					t.Errorf("got %q before the call is stored", got)
+					close(rec.permit)
+					t.Fatalf("got %q before the call is stored", got)
 				case <-time.After(50 * time.Millisecond):
 				}
 				close(rec.permit)

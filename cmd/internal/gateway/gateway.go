@@ -83,7 +83,7 @@ type Options struct {
 	Mode Mode
 	// Middle edits and observes model calls. Nil passes them through in every mode.
 	Middle Middle
-	// Deadline is the time limit of Middle.Begin, and of the wait for Recorder.End. Default 150 ms.
+	// Deadline is the time limit of Middle.Begin, and of a wait for Recorder.End, see Recorder.Hold. Default 150 ms.
 	Deadline time.Duration
 	// Memory limits the bytes of all bodies that the gateway holds for the Middle. Bodies beyond it pass unmodified. Default 256 MiB.
 	Memory int64
