@@ -49,7 +49,7 @@ such as those that agents reported.
 
 With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
 successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
-comparison. Then the Reflector reflects on each run, if the roles run in this process.
+comparison. Then the Reflector reflects on each run.
 
 The format is detected from the content: ` + traces.Formats() + `.
 Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones;
@@ -65,8 +65,8 @@ purpose, such as system prompts, is counted.
 --outcomes names a table with the columns id and score, or JSON lines such as {"id": "run-7", "score": 1}. The id is the
 session, the trace, the task or the name of the file. A recorded outcome is not replaced.
 
-Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process. Otherwise the Reflector of the server
-reflects on new runs before the comparison, with its own model; --model then explains lessons of stored runs, and takes no files.
+Without --nats, and unless 'debrief up' runs on the directory, the roles run in this process. Otherwise this command compares the runs
+and explains the lessons with --model, and the Reflector of the server reflects on each new run before that, with its own model.
 
 Examples:
 
@@ -131,9 +131,6 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	if err := l.checkModel(s, files); err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
 
 	checked, unchecked := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
 	defer unchecked()
@@ -159,16 +156,6 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitPartial, fmt.Errorf("%s; see above", losses))
 	}
 	return nil
-}
-
-// checkModel refuses a model for new runs if the roles run in other processes. Their Reflector reflects on each run as soon as it is
-// stored, so its lessons would come before those of the comparison, and repeat them in other words.
-func (l *Learn) checkModel(s *cli.Session, files []string) error {
-	if s.Server != nil || l.reflecting == nil || len(files) == 0 {
-		return nil
-	}
-	return errors.New("--model: the roles run in other processes, and their reflector reflects on new runs before the comparison, with its own model: " +
-		"remove --model, or stop these processes and use --data")
 }
 
 // learnHere runs the roles during learn, unless another process runs the server.

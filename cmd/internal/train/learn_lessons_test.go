@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/reflector"
 	"debrief/reflector/rules"
 
 	book "debrief/playbook"
@@ -204,17 +206,49 @@ func TestReflectedBulletsHaveTheirEvidence(t *testing.T) {
 	}
 }
 
-func TestModelForNewRunsNeedsTheRolesHere(t *testing.T) {
+// TestModelExplainsNewRunsOfAnotherServer checks that a command with a model learns from files if the roles run in another process, with
+// or without a model of their own: the bullet has the counts of the comparison.
+func TestModelExplainsNewRunsOfAnotherServer(t *testing.T) {
 	t.Parallel()
-	model := chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) { return chat.Reply{}, nil })
-	for _, row := range []struct {
+	file := t.TempDir() + "/runs.jsonl"
+	if err := os.WriteFile(file, []byte(recordedRuns()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const reason = "The service keeps order ids as words, so a bare number is no id."
+	explains := chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+		if p.Name != "reflector-explain" {
+			return chat.Reply{}, fmt.Errorf("the command asked for %s", p.Name)
+		}
+		return chat.Reply{Model: "scripted", Text: `{"reasoning": "r", "explanation": "` + reason + `"}`}, nil
+	})
+	reflects := chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+		return chat.Reply{Model: "server", Text: `{"reasoning": "r", "error_identification": "e", "root_cause_analysis": "c", "correct_approach": "a", "key_insight": "Greet the customer by name."}`}, nil
+	})
+	for name, row := range map[string]struct {
 		model   chat.Model
-		files   []string
-		refused bool
-	}{{model, []string{"f"}, true}, {model, nil, false}, {nil, []string{"f"}, false}} {
-		l := &Learn{reflecting: row.model}
-		if err := l.checkModel(&cli.Session{}, row.files); (err != nil) != row.refused {
-			t.Errorf("a model: %v, files %v: got %v", row.model != nil, row.files, err)
+		bullets int
+	}{"without a model": {nil, 1}, "with a model": {reflects, 2}} {
+		conn, _ := bustest.Open(t, bus.Policy{})
+		work, stop := context.WithCancelCause(t.Context())
+		working := make(chan error, 1)
+		go func() {
+			working <- app.Run(work, conn, reflector.New(row.model, reflector.Config{}), app.NewCurator(nil, curator.Config{}))
+		}()
+		l := &Learn{Book: "b", JSON: true, reflecting: explains}
+		s := &cli.Session{Conn: conn}
+		res, err := l.learnHere(t.Context(), s, &traces.Reader{Book: "b"}, []string{file})
+		if err == nil {
+			err = l.addPlaybook(t.Context(), s, "b", res)
+		}
+		stop(bus.ErrInterrupted)
+		if err := errors.Join(err, <-working); err != nil {
+			t.Fatal(name, err)
+		}
+		lesson := res.Analysis.Lessons[0]
+		counted := slices.ContainsFunc(res.New, func(n newBullet) bool { return n.Evidence == lesson.Evidence+"; explained by scripted" })
+		explained := slices.ContainsFunc(res.shown, func(b *book.Bullet) bool { return b.Content == lesson.Content+" "+reason })
+		if !counted || !explained || len(res.shown) != row.bullets || res.Executions != 3 {
+			t.Errorf("%s: got %+v", name, res)
 		}
 	}
 }
