@@ -4,6 +4,7 @@ package components
 import (
 	_ "embed"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -47,12 +48,20 @@ func Plural(n int, what string) string {
 	return Thousands(n) + "\u00a0" + what + "s"
 }
 
-// Seconds formats a duration in seconds: "12.3 s", "2m5s".
+// Seconds formats a duration in seconds: "12.3 s", "2 min 5 s", "20 min", "1 h 5 min".
 func Seconds(s float64) string {
 	if s < 120 {
 		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
 	}
-	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+	large, small, each, n := "min", "s", 60, int(math.Round(s))
+	if n >= 3600 {
+		large, small, n = "h", "min", int(math.Round(s/60))
+	}
+	text := strconv.Itoa(n/each) + "\u00a0" + large
+	if n%each > 0 {
+		text += " " + strconv.Itoa(n%each) + "\u00a0" + small
+	}
+	return text
 }
 
 // Ago formats the time between then and now roughly: "just now", "5 min ago", "3 d ago". Later times are "in 5 min".

@@ -15,7 +15,8 @@ import (
 const structure = `(() => {
 	const out = [], all = (s) => [...document.querySelectorAll(s)], show = (e) => e.outerHTML.replace(/\s+/g, " ").slice(0, 160)
 	if (!document.documentElement.lang) out.push("the document has no language")
-	for (const s of ["h1", "main", "body > header, .side", "nav[aria-label]"]) if (all(s).length !== 1) out.push(all(s).length + " elements " + s)
+	const login = document.querySelector("form.login") // it has no navigation
+	for (const s of ["h1", "main"].concat(login ? [] : ["body > header, .side", "nav[aria-label]"])) if (all(s).length !== 1) out.push(all(s).length + " elements " + s)
 	let level = 0
 	for (const h of all("h1, h2, h3, h4, h5, h6")) {
 		const n = Number(h.tagName[1])

@@ -160,11 +160,7 @@ func TestOtherPlaybooksAreHidden(t *testing.T) {
 func TestRequestsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	in := readOnly(t, false)
-	paths := []string{"/login", "/logout", "/theme", "/books/default/nowhere"}
-	for _, a := range actions() {
-		paths = append(paths, fill(a.pattern))
-	}
-	for _, path := range paths {
+	for _, path := range posts() {
 		for _, foreign := range [][]requestChange{
 			{withHeader("Sec-Fetch-Site", "cross-site")},
 			{withHeader("Sec-Fetch-Site", "same-site")},
@@ -183,6 +179,20 @@ func TestRequestsOfOtherSites(t *testing.T) {
 	}
 }
 
+// posts returns a path for every form, and one that does not exist.
+func posts() []string {
+	paths := []string{"/books/default/nowhere"}
+	for _, a := range actions() {
+		paths = append(paths, fill(a.pattern))
+	}
+	for pattern := range new(Site).others() {
+		if path, ok := strings.CutPrefix(pattern, "POST "); ok {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // fill returns a path for a pattern of an action.
 func fill(pattern string) string {
 	return strings.NewReplacer("{book}", "default", "{id}", "inv-00001", "{change}", "pin", "{handle}", "1-00000000").Replace(pattern)
@@ -192,7 +202,16 @@ func fill(pattern string) string {
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	in := readOnly(t, false)
-	for _, path := range []string{"/status", "/login", "/books/default/nowhere", "/books/none", "/static/console.css", "/static/none", "/books/default/executions?outcome=x"} {
+	paths := []string{"/books/default/nowhere", "/books/none", "/static/none", "/books/default/executions?outcome=x"}
+	for _, a := range in.mains(t) {
+		paths = append(paths, a.path)
+	}
+	for pattern := range new(Site).others() {
+		if path, ok := strings.CutPrefix(pattern, "GET "); ok && path != "/live" { // which does not end
+			paths = append(paths, strings.Replace(path, "{file}", "console.css", 1))
+		}
+	}
+	for _, path := range paths {
 		got := get(t, in.open, path, withHeader("Accept", "text/html")).header
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "frame-ancestors 'none'", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",

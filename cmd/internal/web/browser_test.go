@@ -21,7 +21,6 @@ const overflow = `(() => {
 })()`
 
 // TestPagesInBrowser loads every page with and without scripts, looks at it in each width, and checks that it is accessible in each theme.
-// The layout does not depend on scripts or on the theme, so that without scripts the width of a phone is enough.
 func TestPagesInBrowser(t *testing.T) {
 	t.Parallel()
 	for _, scripts := range []bool{true, false} {
@@ -32,11 +31,7 @@ func TestPagesInBrowser(t *testing.T) {
 			b.scripts(scripts)
 			titles := map[string]string{}
 			for _, a := range firstOnly(in.mains(t)) {
-				looks := widths
-				if !scripts {
-					looks = widths[:1]
-				}
-				b.checkPage(a.path, looks, titles)
+				b.checkPage(a.path, titles)
 				b.fine(a.path)
 				if scripts {
 					b.checkAccessible(a.path)
@@ -46,8 +41,8 @@ func TestPagesInBrowser(t *testing.T) {
 	}
 }
 
-// checkPage visits a page, and looks at it in some widths, by turns in both themes. The titles are those of the pages before.
-func (b *tab) checkPage(path string, widths []int64, titles map[string]string) {
+// checkPage visits a page, and looks at it in each width, by turns in both themes. The titles are those of the pages before.
+func (b *tab) checkPage(path string, titles map[string]string) {
 	b.test.Helper()
 	b.resize(widths[0])
 	b.visit(path)
@@ -70,6 +65,76 @@ func (b *tab) checkPage(path string, widths []int64, titles map[string]string) {
 	titles[title] = path
 	if n := evaluate[int](b, `document.querySelectorAll("h1").length`); n != 1 {
 		b.test.Errorf("%s: got %d elements h1", path, n)
+	}
+}
+
+// TestLoginInBrowser logs in and out as a person does, in both themes, with and without scripts. It also looks at the pages of errors.
+func TestLoginInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens further pages: run without -short")
+	}
+	t.Parallel()
+	in := readOnly(t, false)
+	b := openTab(t, in)
+	b.base = in.guarded.URL
+	const path, main = `location.pathname + location.search`, `document.querySelector("main").innerText`
+	look := func(name string, texts ...string) {
+		t.Helper()
+		for _, width := range widths {
+			b.resize(width)
+			if over := evaluate[string](b, overflow); over != "" {
+				t.Errorf("%s, %d pixels wide: the document is wider by %s", name, width, over)
+			}
+		}
+		page := evaluate[string](b, main)
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s does not show %q: %s", name, text, page)
+			}
+		}
+	}
+	for _, scripts := range []bool{true, false} {
+		for _, theme := range themes {
+			name := fmt.Sprintf("%s, scripts %v: ", theme, scripts)
+			b.scripts(scripts)
+			b.theme(theme)
+			b.visit("/books/default/review?after=")
+			look(name+"login", "Log in to Debrief")
+			if at := evaluate[string](b, path); !strings.HasPrefix(at, "/login?next=") {
+				t.Errorf("%sa page without a token: the browser is at %s", name, at)
+			}
+			if scripts {
+				b.checkAccessible(name + "login")
+			}
+			b.enter("#token", "dbr_wrong")
+			b.click("main button")
+			look(name+"a wrong token", "does not know this token")
+			if scripts {
+				b.checkAccessible(name + "a wrong token")
+			}
+			b.enter("#token", in.secrets["reader"])
+			b.click("main button")
+			look(name+"review", "Review of default")
+			if at := evaluate[string](b, path); at != "/books/default/review?after=" {
+				t.Errorf("%safter the login the browser is at %s", name, at)
+			}
+			if found := evaluate[bool](b, `document.cookie.includes("token") || document.documentElement.outerHTML.includes("dbr_")`); found {
+				t.Errorf("%sthe page has the secret", name)
+			}
+			for url, text := range map[string]string{"/books/default/nowhere": "Not Found", "/settings": "Forbidden", "/books/default/executions?outcome=x": "Bad Request"} {
+				b.visit(url)
+				look(name+url, text)
+				if scripts {
+					b.checkAccessible(name + url)
+				}
+			}
+			b.click(`form[action="/logout"] button`)
+			look(name+"logout", "Log in to Debrief")
+			b.visit("/status")
+			if at := evaluate[string](b, path); at != "/login?next=%2Fstatus" {
+				t.Errorf("%safter the logout the browser is at %s", name, at)
+			}
+		}
 	}
 }
 

@@ -102,23 +102,29 @@ func (p *executionPage) ShowsBullets(m chat.Message) bool {
 	return slices.ContainsFunc(p.Lines(m), func(l line) bool { return l.Bullet != "" })
 }
 
-// Lines returns the lines of a message, with a mark at those that are bullets.
+// Lines returns the parts of a message: each bullet, the question and its background, and the lines between them.
 func (p *executionPage) Lines(m chat.Message) []line {
-	shown := map[string]bool{}
-	if p.Execution.Execution == nil {
+	e := p.Execution.Execution
+	if e == nil {
 		return []line{{Text: m.Text}}
 	}
-	for _, b := range p.Execution.Execution.Shown {
+	shown, task := map[string]bool{}, map[string]bool{}
+	for _, b := range e.Shown {
 		shown[string(b.ID)] = true
+	}
+	if m.Speaker == chat.User {
+		for text := range strings.SplitSeq(e.Question+"\n"+e.Context, "\n") {
+			task[text] = strings.TrimSpace(text) != ""
+		}
 	}
 	var out []line
 	for text := range strings.SplitSeq(m.Text, "\n") {
 		id, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(text), "- "), "["), "]")
-		l := line{Text: text}
+		l := line{Text: text, Task: task[text]}
 		if shown[id] && strings.Contains(text, "["+id+"]") {
-			l.Bullet, l.Cited = id, slices.Contains(p.Execution.Execution.Cited, playbook.BulletID(id))
+			l.Bullet, l.Cited = id, slices.Contains(e.Cited, playbook.BulletID(id))
 		}
-		if n := len(out); n > 0 && l.Bullet == "" && out[n-1].Bullet == "" {
+		if n := len(out); n > 0 && l.Bullet == "" && out[n-1].Bullet == "" && l.Task == out[n-1].Task {
 			out[n-1].Text += "\n" + text
 			continue
 		}
@@ -132,6 +138,7 @@ type line struct {
 	Text   string
 	Bullet string // id; empty for other lines
 	Cited  bool
+	Task   bool // of the question or its background
 }
 
 func giveFeedback(q *request) (notice, error) {

@@ -78,7 +78,8 @@ func TestFormsInBrowser(t *testing.T) {
 	}
 }
 
-// TestReviewByKeys approves and rejects with keys alone. The next bullet has the focus after each decision.
+// TestReviewByKeys decides on five bullets with keys alone: one key to begin, then one for each decision. The next bullet has the focus
+// after each decision.
 func TestReviewByKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("opens further pages: run without -short")
@@ -88,9 +89,16 @@ func TestReviewByKeys(t *testing.T) {
 	in.yesterday(t)
 	b := openTab(t, in)
 	b.visit("/books/old/review")
-	b.key("j")
-	for _, step := range []struct{ key, notice, next string }{{"a", "Approved 1", "old-00012"}, {"r", "Rejected 1", "old-00013"}, {"a", "Approved 1", "old-00014"}} {
-		b.key(step.key)
+	pressed := 0
+	press := func(key string) {
+		pressed++
+		b.key(key)
+	}
+	press("j")
+	for _, step := range []struct{ key, notice, next string }{
+		{"a", "Approved 1", "old-00012"}, {"r", "Rejected 1", "old-00013"}, {"a", "Approved 1", "old-00014"}, {"r", "Rejected 1", "old-00015"}, {"a", "Approved 1", ""},
+	} {
+		press(step.key)
 		eventually(t, func() error {
 			got := evaluate[string](b, `(document.activeElement?.id ?? "") + " " + (document.querySelector("[role=status]")?.innerText ?? "")`)
 			if !strings.HasPrefix(got, step.next+" "+step.notice) {
@@ -99,4 +107,8 @@ func TestReviewByKeys(t *testing.T) {
 			return nil
 		})
 	}
+	if got := evaluate[string](b, `document.getElementById("review").innerText`); !strings.Contains(got, "Nothing waits") {
+		t.Errorf("after five decisions: %s", got)
+	}
+	t.Logf("5 decisions with %d keys", pressed)
 }

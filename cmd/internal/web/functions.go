@@ -40,7 +40,7 @@ var functions = template.FuncMap{
 	"operation": func(e history.Event) string { return explain.DescribeEvent(&e, e.Bullet) },
 	"capital":   capital,
 	"took":      took,
-	"number":    func(v *uint64) string { return strconv.FormatUint(*v, 10) },
+	"number":    func(v *uint64) uint64 { return *v },
 	"cost":      cost,
 	"first":     first,
 	"bytes":     size,

@@ -107,7 +107,7 @@ func (s *slowBody) SetReadDeadline(t time.Time) error {
 func TestFormsHaveDeadline(t *testing.T) {
 	t.Parallel()
 	site := New(Options{API: http.NotFoundHandler(), Log: failures})
-	for _, path := range []string{"/login", "/theme", "/logout", "/books/default/nowhere", "/dead"} {
+	for _, path := range posts() {
 		w := &slowBody{ResponseRecorder: httptest.NewRecorder()}
 		site.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader("a=b")))
 		if left := time.Until(w.deadline); left <= 0 || left > time.Minute {

@@ -109,6 +109,14 @@ type statusPage struct {
 // InOrder returns the health of the roles in the order of their work.
 func (p *statusPage) InOrder() []liveness.RoleSummary { return inOrder(p.Roles) }
 
+// Dead returns the number of dead letters of all roles.
+func (p *statusPage) Dead() (n uint64) {
+	for _, r := range p.Roles {
+		n += r.Dead
+	}
+	return n
+}
+
 func showStatus(q *request) (any, error) {
 	q.title = "Status"
 	p := new(statusPage)

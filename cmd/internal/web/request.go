@@ -190,6 +190,7 @@ func (s *Site) fail(q *request, err error) {
 		shown.Detail = err.Error() // includes the steps that were done before the error
 	}
 	q.title = http.StatusText(e.Status)
+	shown.Title = q.title // an error of the console has none
 	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
 }
 

@@ -38,7 +38,11 @@ type version struct {
 // versionsPage is a list of versions, newest first.
 type versionsPage struct {
 	list[version]
+	First bool // the list begins with the newest version
 }
+
+// Newest reports whether an item is the newest version.
+func (p *versionsPage) Newest(i int) bool { return p.First && i == 0 }
 
 // Past returns points in time for a restore, at which the playbook existed.
 func (p *versionsPage) Past() (all []option) {
@@ -60,9 +64,10 @@ func (p *versionsPage) Past() (all []option) {
 
 func showVersions(q *request) (any, error) {
 	q.title = "Versions of " + q.book
-	all := new(versionsPage)
+	all := &versionsPage{First: true}
 	values := url.Values{"limit": {"50"}}
 	if after := q.param("after"); after != "" {
+		all.First = false
 		values.Set("after", after)
 	}
 	return all, q.api.get(pathOf("books", q.book, "versions"), values, &all.list)

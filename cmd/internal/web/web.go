@@ -52,12 +52,9 @@ func New(o Options) *Site {
 	for _, a := range actions() {
 		s.mux.HandleFunc("POST "+a.pattern, s.act(a))
 	}
-	s.mux.HandleFunc("GET /login", s.showLogin)
-	s.mux.HandleFunc("POST /login", s.login)
-	s.mux.HandleFunc("POST /logout", s.logout)
-	s.mux.HandleFunc("POST /theme", s.setTheme)
-	s.mux.HandleFunc("GET /live", s.live)
-	s.mux.HandleFunc("GET /static/{file}", serveStatic)
+	for pattern, run := range s.others() {
+		s.mux.HandleFunc(pattern, run)
+	}
 	s.mux.HandleFunc("/", s.notFound)
 	return s
 }
@@ -88,6 +85,13 @@ func pages() []view {
 // actions are all forms.
 func actions() []action {
 	return slices.Concat(editActions(), executionActions(), operateActions())
+}
+
+// others are the handlers that need no token, and the stream of events, by method and path.
+func (s *Site) others() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /login": s.showLogin, "POST /login": s.login, "POST /logout": s.logout, "POST /theme": s.setTheme, "GET /live": s.live, "GET /static/{file}": serveStatic,
+	}
 }
 
 // securityHeaders are the headers of each response.
@@ -127,5 +131,6 @@ func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 		api.NoRoute(w, r, "unknown path: the base URL of an agent ends with /v1; GET /api/v1/ lists the routes of the API")
 		return
 	}
-	s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
+	q, _ := s.newRequest(w, r) // also without a valid token
+	s.fail(q, &apiError{api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
 }
