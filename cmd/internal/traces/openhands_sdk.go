@@ -1,7 +1,11 @@
 package traces
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
 
 	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
@@ -45,11 +49,32 @@ func (h *handsSDKSession) addAction(o *source.Object) {
 		if recorded := o.Child("tool_call"); recorded != nil {
 			inner := messages.Turn{}
 			inner.AddCall(recorded)
-			call.Arguments = inner.Calls[0].Arguments
+			call.Arguments = withoutRemarks(inner.Calls[0].Arguments, o)
 		}
 		t.Calls = []messages.Call{call}
 	}
 	h.AddAnyTurn(&t, events.Step{At: messages.ParseTime(o.Get("timestamp"))})
+}
+
+// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for and moves into the event. They are
+// other words in each call, and no arguments of the tool.
+func withoutRemarks(arguments string, event *source.Object) string {
+	o := source.AsObject([]byte(arguments))
+	if o == nil {
+		return arguments
+	}
+	var b strings.Builder
+	for _, f := range o.Fields {
+		if (f.Name == "summary" || f.Name == "security_risk") && bytes.Equal(f.Value, event.Get(f.Name)) {
+			continue
+		}
+		name, _ := json.Marshal(f.Name)
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s:%s", name, f.Value)
+	}
+	return "{" + b.String() + "}"
 }
 
 func (h *handsSDKSession) addObservation(o *source.Object) {
@@ -61,7 +86,7 @@ func (h *handsSDKSession) addObservation(o *source.Object) {
 	if inner := o.Child("observation"); inner != nil {
 		r.Output = messages.ContentText(inner.First("content", "output"))
 		code := string(inner.Get("exit_code"))
-		r.Failed = string(inner.Get("is_error")) == "true" || code != "" && code != "0" && code != "-1"
+		r.Failed = string(inner.Get("is_error")) == "true" || string(inner.Get("timeout")) == "true" || code != "" && code != "0" && code != "-1"
 	}
 	open := h.AddTurnResult(r)
 	if o.Text("kind") == "UserRejectObservation" { // a person refused the call

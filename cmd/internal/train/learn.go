@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -53,7 +52,8 @@ comparison. Then the Reflector reflects on each run.
 
 The format is detected from the content: ` + traces.Formats() + `.
 Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones;
-links to directories, pipes and sockets in it are listed and not read.
+links to directories, pipes and sockets in it are listed and not read. A conversation of the OpenHands SDK, a directory with one file for
+each event, is one run.
 
 A run counts once, even if it is read several times: a run that is already stored in the playbook's executions is not
 submitted again. You can interrupt the command at any moment; run it again to continue.
@@ -310,7 +310,7 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *traces.Reader, 
 	defer f.Close()
 	p := l.newProgressReader(ctx, name, f)
 	pub := newPublisher(s, in)
-	report, err := r.Read(ctx, filepath.Base(name), p, func(e *events.Execution) error {
+	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
 		return pub.publish(ctx, e)
 	})

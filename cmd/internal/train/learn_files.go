@@ -21,7 +21,7 @@ const standardInput = "-"
 // expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order, without hidden ones. It also
 // returns what cannot be read: files and directories with an error, and entries of a directory that are neither regular files nor links
 // to regular files, because a link to a directory may lead in a circle, and a pipe may never end. A missing file is an error, because
-// the name is probably misspelled.
+// the name is probably misspelled. A directory of events is one of the files; see groupEvents. A directory of events stands for its files; see groupEvents.
 func expandFiles(names []string) (files []string, skipped []unreadItem, err error) {
 	for _, name := range names {
 		if name == standardInput {
@@ -47,7 +47,7 @@ func expandFiles(names []string) (files []string, skipped []unreadItem, err erro
 	if len(files) == 0 && len(skipped) > 0 {
 		return nil, nil, fmt.Errorf("no file can be read: %s: %s", skipped[0].File, skipped[0].Problem)
 	}
-	return files, skipped, nil
+	return groupEvents(files), skipped, nil
 }
 
 // filesIn returns the files in a directory and its subdirectories, and what cannot be read.
@@ -103,7 +103,11 @@ func openFile(name string) (*os.File, error) {
 // interruptible returns a reader of f that ends with the context. A read of a pipe or of a terminal may wait for ever. Of a regular file
 // that grows it returns the bytes that the file has now: its writer may be this command, or faster than this command.
 func interruptible(ctx context.Context, f *os.File) io.Reader {
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		return newEventReader(f.Name())
+	}
+	if err == nil && info.Mode().IsRegular() {
 		at, _ := f.Seek(0, io.SeekCurrent) // standard input may be in the middle of a file
 		if n := info.Size() - at; n > 0 {
 			return io.LimitReader(f, n)

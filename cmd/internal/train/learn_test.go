@@ -3,10 +3,12 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,6 +183,63 @@ func TestChangingFiles(t *testing.T) {
 		if err != nil || report.Runs != runs || report.Skipped != skipped {
 			t.Errorf("%s: got %d runs, %d skipped, error %v; want %d, %d", name, report.Runs, report.Skipped, err, runs, skipped)
 		}
+	}
+}
+
+// TestConversationsOfEvents reads conversations of the OpenHands SDK: each is one run, whatever names the files, and a damaged event costs
+// only itself.
+func TestConversationsOfEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var single []string
+	for _, c := range []string{"c1", "c2"} {
+		write(c+"/base_state.json", `{"id":"`+c+`","agent":{}}`)
+		for i, event := range []string{
+			`{"id":"e0","timestamp":"2031-05-17T10:00:00.1","source":"user","llm_message":{"role":"user","content":[{"cache_prompt":false,"type":"text","text":"Where am I?"}],"thinking_blocks":[]},"kind":"MessageEvent"}`,
+			`{"id":"e1","timestamp":"2031-05-17T10:00:01.1","sou`,
+			"{\n" + `"id":"e2","timestamp":"2031-05-17T10:00:02.1","source":"agent","thought":[],"action":{"command":"pwd","kind":"TerminalAction"},"tool_name":"terminal","tool_call_id":"k","tool_call":{"id":"k","name":"terminal","arguments":"{\"command\":\"pwd\",\"summary\":\"Look\"}"},"summary":"Look","kind":"ActionEvent"}`,
+			`{"id":"e3","timestamp":"2031-05-17T10:00:03.1","source":"environment","tool_name":"terminal","tool_call_id":"k","observation":{"content":[{"type":"text","text":"/` + c + `"}],"is_error":false,"exit_code":0,"timeout":false,"kind":"TerminalObservation"},"action_id":"e2","kind":"ObservationEvent"}`,
+			`{"id":"e4","timestamp":"2031-05-17T10:00:04.1","source":"agent","llm_message":{"role":"assistant","content":[{"type":"text","text":"In /` + c + `."}]},"kind":"MessageEvent"}`,
+		} {
+			name := write(fmt.Sprintf("%s/events/event-%05d-e%d.json", c, i, i), event)
+			if c == "c1" {
+				single = append(single, name)
+			}
+		}
+	}
+	files, skipped, err := expandFiles(append([]string{dir}, single...)) // the names of the first one again
+	if want := []string{filepath.Join(dir, "c1/events"), filepath.Join(dir, "c2/events")}; err != nil || len(skipped) != 0 || !slices.Equal(files, want) {
+		t.Fatalf("got files %q, error %v, want %q", files, err, want)
+	}
+	s, res := newLearning(t), &learnResult{Omitted: source.Omissions{}}
+	in := runStates{}
+	for _, name := range files {
+		if err := new(Learn).readFile(t.Context(), s, &traces.Reader{Book: "b"}, name, in, res); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := in.count(runInFiles); n != 2 || res.calls != 2 || res.Unread != 2 || *res.Problems[0].Line != 2 {
+		t.Errorf("got %d runs, %d calls, %+v", n, res.calls, res.Problems)
+	}
+	var tasks []string
+	err = s.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
+		e := st.Event.(*events.Execution)
+		tasks = append(tasks, e.TaskID[:strings.LastIndexByte(e.TaskID, '/')])
+		if c := e.Steps[0].Calls[0]; e.Question != "Where am I?" || c.Arguments != `{"command":"pwd"}` || c.Outcome != events.Success {
+			t.Errorf("got %+v", e)
+		}
+		return nil
+	})
+	if slices.Sort(tasks); err != nil || !slices.Equal(tasks, []string{"openhands/c1", "openhands/c2"}) {
+		t.Errorf("got tasks %q, error %v", tasks, err)
 	}
 }
 

@@ -14,6 +14,7 @@ var containers = map[string]bool{
 	"simulations":   false, // tau2
 	"resourceSpans": false, // OTLP
 	"data":          true,  // pages of the Langfuse and LangSmith APIs
+	"items":         true,
 	"runs":          true,
 	"traces":        true,
 	"spans":         true,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/traces/messages"
@@ -102,7 +103,7 @@ func langSmithRun(o *source.Object) observation {
 		id: o.Text("id"), parent: o.Text("parent_run_id"), name: o.Text("name"), failed: o.Text("error") != "",
 		start: langSmithTime(o.Get("start_time")), end: langSmithTime(o.Get("end_time")), omitted: source.Omissions{},
 	}
-	switch o.Text("run_type") {
+	switch strings.ToLower(o.Text("run_type")) { // upper case in version 2 of the API
 	case "llm":
 		out.kind = modelCall
 		out.input, out.output = messages.Parse(o.Get("inputs"), "user"), messages.Parse(o.Get("outputs"), "assistant")
