@@ -176,8 +176,11 @@ func correct() events.Outcome {
 
 // incorrect returns the outcome of a wrong answer.
 func incorrect(format string, args ...any) events.Outcome {
-	return events.Outcome{Label: events.Failure, Feedback: fmt.Sprintf(format, args...)}
+	return events.Outcome{Label: events.Failure, Feedback: twoStops.ReplaceAllString(fmt.Sprintf(format, args...), "$1.$2")}
 }
+
+// twoStops matches the full stop of an answer before that of the sentence.
+var twoStops = regexp.MustCompile(`([^.])\.\.( |$)`)
 
 // passOrFail returns a method that scores 1 or 0.
 func passOrFail(same func(answer, target string) bool) method {

@@ -79,6 +79,10 @@ func TestEvaluateSteps(t *testing.T) {
 			"The answer is wrong: expected 96.50, got nothing. First step that is off: tier discount: expected -16.10, got nothing.", 1.0 / 6,
 		},
 		{
+			"a sentence as answer", "goods: 1.00", "I do not know.",
+			"The answer is wrong: expected 96.50, got I do not know. First step that is off: goods: expected 100.00, got 1.00.", 0,
+		},
+		{
 			"lines as models write them", "1. **Goods**: 100.00\n- Tier Discount: −16.10 EUR\n* region tax: $1.00\nregion tax: soon", "83",
 			"The answer is wrong: expected 96.50, got 83. First step that is off: region tax: expected 12.60, got $1.00.", 1.0 / 3,
 		},

@@ -41,8 +41,11 @@ func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, ar
 
 // Printf prints text for people to standard output: like Fprintf, and broken at spaces to fit the terminal. Use Fprintf for
 // text that must stay whole, such as a prompt, an answer or a script.
-func Printf(format string, args ...any) (int, error) {
-	return io.WriteString(Stdout, Reflow(fmt.Sprintf(format, arguments(args)...), Width(Stdout)))
+func Printf(format string, args ...any) (int, error) { return Fprose(Stdout, format, args...) }
+
+// Fprose is like Printf, to an output.
+func Fprose(w io.Writer, format string, args ...any) (int, error) {
+	return io.WriteString(w, Reflow(fmt.Sprintf(format, arguments(args)...), Width(w)))
 }
 
 // Println is like Printf with the format of Fprintln.

@@ -58,6 +58,9 @@ const (
 	minText = 20
 )
 
+// noValue is the text of a cell without a value. Lists leave it out.
+const noValue = "-"
+
 // print formats the rows of one table for a width, 0 for any.
 func (t *Table) print(p *page, rows [][]string, width int) {
 	widths := columnWidths(rows)
@@ -109,7 +112,7 @@ func (t *Table) printLists(p *page, rows [][]string, width int) {
 		}
 		for c := 1; c < min(len(row), len(names)); c++ {
 			for j, line := range Wrap(strings.TrimSpace(row[c]), max(width-indent-2*gap, minText/2), true) {
-				if line == "" {
+				if line == "" || line == noValue {
 					continue
 				}
 				name := ""

@@ -46,6 +46,9 @@ id           code     reason
 			t.Errorf("%d columns: got %s\nwant %s", width, got, want)
 		}
 	}
+	if got, want := format(10, new(Table), "id\tcode\treason\n1-ab12\t-\tgone away\n"), "1-ab12\n  reason  gone away\n"; got != want {
+		t.Errorf("a cell without a value: got %q, want %q", got, want)
+	}
 	const roles = "role\twaiting\tin work\thealth\ngenerator\t0\t1\tgreen\ncurator\t12\t0\tred\n"
 	want := `
 role     generator  curator

@@ -57,8 +57,8 @@ func Wrap(text string, limit int, wrapping bool) (lines []string) {
 	return append(lines, line)
 }
 
-// label matches the first cell of a line of a list, with the space behind it.
-var label = regexp.MustCompile(`^ *\S+(?: \S+)* {2,}`)
+// label matches the first cell of a line of a list, or the mark of a line of a comparison, with the space behind it.
+var label = regexp.MustCompile(`^[-+~] |^ *\S+(?: \S+)* {2,}`)
 
 // Reflow breaks the lines of a text that are longer than width at spaces. The further lines of a list are below the second
 // cell, and those of indented text two columns further. A width of 0 breaks no line.

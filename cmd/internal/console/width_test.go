@@ -15,6 +15,7 @@ func TestReflow(t *testing.T) {
 		"  Indented text, too long.\n":   "  Indented text,\n    too long.\n",
 		"  key  a value, too long.\n":    "  key  a value, too\n       long.\n",
 		"  a long name  a long value\n":  "  a long name  a\n    long value\n",
+		"+ a new text, too long.\n":      "+ a new text, too\n  long.\n",
 		"a-word-of-more-than-20-columns": "a-word-of-more-than-20-columns",
 	} {
 		if got := Reflow(in, 20); got != want {

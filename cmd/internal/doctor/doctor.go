@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/denied"
@@ -236,7 +237,7 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 			x.Add(role, OK, "", "%d running, %d waiting", s.Workers, s.Pending)
 		}
 		if w.Dead > 0 {
-			x.Add(role, Warn, "see the reasons with 'debrief dead list --role "+role+"', then requeue or drop them", "%d dead letters", w.Dead)
+			x.Add(role, Warn, "see the reasons with 'debrief dead list --role "+role+"', then requeue or drop them", "%s", console.Plural(int(w.Dead), "dead letter"))
 		}
 	}
 	versions := map[string]bool{}

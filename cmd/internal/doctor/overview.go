@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/cmd/internal/console"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -136,11 +137,7 @@ func (o *Overview) Advice() (lines []string) {
 		}
 	}
 	if dead > 0 {
-		noun := "dead letters"
-		if dead == 1 {
-			noun = "dead letter"
-		}
-		lines = append(lines, fmt.Sprintf("%d %s: read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", dead, noun))
+		lines = append(lines, fmt.Sprintf("%s: read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", console.Plural(int(dead), "dead letter")))
 	}
 	return lines
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"debrief/cmd/internal/cli"
 	"debrief/cmd/internal/console"
@@ -127,19 +128,20 @@ func (r *evalResult) print(out io.Writer) error {
 		if a.Label != "" {
 			which = a.Book + " " + a.Label
 		}
+		accuracy, interval, _ := strings.Cut(a.Accuracy.Percent(), "\t")
 		cost := "-"
 		if a.Usage.Dollars > 0 {
 			cost = fmt.Sprintf("$%.4f", a.Usage.Dollars)
 		}
-		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", console.OneLine(name, 40), which, console.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
-			a.Accuracy.Percent(), a.Score.Mean, a.Usage.Calls, a.Usage.InputTokens, a.Usage.OutputTokens, cost)
+		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", console.OneLine(name, 40), which, console.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
+			accuracy, interval, a.Score.Mean, a.Usage.Calls, a.Usage.InputTokens, a.Usage.OutputTokens, cost)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, a := range r.Arms {
 		if a.Score.Unjudged > 0 {
-			console.Fprintf(out, "%s: %s without a score\n", a.Arm, console.Plural(a.Score.Unjudged, "answer"))
+			console.Fprose(out, "%s: %s without a score\n", a.Arm, console.Plural(a.Score.Unjudged, "answer"))
 		}
 	}
 	if len(r.Comparisons) > 0 {
@@ -155,25 +157,25 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	for _, c := range r.Comparisons {
 		if c.LeftOut > 0 {
-			console.Fprintf(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
+			console.Fprose(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
 		}
 		if len(c.Differ) > 0 {
-			console.Fprintf(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
+			console.Fprose(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
 		}
 		for _, d := range c.Differ {
 			verdict := "lost"
 			if d.Won {
 				verdict = "won "
 			}
-			console.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, console.OneLine(d.Question, 90),
+			console.Fprose(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, console.OneLine(d.Question, 90),
 				shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
 		}
 	}
 	for _, l := range r.Losses {
-		console.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, console.OneLine(l.Reason, 200))
+		console.Fprose(out, "lost: %s, %s: %s\n", l.Set, l.Sample, console.OneLine(l.Reason, 200))
 	}
 	for _, p := range r.Problems {
-		console.Fprintf(out, "line %d was not read: %s\n", p.Line, console.OneLine(p.Reason, 200))
+		console.Fprose(out, "line %d was not read: %s\n", p.Line, console.OneLine(p.Reason, 200))
 	}
 	if more := r.Data.Unread - len(r.Problems); more > 0 {
 		console.Fprintf(out, "%d more lines were not read\n", more)

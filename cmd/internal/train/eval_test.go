@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -166,6 +167,9 @@ func TestLostSamplesAreLeftOutOfComparisons(t *testing.T) {
 	var out strings.Builder
 	if err := res.print(&out); err != nil {
 		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`accuracy +95 % interval +mean score .*\n.* 8 +8 +100\.0 % +67\.6 to 100\.0 +1\.000 `).MatchString(out.String()) {
+		t.Errorf("got %s, want the accuracy, its interval and the mean score in their columns", out.String())
 	}
 	for _, want := range []string{"model=second: 1 sample is left out", "lost: model=second, s3: ", "won  s5: question 5?"} {
 		if !strings.Contains(out.String(), want) {

@@ -188,12 +188,13 @@ func (s *trainScreen) result(out *replay.Result, folder string) error {
 		}
 		return lossError(out)
 	}
-	if err := r.Text(s.out); err != nil {
+	var text strings.Builder
+	if err := r.Text(&text); err != nil {
 		return err
 	}
-	console.Fprintf(s.out, "\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", folder, r.Run.Book, r.Best.Version)
+	console.Fprose(s.out, "%s\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", console.Block(text.String()), folder, r.Run.Book, r.Best.Version)
 	if r.Best.Version > 0 {
-		console.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
+		console.Fprose(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
 	}
 	return lossError(out)
 }

@@ -460,7 +460,7 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 	}
 	e, ok := found.(*events.Execution)
 	if !ok || e.Session == "" {
-		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: has no session, so it is not in a window", h))
+		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s has no session, so it is not in a window", h))
 	}
 	store := windows.New(conn.NATS(), conn.JetStream())
 	if m == "" {
@@ -469,7 +469,7 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 			return err
 		}
 		if !found {
-			return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: is not marked", h))
+			return app.Exit(app.ExitRefused, fmt.Errorf("execution %s is not marked", h))
 		}
 		return t.print(e, "", "Removed the mark of %s in session %q.\n", h, e.Session)
 	}

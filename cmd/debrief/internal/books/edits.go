@@ -166,7 +166,7 @@ func (ch *change) applyToEach(ctx context.Context, c *app.Common, bullets []bull
 type mergeBullets struct {
 	change
 	Keep    bulletArg   `arg:"" help:"Id of the bullet that remains."`
-	Others  []bulletArg `arg:"" help:"Ids of the bullets to merge into the first one, with their votes."`
+	Others  []bulletArg `arg:"" help:"Ids of the bullets to merge into the first, with their votes."`
 	Content string      `help:"New text of the merged bullet. Default: unchanged." placeholder:"TEXT"`
 	Read    string      `help:"Version that you read: refuse if a bullet changed since. Default: newest." placeholder:"VERSION"`
 }

@@ -5,7 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
+	"maps"
+	"slices"
 
 	"debrief/cmd/internal/app"
 	"debrief/cmd/internal/cli"
@@ -104,22 +105,32 @@ func (v *gateView) print(limit int) {
 	shown, more := cli.First(v.Bullets, limit)
 	w := console.NewTable(console.Stdout)
 	if len(shown) > 0 {
-		console.Fprintf(w, "\nbullet\tstatus\tstanding\tcited\tshown\twithheld\tlift\thelpful/harmful\tnext\n")
+		console.Fprintf(w, "\nbullet\tstate\tcited\tshown\twithheld\tlift in points\n")
 	}
+	next := make(map[string][]book.BulletID)
 	for _, l := range shown {
-		lift := "-"
-		if l.Lift != nil {
-			lift = strings.TrimPrefix(l.Lift.String(), "lift ")
+		state, lift := string(l.Status), "-"
+		if l.Status == book.Active && l.Standing != "" {
+			state = string(l.Standing)
 		}
-		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\n",
-			l.ID, l.Status, cmp.Or(string(l.Standing), "-"), l.Cited, l.Shown, l.Withheld, lift, l.Helpful, l.Harmful, console.OneLine(l.Next, 160))
+		if l.Lift != nil {
+			lift = fmt.Sprintf("%+.0f (%+.0f to %+.0f)", 100*l.Lift.Estimate, 100*l.Lift.Low, 100*l.Lift.High)
+		}
+		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, state, l.Cited, l.Shown, l.Withheld, lift)
+		next[l.Next] = append(next[l.Next], l.ID)
+	}
+	if len(shown) > 0 {
+		console.Fprintf(w, "\nnext\tbullets\n")
+	}
+	for _, text := range slices.Sorted(maps.Keys(next)) {
+		console.Fprintf(w, "%s\t%s\n", console.OneLine(text, 160), explain.JoinIDs(next[text]))
 	}
 	w.Flush()
 	if more > 0 {
 		console.Printf("%d more bullets: --limit 0 lists them.\n", more)
 	}
 	if len(shown) > 0 {
-		console.Printf("Cited, shown, withheld: mean score in the number of tasks. Lift: the difference of shown and withheld, with its interval.\n")
+		console.Printf("Cited, shown, withheld: mean score in the number of tasks. Lift: the difference of shown and withheld, with its interval. The state is the standing of an active bullet.\n")
 	}
 	if len(v.Waiting) > 0 {
 		console.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")

@@ -56,12 +56,9 @@ func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
 		return nil
 	}
 	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "version\twhen\tkind\toperation\tbullet\treason\n")
+	console.Fprintf(w, "version\twhen\tkind\toperation\tbullet\treason\ttext\n")
 	for _, l := range shown {
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason)
-		if l.Op.Content != "" {
-			console.Fprintf(w, "\t\t\t\t\t  %s\n", console.OneLine(l.Op.Content, 120))
-		}
+		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason, console.OneLine(l.Op.Content, 120))
 	}
 	if err := w.Flush(); err != nil {
 		return err

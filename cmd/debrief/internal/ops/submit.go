@@ -88,9 +88,18 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 	return s.await(ctx, conn, task)
 }
 
+// waitNotice is the time after which a command without a terminal prints that it waits.
+const waitNotice = 5 * time.Second
+
 // await submits the task, waits for its execution and prints it.
 func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task) error {
 	defer console.Doing("waiting for the answer to task " + task.ID)()
+	if !console.Stderr.IsTerminal() { // which has no line of activity
+		notice := time.AfterFunc(waitNotice, func() {
+			console.Fprintf(console.Stderr, "waiting for the answer to task %s, for up to %s\n", task.ID, s.WaitTimeout)
+		})
+		defer notice.Stop()
+	}
 	wait, cancel := context.WithTimeout(ctx, s.WaitTimeout)
 	defer cancel()
 	wait, unchecked := request.WithModelCheck(wait, conn.Conn, events.RoleGenerator)
@@ -119,10 +128,10 @@ func (s *Submit) await(ctx context.Context, conn *cli.Session, task *events.Task
 		}{reply.Handle, reply.Trace, e})
 	}
 	console.Fprintln(console.Stdout, console.Block(e.Answer))
-	console.Fprintf(console.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
+	console.Fprose(console.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
 		reply.Handle, e.Version, console.Plural(len(e.Shown), "bullet"), len(e.Cited), e.Outcome.Label)
 	if e.Outcome.Feedback != "" {
-		console.Fprintln(console.Stderr, e.Outcome.Feedback)
+		console.Fprose(console.Stderr, "%s\n", e.Outcome.Feedback)
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func (*Up) Help() string {
 Use it from another terminal with 'debrief submit --wait', 'debrief status' and 'debrief playbook show'.
 
 Agents set the gateway as the base URL of their model: their calls pass to the provider with advice from the playbook, and their
-runs are captured. The API at /api/v1/ has contexts, reports, feedback and everything else.
+runs are captured. The first line of the output has the address, by default http://127.0.0.1:4280: '/' is the console, with pages
+for what was learned and what waits for you; '/api/v1/' is the API with contexts, reports, feedback and everything else.
 
 Examples:
 
