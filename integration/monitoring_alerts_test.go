@@ -59,6 +59,11 @@ var firingCases = []alertCase{
 	}},
 	{"DebriefStoreNearFull", "", []seriesChange{{selector: `debrief_store_bytes`, value: 900}, {selector: `debrief_store_limit_bytes`, value: 1000}}},
 	{"DebriefStoreClosed", "", []seriesChange{{selector: `debrief_store_closed`, value: 1}}},
+	{"DebriefCallsNotCaptured", "", []seriesChange{{selector: `debrief_gateway_captures_total{result="lost", instance="a"}`, grows: 0.2}}},
+	{"DebriefCallsWithoutAdvice", "", []seriesChange{
+		{selector: `debrief_gateway_degraded_total{class="chat", reason="deadline"}`, grows: 2},
+		{selector: `debrief_gateway_requests_total{class="chat", status="2xx"}`, grows: 20},
+	}},
 	{"DebriefBreakerOpen", "", []seriesChange{{selector: `debrief_model_breaker_state{role="reflector", kind="chat", state="open"}`, value: 1}}},
 	{"DebriefModelErrors", "", []seriesChange{
 		{selector: `debrief_model_calls_total{role="reflector", kind="chat", result="unavailable"}`, grows: 1},

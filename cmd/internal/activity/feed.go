@@ -170,21 +170,21 @@ func (f *Feed) report(ctx context.Context, err error) {
 
 // readAll reads the number of dead letters, and all new deltas.
 func (f *Feed) readAll(ctx context.Context) error {
-	dead, err := f.conn.JetStream().Stream(ctx, events.StreamDead)
+	dead, err := f.streamState(ctx, events.StreamDead)
 	if err != nil {
-		return fmt.Errorf("open stream %s: %w", events.StreamDead, err)
+		return err
 	}
 	f.mu.Lock()
-	if n := dead.CachedInfo().State.Msgs; n != f.dead {
+	if n := dead.Msgs; n != f.dead {
 		f.dead = n
 		f.notify()
 	}
 	f.mu.Unlock()
-	stream, err := f.conn.JetStream().Stream(ctx, events.StreamDeltas)
+	deltas, err := f.streamState(ctx, events.StreamDeltas)
 	if err != nil {
-		return fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+		return err
 	}
-	last := stream.CachedInfo().State.LastSeq
+	last := deltas.LastSeq
 	if last == f.last {
 		return nil
 	}
@@ -198,6 +198,18 @@ func (f *Feed) readAll(ctx context.Context) error {
 	}
 	f.last = last
 	return errors.Join(errs...)
+}
+
+// streamState returns the state of a stream. A missing stream is empty: its role has not started yet.
+func (f *Feed) streamState(ctx context.Context, name string) (state jetstream.StreamState, err error) {
+	stream, err := f.conn.JetStream().Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return state, nil
+	}
+	if err != nil {
+		return state, fmt.Errorf("open stream %s: %w", name, err)
+	}
+	return stream.CachedInfo().State, nil
 }
 
 // follow reads the new deltas of a playbook.

@@ -14,6 +14,10 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 	requests := m.counter("debrief_gateway_requests_total", "Requests to the gateway.", "class", "status")
 	degradations := m.counter("debrief_gateway_degraded_total", "Calls of models that passed without advice or capture.", "class", "reason")
 	failures := m.counter("debrief_gateway_errors_total", "Errors of the gateway itself, and cut responses.", "class", "code")
+	for _, class := range []string{"chat", "responses", "messages"} { // alerts compare these, also before the first call
+		requests.With(class, "2xx")
+		degradations.With(class, "deadline")
+	}
 	headers := m.histogram("debrief_gateway_header_seconds", "Time from the request to the headers of the response.", seconds, "class")
 	return func(class string, status int, header time.Duration, degraded, failure string) {
 		requests.With(class, statusClass(status)).Inc()
@@ -35,6 +39,9 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 //	debrief_gateway_captures_total    results  counter   result: begun, reported, dropped (runs); continued, lost (calls)
 func (m *Metrics) Captures() func(result string) {
 	captures := m.counter("debrief_gateway_captures_total", "Runs of agents that were begun, reported or dropped, and calls that continued one or could not be stored.", "result")
+	for _, result := range []string{"begun", "continued", "reported", "dropped", "lost"} { // an increase is visible from the first one
+		captures.With(result)
+	}
 	return func(result string) { captures.With(result).Inc() }
 }
 

@@ -45,7 +45,7 @@ var known = map[string][]string{
 	"stage":     {"all", "recall", "assembly"},
 	"endpoint":  {NATS, HTTP},
 	"verb":      {events.VerbContext, events.VerbReport, events.VerbFeedback, none},
-	"class":     {"chat"},
+	"class":     {"chat", "responses", "messages"},
 	"status":    {"2xx"},
 	"code":      {"cut", "200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
 }
@@ -54,7 +54,7 @@ func reasons() (all []string) {
 	for _, r := range append(playbook.RejectionReasons(), playbook.StatusReasons()...) {
 		all = append(all, string(r))
 	}
-	return append(all, "no-advice")
+	return append(all, "no-advice", "deadline")
 }
 
 // mostSeries limits our series in one process with all parts, including buckets.
