@@ -45,12 +45,12 @@ type Contexts interface {
 type Advisor struct {
 	contexts Contexts
 	runs     *capture.Store
-	log      zerolog.Logger
+	losses   *losses
 }
 
 // New returns an Advisor.
 func New(contexts Contexts, runs *capture.Store, log zerolog.Logger) *Advisor {
-	return &Advisor{contexts, runs, log}
+	return &Advisor{contexts, runs, &losses{log: log, interval: lossInterval}}
 }
 
 // Begin implements gateway.Middle.
@@ -85,7 +85,7 @@ func (a *Advisor) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, er
 		edit.Body, edit.Degraded = nil, "no-place"
 	}
 	setHeaders(edit.Header, open)
-	edit.Recorder = &recorder{api: c.API, open: open, log: &a.log}
+	edit.Recorder = &recorder{api: c.API, open: open, losses: a.losses}
 	return edit, nil
 }
 
@@ -220,7 +220,7 @@ func degraded(err error) string {
 type recorder struct {
 	api       wire.API
 	open      *capture.Open
-	log       *zerolog.Logger
+	losses    *losses
 	status    int
 	collector *wire.Collector
 }
@@ -245,6 +245,6 @@ func (r *recorder) End(ctx context.Context, err error) {
 		reply.Finish, reply.Error = wire.FinishFailed, err.Error()
 	}
 	if err := r.open.Finish(ctx, reply, r.status); err != nil {
-		r.log.Warn().Err(err).Msg("a call of a model is not captured")
+		r.losses.add(err)
 	}
 }
