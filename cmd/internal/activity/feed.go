@@ -256,7 +256,7 @@ func (f *Feed) sample(ctx context.Context) error {
 	roles := map[string]liveness.RoleSummary{}
 	for _, role := range streams.Roles {
 		w, err := f.conn.Backlog(ctx, role)
-		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return err
 		}
 		s.Lag[role] = w.Pending + uint64(w.InFlight)
