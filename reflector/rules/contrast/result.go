@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -143,17 +146,29 @@ func (r *Result) shuffle(s *scorer, wanted int) {
 		return
 	}
 	random := rand.New(rand.NewPCG(0x636f6e, 0x7472617374))
-	success := make([]bool, len(s.m.success))
-	shown, hit := 0, 0
-	for range r.Shuffles {
-		s.m.draw(random, success)
-		if n := len(s.decide(success).shown); n > 0 {
-			shown += n
-			hit++
-		}
+	draws := make(chan []bool)
+	var shown, hit atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), r.Shuffles) {
+		workers.Go(func() {
+			s := newScorer(s.m) // it is not safe for concurrent use
+			for success := range draws {
+				if n := len(s.decide(success).shown); n > 0 {
+					shown.Add(int64(n))
+					hit.Add(1)
+				}
+			}
+		})
 	}
-	r.ShuffledMean = float64(shown) / float64(r.Shuffles)
-	r.ShuffledAny = float64(hit) / float64(r.Shuffles)
+	for range r.Shuffles { // one after the other: the draws are the same for any number of workers
+		success := make([]bool, len(s.m.success))
+		s.m.draw(random, success)
+		draws <- success
+	}
+	close(draws)
+	workers.Wait()
+	r.ShuffledMean = float64(shown.Load()) / float64(r.Shuffles)
+	r.ShuffledAny = float64(hit.Load()) / float64(r.Shuffles)
 }
 
 // draw assigns the successes of each stratum to random runs of it.
