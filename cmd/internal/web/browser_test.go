@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
 )
 
 // widths are those of a phone, a tablet and a large screen, in pixels.
@@ -210,5 +212,41 @@ func TestThemeOfPerson(t *testing.T) {
 	b.theme("dark")
 	if got := evaluate[string](b, background); got != paper["dark"] {
 		t.Errorf("the theme of the system: got background %s, want %s", got, paper["dark"])
+	}
+}
+
+// TestPrint prints a page in a dark system, with the dark theme of a person: on white paper, without forms.
+func TestPrint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("opens further pages: run without -short")
+	}
+	t.Parallel()
+	in := readOnly(t, false)
+	b := openTab(t, in)
+	dark := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	const background, light = `getComputedStyle(document.body).backgroundColor`, "rgb(251, 251, 249)"
+	for _, path := range []string{"/books/default/bullets/inv-00001", "/books/default/executions/" + in.seeded.executions[0]} {
+		b.visit(path)
+		for _, theme := range []string{"system", "dark"} {
+			b.resize(1600) // with the buttons of themes
+			dark.Media = "screen"
+			send(b, emulation.SetEmulatedMedia, dark)
+			b.click(fmt.Sprintf(`button[name=theme][value=%s]`, theme))
+			if got := evaluate[string](b, background); got == light {
+				t.Errorf("%s, theme %s: the screen is light", path, theme)
+			}
+			b.resize(800) // about the width of a sheet of paper
+			dark.Media = "print"
+			send(b, emulation.SetEmulatedMedia, dark)
+			if got := evaluate[string](b, background); got != light {
+				t.Errorf("%s, theme %s: got paper %s, want %s", path, theme, got, light)
+			}
+			if over := evaluate[string](b, overflow); over != "" {
+				t.Errorf("%s: the paper is too narrow by %s", path, over)
+			}
+			if shown := evaluate[string](b, `[...document.querySelectorAll("form, button, nav, .narrow")].filter(e => e.getClientRects().length).map(e => e.outerHTML.slice(0, 120)).join()`); shown != "" {
+				t.Errorf("%s: the paper has %s", path, shown)
+			}
+		}
 	}
 }

@@ -31,20 +31,35 @@ func TestScreenshots(t *testing.T) {
 		return nil
 	})
 	for _, a := range in.mains(t) {
+		name := strings.NewReplacer("/{$}", "home", "/", "-", "{", "", "}", "").Replace(strings.TrimPrefix(a.pattern, "/books"))
 		b.visit(a.path)
-		for _, width := range []int64{390, 1280} {
-			for _, theme := range themes {
-				b.resize(width)
-				b.theme(theme)
-				height := min(max(evaluate[int64](b, `document.querySelector("main").getBoundingClientRect().bottom + scrollY | 0`), 600), 2400)
-				send(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
-				shot := send(b, page.CaptureScreenshot, page.CaptureScreenshotParams{})
-				name := strings.NewReplacer("/{$}", "home", "/", "-", "{", "", "}", "").Replace(strings.TrimPrefix(a.pattern, "/books"))
-				file := filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", strings.Trim(name, "-"), width, theme))
-				if err := os.WriteFile(file, shot.Data, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+		b.shoot(strings.Trim(name, "-"))
+	}
+	b.base = in.guarded.URL
+	b.visit("/login")
+	b.shoot("login")
+	b.enter("#token", "dbr_wrong")
+	b.click("main button")
+	b.shoot("login-wrong-token")
+	b.enter("#token", in.secrets["reader"])
+	b.click("main button")
+	for name, path := range map[string]string{"error-not-found": "/books/default/nowhere", "error-forbidden": "/settings", "error-invalid": "/books/default/executions?outcome=x", "reader": "/books/default/review"} {
+		b.visit(path)
+		b.shoot(name)
+	}
+}
+
+// shoot writes screenshots of the page in both themes and two widths.
+func (b *tab) shoot(name string) {
+	b.test.Helper()
+	for _, width := range []int64{390, 1280} {
+		for _, theme := range themes {
+			b.resize(width)
+			b.theme(theme)
+			height := min(max(evaluate[int64](b, `document.querySelector("main").getBoundingClientRect().bottom + scrollY | 0`), 600), 2400)
+			send(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
+			shot := send(b, page.CaptureScreenshot, page.CaptureScreenshotParams{})
+			check(b.test, os.WriteFile(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), shot.Data, 0o644))
 		}
 	}
 }
