@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -190,11 +191,11 @@ func TestRequest(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, numbered)
 	a.header.Set(headerSession, "s-1")
-	a.say("user", question+"?"+strings.Repeat("é", maxQuery)) // the limit is within a letter
+	a.say("user", question+strings.Repeat("é", maxQuery)) // the limit is within a letter
 	edit, _ := a.begin(time.Minute)
 	a.end(edit, "", "Seven.")
 	r := a.contexts.requests[0]
-	if r.Book != "b" || r.Session != "s-1" || !r.Advice || len(r.Query) > maxQuery || len(r.Query) < maxQuery-2 || !strings.HasPrefix(r.Query, question) {
+	if r.Book != "b" || r.Session != "s-1" || !r.Advice || len(r.Query) > maxQuery || len(r.Query) < maxQuery-2 || !strings.HasPrefix(r.Query, question) || !utf8.ValidString(r.Query) {
 		t.Errorf("got %+v", r)
 	}
 	if err := r.Validate(); err != nil {
