@@ -397,6 +397,8 @@ func Item(o *source.Object) ([]Turn, bool) {
 		return []Turn{{Role: "tool", Results: []Result{{ID: cmp.Or(o.Text("call_id"), o.Text("id")), Output: ContentText(o.Get("output"))}}}}, true
 	case kind == "reasoning":
 		return []Turn{{Role: "assistant", omitted: source.Omissions{source.ThinkingBlocks: 1}}}, true
+	case kind == "mcp_list_tools", strings.HasPrefix(kind, "mcp_approval_"), kind == "item_reference", kind == "compaction":
+		return []Turn{{Role: "assistant", omitted: source.Omissions{source.HarnessMessages: 1}}}, true
 	}
 	return nil, false
 }
@@ -422,8 +424,8 @@ func itemResult(o *source.Object) (Result, bool) {
 	if err := o.Get("error"); err != nil {
 		return Result{Output: ContentText(err), Failed: true}, true
 	}
-	output := o.First("output", "outputs", "results")
-	return Result{Output: ContentText(output)}, output != nil
+	output, failed := o.First("output", "outputs", "results"), o.Text("status") == "failed"
+	return Result{Output: ContentText(output), Failed: failed}, output != nil || failed
 }
 
 // AddTurns adds messages in any dialect.

@@ -100,7 +100,7 @@ func langSmithText(raw json.RawMessage, role string) string {
 
 func langSmithRun(o *source.Object) observation {
 	out := observation{
-		id: o.Text("id"), parent: o.Text("parent_run_id"), name: o.Text("name"), failed: o.Text("error") != "",
+		id: o.Text("id"), parent: o.Text("parent_run_id"), name: o.Text("name"), failed: o.Text("error") != "" || strings.EqualFold(o.Text("status"), "error"),
 		start: langSmithTime(o.Get("start_time")), end: langSmithTime(o.Get("end_time")), omitted: source.Omissions{},
 	}
 	switch strings.ToLower(o.Text("run_type")) { // upper case in version 2 of the API
