@@ -82,6 +82,24 @@ func survey(t *testing.T, c *bus.Conn, role string, floor time.Duration) RoleSum
 	return Summarize(role, w, reports, time.Now(), floor)
 }
 
+// TestProcessIsCountedOnce: two subscriptions reply for one process, as if the server had delivered the request twice.
+func TestProcessIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	conn, nc := bustest.Open(t, bus.Policy{})
+	one, two := NewProcess(conn, "one", 0), NewProcess(conn, "two", 0)
+	for _, p := range []*Process{one, one, two} {
+		closed, err := p.ServeReports()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closed()
+	}
+	reports, err := CollectReports(t.Context(), nc)
+	if err != nil || len(reports) != 2 || reports[0].Process == reports[1].Process {
+		t.Errorf("got %d reports %+v, %v, want one for each process", len(reports), reports, err)
+	}
+}
+
 // TestCallAndCombine follows a reflector from start to stop.
 func TestCallAndCombine(t *testing.T) {
 	if testing.Short() {

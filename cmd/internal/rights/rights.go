@@ -219,6 +219,7 @@ var gateway = User{
 		{Subject: "$JS.API.STREAM.MSG.DELETE.DEAD", Why: "API: requeue and drop of dead letters"},
 		{Subject: health.Subject, Why: health.Why, Accounts: programs},
 		answers,
+		ownReport(events.UserGateway),
 		{Subject: "$KV.captures.>", Why: "open runs"},
 		blobs,
 
@@ -269,6 +270,7 @@ var operator = User{
 	Publish: []Grant{
 		{Subject: "debrief.>", Why: "tasks, feedback, edits, executions of recorded runs"},
 		{Subject: health.Subject, Why: health.Why, Accounts: programs},
+		ownReport(events.UserOperator),
 		{Subject: "debrief.api.*.*", Why: "requests to the service", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$SRV.>", Why: "discovery of the service", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$KV.>", Why: "marks of sessions, embeddings, progress of runs"},
@@ -298,6 +300,11 @@ var agent = User{
 		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
 	},
 	Subscribe: []Grant{inbox(events.UserAgent)},
+}
+
+// ownReport is the right of a user that requests and answers health reports.
+func ownReport(user string) Grant {
+	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "its own health report", Accounts: []string{}}
 }
 
 func inbox(user string) Grant {

@@ -48,7 +48,8 @@ func TestImportsEqualRights(t *testing.T) {
 			}
 			// Published with the right, but not to another account.
 			local := map[string][]string{
-				events.UserOperator: {"debrief.>", "$KV.>", "$O.blobs.>", "$JS.API.>", "$JS.ACK.>", "$JS.SNAPSHOT.>", "$SYS.REQ.USER.INFO"},
+				events.UserOperator: {"debrief.>", "$KV.>", "$O.blobs.>", "$JS.API.>", "$JS.ACK.>", "$JS.SNAPSHOT.>", "$SYS.REQ.USER.INFO", "_INBOX_operator.>"},
+				events.UserGateway:  {"_INBOX_gateway.>"},
 			}[user.Name]
 			var want []string
 			for _, subject := range o.Nkeys[i].Permissions.Publish.Allow {
