@@ -93,7 +93,7 @@ var plan = []struct {
 	{"curator/gate", "the gate may import only playbook and the errors of configurations", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/redact"}, []string{ours}},
 	{"curator/draft", "a draft uses no transport and no model", []string{"debrief/playbook", "debrief/playbook/heap", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
-	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
+	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/heap", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
 	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
