@@ -61,37 +61,35 @@ func (m *Message) setCalls(raw json.RawMessage) bool {
 }
 
 func (t *ToolCall) set(o *source.Object) bool {
-	for _, f := range o.Fields {
-		ok := true
+	return eachField(o, func(f source.Field) bool {
 		switch f.Name {
 		case "id":
-			ok = setText(&t.ID, f.Value)
+			return setText(&t.ID, f.Value)
 		case "function":
 			function := source.AsObject(f.Value)
-			ok = function != nil && t.Function.set(function)
-		case "type":
-		default:
-			ok = string(f.Value) == "null"
+			return function != nil && t.Function.set(function)
 		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+		return f.Name == "type" || string(f.Value) == "null"
+	})
 }
 
 func (t *function) set(o *source.Object) bool {
-	for _, f := range o.Fields {
-		ok := true
+	return eachField(o, func(f source.Field) bool {
 		switch f.Name {
 		case "name":
-			ok = setText(&t.Name, f.Value)
+			return setText(&t.Name, f.Value)
 		case "arguments":
 			t.Arguments = f.Value
-		default:
-			ok = string(f.Value) == "null"
+			return true
 		}
-		if !ok {
+		return string(f.Value) == "null"
+	})
+}
+
+// eachField calls set for the fields of an object until it returns false. It reports whether all returned true.
+func eachField(o *source.Object, set func(source.Field) bool) bool {
+	for _, f := range o.Fields {
+		if !set(f) {
 			return false
 		}
 	}
