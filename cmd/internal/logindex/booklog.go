@@ -28,7 +28,7 @@ type delta struct {
 	change int // index of the first delta of its change
 }
 
-// coverage says that a delta covers an event or an execution.
+// coverage links an event or an execution to a delta that covers it.
 type coverage struct {
 	id    uint64 // hash
 	delta int
@@ -83,7 +83,7 @@ func (l *bookLog) add(r *deltalog.Record) error {
 	return nil
 }
 
-// addReferences records what the delta with an index concerns and covers.
+// addReferences records the bullets, events and executions of the delta with index n.
 func (l *bookLog) addReferences(n int, d *playbook.Delta) {
 	touch := func(id playbook.BulletID) {
 		if all := l.touched[id]; id != "" && (len(all) == 0 || all[len(all)-1] != uint32(n)) {

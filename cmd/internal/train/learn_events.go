@@ -52,8 +52,8 @@ func baseName(name string) string {
 	return base
 }
 
-// eventReader reads the events of a directory, each as a line. A file that cannot be read is a line that is no JSON, so that it costs
-// only itself.
+// eventReader reads the events of a directory, each as a line. An unreadable file becomes an invalid line, so that it costs only
+// itself.
 type eventReader struct {
 	dir   string
 	names []string // not read yet

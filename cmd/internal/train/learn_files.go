@@ -19,9 +19,9 @@ import (
 const standardInput = "-"
 
 // expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order, without hidden ones. It also
-// returns what cannot be read: files and directories with an error, and entries of a directory that are neither regular files nor links
+// returns the unread entries: files and directories with an error, and entries of a directory that are neither regular files nor links
 // to regular files, because a link to a directory may lead in a circle, and a pipe may never end. A missing file is an error, because
-// the name is probably misspelled. A directory of events is one of the files; see groupEvents. A directory of events stands for its files; see groupEvents.
+// the name is probably misspelled. A directory of events stands for its files; see groupEvents.
 func expandFiles(names []string) (files []string, skipped []unreadItem, err error) {
 	for _, name := range names {
 		if name == standardInput {
@@ -50,7 +50,7 @@ func expandFiles(names []string) (files []string, skipped []unreadItem, err erro
 	return groupEvents(files), skipped, nil
 }
 
-// filesIn returns the files in a directory and its subdirectories, and what cannot be read.
+// filesIn returns the files in a directory and its subdirectories, and the unread entries.
 func filesIn(dir string) (files []string, skipped []unreadItem) {
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		hidden := entry != nil && strings.HasPrefix(entry.Name(), ".") && path != dir

@@ -16,7 +16,7 @@ type unreadItem struct {
 	Element *int   `json:"element,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	Repair  string `json:"repair,omitempty"`
-	other   bool   // an entry of a directory that is no file: not a loss
+	other   bool   // an entry of a directory other than a file: not a loss
 }
 
 // maxListed is the maximum length of the list of unread items. The count includes all of them.
