@@ -156,7 +156,7 @@ func TestCorrectionWaitsForEarlierReflection(t *testing.T) {
 // TestCorrectionFollowsReflectionThatNeedsAModel checks that the correction is not dead-lettered while it waits.
 func TestCorrectionFollowsReflectionThatNeedsAModel(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := buildForBatch(t)
 	h.bullets("b", 3)
 	own := lesson("b", "own", "what the execution taught")
 	own.Tags = reflection("b", "own", "misc-00001").Tags

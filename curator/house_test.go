@@ -33,8 +33,14 @@ type harness struct {
 
 func build(t *testing.T) *harness {
 	t.Helper()
+	return buildLingering(t, time.Millisecond)
+}
+
+// buildLingering returns a harness in which a batch waits that long for more events, from the start of the batch before.
+func buildLingering(t *testing.T, linger time.Duration) *harness {
+	t.Helper()
 	conn, nc := bustest.Open(t, bus.Policy{
-		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, HoldInterval: 10 * time.Millisecond, Linger: time.Millisecond,
+		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, HoldInterval: 10 * time.Millisecond, Linger: linger,
 		ProbeInterval: 50 * time.Millisecond,
 	})
 	return &harness{T: t, conn: conn, nc: nc, store: deltalog.New(conn.JetStream())}
@@ -58,6 +64,12 @@ func (h *harness) run(m chat.Model) (stop func()) {
 			h.Error(err)
 		}
 	}
+}
+
+// buildForBatch returns a harness for workOnBatch. A delivered event is not in the queue of its book at once.
+func buildForBatch(t *testing.T) *harness {
+	t.Helper()
+	return buildLingering(t, 2*time.Second)
 }
 
 // workOnBatch runs a curator that gets the events as one batch: a question keeps the book busy until they all wait.

@@ -74,7 +74,7 @@ func TestPromptContainsRejectedTexts(t *testing.T) {
 // TestSameReplyAddsNoBullet checks that the log contains the reflections.
 func TestSameReplyAddsNoBullet(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := buildForBatch(t)
 	var batch []events.Event
 	for i := range 2 {
 		batch = append(batch, lesson("b", fmt.Sprint(i), fmt.Sprintf("In case %d a gold customer pays 7 percent less.", i)))
@@ -93,7 +93,7 @@ func TestSameReplyAddsNoBullet(t *testing.T) {
 
 func TestLargeBatchIsOneCommit(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := buildForBatch(t)
 	const n = 40
 	var batch []events.Event
 	for i := range n {

@@ -145,7 +145,7 @@ func TestUselessModelOutputHoldsOnlyLessons(t *testing.T) {
 // TestOnlyLessonsWaitForUnavailableModel sends a lesson, a vote and an edit in one batch.
 func TestOnlyLessonsWaitForUnavailableModel(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := buildForBatch(t)
 	back := make(chan struct{})
 	e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{add("an edit")}}
 	e.Book = "b"
@@ -276,7 +276,7 @@ func TestBooksDoNotWaitForEachOther(t *testing.T) {
 // TestOperationNamesItsSupport checks an operation that a model proposes for several reflections.
 func TestOperationNamesItsSupport(t *testing.T) {
 	t.Parallel()
-	h := build(t)
+	h := buildForBatch(t)
 	h.workOnBatch(func(_ context.Context, p chat.Prompt) (string, error) {
 		if n := strings.Count(p.Messages[1].Text, `"number"`); n != 3 {
 			return nothing, fmt.Errorf("got %d insights in one question, want 3", n)
