@@ -191,13 +191,54 @@ func (e *NotEmptyError) Error() string {
 //
 // Restore changes nothing and returns an error if the configuration of a stream differs from this program's. A forged
 // file could otherwise make the server republish messages into the log of the playbooks.
-func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, replicas int, replace bool, tell Progress) error {
+func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.ReadSeeker, replicas int, replace bool, tell Progress) error {
 	if err := m.checkConfigs(); err != nil {
 		return err
 	}
 	if err := deleteStreams(ctx, conn, m, replace); err != nil {
 		return err
 	}
+	r := &restoring{conn: conn, manifest: m, replicas: replicas, tell: tell, done: map[string]bool{}}
+	for attempt := 1; ; attempt++ {
+		if _, err := in.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		err := r.restoreRest(ctx, in)
+		var refused *apiError
+		if attempt == restoreAttempts || !errors.As(err, &refused) || refused.ErrCode != codeRestoreFailed {
+			return err
+		}
+		if err := conn.JetStream().DeleteStream(ctx, r.current); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("delete stream %s: %w", r.current, err)
+		}
+		select {
+		case <-time.After(restorePause << attempt):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// A server removes the files of a deleted stream in the background. If the stream is restored and deleted again before that ends,
+// nats-server 2.15.2 leaves its files in place (filestore.go, Delete), and the next restore reports "expected sequence does not
+// match store". After another deletion and a pause the restore succeeds.
+const (
+	restoreAttempts = 5
+	restorePause    = 50 * time.Millisecond // doubled after each attempt
+)
+
+// restoring is a restore of several streams in progress.
+type restoring struct {
+	conn     *bus.Conn
+	manifest *Manifest
+	replicas int
+	tell     Progress
+	done     map[string]bool // streams that were restored
+	current  string          // the stream that is being restored
+}
+
+// restoreRest reads a backup and restores the streams that are not restored yet.
+func (r *restoring) restoreRest(ctx context.Context, in io.Reader) error {
 	// The pieces of a stream are written to a pipe from which restoreOne reads.
 	var result chan error // the result of restoreOne for the current stream
 	var pipe *io.PipeWriter
@@ -208,30 +249,35 @@ func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.Reader, rep
 		}
 		pipe.CloseWithError(err) // nil ends the stream
 		pipe = nil
-		return <-result
+		err = <-result
+		r.done[r.current] = err == nil
+		return err
 	}
-	current := ""
+	r.current = ""
 	_, err := walk(in, func(name string, data []byte) error {
-		if name != current {
+		if name != r.current {
 			if err := finish(nil); err != nil {
 				return err
 			}
-			i := slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == name })
+			if r.done[name] {
+				return nil
+			}
+			i := slices.IndexFunc(r.manifest.Streams, func(s Stream) bool { return s.Name == name })
 			if i < 0 {
 				return damaged("changed since the verification")
 			}
-			var r *io.PipeReader
-			r, pipe = io.Pipe()
-			current, sent, result = name, 0, make(chan error, 1)
+			var out *io.PipeReader
+			out, pipe = io.Pipe()
+			r.current, sent, result = name, 0, make(chan error, 1)
 			go func() {
-				err := restoreOne(ctx, conn, m, &m.Streams[i], r, replicas)
-				r.CloseWithError(firstErr(err, io.ErrClosedPipe))
+				err := restoreOne(ctx, r.conn, r.manifest, &r.manifest.Streams[i], out, r.replicas)
+				out.CloseWithError(firstErr(err, io.ErrClosedPipe))
 				result <- err
 			}()
 		}
 		sent += int64(len(data))
-		if tell != nil {
-			tell(name, sent)
+		if r.tell != nil {
+			r.tell(name, sent)
 		}
 		if _, err := pipe.Write(data); err != nil {
 			return finish(err)

@@ -32,14 +32,18 @@ type State struct {
 	Last     uint64 `json:"last_seq"`
 }
 
-// apiError is the error part of the server's replies.
+// apiError is an error of the server's API.
 type apiError struct {
-	Error *struct {
-		Code        int    `json:"code"`
-		ErrCode     int    `json:"err_code"`
-		Description string `json:"description"`
-	} `json:"error"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
 }
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("server error: %s (%d)", e.Description, e.ErrCode)
+}
+
+// codeRestoreFailed is the error code of a snapshot that the server could not restore.
+const codeRestoreFailed = 10062
 
 // call sends a request to the server's API and decodes its reply.
 func call(ctx context.Context, nc *nats.Conn, subject string, req, answer any) error {
@@ -55,12 +59,14 @@ func call(ctx context.Context, nc *nats.Conn, subject string, req, answer any) e
 }
 
 func decode(data []byte, answer any) error {
-	var r apiError
+	var r struct {
+		Error *apiError `json:"error"`
+	}
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("decode reply: %w", err)
 	}
 	if r.Error != nil {
-		return fmt.Errorf("server error: %s (%d)", r.Error.Description, r.Error.ErrCode)
+		return r.Error
 	}
 	return json.Unmarshal(data, answer)
 }

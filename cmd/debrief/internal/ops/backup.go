@@ -175,9 +175,6 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	if err := checkNoWorkers(ctx, s); err != nil {
 		return err
 	}
-	if _, err := in.Seek(0, 0); err != nil {
-		return err
-	}
 	began := time.Now()
 	err = backup.Restore(ctx, s.Conn, m, in, max(b.Replicas, 1), b.Replace, backupProgress("restored"))
 	var used *backup.NotEmptyError
