@@ -22,6 +22,9 @@ func TestClientNode(t *testing.T) {
 func runClientTests(t *testing.T, program string, args []string, files ...string) {
 	t.Helper()
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts another program")
+	}
 	path, err := exec.LookPath(program)
 	if err != nil {
 		t.Skipf("%s is not installed: the tests of its client were not run", program)
