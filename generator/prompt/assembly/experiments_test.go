@@ -57,72 +57,81 @@ func TestContextIsIndependentOfExperimentArms(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	compared := map[playbook.Gate]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		gate := rapid.SampledFrom([]playbook.Gate{playbook.GateGuard, playbook.GateStrict}).Draw(t, "gate")
-		in, l := anyInput(t), anyLimits(t)
-		bullets := anyBullets(t, gate)
-		task := rapid.SampledFrom([]string{"p", "q", "r", "s", "t", "u", "v", "w"}).Draw(t, "task") // with and without the bullets on probation
-		inputs, contexts := map[playbook.Arm]Input{}, map[playbook.Arm]*Context{}
-		for n := 1; len(contexts) < 2; n++ {
-			if n == 100 {
-				t.Fatalf("100 draws have the same arm")
+	for _, gate := range []playbook.Gate{playbook.GateGuard, playbook.GateStrict} {
+		compared := 0
+		rapid.Check(t, func(t *rapid.T) {
+			if checkArms(t, gate) {
+				compared++
 			}
-			in.Index = experimentIndex(bullets, gate, n)
-			in.Draw = &selection.Draw{Task: task, Applicable: func() (ids []playbook.BulletID) {
-				for _, b := range bullets {
-					if len(b.Content)%3 > 0 {
-						ids = append(ids, b.ID)
-					}
-				}
-				return ids
-			}}
-			c, err := Assemble(in, l)
-			if tooSmall := (*LimitError)(nil); errors.As(err, &tooSmall) {
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(c.Manifest.Exposures) == 0 {
-				return
-			}
-			arm := c.Manifest.Exposures[0].Arm
-			inputs[arm], contexts[arm] = in, c
+		})
+		if compared == 0 {
+			t.Errorf("no two arms were compared with the gate %s: the test is void", gate)
 		}
-		compared[gate]++
-		shown, withheld := contexts[playbook.ArmShown], contexts[playbook.ArmWithheld]
-		hidden := make(map[string]bool)
-		for i, x := range shown.Manifest.Exposures {
-			hidden[string(x.Bullet)] = true
-			if y := withheld.Manifest.Exposures[i]; x.Arm != playbook.ArmShown || y.Arm != playbook.ArmWithheld || x.Bullet != y.Bullet {
-				t.Fatalf("got %+v and %+v", x, y)
-			}
-		}
-		if len(shown.Manifest.Exposures) != len(withheld.Manifest.Exposures) || len(hidden) != 1 {
-			t.Fatalf("got %+v and %+v", shown.Manifest.Exposures, withheld.Manifest.Exposures)
-		}
-		rest := slices.DeleteFunc(slices.Clone(shown.Manifest.Parts), func(p events.Part) bool { return p.Kind == events.PartBullet && hidden[p.Ref] })
-		if d := cmp.Diff(withheld.Manifest.Parts, rest); d != "" {
-			t.Fatalf("other parts: %s", d)
-		}
-		if d := cmp.Diff(withheld.Messages[1:], shown.Messages[1:]); d != "" {
-			t.Fatalf("other messages: %s", d)
-		}
-		if shown.Manifest.Tokens > shown.Manifest.Limit || withheld.Manifest.Tokens > shown.Manifest.Tokens {
-			t.Fatalf("%d and %d tokens of %d", withheld.Manifest.Tokens, shown.Manifest.Tokens, shown.Manifest.Limit)
-		}
-		for id := range hidden {
-			if strings.Contains(withheld.Messages[0].Text, "\n- ["+id+"] ") {
-				t.Fatalf("%s is withheld, and the prompt is %q", id, withheld.Messages[0].Text)
-			}
-		}
-		for arm, c := range contexts {
-			checkChat(t, c.Messages)
-			checkRender(t, c, inputs[arm])
-		}
-	})
-	if compared[playbook.GateGuard] == 0 || compared[playbook.GateStrict] == 0 {
-		t.Errorf("compared %v: the test is void", compared)
 	}
+}
+
+// checkArms compares the two arms of one context. It reports false if the context has no experiment or does not fit.
+func checkArms(t *rapid.T, gate playbook.Gate) (compared bool) {
+	in, l := anyInput(t), anyLimits(t)
+	l.Total = max(l.Total, 400) // below, most contexts do not fit or have no bullet
+	bullets := anyBullets(t, gate)
+	task := rapid.SampledFrom([]string{"p", "q", "r", "s", "t", "u", "v", "w"}).Draw(t, "task") // with and without the bullets on probation
+	inputs, contexts := map[playbook.Arm]Input{}, map[playbook.Arm]*Context{}
+	for n := 1; len(contexts) < 2; n++ {
+		if n == 100 {
+			t.Fatalf("100 draws have the same arm")
+		}
+		in.Index = experimentIndex(bullets, gate, n)
+		in.Draw = &selection.Draw{Task: task, Applicable: func() (ids []playbook.BulletID) {
+			for _, b := range bullets {
+				if len(b.Content)%3 > 0 {
+					ids = append(ids, b.ID)
+				}
+			}
+			return ids
+		}}
+		c, err := Assemble(in, l)
+		if tooSmall := (*LimitError)(nil); errors.As(err, &tooSmall) {
+			return false
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Manifest.Exposures) == 0 {
+			return false
+		}
+		arm := c.Manifest.Exposures[0].Arm
+		inputs[arm], contexts[arm] = in, c
+	}
+	shown, withheld := contexts[playbook.ArmShown], contexts[playbook.ArmWithheld]
+	hidden := make(map[string]bool)
+	for i, x := range shown.Manifest.Exposures {
+		hidden[string(x.Bullet)] = true
+		if y := withheld.Manifest.Exposures[i]; x.Arm != playbook.ArmShown || y.Arm != playbook.ArmWithheld || x.Bullet != y.Bullet {
+			t.Fatalf("got %+v and %+v", x, y)
+		}
+	}
+	if len(shown.Manifest.Exposures) != len(withheld.Manifest.Exposures) || len(hidden) != 1 {
+		t.Fatalf("got %+v and %+v", shown.Manifest.Exposures, withheld.Manifest.Exposures)
+	}
+	rest := slices.DeleteFunc(slices.Clone(shown.Manifest.Parts), func(p events.Part) bool { return p.Kind == events.PartBullet && hidden[p.Ref] })
+	if d := cmp.Diff(withheld.Manifest.Parts, rest); d != "" {
+		t.Fatalf("other parts: %s", d)
+	}
+	if d := cmp.Diff(withheld.Messages[1:], shown.Messages[1:]); d != "" {
+		t.Fatalf("other messages: %s", d)
+	}
+	if shown.Manifest.Tokens > shown.Manifest.Limit || withheld.Manifest.Tokens > shown.Manifest.Tokens {
+		t.Fatalf("%d and %d tokens of %d", withheld.Manifest.Tokens, shown.Manifest.Tokens, shown.Manifest.Limit)
+	}
+	for id := range hidden {
+		if strings.Contains(withheld.Messages[0].Text, "\n- ["+id+"] ") {
+			t.Fatalf("%s is withheld, and the prompt is %q", id, withheld.Messages[0].Text)
+		}
+	}
+	for arm, c := range contexts {
+		checkChat(t, c.Messages)
+		checkRender(t, c, inputs[arm])
+	}
+	return true
 }
