@@ -78,7 +78,7 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 		return nil
 	}
 	if len(made.Ops) == 0 {
-		console.Printf("%s: all of its %s exist already; nothing was changed.\n", im.File, console.Plural(len(made.Bullets), "bullet"))
+		console.Printf("%s: nothing was changed; the playbook has everything in it (%s).\n", im.File, console.Plural(len(made.Bullets), "bullet"))
 		return nil
 	}
 	var d *events.EditReply
@@ -177,14 +177,14 @@ var shownFields = []string{"id", "section", "content", "status"}
 
 // reportLosses prints the fields that the format could not represent. It returns an error if there are any.
 func reportLosses(f formats.Format, losses []formats.Loss) error {
+	if f == formats.Markdown { // a person who reads the file expects no other fields
+		losses = slices.DeleteFunc(losses, func(l formats.Loss) bool { return !slices.Contains(shownFields, l.Field) })
+	}
 	if len(losses) == 0 {
 		return nil
 	}
 	for _, line := range explain.Losses(losses) {
 		console.Fprintf(console.Stderr, "%s\n", line)
-	}
-	if f == formats.Markdown && !slices.ContainsFunc(losses, func(l formats.Loss) bool { return slices.Contains(shownFields, l.Field) }) {
-		return nil // a person who reads the file expects no other fields
 	}
 	return app.Exit(app.ExitPartial, fmt.Errorf("exported with losses: %s cannot represent the fields above", f))
 }
