@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -15,6 +14,8 @@ const (
 	// pullExpiry is how long one pull request waits for messages. The loss of a silent server is noticed after this
 	// time. A stop does not wait for it.
 	pullExpiry = 2 * time.Second
+	// maxStatus is the number of status messages, such as heartbeats, for which the client has room besides the messages of a pull.
+	maxStatus = 16
 	// drainTimeout bounds the wait for messages in transit after a pull is closed, if the server does not answer.
 	drainTimeout = time.Second
 	// maxHeld bounds the messages that a batching worker holds, over all books.
@@ -39,7 +40,7 @@ type puller struct {
 }
 
 // capacity returns how many messages the worker may pull now, and whether a pull may stay open. With Batch 1 the worker
-// pulls only for a free slot, so that no message waits for a busy worker while another one is free. A batching worker
+// pulls only for free slots, so that no message waits for a busy worker while another one is free. A batching worker
 // pulls one batch ahead.
 func (p *puller) capacity() (n int, open bool) {
 	held, bytes := p.flight.size()
@@ -63,10 +64,8 @@ func (p *puller) capacity() (n int, open bool) {
 			return 0, true
 		}
 		return p.worker.Batch, true
-	case held >= p.worker.Slots:
-		return 0, true
 	}
-	return 1, true
+	return max(p.worker.Slots-held, 0), true
 }
 
 // run pulls messages while there is capacity, until the stop. Then it releases the messages that were not started.
@@ -109,12 +108,9 @@ func (p *puller) run() {
 // pullBatch pulls up to n messages, until the capacity is used or the pull fails. It also accepts the messages in
 // transit, so that none waits for its ack wait. Probe means that the pull is for a single message of a probing worker.
 func (p *puller) pullBatch(n int, probe bool) error {
-	opts := []jetstream.PullMessagesOpt{jetstream.PullMaxMessages(min(n, p.worker.Batch)), jetstream.PullExpiry(pullExpiry)}
-	if p.worker.Batch > 1 {
-		// If a pull is closed, the server redelivers the messages in transit. With StopAfter it ends without that.
-		opts = append(opts, jetstream.StopAfter(n))
-	}
-	pulls, err := p.cons.Messages(opts...)
+	// Each pull ends after its messages: if it is closed before, the server redelivers those in transit. The client keeps messages
+	// and the status messages of the server in a channel of PullMaxMessages, and drops what does not fit.
+	pulls, err := p.cons.Messages(jetstream.PullMaxMessages(n+maxStatus), jetstream.StopAfter(n), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
 		return err
 	}
@@ -123,7 +119,7 @@ func (p *puller) pullBatch(n int, probe bool) error {
 
 	var rejected []*item
 	accept := func(m jetstream.Msg) {
-		if p.worker.Batch == 1 || probe || !p.state.isPaused() {
+		if n == 1 || probe || !p.state.isPaused() {
 			p.accept(m)
 		} else if it := p.newItem(m); it != nil { // a paused worker tries one message at a time
 			rejected = append(rejected, it)
@@ -135,15 +131,8 @@ func (p *puller) pullBatch(n int, probe bool) error {
 			break
 		}
 		accept(m)
-		for p.intake.Err() == nil {
-			n, open := p.capacity()
-			if !open {
-				pulls.Drain() // Next still returns the messages in transit
-			}
-			if n > 0 || !open || p.worker.Batch > 1 {
-				break
-			}
-			p.waitForCapacity(p.policy.HoldInterval)
+		if _, open := p.capacity(); !open {
+			pulls.Drain() // Next still returns the messages in transit
 		}
 	}
 	p.state.setOpenPull(nil, probe)
@@ -166,17 +155,8 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	return err
 }
 
-// next returns the next message. The client requests messages only when Next starts, and not while it is still sending
-// the previous request (nats.go 1.55, checkPending). A server in this process can answer that request sooner, about
-// once in 10,000 messages. Then Next waits without a request, until heartbeats are missed 2 s later. So next calls Next
-// again after a short time, which makes the client send the request.
+// next returns the next message. It waits until the worker stops or the pull is closed.
 func (p *puller) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
-	// With a larger batch, the client requests the second half while the first arrives, and each arrival ends a Next.
-	if p.worker.Batch < 16 {
-		if m, err := pulls.Next(jetstream.NextMaxWait(20 * time.Millisecond)); !errors.Is(err, nats.ErrTimeout) {
-			return m, err
-		}
-	}
 	for {
 		ctx, stop := context.WithTimeout(p.intake, 2*pullExpiry)
 		m, err := pulls.Next(jetstream.NextContext(ctx))
