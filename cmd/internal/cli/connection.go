@@ -67,6 +67,20 @@ type Session struct {
 	Data   string        // data directory of the server, if ConnectReading found the server by it
 }
 
+// Connect opens another connection to the embedded server.
+func (s *Session) Connect(ctx context.Context, log zerolog.Logger) (*bus.Conn, error) {
+	nc, err := s.Server.Connect(app.Options("debrief", log)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	conn, err := bus.Open(ctx, nc, bus.Options{Log: log})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
 // Close closes the connection and stops the embedded server.
 func (s *Session) Close() {
 	s.NATS().Close()

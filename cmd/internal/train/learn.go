@@ -181,7 +181,7 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader,
 
 // roles returns the reflector and the curator of this process. The reflector waits until compared is closed. With a model, the Curator
 // then sees the counted lessons before the reflections on single runs, and does not add them again in other words. Without one, the
-// server releases each run from memory as soon as it is stored: it caches messages that are read soon after they are written.
+// wait saves memory: the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]app.Role, error) {
 	curating, err := l.Optional(events.RoleCurator)
 	if err != nil {

@@ -78,21 +78,25 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 		return nil, err
 	}
 	var selectors []selector
-	defer func() {
-		for _, s := range selectors {
-			s.builder.Close()
-		}
-	}()
-	add := func(name string, embedder generator.Embedder, cfg generator.Config) {
-		selectors = append(selectors, selector{name, generator.NewContextBuilder(c.session.Conn, embedder, cfg)})
-	}
 	few := generator.Config{}
 	few.MaxBullets = 30
-	add("words", nil, generator.Config{})
-	add("words, 30 bullets", nil, few)
-	if tasks <= maxEmbedded {
-		add("embeddings", worldEmbedder{c.world}, generator.Config{})
-		add("embeddings, 30 bullets", worldEmbedder{c.world}, few)
+	for _, embedder := range []generator.Embedder{nil, worldEmbedder{c.world}} {
+		name := "words"
+		if embedder != nil {
+			if name = "embeddings"; tasks > maxEmbedded {
+				break
+			}
+		}
+		// Through one connection, the reads of large playbooks by all builders would delay those of the roles by seconds.
+		conn, err := c.session.Connect(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.NATS().Close()
+		all, limited := generator.NewContextBuilder(conn, embedder, generator.Config{}), generator.NewContextBuilder(conn, embedder, few)
+		defer all.Close()
+		defer limited.Close()
+		selectors = append(selectors, selector{name, all}, selector{name + ", 30 bullets", limited})
 	}
 	all := c.world.Distractors(slices.Max(append([]int{0}, b.distractors...)))
 	done := 0

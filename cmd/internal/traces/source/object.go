@@ -132,7 +132,7 @@ func AsList(raw json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// Objects splits the elements of a list into their fields. An element that is no object has only its text.
+// Objects splits the elements of a list into their fields. For an element that is not an object, only its text is set.
 func Objects(list []json.RawMessage) []*Object {
 	objects := make([]*Object, len(list))
 	for i, raw := range list {
@@ -209,7 +209,7 @@ func (o *Object) split(raw []byte) bool {
 	return len(rest) == 1
 }
 
-// commonNames are the usual names of fields. They need no memory of their own.
+// commonNames are the usual names of fields. Objects share these strings, which saves memory.
 var commonNames = func() map[string]string {
 	names := map[string]string{}
 	for _, name := range [...]string{"arguments", "content", "function", "id", "input", "is_error", "messages", "model", "name", "output", "role", "score", "text", "tool_call_id", "tool_calls", "type"} {
