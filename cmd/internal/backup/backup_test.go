@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,55 @@ func TestBackupDuringOverwrites(t *testing.T) {
 		lacking += keys - held(t, other, events.BucketVectors)
 	}
 	t.Logf("of %d vectors %d were lacking", 20*keys, lacking)
+}
+
+// TestRestoreEndsAfterRefusals: the server refuses a snapshot that it cannot read. The restore is repeated, and then fails with the
+// server's reason.
+func TestRestoreEndsAfterRefusals(t *testing.T) {
+	t.Parallel()
+	conn, nc := bustest.Open(t, bus.Policy{})
+	kv, err := conn.JetStream().KeyValue(t.Context(), events.BucketRuns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.Put(t.Context(), "k", []byte("v")); err != nil {
+		t.Fatal(err)
+	}
+	stream := "KV_" + events.BucketRuns
+	var file bytes.Buffer
+	m, err := Create(t.Context(), conn, []string{stream}, "test", &file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken bytes.Buffer
+	w, err := newWriter(&broken, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := []byte("not a snapshot")
+	m.Streams[0].Pieces, m.Streams[0].Size, m.Streams[0].SHA256 = 1, int64(len(data)), fmt.Sprintf("%x", sha256.Sum256(data))
+	if err := errors.Join(w.piece(stream, 1, data), w.close(m)); err != nil {
+		t.Fatal(err)
+	}
+	requests, err := nc.SubscribeSync("$JS.API.STREAM.RESTORE." + stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused *apiError
+	if err := Restore(t.Context(), conn, m, bytes.NewReader(broken.Bytes()), 1, true, nil); !errors.As(err, &refused) || refused.ErrCode != codeRestoreFailed {
+		t.Fatalf("got error %v, want the refusal of the server", err)
+	}
+	for i := range restoreAttempts {
+		if _, err := requests.NextMsg(5 * time.Second); err != nil {
+			t.Fatalf("request %d: %v", i+1, err)
+		}
+	}
+	if n, _, err := requests.Pending(); n != 0 || err != nil {
+		t.Errorf("%d requests after the last attempt (%v)", n, err)
+	}
+	if _, err := conn.JetStream().Stream(t.Context(), stream); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("after the failure the stream exists: %v", err)
+	}
 }
 
 func held(t *testing.T, conn *bus.Conn, bucket string) int {
