@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/doctor"
@@ -28,13 +28,11 @@ type books struct {
 	logs  *logindex.Index
 
 	mu   sync.Mutex
-	open map[playbook.Book]*openBook
+	open *simplelru.LRU[playbook.Book, *openBook]
 }
 
 // openBook is a playbook in memory.
 type openBook struct {
-	used time.Time // guarded by books.mu
-
 	mu     sync.Mutex // held while the playbook is read
 	writer *deltalog.Writer
 	last   *playbook.Playbook // copy of its newest version
@@ -48,7 +46,8 @@ type openBook struct {
 }
 
 func newBooks(store *deltalog.Store, logs *logindex.Index) *books {
-	return &books{store: store, logs: logs, open: map[playbook.Book]*openBook{}}
+	open, _ := simplelru.NewLRU[playbook.Book, *openBook](maxBooks, nil) // fails only for a size of 0
+	return &books{store: store, logs: logs, open: open}
 }
 
 // newest returns the newest version of a playbook, and its label. The caller must not change the playbook.
@@ -216,26 +215,16 @@ func (b *openBook) copy() {
 func (s *books) take(name playbook.Book) *openBook {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := s.open[name]
-	if b == nil {
-		if len(s.open) >= maxBooks {
-			var oldest playbook.Book
-			for other, o := range s.open {
-				if oldest == "" || o.used.Before(s.open[oldest].used) {
-					oldest = other
-				}
-			}
-			delete(s.open, oldest)
-		}
+	b, ok := s.open.Get(name)
+	if !ok {
 		b = new(openBook)
-		s.open[name] = b
+		s.open.Add(name, b)
 	}
-	b.used = time.Now()
 	return b
 }
 
 func (s *books) forget(name playbook.Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.open, name)
+	s.open.Remove(name)
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/versions"
 	"debrief/events"
@@ -37,7 +39,7 @@ type Index struct {
 	step  int // bytes of a log between checkpoints, at first
 
 	mu    sync.Mutex
-	open  map[playbook.Book]*entry
+	open  *simplelru.LRU[playbook.Book, *entry]
 	parts []*bulletPart // used last, newest first
 }
 
@@ -59,8 +61,6 @@ type bulletPart struct {
 
 // entry is the index of one log.
 type entry struct {
-	used time.Time // guarded by Index.mu
-
 	mu     sync.Mutex
 	reader *deltalog.Reader
 	log    *bookLog
@@ -68,7 +68,8 @@ type entry struct {
 
 // New returns an empty index.
 func New(conn *bus.Conn) *Index {
-	return &Index{conn: conn, store: deltalog.New(conn.JetStream()), step: checkpointStep, open: map[playbook.Book]*entry{}}
+	open, _ := simplelru.NewLRU[playbook.Book, *entry](maxBooks, nil) // fails only for a size of 0
+	return &Index{conn: conn, store: deltalog.New(conn.JetStream()), step: checkpointStep, open: open}
 }
 
 // Run reads the logs of all playbooks, and then their new deltas, until the context ends, so that requests do not wait for it. It
@@ -140,7 +141,7 @@ func (x *Index) read(ctx context.Context, b playbook.Book, fn func(*bookLog) err
 	}
 	if len(e.log.at) == 0 { // clients request names that do not exist
 		x.mu.Lock()
-		delete(x.open, b)
+		x.open.Remove(b)
 		x.mu.Unlock()
 	}
 	return fn(e.log)
@@ -150,21 +151,11 @@ func (x *Index) read(ctx context.Context, b playbook.Book, fn func(*bookLog) err
 func (x *Index) take(b playbook.Book) *entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := x.open[b]
-	if e == nil {
-		if len(x.open) >= maxBooks {
-			var oldest playbook.Book
-			for other, o := range x.open {
-				if oldest == "" || o.used.Before(x.open[oldest].used) {
-					oldest = other
-				}
-			}
-			delete(x.open, oldest)
-		}
+	e, ok := x.open.Get(b)
+	if !ok {
 		e = new(entry)
-		x.open[b] = e
+		x.open.Add(b, e)
 	}
-	e.used = time.Now()
 	return e
 }
 
@@ -198,7 +189,7 @@ func (x *Index) part(ctx context.Context, b playbook.Book, choose func(*bookLog)
 			return all, versions.LogError(err)
 		}
 		x.mu.Lock() // the log was replaced since
-		delete(x.open, b)
+		x.open.Remove(b)
 		x.mu.Unlock()
 	}
 }

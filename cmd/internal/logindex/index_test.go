@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"debrief/cmd/internal/explain"
 	"debrief/cmd/internal/versions"
 	"debrief/events"
@@ -234,10 +236,10 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 				compare(t, x, store, a.from)
 			}
 		}
-		if l := x.open[book].log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || len(l.forgets) == 0 || len(l.names) == 0 {
+		if l := opened(x, book).log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || len(l.forgets) == 0 || len(l.names) == 0 {
 			t.Errorf("seed %d: got %d checkpoints, %d merges, %d forgets, %d names", seed, len(l.checkpoints), len(l.merged), len(l.forgets), len(l.names))
 		}
-		l := x.open[book].log
+		l := opened(x, book).log
 		l.recent = l.recent[len(l.recent)/2:] // the texts of older versions are read again
 		compare(t, x, store, a.from)
 		check(t, w.Flush(t.Context()))
@@ -264,7 +266,7 @@ func TestReplacedDelta(t *testing.T) {
 	}
 	x := New(conn)
 	check(t, x.read(t.Context(), book, func(*bookLog) error { return nil }))
-	l := x.open[book].log
+	l := opened(x, book).log
 	for _, count := range []int{1, 20} { // read one by one, and as a part of the log
 		var at []deltalog.Position
 		for _, d := range l.at[5 : 5+count] {
@@ -277,16 +279,23 @@ func TestReplacedDelta(t *testing.T) {
 	}
 }
 
+// opened returns the entry of a playbook that was read.
+func opened(x *Index, b playbook.Book) *entry {
+	e, _ := x.open.Peek(b)
+	return e
+}
+
 // TestIndexDropsPlaybooksAndParts checks the limits of the memory.
 func TestIndexDropsPlaybooksAndParts(t *testing.T) {
 	t.Parallel()
-	x := &Index{open: map[playbook.Book]*entry{}}
+	x := &Index{}
+	x.open, _ = simplelru.NewLRU[playbook.Book, *entry](maxBooks, nil)
 	for i := range maxBooks + 3 {
 		x.take(playbook.Book(fmt.Sprint("book-", i)))
 		x.keepPart(&bulletPart{book: playbook.Book(fmt.Sprint("book-", i))})
 	}
-	if len(x.open) != maxBooks || x.open["book-0"] != nil || x.open[playbook.Book(fmt.Sprint("book-", maxBooks+2))] == nil {
-		t.Errorf("got %d playbooks", len(x.open))
+	if x.open.Len() != maxBooks || x.open.Contains("book-0") || !x.open.Contains(playbook.Book(fmt.Sprint("book-", maxBooks+2))) {
+		t.Errorf("got %d playbooks", x.open.Len())
 	}
 	if len(x.parts) != maxParts {
 		t.Errorf("got %d parts, want %d", len(x.parts), maxParts)
