@@ -156,7 +156,11 @@ func remediesAgain(from move, between []move, to move) []string {
 func TestEvidenceIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	checked := map[string]int{}
-	for seed := range uint64(400) {
+	sets := 400
+	if testing.Short() {
+		sets = 100
+	}
+	for seed := range uint64(sets) {
 		r := rand.New(rand.NewPCG(seed, 17))
 		runs := map[string][][]move{}
 		x := remedy.New(remedy.Config{})
