@@ -280,7 +280,15 @@ func interrupted(ctx context.Context, runs int, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %s; run the same command again to continue", context.Cause(ctx), pluralOf(runs, "run is stored", "runs are stored"))
+	err = context.Cause(ctx)
+	if runs > 0 { // else the command compares runs that were stored before
+		err = fmt.Errorf("%w: %s", err, pluralOf(runs, "run is stored", "runs are stored"))
+	}
+	err = fmt.Errorf("%w; run the same command again to continue", err)
+	if errors.As(err, new(*request.ModelError)) {
+		return app.Exit(app.ExitUnreachable, err)
+	}
+	return err
 }
 
 // finishAfterError waits until the runs before a broken file are learned. It returns the error of that file.

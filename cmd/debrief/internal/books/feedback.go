@@ -122,8 +122,13 @@ func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
 	}
 	if !f.NoWait {
 		done := console.Doing("waiting for the effect of the feedback")
-		err := result.Wait(ctx, conn, f.WaitTimeout)
+		checked, unchecked := request.WithModelCheck(ctx, conn.Conn, events.RoleReflector, events.RoleCurator)
+		err := result.Wait(checked, conn, f.WaitTimeout)
+		unchecked()
 		done()
+		if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(checked), &model) {
+			return app.Exit(app.ExitUnreachable, fmt.Errorf("feedback not applied yet: %w; it is stored as %s and is applied after that is fixed", model, result.Handle))
+		}
 		if errors.As(err, new(*request.PendingError)) {
 			return app.Exit(app.ExitUnreachable, fmt.Errorf("%w; see 'debrief status'", err))
 		}
