@@ -224,15 +224,19 @@ func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Re
 		}
 		s := liveness.Summarize(role, w, reports, time.Now(), liveness.Floor)
 		start := "start one: 'debrief up', or the program of that name"
+		fix := "see the reason, the log of the role, and its results with 'debrief tail --role " + role + "'"
+		if withoutModel(s) {
+			fix = modelFix(role)
+		}
 		switch {
 		case s.Workers == 0 && s.Level == liveness.Red:
 			x.Add(role, Fail, start, "%s", joinSome(s.Reasons))
 		case s.Workers == 0:
 			x.Add(role, Warn, start, "no worker is running; %s", formatWaiting(s.Pending))
 		case s.Level == liveness.Red:
-			x.Add(role, Fail, "see 'debrief status' and the log of the role", "%s", joinSome(s.Reasons))
+			x.Add(role, Fail, fix, "%s", joinSome(s.Reasons))
 		case s.Level == liveness.Yellow:
-			x.Add(role, Warn, "see 'debrief status'", "%s", joinSome(s.Reasons))
+			x.Add(role, Warn, fix, "%s", joinSome(s.Reasons))
 		default:
 			x.Add(role, OK, "", "%d running, %d waiting", s.Workers, s.Pending)
 		}

@@ -129,6 +129,8 @@ func (o *Overview) Advice() (lines []string) {
 		case r.Level == liveness.Green:
 		case r.Workers == 0:
 			lines = append(lines, fmt.Sprintf("start a %s: 'debrief up', or the program %s", role, role))
+		case withoutModel(r):
+			lines = append(lines, modelFix(role))
 		default:
 			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail --role %s'", role, role))
 		}
@@ -140,6 +142,16 @@ func (o *Overview) Advice() (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", console.Plural(int(dead), "dead letter")))
 	}
 	return lines
+}
+
+// withoutModel reports whether workers of the role run, none of them with a model.
+func withoutModel(r liveness.RoleSummary) bool {
+	return r.Workers > 0 && r.States[string(bus.Serving)] == r.Workers
+}
+
+// modelFix is the advice for a role whose workers have no model.
+func modelFix(role string) string {
+	return fmt.Sprintf("restart 'debrief up' with --model NAME, or start the program %s with it", role)
 }
 
 // ReadBooks returns the state of every playbook. The error of a playbook with a damaged log is in its state.
