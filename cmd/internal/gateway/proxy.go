@@ -194,9 +194,18 @@ func (g *Gateway) handleError(w http.ResponseWriter, r *http.Request, err error)
 	}
 	if f == nil {
 		g.o.Log.Warn().Err(err).Str("provider", string(x.route.provider)).Msg("call the model provider")
-		f = refusal(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check --upstream-"+string(x.route.provider)+" of the gateway")
+		f = refusal(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check that it runs, and "+upstreamFlags(x.route.provider))
 	}
 	g.writeFailure(w, r, x, f)
+}
+
+// upstreamFlags names the flags with the address of a provider.
+func upstreamFlags(p Provider) string {
+	flags := "--upstream-" + string(p) + " of the gateway"
+	if p == OpenAI {
+		flags += ", or --base-url of 'debrief up'"
+	}
+	return flags
 }
 
 // bufferPool has the buffers that copy responses.

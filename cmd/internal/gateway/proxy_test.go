@@ -330,8 +330,8 @@ func TestUnreachableUpstream(t *testing.T) {
 	_ = l.Close() // nothing listens on the port
 	s, c := open(t, "http://"+l.Addr().String(), Options{})
 	for path, want := range map[string]string{
-		"/v1/chat/completions": `{"error":{"code":"upstream_unreachable","message":"debrief gateway: the model provider is unreachable: check --upstream-openai of the gateway","param":null,"type":"server_error"}}`,
-		"/v1/messages":         `{"error":{"message":"debrief gateway: the model provider is unreachable: check --upstream-anthropic of the gateway","type":"api_error"},"type":"error"}`,
+		"/v1/chat/completions": `{"error":{"code":"upstream_unreachable","message":"debrief gateway: the model provider is unreachable: check that it runs, and --upstream-openai of the gateway, or --base-url of 'debrief up'","param":null,"type":"server_error"}}`,
+		"/v1/messages":         `{"error":{"message":"debrief gateway: the model provider is unreachable: check that it runs, and --upstream-anthropic of the gateway","type":"api_error"},"type":"error"}`,
 	} {
 		res, body := do(t, c, "POST", s.URL()+path, "{}")
 		if res.StatusCode != 502 || res.Header.Get(headerError) != "upstream_unreachable" || strings.TrimSpace(body) != want || res.Header.Get("X-Request-Id") == "" {
