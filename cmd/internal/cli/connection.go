@@ -267,6 +267,8 @@ func (p ServerFlags) StartConfigured(ctx context.Context, cfg natsd.Config, log 
 	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
 		p.NATS.NATS = used.URL
 		return p.ConnectURL(ctx, log)
+	case errors.As(err, &used) && used.URL != "":
+		return nil, app.Exit(app.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
 	case errors.As(err, &used):
 		return nil, app.Exit(app.ExitRefused, err)
 	case errors.Is(err, syscall.EADDRINUSE):
