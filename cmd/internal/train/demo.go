@@ -133,7 +133,7 @@ func (d *Demo) Run(ctx context.Context, c *app.Common) error {
 		if cause := context.Cause(checked); cause != nil {
 			err = cause
 		}
-		return err
+		return exitOf(err)
 	}
 	if err := run.end(); err != nil {
 		return err

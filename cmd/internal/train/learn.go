@@ -284,7 +284,11 @@ func interrupted(ctx context.Context, runs int, err error) error {
 	if runs > 0 { // else the command compares runs that were stored before
 		err = fmt.Errorf("%w: %s", err, pluralOf(runs, "run is stored", "runs are stored"))
 	}
-	err = fmt.Errorf("%w; run the same command again to continue", err)
+	return exitOf(fmt.Errorf("%w; run the same command again to continue", err))
+}
+
+// exitOf adds the exit code to a *request.ModelError. It returns other errors unchanged.
+func exitOf(err error) error {
 	if errors.As(err, new(*request.ModelError)) {
 		return app.Exit(app.ExitUnreachable, err)
 	}

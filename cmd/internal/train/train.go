@@ -232,7 +232,7 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 	case errors.As(err, &answered):
 		return app.Exit(app.ExitRefused, fmt.Errorf("run %q stopped: %w: stop that generator or name its model, then run the same command again", name, err))
 	case errors.As(err, &model):
-		return app.Exit(app.ExitUnreachable, fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err))
+		return exitOf(fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err))
 	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
 		return app.Exit(app.ExitRefused, err)
 	case ctx.Err() != nil:
