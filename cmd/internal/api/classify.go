@@ -47,6 +47,20 @@ func classify(err error) error {
 	return out
 }
 
+// readError returns the error of a request that stores nothing: the general texts advise the client to send its data again. It returns
+// other errors unchanged.
+func readError(err error) error {
+	var unavailable interface{ Unavailable() bool }
+	switch code := service.ErrorResponse(err).Code; {
+	case errors.As(err, new(*statusError)), errors.As(err, &unavailable):
+	case code == http.StatusServiceUnavailable && bus.Unreachable(err):
+		return &statusError{status: code, code: CodeUnavailable, text: "NATS server unavailable: try again"}
+	case code == http.StatusGatewayTimeout:
+		return &statusError{status: code, code: CodeTimeout, text: "timeout: the NATS server did not answer in time, try again"}
+	}
+	return err
+}
+
 // isDamaged reports whether the log of a playbook cannot be read: it is damaged, or a newer program wrote it.
 func isDamaged(err error) bool {
 	return errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)

@@ -149,6 +149,9 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, pat
 	case err == nil:
 		return resp, ""
 	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		err = readError(err)
+	}
 	p, after := newProblem(err, in)
 	if p.Status == http.StatusInternalServerError {
 		h.log.Error().Err(err).Str("request", requestID).Str("route", rt.name).Msg("request failed")
