@@ -67,6 +67,9 @@ func addBullet(q *request) (notice, error) {
 	return n, nil
 }
 
+// errNoText is the error of an edit whose text has only spaces. The API would keep the text of the bullet.
+var errNoText = &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Field: "content", Detail: "The text of the bullet is required."}}
+
 // changes are the changes of one bullet without further fields, with their notices.
 var changes = map[string]string{"pin": "Pinned.", "unpin": "Unpinned.", "retire": "Retired: it is no longer shown.", "activate": "It is shown again.", "remove": "Removed."}
 
@@ -74,6 +77,8 @@ func changeBullet(q *request) (notice, error) {
 	id, change := q.PathValue("id"), q.PathValue("change")
 	e, done := edit{"reason": q.field("reason")}, changes[change]
 	switch {
+	case change == "edit" && q.field("content") == "":
+		return notice{}, errNoText
 	case change == "edit":
 		e["change"], done = []edit{{"id": id, "content": q.field("content"), "section": q.field("section")}}, "Saved."
 		e["read"] = q.field("read")
@@ -131,6 +136,9 @@ func decide(q *request) (notice, error) {
 
 // editQuarantined changes the text of a bullet in quarantine. It stays there until it is approved.
 func editQuarantined(q *request) (notice, error) {
+	if q.field("content") == "" {
+		return notice{}, errNoText
+	}
 	out, err := q.edit(edit{"change": []edit{{"id": q.PathValue("id"), "content": q.field("content")}}, "reason": q.field("reason")})
 	return q.saved("Saved. It still waits for a decision.", out.Version), err
 }

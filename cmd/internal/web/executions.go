@@ -97,14 +97,14 @@ func showExecution(q *request) (any, error) {
 	return p, err
 }
 
-// ShowsBullets reports whether a message has lines that are bullets.
-func (p *executionPage) ShowsBullets(m chat.Message) bool {
-	return slices.ContainsFunc(p.Lines(m), func(l line) bool { return l.Bullet != "" })
+// ShowsBullets reports whether message i of the context has lines that are bullets.
+func (p *executionPage) ShowsBullets(i int) bool {
+	return slices.ContainsFunc(p.Lines(i), func(l line) bool { return l.Bullet != "" })
 }
 
-// Lines returns the parts of a message: each bullet, the question and its background, and the lines between them.
-func (p *executionPage) Lines(m chat.Message) []line {
-	e := p.Execution.Execution
+// Lines returns the parts of message i of the context: each bullet, the question and its background, and the lines between them.
+func (p *executionPage) Lines(i int) []line {
+	m, e := p.Context.Messages[i], p.Execution.Execution
 	if e == nil {
 		return []line{{Text: m.Text}}
 	}
@@ -112,7 +112,8 @@ func (p *executionPage) Lines(m chat.Message) []line {
 	for _, b := range e.Shown {
 		shown[string(b.ID)] = true
 	}
-	if m.Speaker == chat.User {
+	isUser := func(m chat.Message) bool { return m.Speaker == chat.User }
+	if isUser(m) && !slices.ContainsFunc(p.Context.Messages[i+1:], isUser) { // earlier messages of the user are other turns
 		for text := range strings.SplitSeq(e.Question+"\n"+e.Context, "\n") {
 			task[text] = strings.TrimSpace(text) != ""
 		}
@@ -124,7 +125,13 @@ func (p *executionPage) Lines(m chat.Message) []line {
 		if shown[id] && strings.Contains(text, "["+id+"]") {
 			l.Bullet, l.Cited = id, slices.Contains(e.Cited, playbook.BulletID(id))
 		}
-		if n := len(out); n > 0 && l.Bullet == "" && out[n-1].Bullet == "" && l.Task == out[n-1].Task {
+		n := len(out)
+		if l.Task && n > 1 && out[n-2].Task && out[n-1].Bullet == "" && strings.TrimSpace(out[n-1].Text) == "" { // a blank line of the question
+			out[n-2].Text += "\n" + out[n-1].Text + "\n" + text
+			out = out[:n-1]
+			continue
+		}
+		if n > 0 && l.Bullet == "" && out[n-1].Bullet == "" && l.Task == out[n-1].Task {
 			out[n-1].Text += "\n" + text
 			continue
 		}

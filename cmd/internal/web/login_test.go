@@ -68,9 +68,13 @@ func TestRedirectsStayOnThisServer(t *testing.T) {
 			t.Errorf("next %q: the form has another next page: %s", next, page.body)
 		}
 		failed := post(t, in.guarded, "/books/default/gate", url.Values{"mode": {"none"}, "from": {next}}, in.as("admin"))
-		if failed.status != http.StatusBadRequest || !strings.Contains(failed.body, `<a href="/">Back</a>`) {
+		if failed.status != http.StatusBadRequest || !strings.Contains(failed.body, `<a href="/">Overview</a>`) {
 			t.Errorf("from %q: got status %d: %s", next, failed.status, failed.body)
 		}
+	}
+	failed := post(t, in.guarded, "/books/default/gate", url.Values{"mode": {"none"}, "from": {"/books/default/gate"}}, in.as("admin"))
+	if !strings.Contains(failed.body, `<a href="/books/default/gate">Back</a>`) {
+		t.Errorf("the page of the error has no link to the form: %s", failed.body)
 	}
 }
 

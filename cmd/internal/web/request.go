@@ -189,7 +189,7 @@ func (s *Site) fail(q *request, err error) {
 	if errors.Is(err, e) {
 		shown.Detail = err.Error() // includes the steps that were done before the error
 	}
-	q.title = http.StatusText(e.Status)
+	q.title = titleOf(e.Status)
 	shown.Title = q.title // an error of the console has none
 	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
 }
@@ -197,7 +197,28 @@ func (s *Site) fail(q *request, err error) {
 // errorPage is the page of an error.
 type errorPage struct {
 	api.Problem
-	Back string // path of the page before
+	Back string // path of the page before; "/" if it is unknown
+}
+
+// titleOf returns the title of the page for the status of an error.
+func titleOf(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "Invalid request"
+	case http.StatusNotFound:
+		return "Not found"
+	case http.StatusRequestEntityTooLarge:
+		return "Too large"
+	case http.StatusUnprocessableEntity:
+		return "Refused"
+	case http.StatusInternalServerError:
+		return "Internal error"
+	case http.StatusServiceUnavailable:
+		return "Unavailable"
+	case http.StatusGatewayTimeout:
+		return "Timeout"
+	}
+	return http.StatusText(status)
 }
 
 // Advice returns the next step for the user, "" if there is nothing to do.

@@ -35,7 +35,7 @@ type gatePage struct {
 }
 
 var gateModes = []option{
-	{string(playbook.GateGuard), "show new bullets at once, withhold each from a random part of the tasks, and retire what hurts"},
+	{string(playbook.GateGuard), "show new bullets at once, withhold each from a random part of the tasks, and retire harmful bullets"},
 	{string(playbook.GateStrict), "show new bullets to a random part of the tasks until their effect is measured"},
 	{string(playbook.GateOff), "show all bullets, without experiments"},
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 )
 
-var screenshots = flag.String("screenshots", "", "write a screenshot of every page, in both themes and two widths, to this directory")
+var screenshots = flag.String("screenshots", "", "write every page to this directory: screenshots in both themes and two widths, and a PDF")
 
 // TestScreenshots writes screenshots for people to look at.
 func TestScreenshots(t *testing.T) {
@@ -43,23 +43,28 @@ func TestScreenshots(t *testing.T) {
 	b.shoot("login-wrong-token")
 	b.enter("#token", in.secrets["reader"])
 	b.click("main button")
-	for name, path := range map[string]string{"error-not-found": "/books/default/nowhere", "error-forbidden": "/settings", "error-invalid": "/books/default/executions?outcome=x", "reader": "/books/default/review"} {
+	for name, path := range map[string]string{"error-not-found": "/books/default/nowhere", "error-forbidden": "/settings", "error-invalid": "/books/default/executions?outcome=x", "error-no-bullet": "/books/default/bullets/inv-99999", "reader": "/books/default/review"} {
 		b.visit(path)
 		b.shoot(name)
 	}
 }
 
-// shoot writes screenshots of the page in both themes and two widths.
+// maxShot is the largest height of a screenshot that the browser can take, in pixels.
+const maxShot = 16000
+
+// shoot writes screenshots of the whole page in both themes and two widths, and the page as it is printed.
 func (b *tab) shoot(name string) {
 	b.test.Helper()
 	for _, width := range []int64{390, 1280} {
 		for _, theme := range themes {
 			b.resize(width)
 			b.theme(theme)
-			height := min(max(evaluate[int64](b, `document.querySelector("main").getBoundingClientRect().bottom + scrollY | 0`), 600), 2400)
+			height := min(max(evaluate[int64](b, `document.querySelector("main").getBoundingClientRect().bottom + scrollY | 0`), 600), maxShot)
 			send(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
 			shot := send(b, page.CaptureScreenshot, page.CaptureScreenshotParams{})
 			check(b.test, os.WriteFile(filepath.Join(*screenshots, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), shot.Data, 0o644))
 		}
 	}
+	a4 := page.PrintToPDFParams{PaperWidth: 8.27, PaperHeight: 11.69} // inches
+	check(b.test, os.WriteFile(filepath.Join(*screenshots, name+".pdf"), send(b, page.PrintToPDF, a4).Data, 0o644))
 }
