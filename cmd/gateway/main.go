@@ -53,6 +53,7 @@ func (c *command) Run(ctx context.Context, settings app.Effective) error {
 	}()
 	console.Printf("gateway is running: calls of models at %s/v1 and %s/anthropic, API at %s/api/v1/\n", f.URL(), f.URL(), f.URL())
 	defer console.Printf("gateway has stopped\n")
+	console.Doing("")
 	conn, err := c.connect(ctx)
 	if err != nil || conn == nil {
 		return err

@@ -180,10 +180,14 @@ func TestListenAddress(t *testing.T) {
 		}
 	}
 	for _, preferred := range []string{"127.0.0.1:0", taken} {
-		g, _ := New(Options{})
+		var log bytes.Buffer
+		g, _ := New(Options{Log: zerolog.New(&log)})
 		s, err := serveAuto(preferred, g)
 		if err != nil || s.URL() == used.URL() {
 			t.Fatalf("%s: got %v, want a free port", preferred, err)
+		}
+		if strings.Contains(log.String(), s.URL()) != (preferred == taken) {
+			t.Errorf("%s: got log %q, want a warning only for an address in use", preferred, &log)
 		}
 		if err := s.Close(patience); err != nil {
 			t.Error(err)

@@ -42,7 +42,9 @@ func Serve(addr string, g *Gateway) (*Server, error) {
 func serveAuto(preferred string, g *Gateway) (*Server, error) {
 	s, err := serve(preferred, g)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		s, err = serve("127.0.0.1:0", g)
+		if s, err = serve("127.0.0.1:0", g); err == nil {
+			g.o.Log.Warn().Str("used", preferred).Str("address", s.url).Msg("another program listens at the default address: set this one in agents")
+		}
 	}
 	return s, err
 }
