@@ -38,27 +38,31 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 		program string
 		args    []string
 		want    string // in the only line
+		passes  bool   // exit code 0
 	}{
 		"credentials that the server does not know": {
-			"curator", stranger, `refused the credentials: check --nkey, --creds, --user or --token; for a new key, reload the server's accounts.conf`,
+			program: "curator", args: stranger, want: `refused the credentials: check --nkey, --creds, --user or --token; for a new key, reload the server's accounts.conf`,
 		},
-		"the same, of the doctor": {"debrief doctor", stranger, `refused the credentials: check --nkey`},
+		"the same, of the doctor": {program: "debrief doctor", args: stranger, want: `refused the credentials: check --nkey`},
 		"another role's key": {
-			"curator", s.flags("m", events.RoleGenerator),
-			`the credentials do not belong to the curator: use --nkey TENANT/curator.nk`,
+			program: "curator", args: s.flags("m", events.RoleGenerator),
+			want: `the credentials do not belong to the curator: use --nkey TENANT/curator.nk`,
 		},
 		"a role's key where the operator's is needed": {
-			"debrief setup", s.flags("m", events.RoleGenerator), `the credentials do not belong to the operator: use --nkey`,
+			program: "debrief setup", args: s.flags("m", events.RoleGenerator), want: `the credentials do not belong to the operator: use --nkey`,
 		},
 		"an account without JetStream": {
-			"curator", bare, `has no JetStream in this user's account.*connect with a key of 'debrief credentials'`,
+			program: "curator", args: bare, want: `has no JetStream in this user's account.*connect with a key of 'debrief credentials'`,
 		},
-		"the same, of doctor": {"debrief doctor", bare, `FAIL +jetstream +not enabled`},
+		"the same, of doctor": {program: "debrief doctor", args: bare, want: `FAIL +jetstream +not enabled`},
 		"an import that is missing, of the doctor": {
-			"debrief doctor", s.flags("m", events.RoleGenerator),
-			`FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); debrief\.execution\.\* \(not imported by the account\)\n +fix: write accounts\.conf again with 'debrief credentials DIR'`,
+			program: "debrief doctor", args: s.flags("m", events.RoleGenerator),
+			want: `FAIL +rights of generator +missing: \$JS\.ACK\.TASKS\.generator\.> \(not imported by the account\); debrief\.execution\.\* \(not imported by the account\)\n +fix: write accounts\.conf again with 'debrief credentials DIR'`,
 		},
-		"none is missing": {"debrief doctor", s.flags("m", events.RoleReflector), `ok +rights of reflector +these credentials belong to the reflector`},
+		"none is missing": {
+			program: "debrief doctor", args: s.flags("m", events.RoleReflector),
+			want: `ok +rights of reflector +these credentials belong to the reflector`, passes: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +71,7 @@ func TestWrongCredentialsErrorsHaveAFix(t *testing.T) {
 			timer := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()
 			out, err := cmd.CombinedOutput()
-			if err == nil || !regexp.MustCompile(test.want).Match(out) {
+			if (err == nil) != test.passes || !regexp.MustCompile(test.want).Match(out) {
 				t.Errorf("got error %v and\n%s\nwant %s", err, out, test.want)
 			}
 			if lines := strings.Count(strings.TrimSpace(string(out)), "\n") + 1; words[len(words)-1] != "doctor" && lines != 1 {

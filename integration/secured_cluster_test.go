@@ -49,8 +49,11 @@ func TestClusterConfiguration(t *testing.T) {
 	s.debrief("acme", "submit", "--wait", "--target", "37.5", "--evaluator", "numeric", "Invoice 20417, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?")
 
 	// Other users get a reason for missing replies, and no claims about failed checks.
-	for _, user := range []string{events.RoleReflector, events.UserAgent} {
-		if out := said(`(?m)^FAIL +rights +permission denied: subscribe to "_INBOX_`, user); strings.Contains(out, "replicas") ||
+	for user, want := range map[string]string{
+		events.RoleReflector: `(?m)^warn +rights +these are the credentials of a role`,
+		events.UserAgent:     `(?m)^FAIL +rights +permission denied: subscribe to "_INBOX_`,
+	} {
+		if out := said(want, user); strings.Contains(out, "replicas") ||
 			!strings.Contains(out, "fix: connect as the operator") {
 			t.Errorf("%s: got\n%s", user, out)
 		}

@@ -79,14 +79,18 @@ func TestRoles(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			x := new(Report)
+			x.Add("rights", Fail, asOperator, "denied")
 			x.Roles(t.Context(), func(role string) (*nats.Conn, error) {
 				if role == test.refuse {
 					return nil, errors.New("refused")
 				}
 				return nats.Connect(srv.ClientURL(), nats.UserInfo(test.user, "x"), nats.CustomInboxPrefix("_INBOX_"+role))
 			})
+			if want := map[bool]Result{true: Fail, false: Warn}[test.want == nil]; x.Checks[0].Result != want {
+				t.Errorf("got %q for the rights of an operator, want %q", x.Checks[0].Result, want)
+			}
 			var got []string
-			for _, c := range x.Checks {
+			for _, c := range x.Checks[1:] {
 				got = append(got, c.Name)
 			}
 			if !slices.Equal(got, test.want) {
