@@ -129,7 +129,7 @@ func (p *bulletPage) Sides() string {
 	var parts []string
 	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} {
 		if n[string(label)] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", components.Thousands(n[string(label)]), label))
+			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", components.Thousands(n[string(label)]), label))
 		}
 	}
 	if len(parts) == 0 || p.Evidence.Next != "" {

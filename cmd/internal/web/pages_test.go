@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"debrief/cmd/internal/components"
 )
 
 // address is a page with a path that exists.
@@ -94,4 +96,14 @@ func firstOnly(all []address) []address {
 		return all[:1]
 	}
 	return all
+}
+
+// TestLagLinesAreVisible checks that the style sheet has a stroke for each line of the chart of waiting events.
+func TestLagLinesAreVisible(t *testing.T) {
+	t.Parallel()
+	for _, class := range lagClasses {
+		if !strings.Contains(components.Base, "svg ."+class+" .line { stroke: ") {
+			t.Errorf("the line of class %q has no stroke", class)
+		}
+	}
 }

@@ -229,7 +229,7 @@ func (e errorPage) Advice() string {
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return "Load the page again in a few seconds."
 	case http.StatusConflict:
-		return "Load the page before again: it shows what has changed."
+		return "Load the page of the form again: it shows the current state."
 	}
 	return ""
 }
