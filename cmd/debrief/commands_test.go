@@ -36,7 +36,7 @@ func TestEachCommandHasExamplesAndJSON(t *testing.T) {
 	}
 	for path, n := range commands {
 		if !strings.Contains(n.Detail, "Examples:\n") {
-			t.Errorf("%s: no example", path)
+			t.Errorf("%s: no example: add the method Help with a part 'Examples:'", path)
 		}
 		i := slices.IndexFunc(n.Flags, func(f *kong.Flag) bool { return f.Name == "json" })
 		if withoutJSON[path] != "" {
@@ -46,7 +46,7 @@ func TestEachCommandHasExamplesAndJSON(t *testing.T) {
 			continue
 		}
 		if i < 0 {
-			t.Errorf("%s: no --json", path)
+			t.Errorf("%s: no --json: add the flag, or a reason to withoutJSON", path)
 		} else if help := n.Flags[i].Help; !regexp.MustCompile(`one JSON document|JSON lines`).MatchString(help) {
 			t.Errorf("%s: --json: %q does not say whether it prints a document or lines", path, help)
 		}

@@ -253,7 +253,7 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 	}
 	t.Logf("%d series of ours, %d metrics in all", len(has), len(after))
 	if len(has) > mostSeries {
-		t.Errorf("got %d series, want at most %d", len(has), mostSeries)
+		t.Errorf("got %d series, want at most %d: use fewer label values, or raise mostSeries", len(has), mostSeries)
 	}
 	labels(t, after)
 	table(t, after)
@@ -332,7 +332,10 @@ func table(t *testing.T, all map[string]*dto.MetricFamily) {
 		if !strings.HasPrefix(name, "debrief_") {
 			continue
 		}
-		if kind := strings.ToLower(f.GetType().String()); said[name] != kind {
+		kind := strings.ToLower(f.GetType().String())
+		if said[name] == "" {
+			t.Errorf("%s: not in the comments: add a line with name, unit, %s and meaning to the comment of the method that creates it", name, kind)
+		} else if said[name] != kind {
 			t.Errorf("the table says that %s is a %q, it is a %s", name, said[name], kind)
 		}
 		if (f.GetType() == dto.MetricType_COUNTER) != strings.HasSuffix(name, "_total") {

@@ -12,6 +12,9 @@ func TestLegendExplainsEveryOperation(t *testing.T) {
 	applied := map[string]int{"NEW": 1} // of a newer program
 	for _, kind := range playbook.OpKinds() {
 		applied[string(kind)]++
+		if operations[kind] == "" {
+			t.Errorf("%s: no explanation: add it to operations in legend.go", kind)
+		}
 	}
 	terms := operationTerms(applied)
 	if len(terms) != len(playbook.OpKinds()) {

@@ -84,7 +84,7 @@ func TestDialects(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(e.Steps, weather) || e.Question != "q" || e.Answer != "Cold." || e.Outcome.Score != 1 || e.Usage != tt.usage || e.Model != "m" {
-			t.Errorf("%s: got %+v", name, e)
+			t.Errorf("%s: got %+v\nwant question q, answer Cold., score 1, model m, usage %+v and the steps of weather: %+v", name, e, tt.usage, weather)
 		}
 		if tt.source != sourceOpenAIChat && report.Omitted[source.SystemPrompts] != 1 {
 			t.Errorf("%s: left out %s, want a system prompt", name, report.Omitted)
