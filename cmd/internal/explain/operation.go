@@ -13,6 +13,7 @@ import (
 
 // operation describes the operations of one kind.
 type operation struct {
+	meaning  string                // for readers who do not know the kind
 	count    func(*book.Op) int    // weight of an operation in the summary of a delta
 	summary  func(n int) string    // describes operations with the total weight n
 	describe func(*book.Op) string // describes one operation, without its bullet
@@ -20,34 +21,36 @@ type operation struct {
 
 // operations has an entry for each kind.
 var operations = map[book.OpKind]operation{
-	book.Add:    {each, number("added"), quoted("added")},
-	book.Put:    {each, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", console.OneLine(op.PutBullet.Content, 100)) }},
-	book.Update: {each, number("updated"), quoted("reworded")},
-	book.Remove: {each, number("removed"), func(*book.Op) string { return "removed" }},
-	book.SetStatus: {each, number("changed in status"), func(op *book.Op) string {
+	book.Add:    {"Adds a bullet.", each, number("added"), quoted("added")},
+	book.Put:    {"Stores a complete bullet of a file, another playbook or an earlier version.", each, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", console.OneLine(op.PutBullet.Content, 100)) }},
+	book.Update: {"Replaces the text of a bullet.", each, number("updated"), quoted("reworded")},
+	book.Remove: {"Deletes a bullet.", each, number("removed"), func(*book.Op) string { return "removed" }},
+	book.SetStatus: {"Changes the status of a bullet, for example to retired.", each, number("changed in status"), func(op *book.Op) string {
 		if op.Standing != "" {
 			return fmt.Sprintf("now %s, %s", op.Status, op.Standing)
 		}
 		return "now " + string(op.Status)
 	}},
-	book.Pin: {each, number("pinned or unpinned"), func(op *book.Op) string {
+	book.Pin: {"Pins a bullet, which is then shown before all others, or unpins it.", each, number("pinned or unpinned"), func(op *book.Op) string {
 		if op.Pinned {
 			return "pinned"
 		}
 		return "unpinned"
 	}},
-	book.Merge: {each, number("merged"), func(op *book.Op) string {
+	book.Merge: {"Replaces several bullets by one, with all their votes.", each, number("merged"), func(op *book.Op) string {
 		return fmt.Sprintf("merged with %s: %q", JoinIDs(op.Sources), console.OneLine(op.Content, 100))
 	}},
-	book.Confirm: {each, number("proposed again"), func(op *book.Op) string {
+	book.Confirm: {"Records that another sample gave the same lesson as a bullet.", each, number("proposed again"), func(op *book.Op) string {
 		return "proposed again by " + console.Plural(len(op.Support), "execution")
 	}},
 	book.Tag: {
+		"Adds votes to a bullet: a reflection found it helpful, harmful or neutral for its sample.",
 		func(op *book.Op) int { return op.Helpful + op.Harmful + op.Neutral },
 		func(n int) string { return console.Plural(n, "vote") },
 		func(op *book.Op) string { return fmt.Sprintf("%s +%d", op.NewVote(), op.Helpful+op.Harmful+op.Neutral) },
 	},
 	book.Retag: {
+		"Moves votes after a corrected outcome.",
 		func(op *book.Op) int { return len(op.Support) },
 		func(n int) string { return console.Plural(n, "vote") + " corrected" },
 		func(op *book.Op) string {
@@ -59,11 +62,15 @@ var operations = map[book.OpKind]operation{
 		},
 	},
 	book.AddExposures: {
+		"Adds outcomes of samples to the record of a bullet, which decides whether it stays.",
 		func(op *book.Op) int { return len(op.Exposures) },
 		func(n int) string { return console.Plural(n, "outcome") },
 		func(op *book.Op) string { return describeExposures(op.Exposures) },
 	},
 }
+
+// OperationMeaning explains the operations of a kind in a sentence. It returns an empty string for an unknown kind.
+func OperationMeaning(kind book.OpKind) string { return operations[kind].meaning }
 
 // operationOrder is the order of the kinds in the summary of a delta.
 var operationOrder = []book.OpKind{
@@ -104,6 +111,7 @@ func VoteChange(before, after book.Vote) string {
 // describeExposures returns the number and the mean score of outcomes in each arm of an experiment.
 func describeExposures(seen []book.Exposure) string {
 	arms := []book.Arm{book.ArmShown, book.ArmWithheld, book.ArmOpen}
+	names := []string{"shown", "withheld", "shown without an experiment"}
 	scores := make([]book.Scores, len(arms))
 	undone := 0
 	for _, s := range seen {
@@ -116,9 +124,9 @@ func describeExposures(seen []book.Exposure) string {
 		}
 	}
 	var text []string
-	for i, arm := range arms {
+	for i := range arms {
 		if n := scores[i].Count(); n > 0 {
-			text = append(text, fmt.Sprintf("%s %d with a mean score of %.2f", arm, n, scores[i].Mean()))
+			text = append(text, fmt.Sprintf("%d %s with a mean score of %.2f", n, names[i], scores[i].Mean()))
 		}
 	}
 	if undone > 0 {

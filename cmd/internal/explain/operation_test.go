@@ -47,7 +47,7 @@ func TestDescribeOperation(t *testing.T) {
 		{book.Op{Kind: book.Merge, Sources: []book.BulletID{"a", "b"}, Content: "x"}, `merged with a, b: "x"`},
 		{book.Op{Kind: book.AddExposures, Exposures: []book.Exposure{
 			{Arm: book.ArmShown, Score: 10}, {Arm: book.ArmShown, Score: 5}, {Arm: book.ArmShown, Score: 5}, {Arm: book.ArmShown, Score: 10, Undo: true}, {Arm: book.ArmWithheld},
-		}}, "outcomes: shown 2 with a mean score of 0.50, withheld 1 with a mean score of 0.00, 1 outcome corrected"},
+		}}, "outcomes: 2 shown with a mean score of 0.50, 1 withheld with a mean score of 0.00, 1 outcome corrected"},
 	} {
 		if got := operations[test.op.Kind].describe(&test.op); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.op.Kind, got, test.want)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"debrief/cmd/internal/explain"
 	"debrief/playbook"
 )
 
@@ -12,8 +13,8 @@ func TestLegendExplainsEveryOperation(t *testing.T) {
 	applied := map[string]int{"NEW": 1} // of a newer program
 	for _, kind := range playbook.OpKinds() {
 		applied[string(kind)]++
-		if operations[kind] == "" {
-			t.Errorf("%s: no explanation: add it to operations in legend.go", kind)
+		if explain.OperationMeaning(kind) == "" {
+			t.Errorf("%s: no meaning: add it to operations in cmd/internal/explain/operation.go", kind)
 		}
 	}
 	terms := operationTerms(applied)
