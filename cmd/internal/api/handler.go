@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/activity"
@@ -36,6 +37,8 @@ const (
 	maxWaiting  = 256              // requests at a time that wait for a worker
 	maxLive     = 256              // streams of events at a time
 	timeout     = 10 * time.Second // of a request; a context waits up to 5 s for a minimum version
+
+	reconnectWait = 2 * time.Second // of a read while there is no connection; a restart of the server takes less
 )
 
 // handler serves the routes. It is safe for concurrent use.
@@ -207,6 +210,9 @@ func (h *handler) run(c *call) (response, error) {
 	var cancel context.CancelFunc
 	c.ctx, cancel = context.WithTimeout(c.ctx, timeout+waitOf(c.route))
 	defer cancel()
+	if err := c.awaitServer(); err != nil {
+		return response{}, err
+	}
 	reply, err := c.safely()
 	if err != nil {
 		return response{}, err
@@ -216,6 +222,26 @@ func (h *handler) run(c *call) (response, error) {
 	}
 	body, err := encode(reply, c.unknown)
 	return response{status: cmp.Or(c.status, c.route.status), body: body, kind: "application/json"}, err
+}
+
+// awaitServer waits a moment for a lost connection to the NATS server if the route reads from it. Otherwise a page would wait for the
+// timeouts of all its reads. It returns nats.ErrDisconnected if there is still no connection.
+func (c *call) awaitServer() error {
+	if c.route.method != http.MethodGet || c.route.scope == "" || c.route.local || c.handler.conn == nil {
+		return nil
+	}
+	nc := c.handler.conn.NATS()
+	for end := time.Now().Add(reconnectWait); !nc.IsConnected(); {
+		if time.Now().After(end) {
+			return nats.ErrDisconnected
+		}
+		select {
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // safely runs the route. A panic becomes an error of this request only.

@@ -26,6 +26,7 @@ type route struct {
 	verb    string       // of the metrics; empty for none
 	max     int64        // bytes of the body
 	waits   bool         // the request may take longer than others
+	local   bool         // needs no NATS server, as all routes without a scope
 	keyed   bool         // has an Idempotency-Key
 	tagged  bool         // the reply has an ETag
 	example example
