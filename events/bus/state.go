@@ -71,16 +71,20 @@ type roleState struct {
 	*runner
 	mu sync.Mutex
 	workerState
-	openPull jetstream.MessagesContext // the open pull, or nil
+	openPull jetstream.MessagesContext // the open pull that is not a probe, or nil
 }
 
-// setOpenPull sets the open pull; nil means that none is open. If the worker has just started to probe, and the pull is
-// not a probe, setOpenPull ends the pull.
+// setOpenPull sets the open pull; nil means that none is open. It ends when the worker starts to probe, which may have happened
+// already, unless it is a probe itself: the server may send a message to a pull that has just ended, and then delivers it again.
 func (r *roleState) setOpenPull(pulls jetstream.MessagesContext, probe bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.openPull = nil
+	if pulls == nil || probe {
+		return
+	}
 	r.openPull = pulls
-	if pulls != nil && r.probing() && !probe {
+	if r.probing() {
 		pulls.Drain()
 	}
 }
