@@ -38,7 +38,7 @@ func TestPercentilesUseNearestRank(t *testing.T) {
 	})
 }
 
-// TestVitalsCountDeliveries: one is stored, one has no output, one fails and then succeeds, one is dead-lettered.
+// TestVitalsCountDeliveries: one is dead-lettered first, one has no output, one fails and then succeeds, one is stored.
 func TestVitalsCountDeliveries(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
@@ -48,7 +48,7 @@ func TestVitalsCountDeliveries(t *testing.T) {
 			return Result{}
 		case n == "task-2" && d.Attempt == 1:
 			return Result{Err: errHandler}
-		case n == "task-3":
+		case n == "task-0":
 			return Result{Err: Discard(errHandler)}
 		}
 		return answer(d)
