@@ -109,7 +109,7 @@ func (p *puller) run() {
 // transit, so that none waits for its ack wait. Probe means that the pull is for a single message of a probing worker.
 func (p *puller) pullBatch(n int, probe bool) error {
 	// Each pull ends after its messages: if it is closed before, the server redelivers those in transit. The client keeps messages
-	// and the status messages of the server in a channel of PullMaxMessages, and drops what does not fit.
+	// and the status messages of the server in a channel of PullMaxMessages, and drops further ones.
 	pulls, err := p.cons.Messages(jetstream.PullMaxMessages(n+maxStatus), jetstream.StopAfter(n), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
 		return err

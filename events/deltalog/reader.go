@@ -97,7 +97,7 @@ type Position struct {
 // Limits of reading single deltas.
 const (
 	fewDeltas = 8  // read one by one
-	densePart = 3  // if one of so many deltas of a span is wanted, the whole span is read
+	densePart = 3  // if at least one in three deltas of a span is wanted, the whole span is read
 	getBatch  = 64 // deltas at a time
 	getters   = 8  // requests at a time
 )

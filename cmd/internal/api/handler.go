@@ -38,7 +38,7 @@ const (
 	maxLive     = 256              // streams of events at a time
 	timeout     = 10 * time.Second // of a request; a context waits up to 5 s for a minimum version
 
-	reconnectWait = 2 * time.Second // of a read while there is no connection; a restart of the server takes less
+	reconnectWait = 2 * time.Second // of a read while the connection is lost; a restart of the server takes less
 )
 
 // handler serves the routes. It is safe for concurrent use.
