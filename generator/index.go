@@ -141,10 +141,12 @@ func (ix *playbookIndex) nearWords(q *queryEmbedding) []recall.Match {
 
 // rankings returns the bullets near a query: by past tasks, by words, and by vectors if there is an embedder.
 func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
-	all := []selection.Ranking{tasks.ranking(q, warns), nil}
-	for _, match := range ix.nearWords(q) {
-		all[1] = append(all[1], selection.Ranked{Bullet: playbook.BulletID(match.Key), Score: match.Score})
+	near := ix.nearWords(q)
+	byWords := make(selection.Ranking, 0, len(near))
+	for _, match := range near {
+		byWords = append(byWords, selection.Ranked{Bullet: playbook.BulletID(match.Key), Score: match.Score})
 	}
+	all := []selection.Ranking{tasks.ranking(q, warns), byWords}
 	if ix.embeddings.embedder == nil || q.vector == nil {
 		return all
 	}
@@ -152,13 +154,13 @@ func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns 
 	if err != nil {
 		warns.add("bullets: %s", err)
 	}
-	var near selection.Ranking
+	byVectors := make(selection.Ranking, 0, len(found.Hits))
 	for _, hit := range found.Hits {
-		near = append(near, selection.Ranked{Bullet: playbook.BulletID(hit.Key), Score: hit.Similarity})
+		byVectors = append(byVectors, selection.Ranked{Bullet: playbook.BulletID(hit.Key), Score: hit.Similarity})
 	}
 	compared := ix.vectors.Stats().Items - found.NotCompared
 	if without := ix.bullets.Len() - compared; without > 0 {
 		warns.add("bullets: %d of %d have no vector of %s, found by words only", without, ix.bullets.Len(), q.modelName)
 	}
-	return append(all, near)
+	return append(all, byVectors)
 }

@@ -47,8 +47,16 @@ func Render(bullets []*Bullet) string { return render(bullets, false) }
 func RenderWithVotes(bullets []*Bullet) string { return render(bullets, true) }
 
 func render(bullets []*Bullet, votes bool) string {
+	var out strings.Builder
+	out.Grow(promptSize(bullets))
+	renderSections(&out, bullets, votes)
+	return out.String()
+}
+
+// renderSections writes nothing without bullets.
+func renderSections(out *strings.Builder, bullets []*Bullet, votes bool) {
 	if len(bullets) == 0 {
-		return ""
+		return
 	}
 	sections := make([]string, 0, 8)
 	for _, b := range bullets {
@@ -57,9 +65,6 @@ func render(bullets []*Bullet, votes bool) string {
 		}
 	}
 	slices.Sort(sections)
-
-	var out strings.Builder
-	out.Grow(160 * len(bullets))
 	out.WriteString("## Learned Strategies\n")
 	for _, s := range sections {
 		out.WriteString("\n### ")
@@ -67,11 +72,20 @@ func render(bullets []*Bullet, votes bool) string {
 		out.WriteString("\n")
 		for _, b := range bullets {
 			if b.Section == s {
-				renderLine(&out, b, votes)
+				renderLine(out, b, votes)
 			}
 		}
 	}
-	return out.String()
+}
+
+// promptSize returns about the number of bytes of rendered bullets, and seldom too few.
+func promptSize(bullets []*Bullet) int {
+	const headers, marks = 256, 8 // without votes
+	size := headers
+	for _, b := range bullets {
+		size += len(b.ID) + len(b.Content) + marks
+	}
+	return size
 }
 
 func renderLine(out *strings.Builder, b *Bullet, votes bool) {
@@ -94,7 +108,10 @@ const newerHeader = "\n## Newer Advice\n\nNot confirmed by enough results yet. O
 
 // RenderPrompt formats bullets for a prompt in two parts. Established bullets come first, as Render formats them. Behind them,
 // the others follow in the given order, so that their changes leave the beginning of the prompt the same.
-func RenderPrompt(bullets []*Bullet, votes bool) string {
+func RenderPrompt(bullets []*Bullet, votes bool) string { return AppendPrompt("", bullets, votes) }
+
+// AppendPrompt returns the text followed by what RenderPrompt returns.
+func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 	established := make([]*Bullet, 0, len(bullets))
 	var newer []*Bullet
 	for _, b := range bullets {
@@ -104,13 +121,13 @@ func RenderPrompt(bullets []*Bullet, votes bool) string {
 			newer = append(newer, b)
 		}
 	}
-	text := render(established, votes)
-	if len(newer) == 0 {
-		return text
-	}
 	var out strings.Builder
+	out.Grow(len(text) + promptSize(bullets))
 	out.WriteString(text)
-	out.WriteString(newerHeader)
+	renderSections(&out, established, votes)
+	if len(newer) > 0 {
+		out.WriteString(newerHeader)
+	}
 	for _, b := range newer {
 		renderLine(&out, b, votes)
 	}

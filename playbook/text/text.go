@@ -44,6 +44,9 @@ func Valid(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
+// Clean returns a text for a prompt: Valid, with U+FFFD also in place of each NUL, which ends a text in some model servers.
+func Clean(s string) string { return strings.ReplaceAll(Valid(s), "\x00", "\uFFFD") }
+
 // Unspaced reports whether a character belongs to a script that has no spaces between words.
 func Unspaced(r rune) bool {
 	return r >= 0xe00 && // Thai, the first one

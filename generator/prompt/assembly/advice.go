@@ -7,6 +7,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // The first and the last line of advice. Readers of conversations recognize advice by them.
@@ -39,8 +40,8 @@ func (r *renderer) advice() []chat.Message {
 	if r.system == nil || len(r.bullets) == 0 && quoted == "" {
 		return nil
 	}
-	body := *r.system + "\n\n" + playbook.RenderPrompt(r.bullets, r.manifest.Votes) + "\n" + quoted
-	body = strings.TrimSpace(clean(escapeTags(body)))
+	body := playbook.AppendPrompt(*r.system+"\n\n", r.bullets, r.manifest.Votes) + "\n" + quoted
+	body = strings.TrimSpace(text.Clean(escapeTags(body)))
 	return []chat.Message{{Speaker: chat.User, Text: AdviceBegin + "\n" + body + "\n" + AdviceEnd}}
 }
 

@@ -117,6 +117,7 @@ type assembler struct {
 
 	system, taskContext, query events.Part
 	recovery                   *events.Part
+	systemCost                 int // of the instructions; 0 if unknown
 	selection                  selection.Selection
 	bulletParts                []events.Part   // includes withheld bullets
 	priority                   []int           // of bulletParts; the highest is dropped first
@@ -177,7 +178,7 @@ func (a *assembler) addRequired() error {
 	if in.SystemRef == "" {
 		a.system.Text = in.System
 	}
-	query := strings.TrimSpace(clean(in.Query))
+	query := strings.TrimSpace(text.Clean(in.Query))
 	a.query = events.Part{Kind: events.PartQuery}
 	room := a.limits.Total - a.system.Tokens - chat.Tokens("# Task\n\n\n") - messageOverhead
 	a.query.Keep, a.query.Tokens = fitText(query, room)
@@ -189,7 +190,7 @@ func (a *assembler) addRequired() error {
 	}
 	a.remaining = room - a.query.Tokens
 
-	if about := strings.TrimSpace(clean(in.TaskContext)); about != "" {
+	if about := strings.TrimSpace(text.Clean(in.TaskContext)); about != "" {
 		a.taskContext = events.Part{Kind: events.PartContext}
 		// A quarter of the remaining tokens is reserved for bullets and other learned parts.
 		room := a.remaining - a.remaining/4 - chat.Tokens("# Context\n\n\n\n")
@@ -347,10 +348,15 @@ func (a *assembler) finish() *Context {
 		a.manifest.Parts = a.parts()
 		messages, _ := Render(&a.manifest, a.sources)
 		a.manifest.Tokens = 0
-		for i := range messages {
-			a.manifest.Tokens += a.sources.cache.tokens(&messages[i])
-		}
 		fitted, shown := a.fittedBullets()
+		for i := range messages {
+			m := &messages[i]
+			if m.Speaker == chat.System {
+				a.manifest.Tokens += a.systemTokens(shown) + new(chat.Message).Tokens()
+			} else {
+				a.manifest.Tokens += m.Tokens()
+			}
+		}
 		withheldTokens := 0
 		if len(shown) < len(fitted) {
 			withheldTokens = max(a.systemTokens(fitted)-a.systemTokens(shown), 0)
@@ -368,9 +374,16 @@ func (a *assembler) finish() *Context {
 	}
 }
 
-// systemTokens returns the tokens of the system message with these bullets.
+// systemTokens returns the tokens of the system message with these bullets, which are selected ones. The costs of its parts add up,
+// and those of the bullets are known, so the long text is neither rendered nor read.
 func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
-	return a.sources.cache.system(a.in.System, bullets, a.limits.Votes).tokens
+	if a.systemCost == 0 {
+		a.systemCost = chat.Cost("", text.Clean(a.in.System+separator))
+	}
+	if len(bullets) == 0 {
+		return chat.CostTokens(a.systemCost + chat.Cost("\n", emptyPlaybook))
+	}
+	return chat.CostTokens(a.systemCost + a.in.Index.Cost(bullets))
 }
 
 // finalWindowScores marks the items that are in the context. The limit of the whole context can drop an item of the window.
@@ -462,7 +475,7 @@ func (a *assembler) dropLeastImportant() bool {
 	case a.query.Kind == "":
 		return false
 	default:
-		query := strings.TrimSpace(clean(a.in.Query))
+		query := strings.TrimSpace(text.Clean(a.in.Query))
 		keep := a.query.Keep
 		if keep == 0 {
 			keep = len(query)

@@ -146,6 +146,7 @@ func BenchmarkAssemble(b *testing.B) {
 			l    Limits
 		}{
 			{"ordinary", ordinary, Limits{}},
+			{"advice", Input{Now: much.Now, System: much.System, Query: much.Query, Advice: true, Index: much.Index, Rankings: much.Rankings, Notes: much.Notes}, Limits{}},
 			{"busy", much, Limits{}},
 			{"busy/window=none", much, Limits{Window: AllTurns}},
 			{"busy/limit=4000", much, Limits{Total: 4000}},

@@ -411,7 +411,7 @@ func (a *assembler) addSummary(budget *int) int {
 	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
 	summary, through := "", 0
 	if s := a.in.Summary; s != nil && s.Text != "" {
-		if keep, cost := fitText(clean(s.Text), room); cost <= room {
+		if keep, cost := fitText(text.Clean(s.Text), room); cost <= room {
 			summary, through = shorten(s.Text, keep), s.Through
 			room -= cost + 1
 		}

@@ -179,15 +179,12 @@ func (p *piece) fitTokens(texts Texts, tokens int) (keep, cost int) {
 // shorten returns at most keep bytes of s and a mark with the number of omitted bytes. A keep of 0 returns the
 // whole text. Invalid characters are replaced.
 func shorten(s string, keep int) string {
-	s = clean(s)
+	s = text.Clean(s)
 	if keep <= 0 || len(s) <= keep {
 		return s
 	}
 	return fmt.Sprintf("%s [%d bytes left out]", text.Clip(s, keep), len(s)-keep)
 }
-
-// clean returns text as valid UTF-8 without NUL, which some servers reject.
-func clean(s string) string { return strings.ReplaceAll(text.Valid(s), "\x00", "\uFFFD") }
 
 // toolName returns a tool name that the wire format allows: 1 to 64 letters, digits, underscores and hyphens.
 func toolName(name string) string {

@@ -17,6 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // anyText draws valid and invalid texts of users, models and tools.
@@ -189,7 +190,7 @@ func checkChat(t *rapid.T, messages []chat.Message) {
 
 // checkQuery checks that at least the beginning of the query is in the context.
 func checkQuery(t *rapid.T, c *Context, in Input) {
-	begin := []rune(strings.TrimSpace(clean(in.Query)))
+	begin := []rune(strings.TrimSpace(text.Clean(in.Query)))
 	begin = begin[:min(len(begin), 10)]
 	for _, m := range c.Messages {
 		if m.Speaker == chat.User && strings.Contains(m.Text, "# Task\n\n"+string(begin)) {

@@ -32,42 +32,28 @@ type textCache struct {
 	pieces   map[string][]piece // by handle; "" is the running turn
 	recalled map[string]string  // quoted text by handle
 	cost     map[string]int     // tokens of the quoted text by handle
-	systems  []systemMessage    // all bullets, and those that an experiment shows
+	system   systemMessage
 }
 
 // systemMessage is the text of a system message with the bullets in it.
 type systemMessage struct {
 	instructions string
 	bullets      []*playbook.Bullet
-	text         string
-	tokens       int // of the text
+	text         string // empty before the first one
 }
 
 func newTextCache() *textCache {
 	return &textCache{pieces: map[string][]piece{}, recalled: map[string]string{}, cost: map[string]int{}}
 }
 
-// system returns a system message. The budget, the messages and the manifest need the same long text, so it is rendered and
-// counted once.
-func (c *textCache) system(instructions string, bullets []*playbook.Bullet, votes bool) *systemMessage {
-	for i := range c.systems {
-		if m := &c.systems[i]; m.instructions == instructions && slices.Equal(m.bullets, bullets) {
-			return m
-		}
+// systemText returns the text of a system message. A context that is over its limit is rendered again after each omission, mostly
+// with the same bullets.
+func (c *textCache) systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
+	m := &c.system
+	if m.text == "" || m.instructions != instructions || !slices.Equal(m.bullets, bullets) {
+		*m = systemMessage{instructions, bullets, systemText(instructions, bullets, votes)}
 	}
-	text := systemText(instructions, bullets, votes)
-	c.systems = append(c.systems, systemMessage{instructions, bullets, text, chat.Tokens(text)})
-	return &c.systems[len(c.systems)-1]
-}
-
-// tokens returns the tokens of a message.
-func (c *textCache) tokens(m *chat.Message) int {
-	for i := range c.systems {
-		if c.systems[i].text == m.Text && len(m.Calls) == 0 {
-			return c.systems[i].tokens + new(chat.Message).Tokens()
-		}
-	}
-	return m.Tokens()
+	return m.text
 }
 
 // Render returns the messages of a manifest. The result depends only on the manifest and the sources. missing lists
@@ -188,17 +174,22 @@ func (r *renderer) endSystem() {
 	if r.system == nil {
 		return
 	}
-	m := r.sources.cache.system(*r.system, r.bullets, r.manifest.Votes)
+	text := r.sources.cache.systemText(*r.system, r.bullets, r.manifest.Votes)
 	r.system = nil
-	r.addMessage(chat.Message{Speaker: chat.System, Text: m.text})
+	r.addMessage(chat.Message{Speaker: chat.System, Text: text})
 }
 
+// The parts of a system message besides the instructions and the bullets.
+const (
+	separator     = "\n\n"
+	emptyPlaybook = "The playbook is still empty.\n"
+)
+
 func systemText(instructions string, bullets []*playbook.Bullet, votes bool) string {
-	learned := playbook.RenderPrompt(bullets, votes)
-	if learned == "" {
-		learned = "The playbook is still empty.\n"
+	if len(bullets) == 0 {
+		return text.Clean(instructions + separator + emptyPlaybook)
 	}
-	return clean(instructions + "\n\n" + learned)
+	return text.Clean(playbook.AppendPrompt(instructions+separator, bullets, votes))
 }
 
 // addPiece adds a piece of an earlier or the running turn.
@@ -270,7 +261,7 @@ func (r *renderer) quotations() string {
 	if len(material) == 0 {
 		return ""
 	}
-	return background + clean(chat.Quote(material)) + "\n"
+	return background + text.Clean(chat.Quote(material)) + "\n"
 }
 
 // Names of the quotations in the user message.
@@ -283,7 +274,7 @@ const (
 	quoteTries       = "earlier attempts at this task"
 )
 
-func recoveryText(text string) string { return "# Change course\n\n" + clean(text) }
+func recoveryText(advice string) string { return "# Change course\n\n" + text.Clean(advice) }
 
 // reflectionText formats a reflection in a few lines.
 func reflectionText(n *events.Note) string {
@@ -292,10 +283,16 @@ func reflectionText(n *events.Note) string {
 	if label == "" {
 		label = events.Unknown
 	}
-	fmt.Fprintf(&out, "- after a %s:", label)
-	for _, part := range []struct{ name, text string }{{"what went wrong", n.Error}, {"what to do", n.Approach}, {"insight", n.Insight}} {
+	out.Grow(80 + len(n.Error) + len(n.Approach) + len(n.Insight))
+	out.WriteString("- after a ")
+	out.WriteString(string(label))
+	out.WriteByte(':')
+	for _, part := range [...]struct{ name, text string }{{"what went wrong", n.Error}, {"what to do", n.Approach}, {"insight", n.Insight}} {
 		if line := text.Line(part.text, math.MaxInt); line != "" {
-			fmt.Fprintf(&out, "\n  %s: %s", part.name, line)
+			out.WriteString("\n  ")
+			out.WriteString(part.name)
+			out.WriteString(": ")
+			out.WriteString(line)
 		}
 	}
 	return out.String()

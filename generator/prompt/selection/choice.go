@@ -157,9 +157,20 @@ func (c *selector) allFit() bool {
 
 // renderedTokens returns chat.Tokens of the rendered bullets of rows, from the costs of their lines and headers.
 func (x *Index) renderedTokens(rows []int32) int {
-	cost := 0
+	cost, established := x.renderedCost(rows)
+	switch {
+	case established:
+		cost += x.title.first - x.title.cost
+	case len(rows) > 0:
+		first := x.sections[x.rows[rows[0]].section].header // of the only section
+		cost += first.first - first.cost
+	}
+	return chat.CostTokens(cost)
+}
+
+// renderedCost returns chat.Cost of the rendered bullets of rows after a line feed, and whether one of them is established.
+func (x *Index) renderedCost(rows []int32) (cost int, established bool) {
 	above := make([]bool, len(x.sections)) // the header is counted
-	established := false
 	for _, at := range rows {
 		r := &x.rows[at]
 		established = established || r.bullet.Established()
@@ -169,14 +180,10 @@ func (x *Index) renderedTokens(rows []int32) int {
 		}
 		cost += r.cost
 	}
-	switch {
-	case established:
-		cost += x.title.first
-	case len(rows) > 0:
-		first := x.sections[x.rows[rows[0]].section].header // of the only section
-		cost += first.first - first.cost
+	if established {
+		cost += x.title.cost
 	}
-	return chat.CostTokens(cost)
+	return cost, established
 }
 
 // choosePinned chooses the pinned bullets that fit, the best first, in any number.

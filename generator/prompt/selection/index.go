@@ -92,7 +92,7 @@ func NewIndex(votes bool) *Index {
 }
 
 func (x *Index) render(bullets []*playbook.Bullet) string {
-	return playbook.RenderPrompt(bullets, x.votes)
+	return text.Clean(playbook.RenderPrompt(bullets, x.votes))
 }
 
 // Version returns the version of the playbook at the last Update.
@@ -103,6 +103,18 @@ func (x *Index) Len() int { return len(x.rows) }
 
 // Tokens returns the sum of the tokens of all bullets, each rounded up, without headers.
 func (x *Index) Tokens() int { return x.tokens }
+
+// Cost returns chat.Cost of selected bullets as they are rendered after a line feed. It does not read their texts.
+func (x *Index) Cost(bullets []*playbook.Bullet) int {
+	rows := make([]int32, 0, len(bullets))
+	for _, b := range bullets {
+		if at, there := x.rowOf[b.ID]; there {
+			rows = append(rows, at)
+		}
+	}
+	cost, _ := x.renderedCost(rows)
+	return cost
+}
 
 // Update applies a playbook of any version. Bullets are immutable, so an unchanged pointer is skipped. Update returns
 // the selectable bullets that are new or changed, and the ids that were removed, both in no order.

@@ -16,10 +16,11 @@ import (
 	"debrief/events/chat"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 func rendered(bullets ...*playbook.Bullet) int {
-	return chat.Tokens(playbook.RenderPrompt(sorted(bullets), false))
+	return chat.Tokens(text.Clean(playbook.RenderPrompt(sorted(bullets), false)))
 }
 
 // sorted returns bullets in the order of a prompt.
