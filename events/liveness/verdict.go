@@ -168,7 +168,7 @@ func assess(f measurements, floor time.Duration) Verdict {
 		if f.DeadLetters >= maxDeadLetters {
 			l = Red
 		}
-		v.add(l, DeadLetters, "the last %d messages became dead letters, and the last success was %s ago", f.DeadLetters, brief(f.SinceSuccess))
+		v.add(l, DeadLetters, "dead letters since the last success, %s ago: %d", brief(f.SinceSuccess), f.DeadLetters)
 	}
 	if f.Workers > 0 && f.Learns && f.WithoutLearning >= maxWithoutLearning && f.SinceLearned > limit {
 		v.add(Yellow, NotLearning, "nothing was learned from the last %d messages, for %s", f.WithoutLearning, brief(f.SinceLearned))

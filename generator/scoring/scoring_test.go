@@ -67,24 +67,24 @@ func TestEvaluateSteps(t *testing.T) {
 	}{
 		{"right, however it came about", "", "96.5", "The answer is right.", 1},
 		{
-			"the first step that is off", "goods: 100.00\ntier discount: -16.10\nregion tax: 0.00\n", "83.90",
-			"The answer is wrong: expected 96.50, got 83.90. First step that is off: region tax: expected 12.60, got 0.00.", 1.0 / 3,
+			"the first wrong step", "goods: 100.00\ntier discount: -16.10\nregion tax: 0.00\n", "83.90",
+			"The answer is wrong: expected 96.50, got 83.90. First wrong step: region tax: expected 12.60, got 0.00.", 1.0 / 3,
 		},
 		{
 			"the first of two", "goods: 100.00\ntier discount: 0.00\nregion tax: 0.00", "100.00",
-			"The answer is wrong: expected 96.50, got 100.00. First step that is off: tier discount: expected -16.10, got 0.00.", 1.0 / 6,
+			"The answer is wrong: expected 96.50, got 100.00. First wrong step: tier discount: expected -16.10, got 0.00.", 1.0 / 6,
 		},
 		{
 			"a step that is missing", "goods: 100\nregion tax: 12.60", "",
-			"The answer is wrong: expected 96.50, got nothing. First step that is off: tier discount: expected -16.10, got nothing.", 1.0 / 6,
+			"The answer is wrong: expected 96.50, got nothing. First wrong step: tier discount: expected -16.10, got nothing.", 1.0 / 6,
 		},
 		{
 			"a sentence as answer", "goods: 1.00", "I do not know.",
-			"The answer is wrong: expected 96.50, got I do not know. First step that is off: goods: expected 100.00, got 1.00.", 0,
+			"The answer is wrong: expected 96.50, got I do not know. First wrong step: goods: expected 100.00, got 1.00.", 0,
 		},
 		{
 			"lines as models write them", "1. **Goods**: 100.00\n- Tier Discount: −16.10 EUR\n* region tax: $1.00\nregion tax: soon", "83",
-			"The answer is wrong: expected 96.50, got 83. First step that is off: region tax: expected 12.60, got $1.00.", 1.0 / 3,
+			"The answer is wrong: expected 96.50, got 83. First wrong step: region tax: expected 12.60, got $1.00.", 1.0 / 3,
 		},
 		{
 			"the last word on a step counts", "goods: 1\ngoods: 100.00\ntier discount: -16.10\nregion tax: 1\nregion tax: 12.60", "9",
@@ -319,7 +319,7 @@ func TestInvalidEvaluatorsAndTargets(t *testing.T) {
 	} {
 		_, err := Evaluate(&task, Answer{Final: "1"})
 		if !errors.Is(err, ErrNotScorable) || !strings.Contains(err.Error(), task.Evaluator) {
-			t.Errorf("%s: got %v, want ErrUnjudgeable that names the evaluator", name, err)
+			t.Errorf("%s: got %v, want ErrNotScorable that names the evaluator", name, err)
 		}
 	}
 }
@@ -336,7 +336,7 @@ func TestCheck(t *testing.T) {
 		"regex:", "regex:find", "json:a", "steps:", "program", "program:", "program:../x", "program:a b", "program:" + strings.Repeat("a", 65),
 	} {
 		if err := Check(bad); !errors.Is(err, ErrNotScorable) || !strings.Contains(err.Error(), bad) {
-			t.Errorf("%s: got %v, want ErrUnjudgeable that names it", bad, err)
+			t.Errorf("%s: got %v, want ErrNotScorable that names it", bad, err)
 		}
 	}
 }
@@ -354,7 +354,7 @@ func FuzzEvaluate(f *testing.F) {
 				t.Errorf("%s: got %+v", evaluator, o)
 			}
 			if err != nil && !errors.Is(err, ErrNotScorable) || strings.Contains(o.Feedback, "\n") || !utf8.ValidString(o.Feedback) {
-				t.Errorf("%s: got %+v, %v, want ErrUnjudgeable or one line of feedback", evaluator, o, err)
+				t.Errorf("%s: got %+v, %v, want ErrNotScorable or one line of feedback", evaluator, o, err)
 			}
 			if err == nil && target != "" && evaluator != BySteps && !strings.HasPrefix(evaluator, ByPattern) {
 				if o, err := Evaluate(&events.Task{Target: target, Evaluator: evaluator}, Answer{Final: target}); strings.TrimSpace(target) != "" && (err != nil || o.Label != events.Success) {

@@ -36,7 +36,7 @@ func scoreSteps(target string, a Answer) (events.Outcome, error) {
 		if there && equalNumber(amount, s.Amount) {
 			continue
 		}
-		o := incorrect(answer+" First step that is off: %s: expected %s, got %s.",
+		o := incorrect(answer+" First wrong step: %s: expected %s, got %s.",
 			shortText(want.Answer), shortText(a.Final), s.Name, s.Amount, shortText(amount))
 		o.Score = float64(i) / float64(2*len(want.Steps))
 		return o, nil

@@ -31,7 +31,7 @@ type tag struct {
 	Tag string `json:"tag"`
 }
 
-var wrongStep = regexp.MustCompile(`First step that is off: ([a-z ]+): expected (-?[\d.]+\d), got `)
+var wrongStep = regexp.MustCompile(`First wrong step: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
 // reflect analyses one execution. A gullible model also states the insight that an injected instruction asks for.
 func (m *model) reflect(p *prompt) reflectorReply {

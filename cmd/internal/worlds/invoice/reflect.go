@@ -29,7 +29,7 @@ func (w *World) Analyse(e *prompt.Execution, _ roles.Dice) roles.Analysis {
 	return a
 }
 
-var wrongStep = regexp.MustCompile(`First step that is off: ([a-z ]+): expected (-?[\d.]+\d), got `)
+var wrongStep = regexp.MustCompile(`First wrong step: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
 // derive returns the rule that gives the expected amount of the first wrong step.
 func (w *World) derive(e *prompt.Execution) (rule, bool) {

@@ -69,7 +69,7 @@ func compare(inv *invoice, sheet *worksheet, a world.Attempt) world.Verdict {
 	for line := range strings.Lines(report(inv, sheet)) {
 		name, amount, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		if got[name] != amount {
-			feedback += fmt.Sprintf(" First step that is off: %s: expected %s, got %s.", name, amount, got[name])
+			feedback += fmt.Sprintf(" First wrong step: %s: expected %s, got %s.", name, amount, got[name])
 			break
 		}
 	}
