@@ -250,7 +250,7 @@ func (c *classroom) update(ctx context.Context, all []*plantedBullet) error {
 	return nil
 }
 
-// outcomesPerStep is about the number of outcomes of a bullet between two looks at its state.
+// outcomesPerStep is the largest number of outcomes of a bullet between two looks at its state.
 const outcomesPerStep = 3
 
 // observe lets the agent answer tasks that an undecided bullet applies to, until all are decided or have their outcomes.
@@ -265,14 +265,11 @@ func (c *classroom) observe(ctx context.Context, w *effects.World, all []*plante
 		for next := 0; next < len(tasks); {
 			var step []worlds.Task
 			planned := make(map[int]int)
-			size := worldStep
-			for _, b := range all {
-				if isOpen(b) {
-					size += outcomesPerStep
-				}
-			}
-			for ; next < len(tasks) && len(step) < size; next++ {
+			for ; next < len(tasks); next++ {
 				at := w.Applicable(tasks[next])
+				if planned[at] == outcomesPerStep {
+					break
+				}
 				if b := all[at]; isOpen(b) && b.outcomes+planned[at] < c.bench.outcomes {
 					t := tasks[next]
 					t.ID = fmt.Sprintf("pass-%d/%s", pass, t.ID)

@@ -60,10 +60,19 @@ func (w *World) Plant(b Bullet, question string) {
 	w.propose[strings.TrimSpace(question)] = &b
 }
 
-// Applicable returns the index of the planted bullet that applies to a task, or -1. It is the first one that is about a
-// deciding rule.
+// Applicable returns the index of the planted bullet that applies to a task, or -1. Of several that are about deciding rules it
+// is one by a draw for the task, so that each of them has tasks.
 func (w *World) Applicable(t world.Task) int {
-	return slices.IndexFunc(w.planted(), func(b *Bullet) bool { return slices.Contains(t.Deciding, b.Rule) })
+	var at []int
+	for i, b := range w.planted() {
+		if slices.Contains(t.Deciding, b.Rule) {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return -1
+	}
+	return at[world.Draw(w.seed, "planted choice", t.Question)%uint64(len(at))]
 }
 
 // Attempt implements world.World. The answer to a task with an applicable bullet is right or wrong by a draw with the
