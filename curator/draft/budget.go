@@ -31,10 +31,9 @@ const renderTitle = "## Learned Strategies\n"
 
 func renderHeading(section string) string { return "\n### " + playbook.SectionTitle(section) + "\n" }
 
-// renderLine returns the line of a bullet. It assumes six digits for each counter, so that a vote cannot move a playbook
-// over its budget.
+// renderLine returns the line of a bullet, without votes: a vote cannot move a playbook over its budget.
 func renderLine(b *playbook.Bullet) string {
-	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + " (helpful=999999, harmful=999999)\n"
+	return "- [" + string(b.ID) + "] " + strings.ReplaceAll(b.Content, "\n", "\n  ") + "\n"
 }
 
 // Costs caches the token counts of the bullets of one playbook. Every delta needs all of them, and few of them change. A

@@ -16,7 +16,7 @@ import (
 
 // shownTokens returns the number of tokens of a prompt with every shown bullet.
 func shownTokens(p *playbook.Playbook) int {
-	return chat.Tokens(playbook.RenderWithVotes(p.Top(p.Len())))
+	return chat.Tokens(playbook.Render(p.Top(p.Len())))
 }
 
 // estimated returns the number of tokens as the budget counts it, for the playbook or one section.
@@ -48,7 +48,7 @@ func TestBudgetCountsRenderedTokens(t *testing.T) {
 			}
 		})
 		if got, counted := shownTokens(p), estimated(p, ""); got > counted {
-			t.Fatalf("the prompt takes %d tokens, the budget counts %d:\n%q", got, counted, playbook.RenderWithVotes(p.Top(p.Len())))
+			t.Fatalf("the prompt takes %d tokens, the budget counts %d:\n%q", got, counted, playbook.Render(p.Top(p.Len())))
 		}
 	})
 }

@@ -129,7 +129,7 @@ func TestPlansOfRefine(t *testing.T) {
 		{
 			"over the budget",
 			[]playbook.Bullet{{Content: "One thing.", Helpful: 2}, {Content: "Another thing."}, {Content: "Pinned thing.", Harmful: 4, Pinned: true}},
-			RefineOptions{TokenBudget: 60},
+			RefineOptions{TokenBudget: 38},
 			[]string{"STATUS a-00002: token budget exceeded"},
 		},
 		{
