@@ -76,7 +76,7 @@ func (p *prober) probeAll(subjects []string) {
 func (p *prober) probe(subject string) {
 	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
-	for {
+	for noSubscriber := false; ; {
 		at, m, err := p.request(ctx, subject)
 		refused := (*denied.Error)(nil)
 		switch {
@@ -84,7 +84,8 @@ func (p *prober) probe(subject string) {
 			continue
 		case refused != nil:
 			p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
-		case errors.Is(err, nats.ErrNoResponders):
+		case errors.Is(err, nats.ErrNoResponders), noSubscriber && ctx.Err() != nil: // the time can end within a repeated request
+			noSubscriber = true
 			select {
 			case <-ctx.Done():
 				p.addMissing(fmt.Sprintf("%s (not imported by the account)", subject))
