@@ -104,7 +104,7 @@ func (x *Index) Len() int { return len(x.rows) }
 // Tokens returns the sum of the tokens of all bullets, each rounded up, without headers.
 func (x *Index) Tokens() int { return x.tokens }
 
-// Cost returns chat.Cost of selected bullets as they are rendered after a line feed. It does not read their texts.
+// Cost returns chat.Cost of the rendered text of selected bullets after a line feed. It adds known costs of lines.
 func (x *Index) Cost(bullets []*playbook.Bullet) int {
 	rows := make([]int32, 0, len(bullets))
 	for _, b := range bullets {
