@@ -385,7 +385,7 @@ func TestGateCountsReportedOutcomeAfterInferred(t *testing.T) {
 	h.work(nil)
 	h.bullets("b", 1)
 	inferred := reflection("", "inferred")
-	inferred.Outcome = events.Outcome{Label: events.Failure, By: events.Inferred}
+	inferred.Outcome = events.Outcome{Label: events.Failure, Inferred: true}
 	inferred.Exposures = []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmOpen, Cited: true}}
 	reported := on(inferred, 9, nil)
 	reported.Outcome, reported.FirstRoundScore = events.Outcome{Label: events.Success, Score: 1, By: "ann"}, 1

@@ -192,6 +192,7 @@ func TruncateChars(text string, most int) string {
 type Note struct {
 	Reflection Handle    `msgpack:"x" json:"reflection"`
 	ID         ID        `msgpack:"i" json:"id"`
+	Owner      string    `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"`
 	Session    string    `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
 	At         time.Time `msgpack:"at" json:"at"`
 	Label      Label     `msgpack:"l,omitempty" json:"label,omitempty"`
@@ -213,7 +214,7 @@ func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 // NewNote returns the note for a reflection. It returns nil if the reflection has neither advice nor records.
 func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
-		Reflection: h, ID: r.ID, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
+		Reflection: h, ID: r.ID, Owner: r.Owner, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
 		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
 		Records: r.Records,
 	}
@@ -255,6 +256,8 @@ type MarkedInteraction struct {
 type ServedContext struct {
 	ID       ID            `msgpack:"i" json:"context_id"`
 	Book     playbook.Book `msgpack:"b" json:"book"`
+	Owner    string        `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"`
+	User     string        `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`
 	Session  string        `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
 	Query    string        `msgpack:"q,omitempty" json:"query,omitempty"`
 	Context  string        `msgpack:"c,omitempty" json:"context,omitempty"`

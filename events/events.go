@@ -76,7 +76,11 @@ type Task struct {
 	envelope `msgpack:"-"`
 	// ID is chosen by the client. One task id in a book is one sample. A task in another epoch is another sample
 	// and needs another id.
-	ID       string  `msgpack:"id" json:"id" redact:"id"`
+	ID string `msgpack:"id" json:"id" redact:"id"`
+	// Owner is the id of the token that submitted the task, empty for the common owner. User is the person that the agent
+	// works for, if the agent names one.
+	Owner    string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`
+	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
 	Question string  `msgpack:"question" json:"question"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
@@ -239,6 +243,8 @@ type Outcome struct {
 	Label    Label   `msgpack:"label" json:"label"`
 	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
 	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
+	// Inferred is set if the outcome was derived from the messages of the run, and nobody reported it.
+	Inferred bool `msgpack:"inferred,omitempty" json:"inferred,omitempty"`
 }
 
 // ToolCall is a tool call and its output.
@@ -312,6 +318,8 @@ type Execution struct {
 	envelope `msgpack:"-"`
 	ID       ID      `msgpack:"id" json:"id"`
 	TaskID   string  `msgpack:"task" json:"task_id" redact:"id"`
+	Owner    string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"` // see Task.Owner
+	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`   // see Task.User
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
 	Question string  `msgpack:"question,omitempty" json:"question,omitempty"`
 	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
@@ -449,6 +457,8 @@ type Reflection struct {
 	Feedback ID `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
 	// Reflector is the version of the rules and the prompt. It is part of the id.
 	Reflector string  `msgpack:"reflector" json:"reflector" redact:"id"`
+	Owner     string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`     // of the execution
+	User      string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`       // of the execution
 	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"` // of the execution
 	Origin    Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // truncated
@@ -509,7 +519,7 @@ const maxExcerpt = 320
 func (r *Reflection) Evidence() *playbook.Evidence {
 	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
 	source := r.Origin.Source
-	if r.Outcome.Inferred() {
+	if r.Outcome.Inferred {
 		source = Inferred
 	}
 	return &playbook.Evidence{

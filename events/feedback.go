@@ -31,12 +31,9 @@ func LabelOf(score float64) Label {
 	return Partial
 }
 
-// Inferred is the field By of an outcome that the gateway derived from the messages of the run. It is also
-// the source of the evidence of such a run, so that a Curator limits its trust in these outcomes together.
+// Inferred is the source of the evidence of a run whose outcome is inferred, so that a Curator limits its trust in these
+// outcomes together.
 const Inferred = "inferred"
-
-// Inferred reports whether the outcome was derived from the messages of the run.
-func (o Outcome) Inferred() bool { return o.By == Inferred }
 
 // WithFeedback returns the outcome after feedback. Feedback with a known outcome replaces this one. Other feedback, such
 // as a comment or only a target, replaces just the comment.

@@ -252,7 +252,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	}
 	shown := built.shownBullets()
 	e := &events.Execution{
-		ID: id, TaskID: t.ID, Session: t.Session, Turn: built.turn,
+		ID: id, TaskID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, RawReply: g.cfg.rawReply(reply.Text), Outcome: outcome,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByText), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,

@@ -188,7 +188,8 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *otherRun, feedback events.ID) (*events.Reflection, error) {
 	sample := e.SampleID()
 	ref := &events.Reflection{
-		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version, Session: e.Session, Origin: e.Origin,
+		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version,
+		Owner: e.Owner, User: e.User, Session: e.Session, Origin: e.Origin,
 		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Created: time.Now().UTC(),
 	}
 	ref.Book = e.Book

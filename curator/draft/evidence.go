@@ -18,7 +18,7 @@ type evidence struct {
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
 // ignores bullets that were removed or have a newer experiment. Inferred outcomes do not count: they promote and retire nothing.
 func (d *evidence) addOutcomes(k *Item) {
-	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred() || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
+	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
 		return
 	}
 	score := scoreOf(k)
@@ -153,7 +153,7 @@ func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vot
 // outcome of the sample, it is added only for the first outcome that somebody reported; an earlier one was left out for a reason.
 func (d *evidence) correctOutcomes(item *Item) {
 	first := !item.Reflection.Corrects || item.Contribution.Source() == events.Inferred
-	if item.Reflection.Outcome.Inferred() || !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
+	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
 		return
 	}
 	score := scoreOf(item)

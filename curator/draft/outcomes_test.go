@@ -24,7 +24,7 @@ func TestOutcomesAreCountedByArm(t *testing.T) {
 			undecided := tells(1, one)
 			undecided.Reflection.Outcome.Label = events.Unknown
 			inferred := tells(0.1, one, two)
-			inferred.Reflection.Outcome.By = events.Inferred
+			inferred.Reflection.Outcome.Inferred = true
 			n.take(t, tells(1, one, two, one), tells(0.34, one), tells(0.5, past, gone, odd), tells(0.5, uncited, both), undecided, inferred)
 			if got := n.rejected(); len(got) > 0 {
 				t.Errorf("rejected: %q, want invalid outcomes ignored without a rejection", got)

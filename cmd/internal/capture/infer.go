@@ -26,7 +26,7 @@ func infer(e *ending) events.Outcome {
 		o.Feedback += "The user's next message: " + messages.ClipTo(next, maxNext)
 	}
 	if o.Feedback != "" {
-		o.By = events.Inferred
+		o.Inferred = true
 	}
 	return o.Complete()
 }

@@ -159,7 +159,7 @@ func (x *Index) countOutcome(e *events.Execution, o events.Outcome, n int) {
 		if o.Label == events.Success {
 			cell.right += n
 		}
-		if o.Inferred() {
+		if o.Inferred {
 			cell.Inferred += n
 		}
 	}

@@ -275,7 +275,7 @@ func TestObserveChangesNothing(t *testing.T) {
 	messages, _, _ := h.run(nil, question)
 	h.run(messages, "Thanks! And where is the atlas of the moon?")
 	all := h.executions(1) // the first turn is closed by the second
-	if len(all[0].Shown) != 0 || all[0].Outcome.By != events.Inferred || all[0].Outcome.Label != events.Success {
+	if len(all[0].Shown) != 0 || !all[0].Outcome.Inferred || all[0].Outcome.Label != events.Success {
 		t.Errorf("got %+v", all[0])
 	}
 }
