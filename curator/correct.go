@@ -1,8 +1,10 @@
 package curator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,67 +18,75 @@ import (
 
 // A correction is a reflection on feedback that replaces the votes and outcomes of its sample. It reads the current votes
 // and outcomes from the log, up to the version before its own delta, so it gets a separate delta. It also waits until
-// the earlier reflections on the same sample are in the log; reflections on other samples do not matter. The wait is
-// limited to some attempts. If an earlier reflection is committed after the correction, all of it is rejected
+// the earlier reflections on the same sample are in the log; reflections on other samples do not matter. A correction waits
+// alone: the rest of its batch is committed, and the server delivers the correction again, which is not an attempt. The wait
+// is limited to earlierWait. If an earlier reflection is committed after the correction, all of it is rejected
 // (ReasonCorrected) and its lessons are lost. The wait makes that rare.
 //
 // The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
 // correction, unless other feedback on the same sample was faster.
 
-// sortCorrectionsLast moves corrections behind the other items, in the order of the stream.
-func sortCorrectionsLast(items []*workItem) {
-	slices.SortStableFunc(items, func(a, b *workItem) int {
-		switch x, y := a.IsCorrection(), b.IsCorrection(); {
-		case x && y && a.Seq < b.Seq, !x && y:
-			return -1
-		case x && y && a.Seq > b.Seq, x && !y:
-			return 1
+// earlierWait is how long a correction waits for earlier reflections, from its first delivery to this process. It is four
+// times the time after which the server redelivers the messages of a dead worker (bus.Policy.AckWait).
+const earlierWait = 2 * time.Minute
+
+// sortItems sorts a batch in the order of the stream, and moves each correction behind the reflections up to the next edit.
+// A correction gets its own delta, so it would split the delta of the reflections around it. No correction passes an edit,
+// because to forget or to restore has another result before a correction than after it.
+func sortItems(items []*workItem) {
+	slices.SortStableFunc(items, func(a, b *workItem) int { return cmp.Compare(a.Seq, b.Seq) })
+	for len(items) > 0 {
+		n := slices.IndexFunc(items, func(item *workItem) bool { return item.Edit != nil })
+		if n < 0 {
+			n = len(items)
 		}
-		return 0
-	})
+		slices.SortStableFunc(items[:n], func(a, b *workItem) int {
+			switch x, y := a.IsCorrection(), b.IsCorrection(); {
+			case x && !y:
+				return 1
+			case !x && y:
+				return -1
+			}
+			return 0
+		})
+		items = items[min(n+1, len(items)):]
+	}
 }
 
-// Bounds of the wait for earlier reflections on the same sample. The wait is short because it blocks the book; a
-// reflection that arrives in this process meanwhile is in the batch of the next attempt.
-const (
-	earlierWait  = 2 * time.Second // in each attempt that waits
-	waitAttempts = 4               // attempts that wait, out of five deliveries
-)
-
-// prepareCorrections waits for earlier reflections and reads the votes and outcomes of a correction from the log. It returns
-// the items that are left, those that wait for nothing first. If every correction has waited without success, each gets an
-// error as its result and leaves the batch. failed reports whether an event failed in this batch.
-func (w *worker) prepareCorrections(
-	ctx context.Context, b *book, item *workItem, items []*workItem, failed func(seq uint64) bool,
-) (left []*workItem, err error) {
-	if !item.EarlierDone {
-		missing, err := w.waitForEarlier(ctx, b, items, failed)
-		if err != nil {
-			return nil, err
-		}
-		var ready, waiting []*workItem
-		for _, item := range items {
-			if missing[item] > 0 {
-				waiting = append(waiting, item)
-			} else {
-				item.EarlierDone = item.EarlierDone || item.IsCorrection()
-				ready = append(ready, item)
-			}
-		}
-		if !slices.ContainsFunc(ready, func(item *workItem) bool { return item.EarlierDone }) {
-			waiting = slices.DeleteFunc(waiting, func(item *workItem) bool {
-				if item.EarlierDone = item.attempt > waitAttempts; !item.EarlierDone {
-					err := fmt.Errorf("correct votes: earlier reflection %d on the same sample is not in the log", missing[item])
-					*item.result = bus.Result{Err: err}
-				}
-				return !item.EarlierDone
-			})
-		}
-		if items = append(ready, waiting...); missing[item] > 0 {
-			return items, nil
-		}
+// prepareCorrections reads from the log the votes and outcomes of the first item, a correction, or decides which corrections
+// wait for earlier reflections. A waiting correction gets an error as its result and leaves the batch. prepareCorrections
+// returns the items that are left.
+func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workItem) (left []*workItem, err error) {
+	if first := items[0]; first.EarlierDone {
+		return items, w.readContributions(ctx, b, first, items)
 	}
-	return items, w.readContributions(ctx, b, item, items)
+	missing, err := w.missingEarlier(ctx, b, items)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(items), func(item *workItem) bool {
+		seq, ok := missing[item]
+		if ok && b.mayWait(item.Seq, w.earlierWait) {
+			*item.result = bus.Result{Err: bus.Defer(fmt.Errorf("correct votes: earlier reflection %d on the same sample is not in the log", seq))}
+			return true
+		}
+		item.EarlierDone = item.IsCorrection()
+		return false
+	}), nil
+}
+
+// mayWait reports whether a correction may wait: its first call with this sequence was less than limit ago.
+func (b *book) mayWait(seq uint64, limit time.Duration) bool {
+	now := time.Now()
+	since, ok := b.waiting[seq]
+	if !ok {
+		maps.DeleteFunc(b.waiting, func(_ uint64, since time.Time) bool { return now.Sub(since) > 2*limit })
+		if b.waiting == nil {
+			b.waiting = make(map[uint64]time.Time)
+		}
+		b.waiting[seq], since = now, now
+	}
+	return now.Sub(since) < limit
 }
 
 // readContributions reads the log for a correction, and at once for the other corrections that have read as far.
@@ -100,20 +110,16 @@ func (w *worker) readContributions(ctx context.Context, b *book, item *workItem,
 	})
 }
 
-// waitForEarlier waits until at least one correction has all earlier reflections on its sample in the log or dead-lettered.
-// For each other correction it returns the sequence of a missing reflection. It does not wait for reflections of the same
-// batch. It waits for lower sequences only, so that two processes never wait for each other.
-func (w *worker) waitForEarlier(
-	ctx context.Context, b *book, items []*workItem, failed func(seq uint64) bool,
-) (missing map[*workItem]uint64, err error) {
+// missingEarlier returns the corrections that have an earlier reflection on their sample which is neither in the log nor
+// acknowledged, with the sequence of that reflection. It ignores reflections of the same batch, which come first. Only lower
+// sequences count as earlier, so that two processes never wait for each other.
+func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem) (missing map[*workItem]uint64, err error) {
 	waiting, last, batch := map[events.ID][]*workItem{}, uint64(0), map[uint64]bool{}
-	corrections := 0
 	for _, item := range items {
 		batch[item.Seq] = true
 		if item.IsCorrection() && !item.EarlierDone {
 			id := item.Reflection.SampleID()
 			waiting[id], last = append(waiting[id], item), max(last, item.Seq)
-			corrections++
 		}
 	}
 	floor, err := w.ackFloor(ctx)
@@ -124,39 +130,19 @@ func (w *worker) waitForEarlier(
 	if err != nil {
 		return nil, err
 	}
-	earlier = slices.DeleteFunc(earlier, func(e *workItem) bool { return batch[e.Seq] || waiting[e.Reflection.SampleID()] == nil })
-	earlierFailed := func(e *workItem) bool { return failed(e.Seq) }
-	until := time.Now().Add(earlierWait)
-	var log coverLookup
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		if err := b.writer.CheckView(ctx); err != nil { // also reads the end of the log
-			return nil, err
-		}
-		if floor, err = w.ackFloor(ctx); err != nil {
-			return nil, err
-		}
-		log.state = b.writer.State()
-		earlier = slices.DeleteFunc(earlier, func(e *workItem) bool { return e.Seq <= floor || log.covered(&e.Item) })
-		if log.err != nil {
-			return nil, log.err
-		}
-		missing = map[*workItem]uint64{}
-		for _, e := range slices.Backward(earlier) {
-			for _, item := range waiting[e.Reflection.SampleID()] {
-				if e.Seq < item.Seq {
-					missing[item] = e.Seq
-				}
+	if err := b.writer.CheckView(ctx); err != nil { // also reads the end of the log
+		return nil, err
+	}
+	log := coverLookup{state: b.writer.State()}
+	missing = map[*workItem]uint64{}
+	for _, e := range slices.Backward(earlier) {
+		for _, item := range waiting[e.Reflection.SampleID()] {
+			if e.Seq < item.Seq && !batch[e.Seq] && !log.covered(&e.Item) {
+				missing[item] = e.Seq
 			}
 		}
-		if len(missing) < corrections || time.Now().After(until) || slices.ContainsFunc(earlier, earlierFailed) {
-			return missing, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
-		}
 	}
+	return missing, log.err
 }
 
 // readTimeout is the timeout for reading a range of the stream.

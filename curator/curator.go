@@ -133,7 +133,7 @@ func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
 // period of package bus. It returns nil, or an error if it cannot open its consumer.
 func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 	w := &worker{
-		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()),
+		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()), earlierWait: earlierWait,
 		books: make(map[playbook.Book]*book),
 	}
 	w.store.Meter, w.store.IndexDir = c.cfg.Meter, c.cfg.IndexDir

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,9 @@ import (
 // worker is a running Curator.
 type worker struct {
 	*Curator
-	conn  *bus.Conn
-	store *deltalog.Store
+	conn        *bus.Conn
+	store       *deltalog.Store
+	earlierWait time.Duration
 
 	mu    sync.Mutex // guards books
 	books map[playbook.Book]*book
@@ -43,8 +43,9 @@ type book struct {
 	// Context for proposing models: bullets by their words, and rejected texts.
 	bulletIndex  propose.BulletIndex
 	rejectionLog propose.RejectionLog
-	fullLog      fullLog         // replaces rejectionLog when reflections are gathered
-	added        draft.Additions // recently added bullets; survives unload
+	fullLog      fullLog              // replaces rejectionLog when reflections are gathered
+	added        draft.Additions      // recently added bullets; survives unload
+	waiting      map[uint64]time.Time // first delivery of each correction that waits, by sequence
 	lastUsed     time.Time
 	viewChecked  bool // the complete view was compared with the log, without an error since
 }
@@ -57,6 +58,7 @@ func (b *book) unload() {
 	b.close()
 	b.duplicates, b.costs, b.totals = draft.DuplicateIndex{}, nil, draft.Totals{}
 	b.bulletIndex, b.rejectionLog, b.fullLog = propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
+	b.waiting = nil
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -155,18 +157,14 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 	if err := b.writer.OpenIndex(ctx); err != nil {
 		return err
 	}
-	sortCorrectionsLast(items)
+	sortItems(items)
 	b.initCaches()
 	load := func(ctx context.Context) error { return b.rejectionLog.Load(ctx, b.writer) }
 	items, err := w.propose(ctx, b, &propose.Round{Rejections: &b.rejectionLog}, load, items)
 	if err != nil {
 		return err
 	}
-	failed := func(seq uint64) bool { // the item is in this batch and waits for its next delivery
-		i := slices.IndexFunc(batch, func(del *bus.Delivery) bool { return del.Seq == seq })
-		return i >= 0 && results[i].Err != nil && results[i].Err != errPending
-	}
-	if err := w.commitItems(ctx, b, items, failed); err != nil {
+	if err := w.commitItems(ctx, b, items); err != nil {
 		return err
 	}
 	if err := b.writer.Flush(ctx); err != nil {
@@ -180,7 +178,7 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 
 // commitItems commits deltas until every item is decided and the gate has no bullet left to check. If an item needs data of
 // the current state first, it reads the data and drafts again.
-func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, failed func(seq uint64) bool) error {
+func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) error {
 	floor, err := w.ackFloor(ctx)
 	if err != nil {
 		return err
@@ -203,7 +201,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem, fa
 		case item.Gathers():
 			items, err = w.gatherItems(ctx, b, item, items)
 		case item.IsCorrection():
-			items, err = w.prepareCorrections(ctx, b, item, items, failed)
+			items, err = w.prepareCorrections(ctx, b, items)
 		default:
 			err = w.readTarget(ctx, b, item)
 		}

@@ -23,8 +23,8 @@ type Item struct {
 	Gathered *Gathered
 	Decision events.EditReply
 
-	// For a correction: the votes and outcomes of its sample. EarlierDone reports that the earlier reflections on the
-	// sample are in the log, or that the wait for them has ended.
+	// For a correction: the votes and outcomes of its sample, nil before the log is read. EarlierDone reports that the
+	// earlier reflections on the sample are in the log, or that the wait for them has ended.
 	Contribution *history.Contribution
 	EarlierDone  bool
 
@@ -69,10 +69,10 @@ func (item *Item) IsCorrection() bool {
 func (item *Item) Gathers() bool { return item.Edit != nil && len(item.Edit.Gather) > 0 }
 
 // ready reports whether the item can be drafted against a state. A correction, restore, forget or rebuild needs the log up
-// to that state. An edit that gathers reflections needs these reflections.
+// to that state, and has read none of it before its turn. An edit that gathers reflections needs these reflections.
 func (item *Item) ready(p *playbook.Playbook) bool {
 	if item.Edit == nil {
-		return !item.IsCorrection() || item.EarlierDone && item.Contribution.Version() == p.Version()
+		return !item.IsCorrection() || item.EarlierDone && item.Contribution != nil && item.Contribution.Version() == p.Version()
 	}
 	switch {
 	case item.Gathers():

@@ -499,3 +499,42 @@ func TestModelFailureAfterUsefulOutputLosesNoMessage(t *testing.T) {
 		t.Errorf("%d dead letters", n)
 	}
 }
+
+// TestWaitForAnotherMessageIsNoAttempt: a message that waits is delivered more often than it may be tried, beside a message
+// that fails.
+func TestWaitForAnotherMessageIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	p := fastPolicy
+	p.MaxAttempts, p.BackoffMin, p.BackoffMax = 3, 5*time.Millisecond, 5*time.Millisecond
+	c := connectNew(t, p)
+	var mu sync.Mutex
+	waits := 0
+	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {
+		mu.Lock()
+		defer mu.Unlock()
+		if d.Event.(*events.Task).ID == "task-1" {
+			return Result{Err: errHandler}
+		}
+		if waits++; d.Attempt != 1 {
+			t.Errorf("delivery %d of the message that waits is attempt %d, want 1", waits, d.Attempt)
+		}
+		if waits <= 10 {
+			return Result{Err: fmt.Errorf("not yet: %w", Defer(errHandler))}
+		}
+		return Result{}
+	})})
+	publishTasks(t, c, "main", 2)
+	if l := letters(t, c, 1)[0]; l.Deliveries != 3 {
+		t.Errorf("got a dead letter after %d deliveries, want 3", l.Deliveries)
+	}
+	awaitIdle(t, c, events.RoleGenerator)
+	if n := count(t, c, events.StreamTasks); n != 0 || waits != 11 {
+		t.Errorf("%d messages left after %d waits, want none after 11", n, waits)
+	}
+	if n := len(letters(t, c, 1)); n != 1 {
+		t.Errorf("got %d dead letters, want one", n)
+	}
+	if h := health1(t, c); h.State != Running {
+		t.Errorf("health: got %+v, want running", h)
+	}
+}

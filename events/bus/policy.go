@@ -87,7 +87,7 @@ const (
 	nak        disposition = "retry" // redelivered after the backoff
 	hold       disposition = "hold"  // kept in progress and retried by this worker; not an attempt
 	deadLetter disposition = "dead"  // stored as a dead letter, then acknowledged
-	release    disposition = "back"  // nak because the worker stops or pauses; not an attempt
+	release    disposition = "back"  // nak because the worker stops or pauses, or the message waits for another; not an attempt
 )
 
 // decide is the failure policy. No other code decides how a delivery ends. It looks at the behaviour of the error and
@@ -102,6 +102,8 @@ func (p Policy) decide(err error, attempt int, paused bool) disposition {
 		return deadLetter
 	case IsUnavailable(err):
 		return hold
+	case isDeferred(err):
+		return release
 	case isUseless(err) && (paused || attempt >= p.MaxAttempts):
 		return hold
 	case attempt >= p.MaxAttempts:
@@ -139,6 +141,11 @@ func isMisconfigured(err error) bool {
 func isNotSent(err error) bool {
 	var e interface{ Unasked() bool }
 	return isUnavailable(err) && errors.As(err, &e) && e.Unasked()
+}
+
+func isDeferred(err error) bool {
+	var e interface{ Deferred() bool }
+	return errors.As(err, &e) && e.Deferred()
 }
 
 func isUseless(err error) bool { return uselessOutput(err) != nil }
@@ -210,6 +217,22 @@ func Discard(err error) error {
 		return nil
 	}
 	return &discardError{err}
+}
+
+// deferredError marks an error of a message that waits for another message.
+type deferredError struct{ err error }
+
+func (d *deferredError) Error() string  { return d.err.Error() }
+func (d *deferredError) Unwrap() error  { return d.err }
+func (d *deferredError) Deferred() bool { return true }
+
+// Defer marks err as a wait for another message of the stream: the message is delivered again after Policy.BackoffMin. That
+// is not an attempt, so the handler must limit the wait.
+func Defer(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &deferredError{err}
 }
 
 // FullError is returned by a publish when the server has no room. The event was not stored.

@@ -55,6 +55,7 @@ func TestFailurePolicy(t *testing.T) {
 		{"panic", fmt.Errorf("handler panicked: %v", "boom"), lastDead, lastDead, true},
 		{"handler's own deadline", context.DeadlineExceeded, lastDead, lastDead, true},
 		{"cancelled after the grace", context.Canceled, lastDead, lastDead, true},
+		{"waits for another message", Defer(errHandler), always(release), always(release), true},
 		{"behaviours that say no", falseError{}, lastDead, lastDead, true},
 	} {
 		forms := map[string]error{"": row.err}

@@ -148,9 +148,12 @@ func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 	ctx, end := p.handlerContext(items)
 	defer end()
 	defer func() {
-		if p := recover(); p != nil {
-			failed := &panicError{p}
+		if value := recover(); value != nil {
+			failed := &panicError{value}
 			zerolog.Ctx(ctx).Error().Str(zerolog.ErrorFieldName, failed.Loggable()).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			p.conn.stats.update(p.worker.Role, func(v *roleCounters) {
+				v.Panics, v.LastPanic, v.LastPanicReason = v.Panics+1, time.Now(), failed.Loggable()
+			})
 			out = make([]Result, len(batch))
 			for i := range out {
 				out[i].Err = failed
@@ -208,7 +211,11 @@ func (p *processor) finishItem(it *item) error {
 		p.nak(it, p.policy.backoff(attempt))
 		p.conn.stats.update(p.worker.Role, func(v *roleCounters) { v.Retried++ })
 	case release:
-		p.release([]*item{it}, p.state.releaseDelay())
+		delay := p.state.releaseDelay()
+		if isDeferred(err) {
+			delay = p.policy.BackoffMin
+		}
+		p.release([]*item{it}, delay)
 	case hold:
 		if it.result.Err != nil {
 			it.result = nil // call the handler again; without an error the result is kept until it is stored

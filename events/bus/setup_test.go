@@ -322,6 +322,7 @@ func (falseError) Error() string     { return "denied" }
 func (falseError) Unavailable() bool { return false }
 func (falseError) Useless() bool     { return false }
 func (falseError) Discard() bool     { return false }
+func (falseError) Deferred() bool    { return false }
 
 var errHandler = errors.New("handler failed")
 

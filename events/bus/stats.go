@@ -20,6 +20,9 @@ type RoleStats struct {
 	Dead                 uint64        `json:"dead_letters"`               // stored dead letters
 	Deltas               uint64        `json:"deltas"`                     // deltas applied to a playbook
 	Rejected             uint64        `json:"rejected"`                   // operations that were proposed and rejected
+	Panics               uint64        `json:"panics"`                     // calls of the handler that panicked
+	LastPanic            time.Time     `json:"last_panic_at"`              // last panic
+	LastPanicReason      string        `json:"last_panic,omitempty"`       // its value, without texts of a model
 	LastDelivery         time.Time     `json:"last_delivery_at"`           // last delivery
 	LastSuccess          time.Time     `json:"last_success_at"`            // last success: a delivery that was handled without an error
 	LastEffect           time.Time     `json:"last_effect_at"`             // last effect: events stored, or a delta

@@ -18,6 +18,8 @@
 //   - At least half of the model's replies were not usable, of 40 or more. If 5 or more and at least 5 % were malformed, the
 //     verdict is yellow.
 //
+// A role is yellow for an hour after its handler panicked, because that is an error of the program.
+//
 // The window of the replies is the last 200 of a worker, at most one hour old. Only the first reply to a request counts, so that
 // a message that is itself at fault costs five replies and not twenty. A malformed reply is not valid JSON as written: it was
 // repaired, and then a part may be lost, or it was not usable. The share is that of the model and not that of the messages:

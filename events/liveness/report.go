@@ -114,6 +114,7 @@ func measure(r Role, now time.Time) measurements {
 	f.P95, f.WithoutLearning, f.DeadLetters = r.Vitals.P95, r.Vitals.SuccessesSinceEffect, r.Vitals.DeadSinceSuccess
 	f.Outcomes, f.Failures = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange
 	f.Replies, f.SinceMalformed = r.Vitals.Replies, since(now, r.Vitals.Replies.LastMalformed)
+	f.Panics, f.SincePanic, f.PanicReason = r.Vitals.Panics, since(now, r.Vitals.LastPanic), r.Vitals.LastPanicReason
 	return f
 }
 
@@ -189,6 +190,10 @@ func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floo
 			f.DeadLetters += one.DeadLetters
 			f.Outcomes, f.Failures = f.Outcomes+one.Outcomes, f.Failures+one.Failures
 			f.Replies, f.SinceMalformed = f.Replies.Add(one.Replies), min(f.SinceMalformed, one.SinceMalformed)
+			if f.Panics == 0 || one.Panics > 0 && one.SincePanic < f.SincePanic {
+				f.SincePanic, f.PanicReason = one.SincePanic, one.PanicReason
+			}
+			f.Panics += one.Panics
 			f.P95, s.P50, s.P95 = max(f.P95, one.P95), max(s.P50, own.Vitals.P50), max(s.P95, own.Vitals.P95)
 			s.Stored += own.Vitals.Stored
 			s.Handled += own.Vitals.Handled

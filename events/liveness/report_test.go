@@ -171,6 +171,36 @@ func TestRetriesAreNoSuccess(t *testing.T) {
 	}
 }
 
+// TestPanicMakesRoleYellow: the message is handled at its second delivery, but a panic is an error of the program.
+func TestPanicMakesRoleYellow(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 5 * time.Millisecond, BackoffMax: 5 * time.Millisecond})
+	p := NewProcess(conn, "one", 0)
+	work(t, conn, events.RoleReflector, func(d *bus.Delivery) bus.Result {
+		if d.Attempt == 1 {
+			var none []int
+			_ = none[d.Attempt]
+		}
+		return bus.Result{}
+	})
+	publish(t, conn, 1)
+	eventually(t, "handled", func() bool {
+		roles := p.Check(t.Context()).Roles
+		return len(roles) == 1 && roles[0].Vitals.Handled == 1
+	})
+	one := p.Check(t.Context())
+	b, err := conn.Backlog(t.Context(), events.RoleReflector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Summarize(events.RoleReflector, b, []Report{one, {Roles: []Role{{RoleHealth: bus.RoleHealth{Role: events.RoleReflector, State: bus.Running}}}}}, time.Now(), 0)
+	for what, v := range map[string]Verdict{"process": one.Roles[0].Verdict, "all processes": all.Verdict} {
+		if v.Level != Yellow || !slices.Contains(v.Problems, Panicked) || !strings.Contains(strings.Join(v.Reasons, ""), "index out of range [1] with length 0") {
+			t.Errorf("%s: got %+v, want yellow with the reason of the panic", what, v)
+		}
+	}
+}
+
 func TestCombineManyWorkers(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

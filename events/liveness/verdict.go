@@ -59,6 +59,9 @@ type measurements struct {
 	DeadLetters     uint64        // since the last success
 	Outcomes        uint64        // outcomes of tasks since a bullet was last changed
 	Failures        uint64        // failures among Outcomes
+	Panics          uint64        // calls of the handler that panicked
+	SincePanic      time.Duration // since the last one
+	PanicReason     string        // of the last one
 	Replies         bus.ReplyStats
 	SinceMalformed  time.Duration // since the last malformed reply
 
@@ -82,6 +85,7 @@ const (
 	NearlyFull  Problem = "nearly-full"       // the stream has nearly reached its size limit
 	NoBacklog   Problem = "backlog-unknown"   // the server did not report the waiting messages
 	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
+	Panicked    Problem = "panicked"          // the handler of the role panicked
 )
 
 // Verdict is a level with its problems, and one sentence for each of them in the same order.
@@ -119,6 +123,8 @@ const (
 	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
 	// messages.
 	maxDeadLetters = 5
+	// panicAge is how long a panic makes a role yellow. A panic is an error of the program, which a person should report.
+	panicAge = time.Hour
 	// maxAgeShare and maxBytesShare are the parts of the retention and of the stream's size limit that make a role red.
 	maxAgeShare   = 0.5
 	maxBytesShare = 0.8
@@ -183,6 +189,9 @@ func assess(f measurements, floor time.Duration) Verdict {
 	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green && f.SinceMalformed <= max(limit, maxGaps*meanGap(f.Replies)) {
 		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
 			f.Replies.Malformed(), f.Replies.Total, f.Replies.Repaired, f.Replies.Invalid)
+	}
+	if f.Workers > 0 && f.Panics > 0 && f.SincePanic <= panicAge {
+		v.add(Yellow, Panicked, "panics of the handler: %d, the last one %s ago: %s; report it as an error of the program", f.Panics, brief(f.SincePanic), f.PanicReason)
 	}
 	if waiting && f.Retention > 0 && float64(f.Oldest) >= maxAgeShare*float64(f.Retention) {
 		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))
