@@ -1,0 +1,116 @@
+package outcome
+
+import (
+	"encoding/json"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/shell"
+)
+
+var (
+	shells = []string{"sh", "bash", "dash", "zsh", "-bash", "fish", "ksh"}
+	// editors lists the commands of SWE-agent's interface.
+	editors = []string{
+		"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
+		"find_file", "str_replace_editor", "submit",
+	}
+	// viewers lists programs that print files or other text, which may contain error messages.
+	viewers = []string{
+		"open", "goto", "scroll_up", "scroll_down", "edit", "insert", "append", "search_dir", "search_file", "find_file",
+		"str_replace_editor", "view", "submit", "decompile", "disassemble", "cat", "bat", "head", "tail", "less", "more", "nl", "sed", "awk",
+		"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "find", "fd", "diff", "git", "strings", "xxd", "hexdump", "od", "echo", "printf", "jq",
+		"curl", "wget", "journalctl", "dmesg", "man", "kubectl", "docker", "psql", "sqlite3", "gh", "tree", "ls",
+	}
+	// answerByCode lists programs whose exit code 1 is an answer: no match, or a difference.
+	answerByCode = []string{"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "diff", "cmp", "test", "[", "pgrep", "which", "git"}
+)
+
+// viewerWords are the words in the name of a tool that shows content.
+var viewerWords = map[string]bool{
+	"read": true, "view": true, "cat": true, "grep": true, "search": true, "find": true, "fetch": true, "open": true, "list": true, "show": true, "log": true,
+	"logs": true, "diff": true, "browse": true, "browser": true, "page": true, "glob": true, "retrieve": true, "recall": true, "docs": true, "web": true,
+	"visit": true, "scrape": true, "extract": true, "crawl": true, "tail": true, "print": true,
+}
+
+// isViewer reports whether the name of a tool says that it shows content, such as read_file, WebFetch or search-docs.
+func isViewer(tool string) bool {
+	word := 0
+	for i := 0; i <= len(tool); i++ {
+		if i < len(tool) && isLetter(tool[i]) && !(i > word && isUpper(tool[i]) && !isUpper(tool[i-1])) {
+			continue
+		}
+		if viewerWords[strings.ToLower(tool[word:i])] {
+			return true
+		}
+		if word = i; i < len(tool) && !isLetter(tool[i]) {
+			word++
+		}
+	}
+	return false
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isUpper(c byte) bool  { return c >= 'A' && c <= 'Z' }
+
+// commandLine returns the command line of a call, or "" for other tools. It is a field of the arguments, or, for an agent that
+// acts by commands, the tool and the text behind it.
+func commandLine(call *events.ToolCall) string {
+	arguments := strings.TrimSpace(call.Arguments)
+	if !strings.HasPrefix(arguments, "{") {
+		if isEditor(call.Tool) || shell.Known(call.Tool) || strings.HasPrefix(call.Tool, "./") {
+			return strings.TrimSpace(call.Tool + " " + call.Arguments)
+		}
+		return ""
+	}
+	var fields map[string]json.RawMessage
+	if len(arguments) > 2*shell.MaxInput || json.Unmarshal([]byte(arguments), &fields) != nil {
+		return ""
+	}
+	if call.Tool == "str_replace_editor" {
+		return call.Tool
+	}
+	for _, name := range [...]string{"command", "cmd", "commands"} {
+		var line string
+		var words []string
+		switch {
+		case json.Unmarshal(fields[name], &line) == nil && line != "":
+			return line
+		case json.Unmarshal(fields[name], &words) == nil && len(words) > 0:
+			return commandOfWords(words)
+		}
+	}
+	return ""
+}
+
+// commandOfWords returns the line of a command that is a list of words: the script of ["bash", "-lc", "script"].
+func commandOfWords(words []string) string {
+	if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
+		return words[2]
+	}
+	for i, w := range words {
+		if strings.ContainsAny(w, " \t\n'\"\\$`|&;<>()") {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func isEditor(tool string) bool { return containsAny(editors, []string{tool}) }
+
+// programs returns the names of the programs that a command line runs in sequence. It leaves out filters after a pipe,
+// because their output comes from the first program. The text that an editor command writes is not parsed.
+func programs(command string) []string {
+	command = strings.TrimSpace(command)
+	if first, _, _ := strings.Cut(command, " "); isEditor(first) {
+		command, _, _ = strings.Cut(command, "\n")
+	}
+	commands, _ := shell.Parse(command) // the commands before an error are valid
+	var names []string
+	for _, c := range commands {
+		if !c.Piped {
+			names = append(names, c.Program)
+		}
+	}
+	return names
+}

@@ -1,0 +1,228 @@
+package outcome
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"debrief/events/shell"
+	"debrief/playbook/text"
+)
+
+// Most harnesses record only the text of an output. Text that mentions an error is mostly not from a failure: it is a file, a
+// log, a diff or the issue itself. So the forms here detect a failure only by the messages of harnesses and of failing
+// programs, at the position where they appear. If the call shows files or records, it has failed only if a program complains
+// under its own name, or if the error is all of the output. Precision matters more than recall: a missed failure costs one
+// lesson, a false one teaches a wrong lesson.
+
+// exitForms match an exit code that a harness adds to an output. The group is the code.
+var exitForms = []*regexp.Regexp{
+	// Codex: shell_command, then exec_command of the unified shell.
+	regexp.MustCompile(`\AExit code: (-?\d+)\nWall time:`),
+	regexp.MustCompile(`\A(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n)*Process exited with code (-?\d+)(?:\n|\z)`),
+	// Claude Code, Cursor, Cline and Roo Code: the first line.
+	regexp.MustCompile(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}Exit code:? (-?\d+)\W{0,2}(?:\n|\z)`),
+	// AutoGen.
+	regexp.MustCompile(`\Aexitcode: (-?\d+)(?: \(execution [a-z]+\))?(?:\n|\z)`),
+	// Gemini CLI: a field of its report.
+	regexp.MustCompile(`(?s)\A(?:Command: .*\nDirectory: .*|Output: .*|Stdout: .*)\nExit Code: (-?\d+)(?:\n|\z)`),
+	// mini-SWE-agent.
+	regexp.MustCompile(`\A<returncode>(-?\d+)</returncode>`),
+	// SWE-agent, with the mark of its environment.
+	regexp.MustCompile(`///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\z`),
+	// OpenHands, with further lines in brackets behind it.
+	regexp.MustCompile(`\[(?:The command completed|Command finished) with exit code (-?\d+)\.?\](?:\s*\[[^\n]*\])*\s*\z`),
+	regexp.MustCompile(`\n\[[^\n]*exit code: (-?\d+)\]?\s*\z`),
+	// Shells and programs that report the status of a child, in the last line.
+	regexp.MustCompile(`(?i)(?:\A|\n)[^\w\n]*(?:(?:the )?(?:process|command|script|shell|task|error:? command) )?(?:exit(?:ed)?|completed|finished|failed|returned)(?: with)?(?: non-?zero)?(?: exit)?(?: code| status):? (-?\d{1,3})\W*\z`),
+	regexp.MustCompile(`(?i)(?:\A|\n)[^\w\n]*exit(?:ed)? (?:code|status)?:? ?(\d{1,3})\W*\z`),
+	// Python's subprocess, and Node's child_process.
+	regexp.MustCompile(`\n?(?:subprocess\.)?CalledProcessError: Command .* returned non-zero exit status (\d+)\.\s*\z`),
+}
+
+// exitCode returns the exit code that a harness added to an output, and the output without it.
+func exitCode(text string) (code, rest string, ok bool) {
+	if len(text) > 2*maxEnds { // the forms are at the ends
+		text = text[:maxEnds] + "\n" + text[len(text)-maxEnds:]
+	}
+	for _, form := range exitForms {
+		if m := form.FindStringSubmatchIndex(text); m != nil {
+			rest = text[:m[0]] + text[m[1]:]
+			if _, output, found := strings.Cut(rest, "\nOutput:"); found {
+				rest = output
+			}
+			return text[m[2]:m[3]], rest, true
+		}
+	}
+	return "", "", false
+}
+
+// maxEnds bounds the beginning and the end of an output that are searched for an exit code, in bytes.
+const maxEnds = 8 << 10
+
+// running matches the report of a command that has not ended.
+var running = regexp.MustCompile(`\A(?:(?:Chunk ID|Wall time|Original token count): [^\n]*\n)*Process running with session ID|(?i)\ACommand (?:is )?(?:still )?running\b|\ACommand running in background`)
+
+func isRunning(text string) bool { return running.MatchString(text) }
+
+// editorPrompt matches the shell prompt that SWE-agent's history adds after an observation.
+var editorPrompt = regexp.MustCompile(`\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\z`)
+
+var (
+	// byHarness matches the first line of a message that a harness puts in place of an output.
+	byHarness = regexp.MustCompile(`^(?:<tool_use_error>|<error>|\[Error\b|` +
+		`EXECUTION TIMED OUT|COMMAND FAILED TO EXECUTE|BROKEN PIPE ERROR\. RESTARTING|The command .+ was cancelled because it took more than|` + // SWE-agent
+		`An error occurred while running the tool|` + // OpenAI Agents SDK
+		`I encountered an error while trying to use the tool|` + // CrewAI
+		`Encountered error: |` + // LlamaIndex
+		`Error (?:executing|calling|invoking|running|using|when|while|in|during|parsing|code)\b|` + // MCP servers, smolagents
+		`(?:Tool|Function|Command) (?:execution |call )?(?:failed|error)\b|` +
+		`MCP error -?\d+|(?:Input )?[Vv]alidation error\b|\d+ validation errors? for |ToolException\b|Invalid arguments for (?:tool|function) |` +
+		`(?:#+ )?\d+ SEARCH/REPLACE blocks? failed to match|` + // aider
+		`(?:The )?(?:[Cc]ommand|[Rr]equest|[Oo]peration|[Tt]ool|[Cc]all) (?:was )?timed out\b|[Tt]imed? ?out (?:after|waiting)\b)`)
+	// byEditor matches error messages of the editors of SWE-agent and of OpenHands.
+	byEditor = regexp.MustCompile(`^(?:Your proposed edit has introduced new syntax error|Your edit was not applied|No replacement was performed|` +
+		`File .+ not found\.?$|No file open\b|E(?:rror|RROR): |Usage: \w|Invalid ` + "`" + `\w+` + "`" + ` parameter)`)
+	// byProgram matches error messages of programs that do not print their name.
+	byProgram = regexp.MustCompile(`^(?:E(?:rror|RROR)|error(?:\[\w+\])?|fatal|FATAL|Fatal error|PHP Fatal error|` +
+		`Fehler|Erreur|Errore|Erro|Fout|Fel|Błąd|Hata|Ошибка|错误|錯誤|エラー|오류)[:：] ?\S|^npm (?:ERR!|error) \S`)
+	// byName matches the messages of shells that do not know a command.
+	byName = regexp.MustCompile(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
+		`is not recognized as (?:an internal or external command|a name of a cmdlet|the name of a cmdlet)|^\S+: (?:line )?\d+: syntax error\b`)
+	// byService matches the first line of the errors of HTTP services and of their clients.
+	byService = regexp.MustCompile(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed with status(?: code)? [45]\d\d|` +
+		`(?:Client|Server) error '[45]\d\d |[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|` +
+		`(?i:<!doctype html>|<html\b)[^\n]*<title>[45]\d\d\b|<\?xml[^>]*>\s*<Error>)`)
+	// shortly matches a whole output of one line that is an error message.
+	shortly = regexp.MustCompile(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
+		`unrecognized|unexpected|unsupported|missing (?:required )?\w+|no such \w+|permission denied|access denied|unauthori[sz]ed|forbidden|bad request|not found|internal server error|bad gateway|service unavailable|` +
+		`too many requests|rate limit|connection (?:refused|reset|timed out)|syntax error|operation not permitted|not (?:allowed|permitted|authori[sz]ed|supported|implemented))\b|` +
+		`^[^.?!]{0,80}\b(?:not found|(?:does|do) not exist|doesn't exist|(?:is|are) (?:invalid|not valid|not a valid|required|not allowed|not supported|unavailable)|permission denied|access denied|timed out|no such file or directory|` +
+		`already exists|(?:rate|quota) limit exceeded|is not (?:a )?(?:known|recognized|defined))[.!]?$`)
+
+	// complaint matches the rest of an error message that starts with the name of the program or of the shell.
+	complaint = regexp.MustCompile(`(?i)^\(\d+\) |not found|no such file|permission denied|can(?:no|')t |could(?: no|n')t |is a directory|not a directory|` +
+		`(?:invalid|unrecognized|unknown|illegal|ambiguous) |missing |syntax error|unexpected|failed|\berror\b|too many arguments|refused|timed out|\*\*\* `)
+)
+
+// Crashes: the end of the report of a program that an exception ended.
+var (
+	pythonTrace  = regexp.MustCompile(`(?m)^(?:Traceback \(most recent call last\):|  File ".+", line \d+)`)
+	pythonRaised = regexp.MustCompile(`^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)|^(?:\w+\.)+[A-Z]\w+: `)
+	// frames matches the last line of a stack of Node, Java or C#, or the notes of Node and Go behind it.
+	frames = regexp.MustCompile(`^(?:at (?:async )?\S.*[:(]\S+\)?$|\.\.\. \d+ more$|Node\.js v\d|exit status [1-9]|\}$|note: run with ` + "`" + `RUST_BACKTRACE)`)
+	// thrown matches the line of the exception in such a report.
+	thrown = regexp.MustCompile(`(?m)^(?:Uncaught )?(?:[\w.$]+\.)?\w*(?:Error|Exception)(?: \[\w+\])?(?::|$)[^\n]*(?:\n(?:[^\n]*\n)?\s+at )|^Exception in thread "|^Unhandled [Ee]xception[.:]|` +
+		`^thread '[^']*' (?:\(\d+\) )?panicked at `)
+	goPanic = regexp.MustCompile(`(?m)^(?:panic: |fatal error: )[^\n]*\n(?:[^\n]*\n){0,4}?\n?goroutine \d+ \[`)
+	killed  = regexp.MustCompile(`^(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: \(core dumped\))?$`)
+)
+
+// isError reports whether a text has the form of an error message.
+func (o *toolOutput) isError(output string) bool {
+	first, last := firstAndLastLine(output)
+	switch {
+	case byHarness.MatchString(first), byHarness.MatchString(last) && o.command:
+		return !o.shows || o.command || isShort(output)
+	case containsAny(editors, o.programs) && byEditor.MatchString(first):
+		return true
+	case slices.Contains(o.programs, "git") && byProgram.MatchString(first):
+		return true
+	case o.isComplaint(first), o.isComplaint(last):
+		return true
+	case o.shows && o.command:
+		return false
+	case o.shows:
+		return isShort(output) && (byProgram.MatchString(first) || byService.MatchString(first) || pythonRaised.MatchString(first))
+	}
+	return byProgram.MatchString(first) || byName.MatchString(first) || byName.MatchString(last) || byService.MatchString(first) || isCrash(output, last) ||
+		!strings.Contains(output, "\n") && len(output) < 200 && (shortly.MatchString(output) || pythonRaised.MatchString(output))
+}
+
+// isShort reports whether an output is so short that an error message is all of it.
+func isShort(output string) bool { return len(output) < 400 && strings.Count(output, "\n") < 3 }
+
+// isCrash reports whether an output ends with the report of an exception that ended a program.
+func isCrash(output, last string) bool {
+	return pythonRaised.MatchString(last) && pythonTrace.MatchString(output) ||
+		frames.MatchString(last) && thrown.MatchString(output) || goPanic.MatchString(output) || strings.HasPrefix(output, "panic: ") || killed.MatchString(last) ||
+		strings.HasPrefix(last, "Exception in thread ")
+}
+
+// isComplaint reports whether the line is an error message that starts with the name of one of the programs or of a shell.
+// If the output may be the content of a file, a message of a shell counts only if it names a program.
+func (o *toolOutput) isComplaint(line string) bool {
+	name, rest, ok := strings.Cut(line, ": ")
+	if !ok || strings.ContainsAny(name, " \t") || !complaint.MatchString(rest) {
+		return false
+	}
+	name = shell.ProgramName(name)
+	if slices.Contains(o.programs, name) {
+		return true
+	}
+	if !o.command { // the command line is not known
+		return !o.shows && (slices.Contains(shells, name) || shell.Known(name))
+	}
+	return slices.Contains(shells, name) && (!o.shows || slices.ContainsFunc(o.programs, func(p string) bool { return strings.Contains(rest, p+":") }))
+}
+
+var (
+	// harmless matches words of failure that say that there was none.
+	harmless = regexp.MustCompile(`(?i)\b(?:0|no|zero|without(?: any)?) (?:errors?|failures?|failed|warnings?|exceptions?|problems?|issues?)\b|\b(?:errors?|failures?|failed)\W{1,3}0\b`)
+	// doubt matches a word of failure.
+	doubt = regexp.MustCompile(`(?i)\b(?:err|errors?|fail(?:ed|ure|ures|s)?|exceptions?|traceback|panic|invalid|denied|refused|unauthori[sz]ed|forbidden|unable|could ?n[o']t|cannot|can't|not found|not exist|no such|` +
+		`unknown|unrecognized|unsupported|missing|timed out|time-?out|not allowed|not permitted|aborted|rejected|crash(?:ed)?|` +
+		`fehler|fehlgeschlagen|ungültig|erreur|échec|introuvable|errore?s?|fall[oó]|inválid[oa]|erro|falha|fout|mislukt|fel|błąd|hata)\b|` +
+		`ошибк|не найден|错误|錯誤|失败|失敗|无效|找不到|エラー|오류|실패`)
+)
+
+// isDoubtful reports whether a text has a word of failure where an error message would be: in its first or last lines.
+func (o *toolOutput) isDoubtful(output string) bool {
+	const lines, length = 3, 600
+	first, last := text.Prefix(output, length), output[max(0, len(output)-length):]
+	if i := nthIndex(first, lines); i >= 0 {
+		first = first[:i]
+	}
+	if i := nthLastIndex(last, lines); i >= 0 {
+		last = last[i:]
+	}
+	return isDoubtfulText(first) || isDoubtfulText(last)
+}
+
+func isDoubtfulText(s string) bool { return doubt.MatchString(harmless.ReplaceAllString(s, "")) }
+
+// nthIndex returns the index of the n-th line break, or -1.
+func nthIndex(s string, n int) int {
+	at := -1
+	for range n {
+		i := strings.IndexByte(s[at+1:], '\n')
+		if i < 0 {
+			return -1
+		}
+		at += 1 + i
+	}
+	return at
+}
+
+// nthLastIndex returns the index of the n-th line break from the end, or -1.
+func nthLastIndex(s string, n int) int {
+	at := len(s)
+	for range n {
+		if at = strings.LastIndexByte(s[:at], '\n'); at < 0 {
+			return -1
+		}
+	}
+	return at
+}
+
+// firstAndLastLine returns the first and the last line that are not blank.
+func firstAndLastLine(output string) (first, last string) {
+	output = strings.TrimSpace(output)
+	first, _, _ = strings.Cut(output, "\n")
+	return strings.TrimSpace(first), strings.TrimSpace(output[strings.LastIndexByte(output, '\n')+1:])
+}
+
+// containsAny reports whether set contains any of names.
+func containsAny(set, names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(set, n) })
+}

@@ -1,0 +1,222 @@
+package outcome
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"debrief/events"
+)
+
+// Names of the fields that decide in a JSON report of a tool. Names are compared in lower case and without "_" and "-".
+var (
+	exitFields    = []string{"exitcode", "returncode", "exitstatus", "rc"}
+	errorMarks    = []string{"iserror", "haserror", "failed", "timedout"}
+	successMarks  = []string{"success", "ok", "succeeded", "issuccess", "successful"}
+	errorFields   = []string{"error", "errors", "errormessage", "errormsg", "errorcode", "errortype", "exception", "fault", "traceback", "stacktrace"}
+	messageFields = []string{"message", "msg", "detail", "details", "reason", "description", "title", "errordescription", "hint", "info", "note"}
+	// nested lists the fields whose own object has the marks: Codex and OpenHands ("metadata"), and results of SDKs.
+	nested = []string{"metadata", "extras", "result", "response"}
+	// textFields lists the fields of an envelope around a text. Standard error comes last: it has warnings, too.
+	textFields = []string{"result", "output", "content", "text", "stdout", "response", "observation", "message", "stderr"}
+)
+
+// report is a JSON object that a tool returned.
+type report map[string]json.RawMessage
+
+func newReport(raw []byte) report {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	r := make(report, len(fields))
+	for name, v := range fields {
+		if v = json.RawMessage(strings.TrimSpace(string(v))); string(v) != "null" {
+			r[strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))] = v
+		} else {
+			r[strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))] = nil
+		}
+	}
+	return r
+}
+
+// text returns the first of the fields that is a text, without surrounding space.
+func (r report) text(names ...string) string {
+	for _, name := range names {
+		var s string
+		if r[name] != nil && json.Unmarshal(r[name], &s) == nil && strings.TrimSpace(s) != "" {
+			return strings.TrimSpace(s)
+		}
+	}
+	return ""
+}
+
+// number returns the first of the fields that is an integer, or a text with one.
+func (r report) number(names ...string) (int64, bool) {
+	for _, name := range names {
+		if r[name] == nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.Trim(string(r[name]), `"`), 10, 64); err == nil {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// mark returns the first of the fields that is true or false, nil without one.
+func (r report) mark(names ...string) *bool {
+	for _, name := range names {
+		switch string(r[name]) {
+		case "true", "false":
+			yes := string(r[name]) == "true"
+			return &yes
+		}
+	}
+	return nil
+}
+
+// ofJSON returns the outcome of a JSON value. It returns false if the text is not JSON.
+func (o *toolOutput) ofJSON(text string) (events.Label, bool) {
+	raw := []byte(text)
+	if !json.Valid(raw) {
+		return "", false
+	}
+	switch text[0] {
+	case '"':
+		var s string
+		_ = json.Unmarshal(raw, &s)
+		return o.within(s), true
+	case '[':
+		return o.ofList(raw), true
+	}
+	return o.ofReport(newReport(raw)), true
+}
+
+// ofList returns the outcome of a list: of the text parts of a message, else of data. An empty list is an answer.
+func (o *toolOutput) ofList(raw []byte) events.Label {
+	if s, ok := partsText(raw); ok {
+		return o.within(s)
+	}
+	return events.Success
+}
+
+// partsText returns the text of a list of parts such as {"type": "text", "text": "…"}. It returns false for other lists.
+func partsText(raw []byte) (string, bool) {
+	var parts []struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) != nil || len(parts) == 0 {
+		return "", false
+	}
+	var all []string
+	for _, p := range parts {
+		if !strings.HasSuffix(p.Type, "text") || p.Text == nil {
+			return "", false
+		}
+		all = append(all, *p.Text)
+	}
+	return strings.Join(all, "\n"), true
+}
+
+// ofReport returns the outcome of an object: of its marks, of its error, else of the text inside it.
+func (o *toolOutput) ofReport(r report) events.Label {
+	if len(r) == 0 {
+		return events.Unknown
+	}
+	label := r.marks()
+	for _, name := range nested {
+		if label == events.Unknown && r[name] != nil {
+			label = newReport(r[name]).marks()
+		}
+	}
+	if label != events.Unknown {
+		return label
+	}
+	if label = r.ofError(); label != "" {
+		return label
+	}
+	if s, ok := r.inside(); ok {
+		return o.within(s)
+	}
+	if m := r.text(messageFields...); m != "" && isDoubtfulText(m) {
+		return events.Unknown
+	}
+	return events.Success
+}
+
+// marks returns the outcome by the fields that say it, Unknown without one.
+func (r report) marks() events.Label {
+	said := events.Unknown
+	if code, ok := r.number(exitFields...); ok && code != -1 {
+		said = labelOf(code == 0)
+	}
+	if failed := r.mark(errorMarks...); failed != nil && (said == events.Unknown || *failed) {
+		said = labelOf(!*failed)
+	}
+	if worked := r.mark(successMarks...); worked != nil && (said == events.Unknown || !*worked) {
+		said = labelOf(*worked)
+	}
+	if status, ok := r.number("statuscode", "httpstatus", "httpstatuscode"); ok && said == events.Unknown && status >= 200 {
+		said = labelOf(status < 400)
+	}
+	return said
+}
+
+func labelOf(worked bool) events.Label {
+	if worked {
+		return events.Success
+	}
+	return events.Failure
+}
+
+// ofError returns the outcome by an error, a status or a problem in the fields, "" if there is none of them.
+func (r report) ofError() events.Label {
+	problem := r.text(messageFields...)
+	for _, name := range errorFields {
+		switch v := string(r[name]); {
+		case v == "", v == `""`, v == "{}", v == "[]", v == "false", v == "0":
+		case v[0] == '[' && r["data"] == nil && len(r) > 2, v[0] != '[' && v[0] != '{' && v[0] != '"' && v != "true" && problem == "":
+			return events.Unknown // the findings of a checker, or a measure
+		default:
+			return events.Failure
+		}
+	}
+	status := strings.ToLower(r.text("status", "state"))
+	code, _ := r.number("status", "code")
+	switch {
+	case status == "error", status == "exception", len(r) <= 3 && problem != "" && (status == "failed" || status == "failure" || status == "fail" || status == "timeout"):
+		return events.Failure
+	case status == "failed", status == "failure", status == "fail":
+		return events.Unknown // maybe the status of the record that was asked for
+	case problem != "" && (code >= 400 && code < 600 || code <= -32000 && code >= -32800): // RFC 9457, JSON-RPC
+		return events.Failure
+	case len(r) == 1 && r["detail"] != nil: // FastAPI
+		return events.Failure
+	case strings.HasSuffix(r.text("type", "__type", "name"), "Exception") && problem != "":
+		return events.Failure
+	case status == "ok" && problem == "", status == "success" && problem == "":
+		return events.Success
+	}
+	return ""
+}
+
+// inside returns the text in an envelope: an object with few fields, of which one is the output.
+func (r report) inside() (string, bool) {
+	if len(r) > 6 {
+		return "", false
+	}
+	for _, name := range textFields {
+		if name == "message" && len(r) > 2 { // a record, such as a ticket
+			continue
+		}
+		if s := r.text(name); s != "" {
+			return s, true
+		}
+		if s, ok := partsText(r[name]); ok {
+			return s, true
+		}
+	}
+	return "", false
+}

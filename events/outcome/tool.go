@@ -1,0 +1,106 @@
+// Package outcome reads outcomes: of runs, as persons, programs and files write them, and of tool calls, from their marks and
+// their text. It also compares answers with targets. All readers use it, so a form is understood on each path or on none.
+package outcome
+
+import (
+	"strings"
+
+	"debrief/events"
+)
+
+// OfTool returns the outcome of a tool call with this output: Success, Failure or Unknown. Call names the tool and its
+// arguments; its own output and outcome are ignored. Marked is the recorder's mark for an error, nil if it has none.
+//
+// A mark for an error decides. Without one the text decides, in this order: an exit code, the fields of a JSON value, the
+// forms of error messages. An output that only mentions an error, such as a log or a page about errors, is not a failure.
+//
+// Success needs a sign: a mark, an exit code, a field such as "success", or an output without any word of failure where an
+// error message would be. Without a sign the outcome is Unknown, as for an empty output. A learner that needs a call that
+// worked uses only Success.
+func OfTool(call *events.ToolCall, output string, marked *bool) events.Label {
+	if marked != nil && *marked {
+		return events.Failure
+	}
+	if call == nil {
+		call = &events.ToolCall{}
+	}
+	o := newToolOutput(call, output)
+	label := o.label()
+	if label == events.Unknown && marked != nil {
+		return events.Success
+	}
+	return label
+}
+
+// toolOutput is the output of a tool call.
+type toolOutput struct {
+	text     string
+	programs []string // of a command line, or nil
+	command  bool     // the call is a command line
+	shows    bool     // the output is the content of files, pages or records, which may contain error messages
+	depth    int      // number of envelopes around text
+}
+
+func newToolOutput(call *events.ToolCall, output string) *toolOutput {
+	o := &toolOutput{text: output}
+	if line := commandLine(call); line != "" {
+		o.command, o.programs = true, programs(line)
+		o.shows = containsAny(viewers, o.programs)
+		return o
+	}
+	o.shows = isViewer(call.Tool)
+	return o
+}
+
+// maxEnvelopes bounds the envelopes around an output, such as {"result": "{\"output\": …}"}.
+const maxEnvelopes = 4
+
+// within returns the outcome of a text inside the output.
+func (o *toolOutput) within(text string) events.Label {
+	inner := *o
+	inner.text = text
+	inner.depth++
+	if inner.depth > maxEnvelopes {
+		return events.Unknown
+	}
+	return inner.label()
+}
+
+func (o *toolOutput) label() events.Label {
+	text := strings.TrimRight(strings.TrimLeft(editorPrompt.ReplaceAllString(o.text, ""), "\r\n"), " \t\r\n")
+	if text == "" {
+		return events.Unknown
+	}
+	if code, rest, ok := exitCode(text); ok {
+		return o.ofExitCode(code, rest)
+	}
+	if isRunning(text) {
+		return events.Unknown
+	}
+	if start := strings.TrimLeft(text, " \t"); strings.ContainsRune(`{["`, rune(start[0])) {
+		text = start
+		if label, ok := o.ofJSON(text); ok {
+			return label
+		}
+	}
+	switch {
+	case o.isError(text):
+		return events.Failure
+	case o.isDoubtful(text):
+		return events.Unknown
+	}
+	return events.Success
+}
+
+// ofExitCode returns the outcome of an exit code. A search without a match exits with 1, which is not a failure.
+func (o *toolOutput) ofExitCode(code, rest string) events.Label {
+	switch {
+	case strings.Trim(code, "0") == "":
+		return events.Success
+	case code == "-1": // the command still runs
+		return events.Unknown
+	case code == "1" && strings.TrimSpace(rest) == "" && len(o.programs) > 0 && containsAny(answerByCode, o.programs[len(o.programs)-1:]):
+		return events.Unknown
+	}
+	return events.Failure
+}
