@@ -22,7 +22,7 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- curator.New(nil, curator.Config{}).Run(ctx, conn) }()
 
-	execution := events.ExecutionID("sums", "t1", 0)
+	execution := events.ExecutionID("sums", "", "t1", 0)
 	r := &events.Reflection{
 		ID: events.ReflectionID(execution, "", "my reflector"), Execution: execution, Handle: events.NewHandle(1, execution),
 		Outcome: events.Outcome{Label: events.Failure},

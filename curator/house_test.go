@@ -103,7 +103,7 @@ func (h *harness) ok(err error) {
 
 // reflection makes one on a book; the same name is the same reflection.
 func reflection(b playbook.Book, name string, vote ...playbook.BulletID) *events.Reflection {
-	execution := events.ExecutionID(b, name, 0)
+	execution := events.ExecutionID(b, "", name, 0)
 	r := &events.Reflection{
 		ID: events.ReflectionID(execution, "", "test"), Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test",
 	}

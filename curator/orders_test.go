@@ -112,7 +112,7 @@ func (k eventKind) event(b playbook.Book) events.Event {
 // vote returns a reflection on a run with a vote and, without feedback, a lesson. A sequence of feedback above 0 makes it a
 // reflection on feedback.
 func vote(b playbook.Book, run string, feedback uint64, id playbook.BulletID, v events.Vote) *events.Reflection {
-	execution := events.ExecutionID(b, run, 0)
+	execution := events.ExecutionID(b, "", run, 0)
 	r := &events.Reflection{Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test", FeedbackSeq: feedback}
 	r.Book = b
 	if feedback > 0 {

@@ -30,13 +30,16 @@ func Encode(e Event) (subject string, header map[string][]string, data []byte, e
 		return "", nil, nil, fmt.Errorf("encode %s: %w", k, err)
 	}
 	subject = k.Subject(book)
-	if d, ok := e.(*DeadLetter); ok {
-		subject = d.subject()
+	switch e := e.(type) {
+	case *DeadLetter:
+		subject = e.subject()
+	case *Task:
+		subject = TaskSubject(book, e.Owner)
 	}
 	return subject, SchemaHeader(), data, nil
 }
 
-// Decode returns the event of a message. The book of the event is taken from the subject. The error is
+// Decode returns the event of a message. The book of the event, and the owner of a task, are taken from the subject. The error is
 // ErrNewerSchema, or it names the invalid field or header.
 func Decode(subject string, header map[string][]string, data []byte) (Event, error) {
 	k, book, err := ParseSubject(subject)
@@ -62,6 +65,9 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}
 	e.setBook(book)
+	if t, ok := e.(*Task); ok {
+		t.Owner = OwnerOfSubject(subject)
+	}
 	if err := e.Validate(); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k, err)
 	}

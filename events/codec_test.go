@@ -43,7 +43,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 func TestSubjectOfEncode(t *testing.T) {
 	t.Parallel()
 	want := map[Kind]string{
-		KindTask: "debrief.task.main", KindExecution: "debrief.execution.main", KindFeedback: "debrief.feedback.main",
+		KindTask: "debrief.task.main." + string(Hash("owner")), KindExecution: "debrief.execution.main", KindFeedback: "debrief.feedback.main",
 		KindReflection: "debrief.reflection.main", KindEdit: "debrief.edit.main", KindDead: "debrief.dead.reflector.error.main." + string(samples()[KindDead].EventID()),
 	}
 	for k, e := range samples() {
@@ -58,7 +58,7 @@ func TestEncodeRejectsInvalidEvents(t *testing.T) {
 	for want, e := range map[string]Event{
 		`encode task: book ""`:              &Task{ID: "1", Question: "q"},
 		"encode task: question: ":           &Task{envelope: envelope{"main"}, ID: "1"},
-		"encode execution: outcome.score: ": &Execution{envelope: envelope{"main"}, ID: Hash(), TaskID: "1", Outcome: Outcome{Score: 2}},
+		"encode execution: outcome.score: ": &Execution{envelope: envelope{"main"}, ID: Hash(), RunID: "1", Outcome: Outcome{Score: 2}},
 		"encode dead: role, subject: ":      &DeadLetter{envelope: envelope{"main"}},
 	} {
 		if _, _, _, err := Encode(e); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -91,7 +91,7 @@ func TestDecodeRejectsInvalidMessages(t *testing.T) {
 		{"text deep inside a list", "debrief.execution.main", schema("1"), rawMap(t, "task", "x", "steps", []any{map[string]any{"calls": "x"}}), `decode execution: field "steps": `},
 		{"text for a time", "debrief.task.main", schema("1"), rawMap(t, "created", "today"), `decode task: field "created": `},
 		{"a time no calendar has", "debrief.task.main", schema("1"), rawMap(t, "created", time.Unix(1<<60, 0)), `decode task: field "created": `},
-		{"a missing field", "debrief.task.main", schema("1"), rawMap(t, "id", "1"), "decode task: question: "},
+		{"a missing field", "debrief.task.main", schema("1"), rawMap(t, "run_id", "1"), "decode task: question: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +113,7 @@ func TestDecodeNewerSchema(t *testing.T) {
 
 func TestDecodeTakesBookFromSubject(t *testing.T) {
 	t.Parallel()
-	data := rawMap(t, "id", "1", "question", "q", "Book", "theirs", "book", "theirs", "envelope", map[string]any{"Book": "theirs"})
+	data := rawMap(t, "run_id", "1", "question", "q", "Book", "theirs", "book", "theirs", "envelope", map[string]any{"Book": "theirs"})
 	e, err := Decode("debrief.task.ours", SchemaHeader(), data)
 	if err != nil || e.InBook() != "ours" {
 		t.Errorf("got %v, %v, want book ours", e, err)
@@ -142,7 +142,7 @@ func TestDecodeNil(t *testing.T) {
 
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	t.Parallel()
-	data := rawMap(t, "later", map[string]any{"a": []any{1, "b", noon, nil, 1.5}}, "id", "1", "question", "q")
+	data := rawMap(t, "later", map[string]any{"a": []any{1, "b", noon, nil, 1.5}}, "run_id", "1", "question", "q")
 	if _, err := Decode("debrief.task.main", SchemaHeader(), data); err != nil {
 		t.Error(err)
 	}

@@ -272,7 +272,9 @@ type ServedContext struct {
 // ContextRequest requests the messages for a model call. In JSON it is the body of POST /api/v1/contexts, and of a
 // request on the subject of VerbContext.
 type ContextRequest struct {
-	Book    playbook.Book `json:"book,omitempty"` // over NATS from the subject; over HTTP the default is DefaultBook
+	Caller  Caller        `json:"-" redact:"-"`
+	Book    playbook.Book `json:"book,omitempty"`             // over NATS from the subject; over HTTP the default is DefaultBook
+	User    string        `json:"user,omitempty" redact:"id"` // see Task.User
 	Session string        `json:"session,omitempty" redact:"id"`
 	Query   string        `json:"query"`
 	Context string        `json:"context,omitempty"` // background of the query
@@ -375,11 +377,14 @@ type WindowScore struct {
 // Report describes an execution by an outside agent. It is the body of POST /api/v1/executions, and of a request on the
 // subject of VerbReport.
 type Report struct {
+	Caller    Caller        `json:"-" redact:"-"`
 	Book      playbook.Book `json:"book,omitempty"` // default: that of the context, else DefaultBook
 	ContextID ID            `json:"context_id,omitempty"`
-	// TaskID is the agent's name for its task. The same id identifies the same sample. The default is the id of the
-	// context.
-	TaskID    string              `json:"task_id,omitempty" redact:"id"`
+	// RunID is the agent's id of the run. A report that is sent again with the same id counts once. The default is the id of
+	// the context, else a random id. Task is a label that groups attempts at the same task.
+	RunID     string              `json:"run_id,omitempty" redact:"id"`
+	Task      string              `json:"task,omitempty" redact:"id"`
+	User      string              `json:"user,omitempty" redact:"id"` // see Task.User
 	Session   string              `json:"session,omitempty" redact:"id"`
 	Question  string              `json:"question,omitempty"`
 	Context   string              `json:"context,omitempty"`
@@ -399,18 +404,21 @@ type Report struct {
 // StoredReply is the reply to a report or to feedback.
 type StoredReply struct {
 	Handle    Handle   `json:"handle"`
-	Duplicate bool     `json:"duplicate,omitempty"` // already stored before
+	Duplicate bool     `json:"duplicate,omitempty"` // stored before; the handle is that of the first
 	Warnings  []string `json:"warnings,omitempty"`  // warnings, such as an unknown context
 }
 
 // FeedbackRequest records the outcome of an execution later. It is the body of POST /api/v1/feedback, and of a request
 // on the subject of VerbFeedback.
 type FeedbackRequest struct {
-	Book      playbook.Book `json:"book,omitempty"`
-	ID        ID            `json:"id,omitempty"` // the same id identifies the same feedback; default: a random id
-	Execution Handle        `json:"execution"`
-	Outcome   Outcome       `json:"outcome,omitzero"`
-	Target    string        `json:"target,omitempty"`
+	Caller Caller        `json:"-" redact:"-"`
+	Book   playbook.Book `json:"book,omitempty"`
+	// ID is chosen by the client. Feedback of an owner on an execution that is sent again with the same id counts once. The
+	// default is a random id.
+	ID        ID      `json:"id,omitempty"`
+	Execution Handle  `json:"execution"`
+	Outcome   Outcome `json:"outcome,omitzero"`
+	Target    string  `json:"target,omitempty"`
 }
 
 // ErrorReply is the body of an error reply.

@@ -56,8 +56,8 @@ type Origin struct {
 	Round int `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source is the origin of a recorded run, such as "tau-bench".
 	Source string `msgpack:"source,omitempty" json:"source,omitempty" redact:"id"`
-	// Task is the name of the task of a recorded run, the same for all attempts at it. If it is empty, attempts
-	// with the same question belong to the same task.
+	// Task is the label of the task, the same for all attempts at it. It groups the runs of one owner and is never part of an
+	// id. If it is empty, attempts with the same question belong to the same task.
 	Task string `msgpack:"task,omitempty" json:"task,omitempty" redact:"id"`
 	// Held defers the effect of the reflection until an edit lists it in Edit.Gather. A replay uses it to choose
 	// the batches itself, so that the outcome does not depend on timing. Each held execution has a reflection, even
@@ -74,11 +74,11 @@ const SourceAgent = "agent"
 // Task is a request for an answer from a Generator.
 type Task struct {
 	envelope `msgpack:"-"`
-	// ID is chosen by the client. One task id in a book is one sample. A task in another epoch is another sample
-	// and needs another id.
-	ID string `msgpack:"id" json:"id" redact:"id"`
-	// Owner is the id of the token that submitted the task, empty for the common owner. User is the person that the agent
-	// works for, if the agent names one.
+	// ID is the id of the run, chosen by the client. One run id of an owner in a book is one sample. A task in another epoch
+	// is another sample and needs another id. The label for grouping is Origin.Task.
+	ID string `msgpack:"run_id" json:"run_id" redact:"id"`
+	// Owner is the id of the token that submitted the task, empty for the common owner. It is in the subject of the task,
+	// which only the gateway and later rounds may use. User is the person that the agent works for, if the agent names one.
 	Owner    string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`
 	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
@@ -121,14 +121,14 @@ func (*Task) Kind() Kind { return KindTask }
 // EventID returns the same id for copies of a task. Each further round has a separate id.
 func (t *Task) EventID() ID {
 	if t.Origin.Round > 0 {
-		return Hash("task", string(t.Book), t.ID, fmt.Sprint(t.Origin.Round))
+		return Hash("task", string(t.Book), t.Owner, t.ID, fmt.Sprint(t.Origin.Round))
 	}
-	return Hash("task", string(t.Book), t.ID)
+	return Hash("task", string(t.Book), t.Owner, t.ID)
 }
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validName("id", t.ID), validPurpose(t.Purpose), validTries(t.PreviousRounds)}
+	errs := []error{validName("run_id", t.ID), ValidateOwner(t.Owner), validPurpose(t.Purpose), validTries(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -317,7 +317,7 @@ type ShownBullet struct {
 type Execution struct {
 	envelope `msgpack:"-"`
 	ID       ID      `msgpack:"id" json:"id"`
-	TaskID   string  `msgpack:"task" json:"task_id" redact:"id"`
+	RunID    string  `msgpack:"run_id" json:"run_id" redact:"id"`                   // unique for the owner and the book, see Task.ID
 	Owner    string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"` // see Task.Owner
 	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`   // see Task.User
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
@@ -362,9 +362,9 @@ type Execution struct {
 func (*Execution) Kind() Kind    { return KindExecution }
 func (e *Execution) EventID() ID { return e.ID }
 
-// ExecutionID returns the id of one round at a task of a book.
-func ExecutionID(b playbook.Book, taskID string, round int) ID {
-	return Hash("execution", string(b), taskID, fmt.Sprint(round))
+// ExecutionID returns the id of one round of a run. A run id is unique for its book and owner.
+func ExecutionID(b playbook.Book, owner, runID string, round int) ID {
+	return Hash("execution", string(b), owner, runID, fmt.Sprint(round))
 }
 
 // SampleID returns the id of the first round at the same task. Without earlier rounds it is the id of the execution.
@@ -372,12 +372,12 @@ func (e *Execution) SampleID() ID {
 	if len(e.PreviousRounds) == 0 {
 		return e.ID
 	}
-	return ExecutionID(e.Book, e.TaskID, e.Origin.Round-len(e.PreviousRounds))
+	return ExecutionID(e.Book, e.Owner, e.RunID, e.Origin.Round-len(e.PreviousRounds))
 }
 
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("task_id", e.TaskID), validPurpose(e.Purpose), e.Outcome.validate(), validTries(e.PreviousRounds))
+	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validTries(e.PreviousRounds))
 }
 
 func (o *Outcome) validate() error {

@@ -21,7 +21,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"an unknown purpose", KindTask, func(e Event) { e.(*Task).Purpose = "fun" }, "purpose: "},
 		{"an evaluator without a target", KindTask, func(e Event) { e.(*Task).Target = "" }, "target: "},
 		{"an id that is none", KindExecution, func(e Event) { e.(*Execution).ID = "x" }, "id: "},
-		{"no task", KindExecution, func(e Event) { e.(*Execution).TaskID = "" }, "task_id: "},
+		{"no task", KindExecution, func(e Event) { e.(*Execution).RunID = "" }, "run_id: "},
 		{"an unknown label", KindExecution, func(e Event) { e.(*Execution).Outcome.Label = "great" }, "outcome.label: "},
 		{"a score over 1", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = 1.1 }, "outcome.score: "},
 		{"a negative score", KindExecution, func(e Event) { e.(*Execution).Outcome.Score = -0.1 }, "outcome.score: "},
@@ -64,14 +64,15 @@ func TestValidateNamesTheField(t *testing.T) {
 func TestEventIDs(t *testing.T) {
 	t.Parallel()
 	seen := map[ID]string{}
-	task := func(round int) ID {
-		t := &Task{ID: "t", Origin: Origin{Round: round}}
+	task := func(round int, owner string) ID {
+		t := &Task{ID: "t", Owner: owner, Origin: Origin{Round: round, Task: "a label"}}
 		t.Book = "main"
 		return t.EventID()
 	}
 	for what, id := range map[string]ID{
-		"the task": task(0), "its second round": task(1), "its third": task(2),
-		"round 0": ExecutionID("main", "t", 0), "round 1": ExecutionID("main", "t", 1), "another book": ExecutionID("other", "t", 0),
+		"the task": task(0, ""), "its second round": task(1, ""), "its third": task(2, ""), "that of an owner": task(0, "o"), "its second": task(1, "o"),
+		"round 0": ExecutionID("main", "", "t", 0), "round 1": ExecutionID("main", "", "t", 1), "another book": ExecutionID("other", "", "t", 0),
+		"an owner": ExecutionID("main", "o", "t", 0), "another owner": ExecutionID("main", "p", "t", 0),
 		"of the execution": ReflectionID("e", "", "v1"), "of feedback": ReflectionID("e", "f", "v1"), "by another version": ReflectionID("e", "", "v2"),
 	} {
 		if other, ok := seen[id]; ok {

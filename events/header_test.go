@@ -17,29 +17,29 @@ func TestDecodeJSONTask(t *testing.T) {
 		data   string
 		names  string // in the error; empty: decodes
 	}{
-		"the least":                 {jsonHeader, `{"id":"a","question":"q"}`, ""},
-		"the book of the subject":   {jsonHeader, `{"id":"a","question":"q","book":"main"}`, ""},
-		"another book":              {jsonHeader, `{"id":"a","question":"q","book":"other"}`, `book: "other" differs from book "main"`},
-		"lower case":                {map[string][]string{"content-type": {"Application/JSON"}}, `{"id":"a","question":"q"}`, ""},
-		"with a charset":            {map[string][]string{HeaderContentType: {"application/json; charset=UTF-8"}}, `{"id":"a","question":"q"}`, ""},
-		"in another charset":        {map[string][]string{HeaderContentType: {"application/json; charset=latin1"}}, `{"id":"a","question":"q"}`, `charset must be utf-8, got "latin1"`},
+		"the least":                 {jsonHeader, `{"run_id":"a","question":"q"}`, ""},
+		"the book of the subject":   {jsonHeader, `{"run_id":"a","question":"q","book":"main"}`, ""},
+		"another book":              {jsonHeader, `{"run_id":"a","question":"q","book":"other"}`, `book: "other" differs from book "main"`},
+		"lower case":                {map[string][]string{"content-type": {"Application/JSON"}}, `{"run_id":"a","question":"q"}`, ""},
+		"with a charset":            {map[string][]string{HeaderContentType: {"application/json; charset=UTF-8"}}, `{"run_id":"a","question":"q"}`, ""},
+		"in another charset":        {map[string][]string{HeaderContentType: {"application/json; charset=latin1"}}, `{"run_id":"a","question":"q"}`, `charset must be utf-8, got "latin1"`},
 		"two types":                 {map[string][]string{HeaderContentType: {"application/json", "application/msgpack"}}, `{}`, "want one value, got 2"},
 		"an empty type":             {map[string][]string{HeaderContentType: {""}}, `{}`, "header Content-Type: must be"},
-		"with a schema":             {map[string][]string{HeaderContentType: {ContentTypeJSON}, HeaderSchema: {"1"}}, `{"id":"a","question":"q"}`, ""},
-		"with a newer schema":       {map[string][]string{HeaderContentType: {ContentTypeJSON}, HeaderSchema: {"2"}}, `{"id":"a","question":"q"}`, "newer schema"},
+		"with a schema":             {map[string][]string{HeaderContentType: {ContentTypeJSON}, HeaderSchema: {"1"}}, `{"run_id":"a","question":"q"}`, ""},
+		"with a newer schema":       {map[string][]string{HeaderContentType: {ContentTypeJSON}, HeaderSchema: {"2"}}, `{"run_id":"a","question":"q"}`, "newer schema"},
 		"no id":                     {jsonHeader, `{"question":"q"}`, "id: must be 1 to 256 bytes"},
-		"a field of MessagePack":    {jsonHeader, `{"id":"a","question":"q","min":1}`, `unknown field "min"`},
-		"a duplicate field":         {jsonHeader, `{"id":"a","question":"q","question":"r"}`, `duplicate field "question"`},
-		"data after the object":     {jsonHeader, `{"id":"a","question":"q"} 1`, "unexpected data"},
+		"a field of MessagePack":    {jsonHeader, `{"run_id":"a","question":"q","min":1}`, `unknown field "min"`},
+		"a duplicate field":         {jsonHeader, `{"run_id":"a","question":"q","question":"r"}`, `duplicate field "question"`},
+		"data after the object":     {jsonHeader, `{"run_id":"a","question":"q"} 1`, "unexpected data"},
 		"a list":                    {jsonHeader, `[]`, "want a JSON object"},
-		"an invalid purpose":        {jsonHeader, `{"id":"a","question":"q","purpose":"fun"}`, "purpose: must be learn or evaluate"},
-		"a year that UTC has not":   {jsonHeader, `{"id":"a","question":"q","created":"0000-01-01T00:00:00+10:00"}`, "created: year -1"},
-		"MessagePack, with a type":  {map[string][]string{HeaderContentType: {"application/msgpack"}, HeaderSchema: {"1"}}, "\x82\xa2id\xa1a\xa8question\xa1q", ""},
-		"MessagePack, with another": {map[string][]string{HeaderContentType: {"application/vnd.msgpack"}, HeaderSchema: {"1"}}, "\x82\xa2id\xa1a\xa8question\xa1q", ""},
-		"JSON in MessagePack":       {SchemaHeader(), `{"id":"a","question":"q"}`, "header Content-Type: application/json"},
-		"a reply to a stream":       {map[string][]string{HeaderContentType: {ContentTypeJSON}, HeaderReply: {"debrief.edit.main"}}, `{"id":"a","question":"q"}`, "header Debrief-Reply: "},
-		"a reply to everyone":       {map[string][]string{HeaderSchema: {"1"}, HeaderReply: {"_INBOX.>"}}, "\x82\xa2id\xa1a\xa8question\xa1q", "header Debrief-Reply: "},
-		"two reply subjects":        {map[string][]string{HeaderSchema: {"1"}, HeaderReply: {"_INBOX.a", "_INBOX.b"}}, "\x82\xa2id\xa1a\xa8question\xa1q", "header Debrief-Reply: want one value"},
+		"an invalid purpose":        {jsonHeader, `{"run_id":"a","question":"q","purpose":"fun"}`, "purpose: must be learn or evaluate"},
+		"a year that UTC has not":   {jsonHeader, `{"run_id":"a","question":"q","created":"0000-01-01T00:00:00+10:00"}`, "created: year -1"},
+		"MessagePack, with a type":  {map[string][]string{HeaderContentType: {"application/msgpack"}, HeaderSchema: {"1"}}, "\x82\xa6run_id\xa1a\xa8question\xa1q", ""},
+		"MessagePack, with another": {map[string][]string{HeaderContentType: {"application/vnd.msgpack"}, HeaderSchema: {"1"}}, "\x82\xa6run_id\xa1a\xa8question\xa1q", ""},
+		"JSON in MessagePack":       {SchemaHeader(), `{"run_id":"a","question":"q"}`, "header Content-Type: application/json"},
+		"a reply to a stream":       {map[string][]string{HeaderContentType: {ContentTypeJSON}, HeaderReply: {"debrief.edit.main"}}, `{"run_id":"a","question":"q"}`, "header Debrief-Reply: "},
+		"a reply to everyone":       {map[string][]string{HeaderSchema: {"1"}, HeaderReply: {"_INBOX.>"}}, "\x82\xa6run_id\xa1a\xa8question\xa1q", "header Debrief-Reply: "},
+		"two reply subjects":        {map[string][]string{HeaderSchema: {"1"}, HeaderReply: {"_INBOX.a", "_INBOX.b"}}, "\x82\xa6run_id\xa1a\xa8question\xa1q", "header Debrief-Reply: want one value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestDecodeJSONTask(t *testing.T) {
 
 func TestTimesOfJSONAreUTC(t *testing.T) {
 	t.Parallel()
-	e, err := Decode("debrief.task.main", jsonHeader, []byte(`{"id":"a","question":"q","created":"2026-11-03T13:00:00+01:00"}`))
+	e, err := Decode("debrief.task.main", jsonHeader, []byte(`{"run_id":"a","question":"q","created":"2026-11-03T13:00:00+01:00"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +85,8 @@ func TestOnlyTasksMayBeJSON(t *testing.T) {
 // change, because the next round and the dead letter of a task are MessagePack.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, data := range []string{
-		`{"id":"a","question":"q"}`, `{"id":"a","question":"q","origin":{"round":1},"previous_rounds":[{"execution_id":"x","score":0.5,"exposures":[{}]}]}`,
-		`{"id":"a","question":"\ud800","created":"2026-11-03T13:00:00+01:00","playbook":7}`, `{"id":"a","question":"q","playbook":null}`, `{"book":"other"}`,
+		`{"run_id":"a","question":"q"}`, `{"run_id":"a","question":"q","origin":{"round":1},"previous_rounds":[{"execution_id":"x","score":0.5,"exposures":[{}]}]}`,
+		`{"run_id":"a","question":"\ud800","created":"2026-11-03T13:00:00+01:00","playbook":7}`, `{"run_id":"a","question":"q","playbook":null}`, `{"book":"other"}`,
 	} {
 		f.Add("application/json", []byte(data))
 	}

@@ -99,6 +99,11 @@ func TestParseSubject(t *testing.T) {
 		book    playbook.Book // "" is refused
 	}{
 		{"debrief.task.main", KindTask, "main"},
+		{"debrief.task.main.Vg8mnzK13ZARoCkIqK7pWA", KindTask, "main"},
+		{"debrief.task.main.", "", ""},
+		{"debrief.task.main.*", "", ""},
+		{"debrief.task.main.Vg8mnzK13ZARoCkIqK7pWA.x", "", ""},
+		{"debrief.execution.main.Vg8mnzK13ZARoCkIqK7pWA", "", ""},
 		{"debrief.dead.curator.error.main.x", KindDead, "main"},
 		{"debrief.task.dead", KindTask, "dead"},
 		{"debrief.delta." + strings.Repeat("b", 64), KindDelta, playbook.Book(strings.Repeat("b", 64))},

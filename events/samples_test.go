@@ -21,15 +21,15 @@ func samples() map[Kind]Event {
 	outcome := Outcome{Score: 0.5, Label: Partial, Feedback: "half of the books", By: "exact"}
 	tries := []PreviousRound{{Tags: []BulletTag{{"shr-00001", Helpful}}}}
 	usage := chat.Usage{Calls: 2, InputTokens: 300, OutputTokens: 70000, Cost: 0.0125, CachedTokens: 256, Duration: 7 * time.Second}
-	execution := ExecutionID("main", "task-1", 1)
+	execution := ExecutionID("main", "", "task-1", 1)
 	handle := NewHandle(4711, execution)
 	all := map[Kind]Event{
 		KindTask: &Task{
-			envelope: book, ID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
+			envelope: book, ID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
 			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Created: noon,
 		},
 		KindExecution: &Execution{
-			envelope: book, ID: execution, TaskID: "task-1", Session: "s-1", Question: "How many books?", Context: "A shelf.",
+			envelope: book, ID: execution, RunID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.",
 			Target: "12", Purpose: Learn, Origin: origin,
 			Steps: []Step{{Speaker: "assistant", Text: "Let me look.", Calls: []ToolCall{{
 				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,

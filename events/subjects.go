@@ -2,6 +2,7 @@ package events
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -94,6 +95,21 @@ func (k Kind) Subject(b playbook.Book) string {
 	return prefix + string(k) + "." + string(b)
 }
 
+// TaskSubject returns the subject for tasks of an owner in a book. It has the owner as its last token, so that only users with the
+// right to this subject submit tasks for a named owner. The subject of the common owner has none. An empty book, or the owner "*",
+// returns a filter.
+func TaskSubject(b playbook.Book, owner string) string { return withOwner(KindTask.Subject(b), owner) }
+
+func withOwner(subject, owner string) string {
+	if owner == "" {
+		return subject
+	}
+	return subject + "." + owner
+}
+
+// AnyOwner is the filter for all named owners in a subject.
+const AnyOwner = "*"
+
 // DeadSubject returns the subject filter for dead letters of a role and a book, with any code. An empty argument
 // matches all roles or books.
 func DeadSubject(role string, b playbook.Book) string { return deadSubject(role, "", b, "") }
@@ -112,7 +128,7 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 	return prefix + strings.Join(tokens, ".")
 }
 
-// ParseSubject returns the kind and the book of a subject.
+// ParseSubject returns the kind and the book of a subject. OwnerOfSubject returns its owner.
 func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	rest, ours := strings.CutPrefix(subject, prefix)
 	kind, name, ok := strings.Cut(rest, ".")
@@ -125,11 +141,40 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	if !ours || !ok {
 		return "", "", fmt.Errorf("subject %.160q: not a subject of an event", subject)
 	}
+	owner := ""
+	if i := strings.IndexByte(name, '.'); i >= 0 && Kind(kind) == KindTask {
+		if name, owner = name[:i], name[i+1:]; owner == "" {
+			owner = "." // invalid
+		}
+	}
 	book := playbook.Book(name)
-	if err := book.Validate(); err != nil {
+	if err := errors.Join(book.Validate(), ValidateOwner(owner)); err != nil {
 		return "", "", fmt.Errorf("subject %.160q: %w", subject, err)
 	}
 	return Kind(kind), book, nil
+}
+
+// OwnerOfSubject returns the owner in the subject of a task or of a request to the service. It is empty for the common owner.
+func OwnerOfSubject(subject string) string {
+	tokens := strings.Split(subject, ".")
+	switch {
+	case len(tokens) == 4 && tokens[1] == string(KindTask): // debrief.task.<book>.<owner>
+		return tokens[3]
+	case len(tokens) == 5 && tokens[1] == apiToken: // debrief.api.<verb>.<book>.<owner>
+		return tokens[4]
+	}
+	return ""
+}
+
+// ValidateOwner returns an error for an owner that is neither empty, for the common owner, nor an id.
+func ValidateOwner(owner string) error {
+	if owner == "" {
+		return nil
+	}
+	if err := ID(owner).validate(); err != nil {
+		return fmt.Errorf("owner: %w", err)
+	}
+	return nil
 }
 
 // Keys of the playbook bucket.
@@ -157,10 +202,13 @@ const SubjectHealth = prefix + "health"
 // stored.
 func HeadSubject(b playbook.Book) string { return prefix + "head." + string(cmp.Or(b, "*")) }
 
-// ServiceSubject returns the subject for requests of outside agents about a book. An empty book returns the filter
-// for all books.
-func ServiceSubject(verb string, b playbook.Book) string {
-	return prefix + "api." + verb + "." + string(cmp.Or(b, "*"))
+// apiToken is the second token of the subjects of the service.
+const apiToken = "api"
+
+// ServiceSubject returns the subject for requests of an owner about a book. That of a named owner has the owner as its last token,
+// and only the gateway may use it: agents on NATS share the common owner. An empty book, or AnyOwner, returns a filter.
+func ServiceSubject(verb string, b playbook.Book, owner string) string {
+	return withOwner(prefix+apiToken+"."+verb+"."+string(cmp.Or(b, "*")), owner)
 }
 
 // Keys of the window bucket. Clients choose the names of sessions, so reserved keys have names that no session can
@@ -176,31 +224,39 @@ func keyToken(name string) string {
 	return playbook.BulletID(name).Key()
 }
 
-// SessionKey returns the key for the turns of a session. Its history contains the last ones.
-func SessionKey(b playbook.Book, session string) string { return string(b) + "." + keyToken(session) }
+// SessionKey returns the key for the turns of a session of an owner. Its history contains the last ones.
+func SessionKey(b playbook.Book, owner, session string) string {
+	return string(b) + "." + ownerToken(owner) + "." + keyToken(session)
+}
+
+// ownerToken returns an owner as one token of a key. The common owner has the token "_".
+func ownerToken(owner string) string { return cmp.Or(owner, "_") }
 
 // MarksKey returns the key for the marks of a session, such as pins.
-func MarksKey(b playbook.Book, session string) string { return SessionKey(b, session) + ".marks" }
+func MarksKey(b playbook.Book, owner, session string) string {
+	return SessionKey(b, owner, session) + ".marks"
+}
 
 // SummaryKey returns the key for the summary of a session's older turns.
-func SummaryKey(b playbook.Book, session string) string { return SessionKey(b, session) + ".summary" }
-
-// NotesKey returns the key for the notes on reflections of a session, or of the book if the session is empty. Its
-// history contains the last ones.
-func NotesKey(b playbook.Book, session string) string {
-	if session == "" {
-		return string(b) + "._reflections"
-	}
-	return SessionKey(b, session) + ".reflections"
+func SummaryKey(b playbook.Book, owner, session string) string {
+	return SessionKey(b, owner, session) + ".summary"
 }
+
+// NotesKey returns the key for the notes on reflections of a session of an owner. Its history contains the last ones.
+func NotesKey(b playbook.Book, owner, session string) string {
+	return SessionKey(b, owner, session) + ".reflections"
+}
+
+// BookNotesKey returns the key for the notes on reflections of a book, of all owners. Its history contains the last ones.
+func BookNotesKey(b playbook.Book) string { return string(b) + "._reflections" }
 
 // FirstCopiesKey returns one of the keys that record the first copy of each event.
 func FirstCopiesKey(b playbook.Book, part uint16) string {
 	return fmt.Sprintf("%s._first.%04x", b, part)
 }
 
-// RunKey returns the key for the last run at a task with this label. The task is a hash, because a task name may
+// RunKey returns the key for an owner's last run at a task with this label. The task is a hash, because a task name may
 // contain any character.
-func RunKey(b playbook.Book, task ID, l Label) string {
-	return string(b) + "._runs." + string(task) + "." + string(l)
+func RunKey(b playbook.Book, owner string, task ID, l Label) string {
+	return string(b) + "._runs." + ownerToken(owner) + "." + string(task) + "." + string(l)
 }

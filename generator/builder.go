@@ -30,7 +30,7 @@ type ContextBuilder struct {
 	cfg        Config
 	timeouts   timeouts
 	// onTurn is called after each turn that is added to a session; nil if no summaries are made.
-	onTurn func(b playbook.Book, session string)
+	onTurn func(b playbook.Book, owner, session string)
 }
 
 // Embedder computes one vector for each text, all of one dimension. Embed returns when ctx ends.
@@ -105,7 +105,7 @@ func (cb *ContextBuilder) Close() {
 // contextRequest describes the context to build.
 type contextRequest struct {
 	book                          playbook.Book
-	session                       string
+	owner, session                string
 	execution                     events.ID // excluded from its own context; empty if unknown
 	turn                          int       // in the session, from 1; 0 selects the next turn
 	query, taskContext            string
@@ -236,7 +236,7 @@ func (cb *ContextBuilder) fetchOptional(
 	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
 	*warns = slices.Concat(sessionWarns, notesWarns, embedWarns)
-	in.Notes = relevantNotes(notes, req.session, query)
+	in.Notes = relevantNotes(notes, req.owner, req.session, query)
 	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similarity
 	out.inWindow = p.inWindow
 	if out.turn == 0 {
@@ -259,7 +259,7 @@ func (cb *ContextBuilder) recentNotes(ctx context.Context, req *contextRequest, 
 		return nil
 	}
 	read := func() ([]*events.Note, int, error) {
-		return cb.windows.Notes(ctx, req.book, req.session, req.limits.Reflections)
+		return cb.windows.Notes(ctx, req.book, req.owner, req.session, req.limits.Reflections)
 	}
 	var notes []*events.Note
 	var damaged int
@@ -280,9 +280,9 @@ func (cb *ContextBuilder) recentNotes(ctx context.Context, req *contextRequest, 
 
 // relevantNotes returns the notes to show for a query: those of the session, and the insights of other sessions whose question
 // is similar to the query.
-func relevantNotes(notes []*events.Note, session string, q *queryEmbedding) (list []*events.Note) {
+func relevantNotes(notes []*events.Note, owner, session string, q *queryEmbedding) (list []*events.Note) {
 	for _, n := range notes {
-		shared := visibleNote(n, session)
+		shared := visibleNote(n, owner, session)
 		if shared == n || shared.Insight != "" && q.similarity(n.Question) >= minSimilarity {
 			list = append(list, shared)
 		}
@@ -290,13 +290,13 @@ func relevantNotes(notes []*events.Note, session string, q *queryEmbedding) (lis
 	return list
 }
 
-// visibleNote returns the part of a note that a prompt of a session may contain. For a note of another session this is the
+// visibleNote returns the part of a note that a prompt of an owner's session may contain. For a note of another session this is the
 // insight, because the other texts have details of another task.
-func visibleNote(n *events.Note, session string) *events.Note {
-	if n == nil || n.Session != "" && n.Session == session {
+func visibleNote(n *events.Note, owner, session string) *events.Note {
+	if n == nil || n.Session != "" && n.Session == session && n.Owner == owner {
 		return n
 	}
-	return &events.Note{Reflection: n.Reflection, ID: n.ID, Session: n.Session, At: n.At, Label: n.Label, Insight: n.Insight}
+	return &events.Note{Reflection: n.Reflection, ID: n.ID, Session: n.Session, Owner: n.Owner, At: n.At, Label: n.Label, Insight: n.Insight}
 }
 
 // withOptionalTimeout returns a context with the timeout for optional inputs.

@@ -259,7 +259,7 @@ func TestExperimentsOnServedContexts(t *testing.T) {
 		t.Helper()
 		body, err := json.Marshal(request)
 		f.ok(err)
-		msg, err := f.conn.NATS().Request(events.ServiceSubject(verb, "b"), body, 10*time.Second)
+		msg, err := f.conn.NATS().Request(events.ServiceSubject(verb, "b", ""), body, 10*time.Second)
 		f.ok(err)
 		if code := msg.Header.Get("Nats-Service-Error-Code"); code != "" {
 			t.Fatalf("%s: %s", code, msg.Header.Get("Nats-Service-Error"))

@@ -163,7 +163,7 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, builder *ContextBui
 			if !ok {
 				return false, nil
 			}
-			id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+			id := events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round)
 			return conn.HasEvent(ctx, events.StreamExecutions, events.KindExecution.Subject(t.Book), d.Stored, id)
 		},
 	})
@@ -222,15 +222,15 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		return nil, nil, err
 	}
 	started := time.Now()
-	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+	id := events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round)
 	system, ref := g.cfg.system()
 	req := &contextRequest{
-		book: t.Book, session: t.Session, execution: id, turn: t.Turn, query: t.Question, taskContext: t.Context,
+		book: t.Book, owner: t.Owner, session: t.Session, execution: id, turn: t.Turn, query: t.Question, taskContext: t.Context,
 		instructions: system, instructionsRef: ref, pinnedVersion: t.Playbook, minVersion: t.MinVersion, limits: g.cfg.Limits,
 		rounds: t.PreviousRounds,
 	}
 	if t.Purpose != events.Evaluate { // evaluation runs no experiments
-		req.armKey = func(int) string { return "task " + t.ID } // the same arm in every round and delivery
+		req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // the same arm in every round and delivery
 	}
 	built, err := builder.build(ctx, req)
 	if tooSmall := (*assembly.LimitError)(nil); errors.As(err, &tooSmall) {
@@ -252,7 +252,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	}
 	shown := built.shownBullets()
 	e := &events.Execution{
-		ID: id, TaskID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
+		ID: id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, RawReply: g.cfg.rawReply(reply.Text), Outcome: outcome,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByText), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,

@@ -143,15 +143,17 @@ func (m *memory) isRecallable(e *events.Execution) bool {
 }
 
 func (m *memory) newItem(handle events.Handle, e *events.Execution) recall.Item {
-	return recall.Item{Key: string(handle), Groups: []string{m.group(e.Book, e.Session)}, Text: recallText(e)}
+	return recall.Item{Key: string(handle), Groups: []string{m.group(e.Book, e.Owner, e.Session)}, Text: recallText(e)}
 }
 
-// group returns the search group of an execution: its playbook or its session. A playbook name contains no slash.
-func (m *memory) group(b playbook.Book, session string) string {
+// group returns the search group of an execution: the runs of its owner in its playbook, or in its session. The names of playbooks
+// and owners contain no slash.
+func (m *memory) group(b playbook.Book, owner, session string) string {
+	group := string(b) + "/" + owner
 	if m.scope == RecallBook {
-		return string(b)
+		return group
 	}
-	return string(b) + "/" + session
+	return group + "/" + session
 }
 
 // flush adds the batch to the index, with cached vectors. Items without a vector are queued.
@@ -271,7 +273,7 @@ func (m *memory) search(
 		warns.add("recall: still loading executions, at %d of %d", m.lastRead.Load(), m.target.Load())
 	}
 	query := recall.Query{
-		Text: q.text, Vector: q.vector, Model: q.modelName, Group: m.group(req.book, req.session), MinSimilarity: minSimilarity,
+		Text: q.text, Vector: q.vector, Model: q.modelName, Group: m.group(req.book, req.owner, req.session), MinSimilarity: minSimilarity,
 		Limit: req.limits.Recall + len(p.window) + len(p.marks) + 1, // plus the execution itself
 	}
 	found, err := m.index.Search(query)

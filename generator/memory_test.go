@@ -22,7 +22,7 @@ func TestRecallScope(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	inBook := func(b playbook.Book) func(*events.Execution) {
-		return func(e *events.Execution) { e.Book, e.ID = b, events.ExecutionID(b, e.TaskID, 0) }
+		return func(e *events.Execution) { e.Book, e.ID = b, events.ExecutionID(b, "", e.RunID, 0) }
 	}
 	f.storeExecution("mine", "how do I repair the old gearbox mine1", "with oil")
 	f.storeExecution("yours", "how do I repair the old gearbox yours2", "with a hammer")

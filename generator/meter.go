@@ -20,6 +20,8 @@ type Meter interface {
 	PlaybookDelay(ago time.Duration)
 	// WindowBuilt records the size of a window. It is called for each context of a session with earlier turns.
 	WindowBuilt(s WindowSize)
+	// Duplicate records a copy of a report or of feedback that was not stored again. The verb is that of the request.
+	Duplicate(verb string)
 }
 
 // WindowSize is the size of a session's window in one context. A message is a message of a user, an answer, or a step with
@@ -55,6 +57,7 @@ func (noMeter) Recalled(time.Duration)      {}
 func (noMeter) Assembled(time.Duration)     {}
 func (noMeter) PlaybookDelay(time.Duration) {}
 func (noMeter) WindowBuilt(WindowSize)      {}
+func (noMeter) Duplicate(string)            {}
 
 // VersionLag returns the largest number of versions by which a playbook in memory is behind its stored version. It
 // returns 0 while Run is not active.

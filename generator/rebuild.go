@@ -105,7 +105,7 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 			}
 		case events.PartReflection:
 			if r, ok := c.find(ctx, events.StreamReflections, p.Ref).(*events.Reflection); ok {
-				s.Notes[p.Ref] = visibleNote(events.NewNote(events.Handle(p.Ref), r), c.e.Session)
+				s.Notes[p.Ref] = visibleNote(events.NewNote(events.Handle(p.Ref), r), c.e.Owner, c.e.Session)
 			}
 		case events.PartUser, events.PartAnswer, events.PartTools, events.PartRecall:
 			of, _, _ := strings.Cut(p.Ref, "#")

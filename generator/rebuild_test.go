@@ -187,7 +187,7 @@ func TestRebuildWithCustomInstructions(t *testing.T) {
 	if ref := e.Manifest.Parts[0].Ref; ref != "generator/p"+chat.Fingerprint("You answer like a clockmaker.") {
 		t.Errorf("got %q", ref)
 	}
-	if e.ID != events.ExecutionID("b", e.TaskID, 0) || f.lastSequence(events.StreamExecutions) != 0 {
+	if e.ID != events.ExecutionID("b", "", e.RunID, 0) || f.lastSequence(events.StreamExecutions) != 0 {
 		t.Errorf("got %+v, and %d stored; want an execution that is not stored", e, f.lastSequence(events.StreamExecutions))
 	}
 	stored, err := f.conn.Publish(t.Context(), e, bus.PublishOptions{})

@@ -12,7 +12,7 @@ func (cb *ContextBuilder) addRecords(ctx context.Context, req *contextRequest, p
 	if req.pinnedVersion != nil || !p.hasSteps() {
 		return
 	}
-	known, err := cb.windows.Records(ctx, req.book, req.session)
+	known, err := cb.windows.Records(ctx, req.book, req.owner, req.session)
 	if err != nil {
 		warns.add("session: read records: %s", shortError(ctx, err))
 	}

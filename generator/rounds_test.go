@@ -45,7 +45,7 @@ func TestFurtherRoundReplacesTheFirst(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		next := again(q, e, strings.Repeat("Mind the fee. ", n))
 		e, refused = f.answer(next)
-		if refused != "" || e.ID != events.ExecutionID("b", q.ID, n) || e.Turn != 2 || len(e.PreviousRounds) != n || e.Evaluator != scoring.ByText {
+		if refused != "" || e.ID != events.ExecutionID("b", "", q.ID, n) || e.Turn != 2 || len(e.PreviousRounds) != n || e.Evaluator != scoring.ByText {
 			t.Fatalf("round %d: got %+v, %q", n, e, refused)
 		}
 		if got := turns(m.last()); !slices.Equal(got, []string{"question before1", "answer to before1"}) {
@@ -152,7 +152,7 @@ func TestReflectorRecordsAreShown(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- reflector.New(recordsModel{}, reflector.Config{}).Run(ctx, f.conn) }()
 	f.waitFor("the note is there", func() bool {
-		known, err := cb.windows.Records(t.Context(), "b", "s")
+		known, err := cb.windows.Records(t.Context(), "b", "", "s")
 		return err == nil && len(known[first]) > 0
 	})
 	stop()

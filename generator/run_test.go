@@ -173,7 +173,7 @@ func TestTaskUsesRequestedVersion(t *testing.T) {
 		if e.Version != test.version || !slices.Equal(shown(e), test.shown) || !slices.Equal(e.Cited, test.cited) {
 			t.Errorf("%s: got version %d, shown %v, cited %v; want %d, %v, %v", test.why, e.Version, shown(e), e.Cited, test.version, test.shown, test.cited)
 		}
-		if e.ID != events.ExecutionID(test.task.Book, test.task.ID, 0) || e.Answer != "42" || e.Model != "scribe" || len(e.PromptSHA256) != 32 {
+		if e.ID != events.ExecutionID(test.task.Book, "", test.task.ID, 0) || e.Answer != "42" || e.Model != "scribe" || len(e.PromptSHA256) != 32 {
 			t.Errorf("%s: got %+v", test.why, e)
 		}
 	}

@@ -54,7 +54,7 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 	if !r.DryRun {
 		req.armKey = func(turn int) string {
 			if r.Session != "" && !r.Advice { // the same arms for all requests of a turn
-				return fmt.Sprintf("turn %d of %s", turn, r.Session)
+				return fmt.Sprintf("turn %d of %s/%s", turn, r.Caller.Owner, r.Session)
 			}
 			return "context " + string(id)
 		}
@@ -76,7 +76,7 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 	ctx, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
 	err = cb.windows.PutContext(ctx, &events.ServedContext{
-		ID: reply.ID, Book: r.Book, Session: r.Session, Query: r.Query, Context: r.Context, Turn: built.turn, Version: built.version,
+		ID: reply.ID, Book: r.Book, Owner: r.Caller.Owner, User: r.User, Session: r.Session, Query: r.Query, Context: r.Context, Turn: built.turn, Version: built.version,
 		Shown: reply.Shown, Manifest: built.Manifest, SHA256: sum, Created: built.Manifest.At,
 	})
 	if err != nil { // the context is still usable
@@ -92,7 +92,7 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 		return nil, &RequestError{err}
 	}
 	req := &contextRequest{
-		book: r.Book, session: r.Session, query: r.Query, taskContext: r.Context, instructions: agentInstructions, taskType: r.Task,
+		book: r.Book, owner: r.Caller.Owner, session: r.Session, query: r.Query, taskContext: r.Context, instructions: agentInstructions, taskType: r.Task,
 		runningSteps: r.Steps, pinnedVersion: r.Playbook, minVersion: r.MinVersion, limits: cb.cfg.Limits, explain: r.Explain,
 	}
 	if req.advice = r.Advice; r.Advice {
@@ -121,15 +121,16 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 }
 
 // Report stores an execution of an agent. The context id tells which bullets the agent's model received. Without a
-// known context id the shown bullets are unknown, and the reply contains a warning.
+// known context id of the owner the shown bullets are unknown, and the reply contains a warning. A copy of a report, with the
+// same run id and owner, is not stored again.
 func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	if len(r.ContextID) > maxID {
 		return nil, invalidf("context_id: must have at most %[2]d bytes, got %[1]d", len(r.ContextID), maxID)
 	}
 	e := &events.Execution{
-		Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps, Reasoning: r.Reasoning, Answer: r.Answer,
+		Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps, Reasoning: r.Reasoning, Answer: r.Answer,
 		Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage, ContextID: r.ContextID,
-		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: events.SourceAgent},
+		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: r.Caller.Source(), Task: r.Task},
 	}
 	warns := new(warnings)
 	e.Book = r.Book
@@ -144,8 +145,8 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	if e.Started.IsZero() {
 		e.Started = time.Now().UTC()
 	}
-	e.TaskID = cmp.Or(r.TaskID, string(r.ContextID), string(events.NewID()))
-	e.ID = events.ExecutionID(e.Book, e.TaskID, 0)
+	e.RunID = cmp.Or(r.RunID, string(r.ContextID), string(events.NewID()))
+	e.ID = events.ExecutionID(e.Book, e.Owner, e.RunID, 0)
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
 	switch hasQuestion := strings.TrimSpace(e.Question) != ""; {
@@ -158,13 +159,25 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	if err := e.Validate(); err != nil {
 		return nil, &RequestError{err}
 	}
+	return cb.storeReport(ctx, e, warns)
+}
+
+// storeReport stores the execution of a report and adds it to its session, unless a copy is stored.
+func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, warns *warnings) (*events.StoredReply, error) {
 	limited, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
-	p := cb.readSession(limited, &contextRequest{book: e.Book, session: e.Session, execution: e.ID}, warns)
+	if first := cb.firstCopy(limited, events.StreamExecutions, window.EffectTurn, e); first != "" {
+		cb.cfg.Meter.Duplicate(events.VerbReport)
+		return &events.StoredReply{Handle: first, Duplicate: true, Warnings: *warns}, nil
+	}
+	p := cb.readSession(limited, &contextRequest{book: e.Book, owner: e.Owner, session: e.Session, execution: e.ID}, warns)
 	e.Turn = cmp.Or(e.Turn, p.turn)
 	receipt, err := cb.publish(ctx, e)
 	if err != nil {
 		return nil, err
+	}
+	if receipt.Duplicate {
+		cb.cfg.Meter.Duplicate(events.VerbReport)
 	}
 	if !p.inWindow {
 		if err := cb.addToWindow(ctx, e, receipt); err != nil {
@@ -172,6 +185,22 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 		}
 	}
 	return &events.StoredReply{Handle: receipt.Handle, Duplicate: receipt.Duplicate, Warnings: *warns}, nil
+}
+
+// firstCopy returns the handle under which an event is stored, or "" if no copy is known. An error means unknown: a second copy
+// is harmless, because the Curator covers each id once.
+func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, o window.Effect, e events.Event) events.Handle {
+	seq, err := cb.windows.FirstCopy(ctx, e.InBook(), o, e.EventID())
+	if err == nil && seq > 0 {
+		_, err = cb.conn.Find(ctx, stream, seq, func(id events.ID) bool { return id == e.EventID() })
+	}
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		cb.conn.ContextLog(ctx).Warn().Err(err).Msg("look up an earlier copy: storing the event again")
+	}
+	if err != nil || seq == 0 {
+		return ""
+	}
+	return events.NewHandle(seq, e.EventID())
 }
 
 // maxID bounds the id of a context, in bytes. Generated ids have 22.
@@ -209,11 +238,14 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	case err != nil:
 		warns.add("context_id: %s, %s", shortError(ctx, err), consequence)
 		return err
+	case s.Owner != e.Owner: // the same text as for an unknown id
+		warns.add("context_id: %q not found: unknown or expired, %s", e.ContextID, consequence)
+		return nil
 	case e.Book != "" && s.Book != e.Book:
 		warns.add("context_id: %q belongs to playbook %q, %s", e.ContextID, s.Book, consequence)
 		return nil
 	}
-	e.Book = s.Book
+	e.Book, e.User = s.Book, cmp.Or(e.User, s.User)
 	if e.Session = cmp.Or(e.Session, s.Session); e.Session == s.Session {
 		e.Turn = s.Turn
 	} else {
@@ -235,7 +267,8 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	return nil
 }
 
-// Feedback stores later feedback on an execution. A changed outcome also changes the votes.
+// Feedback stores later feedback on an execution. A changed outcome also changes the votes. Executions that the caller may not
+// rate are not found.
 func (cb *ContextBuilder) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	f, err := NewFeedback(r)
 	if err != nil {
@@ -245,15 +278,24 @@ func (cb *ContextBuilder) Feedback(ctx context.Context, r *events.FeedbackReques
 	if err != nil {
 		return nil, err
 	}
-	if e.Book != r.Book {
+	if e.Book != r.Book || !r.Caller.MayRate(e.Owner) {
 		return nil, notFoundf("execution %s: not in playbook %q", r.Execution, r.Book)
 	}
 	if err := ScoreFeedback(f, e); err != nil {
 		return nil, err
 	}
+	if first := cb.firstCopy(ctx, events.StreamExecutions, window.EffectReceipt, f); first != "" {
+		cb.cfg.Meter.Duplicate(events.VerbFeedback)
+		return &events.StoredReply{Handle: first, Duplicate: true}, nil
+	}
 	receipt, err := cb.publish(ctx, f)
 	if err != nil {
 		return nil, err
+	}
+	if receipt.Duplicate {
+		cb.cfg.Meter.Duplicate(events.VerbFeedback)
+	} else if _, err := cb.windows.IsFirstCopy(ctx, f.Book, window.EffectReceipt, f.ID, receipt.Seq); err != nil {
+		cb.conn.ContextLog(ctx).Warn().Err(err).Msg("record feedback: a late copy is stored again")
 	}
 	return &events.StoredReply{Handle: receipt.Handle, Duplicate: receipt.Duplicate}, nil
 }

@@ -128,7 +128,7 @@ func TestReportWithoutBook(t *testing.T) {
 		shown  int
 	}{
 		{events.Report{ContextID: id, Answer: "!"}, "support", 1},
-		{events.Report{ContextID: id, TaskID: "t", Question: "?", Answer: "!"}, "support", 1},
+		{events.Report{ContextID: id, RunID: "t", Question: "?", Answer: "!"}, "support", 1},
 		{events.Report{Question: "?", Answer: "!"}, events.DefaultBook, 0},
 		{events.Report{ContextID: events.NewID(), Question: "?", Answer: "!"}, events.DefaultBook, 0},
 	} {
@@ -169,9 +169,9 @@ func TestLateDuplicateReportIsNotInWindow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
-	e, first := f.storeOldExecution("s", "first?", "aye", func(e *events.Execution) { e.TaskID, e.ID, e.Turn = "t", events.ExecutionID("b", "t", 0), 1 })
+	e, first := f.storeOldExecution("s", "first?", "aye", func(e *events.Execution) { e.RunID, e.ID, e.Turn = "t", events.ExecutionID("b", "", "t", 0), 1 })
 	f.putWindow(e, first)
-	stored, err := cb.Report(t.Context(), &events.Report{Book: "b", Session: "s", TaskID: "t", Question: "first?", Answer: "nay"})
+	stored, err := cb.Report(t.Context(), &events.Report{Book: "b", Session: "s", RunID: "t", Question: "first?", Answer: "nay"})
 	f.ok(err)
 	if n := f.messages("KV_" + events.BucketWindow); n != 1 || f.window(cb, "s")[0].Answer != "aye" {
 		t.Errorf("stored as %s, then as %+v: got %d in the window, want the first", first.Handle, stored, n)
@@ -294,7 +294,7 @@ func TestFeedback(t *testing.T) {
 		"invalid handle":       {events.FeedbackRequest{Book: "b", Execution: "17", Outcome: bad}, true, false, "handle"},
 		"empty feedback":       {events.FeedbackRequest{Book: "b", Execution: r.Handle}, true, false, "outcome.label"},
 		"unknown label":        {events.FeedbackRequest{Book: "b", Execution: r.Handle, Outcome: events.Outcome{Label: "meh"}}, true, false, "outcome.label"},
-		"invalid id":           {events.FeedbackRequest{Book: "b", ID: "x", Execution: r.Handle, Outcome: bad}, true, false, "id: "},
+		"id too long":          {events.FeedbackRequest{Book: "b", ID: events.ID(strings.Repeat("x", 257)), Execution: r.Handle, Outcome: bad}, true, false, "id: "},
 		"no book":              {events.FeedbackRequest{Execution: r.Handle, Outcome: bad}, true, false, "book"},
 		"unknown execution":    {events.FeedbackRequest{Book: "b", Execution: "999-00000000", Outcome: bad}, false, true, "999-00000000"},
 		"other id at sequence": {events.FeedbackRequest{Book: "b", Execution: "1-00000000", Outcome: bad}, false, true, "1-00000000"},
@@ -343,7 +343,7 @@ func TestInvalidRequestsNameTheField(t *testing.T) {
 		"outcome.score": {Book: "b", Question: "?", Outcome: events.Outcome{Label: events.Success, Score: 2}},
 		"outcome.label": {Book: "b", Question: "?", Outcome: events.Outcome{Label: "meh"}},
 		"purpose":       {Book: "b", Question: "?", Purpose: "fun"},
-		"task_id":       {Book: "b", Question: "?", TaskID: strings.Repeat("x", 300)},
+		"run_id":        {Book: "b", Question: "?", RunID: strings.Repeat("x", 300)},
 		"context_id":    {Book: "b", Question: "?", ContextID: events.ID(strings.Repeat("x", 1000))},
 	} {
 		if stored, err := cb.Report(t.Context(), &r); !isInvalid(err) || !strings.Contains(err.Error(), says) {

@@ -27,7 +27,7 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 	if session == "" {
 		return p
 	}
-	list, damaged, err := cb.windows.Interactions(ctx, b, session)
+	list, damaged, err := cb.windows.Interactions(ctx, b, req.owner, session)
 	if err != nil {
 		warns.add("session: %s", shortError(ctx, err))
 	}
@@ -50,11 +50,11 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 		p.turn = last + 1
 	}
 	if len(list) >= 2*cb.cfg.summaryInterval() {
-		if p.summary, err = cb.windows.Summary(ctx, b, session); err != nil {
+		if p.summary, err = cb.windows.Summary(ctx, b, req.owner, session); err != nil {
 			warns.add("session: read summary: %s", shortError(ctx, err))
 		}
 	}
-	if p.marks, err = cb.windows.Marks(ctx, b, session); err != nil {
+	if p.marks, err = cb.windows.Marks(ctx, b, req.owner, session); err != nil {
 		warns.add("session: read marks: %s", shortError(ctx, err))
 	}
 	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool {
@@ -107,19 +107,19 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 			return nil
 		}
 	}
-	if e.Session == "" || e.Purpose == events.Evaluate {
+	if e.Purpose == events.Evaluate {
 		return nil
 	}
 	// A duplicate must not become a new turn after the original has left the window.
 	first, err := cb.windows.IsFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
-	if err != nil || !first {
+	if err != nil || !first || e.Session == "" {
 		return err
 	}
-	if err := cb.windows.Add(ctx, e.Book, e.Session, events.NewInteraction(r.Handle, e)); err != nil {
+	if err := cb.windows.Add(ctx, e.Book, e.Owner, e.Session, events.NewInteraction(r.Handle, e)); err != nil {
 		return err
 	}
 	if cb.onTurn != nil {
-		cb.onTurn(e.Book, e.Session)
+		cb.onTurn(e.Book, e.Owner, e.Session)
 	}
 	return nil
 }

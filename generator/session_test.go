@@ -83,7 +83,7 @@ func TestRedeliveredTask(t *testing.T) {
 			q := task("b", "what came out?")
 			q.Session = "s"
 			own := func(e *events.Execution) {
-				e.TaskID, e.ID, e.Turn = q.ID, events.ExecutionID("b", q.ID, 0), 21
+				e.RunID, e.ID, e.Turn = q.ID, events.ExecutionID("b", "", q.ID, 0), 21
 			}
 			var handle events.Handle
 			for n := range bus.WindowHistory - 1 {
@@ -99,7 +99,7 @@ func TestRedeliveredTask(t *testing.T) {
 				first, r := store("s", q.Question, "the first answer", own)
 				if handle = r.Handle; test.window {
 					f.putWindow(first, r)
-					f.ok(cb.windows.Mark(t.Context(), "b", "s", events.MarkedInteraction{Mark: events.Star, Interaction: *events.NewInteraction(handle, first)}))
+					f.ok(cb.windows.Mark(t.Context(), "b", "", "s", events.MarkedInteraction{Mark: events.Star, Interaction: *events.NewInteraction(handle, first)}))
 				}
 			}
 			m := new(echoModel)
@@ -143,8 +143,8 @@ func TestResubmittedTurnIsNotAdded(t *testing.T) {
 	if _, refused := f.answer(q); refused != "" {
 		t.Fatal(refused)
 	}
-	report := &events.Report{Book: "b", Session: "s", TaskID: "mine", Question: "the reported question", Answer: "aye"}
-	_, err := cb.Report(t.Context(), report)
+	report := &events.Report{Book: "b", Session: "s", RunID: "mine", Question: "the reported question", Answer: "aye"}
+	first, err := cb.Report(t.Context(), report)
 	f.ok(err)
 	for n := range bus.WindowHistory {
 		e, r := f.storeExecution("s", fmt.Sprint("later ", n), "aye", func(e *events.Execution) { e.Turn = n + 3 })
@@ -158,11 +158,11 @@ func TestResubmittedTurnIsNotAdded(t *testing.T) {
 	}
 	stored, err := cb.Report(t.Context(), report)
 	f.ok(err)
-	if stored.Duplicate {
-		t.Fatal("the server still knows the id of the report: the test is void")
+	if !stored.Duplicate || stored.Handle != first.Handle {
+		t.Errorf("got %+v for a report that is stored as %s", stored, first.Handle)
 	}
 	after := f.window(cb, "s")
-	if again.ID != events.ExecutionID("b", q.ID, 0) || len(after) != bus.WindowHistory || after[0].ID != before[0].ID || after[len(after)-1].ID != before[len(before)-1].ID {
+	if again.ID != events.ExecutionID("b", "", q.ID, 0) || len(after) != bus.WindowHistory || after[0].ID != before[0].ID || after[len(after)-1].ID != before[len(before)-1].ID {
 		t.Errorf("got a window from %q to %q, want it unchanged", after[0].Question, after[len(after)-1].Question)
 	}
 }
@@ -281,9 +281,9 @@ func TestDamagedWindowEntryIsSkipped(t *testing.T) {
 	m := new(echoModel)
 	f.startWith(m, nil, Config{}, testTimeouts)
 	f.answerInSession("s", "before1")
-	f.putRaw(events.BucketWindow, events.SessionKey("b", "s"), []byte("\xc1"))
-	f.putRaw(events.BucketWindow, events.MarksKey("b", "s"), []byte("\xc1"))
-	f.putRaw(events.BucketWindow, events.NotesKey("b", ""), []byte("\xc1"))
+	f.putRaw(events.BucketWindow, events.SessionKey("b", "", "s"), []byte("\xc1"))
+	f.putRaw(events.BucketWindow, events.MarksKey("b", "", "s"), []byte("\xc1"))
+	f.putRaw(events.BucketWindow, events.BookNotesKey("b"), []byte("\xc1"))
 	e := f.answerInSession("s", "after2")
 	if !slices.Equal(turns(m.last()), []string{"before1", "answer to before1"}) || e.Turn != 2 {
 		t.Errorf("got turn %d after %q, want the valid entries", e.Turn, turns(m.last()))

@@ -113,7 +113,7 @@ func (f *fixture) waitDuplicateWindow() {
 func newExecution(session, question, answer string, more ...func(*events.Execution)) *events.Execution {
 	task := string(events.NewID())
 	e := &events.Execution{
-		ID: events.ExecutionID("b", task, 0), TaskID: task, Session: session, Question: question, Answer: answer,
+		ID: events.ExecutionID("b", "", task, 0), RunID: task, Session: session, Question: question, Answer: answer,
 		Outcome: events.Outcome{Label: events.Success, Score: 1}, Started: time.Now().UTC(),
 	}
 	e.Book = "b"
@@ -162,13 +162,13 @@ func (f *fixture) putWindow(e *events.Execution, r bus.Receipt) {
 	f.Helper()
 	data, err := events.Marshal(events.NewInteraction(r.Handle, e))
 	f.ok(err)
-	f.putRaw(events.BucketWindow, events.SessionKey(e.Book, e.Session), data)
+	f.putRaw(events.BucketWindow, events.SessionKey(e.Book, "", e.Session), data)
 }
 
 // window returns the window of a session.
 func (f *fixture) window(cb *ContextBuilder, session string) []*events.Interaction {
 	f.Helper()
-	list, damaged, err := cb.windows.Interactions(f.Context(), "b", session)
+	list, damaged, err := cb.windows.Interactions(f.Context(), "b", "", session)
 	f.ok(err)
 	if damaged > 0 {
 		f.Errorf("%d entries of session %q are invalid", damaged, session)

@@ -74,8 +74,8 @@ func (s *summariser) close() {
 }
 
 // turnAdded is called after each turn that is added to a session. It starts a summary in the background.
-func (s *summariser) turnAdded(b playbook.Book, session string) {
-	key := events.SessionKey(b, session)
+func (s *summariser) turnAdded(b playbook.Book, owner, session string) {
+	key := events.SessionKey(b, owner, session)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, busy := s.busy[key]; busy {
@@ -88,7 +88,7 @@ func (s *summariser) turnAdded(b playbook.Book, session string) {
 	s.busy[key] = false
 	s.working.Go(func() {
 		for rerun := true; rerun; rerun = s.needsRerun(key) {
-			if err := s.summariseWithTimeout(b, session); err != nil && s.ctx.Err() == nil {
+			if err := s.summariseWithTimeout(b, owner, session); err != nil && s.ctx.Err() == nil {
 				s.builder.conn.Log().Warn().Err(err).Str(events.LogBook, string(b)).Msg("summarise session: using excerpts of older turns")
 			}
 		}
@@ -107,15 +107,15 @@ func (s *summariser) needsRerun(key string) bool {
 	return false
 }
 
-func (s *summariser) summariseWithTimeout(b playbook.Book, session string) error {
+func (s *summariser) summariseWithTimeout(b playbook.Book, owner, session string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, summaryTimeout)
 	defer cancel()
-	return s.summarise(ctx, b, session)
+	return s.summarise(ctx, b, owner, session)
 }
 
 // summarise makes a new summary if a full window of turns has no summary yet.
-func (s *summariser) summarise(ctx context.Context, b playbook.Book, session string) error {
-	list, _, err := s.builder.windows.Interactions(ctx, b, session)
+func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, session string) error {
+	list, _, err := s.builder.windows.Interactions(ctx, b, owner, session)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *summariser) summarise(ctx context.Context, b playbook.Book, session str
 	if len(list) < 2*size {
 		return nil
 	}
-	before, err := s.builder.windows.Summary(ctx, b, session)
+	before, err := s.builder.windows.Summary(ctx, b, owner, session)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *summariser) summarise(ctx context.Context, b playbook.Book, session str
 	if err != nil {
 		return err
 	}
-	return s.builder.windows.PutSummary(ctx, b, session, &events.Summary{
+	return s.builder.windows.PutSummary(ctx, b, owner, session, &events.Summary{
 		Through: uncovered[len(uncovered)-1].Turn, Text: events.TruncateChars(text, maxSummary), Model: reply.Model, At: time.Now().UTC(),
 	})
 }

@@ -49,7 +49,7 @@ func (f *fixture) answerTurn(session string, n int) *events.Execution {
 func (f *fixture) waitSummary(cb *ContextBuilder, session string, through int) *events.Summary {
 	f.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		s, err := cb.windows.Summary(f.Context(), "b", session)
+		s, err := cb.windows.Summary(f.Context(), "b", "", session)
 		f.ok(err)
 		if s.Through >= through {
 			return s

@@ -143,7 +143,7 @@ func knownTasks(t *testing.T, ctx context.Context, conn *bus.Conn) map[string]bo
 			case *events.Task:
 				known[e.ID] = true
 			case *events.Execution:
-				known[e.TaskID] = true
+				known[e.RunID] = true
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func heldBatch(t *testing.T, ctx context.Context, conn *bus.Conn, book playbook.
 	for i := range batchSize {
 		name := fmt.Sprint(batch, "-", i)
 		r := &events.Reflection{
-			ID: events.Hash(string(book), name), Execution: events.ExecutionID(book, name, 0), Reflector: "test", Origin: events.Origin{Held: true},
+			ID: events.Hash(string(book), name), Execution: events.ExecutionID(book, "", name, 0), Reflector: "test", Origin: events.Origin{Held: true},
 			Lessons: []events.Lesson{{Section: "desk", Content: fmt.Sprintf("Send back file number %x when %s.", events.Hash(name), words)}},
 		}
 		r.Book, r.Handle = book, events.NewHandle(1, r.Execution)

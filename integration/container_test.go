@@ -142,8 +142,8 @@ func expectAnswer(t *testing.T, url string) {
 	if err := events.Unmarshal(reply.Data, e); err != nil {
 		t.Fatal(err)
 	}
-	if e.TaskID != task.ID || e.Answer != "37.50" || e.Outcome.Label != events.Success {
-		t.Errorf("task %s: got answer %q to task %s, outcome %+v, want 37.50, a success", task.ID, e.Answer, e.TaskID, e.Outcome)
+	if e.RunID != task.ID || e.Answer != "37.50" || e.Outcome.Label != events.Success {
+		t.Errorf("task %s: got answer %q to task %s, outcome %+v, want 37.50, a success", task.ID, e.Answer, e.RunID, e.Outcome)
 	}
 }
 

@@ -207,7 +207,7 @@ func fillStore(t *testing.T, bin, dir string) {
 	h := newExpectedBook(t, ctx, conn, "desk")
 	rng := rand.New(rand.NewPCG(14, 10))
 	for i := range 60 {
-		e := &events.Execution{ID: events.NewID(), TaskID: fmt.Sprint(i), Question: "How is an order changed?", Answer: strings.Repeat("So. ", 50), Started: time.Now().UTC()}
+		e := &events.Execution{ID: events.NewID(), RunID: fmt.Sprint(i), Question: "How is an order changed?", Answer: strings.Repeat("So. ", 50), Started: time.Now().UTC()}
 		e.Book = "desk"
 		publish(e)
 		task := &events.Task{ID: fmt.Sprint(i), Question: strings.Repeat("How? ", 50), Created: time.Now().UTC()}

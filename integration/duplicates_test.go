@@ -137,7 +137,7 @@ func (r *resender) ask(verb string, body, reply any) {
 		r.Fatal(err)
 	}
 	eventually(r, 20*time.Second, verb, func() error {
-		m, err := r.conn.NATS().Request(events.ServiceSubject(verb, r.book), data, 10*time.Second)
+		m, err := r.conn.NATS().Request(events.ServiceSubject(verb, r.book, ""), data, 10*time.Second)
 		if err == nil && m.Header.Get("Nats-Service-Error") != "" {
 			err = errors.New(m.Header.Get("Nats-Service-Error"))
 		}
@@ -153,7 +153,7 @@ func (r *resender) report(n int) *events.StoredReply {
 	r.Helper()
 	stored := new(events.StoredReply)
 	r.ask(events.VerbReport, &events.Report{
-		Book: r.book, ContextID: r.context, TaskID: fmt.Sprint("report-", n), Session: "s", Question: fmt.Sprint("Book berth ", n), Answer: "done",
+		Book: r.book, ContextID: r.context, RunID: fmt.Sprint("report-", n), Session: "s", Question: fmt.Sprint("Book berth ", n), Answer: "done",
 		Cited: r.cited, Outcome: events.Outcome{Label: events.Success, Score: 1},
 	}, stored)
 	return stored
@@ -214,7 +214,7 @@ func (r *resender) outcomes() (citedOutcomes, uint64) {
 // windowOnce checks that each report and each task is one turn of the session.
 func (r *resender) windowOnce(n int) {
 	r.Helper()
-	turns, damaged, err := window.New(r.conn.NATS(), r.conn.JetStream()).Interactions(r.ctx, r.book, "s")
+	turns, damaged, err := window.New(r.conn.NATS(), r.conn.JetStream()).Interactions(r.ctx, r.book, "", "s")
 	if err != nil || damaged > 0 || len(turns) != 2*n {
 		r.Errorf("got %d turns, %d damaged, %v; want %d", len(turns), damaged, err, 2*n)
 	}

@@ -77,7 +77,7 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 		var latest []events.Label
 		for j := range 2 + rng.IntN(4) {
 			e := &events.Execution{
-				ID: events.ExecutionID(book, fmt.Sprint(j), 0), TaskID: fmt.Sprint(j), Outcome: outcomes[rng.IntN(3)],
+				ID: events.ExecutionID(book, "", fmt.Sprint(j), 0), RunID: fmt.Sprint(j), Outcome: outcomes[rng.IntN(3)],
 				Question: "Book a berth.", Answer: "Berth 2.", Shown: []events.ShownBullet{{ID: lateBullet, Content: edit.Ops[0].Content}},
 			}
 			e.Book, e.Origin.Source = book, "desk"

@@ -49,7 +49,7 @@ func TestMissingFollowRightIsReported(t *testing.T) {
 	}
 	agent := s.connect("acme", events.UserAgent)
 	eventually(t, 30*time.Second, "one that serves answers", func() error {
-		_, err := agent.Request(events.ServiceSubject(events.VerbContext, "default"), ask, 20*time.Second)
+		_, err := agent.Request(events.ServiceSubject(events.VerbContext, "default", ""), ask, 20*time.Second)
 		return err
 	})
 	eventually(t, 20*time.Second, "one that serves names the right", func() error { return says(serves) })

@@ -88,7 +88,7 @@ func (r *reporter) report() (code int, after, text string) {
 	task := fmt.Sprint("task ", r.reports)
 	r.mu.Unlock()
 	body, err := json.Marshal(events.Report{
-		Book: "b", TaskID: task, Question: "What is it?", Answer: strings.Repeat("x", 20_000), Outcome: events.Outcome{Label: events.Success, Score: 1},
+		Book: "b", RunID: task, Question: "What is it?", Answer: strings.Repeat("x", 20_000), Outcome: events.Outcome{Label: events.Success, Score: 1},
 	})
 	if err != nil {
 		r.t.Fatal(err)

@@ -27,7 +27,7 @@ var requests = []struct {
 		"limit": 9000, "window": "adaptive", "task": "coding", "explain": true, "dry_run": true,
 	}},
 	{"/api/v1/executions", events.VerbReport, fields{
-		"book": "b", "context_id": "", "task_id": "t", "session": "s", "question": "q", "context": "c", "steps": []any{}, "reasoning": "r", "answer": "a",
+		"book": "b", "context_id": "", "run_id": "t", "session": "s", "question": "q", "context": "c", "steps": []any{}, "reasoning": "r", "answer": "a",
 		"cited": []any{}, "outcome": fields{"label": "failure", "score": 0}, "target": "x", "purpose": "learn", "model": "m", "usage": fields{},
 		"started": "2026-11-22T00:00:00Z", "duration_ns": 1,
 	}},
@@ -59,7 +59,7 @@ func TestInvalidRequestsGetClientErrors(t *testing.T) {
 	send := func(path, verb, body string, overNATS bool) {
 		code, text := 0, ""
 		if overNATS {
-			m, err := p.conn.Request(events.ServiceSubject(verb, "b"), []byte(body), 20*time.Second)
+			m, err := p.conn.Request(events.ServiceSubject(verb, "b", ""), []byte(body), 20*time.Second)
 			if err != nil {
 				t.Fatalf("%s %.200s: %v", verb, body, err)
 			}
@@ -138,7 +138,7 @@ func TestFeedbackOnInvalidHandle(t *testing.T) {
 		if err != nil || resp.StatusCode != want || !strings.Contains(string(reply), `"detail":"execution`) {
 			t.Errorf("%q: got %d %s, %v, want %d and the field", handle, resp.StatusCode, reply, err, want)
 		}
-		m, err := p.conn.Request(events.ServiceSubject(events.VerbFeedback, "b"), []byte(body), 20*time.Second)
+		m, err := p.conn.Request(events.ServiceSubject(events.VerbFeedback, "b", ""), []byte(body), 20*time.Second)
 		if err != nil || m.Header.Get("Nats-Service-Error-Code") != strconv.Itoa(want) || !strings.HasPrefix(m.Header.Get("Nats-Service-Error"), "execution") {
 			t.Errorf("%q over NATS: got %v, %v, want %d", handle, m, err, want)
 		}

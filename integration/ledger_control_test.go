@@ -85,7 +85,7 @@ func goodLedger(t *testing.T) *ledger {
 	for i := range 3 {
 		task := fmt.Sprintf("t%d", i)
 		l.tasks = append(l.tasks, task)
-		e := &events.Execution{ID: events.ExecutionID(desk, task, 0), TaskID: task}
+		e := &events.Execution{ID: events.ExecutionID(desk, "", task, 0), RunID: task}
 		e.Book = desk
 		l.executions = append(l.executions, event(t, e))
 		l.reflections = append(l.reflections, reflectionOf(t, task, []events.BulletTag{{ID: "tax-00001", Tag: events.Helpful}}))
@@ -107,12 +107,12 @@ func event(t *testing.T, e events.Event) message {
 }
 
 func reflectionID(task string) events.ID {
-	return events.ReflectionID(events.ExecutionID(desk, task, 0), "", "r1")
+	return events.ReflectionID(events.ExecutionID(desk, "", task, 0), "", "r1")
 }
 
 func reflectionOf(t *testing.T, task string, tags []events.BulletTag) message {
 	r := &events.Reflection{
-		ID: reflectionID(task), Execution: events.ExecutionID(desk, task, 0), Handle: events.NewHandle(1, reflectionID(task)),
+		ID: reflectionID(task), Execution: events.ExecutionID(desk, "", task, 0), Handle: events.NewHandle(1, reflectionID(task)),
 		Reflector: "r1", Tags: tags,
 	}
 	r.Book = desk
@@ -123,7 +123,7 @@ func reflectionOf(t *testing.T, task string, tags []events.BulletTag) message {
 func deltaOf(t *testing.T, log []message, task string) message {
 	d := &playbook.Delta{
 		Version: uint64(len(log)) + 1, PrevSeq: uint64(len(log)), PrevChain: chainOf(log), Time: time.Unix(1700000000, 0).UTC(),
-		Covers: []playbook.Cover{{ID: string(events.ExecutionID(desk, task, 0)), Seq: 1, Evidence: &playbook.Evidence{}}},
+		Covers: []playbook.Cover{{ID: string(events.ExecutionID(desk, "", task, 0)), Seq: 1, Evidence: &playbook.Evidence{}}},
 	}
 	if d.Version == 1 {
 		d.Ops = append(d.Ops, playbook.Op{Kind: playbook.Add, Bullet: "tax-00001", Section: "tax", Content: "For region North the region tax is 7 %."})

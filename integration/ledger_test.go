@@ -144,7 +144,7 @@ func (l *ledger) checkDead(a *audit) {
 		}
 		a.deadLettered[lost.EventID()] = true
 		if task, ok := lost.(*events.Task); ok {
-			a.deadLettered[events.ExecutionID(l.book, task.ID, 0)] = true
+			a.deadLettered[events.ExecutionID(l.book, "", task.ID, 0)] = true
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (l *ledger) checkDead(a *audit) {
 func (l *ledger) checkExecutions(a *audit) {
 	wanted := map[events.ID]string{}
 	for _, id := range l.tasks {
-		wanted[events.ExecutionID(l.book, id, 0)] = id
+		wanted[events.ExecutionID(l.book, "", id, 0)] = id
 	}
 	for _, m := range l.executions {
 		e, err := events.Decode(m.subject, m.header, m.data)

@@ -133,11 +133,11 @@ func (executionLoad) teaches(i int) bool { return i%10 == 0 }
 // execution returns the i-th execution: a run of an outside agent of 1 to 2 KB.
 func (f executionLoad) execution(i int) *events.Execution {
 	e := &events.Execution{
-		TaskID: fmt.Sprint("run-", i), Session: fmt.Sprint("session-", i%1000), Question: fmt.Sprintf("Order %d is to have another address.", i),
+		RunID: fmt.Sprint("run-", i), Session: fmt.Sprint("session-", i%1000), Question: fmt.Sprintf("Order %d is to have another address.", i),
 		Answer: fmt.Sprintf("Order %d has the new address. ", i) + strings.Repeat("It goes out tomorrow. ", 10+i%40), Started: time.Now().UTC(), Duration: time.Second,
 	}
 	e.Book = f.book(i)
-	e.ID = events.ExecutionID(e.Book, e.TaskID, 0)
+	e.ID = events.ExecutionID(e.Book, "", e.RunID, 0)
 	look := events.ToolCall{Tool: "get_order", Arguments: fmt.Sprintf(`{"order": %d}`, i), Output: `{"status": "open", "lines": [` + strings.Repeat(`{"article": "A-17", "count": 2}, `, 10) + `]}`}
 	e.Steps = []events.Step{{Speaker: "assistant", Text: "I look at the order.", Calls: []events.ToolCall{look}}}
 	if !f.teaches(i) {
@@ -222,7 +222,7 @@ func (f executionLoad) checkOutcome(t *testing.T, ctx context.Context, conn *bus
 			taught[r.Execution] = true
 		}
 		for j := i; j < f.executions; j += f.books {
-			if id := events.ExecutionID(book, fmt.Sprint("run-", j), 0); taught[id] != f.teaches(j) {
+			if id := events.ExecutionID(book, "", fmt.Sprint("run-", j), 0); taught[id] != f.teaches(j) {
 				t.Errorf("execution %d: reflected on: %t, want %t", j, taught[id], f.teaches(j))
 			}
 		}

@@ -332,7 +332,7 @@ func (c *clients) report(ctx context.Context, rng *rand.Rand) {
 	n := c.number()
 	id, label := fmt.Sprint("run-", n), []string{"success", "failure"}[rng.IntN(2)]
 	body := c.encode(map[string]any{
-		"book": agents, "task_id": id, "session": fmt.Sprint("session-", rng.IntN(40)), "question": fmt.Sprintf("Book room %d.", n),
+		"book": agents, "run_id": id, "session": fmt.Sprint("session-", rng.IntN(40)), "question": fmt.Sprintf("Book room %d.", n),
 		"context_id": c.context.ID, "cited": []any{c.context.Shown[0].ID}, "outcome": map[string]any{"label": label},
 	})
 	reply, ok := c.post(ctx, "/api/v1/executions", body)

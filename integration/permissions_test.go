@@ -288,7 +288,7 @@ func TestRefusalIsNotATimeout(t *testing.T) {
 		call    func() error
 	}{
 		"publish": {"debrief.execution.m", func() error {
-			e := &events.Execution{ID: events.ExecutionID("m", "t", 0), TaskID: "t", Started: time.Now().UTC()}
+			e := &events.Execution{ID: events.ExecutionID("m", "", "t", 0), RunID: "t", Started: time.Now().UTC()}
 			e.Book = "m"
 			_, err := reflector.Publish(ctx, e, bus.PublishOptions{})
 			return err

@@ -236,7 +236,7 @@ type fields = map[string]any
 
 func report(texts []string) fields {
 	return fields{
-		"book": "b", "task_id": string(events.NewID()), "question": texts[0], "answer": texts[1], "reasoning": texts[2], "context": texts[3], "target": texts[4],
+		"book": "b", "run_id": string(events.NewID()), "question": texts[0], "answer": texts[1], "reasoning": texts[2], "context": texts[3], "target": texts[4],
 		"outcome": fields{"label": "failure", "feedback": texts[5], "by": texts[6]},
 		"steps": []fields{{
 			"text": texts[7], "user_feedback": texts[8], "mode": texts[9],
@@ -289,7 +289,7 @@ var secretEntries = []entry{
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := p.conn.Request(events.ServiceSubject(events.VerbReport, "b"), data, 10*time.Second)
+		m, err := p.conn.Request(events.ServiceSubject(events.VerbReport, "b", ""), data, 10*time.Second)
 		if err != nil || m.Header.Get("Nats-Service-Error") != "" {
 			t.Errorf("got %v, %v", m, err)
 		}
@@ -316,7 +316,7 @@ var secretEntries = []entry{
 			}
 			served := p.post(t, "/api/v1/contexts", fields{"book": "b", "session": text, "query": "How?"})
 			r := report(make([]string, len(texts)))
-			r["question"], r["task_id"], r["session"], r["model"], r["context_id"] = "How?", text, text, text, served["context_id"]
+			r["question"], r["run_id"], r["session"], r["model"], r["context_id"] = "How?", text, text, text, served["context_id"]
 			r["cited"] = []string{text}
 			p.post(t, "/api/v1/executions", r)
 		}

@@ -83,7 +83,7 @@ func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := agent.Request(events.ServiceSubject(verb, "default"), data, 20*time.Second)
+		m, err := agent.Request(events.ServiceSubject(verb, "default", ""), data, 20*time.Second)
 		if err == nil && m.Header.Get("Nats-Service-Error") != "" {
 			err = fmt.Errorf("%s", m.Header.Get("Nats-Service-Error"))
 		}

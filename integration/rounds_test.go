@@ -116,7 +116,7 @@ func (l *ledger) checkRounds() (problems []string) {
 	}
 	for _, task := range l.tasks {
 		for n := range 3 {
-			e := rounds[events.ExecutionID(desk, task, n)]
+			e := rounds[events.ExecutionID(desk, "", task, n)]
 			switch want := []events.Label{events.Failure, events.Failure, events.Success}[n]; {
 			case e == nil:
 				addProblem("%s: round %d is lost", task, n)
@@ -124,17 +124,17 @@ func (l *ledger) checkRounds() (problems []string) {
 				addProblem("%s: round %d is round %d after %d tries, and ended with %s, want %s", task, n, e.Origin.Round, len(e.PreviousRounds), e.Outcome.Label, want)
 			default:
 				for k, try := range e.PreviousRounds {
-					if try.Execution != events.ExecutionID(desk, task, k) || try.Insight == "" {
+					if try.Execution != events.ExecutionID(desk, "", task, k) || try.Insight == "" {
 						addProblem("%s: round %d: try %d is %+v", task, n, k, try)
 					}
 				}
 			}
 		}
-		last := events.ExecutionID(desk, task, 2)
+		last := events.ExecutionID(desk, "", task, 2)
 		if ofTask[last] != 1 {
 			addProblem("%s: %d reflections on its last round, want 1", task, ofTask[last])
 		}
-		r := reflections[events.ReflectionID(events.ExecutionID(desk, task, 0), "", reflectorVersion(reflections))]
+		r := reflections[events.ReflectionID(events.ExecutionID(desk, "", task, 0), "", reflectorVersion(reflections))]
 		if r == nil || r.Execution != last || len(r.Lessons) != 2 || r.Usage.Calls != 2 {
 			addProblem("%s: got the reflection %+v, want both rules from two calls", task, r)
 		}

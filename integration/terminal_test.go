@@ -29,7 +29,7 @@ const (
 func storeAttacks(t *testing.T, p *pipeline) (agents, tasks string) {
 	t.Helper()
 	r := report(make([]string, len(secretKinds)))
-	for _, name := range []string{"task_id", "session", "model", "question", "context", "answer", "reasoning", "target"} {
+	for _, name := range []string{"run_id", "session", "model", "question", "context", "answer", "reasoning", "target"} {
 		r[name] = attack
 	}
 	r["cited"] = []string{attack}
@@ -85,7 +85,7 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 		t.Fatalf("got execution %q, bullet %q, dead letter %q", agents, bullet, letter)
 	}
 	runs := p.file(t, "runs.jsonl", string(jsonLine(t, fields{
-		"task_id": attack + "2", "question": attack, "answer": attack, "outcome": "failure",
+		"run_id": attack + "2", "question": attack, "answer": attack, "outcome": "failure",
 		"steps": []fields{{"tool_calls": []fields{{"tool": attack, "arguments": attack, "output": "error", "outcome": "failure"}}}},
 	}))+attack+"\n")
 	book := p.file(t, "ace.txt", "## OTHERS\n[oth-00001] helpful=0 harmful=0 :: Say "+onTheLine+".\n")

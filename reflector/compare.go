@@ -5,7 +5,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/window"
-	"debrief/playbook"
 	"debrief/reflector/rules"
 )
 
@@ -56,13 +55,13 @@ type otherRun struct {
 	calls []string
 }
 
-// find returns the last run with the opposite outcome, or nil. It is nil if that run is the same run before its outcome was
+// find returns the last run of the owner of e with the opposite outcome, or nil. It is nil if that run is the same run before its outcome was
 // corrected. A nil comparison finds nothing.
-func (p *comparison) find(ctx context.Context, windows *window.Store, b playbook.Book) (*otherRun, error) {
+func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.Execution) (*otherRun, error) {
 	if p == nil {
 		return nil, nil
 	}
-	last, err := windows.LastRun(ctx, b, p.task, p.other)
+	last, err := windows.LastRun(ctx, e.Book, e.Owner, p.task, p.other)
 	if err != nil || last == nil {
 		return nil, err
 	}
@@ -76,9 +75,9 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, b playbook
 // concurrent runs sees the other, and no pair counts twice. The store is a cache, and saving a run twice changes
 // nothing.
 func (p *comparison) store(ctx context.Context, windows *window.Store, ref *events.Reflection) error {
-	err := windows.PutRun(ctx, ref.Book, p.task, p.label, p.run)
+	err := windows.PutRun(ctx, ref.Book, ref.Owner, p.task, p.label, p.run)
 	if err == nil && p.relabelled {
-		err = windows.PutRun(ctx, ref.Book, p.task, p.other, nil)
+		err = windows.PutRun(ctx, ref.Book, ref.Owner, p.task, p.other, nil)
 	}
 	return err
 }

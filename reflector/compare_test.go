@@ -14,13 +14,13 @@ import (
 func TestTaskKey(t *testing.T) {
 	t.Parallel()
 	task := func(change func(*events.Execution)) events.ID {
-		e := &events.Execution{TaskID: "epoch-1/q", Question: "How far?", Context: "a map", Turn: 1}
+		e := &events.Execution{RunID: "epoch-1/q", Question: "How far?", Context: "a map", Turn: 1}
 		e.Book = "b"
 		change(e)
 		return taskKey(e)
 	}
 	same := task(func(*events.Execution) {})
-	if got := task(func(e *events.Execution) { e.TaskID, e.Session = "epoch-2/q", "s" }); got != same || same == "" {
+	if got := task(func(e *events.Execution) { e.RunID, e.Session = "epoch-2/q", "s" }); got != same || same == "" {
 		t.Errorf("another epoch: got %q, want %q", got, same)
 	}
 	for name, change := range map[string]func(*events.Execution){
@@ -72,10 +72,10 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	last := uint64(0)
 	want := func(name string, e *events.Execution, calls string) {
 		t.Helper()
-		if last++; places[e.TaskID] == 0 {
-			places[e.TaskID] = last
+		if last++; places[e.RunID] == 0 {
+			places[e.RunID] = last
 		}
-		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: places[e.TaskID]})
+		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: places[e.RunID]})
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("%s: got %+v, want a reflection", name, got)
 		}

@@ -41,13 +41,13 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 
 // nextRoundStored reports whether the task of the execution's next round is stored, or its execution.
 func nextRoundStored(ctx context.Context, conn *bus.Conn, e *events.Execution, d *bus.Delivery) (bool, error) {
-	t := &events.Task{ID: e.TaskID, Origin: e.Origin}
+	t := &events.Task{ID: e.RunID, Owner: e.Owner, Origin: e.Origin}
 	t.Origin.Round++
 	t.Book = e.Book
-	stored, err := conn.HasEvent(ctx, events.StreamTasks, events.KindTask.Subject(e.Book), d.Stored, t.EventID())
+	stored, err := conn.HasEvent(ctx, events.StreamTasks, events.TaskSubject(e.Book, e.Owner), d.Stored, t.EventID())
 	if stored || err != nil {
 		return stored, err
 	}
-	id := events.ExecutionID(t.Book, t.ID, t.Origin.Round)
+	id := events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round)
 	return conn.HasEvent(ctx, events.StreamExecutions, events.KindExecution.Subject(e.Book), d.Stored, id)
 }

@@ -23,7 +23,7 @@ func Example() {
 	done := make(chan error)
 	go func() { done <- reflector.New(model, reflector.Config{}).Run(ctx, conn) }()
 
-	e := &events.Execution{ID: events.ExecutionID("sums", "t1", 0), TaskID: "t1", Question: "What do they cost?", Answer: "7 EUR"}
+	e := &events.Execution{ID: events.ExecutionID("sums", "", "t1", 0), RunID: "t1", Question: "What do they cost?", Answer: "7 EUR"}
 	e.Book, e.Outcome = "sums", events.Outcome{Label: events.Failure, Feedback: "One price was in USD."}
 	if _, err := conn.Publish(ctx, e, bus.PublishOptions{}); err != nil {
 		log.Fatal(err)

@@ -96,12 +96,12 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 	}
 	want := map[events.ID]bool{}
 	for name, paired := range map[string]bool{"a-good": false, "a-held": false, "b-held": false, "b-bad": false, "a-bad": true} {
-		want[events.ExecutionID("b", name, 0)] = paired
+		want[events.ExecutionID("b", "", name, 0)] = paired
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	notes, _, err := window.New(conn.NATS(), conn.JetStream()).Notes(t.Context(), "b", "", 20)
+	notes, _, err := window.New(conn.NATS(), conn.JetStream()).Notes(t.Context(), "b", "", "", 20)
 	if err != nil || len(notes) != 3 {
 		t.Errorf("got %d notes, %v; want those of the three that are not held", len(notes), err)
 	}

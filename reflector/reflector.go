@@ -123,7 +123,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	if windows != nil && r.model != nil && !e.Origin.Held { // the result of a held execution must not depend on the order of executions
 		p = newComparison(e)
 	}
-	other, err := p.find(ctx, windows, e.Book)
+	other, err := p.find(ctx, windows, e)
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}

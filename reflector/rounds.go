@@ -59,7 +59,7 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 	}
 	try.Exposures = e.Exposures()
 	t := &events.Task{
-		ID: e.TaskID, Owner: e.Owner, User: e.User, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
+		ID: e.RunID, Owner: e.Owner, User: e.User, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
 		Evaluator: e.Evaluator, Rounds: e.Rounds, Turn: e.Turn, PreviousRounds: append(slices.Clone(e.PreviousRounds), try), Origin: e.Origin, Created: time.Now().UTC(),
 	}
 	t.Origin.Round++

@@ -29,7 +29,7 @@ func (a *advisor) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
 // wrongAnswer returns a wrong answer of a generator, in the middle of a session.
 func wrongAnswer() *events.Execution {
 	e := sampleExecution()
-	e.ID, e.TaskID, e.Book, e.Session, e.Turn = events.ExecutionID("b", "t", 0), "t", "b", "s", 4
+	e.ID, e.RunID, e.Book, e.Session, e.Turn = events.ExecutionID("b", "", "t", 0), "t", "b", "s", 4
 	e.Context, e.Evaluator, e.Pinned, e.Version = "an invoice", "steps", true, 7
 	e.Target = `{"answer":"96.50","steps":[{"name":"fee","amount":"4.30"}]}`
 	e.Origin = events.Origin{Run: "r", Index: 3}
@@ -64,7 +64,7 @@ func nextExecution(t *testing.T, ev events.Event, label events.Label, score floa
 		t.Fatalf("got %+v, want another round", ev)
 	}
 	e := wrongAnswer()
-	e.ID, e.PreviousRounds, e.Origin, e.Outcome = events.ExecutionID(q.Book, q.ID, q.Origin.Round), q.PreviousRounds, q.Origin, events.Outcome{Label: label, Score: score}
+	e.ID, e.PreviousRounds, e.Origin, e.Outcome = events.ExecutionID(q.Book, "", q.ID, q.Origin.Round), q.PreviousRounds, q.Origin, events.Outcome{Label: label, Score: score}
 	e.Manifest = &events.Manifest{Exposures: []events.Exposure{{Bullet: "a-1", Experiment: 1, Arm: playbook.ArmWithheld}}} // a later round has other exposures
 	e.Cited = nil
 	return e
@@ -77,7 +77,7 @@ func TestWrongAnswerStartsNextRound(t *testing.T) {
 	if !ok {
 		t.Fatal("want another round")
 	}
-	if q.ID != e.TaskID || q.Book != e.Book || q.Question != e.Question || q.Context != e.Context || q.Target != e.Target || q.Evaluator != e.Evaluator ||
+	if q.ID != e.RunID || q.Book != e.Book || q.Question != e.Question || q.Context != e.Context || q.Target != e.Target || q.Evaluator != e.Evaluator ||
 		q.Session != "s" || q.Turn != 4 || q.Playbook == nil || *q.Playbook != 7 || q.Origin != (events.Origin{Run: "r", Index: 3, Round: 1}) {
 		t.Errorf("got %+v, want the same task in its second round", q)
 	}

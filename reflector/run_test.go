@@ -67,7 +67,7 @@ func firstEvent[E events.Event](t *testing.T, conn *bus.Conn, stream, subject st
 // failingRun returns a finished run with a failed call, in which the rules find something.
 func failingRun(task string, purpose events.Purpose) *events.Execution {
 	e := &events.Execution{
-		ID: events.ExecutionID("b", task, 0), TaskID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
+		ID: events.ExecutionID("b", "", task, 0), RunID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
 		Question: strings.Repeat("é", 400),
 		Manifest: &events.Manifest{Exposures: []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmShown}}},
 		Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
@@ -99,7 +99,7 @@ func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 	last := publish(t, conn, failingRun("lesson", events.Learn))
 	runReflector(t, conn, nil)
 	r := firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
-	execution := events.ExecutionID("b", "lesson", 0)
+	execution := events.ExecutionID("b", "", "lesson", 0)
 	if r.Execution != execution || r.ID != events.ReflectionID(execution, "", versionOf(false)) || r.Handle != last.Handle || r.Reflector != outcomesVersion {
 		t.Errorf("got %+v, want the reflection on the last run alone", r)
 	}
@@ -201,7 +201,7 @@ func TestLaterCopyOfAnExecutionAddsNoNote(t *testing.T) {
 	}
 	time.Sleep(3 * cfg.Duplicates) // until the server has forgotten the id
 	reflect("t", 1000)
-	notes, _, err := windows.Notes(t.Context(), "b", "", 3*bus.WindowHistory)
+	notes, _, err := windows.Notes(t.Context(), "b", "", "", 3*bus.WindowHistory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestFeedbackSetsAnUnknownOutcome(t *testing.T) {
 	}
 	store := window.New(conn.NATS(), conn.JetStream())
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the note comes after the reflection
-		notes, _, err := store.Notes(t.Context(), "b", "", 3)
+		notes, _, err := store.Notes(t.Context(), "b", "", "", 3)
 		if err == nil && len(notes) == 1 && notes[0].Insight == "i" {
 			return
 		}
@@ -272,7 +272,7 @@ func TestModelErrorsKeepTheirType(t *testing.T) {
 	useless := New(scriptedModel(func() (string, error) { return "…", nil }), Config{})
 	got = useless.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var bad interface{ Useless() bool }
-	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "t", 0)))) {
+	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "", "t", 0)))) {
 		t.Errorf("got %v, want it useless and naming the execution", got.Err)
 	}
 }

@@ -52,7 +52,7 @@ var insertions = map[string]func(*events.Execution, string){
 // injectionTarget returns an execution with one call, in which the rules find nothing.
 func injectionTarget() *events.Execution {
 	e := sampleExecution()
-	e.ID, e.TaskID, e.Book = events.ExecutionID("b", "bait", 0), "bait", "b"
+	e.ID, e.RunID, e.Book = events.ExecutionID("b", "", "bait", 0), "bait", "b"
 	e.Steps = []events.Step{{Text: "I look it up.", Calls: []events.ToolCall{{Tool: "find", Arguments: `{"id":1}`, Output: "Found.", Outcome: events.Success}}}}
 	return e
 }

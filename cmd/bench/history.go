@@ -141,7 +141,7 @@ func fillSession(ctx context.Context, conn *bus.Conn, w *windows.Store, first, u
 		if i == nil { // an older one, which is there
 			continue
 		}
-		if err := w.Add(ctx, benchBook, benchSession, i); err != nil {
+		if err := w.Add(ctx, benchBook, "", benchSession, i); err != nil {
 			return err
 		}
 	}

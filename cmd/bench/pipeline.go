@@ -249,11 +249,11 @@ func delays(ctx context.Context, conn *bus.Conn, f *deltalog.Follower) (p50, p99
 	for i := range samples {
 		at := f.Version()
 		e := &events.Execution{
-			TaskID: fmt.Sprintf("delay-%d", i), Question: "Sample 1", Answer: "42",
+			RunID: fmt.Sprintf("delay-%d", i), Question: "Sample 1", Answer: "42",
 			Outcome: events.Outcome{Label: events.Success, Score: 1}, Started: time.Now().UTC(),
 		}
 		e.Book = benchBook
-		e.ID = events.ExecutionID(benchBook, e.TaskID, 0)
+		e.ID = events.ExecutionID(benchBook, "", e.RunID, 0)
 		f.Read(func(p *book.Playbook, _ []byte) {
 			for _, b := range p.Top(1) {
 				e.Shown = append(e.Shown, events.ShownBullet{ID: b.ID, Content: b.Content, Experiment: b.CurrentExperiment().Number})

@@ -124,7 +124,7 @@ func costsOf(ctx context.Context, name string, l assembly.Limits) ([]runCost, er
 	defer f.Close()
 	var all []runCost
 	report, err := traces.Read(ctx, benchBook, filepath.Base(name), f, func(e *events.Execution) error {
-		r := runCost{Source: e.Origin.Source, Run: e.TaskID}
+		r := runCost{Source: e.Origin.Source, Run: e.RunID}
 		err := layOut(e, assembly.Input{}, true, l, func(p *asked) error { r.take(p); return ctx.Err() })
 		all = append(all, r)
 		return err

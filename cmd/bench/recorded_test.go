@@ -147,7 +147,7 @@ func TestRecordedRunsReplayed(t *testing.T) {
 				if tt.learned && i >= 40 { // the others take as long again and show no more
 					break
 				}
-				r := runCost{Source: e.Origin.Source, Run: e.TaskID}
+				r := runCost{Source: e.Origin.Source, Run: e.RunID}
 				first := assembly.Input{}
 				if tt.learned {
 					furnish(&first, index, runs[(i+1)%len(runs):])
@@ -165,7 +165,7 @@ func TestRecordedRunsReplayed(t *testing.T) {
 					return nil
 				})
 				if err != nil {
-					t.Errorf("%s: %v", e.TaskID, err)
+					t.Errorf("%s: %v", e.RunID, err)
 				}
 				costs = append(costs, r)
 			}

@@ -123,12 +123,12 @@ func (l *load) send(ctx context.Context, s *cli.Session, role string, n, books i
 			e = &t
 		case events.RoleReflector:
 			x := *l.executions[i%len(l.executions)]
-			x.Book, x.TaskID = b, fmt.Sprint("task-", i)
-			x.ID = events.ExecutionID(b, x.TaskID, 0)
+			x.Book, x.RunID = b, fmt.Sprint("task-", i)
+			x.ID = events.ExecutionID(b, "", x.RunID, 0)
 			e = &x
 		default:
 			r := *l.reflections[i%len(l.reflections)]
-			r.Book, r.Execution = b, events.ExecutionID(b, fmt.Sprint("task-", i), 0)
+			r.Book, r.Execution = b, events.ExecutionID(b, "", fmt.Sprint("task-", i), 0)
 			r.ID = events.ReflectionID(r.Execution, "", r.Reflector)
 			r.Handle = events.NewHandle(uint64(i+1), r.Execution)
 			e = &r

@@ -190,7 +190,7 @@ func doors(t *testing.T) []door {
 		{name: "names", text: func(_ *testing.T, name string) error {
 			_, _, err := events.ParseSubject(name)
 			_, _, handle := events.Handle(name).Parse()
-			e := &events.Execution{ID: events.ID(name), TaskID: name, Purpose: events.Purpose(name)}
+			e := &events.Execution{ID: events.ID(name), RunID: name, Purpose: events.Purpose(name)}
 			return errors.Join(err, handle, book.Book(name).Validate(), e.Validate())
 		}},
 	}
@@ -202,7 +202,7 @@ func doors(t *testing.T) []door {
 	}
 	for _, verb := range []string{events.VerbReport} {
 		all = append(all, door{name: "a request over NATS: " + verb, held: func(t *testing.T, body []byte) error {
-			return refusal(handler.Handle(t.Context(), verb, "b", body))
+			return refusal(handler.Handle(t.Context(), verb, "b", events.Caller{}, body))
 		}})
 	}
 	return all

@@ -35,9 +35,9 @@ func bury(ts *testscript.TestScript, _ bool, args []string) {
 		seq++
 		deliveries, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		form, reason, _ := strings.Cut(rest, " ")
-		x := &events.Execution{TaskID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
+		x := &events.Execution{RunID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
 		x.Book = book.Book(args[1])
-		x.ID = events.ExecutionID(x.Book, x.TaskID, 0)
+		x.ID = events.ExecutionID(x.Book, "", x.RunID, 0)
 		subject, header, data, err := events.Encode(x)
 		ts.Check(err)
 		if form == "cut" {

@@ -223,7 +223,7 @@ func TestLargePayloadsAreStoredAsBlobs(t *testing.T) {
 			t.Errorf("%d bytes, read: %.300s", len(e.Answer), diff)
 		}
 		if got := within(t, handled, "not handled"); got.Answer != e.Answer {
-			t.Errorf("%d bytes, handled: got %d bytes of %s", len(e.Answer), len(got.Answer), got.TaskID)
+			t.Errorf("%d bytes, handled: got %d bytes of %s", len(e.Answer), len(got.Answer), got.RunID)
 		}
 		m, err := s.GetMsg(t.Context(), uint64(i+1))
 		if err != nil {

@@ -368,7 +368,7 @@ func TestFullStoreFailsProducersAndHoldsWorkers(t *testing.T) {
 	awaitState(t, c, Running)
 	awaitIdle(t, c, events.RoleGenerator)
 	s := await(t, c, events.StreamExecutions, 1)[0]
-	if got := s.Event.(*events.Execution).TaskID; got != "task-1" || calls.Load() != 1 {
+	if got := s.Event.(*events.Execution).RunID; got != "task-1" || calls.Load() != 1 {
 		t.Errorf("got the output of %s after %d calls of the handler, want task-1 after one", got, calls.Load())
 	}
 	if i := info(t, c, events.RoleGenerator); i.Delivered.Consumer != 1 {

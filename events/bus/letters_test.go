@@ -36,9 +36,9 @@ func storeLetter(t *testing.T, c *Conn, role string, seq uint64, e events.Event,
 }
 
 func deskExecution(answer string) *events.Execution {
-	x := &events.Execution{TaskID: "t1", Question: "What is it?", Answer: answer}
+	x := &events.Execution{RunID: "t1", Question: "What is it?", Answer: answer}
 	x.Book = "desk"
-	x.ID = events.ExecutionID(x.Book, x.TaskID, 0)
+	x.ID = events.ExecutionID(x.Book, "", x.RunID, 0)
 	return x
 }
 

@@ -253,14 +253,17 @@ func (r *reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, natserr.AsTimeout(ctx, err))
 	}
 	var ids []events.ID
-	for seq := uint64(1); ; {
-		m, err := r.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.KindTask.Subject(b)))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			return ids, nil
+	for _, owner := range []string{"", events.AnyOwner} {
+		for seq := uint64(1); ; {
+			m, err := r.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.TaskSubject(b, owner)))
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, natserr.AsTimeout(ctx, err))
+			}
+			ids, seq = append(ids, EventID(m.Header)), m.Sequence+1
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s from %d: %w", events.StreamTasks, seq, natserr.AsTimeout(ctx, err))
-		}
-		ids, seq = append(ids, EventID(m.Header)), m.Sequence+1
 	}
+	return ids, nil
 }

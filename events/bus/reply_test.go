@@ -69,18 +69,18 @@ func TestUndecodableMessageGetsErrorReply(t *testing.T) {
 		headers             []string
 		names               string
 	}{
-		{"JSON without its type", "debrief.task.main", `{"id":"a","question":"q"}`, nil, "header Content-Type: application/json"},
-		{"an execution in JSON", "debrief.execution.main", `{"id":"a"}`, []string{"Content-Type", asJSON}, "header Content-Type: only tasks"},
-		{"an edit in JSON without its type", "debrief.edit.main", `{"id":"a"}`, nil, "payload: is JSON, want MessagePack"},
+		{"JSON without its type", "debrief.task.main", `{"run_id":"a","question":"q"}`, nil, "header Content-Type: application/json"},
+		{"an execution in JSON", "debrief.execution.main", `{"run_id":"a"}`, []string{"Content-Type", asJSON}, "header Content-Type: only tasks"},
+		{"an edit in JSON without its type", "debrief.edit.main", `{"run_id":"a"}`, nil, "payload: is JSON, want MessagePack"},
 		{"an unknown type", "debrief.task.main", string(message), []string{"Content-Type", "text/xml"}, `header Content-Type: must be application/json or application/msgpack, got "text/xml"`},
 		{"no schema", "debrief.task.main", string(message), nil, "header Debrief-Schema: want one value, got 0"},
 		{"a newer schema", "debrief.feedback.main", "\x80", []string{events.HeaderSchema, "2"}, "header Debrief-Schema: version 2"},
 		{"no payload", "debrief.edit.main", "", []string{events.HeaderSchema, "1"}, "unexpected end"},
 		{"a hostile payload", "debrief.task.main", "\xdd\xff\xff\xff\xff", []string{events.HeaderSchema, "1"}, "declared length"},
-		{"an unknown field in JSON", "debrief.task.main", `{"id":"a","qestion":"q"}`, []string{"content-type", asJSON}, `unknown field "qestion"`},
-		{"a wrong type in JSON", "debrief.task.main", `{"id":7,"question":"q"}`, []string{"Content-Type", asJSON}, "id: want a string"},
-		{"an empty question in JSON", "debrief.task.main", `{"id":"a"}`, []string{"Content-Type", asJSON}, "question: is empty"},
-		{"an invalid book", "debrief.task.a+b", `{"id":"a","question":"q"}`, []string{"Content-Type", asJSON}, `book "a+b"`},
+		{"an unknown field in JSON", "debrief.task.main", `{"run_id":"a","qestion":"q"}`, []string{"content-type", asJSON}, `unknown field "qestion"`},
+		{"a wrong type in JSON", "debrief.task.main", `{"run_id":7,"question":"q"}`, []string{"Content-Type", asJSON}, "run_id: want a string"},
+		{"an empty question in JSON", "debrief.task.main", `{"run_id":"a"}`, []string{"Content-Type", asJSON}, "question: is empty"},
+		{"an invalid book", "debrief.task.a+b", `{"run_id":"a","question":"q"}`, []string{"Content-Type", asJSON}, `book "a+b"`},
 	} {
 		o.send(t, test.subject, test.data, test.headers...)
 		m := o.receive(t)
@@ -105,7 +105,7 @@ func TestReplySubjectGetsOnlyTheAcknowledgement(t *testing.T) {
 	c := connectNew(t, fastPolicy)
 	o := newOutsider(t, c)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result { return answer(d) })})
-	if err := c.nc.PublishRequest("debrief.task.main", o.replies.Subject, []byte(`{"id":"a","question":"q"}`)); err != nil {
+	if err := c.nc.PublishRequest("debrief.task.main", o.replies.Subject, []byte(`{"run_id":"a","question":"q"}`)); err != nil {
 		t.Fatal(err)
 	}
 	var ack struct {
@@ -118,7 +118,7 @@ func TestReplySubjectGetsOnlyTheAcknowledgement(t *testing.T) {
 	if all := letters(t, c, 1); all[0].Code != events.DeadInvalid {
 		t.Errorf("got the dead letter %+v", all[0])
 	}
-	o.send(t, "debrief.task.main", `{"id":"b","question":"q"}`, "Content-Type", "application/json")
+	o.send(t, "debrief.task.main", `{"run_id":"b","question":"q"}`, "Content-Type", "application/json")
 	if m := o.receive(t); m.Header.Get(events.HeaderHandle) == "" {
 		t.Errorf("got %v %s, want the reply to the next task", m.Header, m.Data)
 	}
@@ -155,7 +155,7 @@ func TestJSONTaskGetsJSONReply(t *testing.T) {
 		{"large", "", "reply too large: "},
 		{"refused", "", "not today"},
 	} {
-		o.send(t, "debrief.task.main", `{"id":"`+test.id+`"`+tail, "Content-Type", "application/json; charset=utf-8")
+		o.send(t, "debrief.task.main", `{"run_id":"`+test.id+`"`+tail, "Content-Type", "application/json; charset=utf-8")
 		m := o.receive(t)
 		if m.Header.Get(events.HeaderContentType) != events.ContentTypeJSON || !strings.HasPrefix(m.Header.Get(events.HeaderError), test.failure) {
 			t.Errorf("%s: got headers %v, want JSON with error %q", test.id, m.Header, test.failure)
@@ -191,7 +191,7 @@ func TestRedactedJSONTaskCanBeRequeued(t *testing.T) {
 		return answer(d)
 	})})
 	const secret = "sk-proj-Q7dW2mZk9TxL4vBn8RcYpH3sJf6Ga1Ue"
-	o.send(t, "debrief.task.main", `{"id":"a","question":"log in with `+secret+`"}`, "Content-Type", "application/json")
+	o.send(t, "debrief.task.main", `{"run_id":"a","question":"log in with `+secret+`"}`, "Content-Type", "application/json")
 	if got := o.receive(t).Header.Get(events.HeaderError); got != "not yet" {
 		t.Fatalf("got error %q", got)
 	}

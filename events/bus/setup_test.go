@@ -177,7 +177,7 @@ func task(book playbook.Book, n int) *events.Task {
 }
 
 func execution(book playbook.Book, taskID string) *events.Execution {
-	e := &events.Execution{ID: events.ExecutionID(book, taskID, 0), TaskID: taskID, Answer: "42"}
+	e := &events.Execution{ID: events.ExecutionID(book, "", taskID, 0), RunID: taskID, Answer: "42"}
 	e.Book = book
 	return e
 }

@@ -280,7 +280,7 @@ func TestServerRestartLosesNoMessage(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 			defer cancel()
 			err := producer.Read(ctx, events.StreamExecutions, "debrief.>", func(s Stored) error {
-				if distinct[s.Event.(*events.Execution).TaskID] = true; len(distinct) == n {
+				if distinct[s.Event.(*events.Execution).RunID] = true; len(distinct) == n {
 					return ErrStop
 				}
 				return nil

@@ -106,7 +106,7 @@ func TestUnsuitableStreamError(t *testing.T) {
 		have          jetstream.StreamConfig
 		stream, field string
 	}{
-		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"debrief.task.*"}, AllowDirect: true}, "TASKS", "retention"},
+		"retention": {jetstream.StreamConfig{Name: "TASKS", Subjects: []string{"debrief.task.*", "debrief.task.*.*"}, AllowDirect: true}, "TASKS", "retention"},
 		"subject":   {jetstream.StreamConfig{Name: "EXECUTIONS", Subjects: []string{"debrief.execution.*"}, AllowDirect: true}, "EXECUTIONS", "subjects"},
 		"direct":    {jetstream.StreamConfig{Name: "DELTAS", Subjects: []string{"debrief.delta.*"}}, "DELTAS", "allow_direct"},
 		"batches":   {jetstream.StreamConfig{Name: "KV_playbook", Subjects: []string{"$KV.playbook.>"}, AllowDirect: true}, "KV_playbook", "allow_atomic"},
@@ -209,7 +209,7 @@ func TestReadFollowsAndReadStoredEnds(t *testing.T) {
 		err := c.ReadStored(t.Context(), events.StreamExecutions, subject, func(s Stored) error {
 			switch e := s.Event.(type) {
 			case *events.Execution:
-				ids = append(ids, fmt.Sprintf("%d:%s/%s", s.Seq, e.Book, e.TaskID))
+				ids = append(ids, fmt.Sprintf("%d:%s/%s", s.Seq, e.Book, e.RunID))
 			default:
 				ids = append(ids, fmt.Sprintf("%d:%v", s.Seq, s.Err != nil))
 			}

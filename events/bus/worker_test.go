@@ -55,7 +55,7 @@ func TestOutputsAreStoredInOrder(t *testing.T) {
 	})})
 	publish(t, c, task("main", 1))
 	for i, s := range await(t, c, events.StreamExecutions, 3) {
-		if got, want := s.Event.(*events.Execution).TaskID, string(rune('a'+i)); got != want {
+		if got, want := s.Event.(*events.Execution).RunID, string(rune('a'+i)); got != want {
 			t.Errorf("execution %d: got %s, want %s", i, got, want)
 		}
 	}
@@ -292,7 +292,7 @@ func TestTraceAndRepeatMarkAreInherited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := e.(*events.Execution).TaskID
+		id := e.(*events.Execution).RunID
 		if got := m.Header.Get(events.HeaderTrace); got != trace {
 			t.Errorf("%s: got trace %q", id, got)
 		}

@@ -35,7 +35,7 @@ type Client struct {
 
 // transport sends one request and returns the JSON of the reply.
 type transport interface {
-	send(ctx context.Context, verb string, book playbook.Book, body []byte) ([]byte, error)
+	send(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) ([]byte, error)
 }
 
 // defaultDelay is the delay before the first repetition of a request. Each further one is twice as long.
@@ -46,33 +46,33 @@ const attempts = 3
 
 // Context returns a context for the agent's model. An empty book is events.DefaultBook.
 func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
-	return request[events.ContextReply](ctx, c, events.VerbContext, r.Book, r)
+	return request[events.ContextReply](ctx, c, events.VerbContext, r.Book, r.Caller, r)
 }
 
-// Report stores an execution and returns its handle. Without an id of a context or task, it gets a random task id. An empty book
+// Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. An empty book
 // is that of the context over HTTP, and events.DefaultBook over NATS.
 func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	withID := *r
 	if r.ContextID == "" {
-		withID.TaskID = cmp.Or(r.TaskID, string(events.NewID()))
+		withID.RunID = cmp.Or(r.RunID, string(events.NewID()))
 	}
-	return request[events.StoredReply](ctx, c, events.VerbReport, r.Book, &withID)
+	return request[events.StoredReply](ctx, c, events.VerbReport, r.Book, r.Caller, &withID)
 }
 
 // Feedback stores the outcome of an execution. Without an id, it gets a random one.
 func (c *Client) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	withID := *r
 	withID.ID = cmp.Or(r.ID, events.NewID())
-	return request[events.StoredReply](ctx, c, events.VerbFeedback, r.Book, &withID)
+	return request[events.StoredReply](ctx, c, events.VerbFeedback, r.Book, r.Caller, &withID)
 }
 
 // request sends a request and decodes the reply.
-func request[T any](ctx context.Context, c *Client, verb string, book playbook.Book, r any) (*T, error) {
+func request[T any](ctx context.Context, c *Client, verb string, book playbook.Book, caller events.Caller, r any) (*T, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
-	reply, err := c.send(ctx, verb, book, body)
+	reply, err := c.send(ctx, verb, book, caller, body)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 }
 
 // send sends a request until it is answered, refused, or sent often enough.
-func (c *Client) send(ctx context.Context, verb string, book playbook.Book, body []byte) ([]byte, error) {
+func (c *Client) send(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) ([]byte, error) {
 	for n := 1; ; n++ {
-		reply, err := c.transport.send(ctx, verb, book, body)
+		reply, err := c.transport.send(ctx, verb, book, caller, body)
 		var failed *Error
 		if err == nil || n == attempts || verb == events.VerbContext || !errors.As(err, &failed) || !failed.Unavailable() {
 			return reply, err

@@ -85,7 +85,7 @@ func overHTTP(t *testing.T, b *backend) *Client {
 			}
 			var body json.RawMessage
 			_ = json.NewDecoder(r.Body).Decode(&body)
-			a := h.Handle(r.Context(), verb, "", body)
+			a := h.Handle(r.Context(), verb, "", events.Caller{}, body)
 			if a.Text != "" {
 				w.Header().Set("Retry-After", a.RetryAfter())
 				w.WriteHeader(a.Code)
@@ -138,11 +138,11 @@ func TestClient(t *testing.T) {
 			if err != nil || reply.ID != "id" || reply.Book != "b" || reply.Session != "s" {
 				t.Errorf("context: got %+v, %v", reply, err)
 			}
-			if _, err := c.Report(ctx, &events.Report{Book: "b", ContextID: "id", Answer: "a"}); err != nil || report.Answer != "a" || report.TaskID != "" {
+			if _, err := c.Report(ctx, &events.Report{Book: "b", ContextID: "id", Answer: "a"}); err != nil || report.Answer != "a" || report.RunID != "" {
 				t.Errorf("report: got %+v, %v", report, err)
 			}
 			stored, err := c.Report(ctx, &events.Report{Question: "q", Answer: "a"})
-			if err != nil || report.TaskID == "" || stored.Handle != "1-00000000" {
+			if err != nil || report.RunID == "" || stored.Handle != "1-00000000" {
 				t.Errorf("report without ids: got %+v, %+v, %v", report, stored, err)
 			}
 			stored, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: "1-00000000", Outcome: events.Outcome{Label: events.Success}})
@@ -163,7 +163,7 @@ func TestErrors(t *testing.T) {
 			var fail error
 			failures := int32(1)
 			c := open(t, &backend{report: func(r *events.Report) (*events.StoredReply, error) {
-				ids = append(ids, r.TaskID)
+				ids = append(ids, r.RunID)
 				if calls.Add(1) <= failures {
 					return nil, fail
 				}

@@ -30,7 +30,7 @@ var paths = map[string]string{events.VerbContext: "contexts", events.VerbReport:
 // maxReply bounds a reply, in bytes.
 const maxReply = 64 << 20
 
-func (t *httpTransport) send(ctx context.Context, verb string, _ playbook.Book, body []byte) ([]byte, error) {
+func (t *httpTransport) send(ctx context.Context, verb string, _ playbook.Book, _ events.Caller, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+paths[verb], bytes.NewReader(body))

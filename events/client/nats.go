@@ -26,7 +26,7 @@ type natsTransport struct{ nc *nats.Conn }
 // replyTimeout bounds the wait for a reply if the context has no deadline. The service replies within ten seconds.
 const replyTimeout = 12 * time.Second
 
-func (t natsTransport) send(ctx context.Context, verb string, book playbook.Book, body []byte) ([]byte, error) {
+func (t natsTransport) send(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) ([]byte, error) {
 	book = cmp.Or(book, events.DefaultBook)
 	if err := book.Validate(); err != nil {
 		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error()}
@@ -37,8 +37,8 @@ func (t natsTransport) send(ctx context.Context, verb string, book playbook.Book
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	msg := nats.NewMsg(events.ServiceSubject(verb, book))
-	msg.Data = body
+	subject, header := caller.Request(verb, book)
+	msg := &nats.Msg{Subject: subject, Header: header, Data: body}
 	if trace := bus.Traceparent(ctx); trace != "" {
 		msg.Header.Set(events.HeaderTrace, trace)
 	}

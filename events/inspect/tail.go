@@ -110,6 +110,11 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 			w.next = max(w.next, state.LastSeq-tailBacklog+1)
 		}
 		all = append(all, w)
+		if name == events.StreamTasks {
+			owned := *w
+			owned.subject = events.TaskSubject(f.Book, events.AnyOwner)
+			all = append(all, &owned)
+		}
 	}
 	show := func(e *Entry) error {
 		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {

@@ -54,7 +54,7 @@ func work(t *testing.T, c *bus.Conn, role string, handle func(*bus.Delivery) bus
 func publish(t *testing.T, c *bus.Conn, n int) {
 	t.Helper()
 	for range n {
-		e := &events.Execution{ID: events.NewID(), TaskID: "t", Answer: "42"}
+		e := &events.Execution{ID: events.NewID(), RunID: "t", Answer: "42"}
 		e.Book = "b"
 		if _, err := c.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)

@@ -41,17 +41,17 @@ var (
 // Messages returns all types of messages: those on streams, then requests, replies and announcements.
 func Messages() []Message {
 	book := playbook.Book("{book}")
-	service := func(verb string) string { return events.ServiceSubject(verb, book) }
+	service := func(verb string) string { return events.ServiceSubject(verb, book, "") }
 	return []Message{
 		{
-			Name: "task", Subject: events.KindTask.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Task](), Required: []string{"id", "question"}, Headers: askingHeaders,
+			Name: "task", Subject: events.KindTask.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Task](), Required: []string{"run_id", "question"}, Headers: askingHeaders,
 			Description: "A task for a Generator. The header Debrief-Reply requests the execution as a reply.", Replies: []string{"execution", "failure"},
 		},
 		{
-			Name: "task-json", Subject: events.KindTask.Subject(book), Encoding: JSON, payload: reflect.TypeFor[events.Task](), Strict: true, Required: []string{"id", "question"},
+			Name: "task-json", Subject: events.KindTask.Subject(book), Encoding: JSON, payload: reflect.TypeFor[events.Task](), Strict: true, Required: []string{"run_id", "question"},
 			Headers:     []string{events.HeaderContentType, events.HeaderReply, events.HeaderTrace, events.HeaderSchema},
 			Description: "A task in JSON. The header Debrief-Reply requests the execution as a reply, in JSON.", Replies: []string{"execution-json", "failure-json"},
-			Example: `{"id": "ticket-17", "question": "What is 6 x 7?", "target": "42", "evaluator": "numeric", "session": "desk-7"}`,
+			Example: `{"run_id": "ticket-17", "question": "What is 6 x 7?", "target": "42", "evaluator": "numeric", "session": "desk-7"}`,
 		},
 		{
 			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(streamHeaders), events.HeaderHandle),
@@ -97,7 +97,7 @@ func Messages() []Message {
 		{
 			Name: "report", Subject: service(events.VerbReport), Encoding: JSON, payload: reflect.TypeFor[events.Report](), Strict: true, Required: []string{},
 			Description: "An agent's report of its run.", Replies: []string{"stored-reply", "error-reply"},
-			Example: `{"task_id": "ticket-17", "question": "Where is the atlas?", "steps": [{"tool_calls": [
+			Example: `{"run_id": "ticket-17", "question": "Where is the atlas?", "steps": [{"tool_calls": [
 				{"tool": "catalogue", "arguments": "{\"title\": \"atlas\"}", "output": "Error: unknown field title", "outcome": "failure"},
 				{"tool": "catalogue", "arguments": "{\"item\": \"atlas\"}", "output": "shelf 7", "outcome": "success"}]}],
 				"answer": "Shelf 7.", "outcome": {"score": 1, "label": "success"}}`,

@@ -275,7 +275,7 @@ var decoders = map[string]func([]byte) error{
 // names each that is missing.
 func TestRequiredFieldsAreThoseOfTheDecoders(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"id": "a", "question": "q", "query": "q", "execution": "17-ab12cd34"}
+	values := map[string]string{"run_id": "a", "question": "q", "query": "q", "execution": "17-ab12cd34"}
 	for _, m := range messages() {
 		if m.Encoding != JSON || m.Required == nil {
 			continue
@@ -330,7 +330,7 @@ func TestEveryKindHasASchema(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{events.VerbContext, events.VerbReport, events.VerbFeedback} {
-		if !slices.ContainsFunc(Messages(), func(m Message) bool { return m.Subject == events.ServiceSubject(verb, "{book}") }) {
+		if !slices.ContainsFunc(Messages(), func(m Message) bool { return m.Subject == events.ServiceSubject(verb, "{book}", "") }) {
 			t.Errorf("the verb %s has no message", verb)
 		}
 	}

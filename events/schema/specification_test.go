@@ -369,7 +369,7 @@ func TestSpecificationFindsViolations(t *testing.T) {
 		{`"contentEncoding":"base64"`, `"prefixItems":[]`, `"prefixItems" is no keyword of draft 7`},
 		{`"type":"integer"`, `"type":"int"`, "/type: must match"},
 		{`"examples":[{"headers"`, `"examples":[{"header"`, "/components/messages/task-json/examples/0: unknown field"},
-		{`"required":["id","question"]`, `"required":["id","qestion"]`, "requires qestion"},
+		{`"required":["run_id","question"]`, `"required":["run_id","qestion"]`, "requires qestion"},
 	} {
 		changed := strings.Replace(string(document), row.old, row.changed, 1)
 		if changed == string(document) {

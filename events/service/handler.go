@@ -53,9 +53,9 @@ func NewHandler(backend Backend, log zerolog.Logger) *Handler {
 	return &Handler{backend: backend, log: log, slots: make(chan struct{}, maxInFlight), timeout: timeout}
 }
 
-// Handle processes one request. book is the book named by the transport, such as in the subject of a message. If it
-// is empty, the body may name the book. The default is "default".
-func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, body []byte) Response {
+// Handle processes one request. The transport names the book and the caller, such as in the subject of a message. If the book
+// is empty, the body may name it. The default is "default".
+func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) Response {
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
@@ -64,7 +64,7 @@ func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, b
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	reply, err := h.call(ctx, verb, book, body)
+	reply, err := h.call(ctx, verb, book, caller, body)
 	if err == nil {
 		var out []byte
 		if out, err = encode(reply); err == nil {
@@ -79,7 +79,7 @@ func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, b
 }
 
 // call decodes the request and calls the backend. A panic becomes an error of this request only.
-func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, body []byte) (reply any, err error) {
+func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) (reply any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			// Without the value, which may contain data of the client.
@@ -95,18 +95,21 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, bod
 		if err := read(body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
+		r.Caller = caller
 		return h.backend.Context(ctx, &r)
 	case events.VerbReport:
 		var r events.Report
 		if err := read(body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
+		r.Caller = caller
 		return h.backend.Report(ctx, &r)
 	case events.VerbFeedback:
 		var r events.FeedbackRequest
 		if err := read(body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
+		r.Caller = caller
 		return h.backend.Feedback(ctx, &r)
 	}
 	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))

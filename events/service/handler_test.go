@@ -93,7 +93,7 @@ func TestHandleCallsTheBackend(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			a := h.Handle(t.Context(), test.verb, playbook.Book(test.book), []byte(test.body))
+			a := h.Handle(t.Context(), test.verb, playbook.Book(test.book), events.Caller{}, []byte(test.body))
 			if got := strings.TrimSpace(string(a.Body)); a.Code != test.code || a.Code == 200 && got != test.want || !json.Valid(a.Body) || !strings.Contains(got, test.want) {
 				t.Errorf("got  %d %s\nwant %d %s", a.Code, got, test.code, test.want)
 			}
@@ -106,10 +106,10 @@ func TestBodyLimits(t *testing.T) {
 	h := NewHandler(backend{}, zerolog.Nop())
 	for verb, limit := range map[string]int{events.VerbContext: 4 << 20, events.VerbReport: 16 << 20, events.VerbFeedback: 1 << 20} {
 		body := append([]byte(`{}`), bytes.Repeat([]byte(" "), limit-1)...)
-		if a := h.Handle(t.Context(), verb, "b", body[:limit]); a.Code != 200 {
+		if a := h.Handle(t.Context(), verb, "b", events.Caller{}, body[:limit]); a.Code != 200 {
 			t.Errorf("%s of %d bytes: got %d %s", verb, limit, a.Code, a.Text)
 		}
-		if a := h.Handle(t.Context(), verb, "b", body); a.Code != 413 || !strings.Contains(a.Text, fmt.Sprint(limit)) {
+		if a := h.Handle(t.Context(), verb, "b", events.Caller{}, body); a.Code != 413 || !strings.Contains(a.Text, fmt.Sprint(limit)) {
 			t.Errorf("%s of one more: got %d %s", verb, a.Code, a.Text)
 		}
 	}
@@ -121,14 +121,14 @@ func TestPanicFailsOneRequest(t *testing.T) {
 	h := NewHandler(backend{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 		panic("cannot take " + r.Answer)
 	}}, zerolog.New(&log))
-	a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{"answer":"a secret"}`))
+	a := h.Handle(t.Context(), events.VerbReport, "b", events.Caller{}, []byte(`{"answer":"a secret"}`))
 	if a.Code != 500 || strings.Contains(string(a.Body), "secret") {
 		t.Errorf("got %d %s", a.Code, a.Body)
 	}
 	if got := log.String(); !strings.Contains(got, "handler_test.go") || strings.Contains(got, "secret") {
 		t.Errorf("want a log with the place and without the body, got %s", got)
 	}
-	if a := h.Handle(t.Context(), events.VerbFeedback, "b", []byte(`{"execution":"1-ab12cd34"}`)); a.Code != 200 {
+	if a := h.Handle(t.Context(), events.VerbFeedback, "b", events.Caller{}, []byte(`{"execution":"1-ab12cd34"}`)); a.Code != 200 {
 		t.Errorf("the next request got %d", a.Code)
 	}
 }
@@ -138,7 +138,7 @@ func TestReplyThatCannotBeEncoded(t *testing.T) {
 	h := NewHandler(backend{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
 		return &events.ContextReply{Scores: []events.BulletScore{{Total: math.NaN()}}}, nil
 	}}, zerolog.Nop())
-	if a := h.Handle(t.Context(), events.VerbContext, "b", []byte(`{"query":"q"}`)); a.Code != 500 || !json.Valid(a.Body) {
+	if a := h.Handle(t.Context(), events.VerbContext, "b", events.Caller{}, []byte(`{"query":"q"}`)); a.Code != 500 || !json.Valid(a.Body) {
 		t.Errorf("got %d %s", a.Code, a.Body)
 	}
 }
@@ -151,7 +151,7 @@ func TestRequestTimeout(t *testing.T) {
 			return nil, fmt.Errorf("publish: %w", ctx.Err())
 		}}, zerolog.Nop())
 		began := time.Now()
-		a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`))
+		a := h.Handle(t.Context(), events.VerbReport, "b", events.Caller{}, []byte(`{}`))
 		if took := time.Since(began); a.Code != 504 || took != 10*time.Second {
 			t.Errorf("got %d after %s, want 504 after 10s", a.Code, took)
 		}
@@ -168,10 +168,10 @@ func TestHandlerRejectsTooManyRequests(t *testing.T) {
 		}}, zerolog.Nop())
 		codes := make(chan int, maxInFlight)
 		for range maxInFlight {
-			go func() { codes <- h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)).Code }()
+			go func() { codes <- h.Handle(t.Context(), events.VerbReport, "b", events.Caller{}, []byte(`{}`)).Code }()
 		}
 		synctest.Wait()
-		if a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)); a.Code != 503 || a.RetryAfter() != "1" {
+		if a := h.Handle(t.Context(), events.VerbReport, "b", events.Caller{}, []byte(`{}`)); a.Code != 503 || a.RetryAfter() != "1" {
 			t.Errorf("got %d, again after %q, want 503 and a second", a.Code, a.RetryAfter())
 		}
 		close(release)
@@ -180,7 +180,7 @@ func TestHandlerRejectsTooManyRequests(t *testing.T) {
 				t.Errorf("got %d for an accepted request", code)
 			}
 		}
-		if a := h.Handle(t.Context(), events.VerbReport, "b", []byte(`{}`)); a.Code != 200 {
+		if a := h.Handle(t.Context(), events.VerbReport, "b", events.Caller{}, []byte(`{}`)); a.Code != 200 {
 			t.Errorf("got %d when all were done", a.Code)
 		}
 	})

@@ -16,7 +16,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/playbook"
 )
 
 // Serve registers the micro service on a connection. It answers requests with backend until stop is called or the
@@ -48,10 +47,12 @@ func serve(nc *nats.Conn, h *Handler, observe Observer) (stop func(), err error)
 	}
 	stop = sync.OnceFunc(func() { s.stop(svc) })
 	for _, verb := range verbs {
-		err := svc.AddEndpoint(verb, s.endpoint(verb), micro.WithEndpointSubject(events.ServiceSubject(verb, "")))
-		if err != nil {
-			stop()
-			return nil, fmt.Errorf("register the service: %w", err)
+		for _, owner := range []string{"", events.AnyOwner} {
+			err := svc.AddEndpoint(verb, s.endpoint(verb), micro.WithEndpointSubject(events.ServiceSubject(verb, "", owner)))
+			if err != nil {
+				stop()
+				return nil, fmt.Errorf("register the service: %w", err)
+			}
 		}
 	}
 	if err := nc.FlushTimeout(flushTimeout); err != nil { // wait until the server has the subscriptions
@@ -120,13 +121,16 @@ func (s *server) answer(verb string, r micro.Request) Response {
 	if r.Reply() != "" && !inbox(r.Reply()) {
 		return ErrorResponse(NewError(http.StatusBadRequest, "the reply subject is not an inbox"))
 	}
-	book := r.Subject()[strings.LastIndexByte(r.Subject(), '.')+1:]
-	a := s.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, playbook.Book(book), r.Data())
+	book, caller, err := events.CallerOf(r.Subject(), r.Headers())
+	if err != nil {
+		return ErrorResponse(NewError(http.StatusBadRequest, err.Error()))
+	}
+	a := s.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, book, caller, r.Data())
 	if most := s.nc.MaxPayload(); int64(len(a.Body)) > most {
 		a = ErrorResponse(NewError(http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(a.Body), most)))
 	}
-	s.handler.log.Debug().Str("verb", verb).Str(events.LogBook, book).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
+	s.handler.log.Debug().Str("verb", verb).Str(events.LogBook, string(book)).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
 	return a
 }
 

@@ -87,14 +87,15 @@ func TestServiceDiscovery(t *testing.T) {
 	for _, e := range info.Endpoints {
 		subjects = append(subjects, e.Name+" "+e.Subject)
 	}
-	if got, want := strings.Join(subjects, ", "), "context debrief.api.context.*, execution debrief.api.execution.*, feedback debrief.api.feedback.*"; got != want {
+	if got, want := strings.Join(subjects, ", "), "context debrief.api.context.*, context debrief.api.context.*.*, execution debrief.api.execution.*, "+
+		"execution debrief.api.execution.*.*, feedback debrief.api.feedback.*, feedback debrief.api.feedback.*.*"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	var stats micro.Stats
 	if err := json.Unmarshal(request(t, nc, "$SRV.STATS.debrief", "").Data, &stats); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(stats.Endpoints[1].Data), `{"answered":1,"refused":1,"failed":0}`; got != want {
+	if got, want := string(stats.Endpoints[2].Data), `{"answered":1,"refused":1,"failed":0}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

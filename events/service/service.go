@@ -4,12 +4,17 @@
 //
 // # Subjects and bodies
 //
-// Bodies are JSON with the fields of the types in package events. The book is the last token of the subject.
+// Bodies are JSON with the fields of the types in package events. The book is a token of the subject.
 //
 //	subject                       request                 reply                 max. size of a request
 //	debrief.api.context.<book>    events.ContextRequest   events.ContextReply   4 MiB
 //	debrief.api.execution.<book>  events.Report           events.StoredReply   16 MiB
 //	debrief.api.feedback.<book>   events.FeedbackRequest  events.StoredReply    1 MiB
+//
+// Requests on these subjects belong to the common owner. The gateway appends the owner of a token, as in
+// debrief.api.context.<book>.<owner>, and sends the name of the token in the header Debrief-Token, and the scope review in
+// Debrief-Scope. The users of agents have no right to these subjects, see 'debrief credentials'. Feedback on an execution of another
+// owner is answered 404.
 //
 // A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (package cmd/internal/api) only has
 // the limits above, so use HTTP for larger requests.
@@ -36,7 +41,7 @@
 //	500  internal error; the log has the reason
 //	503  unavailable: too many requests, a full store, or a dependency without connection. Retry-After is in seconds
 //	504  no reply within ten seconds. The data may have been stored. It is safe to send a report again if it has a
-//	     context_id or a task_id, and feedback if it has an id
+//	     context_id or a run_id, and feedback if it has an id
 //
 // # Decoding
 //

@@ -54,7 +54,7 @@ func All(replicas int) []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{
 		{
 			Name: events.StreamTasks, Description: "tasks that wait for a generator",
-			Subjects: []string{events.KindTask.Subject("")}, Retention: jetstream.WorkQueuePolicy,
+			Subjects: []string{events.TaskSubject("", ""), events.TaskSubject("", events.AnyOwner)}, Retention: jetstream.WorkQueuePolicy,
 		},
 		{
 			Name: events.StreamExecutions, Description: "executions, and later feedback on them",

@@ -77,12 +77,12 @@ func manyFields(n int) string {
 func TestDecodeRepairsTexts(t *testing.T) {
 	t.Parallel()
 	var r events.Report
-	body := "\r\n{\"answer\":\"a\xffb \\ud800 \\u0000 \\\" , { \", \"task_id\":\"x\"}\n "
+	body := "\r\n{\"answer\":\"a\xffb \\ud800 \\u0000 \\\" , { \", \"run_id\":\"x\"}\n "
 	if err := strictjson.Decode([]byte(body), &r); err != nil {
 		t.Fatal(err)
 	}
-	if want := "a\uFFFDb \uFFFD \x00 \" , { "; r.Answer != want || r.TaskID != "x" {
-		t.Errorf("got %q and %q, want %q", r.Answer, r.TaskID, want)
+	if want := "a\uFFFDb \uFFFD \x00 \" , { "; r.Answer != want || r.RunID != "x" {
+		t.Errorf("got %q and %q, want %q", r.Answer, r.RunID, want)
 	}
 }
 

@@ -42,7 +42,7 @@ func fill(b *testing.B, s *window.Store, sessions int, mixed bool) {
 	b.Helper()
 	add := func(i, n int) {
 		session := fmt.Sprint("session-", i)
-		if err := s.Add(b.Context(), "b", session, usual(session, n)); err != nil {
+		if err := s.Add(b.Context(), "b", "", session, usual(session, n)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -69,7 +69,7 @@ func BenchmarkInteractions(b *testing.B) {
 			read := func() time.Duration {
 				session := fmt.Sprint("session-", rand.N(sessions))
 				begun := time.Now()
-				list, damaged, err := stores[0].Interactions(b.Context(), "b", session)
+				list, damaged, err := stores[0].Interactions(b.Context(), "b", "", session)
 				took := time.Since(begun)
 				if err != nil || damaged != 0 || len(list) != bus.WindowHistory {
 					b.Fatal(len(list), damaged, err)
@@ -99,7 +99,7 @@ func BenchmarkAdd(b *testing.B) {
 				session := fmt.Sprint("session-", n%1000)
 				i := usual(session, n)
 				begun := time.Now()
-				if err := stores[0].Add(b.Context(), "b", session, i); err != nil {
+				if err := stores[0].Add(b.Context(), "b", "", session, i); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(begun))

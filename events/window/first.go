@@ -21,7 +21,8 @@ type Effect string
 
 // The occasions.
 const (
-	EffectTurn     Effect = "turn"     // add an execution to its session
+	EffectTurn     Effect = "turn"     // store an execution, and add it to its session
+	EffectReceipt  Effect = "receipt"  // store feedback
 	EffectNote     Effect = "noted"    // store the note and the run of a reflection
 	EffectFeedback Effect = "judgment" // use the first feedback on a sample
 )
@@ -79,10 +80,30 @@ func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, o Effect, id e
 	return first, nil
 }
 
-func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
+// FirstCopy returns the sequence of the first copy that IsFirstCopy recorded for an event, or 0 if it knows none. It is a cache: an
+// unknown event may have copies.
+func (s *Store) FirstCopy(ctx context.Context, b playbook.Book, o Effect, id events.ID) (uint64, error) {
+	err := b.Validate()
+	stored := new(firstCopies)
+	key, hash := copyKey(b, o, id)
+	if err == nil {
+		stored, _, err = s.readFirstCopies(ctx, key)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", o, string(id), string(b), err)
+	}
+	at, _ := stored.find(hash)
+	return at, nil
+}
+
+// copyKey returns the key that has the record of an event, and the hash of the event in it.
+func copyKey(b playbook.Book, o Effect, id events.ID) (key string, hash [8]byte) {
 	sum := sha256.Sum256([]byte(string(o) + "\x00" + string(id)))
-	key := events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:]))
-	hash := [8]byte(sum[2:10])
+	return events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:])), [8]byte(sum[2:10])
+}
+
+func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
+	key, hash := copyKey(b, o, id)
 	for try := range maxCopyAttempts {
 		stored, revision := new(firstCopies), uint64(0)
 		if s.written.has(key) { // an unknown key is probably new: skip the read

@@ -28,11 +28,11 @@ type marks struct {
 
 // Marks returns the marked turns of a session, oldest mark first. It returns an error if the stored list is
 // unreadable.
-func (s *Store) Marks(ctx context.Context, b playbook.Book, session string) ([]events.MarkedInteraction, error) {
-	err := valid(b, session)
+func (s *Store) Marks(ctx context.Context, b playbook.Book, owner, session string) ([]events.MarkedInteraction, error) {
+	err := valid(b, owner, session)
 	var found marks
 	if err == nil {
-		found, _, err = s.marks(ctx, events.MarksKey(b, session))
+		found, _, err = s.marks(ctx, events.MarksKey(b, owner, session))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read marks of %s: %w", name(b, session), err)
@@ -58,13 +58,13 @@ func (s *Store) marks(ctx context.Context, key string) (found marks, seq uint64,
 
 // Mark adds a mark to an interaction of a session, or changes its mark. It returns ErrFull at the limit. All
 // marks of a session expire together, counted from the last change.
-func (s *Store) Mark(ctx context.Context, b playbook.Book, session string, m events.MarkedInteraction) error {
+func (s *Store) Mark(ctx context.Context, b playbook.Book, owner, session string, m events.MarkedInteraction) error {
 	_, _, err := m.Interaction.Execution.Parse()
 	if m.Mark != events.Pin && m.Mark != events.Star {
 		err = errors.Join(fmt.Errorf("mark: must be %s or %s, got %q", events.Pin, events.Star, string(m.Mark)), err)
 	}
 	if err == nil {
-		err = s.updateMarks(ctx, b, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
+		err = s.updateMarks(ctx, b, owner, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
 			if at := indexOf(list, m.Interaction.Execution); at >= 0 {
 				list[at] = m
 				return list, nil
@@ -82,8 +82,8 @@ func (s *Store) Mark(ctx context.Context, b playbook.Book, session string, m eve
 }
 
 // Unmark removes the mark of an execution, and reports whether there was one.
-func (s *Store) Unmark(ctx context.Context, b playbook.Book, session string, h events.Handle) (bool, error) {
-	err := s.updateMarks(ctx, b, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
+func (s *Store) Unmark(ctx context.Context, b playbook.Book, owner, session string, h events.Handle) (bool, error) {
+	err := s.updateMarks(ctx, b, owner, session, func(list []events.MarkedInteraction) ([]events.MarkedInteraction, error) {
 		at := indexOf(list, h)
 		if at < 0 {
 			return nil, errUnmarked
@@ -107,13 +107,13 @@ func indexOf(list []events.MarkedInteraction, h events.Handle) int {
 
 // updateMarks replaces the marks of a session with the result of fn. It repeats both if another writer changed the
 // marks meanwhile.
-func (s *Store) updateMarks(ctx context.Context, b playbook.Book, session string, fn func([]events.MarkedInteraction) ([]events.MarkedInteraction, error)) error {
-	if err := valid(b, session); err != nil {
+func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session string, fn func([]events.MarkedInteraction) ([]events.MarkedInteraction, error)) error {
+	if err := valid(b, owner, session); err != nil {
 		return err
 	}
 	ctx, cancel := withWriteTimeout(ctx)
 	defer cancel()
-	key := events.MarksKey(b, session)
+	key := events.MarksKey(b, owner, session)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		found, seq, err := s.marks(ctx, key)
 		if err != nil {

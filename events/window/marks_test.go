@@ -25,7 +25,7 @@ func pin(n int) events.MarkedInteraction {
 
 func marked(t testing.TB, s *window.Store) []events.MarkedInteraction {
 	t.Helper()
-	list, err := s.Marks(t.Context(), "b", "s")
+	list, err := s.Marks(t.Context(), "b", "", "s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +36,13 @@ func TestMarkAndUnmark(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	for i := 1; i <= 3; i++ {
-		if err := s.Mark(t.Context(), "b", "s", pin(i)); err != nil {
+		if err := s.Mark(t.Context(), "b", "", "s", pin(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	star := pin(2)
 	star.Mark = events.Star
-	if err := s.Mark(t.Context(), "b", "s", star); err != nil {
+	if err := s.Mark(t.Context(), "b", "", "s", star); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]events.MarkedInteraction{pin(1), star, pin(3)}, marked(t, s)); diff != "" {
@@ -57,24 +57,24 @@ func TestMarkAndUnmark(t *testing.T) {
 		{pin(4).Interaction.Execution, false},
 		{"nonsense", false},
 	} {
-		if had, err := s.Unmark(t.Context(), "b", "s", test.h); had != test.want || err != nil {
+		if had, err := s.Unmark(t.Context(), "b", "", "s", test.h); had != test.want || err != nil {
 			t.Errorf("unmark %s: got %v, %v, want %v", test.h, had, err, test.want)
 		}
 	}
 	if diff := cmp.Diff([]events.MarkedInteraction{star, pin(3)}, marked(t, s)); diff != "" {
 		t.Error(diff)
 	}
-	if had, err := s.Unmark(t.Context(), "b", "nobody", star.Interaction.Execution); had || err != nil {
+	if had, err := s.Unmark(t.Context(), "b", "", "nobody", star.Interaction.Execution); had || err != nil {
 		t.Errorf("unmark in an unknown session: got %v, %v", had, err)
 	}
-	if n := subjectsOf(t, nc, events.BucketWindow)["$KV.window."+events.MarksKey("b", "s")]; n != 1 {
+	if n := subjectsOf(t, nc, events.BucketWindow)["$KV.window."+events.MarksKey("b", "", "s")]; n != 1 {
 		t.Errorf("the server keeps %d lists of marks, want the last", n)
 	}
-	place(t, nc, events.BucketWindow, events.MarksKey("b", "s"), map[string][]string{"KV-Operation": {"DEL"}}, nil)
+	place(t, nc, events.BucketWindow, events.MarksKey("b", "", "s"), map[string][]string{"KV-Operation": {"DEL"}}, nil)
 	if list := marked(t, s); len(list) != 0 {
 		t.Errorf("deleted, got %v", list)
 	}
-	if err := s.Mark(t.Context(), "b", "s", pin(1)); err != nil || len(marked(t, s)) != 1 {
+	if err := s.Mark(t.Context(), "b", "", "s", pin(1)); err != nil || len(marked(t, s)) != 1 {
 		t.Errorf("mark after delete: %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestConcurrentMarksUpToTheLimit(t *testing.T) {
 	for c, s := range stores {
 		all.Go(func() {
 			for i := range 4 { // 32 in all
-				switch err := s.Mark(ctx, "b", "s", pin(10*c+i+1)); {
+				switch err := s.Mark(ctx, "b", "", "s", pin(10*c+i+1)); {
 				case err == nil:
 					landed.Add(1)
 				case !errors.Is(err, window.ErrFull) || errors.Is(err, window.ErrTooLarge) || !strings.Contains(err.Error(), fmt.Sprint(mostMarks)):
@@ -109,14 +109,14 @@ func TestConcurrentMarksUpToTheLimit(t *testing.T) {
 	}
 	change := list[3]
 	change.Mark = events.Star
-	if err := stores[1].Mark(t.Context(), "b", "s", change); err != nil {
+	if err := stores[1].Mark(t.Context(), "b", "", "s", change); err != nil {
 		t.Errorf("change one of a full list: %v", err)
 	}
 	for _, m := range list { // two concurrent calls for each: one of them removes it
 		var had atomic.Int32
 		for _, s := range stores[:2] {
 			all.Go(func() {
-				ok, err := s.Unmark(ctx, "b", "s", m.Interaction.Execution)
+				ok, err := s.Unmark(ctx, "b", "", "s", m.Interaction.Execution)
 				if err != nil {
 					t.Error(err)
 				}
@@ -141,7 +141,7 @@ func TestMarksSizeLimit(t *testing.T) {
 	for i := 1; i <= 4; i++ {
 		m := pin(i)
 		m.Interaction.Answer = strings.Repeat("x", 300<<10)
-		err := s.Mark(t.Context(), "b", "s", m)
+		err := s.Mark(t.Context(), "b", "", "s", m)
 		if i < 3 && err != nil {
 			t.Fatal(err)
 		}
@@ -162,16 +162,16 @@ func TestUnreadableMarksAreKept(t *testing.T) {
 		"newer":   {events.HeaderSchema: {fmt.Sprint(events.Schema + 1)}},
 		"corrupt": events.SchemaHeader(),
 	} {
-		key := events.MarksKey("b", name)
+		key := events.MarksKey("b", "", name)
 		place(t, nc, events.BucketWindow, key, header, []byte("\xc1"))
-		_, err := s.Marks(t.Context(), "b", name)
+		_, err := s.Marks(t.Context(), "b", "", name)
 		if err == nil || errors.Is(err, events.ErrNewerSchema) != (name == "newer") {
 			t.Errorf("%s: read: got %v", name, err)
 		}
-		if err := s.Mark(t.Context(), "b", name, pin(1)); err == nil {
+		if err := s.Mark(t.Context(), "b", "", name, pin(1)); err == nil {
 			t.Errorf("%s: mark: got no error", name)
 		}
-		if _, err := s.Unmark(t.Context(), "b", name, pin(1).Interaction.Execution); err == nil {
+		if _, err := s.Unmark(t.Context(), "b", "", name, pin(1).Interaction.Execution); err == nil {
 			t.Errorf("%s: unmark: got no error", name)
 		}
 	}

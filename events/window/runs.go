@@ -22,8 +22,8 @@ const MaxRunCalls = 200
 
 // PutRun stores r as the last run at its task with this label. A nil r removes the last run. The value expires like
 // all values of the window bucket.
-func (s *Store) PutRun(ctx context.Context, b playbook.Book, task events.ID, l events.Label, r *Run) error {
-	err := validRun(b, l)
+func (s *Store) PutRun(ctx context.Context, b playbook.Book, owner string, task events.ID, l events.Label, r *Run) error {
+	err := validRun(b, owner, l)
 	if r == nil {
 		r = new(Run)
 	}
@@ -31,7 +31,7 @@ func (s *Store) PutRun(ctx context.Context, b playbook.Book, task events.ID, l e
 		err = fmt.Errorf("calls: at most %d are allowed, got %d", MaxRunCalls, len(r.Calls))
 	}
 	if err == nil {
-		err = s.putRun(ctx, events.RunKey(b, task, l), r)
+		err = s.putRun(ctx, events.RunKey(b, owner, task, l), r)
 	}
 	if err != nil {
 		return fmt.Errorf("store run %s of task %s in book %q: %w", r.Execution, task, string(b), err)
@@ -49,11 +49,11 @@ func (s *Store) putRun(ctx context.Context, key string, r *Run) error {
 }
 
 // LastRun returns the last run at a task with this label, or nil if it is unknown.
-func (s *Store) LastRun(ctx context.Context, b playbook.Book, task events.ID, l events.Label) (*Run, error) {
-	err := validRun(b, l)
+func (s *Store) LastRun(ctx context.Context, b playbook.Book, owner string, task events.ID, l events.Label) (*Run, error) {
+	err := validRun(b, owner, l)
 	var r *Run
 	if err == nil {
-		r, err = s.lastRun(ctx, events.RunKey(b, task, l))
+		r, err = s.lastRun(ctx, events.RunKey(b, owner, task, l))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the last run of task %s in book %q: %w", task, string(b), err)
@@ -73,9 +73,9 @@ func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
 	return r, nil
 }
 
-func validRun(b playbook.Book, l events.Label) error {
+func validRun(b playbook.Book, owner string, l events.Label) error {
 	if l != events.Success && l != events.Failure {
-		return errors.Join(b.Validate(), fmt.Errorf("label: must be %s or %s, got %q", events.Success, events.Failure, string(l)))
+		return errors.Join(b.Validate(), events.ValidateOwner(owner), fmt.Errorf("label: must be %s or %s, got %q", events.Success, events.Failure, string(l)))
 	}
-	return b.Validate()
+	return errors.Join(b.Validate(), events.ValidateOwner(owner))
 }

@@ -16,7 +16,7 @@ func TestLastRunOfEachLabel(t *testing.T) {
 	task, other := events.Hash("task"), events.Hash("other")
 	last := func(task events.ID, l events.Label) *window.Run {
 		t.Helper()
-		r, err := s.LastRun(t.Context(), "b", task, l)
+		r, err := s.LastRun(t.Context(), "b", "", task, l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestLastRunOfEachLabel(t *testing.T) {
 	}
 	put := func(l events.Label, r *window.Run) {
 		t.Helper()
-		if err := s.PutRun(t.Context(), "b", task, l, r); err != nil {
+		if err := s.PutRun(t.Context(), "b", "", task, l, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,13 +61,13 @@ func TestPutRunRejectsInvalidRuns(t *testing.T) {
 	s, _ := open(t)
 	for want, try := range map[string]func() error{
 		"label: ": func() error {
-			return s.PutRun(t.Context(), "b", events.Hash("t"), events.Partial, &window.Run{})
+			return s.PutRun(t.Context(), "b", "", events.Hash("t"), events.Partial, &window.Run{})
 		},
 		"calls: ": func() error {
-			return s.PutRun(t.Context(), "b", events.Hash("t"), events.Success, &window.Run{Calls: make([]string, window.MaxRunCalls+1)})
+			return s.PutRun(t.Context(), "b", "", events.Hash("t"), events.Success, &window.Run{Calls: make([]string, window.MaxRunCalls+1)})
 		},
 		"book ": func() error {
-			_, err := s.LastRun(t.Context(), "no book", events.Hash("t"), events.Success)
+			_, err := s.LastRun(t.Context(), "no book", "", events.Hash("t"), events.Success)
 			return err
 		},
 	} {

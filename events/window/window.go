@@ -49,14 +49,14 @@ func noteID(n *events.Note) events.ID { return n.ID }
 // Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
 // window, which is two minutes in our configuration. A later copy would take another place in the window, so
 // callers use First before Add.
-func (s *Store) Add(ctx context.Context, b playbook.Book, session string, i *events.Interaction) error {
-	err := valid(b, session)
+func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string, i *events.Interaction) error {
+	err := valid(b, owner, session)
 	if err == nil && i.ID == "" {
 		err = errors.New("id: is empty")
 	}
 	if err == nil {
-		id := events.Hash("window", string(b), session, string(i.ID))
-		err = s.put(ctx, windows, events.SessionKey(b, session), i, jetstream.WithMsgID(string(id)))
+		id := events.Hash("window", string(b), owner, session, string(i.ID))
+		err = s.put(ctx, windows, events.SessionKey(b, owner, session), i, jetstream.WithMsgID(string(id)))
 	}
 	if err != nil {
 		return fmt.Errorf("add interaction %s to %s: %w", i.Execution, name(b, session), err)
@@ -67,9 +67,9 @@ func (s *Store) Add(ctx context.Context, b playbook.Book, session string, i *eve
 // Interactions returns the last interactions of a session, sorted by turn, time and id. Each execution is included
 // once, with its first copy. Of the rounds at one task only the last is included. damaged counts unreadable
 // entries, also those with a newer schema. The list of an unknown session is empty.
-func (s *Store) Interactions(ctx context.Context, b playbook.Book, session string) (list []*events.Interaction, damaged int, err error) {
-	if err = valid(b, session); err == nil {
-		list, damaged, err = history(ctx, s, events.SessionKey(b, session), interactionID)
+func (s *Store) Interactions(ctx context.Context, b playbook.Book, owner, session string) (list []*events.Interaction, damaged int, err error) {
+	if err = valid(b, owner, session); err == nil {
+		list, damaged, err = history(ctx, s, events.SessionKey(b, owner, session), interactionID)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read interactions of %s: %w", name(b, session), err)
@@ -102,17 +102,17 @@ func lastRounds(list []*events.Interaction) []*events.Interaction {
 // copy contains the records of steps, so a note without text is not added to the book. After an error the note may
 // be in only one of the lists. It is safe to call AddNote again soon after.
 func (s *Store) AddNote(ctx context.Context, b playbook.Book, n *events.Note) error {
-	err := b.Validate()
+	err := errors.Join(b.Validate(), events.ValidateOwner(n.Owner))
 	if err == nil && n.ID == "" {
 		err = errors.New("id: is empty")
 	}
 	if err == nil && n.HasText() {
 		words := *n
 		words.Records = nil
-		err = s.addNote(ctx, b, "", &words)
+		err = s.addNote(ctx, events.BookNotesKey(b), &words)
 	}
 	if err == nil && n.Session != "" {
-		err = s.addNote(ctx, b, n.Session, n)
+		err = s.addNote(ctx, events.NotesKey(b, n.Owner, n.Session), n)
 	}
 	if err != nil {
 		return fmt.Errorf("add note %s to %s: %w", n.Reflection, name(b, n.Session), err)
@@ -120,19 +120,19 @@ func (s *Store) AddNote(ctx context.Context, b playbook.Book, n *events.Note) er
 	return nil
 }
 
-func (s *Store) addNote(ctx context.Context, b playbook.Book, session string, n *events.Note) error {
-	id := events.Hash("note", string(b), session, string(n.ID))
-	return s.put(ctx, windows, events.NotesKey(b, session), n, jetstream.WithMsgID(string(id)))
+func (s *Store) addNote(ctx context.Context, key string, n *events.Note) error {
+	id := events.Hash("note", key, string(n.ID))
+	return s.put(ctx, windows, key, n, jetstream.WithMsgID(string(id)))
 }
 
 // Notes returns the last notes of a book and of a session, up to limit of each, each note once, sorted by time and
 // id, the newest last. The session has a separate share, because other sessions may be much busier. An empty
 // session has no notes. damaged counts the unreadable entries of both lists.
-func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, limit int) (list []*events.Note, damaged int, err error) {
+func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session string, limit int) (list []*events.Note, damaged int, err error) {
 	byTime := func(m, n *events.Note) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.ID, n.ID)) }
 	seen := map[events.ID]bool{}
-	add := func(session string) error {
-		notes, bad, err := history(ctx, s, events.NotesKey(b, session), noteID)
+	add := func(key string) error {
+		notes, bad, err := history(ctx, s, key, noteID)
 		notes = slices.DeleteFunc(notes, func(n *events.Note) bool { return !n.HasText() })
 		slices.SortFunc(notes, byTime)
 		for _, n := range notes[max(0, len(notes)-max(0, limit)):] {
@@ -144,11 +144,11 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, limi
 		damaged += bad
 		return err
 	}
-	if err = b.Validate(); err == nil {
-		err = add("")
+	if err = errors.Join(b.Validate(), events.ValidateOwner(owner)); err == nil {
+		err = add(events.BookNotesKey(b))
 	}
 	if err == nil && session != "" {
-		err = add(session)
+		err = add(events.NotesKey(b, owner, session))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read notes of %s: %w", name(b, session), err)
@@ -158,11 +158,11 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, session string, limi
 }
 
 // Records returns the records of a session's executions by handle, from the last notes of the session.
-func (s *Store) Records(ctx context.Context, b playbook.Book, session string) (map[events.Handle][]events.Record, error) {
-	err := valid(b, session)
+func (s *Store) Records(ctx context.Context, b playbook.Book, owner, session string) (map[events.Handle][]events.Record, error) {
+	err := valid(b, owner, session)
 	var notes []*events.Note
 	if err == nil {
-		notes, _, err = history(ctx, s, events.NotesKey(b, session), noteID)
+		notes, _, err = history(ctx, s, events.NotesKey(b, owner, session), noteID)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read records of %s: %w", name(b, session), err)
@@ -176,11 +176,12 @@ func (s *Store) Records(ctx context.Context, b playbook.Book, session string) (m
 	return found, nil
 }
 
-func valid(b playbook.Book, session string) error {
+func valid(b playbook.Book, owner, session string) error {
+	err := errors.Join(b.Validate(), events.ValidateOwner(owner))
 	if session == "" {
-		return errors.Join(b.Validate(), errors.New("session: is empty"))
+		return errors.Join(err, errors.New("session: is empty"))
 	}
-	return b.Validate()
+	return err
 }
 
 // name describes a session in errors. The session name may be long, so it is truncated.

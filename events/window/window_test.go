@@ -24,7 +24,7 @@ import (
 func add(t testing.TB, s *window.Store, session string, all ...*events.Interaction) {
 	t.Helper()
 	for _, i := range all {
-		if err := s.Add(t.Context(), "b", session, i); err != nil {
+		if err := s.Add(t.Context(), "b", "", session, i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +33,7 @@ func add(t testing.TB, s *window.Store, session string, all ...*events.Interacti
 // turns returns the turn numbers of a session's interactions.
 func turns(t testing.TB, s *window.Store, session string) []int {
 	t.Helper()
-	list, damaged, err := s.Interactions(t.Context(), "b", session)
+	list, damaged, err := s.Interactions(t.Context(), "b", "", session)
 	if err != nil || damaged != 0 {
 		t.Fatalf("session %.80q: %v, %d damaged", session, err, damaged)
 	}
@@ -72,7 +72,7 @@ func TestInteractionsAreSortedByTurn(t *testing.T) {
 	first, second := turn("s", 4), turn("s", 4)
 	second.ID, second.At = events.Hash("other"), first.At.Add(1)
 	add(t, s, "s", second, turn("s", 5), first, turn("s", 1), turn("s", 3), turn("s", 2))
-	list, _, err := s.Interactions(t.Context(), "b", "s")
+	list, _, err := s.Interactions(t.Context(), "b", "", "s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestWindowMatchesModel(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "adds") {
 			session := rapid.SampledFrom([]string{"a", "a.b", "_a", "ä"}).Draw(t, "session")
 			n := rapid.IntRange(1, 40).Draw(t, "turn")
-			if err := s.Add(context.Background(), book, session, turn(session, n)); err != nil {
+			if err := s.Add(context.Background(), book, "", session, turn(session, n)); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Contains(want[session], n) {
@@ -103,7 +103,7 @@ func TestWindowMatchesModel(t *testing.T) {
 			}
 		}
 		for session, came := range want {
-			list, damaged, err := s.Interactions(context.Background(), book, session)
+			list, damaged, err := s.Interactions(context.Background(), book, "", session)
 			if err != nil || damaged != 0 {
 				t.Fatal(err, damaged)
 			}
@@ -127,7 +127,7 @@ func TestLateCopyCountsOnce(t *testing.T) {
 	add(t, s, "s", turn("s", 1), turn("s", 2))
 	again := turn("s", 1)
 	again.Answer = "another answer"
-	place(t, nc, events.BucketWindow, events.SessionKey("b", "s"), events.SchemaHeader(), pack(t, again))
+	place(t, nc, events.BucketWindow, events.SessionKey("b", "", "s"), events.SchemaHeader(), pack(t, again))
 	if got := turns(t, s, "s"); !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("got turns %v, want 1 and 2", got)
 	}
@@ -156,7 +156,7 @@ func TestConcurrentAdd(t *testing.T) {
 				t.Errorf("session %s: got turns %v, want %v", session, got, want)
 			}
 		}
-		notes, damaged, err := s.Notes(t.Context(), "b", "shared", 100)
+		notes, damaged, err := s.Notes(t.Context(), "b", "", "shared", 100)
 		if err != nil || damaged != 0 || len(notes) != bus.WindowHistory {
 			t.Errorf("got %d notes, %d damaged (%v), want %d", len(notes), damaged, err, bus.WindowHistory)
 		}
@@ -172,7 +172,7 @@ func TestUnusualSessionNames(t *testing.T) {
 	}
 	for n, session := range odd {
 		add(t, s, session, turn(session, n+1))
-		if err := s.Mark(t.Context(), "b", session, events.MarkedInteraction{Mark: events.Pin, Interaction: *turn(session, n+1)}); err != nil {
+		if err := s.Mark(t.Context(), "b", "", session, events.MarkedInteraction{Mark: events.Pin, Interaction: *turn(session, n+1)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.AddNote(t.Context(), "b", note(session[:min(len(session), 400)], n+1)); err != nil {
@@ -183,12 +183,12 @@ func TestUnusualSessionNames(t *testing.T) {
 		if got := turns(t, s, session); !slices.Equal(got, []int{n + 1}) {
 			t.Errorf("session %.80q: got turns %v, want %d", session, got, n+1)
 		}
-		marks, err := s.Marks(t.Context(), "b", session)
+		marks, err := s.Marks(t.Context(), "b", "", session)
 		if err != nil || len(marks) != 1 || !cmp.Equal(marks[0].Interaction, *turn(session, n+1)) {
 			t.Errorf("session %.80q: got marks %v (%v), want its own", session, marks, err)
 		}
 	}
-	if notes, _, err := s.Notes(t.Context(), "b", "_reflections", 20); err != nil || len(notes) != 20 {
+	if notes, _, err := s.Notes(t.Context(), "b", "", "_reflections", 20); err != nil || len(notes) != 20 {
 		t.Errorf("got %d notes of a session with our name for the book's (%v), want the book's 20", len(notes), err)
 	}
 	subjects := subjectsOf(t, nc, events.BucketWindow)
@@ -232,19 +232,19 @@ func TestInvalidArguments(t *testing.T) {
 		name, want string
 		err        error
 	}{
-		{"no session", "session: ", s.Add(ctx, "b", "", turn("s", 1))},
-		{"no execution", "id: ", s.Add(ctx, "b", "s", &events.Interaction{})},
-		{"a book that is a pattern", "book \"*\"", s.Add(ctx, "*", "s", turn("s", 1))},
-		{"a book of two tokens", "book \"b.s\"", s.Add(ctx, "b.s", "s", turn("s", 1))},
-		{"to read no session", "session: ", second(s.Interactions(ctx, "b", ""))},
-		{"to read a pattern", "book \">\"", second(s.Interactions(ctx, ">", "s"))},
+		{"no session", "session: ", s.Add(ctx, "b", "", "", turn("s", 1))},
+		{"no execution", "id: ", s.Add(ctx, "b", "", "s", &events.Interaction{})},
+		{"a book that is a pattern", "book \"*\"", s.Add(ctx, "*", "", "s", turn("s", 1))},
+		{"a book of two tokens", "book \"b.s\"", s.Add(ctx, "b.s", "", "s", turn("s", 1))},
+		{"to read no session", "session: ", second(s.Interactions(ctx, "b", "", ""))},
+		{"to read a pattern", "book \">\"", second(s.Interactions(ctx, ">", "", "s"))},
 		{"a note without an id", "id: ", s.AddNote(ctx, "b", &events.Note{})},
 		{"a note in no book", "book \"\"", s.AddNote(ctx, "", note("s", 1))},
-		{"notes of no book", "book \"\"", second(s.Notes(ctx, "", "s", 3))},
-		{"a mark in no session", "session: ", s.Mark(ctx, "b", "", good)},
-		{"a mark of another kind", "mark: ", s.Mark(ctx, "b", "s", bad)},
-		{"a mark on nothing", "handle", s.Mark(ctx, "b", "s", unnamed)},
-		{"marks of no session", "session: ", first(s.Marks(ctx, "b", ""))},
+		{"notes of no book", "book \"\"", second(s.Notes(ctx, "", "", "s", 3))},
+		{"a mark in no session", "session: ", s.Mark(ctx, "b", "", "", good)},
+		{"a mark of another kind", "mark: ", s.Mark(ctx, "b", "", "s", bad)},
+		{"a mark on nothing", "handle", s.Mark(ctx, "b", "", "s", unnamed)},
+		{"marks of no session", "session: ", first(s.Marks(ctx, "b", "", ""))},
 		{"a context with no id", "id: ", s.PutContext(ctx, &events.ServedContext{})},
 		{"a context with a pattern for an id", "id: ", s.PutContext(ctx, &events.ServedContext{ID: ">"})},
 	} {
@@ -267,7 +267,7 @@ func TestDamagedEntriesAreSkippedAndCounted(t *testing.T) {
 	t.Parallel()
 	s, nc := open(t)
 	newer := map[string][]string{events.HeaderSchema: {fmt.Sprint(events.Schema + 1)}}
-	for _, key := range []string{events.SessionKey("b", "s"), events.NotesKey("b", ""), events.NotesKey("b", "s")} {
+	for _, key := range []string{events.SessionKey("b", "", "s"), events.BookNotesKey("b"), events.NotesKey("b", "", "s")} {
 		place(t, nc, events.BucketWindow, key, newer, pack(t, turn("s", 9)))
 		place(t, nc, events.BucketWindow, key, nil, pack(t, turn("s", 9)))
 		place(t, nc, events.BucketWindow, key, events.SchemaHeader(), []byte("\xc1 not MessagePack"))
@@ -278,11 +278,11 @@ func TestDamagedEntriesAreSkippedAndCounted(t *testing.T) {
 	if err := s.AddNote(t.Context(), "b", note("s", 1)); err != nil {
 		t.Fatal(err)
 	}
-	list, damaged, err := s.Interactions(t.Context(), "b", "s")
+	list, damaged, err := s.Interactions(t.Context(), "b", "", "s")
 	if err != nil || damaged != 5 || len(list) != 1 || !cmp.Equal(list[0], turn("s", 1)) {
 		t.Errorf("got %v, %d damaged (%v), want one and 5", list, damaged, err)
 	}
-	notes, damaged, err := s.Notes(t.Context(), "b", "s", 3)
+	notes, damaged, err := s.Notes(t.Context(), "b", "", "s", 3)
 	if err != nil || damaged != 10 || len(notes) != 1 || !cmp.Equal(notes[0], note("s", 1)) {
 		t.Errorf("got %v, %d damaged (%v), want one and 10", notes, damaged, err)
 	}
@@ -296,7 +296,7 @@ func TestStoredReplyHeadersAreIgnored(t *testing.T) {
 		copied := events.SchemaHeader()
 		copied["Status"], copied["Nats-Sequence"], copied["Nats-Subject"] = []string{status}, []string{"none"}, []string{"elsewhere"}
 		copied["Nats-Num-Pending"] = []string{"0"}
-		place(t, nc, events.BucketWindow, events.SessionKey("b", "s"), copied, pack(t, turn("s", n+1)))
+		place(t, nc, events.BucketWindow, events.SessionKey("b", "", "s"), copied, pack(t, turn("s", n+1)))
 		key := string(events.Hash("vector", "m", "k"))
 		place(t, nc, events.BucketVectors, key, copied, pack(t, &vector{"m", 1, []byte{0, 0, 128, 63}}))
 		if got, err := s.Vectors(t.Context(), "m", []string{"k"}); err != nil || !cmp.Equal(got, [][]float32{{1}}) {
@@ -315,7 +315,7 @@ func TestDeletedSessionIsEmpty(t *testing.T) {
 	for _, op := range []string{"DEL", "PURGE"} {
 		session := "gone" + op
 		add(t, s, session, turn(session, 1), turn(session, 2))
-		place(t, nc, events.BucketWindow, events.SessionKey("b", session), map[string][]string{"KV-Operation": {op}}, nil)
+		place(t, nc, events.BucketWindow, events.SessionKey("b", "", session), map[string][]string{"KV-Operation": {op}}, nil)
 		if got := turns(t, s, session); got != nil {
 			t.Errorf("%s: got turns %v, want none", op, got)
 		}
@@ -332,10 +332,10 @@ func TestEmptyBuckets(t *testing.T) {
 	if got := turns(t, s, "nobody"); got != nil {
 		t.Errorf("got turns %v, want none", got)
 	}
-	if notes, damaged, err := s.Notes(t.Context(), "b", "nobody", 3); err != nil || damaged != 0 || len(notes) != 0 {
+	if notes, damaged, err := s.Notes(t.Context(), "b", "", "nobody", 3); err != nil || damaged != 0 || len(notes) != 0 {
 		t.Errorf("got notes %v, %d damaged (%v), want none", notes, damaged, err)
 	}
-	if marks, err := s.Marks(t.Context(), "b", "nobody"); err != nil || len(marks) != 0 {
+	if marks, err := s.Marks(t.Context(), "b", "", "nobody"); err != nil || len(marks) != 0 {
 		t.Errorf("got marks %v (%v), want none", marks, err)
 	}
 }
@@ -362,7 +362,7 @@ func TestNotesOfBookAndSession(t *testing.T) {
 		{"slow", 0, nil},
 		{"slow", -1, nil},
 	} {
-		notes, damaged, err := s.Notes(t.Context(), "b", test.session, test.most)
+		notes, damaged, err := s.Notes(t.Context(), "b", "", test.session, test.most)
 		if err != nil || damaged != 0 {
 			t.Fatal(err, damaged)
 		}
@@ -385,9 +385,9 @@ func TestTooLargeErrorNamesTheSize(t *testing.T) {
 	n := note("s", 1)
 	n.Insight = large.Answer
 	for _, err := range []error{
-		s.Add(t.Context(), "b", "s", large),
+		s.Add(t.Context(), "b", "", "s", large),
 		s.AddNote(t.Context(), "b", n),
-		s.Mark(t.Context(), "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *large}),
+		s.Mark(t.Context(), "b", "", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *large}),
 		s.PutContext(t.Context(), &events.ServedContext{ID: events.NewID(), Query: large.Answer}),
 	} {
 		if !errors.Is(err, window.ErrTooLarge) || !strings.Contains(err.Error(), "1048") || !strings.Contains(err.Error(), "921600") {
@@ -402,7 +402,7 @@ func TestTooLargeErrorNamesTheSize(t *testing.T) {
 		large.ID, large.Turn = events.NewID(), i
 		add(t, s, "s", large)
 	}
-	list, damaged, err := s.Interactions(t.Context(), "b", "s")
+	list, damaged, err := s.Interactions(t.Context(), "b", "", "s")
 	if err != nil || damaged != 0 || len(list) != bus.WindowHistory {
 		t.Errorf("got %d, %d damaged (%v), want %d", len(list), damaged, err, bus.WindowHistory)
 	}
@@ -429,10 +429,10 @@ func TestMissingBucketIsAnError(t *testing.T) {
 	}
 	_, vectorsErr := s.Vectors(ctx, "m", []string{"k"})
 	for what, err := range map[string]error{
-		"interactions": second(s.Interactions(ctx, "b", "s")),
-		"notes":        second(s.Notes(ctx, "b", "s", 3)),
-		"marks":        first(s.Marks(ctx, "b", "s")),
-		"mark":         s.Mark(ctx, "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
+		"interactions": second(s.Interactions(ctx, "b", "", "s")),
+		"notes":        second(s.Notes(ctx, "b", "", "s", 3)),
+		"marks":        first(s.Marks(ctx, "b", "", "s")),
+		"mark":         s.Mark(ctx, "b", "", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
 		"vectors":      vectorsErr,
 	} {
 		if !errors.Is(err, nats.ErrNoResponders) {
@@ -440,7 +440,7 @@ func TestMissingBucketIsAnError(t *testing.T) {
 		}
 	}
 	for what, err := range map[string]error{
-		"add":         s.Add(ctx, "b", "s", turn("s", 1)),
+		"add":         s.Add(ctx, "b", "", "s", turn("s", 1)),
 		"put vectors": s.PutVectors(ctx, "m", []string{"k"}, [][]float32{{1}}),
 	} {
 		if !errors.Is(err, jetstream.ErrNoStreamResponse) {
@@ -457,8 +457,8 @@ func TestCanceledContext(t *testing.T) {
 	_, servedErr := s.Context(ctx, events.NewID())
 	_, vectorsErr := s.Vectors(ctx, "m", []string{"k"})
 	for i, err := range []error{
-		s.Add(ctx, "b", "s", turn("s", 1)), second(s.Interactions(ctx, "b", "s")), second(s.Notes(ctx, "b", "s", 3)),
-		first(s.Marks(ctx, "b", "s")), s.Mark(ctx, "b", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
+		s.Add(ctx, "b", "", "s", turn("s", 1)), second(s.Interactions(ctx, "b", "", "s")), second(s.Notes(ctx, "b", "", "s", 3)),
+		first(s.Marks(ctx, "b", "", "s")), s.Mark(ctx, "b", "", "s", events.MarkedInteraction{Mark: events.Pin, Interaction: *turn("s", 1)}),
 		servedErr, vectorsErr,
 	} {
 		if !errors.Is(err, context.Canceled) {
@@ -477,11 +477,11 @@ func TestLastRoundReplacesEarlierRounds(t *testing.T) {
 	lone := turn("s", 4) // a round whose first one the server has forgotten
 	lone.First, lone.Round = events.Hash("forgotten"), 1
 	for _, i := range []*events.Interaction{turn("s", 1), first, third, turn("s", 3), second, lone} {
-		if err := s.Add(t.Context(), "b", "s", i); err != nil {
+		if err := s.Add(t.Context(), "b", "", "s", i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	list, damaged, err := s.Interactions(t.Context(), "b", "s")
+	list, damaged, err := s.Interactions(t.Context(), "b", "", "s")
 	if err != nil || damaged != 0 {
 		t.Fatal(damaged, err)
 	}
@@ -506,21 +506,21 @@ func TestRecordsAreStoredPerSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	known, err := s.Records(t.Context(), "b", "s")
+	known, err := s.Records(t.Context(), "b", "", "s")
 	if err != nil || len(known) != 5 || known[worded.Execution][0].Synthesis != "one" || known[all[4].Execution][0].Synthesis != "5" {
 		t.Errorf("got %+v, %v", known, err)
 	}
-	list, _, err := s.Notes(t.Context(), "b", "s", 2)
+	list, _, err := s.Notes(t.Context(), "b", "", "s", 2)
 	if err != nil || len(list) != 1 || list[0].Insight != "insight 1" {
 		t.Errorf("got %+v, %v; want the note with words alone", list, err)
 	}
-	if list, _, err := s.Notes(t.Context(), "b", "", 9); err != nil || len(list) != 1 || list[0].Records != nil {
+	if list, _, err := s.Notes(t.Context(), "b", "", "", 9); err != nil || len(list) != 1 || list[0].Records != nil {
 		t.Errorf("got %+v, %v; want the book's note without records", list, err)
 	}
-	if known, err := s.Records(t.Context(), "b", "other"); err != nil || len(known) != 0 {
+	if known, err := s.Records(t.Context(), "b", "", "other"); err != nil || len(known) != 0 {
 		t.Errorf("got %+v, %v", known, err)
 	}
-	if _, err := s.Records(t.Context(), "b", ""); err == nil {
+	if _, err := s.Records(t.Context(), "b", "", ""); err == nil {
 		t.Error("records of no session: got no error")
 	}
 }

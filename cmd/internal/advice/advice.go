@@ -96,7 +96,7 @@ func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Req
 		query = query[:maxQuery]
 	}
 	reply, err := a.contexts.Context(ctx, &events.ContextRequest{
-		Book: c.Book, Session: open.Session, Query: strings.ToValidUTF8(query, ""), Advice: true,
+		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: open.Session, Query: strings.ToValidUTF8(query, ""), Advice: true,
 	})
 	if err != nil {
 		return b, err
@@ -138,6 +138,7 @@ const (
 
 	headerSession = "X-Debrief-Session"
 	headerTask    = "X-Debrief-Task"
+	headerUser    = "X-Debrief-User"
 	headerScore   = "X-Debrief-Score"
 	headerLabel   = "X-Debrief-Label"
 	headerRetry   = "X-Stainless-Retry-Count" // of the SDKs of OpenAI and Anthropic
@@ -160,10 +161,14 @@ func setHeaders(h http.Header, open *capture.Open) {
 // newCall describes a call to the store of runs. An invalid score or label is ignored: it must not fail a call.
 func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
 	session, derived := sessionOf(c, request)
-	return &capture.Call{
-		Owner: c.Owner, Book: c.Book, Session: session, Derived: derived, Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
-		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At, Outcome: outcome(c.Header),
+	call := &capture.Call{
+		Owner: c.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: session, Derived: derived, Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
+		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At,
 	}
+	if c.Reports { // an outcome changes what others are told
+		call.Outcome = outcome(c.Header)
+	}
+	return call
 }
 
 // sessionOf returns the session of a call: from the header, else from the request, else derived from the first user item of the

@@ -33,7 +33,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 
 // authorize returns an error if the token of a call does not permit the route or the book in its path.
 func (c *call) authorize() error {
-	if s := c.route.scope; s != "" && !c.token.Allows(s) {
+	if s := c.route.scope; s != "" && !c.token.Allows(s) && !c.route.own && (c.route.also == "" || !c.token.Allows(c.route.also)) {
 		return &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("token %q does not have the scope %q", c.token.Name, s)}
 	}
 	if name, ok := c.path["book"]; ok {

@@ -28,9 +28,10 @@ func agentRoutes() []route {
 	reports := post("/executions", "reportExecution", "Report what an agent did. The id of the context tells which bullets its model received.", http.StatusCreated, reportExecution)
 	reports.keyed = true
 	reports.scope, reports.verb, reports.max = tokens.Report, events.VerbReport, int64(service.MaxBodyBytes(events.VerbReport))
-	reports.example = example{body: `{"book": "default", "task_id": "order-17", "question": "Which shelf is highest?", "answer": "Shelf 7.", "outcome": true}`}
+	reports.example = example{body: `{"book": "default", "run_id": "run-17", "task": "order-17", "question": "Which shelf is highest?", "answer": "Shelf 7.", "outcome": true}`}
 	feedback := post("/feedback", "giveFeedback", "Record or change the outcome of an execution, also days later.", http.StatusCreated, giveFeedback)
 	feedback.keyed = true
+	feedback.also = tokens.Review
 	feedback.scope, feedback.verb, feedback.max = tokens.Report, events.VerbFeedback, int64(service.MaxBodyBytes(events.VerbFeedback))
 	feedback.example = example{body: `{"book": "default", "execution": "17-ab12cd34", "outcome": {"label": "failure", "feedback": "It is shelf 9."}}`}
 	return []route{contexts, reports, feedback}
@@ -43,6 +44,7 @@ func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, err
 	if err := c.bodyBook(r.Book); err != nil {
 		return nil, err
 	}
+	r.Caller = c.token.Caller()
 	return c.handler.agents.Context(c.ctx, r)
 }
 
@@ -75,9 +77,7 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 			return nil, err
 		}
 	}
-	if r.ContextID == "" {
-		r.TaskID = cmp.Or(r.TaskID, key)
-	}
+	r.RunID, r.Caller = cmp.Or(r.RunID, key), c.token.Caller()
 	redact.Fields(&r.Report)
 	book, err := c.bookOfReport(&r.Report)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *call) bookOfReport(r *events.Report) (playbook.Book, error) {
 	case c.handler.conn != nil:
 		s, err := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream()).Context(c.ctx, r.ContextID)
 		switch {
-		case errors.Is(err, window.ErrContextNotFound):
+		case errors.Is(err, window.ErrContextNotFound), err == nil && s.Owner != c.token.Owner:
 			r.Book = events.DefaultBook
 		case err != nil:
 			return "", fmt.Errorf("context_id: %w", err)
@@ -165,9 +165,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*events.StoredReply, error) {
 	if err := c.bodyBook(f.Book); err != nil {
 		return nil, err
 	}
-	if f.ID == "" {
-		f.ID = c.eventID("feedback", string(f.Book), key)
-	}
+	f.ID, f.Caller = cmp.Or(f.ID, events.ID(key)), c.token.Caller()
 	stored, err := c.handler.agents.Feedback(c.ctx, f)
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func TestReportOfMessages(t *testing.T) {
 			t.Fatalf("%s: got steps %+v", name, got.Steps)
 		}
 		call := got.Steps[0].Calls[0]
-		if got.Question != "q" || got.Answer != "a" || got.TaskID != "k" || got.Outcome.Label != events.Failure ||
+		if got.Question != "q" || got.Answer != "a" || got.RunID != "k" || got.Outcome.Label != events.Failure ||
 			call.Tool != "look" || strings.ReplaceAll(call.Arguments, " ", "") != `{"x":1}` || call.Output != "seven" || call.Outcome != events.Success {
 			t.Errorf("%s: got %+v", name, got)
 		}
@@ -87,8 +87,8 @@ func TestReportOfMessages(t *testing.T) {
 
 func TestIdempotencyOfFeedback(t *testing.T) {
 	t.Parallel()
-	ann := &tokens.Token{Name: "ann"}
-	bob := &tokens.Token{Name: "bob"}
+	ann := &tokens.Token{Owner: "a"}
+	bob := &tokens.Token{Owner: "b"}
 	id := func(token *tokens.Token, book playbook.Book, key string) events.ID {
 		return (&call{token: token}).eventID("feedback", string(book), key)
 	}

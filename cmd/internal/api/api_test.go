@@ -346,7 +346,7 @@ func TestListenAddress(t *testing.T) {
 func single(t *testing.T, name, secret string, scopes []tokens.Scope) *tokens.Set {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	entry := fmt.Sprintf("%s: {hash: sha256:%x, scopes: %s}\n", name, sha256.Sum256([]byte(secret)), strings.ReplaceAll(fmt.Sprint(scopes), " ", ", "))
+	entry := fmt.Sprintf("%s: {hash: sha256:%x, owner: %s, scopes: %s}\n", name, sha256.Sum256([]byte(secret)), events.Hash(name), strings.ReplaceAll(fmt.Sprint(scopes), " ", ", "))
 	if err := os.WriteFile(path, []byte(entry), 0o600); err != nil {
 		t.Fatal(err)
 	}

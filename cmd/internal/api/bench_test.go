@@ -107,7 +107,7 @@ func fillExecutions(b *testing.B, conn *bus.Conn, n int) {
 		group.Go(func() {
 			for i := range next {
 				e := &events.Execution{
-					ID: events.NewID(), TaskID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i/20), Question: text, Answer: text, Outcome: events.Outcome{Label: events.Success, Score: 1},
+					ID: events.NewID(), RunID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i/20), Question: text, Answer: text, Outcome: events.Outcome{Label: events.Success, Score: 1},
 					Version: uint64(1 + i*20/n), Cited: []playbook.BulletID{playbook.MintID("others", uint64(i%500+1))}, Model: "m",
 					Usage: chat.Usage{Calls: 1, InputTokens: 1000, OutputTokens: 100, CachedTokens: 600, Cost: 0.01}, Started: time.Now().UTC(), ContextID: "c",
 					Steps: []events.Step{{Text: text, Calls: []events.ToolCall{{Tool: "lookup", Arguments: `{"id":4711}`, Output: text}}}},

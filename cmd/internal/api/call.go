@@ -107,7 +107,7 @@ func (c *call) eventID(kind, place, key string) events.ID {
 	if key == "" {
 		return events.NewID()
 	}
-	return events.Hash("api", kind, place, c.token.Name, key)
+	return events.Hash("api", kind, place, c.token.Owner, key)
 }
 
 // location sets the Location of the object that the request created: segments of a path below prefix.

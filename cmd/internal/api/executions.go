@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -23,7 +24,10 @@ func executionRoutes() []route {
 	list := get("/books/{book}/executions", "listExecutions", "List the stored executions of a playbook, newest first.", listExecutions)
 	list.query = append([]parameter{
 		{name: "session", kind: "string", doc: "Only executions of this session."},
-		{name: "task", kind: "string", doc: "Only executions of the task with this id."},
+		{name: "run", kind: "string", doc: "Only executions with this run id."},
+		{name: "task", kind: "string", doc: "Only executions of the task with this label."},
+		{name: "user", kind: "string", doc: "Only executions for this user."},
+		{name: "owner", kind: "string", doc: "Only executions of this owner; empty: of the common owner. Tokens without the scope read see only their own."},
 		{name: "outcome", kind: "string", doc: "Only executions with this label.", values: labels},
 		{name: "bullet", kind: "string", doc: "Only executions whose prompt had this bullet."},
 		{name: "before", kind: "string", doc: "Only executions that started before this time, in RFC 3339."},
@@ -36,8 +40,13 @@ func executionRoutes() []route {
 	sessions := get("/books/{book}/sessions", "listSessions", "List the sessions of the newest stored executions.", listSessions)
 	sessions.query, sessions.example = pageParameters[:1], example{path: inBook}
 	session := get("/books/{book}/sessions/{session}", "getSession", "List the interactions in the window of a session.", getSession)
+	session.query = []parameter{{name: "owner", kind: "string", doc: "Owner of the session; default: that of the token."}}
 	session.example = example{path: map[string]string{"book": "default", "session": "s-1"}}
-	return []route{list, one, served, sessions, session}
+	routes := []route{list, one, served, sessions, session}
+	for i := range routes {
+		routes[i].own = true
+	}
+	return routes
 }
 
 var labels = []string{string(events.Success), string(events.Partial), string(events.Failure), string(events.Unknown)}
@@ -45,7 +54,10 @@ var labels = []string{string(events.Success), string(events.Partial), string(eve
 // executionItem is an execution in a list.
 type executionItem struct {
 	Handle   events.Handle       `json:"handle"`
-	TaskID   string              `json:"task_id"`
+	RunID    string              `json:"run_id"`
+	Task     string              `json:"task,omitempty" doc:"Label of the task."`
+	Owner    string              `json:"owner,omitempty" doc:"Owner of the run; empty: the common owner."`
+	User     string              `json:"user,omitempty"`
 	Session  string              `json:"session,omitempty"`
 	Turn     int                 `json:"turn,omitempty"`
 	Started  time.Time           `json:"started"`
@@ -65,7 +77,7 @@ const maxExcerpt = 300
 
 func newExecutionItem(seq uint64, e *events.Execution) executionItem {
 	item := executionItem{
-		Handle: events.NewHandle(seq, e.ID), TaskID: e.TaskID, Session: e.Session, Turn: e.Turn, Started: e.Started, Question: excerpt(e.Question),
+		Handle: events.NewHandle(seq, e.ID), RunID: e.RunID, Task: e.Origin.Task, Owner: e.Owner, User: e.User, Session: e.Session, Turn: e.Turn, Started: e.Started, Question: excerpt(e.Question),
 		Answer: excerpt(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose, Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
 	}
 	for _, b := range e.Shown {
@@ -74,9 +86,27 @@ func newExecutionItem(seq uint64, e *events.Execution) executionItem {
 	return item
 }
 
+// ownerFilter returns the owner whose executions a list may contain, nil for all. The parameter owner restricts it further.
+func (c *call) ownerFilter() (*string, error) {
+	if !c.query.Has("owner") {
+		if c.token.AllOwners() {
+			return nil, nil
+		}
+		return &c.token.Owner, nil
+	}
+	owner := c.query.Get("owner")
+	if err := events.ValidateOwner(owner); err != nil {
+		return nil, invalid("owner", "want the owner of an execution")
+	}
+	if !c.token.Sees(owner) {
+		return nil, notFound("owner: no runs that the token may read")
+	}
+	return &owner, nil
+}
+
 func newExecutionFilter(b playbook.Book, q url.Values) (f *executions.Filter, err error) {
 	f = &executions.Filter{
-		Book: b, Session: q.Get("session"), Task: q.Get("task"), Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
+		Book: b, Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"), Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
 	}
 	if f.Label != "" && !slices.Contains(labels, string(f.Label)) {
 		return f, invalid("outcome", "want success, partial, failure or unknown")
@@ -95,6 +125,9 @@ func listExecutions(c *call) (*page[executionItem], error) {
 		return nil, err
 	}
 	filter, err := newExecutionFilter(playbook.Book(c.path["book"]), c.query)
+	if err == nil {
+		filter.Owner, err = c.ownerFilter()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -133,16 +166,29 @@ func getExecution(c *call) (*explain.Execution, error) {
 		return c.handler.logs.Covering(c.ctx, b, string(h))
 	}
 	x, err := explain.ExecutionOf(c.ctx, c.name(), effects, explain.NewStored(c.handler.conn), h)
-	if err != nil {
+	switch {
+	case err != nil && !errors.Is(err, explain.ErrExecutionNotFound):
 		return nil, err
+	case !c.token.AllOwners() && (err != nil || x.Execution == nil): // expired: its owner is unknown
+		return nil, executionNotFound(h)
+	case err != nil:
+		return nil, err
+	case x.Execution == nil:
+		return x, c.checkOrigin(h, &events.Execution{}, x.Book)
 	}
-	return x, c.checkOrigin(h, x.Book)
+	return x, c.checkOrigin(h, x.Execution, x.Book)
 }
 
-// checkOrigin returns an error if an execution belongs to another book than that in the path.
-func (c *call) checkOrigin(h events.Handle, b playbook.Book) error {
-	if string(b) != c.path["book"] {
-		return notFound(fmt.Sprintf("execution %s: not in playbook %q", h, c.path["book"]))
+// executionNotFound is the error for an execution that does not exist, and for one that the token may not read.
+func executionNotFound(h events.Handle) error {
+	return notFound(fmt.Sprintf("execution %s: not found: expired or never stored", h))
+}
+
+// checkOrigin returns an error if an execution belongs to another book than that in the path, or to an owner whose runs the token may
+// not read.
+func (c *call) checkOrigin(h events.Handle, e *events.Execution, b playbook.Book) error {
+	if string(b) != c.path["book"] || !c.token.Sees(e.Owner) {
+		return executionNotFound(h)
 	}
 	return nil
 }
@@ -154,12 +200,12 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 	}
 	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
 	if err == nil && e == nil {
-		err = notFound(fmt.Sprintf("execution %s: not found: expired or never stored", h))
+		err = executionNotFound(h)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := c.checkOrigin(h, e.Book); err != nil {
+	if err := c.checkOrigin(h, e, e.Book); err != nil {
 		return nil, err
 	}
 	builder := generator.NewContextBuilder(c.handler.conn, nil, generator.Config{Recall: generator.RecallNone}) // the manifest has the recalled parts
@@ -170,6 +216,7 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 // sessionItem is a session in a list.
 type sessionItem struct {
 	Session    string        `json:"session"`
+	Owner      string        `json:"owner,omitempty" doc:"Owner of the session; empty: the common owner. Sessions of two owners with one name are two sessions."`
 	Executions int           `json:"executions" doc:"Number of executions in the index of the gateway."`
 	Last       events.Handle `json:"last" doc:"Handle of the last execution."`
 	At         time.Time     `json:"at" doc:"Start of the last execution."`
@@ -185,19 +232,23 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}
-	sessions := c.handler.index.Sessions(book, limit)
+	owner, err := c.ownerFilter()
+	if err != nil {
+		return nil, err
+	}
+	sessions := c.handler.index.Sessions(book, owner, limit)
 	seqs := make([]uint64, len(sessions))
 	for i, s := range sessions {
 		seqs[i] = s.Last
 	}
-	all, err := c.handler.readAll(c.ctx, &executions.Filter{Book: book, InSession: true}, seqs)
+	all, err := c.handler.readAll(c.ctx, &executions.Filter{Book: book, Owner: owner, InSession: true}, seqs)
 	if err != nil {
 		return nil, err
 	}
 	out := &page[*sessionItem]{Items: []*sessionItem{}}
 	for i, e := range all {
 		if e.Handle != "" {
-			out.Items = append(out.Items, &sessionItem{e.Session, sessions[i].Executions, e.Handle, e.Started, e.Question})
+			out.Items = append(out.Items, &sessionItem{e.Session, e.Owner, sessions[i].Executions, e.Handle, e.Started, e.Question})
 		}
 	}
 	return out, nil
@@ -233,13 +284,20 @@ type sessionWindow struct {
 }
 
 func getSession(c *call) (*sessionWindow, error) {
-	b, session := playbook.Book(c.path["book"]), c.path["session"]
+	b, session, owner := playbook.Book(c.path["book"]), c.path["session"], c.token.Owner
+	if c.query.Has("owner") {
+		of, err := c.ownerFilter()
+		if err != nil {
+			return nil, err
+		}
+		owner = *of
+	}
 	store := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream())
-	list, damaged, err := store.Interactions(c.ctx, b, session)
+	list, damaged, err := store.Interactions(c.ctx, b, owner, session)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := store.Marks(c.ctx, b, session)
+	marks, err := store.Marks(c.ctx, b, owner, session)
 	if err == nil && len(list)+len(marks)+damaged == 0 {
 		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", text40(session)))
 	}

@@ -27,7 +27,11 @@ func TestReadExecutions(t *testing.T) {
 		{"?limit=1", []string{w.served}},
 		{"?session=s-1&outcome=success", []string{w.handle}},
 		{"?outcome=partial", []string{w.served}},
-		{"?task=t-1", []string{w.handle}},
+		{"?run=t-1", []string{w.handle}},
+		{"?task=shelves", []string{w.handle}},
+		{"?task=t-1", nil},
+		{"?user=ann", []string{w.handle}},
+		{"?owner=", []string{w.served, w.handle}},
 		{"?session=other", nil},
 		{"?bullet=misc-00002", []string{w.served}},
 		{"?before=2000-01-01T00:00:00Z", nil},
@@ -73,12 +77,12 @@ func TestPagesOfExecutions(t *testing.T) {
 	w := startWorld(t, Options{})
 	for i := range 60 {
 		book := []string{"default", "support"}[i%2]
-		w.send(t, 201, "POST", "/executions", fmt.Sprintf(`{"book":%q,"task_id":"t-%d","question":"q","answer":"a"}`, book, i))
+		w.send(t, 201, "POST", "/executions", fmt.Sprintf(`{"book":%q,"run_id":"t-%d","question":"q","answer":"a"}`, book, i))
 	}
 	var tasks []string
 	for after := ""; ; {
 		reply, _ := w.send(t, 200, "GET", "/books/default/executions?limit=7&after="+url.QueryEscape(after), "")
-		tasks = append(tasks, ids(reply, "task_id")...)
+		tasks = append(tasks, ids(reply, "run_id")...)
 		if after, _ = reply["next"].(string); after == "" {
 			break
 		}
@@ -94,7 +98,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 	w := startWorld(t, Options{})
 	w.seed(t)
 	for i := range 90 {
-		e := &events.Execution{ID: events.NewID(), TaskID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i%7), Question: "q", Answer: "a", Outcome: events.Outcome{Label: events.Success}, Started: time.Now().UTC()}
+		e := &events.Execution{ID: events.NewID(), RunID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i%7), Question: "q", Answer: "a", Outcome: events.Outcome{Label: events.Success}, Started: time.Now().UTC()}
 		if i%3 == 0 {
 			e.Outcome.Label = events.Failure
 		}

@@ -12,7 +12,7 @@ func TestInspect(t *testing.T) {
 	w := startWorld(t, Options{Settings: app.Effective{{Name: "http", Value: "127.0.0.1:4280", Origin: "default"}}})
 	id := w.bury(t, "default", "t-dead-1")
 	reply, _ := w.send(t, 200, "GET", "/dead/"+id, "")
-	if event, _ := reply["event"].(map[string]any); event["id"] != "t-dead-1" || reply["reason"] != "the model failed" {
+	if event, _ := reply["event"].(map[string]any); event["run_id"] != "t-dead-1" || reply["reason"] != "the model failed" {
 		t.Errorf("dead letter: got %v", reply)
 	}
 	w.send(t, 404, "GET", "/dead/99-00000000", "")

@@ -17,6 +17,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
+	"debrief/events/window"
 	"debrief/generator/scoring"
 	"debrief/playbook"
 )
@@ -47,7 +48,9 @@ var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCura
 
 // taskRequest is a task for the generators.
 type taskRequest struct {
-	ID         string         `json:"id,omitempty" doc:"The same id in a playbook identifies the same sample; default: the Idempotency-Key, else a random id."`
+	RunID      string         `json:"run_id,omitempty" doc:"Id of the run: a task that is sent again with the same id counts once; default: the Idempotency-Key, else a random id."`
+	Task       string         `json:"task,omitempty" doc:"Label of the task, the same for all attempts at it."`
+	User       string         `json:"user,omitempty" doc:"Person that the agent works for."`
 	Session    string         `json:"session,omitempty" doc:"Name of the conversation."`
 	Question   string         `json:"question"`
 	Context    string         `json:"context,omitempty" doc:"Background of the question."`
@@ -60,11 +63,11 @@ type taskRequest struct {
 
 // taskReply is a submitted task.
 type taskReply struct {
-	Task      string            `json:"task" doc:"Id of the task."`
+	RunID     string            `json:"run_id" doc:"Id of the run."`
 	Handle    events.Handle     `json:"handle,omitempty" doc:"Handle of the execution, if it was waited for."`
 	Trace     string            `json:"trace,omitempty" doc:"Id of the trace of the task."`
 	Execution *events.Execution `json:"execution,omitempty" doc:"The execution, if it was waited for."`
-	Duplicate bool              `json:"duplicate,omitempty" doc:"The id was submitted before; the task is answered once."`
+	Duplicate bool              `json:"duplicate,omitempty" doc:"The run id was submitted before; the task is answered once. Handle is that of the first execution, if it is stored."`
 }
 
 func submitTask(c *call, r *taskRequest) (*taskReply, error) {
@@ -80,12 +83,22 @@ func submitTask(c *call, r *taskRequest) (*taskReply, error) {
 		return nil, invalid("evaluator", err.Error())
 	}
 	task := &events.Task{
-		ID: cmp.Or(r.ID, key, string(events.NewID())), Session: r.Session, Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
+		ID: cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
 		Purpose: r.Purpose, Playbook: r.Playbook, MinVersion: r.MinVersion, Created: time.Now().UTC(),
+		Origin: events.Origin{Source: c.token.Caller().Source(), Task: r.Task},
 	}
 	task.Book = playbook.Book(c.path["book"])
 	if err := task.Validate(); err != nil {
 		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, field: fieldOf(err.Error(), c.route.in), text: err.Error()}
+	}
+	first, err := c.answered(task)
+	if err != nil {
+		return nil, err
+	}
+	if first != "" {
+		c.status = http.StatusOK
+		c.taskLocation(task)
+		return &taskReply{RunID: task.ID, Handle: first, Duplicate: true}, nil
 	}
 	if wait > 0 {
 		return c.awaitTask(task, wait)
@@ -98,13 +111,29 @@ func submitTask(c *call, r *taskRequest) (*taskReply, error) {
 		c.status = http.StatusOK
 	}
 	c.taskLocation(task)
-	return &taskReply{Task: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
+	return &taskReply{RunID: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
+}
+
+// answered returns the handle of the execution of a task that was submitted and answered before, or "" if none is known. A generator
+// would ask its model again for a late copy, although it counts once.
+func (c *call) answered(task *events.Task) (events.Handle, error) {
+	id := events.ExecutionID(task.Book, task.Owner, task.ID, 0)
+	conn := c.handler.conn
+	seq, err := window.New(conn.NATS(), conn.JetStream()).FirstCopy(c.ctx, task.Book, window.EffectTurn, id)
+	if err != nil || seq == 0 {
+		return "", err
+	}
+	_, err = conn.Find(c.ctx, events.StreamExecutions, seq, func(found events.ID) bool { return found == id })
+	if errors.Is(err, bus.ErrNotFound) {
+		return "", nil
+	}
+	return events.NewHandle(seq, id), err
 }
 
 // taskLocation sets the Location of a task: the list of its executions.
 func (c *call) taskLocation(task *events.Task) {
 	c.location("books", string(task.Book), "executions")
-	c.reply.Set("Location", c.reply.Get("Location")+"?task="+url.QueryEscape(task.ID))
+	c.reply.Set("Location", c.reply.Get("Location")+"?run="+url.QueryEscape(task.ID))
 }
 
 // awaitTask submits a task and waits for its execution.
@@ -121,14 +150,14 @@ func (c *call) awaitTask(task *events.Task, wait time.Duration) (*taskReply, err
 	case errors.Is(err, bus.ErrDuplicate):
 		c.status = http.StatusOK
 		c.taskLocation(task)
-		return &taskReply{Task: task.ID, Duplicate: true}, nil
+		return &taskReply{RunID: task.ID, Duplicate: true}, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: fmt.Sprintf("no answer in %s: the task is stored as %q and will be answered", wait, task.ID)}
 	case err != nil:
 		return nil, err
 	}
 	c.location("books", string(task.Book), "executions", string(reply.Handle))
-	return &taskReply{Task: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
+	return &taskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
 }
 
 // duration returns a parameter that is a duration, 0 if it is missing.

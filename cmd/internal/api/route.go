@@ -28,6 +28,8 @@ type route struct {
 	waits   bool         // the request may take longer than others
 	local   bool         // needs no NATS server, as all routes without a scope
 	keyed   bool         // has an Idempotency-Key
+	own     bool         // tokens without the scope may use it for their own runs
+	also    tokens.Scope // another scope that permits the route; empty: none
 	tagged  bool         // the reply has an ETag
 	example example
 	run     func(*call) (any, error)

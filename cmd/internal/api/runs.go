@@ -129,7 +129,7 @@ func (c *call) evaluations(name string) (map[string]map[string]*evaluated, error
 		if !ok || e.Purpose != events.Evaluate {
 			return nil
 		}
-		set, version, sample, ok := splitTask(e.TaskID)
+		set, version, sample, ok := splitTask(e.RunID)
 		if !ok {
 			return nil
 		}

@@ -40,7 +40,7 @@ func TestRequeueAsGateway(t *testing.T) {
 	w := startSecuredWorld(t)
 	w.seed(t)
 	task := &events.Task{ID: "t-7", Question: "What is six times seven?", Created: time.Now().UTC()}
-	execution := &events.Execution{ID: events.NewID(), TaskID: "t-8", Question: "q", Answer: "a", Started: time.Now().UTC()}
+	execution := &events.Execution{ID: events.NewID(), RunID: "t-8", Question: "q", Answer: "a", Started: time.Now().UTC()}
 	edit := &events.Edit{ID: events.NewID(), Author: "seed", Created: time.Now().UTC(), Ops: []playbook.Op{add("Measure twice.")}}
 	task.Book, execution.Book, edit.Book = "default", "default", "default"
 	for role, e := range map[string]events.Event{events.RoleGenerator: task, events.RoleReflector: execution, events.RoleCurator: edit} {

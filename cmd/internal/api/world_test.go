@@ -169,7 +169,7 @@ func (w *world) seed(t *testing.T) *strings.Replacer {
 	w.edit(t, "default", &events.Edit{Ops: []playbook.Op{add("Ask for the invoice number first."), add("Round at the end."), add("An old invoice rule.")}})
 	w.edit(t, "default", &events.Edit{Ops: []playbook.Op{put("misc-00012", "Send invoices by pigeon.", playbook.Quarantined), put("misc-00013", "Trust nobody.", playbook.Quarantined)}})
 	w.edit(t, "support", &events.Edit{Ops: []playbook.Op{add("Greet the customer.")}})
-	stored, _ := w.send(t, 201, "POST", "/executions", `{"book":"default","session":"s-1","task_id":"t-1","question":"Which shelf is highest?","answer":"Shelf 7.","outcome":true}`)
+	stored, _ := w.send(t, 201, "POST", "/executions", `{"book":"default","session":"s-1","run_id":"t-1","task":"shelves","user":"ann","question":"Which shelf is highest?","answer":"Shelf 7.","outcome":true}`)
 	w.handle, _ = stored["handle"].(string)
 	served, _ := w.send(t, 200, "POST", "/contexts", `{"book":"default","session":"s-1","query":"And the lowest?"}`)
 	id, _ := served["context_id"].(string)

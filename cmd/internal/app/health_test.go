@@ -109,7 +109,7 @@ func (s *site) runs(name string, n int) {
 	for i := range n {
 		id := fmt.Sprint(name, "-", i)
 		e := &events.Execution{
-			ID: events.ExecutionID("b", id, 0), TaskID: id, Question: "Book a table, " + id + ".", Outcome: events.Outcome{Label: events.Failure},
+			ID: events.ExecutionID("b", "", id, 0), RunID: id, Question: "Book a table, " + id + ".", Outcome: events.Outcome{Label: events.Failure},
 			Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
 				{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure},
 				{Tool: "find", Arguments: `{}`, Output: "2", Outcome: events.Success},
@@ -200,7 +200,7 @@ func (s *site) learned() map[string]int {
 	}
 	tasks := map[events.ID]string{}
 	for _, e := range stored[*events.Execution](s, events.StreamExecutions) {
-		tasks[e.ID] = e.TaskID
+		tasks[e.ID] = e.RunID
 	}
 	times := map[string]int{}
 	for _, r := range stored[*events.Reflection](s, events.StreamReflections) {

@@ -94,7 +94,7 @@ func TestWorkerPrintsItsStart(t *testing.T) {
 func TestUnsuitableStreamsAreNotUnreachable(t *testing.T) {
 	t.Parallel()
 	for field, have := range map[string]jetstream.StreamConfig{
-		"retention": {Name: events.StreamTasks, Subjects: []string{"debrief.task.*"}, AllowDirect: true},
+		"retention": {Name: events.StreamTasks, Subjects: []string{"debrief.task.*", "debrief.task.*.*"}, AllowDirect: true},
 		"":          {Name: "MINE", Subjects: []string{"debrief.>"}},
 	} {
 		srv, err := natsd.Start(natsd.Config{Listen: "127.0.0.1:0"})

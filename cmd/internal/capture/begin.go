@@ -24,7 +24,7 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 	}
 	if o.run == nil {
 		o.run = &run{
-			ID: events.NewID(), Owner: c.Owner, Book: c.Book, Session: o.session, Derived: o.derived, Task: c.Task, Trace: c.Trace, Start: p.start,
+			ID: events.NewID(), Owner: c.Owner, Book: c.Book, Session: o.session, Derived: o.derived, Caller: c.Caller, User: c.User, Task: c.Task, Trace: c.Trace, Start: p.start,
 			Turn: p.turn, Number: o.number, Earlier: o.earlier, Started: c.At, Active: c.At,
 		}
 		o.New, o.created = p.begins, true

@@ -42,7 +42,7 @@ import (
 	"debrief/playbook"
 )
 
-// Reporter stores executions and feedback. It returns the same execution for reports with the same task.
+// Reporter stores executions and feedback. It returns the same execution for reports with the same run id.
 type Reporter interface {
 	Report(ctx context.Context, r *events.Report) (*events.StoredReply, error)
 	Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error)
@@ -51,10 +51,12 @@ type Reporter interface {
 // Call is a call of a model.
 type Call struct {
 	Owner   string // hash of the client's key or token. Callers never see runs of other owners
+	Caller  events.Caller
+	User    string // the person that the agent works for; optional
 	Book    playbook.Book
 	Session string // optional
 	Derived bool   // Session is not from the client, which cannot name the run by it
-	Task    string // the client's name for the task: the task of the report; optional
+	Task    string // the client's label of the task; optional
 	Trace   string // the client's trace context (W3C Trace Context); an invalid one is ignored
 	Request *wire.Request
 	Retry   int  // number of this repetition, if the client marks it; the first attempt has 0

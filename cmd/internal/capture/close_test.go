@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("got %d executions", len(got))
 	}
 	r := got[0]
-	if r.Book != "b" || r.TaskID != "t-1" || r.Session != "s-1" || r.ContextID != "ctx" || r.Model != "m-1" || r.Started.IsZero() || r.Duration < 0 {
+	if r.Book != "b" || r.RunID != string(o.Run) || r.Task != "t-1" || r.Session != "s-1" || r.ContextID != "ctx" || r.Model != "m-1" || r.Started.IsZero() || r.Duration < 0 {
 		t.Errorf("got %+v", r)
 	}
 	if u := r.Usage; u.Calls != 2 || u.InputTokens != 200 || u.CachedTokens != 120 || u.OutputTokens != 20 {
@@ -47,13 +47,13 @@ func TestReport(t *testing.T) {
 	if diff := cmp.Diff(want, r.Steps[0].Calls); diff != "" {
 		t.Error(diff)
 	}
-	if r.Outcome.Label != events.Success || !r.Outcome.Inferred() {
+	if r.Outcome.Label != events.Success || !r.Outcome.Inferred {
 		t.Errorf("outcome: got %+v", r.Outcome)
 	}
 	lone := d.client(wire.Chat)
 	first := lone.ask("Why?", says("So."))
-	if got := d.closeAll()[1]; got.TaskID != string(first.Run) {
-		t.Errorf("task: got %s, want the run %s", got.TaskID, first.Run)
+	if got := d.closeAll()[1]; got.RunID != string(first.Run) {
+		t.Errorf("task: got %s, want the run %s", got.RunID, first.Run)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"debrief/playbook"
 )
 
-// Ref names a run of a playbook, of any owner. ID is the id of a response, the id of the run, the task of the client, a session, which
+// Ref names a run of a playbook. ID is the id of a response, the id of the run, the task of the client, a session, which
 // means its latest run, SESSION/N for its turn N, from 1, a trace id, or the handle of an execution.
 type Ref struct {
 	Book playbook.Book
@@ -31,7 +31,7 @@ func notFound(ref Ref, reason string) error {
 
 // Feedback gives a run an outcome and returns the handle of its execution. An open run is closed with this outcome. Feedback on a
 // closed run is sent to the Reporter; f.Execution is set. The same id of f identifies the same feedback. It returns a
-// *NotFoundError for an unknown run.
+// *NotFoundError for an unknown run, and for a run that the caller of f may not rate.
 func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest) (*events.StoredReply, error) {
 	request := *f
 	request.Book = ref.Book
@@ -40,6 +40,9 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 		return s.reporter.Feedback(ctx, &request)
 	}
 	r, err := s.resolveRef(ctx, ref)
+	if err == nil && !f.Caller.MayRate(r.Caller.Owner) {
+		err = notFound(ref, "unknown or expired")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func TestInfer(t *testing.T) {
 			t.Errorf("%s: got %s (%s), want %s", name, got.Label, got.Feedback, test.want)
 		}
 		said := strings.TrimSpace(test.end.Next)
-		if told := got.Known() || said != ""; told != got.Inferred() || told != (got.Feedback != "") || (got.Score == 1) != (got.Label == ok) {
+		if told := got.Known() || said != ""; told != got.Inferred || told != (got.Feedback != "") || (got.Score == 1) != (got.Label == ok) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if !strings.Contains(got.Feedback, said) {

@@ -23,11 +23,8 @@ func newReport(r *run, calls []*call) *events.Report {
 		return nil
 	}
 	report := &events.Report{
-		Book: r.Book, TaskID: r.Task, Session: r.Session, Answer: last.Reply.Text, Model: last.Model, Started: r.Started,
+		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Answer: last.Reply.Text, Model: last.Model, Started: r.Started,
 		Duration: max(0, calls[len(calls)-1].Ended.Sub(r.Started)),
-	}
-	if report.TaskID == "" {
-		report.TaskID = string(r.ID)
 	}
 	if r.Block != nil {
 		report.ContextID = r.Block.ContextID

@@ -13,6 +13,8 @@ import (
 type run struct {
 	ID      events.ID     `msgpack:"id" redact:"-"`
 	Owner   string        `msgpack:"owner" redact:"-"`
+	Caller  events.Caller `msgpack:"caller,omitempty" redact:"-"` // of the first call
+	User    string        `msgpack:"user,omitempty" redact:"id"`
 	Book    playbook.Book `msgpack:"book" redact:"-"`
 	Session string        `msgpack:"session,omitempty" redact:"id"`
 	Derived bool          `msgpack:"derived,omitempty"` // the client did not name the session

@@ -58,18 +58,18 @@ func (f *fakeReporter) Report(ctx context.Context, r *events.Report) (*events.St
 		return nil, err
 	}
 	f.trace = bus.Traceparent(ctx)
-	_, known := f.reports[r.TaskID]
+	_, known := f.reports[r.RunID]
 	if known {
 		f.copies++
 	} else {
-		f.tasks = append(f.tasks, r.TaskID)
-		f.reports[r.TaskID] = r
+		f.tasks = append(f.tasks, r.RunID)
+		f.reports[r.RunID] = r
 		if f.reported != nil {
 			f.reported <- r
 		}
 	}
-	seq := uint64(slices.Index(f.tasks, r.TaskID) + 1)
-	return &events.StoredReply{Handle: events.NewHandle(seq, events.ExecutionID(r.Book, r.TaskID, 0)), Duplicate: known}, nil
+	seq := uint64(slices.Index(f.tasks, r.RunID) + 1)
+	return &events.StoredReply{Handle: events.NewHandle(seq, events.ExecutionID(r.Book, "", r.RunID, 0)), Duplicate: known}, nil
 }
 
 func (f *fakeReporter) Feedback(_ context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {

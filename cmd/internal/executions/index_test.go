@@ -25,7 +25,7 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 		last := uint64(rapid.IntRange(0, 40).Draw(t, "executions"))
 		for seq := uint64(1); seq <= last; seq++ {
 			e := &events.Execution{
-				Session: names.Draw(t, "session"), TaskID: names.Draw(t, "task"), Outcome: events.Outcome{Label: labels.Draw(t, "label")},
+				Session: names.Draw(t, "session"), RunID: names.Draw(t, "task"), Outcome: events.Outcome{Label: labels.Draw(t, "label")},
 				Started: day.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "hour")) * time.Hour),
 			}
 			for _, id := range rapid.SliceOfDistinct(rapid.SampledFrom([]playbook.BulletID{"x", "y", "z"}), rapid.ID).Draw(t, "shown") {

@@ -165,6 +165,6 @@ func writeCover(ctx context.Context, out io.Writer, ev Evidence, c book.Cover) e
 		return nil
 	}
 	console.Fprintf(out, "        task %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
-		e.TaskID, origin(e.Session, e.Origin.Source), model(e), e.Version, len(e.Shown), len(e.Cited))
+		e.RunID, origin(e.Session, e.Origin.Source), model(e), e.Version, len(e.Shown), len(e.Cited))
 	return nil
 }

@@ -64,7 +64,7 @@ func TestBulletTextListsExecutions(t *testing.T) {
 			Bullet: "a", Current: &book.Bullet{ID: "a", Section: "misc", Content: "x"},
 			Events: []history.Event{{Version: 1, Kind: test.kind, Bullet: "a", Support: covers(test.support), Op: book.Op{Kind: test.kind, Bullet: "a", Helpful: 1}}},
 		}}
-		ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {TaskID: "t-1"}}}
+		ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
 		text, err := x.Text(t.Context(), ev, test.all)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestLoadExecutions(t *testing.T) {
 	t.Parallel()
 	support := append(covers(2), book.Cover{ID: "foreign", Evidence: &book.Evidence{Execution: "run/7"}})
 	x := &Bullet{Lineage: &history.Lineage{Events: []history.Event{{Support: support}}}}
-	ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {TaskID: "t-1"}}}
+	ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
 	if err := x.LoadExecutions(t.Context(), ev); err != nil {
 		t.Fatal(err)
 	}

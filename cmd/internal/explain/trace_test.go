@@ -25,7 +25,7 @@ func TestLoadReflections(t *testing.T) {
 
 func TestAddPending(t *testing.T) {
 	t.Parallel()
-	e := &events.Execution{ID: "e-1", TaskID: "t-1"}
+	e := &events.Execution{ID: "e-1", RunID: "t-1"}
 	later := events.Reflection{Execution: "e-2", Reflector: "v1"}
 	later.ID = events.ReflectionID(e.SampleID(), "", later.Reflector)
 	for _, test := range []struct {
@@ -47,7 +47,7 @@ func TestAddPending(t *testing.T) {
 
 func TestExecutionText(t *testing.T) {
 	t.Parallel()
-	stored := &events.Execution{TaskID: "t-1", Shown: []events.ShownBullet{{ID: "a"}, {ID: "b"}}, Cited: []book.BulletID{"b"}}
+	stored := &events.Execution{RunID: "t-1", Shown: []events.ShownBullet{{ID: "a"}, {ID: "b"}}, Cited: []book.BulletID{"b"}}
 	applied := []history.Reflected{{Version: 7, Cover: book.Cover{ID: "a", Evidence: &book.Evidence{Reflector: "v1", FeedbackSeq: 3, Outcome: "failure"}}}}
 	change := history.Event{Version: 7, Kind: book.Pin, Bullet: "a", Op: book.Op{Kind: book.Pin, Bullet: "a", Pinned: true}}
 	for _, test := range []struct {

@@ -98,7 +98,7 @@ func (c callers) Find(secret string) (gateway.Token, bool) {
 	if !ok {
 		return gateway.Token{}, false
 	}
-	return gateway.Token{Name: t.Name, Calls: t.Allows(tokens.Context), Books: t.Books}, true
+	return gateway.Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Books: t.Books}, true
 }
 
 // URL returns the URL of the gateway, without a path.

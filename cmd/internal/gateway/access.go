@@ -23,9 +23,10 @@ type Tokens interface {
 
 // Token is the access of a caller.
 type Token struct {
-	Name  string
-	Calls bool            // it may make model calls
-	Books []playbook.Book // empty means all books
+	Caller  events.Caller
+	Calls   bool            // it may make model calls
+	Reports bool            // it may report runs, and so set outcomes
+	Books   []playbook.Book // empty means all books
 }
 
 // checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none.
@@ -63,27 +64,27 @@ func isLoopback(host string) bool {
 
 // caller is the sender of a model call.
 type caller struct {
-	name  string // name of the token, or ""
-	owner string // hash of the token's name or of the client's key
+	token Token  // zero without tokens
+	owner string // hash of the owner of the token or of the client's key
 }
 
 // authorize returns the caller of a model call.
 func (g *Gateway) authorize(h http.Header, book playbook.Book) (caller, *failure) {
 	key := cmp.Or(h.Get(headerKey), bearer(h))
 	if g.o.Tokens == nil {
-		return caller{owner: hashOwner("key", key)}, nil
+		return caller{token: Token{Reports: true}, owner: hashOwner("key", key)}, nil
 	}
 	token, ok := g.findToken(cmp.Or(h.Get(headerToken), key))
 	if !ok {
 		return caller{}, refusal(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
 	}
 	if !token.Calls {
-		return caller{}, refusal(http.StatusForbidden, "scope_forbidden", "the token "+token.Name+" does not have the scope context, which permits calls of models")
+		return caller{}, refusal(http.StatusForbidden, "scope_forbidden", "the token "+token.Caller.Name+" does not have the scope context, which permits calls of models")
 	}
 	if len(token.Books) > 0 && !slices.Contains(token.Books, book) {
-		return caller{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Name+" has no access to book "+string(book))
+		return caller{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Caller.Name+" has no access to book "+string(book))
 	}
-	return caller{token.Name, hashOwner("token", token.Name)}, nil
+	return caller{token, hashOwner("token", token.Caller.Owner)}, nil
 }
 
 func (g *Gateway) findToken(secret string) (Token, bool) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -29,7 +30,7 @@ func TestTokens(t *testing.T) {
 	url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Api-Key"))
 	})
-	known := tokens{"all": {Name: "a", Calls: true}, "sales": {Name: "s", Calls: true, Books: []playbook.Book{"sales"}}, "reader": {Name: "r"}}
+	known := tokens{"all": {Caller: events.Caller{Name: "a"}, Calls: true}, "sales": {Caller: events.Caller{Name: "s"}, Calls: true, Books: []playbook.Book{"sales"}}, "reader": {Caller: events.Caller{Name: "r"}}}
 	var log bytes.Buffer
 	o := Options{Tokens: known, Log: zerolog.New(zerolog.SyncWriter(&log))}
 	o.OpenAI.Key, o.Anthropic.Key = "own-openai", "own-anthropic"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/wire"
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -26,8 +27,10 @@ type Call struct {
 	API   wire.API
 	Mode  Mode // not ModeOff
 	Book  playbook.Book
-	Owner string // hash of the token's name or of the client's API key; callers never see each other's runs
-	Token string // name of the token, or ""
+	Owner string // hash of the owner of the token or of the client's API key; callers never see each other's runs
+	// Caller is the holder of the token, zero without tokens. Reports is set if it may report runs, and so set outcomes.
+	Caller  events.Caller
+	Reports bool
 	// Header has the headers of the request, with X-Debrief-*.
 	Header http.Header
 	Body   []byte
@@ -148,7 +151,7 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.o.Deadline)
 	defer cancel()
 	call := &Call{
-		API: x.route.api, Mode: x.mode, Book: x.book, Owner: x.owner, Token: x.name,
+		API: x.route.api, Mode: x.mode, Book: x.book, Owner: x.owner, Caller: x.token.Caller, Reports: x.token.Reports,
 		Header: r.Header.Clone(), Body: x.body, At: x.began,
 	}
 	var edit *Edit

@@ -20,13 +20,16 @@ import (
 //	debrief_window_messages_total        messages   counter   in contexts of sessions with earlier turns; result: kept, omitted
 //	debrief_window_tokens_total          tokens     counter   of these messages; result: kept, omitted
 //	debrief_window_share                 ratio      histogram share of the tokens of the stored turns that one context keeps, 0 to 1
+//	debrief_duplicates_total             requests   counter   reports and feedback that were stored before; verb: execution, feedback
 //	debrief_requests_total               requests   counter   door: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
 //	debrief_request_seconds              seconds    histogram door, verb
 func (m *Metrics) Generator() generator.Meter {
 	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
 	messages := m.counter("debrief_window_messages_total", "Messages of the session in contexts, and those left out.", "result")
 	tokens := m.counter("debrief_window_tokens_total", "Tokens of the session in contexts, and those left out.", "result")
+	duplicates := m.counter("debrief_duplicates_total", "Reports and feedback that were stored before and counted once.", "verb")
 	return &generatorMeter{
+		reports: duplicates.With(events.VerbReport), feedback: duplicates.With(events.VerbFeedback),
 		kept: messages.With(kept), omitted: messages.With(omitted), keptTokens: tokens.With(kept), omittedTokens: tokens.With(omitted),
 		share: m.histogram("debrief_window_share", "Share of the tokens of the stored turns that a context keeps.", shares).With(),
 		all:   stages.With("all"), recall: stages.With("recall"), assembly: stages.With("assembly"),
@@ -38,6 +41,7 @@ func (m *Metrics) Generator() generator.Meter {
 type generatorMeter struct {
 	all, recall, assembly, followed, share   *exposition.Histogram
 	kept, omitted, keptTokens, omittedTokens *exposition.Counter
+	reports, feedback                        *exposition.Counter
 }
 
 // Values of the label result of windows.
@@ -53,6 +57,14 @@ func (c *generatorMeter) ContextBuilt(took time.Duration) { c.all.Observe(took.S
 func (c *generatorMeter) Recalled(took time.Duration)     { c.recall.Observe(took.Seconds()) }
 func (c *generatorMeter) Assembled(took time.Duration)    { c.assembly.Observe(took.Seconds()) }
 func (c *generatorMeter) PlaybookDelay(ago time.Duration) { c.followed.Observe(ago.Seconds()) }
+
+func (c *generatorMeter) Duplicate(verb string) {
+	if verb == events.VerbFeedback {
+		c.feedback.Add(1)
+	} else {
+		c.reports.Add(1)
+	}
+}
 
 func (c *generatorMeter) WindowBuilt(s generator.WindowSize) {
 	c.kept.Add(uint64(s.Messages))

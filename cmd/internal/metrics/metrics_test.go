@@ -194,7 +194,7 @@ func (w *whole) trust(b playbook.Book) {
 	e.Book = b
 	all := []events.Event{e}
 	for i := range 3 {
-		execution := events.ExecutionID(b, fmt.Sprint("cites-", i), 0)
+		execution := events.ExecutionID(b, "", fmt.Sprint("cites-", i), 0)
 		r := &events.Reflection{
 			ID: events.ReflectionID(execution, "", "v1"), Execution: execution, Handle: events.NewHandle(uint64(9000+i), execution), Reflector: "v1",
 			Outcome: events.Outcome{Label: events.Success, Score: 1}, FirstRoundScore: 1,

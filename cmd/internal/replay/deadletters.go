@@ -69,7 +69,7 @@ func (l *tracker) takeCrashed() (list []events.Event) {
 	for id, e := range l.dead.crashed {
 		switch e := e.(type) {
 		case *events.Task:
-			if l.answers[events.ExecutionID(e.Book, e.ID, e.Origin.Round)] != nil {
+			if l.answers[events.ExecutionID(e.Book, e.Owner, e.ID, e.Origin.Round)] != nil {
 				continue
 			}
 		case *events.Execution:

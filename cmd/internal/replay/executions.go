@@ -110,7 +110,7 @@ func (r *run) reflectWindow(ctx context.Context, reflector *sourceReflector, sam
 		f := sampleResult{reflection: results[i].handle, rounds: 1, lostReason: results[i].lostReason}
 		sample := events.Task{ID: string(samples[i].id)}
 		if e := results[i].execution; e != nil {
-			sample = events.Task{ID: e.TaskID, Question: e.Question, Target: e.Target}
+			sample = events.Task{ID: e.RunID, Question: e.Question, Target: e.Target}
 			f.answer = newAnswer(0, e)
 		}
 		if f.reflection != "" {

@@ -198,7 +198,7 @@ func TestRunLearnsAndReports(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		id := e.(*events.Execution).TaskID
+		id := e.(*events.Execution).RunID
 		if _, sample, _ := strings.Cut(id, "/"); heldOut[sample] || !strings.HasPrefix(id, "e0") {
 			t.Errorf("there is a reflection on %s", id)
 		}
@@ -417,7 +417,7 @@ func TestOnlineScoresBeforeLearning(t *testing.T) {
 	err = h.conn.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("r"), func(st bus.Stored) error {
 		e := st.Event.(*events.Execution)
 		if v := learned[string(events.NewHandle(st.Seq, e.ID))]; v > 0 && (e.Version >= v || e.Purpose == events.Evaluate) {
-			t.Errorf("%s was answered with version %d and learned from in version %d", e.TaskID, e.Version, v)
+			t.Errorf("%s was answered with version %d and learned from in version %d", e.RunID, e.Version, v)
 		}
 		return nil
 	})

@@ -148,7 +148,7 @@ func TestExecutionsRunResumesWithItsRange(t *testing.T) {
 	s.Train.Tasks = more
 	h.run(Config{Batch: 16}, s, Options{Name: "elsewhere"}) // another playbook
 	for i := range more {
-		e := &events.Execution{ID: events.ExecutionID("first", more[i].ID, 0), TaskID: more[i].ID, Question: more[i].Question, Target: more[i].Target, Answer: "?", Model: "m", Purpose: events.Learn}
+		e := &events.Execution{ID: events.ExecutionID("first", "", more[i].ID, 0), RunID: more[i].ID, Question: more[i].Question, Target: more[i].Target, Answer: "?", Model: "m", Purpose: events.Learn}
 		e.Book = "first"
 		if _, err := h.conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
@@ -191,7 +191,7 @@ func TestExecutionsRunUsesLaterFeedback(t *testing.T) {
 	t.Parallel()
 	h := open(t, 8, nil)
 	h.stop() // otherwise the reflector of the house runs too
-	e := &events.Execution{ID: events.ExecutionID("desk", "a", 0), TaskID: "a", Question: "How much?", Answer: "12", Model: "m"}
+	e := &events.Execution{ID: events.ExecutionID("desk", "", "a", 0), RunID: "a", Question: "How much?", Answer: "12", Model: "m"}
 	e.Book = "desk"
 	at, err := h.conn.Publish(t.Context(), e, bus.PublishOptions{})
 	if err != nil {

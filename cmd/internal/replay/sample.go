@@ -76,7 +76,7 @@ func (l *tracker) result(t *events.Task) (f sampleResult, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for round := range events.MaxPreviousRounds + 1 {
-		id := events.ExecutionID(l.book, t.ID, round)
+		id := events.ExecutionID(l.book, "", t.ID, round)
 		a := l.answers[id]
 		if a == nil {
 			if len(l.dead.reasons) > 0 {
@@ -110,7 +110,7 @@ func (l *tracker) unanswered(task string, round int) string {
 	if why := l.dead.reasons[asked.EventID()]; why != "" {
 		return "not answered: " + why
 	}
-	if why := l.dead.reasons[events.ExecutionID(l.book, task, round)]; why != "" {
+	if why := l.dead.reasons[events.ExecutionID(l.book, "", task, round)]; why != "" {
 		return "its answer cannot be read: " + why
 	}
 	return ""

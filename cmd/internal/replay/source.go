@@ -103,10 +103,10 @@ func (r *sourceReader) readSamples(ctx context.Context, upto uint64) ([]*recorde
 		if !ok || e.Purpose == events.Evaluate {
 			return
 		}
-		sample := samples[e.TaskID]
+		sample := samples[e.RunID]
 		if sample == nil {
 			sample = &recordedSample{round: -1}
-			samples[e.TaskID] = sample
+			samples[e.RunID] = sample
 		}
 		if e.Origin.Round > sample.round { // of equal rounds, the first one counts
 			sample.seq, sample.id, sample.round = s.Seq, e.ID, e.Origin.Round

@@ -64,7 +64,7 @@ func (e *reflectError) Error() string { return "not reflected on: " + e.err.Erro
 // handle of a reflection that is stored already.
 func (r *sourceReflector) store(ctx context.Context, old *events.Execution, h events.Handle) (events.Handle, error) {
 	e := *old
-	e.Book, e.ID = r.book, events.ExecutionID(r.book, old.TaskID, old.Origin.Round)
+	e.Book, e.ID = r.book, events.ExecutionID(r.book, "", old.RunID, old.Origin.Round)
 	e.Origin.Held, e.Origin.Run = true, r.run
 	e.Shown, e.Cited, e.Manifest = nil, nil, nil
 	if stored := r.tracker.reflectionOn(e.ID); stored != "" {

@@ -24,7 +24,7 @@ func TestDeadLetteredCopyEndsSample(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	e := &events.Execution{
-		ID: events.ExecutionID("r", "e001/a", 0), TaskID: "e001/a", Question: "?", Answer: "!", Model: "m", Purpose: events.Learn,
+		ID: events.ExecutionID("r", "", "e001/a", 0), RunID: "e001/a", Question: "?", Answer: "!", Model: "m", Purpose: events.Learn,
 		Origin: events.Origin{Run: "r", Held: true},
 	}
 	e.Book = "r"

@@ -44,7 +44,7 @@ func TestContext(t *testing.T) {
 			t.Parallel()
 			conn, nc := bustest.Open(t, bus.Policy{})
 			if !test.noService {
-				sub, err := nc.Subscribe(events.ServiceSubject(events.VerbContext, "b"), func(m *nats.Msg) {
+				sub, err := nc.Subscribe(events.ServiceSubject(events.VerbContext, "b", ""), func(m *nats.Msg) {
 					if err := m.RespondMsg(&nats.Msg{Header: test.header, Data: []byte(test.data)}); err != nil {
 						t.Error(err)
 					}

@@ -119,6 +119,7 @@ var generator = User{
 		inbox(events.RoleGenerator),
 		health,
 		{Subject: "debrief.api.*.*", Why: "its service for agents"},
+		{Subject: "debrief.api.*.*.*", Why: "its service for the owners of tokens"},
 		{Subject: "$SRV.>", Why: "discovery of its service"},
 		headOf,
 	},
@@ -129,6 +130,7 @@ var reflector = User{
 	Publish: []Grant{
 		{Subject: "debrief.reflection.*", Why: "its results"},
 		{Subject: "debrief.task.*", Why: "another round of a task"},
+		{Subject: "debrief.task.*.*", Why: "the same for the owner of a token"},
 		{Subject: "debrief.dead.reflector.*.*.*", Why: "its dead letters"},
 		{Subject: "$KV.attempts.reflector.>", Why: "its deliveries that were no attempts"},
 		answers,
@@ -211,7 +213,11 @@ var gateway = User{
 		{Subject: "debrief.api.context.*", Why: "context for a model", Accounts: []string{events.RoleGenerator}},
 		{Subject: "debrief.api.execution.*", Why: "report of an execution", Accounts: []string{events.RoleGenerator}},
 		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.context.*.*", Why: "the same for the owner of a token", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.execution.*.*", Why: "the same for the owner of a token", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.feedback.*.*", Why: "the same for the owner of a token", Accounts: []string{events.RoleGenerator}},
 		{Subject: "debrief.task.*", Why: "API: tasks"},
+		{Subject: "debrief.task.*.*", Why: "API: tasks of the owner of a token"},
 		{Subject: "debrief.edit.*", Why: "API: changes of playbooks by people"},
 		{Subject: "debrief.execution.*", Why: "API: requeue of dead letters"},
 		{Subject: "debrief.feedback.*", Why: "API: requeue of dead letters"},
@@ -291,7 +297,8 @@ var operator = User{
 	},
 }
 
-// agent is the user of outside agents. It has no right to JetStream.
+// agent is the user of outside agents. It has no right to JetStream, nor to a subject with an owner: all agents on NATS share the
+// common owner.
 var agent = User{
 	Name: events.UserAgent,
 	Publish: []Grant{

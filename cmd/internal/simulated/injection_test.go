@@ -61,7 +61,7 @@ func TestInstructionsInTracesAreNotLearned(t *testing.T) {
 		for book, put := range places {
 			own := *e
 			own.Steps = []events.Step{{Text: "I look it up.", Calls: []events.ToolCall{e.Steps[0].Calls[0]}}}
-			own.ID, own.Book = events.ExecutionID(book, own.TaskID, 0), book
+			own.ID, own.Book = events.ExecutionID(book, "", own.RunID, 0), book
 			put(&own, attack.Text)
 			if _, err := conn.Publish(ctx, &own, bus.PublishOptions{}); err != nil {
 				t.Fatal(err)

@@ -141,7 +141,7 @@ func (d *learner) execute(t *testing.T, task *events.Task) *events.Execution {
 	t.Helper()
 	a, o := d.answer(t, task)
 	e := &events.Execution{
-		TaskID: task.ID, Question: task.Question, Target: task.Target,
+		RunID: task.ID, Question: task.Question, Target: task.Target,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: o, Cited: a.BulletIDs,
 	}
 	for _, b := range d.bullets {

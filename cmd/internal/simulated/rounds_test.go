@@ -94,8 +94,8 @@ func lastExecutions(t *testing.T, rounds, samples int) map[string]*events.Execut
 	last := map[string]*events.Execution{}
 	err := conn.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
 		e := s.Event.(*events.Execution)
-		if old := last[e.TaskID]; old == nil || e.Origin.Round > old.Origin.Round {
-			last[e.TaskID] = e
+		if old := last[e.RunID]; old == nil || e.Origin.Round > old.Origin.Round {
+			last[e.RunID] = e
 		}
 		return nil
 	})

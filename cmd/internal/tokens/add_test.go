@@ -32,6 +32,22 @@ func TestAdd(t *testing.T) {
 			t.Errorf("got %+v, %t, want token %s", token, ok, name)
 		}
 	}
+	// A token with the name of a removed one has another owner.
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Add(path, "agent", []Scope{Context}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, _ := set.Find(first)
+	if now, ok := later.Find(again); !ok || now.Owner == "" || now.Owner == old.Owner {
+		t.Errorf("got owner %q of a new token, that of the old one is %q", now.Owner, old.Owner)
+	}
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -146,6 +146,9 @@ func parse(data []byte) ([]*Token, error) {
 			if other.Name == t.Name {
 				return nil, fmt.Errorf("token %q: line %d: is there twice", t.Name, top.Content[i].Line)
 			}
+			if other.Owner == t.Owner {
+				return nil, fmt.Errorf("token %q: owner: the same as that of token %q", t.Name, other.Name)
+			}
 			if other.hash == t.hash {
 				return nil, fmt.Errorf("token %q: hash: the same as that of token %q", t.Name, other.Name)
 			}
@@ -160,7 +163,7 @@ func parse(data []byte) ([]*Token, error) {
 func parseToken(name, entry *yaml.Node) (*Token, error) {
 	t := &Token{Name: name.Value}
 	if entry.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: want the fields hash, scopes and books", entry.Line)
+		return nil, fmt.Errorf("line %d: want the fields hash, owner, scopes and books", entry.Line)
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(entry.Content); i += 2 {
@@ -189,12 +192,14 @@ func (t *Token) set(field string, value *yaml.Node) (err error) {
 			return fmt.Errorf("hash: line %d: want %s and 64 hex digits", value.Line, hashPrefix)
 		}
 		t.hash = [sha256.Size]byte(hash)
+	case "owner":
+		t.Owner = value.Value
 	case "scopes":
 		t.Scopes, err = list[Scope](field, value)
 	case "books":
 		t.Books, err = list[playbook.Book](field, value)
 	default:
-		return fmt.Errorf("unknown field %.40q: want hash, scopes or books", field)
+		return fmt.Errorf("unknown field %.40q: want hash, owner, scopes or books", field)
 	}
 	return err
 }

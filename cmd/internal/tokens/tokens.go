@@ -2,10 +2,12 @@
 //
 //	ci:
 //	  hash: sha256:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8
+//	  owner: n1Ssl4rO1aBTtCpPnTCXTg
 //	  scopes: [context, report]
 //	  books: [support] # empty or missing: all books
 //
-// The file contains hashes only. New creates a token and returns its secret once. A scope permits only its own requests: a
+// The owner is a random id of the token: the runs of a token belong to it. A new token with a name that was used before has another
+// owner, and so sees none of the runs of the earlier one. The file contains hashes only. New creates a token and returns its secret once. A scope permits only its own requests: a
 // token for an agent that also reads the playbook needs context, report and read.
 package tokens
 
@@ -22,6 +24,7 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -32,8 +35,8 @@ type Scope string
 const (
 	Context Scope = "context" // contexts, and calls of models through the gateway
 	Report  Scope = "report"  // executions, feedback and tasks
-	Read    Scope = "read"    // all that can be read
-	Review  Scope = "review"  // changes of playbooks
+	Read    Scope = "read"    // all that can be read, also the runs of other owners
+	Review  Scope = "review"  // changes of playbooks, and feedback on the runs of other owners
 	Operate Scope = "operate" // dead letters, gate and tokens
 )
 
@@ -43,6 +46,7 @@ var Scopes = []Scope{Context, Report, Read, Review, Operate}
 // Token is a named token. Its name is the author of the edits that are made with it.
 type Token struct {
 	Name   string
+	Owner  string // unique id, empty for Local
 	Scopes []Scope
 	Books  []playbook.Book // empty: all books
 
@@ -51,6 +55,20 @@ type Token struct {
 
 // Allows reports whether the token permits the requests of a scope.
 func (t *Token) Allows(s Scope) bool { return slices.Contains(t.Scopes, s) }
+
+// AllOwners reports whether the token permits to read the runs of all owners in its playbooks. Others read only their own.
+func (t *Token) AllOwners() bool { return t.Allows(Read) || t.Allows(Review) || t.Allows(Operate) }
+
+// Sees reports whether the token permits to read a run of an owner.
+func (t *Token) Sees(owner string) bool { return t.Owner == owner || t.AllOwners() }
+
+// Caller returns the sender of the requests with the token.
+func (t *Token) Caller() events.Caller {
+	if t.Owner == "" {
+		return events.Caller{}
+	}
+	return events.Caller{Owner: t.Owner, Name: t.Name, Reviews: t.Allows(Review)}
+}
 
 // AllowsBook reports whether the token permits requests for a book.
 func (t *Token) AllowsBook(b playbook.Book) bool {
@@ -68,7 +86,7 @@ const prefix = "dbr_"
 
 // New returns the secret of a new token, and its entry in the tokens file as YAML. Its error names the invalid field.
 func New(name string, scopes []Scope, books []playbook.Book) (secret, entry string, err error) {
-	t := &Token{Name: name, Scopes: scopes, Books: books}
+	t := &Token{Name: name, Owner: string(events.NewID()), Scopes: scopes, Books: books}
 	if err := t.validate(); err != nil {
 		return "", "", err
 	}
@@ -81,7 +99,7 @@ func New(name string, scopes []Scope, books []playbook.Book) (secret, entry stri
 
 // entry returns the token as YAML.
 func (t *Token) entry() string {
-	out := fmt.Sprintf("%s:\n  hash: %s%s\n  scopes: [%s]\n", t.Name, hashPrefix, hex.EncodeToString(t.hash[:]), join(t.Scopes))
+	out := fmt.Sprintf("%s:\n  hash: %s%s\n  owner: %s\n  scopes: [%s]\n", t.Name, hashPrefix, hex.EncodeToString(t.hash[:]), t.Owner, join(t.Scopes))
 	if len(t.Books) > 0 {
 		out += fmt.Sprintf("  books: [%s]\n", join(t.Books))
 	}
@@ -105,6 +123,9 @@ func (t *Token) validate() error {
 	var errs []error
 	if !validName.MatchString(t.Name) || t.Name == Local {
 		errs = append(errs, fmt.Errorf("name %.80q: want a letter and up to 63 letters, digits, '.', '_' or '-', and not %q", t.Name, Local))
+	}
+	if err := events.ValidateOwner(t.Owner); err != nil || t.Owner == "" {
+		errs = append(errs, errors.New("owner: want 22 characters of base64url; 'debrief token new' prints them"))
 	}
 	if len(t.Scopes) == 0 {
 		errs = append(errs, fmt.Errorf("scopes: at least one required of %s", join(Scopes)))

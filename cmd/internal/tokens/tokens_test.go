@@ -19,7 +19,7 @@ func hashOf(secret string) string {
 }
 
 // twoTokens is a file with a token of one book and one of all books.
-var twoTokens = "ci:\n  hash: " + hashOf("secret-ci") + "\n  scopes: [context, report]\n  books: [support, \"2026\"]\nann:\n  hash: " + hashOf("secret-ann") + "\n  scopes: [read, review]\n"
+var twoTokens = "ci:\n  hash: " + hashOf("secret-ci") + "\n  owner: n1Ssl4rO1aBTtCpPnTCXTg\n  scopes: [context, report]\n  books: [support, \"2026\"]\nann:\n  hash: " + hashOf("secret-ann") + "\n  owner: Vg8mnzK13ZARoCkIqK7pWA\n  scopes: [read, review]\n"
 
 func write(t *testing.T, path, text string, at time.Time) {
 	t.Helper()
@@ -138,7 +138,7 @@ func TestInvalidFiles(t *testing.T) {
 		{"a list", "[a]\n", []string{"line 1", "mapping"}},
 		{"no YAML", "a: [\n", []string{"line 1"}},
 		{"two documents", twoTokens + "---\n" + twoTokens, []string{"one YAML document"}},
-		{"a token that is text", "ci: x\n", []string{`"ci"`, "hash, scopes and books"}},
+		{"a token that is text", "ci: x\n", []string{`"ci"`, "hash, owner, scopes and books"}},
 		{"without a hash", "ci: {scopes: [read]}\n", []string{`"ci"`, "hash: required"}},
 		{"the secret itself", "ci: {hash: secret, scopes: [read]}\n", []string{`"ci"`, "hash: line 1"}},
 		{"a short hash", "ci: {hash: 'sha256:abcd', scopes: [read]}\n", []string{`"ci"`, "hash: line 1"}},
@@ -150,7 +150,10 @@ func TestInvalidFiles(t *testing.T) {
 		{"an unknown field", "ci: {hash: '" + hash + "', scope: [read]}\n", []string{`"ci"`, `unknown field "scope"`}},
 		{"a field twice", "ci: {hash: '" + hash + "', hash: '" + hash + "', scopes: [read]}\n", []string{`"ci"`, "hash: ", "twice"}},
 		{"a token twice", twoTokens + "ci: {hash: '" + hash + "', scopes: [read]}\n", []string{`"ci"`, "twice"}},
-		{"a hash twice", twoTokens + "cj: {hash: '" + hashOf("secret-ci") + "', scopes: [read]}\n", []string{`"cj"`, "hash: ", `"ci"`}},
+		{"a hash twice", twoTokens + "cj: {hash: '" + hashOf("secret-ci") + "', owner: P6-hzy8Zp8ESm-sgzwmD9w, scopes: [read]}\n", []string{`"cj"`, "hash: ", `"ci"`}},
+		{"no owner", "ci: {hash: '" + hash + "', scopes: [read]}\n", []string{`"ci"`, "owner: "}},
+		{"an invalid owner", "ci: {hash: '" + hash + "', owner: me, scopes: [read]}\n", []string{`"ci"`, "owner: "}},
+		{"an owner twice", twoTokens + "cj: {hash: '" + hash + "', owner: n1Ssl4rO1aBTtCpPnTCXTg, scopes: [read]}\n", []string{`"cj"`, "owner: ", `"ci"`}},
 		{"an invalid name", "'a b': {hash: '" + hash + "', scopes: [read]}\n", []string{`"a b"`, "name"}},
 		{"the name of no token", "local: {hash: '" + hash + "', scopes: [read]}\n", []string{"name", "local"}},
 		{"huge", "#" + strings.Repeat(" ", maxFile), []string{"1048576"}},

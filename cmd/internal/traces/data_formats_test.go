@@ -307,7 +307,7 @@ func TestOTelDataIsComplete(t *testing.T) {
 	}
 	for _, e := range all {
 		if e.Question == "" || e.Answer == "" {
-			t.Errorf("%s: got question %q, answer %q", e.TaskID, e.Question, e.Answer)
+			t.Errorf("%s: got question %q, answer %q", e.RunID, e.Question, e.Answer)
 		}
 	}
 }

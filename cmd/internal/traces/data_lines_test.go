@@ -100,8 +100,8 @@ func TestOpenClawDataIsComplete(t *testing.T) {
 		if got != counted || got != want {
 			t.Errorf("%s: got %+v, counted %+v, want %+v", name, got, counted, want)
 		}
-		if e := all[0]; e.Session != name || !strings.Contains(e.TaskID, name) || !strings.HasPrefix(e.Question, "A new session was started") {
-			t.Errorf("%s: got session %q, task %q, question %.40q", name, e.Session, e.TaskID, e.Question)
+		if e := all[0]; e.Session != name || !strings.Contains(e.RunID, name) || !strings.HasPrefix(e.Question, "A new session was started") {
+			t.Errorf("%s: got session %q, task %q, question %.40q", name, e.Session, e.RunID, e.Question)
 		}
 		if text := fmt.Sprintf("%+v", all[0]); strings.Contains(text, "According to the instructions") || strings.Contains(text, "✅ New session started") {
 			t.Errorf("%s: contains text that is not in the recording", name)

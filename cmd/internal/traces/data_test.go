@@ -231,5 +231,5 @@ func parsed(arguments string) (m map[string]any) {
 // taskRun is a run of the raw file with its task. The file has three runs of each of 50 tasks.
 type taskRun struct {
 	rawRun
-	TaskID int `json:"task_id"`
+	RunID int `json:"task_id"`
 }

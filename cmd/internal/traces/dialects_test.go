@@ -110,7 +110,7 @@ func TestAgentsInTraces(t *testing.T) {
 	if got[0].Question != "q" || got[0].Answer != "end" || len(got[0].Steps) != 2 || got[0].Outcome.Label != events.Success {
 		t.Errorf("main: got %+v", got[0])
 	}
-	if got[1].Question != "sub" || got[1].Answer != "done" || got[1].Outcome.Known() || !strings.HasPrefix(got[1].TaskID, "langfuse/t/B/") {
+	if got[1].Question != "sub" || got[1].Answer != "done" || got[1].Outcome.Known() || !strings.HasPrefix(got[1].RunID, "langfuse/t/B/") {
 		t.Errorf("sub-agent: got %+v", got[1])
 	}
 }

@@ -19,7 +19,7 @@ func ExampleRead() {
 
 	report, err := traces.Read(context.Background(), "airline", "results.json", strings.NewReader(results), func(e *events.Execution) error {
 		call := e.Steps[0].Calls[0]
-		fmt.Println(e.TaskID, e.Outcome.Label)
+		fmt.Println(e.RunID, e.Outcome.Label)
 		fmt.Println(call.Tool, call.Outcome, call.Output)
 		return nil
 	})

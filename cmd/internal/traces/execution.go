@@ -17,7 +17,7 @@ import (
 // executionLine is a line in the execution format; see the package documentation.
 type executionLine struct {
 	ID        events.ID       `json:"id"`
-	TaskID    json.RawMessage `json:"task_id"`
+	RunID     json.RawMessage `json:"task_id"`
 	Session   string          `json:"session"`
 	Question  string          `json:"question"`
 	Context   string          `json:"context"`
@@ -62,8 +62,8 @@ func execution(raw []byte) (*messages.Run, error) {
 		}
 	}
 	task := ""
-	if len(w.TaskID) > 0 && string(w.TaskID) != "null" {
-		if task, err = source.ParseID("task_id", w.TaskID); err != nil {
+	if len(w.RunID) > 0 && string(w.RunID) != "null" {
+		if task, err = source.ParseID("task_id", w.RunID); err != nil {
 			return nil, err
 		}
 	}
@@ -74,10 +74,10 @@ func execution(raw []byte) (*messages.Run, error) {
 		if e.Origin.Round = w.Origin.Round; e.Origin.Round < 0 || e.Origin.Round > events.MaxPreviousRounds {
 			return nil, fmt.Errorf("field origin.round: must be between 0 and %d, got %d", events.MaxPreviousRounds, e.Origin.Round)
 		}
-		if e.TaskID = task; json.Unmarshal(w.TaskID, &task) == nil {
-			e.TaskID = task // the exact string, not the printable form
+		if e.RunID = task; json.Unmarshal(w.RunID, &task) == nil {
+			e.RunID = task // the exact string, not the printable form
 		}
-		return &messages.Run{Execution: e, HasTaskID: true}, nil
+		return &messages.Run{Execution: e, HasRunID: true}, nil
 	}
 	e.Origin.Task = cmp.Or(e.Origin.Task, task)
 	return &messages.Run{Execution: e, Name: task}, nil

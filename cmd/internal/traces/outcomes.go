@@ -213,7 +213,7 @@ func printableID(id string) string {
 // apply sets the outcome of a run that has none. The run is found by its task id, by its name, by its session, or by the name
 // of its file if the file has one run.
 func (o *Outcomes) apply(e *events.Execution, file, name string) {
-	ids := []string{e.TaskID, name, source.Printable(e.Session), file}
+	ids := []string{e.RunID, name, source.Printable(e.Session), file}
 	if len(o.Examples) < 3 {
 		if i := slices.IndexFunc(ids[1:], func(id string) bool { return id != "" }); i >= 0 {
 			o.Examples = append(o.Examples, ids[i+1])

@@ -46,7 +46,7 @@ func TestOutcomesByFileAndTrial(t *testing.T) {
 	}
 	r := &Reader{Book: "book", Outcomes: o}
 	labels := map[string]events.Label{}
-	keep := func(e *events.Execution) error { labels[e.TaskID[:len(e.TaskID)-9]] = e.Outcome.Label; return nil }
+	keep := func(e *events.Execution) error { labels[e.RunID[:len(e.RunID)-9]] = e.Outcome.Label; return nil }
 	for name, text := range map[string]string{
 		"x-1.traj.gz": gzipped(`{"history":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`),
 		"tau.json":    "[" + tau("7", "0", "null", hello+`,{"role":"assistant","content":"a"}`) + "," + tau("7", "1", "null", hello) + "," + tau("7", "1", "0", hello) + "]",

@@ -70,8 +70,8 @@ func TestClaudeCodeStreams(t *testing.T) {
 	if want := (events.Outcome{Label: events.Unknown, Feedback: "result: success"}); e.Outcome != want {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
-	if !strings.HasPrefix(e.TaskID, "claude-code/s-1/") || e.Origin.Source != sourceClaudeCode {
-		t.Errorf("got task %q, source %q", e.TaskID, e.Origin.Source)
+	if !strings.HasPrefix(e.RunID, "claude-code/s-1/") || e.Origin.Source != sourceClaudeCode {
+		t.Errorf("got task %q, source %q", e.RunID, e.Origin.Source)
 	}
 
 	for subtype, isError := range map[string]bool{"error_max_turns": false, "success": true} {
@@ -124,7 +124,7 @@ func TestSubAgentsAreRuns(t *testing.T) {
 		got, report, err := read(t, "f", text)
 		var runs []string
 		for _, e := range got {
-			run := e.TaskID[:len(e.TaskID)-33] + " " + e.Question
+			run := e.RunID[:len(e.RunID)-33] + " " + e.Question
 			for _, s := range e.Steps {
 				run += " " + s.Text
 			}
@@ -229,8 +229,8 @@ func TestOpenAIChat(t *testing.T) {
 			if !reflect.DeepEqual(e.Steps, want) || e.Question != "q" || e.Answer != "a" || e.Outcome != tt.outcome {
 				t.Errorf("got %+v", e)
 			}
-			if id, _, _ := strings.Cut(strings.TrimPrefix(e.TaskID, "openai-chat"+tt.place), "/"); id != "" || e.Origin.Source != sourceOpenAIChat {
-				t.Errorf("got task %q, source %q", e.TaskID, e.Origin.Source)
+			if id, _, _ := strings.Cut(strings.TrimPrefix(e.RunID, "openai-chat"+tt.place), "/"); id != "" || e.Origin.Source != sourceOpenAIChat {
+				t.Errorf("got task %q, source %q", e.RunID, e.Origin.Source)
 			}
 		})
 	}
@@ -276,14 +276,14 @@ func TestExecutionsWrittenByHand(t *testing.T) {
 	if !reflect.DeepEqual(e.Steps, want) || e.Outcome != (events.Outcome{Score: 1, Label: events.Success}) || e.Usage != (chat.Usage{Cost: 1}) {
 		t.Errorf("got %+v", e)
 	}
-	if e.Shown != nil || e.Cited != nil || e.Manifest != nil || e.Origin.Task != "berth_7" || !strings.HasPrefix(e.TaskID, "debrief/berth_7/") {
+	if e.Shown != nil || e.Cited != nil || e.Manifest != nil || e.Origin.Task != "berth_7" || !strings.HasPrefix(e.RunID, "debrief/berth_7/") {
 		t.Errorf("got %+v", e)
 	}
 
 	// An execution of Debrief keeps its id, so that it can be found where it is stored.
-	id := events.ExecutionID("book", "a/b", 2)
-	if e := one(t, fmt.Sprintf(`{"handle":"17-ab12cd34","id":%q,"task_id":"a/b","origin":{"round":2,"run":"r"},"question":"q","answer":"a","outcome":{"score":0,"label":"unknown"},"playbook_version":3}`, id)); e.ID != id || e.TaskID != "a/b" {
-		t.Errorf("got id %s of task %q, want %s", e.ID, e.TaskID, id)
+	id := events.ExecutionID("book", "", "a/b", 2)
+	if e := one(t, fmt.Sprintf(`{"handle":"17-ab12cd34","id":%q,"task_id":"a/b","origin":{"round":2,"run":"r"},"question":"q","answer":"a","outcome":{"score":0,"label":"unknown"},"playbook_version":3}`, id)); e.ID != id || e.RunID != "a/b" {
+		t.Errorf("got id %s of task %q, want %s", e.ID, e.RunID, id)
 	}
 
 	for text, problem := range map[string]string{
@@ -379,13 +379,13 @@ func TestIDsOfRunsInParts(t *testing.T) {
 	t.Parallel()
 	a := one(t, claude)
 	if b := one(t, strings.ReplaceAll(claude, `,"session_id"`, ` , "session_id"`)); a.ID != b.ID {
-		t.Errorf("spelled in another way: got %q and %q", a.TaskID, b.TaskID)
+		t.Errorf("spelled in another way: got %q and %q", a.RunID, b.RunID)
 	}
 	if b := one(t, "["+strings.ReplaceAll(strings.TrimSpace(claude), "\n", ",\n")+"]"); a.ID != b.ID || !reflect.DeepEqual(a.Steps, b.Steps) {
-		t.Errorf("in a list: got %q and %q", a.TaskID, b.TaskID)
+		t.Errorf("in a list: got %q and %q", a.RunID, b.RunID)
 	}
 	if b := one(t, strings.ReplaceAll(claude, "Done.", "done.")); a.ID == b.ID {
-		t.Errorf("two runs of one session are both %q", a.TaskID)
+		t.Errorf("two runs of one session are both %q", a.RunID)
 	}
 }
 

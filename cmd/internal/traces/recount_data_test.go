@@ -44,7 +44,7 @@ func plainRuns(t *testing.T, name string, raw []byte) (runs []plainRun) {
 		var list []taskRun
 		parse(t, raw, &list)
 		for _, r := range list {
-			run := plainRun{task: fmt.Sprint("tau-bench ", r.TaskID)}
+			run := plainRun{task: fmt.Sprint("tau-bench ", r.RunID)}
 			for _, c := range rawCalls(r.rawRun) {
 				run.calls = append(run.calls, plainCall{c.tool, c.output, parsed(c.arguments), strings.HasPrefix(c.output, "Error")})
 			}

@@ -113,10 +113,10 @@ func TestRemediesInServiceRuns(t *testing.T) {
 		count(&pay, metPay, worked, failed, repeated)
 		count(&flight, metFlight, false, false, again)
 		if worked {
-			payTasks[r.TaskID] = true
+			payTasks[r.RunID] = true
 		}
 		if metFlight {
-			flightTasks[r.TaskID] = true
+			flightTasks[r.RunID] = true
 		}
 	}
 	pay.Tasks, flight.Tasks = len(payTasks), len(flightTasks)

@@ -191,7 +191,7 @@ func (f *fileReader) addRepair(at position, what string) {
 func (f *fileReader) emit(format *format, r *messages.Run, sum []byte, at position) (problem, end error) {
 	e := r.Execution
 	e.Book = f.book
-	if !r.HasTaskID {
+	if !r.HasRunID {
 		id, tail := format.source, hex.EncodeToString(sum)
 		if format.byFile {
 			id += "/" + f.base
@@ -200,12 +200,12 @@ func (f *fileReader) emit(format *format, r *messages.Run, sum []byte, at positi
 		if r.Name != "" {
 			id += "/" + r.Name
 		}
-		e.TaskID = source.Shorten(id, 256-1-len(tail)) + "/" + tail
+		e.RunID = source.Shorten(id, 256-1-len(tail)) + "/" + tail
 	}
 	if r.Task != "" {
 		e.Origin.Task = source.Shorten(format.source+"/"+f.base+"/"+r.Task, 256)
 	}
-	e.ID = events.ExecutionID(f.book, e.TaskID, e.Origin.Round)
+	e.ID = events.ExecutionID(f.book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = cmp.Or(e.Origin.Source, format.source)
 	e.Origin.Index = max(at.Index, at.Line)
 	if f.outcomes != nil {

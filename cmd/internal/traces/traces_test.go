@@ -80,8 +80,8 @@ func TestTauBenchResultsBelongToCalls(t *testing.T) {
 	if e.Origin.Task != "tau-bench/some runs/7" {
 		t.Errorf("got the task of every trial %q", e.Origin.Task)
 	}
-	if !strings.HasPrefix(e.TaskID, "tau-bench/some runs/7/2/") || e.ID != events.ExecutionID("book", e.TaskID, 0) {
-		t.Errorf("got task %q", e.TaskID)
+	if !strings.HasPrefix(e.RunID, "tau-bench/some runs/7/2/") || e.ID != events.ExecutionID("book", "", e.RunID, 0) {
+		t.Errorf("got task %q", e.RunID)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestInvalidElementsAreSkipped(t *testing.T) {
 	}
 	var tasks []string
 	f := fileReader{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error {
-		tasks = append(tasks, e.TaskID)
+		tasks = append(tasks, e.RunID)
 		return nil
 	}}
 	err := f.read(t.Context(), iotest.OneByteReader(strings.NewReader("\ufeff\n["+strings.Join(list, "\n,")+"]\n")))
@@ -229,7 +229,7 @@ func TestIDsDependOnContent(t *testing.T) {
 		if err != nil || len(got) != 1 {
 			t.Fatal(got, err)
 		}
-		return got[0].TaskID
+		return got[0].RunID
 	}
 	one := "[" + tau("1", "0", "1", hello) + "]"
 	if a, b := id("a/f.json", one), id("b/f.json", strings.ReplaceAll(one, " ", "\n")); a != b {
@@ -278,8 +278,8 @@ func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	if !reflect.DeepEqual(e.Steps, want) {
 		t.Errorf("got  %+v\nwant %+v", e.Steps, want)
 	}
-	if e.Question != "It breaks.\n\nBadly." || e.Answer != "diff" || !strings.HasPrefix(e.TaskID, "swe-agent/x-1/") {
-		t.Errorf("got question %q, answer %q, task %q", e.Question, e.Answer, e.TaskID)
+	if e.Question != "It breaks.\n\nBadly." || e.Answer != "diff" || !strings.HasPrefix(e.RunID, "swe-agent/x-1/") {
+		t.Errorf("got question %q, answer %q, task %q", e.Question, e.Answer, e.RunID)
 	}
 	if want := (events.Outcome{Label: events.Unknown, Feedback: "exit status: submitted"}); e.Outcome != want {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)

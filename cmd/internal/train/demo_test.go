@@ -89,7 +89,7 @@ func checkReflectionsAreOnTraining(t *testing.T, r *demoRun) {
 	training := map[events.ID]bool{}
 	err := r.conn.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
 		e := s.Event.(*events.Execution)
-		training[e.ID] = e.Purpose == events.Learn && strings.Contains(e.TaskID, "/train-")
+		training[e.ID] = e.Purpose == events.Learn && strings.Contains(e.RunID, "/train-")
 		return nil
 	})
 	if err != nil {
@@ -199,7 +199,7 @@ func (r *demoRun) reasonings(t *testing.T, epoch int, version uint64) map[string
 	out := map[string]reasoning{}
 	err := r.conn.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
 		if e := s.Event.(*events.Execution); e.Origin.Epoch == epoch {
-			out[e.TaskID[strings.LastIndexByte(e.TaskID, '/')+1:]] = reasoning{e.Question, e.Reasoning, e.Answer}
+			out[e.RunID[strings.LastIndexByte(e.RunID, '/')+1:]] = reasoning{e.Question, e.Reasoning, e.Answer}
 		}
 		return nil
 	})

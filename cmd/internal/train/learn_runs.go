@@ -97,7 +97,7 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if permanent := (interface{ Discard() bool })(nil); errors.As(err, &permanent) && permanent.Discard() {
-			p.invalid[key] = fmt.Sprintf("run %s: %v", e.TaskID, err)
+			p.invalid[key] = fmt.Sprintf("run %s: %v", e.RunID, err)
 			return nil
 		}
 		p.lost = append(p.lost, key)

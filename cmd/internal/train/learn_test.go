@@ -39,9 +39,9 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 		{"not in the files", "a", "b", runStored},
 		{"elsewhere", "a", "other", runInFiles},
 	} {
-		e := &events.Execution{TaskID: run.task, Answer: run.answer}
+		e := &events.Execution{RunID: run.task, Answer: run.answer}
 		e.Book = book.Book(run.book)
-		e.ID = events.ExecutionID(e.Book, e.TaskID, 0)
+		e.ID = events.ExecutionID(e.Book, "", e.RunID, 0)
 		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestConversationsOfEvents(t *testing.T) {
 	var tasks []string
 	err = s.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
 		e := st.Event.(*events.Execution)
-		tasks = append(tasks, e.TaskID[:strings.LastIndexByte(e.TaskID, '/')])
+		tasks = append(tasks, e.RunID[:strings.LastIndexByte(e.RunID, '/')])
 		if c := e.Steps[0].Calls[0]; e.Question != "Where am I?" || c.Arguments != `{"command":"pwd"}` || c.Outcome != events.Success {
 			t.Errorf("got %+v", e)
 		}

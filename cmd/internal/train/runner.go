@@ -88,7 +88,7 @@ func (t *Runner) end(id events.ID, e TaskResult) {
 func (t *Runner) letter(l *events.DeadLetter) {
 	if e, err := events.Decode(l.Subject, l.Header, l.Data); err == nil {
 		if task, ok := e.(*events.Task); ok {
-			t.end(events.ExecutionID(task.Book, task.ID, task.Origin.Round), TaskResult{dead: l.Reason})
+			t.end(events.ExecutionID(task.Book, task.Owner, task.ID, task.Origin.Round), TaskResult{dead: l.Reason})
 			return
 		}
 	}
@@ -107,7 +107,7 @@ func (t *Runner) Ask(ctx context.Context, tasks []events.Task, progress func(don
 		if _, err := t.conn.Publish(ctx, &tasks[i], bus.PublishOptions{}); err != nil {
 			return nil, fmt.Errorf("submit task %q: %w", tasks[i].ID, err)
 		}
-		ids[i], open[i] = events.ExecutionID(tasks[i].Book, tasks[i].ID, tasks[i].Origin.Round), i
+		ids[i], open[i] = events.ExecutionID(tasks[i].Book, tasks[i].Owner, tasks[i].ID, tasks[i].Origin.Round), i
 	}
 	endings := make([]TaskResult, len(tasks))
 	for {
@@ -181,7 +181,7 @@ func (t *Runner) Forget(tasks []events.Task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range tasks {
-		id := events.ExecutionID(tasks[i].Book, tasks[i].ID, tasks[i].Origin.Round)
+		id := events.ExecutionID(tasks[i].Book, tasks[i].Owner, tasks[i].ID, tasks[i].Origin.Round)
 		if t.ended[id].dead == "" {
 			delete(t.ended, id)
 		}

@@ -33,7 +33,10 @@ func executionActions() []action {
 // execution is an execution in a list.
 type execution struct {
 	Handle   events.Handle       `json:"handle"`
-	TaskID   string              `json:"task_id"`
+	RunID    string              `json:"run_id"`
+	Task     string              `json:"task"`
+	Owner    string              `json:"owner"`
+	User     string              `json:"user"`
 	Session  string              `json:"session"`
 	Turn     int                 `json:"turn"`
 	Started  time.Time           `json:"started"`
@@ -59,7 +62,7 @@ func showExecutions(q *request) (any, error) {
 	q.title = "Executions of " + q.book
 	p := &executionsPage{Query: map[string]string{}, Labels: []string{"success", "partial", "failure", "unknown"}}
 	values := url.Values{"limit": {"50"}}
-	for _, name := range []string{"session", "task", "outcome", "bullet", "before", "after"} {
+	for _, name := range []string{"session", "run", "task", "user", "owner", "outcome", "bullet", "before", "after"} {
 		if v := q.param(name); v != "" {
 			values.Set(name, v)
 			p.Query[name] = v
@@ -166,6 +169,7 @@ func giveFeedback(q *request) (notice, error) {
 // session is a session in a list.
 type session struct {
 	Session    string        `json:"session"`
+	Owner      string        `json:"owner"`
 	Executions int           `json:"executions"`
 	Last       events.Handle `json:"last"`
 	At         time.Time     `json:"at"`
@@ -190,12 +194,18 @@ type sessionPage struct {
 func showSession(q *request) (any, error) {
 	p := &sessionPage{Session: q.PathValue("session")}
 	q.title = "Session " + p.Session
-	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), nil, p)
+	stored := url.Values{"session": {p.Session}, "limit": {"50"}}
+	var of url.Values
+	if owner, ok := q.URL.Query()["owner"]; ok {
+		of = url.Values{"owner": owner[:1]}
+		stored["owner"] = owner[:1]
+	}
+	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), of, p)
 	var missing *apiError
 	if err != nil && (!errors.As(err, &missing) || missing.Status != http.StatusNotFound) {
 		return nil, err
 	}
-	if err := q.api.get(pathOf("books", q.book, "executions"), url.Values{"session": {p.Session}, "limit": {"50"}}, &p.Stored); err != nil {
+	if err := q.api.get(pathOf("books", q.book, "executions"), stored, &p.Stored); err != nil {
 		return nil, err
 	}
 	if missing != nil && len(p.Stored.Items) == 0 && p.Stored.Next == "" {

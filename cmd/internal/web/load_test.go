@@ -78,7 +78,7 @@ func (s *seeding) manyExecutions(n int) {
 		publishers.Go(func() {
 			for i := p; i < n; i += 8 {
 				e := &events.Execution{
-					ID: events.ExecutionID("default", fmt.Sprint("t-", i), 0), TaskID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i/10), Turn: i%10 + 1, Question: fmt.Sprintf("Which parcel is late on day %d, and who pays for it?", i), Answer: "Parcel 7.",
+					ID: events.ExecutionID("default", "", fmt.Sprint("t-", i), 0), RunID: fmt.Sprint("t-", i), Session: fmt.Sprint("s-", i/10), Turn: i%10 + 1, Question: fmt.Sprintf("Which parcel is late on day %d, and who pays for it?", i), Answer: "Parcel 7.",
 					Purpose: events.Evaluate, Outcome: events.Outcome{Label: events.LabelOf(float64(i%3) / 2), Score: float64(i%3) / 2}, Version: 1, Shown: []events.ShownBullet{{ID: playbook.BulletID(fmt.Sprintf("misc-%05d", i%1000)), Content: "Ask."}},
 					Model: "simulated", Usage: chat.Usage{Calls: 1, InputTokens: 900, OutputTokens: 40}, Started: s.now.Add(-time.Duration(n-i) * time.Second), Duration: time.Second,
 				}

@@ -24,10 +24,10 @@ func (s *seeding) executions() {
 	s.report("t-1", &events.Report{ContextID: served.ID, Steps: s.steps(), Reasoning: s.say("reasoning", "The list has one open invoice."), Answer: s.say("answer", "Invoice 7."), Cited: cited, Outcome: events.Outcome{Label: events.Success, Score: 1, By: s.say("evaluator of an outcome", "exact"), Feedback: s.say("comment of an evaluator", "exact match")}, Target: s.say("target", "Invoice 7."), Model: s.say("model", "simulated"), Usage: usage})
 	for i, o := range []events.Outcome{{Label: events.Failure, By: "exact"}, {Label: events.Partial, Score: 0.5}, {Label: events.Unknown}} {
 		task := fmt.Sprint("t-", i+2)
-		s.report(task, &events.Report{TaskID: s.say("task", "task") + " " + task, Session: s.say("session", "s-1"), Question: s.say("question", fmt.Sprintf("Which invoice is due on day %d?", i)), Steps: s.steps(), Answer: s.say("answer", "No invoice."), Outcome: o, Model: "simulated", Usage: usage})
+		s.report(task, &events.Report{RunID: s.say("task", "task") + " " + task, Session: s.say("session", "s-1"), Question: s.say("question", fmt.Sprintf("Which invoice is due on day %d?", i)), Steps: s.steps(), Answer: s.say("answer", "No invoice."), Outcome: o, Model: "simulated", Usage: usage})
 	}
-	s.report("t-5", &events.Report{TaskID: "t-5", Session: "s-2", Question: "Who pays?", Answer: "The customer."})
-	s.report("t-6", &events.Report{Book: "support", TaskID: "t-6", Session: "s-support", Question: "Is anybody there?", Answer: "Yes."})
+	s.report("t-5", &events.Report{RunID: "t-5", Session: "s-2", Question: "Who pays?", Answer: "The customer."})
+	s.report("t-6", &events.Report{Book: "support", RunID: "t-6", Session: "s-support", Question: "Is anybody there?", Answer: "Yes."})
 	s.storeLostContext()
 }
 
@@ -72,7 +72,7 @@ func (s *seeding) steps() []events.Step {
 // storeLostContext stores an execution with a manifest whose context is not stored.
 func (s *seeding) storeLostContext() {
 	e := &events.Execution{
-		ID: events.NewID(), TaskID: "t-lost", Session: "s-lost", Question: "Where is the context?", Answer: "Lost.", Purpose: events.Evaluate, Outcome: events.Outcome{Label: events.Success, Score: 1},
+		ID: events.NewID(), RunID: "t-lost", Session: "s-lost", Question: "Where is the context?", Answer: "Lost.", Purpose: events.Evaluate, Outcome: events.Outcome{Label: events.Success, Score: 1},
 		Version: 1, Shown: []events.ShownBullet{{ID: "inv-00001", Content: s.say("content of a shown bullet", "Ask.")}}, Cited: []playbook.BulletID{"inv-00001"}, RawReply: s.say("raw reply", "{}"), Started: s.ago(15), ContextID: events.NewID(),
 		PreviousRounds: []events.PreviousRound{{Execution: events.NewID(), Handle: s.stored["t-2"], Answer: s.say("answer of a round", "8"), Error: s.say("error of a round", "wrong sum"), Approach: s.say("approach of a round", "add"), Insight: s.say("insight of a round", "add first")}},
 		Manifest: &events.Manifest{

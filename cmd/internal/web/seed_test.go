@@ -213,7 +213,7 @@ func (s *seeding) runs() {
 		check(s, err)
 		for n := range 8 {
 			e := &events.Execution{
-				ID: events.ExecutionID(playbook.Book(name), fmt.Sprint("r-", n), 0), TaskID: fmt.Sprint("test@1/r-", n), Question: fmt.Sprintf("Which invoice is due on day %d?", n), Answer: fmt.Sprint("Invoice ", n), Purpose: events.Evaluate,
+				ID: events.ExecutionID(playbook.Book(name), "", fmt.Sprint("r-", n), 0), RunID: fmt.Sprint("test@1/r-", n), Question: fmt.Sprintf("Which invoice is due on day %d?", n), Answer: fmt.Sprint("Invoice ", n), Purpose: events.Evaluate,
 				Outcome: events.Outcome{Label: events.LabelOf(float64((n + i) % 2)), Score: float64((n + i) % 2), By: "exact"}, Origin: events.Origin{Run: name, Epoch: 1 + n/4, Index: n % 4, Step: n + 1, Steps: 8},
 				Version: 1, Model: "simulated", Usage: chat.Usage{Calls: 1, InputTokens: 900, OutputTokens: 40, Cost: 0.002, CachedTokens: 300}, Started: s.ago(190 - 50*i - n), Duration: time.Second,
 			}

@@ -57,7 +57,7 @@ func taskOf(e *events.Execution) string {
 	case e.Session != "":
 		return "session\x00" + e.Session
 	}
-	return "id\x00" + e.TaskID
+	return "id\x00" + e.RunID
 }
 
 // Add analyses one run. It ignores runs that may not be learned from. Add keeps no memory of the execution.

@@ -22,7 +22,7 @@ func sh(command, output string) step {
 
 // run returns an execution with one call for each step.
 func run(task string, steps ...step) *events.Execution {
-	e := &events.Execution{ID: events.Hash(task, fmt.Sprint(steps)), TaskID: task, Question: "question of " + task}
+	e := &events.Execution{ID: events.Hash(task, fmt.Sprint(steps)), RunID: task, Question: "question of " + task}
 	for _, s := range steps {
 		c := events.ToolCall{Tool: s.tool, Arguments: s.arguments, Output: s.output, Outcome: events.Success}
 		if after, ok := strings.CutPrefix(s.output, "!"); ok {

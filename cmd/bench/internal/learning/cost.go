@@ -201,7 +201,7 @@ func (r *reference) generate(ctx context.Context, t *events.Task, after *events.
 		return nil, err
 	}
 	e := &events.Execution{
-		ID: events.ExecutionID("reference", t.ID, 0), TaskID: t.ID, Question: t.Question, Target: t.Target,
+		ID: events.ExecutionID("reference", "", t.ID, 0), RunID: t.ID, Question: t.Question, Target: t.Target,
 		Reasoning: a.Reasoning, Answer: a.Final, Outcome: o, Cited: a.BulletIDs,
 	}
 	for _, b := range c.Bullets {

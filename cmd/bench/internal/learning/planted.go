@@ -166,7 +166,7 @@ func (c *classroom) plant(ctx context.Context, w *effects.World) ([]*plantedBull
 		a := w.World.Attempt(t, "")
 		v := w.Verdict(t, a)
 		if _, err := c.agent.Report(ctx, &events.Report{
-			Book: classroomBook, TaskID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer,
+			Book: classroomBook, RunID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer,
 			Model: w.Name(), Purpose: events.Learn, Outcome: outcomeOf(v),
 		}); err != nil {
 			return nil, fmt.Errorf("report task %s: %w", t.ID, err)

@@ -109,7 +109,7 @@ func reflectionsOf(b book.Book, seed uint64) []*events.Reflection {
 }
 
 func reflectionOn(b book.Book, task, lesson string) *events.Reflection {
-	id := events.ExecutionID(b, task, 0)
+	id := events.ExecutionID(b, "", task, 0)
 	r := &events.Reflection{
 		ID: events.ReflectionID(id, "", "bench"), Execution: id, Handle: events.NewHandle(1, id), Reflector: "bench",
 		Outcome: events.Outcome{Label: events.Failure}, KeyInsight: lesson, Created: time.Now().UTC(),

@@ -228,7 +228,7 @@ func (p *pupil) answer(ctx context.Context, t *events.Task) (*events.Report, err
 	}
 	o, _, err := p.evaluator.Evaluate(t, a.Final, a.Reasoning)
 	return &events.Report{
-		Book: p.book, ContextID: served.ID, TaskID: t.ID, Reasoning: a.Reasoning, Answer: a.Final, Cited: a.BulletIDs,
+		Book: p.book, ContextID: served.ID, RunID: t.ID, Reasoning: a.Reasoning, Answer: a.Final, Cited: a.BulletIDs,
 		Outcome: o, Purpose: t.Purpose, Model: reply.Model, Usage: reply.Usage,
 	}, err
 }

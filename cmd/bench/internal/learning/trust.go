@@ -154,7 +154,7 @@ func echoes() (all []*events.Execution, turns int) {
 	}
 	for i := range 50 {
 		e := &events.Execution{
-			TaskID: fmt.Sprintf("echo-%d", i), Question: fmt.Sprintf("What do you do about order %d?", i), Answer: "Done.",
+			RunID: fmt.Sprintf("echo-%d", i), Question: fmt.Sprintf("What do you do about order %d?", i), Answer: "Done.",
 			Started: time.Now().UTC(), Outcome: events.Outcome{Label: events.Success, Score: 1},
 		}
 		if i%2 == 1 {
@@ -200,7 +200,7 @@ func operationsOf(ctx context.Context, o simulated.Options, executions []*events
 	}
 	for _, e := range executions {
 		e.Book, e.Shown = name, shown
-		e.ID = events.ExecutionID(name, e.TaskID, 0)
+		e.ID = events.ExecutionID(name, "", e.RunID, 0)
 		if _, err := s.session.Publish(ctx, e, bus.PublishOptions{}); err != nil {
 			return nil, err
 		}

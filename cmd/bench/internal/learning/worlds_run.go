@@ -239,7 +239,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) ([]answered, 
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("report task %s: %w", r.TaskID, err)
+			return nil, fmt.Errorf("report task %s: %w", r.RunID, err)
 		}
 		if isLate {
 			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: out[i].outcome})
@@ -270,7 +270,7 @@ func (c *classroom) answer(ctx context.Context, t *worlds.Task) (answered, error
 		v = c.world.Wrong(*t, a, v)
 	}
 	r := &events.Report{
-		Book: classroomBook, ContextID: served.ID, TaskID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer, Model: c.world.Name(),
+		Book: classroomBook, ContextID: served.ID, RunID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer, Model: c.world.Name(),
 		Purpose: events.Learn,
 	}
 	for _, id := range a.Cited {

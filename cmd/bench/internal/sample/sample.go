@@ -79,11 +79,11 @@ func (s Generator) Steps(n int) (steps []events.Step) {
 // Execution returns an execution of the usual size, 2 KB: a question, two calls of tools, an answer.
 func (s Generator) Execution(b book.Book, turn int, session string) *events.Execution {
 	e := &events.Execution{
-		TaskID: fmt.Sprintf("bench-%d", turn), Session: session, Turn: turn, Started: Day.Add(time.Duration(turn) * time.Minute),
+		RunID: fmt.Sprintf("bench-%d", turn), Session: session, Turn: turn, Started: Day.Add(time.Duration(turn) * time.Minute),
 		Question: s.Question() + " " + s.Prose(200), Steps: s.Steps(2), Answer: s.Prose(500), Outcome: events.Outcome{Label: events.Success, Score: 1},
 	}
 	e.Book = b
-	e.ID = events.ExecutionID(b, e.TaskID, 0)
+	e.ID = events.ExecutionID(b, "", e.RunID, 0)
 	return e
 }
 

@@ -328,6 +328,7 @@ func writeMessages(out io.Writer, messages []chat.Message) {
 type showSession struct {
 	cli.ServerFlags
 	Session string `help:"Name of the session." required:""`
+	Owner   string `help:"Owner of the session, as executions name it. Default: the common owner." placeholder:"ID"`
 	Book    string `help:"Name of the session's playbook." default:"default"`
 	JSON    bool   `help:"Print one JSON document."`
 }
@@ -352,11 +353,11 @@ func (s *showSession) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer conn.Close()
 	store := windows.New(conn.NATS(), conn.JetStream())
-	list, damaged, err := store.Interactions(ctx, b, s.Session)
+	list, damaged, err := store.Interactions(ctx, b, s.Owner, s.Session)
 	if err != nil {
 		return err
 	}
-	marks, err := store.Marks(ctx, b, s.Session)
+	marks, err := store.Marks(ctx, b, s.Owner, s.Session)
 	if err != nil {
 		return err
 	}
@@ -464,7 +465,7 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 	}
 	store := windows.New(conn.NATS(), conn.JetStream())
 	if m == "" {
-		found, err := store.Unmark(ctx, e.Book, e.Session, h)
+		found, err := store.Unmark(ctx, e.Book, e.Owner, e.Session, h)
 		if err != nil {
 			return err
 		}
@@ -473,7 +474,7 @@ func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mar
 		}
 		return t.print(e, "", "Removed the mark of %s in session %q.\n", h, e.Session)
 	}
-	err = store.Mark(ctx, e.Book, e.Session, events.MarkedInteraction{Mark: m, By: os.Getenv("USER"), At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
+	err = store.Mark(ctx, e.Book, e.Owner, e.Session, events.MarkedInteraction{Mark: m, By: os.Getenv("USER"), At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
 	if errors.Is(err, windows.ErrFull) {
 		return app.Exit(app.ExitRefused, err)
 	}

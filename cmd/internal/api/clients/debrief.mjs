@@ -78,7 +78,7 @@ export class Client {
    * @returns {Promise<Stored>}
    */
   report(fields) {
-    const ids = fields.context_id ? {} : { book: this.book, task_id: randomId() }; // a repeated request counts once
+    const ids = fields.context_id ? {} : { book: this.book, run_id: randomId() }; // a repeated request counts once
     return this.#post("executions", { ...ids, ...fields });
   }
 

@@ -75,7 +75,7 @@ class Client:
         """
         if not fields.get("context_id"):
             fields.setdefault("book", self.book)
-            fields.setdefault("task_id", uuid.uuid4().hex)  # a repeated request counts once
+            fields.setdefault("run_id", uuid.uuid4().hex)  # a repeated request counts once
         if outcome is not None:
             fields["outcome"] = outcome
         return self._post("executions", fields)

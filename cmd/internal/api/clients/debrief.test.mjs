@@ -78,7 +78,7 @@ test("report", async () => {
   for (const outcome of [true, 0.7, "success", { label: "failure", feedback: "late" }]) {
     assert.equal((await client.report({ outcome, question: "q", answer: "a" })).handle, "17-ab12cd34");
     const { path, headers, body } = api.requests.at(-1);
-    assert.deepEqual([path, body.outcome, body.book, body.task_id.length, headers.authorization], ["/api/v1/executions", outcome, "default", 22, undefined]);
+    assert.deepEqual([path, body.outcome, body.book, body.run_id.length, headers.authorization], ["/api/v1/executions", outcome, "default", 22, undefined]);
   }
   await client.report({ context_id: "c-1", answer: "a" });
   assert.deepEqual(api.requests.at(-1).body, { context_id: "c-1", answer: "a" });
@@ -202,7 +202,7 @@ describe("retries", { concurrency: true }, () => {
   test("a repeated report has the same id", async () => {
     const api = await fake(BUSY, "close", STORED);
     await new Client({ url: api.url }).report({ answer: "a" });
-    assert.equal(new Set(api.requests.map(({ body }) => body.task_id)).size, 1);
+    assert.equal(new Set(api.requests.map(({ body }) => body.run_id)).size, 1);
   });
 
   test("timeout", async () => {

@@ -98,7 +98,7 @@ class TestRequests(Test):
             self.assertEqual(debrief.Client(fake.url).report(outcome=outcome, question="q", answer="a")["handle"], "17-ab12cd34")
             path, headers, body = fake.requests[-1]
             self.assertEqual((path, body["outcome"], body["book"]), ("/api/v1/executions", outcome, "default"))
-            self.assertTrue(body["task_id"])
+            self.assertTrue(body["run_id"])
             self.assertNotIn("Authorization", headers)
         debrief.Client(fake.url).report(context_id="c-1", answer="a")
         self.assertEqual(fake.requests[-1][2], {"context_id": "c-1", "answer": "a"})
@@ -212,7 +212,7 @@ class TestErrors(Test):
     def test_repeated_report_has_the_same_id(self):
         fake = self.fake(BUSY, "close", STORED)
         debrief.Client(fake.url).report(answer="a")
-        self.assertEqual(len({body["task_id"] for _, _, body in fake.requests}), 1)
+        self.assertEqual(len({body["run_id"] for _, _, body in fake.requests}), 1)
 
     def test_timeout(self):
         fake = self.fake("hang")
