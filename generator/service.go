@@ -147,6 +147,7 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	}
 	e.RunID = cmp.Or(r.RunID, string(r.ContextID), string(events.NewID()))
 	e.ID = events.ExecutionID(e.Book, e.Owner, e.RunID, 0)
+	e.Outcome = e.Outcome.Complete()
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
 	switch hasQuestion := strings.TrimSpace(e.Question) != ""; {

@@ -13,9 +13,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/outcome"
 	"debrief/events/redact"
 	"debrief/events/strictjson"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 const (
@@ -92,32 +94,44 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 	switch verb {
 	case events.VerbContext:
 		var r events.ContextRequest
-		if err := read(body, &r, &r.Book, book); err != nil {
+		if err := read(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
 		return h.backend.Context(ctx, &r)
 	case events.VerbReport:
-		var r events.Report
-		if err := read(body, &r, &r.Book, book); err != nil {
+		var r struct {
+			events.Report
+			Outcome json.RawMessage `json:"outcome"`
+		}
+		if err := read(verb, body, &r, &r.Book, book); err != nil {
+			return nil, err
+		}
+		if err := readOutcome(r.Outcome, &r.Report.Outcome); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
-		return h.backend.Report(ctx, &r)
+		return h.backend.Report(ctx, &r.Report)
 	case events.VerbFeedback:
-		var r events.FeedbackRequest
-		if err := read(body, &r, &r.Book, book); err != nil {
+		var r struct {
+			events.FeedbackRequest
+			Outcome json.RawMessage `json:"outcome"`
+		}
+		if err := read(verb, body, &r, &r.Book, book); err != nil {
+			return nil, err
+		}
+		if err := readOutcome(r.Outcome, &r.FeedbackRequest.Outcome); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
-		return h.backend.Feedback(ctx, &r)
+		return h.backend.Feedback(ctx, &r.FeedbackRequest)
 	}
 	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))
 }
 
 // read decodes a request and determines its book. field is the book field of the request, and from is the book
 // named by the transport.
-func read(body []byte, request any, field *playbook.Book, from playbook.Book) error {
+func read(verb string, body []byte, request any, field *playbook.Book, from playbook.Book) error {
 	if err := strictjson.Decode(body, request); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
 	}
@@ -126,7 +140,7 @@ func read(body []byte, request any, field *playbook.Book, from playbook.Book) er
 		return NewError(http.StatusBadRequest, fmt.Sprintf("book: %q differs from book %q in the subject", *field, from))
 	}
 	if *field = cmp.Or(from, *field); *field == "" {
-		if _, isReport := request.(*events.Report); isReport {
+		if verb == events.VerbReport {
 			return nil // the backend selects the book of the context
 		}
 		*field = events.DefaultBook
@@ -134,6 +148,20 @@ func read(body []byte, request any, field *playbook.Book, from playbook.Book) er
 	if err := field.Validate(); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
 	}
+	return nil
+}
+
+// readOutcome decodes the outcome of a request, and redacts its feedback.
+func readOutcome(raw json.RawMessage, into *events.Outcome) error {
+	d, err := outcome.Decode(raw)
+	if err == nil && len(d.Ignored) > 0 {
+		err = fmt.Errorf("unknown field %q", text.Clip(d.Ignored[0], 60))
+	}
+	if err != nil {
+		return NewError(http.StatusBadRequest, "outcome: "+err.Error())
+	}
+	*into = d.Outcome
+	redact.Fields(into)
 	return nil
 }
 

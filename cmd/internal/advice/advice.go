@@ -27,6 +27,7 @@ import (
 	"debrief/cmd/internal/gateway"
 	"debrief/cmd/internal/wire"
 	"debrief/events"
+	"debrief/events/outcome"
 )
 
 // Limits of calls that get advice.
@@ -139,8 +140,6 @@ const (
 	headerSession = "X-Debrief-Session"
 	headerTask    = "X-Debrief-Task"
 	headerUser    = "X-Debrief-User"
-	headerScore   = "X-Debrief-Score"
-	headerLabel   = "X-Debrief-Label"
 	headerRetry   = "X-Stainless-Retry-Count" // of the SDKs of OpenAI and Anthropic
 )
 
@@ -158,7 +157,7 @@ func setHeaders(h http.Header, open *capture.Open) {
 	h.Set(headerBullets, strings.Join(ids, ","))
 }
 
-// newCall describes a call to the store of runs. An invalid score or label is ignored: it must not fail a call.
+// newCall describes a call to the store of runs.
 func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
 	session, derived := sessionOf(c, request)
 	call := &capture.Call{
@@ -166,7 +165,7 @@ func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
 		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At,
 	}
 	if c.Reports { // an outcome changes what others are told
-		call.Outcome = outcome(c.Header)
+		call.Outcome = outcomeOf(c.Header)
 	}
 	return call
 }
@@ -193,23 +192,14 @@ func retries(h http.Header) int {
 	return n
 }
 
-// outcome returns the outcome in the headers of a request. Without one its label is empty.
-func outcome(h http.Header) events.Outcome {
-	o := events.Outcome{Label: events.Label(strings.ToLower(h.Get(headerLabel))), By: "header"}
-	if text := h.Get(headerScore); text != "" {
-		score, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(score >= 0 && score <= 1) {
-			return events.Outcome{}
-		}
-		o.Score = score
-		if score == 0 && o.Label == "" {
-			o.Label = events.Failure
-		}
-	}
-	o = o.Complete()
-	if !o.Known() {
+// outcomeOf returns the outcome in the headers of a request. Without one its label is empty. The gateway has refused headers
+// that are invalid.
+func outcomeOf(h http.Header) events.Outcome {
+	o, err := outcome.OfHeaders(h.Get(gateway.HeaderScore), h.Get(gateway.HeaderLabel))
+	if err != nil || !o.Known() {
 		return events.Outcome{}
 	}
+	o.By = "header"
 	return o
 }
 

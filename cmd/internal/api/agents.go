@@ -7,17 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"debrief/cmd/internal/tokens"
 	"debrief/cmd/internal/traces/messages"
 	"debrief/events"
+	"debrief/events/outcome"
 	"debrief/events/redact"
 	"debrief/events/service"
-	"debrief/events/strictjson"
 	"debrief/events/window"
 	"debrief/playbook"
-	"debrief/playbook/text"
 )
 
 // agentRoutes are the routes for agents that call their own model.
@@ -59,8 +57,9 @@ func (c *call) bodyBook(b playbook.Book) error {
 // reportRequest is a report. It also accepts the messages of a model API, and an outcome that is not an object.
 type reportRequest struct {
 	events.Report
+	looseOutcome
+	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by."`
 	Messages json.RawMessage `json:"messages,omitempty" doc:"Messages of the run in the form of the OpenAI or the Anthropic API, instead of question, steps and answer."`
-	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, success, partial, failure, 👍, 👎, or an object with label, score, feedback and by."`
 }
 
 // reportExecution stores an execution of an agent.
@@ -69,7 +68,7 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Report.Outcome, err = c.outcome(r.Outcome); err != nil {
+	if r.Report.Outcome, err = c.outcome(r.Outcome, &r.looseOutcome); err != nil {
 		return nil, err
 	}
 	if len(r.Messages) > 0 {
@@ -147,7 +146,8 @@ func addMessages(r *events.Report, raw json.RawMessage) error {
 // feedbackRequest is a request for feedback. It also accepts an outcome that is not an object.
 type feedbackRequest struct {
 	events.FeedbackRequest
-	Outcome json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, success, partial, failure, 👍, 👎, or an object with label, score, feedback and by."`
+	looseOutcome
+	Outcome json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by."`
 }
 
 // giveFeedback stores the outcome of an execution.
@@ -156,7 +156,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.FeedbackRequest.Outcome, err = c.outcome(r.Outcome); err != nil {
+	if r.FeedbackRequest.Outcome, err = c.outcome(r.Outcome, &r.looseOutcome); err != nil {
 		return nil, err
 	}
 	f := &r.FeedbackRequest
@@ -177,47 +177,58 @@ func giveFeedback(c *call, r *feedbackRequest) (*events.StoredReply, error) {
 	return stored, nil
 }
 
-// thumbs are outcomes that people click.
-var thumbs = map[string]string{"👍": "true", "👎": "false", "up": "true", "down": "false", "+1": "true", "-1": "false"}
-
-// outcome returns the outcome of a body: an object, or a value for parseOutcome. Missing is unknown.
-func (c *call) outcome(raw json.RawMessage) (o events.Outcome, err error) {
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '{' {
-		return parseOutcome(raw)
-	}
-	unknown, err := strictjson.DecodeKnown(raw, &o)
-	if strict, _ := c.boolean("strict"); strict && len(unknown) > 0 {
-		return o, invalid("outcome."+unknown[0], "unknown field")
-	}
-	for _, name := range unknown {
-		c.unknown = append(c.unknown, "outcome."+name)
-	}
-	if err != nil {
-		return o, invalid("outcome", err.Error())
-	}
-	return o, nil
+// looseOutcome has the fields of an outcome that a body may also have itself, without an object.
+type looseOutcome struct {
+	Score    json.RawMessage `json:"score,omitempty" doc:"Score of the outcome, instead of an object in outcome."`
+	Range    json.RawMessage `json:"range,omitempty" doc:"Range of the score: [low, high]. Default: [0, 1]."`
+	Label    json.RawMessage `json:"label,omitempty" doc:"Label of the outcome, instead of an object in outcome."`
+	Feedback json.RawMessage `json:"feedback,omitempty" doc:"What the person said, also as text or comment."`
+	Comment  json.RawMessage `json:"comment,omitempty" doc:"The same as feedback."`
+	Text     json.RawMessage `json:"text,omitempty" doc:"The same as feedback."`
 }
 
-// parseOutcome returns the outcome for a value that is not an object: true or false, a score, a label or a thumb.
-func parseOutcome(raw json.RawMessage) (events.Outcome, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 || string(raw) == "null" {
-		return events.Outcome{}, nil
-	}
-	word := string(raw)
-	if raw[0] == '"' {
-		if err := json.Unmarshal(raw, &word); err != nil {
-			return events.Outcome{}, invalid("outcome", "want a JSON value")
+// outcome returns the outcome of a body: of its field outcome and of its own fields. Without one it is zero.
+func (c *call) outcome(raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
+	own := map[string]json.RawMessage{}
+	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text} {
+		if len(v) > 0 {
+			own[name] = v
 		}
-		word = strings.TrimRight(strings.TrimSpace(word), "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F") // skin tones
-		word = cmp.Or(thumbs[strings.ToLower(word)], word)
 	}
-	if strings.HasPrefix(word, "{") || strings.HasPrefix(word, "[") {
-		return events.Outcome{}, invalid("outcome", "want true, false, a score, a label or an object, got "+text.Clip(word, 40))
+	first, err := c.decodeOutcome("outcome", raw)
+	if err != nil || len(own) == 0 {
+		return first, err
 	}
-	o, err := messages.OutcomeOfText(word)
+	raw, err = json.Marshal(own)
 	if err != nil {
-		return events.Outcome{}, invalid("outcome", strings.TrimPrefix(err.Error(), ": "))
+		return first, invalid("outcome", err.Error())
 	}
-	return o, nil
+	second, err := c.decodeOutcome("outcome", raw)
+	switch {
+	case err != nil:
+		return first, err
+	case first.Label != "" && second.Label != "" && (first.Label != second.Label || first.Score != second.Score):
+		return first, invalid("outcome", "contradicts score or label of the body: send one of them")
+	case first.Label == "":
+		first.Score, first.Label = second.Score, second.Label
+	}
+	first.Feedback = cmp.Or(first.Feedback, second.Feedback)
+	return first, nil
+}
+
+// decodeOutcome decodes one value. Fields that are not part of an outcome become warnings, or errors if the client asks for
+// strict decoding.
+func (c *call) decodeOutcome(field string, raw json.RawMessage) (events.Outcome, error) {
+	d, err := outcome.Decode(raw)
+	if err != nil {
+		return events.Outcome{}, invalid(field, err.Error())
+	}
+	if strict, _ := c.boolean("strict"); strict && len(d.Ignored) > 0 {
+		return events.Outcome{}, invalid(field+"."+d.Ignored[0], "unknown field")
+	}
+	for _, name := range d.Ignored {
+		c.unknown = append(c.unknown, field+"."+name)
+	}
+	d.Inferred = false // a client reports what it knows
+	return d.Outcome, nil
 }

@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,39 +9,6 @@ import (
 	"debrief/events"
 	"debrief/playbook"
 )
-
-func TestParseOutcome(t *testing.T) {
-	t.Parallel()
-	for raw, want := range map[string]events.Outcome{
-		`true`: {Score: 1, Label: events.Success}, `false`: {Label: events.Failure}, `0.7`: {Score: 0.7, Label: events.Partial}, `1`: {Score: 1, Label: events.Success},
-		`"success"`: {Score: 1, Label: events.Success}, `"FAILURE"`: {Label: events.Failure}, `"0.5"`: {Score: 0.5, Label: events.Partial}, `"unknown"`: {Label: events.Unknown},
-		`"👍"`: {Score: 1, Label: events.Success}, `"👎"`: {Label: events.Failure}, `"👍🏽"`: {Score: 1, Label: events.Success}, `" 👎️ "`: {Label: events.Failure}, `"up"`: {Score: 1, Label: events.Success},
-		``: {}, `null`: {}, `""`: {Label: events.Unknown},
-	} {
-		if got, err := parseOutcome(json.RawMessage(raw)); err != nil || got != want {
-			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
-		}
-	}
-	for _, raw := range []string{`2`, `-0.1`, `"great"`, `[]`, `[true]`, `"{\"label\":\"success\"}"`, `"1.5"`} {
-		var invalid *statusError
-		if got, err := parseOutcome(json.RawMessage(raw)); !errors.As(err, &invalid) || invalid.field != "outcome" || invalid.status != http.StatusBadRequest {
-			t.Errorf("%s: got %+v, %v", raw, got, err)
-		}
-	}
-}
-
-// FuzzParseOutcome parses any JSON value. The outcome has a known label, and a score from 0 to 1.
-func FuzzParseOutcome(f *testing.F) {
-	for _, seed := range []string{`true`, `0.7`, `"👍"`, `"1e-1"`, `"nan"`, `"-0"`, `1e400`, `"\ud83d"`} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		o, err := parseOutcome(json.RawMessage(raw))
-		if err == nil && !(o.Score >= 0 && o.Score <= 1) {
-			t.Errorf("%q: got %+v", raw, o)
-		}
-	})
-}
 
 // TestReportOfMessages converts the messages of both APIs to the same run.
 func TestReportOfMessages(t *testing.T) {
@@ -74,13 +38,59 @@ func TestReportOfMessages(t *testing.T) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	for body, field := range map[string]string{`{"outcome":{"labl":"x"}}`: "outcome.labl", `{"answer":"a","labl":1}`: "labl"} {
+	for body, field := range map[string]string{`{"outcome":{"score":1,"labl":"x"}}`: "outcome.labl", `{"answer":"a","labl":1}`: "labl"} {
 		code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/executions?strict=true", body)
 		if code != 400 || !strings.Contains(reply, `"field":"`+field+`"`) {
 			t.Errorf("%s: got %d %s", body, code, reply)
 		}
 		if code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/executions", body); code != 201 || !strings.Contains(reply, `"warnings":["unknown field \"`+field) {
 			t.Errorf("%s: got %d %s", body, code, reply)
+		}
+	}
+}
+
+// TestOutcomesOfBodies sends outcomes in the forms of clients. What the backend receives is decided, or the reply names the
+// accepted forms.
+func TestOutcomesOfBodies(t *testing.T) {
+	t.Parallel()
+	var got events.Outcome
+	s, c := open(t, desk{
+		report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+			got = r.Outcome
+			return &events.StoredReply{Handle: "17-ab12cd34"}, nil
+		},
+		feedback: func(_ context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+			got = r.Outcome
+			return &events.StoredReply{Handle: "17-ab12cd34"}, nil
+		},
+	}, Options{}, defaultLimits)
+	for fields, want := range map[string]events.Outcome{
+		`"outcome":{"score":1}`:                                   {Score: 1, Label: events.Success},
+		`"outcome":{"score":0}`:                                   {Label: events.Failure},
+		`"outcome":{"label":"success"}`:                           {Score: 1, Label: events.Success},
+		`"outcome":{"score":7,"range":[-10,10]}`:                  {Score: 0.85, Label: events.Partial},
+		`"outcome":{"scores":{"accuracy":1,"tone":0}}`:            {Score: 1, Label: events.Success},
+		`"outcome":"POSITIVE"`:                                    {Score: 1, Label: events.Success},
+		`"outcome":-1`:                                            {Label: events.Failure},
+		`"score":1`:                                               {Score: 1, Label: events.Success},
+		`"label":"bad","text":"It is shelf 9."`:                   {Label: events.Failure, Feedback: "It is shelf 9."},
+		`"outcome":false,"comment":"It is shelf 9."`:              {Label: events.Failure, Feedback: "It is shelf 9."},
+		`"text":"It is shelf 9."`:                                 {Feedback: "It is shelf 9."},
+		`"outcome":{"label":"success","inferred":true}`:           {Score: 1, Label: events.Success},
+		`"outcome":{"label":"failure","feedback":"a"},"text":"b"`: {Label: events.Failure, Feedback: "a"},
+	} {
+		for path, body := range map[string]string{"executions": `{"answer":"a",` + fields + `}`, "feedback": `{"execution":"17-ab12cd34",` + fields + `}`} {
+			got = events.Outcome{}
+			if code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/"+path, body); code != 201 || got != want || strings.Contains(reply, "warnings") {
+				t.Errorf("%s %s: got %d %s, %+v, want %+v", path, body, code, reply, got, want)
+			}
+		}
+	}
+	for _, fields := range []string{`"outcome":7`, `"outcome":"purple"`, `"outcome":{"labl":"x"}`, `"outcome":{}`, `"outcome":true,"score":0`, `"outcome":{"score":1,"label":"failure"}`, `"score":9`} {
+		for path, body := range map[string]string{"executions": `{"answer":"a",` + fields + `}`, "feedback": `{"execution":"17-ab12cd34",` + fields + `}`} {
+			if code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/"+path, body); code != 400 || !strings.Contains(reply, `"field":"outcome"`) {
+				t.Errorf("%s %s: got %d %s, want 400", path, body, code, reply)
+			}
 		}
 	}
 }

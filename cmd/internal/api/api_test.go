@@ -45,7 +45,8 @@ const patience = 15 * time.Second
 
 // desk replies with the functions of a test. By default it echoes the request.
 type desk struct {
-	report func(context.Context, *events.Report) (*events.StoredReply, error)
+	report   func(context.Context, *events.Report) (*events.StoredReply, error)
+	feedback func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error)
 }
 
 func (desk) Context(_ context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
@@ -59,7 +60,10 @@ func (d desk) Report(ctx context.Context, r *events.Report) (*events.StoredReply
 	return d.report(ctx, r)
 }
 
-func (desk) Feedback(_ context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+func (d desk) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+	if d.feedback != nil {
+		return d.feedback(ctx, r)
+	}
 	return &events.StoredReply{Handle: r.Execution, Duplicate: true}, nil
 }
 
@@ -150,7 +154,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"messages and steps", "POST", "/api/v1/executions", `{"messages":[{"role":"assistant","content":"x"}],"steps":[{"text":"y"}]}`, nil, 400, `"field":"messages"`},
 		{"messages without an agent", "POST", "/api/v1/executions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, `"field":"messages"`},
 		{"messages that are a text", "POST", "/api/v1/executions", `{"messages":"x"}`, nil, 400, `"field":"messages"`},
-		{"an invalid outcome", "POST", "/api/v1/executions", `{"answer":"x","outcome":"great"}`, nil, 400, `"field":"outcome"`},
+		{"an invalid outcome", "POST", "/api/v1/executions", `{"answer":"x","outcome":"purple"}`, nil, 400, `"field":"outcome"`},
 		{"a large bomb", "POST", "/api/v1/feedback", packed(strings.Repeat(" ", 8<<20)), set("Content-Encoding", "gzip"), 413, `1048576`},
 		{"not gzip", "POST", "/api/v1/executions", `{"answer":"x"}`, set("Content-Encoding", "gzip"), 400, `gzip`},
 		{"half of a gzip", "POST", "/api/v1/executions", packed(`{"answer":"x"}`)[:20], set("Content-Encoding", "gzip"), 400, `"code":"invalid"`},

@@ -72,6 +72,8 @@ func TestTokens(t *testing.T) {
 		{"invalid book", free, "/books/a%20b/v1/models", nil, 400, "invalid_book"},
 		{"invalid book in the header", free, "/v1/models", []string{headerBook, "a b"}, 400, "invalid_book"},
 		{"invalid mode", free, "/v1/models", []string{headerMode, "on"}, 400, "invalid_mode"},
+		{"invalid score", free, "/v1/models", []string{HeaderScore, "7"}, 400, "invalid_outcome"},
+		{"score against label", free, "/v1/models", []string{HeaderScore, "1", HeaderLabel, "failure"}, 400, "invalid_outcome"},
 		{"dots", free, "/v1/../v2", nil, 400, "invalid_path"},
 		{"escaped dots", free, "/v1/a/%2e%2E/b", nil, 400, "invalid_path"},
 		{"elsewhere", free, "/v2/models", nil, 404, "unknown_path"},

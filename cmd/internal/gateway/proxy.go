@@ -80,6 +80,9 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if x.caller, f = g.authorize(r.Header, x.book); f != nil {
 		return f
 	}
+	if f = checkOutcome(r); f != nil {
+		return f
+	}
 	return g.setKey(r.Header, x.route.provider)
 }
 

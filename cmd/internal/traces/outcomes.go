@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
 	"debrief/events"
+	"debrief/events/outcome"
 )
 
 // maxOutcomes is the maximum number of outcomes in a file.
@@ -183,9 +183,9 @@ func (o *Outcomes) add(id, score, feedback string) error {
 	if id == "" {
 		return errors.New("field id: is missing")
 	}
-	out, err := messages.OutcomeOfText(score)
+	out, err := outcome.Parse(score)
 	if err != nil {
-		return fmt.Errorf("field score%w", err)
+		return fmt.Errorf("field score: %w", err)
 	}
 	if !out.Known() {
 		return errors.New("field score: is missing")

@@ -10,6 +10,7 @@ import (
 	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
 	"debrief/events"
+	"debrief/events/outcome"
 )
 
 // The names of the fields and columns of question-and-answer logs. The first one that has a value is used.
@@ -63,16 +64,16 @@ func (r *row) run() (*messages.Run, error) {
 	if strings.TrimSpace(r.question) == "" || strings.TrimSpace(r.answer) == "" {
 		return nil, errors.New("fields question, answer: must not be empty")
 	}
-	outcome, err := messages.OutcomeOfText(r.score)
+	result, err := outcome.Parse(r.score)
 	if err != nil {
-		return nil, fmt.Errorf("field score%w", err)
+		return nil, fmt.Errorf("field score: %w", err)
 	}
-	if outcome.Known() {
-		outcome.By = cmp.Or(outcome.By, sourceQA)
+	if result.Label = cmp.Or(result.Label, events.Unknown); result.Known() {
+		result.By = cmp.Or(result.By, sourceQA)
 	}
-	outcome.Feedback = cmp.Or(outcome.Feedback, r.feedback)
+	result.Feedback = cmp.Or(result.Feedback, r.feedback)
 	out := &messages.Run{Name: source.Printable(r.id), Execution: &events.Execution{
-		Question: r.question, Context: r.context, Answer: r.answer, Outcome: outcome, Model: r.model,
+		Question: r.question, Context: r.context, Answer: r.answer, Outcome: result, Model: r.model,
 	}}
 	if r.hasTarget {
 		out.Omitted = source.Omissions{source.References: 1}

@@ -236,9 +236,9 @@ func TestOpenAIChat(t *testing.T) {
 	}
 	for field, problem := range map[string]string{
 		`"score":87`:              "field score: ",
-		`"outcome":"great"`:       "field outcome: ",
+		`"outcome":"purple"`:      "field outcome: ",
 		`"reward":[]`:             "field reward: ",
-		`"metadata":{"score":-1}`: "metadata: field score: ",
+		`"metadata":{"score":-2}`: "metadata: field score: ",
 	} {
 		_, report, err := read(t, "f", whole+"}\n"+whole+","+field+"}\n")
 		if err != nil || len(report.Problems) != 1 || report.Problems[0].Line != 2 || !strings.HasPrefix(report.Problems[0].Reason, problem) {

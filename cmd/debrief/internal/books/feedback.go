@@ -16,6 +16,7 @@ import (
 	"debrief/cmd/internal/versions"
 	"debrief/events"
 	"debrief/events/deltalog"
+	"debrief/events/outcome"
 	"debrief/generator"
 )
 
@@ -25,7 +26,7 @@ type Feedback struct {
 	Execution   string        `arg:"" help:"Handle of the execution, such as 412-ab12cd34." placeholder:"HANDLE"`
 	Good        bool          `help:"The answer was right: score 1."`
 	Bad         bool          `help:"The answer was wrong: score 0."`
-	Score       *float64      `help:"Score of the answer, from 0 to 1." placeholder:"S"`
+	Score       string        `help:"Score from 0 to 1, or a form such as 4/5, partial, up, 👎 or 3 stars." placeholder:"S"`
 	Text        string        `help:"Comment. Without a score or label the outcome stays unchanged."`
 	Target      string        `help:"Correct answer. Without a score, the task's evaluator compares it with the answer."`
 	Author      string        `help:"Author of the feedback, for the log. Default: $USER." placeholder:"NAME"`
@@ -67,12 +68,17 @@ func (f *Feedback) request() (*events.FeedbackRequest, error) {
 			r.Outcome.Label, r.Outcome.Score = o.label, o.score
 		}
 	}
-	if f.Score != nil {
+	if f.Score != "" {
 		given++
-		if s := *f.Score; !(s >= 0 && s <= 1) {
-			return nil, fmt.Errorf("--score: must be between 0 and 1, got %v", s)
+		o, err := outcome.Parse(f.Score)
+		if err == nil && o.Label == "" {
+			err = fmt.Errorf("want %s", outcome.Accepted)
 		}
-		r.Outcome.Label, r.Outcome.Score = events.LabelOf(*f.Score), *f.Score
+		if err != nil {
+			return nil, fmt.Errorf("--score: %w", err)
+		}
+		r.Outcome.Label, r.Outcome.Score = o.Label, o.Score
+		r.Outcome.Feedback = cmp.Or(r.Outcome.Feedback, o.Feedback)
 	}
 	switch {
 	case given > 1:

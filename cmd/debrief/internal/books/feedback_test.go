@@ -8,7 +8,6 @@ import (
 
 func TestFeedbackRequest(t *testing.T) {
 	t.Parallel()
-	score := func(s float64) *float64 { return &s }
 	for _, test := range []struct {
 		name  string
 		flags Feedback
@@ -17,13 +16,16 @@ func TestFeedbackRequest(t *testing.T) {
 	}{
 		{"good", Feedback{Good: true}, events.Outcome{Label: events.Success, Score: 1}, true},
 		{"bad", Feedback{Bad: true}, events.Outcome{Label: events.Failure}, true},
-		{"score", Feedback{Score: score(0.4)}, events.Outcome{Label: events.LabelOf(0.4), Score: 0.4}, true},
+		{"score", Feedback{Score: "0.4"}, events.Outcome{Label: events.LabelOf(0.4), Score: 0.4}, true},
 		{"text only", Feedback{Text: " too long\n"}, events.Outcome{Feedback: "too long"}, true},
 		{"target only", Feedback{Target: "42"}, events.Outcome{}, true},
 		{"nothing", Feedback{Text: " "}, events.Outcome{}, false},
 		{"two labels", Feedback{Good: true, Bad: true}, events.Outcome{}, false},
-		{"label and score", Feedback{Good: true, Score: score(1)}, events.Outcome{}, false},
-		{"score above 1", Feedback{Score: score(1.1)}, events.Outcome{}, false},
+		{"label and score", Feedback{Good: true, Score: "1"}, events.Outcome{}, false},
+		{"points", Feedback{Score: "4/5"}, events.Outcome{Label: events.Partial, Score: 0.8}, true},
+		{"thumb", Feedback{Score: "👎", Text: "late"}, events.Outcome{Label: events.Failure, Feedback: "late"}, true},
+		{"unknown word", Feedback{Score: "purple"}, events.Outcome{}, false},
+		{"score above 1", Feedback{Score: "1.1"}, events.Outcome{}, false},
 	} {
 		test.flags.Execution, test.flags.Author, test.want.By = "412-ab12cd34", "ann", "ann"
 		r, err := test.flags.request()

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/traces/source"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/outcome"
 )
 
 // LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
@@ -45,8 +46,8 @@ func langfuseAbout(o *source.Object) *recordedTrace {
 		if s.Text("dataType") == "CATEGORICAL" {
 			value = s.First("stringValue", "value")
 		}
-		if outcome, ok := scoreOutcome(s.Text("name"), value, s.Text("comment"), SourceLangfuse); ok && !t.outcome.Known() {
-			t.outcome = outcome
+		if o, ok := scoreOutcome(s.Text("name"), value, s.Text("comment"), SourceLangfuse); ok && !t.outcome.Known() {
+			t.outcome = o
 		} else {
 			t.omitted.Add(source.OtherScores, 1)
 		}
@@ -54,23 +55,17 @@ func langfuseAbout(o *source.Object) *recordedTrace {
 	return t
 }
 
-// correctness lists the names of scores that measure if a run succeeded. Others measure tone, cost or hallucinations.
-var correctness = []string{
-	"correctness", "correct", "is_correct", "accuracy", "success", "task_success", "reward", "score", "resolved", "pass", "passed",
-	"goal_completion", "user-feedback", "user_feedback", "user_score", "thumbs",
-}
-
 // scoreOutcome returns the outcome of a named score. It returns false if the score does not measure correctness.
 func scoreOutcome(name string, value json.RawMessage, feedback, by string) (events.Outcome, bool) {
-	if !slices.Contains(correctness, strings.ToLower(name)) {
+	if !outcome.Leads(name) {
 		return events.Outcome{}, false
 	}
-	outcome, err := messages.OutcomeOfText(string(value))
-	if err != nil || !outcome.Known() {
+	o, err := outcome.Parse(string(value))
+	if err != nil || !o.Known() {
 		return events.Outcome{}, false
 	}
-	outcome.By, outcome.Feedback = by+":"+name, feedback
-	return outcome, true
+	o.By, o.Feedback = by+":"+name, feedback
+	return o, true
 }
 
 // lastText returns the text of the last message of a role, or "".

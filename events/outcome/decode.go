@@ -1,0 +1,533 @@
+package outcome
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"debrief/events"
+	"debrief/playbook/text"
+)
+
+// Accepted lists the accepted forms of an outcome, for errors and help texts.
+const Accepted = `true or false, a score from 0 to 1, a score with its range such as {"score": 7, "range": [-10, 10]} or "4/5", ` +
+	`success, partial or failure, up or down, 👍 or 👎, positive or negative, {"stars": 4}, or an object with score, label, thumbs, stars or scores, and feedback`
+
+// Decoded is an outcome as it was read.
+type Decoded struct {
+	events.Outcome
+	// Ignored lists the fields of the object that are not part of an outcome.
+	Ignored []string
+}
+
+// Decoder decodes outcomes. The zero value is ready.
+type Decoder struct {
+	// Leading is the name of the score that counts if there are several.
+	Leading string
+}
+
+// Decode decodes an outcome in JSON with the zero Decoder.
+func Decode(raw []byte) (Decoded, error) { return Decoder{}.Decode(raw) }
+
+// Parse returns the outcome for a word of a header, a flag or a table: any form of Accepted, also in JSON. Blank text returns
+// the zero outcome.
+func Parse(word string) (events.Outcome, error) {
+	word = strings.TrimSpace(word)
+	if json.Valid([]byte(word)) && !strings.HasPrefix(word, `"`) {
+		d, err := Decode([]byte(word))
+		return d.Outcome, err
+	}
+	if s := ""; json.Unmarshal([]byte(word), &s) == nil {
+		word = s
+	}
+	return ofWord(word)
+}
+
+// Decode decodes an outcome in JSON: any form of Accepted. Score and label of the result agree. Null, empty text and no data
+// return the zero outcome. An object with only feedback returns an outcome without a label. An error names the accepted
+// forms.
+func (d Decoder) Decode(raw []byte) (Decoded, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return Decoded{}, nil
+	}
+	if !json.Valid(raw) {
+		return Decoded{}, refuse(raw)
+	}
+	if raw[0] == '{' {
+		return d.object(raw)
+	}
+	o, err := ofValue(raw)
+	return Decoded{Outcome: o}, err
+}
+
+func refuse(raw []byte) error {
+	return fmt.Errorf("got %s: want %s", text.Clip(string(raw), 60), Accepted)
+}
+
+// OfHeaders returns the outcome of a run from the headers with its score and its label, of which either may be empty.
+func OfHeaders(score, label string) (events.Outcome, error) {
+	if strings.TrimSpace(score) == "" || strings.TrimSpace(label) == "" {
+		return Parse(score + label)
+	}
+	raw, err := json.Marshal(map[string]string{"score": score, "label": label})
+	if err != nil {
+		return events.Outcome{}, err
+	}
+	d, err := Decode(raw)
+	return d.Outcome, err
+}
+
+// ofValue returns the outcome for a value that is not an object.
+func ofValue(raw json.RawMessage) (events.Outcome, error) {
+	var word string
+	switch {
+	case string(raw) == "true", string(raw) == "false":
+		return ofScore(map[bool]float64{true: 1}[string(raw) == "true"]), nil
+	case json.Unmarshal(raw, &word) == nil:
+		return ofWord(word)
+	case raw[0] == '[', raw[0] == '{':
+		return events.Outcome{}, refuse(raw)
+	}
+	n, err := strconv.ParseFloat(string(raw), 64)
+	return ofNumber(n, err, raw)
+}
+
+func ofScore(score float64) events.Outcome {
+	return events.Outcome{Score: score, Label: events.LabelOf(score)}
+}
+
+// ofNumber returns the outcome for a number without a range: a score from 0 to 1, or -1, which is a thumb down.
+func ofNumber(n float64, err error, raw []byte) (events.Outcome, error) {
+	switch {
+	case err == nil && n == -1:
+		return ofScore(0), nil
+	case err != nil || math.IsNaN(n):
+		return events.Outcome{}, refuse(raw)
+	case !(n >= 0 && n <= 1):
+		return events.Outcome{}, fmt.Errorf("a score outside 0 to 1 needs its range: %w", refuse(raw))
+	}
+	return ofScore(n + 0), nil // + 0: -0 is 0
+}
+
+// words are the words for the scores 1, 0.5 and 0, in lower case, without "_" and "-".
+var words = func() map[string]float64 {
+	all := map[string]float64{}
+	for score, list := range map[float64]string{
+		1: "true yes y t success successful succeeded correct right pass passed resolved solved ok okay good great excellent perfect positive pos up +1 👍 ✅ ✔ ✓ " +
+			"thumbsup like liked accept accepted approved helpful satisfied happy win won",
+		0.5: "partial partially mixed neutral half partiallycorrect partlycorrect",
+		0: "false no n f failure failed fail incorrect wrong notok unresolved unsolved bad poor terrible negative neg down -1 👎 ❌ ✗ ✘ " +
+			"thumbsdown dislike disliked reject rejected unhelpful unsatisfied dissatisfied unhappy error lose lost loss",
+	} {
+		for w := range strings.FieldsSeq(list) {
+			all[w] = score
+		}
+	}
+	return all
+}()
+
+// variants are the characters behind an emoji that choose its colour and form.
+const variants = "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
+
+var (
+	fraction = regexp.MustCompile(`^(-?[\d.]+) ?(?:/|of|out of) ?([\d.]+)(?: (?:stars?|points?))?$`)
+	percent  = regexp.MustCompile(`^([\d.]+) ?%$`)
+	stars    = regexp.MustCompile(`^([\d.]+) ?(?:stars?|★|⭐)(?: (?:of|out of) (?:5|five))?$`)
+	drawn    = regexp.MustCompile(`^(?:(?:★|⭐\x{FE0F}?)+)[☆✩]*$`)
+)
+
+// ofWord returns the outcome for a word. Blank text returns the zero outcome.
+func ofWord(word string) (events.Outcome, error) {
+	s := strings.ToLower(strings.TrimRight(strings.TrimSpace(word), variants))
+	plain := strings.NewReplacer("_", "", " ", "").Replace(s)
+	if len(plain) > 2 { // "-1" is a thumb
+		plain = strings.ReplaceAll(plain, "-", "")
+	}
+	if score, ok := words[plain]; ok {
+		return ofScore(score), nil
+	}
+	switch plain {
+	case "":
+		return events.Outcome{}, nil
+	case "unknown", "none", "n/a", "na", "unrated":
+		return events.Outcome{Label: events.Unknown}, nil
+	}
+	if m := fraction.FindStringSubmatch(s); m != nil {
+		n, err := strconv.ParseFloat(m[1], 64)
+		limit, errLimit := strconv.ParseFloat(m[2], 64)
+		if err == nil && errLimit == nil && n >= 0 {
+			return within(n, 0, limit)
+		}
+	}
+	if m := percent.FindStringSubmatch(s); m != nil {
+		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
+			return within(n, 0, 100)
+		}
+	}
+	if m := stars.FindStringSubmatch(s); m != nil {
+		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
+			return ofStars(n)
+		}
+	}
+	if drawn.MatchString(s) {
+		return ofStars(float64(strings.Count(s, "★") + strings.Count(s, "⭐")))
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	return ofNumber(n, err, []byte(strconv.Quote(word)))
+}
+
+// within returns the outcome for a number in a range.
+func within(n, low, high float64) (events.Outcome, error) {
+	if math.IsInf(high-low, 0) || !(low < high) || !(n >= low && n <= high) {
+		return events.Outcome{}, fmt.Errorf("score: %v is not within the range from %v to %v", n, low, high)
+	}
+	return ofScore((n - low) / (high - low)), nil
+}
+
+// ofStars returns the outcome for stars of five. One star is the worst.
+func ofStars(n float64) (events.Outcome, error) {
+	if n == 0 {
+		n = 1
+	}
+	return within(n, 1, 5)
+}
+
+// The names of the fields of an object, in lower case and without "_" and "-".
+var (
+	scoreNames = []string{
+		"score", "label", "value", "rating", "reward", "result", "outcome", "verdict", "sentiment", "stars", "thumb", "thumbs", "vote",
+		"success", "correct", "iscorrect", "passed", "pass", "resolved", "ok", "accepted", "helpful",
+	}
+	commentNames = []string{"feedback", "comment", "comments", "text", "explanation", "reason", "note", "message"}
+	byNames      = []string{"by", "author", "evaluator", "rater", "reviewer"}
+	rangeNames   = []string{"range", "scale", "min", "max", "outof", "minscore", "maxscore", "bestrating", "worstrating"}
+	// keyNames are the fields with the name of the one score of the object.
+	keyNames = []string{"name", "key", "metric", "criterion"}
+	// leaders are the names of the scores that measure if a run succeeded. Others measure tone, cost or hallucinations.
+	leaders = []string{
+		"correctness", "correct", "iscorrect", "accuracy", "success", "tasksuccess", "reward", "score", "overall", "resolved", "pass", "passed",
+		"goalcompletion", "userfeedback", "userscore", "thumbs", "total", "final",
+	}
+)
+
+// Leads reports whether a score with this name measures if a run succeeded.
+func Leads(name string) bool { return slices.Contains(leaders, plainName(name)) }
+
+func plainName(name string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
+}
+
+// object decodes an object.
+func (d Decoder) object(raw []byte) (out Decoded, err error) {
+	fields, err := newFields(raw)
+	if err != nil {
+		return Decoded{}, err
+	}
+	low, high, ranged, err := fields.takeRange()
+	if err != nil {
+		return Decoded{}, err
+	}
+	leading := cmp.Or(fields.takeText("leading", "lead"), d.Leading)
+	out.Feedback, out.By = fields.takeText(commentNames...), fields.takeText(byNames...)
+	fields.takeText(keyNames...)
+	inferred := fields.take("inferred")
+	out.Inferred = string(inferred) == "true"
+	var said []reading
+	for _, name := range scoreNames {
+		v := fields.take(name)
+		if v == nil {
+			continue
+		}
+		r, err := readField(name, v, low, high, ranged, &out.Outcome)
+		if err != nil {
+			return Decoded{}, fmt.Errorf("%s: %w", name, err)
+		}
+		if r.outcome.Label != "" {
+			said = append(said, r)
+		}
+	}
+	if len(said) == 0 {
+		if said, err = fields.takeScores(leading); err != nil {
+			return Decoded{}, err
+		}
+	}
+	out.Ignored = fields.names()
+	if err := out.combine(said); err != nil {
+		return Decoded{}, err
+	}
+	if out.Label == "" && out.Feedback == "" {
+		return Decoded{}, refuse(raw)
+	}
+	return out, nil
+}
+
+// reading is what one field says.
+type reading struct {
+	name    string
+	word    bool // a label, without a score of its own
+	outcome events.Outcome
+}
+
+// readField reads a field with a score or a label. A field that is an object has its own score, label and feedback.
+func readField(name string, v json.RawMessage, low, high float64, ranged bool, about *events.Outcome) (reading, error) {
+	r := reading{name: name}
+	var n float64
+	var word string
+	var err error
+	isNumber := json.Unmarshal(v, &n) == nil
+	switch isWord := json.Unmarshal(v, &word) == nil; {
+	case v[0] == '{':
+		inner, err := Decode(v)
+		if err == nil {
+			about.Feedback, about.By = cmp.Or(about.Feedback, inner.Feedback), cmp.Or(about.By, inner.By)
+		}
+		r.outcome = inner.Outcome
+		return r, err
+	case isNumber && name == "stars" && !ranged:
+		r.outcome, err = ofStars(n)
+	case isNumber && ranged:
+		r.outcome, err = within(n, low, high)
+	default:
+		r.outcome, err = ofValue(v)
+		_, known := words[strings.ToLower(word)]
+		r.word = isWord && (known || name == "label")
+	}
+	return r, err
+}
+
+// combine sets score and label from the readings. A number has priority over a word. It returns an error if two of them
+// contradict each other.
+func (out *Decoded) combine(said []reading) error {
+	slices.SortStableFunc(said, func(a, b reading) int {
+		switch {
+		case a.word == b.word:
+			return 0
+		case b.word:
+			return -1
+		}
+		return 1
+	})
+	for i, r := range said {
+		if i == 0 {
+			out.Score, out.Label = r.outcome.Score, r.outcome.Label
+			continue
+		}
+		if !agree(out.Score, out.Label, r) {
+			return fmt.Errorf("%s contradicts %s: send one of them", r.name, said[0].name)
+		}
+		if r.word {
+			out.Label = r.outcome.Label
+		}
+	}
+	return nil
+}
+
+// agree reports whether a reading is compatible with a score. A label is compatible with the scores on its side, because
+// evaluators have thresholds of their own.
+func agree(score float64, label events.Label, r reading) bool {
+	switch {
+	case r.outcome.Label == events.Unknown:
+		return label == events.Unknown || score == 0 // how an unknown outcome is encoded
+	case label == events.Unknown:
+		return false
+	case !r.word:
+		return math.Abs(r.outcome.Score-score) < 1e-9
+	case r.outcome.Label == events.Success:
+		return score >= 0.5
+	case r.outcome.Label == events.Failure:
+		return score <= 0.5
+	}
+	return score > 0 && score < 1
+}
+
+// fields are the fields of an object by their plain name, with the names as they were sent.
+type fields struct {
+	values map[string]json.RawMessage
+	sent   map[string]string
+}
+
+func newFields(raw []byte) (*fields, error) {
+	f := &fields{map[string]json.RawMessage{}, map[string]string{}}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = dec.Token()
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, refuse(raw)
+		}
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			return nil, refuse(raw)
+		}
+		name, _ := token.(string)
+		plain := plainName(name)
+		if _, twice := f.values[plain]; twice {
+			return nil, fmt.Errorf("duplicate field %q", text.Clip(name, 60))
+		}
+		f.values[plain], f.sent[plain] = v, name
+	}
+	return f, nil
+}
+
+// take returns a field and removes it. It returns nil for null and for a missing field.
+func (f *fields) take(name string) json.RawMessage {
+	v := f.values[name]
+	delete(f.values, name)
+	if string(v) == "null" || string(v) == `""` {
+		return nil
+	}
+	return v
+}
+
+// takeText removes the first of the fields that is a text and returns it, without surrounding space.
+func (f *fields) takeText(names ...string) string {
+	for _, name := range names {
+		var s string
+		if v := f.values[name]; v != nil && json.Unmarshal(v, &s) == nil {
+			delete(f.values, name)
+			if s = strings.TrimSpace(s); s != "" {
+				return s
+			}
+		}
+	}
+	return ""
+}
+
+// names returns the names of the remaining fields, sorted.
+func (f *fields) names() (all []string) {
+	for plain := range f.values {
+		all = append(all, f.sent[plain])
+	}
+	slices.Sort(all)
+	return all
+}
+
+var rangeText = regexp.MustCompile(`^(-?[\d.]+) ?(?:-|–|\.\.+|to|,|:) ?(-?[\d.]+)$`)
+
+// takeRange removes the fields with the range of the score.
+func (f *fields) takeRange() (low, high float64, ok bool, err error) {
+	bound := func(into *float64, names ...string) {
+		for _, name := range names {
+			if v := f.take(name); v != nil && json.Unmarshal(v, into) == nil {
+				ok = true
+			}
+		}
+	}
+	for _, name := range rangeNames[:2] {
+		v := f.take(name)
+		if v == nil {
+			continue
+		}
+		var list []float64
+		var s string
+		switch m := []string(nil); {
+		case json.Unmarshal(v, &list) == nil && len(list) == 2:
+			low, high, ok = list[0], list[1], true
+		case json.Unmarshal(v, &s) == nil:
+			if m = rangeText.FindStringSubmatch(strings.TrimSpace(s)); m == nil {
+				return 0, 0, false, fmt.Errorf(`%s: got %s, want two numbers such as [-10, 10]`, name, text.Clip(string(v), 60))
+			}
+			low, _ = strconv.ParseFloat(m[1], 64)
+			high, _ = strconv.ParseFloat(m[2], 64)
+			ok = true
+		case json.Unmarshal(v, &high) == nil:
+			ok = true
+		default:
+			return 0, 0, false, fmt.Errorf(`%s: got %s, want two numbers such as [-10, 10]`, name, text.Clip(string(v), 60))
+		}
+	}
+	bound(&low, "min", "minscore", "worstrating")
+	bound(&high, "max", "maxscore", "outof", "bestrating")
+	return low, high, ok, nil
+}
+
+// takeScores removes the named scores: the field "scores", else all other fields with a score. Several scores need a leading
+// one: that of the playbook or of the object, or the only one that measures if the run succeeded.
+func (f *fields) takeScores(leading string) ([]reading, error) {
+	all, err := f.named()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	if len(all) == 1 && leading == "" {
+		return all, nil
+	}
+	var lead []reading
+	for _, r := range all {
+		if leading != "" && plainName(r.name) == plainName(leading) || leading == "" && Leads(r.name) {
+			lead = append(lead, r)
+		}
+	}
+	if len(lead) == 1 {
+		return lead, nil
+	}
+	var names []string
+	for _, r := range all {
+		names = append(names, text.Clip(r.name, 40))
+	}
+	if leading != "" {
+		return nil, fmt.Errorf("scores: the leading score %q is missing among %s", leading, strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf(`scores: several of them (%s): name the one that counts, such as "leading": %q`, strings.Join(names, ", "), names[0])
+}
+
+// named removes the scores with a name and returns them, sorted by name.
+func (f *fields) named() (all []reading, err error) {
+	if v := f.take("scores"); v != nil {
+		return namedScores(v)
+	}
+	for plain, v := range f.values {
+		if o, err := ofValue(v); err == nil && o.Label != "" && v[0] != '"' {
+			all = append(all, reading{name: f.sent[plain], outcome: o})
+		}
+	}
+	for _, r := range all {
+		delete(f.values, plainName(r.name))
+	}
+	slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// namedScores decodes {"name": score, …} or [{"name": …, "score": …}, …].
+func namedScores(v json.RawMessage) (all []reading, err error) {
+	add := func(name string, raw json.RawMessage) error {
+		d, err := Decode(raw)
+		if err != nil {
+			return fmt.Errorf("scores.%s: %w", text.Clip(name, 40), err)
+		}
+		if d.Label != "" {
+			all = append(all, reading{name: name, outcome: d.Outcome})
+		}
+		return nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(v, &list) == nil {
+		for _, raw := range list {
+			item, err := newFields(raw)
+			if err != nil {
+				return nil, refuse(v)
+			}
+			if err := add(item.takeText(keyNames...), raw); err != nil {
+				return nil, err
+			}
+		}
+		return all, nil
+	}
+	var byName map[string]json.RawMessage
+	if json.Unmarshal(v, &byName) != nil {
+		return nil, refuse(v)
+	}
+	for name, raw := range byName {
+		if err := add(name, raw); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(a.name, b.name) })
+	return all, nil
+}

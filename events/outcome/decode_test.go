@@ -1,0 +1,118 @@
+package outcome
+
+import (
+	"strings"
+	"testing"
+
+	"debrief/events"
+)
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	score := func(s float64) events.Outcome { return events.Outcome{Score: s, Label: events.LabelOf(s)} }
+	said := func(s float64, feedback string) events.Outcome {
+		return events.Outcome{Score: s, Label: events.LabelOf(s), Feedback: feedback}
+	}
+	for raw, want := range map[string]events.Outcome{
+		``: {}, `null`: {}, `""`: {}, `"unknown"`: {Label: events.Unknown},
+		`true`: score(1), `false`: score(0), `1`: score(1), `0`: score(0), `0.7`: score(0.7), `-0`: score(0), `-1`: score(0), `1e-1`: score(0.1),
+		`"0.5"`: score(0.5), `".5"`: score(0.5), `"success"`: score(1), `"FAILURE"`: score(0), `"partial"`: score(0.5), `"yes"`: score(1), `" Wrong "`: score(0),
+		`"👍"`: score(1), `"👎"`: score(0), `"👍🏽"`: score(1), `" 👎️ "`: score(0), `"up"`: score(1), `"thumbs_down"`: score(0), `"thumbs-up"`: score(1), `"+1"`: score(1), `"-1"`: score(0),
+		`"POSITIVE"`: score(1), `"NEGATIVE"`: score(0), `"neutral"`: score(0.5), `"resolved"`: score(1), `"not_ok"`: score(0),
+		`"4/5"`: score(0.8), `"4 of 5"`: score(0.8), `"3 out of 4"`: score(0.75), `"80%"`: score(0.8), `"5 stars"`: score(1), `"1 star"`: score(0), `"★★★☆☆"`: score(0.5), `"⭐⭐⭐⭐⭐"`: score(1),
+		`{"score": 1}`: score(1), `{"score": 0}`: score(0), `{"score": "0.5"}`: score(0.5), `{"score": true}`: score(1), `{"label": "success"}`: score(1), `{"label": "PARTIAL"}`: score(0.5),
+		`{"score": 7, "range": [-10, 10]}`: score(0.85), `{"score": -10, "range": [-10, 10]}`: score(0), `{"score": 7, "range": "0-10"}`: score(0.7), `{"score": 4, "min": 0, "max": 8}`: score(0.5),
+		`{"rating": 4, "out_of": 5}`: score(0.8), `{"score": 50, "scale": 100}`: score(0.5), `{"score": "4/5"}`: score(0.8), `{"stars": 5}`: score(1), `{"stars": 1}`: score(0), `{"stars": 3}`: score(0.5),
+		`{"thumbs": "up"}`: score(1), `{"thumb": "down"}`: score(0), `{"rating": "👍"}`: score(1), `{"sentiment": "POSITIVE"}`: score(1), `{"value": false}`: score(0), `{"correct": true}`: score(1),
+		`{"score": {"value": 0.5}}`:                                                      score(0.5),
+		`{"name": "correctness", "score": 1}`:                                            score(1),
+		`{"scores": {"correctness": 0, "tone": 1}}`:                                      score(0),
+		`{"scores": {"quality": 0.5}}`:                                                   score(0.5),
+		`{"scores": {"a": 0.1, "b": 0.9}, "leading": "b"}`:                               score(0.9),
+		`{"scores": [{"name": "accuracy", "score": 0.5}, {"name": "cost", "value": 1}]}`: score(0.5),
+		`{"accuracy": 0.5, "tone": 1}`:                                                   {Score: 0.5, Label: events.Partial},
+		`{"score": 0.9, "label": "success"}`:                                             {Score: 0.9, Label: events.Success},
+		`{"score": 0.3, "label": "failure"}`:                                             {Score: 0.3, Label: events.Failure},
+		`{"score": 0, "label": "unknown"}`:                                               {Label: events.Unknown},
+		`{"score": 1, "text": "well done"}`:                                              said(1, "well done"),
+		`{"score": 0, "comment": "It is shelf 9."}`:                                      said(0, "It is shelf 9."),
+		`{"text": "It is shelf 9."}`:                                                     {Feedback: "It is shelf 9."},
+		`{"label": "bad", "feedback": "no", "by": "kim"}`:                                {Label: events.Failure, Feedback: "no", By: "kim"},
+		`{"score": 1, "label": "success", "feedback": "", "by": "k"}`:                    {Score: 1, Label: events.Success, By: "k"},
+		`{"label": "failure", "inferred": true}`:                                         {Label: events.Failure, Inferred: true},
+	} {
+		if got, err := Decode([]byte(raw)); err != nil || got.Outcome != want {
+			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		`2`, `-0.1`, `7`, `"purple"`, `"1.5"`, `[]`, `[true]`, `{}`, `{"score": 7}`, `{"score": 11, "range": [-10, 10]}`, `{"score": 1, "range": [5, 5]}`, `{"score": 1, "range": "wide"}`,
+		`{"label": "purple"}`, `{"score": "purple"}`, `{"quality": "purple"}`, `{"scores": {"a": 0.1, "b": 0.9}}`, `{"scores": {"a": 5}}`, `{"scores": 7}`, `"6/5"`, `"6 stars"`, `"nan"`, `1e400`, `{"score": [1]}`,
+		`{"score": 1, "label": "failure"}`, `{"score": 0, "label": "success"}`, `{"score": 1, "label": "partial"}`, `{"score": 1, "label": "unknown"}`, `{"score": 1, "thumbs": "down"}`, `{"score": 1, "correct": false}`,
+		`{"score": 1, "score": 0}`, `"{\"label\":\"success\"}"`, `{`,
+	} {
+		if got, err := Decode([]byte(raw)); err == nil {
+			t.Errorf("%s: got %+v, want an error", raw, got)
+		}
+	}
+	if _, err := Decode([]byte(`"purple"`)); err == nil || !strings.Contains(err.Error(), Accepted) {
+		t.Errorf("got %v, want the accepted forms", err)
+	}
+}
+
+func TestDecodeNamesIgnoredFields(t *testing.T) {
+	t.Parallel()
+	got, err := Decode([]byte(`{"score": 1, "confidence": 0.4, "Trace": "x"}`))
+	if err != nil || strings.Join(got.Ignored, " ") != "Trace confidence" || got.Outcome != (events.Outcome{Score: 1, Label: events.Success}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestDecoderLeading(t *testing.T) {
+	t.Parallel()
+	d := Decoder{Leading: "tone"}
+	if got, err := d.Decode([]byte(`{"scores": {"accuracy": 0, "tone": 1}}`)); err != nil || got.Score != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := d.Decode([]byte(`{"scores": {"accuracy": 0, "cost": 1}}`)); err == nil {
+		t.Errorf("got %+v, want an error that the leading score is missing", got)
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]float64{"true": 1, "0.25": 0.25, ".5": 0.5, "POSITIVE": 1, "down": 0, "4/5": 0.8, `{"stars": 5}`: 1, `"wrong"`: 0, "+1": 1, "-1": 0} {
+		if got, err := Parse(word); err != nil || got.Score != want || got.Label != events.LabelOf(want) {
+			t.Errorf("%s: got %+v, %v, want %v", word, got, err, want)
+		}
+	}
+	if got, err := Parse(" "); err != nil || got != (events.Outcome{}) {
+		t.Errorf("got %+v, %v, want no outcome", got, err)
+	}
+	for _, word := range []string{"7", "purple", "nan", "+Inf"} {
+		if got, err := Parse(word); err == nil {
+			t.Errorf("%s: got %+v, want an error", word, got)
+		}
+	}
+}
+
+// FuzzDecode decodes any text. The outcome has a known label and a score from 0 to 1.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{`true`, `0.7`, `"👍"`, `"1e-1"`, `"nan"`, `"-0"`, `1e400`, `"\ud83d"`, `{"score":7,"range":[-10,10]}`, `{"scores":[{"name":"a","score":1}]}`, `{"score":1e308,"range":[-1e308,1e308]}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		d, err := Decode([]byte(raw))
+		if err == nil && !(d.Score >= 0 && d.Score <= 1) {
+			t.Errorf("%q: got %+v", raw, d)
+		}
+		o, err := Parse(raw)
+		if err == nil && !(o.Score >= 0 && o.Score <= 1) {
+			t.Errorf("%q: got %+v", raw, o)
+		}
+	})
+}
