@@ -19,7 +19,8 @@ const (
 	StreamDead        = "DEAD"
 
 	BucketPlaybook = "playbook" // KV: the current bullets of each book, computed from DELTAS
-	BucketWindow   = "window"   // KV with history: recent turns, notes and runs
+	BucketWindow   = "window"   // KV with history: recent turns and notes
+	BucketState    = "state"    // KV: marks and summaries of sessions, last runs, first copies
 	BucketContexts = "contexts" // KV: contexts for outside agents, until they report
 	BucketVectors  = "vectors"  // KV: embeddings of texts
 	BucketRuns     = "runs"     // KV: progress of replays
@@ -211,7 +212,7 @@ func ServiceSubject(verb string, b playbook.Book, owner string) string {
 	return withOwner(prefix+apiToken+"."+verb+"."+string(cmp.Or(b, "*")), owner)
 }
 
-// Keys of the window bucket. Clients choose the names of sessions, so reserved keys have names that no session can
+// Keys of the buckets window and state. Clients choose the names of sessions, so reserved keys have names that no session can
 // have.
 
 // keyToken returns a session name as one token of a key. Names that begin with "_" are reserved, and names that

@@ -135,9 +135,14 @@ func (cb *ContextBuilder) addToWindowOrLog(ctx context.Context, e *events.Execut
 	return nil
 }
 
-// windowBucketMissing reports that the bucket of windows was deleted. A put to a deleted bucket returns the same
+// windowBucketMissing reports that a bucket of windows was deleted. A put to a deleted bucket returns the same
 // error as a put to a busy server.
 func (cb *ContextBuilder) windowBucketMissing(ctx context.Context) bool {
-	_, err := cb.conn.JetStream().KeyValue(ctx, events.BucketWindow)
-	return err != nil && !bus.Unreachable(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)
+	for _, bucket := range []string{events.BucketWindow, events.BucketState} {
+		_, err := cb.conn.JetStream().KeyValue(ctx, bucket)
+		if err != nil && !bus.Unreachable(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			return true
+		}
+	}
+	return false
 }

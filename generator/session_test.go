@@ -282,7 +282,7 @@ func TestDamagedWindowEntryIsSkipped(t *testing.T) {
 	f.startWith(m, nil, Config{}, testTimeouts)
 	f.answerInSession("s", "before1")
 	f.putRaw(events.BucketWindow, events.SessionKey("b", "", "s"), []byte("\xc1"))
-	f.putRaw(events.BucketWindow, events.MarksKey("b", "", "s"), []byte("\xc1"))
+	f.putRaw(events.BucketState, events.MarksKey("b", "", "s"), []byte("\xc1"))
 	f.putRaw(events.BucketWindow, events.BookNotesKey("b"), []byte("\xc1"))
 	e := f.answerInSession("s", "after2")
 	if !slices.Equal(turns(m.last()), []string{"before1", "answer to before1"}) || e.Turn != 2 {
@@ -306,6 +306,7 @@ func TestMissingWindowBucket(t *testing.T) {
 	f.answerInSession("s", "before")
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	f.deleteBucket(events.BucketWindow)
+	f.deleteBucket(events.BucketState)
 	f.deleteBucket(events.BucketContexts)
 	for range 2 {
 		e := f.answerInSession("s", "after")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/natsd"
 )
@@ -220,7 +221,7 @@ func fillStore(t *testing.T, bin, dir string) {
 			t.Fatal(err)
 		}
 	}
-	for _, bucket := range []string{events.BucketWindow, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketCaptures} {
+	for _, bucket := range []string{events.BucketWindow, events.BucketState, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketCaptures} {
 		kv, err := conn.JetStream().KeyValue(ctx, bucket)
 		if err != nil {
 			t.Fatal(err)
@@ -231,12 +232,8 @@ func fillStore(t *testing.T, bin, dir string) {
 			}
 		}
 	}
-	blobs, err := conn.JetStream().ObjectStore(ctx, events.BucketBlobs)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range 10 {
-		if _, err := blobs.PutBytes(ctx, fmt.Sprint("blob-", i), bytes.Repeat([]byte{byte(i)}, 20_000)); err != nil {
+		if _, err := blob.New(conn.JetStream()).Put(ctx, bytes.Repeat([]byte{byte(i)}, 20_000)); err != nil {
 			t.Fatal(err)
 		}
 	}

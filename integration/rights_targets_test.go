@@ -20,6 +20,7 @@ var targets = []target{
 	{name: "edit", kind: "write", subject: "debrief.edit.forged", state: "subject debrief.edit.forged", with: "stream REFLECTIONS"},
 	{name: "dead", kind: "write", subject: "debrief.dead.generator.error.m.forged", state: "stream DEAD"},
 	{name: "windw", kind: "write", subject: "$KV.window.forged", state: "stream KV_window"},
+	{name: "state", kind: "write", subject: "$KV.state.forged", state: "stream KV_state"},
 	{name: "contx", kind: "write", subject: "$KV.contexts.forged", state: "stream KV_contexts"},
 	{name: "vectr", kind: "write", subject: "$KV.vectors.forged", state: "stream KV_vectors"},
 	{name: "runs", kind: "write", subject: "$KV.runs.forged", state: "stream KV_runs"},

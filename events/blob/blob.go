@@ -5,12 +5,16 @@ package blob
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 
 	"debrief/events"
 	"debrief/events/denied"
@@ -60,14 +64,38 @@ func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
 		}
 		// The chunks of an old blob expire by age, because not every user may delete them.
 		return denied.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
-			_, err := store.PutBytes(ctx, name, data)
-			return err
+			return s.write(ctx, name, data)
 		})
 	})
 	if err != nil {
 		return "", fmt.Errorf("put blob %s: %w", name, err)
 	}
 	return name, nil
+}
+
+// chunkSize is the size of the messages that contain a blob, in bytes. The default limit of a server is 1 MiB with headers.
+const chunkSize = 256 << 10
+
+// write stores the chunks of a blob and then its description, as PutBytes of an object store does, but without a rollup, which
+// the stream refuses. So the descriptions of older copies stay until they expire, and the last one counts.
+func (s *Store) write(ctx context.Context, name string, data []byte) error {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
+		Bucket:     events.BucketBlobs, NUID: nuid.Next(), Size: uint64(len(data)),
+	}
+	for chunk := range slices.Chunk(data, chunkSize) {
+		if _, err := s.js.Publish(ctx, Prefix+".C."+info.NUID, chunk); err != nil {
+			return fmt.Errorf("store chunk %d: %w", info.Chunks, err)
+		}
+		info.Chunks++
+	}
+	sum := sha256.Sum256(data)
+	info.Digest = "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
+	description, err := json.Marshal(&info)
+	if err == nil {
+		_, err = s.js.Publish(ctx, Prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), description)
+	}
+	return err
 }
 
 // Get returns the content of a blob. It returns ErrExpired or ErrInvalid if no later call can return it.

@@ -256,18 +256,38 @@ func blobTask(t *testing.T, c *Conn) (jetstream.ObjectStore, string) {
 	return store, m.Header.Get(events.HeaderBlob)
 }
 
+// describe stores another description of a blob.
+func describe(ctx context.Context, c *Conn, name string, i *jetstream.ObjectInfo) error {
+	data, err := json.Marshal(i)
+	if err == nil {
+		_, err = c.js.Publish(ctx, blob.Prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), data)
+	}
+	return err
+}
+
 func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spoil func(context.Context, *Conn, jetstream.ObjectStore, string) error
 		want  error
 	}{
-		"gone": {func(ctx context.Context, _ *Conn, s jetstream.ObjectStore, name string) error {
-			return s.Delete(ctx, name)
-		}, blob.ErrExpired},
-		"another's": {func(ctx context.Context, _ *Conn, s jetstream.ObjectStore, name string) error {
-			_, err := s.PutBytes(ctx, name, []byte("something else"))
+		"gone": {func(ctx context.Context, c *Conn, _ jetstream.ObjectStore, _ string) error {
+			s, err := c.js.Stream(ctx, blob.Stream)
+			if err == nil {
+				err = s.Purge(ctx)
+			}
 			return err
+		}, blob.ErrExpired},
+		"another's": {func(ctx context.Context, c *Conn, s jetstream.ObjectStore, name string) error {
+			i, err := s.GetInfo(ctx, name)
+			if err != nil {
+				return err
+			}
+			i.NUID, i.Size = "another", uint64(len("something else"))
+			if _, err := c.js.Publish(ctx, blob.Prefix+".C."+i.NUID, []byte("something else")); err != nil {
+				return err
+			}
+			return describe(ctx, c, name, i)
 		}, blob.ErrInvalid},
 		"changed": {func(ctx context.Context, c *Conn, s jetstream.ObjectStore, name string) error {
 			i, err := s.GetInfo(ctx, name)
@@ -282,15 +302,7 @@ func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 				return err
 			}
 			i.Size = 64<<20 + 1
-			data, err := json.Marshal(i)
-			if err != nil {
-				return err
-			}
-			_, err = c.js.PublishMsg(ctx, &nats.Msg{
-				Subject: "$O." + events.BucketBlobs + ".M." + base64.URLEncoding.EncodeToString([]byte(name)),
-				Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: data,
-			})
-			return err
+			return describe(ctx, c, name, i)
 		}, blob.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {

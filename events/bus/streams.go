@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/denied"
 	"debrief/events/streams"
 )
@@ -21,25 +21,11 @@ var ErrNoStreams = errors.New("the server has no streams of Debrief")
 // configuration of an existing stream, but returns an error if the role cannot work with it.
 func (c *Conn) ensure(ctx context.Context, o Options) error {
 	only, replicas, exist := streams.Required(o.Role), max(o.Replicas, 1), 0
-	for _, want := range streams.All(replicas) {
-		if only != nil && !slices.Contains(only, want.Name) {
+	for _, want := range append(streams.All(replicas), streams.Blobs(replicas)) {
+		if only != nil && want.Name != blob.Stream && !slices.Contains(only, want.Name) {
 			continue
 		}
-		var s jetstream.Stream
-		err := retryUnanswered(ctx, func(ctx context.Context) (err error) {
-			s, err = c.js.Stream(ctx, want.Name)
-			if errors.Is(err, jetstream.ErrStreamNotFound) && o.ReadOnly {
-				s, err = nil, nil
-			}
-			if errors.Is(err, jetstream.ErrStreamNotFound) {
-				s, err = c.js.CreateStream(ctx, want)
-				if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
-					s, err = c.js.Stream(ctx, want.Name)
-				}
-				err = explainMissing("stream "+want.Name, asUnsuitable(want.Name, err))
-			}
-			return err
-		})
+		s, err := c.ensureStream(ctx, want, o.ReadOnly)
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
@@ -47,29 +33,44 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 			continue
 		}
 		exist++
-		if err := streams.Check(s.CachedInfo().Config, want); err != nil {
+		err = streams.Check(s.CachedInfo().Config, want)
+		if unsuitable := (*streams.ConfigError)(nil); errors.As(err, &unsuitable) && unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly {
+			err = c.forbidRollup(ctx, s.CachedInfo().Config)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	switch {
-	case o.ReadOnly && exist == 0:
+	if o.ReadOnly && exist == 0 {
 		return ErrNoStreams
-	case o.ReadOnly:
-		return nil
 	}
-	err := retryUnanswered(ctx, func(ctx context.Context) error {
-		_, err := c.js.ObjectStore(ctx, events.BucketBlobs)
-		if errors.Is(err, jetstream.ErrBucketNotFound) {
-			_, err = c.js.CreateObjectStore(ctx, streams.BlobStore(replicas))
-			if errors.Is(err, jetstream.ErrBucketExists) || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
-				err = nil
+	return nil
+}
+
+// ensureStream returns a stream, which it creates if it does not exist. A missing stream is nil if the connection is read-only.
+func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig, readOnly bool) (s jetstream.Stream, err error) {
+	err = retryUnanswered(ctx, func(ctx context.Context) (err error) {
+		s, err = c.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && readOnly {
+			s, err = nil, nil
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			s, err = c.js.CreateStream(ctx, want)
+			if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // created by another client meanwhile
+				s, err = c.js.Stream(ctx, want.Name)
 			}
-			err = explainMissing("object store "+events.BucketBlobs, err)
+			err = explainMissing("stream "+want.Name, asUnsuitable(want.Name, err))
 		}
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("open object store %s: %w", events.BucketBlobs, err)
+	return s, err
+}
+
+// forbidRollup forbids rollups in a stream with this configuration. See streams.All.
+func (c *Conn) forbidRollup(ctx context.Context, cfg jetstream.StreamConfig) error {
+	cfg.AllowRollup = false
+	if _, err := c.js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("forbid rollups in stream %s: %w", cfg.Name, err)
 	}
 	return nil
 }

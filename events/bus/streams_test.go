@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/natsd"
 	"debrief/events/streams"
 )
@@ -51,7 +52,7 @@ func TestConcurrentOpensCreateStreamsOnce(t *testing.T) {
 	for _, s := range all0 {
 		names = append(names, s.Name)
 	}
-	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_playbook", "KV_window", "KV_contexts", "KV_vectors", "KV_runs", "KV_captures", "KV_attempts"}; !slices.Equal(names, want) {
+	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors", "KV_runs", "KV_captures", "KV_attempts"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -68,6 +69,7 @@ func TestStreamConfigurations(t *testing.T) {
 		"DEAD":        {MaxAge: 7 * day},
 		"KV_playbook": {AllowAtomicPublish: true, DenyDelete: true},
 		"KV_window":   {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
+		"KV_state":    {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
 		"KV_contexts": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
 		"KV_captures": {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
 		"KV_vectors":  {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
@@ -130,6 +132,40 @@ func TestUnsuitableStreamError(t *testing.T) {
 				t.Errorf("got %v, want a ConfigError of %q in stream %s", err, test.field, test.stream)
 			}
 		})
+	}
+}
+
+// TestRollupsOfAnExistingStreamAreForbidden: an operator's connection corrects the stream, and that of a role reports it.
+func TestRollupsOfAnExistingStreamAreForbidden(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	c := open(t, srv, fastPolicy)
+	for _, cfg := range append(streams.All(1), streams.Blobs(1)) {
+		if cfg.AllowRollup || cfg.DenyPurge {
+			continue
+		}
+		cfg.AllowRollup = true
+		if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []Options{{Role: streams.Roles[0]}, {ReadOnly: true}} {
+			_, err := Open(t.Context(), c.nc, o)
+			isNeeded := o.ReadOnly || cfg.Name == blob.Stream || slices.Contains(streams.Required(o.Role), cfg.Name)
+			unsuitable := (*streams.ConfigError)(nil)
+			if isConfig := errors.As(err, &unsuitable) && unsuitable.Field == streams.FieldRollup; isConfig != isNeeded {
+				t.Errorf("stream %s, %+v: got %v, want a ConfigError: %t", cfg.Name, o, err, isNeeded)
+			}
+		}
+		if _, err := Open(t.Context(), c.nc, Options{}); err != nil {
+			t.Errorf("stream %s: got %v, want it corrected", cfg.Name, err)
+		}
+		s, err := c.js.Stream(t.Context(), cfg.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.CachedInfo().Config.AllowRollup {
+			t.Errorf("stream %s allows rollups", cfg.Name)
+		}
 	}
 }
 
@@ -288,15 +324,14 @@ func TestIDsReadsOneBookWithoutPayloads(t *testing.T) {
 			want = append(want, e.ID)
 		}
 	}
-	store, err := c.js.ObjectStore(t.Context(), events.BucketBlobs)
+	blobs, err := c.js.Stream(t.Context(), blob.Stream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	blobs, err := store.List(t.Context())
-	if err != nil || len(blobs) != 1 {
-		t.Fatalf("got %d blobs, error %v", len(blobs), err)
+	if n := blobs.CachedInfo().State.Msgs; n == 0 {
+		t.Fatal("the large execution is not in a blob")
 	}
-	if err := store.Delete(t.Context(), blobs[0].Name); err != nil { // a reader returns its error
+	if err := blobs.Purge(t.Context()); err != nil { // a reader returns its error
 		t.Fatal(err)
 	}
 	if got := ids(); !slices.Equal(got, want) {

@@ -69,9 +69,3 @@ func (j *watched) ObjectStore(ctx context.Context, bucket string) (jetstream.Obj
 		return j.JetStream.ObjectStore(ctx, bucket)
 	})
 }
-
-func (j *watched) CreateObjectStore(ctx context.Context, cfg jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
-	return Call(ctx, j.w, "OBJ_"+cfg.Bucket, func(ctx context.Context) (jetstream.ObjectStore, error) {
-		return j.JetStream.CreateObjectStore(ctx, cfg)
-	})
-}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/events/blob"
 	"debrief/events/bus"
 	"debrief/events/natserr"
 	"debrief/events/streams"
@@ -34,7 +33,7 @@ type Resource struct {
 // read has an error.
 func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 	js := c.JetStream()
-	for _, want := range append(streams.All(1), jetstream.StreamConfig{Name: blob.Stream}) {
+	for _, want := range append(streams.All(1), streams.Blobs(1)) {
 		f := Resource{Name: want.Name}
 		s, err := js.Stream(ctx, want.Name)
 		switch {
@@ -44,9 +43,7 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 			f.Err = fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
 		default:
 			i := s.CachedInfo()
-			if want.Subjects != nil {
-				f.Err = streams.Check(i.Config, want)
-			}
+			f.Err = streams.Check(i.Config, want)
 			f.Replicas, f.At = i.Config.Replicas, i.TimeStamp
 			f.Messages, f.Bytes, f.MaxBytes = i.State.Msgs, i.State.Bytes, uint64(max(i.Config.MaxBytes, 0))
 			f.setPeers(i.Cluster)

@@ -21,6 +21,9 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
+// FieldRollup is the setting that allows rollups. It is the only one that 'debrief setup' corrects.
+const FieldRollup = "allow_rollup_hdrs"
+
 // Check compares a stream with the wanted configuration. It returns a *ConfigError if the stream does not
 // fit.
 func Check(got, want jetstream.StreamConfig) error {
@@ -37,8 +40,8 @@ func Check(got, want jetstream.StreamConfig) error {
 		return mismatch("retention", "has retention %s, want %s: created by another program", got.Retention, want.Retention)
 	case want.AllowAtomicPublish && !got.AllowAtomicPublish:
 		return mismatch("allow_atomic", "does not allow atomic batches: set allow_atomic")
-	case want.AllowRollup && !got.AllowRollup:
-		return mismatch("allow_rollup_hdrs", "does not allow rollups: set allow_rollup_hdrs")
+	case got.AllowRollup && !want.AllowRollup:
+		return mismatch(FieldRollup, "allows rollups, by which a writer of one message removes all others: run 'debrief setup'")
 	case want.AllowMsgTTL && !got.AllowMsgTTL:
 		return mismatch("allow_msg_ttl", "does not allow messages that expire: set allow_msg_ttl")
 	case want.AllowMsgTTL && got.MaxMsgsPerSubject != want.MaxMsgsPerSubject:

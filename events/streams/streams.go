@@ -25,10 +25,11 @@ const (
 )
 
 // Limits of the cache buckets, in messages. At the limit the server drops the oldest ones, of any key. It needs about
-// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.4 GB in all. They do not limit the bytes,
+// 0.3 KB of memory for each key, so these limits also bound its memory, at 0.5 GB in all. They do not limit the bytes,
 // because a server reserves the bytes that a stream may use.
 const (
 	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both
+	maxState    = 250_000 // 65,536 for the first copies of a book, at most two of each session and each task
 	maxContexts = 250_000
 	maxVectors  = 250_000
 	maxCaptures = 400_000 // one for each call of the last month, and some for each run
@@ -50,6 +51,10 @@ const WindowHistory = 20
 const CaptureHistory = 32
 
 // All returns the configurations of all streams and key-value buckets, as Open creates them.
+//
+// No stream allows rollups: with the header Nats-Rollup a user who may write one subject could remove all messages of its
+// stream. A value that replaces the value before it needs a bucket with a history of 1. Therefore the buckets are created as
+// streams, and not by the client of JetStream, which always allows rollups.
 func All(replicas int) []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{
 		{
@@ -78,28 +83,33 @@ func All(replicas int) []jetstream.StreamConfig {
 			// A key-value bucket by its subjects and headers. It is created as a stream, because CreateKeyValue cannot
 			// allow atomic batches, and UpdateKeyValue disables them.
 			Name: "KV_" + events.BucketPlaybook, Description: "the current playbooks: a view of " + events.StreamDeltas,
-			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true, AllowAtomicPublish: true,
 		},
 		boundedCache(jetstream.StreamConfig{
 			// The server drops the oldest interaction of a key, so that no client reads, changes and rewrites a list.
 			Name: "KV_" + events.BucketWindow, Description: "the last interactions of sessions and the last reflections of books",
-			Subjects: []string{"$KV." + events.BucketWindow + ".>"}, MaxMsgsPerSubject: WindowHistory, AllowRollup: true,
+			Subjects: []string{"$KV." + events.BucketWindow + ".>"}, MaxMsgsPerSubject: WindowHistory,
 			DenyDelete: true, MaxAge: keepWindows,
 		}, maxWindows),
 		boundedCache(jetstream.StreamConfig{
+			Name: "KV_" + events.BucketState, Description: "marks and summaries of sessions, last runs of tasks, first copies of events",
+			Subjects: []string{"$KV." + events.BucketState + ".>"}, MaxMsgsPerSubject: 1,
+			DenyDelete: true, MaxAge: keepWindows,
+		}, maxState),
+		boundedCache(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketContexts, Description: "served contexts, until their executions are reported",
-			Subjects: []string{"$KV." + events.BucketContexts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			Subjects: []string{"$KV." + events.BucketContexts + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true, MaxAge: keepContexts,
 		}, maxContexts),
 		boundedCache(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketVectors, Description: "embeddings of texts, by model and text",
-			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true, MaxAge: keepVectors,
 		}, maxVectors),
 		{
 			Name: "KV_" + events.BucketRuns, Description: "runs over data sets, and their progress",
-			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true,
 		},
 		boundedCache(jetstream.StreamConfig{
@@ -110,7 +120,7 @@ func All(replicas int) []jetstream.StreamConfig {
 		}, maxCaptures),
 		{
 			Name: Attempts, Description: "numbers of attempts, by role and message",
-			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1, AllowRollup: true,
+			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true, MaxAge: keepAttempts,
 		},
 	}
@@ -132,8 +142,8 @@ func Required(role string) []string {
 		return []string{events.StreamTasks, events.StreamReflections, "KV_" + events.BucketPlaybook, "KV_" + events.BucketCaptures}
 	}
 	names := map[string][]string{
-		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
-		events.RoleReflector: {"KV_" + events.BucketWindow, events.StreamTasks},
+		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
+		events.RoleReflector: {"KV_" + events.BucketWindow, "KV_" + events.BucketState, events.StreamTasks},
 		events.RoleCurator:   {events.StreamDeltas, "KV_" + events.BucketPlaybook},
 	}[role]
 	if names == nil {
@@ -182,18 +192,11 @@ func Output(role string) string {
 	return events.StreamDeltas
 }
 
-// Blobs returns the configuration of the object store's stream, as the client of JetStream creates it.
+// Blobs returns the configuration of the stream of large payloads. It is an object store by its name and its subjects.
 func Blobs(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: blob.Stream, Description: "payloads too large for a message", Subjects: []string{blob.Prefix + ".C.>", blob.Prefix + ".M.>"},
-		MaxAge: keepBlobs, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowRollup: true, AllowDirect: true, Replicas: replicas,
-	}
-}
-
-// BlobStore returns the configuration of the object store.
-func BlobStore(replicas int) jetstream.ObjectStoreConfig {
-	return jetstream.ObjectStoreConfig{
-		Bucket: events.BucketBlobs, Description: "payloads too large for a message", TTL: keepBlobs, Replicas: replicas,
+		MaxAge: keepBlobs, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, AllowDirect: true, Replicas: replicas,
 	}
 }
 

@@ -116,12 +116,9 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.
 			}
 		}
 		stored.add(hash, at, time.Now())
-		m, err := encode(windows, key, stored)
+		m, err := encode(states, key, stored)
 		if err != nil {
 			return false, err
-		}
-		if revision > 0 {
-			m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
 		}
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
 		s.written.add(key)
@@ -142,7 +139,7 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.
 
 // readFirstCopies reads a key and its revision. A damaged value counts as empty.
 func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, uint64, error) {
-	m, err := s.last(ctx, windows, key)
+	m, err := s.last(ctx, states, key)
 	if err != nil || m == nil {
 		return new(firstCopies), 0, err
 	}

@@ -42,7 +42,7 @@ func (s *Store) Marks(ctx context.Context, b playbook.Book, owner, session strin
 
 // marks returns the value of a key and its sequence, which is 0 if the key does not exist.
 func (s *Store) marks(ctx context.Context, key string) (found marks, seq uint64, err error) {
-	m, err := s.last(ctx, windows, key)
+	m, err := s.last(ctx, states, key)
 	if m == nil || err != nil {
 		return marks{}, 0, err
 	}
@@ -122,14 +122,13 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session
 		if found.List, err = fn(found.List); err != nil {
 			return err
 		}
-		m, err := encode(windows, key, &found)
+		m, err := encode(states, key, &found)
 		if errors.Is(err, ErrTooLarge) && len(found.List) > 1 {
 			err = fmt.Errorf("list of marks: %w: %w", err, ErrFull)
 		}
 		if err != nil {
 			return err
 		}
-		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
 		if err := s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq)); !natserr.IsConflict(err) {
 			return err
 		}

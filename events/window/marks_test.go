@@ -67,10 +67,10 @@ func TestMarkAndUnmark(t *testing.T) {
 	if had, err := s.Unmark(t.Context(), "b", "", "nobody", star.Interaction.Execution); had || err != nil {
 		t.Errorf("unmark in an unknown session: got %v, %v", had, err)
 	}
-	if n := subjectsOf(t, nc, events.BucketWindow)["$KV.window."+events.MarksKey("b", "", "s")]; n != 1 {
+	if n := subjectsOf(t, nc, events.BucketState)["$KV.state."+events.MarksKey("b", "", "s")]; n != 1 {
 		t.Errorf("the server keeps %d lists of marks, want the last", n)
 	}
-	place(t, nc, events.BucketWindow, events.MarksKey("b", "", "s"), map[string][]string{"KV-Operation": {"DEL"}}, nil)
+	place(t, nc, events.BucketState, events.MarksKey("b", "", "s"), map[string][]string{"KV-Operation": {"DEL"}}, nil)
 	if list := marked(t, s); len(list) != 0 {
 		t.Errorf("deleted, got %v", list)
 	}
@@ -163,7 +163,7 @@ func TestUnreadableMarksAreKept(t *testing.T) {
 		"corrupt": events.SchemaHeader(),
 	} {
 		key := events.MarksKey("b", "", name)
-		place(t, nc, events.BucketWindow, key, header, []byte("\xc1"))
+		place(t, nc, events.BucketState, key, header, []byte("\xc1"))
 		_, err := s.Marks(t.Context(), "b", "", name)
 		if err == nil || errors.Is(err, events.ErrNewerSchema) != (name == "newer") {
 			t.Errorf("%s: read: got %v", name, err)

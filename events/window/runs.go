@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -21,7 +19,7 @@ type Run struct {
 const MaxRunCalls = 200
 
 // PutRun stores r as the last run at its task with this label. A nil r removes the last run. The value expires like
-// all values of the window bucket.
+// all values of the bucket.
 func (s *Store) PutRun(ctx context.Context, b playbook.Book, owner string, task events.ID, l events.Label, r *Run) error {
 	err := validRun(b, owner, l)
 	if r == nil {
@@ -31,21 +29,12 @@ func (s *Store) PutRun(ctx context.Context, b playbook.Book, owner string, task 
 		err = fmt.Errorf("calls: at most %d are allowed, got %d", MaxRunCalls, len(r.Calls))
 	}
 	if err == nil {
-		err = s.putRun(ctx, events.RunKey(b, owner, task, l), r)
+		err = s.put(ctx, states, events.RunKey(b, owner, task, l), r)
 	}
 	if err != nil {
 		return fmt.Errorf("store run %s of task %s in book %q: %w", r.Execution, task, string(b), err)
 	}
 	return nil
-}
-
-func (s *Store) putRun(ctx context.Context, key string, r *Run) error {
-	m, err := encode(windows, key, r)
-	if err != nil {
-		return err
-	}
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject) // the history is never read
-	return s.publish(ctx, m)
 }
 
 // LastRun returns the last run at a task with this label, or nil if it is unknown.
@@ -62,7 +51,7 @@ func (s *Store) LastRun(ctx context.Context, b playbook.Book, owner string, task
 }
 
 func (s *Store) lastRun(ctx context.Context, key string) (*Run, error) {
-	m, err := s.last(ctx, windows, key)
+	m, err := s.last(ctx, states, key)
 	if m == nil || err != nil || m.Deleted() {
 		return nil, err
 	}

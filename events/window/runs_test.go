@@ -47,7 +47,7 @@ func TestLastRunOfEachLabel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := js.StreamInfo("KV_" + events.BucketWindow); err != nil || info.State.Msgs != 1 {
+	if info, err := js.StreamInfo("KV_" + events.BucketState); err != nil || info.State.Msgs != 1 {
 		t.Errorf("got %+v (%v), want no history", info.State, err)
 	}
 	put(events.Failure, nil)

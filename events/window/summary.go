@@ -12,7 +12,7 @@ import (
 func (s *Store) PutSummary(ctx context.Context, b playbook.Book, owner, session string, v *events.Summary) error {
 	err := valid(b, owner, session)
 	if err == nil {
-		err = s.put(ctx, windows, events.SummaryKey(b, owner, session), v)
+		err = s.put(ctx, states, events.SummaryKey(b, owner, session), v)
 	}
 	if err != nil {
 		return fmt.Errorf("store the summary of %s: %w", name(b, session), err)
@@ -34,7 +34,7 @@ func (s *Store) Summary(ctx context.Context, b playbook.Book, owner, session str
 }
 
 func (s *Store) summary(ctx context.Context, key string) (*events.Summary, error) {
-	m, err := s.last(ctx, windows, key)
+	m, err := s.last(ctx, states, key)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,11 @@ import (
 	"debrief/playbook"
 )
 
-const windows bucket = events.BucketWindow
+// A key of windows has a history. A key of states has one value.
+const (
+	windows bucket = events.BucketWindow
+	states  bucket = events.BucketState
+)
 
 // Store reads and writes the buckets of one account. It is safe for concurrent use.
 type Store struct {

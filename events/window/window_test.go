@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -192,11 +193,16 @@ func TestUnusualSessionNames(t *testing.T) {
 		t.Errorf("got %d notes of a session with our name for the book's (%v), want the book's 20", len(notes), err)
 	}
 	subjects := subjectsOf(t, nc, events.BucketWindow)
-	if want := 3*len(odd) + 1; len(subjects) != want {
-		t.Errorf("got %d keys, want %d: interactions, marks and notes of each session, and the book's notes", len(subjects), want)
+	if want := 2*len(odd) + 1; len(subjects) != want {
+		t.Errorf("got %d keys, want %d: interactions and notes of each session, and the book's notes", len(subjects), want)
 	}
+	states := subjectsOf(t, nc, events.BucketState)
+	if len(states) != len(odd) {
+		t.Errorf("got %d keys, want %d: the marks of each session", len(states), len(odd))
+	}
+	maps.Copy(subjects, states)
 	for subject := range subjects {
-		if !strings.HasPrefix(subject, "$KV.window.b.") || len(subject) > 120 {
+		if !strings.HasPrefix(subject, "$KV.window.b.") && !strings.HasPrefix(subject, "$KV.state.b.") || len(subject) > 120 {
 			t.Errorf("key %q is not one of the book's", subject)
 		}
 	}
@@ -418,7 +424,7 @@ func TestMissingBucketIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bucket := range []string{events.BucketWindow, events.BucketContexts, events.BucketVectors} {
+	for _, bucket := range []string{events.BucketWindow, events.BucketState, events.BucketContexts, events.BucketVectors} {
 		if err := js.DeleteStream(t.Context(), "KV_"+bucket); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,7 @@ type Setup struct {
 // Help implements kong.HelpProvider.
 func (*Setup) Help() string {
 	return `Create missing streams, buckets and durable consumers, and list the streams. Existing ones do not change, except the
-ack wait of the consumers (--ack-wait). A server without users needs no setup: the programs create them.
+ack wait of the consumers (--ack-wait), and that streams no longer allow rollups. A server without users needs no setup: the programs create them.
 
 Examples:
 
