@@ -25,7 +25,7 @@ import (
 
 	"debrief/cmd/internal/capture"
 	"debrief/cmd/internal/gateway"
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/outcome"
 )
@@ -56,7 +56,7 @@ func New(contexts Contexts, runs *capture.Store, log zerolog.Logger) *Advisor {
 
 // Begin implements gateway.Middle.
 func (a *Advisor) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, error) {
-	request, err := wire.Parse(c.API, c.Body)
+	request, err := modelapi.Parse(c.API, c.Body)
 	if err != nil {
 		return nil, nil //nolint:nilerror // the provider names the error
 	}
@@ -91,7 +91,7 @@ func (a *Advisor) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, er
 }
 
 // advise requests advice for a new run. It inserts the text into the blocks of the call.
-func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Request, open *capture.Open) (b capture.Block, err error) {
+func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *modelapi.Request, open *capture.Open) (b capture.Block, err error) {
 	query := request.Items[request.Turn()].Text
 	if len(query) > maxQuery {
 		query = query[:maxQuery]
@@ -114,7 +114,7 @@ func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *wire.Req
 }
 
 // insert returns the body with the advice, or nil without advice.
-func insert(mode gateway.Mode, request *wire.Request, open *capture.Open) ([]byte, error) {
+func insert(mode gateway.Mode, request *modelapi.Request, open *capture.Open) ([]byte, error) {
 	if mode == gateway.ModeObserve || len(open.Blocks) == 0 {
 		return nil, nil
 	}
@@ -158,7 +158,7 @@ func setHeaders(h http.Header, open *capture.Open) {
 }
 
 // newCall describes a call to the store of runs.
-func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
+func newCall(c *gateway.Call, request *modelapi.Request) *capture.Call {
 	session, derived := sessionOf(c, request)
 	call := &capture.Call{
 		Owner: c.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: session, Derived: derived, Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
@@ -172,12 +172,12 @@ func newCall(c *gateway.Call, request *wire.Request) *capture.Call {
 
 // sessionOf returns the session of a call: from the header, else from the request, else derived from the first user item of the
 // conversation. It is empty for a call that continues a response: the session is then that of the response.
-func sessionOf(c *gateway.Call, request *wire.Request) (session string, derived bool) {
+func sessionOf(c *gateway.Call, request *modelapi.Request) (session string, derived bool) {
 	if s := cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation); s != "" {
 		return s, false
 	}
 	for _, item := range request.Items {
-		if item.Role == wire.RoleUser && request.PreviousID == "" {
+		if item.Role == modelapi.RoleUser && request.PreviousID == "" {
 			return "conversation-" + string(events.Hash(c.Owner, hex.EncodeToString(item.Prefix[:]))), true
 		}
 	}
@@ -213,17 +213,17 @@ func degraded(err error) string {
 
 // recorder reads one response for the store of runs.
 type recorder struct {
-	api       wire.API
+	api       modelapi.API
 	open      *capture.Open
 	losses    *losses
 	status    int
-	collector *wire.Collector
+	collector *modelapi.Collector
 }
 
 // Start implements gateway.Recorder.
 func (r *recorder) Start(status int, header http.Header) gateway.Copy {
 	r.status = status
-	r.collector = wire.NewCollector(r.api, header.Get("Content-Type"), header.Get("Content-Encoding"))
+	r.collector = modelapi.NewCollector(r.api, header.Get("Content-Encoding"))
 	return r.collector
 }
 
@@ -232,12 +232,12 @@ func (r *recorder) Hold() bool { return r.open.Hold() }
 
 // End implements gateway.Recorder.
 func (r *recorder) End(ctx context.Context, err error) {
-	reply := &wire.Reply{Finish: wire.FinishFailed, Error: "no response"}
+	reply := &modelapi.Reply{Finish: modelapi.FinishFailed, Error: "no response"}
 	if r.collector != nil {
 		reply = r.collector.Reply()
 	}
 	if err != nil && !reply.Complete() {
-		reply.Finish, reply.Error = wire.FinishFailed, err.Error()
+		reply.Finish, reply.Error = modelapi.FinishFailed, err.Error()
 	}
 	if err := r.open.Finish(ctx, reply, r.status); err != nil {
 		r.losses.add(err)

@@ -15,7 +15,7 @@ import (
 
 	"debrief/cmd/internal/capture"
 	"debrief/cmd/internal/gateway"
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -75,7 +75,7 @@ func (a *agent) begin(timeout time.Duration) (*gateway.Edit, string) {
 	}
 	ctx, cancel := context.WithTimeout(a.Context(), timeout)
 	defer cancel()
-	edit, err := a.advisor.Begin(ctx, &gateway.Call{API: wire.Chat, Mode: a.mode, Book: "b", Owner: "ann", Header: a.header, Body: body, At: time.Now()})
+	edit, err := a.advisor.Begin(ctx, &gateway.Call{API: modelapi.Chat, Mode: a.mode, Book: "b", Owner: "ann", Header: a.header, Body: body, At: time.Now()})
 	if err != nil {
 		a.Fatal(err)
 	}

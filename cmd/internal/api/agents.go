@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"net/http"
 
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/tokens"
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/outcome"
 	"debrief/events/redact"
@@ -133,8 +134,8 @@ func addMessages(r *events.Report, raw json.RawMessage) error {
 	if bytes.TrimSpace(raw)[0] != '[' {
 		return invalid("messages", "want a list of messages")
 	}
-	conversation := messages.Conversation{Failed: messages.ToolFailed}
-	conversation.AddTurns(messages.Parse(raw, ""))
+	conversation := steps.Conversation{Failed: steps.ToolFailed}
+	conversation.AddItems(modelapi.Find(raw, ""))
 	run, err := conversation.Run()
 	if err != nil {
 		return invalid("messages", err.Error())

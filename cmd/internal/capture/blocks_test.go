@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -58,7 +58,7 @@ func TestBlocksOfTurns(t *testing.T) {
 func TestBlockOfRepeatedCall(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	first := c.ask("Who?", cut)
 	second := c.begin()
 	if second.New || second.Run != first.Run || second.Blocks[0] != first.Block.Text {
@@ -71,7 +71,7 @@ func TestBlockOfRepeatedCall(t *testing.T) {
 		t.Errorf("an equal call beside one in flight: got run %s, new %t", other.Run, other.New)
 	}
 	c.end(other, says("Bob."))
-	lone := d.client(wire.Chat)
+	lone := d.client(modelapi.Chat)
 	lone.user("Why?")
 	dead := lone.beginWith(Block{Text: "advice"})
 	<-dead.done
@@ -91,7 +91,7 @@ func TestBlockOfRepeatedCall(t *testing.T) {
 func TestClosedRunKeepsItsBlock(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Messages)
+	c := d.client(modelapi.Messages)
 	first := c.ask("Who?", calls("a"))
 	d.closeAll()
 	for _, id := range []string{"a", "b"} {
@@ -117,7 +117,7 @@ func TestClosedRunKeepsItsBlock(t *testing.T) {
 func TestMiddleHasNoBlock(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	first := c.ask("Who?", says("Ann."))
 	c.user("Why?")
 	c.reply(calls("a")) // of a call that was not captured

@@ -5,34 +5,34 @@ import (
 	"fmt"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events/direct"
 	"debrief/events/redact"
 )
 
 // call is the part of a run that one call adds: results of tools, and a reply.
 type call struct {
-	Number   int         `msgpack:"n"`
-	Attempt  int         `msgpack:"t"`
-	Question string      `msgpack:"q,omitempty"` // of the first call of a run
-	Items    []item      `msgpack:"i,omitempty"` // added by the client: tool results, or all work of a run that begins in the middle
-	Complete bool        `msgpack:"ok,omitempty"`
-	Reply    item        `msgpack:"r,omitempty"`
-	Finish   wire.Finish `msgpack:"f,omitempty"`
-	Status   int         `msgpack:"s,omitempty"`
-	Model    string      `msgpack:"m,omitempty"`
-	Usage    wire.Usage  `msgpack:"u,omitempty"`
-	Begun    time.Time   `msgpack:"b"`
-	Ended    time.Time   `msgpack:"e"`
+	Number   int             `msgpack:"n"`
+	Attempt  int             `msgpack:"t"`
+	Question string          `msgpack:"q,omitempty"` // of the first call of a run
+	Items    []item          `msgpack:"i,omitempty"` // added by the client: tool results, or all work of a run that begins in the middle
+	Complete bool            `msgpack:"ok,omitempty"`
+	Reply    item            `msgpack:"r,omitempty"`
+	Finish   modelapi.Finish `msgpack:"f,omitempty"`
+	Status   int             `msgpack:"s,omitempty"`
+	Model    string          `msgpack:"m,omitempty"`
+	Usage    modelapi.Usage  `msgpack:"u,omitempty"`
+	Begun    time.Time       `msgpack:"b"`
+	Ended    time.Time       `msgpack:"e"`
 }
 
 // item is an item of a conversation.
 type item struct {
-	Role    wire.Role         `msgpack:"r"`
-	Text    string            `msgpack:"t,omitempty"`
-	Calls   []wire.ToolCall   `msgpack:"c,omitempty"`
-	Results []wire.ToolResult `msgpack:"o,omitempty"`
+	Role    modelapi.Role         `msgpack:"r"`
+	Text    string                `msgpack:"t,omitempty"`
+	Calls   []modelapi.ToolCall   `msgpack:"c,omitempty"`
+	Results []modelapi.ToolResult `msgpack:"o,omitempty"`
 }
 
 // A small call is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
@@ -58,7 +58,7 @@ const (
 )
 
 // newCall returns the stored form of a call, redacted.
-func (o *Open) newCall(reply *wire.Reply, status int) *call {
+func (o *Open) newCall(reply *modelapi.Reply, status int) *call {
 	c := &call{
 		Number: o.attempt.Call, Attempt: o.attempt.Number, Complete: reply.Complete(), Finish: reply.Finish, Status: status,
 		Model: clip(reply.Model, maxID), Usage: reply.Usage, Begun: o.call.At, Ended: time.Now(),
@@ -73,7 +73,7 @@ func (o *Open) newCall(reply *wire.Reply, status int) *call {
 	}
 	c.Items = newItems(added)
 	if c.Complete {
-		c.Reply = newItem(wire.Item{Role: wire.RoleAssistant, Text: reply.Text, Calls: reply.Calls})
+		c.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
 	}
 	c.shrink()
 	redact.Fields(c)
@@ -81,9 +81,9 @@ func (o *Open) newCall(reply *wire.Reply, status int) *call {
 }
 
 // newItems returns the stored form of the items of the assistant and of tools.
-func newItems(list []wire.Item) (items []item) {
+func newItems(list []modelapi.Item) (items []item) {
 	for _, i := range list {
-		if i.Role == wire.RoleAssistant || i.Role == wire.RoleTool {
+		if i.Role == modelapi.RoleAssistant || i.Role == modelapi.RoleTool {
 			items = append(items, newItem(i))
 		}
 	}
@@ -91,14 +91,18 @@ func newItems(list []wire.Item) (items []item) {
 }
 
 // newItem returns the stored form of an item. The whole output of a tool tells whether it failed, so that is decided here.
-func newItem(i wire.Item) item {
+func newItem(i modelapi.Item) item {
 	out := item{Role: i.Role, Text: clip(i.Text, maxText)}
 	for _, c := range i.Calls[:min(len(i.Calls), maxParts)] {
-		out.Calls = append(out.Calls, wire.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)})
+		call := modelapi.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)}
+		if c.Result != nil {
+			result := newResult(c.Result)
+			call.Result = &result
+		}
+		out.Calls = append(out.Calls, call)
 	}
 	for _, r := range i.Results[:min(len(i.Results), maxParts)] {
-		failed := r.Failed || messages.ToolFailed("", r.Output)
-		out.Results = append(out.Results, wire.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Failed: failed})
+		out.Results = append(out.Results, newResult(&r))
 	}
 	if n := len(i.Calls) + len(i.Results) - len(out.Calls) - len(out.Results); n > 0 {
 		out.Text += fmt.Sprintf(" [left out %d calls or results]", n)
@@ -106,7 +110,13 @@ func newItem(i wire.Item) item {
 	return out
 }
 
-func clip(s string, limit int) string { return messages.ClipTo(s, limit) }
+// newResult returns the stored form of a result.
+func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
+	failed := r.Marked() || steps.ToolFailed("", r.Output)
+	return modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Failed: &failed}
+}
+
+func clip(s string, limit int) string { return steps.ClipTo(s, limit) }
 
 // shrink cuts the texts of a call until they fit into a message. At the limits of the numbers the shortest texts fit.
 func (c *call) shrink() {
@@ -126,6 +136,9 @@ func (i *item) clip(limit int) {
 	i.Text = clip(i.Text, limit)
 	for n := range i.Calls {
 		i.Calls[n].Arguments = clip(i.Calls[n].Arguments, limit)
+		if r := i.Calls[n].Result; r != nil {
+			r.Output = clip(r.Output, limit)
+		}
 	}
 	for n := range i.Results {
 		i.Results[n].Output = clip(i.Results[n].Output, limit)
@@ -145,6 +158,9 @@ func (i *item) size() int {
 	size := overhead + len(i.Text)
 	for _, c := range i.Calls {
 		size += overhead + len(c.ID) + len(c.Name) + len(c.Arguments)
+		if c.Result != nil {
+			size += overhead + len(c.Result.CallID) + len(c.Result.Output)
+		}
 	}
 	for _, r := range i.Results {
 		size += overhead + len(r.CallID) + len(r.Output)

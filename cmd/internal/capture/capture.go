@@ -36,7 +36,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/denied"
 	"debrief/playbook"
@@ -58,7 +58,7 @@ type Call struct {
 	Derived bool   // Session is not from the client, which cannot name the run by it
 	Task    string // the client's label of the task; optional
 	Trace   string // the client's trace context (W3C Trace Context); an invalid one is ignored
-	Request *wire.Request
+	Request *modelapi.Request
 	Retry   int  // number of this repetition, if the client marks it; the first attempt has 0
 	Inject  bool // the call may get the texts of blocks
 	At      time.Time

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 )
 
@@ -266,18 +266,18 @@ func TestConversations(t *testing.T) {
 // TestStoredHistory plays conversations whose history the provider stores.
 func TestStoredHistory(t *testing.T) {
 	t.Parallel()
-	for name, use := range map[string]func(c *client, r *wire.Reply){
-		"previous response": func(c *client, r *wire.Reply) { c.previous = r.ID },
-		"conversation":      func(*client, *wire.Reply) {},
+	for name, use := range map[string]func(c *client, r *modelapi.Reply){
+		"previous response": func(c *client, r *modelapi.Reply) { c.previous = r.ID },
+		"conversation":      func(*client, *modelapi.Reply) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := open(t)
-			c := d.client(wire.Responses)
+			c := d.client(modelapi.Responses)
 			if name == "conversation" {
 				c.conv = "conv-1"
 			}
-			send := func(r *wire.Reply, add func()) *Open {
+			send := func(r *modelapi.Reply, add func()) *Open {
 				c.items = nil
 				add()
 				o := c.next(r)
@@ -309,7 +309,7 @@ func TestStoredHistory(t *testing.T) {
 func TestRepeatedRepetitions(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.ask("Who?", calls("a"))
 	c.results("a", "ann")
 	for n := range 4 {
@@ -317,7 +317,7 @@ func TestRepeatedRepetitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := d.client(wire.Chat)
+	first := d.client(modelapi.Chat)
 	first.user("Which?")
 	for n := range 4 {
 		o := first.beginAgain(n)
@@ -329,7 +329,7 @@ func TestRepeatedRepetitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	closed := d.client(wire.Chat)
+	closed := d.client(modelapi.Chat)
 	closed.outcome = events.Outcome{Label: events.Success}
 	closed.user("With an outcome, which closes the run?")
 	for n := range 4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestReport(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Messages)
+	c := d.client(modelapi.Messages)
 	c.session, c.task = "s-1", "t-1"
 	c.user("Who?")
 	o := c.beginWith(Block{Text: "advice", ContextID: "ctx", Version: 3})
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 	if r.Outcome.Label != events.Success || !r.Outcome.Inferred {
 		t.Errorf("outcome: got %+v", r.Outcome)
 	}
-	lone := d.client(wire.Chat)
+	lone := d.client(modelapi.Chat)
 	first := lone.ask("Why?", says("So."))
 	if got := d.closeAll()[1]; got.RunID != string(first.Run) {
 		t.Errorf("task: got %s, want the run %s", got.RunID, first.Run)
@@ -63,16 +63,16 @@ func TestFeedback(t *testing.T) {
 	d := open(t)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	good := &events.FeedbackRequest{ID: events.NewID(), Outcome: events.Outcome{Label: events.Success, By: "ann"}}
-	for name, ref := range map[string]func(o *Open, r *wire.Reply) string{
-		"response": func(_ *Open, r *wire.Reply) string { return r.ID },
-		"run":      func(o *Open, _ *wire.Reply) string { return string(o.Run) },
-		"task":     func(*Open, *wire.Reply) string { return "task 1" },
-		"session":  func(*Open, *wire.Reply) string { return "session 1" },
-		"turn":     func(*Open, *wire.Reply) string { return "session 1/1" },
-		"trace id": func(*Open, *wire.Reply) string { return events.TraceID(trace) },
+	for name, ref := range map[string]func(o *Open, r *modelapi.Reply) string{
+		"response": func(_ *Open, r *modelapi.Reply) string { return r.ID },
+		"run":      func(o *Open, _ *modelapi.Reply) string { return string(o.Run) },
+		"task":     func(*Open, *modelapi.Reply) string { return "task 1" },
+		"session":  func(*Open, *modelapi.Reply) string { return "session 1" },
+		"turn":     func(*Open, *modelapi.Reply) string { return "session 1/1" },
+		"trace id": func(*Open, *modelapi.Reply) string { return events.TraceID(trace) },
 	} {
 		d.reset(t)
-		c := d.client(wire.Chat)
+		c := d.client(modelapi.Chat)
 		c.owner, c.session, c.task, c.trace = name, "session 1", "task 1", trace
 		c.ask("Whoever?", says("Bob."))
 		c.items = nil
@@ -107,7 +107,7 @@ func TestFeedbackOnTurns(t *testing.T) {
 	d := open(t)
 	for _, stored := range []bool{false, true} {
 		d.reset(t)
-		c := d.client(wire.Responses)
+		c := d.client(modelapi.Responses)
 		c.owner, c.session = fmt.Sprint(stored), fmt.Sprint("session-", stored)
 		var runs []events.ID
 		for n := range 20 {
@@ -134,7 +134,7 @@ func TestFeedbackOnTurns(t *testing.T) {
 func TestReportHasTheTrace(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	for _, trace := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "wrong"} {
 		c.trace = trace
 		c.ask("Who?", says("Ann."))
@@ -149,7 +149,7 @@ func TestReportHasTheTrace(t *testing.T) {
 func TestFeedbackWithoutOutcome(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	o := c.ask("Who?", says("Ann."))
 	stored, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: string(o.Run)}, &events.FeedbackRequest{Target: "Bob."})
 	if err != nil || len(d.reporter.feedback) != 1 || d.reporter.feedback[0].Target != "Bob." || d.reporter.feedback[0].Execution != stored.Handle {
@@ -164,7 +164,7 @@ func TestFeedbackWithoutOutcome(t *testing.T) {
 func TestUnknownRun(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	o := c.ask("Who?", cut)
 	var all sync.WaitGroup // each unknown reference is looked up several times
 	for _, ref := range []Ref{
@@ -196,7 +196,7 @@ func TestRun(t *testing.T) {
 	d := open(t)
 	d.reporter.reported = make(chan *events.Report, 2)
 	d.stores = []*Store{New(d.nc, d.conn.JetStream(), d.reporter, Config{Idle: time.Millisecond, Log: zerolog.Nop()})}
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.ask("Who?", says("Ann."))
 	c.ask("Thanks! Why?", says("So."))
 	ctx, stop := context.WithCancel(t.Context())
@@ -220,7 +220,7 @@ func TestRun(t *testing.T) {
 func TestDeadGatewayClosesOnce(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	o := c.ask("Who?", calls("a"))
 	before := revisionOf(t, d.store(), o.Run)
 	d.reporter.setError(errors.New("no answer"))
@@ -255,7 +255,7 @@ func (invalidError) Invalid() bool { return true }
 func TestInvalidReportIsDropped(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	d.client(wire.Chat).ask("Who?", says("Ann."))
+	d.client(modelapi.Chat).ask("Who?", says("Ann."))
 	d.reporter.setError(invalidError{errors.New("question: too large")})
 	if got := d.closeAll(); len(got) != 0 || d.counted(Dropped) != 1 {
 		t.Errorf("got %d executions, %d dropped runs", len(got), d.counted(Dropped))
@@ -266,7 +266,7 @@ func TestInvalidReportIsDropped(t *testing.T) {
 func TestReplyAfterNextTurn(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.begin()
 	<-o.done
@@ -290,7 +290,7 @@ func TestReplyAfterNextTurn(t *testing.T) {
 func TestNextCallBeforeReplyIsStored(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.begin()
 	reply := calls("a")

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/direct"
 )
@@ -22,11 +22,11 @@ func FuzzStoredRun(f *testing.F) {
 	full := &run{
 		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "h"}},
 		Attempts: []attempt{{ID: "a", Call: 1, Number: 1, State: complete}, {ID: "b", Call: 2, After: 1, Number: 1}}, Calls: 2,
-		Started: at, Active: at, Parts: []*call{{Number: 1, Attempt: 1}}, Tail: []item{{Role: wire.RoleTool, Results: []wire.ToolResult{{CallID: "a"}}}}, Next: "no",
+		Started: at, Active: at, Parts: []*call{{Number: 1, Attempt: 1}}, Tail: []item{{Role: modelapi.RoleTool, Results: []modelapi.ToolResult{{CallID: "a"}}}}, Next: "no",
 	}
-	reply := newItem(wire.Item{Role: wire.RoleAssistant, Text: "t", Calls: []wire.ToolCall{{ID: "a", Name: "n"}}})
+	reply := newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: "t", Calls: []modelapi.ToolCall{{ID: "a", Name: "n"}}})
 	f.Add(seed(full), seed(&call{Number: 1, Attempt: 1, Question: "q", Complete: true, Reply: reply, Begun: at, Ended: at}))
-	f.Add(seed(&run{ID: "id"}), seed(&call{Number: 2, Complete: true, Items: []item{{Role: wire.RoleTool}, {Role: wire.RoleUser, Text: "u"}}}))
+	f.Add(seed(&run{ID: "id"}), seed(&call{Number: 2, Complete: true, Items: []item{{Role: modelapi.RoleTool}, {Role: modelapi.RoleUser, Text: "u"}}}))
 	f.Add(seed(&run{Attempts: []attempt{{Call: -1, Number: -1, State: 9}}}), seed(&call{Number: -1, Complete: true}))
 	f.Add([]byte{}, []byte("\xc1"))
 	f.Fuzz(func(t *testing.T, runData, callData []byte) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/playbook/text"
 )
@@ -23,7 +23,7 @@ func infer(e *ending) events.Outcome {
 		if reason != "" {
 			o.Feedback += ". "
 		}
-		o.Feedback += "The user's next message: " + messages.ClipTo(next, maxNext)
+		o.Feedback += "The user's next message: " + steps.ClipTo(next, maxNext)
 	}
 	if o.Feedback != "" {
 		o.Inferred = true
@@ -43,9 +43,9 @@ func inferLabel(e *ending) (label events.Label, reason string) {
 		return events.Failure, "the user repeated the question"
 	case confirms(e.Next):
 		return events.Success, "the user confirmed the answer"
-	case e.Finish == wire.FinishRefusal:
+	case e.Finish == modelapi.FinishRefusal:
 		return events.Failure, "the model refused"
-	case e.Finish == wire.FinishLength:
+	case e.Finish == modelapi.FinishLength:
 		return events.Failure, "the answer was cut at a token limit"
 	case !e.Last && isFault(e.Status):
 		return events.Failure, "the model's API rejected the next call"
@@ -53,7 +53,7 @@ func inferLabel(e *ending) (label events.Label, reason string) {
 	switch lastFailed, recovered := toolResults(e.Steps); {
 	case lastFailed:
 		return events.Failure, "the last tool call failed"
-	case recovered && e.Finish == wire.FinishStop && e.Last:
+	case recovered && e.Finish == modelapi.FinishStop && e.Last:
 		return events.Success, "a tool worked after it had failed, and the run ended"
 	}
 	return events.Unknown, ""

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 )
 
@@ -14,11 +14,13 @@ func TestInfer(t *testing.T) {
 	tool := func(name string, label events.Label) events.Step {
 		return events.Step{Calls: []events.ToolCall{{Tool: name, Outcome: label}}}
 	}
-	end := func(steps ...events.Step) ending { return ending{Steps: steps, Finish: wire.FinishStop, Last: true} }
-	next := func(text string) ending {
-		return ending{Question: "Which rate applies to the invoice of the baker?", Finish: wire.FinishStop, Last: true, Next: text}
+	end := func(steps ...events.Step) ending {
+		return ending{Steps: steps, Finish: modelapi.FinishStop, Last: true}
 	}
-	with := func(e ending, finish wire.Finish) ending { e.Finish = finish; return e }
+	next := func(text string) ending {
+		return ending{Question: "Which rate applies to the invoice of the baker?", Finish: modelapi.FinishStop, Last: true, Next: text}
+	}
+	with := func(e ending, finish modelapi.Finish) ending { e.Finish = finish; return e }
 	for name, test := range map[string]struct {
 		end  ending
 		want events.Label
@@ -33,15 +35,15 @@ func TestInfer(t *testing.T) {
 		"recovered, then another":        {end(tool("a", bad), tool("a", ok), tool("b", ok)), ok},
 		"another tool worked":            {end(tool("a", bad), tool("b", ok)), events.Unknown},
 		"recovered, then failed":         {end(tool("a", bad), tool("a", ok), tool("b", bad)), bad},
-		"recovered, and goes on":         {with(end(tool("a", bad), tool("a", ok)), wire.FinishTools), events.Unknown},
-		"refusal":                        {with(end(), wire.FinishRefusal), bad},
-		"length":                         {with(end(), wire.FinishLength), bad},
-		"rejected request":               {ending{Finish: wire.FinishTools, Status: 400}, bad},
-		"too large request":              {ending{Finish: wire.FinishTools, Status: 413}, bad},
-		"too many requests":              {ending{Finish: wire.FinishTools, Status: 429}, events.Unknown},
-		"wrong key":                      {ending{Finish: wire.FinishTools, Status: 401}, events.Unknown},
-		"failed server":                  {ending{Finish: wire.FinishTools, Status: 503}, events.Unknown},
-		"rejected, then repeated":        {ending{Finish: wire.FinishStop, Status: 400, Last: true}, events.Unknown},
+		"recovered, and goes on":         {with(end(tool("a", bad), tool("a", ok)), modelapi.FinishTools), events.Unknown},
+		"refusal":                        {with(end(), modelapi.FinishRefusal), bad},
+		"length":                         {with(end(), modelapi.FinishLength), bad},
+		"rejected request":               {ending{Finish: modelapi.FinishTools, Status: 400}, bad},
+		"too large request":              {ending{Finish: modelapi.FinishTools, Status: 413}, bad},
+		"too many requests":              {ending{Finish: modelapi.FinishTools, Status: 429}, events.Unknown},
+		"wrong key":                      {ending{Finish: modelapi.FinishTools, Status: 401}, events.Unknown},
+		"failed server":                  {ending{Finish: modelapi.FinishTools, Status: 503}, events.Unknown},
+		"rejected, then repeated":        {ending{Finish: modelapi.FinishStop, Status: 400, Last: true}, events.Unknown},
 		"next: no":                       {next("No, the other one."), bad},
 		"next: that's wrong":             {next("That's wrong: he is abroad"), bad},
 		"next: that’s wrong":             {next("that’s wrong"), bad},
@@ -64,11 +66,11 @@ func TestInfer(t *testing.T) {
 		"next: repeated":                 {next("which rate applies to the invoice of the BAKER"), bad},
 		"next: nearly repeated":          {next("Which rate applies to the baker of the invoice, please?"), bad},
 		"next: another question":         {next("Which rate applies to the order of the butcher?"), events.Unknown},
-		"next: go on":                    {ending{Question: "go on", Finish: wire.FinishStop, Last: true, Next: "go on"}, events.Unknown},
+		"next: go on":                    {ending{Question: "go on", Finish: modelapi.FinishStop, Last: true, Next: "go on"}, events.Unknown},
 		"next: template":                 {ending{Question: strings.Repeat("Translate this text. ", 30) + "one", Next: strings.Repeat("Translate this text. ", 30) + "two"}, events.Unknown},
 		"next: long text repeated":       {ending{Question: strings.Repeat("Translate this text. ", 30), Next: strings.Repeat("translate this text ", 30)}, bad},
 		"the user before a failed tool":  {ending{Steps: []events.Step{tool("a", bad)}, Next: "Thank you"}, ok},
-		"the user before a token limit":  {ending{Finish: wire.FinishLength, Next: "thanks"}, ok},
+		"the user before a token limit":  {ending{Finish: modelapi.FinishLength, Next: "thanks"}, ok},
 		"no question and no next":        {ending{}, events.Unknown},
 		"only white space":               {next(" \n "), events.Unknown},
 		"a correction in a later line":   {next("See:\nno, that is wrong"), events.Unknown},

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/direct"
 )
@@ -29,7 +29,7 @@ func (d *desk) stored(fn func(m *direct.Message)) {
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Messages)
+	c := d.client(modelapi.Messages)
 	long := strings.Repeat("long text\x01 ", 20_000)
 	var ids []string
 	for i := range 150 {
@@ -87,7 +87,7 @@ func TestManySteps(t *testing.T) {
 func TestStoredSize(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.ask("Who?", calls("c-0"))
 	for i := range 60 {
 		c.results(fmt.Sprint("c-", i), "result")
@@ -105,7 +105,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	const secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.session, c.task = "session "+secret, secret
 	r := calls("a")
 	r.Text, r.Calls[0].Arguments = "I use "+secret, `{"token":"`+secret+`"}`
@@ -124,7 +124,7 @@ func TestSecretsAreNotStored(t *testing.T) {
 func TestWithoutBucket(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	running := d.client(wire.Chat)
+	running := d.client(modelapi.Chat)
 	running.user("Who?")
 	o := running.begin()
 	<-o.done
@@ -161,7 +161,7 @@ func TestFinishAfterFailedBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.match(0)
 	if err := js.DeleteStream(t.Context(), stream); err != nil {
@@ -186,11 +186,11 @@ func TestFinishAfterFailedBegin(t *testing.T) {
 func TestNoTurn(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	blank, results := d.client(wire.Chat), d.client(wire.Responses)
+	blank, results := d.client(modelapi.Chat), d.client(modelapi.Responses)
 	blank.user("  ")
 	results.previous = "resp_unknown"
 	results.results("a", "ann")
-	for _, c := range []*client{d.client(wire.Chat), blank, results} {
+	for _, c := range []*client{d.client(modelapi.Chat), blank, results} {
 		if _, err := d.stores[0].Begin(t.Context(), c.call(0)); !errors.Is(err, ErrNoTurn) {
 			t.Errorf("%v: got %v", c.items, err)
 		}
@@ -219,7 +219,7 @@ func TestRecentIsBounded(t *testing.T) {
 func TestLateBeginningIsNotStored(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.match(0)
 	o.store.patience = time.Millisecond
@@ -247,7 +247,7 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 func TestBusyServerLosesNoCall(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.match(0)
 	o.store.patience = time.Millisecond

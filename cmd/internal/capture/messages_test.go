@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // TestStoredMessages counts the messages that the server stores for each call. On a server that flushes each of them to disk,
@@ -12,7 +12,7 @@ import (
 func TestStoredMessages(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	c := d.client(wire.Chat)
+	c := d.client(modelapi.Chat)
 	stored := func() uint64 {
 		s, err := d.conn.JetStream().Stream(t.Context(), stream)
 		if err != nil {
@@ -34,7 +34,7 @@ func TestStoredMessages(t *testing.T) {
 		{"last", func() { c.results("b", "so"); c.next(says("Ann.")) }, 4},
 		{"closed", func() { d.closeAll() }, 4}, // run, closed run, two deletions
 		{"named", func() {
-			c = d.client(wire.Chat)
+			c = d.client(modelapi.Chat)
 			c.session, c.task = "s", "t"
 			c.ask("Why?", says("So."))
 		}, 8}, // and session, turn, task

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/natserr"
 )
@@ -285,7 +285,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // Finish stores the end of the call: the reply of the model with its HTTP status. It returns an error if the call is not
 // captured. It waits for the writes of Start, and then for a server that restarts, as long as ctx permits. It must be called
 // once for each call.
-func (o *Open) Finish(ctx context.Context, reply *wire.Reply, status int) error {
+func (o *Open) Finish(ctx context.Context, reply *modelapi.Reply, status int) error {
 	defer o.store.calls.add(o.place.start, -1)
 	err := o.finish(ctx, reply, status)
 	if errors.Is(err, errClosed) {
@@ -304,7 +304,7 @@ const (
 	retryPause    = 100 * time.Millisecond
 )
 
-func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error {
+func (o *Open) finish(ctx context.Context, reply *modelapi.Reply, status int) error {
 	if err := o.awaitBegin(ctx); errors.Is(err, errClosed) {
 		return o.referToReply(ctx, reply)
 	} else if err != nil {
@@ -320,7 +320,7 @@ func (o *Open) finish(ctx context.Context, reply *wire.Reply, status int) error 
 }
 
 // storeEnd stores the parts of the call, and then that it has ended. It can be repeated.
-func (o *Open) storeEnd(ctx context.Context, reply *wire.Reply, status int) error {
+func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) error {
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	part := o.newCall(reply, status)
@@ -346,7 +346,7 @@ func (o *Open) storeEnd(ctx context.Context, reply *wire.Reply, status int) erro
 }
 
 // storeParts stores the references to the reply of a call, and a call that is too large for its run.
-func (o *Open) storeParts(ctx context.Context, reply *wire.Reply, part *call) error {
+func (o *Open) storeParts(ctx context.Context, reply *modelapi.Reply, part *call) error {
 	if part.small() {
 		return o.referToReply(ctx, reply)
 	}
@@ -361,7 +361,7 @@ func (o *Open) storeParts(ctx context.Context, reply *wire.Reply, part *call) er
 }
 
 // referToReply stores the references to a complete reply, also of a closed run: its next call needs the text of its block.
-func (o *Open) referToReply(ctx context.Context, reply *wire.Reply) error {
+func (o *Open) referToReply(ctx context.Context, reply *modelapi.Reply) error {
 	if !reply.Complete() {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -24,12 +24,12 @@ type place struct {
 	begins bool
 	// previous is the last reply before the turn. Tail are tool results between that reply and the turn.
 	previous string
-	tail     []wire.Item
+	tail     []modelapi.Item
 	// earlier are the turns before this one that have a reply, newest first, at most maxEarlier.
 	earlier []earlierTurn
-	number  int         // of the turn in the items of the call, from 1
-	fresh   []wire.Item // items behind the reply that the call extends
-	work    []wire.Item // everything behind the turn
+	number  int             // of the turn in the items of the call, from 1
+	fresh   []modelapi.Item // items behind the reply that the call extends
+	work    []modelapi.Item // everything behind the turn
 }
 
 type earlierTurn struct {
@@ -50,7 +50,7 @@ func locate(c *Call) (*place, error) {
 		return nil, ErrNoTurn
 	}
 	p.start = startKey(c, p.turn)
-	works := slices.ContainsFunc(p.work, func(i wire.Item) bool { return i.Role == wire.RoleTool })
+	works := slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	answer := lastAssistant(p.work)
 	p.begins, p.fresh = !works, p.work[answer+1:]
 	switch {
@@ -70,13 +70,13 @@ func locate(c *Call) (*place, error) {
 func (p *place) addEarlier(c *Call) {
 	items := c.Request.Items[:max(p.turn, 0)]
 	answer := lastAssistant(items)
-	p.tail = slices.DeleteFunc(slices.Clone(items[answer+1:]), func(i wire.Item) bool { return i.Role != wire.RoleTool })
+	p.tail = slices.DeleteFunc(slices.Clone(items[answer+1:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
 	p.number = 1
 	for i, answered := len(items)-1, false; i >= 0; i-- {
 		switch items[i].Role {
-		case wire.RoleAssistant:
+		case modelapi.RoleAssistant:
 			answered = true
-		case wire.RoleUser:
+		case modelapi.RoleUser:
 			if answered {
 				p.number++
 			}
@@ -95,9 +95,9 @@ func (p *place) addEarlier(c *Call) {
 }
 
 // lastAssistant returns the index of the last item of the assistant, or -1.
-func lastAssistant(items []wire.Item) int {
+func lastAssistant(items []modelapi.Item) int {
 	for i := len(items) - 1; i >= 0; i-- {
-		if items[i].Role == wire.RoleAssistant {
+		if items[i].Role == modelapi.RoleAssistant {
 			return i
 		}
 	}
@@ -140,9 +140,10 @@ func historyKey(c *Call) string {
 	return ""
 }
 
-// replyKey returns the reference to a reply of a run that began at start. It depends on the ids of the tool calls, or else on
-// the text. Clients may change the spaces of a text and remove a model's thoughts from it.
-func replyKey(start string, calls []wire.ToolCall, text string) string {
+// replyKey returns the reference to a reply of a run that began at start. It depends on the ids of the calls that the client answers, or
+// else on the text. Clients may change the spaces of a text and remove a model's thoughts from it.
+func replyKey(start string, calls []modelapi.ToolCall, text string) string {
+	calls = modelapi.ClientCalls(calls)
 	parts := []string{"reply", start}
 	for _, c := range calls {
 		if c.ID != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // agent is a client with a model of its runs, which knows nothing of the package.
@@ -150,7 +150,7 @@ func (a *agent) finish(rt *rapid.T) {
 		a.end(o, cut)
 		a.retry = true
 	case "fail":
-		a.end(o, &wire.Reply{Finish: wire.FinishFailed})
+		a.end(o, &modelapi.Reply{Finish: modelapi.FinishFailed})
 		a.retry = true
 	case "text":
 		a.calls++
@@ -167,7 +167,7 @@ func (a *agent) finish(rt *rapid.T) {
 	}
 }
 
-func (a *agent) complete(o *Open, r *wire.Reply) {
+func (a *agent) complete(o *Open, r *modelapi.Reply) {
 	a.end(o, r)
 	a.turn.Calls++
 	a.turn.Answer = r.Text

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -37,7 +37,7 @@ func newReport(r *run, calls []*call) *events.Report {
 			report.Usage = report.Usage.Add(usage(c))
 		}
 	}
-	report.Steps = steps(calls, r.Tail)
+	report.Steps = stepsOf(calls, r.Tail)
 	if n := len(report.Steps); n > 0 && len(report.Steps[n-1].Calls) == 0 && report.Steps[n-1].Text == report.Answer {
 		report.Steps = report.Steps[:n-1]
 	}
@@ -79,14 +79,14 @@ func usage(c *call) chat.Usage {
 	return chat.Usage{Calls: 1, InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens, CachedTokens: c.Usage.CachedTokens}
 }
 
-// steps returns the turns of the assistant, with the results of their calls.
-func steps(calls []*call, tail []item) []events.Step {
+// stepsOf returns the turns of the assistant, with the results of their calls.
+func stepsOf(calls []*call, tail []item) []events.Step {
 	c := conversation{seen: map[string]bool{}}
 	for _, call := range calls {
 		c.add(call.Items)
 		if call.Complete {
 			before := len(c.Steps)
-			if c.AddAnyTurn(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()}); len(c.Steps) > before {
+			if c.AddItem(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()}); len(c.Steps) > before {
 				c.Steps[before].Usage = usage(call)
 			}
 		}
@@ -97,7 +97,7 @@ func steps(calls []*call, tail []item) []events.Step {
 
 // conversation assembles the items of a run.
 type conversation struct {
-	messages.Conversation
+	steps.Conversation
 	seen map[string]bool // ids of calls with a result
 }
 
@@ -109,35 +109,28 @@ func (c *conversation) add(items []item) {
 			t.Text = ""
 			t.Results = c.newResults(t.Results)
 		}
-		c.AddAnyTurn(t, events.Step{})
+		c.AddItem(t, events.Step{})
 	}
 }
 
 // newResults returns the results that are not known. A call may repeat the results of another one at the same time. Results
 // with other ids than the calls have belong to the open calls in their order.
-func (c *conversation) newResults(results []messages.Result) (list []messages.Result) {
+func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelapi.ToolResult) {
 	for _, r := range results {
-		open := slices.ContainsFunc(c.Open, func(o messages.OpenCall) bool { return o.ID == r.ID })
-		if !open && c.seen[r.ID] {
+		open := slices.ContainsFunc(c.Open, func(o steps.OpenCall) bool { return o.ID == r.CallID })
+		if !open && c.seen[r.CallID] {
 			continue
 		}
-		if c.seen[r.ID] = r.ID != ""; !open && len(c.Open) > 0 {
-			r.ID = ""
+		if c.seen[r.CallID] = r.CallID != ""; !open && len(c.Open) > 0 {
+			r.CallID = ""
 		}
 		list = append(list, r)
 	}
 	return list
 }
 
-func turnOf(i *item) *messages.Turn {
-	t := &messages.Turn{Role: string(i.Role), Text: i.Text}
-	for _, c := range i.Calls {
-		t.Calls = append(t.Calls, messages.Call{ID: c.ID, Tool: c.Name, Arguments: c.Arguments})
-	}
-	for _, r := range i.Results {
-		t.Results = append(t.Results, messages.Result{ID: r.CallID, Output: r.Output, Failed: r.Failed})
-	}
-	return t
+func turnOf(i *item) *modelapi.Item {
+	return &modelapi.Item{Role: i.Role, Text: i.Text, Calls: i.Calls, Results: i.Results}
 }
 
 // fit shortens the texts of a report until it fits into a message. If even short texts do not fit, it leaves out the first
@@ -181,8 +174,8 @@ func size(r *events.Report) int {
 type ending struct {
 	Question string
 	Steps    []events.Step
-	Finish   wire.Finish // of the last complete reply
-	Status   int         // HTTP status of the last call
-	Last     bool        // the last call has a complete reply
-	Next     string      // the user's next message
+	Finish   modelapi.Finish // of the last complete reply
+	Status   int             // HTTP status of the last call
+	Last     bool            // the last call has a complete reply
+	Next     string          // the user's next message
 }

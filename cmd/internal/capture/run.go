@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -142,7 +142,7 @@ func (r *run) repeated(after, retry int) int {
 }
 
 // end records the end of an attempt. The end of an earlier attempt at a repeated call changes nothing.
-func (r *run) end(id string, reply *wire.Reply, status int, at time.Time) {
+func (r *run) end(id string, reply *modelapi.Reply, status int, at time.Time) {
 	r.Active = later(r.Active, at)
 	i := r.attempt(id)
 	if i < 0 {
@@ -151,7 +151,7 @@ func (r *run) end(id string, reply *wire.Reply, status int, at time.Time) {
 	r.Status = status
 	if r.Attempts[i].State = incomplete; reply.Complete() {
 		r.Attempts[i].State = complete
-		r.Waits = reply.Finish == wire.FinishTools
+		r.Waits = reply.Finish == modelapi.FinishTools
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -193,7 +193,7 @@ func (d *desk) keys(kind string) (keys []string) {
 // client is an agent: it keeps the messages of a conversation in the form of its API.
 type client struct {
 	d        *desk
-	api      wire.API
+	api      modelapi.API
 	owner    string
 	session  string
 	task     string
@@ -207,9 +207,9 @@ type client struct {
 	outcome  events.Outcome
 }
 
-var apis = []wire.API{wire.Chat, wire.Responses, wire.Messages}
+var apis = []modelapi.API{modelapi.Chat, modelapi.Responses, modelapi.Messages}
 
-func (d *desk) client(api wire.API) *client {
+func (d *desk) client(api modelapi.API) *client {
 	return &client{d: d, api: api, owner: "ann", system: "Be brief."}
 }
 
@@ -221,9 +221,9 @@ func (c *client) user(text string) {
 }
 
 // reply adds a reply of the model.
-func (c *client) reply(r *wire.Reply) {
+func (c *client) reply(r *modelapi.Reply) {
 	switch c.api {
-	case wire.Chat:
+	case modelapi.Chat:
 		m := object{"role": "assistant", "content": r.Text}
 		var calls []object
 		for _, call := range r.Calls {
@@ -233,14 +233,14 @@ func (c *client) reply(r *wire.Reply) {
 			m["tool_calls"] = calls
 		}
 		c.items = append(c.items, m)
-	case wire.Responses:
+	case modelapi.Responses:
 		if r.Text != "" || len(r.Calls) == 0 {
 			c.items = append(c.items, object{"type": "message", "role": "assistant", "content": []object{{"type": "output_text", "text": r.Text}}})
 		}
 		for _, call := range r.Calls {
 			c.items = append(c.items, object{"type": "function_call", "call_id": call.ID, "name": call.Name, "arguments": call.Arguments})
 		}
-	case wire.Messages:
+	case modelapi.Messages:
 		var parts []object
 		if r.Text != "" {
 			parts = append(parts, object{"type": "text", "text": r.Text})
@@ -258,11 +258,11 @@ func (c *client) results(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		id, output := pairs[i], pairs[i+1]
 		switch c.api {
-		case wire.Chat:
+		case modelapi.Chat:
 			c.items = append(c.items, object{"role": "tool", "tool_call_id": id, "content": output})
-		case wire.Responses:
+		case modelapi.Responses:
 			c.items = append(c.items, object{"type": "function_call_output", "call_id": id, "output": output})
-		case wire.Messages:
+		case modelapi.Messages:
 			parts = append(parts, object{"type": "tool_result", "tool_use_id": id, "content": output})
 		}
 	}
@@ -271,13 +271,13 @@ func (c *client) results(pairs ...string) {
 	}
 }
 
-func (c *client) request() *wire.Request {
+func (c *client) request() *modelapi.Request {
 	c.d.t.Helper()
 	body := object{"model": "m"}
 	switch c.api {
-	case wire.Chat:
+	case modelapi.Chat:
 		body["messages"] = append([]any{object{"role": "system", "content": c.system}}, c.items...)
-	case wire.Responses:
+	case modelapi.Responses:
 		body["instructions"], body["input"] = c.system, c.items
 		if c.previous != "" {
 			body["previous_response_id"] = c.previous
@@ -285,14 +285,14 @@ func (c *client) request() *wire.Request {
 		if c.conv != "" {
 			body["conversation"] = c.conv
 		}
-	case wire.Messages:
+	case modelapi.Messages:
 		body["system"], body["messages"] = c.system, c.items
 	}
 	data, err := json.Marshal(body)
 	if err != nil {
 		c.d.t.Fatal(err)
 	}
-	r, err := wire.Parse(c.api, data)
+	r, err := modelapi.Parse(c.api, data)
 	if err != nil {
 		c.d.t.Fatal(err)
 	}
@@ -346,10 +346,10 @@ func (c *client) call(retry int) *Call {
 }
 
 // end finishes a call, and adds a complete reply to the conversation.
-func (c *client) end(o *Open, r *wire.Reply) {
+func (c *client) end(o *Open, r *modelapi.Reply) {
 	c.d.t.Helper()
 	status := 200
-	if r.Finish == wire.FinishFailed {
+	if r.Finish == modelapi.FinishFailed {
 		status = 400
 	}
 	if err := o.Finish(c.d.t.Context(), r, status); err != nil {
@@ -361,14 +361,14 @@ func (c *client) end(o *Open, r *wire.Reply) {
 }
 
 // ask sends the text of a user and returns the call after its reply.
-func (c *client) ask(text string, r *wire.Reply) *Open {
+func (c *client) ask(text string, r *modelapi.Reply) *Open {
 	c.d.t.Helper()
 	c.user(text)
 	return c.next(r)
 }
 
 // next sends the conversation and returns the call after its reply.
-func (c *client) next(r *wire.Reply) *Open {
+func (c *client) next(r *modelapi.Reply) *Open {
 	c.d.t.Helper()
 	o := c.match(0)
 	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: events.ID("ctx-" + o.Run), Version: 3})
@@ -376,21 +376,21 @@ func (c *client) next(r *wire.Reply) *Open {
 	return o
 }
 
-func says(text string) *wire.Reply {
-	return &wire.Reply{ID: "r-" + string(events.NewID()), Model: "m-1", Text: text, Finish: wire.FinishStop, Usage: wire.Usage{InputTokens: 100, CachedTokens: 60, OutputTokens: 10}}
+func says(text string) *modelapi.Reply {
+	return &modelapi.Reply{ID: "r-" + string(events.NewID()), Model: "m-1", Text: text, Finish: modelapi.FinishStop, Usage: modelapi.Usage{InputTokens: 100, CachedTokens: 60, OutputTokens: 10}}
 }
 
 // calls returns a reply that calls a tool for each id.
-func calls(ids ...string) *wire.Reply {
+func calls(ids ...string) *modelapi.Reply {
 	r := says("")
-	r.Finish = wire.FinishTools
+	r.Finish = modelapi.FinishTools
 	for _, id := range ids {
-		r.Calls = append(r.Calls, wire.ToolCall{ID: id, Name: "look", Arguments: `{"for":"` + id + `"}`})
+		r.Calls = append(r.Calls, modelapi.ToolCall{ID: id, Name: "look", Arguments: `{"for":"` + id + `"}`})
 	}
 	return r
 }
 
 var (
-	cut    = &wire.Reply{Text: "I th"}
-	failed = &wire.Reply{Finish: wire.FinishFailed, Error: "invalid"}
+	cut    = &modelapi.Reply{Text: "I th"}
+	failed = &modelapi.Reply{Finish: modelapi.FinishFailed, Error: "invalid"}
 )

@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -24,7 +24,7 @@ type Middle interface {
 // Call is a request to one of the three model APIs. Header and Body are read-only. They stay valid until Recorder.End returns,
 // or until Begin returns without a Recorder.
 type Call struct {
-	API   wire.API
+	API   modelapi.API
 	Mode  Mode // not ModeOff
 	Book  playbook.Book
 	Owner string // hash of the owner of the token or of the client's API key; callers never see each other's runs

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // nothing is a Middle that changes nothing.
@@ -80,13 +80,13 @@ func TestEdits(t *testing.T) {
 	for _, test := range []struct {
 		name, method, path, body string
 		header                   []string
-		api                      wire.API // "" passes unchanged
+		api                      modelapi.API // "" passes unchanged
 	}{
-		{"chat", "POST", "/v1/chat/completions", "a", []string{"Authorization", "Bearer k"}, wire.Chat},
-		{"responses", "POST", "/v1/responses", "a", []string{headerMode, "Observe"}, wire.Responses},
-		{"messages", "POST", "/v1/messages", "a", nil, wire.Messages},
-		{"messages of another book", "POST", "/books/sales/anthropic/v1/messages", "a", nil, wire.Messages},
-		{"empty body", "POST", "/v1/messages", "", nil, wire.Messages},
+		{"chat", "POST", "/v1/chat/completions", "a", []string{"Authorization", "Bearer k"}, modelapi.Chat},
+		{"responses", "POST", "/v1/responses", "a", []string{headerMode, "Observe"}, modelapi.Responses},
+		{"messages", "POST", "/v1/messages", "a", nil, modelapi.Messages},
+		{"messages of another book", "POST", "/books/sales/anthropic/v1/messages", "a", nil, modelapi.Messages},
+		{"empty body", "POST", "/v1/messages", "", nil, modelapi.Messages},
 		{"off", "POST", "/v1/messages", "a", []string{headerMode, "off"}, ""},
 		{"another path", "POST", "/v1/messages/count_tokens", "a", nil, ""},
 		{"another method", "PUT", "/v1/messages", "a", nil, ""},

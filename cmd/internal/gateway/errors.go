@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/playbook/text"
 )
 
@@ -22,11 +22,11 @@ func refusal(status int, code, message string) *failure { return &failure{status
 
 // body returns the failure in the shape of the provider's API.
 func (f *failure) body(p Provider) []byte {
-	api := wire.Chat
+	api := modelapi.Chat
 	if p == Anthropic {
-		api = wire.Messages
+		api = modelapi.Messages
 	}
-	return append(wire.ErrorBody(api, f.status, f.code, "debrief gateway: "+f.message), '\n')
+	return append(modelapi.ErrorBody(api, f.status, f.code, "debrief gateway: "+f.message), '\n')
 }
 
 // refuse answers with a failure and finishes the request.

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 	"debrief/playbook"
 )
 
@@ -37,7 +37,7 @@ type route struct {
 	provider Provider
 	book     string // "" if the path has none; not validated
 	rest     string // the escaped path after /v1: "/chat/completions"
-	api      wire.API
+	api      modelapi.API
 	class    Class
 	dots     bool // a segment is "." or ".."
 }
@@ -81,11 +81,11 @@ func (rt *route) classify(method string) {
 	}
 	switch {
 	case rt.provider == Anthropic && rt.rest == "/messages":
-		rt.api, rt.class = wire.Messages, ClassMessages
+		rt.api, rt.class = modelapi.Messages, ClassMessages
 	case rt.provider == OpenAI && rt.rest == "/chat/completions":
-		rt.api, rt.class = wire.Chat, ClassChat
+		rt.api, rt.class = modelapi.Chat, ClassChat
 	case rt.provider == OpenAI && rt.rest == "/responses":
-		rt.api, rt.class = wire.Responses, ClassResponses
+		rt.api, rt.class = modelapi.Responses, ClassResponses
 	case rt.provider == OpenAI && rt.rest == "/embeddings":
 		rt.class = ClassEmbeddings
 	}

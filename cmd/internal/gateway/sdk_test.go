@@ -14,7 +14,7 @@ import (
 
 	"debrief/cmd/internal/gateway/fakeupstream"
 	"debrief/cmd/internal/gateway/sdktest"
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // TestSDKs runs the conversations of the official SDKs through the gateway.
@@ -33,7 +33,7 @@ func TestSDKs(t *testing.T) {
 
 // insertAdvice adds a text to the last user turn. Everything else of the body must stay, byte for byte.
 func insertAdvice(_ context.Context, c *Call) (*Edit, error) {
-	r, err := wire.Parse(c.API, c.Body)
+	r, err := modelapi.Parse(c.API, c.Body)
 	if err != nil || r.Turn() < 0 {
 		return nil, err
 	}

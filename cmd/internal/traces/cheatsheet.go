@@ -3,8 +3,8 @@ package traces
 import (
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 )
 
@@ -23,7 +23,7 @@ type cheatResult struct {
 
 // cheatsheet parses a run of Dynamic Cheatsheet. The file has no outcome, so the answer is scored as Dynamic
 // Cheatsheet does it. The recorded cheatsheet is the playbook of another system and is left out.
-func cheatsheet(raw []byte) (*messages.Run, error) {
+func cheatsheet(raw []byte) (*steps.Run, error) {
 	var r cheatResult
 	if err := source.Decode(raw, &r); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func cheatsheet(raw []byte) (*messages.Run, error) {
 	if len(r.Steps) == 0 {
 		e.Steps = []events.Step{{Speaker: "assistant", Text: r.FinalOutput}}
 	}
-	out := &messages.Run{Execution: e, Omitted: source.Omissions{}}
+	out := &steps.Run{Execution: e, Omitted: source.Omissions{}}
 	if strings.TrimSpace(r.FinalCheatsheet) != "" {
 		out.Omitted.Add(source.References, 1)
 	}

@@ -3,12 +3,12 @@ package traces
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -17,7 +17,7 @@ import (
 // "success" only means that the agent finished; the answer was not verified, so the outcome is unknown. With a result event
 // "error" the outcome is failure. Streams contain no event for the prompt, so their runs have no question.
 type claudeSession struct {
-	messages.Conversation
+	steps.Conversation
 	run     events.Execution // the fields that are not part of the conversation
 	message string           // id of the last assistant message; each of its blocks is a separate event
 	agent   string           // id of a sub-agent, or "" for the main agent
@@ -65,7 +65,7 @@ type claudeEvent struct {
 		ID      string          `json:"id"`
 		Model   string          `json:"model"`
 		Content json.RawMessage `json:"content"`
-		Usage   messages.Usage  `json:"usage"`
+		Usage   modelapi.Usage  `json:"usage"`
 	} `json:"message"`
 
 	Subtype    string          `json:"subtype"`
@@ -74,7 +74,7 @@ type claudeEvent struct {
 	NumTurns   float64         `json:"num_turns"`
 	Result     json.RawMessage `json:"result"`
 	Cost       float64         `json:"total_cost_usd"`
-	Usage      messages.Usage  `json:"usage"`
+	Usage      modelapi.Usage  `json:"usage"`
 }
 
 func (c *claudeSession) Add(o *source.Object) error {
@@ -98,7 +98,7 @@ func (c *claudeSession) Add(o *source.Object) error {
 	}
 	c.run.Session = cmp.Or(l.SessionID, l.SessionIDOfFile)
 	if c.run.Started.IsZero() {
-		c.run.Started = messages.ParseTime(l.Timestamp)
+		c.run.Started = steps.ParseTime(l.Timestamp)
 	}
 	switch kind {
 	case "system":
@@ -107,45 +107,33 @@ func (c *claudeSession) Add(o *source.Object) error {
 	case "result":
 		return c.addResultEvent(&l)
 	}
-	parts, err := blocks("message.content", l.Message.Content)
-	if err != nil {
+	if _, err := modelapi.ContentText("message.content", l.Message.Content); err != nil {
 		return err
 	}
+	said := modelapi.ParseContent(modelapi.RoleOf(kind), l.Message.Content)
 	if kind == "user" {
-		c.addUserTurn(parts)
+		c.addUserTurn(&said)
 		return nil
 	}
-	return c.addAssistantTurn(&l, parts)
+	return c.addAssistantTurn(&l, &said)
 }
 
 // syntheticModel is the model name of messages that Claude Code itself adds as the assistant.
 const syntheticModel = "<synthetic>"
 
-func (c *claudeSession) addAssistantTurn(l *claudeEvent, parts []block) error {
+func (c *claudeSession) addAssistantTurn(l *claudeEvent, said *modelapi.Item) error {
 	m := &l.Message
 	if m.Model == syntheticModel {
 		c.Omit(source.HarnessMessages, 1)
 		return nil
 	}
-	c.Omit(source.ThinkingBlocks, thinking(parts))
-	c.addUsage(m.ID, m.Usage.Counts())
-	step := events.Step{Text: textOf(parts), At: messages.ParseTime(l.Timestamp)}
-	var ids []string
-	for i, p := range parts {
-		if p.Type != "tool_use" {
-			continue
-		}
-		if p.Name == "" {
-			return fmt.Errorf("field message.content[%d].name: is missing", i)
-		}
-		ids = append(ids, p.ID)
-		step.Calls = append(step.Calls, events.ToolCall{Tool: p.Name, Arguments: string(p.Input), Outcome: events.Unknown})
-	}
+	c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
+	c.addUsage(m.ID, steps.Tokens(m.Usage))
 	continued := m.ID != "" && m.ID == c.message
-	if !continued && step.Text == "" && len(ids) == 0 { // a thinking block
+	if !continued && said.Text == "" && len(said.Calls) == 0 { // a thinking block
 		return nil
 	}
-	c.AddTurn(continued, step, ids)
+	c.AddTurn(continued, events.Step{Text: said.Text, At: steps.ParseTime(l.Timestamp)}, said.Calls)
 	c.message = m.ID
 	c.run.Model = cmp.Or(c.run.Model, m.Model)
 	return nil
@@ -165,49 +153,43 @@ func (c *claudeSession) addUsage(id string, u chat.Usage) {
 // declinedPrefix begins the tool error with which Claude Code reports that a person refused the call.
 const declinedPrefix = "The user doesn't want to "
 
-func (c *claudeSession) addUserTurn(parts []block) {
-	for _, p := range parts {
-		if p.Type != "tool_result" {
-			continue
-		}
-		output, err := messages.JSONText("content", p.Content)
-		if err != nil {
-			output = string(p.Content)
-		}
-		outcome := events.Success
+func (c *claudeSession) addUserTurn(said *modelapi.Item) {
+	for i := range said.Results {
+		r := &said.Results[i]
+		open := c.AddResult(r)
+		call := &c.Steps[open.Step].Calls[open.Call]
 		switch {
-		case p.IsError && strings.HasPrefix(output, declinedPrefix):
-			outcome = events.Unknown
-		case p.IsError || strings.HasPrefix(output, "<tool_use_error>"):
-			outcome = events.Failure
+		case r.Marked() && strings.HasPrefix(r.Output, declinedPrefix):
+			call.Outcome = events.Unknown
+		case strings.HasPrefix(r.Output, "<tool_use_error>"):
+			call.Outcome = events.Failure
 		}
-		c.AddResultByID(p.ToolUseID, "", output, outcome)
 	}
-	if text := textOf(parts); text != "" {
-		c.User(text)
+	if said.Text != "" {
+		c.User(said.Text)
 		c.message = "" // the next assistant message is a new turn
 	}
 }
 
 func (c *claudeSession) addResultEvent(l *claudeEvent) error {
-	if answer, err := messages.JSONText("result", l.Result); err == nil && answer != "" {
+	if answer, err := modelapi.ContentText("result", l.Result); err == nil && answer != "" {
 		c.Answer = answer
 	}
 	c.run.Outcome = events.Outcome{Label: events.Unknown, Feedback: "result: " + l.Subtype}
 	if l.IsError || strings.HasPrefix(l.Subtype, "error") {
 		c.run.Outcome.Label, c.run.Outcome.By = events.Failure, sourceClaudeCode
 	}
-	c.run.Duration = messages.ValidDuration(l.DurationMS / float64(time.Second/time.Millisecond))
+	c.run.Duration = steps.ValidDuration(l.DurationMS / float64(time.Second/time.Millisecond))
 	c.run.Usage = chat.Usage{
-		Calls:        messages.ValidCount(l.NumTurns),
-		InputTokens:  l.Usage.Counts().InputTokens,
-		OutputTokens: l.Usage.Counts().OutputTokens,
-		Cost:         messages.ValidCost(l.Cost),
+		Calls:        steps.ValidCount(l.NumTurns),
+		InputTokens:  l.Usage.InputTokens,
+		OutputTokens: l.Usage.OutputTokens,
+		Cost:         steps.ValidCost(l.Cost),
 	}
 	return nil
 }
 
-func (c *claudeSession) End() ([]*messages.Run, error) {
+func (c *claudeSession) End() ([]*steps.Run, error) {
 	r, err := c.Run()
 	if err != nil {
 		return nil, err
@@ -221,5 +203,5 @@ func (c *claudeSession) End() ([]*messages.Run, error) {
 	if c.run.Outcome.Label != "" {
 		r.Outcome = c.run.Outcome
 	}
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -17,7 +18,7 @@ import (
 // codexSession builds a run from a rollout file of Codex CLI. Its response items are those of OpenAI's Responses API. A
 // rollout does not contain an outcome.
 type codexSession struct {
-	messages.Conversation
+	steps.Conversation
 	run      events.Execution // the fields that are not part of the conversation
 	speaking bool             // the last item was of the assistant: the next one belongs to the same step
 	requests int              // model calls
@@ -39,17 +40,17 @@ func (c *codexSession) Add(o *source.Object) error {
 	case p == nil:
 		c.Omit(source.LogEvents, 1)
 	case kind == "session_meta":
-		c.run.Session, c.run.Started = p.Text("id"), messages.ParseTime(p.Get("timestamp"))
+		c.run.Session, c.run.Started = p.Text("id"), steps.ParseTime(p.Get("timestamp"))
 	case kind == "turn_context":
 		c.run.Model = cmp.Or(p.Text("model"), c.run.Model)
 	case kind == "event_msg" && p.Text("type") == "token_count":
 		var u codexUsage
 		if json.Unmarshal(p.Raw, &u) == nil && p.Has("info") {
 			c.requests++
-			c.run.Usage = chat.Usage{Calls: c.requests, InputTokens: messages.ValidCount(u.Info.Total.Input), OutputTokens: messages.ValidCount(u.Info.Total.Output)}
+			c.run.Usage = chat.Usage{Calls: c.requests, InputTokens: steps.ValidCount(u.Info.Total.Input), OutputTokens: steps.ValidCount(u.Info.Total.Output)}
 		}
 	case kind == "response_item":
-		c.addItem(p, messages.ParseTime(o.Get("timestamp")))
+		c.addItem(p, steps.ParseTime(o.Get("timestamp")))
 	default: // the other events repeat response items for the screen
 		c.Omit(source.LogEvents, 1)
 	}
@@ -58,7 +59,7 @@ func (c *codexSession) Add(o *source.Object) error {
 
 // addItem adds a response item.
 func (c *codexSession) addItem(p *source.Object, at time.Time) {
-	for _, t := range messages.Parse(p.Raw, "") {
+	for _, t := range modelapi.Find(p.Raw, "") {
 		switch {
 		case t.Role == "user" && isHarnessText(t.Text):
 			c.Omit(source.HarnessMessages, 1)
@@ -71,24 +72,18 @@ func (c *codexSession) addItem(p *source.Object, at time.Time) {
 		}
 		c.speaking = t.Role == "assistant" && (t.Text != "" || len(t.Calls) > 0)
 		durations := codexResults(t.Results)
-		for i, r := range t.Results {
-			open := c.AddTurnResult(r)
+		for i := range t.Results {
+			open := c.AddResult(&t.Results[i])
 			c.Steps[open.Step].Calls[open.Call].Duration = durations[i]
 		}
 		t.Results = nil
-		c.AddAnyTurn(&t, events.Step{At: at})
+		c.AddItem(&t, events.Step{At: at})
 	}
 }
 
 // continueStep adds the text and the calls of an assistant to the last step.
-func (c *codexSession) continueStep(t *messages.Turn) {
-	step := events.Step{Text: t.Text}
-	var ids []string
-	for _, call := range t.Calls {
-		ids = append(ids, call.ID)
-		step.Calls = append(step.Calls, events.ToolCall{Tool: call.Tool, Arguments: call.Arguments, Outcome: events.Unknown})
-	}
-	c.AddTurn(true, step, ids)
+func (c *codexSession) continueStep(t *modelapi.Item) {
+	c.AddTurn(true, events.Step{Text: t.Text}, t.Calls)
 }
 
 // isHarnessText reports whether Codex added a message as the user.
@@ -113,7 +108,7 @@ func codexRequest(text string) string {
 var codexHeader = regexp.MustCompile(`(?s)^Exit code: (-?\d+)\nWall time: ([0-9.]+) seconds\n(?:Total output lines: \d+\n)?Output:\n`)
 
 // codexResults replaces the outputs of commands by their text, marks the failures, and returns the durations.
-func codexResults(results []messages.Result) []time.Duration {
+func codexResults(results []modelapi.ToolResult) []time.Duration {
 	durations := make([]time.Duration, len(results))
 	for i := range results {
 		r := &results[i]
@@ -127,25 +122,25 @@ func codexResults(results []messages.Result) []time.Duration {
 			} `json:"metadata"`
 		}
 		if m := codexHeader.FindStringSubmatch(r.Output); m != nil {
-			r.Failed = m[1] != "0"
+			r.Failed = new(m[1] != "0")
 			seconds, _ := strconv.ParseFloat(m[2], 64)
-			durations[i] = messages.ValidDuration(seconds)
+			durations[i] = steps.ValidDuration(seconds)
 			r.Output = r.Output[len(m[0]):]
 		} else if strings.HasPrefix(r.Output, "{") && json.Unmarshal([]byte(r.Output), &report) == nil && (report.Output != nil || report.Content != nil) {
 			r.Output = *cmp.Or(report.Output, report.Content)
-			r.Failed = report.Metadata.ExitCode != 0 || report.Success != nil && !*report.Success
-			durations[i] = messages.ValidDuration(report.Metadata.Seconds)
+			r.Failed = new(report.Metadata.ExitCode != 0 || report.Success != nil && !*report.Success)
+			durations[i] = steps.ValidDuration(report.Metadata.Seconds)
 		}
 	}
 	return durations
 }
 
-func (c *codexSession) End() ([]*messages.Run, error) {
+func (c *codexSession) End() ([]*steps.Run, error) {
 	r, err := c.Run()
 	if err != nil {
 		return nil, err
 	}
 	r.Name = source.Printable(c.run.Session)
 	r.Session, r.Started, r.Usage, r.Model = source.Shorten(c.run.Session, 256), c.run.Started, c.run.Usage, c.run.Model
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }

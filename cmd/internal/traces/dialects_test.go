@@ -32,7 +32,7 @@ func TestDialects(t *testing.T) {
 		"Anthropic request log": {sourceOpenAIChat, `{"request":{"model":"m","system":"S","messages":[{"role":"user","content":"q"},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"T"},{"type":"text","text":"I look."},{"type":"tool_use","id":"a","name":"get_weather","input":{"city":"Oslo"}},{"type":"tool_use","id":"b","name":"get_time","input":{"zone":"CET"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"b","content":"late","is_error":true},{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"cold"}]}]}]},
-			"response":{"id":"r","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Cold."}],"usage":{"input_tokens":7,"cache_read_input_tokens":3,"output_tokens":2}},"score":1}`, chat.Usage{InputTokens: 10, OutputTokens: 2}},
+			"response":{"id":"r","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Cold."}],"usage":{"input_tokens":7,"cache_read_input_tokens":3,"output_tokens":2}},"score":1}`, chat.Usage{InputTokens: 10, OutputTokens: 2, CachedTokens: 3}},
 		"OpenAI Responses": {sourceResponses, `{"id":"r","object":"response","model":"m","instructions":"S","input":[{"role":"user","content":[{"type":"input_text","text":"q"}]},{"type":"reasoning","summary":[]},
 			{"type":"message","role":"assistant","content":[{"type":"output_text","text":"I look."}]},{"type":"function_call","call_id":"a","name":"get_weather","arguments":"{\"city\":\"Oslo\"}"},{"type":"function_call","call_id":"b","name":"get_time","arguments":"{\"zone\":\"CET\"}"},
 			{"type":"function_call_output","call_id":"a","output":"cold"},{"type":"function_call_output","call_id":"b","output":"{\"error\":\"late\"}"}],
@@ -134,8 +134,8 @@ func TestToolsOfProviders(t *testing.T) {
 {"id":"mcp_2","type":"mcp_call","server_label":"s","name":"roll","arguments":"{}","output":null,"error":{"type":"mcp_protocol_error","code":-32602,"message":"n is missing"}},{"id":"ci_1","type":"code_interpreter_call","status":"completed","code":"print(7)","container_id":"c","outputs":[{"type":"logs","logs":"7"}]},
 {"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"a","annotations":[]}]}]}`, []call{
 			{Tool: "roll", Arguments: `{"n":2}`, Output: "7", Outcome: events.Success},
-			{Tool: "roll", Arguments: `{}`, Output: `{"type":"mcp_protocol_error","code":-32602,"message":"n is missing"}`, Outcome: events.Failure},
-			{Tool: "code_interpreter", Arguments: "print(7)", Output: `[{"type":"logs","logs":"7"}]`, Outcome: events.Success},
+			{Tool: "roll", Arguments: `{}`, Output: "n is missing", Outcome: events.Failure},
+			{Tool: "code_interpreter", Arguments: "print(7)", Output: "7", Outcome: events.Success},
 		}},
 		"items": {`[{"role":"user","content":"q"},{"type":"function_call","id":"fc_1","call_id":"call_1","name":"f","arguments":"{}","status":"completed"},{"type":"function_call_output","call_id":"call_1","output":[{"type":"input_text","text":"Error: no"}]},
 {"type":"custom_tool_call","call_id":"call_2","name":"patch","input":"x"},{"type":"custom_tool_call_output","call_id":"call_2","output":"ok"},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}]`, []call{

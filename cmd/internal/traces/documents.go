@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 )
 
 // readFile reads a file in any supported compression and encoding.
@@ -272,5 +272,5 @@ func (f *fileReader) omit(counts source.Omissions) {
 
 // isRun reports whether the fields so far are those of a run, so that a list in it is a part of the run.
 func isRun(o *source.Object) bool {
-	return matchFormat(o) != nil || o.HasAny(messages.QuestionNames...)
+	return matchFormat(o) != nil || o.HasAny(steps.QuestionNames...)
 }

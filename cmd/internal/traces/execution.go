@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -31,11 +31,11 @@ type executionLine struct {
 	Duration  time.Duration   `json:"duration_ns"`
 	Steps     []events.Step   `json:"steps"`
 	Origin    events.Origin   `json:"origin"`
-	messages.RecordedOutcome
+	steps.RecordedOutcome
 }
 
 // execution parses a line in the execution format.
-func execution(raw []byte) (*messages.Run, error) {
+func execution(raw []byte) (*steps.Run, error) {
 	var w executionLine
 	if err := source.Decode(raw, &w); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func execution(raw []byte) (*messages.Run, error) {
 		Steps: w.Steps, Outcome: outcome, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
 		Usage: chat.Usage{
 			Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens),
-			Cost: messages.ValidCost(w.Usage.Cost), CachedTokens: max(0, w.Usage.CachedTokens),
+			Cost: steps.ValidCost(w.Usage.Cost), CachedTokens: max(0, w.Usage.CachedTokens),
 		},
 		Origin: events.Origin{Source: w.Origin.Source, Task: w.Origin.Task},
 	}
@@ -77,10 +77,10 @@ func execution(raw []byte) (*messages.Run, error) {
 		if e.RunID = task; json.Unmarshal(w.RunID, &task) == nil {
 			e.RunID = task // the exact string, not the printable form
 		}
-		return &messages.Run{Execution: e, HasRunID: true}, nil
+		return &steps.Run{Execution: e, HasRunID: true}, nil
 	}
 	e.Origin.Task = cmp.Or(e.Origin.Task, task)
-	return &messages.Run{Execution: e, Name: task}, nil
+	return &steps.Run{Execution: e, Name: task}, nil
 }
 
 // checkStep validates a step and sets the defaults of optional fields. Errors name the field of the step.
@@ -99,7 +99,7 @@ func checkStep(s *events.Step) error {
 		default:
 			return fmt.Errorf("tool_calls[%d].outcome: got %.40q, want success, failure, timeout or error", i, string(c.Outcome))
 		}
-		c.Output, c.Duration = messages.Clip(c.Output), max(0, c.Duration)
+		c.Output, c.Duration = steps.Clip(c.Output), max(0, c.Duration)
 	}
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
 	"debrief/cmd/internal/traces/spans"
+	"debrief/cmd/internal/traces/steps"
 )
 
 // Values of Origin.Source and Report.Source.
@@ -69,7 +69,7 @@ type format struct {
 	lazy    bool // the reader decodes only some fields, so the object is checked first
 	// parse returns the runs of an object that has whole runs. newBuilder is for formats whose objects are parts of runs.
 	// split returns the objects inside an object.
-	parse      func(*source.Object) ([]*messages.Run, error)
+	parse      func(*source.Object) ([]*steps.Run, error)
 	newBuilder func() runBuilder
 	split      func(*source.Object) ([][]byte, error)
 	// session returns the id of the run to which a part belongs. sessions returns such a function for one file, for formats
@@ -84,12 +84,12 @@ type format struct {
 // runBuilder builds runs from their parts.
 type runBuilder interface {
 	Add(*source.Object) error // an error skips only this part
-	End() ([]*messages.Run, error)
+	End() ([]*steps.Run, error)
 }
 
 // oneRun adapts a function that parses one run.
-func oneRun(parse func(raw []byte) (*messages.Run, error)) func(*source.Object) ([]*messages.Run, error) {
-	return func(o *source.Object) ([]*messages.Run, error) { return asRuns(parse(o.Raw)) }
+func oneRun(parse func(raw []byte) (*steps.Run, error)) func(*source.Object) ([]*steps.Run, error) {
+	return func(o *source.Object) ([]*steps.Run, error) { return asRuns(parse(o.Raw)) }
 }
 
 // noSession is the session of parts that belong to the last run that started.
@@ -224,12 +224,12 @@ var formats = []*format{
 	{
 		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […]}, a list of messages or items, fine-tuning files, request logs)`,
 		matches: func(o *source.Object) bool { return o.HasAny("messages", "request") },
-		parse:   func(o *source.Object) ([]*messages.Run, error) { return asRuns(chatObject(o)) },
+		parse:   func(o *source.Object) ([]*steps.Run, error) { return asRuns(chatObject(o)) },
 	},
 	{
 		source:     sourceOpenAIChat,
 		matches:    isChatMessage,
-		newBuilder: func() runBuilder { return &chatMessages{messages.Conversation{Failed: messages.ToolFailed}} },
+		newBuilder: func() runBuilder { return &chatMessages{steps.Conversation{Failed: steps.ToolFailed}} },
 		session:    noSession,
 	},
 	{
@@ -282,9 +282,9 @@ func detectFormat(raw []byte) (*source.Object, *format, error) {
 }
 
 // asRuns returns one run as a list.
-func asRuns(r *messages.Run, err error) ([]*messages.Run, error) {
+func asRuns(r *steps.Run, err error) ([]*steps.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }

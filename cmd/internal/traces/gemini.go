@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -34,8 +35,8 @@ type geminiMessage struct {
 }
 
 // geminiSession parses a session. It does not contain an outcome.
-func geminiSession(o *source.Object) ([]*messages.Run, error) {
-	c := messages.Conversation{}
+func geminiSession(o *source.Object) ([]*steps.Run, error) {
+	c := steps.Conversation{}
 	var about events.Execution
 	for i, raw := range source.AsList(o.Get("messages")) {
 		var m geminiMessage
@@ -52,14 +53,14 @@ func geminiSession(o *source.Object) ([]*messages.Run, error) {
 		return nil, err
 	}
 	r.Name = source.Printable(o.Text("sessionId"))
-	r.Session, r.Started = source.Shorten(o.Text("sessionId"), 256), messages.ParseTime(o.Get("startTime"))
-	r.Duration = messages.ValidDuration(messages.ParseTime(o.Get("lastUpdated")).Sub(r.Started).Seconds())
+	r.Session, r.Started = source.Shorten(o.Text("sessionId"), 256), steps.ParseTime(o.Get("startTime"))
+	r.Duration = steps.ValidDuration(steps.ParseTime(o.Get("lastUpdated")).Sub(r.Started).Seconds())
 	r.Usage, r.Model = about.Usage, about.Model
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }
 
-func addGemini(c *messages.Conversation, m *geminiMessage, about *events.Execution) error {
-	content := messages.ContentText(m.Content)
+func addGemini(c *steps.Conversation, m *geminiMessage, about *events.Execution) error {
+	content := modelapi.OutputText(m.Content)
 	switch m.Type {
 	case "user":
 		c.User(strings.TrimSpace(content))
@@ -72,19 +73,17 @@ func addGemini(c *messages.Conversation, m *geminiMessage, about *events.Executi
 	c.Omit(source.ThinkingBlocks, len(m.Thoughts))
 	about.Model = cmp.Or(m.Model, about.Model)
 	about.Usage = about.Usage.Add(chat.Usage{
-		Calls: 1, InputTokens: messages.ValidCount(m.Tokens.Input + m.Tokens.Tool), OutputTokens: messages.ValidCount(m.Tokens.Output + m.Tokens.Thoughts),
+		Calls: 1, InputTokens: steps.ValidCount(m.Tokens.Input + m.Tokens.Tool), OutputTokens: steps.ValidCount(m.Tokens.Output + m.Tokens.Thoughts),
 	})
-	step := events.Step{Speaker: "assistant", Text: content, At: messages.ParseTime(m.Timestamp)}
+	step := events.Step{Speaker: "assistant", Text: content, At: steps.ParseTime(m.Timestamp)}
 	for i, t := range m.ToolCalls {
 		if t.Name == "" {
 			return fmt.Errorf("toolCalls[%d].name: is missing", i)
 		}
-		call := events.ToolCall{Tool: t.Name, Arguments: messages.ArgumentText(t.Args), Outcome: events.Unknown}
+		call := events.ToolCall{Tool: t.Name, Arguments: modelapi.ArgumentText(t.Args), Outcome: events.Unknown}
 		var output []string
 		for _, part := range t.Result {
-			var r messages.Turn
-			r.AddPart(source.AsObject(part))
-			for _, result := range r.Results {
+			for _, result := range modelapi.ParseContent(modelapi.RoleTool, part).Results {
 				output = append(output, result.Output)
 			}
 		}

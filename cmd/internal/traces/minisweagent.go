@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 )
 
 // miniSWEAgent parses a trajectory file of mini-SWE-agent with messages and info. The list of messages alone is read as OpenAI
 // chat. The outcome is unknown, because the file does not contain a verification.
-func miniSWEAgent(o *source.Object) ([]*messages.Run, error) {
+func miniSWEAgent(o *source.Object) ([]*steps.Run, error) {
 	r, err := chatObject(o)
 	if err != nil {
 		return nil, err
@@ -35,14 +35,14 @@ func miniSWEAgent(o *source.Object) ([]*messages.Run, error) {
 		} `json:"config"`
 	}
 	_ = json.Unmarshal(info.Raw, &stats)
-	r.Usage.Calls, r.Usage.Cost = messages.ValidCount(stats.Stats.Calls), messages.ValidCost(stats.Stats.Cost)
+	r.Usage.Calls, r.Usage.Cost = steps.ValidCount(stats.Stats.Calls), steps.ValidCost(stats.Stats.Cost)
 	if r.Model == "" {
 		r.Model = stats.Config.Model.Name
 	}
 	if id := o.Text("instance_id"); id != "" {
 		r.Name, r.Task = source.Printable(id), source.Printable(id)
 	}
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }
 
 // miniTask returns the task in the first prompt of mini-SWE-agent, without the instructions for the agent.

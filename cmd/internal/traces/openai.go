@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 )
 
@@ -19,8 +20,8 @@ type chatLog struct {
 	Model    string            `json:"model"`
 	Messages []json.RawMessage `json:"messages"`
 	Choices  []choice          `json:"choices"`
-	Usage    messages.Usage    `json:"usage"`
-	messages.RecordedOutcome
+	Usage    modelapi.Usage    `json:"usage"`
+	steps.RecordedOutcome
 	Metadata json.RawMessage `json:"metadata"`
 
 	Request struct {
@@ -31,7 +32,7 @@ type chatLog struct {
 		ID      json.RawMessage `json:"id"`
 		Model   string          `json:"model"`
 		Choices []choice        `json:"choices"`
-		Usage   messages.Usage  `json:"usage"`
+		Usage   modelapi.Usage  `json:"usage"`
 		Content json.RawMessage `json:"content"` // of Anthropic
 	} `json:"response"`
 }
@@ -77,7 +78,7 @@ func (l *chatLog) set(o *source.Object) (ok bool) {
 }
 
 // chatObject parses an object with the messages of a run.
-func chatObject(o *source.Object) (*messages.Run, error) {
+func chatObject(o *source.Object) (*steps.Run, error) {
 	var l chatLog
 	if err := l.parse(o); err != nil {
 		return nil, err
@@ -86,12 +87,12 @@ func chatObject(o *source.Object) (*messages.Run, error) {
 	if len(l.Messages) == 0 {
 		field, l.Messages = "request.messages", l.Request.Messages
 	}
-	c := messages.Conversation{Failed: messages.ToolFailed}
-	if list := source.Objects(l.Messages); slices.ContainsFunc(list, isOtherDialect) {
+	c := steps.Conversation{Failed: steps.ToolFailed}
+	if slices.ContainsFunc(source.Objects(l.Messages), isOtherDialect) {
 		for _, m := range l.Messages {
-			c.AddTurns(messages.Parse(m, ""))
+			c.AddItems(modelapi.Find(m, ""))
 		}
-	} else if err := messages.Each(field, list, c.Add); err != nil {
+	} else if err := c.AddMessages(field, l.Messages); err != nil {
 		return nil, err
 	}
 	if err := l.addReply(&c); err != nil {
@@ -104,7 +105,7 @@ func chatObject(o *source.Object) (*messages.Run, error) {
 	}
 	var about struct {
 		ID json.RawMessage `json:"id"`
-		messages.RecordedOutcome
+		steps.RecordedOutcome
 	}
 	_ = json.Unmarshal(l.Metadata, &about) // metadata has no fixed form
 	if r.Outcome, err = l.ParseOutcome(sourceOpenAIChat); err != nil {
@@ -121,22 +122,21 @@ func chatObject(o *source.Object) (*messages.Run, error) {
 		}
 	}
 	r.Model = cmp.Or(l.Response.Model, l.Model, l.Request.Model)
-	r.Usage = l.Usage.Counts().Add(l.Response.Usage.Counts())
+	r.Usage = steps.Tokens(l.Usage).Add(steps.Tokens(l.Response.Usage))
 	return r, nil
 }
 
 // addReply adds the reply in a log. The conversation continued with the first choice. The reply of Anthropic's API has its
 // content in the response itself.
-func (l *chatLog) addReply(c *messages.Conversation) error {
+func (l *chatLog) addReply(c *steps.Conversation) error {
 	for _, choices := range [][]choice{l.Response.Choices, l.Choices} {
 		if len(choices) > 0 && choices[0].Message != nil {
-			return messages.Each("choices", source.Objects([]json.RawMessage{choices[0].Message}), c.Add)
+			return c.AddMessages("choices", []json.RawMessage{choices[0].Message})
 		}
 	}
 	if len(l.Response.Content) > 0 {
-		t := messages.Turn{Role: "assistant"}
-		t.AddContent(l.Response.Content)
-		c.AddAnyTurn(&t, events.Step{})
+		reply := modelapi.ParseContent(modelapi.RoleAssistant, l.Response.Content)
+		c.AddItem(&reply, events.Step{})
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (l *chatLog) addReply(c *messages.Conversation) error {
 // isOtherDialect reports whether a message has calls, results or parts in another form than OpenAI's chat API: blocks of
 // Anthropic, parts of Gemini or the Vercel AI SDK, or messages of LangChain.
 func isOtherDialect(o *source.Object) bool {
-	if o.Text("role") == "" && (messages.Roles[o.Text("type")] != "" || o.Has("kwargs")) || o.Has("parts") {
+	if o.Text("role") == "" && (modelapi.RoleOf(o.Text("type")) != "" || o.Has("kwargs")) || o.Has("parts") {
 		return true
 	}
 	for _, raw := range source.AsList(o.Get("content")) {
@@ -166,33 +166,32 @@ func isOtherDialect(o *source.Object) bool {
 
 // isChatMessage reports whether an object is a message, or an item of the Responses API. A list of items has messages, too.
 func isChatMessage(o *source.Object) bool {
-	_, isItem := messages.Item(o)
-	return isItem || o.Text("role") != ""
+	return o.Text("role") != "" || isItem(o)
+}
+
+// isItem reports whether an object is an item of the Responses API other than a message.
+func isItem(o *source.Object) bool {
+	_, ok := modelapi.FindItem(o.Raw)
+	return ok
 }
 
 // chatMessages builds a run from objects that are single messages or items.
-type chatMessages struct{ messages.Conversation }
+type chatMessages struct{ steps.Conversation }
 
 func (c *chatMessages) Add(o *source.Object) error {
-	if turns, ok := messages.Item(o); ok {
-		if err := source.Decode(o.Raw, &struct{}{}); err != nil {
-			return err
-		}
-		c.AddTurns(turns)
+	if isOtherDialect(o) || isItem(o) {
+		c.AddItems(modelapi.Find(o.Raw, ""))
 		return nil
 	}
-	var m messages.Message
-	if err := source.Decode(o.Raw, &m); err != nil {
+	m, err := modelapi.ParseMessage(o.Raw)
+	if err != nil {
 		return err
 	}
-	if isOtherDialect(o) {
-		c.AddTurns(messages.Parse(o.Raw, ""))
-		return nil
-	}
-	return c.Conversation.Add(&m)
+	c.AddItem(&m, events.Step{})
+	return nil
 }
 
-func (c *chatMessages) End() ([]*messages.Run, error) {
+func (c *chatMessages) End() ([]*steps.Run, error) {
 	c.TextActions()
 	c.Question = miniTask(c.Question)
 	return asRuns(c.Run())

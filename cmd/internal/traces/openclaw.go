@@ -3,17 +3,17 @@ package traces
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 )
 
 // clawSession builds a run from an OpenClaw session. A session does not contain an outcome. Turns that the user reverted are
 // kept, because the agent did act on them.
 type clawSession struct {
-	messages.Conversation
+	steps.Conversation
 	run events.Execution // the fields that are not part of the conversation
 }
 
@@ -46,43 +46,29 @@ func (c *clawSession) Add(o *source.Object) error {
 	}
 	m := &l.Message
 	if o.Text("type") == "session" {
-		c.run.Session, c.run.Started = l.ID, messages.ParseTime(l.Timestamp)
+		c.run.Session, c.run.Started = l.ID, steps.ParseTime(l.Timestamp)
 		return nil
 	}
-	parts, err := blocks("message.content", m.Content)
-	if err != nil {
+	if _, err := modelapi.ContentText("message.content", m.Content); err != nil {
 		return err
 	}
+	said := modelapi.ParseContent(modelapi.RoleOf(m.Role), m.Content)
 	switch {
 	case m.Role == "user":
-		c.User(textOf(parts))
+		c.User(said.Text)
 	case m.Role == "toolResult":
-		outcome, report := events.Success, clawReport(m.Details)
-		if m.IsError || report.failed() || m.Details == nil && messages.ReportsError(textOf(parts)) {
-			outcome = events.Failure
-		}
-		call := c.AddResultByID(m.ToolCallID, m.ToolName, textOf(parts), outcome)
-		call.Duration = messages.ValidDuration(report.DurationMs / 1000)
+		report := clawReport(m.Details)
+		failed := m.IsError || report.failed() || m.Details == nil && steps.ReportsError(said.Text)
+		open := c.AddResult(&modelapi.ToolResult{CallID: m.ToolCallID, Name: m.ToolName, Output: said.Text, Failed: &failed})
+		c.Steps[open.Step].Calls[open.Call].Duration = steps.ValidDuration(report.DurationMs / 1000)
 	case m.Role == "assistant" && m.Model != mirrorModel:
-		c.Omit(source.ThinkingBlocks, thinking(parts))
-		step := events.Step{Text: textOf(parts), At: messages.ParseTime(l.Timestamp)}
-		var ids []string
-		for i, p := range parts {
-			if p.Type != "toolCall" {
-				continue
-			}
-			if p.Name == "" {
-				return fmt.Errorf("field message.content[%d].name: is missing", i)
-			}
-			ids = append(ids, p.ID)
-			step.Calls = append(step.Calls, events.ToolCall{Tool: p.Name, Arguments: string(p.Arguments), Outcome: events.Unknown})
-		}
-		c.AddTurn(false, step, ids)
+		c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
+		c.AddTurn(false, events.Step{Text: said.Text, At: steps.ParseTime(l.Timestamp)}, said.Calls)
 		u := &c.run.Usage
 		u.Calls++
-		u.InputTokens += messages.ValidCount(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)
-		u.OutputTokens += messages.ValidCount(m.Usage.Output)
-		u.Cost += messages.ValidCost(m.Usage.Cost.Total)
+		u.InputTokens += steps.ValidCount(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)
+		u.OutputTokens += steps.ValidCount(m.Usage.Output)
+		u.Cost += steps.ValidCost(m.Usage.Cost.Total)
 		c.run.Model = cmp.Or(m.Model, c.run.Model)
 	default:
 		c.Omit(source.HarnessMessages, 1)
@@ -90,14 +76,14 @@ func (c *clawSession) Add(o *source.Object) error {
 	return nil
 }
 
-func (c *clawSession) End() ([]*messages.Run, error) {
+func (c *clawSession) End() ([]*steps.Run, error) {
 	r, err := c.Run()
 	if err != nil {
 		return nil, err
 	}
 	r.Name = source.Printable(c.run.Session)
 	r.Session, r.Started, r.Usage, r.Model = source.Shorten(c.run.Session, 256), c.run.Started, c.run.Usage, c.run.Model
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }
 
 // clawDetails are the details of the results of OpenClaw's built-in tools.

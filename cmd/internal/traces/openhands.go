@@ -6,18 +6,19 @@ import (
 	"errors"
 	"fmt"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
 
 // handsSession builds a run from the events of OpenHands: actions of the agent and observations, which are their results.
 type handsSession struct {
-	messages.Conversation
+	steps.Conversation
 	run      events.Execution
-	requests map[string]bool   // ids of the model's responses; each of their events repeats the usage
-	last     messages.OpenCall // the last call, for observations without an id
+	requests map[string]bool // ids of the model's responses; each of their events repeats the usage
+	last     steps.OpenCall  // the last call, for observations without an id
 }
 
 // handsEvent is an event of a trajectory, or of the history in an output of the evaluation.
@@ -63,7 +64,7 @@ func (h *handsSession) Add(o *source.Object) error {
 		h.User(handsText(o, &e))
 	case e.Action == "message", e.Action == "finish", e.Action == "reject":
 		h.addUsage(&e)
-		h.AddTurn(false, events.Step{Text: handsText(o, &e), At: messages.ParseTime(e.Timestamp)}, nil)
+		h.AddTurn(false, events.Step{Text: handsText(o, &e), At: steps.ParseTime(e.Timestamp)}, nil)
 	case e.Action == "think":
 		h.Omit(source.ThinkingBlocks, 1)
 	case handsTools[e.Action] != "":
@@ -77,7 +78,7 @@ func (h *handsSession) Add(o *source.Object) error {
 // handsText returns the text of a message: of the event, or of its arguments.
 func handsText(o *source.Object, e *handsEvent) string {
 	args := cmp.Or(o.Child("args"), o)
-	return cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"), messages.ContentText(e.Content), messages.ContentText(e.Message), e.Thought)
+	return cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"), modelapi.OutputText(e.Content), modelapi.OutputText(e.Message), e.Thought)
 }
 
 // addAction adds a tool call. The model's response has its arguments; without one they are the fields of the action.
@@ -85,20 +86,18 @@ func (h *handsSession) addAction(o *source.Object, e *handsEvent) {
 	h.addUsage(e)
 	args := cmp.Or(o.Child("args"), o)
 	tool, arguments := cmp.Or(e.Call.Function, handsTools[e.Action]), ""
-	for _, t := range messages.Parse(e.Call.Response, "assistant") {
+	for _, t := range modelapi.Find(e.Call.Response, "assistant") {
 		for _, call := range t.Calls {
 			if call.ID == e.Call.ID {
-				tool, arguments = call.Tool, call.Arguments
+				tool, arguments = call.Name, call.Arguments
 			}
 		}
 	}
 	if arguments == "" {
 		arguments = handsArguments(args)
 	}
-	step := events.Step{Text: args.Text("thought"), At: messages.ParseTime(e.Timestamp)}
-	step.Calls = []events.ToolCall{{Tool: tool, Arguments: arguments, Outcome: events.Unknown}}
-	id := cmp.Or(e.Call.ID, string(e.ID))
-	h.AddTurn(false, step, []string{id})
+	step := events.Step{Text: args.Text("thought"), At: steps.ParseTime(e.Timestamp)}
+	h.AddTurn(false, step, []modelapi.ToolCall{{ID: cmp.Or(e.Call.ID, string(e.ID)), Name: tool, Arguments: arguments}})
 	h.last = h.Open[len(h.Open)-1]
 }
 
@@ -132,7 +131,7 @@ func (h *handsSession) addObservation(e *handsEvent) {
 			outcome = events.Failure
 		}
 	}
-	output := messages.ContentText(e.Content)
+	output := modelapi.OutputText(e.Content)
 	if e.Observation == "error" || len(output) > 6 && (output[:6] == "ERROR:" || output[:6] == "[Error") {
 		outcome = events.Failure
 	}
@@ -144,7 +143,7 @@ func (h *handsSession) addUsage(e *handsEvent) {
 	var r struct {
 		ID    string         `json:"id"`
 		Model string         `json:"model"`
-		Usage messages.Usage `json:"usage"`
+		Usage modelapi.Usage `json:"usage"`
 	}
 	if len(e.Call.Response) == 0 || json.Unmarshal(e.Call.Response, &r) != nil || h.requests[r.ID] {
 		return
@@ -154,16 +153,16 @@ func (h *handsSession) addUsage(e *handsEvent) {
 	}
 	h.requests[r.ID] = true
 	h.run.Model = cmp.Or(h.run.Model, r.Model)
-	h.run.Usage = h.run.Usage.Add(chat.Usage{Calls: 1, InputTokens: messages.ValidCount(r.Usage.Prompt), OutputTokens: messages.ValidCount(r.Usage.Completion)})
+	h.run.Usage = h.run.Usage.Add(chat.Usage{Calls: 1, InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens})
 }
 
-func (h *handsSession) End() ([]*messages.Run, error) {
+func (h *handsSession) End() ([]*steps.Run, error) {
 	r, err := h.Run()
 	if err != nil {
 		return nil, err
 	}
 	r.Usage, r.Model = h.run.Usage, h.run.Model
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }
 
 // handsEvaluation is a line of an output of the evaluation or of the resolver.
@@ -186,7 +185,7 @@ type handsEvaluation struct {
 }
 
 // handsOutput parses a line of an output. An outcome is in the fields success or test_result.report.resolved.
-func handsOutput(o *source.Object) ([]*messages.Run, error) {
+func handsOutput(o *source.Object) ([]*steps.Run, error) {
 	var v handsEvaluation
 	if err := source.Decode(o.Raw, &v); err != nil {
 		return nil, err
@@ -218,9 +217,9 @@ func handsOutput(o *source.Object) ([]*messages.Run, error) {
 	r.Question = cmp.Or(r.Question, v.Instruction)
 	r.Outcome = v.outcome()
 	if r.Usage == (chat.Usage{}) {
-		r.Usage = chat.Usage{Calls: len(v.Metrics.Costs), InputTokens: messages.ValidCount(v.Metrics.Tokens.Prompt), OutputTokens: messages.ValidCount(v.Metrics.Tokens.Completion)}
+		r.Usage = chat.Usage{Calls: len(v.Metrics.Costs), InputTokens: steps.ValidCount(v.Metrics.Tokens.Prompt), OutputTokens: steps.ValidCount(v.Metrics.Tokens.Completion)}
 	}
-	r.Usage.Cost = messages.ValidCost(v.Metrics.Cost)
+	r.Usage.Cost = steps.ValidCost(v.Metrics.Cost)
 	if id, err := source.ParseID("instance_id", v.ID); err == nil {
 		r.Name, r.Task = id, id
 	}
@@ -236,9 +235,9 @@ func (v *handsEvaluation) outcome() events.Outcome {
 	_ = json.Unmarshal(v.TestResult, &report) // its form depends on the benchmark
 	verdict := cmp.Or(v.Success, report.Report.Resolved)
 	if verdict == nil {
-		return events.Outcome{Label: events.Unknown, Feedback: messages.ContentText(v.Error)}
+		return events.Outcome{Label: events.Unknown, Feedback: modelapi.OutputText(v.Error)}
 	}
-	out := events.Outcome{Label: events.Failure, By: sourceOpenHands, Feedback: cmp.Or(messages.ContentText(v.Explanation), messages.ContentText(v.Error))}
+	out := events.Outcome{Label: events.Failure, By: sourceOpenHands, Feedback: cmp.Or(modelapi.OutputText(v.Explanation), modelapi.OutputText(v.Error))}
 	if *verdict {
 		out.Label = events.Success
 	}

@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 )
 
 // handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. A conversation has one event
 // in each file or line. It does not contain an outcome.
-type handsSDKSession struct{ messages.Conversation }
+type handsSDKSession struct{ steps.Conversation }
 
 // isHandsSDK reports whether an object is an event of the SDK. Each has its class in the field kind.
 func isHandsSDK(o *source.Object) bool {
@@ -24,7 +25,7 @@ func isHandsSDK(o *source.Object) bool {
 func (h *handsSDKSession) Add(o *source.Object) error {
 	switch o.Text("kind") {
 	case "MessageEvent":
-		h.AddTurns(messages.Parse(o.Get("llm_message"), ""))
+		h.AddItems(modelapi.Find(o.Get("llm_message"), ""))
 	case "ActionEvent":
 		h.addAction(o)
 	case "ObservationEvent", "AgentErrorEvent", "UserRejectObservation":
@@ -39,21 +40,18 @@ func (h *handsSDKSession) Add(o *source.Object) error {
 
 func (h *handsSDKSession) addAction(o *source.Object) {
 	h.Omit(source.ThinkingBlocks, len(source.AsList(o.Get("thinking_blocks"))))
-	t := messages.Turn{Role: "assistant"}
-	t.AddContent(o.Get("thought"))
+	t := modelapi.ParseContent(modelapi.RoleAssistant, o.Get("thought"))
 	tool, action := o.Text("tool_name"), o.Child("action")
 	if tool == "finish" && action != nil {
-		t.AddText(action.Text("message"))
+		t.Text = strings.TrimSpace(t.Text + "\n\n" + action.Text("message"))
 	} else {
-		call := messages.Call{ID: o.Text("tool_call_id"), Tool: cmp.Or(tool, "unknown"), Arguments: messages.ArgumentText(o.Get("action"))}
-		if recorded := o.Child("tool_call"); recorded != nil {
-			inner := messages.Turn{}
-			inner.AddCall(recorded)
-			call.Arguments = withoutRemarks(inner.Calls[0].Arguments, o)
+		call := modelapi.ToolCall{ID: o.Text("tool_call_id"), Name: cmp.Or(tool, "unknown"), Arguments: modelapi.ArgumentText(o.Get("action"))}
+		if recorded, ok := modelapi.ParseCall(o.Get("tool_call")); ok {
+			call.Arguments = withoutRemarks(recorded.Arguments, o)
 		}
-		t.Calls = []messages.Call{call}
+		t.Calls = []modelapi.ToolCall{call}
 	}
-	h.AddAnyTurn(&t, events.Step{At: messages.ParseTime(o.Get("timestamp"))})
+	h.AddItem(&t, events.Step{At: steps.ParseTime(o.Get("timestamp"))})
 }
 
 // withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for and moves into the event. They are
@@ -78,20 +76,20 @@ func withoutRemarks(arguments string, event *source.Object) string {
 }
 
 func (h *handsSDKSession) addObservation(o *source.Object) {
-	r := messages.Result{ID: o.Text("tool_call_id"), Tool: o.Text("tool_name"), Failed: o.Text("kind") == "AgentErrorEvent"}
-	if r.Tool == "finish" {
+	r := modelapi.ToolResult{CallID: o.Text("tool_call_id"), Name: o.Text("tool_name"), Failed: new(o.Text("kind") == "AgentErrorEvent")}
+	if r.Name == "finish" {
 		return
 	}
 	r.Output = cmp.Or(o.Text("error"), o.Text("rejection_reason"))
 	if inner := o.Child("observation"); inner != nil {
-		r.Output = messages.ContentText(inner.First("content", "output"))
+		r.Output = modelapi.OutputText(inner.First("content", "output"))
 		code := string(inner.Get("exit_code"))
-		r.Failed = string(inner.Get("is_error")) == "true" || string(inner.Get("timeout")) == "true" || code != "" && code != "0" && code != "-1"
+		r.Failed = new(string(inner.Get("is_error")) == "true" || string(inner.Get("timeout")) == "true" || code != "" && code != "0" && code != "-1")
 	}
-	open := h.AddTurnResult(r)
+	open := h.AddResult(&r)
 	if o.Text("kind") == "UserRejectObservation" { // a person refused the call
 		h.Steps[open.Step].Calls[open.Call].Outcome = events.Unknown
 	}
 }
 
-func (h *handsSDKSession) End() ([]*messages.Run, error) { return asRuns(h.Run()) }
+func (h *handsSDKSession) End() ([]*steps.Run, error) { return asRuns(h.Run()) }

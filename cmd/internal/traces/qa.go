@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/outcome"
 )
@@ -28,7 +28,7 @@ type row struct {
 
 // qaMatches reports whether an object has a question, an answer and no steps. An id without a task_id is the name of a run.
 func qaMatches(o *source.Object) bool {
-	return source.TextField(o, messages.QuestionNames) != "" && source.TextField(o, messages.AnswerNames) != "" && !o.HasAny("steps", "messages")
+	return source.TextField(o, steps.QuestionNames) != "" && source.TextField(o, steps.AnswerNames) != "" && !o.HasAny("steps", "messages")
 }
 
 // isAnswerLog reports whether an object with question and answer is a line of a log and no execution of Debrief: it has a
@@ -44,9 +44,9 @@ func isAnswerLog(o *source.Object) bool {
 var executionID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 
 // qaObject parses a question with its answer.
-func qaObject(o *source.Object) ([]*messages.Run, error) {
+func qaObject(o *source.Object) ([]*steps.Run, error) {
 	r := row{
-		question: source.TextField(o, messages.QuestionNames), answer: source.TextField(o, messages.AnswerNames), context: source.TextField(o, []string{"context"}),
+		question: source.TextField(o, steps.QuestionNames), answer: source.TextField(o, steps.AnswerNames), context: source.TextField(o, []string{"context"}),
 		feedback: source.TextField(o, []string{"feedback", "comment"}), model: source.TextField(o, []string{"model"}),
 		score: string(o.First(scoreNames...)), hasTarget: o.HasAny(targetNames...),
 	}
@@ -60,7 +60,7 @@ func qaObject(o *source.Object) ([]*messages.Run, error) {
 	return asRuns(r.run())
 }
 
-func (r *row) run() (*messages.Run, error) {
+func (r *row) run() (*steps.Run, error) {
 	if strings.TrimSpace(r.question) == "" || strings.TrimSpace(r.answer) == "" {
 		return nil, errors.New("fields question, answer: must not be empty")
 	}
@@ -72,7 +72,7 @@ func (r *row) run() (*messages.Run, error) {
 		result.By = cmp.Or(result.By, sourceQA)
 	}
 	result.Feedback = cmp.Or(result.Feedback, r.feedback)
-	out := &messages.Run{Name: source.Printable(r.id), Execution: &events.Execution{
+	out := &steps.Run{Name: source.Printable(r.id), Execution: &events.Execution{
 		Question: r.question, Context: r.context, Answer: r.answer, Outcome: result, Model: r.model,
 	}}
 	if r.hasTarget {

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -47,7 +47,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 	e := one(t, claude+result)
 	want := []events.Step{
 		{Speaker: "assistant", Text: "I look.", Calls: []events.ToolCall{
-			{Tool: "Bash", Arguments: `{"command":"ls"}`, Output: "Error in a name\nb", Outcome: events.Success},
+			{Tool: "Bash", Arguments: `{"command":"ls"}`, Output: "Error in a name\n\nb", Outcome: events.Success},
 			{Tool: "Read", Arguments: `{"file_path":"a"}`, Output: "<tool_use_error>File does not exist.</tool_use_error>", Outcome: events.Failure},
 		}},
 		{Speaker: "assistant", Calls: []events.ToolCall{
@@ -402,7 +402,7 @@ func fuzz(f *testing.F, seeds ...string) {
 			}
 			for _, s := range e.Steps {
 				for _, c := range s.Calls {
-					if c.Tool == "" || c.Outcome == "" || len(c.Output) > messages.MaxOutput+64 || c.Duration < 0 {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > steps.MaxOutput+64 || c.Duration < 0 {
 						t.Errorf("call %+v", c)
 					}
 				}

@@ -3,13 +3,14 @@ package traces
 import (
 	"encoding/json"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 )
 
 // responsesLog parses a request and a response of OpenAI's Responses API: in the fields input and output of one object, or in
 // the objects request and response.
-func responsesLog(o *source.Object) ([]*messages.Run, error) {
+func responsesLog(o *source.Object) ([]*steps.Run, error) {
 	request, response := o, o
 	if r := o.Child("request"); r != nil {
 		request = r
@@ -17,12 +18,12 @@ func responsesLog(o *source.Object) ([]*messages.Run, error) {
 	if r := o.Child("response"); r != nil {
 		response = r
 	}
-	c := messages.Conversation{Failed: messages.ToolFailed}
+	c := steps.Conversation{Failed: steps.ToolFailed}
 	if system := request.First("instructions"); system != nil {
 		c.Omit(source.SystemPrompts, 1)
 	}
-	c.AddTurns(messages.Parse(request.Get("input"), "user"))
-	c.AddTurns(messages.Parse(response.Get("output"), "assistant"))
+	c.AddItems(modelapi.Find(request.Get("input"), "user"))
+	c.AddItems(modelapi.Find(response.Get("output"), "assistant"))
 	r, err := c.Run()
 	if err != nil {
 		return nil, err
@@ -45,9 +46,9 @@ func isResponsesLog(o *source.Object) bool {
 }
 
 // finishLog adds id, model, usage and outcome of a request log.
-func finishLog(r *messages.Run, o, response *source.Object) ([]*messages.Run, error) {
+func finishLog(r *steps.Run, o, response *source.Object) ([]*steps.Run, error) {
 	var about struct {
-		messages.RecordedOutcome
+		steps.RecordedOutcome
 	}
 	if err := source.Decode(o.Raw, &about); err != nil {
 		return nil, err
@@ -56,9 +57,9 @@ func finishLog(r *messages.Run, o, response *source.Object) ([]*messages.Run, er
 	if r.Outcome, err = about.ParseOutcome(sourceResponses); err != nil {
 		return nil, err
 	}
-	var u messages.Usage
+	var u modelapi.Usage
 	_ = json.Unmarshal(response.Get("usage"), &u)
-	r.Usage = u.Counts()
+	r.Usage = steps.Tokens(u)
 	r.Usage.Calls = 1
 	r.Model = response.Text("model")
 	for _, id := range []json.RawMessage{o.Get("id"), response.Get("id")} {
@@ -67,5 +68,5 @@ func finishLog(r *messages.Run, o, response *source.Object) ([]*messages.Run, er
 			break
 		}
 	}
-	return []*messages.Run{r}, nil
+	return []*steps.Run{r}, nil
 }

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -30,17 +31,24 @@ type sweFile struct {
 }
 
 type sweStep struct {
-	Action      json.RawMessage     `json:"action"`
-	Observation json.RawMessage     `json:"observation"`
-	Thought     json.RawMessage     `json:"thought"`
-	Response    json.RawMessage     `json:"response"`
-	Seconds     float64             `json:"execution_time"`
-	ToolCalls   []messages.ToolCall `json:"tool_calls"`
+	Action      json.RawMessage   `json:"action"`
+	Observation json.RawMessage   `json:"observation"`
+	Thought     json.RawMessage   `json:"thought"`
+	Response    json.RawMessage   `json:"response"`
+	Seconds     float64           `json:"execution_time"`
+	ToolCalls   []json.RawMessage `json:"tool_calls"`
+}
+
+// sweMessage has the fields of a message of the history that no model API has.
+type sweMessage struct {
+	Thought json.RawMessage `json:"thought"`
+	Action  json.RawMessage `json:"action"`
+	IsDemo  bool            `json:"is_demo"`
 }
 
 // sweAgent parses a trajectory file. The outcome is unknown, because the file does not contain a verification of the
 // agent's submission.
-func sweAgent(raw []byte) (*messages.Run, error) {
+func sweAgent(raw []byte) (*steps.Run, error) {
 	var f sweFile
 	if err := source.Decode(raw, &f); err != nil {
 		return nil, err
@@ -48,10 +56,12 @@ func sweAgent(raw []byte) (*messages.Run, error) {
 	if f.Trajectory == nil && f.History == nil {
 		return nil, errors.New("fields trajectory, history: both are null")
 	}
-	c := messages.Conversation{Commands: true, Failed: messages.ShellFailed}
+	c := steps.Conversation{Commands: true, Failed: steps.ShellFailed}
 	called := callIndex{}
-	if err := messages.Each("history", source.Objects(f.History), func(m *messages.Message) error { called.note(m); return c.Add(m) }); err != nil {
-		return nil, err
+	for i, raw := range f.History {
+		if err := addHistory(&c, raw, called); err != nil {
+			return nil, fmt.Errorf("history[%d]: %w", i, err)
+		}
 	}
 	if len(f.Trajectory) > 0 {
 		c.Steps = c.Steps[:0]
@@ -64,11 +74,11 @@ func sweAgent(raw []byte) (*messages.Run, error) {
 	if len(c.Steps) == 0 {
 		return nil, errors.New("fields trajectory, history: no steps")
 	}
-	answer, err := messages.JSONText("info.submission", f.Info.Submission)
+	answer, err := modelapi.ContentText("info.submission", f.Info.Submission)
 	if err != nil {
 		return nil, err
 	}
-	status, err := messages.JSONText("info.exit_status", f.Info.ExitStatus)
+	status, err := modelapi.ContentText("info.exit_status", f.Info.ExitStatus)
 	if err != nil {
 		return nil, err
 	}
@@ -78,24 +88,54 @@ func sweAgent(raw []byte) (*messages.Run, error) {
 	}
 	stats := f.Info.ModelStats
 	e.Usage = chat.Usage{
-		Calls:        messages.ValidCount(stats.APICalls),
-		InputTokens:  messages.ValidCount(stats.TokensSent),
-		OutputTokens: messages.ValidCount(stats.TokensReceived),
+		Calls:        steps.ValidCount(stats.APICalls),
+		InputTokens:  steps.ValidCount(stats.TokensSent),
+		OutputTokens: steps.ValidCount(stats.TokensReceived),
 		Cost:         max(0, stats.InstanceCost),
 	}
-	return &messages.Run{Execution: e, Omitted: c.Omitted}, nil
+	return &steps.Run{Execution: e, Omitted: c.Omitted}, nil
+}
+
+// addHistory adds a message of the history. Its content is the thought followed by the action.
+func addHistory(c *steps.Conversation, raw json.RawMessage, called callIndex) error {
+	var m sweMessage
+	if err := source.Decode(raw, &m); err != nil {
+		return err
+	}
+	action, err1 := modelapi.ContentText("action", m.Action)
+	thought, err2 := modelapi.ContentText("thought", m.Thought)
+	item, err3 := modelapi.ParseMessage(raw)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	switch {
+	case m.IsDemo:
+		c.Omit(source.Demonstrations, 1)
+		return nil
+	case item.Role == modelapi.RoleAssistant:
+		called.note(action, item.Calls)
+		if strings.TrimSpace(thought) != "" {
+			item.Text = thought
+		}
+		if call, ok := steps.ParseCommand(action); ok && len(item.Calls) == 0 {
+			item.Calls = []modelapi.ToolCall{{Name: call.Tool, Arguments: call.Arguments}}
+		}
+		c.Command = action
+	}
+	c.AddItem(&item, events.Step{})
+	return nil
 }
 
 // addStep adds a step of the trajectory.
-func addStep(c *messages.Conversation, raw json.RawMessage, called callIndex) error {
+func addStep(c *steps.Conversation, raw json.RawMessage, called callIndex) error {
 	var s sweStep
 	if err := source.Decode(raw, &s); err != nil {
 		return err
 	}
-	action, err1 := messages.JSONText("action", s.Action)
-	observation, err2 := messages.JSONText("observation", s.Observation)
-	thought, err3 := messages.JSONText("thought", s.Thought)
-	response, err4 := messages.JSONText("response", s.Response)
+	action, err1 := modelapi.ContentText("action", s.Action)
+	observation, err2 := modelapi.ContentText("observation", s.Observation)
+	thought, err3 := modelapi.ContentText("thought", s.Thought)
+	response, err4 := modelapi.ContentText("response", s.Response)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}
@@ -103,16 +143,10 @@ func addStep(c *messages.Conversation, raw json.RawMessage, called callIndex) er
 		thought = response
 	}
 	step := events.Step{Speaker: "assistant", Text: thought}
-	call, acted := messages.ParseCommand(action)
-	if len(s.ToolCalls) == 0 {
-		s.ToolCalls = called.take(action)
-	}
-	if len(s.ToolCalls) > 0 { // the agent runs one command at a time, so the observation belongs to the first call
-		var err error
-		if call, err = s.ToolCalls[0].Call(); err != nil {
-			return fmt.Errorf("tool_calls[0]: %w", err)
-		}
-		acted = true
+	call, acted := steps.ParseCommand(action)
+	recorded := called.take(action, s.ToolCalls)
+	if len(recorded) > 0 { // the agent runs one command at a time, so the observation belongs to the first call
+		call, acted = events.ToolCall{Tool: recorded[0].Name, Arguments: recorded[0].Arguments}, true
 	}
 	if acted {
 		outcome := events.Success
@@ -120,7 +154,7 @@ func addStep(c *messages.Conversation, raw json.RawMessage, called callIndex) er
 			outcome = events.Failure
 		}
 		c.SetOutput(&call, observation, outcome)
-		call.Duration = messages.ValidDuration(s.Seconds)
+		call.Duration = steps.ValidDuration(s.Seconds)
 		step.Calls = []events.ToolCall{call}
 	}
 	c.Steps = append(c.Steps, step)
@@ -132,24 +166,27 @@ func addStep(c *messages.Conversation, raw json.RawMessage, called callIndex) er
 
 // callIndex maps the actions of a trajectory to their function calls, which only the history contains. Equal actions have
 // their calls in order.
-type callIndex map[string][][]messages.ToolCall
+type callIndex map[string][][]modelapi.ToolCall
 
-func (by callIndex) note(m *messages.Message) {
-	action, err := messages.JSONText("action", m.Action)
-	if err == nil && !m.IsDemo && m.Role == "assistant" && len(m.ToolCalls) > 0 {
+func (by callIndex) note(action string, calls []modelapi.ToolCall) {
+	if len(calls) > 0 {
 		key := strings.TrimSpace(action)
-		by[key] = append(by[key], m.ToolCalls)
+		by[key] = append(by[key], calls)
 	}
 }
 
-func (by callIndex) take(action string) []messages.ToolCall {
-	key := strings.TrimSpace(action)
-	calls := by[key]
-	if len(calls) == 0 {
-		return nil
+// take returns the calls that a step has recorded, else those of the history with its action.
+func (by callIndex) take(action string, recorded []json.RawMessage) (calls []modelapi.ToolCall) {
+	for _, raw := range recorded {
+		if call, ok := modelapi.ParseCall(raw); ok {
+			calls = append(calls, call)
+		}
 	}
-	by[key] = calls[1:]
-	return calls[0]
+	key := strings.TrimSpace(action)
+	if list := by[key]; len(calls) == 0 && len(list) > 0 {
+		calls, by[key] = list[0], list[1:]
+	}
+	return calls
 }
 
 // taskStatement returns the task description in SWE-agent's first prompt, without the instructions for the agent. It returns

@@ -8,13 +8,13 @@ import (
 	"io"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 )
 
 // newTable returns a table if the line is a header with columns for a question and an answer, else nil.
 func newTable(header []byte) *source.Table {
-	return source.FindTable(header, messages.QuestionNames, messages.AnswerNames)
+	return source.FindTable(header, steps.QuestionNames, steps.AnswerNames)
 }
 
 // readTable reads a CSV file of questions and answers.
@@ -58,8 +58,8 @@ func tableRow(t *source.Table, record []string) *row {
 		record[i] = strings.ToValidUTF8(s, "\uFFFD")
 	}
 	return &row{
-		id: t.Value(record, idNames), question: t.Value(record, messages.QuestionNames), context: t.Value(record, []string{"context"}),
-		answer: t.Value(record, messages.AnswerNames), score: t.Value(record, scoreNames), model: t.Value(record, []string{"model"}),
+		id: t.Value(record, idNames), question: t.Value(record, steps.QuestionNames), context: t.Value(record, []string{"context"}),
+		answer: t.Value(record, steps.AnswerNames), score: t.Value(record, scoreNames), model: t.Value(record, []string{"model"}),
 		feedback: t.Value(record, []string{"feedback", "comment"}), hasTarget: t.Value(record, targetNames) != "",
 	}
 }

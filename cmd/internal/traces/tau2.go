@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -37,15 +38,12 @@ type tau2Message struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"tool_calls"`
-	Usage struct {
-		Prompt     float64 `json:"prompt_tokens"`
-		Completion float64 `json:"completion_tokens"`
-	} `json:"usage"`
-	Cost float64 `json:"cost"`
+	Usage modelapi.Usage `json:"usage"`
+	Cost  float64        `json:"cost"`
 }
 
 // tau2 parses a simulation. The agent greets first, so the question is the first message of the user after it.
-func tau2(o *source.Object) ([]*messages.Run, error) {
+func tau2(o *source.Object) ([]*steps.Run, error) {
 	var r tau2Run
 	if err := source.Decode(o.Raw, &r); err != nil {
 		return nil, err
@@ -54,15 +52,15 @@ func tau2(o *source.Object) ([]*messages.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := messages.Conversation{Failed: tauFailed, Greets: true}
+	c := steps.Conversation{Failed: tauFailed, Greets: true}
 	var usage chat.Usage
 	for i := range r.Messages {
 		m := &r.Messages[i]
 		if err := addTau2(&c, m); err != nil {
 			return nil, fmt.Errorf("messages[%d]: %w", i, err)
 		}
-		if m.Role == "assistant" && (m.Usage.Prompt > 0 || m.Usage.Completion > 0 || m.Cost > 0) {
-			usage = usage.Add(chat.Usage{Calls: 1, InputTokens: messages.ValidCount(m.Usage.Prompt), OutputTokens: messages.ValidCount(m.Usage.Completion), Cost: messages.ValidCost(m.Cost)})
+		if m.Role == "assistant" && (m.Usage != (modelapi.Usage{}) || m.Cost > 0) {
+			usage = usage.Add(chat.Usage{Calls: 1, InputTokens: m.Usage.InputTokens, OutputTokens: m.Usage.OutputTokens, Cost: steps.ValidCost(m.Cost)})
 		}
 	}
 	out, err := c.Run()
@@ -81,28 +79,28 @@ func tau2(o *source.Object) ([]*messages.Run, error) {
 		out.Outcome.Feedback = "termination: " + r.Termination
 	}
 	if usage.Cost == 0 {
-		usage.Cost = messages.ValidCost(r.AgentCost)
+		usage.Cost = steps.ValidCost(r.AgentCost)
 	}
 	out.Task, out.Name, out.Usage = task, task, usage
 	if trial, err := source.ParseID("trial", r.Trial); err == nil {
 		out.Name += "/" + trial
 	}
-	out.Started, out.Duration = messages.ParseTime(r.Start), messages.ValidDuration(r.Duration)
+	out.Started, out.Duration = steps.ParseTime(r.Start), steps.ValidDuration(r.Duration)
 	out.Model = tau2Model(o.Header)
-	return []*messages.Run{out}, nil
+	return []*steps.Run{out}, nil
 }
 
-func addTau2(c *messages.Conversation, m *tau2Message) error {
-	content, err := messages.JSONText("content", m.Content)
+func addTau2(c *steps.Conversation, m *tau2Message) error {
+	content, err := modelapi.ContentText("content", m.Content)
 	if err != nil {
 		return err
 	}
-	t := messages.Turn{Role: m.Role, Text: content}
+	t := modelapi.Item{Role: modelapi.RoleOf(m.Role), Text: content}
 	switch {
 	case m.Role == "tool" && m.Requestor == "user":
 		return nil // counted with its call
 	case m.Role == "tool":
-		t.Results = []messages.Result{{ID: m.ID, Output: content, Failed: m.Error}}
+		t.Results = []modelapi.ToolResult{{CallID: m.ID, Output: content, Failed: &m.Error}}
 	case m.Role == "user":
 		c.Omit(source.UserToolCalls, len(m.ToolCalls))
 	case m.Role == "assistant":
@@ -110,12 +108,12 @@ func addTau2(c *messages.Conversation, m *tau2Message) error {
 			if call.Name == "" {
 				return fmt.Errorf("tool_calls[%d]: field name: is missing", i)
 			}
-			t.Calls = append(t.Calls, messages.Call{ID: call.ID, Tool: call.Name, Arguments: messages.ArgumentText(call.Arguments)})
+			t.Calls = append(t.Calls, modelapi.ToolCall{ID: call.ID, Name: call.Name, Arguments: modelapi.ArgumentText(call.Arguments)})
 		}
 	case m.Role != "system":
 		return fmt.Errorf("field role: got %.40q, want user, assistant or tool", m.Role)
 	}
-	c.AddAnyTurn(&t, events.Step{})
+	c.AddItem(&t, events.Step{})
 	return nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 )
 
@@ -21,7 +21,7 @@ type tauRun struct {
 }
 
 // tauBench parses one run. Its name is "<task_id>/<trial>".
-func tauBench(raw []byte) (*messages.Run, error) {
+func tauBench(raw []byte) (*steps.Run, error) {
 	var r tauRun
 	if err := source.Decode(raw, &r); err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func tauBench(raw []byte) (*messages.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := messages.Conversation{Failed: tauFailed}
-	if err := messages.Each("traj", source.Objects(r.Traj), c.Add); err != nil {
+	c := steps.Conversation{Failed: tauFailed}
+	if err := c.AddMessages("traj", r.Traj); err != nil {
 		return nil, err
 	}
 	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: outcome}
-	return &messages.Run{Execution: e, Name: task + "/" + trial, Task: task, Omitted: c.Omitted}, nil
+	return &steps.Run{Execution: e, Name: task + "/" + trial, Task: task, Omitted: c.Omitted}, nil
 }
 
 // tauFailed reports whether a tool of tau-bench returned an error. The prefix is the only sign of an error.

@@ -81,9 +81,9 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
 	"debrief/cmd/internal/traces/spans"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -188,7 +188,7 @@ func (f *fileReader) addRepair(at position, what string) {
 }
 
 // emit sets the ids of a run and calls fn. The error problem reports an invalid run; the error end is that of fn.
-func (f *fileReader) emit(format *format, r *messages.Run, sum []byte, at position) (problem, end error) {
+func (f *fileReader) emit(format *format, r *steps.Run, sum []byte, at position) (problem, end error) {
 	e := r.Execution
 	e.Book = f.book
 	if !r.HasRunID {

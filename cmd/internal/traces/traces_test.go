@@ -11,8 +11,8 @@ import (
 	"testing/iotest"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 )
 
@@ -57,8 +57,8 @@ func TestTauBenchResultsBelongToCalls(t *testing.T) {
 	e := got[0]
 	want := []events.Step{
 		{Speaker: "assistant", Calls: []events.ToolCall{
-			{Tool: "get", Arguments: `{"n": 1}`, Output: "one\ntwo", Outcome: events.Success},
-			{Tool: "book", Arguments: `{"n": 2}`, Output: "Error: sold out", Outcome: events.Failure},
+			{Tool: "get", Arguments: `{"n": 1}`, Output: "one\n\ntwo", Outcome: events.Success},
+			{Tool: "book", Arguments: `{"n":2}`, Output: "Error: sold out", Outcome: events.Failure},
 		}},
 		{Speaker: "assistant", Text: "again", Calls: []events.ToolCall{
 			{Tool: "get", Arguments: `{}`, Output: "no Error at the start", Outcome: events.Success}, // matched by order: no call has the id zzz
@@ -319,7 +319,7 @@ func FuzzRead(f *testing.F) {
 			}
 			for _, s := range e.Steps {
 				for _, c := range s.Calls {
-					if c.Tool == "" || c.Outcome == "" || len(c.Output) > messages.MaxOutput+64 {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > steps.MaxOutput+64 {
 						t.Errorf("call %+v", c)
 					}
 				}

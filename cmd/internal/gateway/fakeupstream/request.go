@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // Request is a request to one of the model APIs.
 type Request struct {
-	API    wire.API
+	API    modelapi.API
 	Key    string // API key with its scheme
 	Header map[string][]string
 	Body   []byte
@@ -111,7 +111,7 @@ type typed struct {
 }
 
 // parse decodes a request. It requires the fields that providers require.
-func (u *Upstream) parse(api wire.API, data []byte) (*Request, error) {
+func (u *Upstream) parse(api modelapi.API, data []byte) (*Request, error) {
 	var b body
 	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, fmt.Errorf("parse body: %w", err)
@@ -124,7 +124,7 @@ func (u *Upstream) parse(api wire.API, data []byte) (*Request, error) {
 		r.Tools = append(r.Tools, t.Name+t.Function.Name)
 	}
 	items := b.Messages
-	if api == wire.Responses {
+	if api == modelapi.Responses {
 		var err error
 		if items, err = u.inputItems(&b); err != nil {
 			return nil, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // event is an event of a stream. Data is an object, or a string that is sent without JSON. Chat has no names.
@@ -15,7 +15,7 @@ type event struct {
 }
 
 // writeStream sends events as server-sent events, each at once.
-func writeStream(w http.ResponseWriter, r *http.Request, api wire.API, a Answer, events []event) {
+func writeStream(w http.ResponseWriter, r *http.Request, api modelapi.API, a Answer, events []event) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("X-Request-Id", "req_fake")
@@ -55,19 +55,19 @@ func (e event) String() string {
 	return "event: " + e.name + "\ndata: " + text + "\n\n"
 }
 
-func pings(api wire.API) []event {
-	if api == wire.Messages {
+func pings(api modelapi.API) []event {
+	if api == modelapi.Messages {
 		return nil // messageEvents has a ping after message_start, where Anthropic sends it
 	}
 	return []event{{":", "ping"}, {":", "ping"}}
 }
 
-func failEvent(api wire.API) event {
+func failEvent(api modelapi.API) event {
 	a := Answer{Status: http.StatusInternalServerError, Message: "failed in mid-stream"}
 	switch api {
-	case wire.Messages:
+	case modelapi.Messages:
 		return event{"error", errorObject(api, a)}
-	case wire.Responses:
+	case modelapi.Responses:
 		return event{"error", object{"type": "error", "code": "server_error", "message": a.Message, "param": nil, "sequence_number": 99}}
 	}
 	return event{"", errorObject(api, a)}

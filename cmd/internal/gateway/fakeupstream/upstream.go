@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"debrief/cmd/internal/wire"
+	"debrief/cmd/internal/modelapi"
 )
 
 // HeaderReceived is the response header with the SHA-256 of the request body, in hex.
@@ -72,11 +72,11 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(HeaderReceived, hex.EncodeToString(sum[:]))
 	switch r.Method + " " + r.URL.Path {
 	case "POST /v1/chat/completions":
-		u.answer(w, r, wire.Chat, body)
+		u.answer(w, r, modelapi.Chat, body)
 	case "POST /v1/responses":
-		u.answer(w, r, wire.Responses, body)
+		u.answer(w, r, modelapi.Responses, body)
 	case "POST /v1/messages":
-		u.answer(w, r, wire.Messages, body)
+		u.answer(w, r, modelapi.Messages, body)
 	case "POST /v1/messages/count_tokens":
 		u.countTokens(w, body)
 	case "POST /v1/embeddings":
@@ -87,12 +87,12 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET /v1/models":
 		listModels(w, r)
 	default:
-		writeError(w, wire.Chat, Answer{Status: http.StatusNotFound, Message: "unknown path"})
+		writeError(w, modelapi.Chat, Answer{Status: http.StatusNotFound, Message: "unknown path"})
 	}
 }
 
 // answer serves one of the three model APIs.
-func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, api wire.API, body []byte) {
+func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, api modelapi.API, body []byte) {
 	req, err := u.parse(api, body)
 	if err != nil {
 		writeError(w, api, Answer{Status: http.StatusBadRequest, Message: err.Error()})
@@ -112,11 +112,11 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, api wire.API, 
 	var whole object
 	var events []event
 	switch api {
-	case wire.Chat:
+	case modelapi.Chat:
 		whole, events = out.chat(), out.chatEvents()
-	case wire.Responses:
+	case modelapi.Responses:
 		whole, events = out.response(out.status()), out.responseEvents()
-	case wire.Messages:
+	case modelapi.Messages:
 		whole, events = out.message(), out.messageEvents()
 	}
 	if req.Stream {
@@ -129,7 +129,7 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, api wire.API, 
 
 // store keeps the conversation of a response for previous_response_id.
 func (u *Upstream) store(out *reply) {
-	if out.request.API != wire.Responses {
+	if out.request.API != modelapi.Responses {
 		return
 	}
 	items := append([]part(nil), out.request.items...)
@@ -146,9 +146,9 @@ func (u *Upstream) store(out *reply) {
 }
 
 func (u *Upstream) countTokens(w http.ResponseWriter, body []byte) {
-	req, err := u.parse(wire.Messages, body)
+	req, err := u.parse(modelapi.Messages, body)
 	if err != nil {
-		writeError(w, wire.Messages, Answer{Status: http.StatusBadRequest, Message: err.Error()})
+		writeError(w, modelapi.Messages, Answer{Status: http.StatusBadRequest, Message: err.Error()})
 		return
 	}
 	writeJSON(w, 0, object{"input_tokens": len(req.prompt)/bytesPerToken + 1})
@@ -180,7 +180,7 @@ func writeJSON(w http.ResponseWriter, cut int, v object) {
 }
 
 // writeError sends an error in the shape of an API.
-func writeError(w http.ResponseWriter, api wire.API, a Answer) {
+func writeError(w http.ResponseWriter, api modelapi.API, a Answer) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", "req_fake")
 	if a.RetryAfter != "" {
@@ -191,8 +191,8 @@ func writeError(w http.ResponseWriter, api wire.API, a Answer) {
 	_, _ = w.Write(data)
 }
 
-func errorObject(api wire.API, a Answer) object {
-	if api == wire.Messages {
+func errorObject(api modelapi.API, a Answer) object {
+	if api == modelapi.Messages {
 		return object{"type": "error", "error": object{"type": errorType(a.Status), "message": a.Message}, "request_id": "req_fake"}
 	}
 	return object{"error": object{"message": a.Message, "type": errorType(a.Status), "param": nil, "code": nil}}

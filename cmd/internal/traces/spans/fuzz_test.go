@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"testing"
 
-	"debrief/cmd/internal/traces/messages"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 )
 
 // FuzzTraces decodes the lines of the input as spans of one trace, with each reader. A decoder must not depend on the order of a map,
@@ -34,7 +34,7 @@ func FuzzTraces(f *testing.F) {
 			}
 			for _, s := range r.Steps {
 				for _, c := range s.Calls {
-					if c.Tool == "" || c.Outcome == "" || len(c.Output) > messages.MaxOutput+64 || c.Duration < 0 {
+					if c.Tool == "" || c.Outcome == "" || len(c.Output) > steps.MaxOutput+64 || c.Duration < 0 {
 						t.Errorf("call %+v", c)
 					}
 				}
@@ -44,8 +44,8 @@ func FuzzTraces(f *testing.F) {
 }
 
 // decodeTraces returns the runs and the errors of all readers.
-func decodeTraces(data []byte) (runs []*messages.Run, errs []string) {
-	keep := func(all []*messages.Run, err error) {
+func decodeTraces(data []byte) (runs []*steps.Run, errs []string) {
+	keep := func(all []*steps.Run, err error) {
 		if runs = append(runs, all...); err != nil {
 			errs = append(errs, err.Error())
 		}

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/outcome"
@@ -17,7 +18,7 @@ import (
 
 // LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
 // observations itself.
-func LangfuseTrace(o *source.Object) ([]*messages.Run, error) {
+func LangfuseTrace(o *source.Object) ([]*steps.Run, error) {
 	about, list := o, source.AsList(o.Get("observations"))
 	if t := o.Child("trace"); t != nil {
 		about = t
@@ -36,7 +37,7 @@ func LangfuseTrace(o *source.Object) ([]*messages.Run, error) {
 // langfuseAbout parses the fields of a trace.
 func langfuseAbout(o *source.Object) *recordedTrace {
 	t := &recordedTrace{name: o.Text("id"), session: o.Text("sessionId"), omitted: source.Omissions{}}
-	t.question, t.answer = lastText(messages.Parse(o.Get("input"), "user"), "user"), lastText(messages.Parse(o.Get("output"), "assistant"), "assistant")
+	t.question, t.answer = lastText(modelapi.Find(o.Get("input"), "user"), "user"), lastText(modelapi.Find(o.Get("output"), "assistant"), "assistant")
 	for _, raw := range source.AsList(o.Get("scores")) {
 		s := source.AsObject(raw)
 		if s == nil || s.Text("observationId") != "" {
@@ -69,7 +70,7 @@ func scoreOutcome(name string, value json.RawMessage, feedback, by string) (even
 }
 
 // lastText returns the text of the last message of a role, or "".
-func lastText(turns []messages.Turn, role string) string {
+func lastText(turns []modelapi.Item, role modelapi.Role) string {
 	for _, t := range slices.Backward(turns) {
 		if t.Role == role && t.Text != "" {
 			return t.Text
@@ -82,13 +83,13 @@ func lastText(turns []messages.Turn, role string) string {
 func langfuseObservation(o *source.Object, index int) observation {
 	out := observation{
 		id: o.Text("id"), parent: o.Text("parentObservationId"), name: o.Text("name"), model: o.Text("model"),
-		start: messages.ParseTime(o.Get("startTime")), end: messages.ParseTime(o.Get("endTime")), failed: o.Text("level") == "ERROR", omitted: source.Omissions{},
+		start: steps.ParseTime(o.Get("startTime")), end: steps.ParseTime(o.Get("endTime")), failed: o.Text("level") == "ERROR", omitted: source.Omissions{},
 	}
 	out.id = cmp.Or(out.id, fmt.Sprintf("observation-%d", index))
 	switch o.Text("type") {
 	case "GENERATION":
 		out.kind = modelCall
-		out.input, out.output = messages.Parse(o.Get("input"), "user"), messages.Parse(o.Get("output"), "assistant")
+		out.input, out.output = modelapi.Find(o.Get("input"), "user"), modelapi.Find(o.Get("output"), "assistant")
 		out.usage = langfuseUsage(o)
 	case "TOOL":
 		out.kind = toolSpan
@@ -96,7 +97,7 @@ func langfuseObservation(o *source.Object, index int) observation {
 		if n, ok := strings.CutPrefix(name, "execute_tool "); ok {
 			name = n
 		}
-		out.tool = messages.Call{Tool: cmp.Or(name, "unknown"), Arguments: langfuseArguments(o.Get("input"))}
+		out.tool = modelapi.ToolCall{Name: cmp.Or(name, "unknown"), Arguments: langfuseArguments(o.Get("input"))}
 		out.result = toolText(o.Get("output"))
 	case "AGENT":
 		out.kind = agentSpan
@@ -109,7 +110,7 @@ func langfuseObservation(o *source.Object, index int) observation {
 
 // langfuseArguments returns the arguments of a tool. Some integrations wrap them in an object with the field input.
 func langfuseArguments(raw json.RawMessage) string {
-	text := messages.ArgumentText(raw)
+	text := modelapi.ArgumentText(raw)
 	if o := source.AsObject(json.RawMessage(text)); o != nil && len(o.Fields) == 1 && o.Kind("input") == '{' {
 		return string(o.Get("input"))
 	}
@@ -118,9 +119,9 @@ func langfuseArguments(raw json.RawMessage) string {
 
 // toolText returns the output of a tool. Langfuse stores objects as JSON text.
 func toolText(raw json.RawMessage) string {
-	text := messages.ContentText(raw)
+	text := modelapi.OutputText(raw)
 	if o := source.AsObject(json.RawMessage(text)); o != nil {
-		return messages.ResponseText(o.Raw)
+		return modelapi.OutputText(o.Raw)
 	}
 	return text
 }
@@ -142,8 +143,8 @@ func langfuseUsage(o *source.Object) chat.Usage {
 	_ = json.Unmarshal(u.Details["input"], &in)
 	_ = json.Unmarshal(u.Details["output"], &out)
 	return chat.Usage{
-		Calls: 1, InputTokens: messages.ValidCount(cmp.Or(in, u.Usage.Input, u.Usage.PromptTokens)),
-		OutputTokens: messages.ValidCount(cmp.Or(out, u.Usage.Output, u.Usage.CompletionTokens)), Cost: messages.ValidCost(u.Cost),
+		Calls: 1, InputTokens: steps.ValidCount(cmp.Or(in, u.Usage.Input, u.Usage.PromptTokens)),
+		OutputTokens: steps.ValidCount(cmp.Or(out, u.Usage.Output, u.Usage.CompletionTokens)), Cost: steps.ValidCost(u.Cost),
 	}
 }
 
@@ -159,4 +160,4 @@ func (l *LangfuseSpans) Add(o *source.Object) error {
 }
 
 // End returns the runs of the trace.
-func (l *LangfuseSpans) End() ([]*messages.Run, error) { return l.trace.runs() }
+func (l *LangfuseSpans) End() ([]*steps.Run, error) { return l.trace.runs() }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 )
 
 // recordedFile returns a file of the recorded data, or skips the test.
@@ -86,7 +86,7 @@ func expectedItems(list []map[string]any) (items []string) {
 	return items
 }
 
-func itemsOf(turns []messages.Turn) (items []string) {
+func itemsOf(turns []modelapi.Item) (items []string) {
 	for _, t := range turns {
 		for _, r := range t.Results {
 			items = append(items, "text "+sameJSON(r.Output))
@@ -95,7 +95,7 @@ func itemsOf(turns []messages.Turn) (items []string) {
 			items = append(items, "text "+sameJSON(t.Text))
 		}
 		for _, c := range t.Calls {
-			items = append(items, fmt.Sprintf("call %s %s", c.Tool, sameJSON(c.Arguments)))
+			items = append(items, fmt.Sprintf("call %s %s", c.Name, sameJSON(c.Arguments)))
 		}
 	}
 	return items
@@ -125,7 +125,7 @@ func TestLangfuseMessages(t *testing.T) {
 				if !want[o.ID][side].Success || o.Type == "TOOL" && len(expected) == 0 {
 					continue
 				}
-				if got := itemsOf(messages.Parse(raw, "")); !reflect.DeepEqual(got, expected) && o.Type != "TOOL" {
+				if got := itemsOf(modelapi.Find(raw, "")); !reflect.DeepEqual(got, expected) && o.Type != "TOOL" {
 					t.Errorf("%s, %s of %s:\ngot  %q\nwant %q", name, side, o.ID, got, expected)
 				} else if text := "text " + sameJSON(toolText(raw)); o.Type == "TOOL" && !reflect.DeepEqual(expected, []string{text}) {
 					t.Errorf("%s, %s of the tool %s: got %q, want %q", name, side, o.ID, text, expected)

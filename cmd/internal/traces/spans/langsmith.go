@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -83,17 +84,17 @@ func (t *LangSmithTrace) addScore(name string, value json.RawMessage, comment st
 }
 
 // langSmithText returns the text in inputs or outputs: the last message, or a field with a text.
-func langSmithText(raw json.RawMessage, role string) string {
-	if text := lastText(messages.Parse(raw, role), role); text != "" {
+func langSmithText(raw json.RawMessage, role modelapi.Role) string {
+	if text := lastText(modelapi.Find(raw, role), role); text != "" {
 		return text
 	}
 	o := source.AsObject(raw)
 	if o == nil {
 		return ""
 	}
-	names := messages.QuestionNames
+	names := steps.QuestionNames
 	if role == "assistant" {
-		names = append([]string{"result"}, messages.AnswerNames...)
+		names = append([]string{"result"}, steps.AnswerNames...)
 	}
 	return source.TextField(o, names)
 }
@@ -106,11 +107,11 @@ func langSmithRun(o *source.Object) observation {
 	switch strings.ToLower(o.Text("run_type")) { // upper case in version 2 of the API
 	case "llm":
 		out.kind = modelCall
-		out.input, out.output = messages.Parse(o.Get("inputs"), "user"), messages.Parse(o.Get("outputs"), "assistant")
+		out.input, out.output = modelapi.Find(o.Get("inputs"), "user"), modelapi.Find(o.Get("outputs"), "assistant")
 		out.usage, out.model = langSmithTokens(o), langSmithModel(o)
 	case "tool":
 		out.kind = toolSpan
-		out.tool = messages.Call{Tool: cmp.Or(o.Text("name"), "unknown"), Arguments: langSmithArguments(o.Child("inputs"))}
+		out.tool = modelapi.ToolCall{Name: cmp.Or(o.Text("name"), "unknown"), Arguments: langSmithArguments(o.Child("inputs"))}
 		if outputs := o.Child("outputs"); outputs != nil {
 			if out.result = toolText(outputs.Get("output")); out.result == "" {
 				out.result = toolText(outputs.Raw)
@@ -127,7 +128,7 @@ func langSmithArguments(inputs *source.Object) string {
 		return ""
 	}
 	if v := inputs.Get("input"); v != nil && len(inputs.Fields) == 1 {
-		return messages.ArgumentText(v)
+		return modelapi.ArgumentText(v)
 	}
 	return string(inputs.Raw)
 }
@@ -148,8 +149,8 @@ func langSmithTokens(o *source.Object) chat.Usage {
 			u.Prompt, u.Completion = metadata.Input, metadata.Output
 		}
 	}
-	cost, _ := strconv.ParseFloat(messages.ArgumentText(u.Cost), 64)
-	return chat.Usage{Calls: 1, InputTokens: messages.ValidCount(u.Prompt), OutputTokens: messages.ValidCount(u.Completion), Cost: messages.ValidCost(cost)}
+	cost, _ := strconv.ParseFloat(modelapi.ArgumentText(u.Cost), 64)
+	return chat.Usage{Calls: 1, InputTokens: steps.ValidCount(u.Prompt), OutputTokens: steps.ValidCount(u.Completion), Cost: steps.ValidCost(cost)}
 }
 
 func langSmithModel(o *source.Object) string {
@@ -169,15 +170,15 @@ func langSmithModel(o *source.Object) string {
 
 // langSmithTime parses milliseconds since 1970, or a time with or without a zone; without one it is UTC.
 func langSmithTime(raw json.RawMessage) time.Time {
-	text := messages.ArgumentText(raw)
+	text := modelapi.ArgumentText(raw)
 	if t, err := time.Parse("2006-01-02T15:04:05.999999999", text); err == nil {
 		return t
 	}
 	if ms, err := strconv.ParseFloat(text, 64); err == nil && ms > 0 && ms < 1e15 {
 		return time.UnixMilli(int64(ms)).UTC()
 	}
-	return messages.ParseTime(raw)
+	return steps.ParseTime(raw)
 }
 
 // End returns the runs of the trace.
-func (t *LangSmithTrace) End() ([]*messages.Run, error) { return t.trace.runs() }
+func (t *LangSmithTrace) End() ([]*steps.Run, error) { return t.trace.runs() }

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -29,9 +30,9 @@ type observation struct {
 	name       string
 	start, end time.Time
 	failed     bool
-	input      []messages.Turn // of a model call: the whole prompt
-	output     []messages.Turn
-	tool       messages.Call // of a tool call
+	input      []modelapi.Item // of a model call: the whole prompt
+	output     []modelapi.Item
+	tool       modelapi.ToolCall // of a tool call
 	result     string
 	session    string
 	model      string
@@ -62,7 +63,7 @@ type recordedTrace struct {
 
 // runs converts a trace to runs: one of the agent that started first, and one of each other agent. Model calls record the
 // whole prompt, so messages that are already part of the run are not added again.
-func (t *recordedTrace) runs() ([]*messages.Run, error) {
+func (t *recordedTrace) runs() ([]*steps.Run, error) {
 	slices.SortStableFunc(t.all, func(a, b observation) int { return a.start.Compare(b.start) })
 	tree := newTree(t.all)
 	builders := map[string]*traceBuilder{}
@@ -87,7 +88,7 @@ func (t *recordedTrace) runs() ([]*messages.Run, error) {
 	if len(order) == 0 {
 		order, builders[""] = []string{""}, newTraceBuilder()
 	}
-	var runs []*messages.Run
+	var runs []*steps.Run
 	for i, agent := range order {
 		if i > 0 && len(builders[agent].Steps) == 0 {
 			continue
@@ -110,7 +111,7 @@ type NothingError struct {
 func (e *NothingError) Error() string { return fmt.Sprintf("%d %s", e.Count, e.Kind) }
 
 // finish returns the run of an agent. The main run has the question, the answer and the outcome of the trace.
-func (t *recordedTrace) finish(b *traceBuilder, agent string, main bool) (*messages.Run, error) {
+func (t *recordedTrace) finish(b *traceBuilder, agent string, main bool) (*steps.Run, error) {
 	if main {
 		b.Question = cmp.Or(b.Question, t.question)
 		if len(b.Steps) == 0 && t.answer != "" {
@@ -123,7 +124,7 @@ func (t *recordedTrace) finish(b *traceBuilder, agent string, main bool) (*messa
 		return nil, err
 	}
 	r.Name = source.Printable(t.name)
-	r.Session, r.Model, r.Usage, r.Started, r.Duration = source.Shorten(cmp.Or(b.session, t.session), 256), b.model, b.usage, b.first, messages.ValidDuration(b.last.Sub(b.first).Seconds())
+	r.Session, r.Model, r.Usage, r.Started, r.Duration = source.Shorten(cmp.Or(b.session, t.session), 256), b.model, b.usage, b.first, steps.ValidDuration(b.last.Sub(b.first).Seconds())
 	if b.outcome.Known() {
 		r.Outcome = b.outcome
 	}
@@ -195,19 +196,19 @@ func (t *tree) agent(o *observation) (id string) {
 
 // traceBuilder builds a run from the model and tool calls of an agent.
 type traceBuilder struct {
-	messages.Conversation
+	steps.Conversation
 	seen        map[string]int // messages in the run, by their content
 	session     string
 	model       string
 	usage       chat.Usage
 	outcome     events.Outcome
 	first, last time.Time
-	bySpan      []messages.OpenCall // calls with a result from a span, whose message may follow
-	byMessage   []messages.OpenCall // calls with a result from a message, whose span may follow
+	bySpan      []steps.OpenCall // calls with a result from a span, whose message may follow
+	byMessage   []steps.OpenCall // calls with a result from a message, whose span may follow
 }
 
 func newTraceBuilder() *traceBuilder {
-	return &traceBuilder{Conversation: messages.Conversation{Failed: messages.ToolFailed}, seen: map[string]int{}}
+	return &traceBuilder{Conversation: steps.Conversation{Failed: steps.ToolFailed}, seen: map[string]int{}}
 }
 
 func (b *traceBuilder) add(o *observation) {
@@ -234,24 +235,24 @@ func (b *traceBuilder) add(o *observation) {
 }
 
 // addMessage adds a message unless the run has as many equal messages as this model call up to the message.
-func (b *traceBuilder) addMessage(t *messages.Turn, now map[string]int, about events.Step) {
+func (b *traceBuilder) addMessage(t *modelapi.Item, now map[string]int, about events.Step) {
 	key := messageKey(t)
 	if now[key]++; now[key] <= b.seen[key] {
 		return
 	}
 	b.seen[key]++
-	for _, r := range t.Results {
-		if !b.answeredBySpan(r) {
-			b.byMessage = remember(b.byMessage, b.AddTurnResult(r))
+	for i := range t.Results {
+		if r := &t.Results[i]; !b.answeredBySpan(r) {
+			b.byMessage = remember(b.byMessage, b.AddResult(r))
 		}
 	}
 	rest := *t
 	rest.Results = nil
-	b.AddAnyTurn(&rest, about)
+	b.AddItem(&rest, about)
 }
 
 // remember appends a call. It forgets the first one of many, so that a search in the list takes bounded time.
-func remember(calls []messages.OpenCall, c messages.OpenCall) []messages.OpenCall {
+func remember(calls []steps.OpenCall, c steps.OpenCall) []steps.OpenCall {
 	const most = 200
 	if len(calls) == most {
 		calls = slices.Delete(calls, 0, 1)
@@ -260,13 +261,13 @@ func remember(calls []messages.OpenCall, c messages.OpenCall) []messages.OpenCal
 }
 
 // messageKey identifies the content of a message.
-func messageKey(t *messages.Turn) string {
+func messageKey(t *modelapi.Item) string {
 	raw, _ := json.Marshal([]any{t.Role, t.Text, len(t.Calls), len(t.Results)})
 	for _, c := range t.Calls {
-		raw = append(append(append(raw, c.Tool...), 0), compact(c.Arguments)...)
+		raw = append(append(append(raw, c.Name...), 0), compact(c.Arguments)...)
 	}
 	for _, r := range t.Results {
-		raw = append(append(append(raw, r.ID...), 0), r.Output...)
+		raw = append(append(append(raw, r.CallID...), 0), r.Output...)
 	}
 	return string(source.Digest(raw))
 }
@@ -295,8 +296,7 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 			b.setSpan(&b.Steps[open.Step].Calls[open.Call], o)
 			return
 		}
-		call := events.ToolCall{Tool: o.tool.Tool, Arguments: o.tool.Arguments, Outcome: events.Unknown}
-		b.AddTurn(false, events.Step{Calls: []events.ToolCall{call}, At: o.end}, []string{o.tool.ID})
+		b.AddTurn(false, events.Step{At: o.end}, []modelapi.ToolCall{o.tool})
 		at = len(b.Open) - 1
 	}
 	b.bySpan = remember(b.bySpan, b.Open[at])
@@ -307,22 +307,22 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 
 // setSpan sets the duration and the failure of a call.
 func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
-	if o.failed || messages.ToolFailed("", o.result) {
+	if o.failed || steps.ToolFailed("", o.result) {
 		call.Outcome = events.Failure
 	}
-	call.Duration = messages.ValidDuration(o.end.Sub(o.start).Seconds())
+	call.Duration = steps.ValidDuration(o.end.Sub(o.start).Seconds())
 }
 
 // findCall returns the index of the call of a span: the one with its id, else one of its tool with equal arguments, else one
 // of its tool, because a framework may add arguments. It returns -1 without one.
-func (b *traceBuilder) findCall(calls []messages.OpenCall, o *observation) int {
+func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 	equal, other, want := -1, -1, compact(o.tool.Arguments)
 	for i, open := range calls {
 		call := &b.Steps[open.Step].Calls[open.Call]
 		switch {
 		case o.tool.ID != "" && open.ID == o.tool.ID:
 			return i
-		case call.Tool != o.tool.Tool || o.tool.ID != "" && open.ID != "":
+		case call.Tool != o.tool.Name || o.tool.ID != "" && open.ID != "":
 		case equal < 0 && (call.Arguments == o.tool.Arguments || compact(call.Arguments) == want):
 			equal = i
 		case other < 0:
@@ -336,10 +336,10 @@ func (b *traceBuilder) findCall(calls []messages.OpenCall, o *observation) int {
 }
 
 // answeredBySpan reports whether a span had the result of a message. The message has the output that the model saw.
-func (b *traceBuilder) answeredBySpan(r messages.Result) bool {
+func (b *traceBuilder) answeredBySpan(r *modelapi.ToolResult) bool {
 	for i, open := range b.bySpan {
 		call := &b.Steps[open.Step].Calls[open.Call]
-		if r.ID != "" && open.ID != r.ID || r.ID == "" && r.Tool != "" && call.Tool != r.Tool {
+		if r.CallID != "" && open.ID != r.CallID || r.CallID == "" && r.Name != "" && call.Tool != r.Name {
 			continue
 		}
 		if r.Output != "" {

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/traces/messages"
+	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
 )
@@ -36,7 +37,7 @@ type attributes map[string]json.RawMessage
 func (a attributes) text(names ...string) string {
 	for _, name := range names {
 		if v := a[name]; v != nil {
-			if s := messages.ArgumentText(v); s != "" {
+			if s := modelapi.ArgumentText(v); s != "" {
 				return s
 			}
 		}
@@ -58,7 +59,7 @@ func (a attributes) first(names ...string) json.RawMessage {
 func (a attributes) count(names ...string) int {
 	for _, name := range names {
 		if n, err := strconv.ParseFloat(a.text(name), 64); err == nil && n > 0 {
-			return messages.ValidCount(n)
+			return steps.ValidCount(n)
 		}
 	}
 	return 0
@@ -115,7 +116,7 @@ func IsAttributes(o *source.Object) bool {
 }
 
 // OTelAttributes parses the attributes of a single span.
-func OTelAttributes(o *source.Object) ([]*messages.Run, error) {
+func OTelAttributes(o *source.Object) ([]*steps.Run, error) {
 	s := otelSpan{id: "span", attributes: attributes{}}
 	for _, f := range o.Fields {
 		s.attributes[f.Name] = f.Value
@@ -137,7 +138,7 @@ func (t *OTelTrace) Add(o *source.Object) error {
 }
 
 // End returns the runs of the trace.
-func (t *OTelTrace) End() ([]*messages.Run, error) { return t.trace.runs() }
+func (t *OTelTrace) End() ([]*steps.Run, error) { return t.trace.runs() }
 
 // parseSpan parses a span in any form.
 func parseSpan(o *source.Object) otelSpan {
@@ -188,7 +189,7 @@ func parseAttributes(raw json.RawMessage) attributes {
 
 // otlpValue converts a value of OTLP, such as {"stringValue": "x"}, to JSON.
 func otlpValue(o *source.Object, depth int) json.RawMessage {
-	if o == nil || len(o.Fields) == 0 || depth > messages.MaxNesting {
+	if o == nil || len(o.Fields) == 0 || depth > modelapi.MaxNesting {
 		return nil
 	}
 	inner := source.AsObject(o.Fields[0].Value)
@@ -229,10 +230,10 @@ func otelTime(raw json.RawMessage) time.Time {
 	if json.Unmarshal(raw, &pair) == nil && len(pair) == 2 {
 		return time.Unix(pair[0], pair[1]).UTC()
 	}
-	if n, err := strconv.ParseInt(messages.ArgumentText(raw), 10, 64); err == nil {
+	if n, err := strconv.ParseInt(modelapi.ArgumentText(raw), 10, 64); err == nil {
 		return time.Unix(0, n).UTC()
 	}
-	return messages.ParseTime(raw)
+	return steps.ParseTime(raw)
 }
 
 // observation converts a span.
@@ -251,9 +252,9 @@ func (s *otelSpan) observation() observation {
 			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.completionTokens", "ai.usage.outputTokens"),
 		}
 	case toolSpan:
-		o.tool = messages.Call{
+		o.tool = modelapi.ToolCall{
 			ID:        a.text("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"),
-			Tool:      cmp.Or(a.text("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"), strings.TrimPrefix(s.name, "execute_tool "), "unknown"),
+			Name:      cmp.Or(a.text("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"), strings.TrimPrefix(s.name, "execute_tool "), "unknown"),
 			Arguments: a.text("gen_ai.tool.call.arguments", "ai.toolCall.args", "ai.toolCall.input", "input.value", "tool.parameters", "traceloop.entity.input"),
 		}
 		o.result = toolText(a.first("gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output", "output.value", "traceloop.entity.output"))
@@ -303,79 +304,86 @@ func otelKind(s *otelSpan) observationKind {
 }
 
 // inputs returns the messages of the prompt.
-func (s *otelSpan) inputs() []messages.Turn {
+func (s *otelSpan) inputs() []modelapi.Item {
 	a := s.attributes
-	var turns []messages.Turn
+	var turns []modelapi.Item
 	if system := a["gen_ai.system_instructions"]; system != nil {
-		turns = messages.Parse(system, "system")
+		turns = modelapi.Find(system, "system")
 	}
 	for _, e := range s.events {
-		if role, ok := strings.CutSuffix(strings.TrimPrefix(e.name, "gen_ai."), ".message"); ok && messages.Roles[role] != "" {
+		if role, ok := strings.CutSuffix(strings.TrimPrefix(e.name, "gen_ai."), ".message"); ok && modelapi.RoleOf(role) != "" {
 			turns = append(turns, e.message(role)...)
 		}
 		if v := e.attributes["gen_ai.input.messages"]; v != nil {
-			turns = append(turns, messages.Parse(v, "user")...)
+			turns = append(turns, modelapi.Find(v, "user")...)
 		}
 	}
 	if prompt := a.first("gen_ai.input.messages", "ai.prompt.messages", "ai.prompt"); prompt != nil {
-		return append(turns, messages.Parse(prompt, "user")...)
+		return append(turns, modelapi.Find(prompt, "user")...)
 	}
 	for _, prefix := range []string{"llm.input_messages.", "gen_ai.prompt."} {
 		if list := a.list(prefix); list != nil {
-			return append(turns, messages.Parse(list, "user")...)
+			return append(turns, modelapi.Find(list, "user")...)
 		}
 	}
 	if len(turns) > 0 {
 		return turns
 	}
-	return messages.Parse(a.first("input.value", "input"), "user")
+	return modelapi.Find(a.first("input.value", "input"), "user")
 }
 
 // outputs returns the messages of the response.
-func (s *otelSpan) outputs() []messages.Turn {
+func (s *otelSpan) outputs() []modelapi.Item {
 	a := s.attributes
 	for _, e := range s.events {
 		if e.name == "gen_ai.choice" {
 			return e.message("assistant")
 		}
 		if v := e.attributes["gen_ai.output.messages"]; v != nil {
-			return messages.Parse(v, "assistant")
+			return modelapi.Find(v, "assistant")
 		}
 	}
 	if output := a["gen_ai.output.messages"]; output != nil {
-		return messages.Parse(output, "assistant")
+		return modelapi.Find(output, "assistant")
 	}
 	for _, prefix := range []string{"llm.output_messages.", "gen_ai.completion."} {
 		if list := a.list(prefix); list != nil {
-			return messages.Parse(list, "assistant")
+			return modelapi.Find(list, "assistant")
 		}
 	}
 	if text, calls := a.text("ai.response.text", "ai.response.object"), a["ai.response.toolCalls"]; text != "" || calls != nil {
-		t := messages.Turn{Role: "assistant", Text: text}
-		for _, more := range messages.Parse(calls, "") {
+		t := modelapi.Item{Role: "assistant", Text: text}
+		for _, more := range modelapi.Find(calls, "") {
 			t.Calls = append(t.Calls, more.Calls...)
 		}
-		return []messages.Turn{t}
+		return []modelapi.Item{t}
 	}
-	return messages.Parse(a.first("output.value", "output"), "assistant")
+	return modelapi.Find(a.first("output.value", "output"), "assistant")
 }
 
 // message returns the message in an event.
-func (e *otelEvent) message(role string) []messages.Turn {
-	o := &source.Object{}
+func (e *otelEvent) message(role string) []modelapi.Item {
+	members := map[string]json.RawMessage{"role": json.RawMessage(strconv.Quote(role))}
 	for name, value := range e.attributes {
-		if text := json.RawMessage(messages.ArgumentText(value)); name == "message" || name == "tool_calls" {
+		if text := json.RawMessage(modelapi.ArgumentText(value)); name == "message" || name == "tool_calls" {
 			value = text // JSON in a text
 		}
-		o.Fields = append(o.Fields, source.Field{Name: name, Value: value})
+		members[name] = value
 	}
-	if m := o.Child("message"); m != nil {
-		o = m
+	if inner := source.AsObject(members["message"]); inner != nil {
+		for _, f := range inner.Fields {
+			members[f.Name] = f.Value
+		}
+		delete(members, "message")
 	}
-	if id := o.Get("id"); id != nil && role == "tool" {
-		o.Fields = append(o.Fields, source.Field{Name: "tool_call_id", Value: id})
+	if id := members["id"]; id != nil && role == "tool" {
+		members["tool_call_id"] = id
 	}
-	return messages.ParseMessage(o, messages.Roles[role])
+	raw, err := json.Marshal(members)
+	if err != nil { // an attribute is not valid JSON
+		return nil
+	}
+	return modelapi.Find(raw, modelapi.RoleOf(role))
 }
 
 // list returns the attributes with a prefix as a list: "llm.input_messages.0.message.role" is the field role of the first

@@ -1,0 +1,26 @@
+package modelapi
+
+import "strings"
+
+// Tags around texts that a coding agent adds to a message of the user, moves, and leaves out of older turns.
+const (
+	reminderStart = "<system-reminder>"
+	reminderEnd   = "</system-reminder>"
+)
+
+// WithoutReminders returns the text of a message without the reminders of a coding agent, and without white space around the rest.
+func WithoutReminders(text string) string {
+	for {
+		before, rest, ok := strings.Cut(text, reminderStart)
+		if !ok {
+			return strings.TrimSpace(text)
+		}
+		_, after, _ := strings.Cut(rest, reminderEnd)
+		text = before + after
+	}
+}
+
+// isReminder reports whether a text has nothing but reminders.
+func isReminder(text string) bool {
+	return strings.Contains(text, reminderStart) && WithoutReminders(text) == ""
+}

@@ -1,0 +1,26 @@
+package steps
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestLongOutputsKeepBothEnds(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"x", "界", "é"} {
+		long := "first" + strings.Repeat(unit, 30<<10) + "last"
+		got := Clip(long)
+		before, rest, ok := strings.Cut(got, "… [cut ")
+		count, after, ok2 := strings.Cut(rest, " bytes] …")
+		if !ok || !ok2 || fmt.Sprint(len(long)-len(before)-len(after)) != count {
+			t.Fatalf("got %q … %q", got[:40], got[len(got)-40:])
+		}
+		if !strings.HasPrefix(long, before) || !strings.HasSuffix(long, after) || len(before)+len(after) > MaxOutput || len(before)+len(after) < MaxOutput-8 {
+			t.Errorf("kept %d and %d bytes", len(before), len(after))
+		}
+	}
+	if s := strings.Repeat("x", MaxOutput); Clip(s) != s {
+		t.Error("an output within the bound was cut")
+	}
+}

@@ -1,0 +1,230 @@
+// Package steps assembles recorded messages to the steps of a run. It matches results to calls, converts actions in the text of an
+// agent to calls, and detects failed calls from their output. Package modelapi reads the messages.
+package steps
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/modelapi"
+	"debrief/cmd/internal/traces/source"
+	"debrief/events"
+)
+
+// Conversation converts messages to the steps of an execution. The first message of a user is the question. Tool results
+// are added to their calls. Every other turn of a user or an assistant is a step.
+type Conversation struct {
+	// Commands: the agent writes commands in its text, and the next user message is the output of the command.
+	Commands bool
+	// Command is the command line of the calls in the next turn, if the recorder has it apart from them.
+	Command string
+	// Greets: the agent speaks first, and the first user message after it is the question.
+	Greets bool
+	// Failed reports whether a tool's output is that of a failed call, for recorders that do not store it.
+	Failed func(command, output string) bool
+
+	Question string
+	Answer   string // the text of the last assistant turn without a tool call
+	Steps    []events.Step
+	Open     []OpenCall       // calls that have no result yet
+	Omitted  source.Omissions // nil if nothing was left out
+
+	turn int // the step of the last turn of the assistant
+}
+
+// Omit counts content that is left out.
+func (c *Conversation) Omit(kind source.Omission, n int) {
+	if c.Omitted == nil {
+		c.Omitted = source.Omissions{}
+	}
+	c.Omitted.Add(kind, n)
+}
+
+// OpenCall is a call that waits for its result.
+type OpenCall struct {
+	ID, command string
+	Step, Call  int // indices into steps and its Calls
+}
+
+// maxOpenCalls is the maximum number of calls that wait for a result. If there are more, the oldest ones get no result.
+const maxOpenCalls = 1000
+
+// AddItems adds messages.
+func (c *Conversation) AddItems(items []modelapi.Item) {
+	for i := range items {
+		c.AddItem(&items[i], events.Step{})
+	}
+}
+
+// AddItem adds a message. About has the other fields of the step of an assistant.
+func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
+	c.omit(t.Omitted)
+	for i := range t.Results {
+		c.AddResult(&t.Results[i])
+	}
+	switch {
+	case t.Role == modelapi.RoleSystem:
+		c.Omit(source.SystemPrompts, 1)
+	case t.Role == modelapi.RoleUser && t.Text != "":
+		c.User(t.Text)
+	case t.Role == modelapi.RoleAssistant && (t.Text != "" || len(t.Calls) > 0):
+		about.Text = t.Text
+		c.AddTurn(false, about, t.Calls)
+	}
+}
+
+func (c *Conversation) omit(o modelapi.Omitted) {
+	if o == (modelapi.Omitted{}) {
+		return
+	}
+	c.Omit(source.ThinkingBlocks, o.Thoughts)
+	c.Omit(source.MediaParts, o.Media)
+	c.Omit(source.HarnessMessages, o.Records)
+	c.Omit(source.InvalidJSON, o.InvalidJSON)
+}
+
+// User adds a message of the user: the question, the output of a command, or a step.
+func (c *Conversation) User(content string) {
+	output := &modelapi.ToolResult{Output: content}
+	switch {
+	case c.Commands && c.find(output) >= 0:
+		c.close(c.find(output), output)
+	case c.Question == "" && (len(c.Steps) == 0 || c.Greets):
+		c.Question = content
+	default:
+		c.Steps = append(c.Steps, events.Step{Speaker: "user", Text: content})
+	}
+}
+
+// AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. A turn whose calls all
+// have a result of the provider is an answer.
+func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
+	if continued = continued && len(c.Steps) > 0; !continued {
+		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: said.At})
+	}
+	c.turn = len(c.Steps) - 1
+	step := &c.Steps[c.turn]
+	if step.Text != "" && said.Text != "" {
+		step.Text += "\n"
+	}
+	step.Text += said.Text
+	for i := range calls {
+		call := &calls[i]
+		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
+		recorded := &step.Calls[len(step.Calls)-1]
+		if call.Result != nil {
+			c.setResult(recorded, recorded.Tool, call.Result)
+			continue
+		}
+		c.Open = append(c.Open, OpenCall{ID: call.ID, command: cmp.Or(c.Command, commandLine(recorded)), Step: c.turn, Call: len(step.Calls) - 1})
+	}
+	c.Command = ""
+	if n := len(c.Open) - maxOpenCalls; n > 0 {
+		c.Open = slices.Delete(c.Open, 0, n)
+	}
+	if len(modelapi.ClientCalls(calls)) == 0 && len(step.Calls) == len(calls) && step.Text != "" {
+		c.Answer = step.Text
+	}
+}
+
+// AddResult adds a result to its call, and returns the call. Ids are not unique in real recordings: tau-bench and the examples of
+// SWE-agent repeat them. So it is the last open call with the id, else a call of the tool in the last turn, else the first one of that turn.
+func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
+	found := c.find(r)
+	if found < 0 { // the call was not recorded; its result is not lost
+		tool := cmp.Or(r.Name, "unknown")
+		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
+		c.Open = append(c.Open, OpenCall{command: tool, Step: len(c.Steps) - 1})
+		found = len(c.Open) - 1
+	}
+	return c.close(found, r)
+}
+
+// find returns the index of the open call of a result, or -1. Without a call of its id, it is one of the last turn.
+func (c *Conversation) find(r *modelapi.ToolResult) int {
+	byID, byName, first := -1, -1, -1
+	for i, o := range c.Open {
+		switch {
+		case r.CallID != "" && o.ID == r.CallID:
+			byID = i
+		case o.Step != c.turn:
+		case byName < 0 && r.Name != "" && r.Name == c.Steps[o.Step].Calls[o.Call].Tool:
+			byName = i
+		case first < 0:
+			first = i
+		}
+	}
+	switch {
+	case byID >= 0:
+		return byID
+	case byName >= 0:
+		return byName
+	}
+	return first
+}
+
+// close sets the result of the i-th open call, and returns the call.
+func (c *Conversation) close(i int, r *modelapi.ToolResult) OpenCall {
+	o := c.Open[i]
+	c.setResult(c.TakeCall(i), o.command, r)
+	return o
+}
+
+// setResult sets the result of a call. The whole output decides about the outcome: the error may be in the middle.
+func (c *Conversation) setResult(call *events.ToolCall, command string, r *modelapi.ToolResult) {
+	outcome := events.Success
+	if r.Marked() || c.Failed != nil && c.Failed(command, r.Output) {
+		outcome = events.Failure
+	}
+	c.SetOutput(call, r.Output, outcome)
+}
+
+// TakeCall removes the i-th call from the open calls and returns it.
+func (c *Conversation) TakeCall(i int) *events.ToolCall {
+	o := c.Open[i]
+	c.Open = slices.Delete(c.Open, i, i+1)
+	return &c.Steps[o.Step].Calls[o.Call]
+}
+
+// SetOutput sets the result of a call. A call without a result keeps the outcome Unknown.
+func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome events.Label) {
+	if n := len(output) - MaxOutput; n > 0 {
+		c.Omit(source.CutOutput, n)
+	}
+	call.Outcome, call.Output = outcome, Clip(output)
+}
+
+// Run returns the conversation as a run.
+func (c *Conversation) Run() (*Run, error) {
+	if !slices.ContainsFunc(c.Steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
+		return nil, errors.New("the run has no assistant turn")
+	}
+	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: events.Outcome{Label: events.Unknown}}
+	return &Run{Execution: e, Omitted: c.Omitted}, nil
+}
+
+// commandLine returns the shell command of a call of the tool bash, else the name of the tool.
+func commandLine(call *events.ToolCall) string {
+	var shell struct {
+		Command string `json:"command"`
+	}
+	if call.Tool == "bash" && json.Unmarshal([]byte(call.Arguments), &shell) == nil && shell.Command != "" {
+		return shell.Command
+	}
+	return call.Tool
+}
+
+// AddMessages adds messages of the chat completions API. Errors name the field from the root of the run.
+func (c *Conversation) AddMessages(field string, list []json.RawMessage) error {
+	for i, raw := range list {
+		m, err := modelapi.ParseMessage(raw)
+		if err != nil {
+			return fmt.Errorf("%s[%d]: %w", field, i, err)
+		}
+		c.AddItem(&m, events.Step{})
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package steps
+
+import (
+	"debrief/cmd/internal/traces/source"
+	"debrief/events"
+)
+
+// Run is an execution with the recorder's name for it.
+type Run struct {
+	*events.Execution
+	Name     string // the recorder's name within the file; may be empty
+	Task     string // the recorder's name of the task, the same for all attempts in the file; may be empty
+	HasRunID bool   // the execution already has its task id
+	Scorer   string // the rule by which the package scored the answer, if the recorder did not
+	Omitted  source.Omissions
+}
