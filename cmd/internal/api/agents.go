@@ -134,7 +134,7 @@ func addMessages(r *events.Report, raw json.RawMessage) error {
 	if bytes.TrimSpace(raw)[0] != '[' {
 		return invalid("messages", "want a list of messages")
 	}
-	conversation := steps.Conversation{Failed: steps.ToolFailed}
+	conversation := steps.Conversation{}
 	conversation.AddItems(modelapi.Find(raw, ""))
 	run, err := conversation.Run()
 	if err != nil {

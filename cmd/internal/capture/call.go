@@ -7,7 +7,9 @@ import (
 
 	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/steps"
+	"debrief/events"
 	"debrief/events/direct"
+	"debrief/events/outcome"
 	"debrief/events/redact"
 )
 
@@ -90,7 +92,7 @@ func newItems(list []modelapi.Item) (items []item) {
 	return items
 }
 
-// newItem returns the stored form of an item. The whole output of a tool tells whether it failed, so that is decided here.
+// newItem returns the stored form of an item.
 func newItem(i modelapi.Item) item {
 	out := item{Role: i.Role, Text: clip(i.Text, maxText)}
 	for _, c := range i.Calls[:min(len(i.Calls), maxParts)] {
@@ -110,10 +112,13 @@ func newItem(i modelapi.Item) item {
 	return out
 }
 
-// newResult returns the stored form of a result.
+// newResult returns the stored form of a result. The whole output tells whether the call failed, so that is decided here if it is cut.
 func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
-	failed := r.Marked() || steps.ToolFailed("", r.Output)
-	return modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Failed: &failed}
+	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Failed: r.Failed}
+	if len(out.Output) < len(r.Output) && outcome.OfTool(nil, r.Output, r.Failed) == events.Failure {
+		out.Failed = new(true)
+	}
+	return out
 }
 
 func clip(s string, limit int) string { return steps.ClipTo(s, limit) }

@@ -229,7 +229,7 @@ var formats = []*format{
 	{
 		source:     sourceOpenAIChat,
 		matches:    isChatMessage,
-		newBuilder: func() runBuilder { return &chatMessages{steps.Conversation{Failed: steps.ToolFailed}} },
+		newBuilder: func() runBuilder { return &chatMessages{steps.Conversation{}} },
 		session:    noSession,
 	},
 	{

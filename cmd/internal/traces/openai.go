@@ -87,7 +87,7 @@ func chatObject(o *source.Object) (*steps.Run, error) {
 	if len(l.Messages) == 0 {
 		field, l.Messages = "request.messages", l.Request.Messages
 	}
-	c := steps.Conversation{Failed: steps.ToolFailed}
+	c := steps.Conversation{}
 	if slices.ContainsFunc(source.Objects(l.Messages), isOtherDialect) {
 		for _, m := range l.Messages {
 			c.AddItems(modelapi.Find(m, ""))

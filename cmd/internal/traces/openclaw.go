@@ -58,8 +58,11 @@ func (c *clawSession) Add(o *source.Object) error {
 		c.User(said.Text)
 	case m.Role == "toolResult":
 		report := clawReport(m.Details)
-		failed := m.IsError || report.failed() || m.Details == nil && steps.ReportsError(said.Text)
-		open := c.AddResult(&modelapi.ToolResult{CallID: m.ToolCallID, Name: m.ToolName, Output: said.Text, Failed: &failed})
+		r := modelapi.ToolResult{CallID: m.ToolCallID, Name: m.ToolName, Output: said.Text}
+		if failed := m.IsError || report.failed(); failed || m.Details != nil {
+			r.Failed = &failed
+		}
+		open := c.AddResult(&r)
 		c.Steps[open.Step].Calls[open.Call].Duration = steps.ValidDuration(report.DurationMs / 1000)
 	case m.Role == "assistant" && m.Model != mirrorModel:
 		c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)

@@ -18,7 +18,7 @@ func responsesLog(o *source.Object) ([]*steps.Run, error) {
 	if r := o.Child("response"); r != nil {
 		response = r
 	}
-	c := steps.Conversation{Failed: steps.ToolFailed}
+	c := steps.Conversation{}
 	if system := request.First("instructions"); system != nil {
 		c.Omit(source.SystemPrompts, 1)
 	}

@@ -11,6 +11,7 @@ import (
 	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/outcome"
 )
 
 // sweFile is a SWE-agent trajectory file. The trajectory has the agent's steps and their durations. The history has the whole
@@ -56,7 +57,7 @@ func sweAgent(raw []byte) (*steps.Run, error) {
 	if f.Trajectory == nil && f.History == nil {
 		return nil, errors.New("fields trajectory, history: both are null")
 	}
-	c := steps.Conversation{Commands: true, Failed: steps.ShellFailed}
+	c := steps.Conversation{Commands: true}
 	called := callIndex{}
 	for i, raw := range f.History {
 		if err := addHistory(&c, raw, called); err != nil {
@@ -120,7 +121,6 @@ func addHistory(c *steps.Conversation, raw json.RawMessage, called callIndex) er
 		if call, ok := steps.ParseCommand(action); ok && len(item.Calls) == 0 {
 			item.Calls = []modelapi.ToolCall{{Name: call.Tool, Arguments: call.Arguments}}
 		}
-		c.Command = action
 	}
 	c.AddItem(&item, events.Step{})
 	return nil
@@ -149,11 +149,7 @@ func addStep(c *steps.Conversation, raw json.RawMessage, called callIndex) error
 		call, acted = events.ToolCall{Tool: recorded[0].Name, Arguments: recorded[0].Arguments}, true
 	}
 	if acted {
-		outcome := events.Success
-		if c.Failed(action, observation) {
-			outcome = events.Failure
-		}
-		c.SetOutput(&call, observation, outcome)
+		c.SetOutput(&call, observation, outcome.OfTool(&call, observation, nil))
 		call.Duration = steps.ValidDuration(s.Seconds)
 		step.Calls = []events.ToolCall{call}
 	}

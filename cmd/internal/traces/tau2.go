@@ -52,7 +52,7 @@ func tau2(o *source.Object) ([]*steps.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := steps.Conversation{Failed: tauFailed, Greets: true}
+	c := steps.Conversation{Greets: true}
 	var usage chat.Usage
 	for i := range r.Messages {
 		m := &r.Messages[i]

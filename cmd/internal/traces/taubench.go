@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"debrief/cmd/internal/traces/source"
 	"debrief/cmd/internal/traces/steps"
@@ -46,16 +45,13 @@ func tauBench(raw []byte) (*steps.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := steps.Conversation{Failed: tauFailed}
+	c := steps.Conversation{}
 	if err := c.AddMessages("traj", r.Traj); err != nil {
 		return nil, err
 	}
 	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: outcome}
 	return &steps.Run{Execution: e, Name: task + "/" + trial, Task: task, Omitted: c.Omitted}, nil
 }
-
-// tauFailed reports whether a tool of tau-bench returned an error. The prefix is the only sign of an error.
-func tauFailed(_, output string) bool { return strings.HasPrefix(output, "Error") }
 
 // rewardOutcome converts a reward to an outcome. tau-bench verifies the state of its database after the run: 1 is correct, 0
 // is wrong.

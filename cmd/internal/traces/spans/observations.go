@@ -14,6 +14,7 @@ import (
 	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/outcome"
 )
 
 // Names of the sources, for outcomes and task ids.
@@ -208,7 +209,7 @@ type traceBuilder struct {
 }
 
 func newTraceBuilder() *traceBuilder {
-	return &traceBuilder{Conversation: steps.Conversation{Failed: steps.ToolFailed}, seen: map[string]int{}}
+	return &traceBuilder{Conversation: steps.Conversation{}, seen: map[string]int{}}
 }
 
 func (b *traceBuilder) add(o *observation) {
@@ -301,15 +302,17 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 	}
 	b.bySpan = remember(b.bySpan, b.Open[at])
 	call := b.TakeCall(at)
-	b.SetOutput(call, o.result, events.Success)
+	b.SetOutput(call, o.result, events.Unknown)
 	b.setSpan(call, o)
 }
 
 // setSpan sets the duration and the failure of a call.
 func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
-	if o.failed || steps.ToolFailed("", o.result) {
-		call.Outcome = events.Failure
+	var mark *bool
+	if o.failed {
+		mark = &o.failed
 	}
+	call.Outcome = outcome.OfTool(call, o.result, mark)
 	call.Duration = steps.ValidDuration(o.end.Sub(o.start).Seconds())
 }
 

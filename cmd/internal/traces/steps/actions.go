@@ -118,12 +118,9 @@ func (c *Conversation) setTextResult(call *events.ToolCall, m []string) {
 	if end := exitMark.FindStringSubmatch(output); code == "" && end != nil {
 		code = end[1] + end[2]
 	}
-	outcome := events.Success
-	switch {
-	case strings.Trim(code, "0") != "":
-		outcome = events.Failure
-	case code == "" && (ToolFailed("", output) || ShellFailed(call.Tool, output)):
-		outcome = events.Failure
+	r := modelapi.ToolResult{Output: output}
+	if code != "" {
+		r.Failed = new(strings.Trim(code, "0") != "")
 	}
-	c.SetOutput(call, output, outcome)
+	c.setResult(call, &r)
 }

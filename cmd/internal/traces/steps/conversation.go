@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
 	"debrief/events"
+	"debrief/events/outcome"
 )
 
 // Conversation converts messages to the steps of an execution. The first message of a user is the question. Tool results
@@ -19,12 +20,8 @@ import (
 type Conversation struct {
 	// Commands: the agent writes commands in its text, and the next user message is the output of the command.
 	Commands bool
-	// Command is the command line of the calls in the next turn, if the recorder has it apart from them.
-	Command string
 	// Greets: the agent speaks first, and the first user message after it is the question.
 	Greets bool
-	// Failed reports whether a tool's output is that of a failed call, for recorders that do not store it.
-	Failed func(command, output string) bool
 
 	Question string
 	Answer   string // the text of the last assistant turn without a tool call
@@ -45,8 +42,8 @@ func (c *Conversation) Omit(kind source.Omission, n int) {
 
 // OpenCall is a call that waits for its result.
 type OpenCall struct {
-	ID, command string
-	Step, Call  int // indices into steps and its Calls
+	ID         string
+	Step, Call int // indices into steps and its Calls
 }
 
 // maxOpenCalls is the maximum number of calls that wait for a result. If there are more, the oldest ones get no result.
@@ -116,12 +113,11 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
 		recorded := &step.Calls[len(step.Calls)-1]
 		if call.Result != nil {
-			c.setResult(recorded, recorded.Tool, call.Result)
+			c.setResult(recorded, call.Result)
 			continue
 		}
-		c.Open = append(c.Open, OpenCall{ID: call.ID, command: cmp.Or(c.Command, commandLine(recorded)), Step: c.turn, Call: len(step.Calls) - 1})
+		c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
 	}
-	c.Command = ""
 	if n := len(c.Open) - maxOpenCalls; n > 0 {
 		c.Open = slices.Delete(c.Open, 0, n)
 	}
@@ -137,7 +133,7 @@ func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 	if found < 0 { // the call was not recorded; its result is not lost
 		tool := cmp.Or(r.Name, "unknown")
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
-		c.Open = append(c.Open, OpenCall{command: tool, Step: len(c.Steps) - 1})
+		c.Open = append(c.Open, OpenCall{Step: len(c.Steps) - 1})
 		found = len(c.Open) - 1
 	}
 	return c.close(found, r)
@@ -169,17 +165,13 @@ func (c *Conversation) find(r *modelapi.ToolResult) int {
 // close sets the result of the i-th open call, and returns the call.
 func (c *Conversation) close(i int, r *modelapi.ToolResult) OpenCall {
 	o := c.Open[i]
-	c.setResult(c.TakeCall(i), o.command, r)
+	c.setResult(c.TakeCall(i), r)
 	return o
 }
 
 // setResult sets the result of a call. The whole output decides about the outcome: the error may be in the middle.
-func (c *Conversation) setResult(call *events.ToolCall, command string, r *modelapi.ToolResult) {
-	outcome := events.Success
-	if r.Marked() || c.Failed != nil && c.Failed(command, r.Output) {
-		outcome = events.Failure
-	}
-	c.SetOutput(call, r.Output, outcome)
+func (c *Conversation) setResult(call *events.ToolCall, r *modelapi.ToolResult) {
+	c.SetOutput(call, r.Output, outcome.OfTool(call, r.Output, r.Failed))
 }
 
 // TakeCall removes the i-th call from the open calls and returns it.
@@ -204,17 +196,6 @@ func (c *Conversation) Run() (*Run, error) {
 	}
 	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: events.Outcome{Label: events.Unknown}}
 	return &Run{Execution: e, Omitted: c.Omitted}, nil
-}
-
-// commandLine returns the shell command of a call of the tool bash, else the name of the tool.
-func commandLine(call *events.ToolCall) string {
-	var shell struct {
-		Command string `json:"command"`
-	}
-	if call.Tool == "bash" && json.Unmarshal([]byte(call.Arguments), &shell) == nil && shell.Command != "" {
-		return shell.Command
-	}
-	return call.Tool
 }
 
 // AddMessages adds messages of the chat completions API. Errors name the field from the root of the run.

@@ -19,7 +19,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c := Conversation{Failed: ToolFailed}
+		var c Conversation
 		c.AddItems(modelapi.Find(data, "user"))
 		c.TextActions()
 		r, err := c.Run()

@@ -1,0 +1,40 @@
+package steps
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/shell"
+)
+
+// editor lists the commands of SWE-agent's interface.
+var editor = []string{
+	"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
+	"find_file", "str_replace_editor", "submit",
+}
+
+// ParseCommand returns a shell command as a call. The tool is the first word, and the arguments are the text behind it. If the
+// first word does not do the work, as in "cd x && python y" and "A=1 python y", the tool is the program that does, and the
+// arguments are the whole line. It returns false if the command is empty.
+func ParseCommand(action string) (events.ToolCall, bool) {
+	action = strings.TrimSpace(action)
+	tool, arguments := action, ""
+	if end := strings.IndexAny(action, " \t\r\n"); end >= 0 {
+		tool, arguments = action[:end], action[end+1:] // further white space may be the indentation of an edit
+	}
+	if !slices.Contains(editor, tool) {
+		commands, err := shell.Parse(action)
+		if work, ok := shell.MainCommand(commands); ok && work.Word != tool && isName(work.Program, action) && !errors.Is(err, shell.ErrSyntax) {
+			tool, arguments = work.Program, action
+		}
+	}
+	return events.ToolCall{Tool: tool, Arguments: arguments, Outcome: events.Unknown}, tool != ""
+}
+
+// isName reports whether a program can be the name of a tool. Text that is not a command, such as "Let's see", gives words
+// that are not in the text, or that contain spaces.
+func isName(program, action string) bool {
+	return program != "" && strings.Contains(action, program) && !strings.ContainsAny(program, " \t\r\n'\"")
+}
