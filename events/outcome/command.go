@@ -67,7 +67,7 @@ func commandLine(call *events.ToolCall) string {
 	if len(arguments) > 2*shell.MaxInput || json.Unmarshal([]byte(arguments), &fields) != nil {
 		return ""
 	}
-	if call.Tool == "str_replace_editor" {
+	if isEditor(call.Tool) {
 		return call.Tool
 	}
 	for _, name := range [...]string{"command", "cmd", "commands"} {

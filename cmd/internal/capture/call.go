@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/modelapi"
@@ -112,10 +113,12 @@ func newItem(i modelapi.Item) item {
 	return out
 }
 
-// newResult returns the stored form of a result. The whole output tells whether the call failed, so that is decided here if it is cut.
+// newResult returns the stored form of a result. Whether the call failed is decided later, by the ends of its output, except for JSON
+// that is cut: its error may be in the middle.
 func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
 	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Failed: r.Failed}
-	if len(out.Output) < len(r.Output) && outcome.OfTool(nil, r.Output, r.Failed) == events.Failure {
+	cut := len(out.Output) < len(r.Output)
+	if cut && strings.HasPrefix(r.Output, "{") && outcome.OfTool(nil, r.Output, r.Failed) == events.Failure {
 		out.Failed = new(true)
 	}
 	return out

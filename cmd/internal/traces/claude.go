@@ -161,8 +161,10 @@ func (c *claudeSession) addUserTurn(said *modelapi.Item) {
 		switch {
 		case r.Marked() && strings.HasPrefix(r.Output, declinedPrefix):
 			call.Outcome = events.Unknown
-		case strings.HasPrefix(r.Output, "<tool_use_error>"):
+		case r.Marked() || strings.HasPrefix(r.Output, "<tool_use_error>"):
 			call.Outcome = events.Failure
+		default: // Claude Code marks each error
+			call.Outcome = events.Success
 		}
 	}
 	if said.Text != "" {

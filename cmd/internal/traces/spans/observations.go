@@ -346,7 +346,11 @@ func (b *traceBuilder) answeredBySpan(r *modelapi.ToolResult) bool {
 			continue
 		}
 		if r.Output != "" {
-			b.SetOutput(call, r.Output, call.Outcome)
+			label := call.Outcome
+			if label == events.Unknown {
+				label = outcome.OfTool(call, r.Output, r.Failed)
+			}
+			b.SetOutput(call, r.Output, label)
 		}
 		b.bySpan = slices.Delete(b.bySpan, i, i+1)
 		return true
