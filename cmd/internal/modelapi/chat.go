@@ -83,6 +83,9 @@ func (p *chatParser) delta(v value) {
 
 // addCall adds a part of a call. Id and name come once.
 func (p *chatParser) addCall(v value, index string) {
+	if v.kind() != '{' {
+		return
+	}
 	part := callOf(v)
 	call := p.findPart(&part, index)
 	if call == nil {
