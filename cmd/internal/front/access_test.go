@@ -2,6 +2,7 @@ package front
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -93,5 +94,39 @@ func TestTokensAndPaths(t *testing.T) {
 				t.Errorf("%s %s with token %s: got %s, want %s", test.method, test.path, name, got, want)
 			}
 		}
+	}
+}
+
+// TestOwnAddressAsUpstream: a gateway whose model address is its own does not start, and its error names the setting.
+func TestOwnAddressAsUpstream(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	port := addr[strings.LastIndexByte(addr, ':'):]
+	for _, test := range []struct{ name, openAI, anthropic, base, want string }{
+		{"--base-url", "", "", "http://" + addr + "/v1", "--base-url (DEBRIEF_BASE_URL, OPENAI_BASE_URL): http://" + addr + "/v1 is the gateway's own address"},
+		{"--base-url beside another upstream", "http://127.0.0.1:1", "", "http://localhost" + port + "/v1", "--base-url"},
+		{"--upstream-openai", "http://[::1]" + port + "/books/b/v1", "", "", "--upstream-openai"},
+		{"--upstream-anthropic", "", "http://0.0.0.0" + port + "/anthropic", "", "--upstream-anthropic"},
+		{"another port", "http://127.0.0.1:1", "", "http://localhost:1/v1", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, err := Listen(Options{
+				Gateway: app.Gateway{HTTP: addr, GatewayMode: "tail", AdviceTimeout: time.Millisecond, RunIdle: time.Hour, UpstreamOpenAI: test.openAI, UpstreamAnthropic: test.anthropic},
+				OpenAI:  test.base, Metrics: app.Metrics("test"), Log: zerolog.Nop(),
+			})
+			if err == nil {
+				err = f.Close()
+			}
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.HasPrefix(err.Error(), test.want) || app.ExitCode(err) != app.ExitUsage) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
 	}
 }

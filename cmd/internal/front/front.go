@@ -26,6 +26,7 @@ import (
 	"debrief/cmd/internal/tokens"
 	"debrief/cmd/internal/web"
 	"debrief/events/bus"
+	"debrief/events/redact"
 	"debrief/events/service"
 )
 
@@ -35,7 +36,8 @@ const closeGrace = 30 * time.Second
 // Options are the options of Listen.
 type Options struct {
 	app.Gateway
-	// OpenAI is the upstream if the flag --upstream-openai is not set. Empty is the provider.
+	// OpenAI is the server of the program's own model, and the upstream if the flag --upstream-openai is not set. Empty is the
+	// provider.
 	OpenAI, OpenAIKey string
 	// Settings are the settings of the program, for people.
 	Settings app.Effective
@@ -86,7 +88,24 @@ func Listen(o Options) (*Front, error) {
 	if f.server, err = gateway.Serve(o.HTTP, handler); err != nil {
 		return nil, app.Exit(app.ExitUsage, errors.Join(err, handler.Close(context.Background())))
 	}
+	if err := f.checkUpstreams(); err != nil {
+		return nil, app.Exit(app.ExitUsage, errors.Join(err, f.Close()))
+	}
 	return f, nil
+}
+
+// checkUpstreams returns an error if a model address is that of the gateway itself: each call would call the gateway again.
+func (f *Front) checkUpstreams() error {
+	for _, setting := range [][2]string{
+		{"--upstream-openai", f.o.UpstreamOpenAI},
+		{"--upstream-anthropic", f.o.UpstreamAnthropic},
+		{"--base-url (DEBRIEF_BASE_URL, OPENAI_BASE_URL)", f.o.OpenAI},
+	} {
+		if name, address := setting[0], setting[1]; address != "" && f.server.IsOwn(address) {
+			return fmt.Errorf("%s: %s is the gateway's own address, for agents only: set the address of the model's server", name, redact.Address(address))
+		}
+	}
+	return nil
 }
 
 // callers are the tokens of the gateway.

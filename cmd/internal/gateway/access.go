@@ -104,8 +104,8 @@ func bearer(h http.Header) string {
 }
 
 // setKey removes tokens of Debrief from the API keys of a request, and adds the gateway's key if no key is left. It fails if
-// the gateway has no key to replace a token.
-func (g *Gateway) setKey(h http.Header, p Provider) *failure {
+// the gateway has no key to replace a token, or if the path is not one for the gateway's key.
+func (g *Gateway) setKey(h http.Header, rt route) *failure {
 	removed := false
 	if _, ok := g.findToken(h.Get(headerKey)); ok {
 		h.Del(headerKey)
@@ -115,13 +115,15 @@ func (g *Gateway) setKey(h http.Header, p Provider) *failure {
 		h.Del("Authorization")
 		removed = true
 	}
-	own := g.upstreams[p].key
+	own := g.upstreams[rt.provider].key
 	switch {
 	case h.Get(headerKey) != "" || h.Get("Authorization") != "":
+	case !rt.within(ownKeyPaths...):
+		return refusal(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
 	case own == "" && removed:
-		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(p)+": send the token in "+headerToken+" and your API key as usual")
+		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
 	case own == "":
-	case p == Anthropic:
+	case rt.provider == Anthropic:
 		h.Set(headerKey, own)
 	default:
 		h.Set("Authorization", "Bearer "+own)

@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 		{"no token, Anthropic", withKeys, "/v1/messages", nil, 401, "token_required"},
 		{"token as bearer", withKeys, "/v1/models", []string{"Authorization", "bearer all"}, 200, "Bearer own-openai|"},
 		{"token as key", withKeys, "/v1/messages", []string{"X-Api-Key", "all"}, 200, "|own-anthropic"},
-		{"token as bearer, Anthropic", withKeys, "/anthropic/v1/x", []string{"Authorization", "Bearer all"}, 200, "|own-anthropic"},
+		{"token as bearer, Anthropic", withKeys, "/anthropic/v1/models", []string{"Authorization", "Bearer all"}, 200, "|own-anthropic"},
 		{"token without the right to calls", withKeys, "/v1/models", []string{headerToken, "reader"}, 403, "scope_forbidden"},
 		{"two tokens", withKeys, "/v1/models", []string{headerToken, "all", "Authorization", "Bearer reader"}, 200, "Bearer own-openai|"},
 		{"two tokens, no key", without, "/v1/messages", []string{headerToken, "all", "X-Api-Key", "reader"}, 401, "key_required"},

@@ -149,7 +149,7 @@ func TestSmuggling(t *testing.T) {
 		got <- fmt.Sprintf("%s %s %v", r.URL.Path, body, err)
 	})
 	s, _ := open(t, url, Options{})
-	const head = "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+	const head = "POST /v1/files/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 	for _, test := range []struct {
 		name, request string
 		status        string
@@ -159,20 +159,20 @@ func TestSmuggling(t *testing.T) {
 		{"two lengths in one header", head + "Content-Length: 1, 2\r\n\r\nab", "400", ""},
 		{"negative length", head + "Content-Length: -1\r\n\r\n", "400", ""},
 		{"signed length", head + "Content-Length: +1\r\n\r\na", "400", ""},
-		{"length and chunks", head + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\n\r\n", "200", "/v1/x a <nil>"},
+		{"length and chunks", head + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\n\r\n", "200", "/v1/files/x a <nil>"},
 		{"unknown encoding", head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", "501", ""},
 		{"two encodings", head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", "501", ""},
 		{"space before the colon", head + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "400", ""},
-		{"folded header", head + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", "200", "/v1/x  <nil>"},
+		{"folded header", head + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", "200", "/v1/files/x  <nil>"},
 		{"bare CR in a header", head + "X: a\rContent-Length: 5\r\n\r\n", "400", ""},
 		{"NUL in a header", head + "X: a\x00b\r\n\r\n", "400", ""},
-		{"no host", "GET /v1/x HTTP/1.1\r\n\r\n", "400", ""},
+		{"no host", "GET /v1/files/x HTTP/1.1\r\n\r\n", "400", ""},
 		{"two hosts", head + "Host: localhost\r\n\r\n", "400", ""},
-		{"bad chunk", head + "Transfer-Encoding: chunked\r\n\r\nzz\r\na\r\n0\r\n\r\n", "400", "/v1/x  unexpected EOF"},
-		{"chunk longer than its length", head + "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", "400", "/v1/x a unexpected EOF"},
-		{"negative chunk", head + "Transfer-Encoding: chunked\r\n\r\n-1\r\na\r\n0\r\n\r\n", "400", "/v1/x  unexpected EOF"},
+		{"bad chunk", head + "Transfer-Encoding: chunked\r\n\r\nzz\r\na\r\n0\r\n\r\n", "400", "/v1/files/x  unexpected EOF"},
+		{"chunk longer than its length", head + "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n", "400", "/v1/files/x a unexpected EOF"},
+		{"negative chunk", head + "Transfer-Encoding: chunked\r\n\r\n-1\r\na\r\n0\r\n\r\n", "400", "/v1/files/x  unexpected EOF"},
 		{"large headers", head + strings.Repeat("X: "+strings.Repeat("x", 1000)+"\r\n", 100) + "\r\n", "431", ""},
-		{"many headers", head + strings.Repeat("X: x\r\n", 1000) + "\r\n", "200", "/v1/x  <nil>"},
+		{"many headers", head + strings.Repeat("X: x\r\n", 1000) + "\r\n", "200", "/v1/files/x  <nil>"},
 	} {
 		answer := raw(t, s, test.request)
 		if !strings.HasPrefix(answer, "HTTP/1.1 "+test.status+" ") || strings.Count(answer, "HTTP/1.1 ") != 1 {

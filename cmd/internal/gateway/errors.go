@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/modelapi"
@@ -50,6 +51,9 @@ func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchan
 	h.Set(headerError, f.code)
 	if f.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="debrief"`)
+	}
+	if f.status == http.StatusMethodNotAllowed {
+		h.Set("Allow", strings.Join(methods, ", "))
 	}
 	if f.status == http.StatusRequestTimeout {
 		h.Set("Connection", "close")

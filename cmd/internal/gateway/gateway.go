@@ -9,9 +9,14 @@
 //
 // # Pass-through
 //
-// In ModeOff, the bodies of requests and responses are not changed, nor are headers, except hop-by-hop headers. All methods,
-// paths, queries, trailers, upgrades to WebSocket and status codes pass. Redirects are not followed. The gateway answers
-// the header Expect. In every mode it removes request headers that begin with X-Debrief-. Responses are sent as they arrive,
+// In ModeOff, the bodies of requests and responses are not changed, nor are headers, except hop-by-hop headers. Queries,
+// trailers, upgrades to WebSocket and status codes pass, and all methods but TRACE, CONNECT and unknown ones. Redirects are not
+// followed. The gateway answers the header Expect. In every mode it removes request headers that begin with X-Debrief-, and adds its
+// id to Debrief-Hops: a call that comes back is a loop.
+//
+// A path passes only if it cannot be read as another one: no dot segments, escaped slashes, backslashes, semicolons or escaped
+// percent signs. The gateway's own key goes only to the paths of the model APIs. Telemetry (/v1/traces, /v1/logs, /v1/metrics)
+// never passes. Responses are sent as they arrive,
 // without a time limit. If the upstream cuts a response, it is cut for the client, too. A client that disconnects cancels
 // the upstream call.
 //
@@ -26,11 +31,13 @@
 //
 //	400  invalid_book, invalid_mode, invalid_path, incomplete_body
 //	401  token_required, key_required
-//	403  book_forbidden, origin_forbidden, scope_forbidden
+//	403  book_forbidden, origin_forbidden, path_forbidden, scope_forbidden
 //	404  unknown_path
+//	405  method_not_allowed
 //	408  slow_body
 //	421  host_forbidden
 //	502  upstream_unreachable
+//	508  loop
 //
 // # Access control
 //
@@ -48,10 +55,12 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"debrief/events"
 	"debrief/events/config"
 	"debrief/playbook"
 )
@@ -159,6 +168,8 @@ type Gateway struct {
 	proxy     *httputil.ReverseProxy
 	memory    *budget
 	pace      pace
+	id        string         // in headerHops; random
+	loops     atomic.Int64   // time of the last warning about a loop, in nanoseconds since 1970
 	active    sync.WaitGroup // requests, and recorders that store their calls
 }
 
@@ -167,7 +178,7 @@ func New(o Options) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: defaultPace}
+	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: defaultPace, id: string(events.NewID())}
 	g.memory = &budget{limit: g.o.Memory}
 	g.upstreams = map[Provider]*target{}
 	for p, u := range map[Provider]Upstream{OpenAI: g.o.OpenAI, Anthropic: g.o.Anthropic} {
@@ -202,7 +213,11 @@ func (g *Gateway) Close(ctx context.Context) error {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.active.Add(1)
 	defer g.active.Done()
-	if failed := g.checkBrowser(r); failed != nil {
+	failed := checkMethod(r.Method)
+	if failed == nil {
+		failed = g.checkBrowser(r)
+	}
+	if failed != nil {
 		g.refuse(w, r, &exchange{began: time.Now(), class: ClassOther}, failed)
 		return
 	}

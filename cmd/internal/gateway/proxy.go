@@ -68,8 +68,11 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 
 // admit checks a request, and sets the key for the upstream.
 func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
-	if x.route.dots { // the upstream could leave /v1, with the gateway's key
-		return refusal(http.StatusBadRequest, "invalid_path", "path: must not contain the segments . and ..")
+	if f = checkPath(r.URL.EscapedPath()); f != nil {
+		return f
+	}
+	if f = g.checkHops(r.Header); f != nil { // first: the token was removed at the first hop
+		return f
 	}
 	if x.book, f = g.bookOf(r, x.route); f != nil {
 		return f
@@ -83,7 +86,7 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if f = checkOutcome(r); f != nil {
 		return f
 	}
-	return g.setKey(r.Header, x.route.provider)
+	return g.setKey(r.Header, x.route)
 }
 
 // rewrite makes the request for the upstream. ReverseProxy has removed hop-by-hop headers.
@@ -104,6 +107,11 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	out.Header.Del("Expect") // the server has answered it
+	out.Header.Add(headerHops, g.id)
+	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") { // another protocol could carry requests that nothing checks
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+	}
 	out.Trailer = pr.In.Trailer
 	if x.edit.Recorder != nil {
 		restrictEncodings(out.Header)

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"debrief/events"
 	"debrief/playbook"
 )
 
@@ -63,8 +64,8 @@ func TestModeOffPassesEverything(t *testing.T) {
 	}{
 		{name: "chat", method: "POST", path: "/v1/chat/completions", body: `{ "messages" : [], "unknown":1e400 }`, header: []string{"Authorization", "Bearer sk-1", "X-Kind", "application/json"}},
 		{name: "not JSON", method: "POST", path: "/v1/responses", body: "\x00\xff{"},
-		{name: "unknown path and query", method: "PATCH", path: "/v1/x//y%2Fz/%41?a=%zz;b&&c=1", body: "x"},
-		{name: "the base", method: "GET", path: "/v1"},
+		{name: "unknown path and query", method: "PATCH", path: "/v1/x//y/%41?a=%zz;b&&c=1", body: "x", header: []string{"Authorization", "Bearer sk-1"}},
+		{name: "the base", method: "GET", path: "/v1", header: []string{"X-Api-Key", "k"}},
 		{name: "no body", method: "DELETE", path: "/v1/responses/resp_1"},
 		{name: "compressed", method: "POST", path: "/v1/embeddings", body: gzipped("{}"), header: []string{"Content-Encoding", "gzip", "Accept-Encoding", "zstd"}},
 		{name: "forwarding headers", method: "POST", path: "/v1/files", body: "x", header: []string{"X-Forwarded-For", "10.0.0.1", "Forwarded", "for=a", "User-Agent", "mine", "traceparent", "00-1"}},
@@ -92,6 +93,10 @@ func TestModeOffPassesEverything(t *testing.T) {
 				want.Set(name, test.header[i+1])
 			}
 		}
+		if id := in.header.Get(headerHops); len(id) != len(events.NewID()) {
+			t.Errorf("%s: upstream got the hops %q", test.name, id)
+		}
+		in.header.Del(headerHops)
 		if !maps.EqualFunc(in.header, want, slices.Equal) {
 			t.Errorf("%s: upstream got headers\n%v, want\n%v", test.name, in.header, want)
 		}
@@ -145,7 +150,7 @@ func TestWebSocketPasses(t *testing.T) {
 	})
 	s, _ := open(t, url, Options{})
 	conn := dial(t, s)
-	fmt.Fprint(conn, "GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	fmt.Fprint(conn, "GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	in := bufio.NewReader(conn)
 	res, err := http.ReadResponse(in, nil)
 	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"debrief/cmd/internal/modelapi"
@@ -37,12 +38,13 @@ type route struct {
 	provider Provider
 	book     string // "" if the path has none; not validated
 	rest     string // the escaped path after /v1: "/chat/completions"
+	path     string // rest without escapes and repeated slashes
 	api      modelapi.API
 	class    Class
-	dots     bool // a segment is "." or ".."
 }
 
-// findRoute returns the route of a request, or false if a mounted handler serves it.
+// findRoute returns the route of a request, or false if a mounted handler serves it. Telemetry has no route: agents that
+// export to the gateway would send their prompts to the model provider.
 func findRoute(r *http.Request) (route, bool) {
 	var rt route
 	path := r.URL.EscapedPath()
@@ -61,16 +63,75 @@ func findRoute(r *http.Request) (route, bool) {
 	if !ok || rest != "" && rest[0] != '/' {
 		return rt, false
 	}
-	rt.rest = rest
-	if r.Header.Get("Anthropic-Version") != "" || rest == "/messages" || strings.HasPrefix(rest, "/messages/") {
-		rt.provider = Anthropic
+	rt.rest, rt.path = rest, collapse(unescape(rest))
+	if rt.within("traces", "logs", "metrics") {
+		return rt, false
 	}
-	for segment := range strings.SplitSeq(rest, "/") {
-		s := unescape(segment)
-		rt.dots = rt.dots || s == "." || s == ".."
+	if r.Header.Get("Anthropic-Version") != "" || rt.within("messages") {
+		rt.provider = Anthropic
 	}
 	rt.classify(r.Method)
 	return rt, true
+}
+
+// within reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
+func (rt *route) within(names ...string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(rt.path, "/"), "/")
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(first, name) })
+}
+
+// collapse returns a path with one slash in place of several.
+func collapse(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
+}
+
+// ownKeyPaths are the paths below /v1 that the gateway calls with its own key, with all paths below them. Other paths, such as
+// those that administer an organization or load models, need the key of the client.
+var ownKeyPaths = []string{
+	"audio", "batches", "chat", "completions", "conversations", "embeddings", "files", "fine_tuning", "images", "messages",
+	"models", "moderations", "responses", "vector_stores",
+}
+
+// checkPath refuses an escaped path that a server behind the gateway can read as another path: a proxy decodes escapes before
+// it resolves dots, some do so twice, and some end a segment at a semicolon or take a backslash for a slash.
+func checkPath(escaped string) *failure {
+	path, err := url.PathUnescape(escaped)
+	lower := strings.ToLower(escaped)
+	switch {
+	case err != nil:
+		return invalidPath("has an invalid escape")
+	case strings.Contains(lower, "%2f") || strings.Contains(lower, "%5c"):
+		return invalidPath("must not contain an escaped slash or backslash")
+	case strings.ContainsAny(path, `\;%`):
+		return invalidPath("must not contain a backslash, a semicolon or an escaped percent sign")
+	case strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c > '~' }):
+		return invalidPath("must contain only printable ASCII characters")
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment != "" && strings.Trim(segment, ". ") == "" {
+			return invalidPath("must not contain a segment of dots or spaces")
+		}
+	}
+	return nil
+}
+
+func invalidPath(reason string) *failure {
+	return refusal(http.StatusBadRequest, "invalid_path", "path: "+reason)
+}
+
+// checkMethod refuses methods that are no calls: TRACE returns the headers of a request, with the key, and CONNECT opens a tunnel.
+func checkMethod(method string) *failure {
+	if slices.Contains(methods, method) {
+		return nil
+	}
+	return refusal(http.StatusMethodNotAllowed, "method_not_allowed", "method: want "+strings.Join(methods, ", "))
+}
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
 // classify sets the model API and the class.
@@ -80,13 +141,13 @@ func (rt *route) classify(method string) {
 		return
 	}
 	switch {
-	case rt.provider == Anthropic && rt.rest == "/messages":
+	case rt.provider == Anthropic && rt.path == "/messages":
 		rt.api, rt.class = modelapi.Messages, ClassMessages
-	case rt.provider == OpenAI && rt.rest == "/chat/completions":
+	case rt.provider == OpenAI && rt.path == "/chat/completions":
 		rt.api, rt.class = modelapi.Chat, ClassChat
-	case rt.provider == OpenAI && rt.rest == "/responses":
+	case rt.provider == OpenAI && rt.path == "/responses":
 		rt.api, rt.class = modelapi.Responses, ClassResponses
-	case rt.provider == OpenAI && rt.rest == "/embeddings":
+	case rt.provider == OpenAI && rt.path == "/embeddings":
 		rt.class = ClassEmbeddings
 	}
 }
@@ -107,7 +168,8 @@ const (
 	headerToken    = "X-Debrief-Token"
 	headerDegraded = "X-Debrief-Degraded"
 	headerError    = "X-Debrief-Error"
-	headerKey      = "X-Api-Key" // of Anthropic
+	headerKey      = "X-Api-Key"    // of Anthropic
+	headerHops     = "Debrief-Hops" // ids of the gateways that forwarded a call
 )
 
 // bookOf returns the book of a request: from the path, else from the header, else the default.

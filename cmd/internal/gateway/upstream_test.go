@@ -208,7 +208,7 @@ func TestUpstreamPathPrefix(t *testing.T) {
 	for _, test := range []struct{ base, path, want string }{
 		{"/openai/deployments/x", "/v1/chat/completions?api-version=2", "/openai/deployments/x/chat/completions?api-version=2"},
 		{"/api/v1/", "/v1/chat/completions", "/api/v1/chat/completions"},
-		{"/a%2Fb", "/v1/models/c%2Fd", "/a%2Fb/models/c%2Fd"},
+		{"/a%2Fb", "/v1/models/c%3Ad", "/a%2Fb/models/c%3Ad"},
 		{"/proxy", "/anthropic/v1/messages", "/proxy/v1/messages"},
 		{"/proxy/v1", "/v1/messages/count_tokens", "/proxy/v1/messages/count_tokens"},
 	} {
