@@ -66,9 +66,10 @@
 //
 // # Stream TASKS
 //
-//	subject    debrief.task.<book>
+//	subject    debrief.task.<book>, and debrief.task.<book>.<owner> for the owner of a token. The subject decides on the owner, and
+//	           only the gateway, the Reflector and operators have the right to the second form.
 //	publisher  clients; replays; the Reflector, for another round at a task
-//	id         H("task", book, task id of the client), and the round if it is not the first. The task id is required.
+//	id         H("task", book, owner, run id of the client), and the round if it is not the first. The run id is required.
 //	encoding   MessagePack, or JSON with the header "Content-Type: application/json"; see Replies and encodings
 //	acked      by the Generator, after the Execution is stored and is in the window of its session, and after the
 //	           answer was sent to the reply subject of the task.
@@ -79,7 +80,8 @@
 //
 //	subject    debrief.execution.<book>, debrief.feedback.<book>
 //	publisher  the Generator, or the service for outside agents; for feedback also the operator's tools
-//	id         H("execution", book, task id, round); for feedback the id of the client, or a random one
+//	id         H("execution", book, owner, run id, round); for feedback H("feedback", book, owner, execution, id of the client),
+//	           or a random one
 //	acked      by the Reflector, after it has stored the Reflection or the Task of the next round. It acks at
 //	           once if there is nothing to learn: purpose "evaluate", or no outcome, no other signal and no experiment.
 //	copy       Reflected on again. The Curator finds the execution or the feedback covered.
@@ -136,10 +138,10 @@
 //
 //	playbook   <book>.bullet.<id>, <book>.head. The view of a book, written by the Curator: one atomic batch for each
 //	           flush, the head last. A batch with an outdated head is refused as a whole. DELTAS can restore the view.
-//	window     Recent history for prompts, see package window. <book>.<session> has the turns of a session, written by
+//	window     Recent history for prompts, see package window. <book>.<owner>.<session> has the turns of a session, written by
 //	           the Generator and the service after they store an execution. <book>._reflections and
-//	           <book>.<session>.reflections have notes on reflections, and <book>._runs.<task>.<label> the last runs
-//	           at a task, written by the Reflector. <book>.<session>.marks and .summary belong to a session.
+//	           <book>.<owner>.<session>.reflections have notes on reflections, and <book>._runs.<owner>.<task>.<label> the last runs
+//	           at a task, written by the Reflector. <book>.<owner>.<session>.marks and .summary belong to a session.
 //	           <book>._first.<part> records the first copy of each id, so that a later copy adds no second turn, note
 //	           or run.
 //	contexts   <id>. A context that the service built for an outside agent, stored before the reply is sent and read
@@ -153,5 +155,5 @@
 //
 //	debrief.head.<book>         the Curator announces the version of a new view to followers
 //	debrief.health              request for a health report; each process replies, see package liveness
-//	debrief.api.<verb>.<book>   requests of outside agents, see package service
+//	debrief.api.<verb>.<book>   requests of outside agents, see package service; with .<owner> those of the gateway for a token
 package events

@@ -68,8 +68,18 @@ type Origin struct {
 	Model string `msgpack:"model,omitempty" json:"model,omitempty" redact:"id"`
 }
 
-// SourceAgent is the source of executions that agents report.
+// SourceAgent is the source of executions that agents report. That of a named token is SourceAgent/NAME.
 const SourceAgent = "agent"
+
+// FromAgent reports whether an agent reported the execution or submitted its task.
+func (o *Origin) FromAgent() bool {
+	return o.Source == SourceAgent || strings.HasPrefix(o.Source, SourceAgent+"/")
+}
+
+// ReportedByAgent reports whether an agent has run the execution, and not a Generator.
+func (e *Execution) ReportedByAgent() bool {
+	return e.Origin.FromAgent() && (e.ContextID != "" || e.Manifest == nil)
+}
 
 // Task is a request for an answer from a Generator.
 type Task struct {

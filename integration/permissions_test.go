@@ -29,6 +29,7 @@ var matrix = []struct {
 	what, subject, body, may string
 }{
 	{"hand in a task", "debrief.task.m", "", "RWO"},
+	{"hand in a task of an owner", "debrief.task.m.Vg8mnzK13ZARoCkIqK7pWA", "", "RWO"},
 	{"store an execution", "debrief.execution.m", "", "GWO"},
 	{"store feedback", "debrief.feedback.m", "", "GWO"},
 	{"store a reflection", "debrief.reflection.m", "", "RWO"},
@@ -38,6 +39,9 @@ var matrix = []struct {
 	{"write a record of attempts", "$KV.attempts.generator.1", "", "GO"},
 	{"ask the service", "debrief.api.context.m", "", "WOA"},
 	{"report to the service", "debrief.api.execution.m", "", "WOA"},
+	{"ask the service as an owner", "debrief.api.context.m.Vg8mnzK13ZARoCkIqK7pWA", "", "WO"},
+	{"report to the service as an owner", "debrief.api.execution.m.Vg8mnzK13ZARoCkIqK7pWA", "", "WO"},
+	{"rate a run as an owner", "debrief.api.feedback.m.Vg8mnzK13ZARoCkIqK7pWA", "", "WO"},
 	{"ask the service for what it is", "$SRV.PING", "", "O"},
 	{"call the roll", "debrief.health", "", "WO"},
 	{"write the playbook's head", "$KV.playbook.m.head", "", "C"},
@@ -106,6 +110,7 @@ var matrix = []struct {
 	{"listen to executions", "sub debrief.execution.*", "", ""},
 	{"listen to all of the API", "sub $JS.API.>", "", ""},
 	{"be the service", "sub debrief.api.*.*", "", "G"},
+	{"hear the requests of owners", "sub debrief.api.*.*.*", "", "G"},
 	{"answer the roll call", "sub debrief.health", "", "GRCWO"},
 	{"hear that a playbook moves", "sub debrief.head.*", "", "GWO"},
 	{"hear the view written", "sub $KV.playbook.*.head", "", ""},

@@ -209,7 +209,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = reply.Model, reply.Usage
-		if len(e.Cited) == 0 && e.Origin.Source == events.SourceAgent { // a Generator cites what it follows
+		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites what it follows
 			followed := *e
 			followed.Cited = followedBullets(ref.Tags)
 			addExposures(&followed, ref)

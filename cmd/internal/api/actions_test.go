@@ -88,8 +88,8 @@ func TestIdempotencyKeys(t *testing.T) {
 		{"/books/default/review/misc-00012/approve", `{}`, "version"},
 		{"/executions", `{"question":"q","answer":"a"}`, "handle"},
 		{"/feedback", `{"execution":"` + w.handle + `","outcome":false}`, "handle"},
-		{"/books/default/tasks", `{"question":"q"}`, "task"},
-		{"/books/default/tasks?wait=20s", `{"question":"q","id":"named"}`, "task"},
+		{"/books/default/tasks", `{"question":"q"}`, "run_id"},
+		{"/books/default/tasks?wait=20s", `{"question":"q","run_id":"named"}`, "run_id"},
 	} {
 		key := set("Idempotency-Key", fmt.Sprint("k-", i))
 		first, was := w.send(t, 201, "POST", test.path, test.body, key)

@@ -9,6 +9,10 @@
 // Further routes read playbooks, executions, runs, dead letters and the status, and change playbooks. They call the packages of the
 // commands, so that both show the same.
 //
+// A run has an id: run_id of a report or a task, else the Idempotency-Key, else the id of the context that it answers, else a random
+// one. It is unique for its owner and book. A repeated report is answered with duplicate and the handle of the first. The field task
+// is a label that groups runs, and user names the person that the agent works for.
+//
 // An agent requests the context for its model, and reports the outcome with the id of the context:
 //
 //	$ curl -s http://127.0.0.1:4280/api/v1/contexts -H 'Content-Type: application/json' \
@@ -23,7 +27,7 @@
 //
 // # Requests and replies
 //
-// A request that creates something gets 201 and Location, or 200 if it was there before. Idempotency-Key is the id of the edit, task or
+// A request that creates something gets 201 and Location, or 200 if it was there before. Idempotency-Key is the id of the edit, run or
 // feedback: a repeated request has no further effect. Unknown fields of a body are ignored and listed in the field warnings of the
 // reply; with ?strict=1 they are an error. Unknown parameters are an error. A body may be compressed with gzip. A list has items, and
 // next if there are more: pass it as the parameter after. A read of a playbook has an ETag, which If-None-Match compares. X-Request-Id
@@ -52,7 +56,9 @@
 //
 // # Access control
 //
-// A token has a name, scopes and books; see package tokens. Its name is the author of its edits.
+// A token has a name, an owner, scopes and books; see package tokens. Its name is the author of its edits. It reads and rates the runs
+// of its owner. The scopes read, review and operate permit to read those of other owners, and review to rate them. Other runs are not
+// found.
 //
 // Without tokens the server listens on loopback only. It then accepts only Host headers of the loopback, and returns
 // 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. It refuses requests

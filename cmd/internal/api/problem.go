@@ -22,6 +22,8 @@ type Problem struct {
 	RequestID string `json:"request_id" doc:"Id of the request; the log of the server has it."`
 	// Conflicts has the current texts of bullets that have changed since the author of an edit read them.
 	Conflicts []events.Expectation `json:"conflicts,omitempty" doc:"Current texts of the bullets that changed since the author of the edit read them; a removed bullet has no text."`
+	// Runs names the runs that an ambiguous id fits.
+	Runs []string `json:"runs,omitempty" doc:"Runs that the id of the request fits: handles of executions, or ids of open runs. Each names one run."`
 }
 
 // Code is the reason of a problem. Later versions may have more codes.
@@ -88,6 +90,10 @@ func newProblem(err error, in reflect.Type) (p Problem, after string) {
 		return Problem{Status: known.status, Code: known.code, Field: known.field, Detail: r.Text, Conflicts: known.conflicts}, ""
 	}
 	r := service.ErrorResponse(err)
+	var ambiguous interface{ Names() []string }
+	if errors.As(err, &ambiguous) {
+		return Problem{Status: http.StatusConflict, Code: CodeConflict, Detail: service.ErrorResponse(service.NewError(http.StatusConflict, err.Error())).Text, Runs: ambiguous.Names()}, ""
+	}
 	p = Problem{Status: r.Code, Code: codes[r.Code], Detail: r.Text}
 	if p.Code == "" {
 		p.Code = codeOther

@@ -117,7 +117,7 @@ func armOf(e *events.Execution) int {
 	switch {
 	case e.ContextID != "", e.Manifest != nil:
 		return inject
-	case e.Origin.Source == events.SourceAgent:
+	case e.Origin.FromAgent():
 		return observe
 	}
 	return other

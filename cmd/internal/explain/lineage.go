@@ -164,7 +164,7 @@ func writeCover(ctx context.Context, out io.Writer, ev Evidence, c book.Cover) e
 		console.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired(true, "the execution")))
 		return nil
 	}
-	console.Fprintf(out, "        task %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
+	console.Fprintf(out, "        run %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
 		e.RunID, origin(e.Session, e.Origin.Source), model(e), e.Version, len(e.Shown), len(e.Cited))
 	return nil
 }

@@ -126,7 +126,7 @@ func (x *Execution) writeDigest(out io.Writer) {
 
 // writeExecution writes a stored execution.
 func writeExecution(out io.Writer, handle string, e *events.Execution) {
-	console.Fprintf(out, "Execution %s of task %s in playbook %q%s%s\n", handle, e.RunID, e.Book, origin(e.Session, e.Origin.Source), model(e))
+	console.Fprintf(out, "Execution %s of run %s in playbook %q%s%s\n", handle, e.RunID, e.Book, origin(e.Session, e.Origin.Source), model(e))
 	console.Fprintf(out, "  asked     %q\n", console.OneLine(e.Question, 200))
 	if n := len(e.Steps); n > 0 {
 		console.Fprintf(out, "  did       %s\n", console.Plural(n, "step"))

@@ -286,6 +286,7 @@ var operator = User{
 		{Subject: health.Subject, Why: health.Why, Accounts: programs},
 		ownReport(events.UserOperator),
 		{Subject: "debrief.api.*.*", Why: "requests to the service", Accounts: []string{events.RoleGenerator}},
+		{Subject: "debrief.api.*.*.*", Why: "requests to the service for an owner", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$SRV.>", Why: "discovery of the service", Accounts: []string{events.RoleGenerator}},
 		{Subject: "$KV.>", Why: "marks of sessions, embeddings, progress of runs"},
 		blobs,

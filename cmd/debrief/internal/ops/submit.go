@@ -22,7 +22,9 @@ type Submit struct {
 	Question    string        `arg:"" help:"Question; '-' reads it from standard input."`
 	Context     string        `help:"Context of the question, such as a document." placeholder:"TEXT"`
 	Book        string        `help:"Playbook to answer with." default:"default"`
-	ID          string        `help:"Id of the task; equal ids are the same sample. Default: a new id."`
+	ID          string        `help:"Id of the run; a task with the same id counts once. Default: a new id."`
+	Task        string        `help:"Label of the task, the same for all attempts at it." placeholder:"LABEL" rare:""`
+	User        string        `help:"Person that the task is for." placeholder:"NAME" rare:""`
 	Session     string        `help:"Session of the task. Default: none."`
 	Target      string        `help:"Expected answer. It is never in the prompt."`
 	Evaluator   string        `help:"Evaluator of the answer: ${evaluators}." placeholder:"NAME"`
@@ -60,8 +62,9 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 		return app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
 	task := &events.Task{
-		ID: s.ID, Session: s.Session, Question: strings.TrimSpace(s.Question), Context: s.Context, Target: s.Target,
+		ID: s.ID, User: s.User, Session: s.Session, Question: strings.TrimSpace(s.Question), Context: s.Context, Target: s.Target,
 		Evaluator: s.Evaluator, Created: time.Now().UTC(),
+		Origin: events.Origin{Task: s.Task},
 	}
 	task.Book = b
 	if task.ID == "" {
@@ -83,7 +86,7 @@ func (s *Submit) Run(ctx context.Context, c *app.Common) error {
 		if err != nil {
 			return err
 		}
-		return s.print(map[string]any{"task": task.ID, "handle": r.Handle, "stored": true, "trace": r.Trace}, "task %s is stored as %s", task.ID, r.Handle)
+		return s.print(map[string]any{"run_id": task.ID, "handle": r.Handle, "stored": true, "trace": r.Trace}, "task %s is stored as %s", task.ID, r.Handle)
 	}
 	return s.await(ctx, conn, task)
 }
