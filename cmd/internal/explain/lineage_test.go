@@ -69,7 +69,7 @@ func TestBulletTextListsExecutions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.reads != test.listed || strings.Contains(text, "more\n") != test.more || strings.Contains(text, "task t-1") != (test.listed > 0) {
+		if ev.reads != test.listed || strings.Contains(text, "more\n") != test.more || strings.Contains(text, "run t-1") != (test.listed > 0) {
 			t.Errorf("%s: got %d executions in\n%s", test.name, ev.reads, text)
 		}
 	}

@@ -62,7 +62,7 @@ func TestExecutionText(t *testing.T) {
 				Execution: stored, Labels: map[uint64]string{7: "7@ab12cd"}, Trace: &history.Trace{Reflections: applied, Events: []history.Event{change}},
 				Analyses: []*events.Reflection{{Ignored: []string{"a claim"}}},
 			},
-			[]string{"task t-1", "shown     a", "cited     b", "after feedback, failure", "ignored   a claim", "7@ab12cd  a pinned"},
+			[]string{"run t-1", "shown     a", "cited     b", "after feedback, failure", "ignored   a claim", "7@ab12cd  a pinned"},
 		},
 		{"evaluation", Execution{Execution: &events.Execution{Purpose: events.Evaluate}, Trace: &history.Trace{}}, []string{"no bullets shown", "evaluation"}},
 		{"waiting", Execution{Execution: stored, Trace: &history.Trace{}, waiting: &events.Reflection{Ignored: []string{"a claim"}}}, []string{"waits for a curator", "a claim"}},
