@@ -255,7 +255,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		ID: id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, RawReply: g.cfg.rawReply(reply.Text), Outcome: outcome,
-		Evaluator: cmp.Or(t.Evaluator, scoring.ByText), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
+		Evaluator: cmp.Or(t.Evaluator, scoring.ByDefault), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
 		Version: built.version, Shown: shown, Cited: citedBullets(a.BulletIDs, shown), Manifest: &built.Manifest,
 		Model: reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),

@@ -37,7 +37,7 @@ func TestFurtherRoundReplacesTheFirst(t *testing.T) {
 	q := task("b", "what comes of round1")
 	q.Session, q.Target = "s", "42" // without an evaluator: exact
 	first, refused := f.answer(q)
-	if refused != "" || first.Evaluator != scoring.ByText || first.Pinned || first.PreviousRounds != nil {
+	if refused != "" || first.Evaluator != scoring.ByDefault || first.Pinned || first.PreviousRounds != nil {
 		t.Fatalf("got %+v, %q", first, refused)
 	}
 	f.answerInSession("s", "question after1")
@@ -45,7 +45,7 @@ func TestFurtherRoundReplacesTheFirst(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		next := again(q, e, strings.Repeat("Mind the fee. ", n))
 		e, refused = f.answer(next)
-		if refused != "" || e.ID != events.ExecutionID("b", "", q.ID, n) || e.Turn != 2 || len(e.PreviousRounds) != n || e.Evaluator != scoring.ByText {
+		if refused != "" || e.ID != events.ExecutionID("b", "", q.ID, n) || e.Turn != 2 || len(e.PreviousRounds) != n || e.Evaluator != scoring.ByDefault {
 			t.Fatalf("round %d: got %+v, %q", n, e, refused)
 		}
 		if got := turns(m.last()); !slices.Equal(got, []string{"question before1", "answer to before1"}) {

@@ -84,7 +84,7 @@ var plan = []struct {
 	{"generator/prompt/records", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/shell"}, []string{ours}},
 	{"generator/prompt/sliding", "context parts must not use a transport", []string{"debrief/playbook/text", "debrief/events/chat"}, []string{ours}},
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
-	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/events/config", "debrief/playbook/text"}, []string{ours}},
+	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/events/config", "debrief/events/outcome", "debrief/playbook/text"}, []string{ours}},
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
 	{"reflector/rules", "the analysis of runs does no I/O", []string{"debrief/events", "debrief/events/shell", "debrief/playbook/text", "debrief/reflector/rules/..."}, []string{others, ours}},
 	{"reflector/rules/contrast", "statistics know neither texts nor events: standard library and sets of numbers only", []string{"debrief/reflector/rules/numset"}, []string{others, ours}},

@@ -15,17 +15,23 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/outcome"
 	"debrief/playbook/text"
 )
 
-// The evaluators that a task can name. ByText is the default for a task with a target.
+// The evaluators that a task can name. ByDefault is the default for a task with a target.
 const (
+	// ByDefault compares as a person would: see outcome.Same.
+	ByDefault = "default"
 	// ByText compares the text, without surrounding white space. Like ByNumber it accepts the sentence "The answer is X."
 	// for X, because models answer in prose.
 	ByText = "exact"
 	// ByNumber compares numbers in any notation, and text if the target is not a number. "numeric:0.01" sets an
 	// absolute tolerance, "numeric:1%" one relative to the target.
 	ByNumber = "numeric"
+	// ByFormula compares as the scorer of the Formula tasks does (ACE, arXiv:2510.04618): numbers after removing commas,
+	// else the text.
+	ByFormula = "formula"
 	// ByList compares comma-separated entries by position, ignoring case and white space. The score is the share of
 	// correct entries; a missing or additional entry is wrong. "list:ignore-extra" ignores additional entries, as the
 	// scorer of FiNER does (ACE, arXiv:2510.04618).
@@ -51,7 +57,7 @@ const (
 )
 
 // EvaluatorSyntax lists the syntax of all evaluators, for help and error texts.
-const EvaluatorSyntax = "exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, program:NAME"
+const EvaluatorSyntax = "default, exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, formula, program:NAME"
 
 // ErrNotScorable reports an unknown evaluator, or a target that is invalid for its evaluator. A retry returns the
 // same error.
@@ -61,6 +67,7 @@ var ErrNotScorable = errors.New("task cannot be scored")
 type Answer struct {
 	Reasoning string
 	Final     string // empty means a wrong answer
+	question  string
 }
 
 // method compares an answer with a target. The target is not empty.
@@ -70,7 +77,11 @@ type method func(target string, a Answer) (events.Outcome, error)
 func findMethod(evaluator string) (method, error) {
 	kind, option, optional := strings.Cut(evaluator, ":")
 	switch {
-	case evaluator == "", evaluator == ByText:
+	case evaluator == "", evaluator == ByDefault:
+		return scoreDefault, nil
+	case evaluator == ByFormula:
+		return scoreFormula, nil
+	case evaluator == ByText:
 		return passOrFail(equalText), nil
 	case kind == ByNumber:
 		t, err := parseTolerance(option, optional)
@@ -159,13 +170,12 @@ func (s *Scorer) Evaluate(ctx context.Context, t *events.Task, a Answer, log *ze
 	if t.Target == "" {
 		return events.Outcome{Label: events.Unknown}, nil
 	}
+	a.question = t.Question
 	o, err := m(t.Target, a)
 	if err != nil {
 		return events.Outcome{}, fmt.Errorf("%w: target of evaluator %s: %w", ErrNotScorable, t.Evaluator, err)
 	}
-	if o.By = t.Evaluator; o.By == "" {
-		o.By = ByText
-	}
+	o.By = cmp.Or(t.Evaluator, ByDefault)
 	return o, nil
 }
 
@@ -185,11 +195,28 @@ var twoStops = regexp.MustCompile(`([^.])\.\.( |$)`)
 // passOrFail returns a method that scores 1 or 0.
 func passOrFail(same func(answer, target string) bool) method {
 	return func(target string, a Answer) (events.Outcome, error) {
-		if same(a.Final, target) || same(statedAnswer(a.Final), target) {
-			return correct(), nil
-		}
-		return incorrect("The answer is wrong: expected %s, got %s.", shortText(target), shortText(a.Final)), nil
+		return decide(same(a.Final, target) || same(statedAnswer(a.Final), target), target, a)
 	}
+}
+
+// scoreDefault compares as a person would.
+func scoreDefault(target string, a Answer) (events.Outcome, error) {
+	return decide(outcome.Same(a.question, target, a.Final), target, a)
+}
+
+// scoreFormula compares as the scorer of the Formula tasks does.
+func scoreFormula(target string, a Answer) (events.Outcome, error) {
+	x, errx := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(a.Final), ",", ""), 64)
+	y, erry := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(target), ",", ""), 64)
+	return decide(errx == nil && erry == nil && x == y || (errx != nil || erry != nil) && a.Final == target, target, a)
+}
+
+// decide returns the outcome of a comparison.
+func decide(right bool, target string, a Answer) (events.Outcome, error) {
+	if right {
+		return correct(), nil
+	}
+	return incorrect("The answer is wrong: expected %s, got %s.", shortText(target), shortText(a.Final)), nil
 }
 
 // answerSentence matches an answer that is one sentence of this form.

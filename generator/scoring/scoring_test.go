@@ -326,7 +326,7 @@ func TestInvalidEvaluatorsAndTargets(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	for _, good := range []string{"", "exact", "numeric", "numeric:0", "numeric:1e-3", "numeric:1%", "numeric:2.5%", "list", "list:ignore-extra", "regex", "regex:search", "json", "steps", "program:my-judge_2"} {
+	for _, good := range []string{"", "default", "exact", "formula", "numeric", "numeric:0", "numeric:1e-3", "numeric:1%", "numeric:2.5%", "list", "list:ignore-extra", "regex", "regex:search", "json", "steps", "program:my-judge_2"} {
 		if err := Check(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
@@ -377,6 +377,35 @@ func TestTagsIgnoreExtraEntries(t *testing.T) {
 		o, err := Evaluate(&events.Task{Target: "Ab,Cd", Evaluator: ByTags}, Answer{Final: answer})
 		if err != nil || o.Score != want || o.By != ByTags {
 			t.Errorf("%q: got %+v, error %v, want %v", answer, o, err, want)
+		}
+	}
+}
+
+// The default accepts what a person would, with the question's rounding; "exact" compares letters, and "formula" compares as
+// the scorer of the tasks.
+func TestDefaultAndFormula(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		evaluator, question, target, answer string
+		right                               bool
+	}{
+		{"", "", "0.2", "0.20", true},
+		{"", "", "Bonn", "In Bonn.", true},
+		{"", "", "yes", "Yes", true},
+		{"", "Round to 2 decimal places.", "0.67", "0.6667", true},
+		{"", "", "0.67", "0.6667", false},
+		{"default", "", "a, b", "b, a", false},
+		{"exact", "", "0.2", "0.20", false},
+		{"exact", "", "yes", "Yes", false},
+		{"formula", "", "1,000.0", "1000", true},
+		{"formula", "", "5.0", " 5", true},
+		{"formula", "", "5.0", "$5", false},
+		{"formula", "", "5.0", "5.01", false},
+		{"formula", "", "no", "no", true},
+	} {
+		o, err := Evaluate(&events.Task{Question: tt.question, Target: tt.target, Evaluator: tt.evaluator}, Answer{Final: tt.answer})
+		if err != nil || (o.Label == events.Success) != tt.right {
+			t.Errorf("%q: target %q, answer %q: got %+v, %v, want right: %v", tt.evaluator, tt.target, tt.answer, o, err, tt.right)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (o *Options) applyForm(t *events.Task) error {
 	if t.Evaluator == "" && t.Target != "" {
 		switch form {
 		case formFormula:
-			t.Evaluator = scoring.ByNumber
+			t.Evaluator = scoring.ByFormula
 		case formFiNER:
 			t.Evaluator = scoring.ByTags
 		}

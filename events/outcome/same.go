@@ -1,0 +1,368 @@
+package outcome
+
+import (
+	"encoding/json"
+	"math/big"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Same reports whether an answer is right as a person would say, for a target without an evaluator. The question tells only
+// whether the answer is rounded, and whether a list is in any order. An empty answer is wrong.
+//
+//   - Numbers and units are compared by value, and dates and times as such. A unit that one side leaves out is not compared.
+//   - Words are compared without case, accents, articles and final punctuation, and without the words around them, as in
+//     "In Bonn." and "The answer is Bonn".
+//   - Identifiers, code and numbers with leading zeros are compared exactly.
+//   - Lists are compared in order, JSON by value.
+func Same(question, target, answer string) bool {
+	if strings.TrimSpace(target) == strings.TrimSpace(answer) {
+		return true
+	}
+	target, answer = unwrap(target), unwrap(answer)
+	if target == "" || answer == "" {
+		return target == answer
+	}
+	if same, ok := sameJSON(target, answer); ok {
+		return same
+	}
+	c := comparison{places: roundedPlaces(question), anyOrder: inAnyOrder.MatchString(question)}
+	return c.same(target, answer) || slices.ContainsFunc(statements(answer), func(said string) bool { return c.same(target, unwrap(said)) })
+}
+
+// comparison has what a question says about its answer.
+type comparison struct {
+	places   int // decimal places, -1 for an answer that is not rounded
+	anyOrder bool
+}
+
+func (c comparison) same(target, answer string) bool {
+	if same, ok := c.sameList(target, answer); ok {
+		return same
+	}
+	return c.sameItem(target, answer)
+}
+
+// sameItem compares texts that are not lists.
+func (c comparison) sameItem(target, answer string) bool {
+	switch {
+	case target == answer:
+		return target != ""
+	case isCode(target):
+		return target == strings.TrimRight(answer, ".")
+	}
+	if want, ok := parseDate(target); ok {
+		got, ok := parseDate(answer)
+		return ok && want == got
+	}
+	if want, ok := parseQuantity(target); ok {
+		got, ok := parseQuantity(answer)
+		return ok && c.sameQuantity(want, got)
+	}
+	want, got := plainWords(target), plainWords(answer)
+	if want == got && want != "" {
+		return true
+	}
+	return sameVerdict(want, answer) || isOption(target, answer)
+}
+
+var inAnyOrder = regexp.MustCompile(`(?i)\b(?:any order|order (?:does not|doesn't) matter|regardless of order|unordered|as a set)\b`)
+
+// Wrappers around an answer.
+var (
+	codeFence = regexp.MustCompile("(?s)\\A```[A-Za-z0-9+-]*[ \t]*\r?\n?(.*?)\\s*```\\z")
+	box       = regexp.MustCompile(`\A\$?\\boxed\{([^{}]*)\}\$?\.?\z`)
+)
+
+// quotes are the marks that may stand around an answer.
+const quotes = "*_\"'`“”„‘’«»「」『』 \t\r\n"
+
+// unwrap returns an answer without fences, quotation marks and emphasis, and with the usual forms of signs and digits.
+func unwrap(s string) string {
+	s = strings.TrimSpace(s)
+	if m := codeFence.FindStringSubmatch(s); m != nil {
+		return strings.TrimSpace(m[1])
+	}
+	if m := box.FindStringSubmatch(s); m != nil {
+		s = m[1]
+	}
+	s = strings.Map(usual, s)
+	if !strings.Contains(s, "\n") { // the marks around list items stay
+		s = strings.Trim(s, quotes)
+		s = strings.NewReplacer("**", "", "__ ", " ").Replace(s)
+	}
+	return s
+}
+
+// usual maps typographic forms of characters to the usual ones.
+func usual(r rune) rune {
+	switch {
+	case r >= '！' && r <= '～': // full width
+		return r - '！' + '!'
+	case r == '−' || r == '‐' || r == '‑':
+		return '-'
+	case r == '’' || r == '‘':
+		return '\''
+	case r == '\u00a0' || r == '\u202f' || r == '\u2009':
+		return ' '
+	}
+	for _, zero := range "٠۰०" {
+		if r >= zero && r <= zero+9 {
+			return r - zero + '0'
+		}
+	}
+	return r
+}
+
+// The words around an answer. The group is the answer.
+var introductions = []*regexp.Regexp{
+	regexp.MustCompile(`(?is)^(?:the )?(?:final |correct |right )?(?:answer|result|solution)(?:\W{0,3}\bis\b\W{0,3}|\W{0,3}[:=])\s*(.+)$`),
+	regexp.MustCompile(`(?is)^(?:so |thus,? |therefore,? |hence,? )?(?:(?:the|this|that|it|they|my|our|its|he|she|we)\b[^.!?;,:\n]{0,60}?) (?:is|was|are|were|equals|will be|has)\b:? +(.+)$`),
+	regexp.MustCompile(`(?is)^(?:it's|that's|i (?:think|believe)(?: that)?) +(.+)$`),
+	regexp.MustCompile(`(?is)^(.+?) is the (?:final |correct |right )?(?:answer|result|solution)\.?$`),
+	regexp.MustCompile(`(?is)^(?:die|das|la|le|il|a|o) [\p{L} ]{1,40} (?:ist|lautet|war|es|est|è|é|fue|était) +(.+)$`),
+	regexp.MustCompile(`(?i)^(?:in|on|at|to|from|by|for|of|im|am|en|à|au|auf|zu|about|around|approximately|approx\.?|roughly|circa|ca\.|~|≈) *(.+)$`),
+	regexp.MustCompile(`^[A-Za-z]\w{0,20} *= *([^=].*)$`),
+	regexp.MustCompile(`^([\d.,]+) \([a-z -]+\)$`),
+}
+
+// statements returns what an answer says without the words around it.
+func statements(answer string) (all []string) {
+	const depth = 3
+	rest := []string{answer}
+	for range depth {
+		var next []string
+		for _, s := range rest {
+			for _, intro := range introductions {
+				if m := intro.FindStringSubmatch(s); m != nil {
+					next = append(next, strings.TrimSpace(m[1]))
+				}
+			}
+		}
+		all, rest = append(all, next...), next
+	}
+	return all
+}
+
+// sameVerdict reports whether an answer begins with the target yes or no, and gives a reason.
+func sameVerdict(target, answer string) bool {
+	verdicts := map[string]string{"yes": "yes", "true": "yes", "no": "no", "false": "no"}
+	want := verdicts[target]
+	if want == "" {
+		return false
+	}
+	end := strings.IndexFunc(answer, func(r rune) bool { return !unicode.IsLetter(r) })
+	if end < 0 {
+		end = len(answer)
+	}
+	return verdicts[strings.ToLower(answer[:end])] == want && (end == len(answer) || strings.ContainsRune(",.;:!-", rune(answer[end])) || reasoned.MatchString(answer[end:]))
+}
+
+// reasoned matches the rest of a sentence such as "Yes it does".
+var reasoned = regexp.MustCompile(`(?i)^ (?:it|they|he|she|that|this|you|we|i)\b`)
+
+var option = regexp.MustCompile(`^(?i:(?:option|choice|answer) )?\(?([A-Za-z])[).]?$`)
+
+// isOption reports whether the answer is the option that the target names by its letter.
+func isOption(target, answer string) bool {
+	want, got := option.FindStringSubmatch(target), option.FindStringSubmatch(answer)
+	return want != nil && got != nil && strings.EqualFold(want[1], got[1])
+}
+
+var (
+	// identifier matches one word with an inner capital, or with digits and letters.
+	identifier = regexp.MustCompile(`^[\w.-]*(?:[a-z][A-Z]|[A-Za-z]-?\.?\d|\d[A-Za-z])[\w.-]*$`)
+	zeros      = regexp.MustCompile(`^0\d+$`)
+	optionFlag = regexp.MustCompile(`(?:^|\s)--?[A-Za-z]`)
+	ordinal    = regexp.MustCompile(`^\d+(?:st|nd|rd|th)$`)
+)
+
+// isCode reports whether a target is an identifier, a path, a command or code.
+func isCode(s string) bool {
+	if _, isNumber := parseQuantity(s); isNumber && !zeros.MatchString(s) || ordinal.MatchString(s) {
+		return false
+	}
+	if _, isTime := parseDate(s); isTime {
+		return false
+	}
+	words := strings.Fields(s)
+	return zeros.MatchString(s) || strings.Contains(s, "\n") || strings.ContainsAny(s, "_{}[]<>=;\\|@#") || optionFlag.MatchString(s) ||
+		len(words) == 1 && (strings.ContainsAny(s, "/()") && len(s) > 3 || identifier.MatchString(s))
+}
+
+// sameJSON compares JSON objects and lists by value. It returns false in ok if the target is none of them.
+func sameJSON(target, answer string) (same, ok bool) {
+	if target[0] != '{' && target[0] != '[' {
+		return false, false
+	}
+	var want, got any
+	if json.Unmarshal([]byte(target), &want) != nil {
+		return false, false
+	}
+	if json.Unmarshal([]byte(answer), &got) != nil {
+		return false, target[0] == '{'
+	}
+	return reflect.DeepEqual(want, got), true
+}
+
+var (
+	itemMark  = regexp.MustCompile(`^(?:[-*•] |\d+[.)] )`)
+	separator = regexp.MustCompile(`\s*[;、，\n]\s*|,\s+|,(?:\D|$)|\s+(?:and|und|y|et|e|&)\s+`)
+	lastAnd   = regexp.MustCompile(`(?:^|\s)(?:and|und|y|et|e|&)\s+`)
+)
+
+// items returns the entries of a list. A text that is no list has one.
+func items(s string) []string {
+	var list []any
+	if strings.HasPrefix(s, "[") && json.Unmarshal([]byte(s), &list) == nil {
+		var all []string
+		for _, v := range list {
+			text, isText := v.(string)
+			if !isText {
+				raw, _ := json.Marshal(v)
+				text = string(raw)
+			}
+			all = append(all, text)
+		}
+		return all
+	}
+	s = strings.TrimRight(s, ".。 ")
+	if _, isNumber := parseQuantity(s); isNumber {
+		return []string{s}
+	}
+	if _, isDate := parseDate(s); isDate {
+		return []string{s}
+	}
+	s = lastAnd.ReplaceAllString(s, ", ")
+	var all []string
+	for _, item := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",;、，\n", r) }) {
+		item = strings.Trim(itemMark.ReplaceAllString(strings.TrimSpace(item), ""), quotes)
+		if item != "" {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
+// sameList compares lists, in order unless the question says otherwise. It returns false in ok if neither text is a list.
+func (c comparison) sameList(target, answer string) (same, ok bool) {
+	if isCode(target) && !strings.HasPrefix(target, "[") && !strings.ContainsAny(target, ",\n") {
+		return false, false
+	}
+	want, got := items(target), items(answer)
+	if len(want) < 2 && len(got) < 2 {
+		return false, false
+	}
+	if len(want) < 2 { // the answer is a sentence with a comma, or a list
+		return false, false
+	}
+	if len(want) != len(got) {
+		return false, true
+	}
+	if !c.anyOrder {
+		return slices.EqualFunc(want, got, c.sameItem), true
+	}
+	for _, w := range want {
+		i := slices.IndexFunc(got, func(g string) bool { return c.sameItem(w, g) })
+		if i < 0 {
+			return false, true
+		}
+		got = slices.Delete(got, i, i+1)
+	}
+	return true, true
+}
+
+// articles are the words before a noun that do not change the answer.
+var articles = map[string]bool{
+	"the": true, "a": true, "an": true, "der": true, "die": true, "das": true, "den": true, "dem": true, "ein": true, "eine": true, "el": true, "la": true, "los": true, "las": true,
+	"le": true, "les": true, "il": true, "lo": true, "un": true, "una": true, "une": true,
+}
+
+// plainWords returns the words of a text in lower case, without accents, leading articles and punctuation.
+func plainWords(s string) string {
+	s = fold(strings.ToLower(s))
+	var words []string
+	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && !strings.ContainsRune("'.+#%$€£/", r)
+	}) {
+		if w = strings.Trim(w, "'/"); !strings.ContainsFunc(w, unicode.IsDigit) {
+			w = strings.ReplaceAll(w, ".", "") // U.S.A.
+		}
+		if w = strings.TrimRight(w, "."); w != "" {
+			words = append(words, w)
+		}
+	}
+	for len(words) > 1 && articles[words[0]] {
+		words = words[1:]
+	}
+	return strings.Join(words, " ")
+}
+
+// accents maps Latin letters with accents to those without, in pairs.
+var accents = strings.NewReplacer(
+	"à", "a", "á", "a", "â", "a", "ã", "a", "ä", "a", "å", "a", "ā", "a", "ă", "a", "ą", "a", "ç", "c", "ć", "c", "č", "c", "ď", "d", "đ", "d", "è", "e", "é", "e", "ê", "e", "ë", "e",
+	"ē", "e", "ė", "e", "ę", "e", "ě", "e", "ğ", "g", "ì", "i", "í", "i", "î", "i", "ï", "i", "ī", "i", "ı", "i", "ł", "l", "ñ", "n", "ń", "n", "ň", "n", "ò", "o", "ó", "o", "ô", "o",
+	"õ", "o", "ö", "o", "ø", "o", "ő", "o", "ř", "r", "ś", "s", "š", "s", "ş", "s", "ș", "s", "ß", "ss", "ť", "t", "ț", "t", "ù", "u", "ú", "u", "û", "u", "ü", "u", "ū", "u", "ů", "u",
+	"ű", "u", "ý", "y", "ÿ", "y", "ź", "z", "ż", "z", "ž", "z", "æ", "ae", "œ", "oe", "\u0300", "", "\u0301", "", "\u0302", "", "\u0303", "", "\u0308", "",
+)
+
+func fold(s string) string { return accents.Replace(s) }
+
+var (
+	placesText  = regexp.MustCompile(`(?i)\b(\d|one|two|three|four|five|six)[ -]*(?:decimal|digits? after)`)
+	nearestText = regexp.MustCompile(`(?i)\bnearest (whole|integer|number|dollar|euro|cent|tenth|hundredth|thousandth)|\bround(?:ed)? (?:up |down |off )?to (?:a|an|the) (whole|integer)`)
+)
+
+// roundedPlaces returns the number of decimal places to which a question asks to round, -1 without one.
+func roundedPlaces(question string) int {
+	if m := placesText.FindStringSubmatch(question); m != nil {
+		if i := slices.Index([]string{"", "one", "two", "three", "four", "five", "six"}, strings.ToLower(m[1])); i > 0 {
+			return i
+		}
+		return int(m[1][0] - '0')
+	}
+	if m := nearestText.FindStringSubmatch(question); m != nil {
+		switch strings.ToLower(m[1]) {
+		case "tenth":
+			return 1
+		case "cent", "hundredth":
+			return 2
+		case "thousandth":
+			return 3
+		}
+		return 0
+	}
+	return -1
+}
+
+// sameQuantity compares numbers with their units.
+func (c comparison) sameQuantity(want, got quantity) bool {
+	if want.dimension != got.dimension && want.dimension != "" && got.dimension != "" {
+		return false
+	}
+	// A number without a unit is compared in the unit of the other side, or by value, as 5 and 0.05 for 5%.
+	values := [][2]*big.Rat{{want.value, got.value}}
+	switch {
+	case want.dimension == "" && got.dimension != "":
+		values = append(values, [2]*big.Rat{want.value, got.number})
+	case got.dimension == "" && want.dimension != "":
+		values = append(values, [2]*big.Rat{want.number, got.value})
+	case want.dimension == got.dimension && want.unit == got.unit:
+		values = [][2]*big.Rat{{want.number, got.number}}
+	}
+	for i, v := range values {
+		if i == 0 && want.dimension != got.dimension && want.dimension != "percent" && got.dimension != "percent" {
+			continue // 5 is not the value of 5 km in meters
+		}
+		if v[0].Cmp(v[1]) == 0 || c.places >= 0 && round(v[0], c.places) == round(v[1], c.places) {
+			return true
+		}
+	}
+	return false
+}
+
+// round rounds half away from zero.
+func round(r *big.Rat, places int) string { return r.FloatString(places) }
