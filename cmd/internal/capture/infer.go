@@ -87,16 +87,25 @@ func toolResults(steps []events.Step) (lastFailed, recovered bool) {
 	return lastFailed, recovered
 }
 
+// The openings of a message that reject or accept the answer before it. A word alone decides nothing: "Perfect Storm" is a
+// film, and "No. 5" a number. So the opening must be a whole clause: it ends with punctuation, with the message, or with words
+// that follow such an opening only.
 var (
-	// correction matches the opening of a message that rejects the answer before it.
-	correction = regexp.MustCompile(`^(?:no|nope|wrong|incorrect)(?:[,.!:;]|$)|^(?:no |actually |but )?(?:that|this|it)(?:'s| is| was) (?:still )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b|the))|` +
-		`^(?:no |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)|^(?:it |that |this )?still (?:wrong|broken|fails|failing|not )|^you(?:'re| are) wrong|^(?:not correct|not right)\b`)
+	// correction matches an opening that rejects the answer.
+	correction = regexp.MustCompile(`^(?:no|nope|wrong|incorrect|not (?:correct|right|quite))(?:[,!;:.—]| -|$)|` +
+		`^(?:no,? |actually,? |but |sorry,? )?(?:that|this|it)(?:'s| is| was) (?:still |just |simply |completely |totally )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b(?: is|$|[.,!])|the (?:right|correct)))|` +
+		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
+		`^(?:it |that |this )?still (?:wrong|broken|fails|failing|not (?:working|right|correct|fixed))\b|^you(?:'re| are) (?:still )?wrong\b`)
 	// politeNo matches openings that only look like a correction.
-	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|that's (?:all|it|fine)|it's (?:fine|ok))`)
-	// confirmation matches the opening of a message that accepts the answer before it.
-	confirmation = regexp.MustCompile(`^(?:ok(?:ay)?[,.!]? |yes[,.!]? )?(?:thanks|thank you|thx|perfect|great|awesome|excellent|that works|it works|works (?:now|great|fine)|that worked|it worked|well done|nice work|good job|lgtm)\b`)
-	// reservation matches a word that restricts a confirmation.
-	reservation = regexp.MustCompile(`\b(?:but|however|except|although|though|still|wrong|not|doesn't|didn't|isn't|can't|cannot)\b`)
+	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|^no\. ?[0-9a-z](?:[ .,?:]|\d|$)`)
+	// confirmation matches an opening that accepts the answer.
+	confirmation = regexp.MustCompile(`^(?:ok(?:ay)?[,.!]? |yes[,.!]? |ah[,.!]? )?(?:` +
+		`(?:thanks|thank you|thx|many thanks)(?: (?:so much|a lot|very much|again|for (?:the|your|this|that|that one) ?\w*))?|` +
+		`(?:perfect|great|awesome|excellent|wonderful|brilliant)(?: (?:work|job|answer|thanks|thank you))?|` +
+		`that works|it works|works (?:now|great|fine|perfectly)|that worked|it worked|well done|nice work|good job|lgtm)(?:[,.!]| -|$)|` +
+		`^(?:thanks|thank you),? (?:that|this|it) (?:works|worked|helped|helps|is (?:right|correct|perfect|great))\b`)
+	// reservation matches a word that restricts a confirmation, or a request that the answer did not satisfy.
+	reservation = regexp.MustCompile(`\b(?:but|however|except|although|though|still|wrong|not|doesn't|didn't|isn't|can't|cannot|for nothing|in advance|yet)\b|\?\s*$`)
 )
 
 // opening returns the first line of a message in the form that the patterns match, without tags such as those of a client.
@@ -111,9 +120,21 @@ func corrects(next string) bool {
 	return correction.MatchString(s) && !politeNo.MatchString(s)
 }
 
+// confirms reports whether a message accepts the answer. What follows the first sentence is another matter, such as the next
+// request, unless it begins a reservation.
 func confirms(next string) bool {
 	s := opening(next)
-	return confirmation.MatchString(s) && !reservation.MatchString(s)
+	if !confirmation.MatchString(s) {
+		return false
+	}
+	clause := s
+	if i := strings.IndexAny(s, ".!"); i >= 0 {
+		clause = s[:i]
+		if rest := strings.TrimLeft(s[i:], ".! "); strings.HasPrefix(rest, "but ") || strings.HasPrefix(rest, "however") || strings.HasPrefix(rest, "except") {
+			return false
+		}
+	}
+	return !reservation.MatchString(clause)
 }
 
 // Limits of a repetition, in words. A short message such as "go on" repeats nothing. A long one may be a template whose few
@@ -121,10 +142,11 @@ func confirms(next string) bool {
 const (
 	minRepeated  = 4
 	maxRepeated  = 60
-	repeatedPart = 0.8 // of the different words of both messages
+	repeatedPart = 0.8 // of the different words of the question
 )
 
-// repeats reports whether a message asks nearly the same as the question.
+// repeats reports whether a message asks nearly the same as the question. A message with another number, name or quotation, or
+// with a new word of its own, is another task, such as the next one of a list.
 func repeats(question, next string) bool {
 	a, b := words(question), words(next)
 	if len(b) < minRepeated {
@@ -133,14 +155,50 @@ func repeats(question, next string) bool {
 	if len(a) > maxRepeated || len(b) > maxRepeated {
 		return slices.Equal(a, b)
 	}
+	if !mentions(next, details(question)) || !mentions(question, details(next)) {
+		return false // another number, name or quotation is another task
+	}
 	first, second := text.Set(strings.Join(a, " ")), text.Set(strings.Join(b, " "))
 	shared := 0
 	for w := range second {
-		if first[w] {
+		switch {
+		case first[w]:
 			shared++
+		case !fillers[w]:
+			return false
 		}
 	}
-	return float64(shared) >= repeatedPart*float64(len(first)+len(second)-shared)
+	return float64(shared) >= repeatedPart*float64(len(first))
+}
+
+// detail matches what makes a task another one: a quotation, a word with a digit, or a word with a capital letter inside a
+// sentence.
+var detail = regexp.MustCompile("[\"“„«`][^\"”“»`\\n]{1,80}[\"”“»`]|[\\p{L}\\p{N}_./@#:-]*\\p{N}[\\p{L}\\p{N}_./@#:-]*|[.!?:\\n]\\s+\\p{L}+|\\p{L}*\\p{Lu}[\\p{L}\\p{N}]*")
+
+// fillers are the words that a person adds to a repeated question, in several languages.
+var fillers = text.Set("please again i said asked so now just really can could would you tell me us once more ok okay well and but the a an for to of in on my is was it this that " +
+	"still actually instead help kindly bitte nochmal noch einmal also s'il vous plaît encore por favor otra vez di nuovo per favore")
+
+// mentions reports whether a message has all these details.
+func mentions(message string, all []string) bool {
+	message = strings.ToLower(text.Prefix(message, maxText))
+	return !slices.ContainsFunc(all, func(d string) bool { return !strings.Contains(message, d) })
+}
+
+// details returns the details of a message, in lower case. The first word of a sentence is none.
+func details(s string) []string {
+	s = strings.TrimSpace(text.Prefix(s, maxText))
+	var all []string
+	for _, m := range detail.FindAllStringIndex(s, -1) {
+		d := s[m[0]:m[1]]
+		if m[0] == 0 && !strings.ContainsAny(d, "0123456789\"“„«`") || strings.ContainsAny(d[:1], ".!?:\n") {
+			continue
+		}
+		if d = strings.Trim(strings.ToLower(d), ".:-"); d != "i" && !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	return all
 }
 
 func words(s string) []string {

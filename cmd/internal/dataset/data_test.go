@@ -57,7 +57,7 @@ func TestFormula(t *testing.T) {
 		}
 		strict := 0
 		for i, task := range set.Tasks {
-			if task.Context != lines[i].Context || task.Target != lines[i].Target || task.Evaluator != "numeric" {
+			if task.Context != lines[i].Context || task.Target != lines[i].Target || task.Evaluator != "formula" {
 				t.Errorf("%s: line %d became %+v", name, i+1, task)
 			}
 			if m := inQuotes.FindStringSubmatch(task.Context); m != nil {
