@@ -212,6 +212,10 @@ func (e *OtherModelError) Discard() bool { return true }
 // DeadCode is the code of the dead letter.
 func (e *OtherModelError) DeadCode() events.DeadCode { return events.DeadOtherModel }
 
+// noAnswer is the outcome of a model that gave no answer, also when it was asked again. That says nothing about the advice,
+// so it is not a failure.
+var noAnswer = events.Outcome{Label: events.Unknown, Feedback: "The model gave no answer."}
+
 // execute answers one task. It returns the execution and the context that the model received.
 func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *events.Task) (*events.Execution, *builtContext, error) {
 	if want := t.Origin.Model; want != "" && g.cfg.ModelName != "" && want != g.cfg.ModelName {
@@ -243,7 +247,10 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	if err != nil {
 		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
 	}
-	outcome, err := g.cfg.Scorer.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, builder.conn.ContextLog(ctx))
+	outcome := noAnswer
+	if a.Final != "" {
+		outcome, err = g.cfg.Scorer.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, builder.conn.ContextLog(ctx))
+	}
 	if errors.Is(err, scoring.ErrNotScorable) {
 		err = bus.Discard(err)
 	}

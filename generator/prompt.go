@@ -69,17 +69,33 @@ type Answer struct {
 	Reasoning string
 	// BulletIDs are the cited ids, without duplicates. They may include bullets that were not shown.
 	BulletIDs []playbook.BulletID
-	// Final is empty if the reply contains no answer; it is then scored as wrong.
+	// Final is empty if the model gave no answer, also when it was asked again. It is then not scored.
 	Final string
 }
 
-// Ask sends a prompt to a model. It retries once if the reply cannot be parsed.
+// maxMissing is the number of replies without an answer after which there is none.
+const maxMissing = 2
+
+// errNoAnswer reports a reply in the required format whose answer is missing or empty.
+var errNoAnswer = errors.New(`"final_answer" is missing or empty`)
+
+// Ask sends a prompt to a model. It asks again if the reply cannot be parsed, and once if it has no answer.
 func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, error) {
-	return chat.Ask(ctx, m, p, parseAnswer)
+	missing := 0
+	return chat.Ask(ctx, m, p, func(r chat.Reply) (Answer, error) {
+		a, err := parseAnswer(r)
+		if errors.Is(err, errNoAnswer) {
+			if missing++; missing >= maxMissing {
+				return a, nil
+			}
+		}
+		return a, err
+	})
 }
 
 // parseAnswer parses a reply. The required format is advice: prose that marks no answer is the answer, because some models
 // ignore formats. A reply without text, broken JSON, or JSON without the expected fields is an error that is worth a retry.
+// With errNoAnswer it returns the rest of the reply.
 func parseAnswer(r chat.Reply) (Answer, error) {
 	var a Answer
 	text := chat.StripThinking(r.Text)
@@ -87,10 +103,11 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	if err == nil {
 		var fields map[string]json.RawMessage
 		if err = json.Unmarshal(object, &fields); err == nil {
-			a.Reasoning = jsonText(fields["reasoning"])
-			a.BulletIDs = bulletIDs(fields["bullet_ids"])
-			a.Final = jsonText(fields["final_answer"])
-			if _, present := fields["final_answer"]; !present && a.Reasoning == "" {
+			answer, present := field(fields, answerNames)
+			reasoning, _ := field(fields, reasoningNames)
+			ids, _ := field(fields, bulletNames)
+			a = Answer{Reasoning: jsonText(reasoning), BulletIDs: bulletIDs(ids), Final: jsonText(answer)}
+			if !present && a.Reasoning == "" {
 				err = errors.New(`reply has neither "final_answer" nor "reasoning"`)
 			}
 		}
@@ -99,7 +116,9 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	case err != nil:
 		a.Final = findAnswer(text)
 	case a.Final == "":
-		a.Final = findAnswer(a.Reasoning)
+		if a.Final = findAnswer(a.Reasoning); a.Final == "" {
+			return a, errNoAnswer
+		}
 	}
 	if err == nil || a.Final != "" {
 		if err != nil && a.Reasoning == "" {
@@ -111,6 +130,30 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 		return Answer{}, err
 	}
 	return Answer{Final: text}, nil
+}
+
+// The names of the fields of a reply. Models without a strict schema use other names. The first one that has a value is used.
+var (
+	answerNames    = []string{"finalanswer", "answer", "response", "result", "output", "solution", "prediction"}
+	reasoningNames = []string{"reasoning", "thought", "thoughts", "rationale", "explanation", "analysis"}
+	bulletNames    = []string{"bulletids", "bulletsused", "usedbullets", "bullets", "citedbullets", "citations"}
+)
+
+// field returns the first of the fields that has a value, and whether any of them is present. It ignores case, "_" and "-" in
+// names.
+func field(fields map[string]json.RawMessage, names []string) (value json.RawMessage, present bool) {
+	plain := make(map[string]json.RawMessage, len(fields))
+	for name, v := range fields {
+		plain[strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))] = v
+	}
+	for _, name := range names {
+		v, ok := plain[name]
+		present = present || ok
+		if jsonText(v) != "" {
+			return v, true
+		}
+	}
+	return nil, present
 }
 
 // The formats of answers outside JSON, in order of priority. Agents trained on question answering write Finish[…],

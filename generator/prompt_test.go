@@ -1,6 +1,8 @@
 package generator
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -87,8 +89,10 @@ func TestParseAnswer(t *testing.T) {
 		{"a single id", `{"reasoning":"r","bullet_ids":"[a-1]","final_answer":"42"}`, Answer{"r", ids("a-1"), "42"}},
 		{"ids in brackets, nulls, repeats, numbers", `{"reasoning":"r","bullet_ids":["[a-1]",null,"a-1",3," a-2 "],"final_answer":"42"}`, Answer{"r", ids("a-1", "a-2"), "42"}},
 		{"an answer in the reasoning", `{"reasoning":"so \\boxed{42}","bullet_ids":[],"final_answer":null}`, Answer{`so \boxed{42}`, nil, "42"}},
-		{"reasoning and no answer", `{"reasoning":"I cannot tell.","bullet_ids":[]}`, Answer{"I cannot tell.", nil, ""}},
-		{"an empty answer", `{"reasoning":"","bullet_ids":[],"final_answer":""}`, Answer{}},
+		{"an answer under another name", `{"reasoning":"r","bullets_used":["a-1"],"answer":"42"}`, Answer{"r", ids("a-1"), "42"}},
+		{"names in camel case", `{"reasoning":"r","bulletIds":["a-1"],"finalAnswer":42}`, Answer{"r", ids("a-1"), "42"}},
+		{"names with spaces", `{"Reasoning":"r","Final Answer":"42"}`, Answer{"r", nil, "42"}},
+		{"an empty answer beside another", `{"reasoning":"r","final_answer":"","answer":"42"}`, Answer{"r", nil, "42"}},
 		{"Finish", "Thought: done.\nFinish[42]", Answer{"Thought: done.\nFinish[42]", nil, "42"}},
 		{"Finish before a box", `\boxed{7} Finish[42]`, Answer{`\boxed{7} Finish[42]`, nil, "42"}},
 		{"a box with braces", `Hence \boxed{\frac{1}{2}}.`, Answer{`Hence \boxed{\frac{1}{2}}.`, nil, `\frac{1}{2}`}},
@@ -129,6 +133,8 @@ func TestUnreadableReplies(t *testing.T) {
 		{Text: "..."},
 		{Text: "[1, 2, 3]"},
 		{Text: `{"status":"ok"}`},
+		{Text: `{"reasoning":"I cannot tell.","bullet_ids":[]}`},
+		{Text: `{"reasoning":"","bullet_ids":[],"final_answer":""}`},
 		{Text: "```json\n{\"status\":\"ok\"}\n```"},
 		{Text: `[{"a":`},
 		{Text: `{"reasoning": "because`, Finish: "length"},
@@ -136,6 +142,45 @@ func TestUnreadableReplies(t *testing.T) {
 		if got, err := parseAnswer(r); err == nil {
 			t.Errorf("%q: got %+v, want an error", r.Text, got)
 		}
+	}
+}
+
+// lines is a model that replies with its lines in order, and then repeats the last one.
+type lines struct {
+	replies []string
+	prompts []chat.Prompt
+}
+
+func (l *lines) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	l.prompts = append(l.prompts, p)
+	return chat.Reply{Text: l.replies[min(len(l.prompts), len(l.replies))-1], Finish: "stop"}, nil
+}
+
+// A reply without an answer is asked for again. A model that gives none again has none, and that is no wrong answer.
+func TestAskAgainForAnAnswer(t *testing.T) {
+	t.Parallel()
+	const none = `{"reasoning":"Both shelves are high.","bullet_ids":[]}`
+	for _, tt := range []struct {
+		name    string
+		replies []string
+		want    string
+		calls   int
+	}{
+		{"at once", []string{`{"reasoning":"r","answer":"7"}`}, "7", 1},
+		{"when asked again", []string{none, `{"reasoning":"r","final_answer":"7"}`}, "7", 2},
+		{"never", []string{none}, "", maxMissing},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			m := &lines{replies: tt.replies}
+			a, _, err := Ask(t.Context(), m, chat.Prompt{Messages: []chat.Message{{Speaker: chat.User, Text: "?"}}})
+			if err != nil || a.Final != tt.want || len(m.prompts) != tt.calls {
+				t.Errorf("got %+v, %v after %d calls, want %q after %d", a, err, len(m.prompts), tt.want, tt.calls)
+			}
+			if n := len(m.prompts); n > 1 && !strings.Contains(m.prompts[1].Messages[len(m.prompts[1].Messages)-1].Text, "final_answer") {
+				t.Errorf("got %+v, want a prompt that names the field", m.prompts[1].Messages)
+			}
+		})
 	}
 }
 
@@ -149,7 +194,7 @@ func FuzzParseAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, finish string) {
 		a, err := parseAnswer(chat.Reply{Text: text, Finish: finish})
 		if err != nil {
-			if a.Final != "" || a.Reasoning != "" || a.BulletIDs != nil {
+			if a.Final != "" || !errors.Is(err, errNoAnswer) && (a.Reasoning != "" || a.BulletIDs != nil) {
 				t.Errorf("got %+v beside the error %v", a, err)
 			}
 			return
