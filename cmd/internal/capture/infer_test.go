@@ -167,7 +167,7 @@ func TestMessages(t *testing.T) {
 		{"Cancel order 4711 and refund the customer.", "Please cancel order 4711 and refund the customer again", bad},
 		{"Wo steht der rote Atlas im Regal?", "Bitte, wo steht der rote Atlas im Regal?", bad},
 	} {
-		e := ending{Question: tt.question, Finish: wire.FinishStop, Last: true, Next: tt.next}
+		e := ending{Question: tt.question, Finish: modelapi.FinishStop, Last: true, Next: tt.next}
 		if got := infer(&e); got.Label != tt.want {
 			t.Errorf("question %q, next %q: got %s (%s), want %s", tt.question, tt.next, got.Label, got.Feedback, tt.want)
 		}
