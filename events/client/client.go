@@ -53,6 +53,7 @@ func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events
 // is that of the context over HTTP, and events.DefaultBook over NATS.
 func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	withID := *r
+	withID.Outcome = r.Outcome.Complete() // the service refuses a label that contradicts the score
 	if r.ContextID == "" {
 		withID.RunID = cmp.Or(r.RunID, string(events.NewID()))
 	}
@@ -62,7 +63,7 @@ func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredRe
 // Feedback stores the outcome of an execution. Without an id, it gets a random one.
 func (c *Client) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	withID := *r
-	withID.ID = cmp.Or(r.ID, events.NewID())
+	withID.ID, withID.Outcome = cmp.Or(r.ID, events.NewID()), r.Outcome.Complete()
 	return request[events.StoredReply](ctx, c, events.VerbFeedback, r.Book, r.Caller, &withID)
 }
 

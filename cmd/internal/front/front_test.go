@@ -23,6 +23,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
+	"debrief/events/service"
 	"debrief/generator"
 	"debrief/playbook"
 )
@@ -41,12 +42,20 @@ type house struct {
 	conn  *bus.Conn
 	fake  *httptest.Server
 
+	backend service.Backend
+
 	mu   sync.Mutex
 	seen []fakeupstream.Request
 }
 
 // open starts a house. The bullets are in the playbook "default".
 func open(t *testing.T, mode string, script fakeupstream.Script, bullets ...string) *house {
+	t.Helper()
+	return openTokens(t, mode, "", script, bullets...)
+}
+
+// openTokens starts a house with a tokens file.
+func openTokens(t *testing.T, mode, tokens string, script fakeupstream.Script, bullets ...string) *house {
 	t.Helper()
 	h := &house{T: t}
 	upstream := fakeupstream.New(func(r *fakeupstream.Request) fakeupstream.Answer {
@@ -59,7 +68,7 @@ func open(t *testing.T, mode string, script fakeupstream.Script, bullets ...stri
 	t.Cleanup(h.fake.Close)
 	var err error
 	h.front, err = Listen(Options{
-		Gateway: app.Gateway{HTTP: "127.0.0.1:0", GatewayMode: mode, AdviceTimeout: patience, RunIdle: time.Hour, UpstreamOpenAI: h.fake.URL, UpstreamAnthropic: h.fake.URL},
+		Gateway: app.Gateway{HTTP: "127.0.0.1:0", Tokens: tokens, GatewayMode: mode, AdviceTimeout: patience, RunIdle: time.Hour, UpstreamOpenAI: h.fake.URL, UpstreamAnthropic: h.fake.URL},
 		Metrics: app.Metrics("test"), Log: zerolog.Nop(),
 	})
 	if err != nil {
@@ -75,6 +84,7 @@ func open(t *testing.T, mode string, script fakeupstream.Script, bullets ...stri
 	builder := generator.NewContextBuilder(h.conn, nil, generator.Config{})
 	t.Cleanup(builder.Close)
 	builder.WaitLoaded(t.Context(), events.DefaultBook, patience)
+	h.backend = builder
 	t.Cleanup(h.front.Connect(t.Context(), h.conn, builder))
 	return h
 }
