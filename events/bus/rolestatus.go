@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -76,4 +77,30 @@ func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 		return status, err
 	}
 	return status, nil
+}
+
+// CheckStreams requests the state of each stream that a running role of this connection needs. It returns an error for each role
+// with a stream whose state the server does not return. A server with a damaged stream can accept connections and answer nothing.
+func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	failed := map[string]error{}
+	for _, h := range c.Health() {
+		if h.State == Stopped {
+			continue
+		}
+		for _, name := range streams.Required(h.Role) {
+			all.Go(func() {
+				_, err := c.js.Stream(ctx, name)
+				if err == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				failed[h.Role] = fmt.Errorf("read the state of stream %s: %w", name, natserr.AsTimeout(ctx, err))
+			})
+		}
+	}
+	all.Wait()
+	return failed
 }

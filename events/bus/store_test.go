@@ -1,9 +1,12 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"debrief/events"
@@ -131,5 +134,36 @@ func TestStoreReturnsLastFullError(t *testing.T) {
 	publish(t, c, execution("b", "one"))
 	if err := c.StoreError(); err != nil {
 		t.Errorf("after the server accepted one: got state %v", err)
+	}
+}
+
+// TestCheckStreamsNamesUnansweredRoles: the server accepts connections and answers no requests about streams.
+func TestCheckStreamsNamesUnansweredRoles(t *testing.T) {
+	t.Parallel()
+	srv := startNATS(t, server.Options{JetStream: true, StoreDir: t.TempDir()})
+	nc, err := nats.Connect(srv.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	c, err := Open(t.Context(), nc, Options{Policy: fastPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, c, Worker{Role: events.RoleCurator, Handle: single(func(context.Context, *Delivery) Result { return Result{} })})
+	eventually(t, "the role runs", func() bool { return len(c.Health()) == 1 })
+	check := func() map[string]error {
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		return c.CheckStreams(ctx)
+	}
+	if failed := check(); len(failed) > 0 {
+		t.Errorf("got %v, want no error", failed)
+	}
+	if err := srv.DisableJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	if failed := check(); failed[events.RoleCurator] == nil || len(failed) != 1 {
+		t.Errorf("got %v, want an error of the curator", failed)
 	}
 }

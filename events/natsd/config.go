@@ -30,6 +30,9 @@ type Config struct {
 	// 0.2 ms. With "100ms" the rate is ten times higher, and a power failure loses the last writes. A killed
 	// process loses nothing in both cases.
 	Sync string
+	// Views are the names of streams that another program computes from other streams. One with a damaged file is removed at
+	// the start.
+	Views []string
 	// MaxStore and MaxMemory limit the size of streams in bytes, on disk (default 16 GiB) and in memory (default
 	// 256 MiB). At the limit publishers get an error until messages are deleted or expire.
 	MaxStore, MaxMemory int64

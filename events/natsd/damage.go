@@ -22,7 +22,7 @@ type Damage struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream"`
 	Text   string    `json:"text"`
-	// Repaired is set if no message is lost: the damaged consumer was recreated.
+	// Repaired is set if no message is lost: the damaged consumer was recreated, or the damaged view is computed again.
 	Repaired bool `json:"repaired,omitempty"`
 }
 
@@ -31,7 +31,7 @@ func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, 
 const (
 	damageName     = "debrief.damage" // a Damage in JSON on each line
 	checkpointName = "debrief.marks"  // the positions of streams and consumers
-	asideName      = "debrief.aside"  // the directory for the files of damaged consumers
+	asideName      = "debrief.aside"  // the directory for the files of damaged consumers and views
 )
 
 // ReadDamage returns the recorded damage of a directory that was not accepted yet, oldest first.

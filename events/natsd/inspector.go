@@ -252,10 +252,5 @@ func (in *inspector) setAside(stream, dir string, saved *consumerCheckpoint) (*c
 			saved = config
 		}
 	}
-	aside := filepath.Join(in.dir, asideName)
-	if err := os.MkdirAll(aside, 0o700); err != nil {
-		return nil, err
-	}
-	name := fmt.Sprintf("%s.%s.%d", stream, filepath.Base(dir), time.Now().UnixNano())
-	return saved, os.Rename(dir, filepath.Join(aside, name))
+	return saved, moveAside(in.dir, dir, stream+"."+filepath.Base(dir))
 }

@@ -33,7 +33,7 @@ func Metrics(program string) *metrics.Metrics { return metrics.New(program, Vers
 // Serve answers 'debrief status' over NATS. With an address, it also answers health checks over HTTP:
 //
 //	/livez    200 while the process runs
-//	/readyz   200 while the roles work and events can be stored
+//	/readyz   200 while the roles work, events can be stored, and the server answers about the streams of the roles
 //	/healthz  503 if learning is red, which includes a store that accepts nothing; else 200
 //	/metrics  for Prometheus
 //
@@ -129,10 +129,19 @@ func (c checks) mux() *http.ServeMux {
 	return mux
 }
 
-func (c checks) ready(w http.ResponseWriter, _ *http.Request) {
+// answerTimeout limits the requests of a readiness check.
+const answerTimeout = 2 * time.Second
+
+func (c checks) ready(w http.ResponseWriter, r *http.Request) {
 	states := append([]bus.RoleHealth{}, c.conn.Health()...)      // an empty list, not null, without roles
 	ready := len(states) >= c.roles && c.conn.StoreError() == nil // fewer roles: still starting
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	unanswered := c.conn.CheckStreams(ctx)
 	for i := range states {
+		if err := unanswered[states[i].Role]; err != nil && states[i].Healthy() {
+			states[i].State, states[i].Reason, states[i].Since = bus.Unavailable, err.Error(), time.Now()
+		}
 		ready = ready && states[i].Healthy()
 		if !c.loopback {
 			states[i].Reason = ""

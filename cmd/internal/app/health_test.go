@@ -293,3 +293,27 @@ func TestPoisonMessageIsDeadLettered(t *testing.T) {
 		t.Errorf("the curator: %+v", r.Vitals)
 	}
 }
+
+// TestNotReadyWithoutAStream: the roles run, but the server does not return the state of a stream of one of them.
+func TestNotReadyWithoutAStream(t *testing.T) {
+	t.Parallel()
+	s := build(t)
+	s.work()
+	eventually(t, "ready", func() bool { code, _ := s.get("/readyz"); return code == http.StatusOK })
+	if err := s.conn.JetStream().DeleteStream(t.Context(), "KV_"+events.BucketPlaybook); err != nil {
+		t.Fatal(err)
+	}
+	code, body := s.get("/readyz")
+	var states []bus.RoleHealth
+	if err := json.Unmarshal([]byte(body), &states); err != nil || code != http.StatusServiceUnavailable {
+		t.Fatalf("got %d %s, %v", code, body, err)
+	}
+	for _, h := range states {
+		if want := h.Role != events.RoleCurator; h.Healthy() != want || !want && !strings.Contains(h.Reason, "KV_playbook") {
+			t.Errorf("got %+v", h)
+		}
+	}
+	if code, _ := s.get("/livez"); code != http.StatusOK {
+		t.Errorf("/livez: got %d", code)
+	}
+}

@@ -245,10 +245,13 @@ func (p ServerFlags) serverConfig(listen string, log zerolog.Logger) (natsd.Conf
 	user, password, token, err := p.Login()
 	return natsd.Config{
 		Dir: p.Dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
-		User: user, Password: password, Token: token,
+		User: user, Password: password, Token: token, Views: Views(),
 		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
 	}, err
 }
+
+// Views returns the streams that the Curator computes from others. See natsd.Config.
+func Views() []string { return []string{"KV_" + events.BucketPlaybook} }
 
 // StartTemporary starts a server on a temporary directory, which Close removes.
 func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {

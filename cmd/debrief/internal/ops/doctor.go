@@ -66,7 +66,7 @@ func (d *Doctor) openForDiagnosis(log zerolog.Logger) (*diagnosedServer, error) 
 		return nil, err
 	}
 	server, err := natsd.Start(natsd.Config{
-		Dir: d.Dir(), Sync: d.Sync, MaxStore: int64(d.MaxStore), User: user, Password: password, Token: token,
+		Dir: d.Dir(), Sync: d.Sync, MaxStore: int64(d.MaxStore), User: user, Password: password, Token: token, Views: cli.Views(),
 	})
 	var used *natsd.InUseError
 	switch {
