@@ -165,15 +165,22 @@ var classes = func() (t [256]uint8) {
 		if isAlnum(byte(c)) || c == '_' || c == '-' {
 			t[c] |= word
 		}
-		if len(shapesBy[c]) > 0 || c >= '0' && c <= '9' {
+		if c >= '0' && c <= '9' {
 			t[c] |= starter
 		}
+	}
+	for i := range shapes {
+		t[shapes[i].prefix[0]] |= starter
+	}
+	for _, c := range []byte("SeBb") { // keys that composed handles
+		t[c] |= starter
 	}
 	t['='] |= separator
 	t[':'] |= separator
 	t['['] |= special
 	t['\\'] |= special
 	t['-'] |= special
+	t['~'] |= special
 	return t
 }()
 
@@ -204,7 +211,7 @@ func (sc *scanner) scan() {
 }
 
 // special skips a mark, and an escaped line break, which ends a word although its last byte is a letter. At a dash
-// it looks for a private key.
+// it looks for a private key, at a tilde for a secret of Azure.
 func (sc *scanner) special(i int) int {
 	s := sc.s
 	switch s[i] {
@@ -219,6 +226,8 @@ func (sc *scanner) special(i int) int {
 		}
 	case '-':
 		return sc.block(i)
+	case '~':
+		return sc.azure(i)
 	}
 	return i
 }

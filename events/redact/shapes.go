@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // shape is a known format of a key: a prefix, and a number of bytes of an alphabet after it.
 type shape struct {
@@ -39,111 +42,43 @@ var (
 	upperNum  = alphabetOf("A-Z0-9")
 	base32    = alphabetOf("A-Z2-7")
 	webhook   = alphabetOf("A-Za-z0-9_/-")
+	hexDash   = alphabetOf("a-f0-9-")
+	hexWord   = alphabetOf("a-f0-9_")
+	lowerNum  = alphabetOf("a-z0-9")
+	upperDash = alphabetOf("A-Z0-9-")
+	mixed64   = alphabetOf("A-Za-z0-9+/_=-")
+
+	dashed   = alphabetOf("A-Za-z0-9-")
+	mixedDot = alphabetOf("A-Za-z0-9+/_.=-")
+
+	url64Padded = alphabetOf("A-Za-z0-9_=-")
+	dotPadded   = alphabetOf("A-Za-z0-9_.=-")
 )
 
-// shapes are tried in this order. Prefixes and lengths are documented by the providers, or common to their keys. A
-// length that has changed before is only a lower bound.
-var shapes = []shape{
-	{"sk-ant-", url64, 20, 0, true, "anthropic key"},
-	{"sk-or-v1-", lowerHex, 32, 0, false, "openrouter key"},
-	{"sk-", url64, 20, 0, true, "openai key"},
-	{"sess-", alnum, 36, 0, true, "openai key"},
-	{"sk_live_", alnum, 16, 0, false, "stripe key"},
-	{"sk_test_", alnum, 16, 0, false, "stripe key"},
-	{"rk_live_", alnum, 16, 0, false, "stripe key"},
-	{"rk_test_", alnum, 16, 0, false, "stripe key"},
-	{"whsec_", std64, 24, 0, true, "webhook secret"},
-	{"AKIA", upperNum, 16, 16, false, "aws access key"},
-	{"ASIA", upperNum, 16, 16, false, "aws access key"},
-	{"ghp_", alnum, 30, 0, false, "github token"},
-	{"gho_", alnum, 30, 0, false, "github token"},
-	{"ghu_", alnum, 30, 0, false, "github token"},
-	{"ghs_", dotted, 30, 0, true, "github token"},
-	{"ghr_", alnum, 30, 0, false, "github token"},
-	{"github_pat_", wordChars, 22, 0, true, "github token"},
-	{"glpat-", dotted, 20, 0, true, "gitlab token"},
-	{"gldt-", url64, 20, 0, true, "gitlab token"},
-	{"glrt-", dotted, 20, 0, true, "gitlab token"},
-	{"glcbt-", url64, 20, 0, true, "gitlab token"},
-	{"glptt-", url64, 20, 0, true, "gitlab token"},
-	{"glsoat-", url64, 20, 0, true, "gitlab token"},
-	{"glagent-", url64, 20, 0, true, "gitlab token"},
-	{"glsa_", wordChars, 32, 0, true, "grafana token"},
-	{"xoxb-", url64, 20, 0, true, "slack token"},
-	{"xoxp-", url64, 20, 0, true, "slack token"},
-	{"xoxa-", url64, 20, 0, true, "slack token"},
-	{"xoxr-", url64, 20, 0, true, "slack token"},
-	{"xoxs-", url64, 20, 0, true, "slack token"},
-	{"xoxe.xoxp-", url64, 20, 0, true, "slack token"},
-	{"xoxe-", url64, 20, 0, true, "slack token"},
-	{"xapp-", url64, 20, 0, true, "slack token"},
-	{"hooks.slack.com/services/", webhook, 30, 0, false, "slack webhook"},
-	{"discord.com/api/webhooks/", webhook, 40, 0, false, "discord webhook"},
-	{"AIza", url64, 35, 35, true, "google key"},
-	{"GOCSPX-", url64, 24, 0, true, "google secret"},
-	{"ya29.", url64, 30, 0, true, "google token"},
-	{"hf_", alnum, 30, 0, false, "hugging face token"},
-	{"npm_", alnum, 36, 36, false, "npm token"},
-	{"pypi-Ag", url64, 50, 0, true, "pypi token"},
-	{"rubygems_", lowerHex, 48, 48, false, "rubygems key"},
-	{"dckr_pat_", url64, 20, 0, true, "docker token"},
-	{"SK", lowerHex, 32, 32, false, "twilio key"},
-	{"gsk_", alnum, 40, 0, true, "groq key"},
-	{"xai-", alnum, 40, 0, true, "xai key"},
-	{"pplx-", alnum, 40, 0, true, "perplexity key"},
-	{"r8_", alnum, 37, 37, true, "replicate token"},
-	{"dop_v1_", lowerHex, 64, 64, false, "digitalocean token"},
-	{"dapi", lowerHex, 32, 32, false, "databricks token"},
-	{"shpat_", alnum, 32, 32, false, "shopify token"},
-	{"shpss_", alnum, 32, 32, false, "shopify secret"},
-	{"sq0atp-", url64, 22, 0, true, "square token"},
-	{"sq0csp-", url64, 40, 0, true, "square secret"},
-	{"key-", lowerHex, 32, 32, false, "mailgun key"},
-	{"lin_api_", alnum, 32, 0, true, "linear key"},
-	{"ntn_", alnum, 40, 0, true, "notion token"},
-	{"hvs.", url64, 24, 0, true, "vault token"},
-	{"AGE-SECRET-KEY-1", upperNum, 58, 58, false, "age key"},
-	{"NRAK-", upperNum, 27, 27, false, "new relic key"},
-	{"PMAK-", url64, 40, 0, true, "postman key"},
-	{"tskey-", url64, 20, 0, true, "tailscale key"},
-	{"sbp_", lowerHex, 40, 40, false, "supabase token"},
-	{"sntrys_", std64, 40, 0, true, "sentry token"},
-	{"figd_", url64, 32, 0, true, "figma token"},
-	{"ATATT3", url64Padded, 60, 0, true, "atlassian token"},
-}
-
-var url64Padded = alphabetOf("A-Za-z0-9_=-")
-
-// shapesBy contains the shapes by their first byte. A nil entry means composed, below.
-var shapesBy = func() (by [256][]*shape) {
-	for i := range shapes {
-		c := shapes[i].prefix[0]
-		by[c] = append(by[c], &shapes[i])
-	}
-	for _, c := range []byte("SeBb") { // keys that composed handles
-		if by[c] == nil {
-			by[c] = []*shape{}
-		}
-		by[c] = append(by[c], nil)
-	}
-	return by
-}()
-
-// prefixHashes contains a hash of the first three bytes of each known format, so that most words can be skipped
-// quickly.
-var prefixHashes = func() (t [1 << 12]bool) {
-	for i := range shapes {
-		t[prefixHash(shapes[i].prefix+"   ")] = true // two-byte prefixes are completed below
-	}
-	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA"} {
-		t[prefixHash(p)] = true
-	}
-	for c := range 128 { // two-byte prefixes: SK and nats seeds
-		for _, p := range []string{"SK", "SO", "SA", "SU", "SN", "SC", "SX"} {
-			t[prefixHash(p+string(rune(c)))] = true
+// shapesAt contains the shapes by the hash of their first three bytes, so that most words are skipped after one look. A nil entry
+// means composed, below.
+var shapesAt = func() (at [1 << 12][]*shape) {
+	add := func(prefix string, sh *shape) {
+		if h := prefixHash(prefix); !slices.Contains(at[h], sh) {
+			at[h] = append(at[h], sh)
 		}
 	}
-	return t
+	addAll := func(prefix string, sh *shape) {
+		if len(prefix) >= 3 {
+			add(prefix, sh)
+			return
+		}
+		for c := range 128 {
+			add(prefix+string(rune(c)), sh)
+		}
+	}
+	for i := range shapes {
+		addAll(shapes[i].prefix, &shapes[i])
+	}
+	for _, p := range []string{"eyJ", "SG.", "Bea", "bea", "BEA", "SO", "SA", "SU", "SN", "SC", "SX"} { // and seeds of NATS
+		addAll(p, nil)
+	}
+	return at
 }()
 
 func prefixHash(s string) int {
@@ -152,13 +87,13 @@ func prefixHash(s string) int {
 
 // mayBeKey reports whether a word may be a key with a known format.
 func mayBeKey(s string) bool {
-	return len(s) > 8 && (prefixHashes[prefixHash(s)] || isDigit(s[0]) && isDigit(s[7]))
+	return len(s) > 8 && (len(shapesAt[prefixHash(s)]) > 0 || isDigit(s[0]) && isDigit(s[7]))
 }
 
 // shape redacts a key at the start of a word. It returns the end of the key, or i.
 func (sc *scanner) shape(i int) int {
 	s := sc.s[i:]
-	for _, sh := range shapesBy[s[0]] {
+	for _, sh := range shapesAt[prefixHash(s)] {
 		if sh == nil {
 			return sc.composed(i)
 		}
@@ -167,7 +102,7 @@ func (sc *scanner) shape(i int) int {
 		}
 		n := run(s[len(sh.prefix):], sh.alphabet, 4096)
 		body := s[len(sh.prefix) : len(sh.prefix)+n]
-		if sh.alphabet == dotted || sh.alphabet == webhook { // a full stop ends a sentence
+		if sh.alphabet == dotted || sh.alphabet == dotPadded || sh.alphabet == webhook { // a full stop ends a sentence
 			body = strings.TrimRight(body, ".-/")
 			n = len(body)
 		}
@@ -175,7 +110,7 @@ func (sc *scanner) shape(i int) int {
 		if n < sh.min || sh.max > 0 && (n > sh.max || end < len(s) && classes[s[end]]&word != 0) || sh.random && !looksRandom(body, 10) {
 			continue
 		}
-		return sc.replace(i, i+end, sh.kind)
+		return sc.replace(i-sc.before(i, sh), i+end, sh.kind)
 	}
 	if isDigit(s[0]) {
 		return sc.composed(i)
@@ -183,12 +118,43 @@ func (sc *scanner) shape(i int) int {
 	return i
 }
 
+// before returns the number of bytes before the prefix that belong to the key.
+func (sc *scanner) before(i int, sh *shape) int {
+	if sh.prefix != "atlasv1." || i == 0 || sc.s[i-1] != '.' {
+		return 0
+	}
+	n := 1
+	for n < 15 && i-n-1 >= sc.floor && isAlnum(sc.s[i-n-1]) {
+		n++
+	}
+	return n
+}
+
+// azure redacts a client secret of Azure, at its tilde: three bytes, a digit and "Q~" before 31 to 34 bytes.
+func (sc *scanner) azure(i int) int {
+	from := i - 5
+	if from < sc.floor || sc.s[i-1] != 'Q' || !isDigit(sc.s[i-2]) || run(sc.s[from:], azureChars, 3) < 3 {
+		return i
+	}
+	escaped := from > 1 && sc.s[from-2] == '\\' // the line break before the secret
+	if from > 0 && azureChars[sc.s[from-1]] && !escaped {
+		return i
+	}
+	n := len(strings.TrimRight(sc.s[i+1:i+1+run(sc.s[i+1:], azureChars, 64)], "."))
+	if n < 31 || n > 34 || !looksRandom(sc.s[i+1:i+1+n], 8) {
+		return i
+	}
+	return sc.replace(from, i+1+n, "azure secret")
+}
+
+var azureChars = alphabetOf("A-Za-z0-9_~.-")
+
 // composed redacts keys that have several parts.
 func (sc *scanner) composed(i int) int {
 	s := sc.s[i:]
 	switch c := s[0]; {
 	case isDigit(c):
-		return sc.telegram(i)
+		return sc.numbered(i)
 	case c == 'e' && strings.HasPrefix(s, "eyJ"):
 		if n := parts(s, 3, 16, 4, 16); n > 0 {
 			return sc.replace(i, i+n, "jwt")
@@ -213,21 +179,26 @@ func (sc *scanner) composed(i int) int {
 
 var bearerChars = alphabetOf("A-Za-z0-9_.~+/=-")
 
-// telegram redacts the token of a bot: its number, a colon and 35 bytes that begin with AA.
-func (sc *scanner) telegram(i int) int {
+// numbered redacts keys that begin with a number: the token of a Telegram bot, with a colon and 35 bytes that begin with AA, and
+// the token of a Facebook app, with a bar and 27 bytes.
+func (sc *scanner) numbered(i int) int {
 	s := sc.s[i:]
 	n := 0
-	for n < len(s) && n < 12 && isDigit(s[n]) {
+	for n < len(s) && n < 17 && isDigit(s[n]) {
 		n++
 	}
-	if n < 8 || n > 10 || !strings.HasPrefix(s[n:], ":AA") {
-		return i
+	rest := s[n:]
+	switch {
+	case n >= 8 && n <= 10 && strings.HasPrefix(rest, ":AA"):
+		if m := run(rest[1:], url64, 64); m >= 33 && m <= 37 {
+			return sc.replace(i, i+n+1+m, "telegram token")
+		}
+	case (n == 15 || n == 16) && strings.HasPrefix(rest, "|"):
+		if m := run(rest[1:], url64, 64); m >= 27 && m <= 40 && looksRandom(rest[1:1+m], 8) {
+			return sc.replace(i, i+n+1+m, "facebook token")
+		}
 	}
-	m := run(s[n+1:], url64, 64)
-	if m < 33 || m > 37 {
-		return i
-	}
-	return sc.replace(i, i+n+1+m, "telegram token")
+	return i
 }
 
 // parts returns the length of count parts with dots between them, each with its minimum length, or 0 if a part is
