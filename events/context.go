@@ -386,6 +386,7 @@ type Report struct {
 	Task      string              `json:"task,omitempty" redact:"id"`
 	User      string              `json:"user,omitempty" redact:"id"` // see Task.User
 	Session   string              `json:"session,omitempty" redact:"id"`
+	Turn      int                 `json:"turn,omitempty"` // number of the run in its session, from 1; default: counted
 	Question  string              `json:"question,omitempty"`
 	Context   string              `json:"context,omitempty"`
 	Steps     []Step              `json:"steps,omitempty"`

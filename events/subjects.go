@@ -25,7 +25,8 @@ const (
 	BucketVectors  = "vectors"  // KV: embeddings of texts
 	BucketRuns     = "runs"     // KV: progress of replays
 	BucketAttempts = "attempts" // KV: number of attempts for each message
-	BucketCaptures = "captures" // KV: open runs of the gateway
+	BucketOpen     = "openruns" // KV: open runs of the gateway
+	BucketCaptures = "captures" // KV: closed runs of the gateway, by the ids that clients have
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 

@@ -157,6 +157,9 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	case !hasQuestion:
 		return nil, invalidf("question: required without a known context_id")
 	}
+	if r.Turn > 0 { // the caller knows turns that are not stored yet
+		e.Turn = r.Turn
+	}
 	if err := e.Validate(); err != nil {
 		return nil, &RequestError{err}
 	}

@@ -221,7 +221,7 @@ func fillStore(t *testing.T, bin, dir string) {
 			t.Fatal(err)
 		}
 	}
-	for _, bucket := range []string{events.BucketWindow, events.BucketState, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketCaptures} {
+	for _, bucket := range []string{events.BucketWindow, events.BucketState, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketOpen, events.BucketCaptures} {
 		kv, err := conn.JetStream().KeyValue(ctx, bucket)
 		if err != nil {
 			t.Fatal(err)

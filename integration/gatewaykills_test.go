@@ -260,10 +260,10 @@ func (a *gatewayAgents) await(t *testing.T, conn *bus.Conn, within time.Duration
 
 // openRuns returns the number of runs that are not closed.
 func openRuns(ctx context.Context, conn *bus.Conn) (int, error) {
-	s, err := conn.JetStream().Stream(ctx, "KV_"+events.BucketCaptures)
+	s, err := conn.JetStream().Stream(ctx, "KV_"+events.BucketOpen)
 	if err != nil {
 		return 0, err
 	}
-	open, err := readAll(ctx, conn.JetStream(), s.CachedInfo().Config.Name, "$KV."+events.BucketCaptures+".o.*")
+	open, err := readAll(ctx, conn.JetStream(), s.CachedInfo().Config.Name, "$KV."+events.BucketOpen+".o.*")
 	return len(slices.DeleteFunc(open, func(m message) bool { return m.header.Get("KV-Operation") != "" })), err
 }

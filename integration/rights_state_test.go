@@ -91,7 +91,7 @@ func payloadSubject(stream, target string) string {
 func (w *attackEnv) payloads(tenant string) {
 	w.t.Helper()
 	streams := []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, "OBJ_" + events.BucketBlobs}
-	for _, bucket := range []string{events.BucketPlaybook, events.BucketWindow, events.BucketState, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketCaptures} {
+	for _, bucket := range []string{events.BucketPlaybook, events.BucketWindow, events.BucketState, events.BucketContexts, events.BucketVectors, events.BucketRuns, events.BucketOpen, events.BucketCaptures} {
 		streams = append(streams, "KV_"+bucket)
 	}
 	for _, stream := range streams {

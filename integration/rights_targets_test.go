@@ -24,6 +24,7 @@ var targets = []target{
 	{name: "contx", kind: "write", subject: "$KV.contexts.forged", state: "stream KV_contexts"},
 	{name: "vectr", kind: "write", subject: "$KV.vectors.forged", state: "stream KV_vectors"},
 	{name: "runs", kind: "write", subject: "$KV.runs.forged", state: "stream KV_runs"},
+	{name: "openr", kind: "write", subject: "$KV.openruns.forged", state: "stream KV_openruns"},
 	{name: "captr", kind: "write", subject: "$KV.captures.forged", state: "stream KV_captures"},
 	{name: "blobs", kind: "write", subject: "$O.blobs.C.forged", state: "stream OBJ_blobs"},
 

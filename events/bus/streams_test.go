@@ -52,7 +52,7 @@ func TestConcurrentOpensCreateStreamsOnce(t *testing.T) {
 	for _, s := range all0 {
 		names = append(names, s.Name)
 	}
-	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors", "KV_runs", "KV_captures", "KV_attempts"}; !slices.Equal(names, want) {
+	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors", "KV_runs", "KV_openruns", "KV_captures", "KV_attempts"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -71,7 +71,8 @@ func TestStreamConfigurations(t *testing.T) {
 		"KV_window":   {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
 		"KV_state":    {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
 		"KV_contexts": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
-		"KV_captures": {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
+		"KV_openruns": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardNew, MaxMsgs: 400_000},
+		"KV_captures": {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 4_000_000},
 		"KV_vectors":  {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
 	} {
 		if want.MaxMsgs == 0 {

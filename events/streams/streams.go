@@ -20,7 +20,8 @@ const (
 	keepContexts = 7 * 24 * time.Hour        // agents report within this time
 	keepVectors  = keepEvents                // the texts have expired by then
 	keepAttempts = keepEvents                // at least as long as a message can be redelivered
-	keepCaptures = keepEvents                // feedback names a run by its ids within this time
+	keepOpen     = 7 * 24 * time.Hour        // a run is open for minutes or hours
+	keepCaptures = keepEvents                // feedback names a run by its ids as long as its execution is stored
 	duplicates   = 2 * time.Minute
 )
 
@@ -32,7 +33,15 @@ const (
 	maxState    = 250_000 // 65,536 for the first copies of a book, at most two of each session and each task
 	maxContexts = 250_000
 	maxVectors  = 250_000
-	maxCaptures = 400_000 // one for each call of the last month, and some for each run
+	// maxCaptures is one for each call of the last month, and some for each run. 'debrief doctor' warns before it is reached.
+	maxCaptures = 4_000_000
+)
+
+// MaxOpen is the limit of the bucket of open runs, in values: a few of each run. It refuses more: a run that is open is never
+// dropped. MaxOpenOfOwner is the part that one owner may use.
+const (
+	MaxOpen        = 400_000
+	MaxOpenOfOwner = MaxOpen / 2
 )
 
 // boundedCache limits a stream to a number of messages, of which it keeps the newest.
@@ -46,9 +55,6 @@ const Attempts = "KV_" + events.BucketAttempts
 
 // WindowHistory is the number of interactions that the server keeps of a session. It is the largest window size.
 const WindowHistory = 20
-
-// CaptureHistory is the number of runs that the server keeps for one reference, such as the runs of equal calls.
-const CaptureHistory = 32
 
 // All returns the configurations of all streams and key-value buckets, as Open creates them.
 //
@@ -112,10 +118,14 @@ func All(replicas int) []jetstream.StreamConfig {
 			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true,
 		},
+		{
+			Name: "KV_" + events.BucketOpen, Description: "open runs of the gateway",
+			Subjects: []string{"$KV." + events.BucketOpen + ".>"}, MaxMsgsPerSubject: 1, DenyDelete: true,
+			MaxAge: keepOpen, AllowMsgTTL: true, MaxMsgs: MaxOpen, Discard: jetstream.DiscardNew,
+		},
 		boundedCache(jetstream.StreamConfig{
-			// The history holds the last runs that a reference names. Other values replace all earlier ones of their key.
-			Name: "KV_" + events.BucketCaptures, Description: "open runs of the gateway, and the handles of reported ones",
-			Subjects: []string{"$KV." + events.BucketCaptures + ".>"}, MaxMsgsPerSubject: CaptureHistory, AllowRollup: true,
+			Name: "KV_" + events.BucketCaptures, Description: "closed runs of the gateway, by the ids that clients have",
+			Subjects: []string{"$KV." + events.BucketCaptures + ".>"}, MaxMsgsPerSubject: 1,
 			DenyDelete: true, MaxAge: keepCaptures, AllowMsgTTL: true,
 		}, maxCaptures),
 		{
@@ -139,7 +149,7 @@ func All(replicas int) []jetstream.StreamConfig {
 // Required returns the names of the streams that a role or the gateway needs, or nil for all.
 func Required(role string) []string {
 	if role == events.UserGateway { // it works without the input and the output of any role
-		return []string{events.StreamTasks, events.StreamReflections, "KV_" + events.BucketPlaybook, "KV_" + events.BucketCaptures}
+		return []string{events.StreamTasks, events.StreamReflections, "KV_" + events.BucketPlaybook, "KV_" + events.BucketOpen, "KV_" + events.BucketCaptures}
 	}
 	names := map[string][]string{
 		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},

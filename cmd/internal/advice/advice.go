@@ -8,14 +8,16 @@
 //	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
 //	observe  nowhere: a control group that is captured
 //
-// A call passes unchanged and uncaptured if it has no user text or asks for only a few tokens, as generators of titles do. A short
-// user text, such as "go on", gets no new advice.
+// A call passes unchanged and uncaptured if it has no user text, or if it is a helper call: it asks for a title or a summary of a
+// conversation. A message inside a conversation that says nothing, such as "go on", gets no new advice. Every call that is not advised or
+// not captured says why, in Edit.Degraded.
 package advice
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -30,11 +32,20 @@ import (
 	"debrief/events/outcome"
 )
 
-// Limits of calls that get advice.
+// Reasons why a call is not advised or not captured, beside those of the gateway.
 const (
-	minTokens = 32 // a request for fewer output tokens is not the work of an agent
-	minQuery  = 20 // bytes of a user's text that can select advice
-	maxQuery  = 16 << 10
+	unreadable   = "unreadable"       // the request is not of the API
+	noText       = "no-text"          // the request has no text of a user
+	helperCall   = "helper-call"      // a title or a summary of a conversation
+	nothingSaid  = "nothing-said"     // "go on" inside a conversation: captured, without new advice
+	runClosed    = "run-closed"       // the run is reported: the call gets its advice, and is not captured
+	openRunsFull = "open-runs-full"   // the store of open runs is full
+	openRunQuota = "open-runs-quota"  // the token has too many open runs
+	notStored    = "capture"          // the beginning of the call could not be stored
+	noAdvice     = "no-advice"        // the playbook is not available
+	lateAdvice   = "advice-timeout"   // not in time
+	noPlace      = "no-place"         // the message has no place for a text
+	badReply     = "unreadable-reply" // counted only: the response is complete and cannot be read
 )
 
 // Contexts builds the advice. A service client and a Generator implement it.
@@ -47,57 +58,89 @@ type Advisor struct {
 	contexts Contexts
 	runs     *capture.Store
 	losses   *losses
+	unread   func(reason string)
 }
 
-// New returns an Advisor.
-func New(contexts Contexts, runs *capture.Store, log zerolog.Logger) *Advisor {
-	return &Advisor{contexts, runs, &losses{log: log, interval: lossInterval}}
+// New returns an Advisor. Unread counts the calls whose responses cannot be read, by the reason.
+func New(contexts Contexts, runs *capture.Store, unread func(reason string), log zerolog.Logger) *Advisor {
+	return &Advisor{contexts, runs, &losses{log: log, interval: lossInterval}, unread}
 }
 
 // Begin implements gateway.Middle.
 func (a *Advisor) Begin(ctx context.Context, c *gateway.Call) (*gateway.Edit, error) {
+	if c.Response != "" {
+		return a.poll(ctx, c)
+	}
 	request, err := modelapi.Parse(c.API, c.Body)
 	if err != nil {
-		return nil, nil //nolint:nilerror // the provider names the error
+		return &gateway.Edit{Degraded: unreadable}, nil //nolint:nilerror // the provider names the error
 	}
-	if request.MaxTokens > 0 && request.MaxTokens < minTokens {
-		return nil, nil
+	call := newCall(c, request)
+	turn := capture.Turn(request)
+	if turn >= 0 && isHelper(request, turn, func(texts []string) bool { return a.runs.Quotes(ctx, call, texts) }) {
+		return &gateway.Edit{Degraded: helperCall}, nil
 	}
-	turn := request.Turn()
-	open, err := a.runs.Begin(ctx, newCall(c, request))
-	if errors.Is(err, capture.ErrNoTurn) {
-		return nil, nil
+	open, err := a.runs.Begin(ctx, call)
+	if reason := refusal(err); reason != "" {
+		return &gateway.Edit{Degraded: reason}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var block capture.Block
 	edit := &gateway.Edit{Header: http.Header{headerRun: {string(open.Run)}}}
-	inherits := c.Mode == gateway.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
-	if open.New && c.Mode != gateway.ModeObserve && !inherits && turn >= 0 && len(strings.TrimSpace(request.Items[turn].Text)) >= minQuery {
-		block, err = a.advise(ctx, c, request, open)
-		if err != nil {
-			edit.Degraded = degraded(err)
-		}
-	}
+	var block capture.Block
+	block, edit.Degraded = a.advise(ctx, c, request, open)
 	open.Start(block)
 	edit.Body, err = insert(c.Mode, request, open)
 	if err != nil {
-		edit.Body, edit.Degraded = nil, "no-place"
+		edit.Body, edit.Degraded = nil, noPlace
 	}
 	setHeaders(edit.Header, open)
-	edit.Recorder = &recorder{api: c.API, open: open, losses: a.losses}
+	edit.Recorder = &recorder{api: c.API, store: open, losses: a.losses, unread: a.unread, background: call.Background}
 	return edit, nil
 }
 
-// advise requests advice for a new run. It inserts the text into the blocks of the call.
-func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *modelapi.Request, open *capture.Open) (b capture.Block, err error) {
-	query := request.Items[request.Turn()].Text
-	if len(query) > maxQuery {
-		query = query[:maxQuery]
+// refusal returns the reason for which the store takes no part in a call, or "".
+func refusal(err error) string {
+	switch {
+	case errors.Is(err, capture.ErrNoTurn):
+		return noText
+	case errors.Is(err, capture.ErrQuota):
+		return openRunQuota
+	case errors.Is(err, capture.ErrFull):
+		return openRunsFull
 	}
+	return ""
+}
+
+// advise returns the advice for a new run, and the reason why it has none. A call that continues a run has the advice of the run.
+func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *modelapi.Request, open *capture.Open) (b capture.Block, reason string) {
+	inherits := c.Mode == gateway.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
+	turn := capture.Turn(request)
+	switch {
+	case open.Closed:
+		return b, runClosed
+	case !open.New || c.Mode == gateway.ModeObserve || inherits || turn < 0:
+		return b, ""
+	}
+	query := queryOf(request, turn, open.Number)
+	if query == "" {
+		return b, nothingSaid
+	}
+	b, err := a.request(ctx, c, query, open)
+	if err != nil {
+		return b, degraded(err)
+	}
+	if b.Text != "" {
+		open.Blocks[turn] = b.Text
+	}
+	return b, ""
+}
+
+// request requests advice.
+func (a *Advisor) request(ctx context.Context, c *gateway.Call, query string, open *capture.Open) (b capture.Block, err error) {
 	reply, err := a.contexts.Context(ctx, &events.ContextRequest{
-		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: open.Session, Query: strings.ToValidUTF8(query, ""), Advice: true,
+		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: open.Session, Query: query, Advice: true,
 	})
 	if err != nil {
 		return b, err
@@ -105,12 +148,23 @@ func (a *Advisor) advise(ctx context.Context, c *gateway.Call, request *modelapi
 	b = capture.Block{ContextID: reply.ID, Version: reply.Version}
 	for _, m := range reply.Messages {
 		b.Text = m.Text
-		open.Blocks[request.Turn()] = m.Text
 	}
 	for _, shown := range reply.Shown {
 		b.Bullets = append(b.Bullets, shown.ID)
 	}
 	return b, nil
+}
+
+// poll observes a poll for a response that the model creates in the background.
+func (a *Advisor) poll(ctx context.Context, c *gateway.Call) (*gateway.Edit, error) {
+	pending, err := a.runs.Poll(ctx, c.Caller.Owner, c.Book, c.Response)
+	if err != nil || pending == nil {
+		return nil, err
+	}
+	return &gateway.Edit{
+		Header:   http.Header{headerRun: {string(pending.Run)}},
+		Recorder: &recorder{api: c.API, store: pending, losses: a.losses, unread: a.unread, background: true},
+	}, nil
 }
 
 // insert returns the body with the advice, or nil without advice.
@@ -159,10 +213,10 @@ func setHeaders(h http.Header, open *capture.Open) {
 
 // newCall describes a call to the store of runs.
 func newCall(c *gateway.Call, request *modelapi.Request) *capture.Call {
-	session, derived := sessionOf(c, request)
 	call := &capture.Call{
-		Owner: c.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: session, Derived: derived, Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace),
-		Request: request, Retry: retries(c.Header), Inject: c.Mode != gateway.ModeObserve, At: c.At,
+		Owner: c.Caller.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation),
+		Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
+		Inject: c.Mode != gateway.ModeObserve, Background: inBackground(c), At: c.At,
 	}
 	if c.Reports { // an outcome changes what others are told
 		call.Outcome = outcomeOf(c.Header)
@@ -170,18 +224,12 @@ func newCall(c *gateway.Call, request *modelapi.Request) *capture.Call {
 	return call
 }
 
-// sessionOf returns the session of a call: from the header, else from the request, else derived from the first user item of the
-// conversation. It is empty for a call that continues a response: the session is then that of the response.
-func sessionOf(c *gateway.Call, request *modelapi.Request) (session string, derived bool) {
-	if s := cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation); s != "" {
-		return s, false
+// inBackground reports whether the model may reply later.
+func inBackground(c *gateway.Call) bool {
+	var body struct {
+		Background bool `json:"background"`
 	}
-	for _, item := range request.Items {
-		if item.Role == modelapi.RoleUser && request.PreviousID == "" {
-			return "conversation-" + string(events.Hash(c.Owner, hex.EncodeToString(item.Prefix[:]))), true
-		}
-	}
-	return "", false
+	return c.API == modelapi.Responses && bytes.Contains(c.Body, []byte(`"background"`)) && json.Unmarshal(c.Body, &body) == nil && body.Background
 }
 
 func retries(h http.Header) int {
@@ -206,29 +254,41 @@ func outcomeOf(h http.Header) events.Outcome {
 // degraded returns the reason code for missing advice.
 func degraded(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return "advice-timeout"
+		return lateAdvice
 	}
-	return "no-advice"
+	return noAdvice
+}
+
+// store stores the reply to one call: a capture.Open or a capture.Pending.
+type store interface {
+	Finish(ctx context.Context, reply *modelapi.Reply, status int) error
+	Wait(ctx context.Context) error
+	Hold() bool
 }
 
 // recorder reads one response for the store of runs.
 type recorder struct {
-	api       modelapi.API
-	open      *capture.Open
-	losses    *losses
-	status    int
-	collector *modelapi.Collector
+	api        modelapi.API
+	store      store
+	losses     *losses
+	unread     func(reason string)
+	background bool
+	status     int
+	collector  *modelapi.Collector
 }
 
 // Start implements gateway.Recorder.
-func (r *recorder) Start(status int, header http.Header) gateway.Copy {
+func (r *recorder) Start(ctx context.Context, status int, header http.Header) (body gateway.Copy, degraded string) {
 	r.status = status
 	r.collector = modelapi.NewCollector(r.api, header.Get("Content-Encoding"))
-	return r.collector
+	if err := r.store.Wait(ctx); err != nil {
+		degraded = notStored
+	}
+	return r.collector, degraded
 }
 
 // Hold implements gateway.Recorder.
-func (r *recorder) Hold() bool { return r.open.Hold() }
+func (r *recorder) Hold() bool { return r.store.Hold() }
 
 // End implements gateway.Recorder.
 func (r *recorder) End(ctx context.Context, err error) {
@@ -239,7 +299,10 @@ func (r *recorder) End(ctx context.Context, err error) {
 	if err != nil && !reply.Complete() {
 		reply.Finish, reply.Error = modelapi.FinishFailed, err.Error()
 	}
-	if err := r.open.Finish(ctx, reply, r.status); err != nil {
+	if err == nil && r.status < http.StatusMultipleChoices && reply.Finish == modelapi.FinishNone && !r.background {
+		r.unread(badReply)
+	}
+	if err := r.store.Finish(ctx, reply, r.status); err != nil {
 		r.losses.add(err)
 	}
 }

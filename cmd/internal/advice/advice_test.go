@@ -58,7 +58,7 @@ func newAgent(t *testing.T, build func(context.Context, int) (*events.ContextRep
 	conn, nc := bustest.Open(t, bus.Policy{})
 	c := &contexts{build: build}
 	runs := capture.New(nc, conn.JetStream(), nil, capture.Config{Patience: time.Minute, Log: zerolog.Nop()})
-	return &agent{T: t, advisor: New(c, runs, zerolog.Nop()), contexts: c, mode: gateway.ModeTail, header: http.Header{}, fields: map[string]any{"model": "m"}}
+	return &agent{T: t, advisor: New(c, runs, func(string) {}, zerolog.Nop()), contexts: c, mode: gateway.ModeTail, header: http.Header{}, fields: map[string]any{"model": "m"}}
 }
 
 func (a *agent) say(role, text string) {
@@ -75,7 +75,7 @@ func (a *agent) begin(timeout time.Duration) (*gateway.Edit, string) {
 	}
 	ctx, cancel := context.WithTimeout(a.Context(), timeout)
 	defer cancel()
-	edit, err := a.advisor.Begin(ctx, &gateway.Call{API: modelapi.Chat, Mode: a.mode, Book: "b", Owner: "ann", Header: a.header, Body: body, At: time.Now()})
+	edit, err := a.advisor.Begin(ctx, &gateway.Call{API: modelapi.Chat, Mode: a.mode, Book: "b", Caller: events.Caller{Owner: "ann"}, Header: a.header, Body: body, At: time.Now()})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -97,7 +97,10 @@ func (a *agent) end(edit *gateway.Edit, id, text string) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	received := edit.Recorder.Start(200, http.Header{"Content-Type": {"application/json"}})
+	received, degraded := edit.Recorder.Start(a.Context(), 200, http.Header{"Content-Type": {"application/json"}})
+	if degraded != "" {
+		a.Errorf("got the reason %q", degraded)
+	}
 	if _, err := received.Write(data); err != nil {
 		a.Fatal(err)
 	}
@@ -106,6 +109,9 @@ func (a *agent) end(edit *gateway.Edit, id, text string) {
 }
 
 const question = "Which shelf is the highest one?"
+
+// title is a prompt of a chat front end.
+const title = "Write a title of three words for this chat, as JSON.\n<chat>\nUSER: Which shelf?\nASSISTANT: Seven.\n</chat>"
 
 // TestAdvice makes the first call of a run in each situation.
 func TestAdvice(t *testing.T) {
@@ -138,10 +144,12 @@ func TestAdvice(t *testing.T) {
 		{name: "all bullets withheld", build: withheld, query: question, requests: 1, context: "ctx-1"},
 		{name: "deadline", build: hangs, query: question, timeout: 300 * time.Millisecond, requests: 1, degraded: "advice-timeout"},
 		{name: "no playbook", build: fails, query: question, requests: 1, degraded: "no-advice"},
-		{name: "a short text", query: "Go on."},
-		{name: "a generator of titles", query: question, limit: minTokens - 1, passes: true},
-		{name: "enough tokens", query: question, limit: minTokens, requests: 1, context: "ctx-1", want: question},
-		{name: "no text", query: "  ", passes: true},
+		{name: "a short text", query: "refund?", requests: 1, context: "ctx-1", want: "refund?"},
+		{name: "a short text without spaces", query: "取消我的订单", requests: 1, context: "ctx-1", want: "取消我的订单"},
+		{name: "nothing but go on, at the beginning", query: "Go on.", requests: 1, context: "ctx-1", want: "Go on."},
+		{name: "a classifier", query: question, limit: 1, requests: 1, context: "ctx-1", want: question},
+		{name: "a title", query: title, passes: true, degraded: helperCall},
+		{name: "no text", query: "  ", passes: true, degraded: noText},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,17 +175,17 @@ func TestAdvice(t *testing.T) {
 			if got := len(a.contexts.requests); got != test.requests {
 				t.Errorf("got %d requests for advice, want %d", got, test.requests)
 			}
-			if (edit == nil) != test.passes {
-				t.Fatalf("got edit %+v", edit)
-			}
-			if edit == nil {
+			if test.passes {
+				if edit.Degraded != test.degraded || edit.Recorder != nil || edit.Body != nil {
+					t.Errorf("got edit %+v", edit)
+				}
 				return
 			}
 			if edit.Degraded != test.degraded || edit.Header.Get(headerContext) != test.context || edit.Header.Get(headerRun) == "" {
 				t.Errorf("got reason %q, headers %v", edit.Degraded, edit.Header)
 			}
 			before, _, advised := strings.Cut(body, "Advice 1.")
-			inSystem := advised && !strings.Contains(before, question)
+			inSystem := advised && !strings.Contains(before, test.query)
 			if advised != (test.want != "") || !strings.Contains(before, test.want) || inSystem != (test.mode == gateway.ModeSystem) {
 				t.Errorf("got body %s", body)
 			}

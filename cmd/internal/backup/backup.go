@@ -60,7 +60,7 @@ func Streams() []string {
 	return []string{
 		"KV_" + events.BucketRuns, events.StreamTasks, events.StreamDead,
 		"KV_" + events.BucketPlaybook, events.StreamDeltas, events.StreamReflections, events.StreamExecutions,
-		"KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors, "KV_" + events.BucketCaptures,
+		"KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors, "KV_" + events.BucketOpen, "KV_" + events.BucketCaptures,
 		"OBJ_" + events.BucketBlobs,
 	}
 }

@@ -16,23 +16,27 @@ import (
 	"debrief/events/redact"
 )
 
-const (
-	stream = "KV_" + events.BucketCaptures
-	prefix = "$KV." + events.BucketCaptures + "."
-)
-
 // Lifetimes of values that the age of the bucket does not limit.
 const (
-	callTTL      = 7 * 24 * time.Hour // of a run whose deletion was lost
-	referenceTTL = 48 * time.Hour     // to continue a run or a conversation; no prompt cache lives longer
+	openTTL      = 7 * 24 * time.Hour // of a value of an open run whose deletion was lost
+	referenceTTL = 48 * time.Hour     // to continue a conversation; no prompt cache lives longer
 	deletedTTL   = time.Minute        // of a delete marker
 )
 
 // errDisconnected is returned at once without a connection, so that a call of a model does not wait for one.
 var errDisconnected = fmt.Errorf("no connection to NATS: %w", nats.ErrConnectionReconnecting)
 
-// bucket reads and writes values of the bucket.
+// bucket reads and writes values of one bucket. Each key has one value.
 type bucket struct {
+	*server
+	name string
+}
+
+func (b *bucket) stream() string { return "KV_" + b.name }
+func (b *bucket) prefix() string { return "$KV." + b.name + "." }
+
+// server is the NATS server with the buckets.
+type server struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	watch *denied.Watch
@@ -43,18 +47,18 @@ type bucket struct {
 const busyTime = time.Second
 
 // working reports whether the server stores values, however slowly.
-func (b *bucket) working() bool {
+func (b *server) working() bool {
 	return b.nc.IsConnected() && time.Since(time.Unix(0, b.acked.Load())) < busyTime
 }
 
 // encode returns the message for a value, which is a pointer. It redacts the value.
-func encode(key string, value any) (*nats.Msg, error) {
+func (b *bucket) encode(key string, value any) (*nats.Msg, error) {
 	redact.Fields(value)
 	data, err := events.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
-	return &nats.Msg{Subject: prefix + key, Header: events.SchemaHeader(), Data: data}, nil
+	return &nats.Msg{Subject: b.prefix() + key, Header: events.SchemaHeader(), Data: data}, nil
 }
 
 // decode returns the value of a message, or nil for a delete marker.
@@ -74,21 +78,11 @@ func decode[T any](m *direct.Message) (*T, error) {
 
 // put replaces the value of a key. A lifetime of 0 is the age of the bucket. It returns the new revision.
 func (b *bucket) put(ctx context.Context, key string, value any, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
-	m, err := encode(key, value)
+	m, err := b.encode(key, value)
 	if err != nil {
 		return 0, fmt.Errorf("encode %s: %w", key, err)
 	}
-	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	return b.publish(ctx, m, ttl, opts...)
-}
-
-// add appends a value to the history of a key, and returns its sequence.
-func (b *bucket) add(ctx context.Context, key string, value any, ttl time.Duration) (uint64, error) {
-	m, err := encode(key, value)
-	if err != nil {
-		return 0, fmt.Errorf("encode %s: %w", key, err)
-	}
-	return b.publish(ctx, m, ttl)
 }
 
 func (b *bucket) publish(ctx context.Context, m *nats.Msg, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
@@ -109,9 +103,8 @@ func (b *bucket) publish(ctx context.Context, m *nats.Msg, ttl time.Duration, op
 // remove deletes keys, and waits for the last of them. A lost deletion only wastes space until the value expires.
 func (b *bucket) remove(ctx context.Context, keys ...string) error {
 	for i, key := range keys {
-		m := &nats.Msg{Subject: prefix + key, Header: nats.Header{}}
+		m := &nats.Msg{Subject: b.prefix() + key, Header: nats.Header{}}
 		m.Header.Set("KV-Operation", "DEL")
-		m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 		if i == len(keys)-1 {
 			_, err := b.publish(ctx, m, deletedTTL)
 			return err
@@ -126,7 +119,7 @@ func (b *bucket) remove(ctx context.Context, keys ...string) error {
 
 // read calls fn for the messages of a key, which may have wildcards.
 func (b *bucket) read(ctx context.Context, key string, fn func(*direct.Message) error) error {
-	return b.query(ctx, direct.Query{Subject: prefix + key}, fn)
+	return b.query(ctx, direct.Query{Subject: b.prefix() + key}, fn)
 }
 
 // last calls fn for the last message of each key. Missing keys are left out.
@@ -135,7 +128,7 @@ func (b *bucket) last(ctx context.Context, keys []string, fn func(*direct.Messag
 		n := min(len(keys), direct.MaxLast)
 		subjects := make([]string, n)
 		for i, key := range keys[:n] {
-			subjects[i] = prefix + key
+			subjects[i] = b.prefix() + key
 		}
 		if err := b.query(ctx, direct.Query{Last: subjects}, fn); err != nil {
 			return err
@@ -149,11 +142,11 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 	if !b.nc.IsConnected() {
 		return errDisconnected
 	}
-	err := denied.Do(ctx, b.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, b.nc, stream, q, func(m direct.Message) error { return fn(&m) })
+	err := denied.Do(ctx, b.watch, b.stream(), func(ctx context.Context) error {
+		return direct.Read(ctx, b.nc, b.stream(), q, func(m direct.Message) error { return fn(&m) })
 	})
 	if errors.Is(err, nats.ErrNoResponders) {
-		err = fmt.Errorf("bucket %s does not exist, or no server stores it: %w", events.BucketCaptures, err)
+		err = fmt.Errorf("bucket %s does not exist, or no server stores it: %w", b.name, err)
 	}
 	return err
 }
@@ -161,6 +154,6 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 // passes reports whether an error is temporary: the connection is interrupted, or was interrupted since it had this number of
 // reconnects.
 // The timeout of a slow server is not temporary: repeated requests would slow it down.
-func (b *bucket) passes(err error, reconnects uint64) bool {
+func (b *server) passes(err error, reconnects uint64) bool {
 	return err != nil && !b.nc.IsClosed() && (b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || b.nc.Stats().Reconnects != reconnects)
 }

@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,11 @@ func (c *call) small() bool {
 	return c.Number <= maxSmallCalls && c.Attempt == 1 && c.size() <= maxSmall
 }
 
+// key returns the key of the call of a run.
+func (c *call) key(id events.ID) string {
+	return fmt.Sprintf("%s.%d.%d", callKey(id), c.Number, c.Attempt)
+}
+
 // Limits of stored texts, in bytes. From a longer text both ends are kept, with a note between them.
 const (
 	maxQuestion = 64 << 10
@@ -69,18 +75,30 @@ func (o *Open) newCall(reply *modelapi.Reply, status int) *call {
 	if c.Model == "" {
 		c.Model = clip(o.call.Request.Model, maxID)
 	}
-	added := o.place.fresh
 	if o.attempt.Call == 1 {
-		c.Question = clip(o.call.Request.Items[max(o.place.turn, 0)].Text, maxQuestion)
-		added = o.place.work
+		c.Question = clip(modelapi.WithoutReminders(o.call.Request.Items[max(o.place.turn, 0)].Text), maxQuestion)
 	}
-	c.Items = newItems(added)
+	c.Items = newItems(o.added())
 	if c.Complete {
 		c.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
 	}
 	c.shrink()
 	redact.Fields(c)
 	return c
+}
+
+// added returns the items that the client has added to the work on the turn: results of tools. Of a run that begins in the middle these are
+// all items. Clients of some APIs write each call of a reply with its result behind it, so the results begin before the last item of the assistant.
+func (o *Open) added() []modelapi.Item {
+	p := o.place
+	if o.attempt.Call == 1 {
+		return p.work
+	}
+	from := p.answer + 1
+	if a := o.run.known(o.after); a != nil && a.Work < from && p.turn >= 0 {
+		from = a.Work
+	}
+	return slices.DeleteFunc(slices.Clone(p.work[from:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
 }
 
 // newItems returns the stored form of the items of the assistant and of tools.
@@ -191,12 +209,12 @@ func (s *Store) storedCalls(ctx context.Context, r *run) (calls []*call, keys []
 	for _, c := range r.Parts {
 		add(c)
 	}
-	err = s.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
+	err = s.open.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
 		c, err := decode[call](m)
 		if err != nil || c == nil { // an unreadable call is lost
 			return nil
 		}
-		keys = append(keys, m.Subject[len(prefix):])
+		keys = append(keys, m.Subject[len(s.open.prefix()):])
 		add(c)
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,19 +36,23 @@ func (s *Store) wakeFor(id events.ID) {
 }
 
 // endTurn marks the run of the turn before a call, so that it will be closed. If that fails the run ends by its idle time, and
-// the user's words do not count for its outcome.
+// the user's words do not count for its outcome. A run that waits for tools stays open for the idle time: its client may go on
+// beside a fork of its history.
 func (s *Store) endTurn(ctx context.Context, o *Open) {
 	next := clip(o.call.Request.Items[o.place.turn].Text, maxText)
 	last := call{Items: newItems(o.place.tail)}
 	last.shrink()
-	_, err := s.update(ctx, o.previous, nil, func(r *run) error {
+	r, err := s.update(ctx, o.previous, nil, func(r *run) error {
 		if !r.open() {
 			return errClosed
 		}
-		r.Closing, r.Next, r.Tail = time.Now(), next, last.Items
+		r.Next, r.Tail = next, last.Items
+		if r.Ended = time.Now(); !r.Waits {
+			r.Closing = r.Ended
+		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && !r.Closing.IsZero() {
 		s.wakeFor(o.previous)
 	}
 }
@@ -69,7 +74,7 @@ func (s *Store) closeRun(ctx context.Context, id events.ID, outcome events.Outco
 		return nil
 	})
 	if errors.Is(err, errClosed) && r != nil {
-		return r, false, s.remove(ctx, openKey(id)) // a gateway died before it did
+		return r, false, s.open.remove(ctx, openKey(id)) // a gateway died before it did
 	}
 	if err != nil {
 		return nil, false, err
@@ -105,15 +110,39 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 		s.count(Reported)
 	}
 	final.Closed, final.Attempts, final.Parts, final.Next, final.Tail = true, nil, nil, "", nil
-	rev, err := s.put(ctx, closedKey(id), final, 0)
+	rev, err := s.closed.put(ctx, closedKey(id), final, 0)
 	if err != nil {
 		return nil, err
 	}
 	s.recent.putRun(final, rev)
-	if err := s.remove(ctx, append(keys, openKey(id))...); err != nil { // a sweep removes the open run
+	if err := s.referToClosed(ctx, r); err != nil {
+		return nil, err
+	}
+	s.quota.remove(r.Owner)
+	if err := s.open.remove(ctx, append(append(keys, r.references()...), openKey(id))...); err != nil { // a sweep removes the open run
 		s.log.Debug().Err(err).Msg("closed run of the gateway not removed")
 	}
 	return final, nil
+}
+
+// references returns the keys of the references to an open run.
+func (r *run) references() []string {
+	keys := slices.Clone(r.Slots)
+	for _, a := range r.Attempts {
+		if a.Reply != "" {
+			keys = append(keys, a.Reply+"."+string(r.ID))
+		}
+	}
+	return keys
+}
+
+// referToClosed stores the references by which the next turn finds the run when it is closed: its beginning and its last reply.
+func (s *Store) referToClosed(ctx context.Context, r *run) error {
+	writes := []write{{&s.closed, r.Start, string(r.ID), referenceTTL}}
+	if a := r.known(r.lastReply()); a != nil {
+		writes = append(writes, write{&s.closed, a.Reply, string(r.ID), referenceTTL})
+	}
+	return s.refer(ctx, reference{Run: r.ID, Call: r.lastReply()}, writes)
 }
 
 // report returns the handle of a reported run, or "" if the report is invalid, which no repetition can change.
@@ -193,8 +222,13 @@ func (s *Store) closeWoken(ctx context.Context) {
 // sweep closes the runs that are due at a time.
 func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	var due []events.ID
-	err := s.read(ctx, openKey("*"), func(m *direct.Message) error {
-		if r, err := decode[run](m); err == nil && r != nil && r.due(now, s.idle) {
+	values := map[string]int{}
+	err := s.open.read(ctx, openKey("*"), func(m *direct.Message) error {
+		r, err := decode[run](m)
+		if err != nil || r == nil {
+			return nil
+		}
+		if values[r.Owner] += r.size(); r.due(now, s.idle) {
 			due = append(due, r.ID)
 		}
 		return nil
@@ -202,6 +236,7 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	s.quota.set(values)
 	errs := make([]error, len(due))
 	slots := make(chan struct{}, maxClosing)
 	var all sync.WaitGroup

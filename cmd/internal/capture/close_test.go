@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 		t.Fatalf("got %d executions", len(got))
 	}
 	r := got[0]
-	if r.Book != "b" || r.RunID != string(o.Run) || r.Task != "t-1" || r.Session != "s-1" || r.ContextID != "ctx" || r.Model != "m-1" || r.Started.IsZero() || r.Duration < 0 {
+	if r.Book != "b" || r.RunID != string(o.Run) || r.Task != "t-1" || r.Turn != 1 || r.Session != "s-1" || r.ContextID != "ctx" || r.Model != "m-1" || r.Started.IsZero() || r.Duration < 0 {
 		t.Errorf("got %+v", r)
 	}
 	if u := r.Usage; u.Calls != 2 || u.InputTokens != 200 || u.CachedTokens != 120 || u.OutputTokens != 20 {
@@ -66,19 +66,17 @@ func TestFeedback(t *testing.T) {
 	for name, ref := range map[string]func(o *Open, r *modelapi.Reply) string{
 		"response": func(_ *Open, r *modelapi.Reply) string { return r.ID },
 		"run":      func(o *Open, _ *modelapi.Reply) string { return string(o.Run) },
-		"task":     func(*Open, *modelapi.Reply) string { return "task 1" },
 		"session":  func(*Open, *modelapi.Reply) string { return "session 1" },
-		"turn":     func(*Open, *modelapi.Reply) string { return "session 1/1" },
 		"trace id": func(*Open, *modelapi.Reply) string { return events.TraceID(trace) },
 	} {
 		d.reset(t)
 		c := d.client(modelapi.Chat)
-		c.owner, c.session, c.task, c.trace = name, "session 1", "task 1", trace
+		c.owner, c.session, c.task = name, "session 1", "task 1"
 		c.ask("Whoever?", says("Bob."))
-		c.items = nil
+		c.items, c.trace = nil, trace
 		reply := says("Ann.")
 		o := c.ask("Who?", reply)
-		by := Ref{Book: "b", ID: ref(o, reply)}
+		by := Ref{Book: "b", ID: ref(o, reply), Caller: events.Caller{Owner: name}}
 		stored, err := d.stores[0].Feedback(t.Context(), by, good)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -122,7 +120,7 @@ func TestFeedbackOnTurns(t *testing.T) {
 		}
 		d.settle()
 		for n, run := range runs {
-			if r, err := d.stores[1].findRef(t.Context(), Ref{Book: "b", ID: fmt.Sprintf("session-%t/%d", stored, n+1)}); err != nil || r == nil || r.ID != run {
+			if r, err := d.stores[1].findRef(t.Context(), Ref{Book: "b", ID: fmt.Sprintf("session-%t/%d", stored, n+1), Caller: events.Caller{Owner: fmt.Sprint(stored)}}); err != nil || r == nil || r.ID != run {
 				t.Errorf("stored %t, turn %d: got %+v, %v, want run %s", stored, n+1, r, err, run)
 			}
 		}
@@ -151,7 +149,7 @@ func TestFeedbackWithoutOutcome(t *testing.T) {
 	d := open(t)
 	c := d.client(modelapi.Chat)
 	o := c.ask("Who?", says("Ann."))
-	stored, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: string(o.Run)}, &events.FeedbackRequest{Target: "Bob."})
+	stored, err := d.stores[0].Feedback(t.Context(), Ref{Book: "b", ID: string(o.Run), Caller: events.Caller{Owner: "ann"}}, &events.FeedbackRequest{Target: "Bob."})
 	if err != nil || len(d.reporter.feedback) != 1 || d.reporter.feedback[0].Target != "Bob." || d.reporter.feedback[0].Execution != stored.Handle {
 		t.Errorf("target: got %v, %v, %+v", stored, err, d.reporter.feedback)
 	}
@@ -224,7 +222,7 @@ func TestDeadGatewayClosesOnce(t *testing.T) {
 	o := c.ask("Who?", calls("a"))
 	before := revisionOf(t, d.store(), o.Run)
 	d.reporter.setError(errors.New("no answer"))
-	if _, err := d.stores[0].Close(t.Context(), Ref{Book: "b", ID: string(o.Run)}); err == nil {
+	if _, err := d.stores[0].Close(t.Context(), Ref{Book: "b", ID: string(o.Run), Caller: events.Caller{Owner: "ann"}}); err == nil {
 		t.Error("got no error without a reporter")
 	}
 	if err := d.stores[1].sweep(t.Context(), time.Now()); err != nil {
@@ -239,7 +237,7 @@ func TestDeadGatewayClosesOnce(t *testing.T) {
 		t.Errorf("after the death of a gateway: got %d executions, %v", len(d.reporter.list()), err)
 	}
 	// The open run is still there: the gateway died before it removed it.
-	if _, err := d.stores[0].put(t.Context(), openKey(o.Run), before.run, 0); err != nil {
+	if _, err := d.stores[0].open.put(t.Context(), openKey(o.Run), before.run, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.closeAll(); len(got) != 1 || d.reporter.copies != 0 {

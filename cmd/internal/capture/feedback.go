@@ -1,21 +1,37 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"debrief/events"
 	"debrief/playbook"
 )
 
-// Ref names a run of a playbook. ID is the id of a response, the id of the run, the task of the client, a session, which
-// means its latest run, SESSION/N for its turn N, from 1, a trace id, or the handle of an execution.
+// Ref names a run of a playbook. ID is the id of a response, the id of the run, a session, which means its latest run, SESSION/N for
+// its turn N, from 1, a trace id, or the handle of an execution.
 type Ref struct {
-	Book playbook.Book
-	ID   string
+	Book   playbook.Book
+	ID     string
+	Caller events.Caller // only runs that it may rate count
 }
+
+// AmbiguousError is returned for a reference that names several runs.
+type AmbiguousError struct {
+	Ref  Ref
+	Runs []string // the handles of the executions, or the ids of open runs: each names one run
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("execution %.80q in playbook %q: several runs have this id: name one of %s", e.Ref.ID, string(e.Ref.Book), strings.Join(e.Runs, ", "))
+}
+
+// Ambiguous marks the error as a conflict.
+func (e *AmbiguousError) Ambiguous() bool { return true }
 
 // NotFoundError is returned for a reference that names no run, or a run that has no execution.
 type NotFoundError struct{ text string }
@@ -31,7 +47,7 @@ func notFound(ref Ref, reason string) error {
 
 // Feedback gives a run an outcome and returns the handle of its execution. An open run is closed with this outcome. Feedback on a
 // closed run is sent to the Reporter; f.Execution is set. The same id of f identifies the same feedback. It returns a
-// *NotFoundError for an unknown run, and for a run that the caller of f may not rate.
+// *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for several.
 func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest) (*events.StoredReply, error) {
 	request := *f
 	request.Book = ref.Book
@@ -40,9 +56,6 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 		return s.reporter.Feedback(ctx, &request)
 	}
 	r, err := s.resolveRef(ctx, ref)
-	if err == nil && !f.Caller.MayRate(r.Caller.Owner) {
-		err = notFound(ref, "unknown or expired")
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -102,19 +115,38 @@ func (s *Store) resolveRef(ctx context.Context, ref Ref) (*run, error) {
 
 // findRef returns the run that a reference names, or nil. Ids have priority in the order of Ref.
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
-	of := func(kind string) string { return publicKey(ref.Book, kind, ref.ID) }
-	refs, err := s.lastReferences(ctx, []string{of("response"), of("task"), of("session"), of("turn"), of("trace")})
-	if err != nil {
-		return nil, fmt.Errorf("find run: %w", err)
+	kinds := []string{"response", "session", "turn", "trace"}
+	refs := make([][]reference, len(kinds))
+	for i, kind := range kinds {
+		f, err := s.references(ctx, &s.closed, publicKey(ref.Book, kind, ref.ID))
+		if err != nil {
+			return nil, fmt.Errorf("find run: %w", err)
+		}
+		refs[i] = f.refs
 	}
 	found, err := s.resolve(ctx, slices.Insert(refs, 1, []reference{{Run: events.ID(ref.ID)}}))
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}
 	for _, list := range found {
-		if len(list) > 0 && list[0].Book == ref.Book {
+		list = slices.DeleteFunc(list, func(c candidate) bool { return c.Book != ref.Book || !ref.Caller.MayRate(c.Owner) })
+		if len(list) > 0 && !sameRun(list) {
+			return nil, ambiguous(ref, list)
+		}
+		if len(list) > 0 {
 			return list[0].run, nil
 		}
 	}
 	return nil, nil
+}
+
+// ambiguous returns the error for several runs.
+func ambiguous(ref Ref, list []candidate) error {
+	e := &AmbiguousError{Ref: ref}
+	for _, c := range list {
+		if name := cmp.Or(string(c.Handle), string(c.ID)); !slices.Contains(e.Runs, name) {
+			e.Runs = append(e.Runs, name)
+		}
+	}
+	return e
 }

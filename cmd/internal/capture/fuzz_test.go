@@ -20,7 +20,7 @@ func FuzzStoredRun(f *testing.F) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	full := &run{
-		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "h"}},
+		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "q", "h"}},
 		Attempts: []attempt{{ID: "a", Call: 1, Number: 1, State: complete}, {ID: "b", Call: 2, After: 1, Number: 1}}, Calls: 2,
 		Started: at, Active: at, Parts: []*call{{Number: 1, Attempt: 1}}, Tail: []item{{Role: modelapi.RoleTool, Results: []modelapi.ToolResult{{CallID: "a"}}}}, Next: "no",
 	}
@@ -37,9 +37,9 @@ func FuzzStoredRun(f *testing.F) {
 		now := at.Add(time.Hour)
 		_, _, _ = r.due(now, time.Minute), r.lastReply(), r.placements()
 		list := []candidate{{revision{r, 1}, 1}}
-		_, _ = bestReply(list), onlyOpen(list)
+		_ = openOnly(list)
 		_, _ = repeatedStart(list, 1)
-		if a, err := r.clone().begin("new", r.lastReply(), 1, now); err == nil && a.ID != "new" {
+		if a, err := r.clone().begin("new", r.lastReply(), 1, 0, now); err == nil && a.ID != "new" {
 			t.Errorf("began %+v", a)
 		}
 		c, err := decode[call](&direct.Message{Header: events.SchemaHeader(), Data: callData})

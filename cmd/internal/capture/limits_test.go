@@ -19,9 +19,10 @@ import (
 // stored calls fn for all values in the bucket.
 func (d *desk) stored(fn func(m *direct.Message)) {
 	d.t.Helper()
-	err := d.stores[0].read(d.t.Context(), ">", func(m *direct.Message) error { fn(m); return nil })
-	if err != nil {
-		d.t.Fatal(err)
+	for _, b := range []*bucket{&d.stores[0].open, &d.stores[0].closed} {
+		if err := b.read(d.t.Context(), ">", func(m *direct.Message) error { fn(m); return nil }); err != nil {
+			d.t.Fatal(err)
+		}
 	}
 }
 
@@ -128,7 +129,7 @@ func TestWithoutBucket(t *testing.T) {
 	running.user("Who?")
 	o := running.begin()
 	<-o.done
-	if err := d.conn.JetStream().DeleteStream(t.Context(), stream); err != nil {
+	if err := d.conn.JetStream().DeleteStream(t.Context(), d.stores[0].open.stream()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -157,14 +158,14 @@ func TestFinishAfterFailedBegin(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	js := d.conn.JetStream()
-	old, err := js.Stream(t.Context(), stream)
+	old, err := js.Stream(t.Context(), d.stores[0].open.stream())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.match(0)
-	if err := js.DeleteStream(t.Context(), stream); err != nil {
+	if err := js.DeleteStream(t.Context(), d.stores[0].open.stream()); err != nil {
 		t.Fatal(err)
 	}
 	o.Start(Block{Text: "advice", ContextID: "ctx"})
@@ -295,11 +296,11 @@ func TestTemporaryErrors(t *testing.T) {
 		t.Error("a timeout is temporary only if the connection was interrupted")
 	}
 	s.nc = away
-	if _, err := s.put(t.Context(), "x", new(call), 0); !s.passes(err, 0) || s.passes(nil, 0) {
+	if _, err := s.open.put(t.Context(), "x", new(call), 0); !s.passes(err, 0) || s.passes(nil, 0) {
 		t.Errorf("got %v, want a temporary error", err)
 	}
 	away.Close()
-	if _, err := s.put(t.Context(), "x", new(call), 0); err == nil || s.passes(err, 0) {
+	if _, err := s.open.put(t.Context(), "x", new(call), 0); err == nil || s.passes(err, 0) {
 		t.Errorf("got %v, want a lasting error", err)
 	}
 }

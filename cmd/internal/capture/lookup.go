@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,57 +18,75 @@ type candidate struct {
 	call int
 }
 
-// candidates returns the runs of an owner that the references of each key name, oldest first. An empty key names none. The runs
-// of all keys need two round trips.
-func (s *Store) candidates(ctx context.Context, owner string, keys ...string) ([][]candidate, error) {
-	refs := make([][]reference, len(keys))
+// found are the references of a key: by the last token of their keys, oldest first.
+type found struct {
+	tokens []string
+	refs   []reference
+}
+
+// maxReferences is the number of references of one key that are read. Of the runs that began with equal texts this many are known.
+const maxReferences = 32
+
+// errEnough ends a read.
+var errEnough = errors.New("enough references")
+
+// candidates returns the runs of an owner that the references of each key name, oldest first, and the references of the first key.
+// An empty key names none. Two round trips.
+func (s *Store) candidates(ctx context.Context, b *bucket, owner string, keys ...string) (lists [][]candidate, all []found, err error) {
+	all = make([]found, len(keys))
 	errs := make([]error, len(keys))
-	var all sync.WaitGroup
+	var reads sync.WaitGroup
 	for i, key := range keys {
 		if key != "" {
-			all.Go(func() { refs[i], errs[i] = s.references(ctx, key) })
+			reads.Go(func() { all[i], errs[i] = s.references(ctx, b, key) })
 		}
 	}
-	all.Wait()
+	reads.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found, err := s.resolve(ctx, refs)
-	for i := range found {
-		found[i] = slices.DeleteFunc(found[i], func(c candidate) bool { return c.Owner != owner })
+	refs := make([][]reference, len(keys))
+	for i := range all {
+		refs[i] = all[i].refs
 	}
-	return found, err
+	lists, err = s.resolve(ctx, refs)
+	for i := range lists {
+		lists[i] = slices.DeleteFunc(lists[i], func(c candidate) bool { return c.Owner != owner })
+	}
+	return lists, all, err
 }
 
-// references returns the history of a key.
-func (s *Store) references(ctx context.Context, key string) (refs []reference, err error) {
-	last := uint64(0)
-	err = s.read(ctx, key, func(m *direct.Message) error {
-		last = m.Seq
+// references returns the references of a key.
+func (s *Store) references(ctx context.Context, b *bucket, key string) (f found, err error) {
+	seqs := map[string]uint64{}
+	err = b.read(ctx, key+".*", func(m *direct.Message) error {
+		token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+		seqs[token] = m.Seq
 		if r, err := decode[reference](m); err == nil && r != nil { // an unreadable one names no run
-			refs = append(refs, *r)
+			f.tokens, f.refs = append(f.tokens, token), append(f.refs, *r)
+		}
+		if len(f.refs) >= maxReferences {
+			return errEnough
 		}
 		return nil
 	})
-	return s.recent.merge(key, refs, last), err
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return s.recent.merge(b.prefix()+key, f, seqs), err
 }
 
-// lastReferences returns the newest reference of each key.
-func (s *Store) lastReferences(ctx context.Context, keys []string) ([][]reference, error) {
-	refs, last := make([][]reference, len(keys)), make([]uint64, len(keys))
-	err := s.last(ctx, keys, func(m *direct.Message) error {
-		i := slices.Index(keys, strings.TrimPrefix(m.Subject, prefix))
-		if r, err := decode[reference](m); err == nil && r != nil && i >= 0 {
-			refs[i], last[i] = []reference{*r}, m.Seq
-		}
-		return nil
-	})
-	for i, key := range keys {
-		if merged := s.recent.merge(key, refs[i], last[i]); len(merged) > 0 {
-			refs[i] = merged[len(merged)-1:]
+// freeSlot returns a token for another reference of a key: an unused one, or that of the oldest reference.
+func (f *found) freeSlot(random int) string {
+	if len(f.tokens) >= maxReferences {
+		return f.tokens[0]
+	}
+	for i := range maxReferences {
+		if slot := strconv.Itoa((random + i) % maxReferences); !slices.Contains(f.tokens, slot) {
+			return slot
 		}
 	}
-	return refs, err
+	return f.tokens[0]
 }
 
 // resolve returns the runs of references. Runs that do not exist anymore are left out.
@@ -84,48 +103,59 @@ func (s *Store) resolve(ctx context.Context, refs [][]reference) ([][]candidate,
 	if err != nil {
 		return nil, err
 	}
-	found := make([][]candidate, len(refs))
+	lists := make([][]candidate, len(refs))
 	for i, list := range refs {
 		for _, ref := range list {
 			if r, ok := runs[ref.Run]; ok {
-				found[i] = append(found[i], candidate{r, ref.Call})
+				lists[i] = append(lists[i], candidate{r, ref.Call})
 			}
 		}
 	}
-	return found, nil
+	return lists, nil
 }
 
 // runs returns the runs with these ids, open or closed.
 func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revision, error) {
-	found := make(map[events.ID]revision, len(ids))
-	var keys []string
+	runs := make(map[events.ID]revision, len(ids))
+	var open, closed []string
 	for _, id := range ids {
 		if validID(id) {
-			keys = append(keys, openKey(id), closedKey(id))
+			open, closed = append(open, openKey(id)), append(closed, closedKey(id))
 		}
 	}
-	err := s.last(ctx, keys, func(m *direct.Message) error {
+	if len(open) == 0 {
+		return runs, nil
+	}
+	var mu sync.Mutex
+	read := func(m *direct.Message) error {
 		r, err := decode[run](m)
 		if err != nil || r == nil { // an unreadable run is lost
 			return nil
 		}
-		if old, ok := found[r.ID]; !ok || !old.Closed {
-			found[r.ID] = revision{r, m.Seq}
+		mu.Lock()
+		defer mu.Unlock()
+		if old, ok := runs[r.ID]; !ok || !old.Closed {
+			runs[r.ID] = revision{r, m.Seq}
 		}
 		return nil
-	})
+	}
+	var failed error
+	var other sync.WaitGroup
+	other.Go(func() { failed = s.closed.last(ctx, closed, read) })
+	err := s.open.last(ctx, open, read)
+	other.Wait()
 	for _, id := range ids {
-		if r := s.recent.run(id, found[id]); r.run != nil && !(found[id].run != nil && found[id].Closed) {
-			found[id] = r
+		if r := s.recent.run(id, runs[id]); r.run != nil {
+			runs[id] = r
 		}
 	}
-	return found, err
+	return runs, errors.Join(err, failed)
 }
 
 // validID reports whether an id can be a token of a key. Ids of runs always can; a client may send any text.
 func validID(id events.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsFunc(string(id), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+		return !(isLetter(r) || isDigit(r) || r == '-' || r == '_')
 	})
 }
 
@@ -143,8 +173,8 @@ func (s *Store) blocks(ctx context.Context, places []placement) (map[events.ID]s
 	if len(missing) == 0 {
 		return texts, nil
 	}
-	found, err := s.runs(ctx, missing)
-	for id, r := range found {
+	runs, err := s.runs(ctx, missing)
+	for id, r := range runs {
 		if r.Block != nil {
 			texts[id] = r.Block.Text
 			s.recent.putBlock(id, r.Block.Text)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/modelapi"
+	"debrief/events"
 )
 
 // TestStoredMessages counts the messages that the server stores for each call. On a server that flushes each of them to disk,
@@ -14,11 +15,15 @@ func TestStoredMessages(t *testing.T) {
 	d := open(t)
 	c := d.client(modelapi.Chat)
 	stored := func() uint64 {
-		s, err := d.conn.JetStream().Stream(t.Context(), stream)
-		if err != nil {
-			t.Fatal(err)
+		var n uint64
+		for _, bucket := range []string{events.BucketOpen, events.BucketCaptures} {
+			s, err := d.conn.JetStream().Stream(t.Context(), "KV_"+bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += s.CachedInfo().State.LastSeq
 		}
-		return s.CachedInfo().State.LastSeq
+		return n
 	}
 	large := calls("b")
 	large.Text = strings.Repeat("long ", maxSmall/5)
@@ -32,12 +37,12 @@ func TestStoredMessages(t *testing.T) {
 		{"small", func() { c.results("a", "so"); c.next(calls("a")) }, 4}, // run, reply, response, run
 		{"large", func() { c.results("a", "so"); c.next(large) }, 5},      // and the call
 		{"last", func() { c.results("b", "so"); c.next(says("Ann.")) }, 4},
-		{"closed", func() { d.closeAll() }, 4}, // run, closed run, two deletions
+		{"closed", func() { d.closeAll() }, 11}, // run, closed run, two references to it, seven deletions
 		{"named", func() {
 			c = d.client(modelapi.Chat)
 			c.session, c.task = "s", "t"
 			c.ask("Why?", says("So."))
-		}, 8}, // and session, turn, task
+		}, 8}, // and session, turn, named question
 	} {
 		step.call()
 		now := stored()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 // Open is a call in progress. One goroutine at a time may use it, except for Hold.
 type Open struct {
 	Run events.ID
-	// Session is the session of the run: that of the call, else that of the turn before it. It may be empty.
+	// Session is the session of the run: that of the call, else that of the turn before it, else one that begins with the run.
 	Session string
+	Number  int  // of the turn in its session, from 1
+	Closed  bool // the run is reported: the call gets its block, and is not captured
 	// New is set if the call begins a run: the caller may set its block. A run that begins in the middle gets none, because
 	// its earlier calls had none, and an insertion would change the prefix that the provider has cached.
 	New bool
@@ -36,9 +39,10 @@ type Open struct {
 	after    int         // the call whose reply this one extends
 	earlier  []placement // blocks of a new run's earlier turns
 	previous events.ID   // the open run of the turn before
-	session  string      // of a new run
-	derived  bool        // Call.Derived of session
+	session  string      // of the turn before
+	named    bool        // the client named that session
 	number   int         // of a new run's turn
+	slots    []string    // keys of the references to a new run
 
 	id      string        // of the attempt
 	claimed bool          // the attempt is stored already
@@ -113,6 +117,23 @@ func (o *Open) setBegun() error {
 	return nil
 }
 
+// Wait waits until the beginning of the call is stored, or until ctx ends. It returns the reason why the call is not captured, as far
+// as it is known.
+func (o *Open) Wait(ctx context.Context) error {
+	if o.Closed {
+		return errClosed
+	}
+	select {
+	case <-o.done:
+		if errors.Is(o.failed, errClosed) {
+			return nil // reported meanwhile
+		}
+		return o.failed
+	case <-ctx.Done():
+		return errLate
+	}
+}
+
 // isLate reports whether the client was released before the beginning was stored.
 func (o *Open) isLate() bool {
 	o.mu.Lock()
@@ -163,43 +184,62 @@ func (o *Open) begin(ctx context.Context) error {
 	}
 	if !o.claimed {
 		changing = o.change(ctx, func(r *run) (err error) {
-			o.attempt, err = r.begin(o.id, o.after, o.call.Retry, o.call.At)
+			o.attempt, err = r.begin(o.id, o.after, o.call.Retry, len(o.place.work), o.call.At)
 			return err
 		})
 	}
 	others.Wait()
-	return errors.Join(referring, changing)
+	err := errors.Join(referring, changing)
+	if o.store.quota.refused(err) {
+		o.store.count(Refused)
+	}
+	return err
 }
 
 // addReferences stores the references to a new run.
 func (o *Open) addReferences(ctx context.Context) error {
 	ref, c := reference{Run: o.Run}, o.call
-	keys := []string{o.place.start}
-	if s := o.run.Session; s != "" && !o.run.Derived {
-		keys = append(keys, publicKey(c.Book, "session", s), publicKey(c.Book, "turn", fmt.Sprintf("%s/%d", s, o.run.Number)))
+	var writes []write
+	for _, key := range o.run.Slots {
+		at := strings.LastIndexByte(key, '.')
+		writes = append(writes, write{&o.store.open, key[:at], key[at+1:], openTTL})
 	}
-	if c.Task != "" {
-		keys = append(keys, publicKey(c.Book, "task", c.Task))
+	if s := o.run.Session; o.run.Named {
+		for kind, id := range map[string]string{"session": s, "turn": fmt.Sprintf("%s/%d", s, o.run.Number)} {
+			writes = append(writes, write{&o.store.closed, publicKey(c.Book, kind, id), o.run.token(kind), 0})
+		}
 	}
 	if id := events.TraceID(c.Trace); id != "" {
-		keys = append(keys, publicKey(c.Book, "trace", id))
+		writes = append(writes, write{&o.store.closed, publicKey(c.Book, "trace", id), string(o.Run), 0})
 	}
-	return o.store.refer(ctx, ref, keys[:1], keys[1:])
+	return o.store.refer(ctx, ref, writes)
 }
 
-// refer adds a reference to keys that expire soon, and to keys that live as long as the bucket.
-func (s *Store) refer(ctx context.Context, ref reference, soon, late []string) error {
-	errs := make([]error, len(soon)+len(late))
+// token returns the last token of the key of a reference to the run. A session names its latest run, of each owner.
+func (r *run) token(kind string) string {
+	if kind == "session" {
+		return "of-" + string(events.Hash(r.Owner))
+	}
+	return string(r.ID)
+}
+
+// write is a reference to store.
+type write struct {
+	bucket     *bucket
+	key, token string
+	ttl        time.Duration // 0 is the age of the bucket
+}
+
+// refer stores a reference under keys.
+func (s *Store) refer(ctx context.Context, ref reference, writes []write) error {
+	errs := make([]error, len(writes))
 	var all sync.WaitGroup
-	for i, key := range append(soon[:len(soon):len(soon)], late...) {
-		ttl := referenceTTL
-		if i >= len(soon) {
-			ttl = 0
-		}
+	for i, w := range writes {
 		all.Go(func() {
-			seq, err := s.add(ctx, key, &ref, ttl)
+			own := ref
+			seq, err := w.bucket.put(ctx, w.key+"."+w.token, &own, w.ttl)
 			if errs[i] = err; err == nil {
-				s.recent.addReference(key, ref, seq)
+				s.recent.addReference(w.bucket.prefix()+w.key, w.token, ref, seq)
 			}
 		})
 	}
@@ -238,7 +278,7 @@ func (s *Store) update(ctx context.Context, id events.ID, initial *run, change f
 		if err := change(next); err != nil && fresh {
 			return now.run, err
 		} else if err == nil {
-			rev, err := s.put(ctx, openKey(id), next, 0, jetstream.WithExpectLastSequencePerSubject(now.rev))
+			rev, err := s.open.put(ctx, openKey(id), next, openTTL, jetstream.WithExpectLastSequencePerSubject(now.rev))
 			if err == nil {
 				s.recent.putRun(next, rev)
 				return next, nil
@@ -327,13 +367,21 @@ func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) 
 	if err := o.storeParts(ctx, reply, part); err != nil {
 		return err
 	}
+	pending := isPending(o.call, reply)
 	outcome := o.call.Outcome.Complete()
 	explicit := reply.Complete() && outcome.Known()
 	err := o.change(ctx, func(r *run) error {
 		if part.small() {
 			r.addPart(part)
 		}
-		r.end(o.id, reply, status, time.Now())
+		if pending {
+			if i := r.attempt(o.id); i >= 0 {
+				r.Attempts[i].Chain = o.place.chain
+			}
+			r.Active = later(r.Active, time.Now())
+			return nil
+		}
+		r.end(o.id, o.replyKey(reply), reply, status, time.Now())
 		if explicit {
 			r.Outcome, r.Closing = outcome, later(r.Closing, time.Now())
 		}
@@ -350,29 +398,39 @@ func (o *Open) storeParts(ctx context.Context, reply *modelapi.Reply, part *call
 	if part.small() {
 		return o.referToReply(ctx, reply)
 	}
-	key := fmt.Sprintf("%s.%d.%d", callKey(o.Run), part.Number, part.Attempt)
 	stored := make(chan error, 1)
 	go func() {
-		_, err := o.store.put(ctx, key, part, callTTL)
+		_, err := o.store.open.put(ctx, part.key(o.Run), part, openTTL)
 		stored <- err
 	}()
 	err := o.referToReply(ctx, reply)
 	return errors.Join(err, <-stored)
 }
 
-// referToReply stores the references to a complete reply, also of a closed run: its next call needs the text of its block.
-func (o *Open) referToReply(ctx context.Context, reply *modelapi.Reply) error {
+// replyKey returns the key of a reply to the call, or "" if it is not complete.
+func (o *Open) replyKey(reply *modelapi.Reply) string {
 	if !reply.Complete() {
-		return nil
+		return ""
 	}
+	return replyKey(o.call, o.place.chain, reply.Calls, reply.Text)
+}
+
+// referToReply stores the references to a reply, also of a closed run: its next call needs the text of its block.
+func (o *Open) referToReply(ctx context.Context, reply *modelapi.Reply) error {
 	ref := reference{Run: o.Run, Call: o.attempt.Call}
-	soon := []string{replyKey(o.place.start, reply.Calls, reply.Text)}
-	var late []string
-	if reply.ID != "" {
-		late = append(late, publicKey(o.call.Book, "response", reply.ID))
+	var writes []write
+	if key := o.replyKey(reply); key != "" {
+		w := write{&o.store.open, key, string(o.Run), openTTL}
+		if o.Closed {
+			w.bucket, w.ttl = &o.store.closed, referenceTTL
+		}
+		writes = append(writes, w)
 	}
-	if c := o.call.Request.Conversation; c != "" {
-		late = append(late, key(o.call, "conversation", c))
+	if reply.ID != "" && (reply.Complete() || isPending(o.call, reply)) {
+		writes = append(writes, write{&o.store.closed, publicKey(o.call.Book, "response", reply.ID), string(o.Run), 0})
 	}
-	return o.store.refer(ctx, ref, soon, late)
+	if c := o.call.Request.Conversation; c != "" && reply.Complete() {
+		writes = append(writes, write{&o.store.closed, key(o.call, "conversation", c), "last", 0})
+	}
+	return o.store.refer(ctx, ref, writes)
 }

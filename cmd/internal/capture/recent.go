@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"debrief/events"
-	"debrief/events/streams"
 )
 
 // recent holds the latest values that this process has written. A direct read may come from a server that lacks the newest messages, and
@@ -23,10 +22,11 @@ type revision struct {
 	rev  uint64
 }
 
-// written is a reference with its sequence in the bucket.
+// written is a reference with the last token of its key, and its sequence in the bucket.
 type written struct {
 	reference
-	seq uint64
+	token string
+	seq   uint64
 }
 
 // Limits of the cache, in entries. A run has some KB, most of it the text of its block, which it shares with the cache of blocks.
@@ -43,46 +43,61 @@ func newRecent() recent {
 	}
 }
 
-// run returns the newest known revision of a run: got, or a newer one that this process has written.
+// run returns the newest known revision of a run: got, or a newer one that this process has written. A closed run is newer than an
+// open one: they have other buckets.
 func (c *recent) run(id events.ID, got revision) revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r, ok := c.runs.get(id); ok && r.rev > got.rev {
+	if r, ok := c.runs.get(id); ok && r.newer(got) {
 		return r
 	}
 	return got
 }
 
+// newer reports whether r is a later state of a run than other.
+func (r revision) newer(other revision) bool {
+	if other.run == nil || r.Closed != other.Closed {
+		return other.run == nil || r.Closed
+	}
+	return r.rev > other.rev
+}
+
 func (c *recent) putRun(r *run, rev uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old, ok := c.runs.get(r.ID); !ok || old.rev < rev {
-		c.runs.put(r.ID, revision{r, rev})
+	next := revision{r, rev}
+	if old, ok := c.runs.get(r.ID); !ok || next.newer(old) {
+		c.runs.put(r.ID, next)
 	}
 }
 
-// merge returns the stored references of a key, followed by newer ones that this process has added. Last is the sequence of the
-// last stored one.
-func (c *recent) merge(key string, stored []reference, last uint64) []reference {
+// merge returns the stored references of a key, followed by newer ones that this process has added. Seqs has the sequence of the
+// stored value of each token, also of deleted ones.
+func (c *recent) merge(key string, f found, seqs map[string]uint64) found {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	own, _ := c.references.get(key)
 	for _, w := range own {
-		if w.seq > last {
-			stored = append(stored, w.reference)
+		if seq, stored := seqs[w.token]; stored && seq >= w.seq {
+			continue
 		}
+		if i := slices.Index(f.tokens, w.token); i >= 0 {
+			f.tokens, f.refs = slices.Delete(f.tokens, i, i+1), slices.Delete(f.refs, i, i+1)
+		}
+		f.tokens, f.refs = append(f.tokens, w.token), append(f.refs, w.reference)
 	}
-	return stored
+	return f
 }
 
-func (c *recent) addReference(key string, ref reference, seq uint64) {
+func (c *recent) addReference(key, token string, ref reference, seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list, _ := c.references.get(key)
-	if len(list) >= streams.CaptureHistory {
+	old, _ := c.references.get(key)
+	list := slices.DeleteFunc(slices.Clone(old), func(w written) bool { return w.token == token })
+	if len(list) >= maxReferences {
 		list = list[1:]
 	}
-	c.references.put(key, append(slices.Clone(list), written{ref, seq}))
+	c.references.put(key, append(list, written{ref, token, seq}))
 }
 
 // block returns the text of the block of a run.

@@ -23,7 +23,7 @@ func newReport(r *run, calls []*call) *events.Report {
 		return nil
 	}
 	report := &events.Report{
-		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Answer: last.Reply.Text, Model: last.Model, Started: r.Started,
+		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number, Answer: last.Reply.Text, Model: last.Model, Started: r.Started,
 		Duration: max(0, calls[len(calls)-1].Ended.Sub(r.Started)),
 	}
 	if r.Block != nil {

@@ -16,11 +16,17 @@ type run struct {
 	Caller  events.Caller `msgpack:"caller,omitempty" redact:"-"` // of the first call
 	User    string        `msgpack:"user,omitempty" redact:"id"`
 	Book    playbook.Book `msgpack:"book" redact:"-"`
-	Session string        `msgpack:"session,omitempty" redact:"id"`
-	Derived bool          `msgpack:"derived,omitempty"` // the client did not name the session
+	Session string        `msgpack:"session" redact:"id"`
+	Named   bool          `msgpack:"named,omitempty"` // the client named the session
 	Task    string        `msgpack:"task,omitempty" redact:"id"`
 	Trace   string        `msgpack:"trace,omitempty" redact:"-"` // trace context of the first call
-	Start   string        `msgpack:"start" redact:"-"`           // reference of the items that the run began with
+
+	// What the run began with, as hashes.
+	Start    string   `msgpack:"start" redact:"-"`              // key of the texts of the conversation
+	Exact    string   `msgpack:"exact" redact:"-"`              // the whole request
+	Question string   `msgpack:"question,omitempty" redact:"-"` // the text of the turn
+	System   string   `msgpack:"system" redact:"-"`             // the system prompt
+	Slots    []string `msgpack:"slots,omitempty" redact:"-"`    // keys of the stored references to this beginning
 
 	Turn    int         `msgpack:"turn"`             // item index of the user's message
 	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
@@ -37,6 +43,7 @@ type run struct {
 
 	Outcome events.Outcome `msgpack:"outcome,omitempty"` // explicit
 	Closing time.Time      `msgpack:"closing,omitempty"` // when a gateway began to close the run
+	Ended   time.Time      `msgpack:"ended,omitempty"`   // when the next turn began although the run waits for tools: a fork, or its end
 	Next    string         `msgpack:"next,omitempty"`    // the user's next message
 	Tail    []item         `msgpack:"tail,omitempty"`    // tool results that the client sent only with that message
 
@@ -52,10 +59,11 @@ type block struct {
 	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
 }
 
-// placement is the block of a run at a user item.
+// placement is the block of a run at a user item. The item may move: clients insert and remove messages.
 type placement struct {
-	Item int       `msgpack:"i"`
-	Run  events.ID `msgpack:"r" redact:"-"`
+	Item     int       `msgpack:"i"`
+	Question string    `msgpack:"q,omitempty" redact:"-"` // hash of the text of the item
+	Run      events.ID `msgpack:"r" redact:"-"`
 }
 
 // reference names a run, or the reply of one of its calls.
@@ -80,6 +88,10 @@ type attempt struct {
 	After  int    `msgpack:"a,omitempty"`   // number of the call whose reply it extends; 0 for none
 	Number int    `msgpack:"t"`             // from 1
 	State  state  `msgpack:"s,omitempty"`
+	Work   int    `msgpack:"w,omitempty"`            // number of items behind the turn in its request
+	Reply  string `msgpack:"r,omitempty" redact:"-"` // key of its reply
+	// Chain has the texts of the request while its response is created in the background.
+	Chain textChain `msgpack:"c,omitempty" redact:"-"`
 }
 
 // maxAttempts is the number of calls whose attempts a run knows. A call extends one of the last replies.
@@ -95,7 +107,7 @@ func (r *run) clone() *run {
 // begin adds a call that extends the reply of the call after, or another attempt at such a call. A call is repeated if its last
 // attempt has no complete reply, or if the client says so. A second begin with the same id changes nothing. It returns
 // errClosed if the run does not accept calls anymore.
-func (r *run) begin(id string, after, retry int, at time.Time) (attempt, error) {
+func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, error) {
 	if i := r.attempt(id); i >= 0 {
 		return r.Attempts[i], nil
 	}
@@ -103,13 +115,14 @@ func (r *run) begin(id string, after, retry int, at time.Time) (attempt, error) 
 		return attempt{}, errClosed
 	}
 	r.Active = later(r.Active, at)
+	r.Ended, r.Next, r.Tail = time.Time{}, "", nil // the turn that began meanwhile is that of a fork
 	if i := r.repeated(after, retry); i >= 0 {
 		a := &r.Attempts[i]
-		a.ID, a.Number, a.State = id, a.Number+1, inFlight
+		a.ID, a.Number, a.State, a.Work = id, a.Number+1, inFlight, work
 		return *a, nil
 	}
 	r.Calls++
-	a := attempt{ID: id, Call: r.Calls, After: after, Number: 1}
+	a := attempt{ID: id, Call: r.Calls, After: after, Number: 1, Work: work}
 	r.Attempts = append(r.Attempts, a)
 	if n := len(r.Attempts) - maxAttempts; n > 0 {
 		r.Attempts = slices.Delete(r.Attempts, 0, n)
@@ -142,7 +155,7 @@ func (r *run) repeated(after, retry int) int {
 }
 
 // end records the end of an attempt. The end of an earlier attempt at a repeated call changes nothing.
-func (r *run) end(id string, reply *modelapi.Reply, status int, at time.Time) {
+func (r *run) end(id, key string, reply *modelapi.Reply, status int, at time.Time) {
 	r.Active = later(r.Active, at)
 	i := r.attempt(id)
 	if i < 0 {
@@ -150,9 +163,20 @@ func (r *run) end(id string, reply *modelapi.Reply, status int, at time.Time) {
 	}
 	r.Status = status
 	if r.Attempts[i].State = incomplete; reply.Complete() {
-		r.Attempts[i].State = complete
+		r.Attempts[i].State, r.Attempts[i].Reply = complete, key
+		r.Attempts[i].Chain = ""
 		r.Waits = reply.Finish == modelapi.FinishTools
 	}
+}
+
+// known returns the attempt at a call, or nil.
+func (r *run) known(call int) *attempt {
+	for i := range r.Attempts {
+		if r.Attempts[i].Call == call {
+			return &r.Attempts[i]
+		}
+	}
+	return nil
 }
 
 // addPart adds a small call, or replaces it: a write can be repeated.
@@ -188,10 +212,10 @@ func (r *run) due(now time.Time, idle time.Duration) bool {
 	if !r.Closing.IsZero() {
 		return now.Sub(r.Closing) > closingTimeout
 	}
-	if r.Waits || r.busy() {
+	if (r.Waits || r.busy()) && r.Ended.IsZero() {
 		idle *= waitingFactor
 	}
-	return now.Sub(r.Active) > idle
+	return now.Sub(later(r.Active, r.Ended)) > idle
 }
 
 // waitingFactor is the ratio of the idle time of a run that waits, for example for a person who permits a command.
@@ -202,7 +226,7 @@ func (r *run) placements() []placement {
 	if r.Block == nil || r.Block.Text == "" {
 		return r.Earlier
 	}
-	return append(slices.Clone(r.Earlier), placement{r.Turn, r.ID})
+	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Question, r.ID})
 }
 
 func later(a, b time.Time) time.Time {

@@ -176,7 +176,7 @@ func (d *desk) closeAll() []*events.Report {
 // keys returns the keys with a prefix that are not deleted.
 func (d *desk) keys(kind string) (keys []string) {
 	d.t.Helper()
-	kv, err := d.conn.JetStream().KeyValue(d.t.Context(), events.BucketCaptures)
+	kv, err := d.conn.JetStream().KeyValue(d.t.Context(), events.BucketOpen)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -205,6 +205,8 @@ type client struct {
 	conv     string // conversation
 	store    int    // the gateway that takes the next call
 	outcome  events.Outcome
+
+	background bool
 }
 
 var apis = []modelapi.API{modelapi.Chat, modelapi.Responses, modelapi.Messages}
@@ -340,7 +342,7 @@ func (c *client) match(retry int) *Open {
 
 func (c *client) call(retry int) *Call {
 	return &Call{
-		Owner: c.owner, Book: "b", Session: c.session, Task: c.task, Trace: c.trace, Request: c.request(), Retry: retry, Inject: !c.observe, At: time.Now(),
+		Owner: c.owner, Book: "b", Session: c.session, Task: c.task, Trace: c.trace, Request: c.request(), Retry: retry, Inject: !c.observe, Background: c.background, At: time.Now(),
 		Outcome: c.outcome,
 	}
 }

@@ -23,5 +23,5 @@ func (b referencing) Feedback(ctx context.Context, r *events.FeedbackRequest) (*
 	if r.Execution == "" || handles.MatchString(string(r.Execution)) {
 		return b.Backend.Feedback(ctx, r)
 	}
-	return b.runs.Feedback(ctx, capture.Ref{Book: r.Book, ID: string(r.Execution)}, r)
+	return b.runs.Feedback(ctx, capture.Ref{Book: r.Book, ID: string(r.Execution), Caller: r.Caller}, r)
 }

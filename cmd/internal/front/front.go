@@ -52,6 +52,7 @@ type Front struct {
 	server *gateway.Server
 	tokens *tokens.Set // nil without a file
 	count  func(capture.Result)
+	unread func(reason string)
 	middle atomic.Pointer[advice.Advisor]
 	api    atomic.Pointer[http.Handler]
 }
@@ -80,6 +81,7 @@ func Listen(o Options) (*Front, error) {
 	observe := o.Metrics.Gateway()
 	captured := o.Metrics.Captures()
 	f.count = func(r capture.Result) { captured(string(r)) }
+	f.unread = func(reason string) { captured(reason) }
 	g.Observe = func(x gateway.Observation) { observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error) }
 	handler, err := gateway.New(g)
 	if err != nil {
@@ -185,7 +187,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 	index, logs, feed := executions.New(conn), logindex.New(conn), activity.New(conn, 0)
 	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Logs: logs, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
-	f.middle.Store(advice.New(backend, runs, f.o.Log))
+	f.middle.Store(advice.New(backend, runs, f.unread, f.o.Log))
 	ctx, cancel := context.WithCancel(ctx)
 	var closing sync.WaitGroup
 	closing.Go(func() {

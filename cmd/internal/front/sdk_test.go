@@ -74,7 +74,8 @@ func (s *sentBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.mu.Unlock()
 	}
 	res, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && res.Header.Get("X-Debrief-Degraded") != "" {
+	passes := strings.HasSuffix(path, "/embeddings") || strings.HasSuffix(path, "/count_tokens")
+	if err == nil && (res.Header.Get("X-Debrief-Degraded") != "") != passes && r.Method == http.MethodPost {
 		s.Errorf("%s: degraded: %s", r.URL.Path, res.Header.Get("X-Debrief-Degraded"))
 	}
 	return res, err

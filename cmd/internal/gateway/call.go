@@ -24,17 +24,19 @@ type Middle interface {
 // Call is a request to one of the three model APIs. Header and Body are read-only. They stay valid until Recorder.End returns,
 // or until Begin returns without a Recorder.
 type Call struct {
-	API   modelapi.API
-	Mode  Mode // not ModeOff
-	Book  playbook.Book
-	Owner string // hash of the owner of the token or of the client's API key; callers never see each other's runs
-	// Caller is the holder of the token, zero without tokens. Reports is set if it may report runs, and so set outcomes.
+	API  modelapi.API
+	Mode Mode // not ModeOff
+	Book playbook.Book
+	// Caller is the holder of the token, zero without tokens: callers never see runs of other owners. Reports is set if it may report
+	// runs, and so set outcomes.
 	Caller  events.Caller
 	Reports bool
 	// Header has the headers of the request, with X-Debrief-*.
 	Header http.Header
 	Body   []byte
-	At     time.Time
+	// Response is the id of the response that the client polls for. Such a call has no body.
+	Response string
+	At       time.Time
 }
 
 // Edit is the change of a call.
@@ -51,8 +53,9 @@ type Edit struct {
 
 // Recorder observes one response.
 type Recorder interface {
-	// Start is called at the headers of the response, if the upstream responds. Nil wants no copy.
-	Start(status int, header http.Header) Copy
+	// Start is called at the headers of the response, if the upstream responds. A nil copy wants no bytes. Degraded is the reason
+	// why the call is not observed, as far as it is known by then. Ctx ends after Options.Deadline.
+	Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string)
 	// End is called once, at the end of the response or without one. The error is nil if the response is complete. Ctx ends
 	// after storeTimeout. The client receives the last bytes after End returns, or when Hold permits it: a response that
 	// the client has is stored, also if this process is killed.
@@ -121,7 +124,14 @@ func (x *exchange) respond(status int) {
 
 // begin reads the body and offers the call to the Middle. Afterwards x.body or r.Body is the body for the upstream.
 func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
-	if x.mode == ModeOff || g.o.Middle == nil || x.route.api == "" {
+	if x.mode == ModeOff || g.o.Middle == nil {
+		return nil
+	}
+	if x.degraded = x.route.unseen(r); x.degraded.code != "" || x.route.api == "" {
+		return nil
+	}
+	if x.route.response != "" {
+		g.offer(r, x)
 		return nil
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -151,8 +161,8 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 	ctx, cancel := context.WithTimeout(r.Context(), g.o.Deadline)
 	defer cancel()
 	call := &Call{
-		API: x.route.api, Mode: x.mode, Book: x.book, Owner: x.owner, Caller: x.token.Caller, Reports: x.token.Reports,
-		Header: r.Header.Clone(), Body: x.body, At: x.began,
+		API: x.route.api, Mode: x.mode, Book: x.book, Caller: x.token.Caller, Reports: x.token.Reports,
+		Header: r.Header.Clone(), Body: x.body, Response: x.route.response, At: x.began,
 	}
 	var edit *Edit
 	var err error

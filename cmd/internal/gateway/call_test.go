@@ -26,10 +26,10 @@ type record struct {
 	done   chan *record
 }
 
-func (r *record) Start(status int, header http.Header) Copy {
+func (r *record) Start(_ context.Context, status int, header http.Header) (Copy, string) {
 	r.status, r.header = status, header.Clone()
 	r.panic("Start")
-	return r
+	return r, ""
 }
 
 func (r *record) Write(p []byte) (int, error) {
@@ -100,7 +100,7 @@ func TestEdits(t *testing.T) {
 			continue
 		}
 		call, rec := <-calls, <-done
-		if call.API != test.api || string(call.Body) != test.body || call.Owner == "" || call.Book == "default" == strings.HasPrefix(test.path, "/books") {
+		if call.API != test.api || string(call.Body) != test.body || call.Caller.Owner != "" || call.Book == "default" == strings.HasPrefix(test.path, "/books") {
 			t.Errorf("%s: got call %+v", test.name, call)
 		}
 		if mode := call.Header.Get(headerMode); call.Mode != ModeTail && mode == "" || call.Mode == ModeTail && mode != "" {
@@ -223,7 +223,7 @@ func (r *slowRecorder) Hold() bool {
 	return r.holds >= 0
 }
 
-func (r *slowRecorder) Start(int, http.Header) Copy { return r }
+func (r *slowRecorder) Start(context.Context, int, http.Header) (Copy, string) { return r, "" }
 
 func (r *slowRecorder) End(context.Context, error) {
 	close(r.stored)

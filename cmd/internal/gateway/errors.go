@@ -55,6 +55,9 @@ func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchan
 	if f.status == http.StatusMethodNotAllowed {
 		h.Set("Allow", strings.Join(methods, ", "))
 	}
+	if f.status == http.StatusUpgradeRequired {
+		h.Set("Upgrade", "HTTP/1.1")
+	}
 	if f.status == http.StatusRequestTimeout {
 		h.Set("Connection", "close")
 	}

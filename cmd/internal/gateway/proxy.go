@@ -80,6 +80,9 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if x.mode, f = g.modeOf(r); f != nil {
 		return f
 	}
+	if f = checkSocket(r, x); f != nil {
+		return f
+	}
 	if x.caller, f = g.authorize(r.Header, x.book); f != nil {
 		return f
 	}
@@ -180,18 +183,29 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	g.awaitSent(res.Request.Context(), x)
 	x.respond(res.StatusCode)
+	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
+		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
+		g.guard(func() { body.copy = g.startRecorder(res, x) }, func() {})
+		res.Body = body
+	}
 	for name, values := range x.edit.Header {
 		res.Header[name] = values
 	}
 	if x.degraded.text != "" {
 		res.Header.Set(headerDegraded, x.degraded.text)
 	}
-	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
-		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
-		g.guard(func() { body.copy = rec.Start(res.StatusCode, res.Header) }, func() {})
-		res.Body = body
-	}
 	return nil
+}
+
+// startRecorder starts the recorder. It waits for it up to the deadline, so that the response can say whether the call is observed.
+func (g *Gateway) startRecorder(res *http.Response, x *exchange) Copy {
+	ctx, cancel := context.WithTimeout(res.Request.Context(), g.o.Deadline)
+	defer cancel()
+	body, degraded := x.edit.Recorder.Start(ctx, res.StatusCode, res.Header)
+	if degraded != "" {
+		x.degraded = reason{degraded, degraded}
+	}
+	return body
 }
 
 // handleError answers a request that got no response from the upstream.

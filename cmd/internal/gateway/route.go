@@ -39,6 +39,7 @@ type route struct {
 	book     string // "" if the path has none; not validated
 	rest     string // the escaped path after /v1: "/chat/completions"
 	path     string // rest without escapes and repeated slashes
+	response string // id of the response that a client polls for
 	api      modelapi.API
 	class    Class
 }
@@ -63,7 +64,8 @@ func findRoute(r *http.Request) (route, bool) {
 	if !ok || rest != "" && rest[0] != '/' {
 		return rt, false
 	}
-	rt.rest, rt.path = rest, collapse(unescape(rest))
+	rt.rest = normalRest(rest)
+	rt.path = collapse(unescape(rt.rest))
 	if rt.within("traces", "logs", "metrics") {
 		return rt, false
 	}
@@ -137,6 +139,11 @@ var methods = []string{
 // classify sets the model API and the class.
 func (rt *route) classify(method string) {
 	rt.class = ClassModel
+	if method == http.MethodGet && rt.provider == OpenAI {
+		if rt.response = responseOf(rt.rest); rt.response != "" {
+			rt.api, rt.class = modelapi.Responses, ClassResponses
+		}
+	}
 	if method != http.MethodPost {
 		return
 	}

@@ -48,7 +48,7 @@ type backupCreate struct {
 func (*backupCreate) Help() string {
 	return `Workers may run meanwhile. The file gets its name only after it is complete and its hashes have been verified.
 
-Streams: runs, tasks, dead, playbook, deltas, reflections, executions, window, state, contexts, vectors, captures, blobs.
+Streams: runs, tasks, dead, playbook, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, blobs.
 
 Examples:
 

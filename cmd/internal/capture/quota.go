@@ -1,0 +1,88 @@
+package capture
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events/streams"
+)
+
+// ErrQuota is returned for a run beyond the quota of its owner.
+var ErrQuota = errors.New("too many open runs of this token")
+
+// ErrFull is returned for a run while the bucket of open runs is full.
+var ErrFull = errors.New("too many open runs")
+
+// quota limits the open runs of an owner and of all. Each gateway counts what it begins, and all runs at each sweep. The bucket
+// itself is the last limit. It is safe for concurrent use.
+type quota struct {
+	mu     sync.Mutex
+	values map[string]int // stored values by owner
+	all    int
+	full   time.Time // until then the bucket refuses
+}
+
+// Values that an open run has on average: itself, references, large calls. The quota counts them before the next sweep does.
+const valuesOfRun = 4
+
+// storeFailed is the code of the server for a message beyond the limit of a stream. The client has no name for it.
+const storeFailed jetstream.ErrorCode = 10077
+
+// fullPause is how long no run begins after the bucket refused a value.
+const fullPause = 5 * time.Second
+
+func newQuota() *quota { return &quota{values: map[string]int{}} }
+
+// add counts a new run of an owner, or returns ErrQuota or ErrFull.
+func (q *quota) add(owner string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case time.Now().Before(q.full) || q.all+valuesOfRun > streams.MaxOpen:
+		return ErrFull
+	case q.values[owner]+valuesOfRun > streams.MaxOpenOfOwner:
+		return ErrQuota
+	}
+	q.values[owner] += valuesOfRun
+	q.all += valuesOfRun
+	return nil
+}
+
+// remove counts the end of a run of an owner.
+func (q *quota) remove(owner string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(valuesOfRun, q.values[owner])
+	if q.values[owner] -= n; q.values[owner] == 0 {
+		delete(q.values, owner)
+	}
+	q.all -= n
+}
+
+// set replaces the counts by those of a sweep.
+func (q *quota) set(values map[string]int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.values, q.all = values, 0
+	for _, n := range values {
+		q.all += n
+	}
+}
+
+// refused records an error of the bucket, and reports whether the bucket is full.
+func (q *quota) refused(err error) bool {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) || api.ErrorCode != storeFailed {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.full = time.Now().Add(fullPause)
+	return true
+}
+
+// size returns the number of values that an open run has.
+func (r *run) size() int { return 1 + len(r.Slots) + len(r.Attempts) + max(0, r.Calls-len(r.Parts)) }
