@@ -24,7 +24,7 @@ type Submit struct {
 	Book        string        `help:"Playbook to answer with." default:"default"`
 	ID          string        `help:"Id of the run; a task with the same id counts once. Default: a new id."`
 	Task        string        `help:"Label of the task, the same for all attempts at it." placeholder:"LABEL" rare:""`
-	User        string        `help:"Person that the task is for." placeholder:"NAME" rare:""`
+	User        string        `name:"end-user" help:"Person that the task is for." placeholder:"NAME" rare:""`
 	Session     string        `help:"Session of the task. Default: none."`
 	Target      string        `help:"Expected answer. It is never in the prompt."`
 	Evaluator   string        `help:"Evaluator of the answer: ${evaluators}." placeholder:"NAME"`
