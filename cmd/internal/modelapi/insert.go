@@ -23,7 +23,7 @@ func (p place) ok() bool { return p.at > 0 }
 func contentPlace(v value, partType string) place {
 	var text value
 	for part := range v.elements() {
-		if inner := part.get("text"); inner.kind() == '"' && !isReminder(inner.text()) {
+		if inner := part.get("text"); inner.kind() == '"' && !isReminder(inner) {
 			text = inner
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // outputText returns the output of a tool as the model sees it, and keeps its parts without text for the hash.
 func (m *message) outputText(v value) string {
 	for part := range v.elements() {
-		if part.kind() == '{' && partText(part) == "" {
+		if part.kind() == '{' && !part.has("text", "refusal", "logs", "stdout", "stderr", "title", "url") {
 			m.others = append(m.others, part)
 		}
 	}

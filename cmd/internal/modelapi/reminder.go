@@ -1,6 +1,9 @@
 package modelapi
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Tags around texts that a coding agent adds to a message of the user, moves, and leaves out of older turns.
 const (
@@ -20,7 +23,7 @@ func WithoutReminders(text string) string {
 	}
 }
 
-// isReminder reports whether a text has nothing but reminders.
-func isReminder(text string) bool {
-	return strings.Contains(text, reminderStart) && WithoutReminders(text) == ""
+// isReminder reports whether a string has nothing but reminders.
+func isReminder(v value) bool {
+	return bytes.Contains(v.raw(), []byte(reminderStart)) && WithoutReminders(v.text()) == ""
 }

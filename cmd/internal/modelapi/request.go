@@ -144,11 +144,14 @@ func (b *requestBuilder) addList(list value, partType string) {
 		if m.Role == RoleUser && len(m.Results) > 0 {
 			m.Role = RoleTool
 		}
-		at := contentPlace
-		if m.Role == RoleSystem {
-			at = partPlace
+		var at place
+		switch m.Role {
+		case RoleUser:
+			at = contentPlace(v.get("content"), partType)
+		case RoleSystem:
+			at = partPlace(v.get("content"), partType)
 		}
-		b.add(&m, at(v.get("content"), partType))
+		b.add(&m, at)
 	}
 }
 

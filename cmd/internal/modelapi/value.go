@@ -42,7 +42,8 @@ type document struct {
 	body    []byte
 	nodes   []node
 	decoder jsontext.Decoder
-	open    []int // lists and objects that are not complete; reused
+	open    []int  // lists and objects that are not complete; reused
+	scratch []byte // reused by text
 }
 
 // parse reads one JSON value and returns it. The value keeps body, and is valid until the next call.
@@ -182,16 +183,25 @@ func (v value) members() iter.Seq2[value, value] {
 // none.
 func (v value) get(path ...string) value {
 	for _, key := range path {
-		found := value{}
-		for k, member := range v.members() {
-			raw := k.raw()
-			if name := raw[1 : len(raw)-1]; string(name) == key || bytes.IndexByte(name, '\\') >= 0 && k.text() == key {
-				found = member
-			}
-		}
-		v = found
+		v = v.member(key)
 	}
 	return v
+}
+
+func (v value) member(key string) value {
+	n := v.node()
+	if n.kind != '{' {
+		return value{}
+	}
+	found := 0
+	for k := v.i + 1; k < int(n.next); k = int(v.d.nodes[k+1].next) {
+		at := v.d.nodes[k]
+		name := v.d.body[at.start+1 : at.end-1]
+		if string(name) == key || bytes.IndexByte(name, '\\') >= 0 && (value{v.d, k}).text() == key {
+			found = k + 1
+		}
+	}
+	return value{v.d, found}
 }
 
 // first returns the first of the members that is set, or a missing value.
@@ -219,8 +229,8 @@ func (v value) text() string {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return string(inner)
 	}
-	text, _ := jsontext.AppendUnquote(nil, raw) // an error reports replaced characters
-	return string(text)
+	v.d.scratch, _ = jsontext.AppendUnquote(v.d.scratch[:0], raw) // an error reports replaced characters
+	return string(v.d.scratch)
 }
 
 // id returns the first of the members that is a string with text or a number: some servers number their calls.
