@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"debrief/playbook/text"
 )
 
@@ -18,19 +20,11 @@ func Digest(raw []byte) []byte {
 	return sum[:16]
 }
 
-// Compact returns valid JSON without white space between its tokens, as json.Compact does, but copies strings as a whole.
+// Compact returns valid JSON without white space between its tokens, as json.Compact does.
 func Compact(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; c {
-		case ' ', '\t', '\r', '\n':
-		case '"':
-			n := max(stringLength(raw[i:]), 1)
-			out = append(out, raw[i:i+n]...)
-			i += n - 1
-		default:
-			out = append(out, c)
-		}
+	out, err := jsontext.AppendFormat(nil, raw, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+	if err != nil {
+		return raw
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // Object is a JSON object, split into its fields without decoding their values.
@@ -20,7 +19,7 @@ type Object struct {
 	Header *Object
 }
 
-// Field is a field of an Object. Its value may be invalid JSON inside.
+// Field is a field of an Object.
 type Field struct {
 	Name  string
 	Value json.RawMessage
@@ -82,23 +81,22 @@ func (o *Object) Text(name string) (s string) {
 	return s
 }
 
-// Elements returns the elements of a valid JSON list without decoding them, and reports whether raw is one.
+// Elements returns the elements of a JSON list without decoding them, and reports whether raw is one.
 func Elements(raw []byte) (list []json.RawMessage, ok bool) {
-	rest := trimSpace(raw)
-	if len(rest) == 0 || rest[0] != '[' {
+	d := newDecoder(raw)
+	if d.PeekKind() != '[' {
 		return nil, false
 	}
-	for rest = trimSpace(rest[1:]); len(rest) > 0 && rest[0] != ']'; rest = trimSpace(rest) {
-		n := valueLength(rest)
-		if n == 0 {
+	_, _ = d.ReadToken()
+	for d.PeekKind() != ']' {
+		v, err := d.ReadValue()
+		if err != nil {
 			return nil, false
 		}
-		list = append(list, json.RawMessage(rest[:n:n]))
-		if rest = trimSpace(rest[n:]); len(rest) > 0 && rest[0] == ',' {
-			rest = rest[1:]
-		}
+		list = append(list, valueBefore(raw, d, len(v)))
 	}
-	return list, len(rest) > 0
+	_, err := d.ReadToken()
+	return list, err == nil
 }
 
 // Kind returns the first byte of the value of a field, such as '[' for a list, or 0.
@@ -157,8 +155,7 @@ func (o *Object) Names() string {
 	return s
 }
 
-// NewObject splits an object into its fields. The values keep pointing into raw, and may be invalid JSON inside. Null has no
-// fields. An error is that of package json.
+// NewObject splits an object into its fields. The values keep pointing into raw. Null has no fields. An error is that of package json.
 func NewObject(raw []byte) (*Object, error) {
 	o := &Object{Raw: raw}
 	if o.split(raw) {
@@ -174,39 +171,31 @@ func NewObject(raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// split finds the fields and reports whether raw looks like an object. It checks brackets and quotes only.
+// split finds the fields and reports whether raw is an object.
 func (o *Object) split(raw []byte) bool {
-	rest := bytes.TrimSpace(raw)
-	if len(rest) < 2 || rest[0] != '{' {
+	d := newDecoder(raw)
+	if d.PeekKind() != '{' {
 		return false
 	}
+	_, _ = d.ReadToken()
 	o.Fields = make([]Field, 0, 8)
-	for rest = trimSpace(rest[1:]); len(rest) > 0 && rest[0] != '}'; {
-		n := valueLength(rest)
-		if n < 2 || rest[0] != '"' {
+	for d.PeekKind() != '}' {
+		name, err := d.ReadValue()
+		if err != nil {
 			return false
 		}
-		name := commonName(rest[1 : n-1])
-		if plain := strings.IndexByte(name, '\\') < 0 && utf8.ValidString(name); !plain && json.Unmarshal(rest[:n], &name) != nil {
+		f := Field{Name: commonName(name)}
+		v, err := d.ReadValue()
+		if err != nil {
 			return false
 		}
-		if rest = trimSpace(rest[n:]); len(rest) == 0 || rest[0] != ':' {
-			return false
-		}
-		rest = trimSpace(rest[1:])
-		if n = valueLength(rest); n == 0 {
-			return false
-		}
-		o.Fields = append(o.Fields, Field{name, json.RawMessage(rest[:n:n])})
-		if rest = trimSpace(rest[n:]); len(rest) > 0 && rest[0] == ',' {
-			if rest = trimSpace(rest[1:]); len(rest) == 0 || rest[0] != '"' {
-				return false
-			}
-		} else if len(rest) == 0 || rest[0] != '}' {
-			return false
-		}
+		f.Value = valueBefore(raw, d, len(v))
+		o.Fields = append(o.Fields, f)
 	}
-	return len(rest) == 1
+	if _, err := d.ReadToken(); err != nil {
+		return false
+	}
+	return len(bytes.TrimSpace(raw[d.InputOffset():])) == 0
 }
 
 // commonNames are the usual names of fields. Objects share these strings, which saves memory.
@@ -218,71 +207,13 @@ var commonNames = func() map[string]string {
 	return names
 }()
 
-func commonName(name []byte) string {
-	if common, ok := commonNames[string(name)]; ok {
+// commonName returns the text of a JSON string.
+func commonName(raw []byte) string {
+	if common, ok := commonNames[string(raw[1:len(raw)-1])]; ok {
 		return common
 	}
-	return string(name)
-}
-
-func trimSpace(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\n' || b[0] == '\r' || b[0] == '\t') {
-		b = b[1:]
-	}
-	return b
-}
-
-// valueLength returns the length of the value at the beginning of b, or 0 if it is incomplete.
-func valueLength(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			n := stringLength(b[i:])
-			if n == 0 {
-				return 0
-			}
-			i += n - 1
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			if depth == 0 {
-				return i // the end of a number, true, false or null
-			}
-			depth--
-		case ',', ' ', '\n', '\r', '\t':
-			if depth == 0 {
-				return i
-			}
-			continue
-		default:
-			continue
-		}
-		if depth == 0 {
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// stringLength returns the length of the string at the beginning of b with its quotes, or 0 if it is incomplete.
-func stringLength(b []byte) int {
-	for i := 1; i < len(b); i++ {
-		end := bytes.IndexByte(b[i:], '"')
-		if end < 0 {
-			return 0
-		}
-		i += end
-		escapes := 0
-		for j := i - 1; j > 0 && b[j] == '\\'; j-- {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i + 1
-		}
-	}
-	return 0
+	name, _ := String(raw)
+	return name
 }
 
 // Decode calls json.Unmarshal and returns errors that name the field.

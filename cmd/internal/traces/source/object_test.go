@@ -8,7 +8,7 @@ import (
 )
 
 func TestValidDepth(t *testing.T) {
-	for _, n := range []int{maxDepth, maxDepth + 1} {
+	for _, n := range []int{10_000, 10_001} {
 		deep := []byte(strings.Repeat("[", n) + strings.Repeat("]", n))
 		if got, want := Valid(deep), json.Valid(deep); got != want {
 			t.Errorf("%d lists: got %v, want %v", n, got, want)

@@ -211,22 +211,16 @@ func (l *Lines) trim(line []byte, size int) ([]byte, error) {
 // IsPartialObject reports whether a line is the first line of an object over several lines. A truncated line mostly ends
 // inside a string; JSON strings contain no line breaks, so such a line is not the beginning of a longer object.
 func IsPartialObject(line []byte) bool {
-	depth, quoted, escaped := 0, false, false
-	for _, c := range line {
-		switch {
-		case escaped:
-			escaped = false
-		case quoted:
-			escaped, quoted = c == '\\', c != '"'
-		case c == '"':
-			quoted = true
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			depth--
+	if len(line) == 0 || line[0] != '{' {
+		return false
+	}
+	d := newDecoder(line)
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			rest := bytes.TrimLeft(d.UnreadBuffer(), ",: \t\r\n")
+			return errors.Is(err, io.ErrUnexpectedEOF) && (len(rest) == 0 || rest[0] != '"')
 		}
 	}
-	return len(line) > 0 && line[0] == '{' && depth > 0 && !quoted
 }
 
 // TrimJunk returns the valid JSON object at the end of a line that begins with other bytes, else nil. A killed writer, or
@@ -240,15 +234,15 @@ func TrimJunk(line []byte) []byte {
 
 // SplitObjects returns the objects of a line that consists of several, else nil.
 func SplitObjects(line []byte) (list [][]byte) {
-	n := valueLength(line)
-	if n == 0 || n == len(line) || line[0] != '{' {
-		return nil
-	}
-	for rest := line; len(rest) > 0; rest = trimSpace(rest[n:]) {
-		if n = valueLength(rest); n == 0 || rest[0] != '{' || !Valid(rest[:n]) {
+	d := newDecoder(line)
+	for {
+		v, err := d.ReadValue()
+		switch {
+		case err == io.EOF && len(list) > 1:
+			return list
+		case err != nil || v.Kind() != '{':
 			return nil
 		}
-		list = append(list, rest[:n])
+		list = append(list, valueBefore(line, d, len(v)))
 	}
-	return list
 }
