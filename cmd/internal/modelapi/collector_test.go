@@ -11,17 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const (
-	jsonType  = "application/json"
-	eventType = "text/event-stream; charset=utf-8"
-)
-
 // response is a response of a provider and what a Collector must read from it.
 type response struct {
-	api         API
-	contentType string
-	body        string
-	want        Reply
+	api  API
+	body string
+	want Reply
 }
 
 // events returns an event stream: each element is the data of an event, or a line that ends with a line break.
@@ -39,36 +33,36 @@ func events(data ...string) string {
 
 var responses = map[string]response{
 	"chat": {
-		Chat, jsonType,
+		Chat,
 		`{"id":"chatcmpl-1","object":"chat.completion","model":"m-1","choices":[{"index":0,"message":{"role":"assistant","content":"hi","refusal":null},"finish_reason":"stop"}],
 		"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12,"prompt_tokens_details":{"cached_tokens":8}},"error":null}`,
 		Reply{ID: "chatcmpl-1", Model: "m-1", Text: "hi", Usage: Usage{10, 8, 2}, Finish: FinishStop},
 	},
 	"chat, parallel calls": {
-		Chat, jsonType,
+		Chat,
 		`{"id":"c","choices":[{"index":1,"message":{"content":"other"},"finish_reason":"length"},{"index":0,"message":{"content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}},
 		{"id":"2","type":"custom","custom":{"name":"g","input":"x"}}]},"finish_reason":"tool_calls"}]}`,
 		Reply{ID: "c", Calls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"a": 1}`}, {ID: "2", Name: "g", Arguments: "x"}}, Finish: FinishTools},
 	},
 	"chat, call demanded by name": {
-		Chat, jsonType, `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
+		Chat, `{"choices":[{"message":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
 		Reply{Calls: []ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}, Finish: FinishTools},
 	},
-	"chat, old call":       {Chat, jsonType, `{"choices":[{"message":{"function_call":{"name":"f","arguments":"{}"}},"finish_reason":"function_call"}]}`, Reply{Calls: []ToolCall{{Name: "f", Arguments: "{}"}}, Finish: FinishTools}},
-	"chat, refusal":        {Chat, jsonType, `{"choices":[{"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}]}`, Reply{Text: "no", Finish: FinishRefusal}},
-	"chat, filter":         {Chat, jsonType, `{"choices":[{"message":{"content":"par"},"finish_reason":"content_filter"}]}`, Reply{Text: "par", Finish: FinishRefusal}},
-	"chat, length":         {Chat, jsonType, `{"choices":[{"message":{"content":"par"},"finish_reason":"length"}]}`, Reply{Text: "par", Finish: FinishLength}},
-	"chat, no reason":      {Chat, jsonType, `{"choices":[{"message":{"content":"par"},"finish_reason":null}]}`, Reply{Text: "par", Finish: FinishStop}},
-	"chat, error":          {Chat, jsonType, `{"error":{"message":"bad key","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, Reply{Finish: FinishFailed, Error: "bad key"}},
-	"chat, error code":     {Chat, jsonType, `{"error":{"code":"overloaded"}}`, Reply{Finish: FinishFailed, Error: "overloaded"}},
-	"chat, empty error":    {Chat, jsonType, `{"error":{}}`, Reply{Finish: FinishFailed, Error: "the response contains an error without a message"}},
-	"chat, error text":     {Chat, jsonType, `{"error":"model not found"}`, Reply{Finish: FinishFailed, Error: "model not found"}},
-	"chat, error of proxy": {Chat, jsonType, `{"detail":"Not Found"}`, Reply{Finish: FinishFailed, Error: "Not Found"}},
-	"chat, other JSON":     {Chat, jsonType, `[1]`, Reply{Error: "response is not of the API of the request"}},
-	"chat, HTML":           {Chat, "text/html", `<html>`, Reply{Error: "read response: invalid JSON at byte 0"}},
-	"chat, empty":          {Chat, "", ``, Reply{Error: "read response: invalid JSON at byte 0"}},
+	"chat, old call":       {Chat, `{"choices":[{"message":{"function_call":{"name":"f","arguments":"{}"}},"finish_reason":"function_call"}]}`, Reply{Calls: []ToolCall{{Name: "f", Arguments: "{}"}}, Finish: FinishTools}},
+	"chat, refusal":        {Chat, `{"choices":[{"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}]}`, Reply{Text: "no", Finish: FinishRefusal}},
+	"chat, filter":         {Chat, `{"choices":[{"message":{"content":"par"},"finish_reason":"content_filter"}]}`, Reply{Text: "par", Finish: FinishRefusal}},
+	"chat, length":         {Chat, `{"choices":[{"message":{"content":"par"},"finish_reason":"length"}]}`, Reply{Text: "par", Finish: FinishLength}},
+	"chat, no reason":      {Chat, `{"choices":[{"message":{"content":"par"},"finish_reason":null}]}`, Reply{Text: "par", Finish: FinishStop}},
+	"chat, error":          {Chat, `{"error":{"message":"bad key","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`, Reply{Finish: FinishFailed, Error: "bad key"}},
+	"chat, error code":     {Chat, `{"error":{"code":"overloaded"}}`, Reply{Finish: FinishFailed, Error: "overloaded"}},
+	"chat, empty error":    {Chat, `{"error":{}}`, Reply{Finish: FinishFailed, Error: "the response contains an error without a message"}},
+	"chat, error text":     {Chat, `{"error":"model not found"}`, Reply{Finish: FinishFailed, Error: "model not found"}},
+	"chat, error of proxy": {Chat, `{"detail":"Not Found"}`, Reply{Finish: FinishFailed, Error: "Not Found"}},
+	"chat, other JSON":     {Chat, `[1]`, Reply{Error: "response is not of the API of the request"}},
+	"chat, HTML":           {Chat, `<html>`, Reply{Error: "read response: invalid JSON at byte 0"}},
+	"chat, empty":          {Chat, ``, Reply{Error: "read response: invalid JSON at byte 0"}},
 	"chat stream": {
-		Chat, eventType,
+		Chat,
 		events(`{"id":"chatcmpl-1","object":"chat.completion.chunk","model":"m-1","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}`,
 			`{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":"h\u00e9"}}]}`, `{"choices":[{"index":1,"delta":{"content":"other"},"finish_reason":"length"}]}`,
 			`{"choices":[{"index":0,"delta":{"content":"llo"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
@@ -76,7 +70,7 @@ var responses = map[string]response{
 		Reply{ID: "chatcmpl-1", Model: "m-1", Text: "héllo", Usage: Usage{10, 8, 2}, Finish: FinishStop},
 	},
 	"chat stream, calls": {
-		Chat, eventType,
+		Chat,
 		events(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"2","type":"custom","custom":{"name":"g","input":"x"}}]}}]}`,
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"1","type":"function","function":{"name":"f","arguments":""}}]}}]}`,
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}},{"index":1,"custom":{"input":"y"}}]}}]}`,
@@ -85,84 +79,84 @@ var responses = map[string]response{
 		Reply{Calls: []ToolCall{{ID: "2", Name: "g", Arguments: "xy"}, {ID: "1", Name: "f", Arguments: `{"a":1}`}}, Finish: FinishTools},
 	},
 	"chat stream, calls without or with equal index": {
-		Chat, eventType,
+		Chat,
 		events(`{"choices":[{"delta":{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}},{"id":"2","function":{"name":"g","arguments":"{}"}}]}}]}`,
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"3","function":{"name":"h","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`),
 		Reply{Calls: []ToolCall{{ID: "1", Name: "f", Arguments: "{}"}, {ID: "2", Name: "g", Arguments: "{}"}, {ID: "3", Name: "h", Arguments: "{}"}}, Finish: FinishTools},
 	},
 	"chat stream, old call": {
-		Chat, eventType,
+		Chat,
 		events(`{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{"}}}]}`, `{"choices":[{"delta":{"function_call":{"arguments":"}"}}}]}`, `{"choices":[{"delta":{},"finish_reason":"function_call"}]}`),
 		Reply{Calls: []ToolCall{{Name: "f", Arguments: "{}"}}, Finish: FinishTools},
 	},
-	"chat stream, refusal":                  {Chat, eventType, events(`{"choices":[{"delta":{"refusal":"n"}}]}`, `{"choices":[{"delta":{"refusal":"o"},"finish_reason":"stop"}]}`), Reply{Text: "no", Finish: FinishRefusal}},
-	"chat stream, cut":                      {Chat, eventType, events(`{"choices":[{"delta":{"content":"par"}}]}`) + `data: {"choices":[{"delta":{},"finish_reason":"st`, Reply{Text: "par", Error: "response has no end"}},
-	"chat stream, no blank line at the end": {Chat, eventType, events(`{"choices":[{"delta":{"content":"a"}}]}`) + "data:[DONE]", Reply{Text: "a", Finish: FinishStop}},
-	"chat stream, error":                    {Chat, eventType, events(`{"choices":[{"delta":{"content":"par"}}]}`, `{"error":{"message":"overloaded"}}`), Reply{Text: "par", Finish: FinishFailed, Error: "overloaded"}},
+	"chat stream, refusal":                  {Chat, events(`{"choices":[{"delta":{"refusal":"n"}}]}`, `{"choices":[{"delta":{"refusal":"o"},"finish_reason":"stop"}]}`), Reply{Text: "no", Finish: FinishRefusal}},
+	"chat stream, cut":                      {Chat, events(`{"choices":[{"delta":{"content":"par"}}]}`) + `data: {"choices":[{"delta":{},"finish_reason":"st`, Reply{Text: "par", Error: "response has no end"}},
+	"chat stream, no blank line at the end": {Chat, events(`{"choices":[{"delta":{"content":"a"}}]}`) + "data:[DONE]", Reply{Text: "a", Finish: FinishStop}},
+	"chat stream, error":                    {Chat, events(`{"choices":[{"delta":{"content":"par"}}]}`, `{"error":{"message":"overloaded"}}`), Reply{Text: "par", Finish: FinishFailed, Error: "overloaded"}},
 	"chat stream, line ends, comments, several data lines": {
-		Chat, eventType,
+		Chat,
 		"\uFEFF: comment\r\nid: 7\r\nretry: 1\r\ndata:{\"choices\":[\r\ndata\r\ndata: {\"delta\":{\"content\":\"a\"}}]}\r\n\r\n" +
 			"data: {\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\r\r:\r\n\r\n\n" + "event: x\n\n" + "data: no JSON\n\n" + "data: {\"choices\":[{\"delta\":{\"content\":\"c\"},\"finish_reason\":\"stop\"}]}\n\n",
 		Reply{Text: "abc", Finish: FinishStop},
 	},
 	"responses": {
-		Responses, jsonType,
+		Responses,
 		`{"id":"resp_1","object":"response","status":"completed","error":null,"incomplete_details":null,"model":"m-1","output":[{"type":"reasoning","summary":[]},
 		{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a","annotations":[]},{"type":"output_text","text":"b"}]}],
 		"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":8},"output_tokens":2,"total_tokens":12}}`,
 		Reply{ID: "resp_1", Model: "m-1", Text: "a\n\nb", Usage: Usage{10, 8, 2}, Finish: FinishStop},
 	},
 	"responses, calls": {
-		Responses, jsonType,
+		Responses,
 		`{"id":"r","status":"completed","output":[{"type":"function_call","id":"fc_1","call_id":"1","name":"f","arguments":"{}"},{"type":"custom_tool_call","call_id":"2","name":"g","input":"x"}]}`,
 		Reply{ID: "r", Calls: []ToolCall{{ID: "1", Name: "f", Arguments: "{}"}, {ID: "2", Name: "g", Arguments: "x"}}, Finish: FinishTools},
 	},
-	"responses, refusal":    {Responses, jsonType, `{"status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"no"}]}]}`, Reply{Text: "no", Finish: FinishRefusal}},
-	"responses, length":     {Responses, jsonType, `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`, Reply{Finish: FinishLength}},
-	"responses, filter":     {Responses, jsonType, `{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`, Reply{Finish: FinishRefusal}},
-	"responses, failed":     {Responses, jsonType, `{"id":"r","status":"failed","error":{"code":"server_error","message":"boom"},"output":[]}`, Reply{ID: "r", Finish: FinishFailed, Error: "boom"}},
-	"responses, cancelled":  {Responses, jsonType, `{"status":"cancelled","output":[]}`, Reply{Finish: FinishFailed, Error: "the response was cancelled"}},
-	"responses, background": {Responses, jsonType, `{"id":"r","status":"queued","output":[]}`, Reply{ID: "r", Error: "the response is queued"}},
-	"responses, no status":  {Responses, jsonType, `{"output":[{"role":"assistant","content":"a"}]}`, Reply{Text: "a", Finish: FinishStop}},
-	"responses, error":      {Responses, jsonType, `{"error":{"message":"bad key"}}`, Reply{Finish: FinishFailed, Error: "bad key"}},
-	"responses, other JSON": {Responses, jsonType, `{}`, Reply{Error: "response is not of the API of the request"}},
+	"responses, refusal":    {Responses, `{"status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"no"}]}]}`, Reply{Text: "no", Finish: FinishRefusal}},
+	"responses, length":     {Responses, `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[]}`, Reply{Finish: FinishLength}},
+	"responses, filter":     {Responses, `{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`, Reply{Finish: FinishRefusal}},
+	"responses, failed":     {Responses, `{"id":"r","status":"failed","error":{"code":"server_error","message":"boom"},"output":[]}`, Reply{ID: "r", Finish: FinishFailed, Error: "boom"}},
+	"responses, cancelled":  {Responses, `{"status":"cancelled","output":[]}`, Reply{Finish: FinishFailed, Error: "the response was cancelled"}},
+	"responses, background": {Responses, `{"id":"r","status":"queued","output":[]}`, Reply{ID: "r", Error: "the response is queued"}},
+	"responses, no status":  {Responses, `{"output":[{"role":"assistant","content":"a"}]}`, Reply{Text: "a", Finish: FinishStop}},
+	"responses, error":      {Responses, `{"error":{"message":"bad key"}}`, Reply{Finish: FinishFailed, Error: "bad key"}},
+	"responses, other JSON": {Responses, `{}`, Reply{Error: "response is not of the API of the request"}},
 	"responses stream": {
-		Responses, eventType,
+		Responses,
 		events("event: response.created\n", `{"type":"response.created","response":{"id":"resp_1","model":"m-1","status":"in_progress","output":[]}}`,
 			`{"type":"response.output_text.delta","delta":"a"}`, `{"type":"response.output_item.done","item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}}`,
 			"event: response.completed\n", `{"type":"response.completed","response":{"id":"resp_1","model":"m-1","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":8},"output_tokens":2}}}`),
 		Reply{ID: "resp_1", Model: "m-1", Text: "a", Usage: Usage{10, 8, 2}, Finish: FinishStop},
 	},
 	"responses stream, output only in items": {
-		Responses, eventType,
+		Responses,
 		events(`{"type":"response.output_item.done","item":{"type":"function_call","call_id":"1","name":"f","arguments":"{}"}}`, "event: response.completed\n", `{"response":{"id":"r","status":"completed","output":[]}}`),
 		Reply{ID: "r", Calls: []ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}, Finish: FinishTools},
 	},
 	"responses stream, cut": {
-		Responses, eventType,
+		Responses,
 		events(`{"type":"response.created","response":{"id":"r","model":"m"}}`, `{"type":"response.output_item.done","item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}}`,
 			`{"type":"response.output_item.done","item":{"type":"function_call","call_id":"1","name":"f","arguments":"{}"}}`),
 		Reply{ID: "r", Model: "m", Text: "a", Calls: []ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}, Error: "response has no end"},
 	},
-	"responses stream, incomplete": {Responses, eventType, events(`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"},"output":[]}}`), Reply{Finish: FinishLength}},
-	"responses stream, failed":     {Responses, eventType, events(`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"x","message":"boom"}}}`), Reply{ID: "r", Finish: FinishFailed, Error: "boom"}},
-	"responses stream, error":      {Responses, eventType, events(`{"type":"error","code":"x","message":"boom","param":null}`), Reply{Finish: FinishFailed, Error: "boom"}},
-	"responses stream, no message": {Responses, eventType, events("event: error\n", `{}`), Reply{Finish: FinishFailed, Error: "the response failed"}},
+	"responses stream, incomplete": {Responses, events(`{"type":"response.incomplete","response":{"incomplete_details":{"reason":"max_output_tokens"},"output":[]}}`), Reply{Finish: FinishLength}},
+	"responses stream, failed":     {Responses, events(`{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"x","message":"boom"}}}`), Reply{ID: "r", Finish: FinishFailed, Error: "boom"}},
+	"responses stream, error":      {Responses, events(`{"type":"error","code":"x","message":"boom","param":null}`), Reply{Finish: FinishFailed, Error: "boom"}},
+	"responses stream, no message": {Responses, events("event: error\n", `{}`), Reply{Finish: FinishFailed, Error: "the response failed"}},
 	"messages": {
-		Messages, jsonType,
+		Messages,
 		`{"id":"msg_1","type":"message","role":"assistant","model":"m-1","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"},{"type":"text","text":"b"}],"stop_reason":"end_turn",
 		"usage":{"input_tokens":1,"cache_creation_input_tokens":1,"cache_read_input_tokens":8,"output_tokens":2}}`,
 		Reply{ID: "msg_1", Model: "m-1", Text: "a\n\nb", Usage: Usage{10, 8, 2}, Finish: FinishStop},
 	},
-	"messages, calls":      {Messages, jsonType, `{"content":[{"type":"tool_use","id":"1","name":"f","input":{"a": [1, 2]}},{"type":"server_tool_use","id":"s","name":"web"}],"stop_reason":"tool_use"}`, Reply{Calls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"a":[1,2]}`}, {ID: "s", Name: "web"}}, Finish: FinishTools}},
-	"messages, refusal":    {Messages, jsonType, `{"content":[],"stop_reason":"refusal"}`, Reply{Finish: FinishRefusal}},
-	"messages, length":     {Messages, jsonType, `{"content":[],"stop_reason":"max_tokens"}`, Reply{Finish: FinishLength}},
-	"messages, window":     {Messages, jsonType, `{"content":[],"stop_reason":"model_context_window_exceeded"}`, Reply{Finish: FinishLength}},
-	"messages, stop":       {Messages, jsonType, `{"content":[],"stop_reason":"stop_sequence"}`, Reply{Finish: FinishStop}},
-	"messages, error":      {Messages, jsonType, `{"type":"error","error":{"type":"overloaded_error","message":"busy"},"request_id":"req_1"}`, Reply{Finish: FinishFailed, Error: "busy"}},
-	"messages, other JSON": {Messages, jsonType, `{"message":"no route"}`, Reply{Finish: FinishFailed, Error: "no route"}},
+	"messages, calls":      {Messages, `{"content":[{"type":"tool_use","id":"1","name":"f","input":{"a": [1, 2]}},{"type":"server_tool_use","id":"s","name":"web"}],"stop_reason":"tool_use"}`, Reply{Calls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"a":[1,2]}`}, {ID: "s", Name: "web"}}, Finish: FinishTools}},
+	"messages, refusal":    {Messages, `{"content":[],"stop_reason":"refusal"}`, Reply{Finish: FinishRefusal}},
+	"messages, length":     {Messages, `{"content":[],"stop_reason":"max_tokens"}`, Reply{Finish: FinishLength}},
+	"messages, window":     {Messages, `{"content":[],"stop_reason":"model_context_window_exceeded"}`, Reply{Finish: FinishLength}},
+	"messages, stop":       {Messages, `{"content":[],"stop_reason":"stop_sequence"}`, Reply{Finish: FinishStop}},
+	"messages, error":      {Messages, `{"type":"error","error":{"type":"overloaded_error","message":"busy"},"request_id":"req_1"}`, Reply{Finish: FinishFailed, Error: "busy"}},
+	"messages, other JSON": {Messages, `{"message":"no route"}`, Reply{Finish: FinishFailed, Error: "no route"}},
 	"messages stream": {
-		Messages, eventType,
+		Messages,
 		events("event: message_start\n", `{"type":"message_start","message":{"id":"msg_1","model":"m-1","content":[],"stop_reason":null,"usage":{"input_tokens":1,"cache_creation_input_tokens":1,"cache_read_input_tokens":8,"output_tokens":1}}}`,
 			"event: ping\n", `{"type": "ping"}`, `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}}`, `{"type":"content_block_stop","index":0}`,
 			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"a"}}`, `{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"b"}}`,
@@ -173,16 +167,16 @@ var responses = map[string]response{
 		Reply{ID: "msg_1", Model: "m-1", Text: "ab", Calls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"a":1}`}, {ID: "2", Name: "g", Arguments: "{}"}}, Usage: Usage{10, 8, 2}, Finish: FinishTools},
 	},
 	"messages stream, cut call": {
-		Messages, eventType,
+		Messages,
 		events(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"1","name":"f","input":{}}}`, `{"type":"content_block_delta","index":0,"delta":{"partial_json":"{\"a\": "}}`, `{"type":"message_delta","delta":{"stop_reason":"max_tokens"}}`),
 		Reply{Calls: []ToolCall{{ID: "1", Name: "f", Arguments: `{"a": `}}, Finish: FinishLength},
 	},
-	"messages stream, error":      {Messages, eventType, events("event: error\n", `{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`), Reply{Finish: FinishFailed, Error: "busy"}},
-	"messages stream, no message": {Messages, eventType, events("event: error\n", `{}`), Reply{Finish: FinishFailed, Error: "the stream contains an error without a message"}},
+	"messages stream, error":      {Messages, events("event: error\n", `{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`), Reply{Finish: FinishFailed, Error: "busy"}},
+	"messages stream, no message": {Messages, events("event: error\n", `{}`), Reply{Finish: FinishFailed, Error: "the stream contains an error without a message"}},
 }
 
 // collect reads a body that arrives in parts.
-func collect(api API, contentType, encoding string, parts ...[]byte) *Reply {
+func collect(api API, encoding string, parts ...[]byte) *Reply {
 	c := NewCollector(api, encoding)
 	for _, part := range parts {
 		if n, err := c.Write(part); n != len(part) || err != nil {
@@ -214,32 +208,31 @@ func TestCollector(t *testing.T) {
 			}
 		}
 		body := []byte(tt.body)
-		compare("whole", collect(tt.api, tt.contentType, "identity", body))
-		compare("gzip", collect(tt.api, tt.contentType, "gzip", packed(t, tt.body)))
+		compare("whole", collect(tt.api, "identity", body))
+		compare("gzip", collect(tt.api, "gzip", packed(t, tt.body)))
 		var single [][]byte
 		for i := range body {
-			compare(fmt.Sprintf("split at %d", i), collect(tt.api, tt.contentType, "", body[:i], body[i:]))
+			compare(fmt.Sprintf("split at %d", i), collect(tt.api, "", body[:i], body[i:]))
 			single = append(single, body[i:i+1])
 		}
-		compare("single bytes", collect(tt.api, tt.contentType, "", single...))
+		compare("single bytes", collect(tt.api, "", single...))
 	}
 }
 
 func TestCollectorFindsTheEndOfAStream(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		api       API
-		before    string
-		marker    string
-		mediaType string
-		want      bool
+		api    API
+		before string
+		marker string
+		want   bool
 	}{
-		{Chat, events(`{"choices":[{"index":0,"delta":{"content":"[DONE]"},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n", "\n", eventType, true},
-		{Messages, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", eventType, true},
-		{Messages, "", "event: message_stop\ndata: {}\n\n", eventType, true},
-		{Responses, events(`{"type":"response.output_text.done","text":"a"}`), events(`{"type":"response.completed","response":{"id":"r"}}`), eventType, true},
-		{Responses, "", events(`{"type":"response.incomplete","response":{"id":"r"}}`), eventType, true},
-		{Chat, `{"choices":[]}`, events("[DONE]"), jsonType, false},
+		{Chat, events(`{"choices":[{"index":0,"delta":{"content":"[DONE]"},"finish_reason":"stop"}]}`, `{"choices":[],"usage":{"prompt_tokens":1}}`) + "data: [DONE]\n", "\n", true},
+		{Messages, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", true},
+		{Messages, "", "event: message_stop\ndata: {}\n\n", true},
+		{Responses, events(`{"type":"response.output_text.done","text":"a"}`), events(`{"type":"response.completed","response":{"id":"r"}}`), true},
+		{Responses, "", events(`{"type":"response.incomplete","response":{"id":"r"}}`), true},
+		{Chat, `{"choices":[]}`, events("[DONE]"), false},
 	} {
 		c := NewCollector(test.api, "")
 		if _, _ = c.Write([]byte(test.before)); c.Ended() {
@@ -266,7 +259,7 @@ func TestCollectorOfUnreadableBodies(t *testing.T) {
 		"gzip without a sum":  {"gzip", zipped[:len(zipped)-8], FinishStop},
 		"gzip of large zeros": {"gzip", packed(t, strings.Repeat("\x00", maxBody+1)), FinishNone},
 	} {
-		got := collect(Chat, eventType, tt.encoding, tt.body)
+		got := collect(Chat, tt.encoding, tt.body)
 		if got.Finish != tt.want || (got.Error == "") != got.Complete() {
 			t.Errorf("%s: got %+v, want finish %q", name, got, tt.want)
 		}
@@ -277,19 +270,19 @@ func TestCollectorIsBounded(t *testing.T) {
 	t.Parallel()
 	const want = "response is over 16777216 bytes"
 	chunk := []byte(`data: {"choices":[{"delta":{"content":"` + strings.Repeat("a", 1<<16) + "\"}}]}\n\n")
-	for _, contentType := range []string{eventType, jsonType} {
+	for _, body := range []string{string(chunk), "{" + string(chunk)} {
 		c := NewCollector(Chat, "")
 		for range 2 * maxBody / len(chunk) {
-			_, _ = c.Write(chunk)
+			_, _ = c.Write([]byte(body))
 		}
 		if got := c.Reply(); got.Error != want || got.Finish != FinishNone {
-			t.Errorf("%s: got %.80q, finish %q", contentType, got.Error, got.Finish)
+			t.Errorf("%.10q: got %.80q, finish %q", body, got.Error, got.Finish)
 		}
 		if c.stream != nil || c.body != nil || c.parser != nil {
-			t.Errorf("%s: the collector keeps its memory", contentType)
+			t.Errorf("%.10q: the collector keeps its memory", body)
 		}
 	}
-	if got := collect(Chat, jsonType, "gzip", packed(t, strings.Repeat(" ", maxBody+1))); got.Error != want {
+	if got := collect(Chat, "gzip", packed(t, strings.Repeat(" ", maxBody+1))); got.Error != want {
 		t.Errorf("gzip: got %.80q, want %q", got.Error, want)
 	}
 }
@@ -305,7 +298,7 @@ func TestReplyEqualsItsItem(t *testing.T) {
 		{Responses, `{"status":"completed","output":%s}`, `{"input":%s}`, `[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"}]`},
 		{Messages, `{"content":%s,"stop_reason":"tool_use"}`, `{"messages":[{"role":"assistant","content":%s}]}`, `[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","id":"1","name":"f","input":{"a": 1}}]`},
 	} {
-		reply := collect(tt.api, jsonType, "", fmt.Appendf(nil, tt.reply, tt.field))
+		reply := collect(tt.api, "", fmt.Appendf(nil, tt.reply, tt.field))
 		item := parse(t, tt.api, fmt.Sprintf(tt.request, tt.field)).Items[0]
 		if diff := cmp.Diff(item.Calls, reply.Calls); diff != "" || item.Text != reply.Text || item.Text == "" {
 			t.Errorf("%s: item %q, reply %q, calls:\n%s", tt.api, item.Text, reply.Text, diff)
@@ -315,23 +308,23 @@ func TestReplyEqualsItsItem(t *testing.T) {
 
 func FuzzCollector(f *testing.F) {
 	for _, r := range responses {
-		f.Add(string(r.api), r.contentType, []byte(r.body), uint16(len(r.body)/2), uint16(7))
+		f.Add(string(r.api), []byte(r.body), uint16(len(r.body)/2), uint16(7))
 	}
-	f.Fuzz(func(t *testing.T, api, contentType string, body []byte, split, step uint16) {
-		want := collect(API(api), contentType, "", body)
+	f.Fuzz(func(t *testing.T, api string, body []byte, split, step uint16) {
+		want := collect(API(api), "", body)
 		at := min(int(split), len(body))
 		parts := [][]byte{body[:at]}
 		for rest := body[at:]; len(rest) > 0; {
 			n := min(int(step)+1, len(rest))
 			parts, rest = append(parts, rest[:n]), rest[n:]
 		}
-		if diff := cmp.Diff(want, collect(API(api), contentType, "", parts...)); diff != "" {
+		if diff := cmp.Diff(want, collect(API(api), "", parts...)); diff != "" {
 			t.Errorf("split body (-whole +split):\n%s", diff)
 		}
 		if want.Finish == FinishNone && want.Error == "" {
 			t.Errorf("got %+v, want an end or an error", want)
 		}
-		collect(API(api), contentType, "gzip", body)
+		collect(API(api), "gzip", body)
 	})
 }
 

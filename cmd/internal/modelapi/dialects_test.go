@@ -43,7 +43,7 @@ func TestEndsOfStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := collect(tt.api, "", "", []byte(tt.body))
+			got := collect(tt.api, "", []byte(tt.body))
 			if got.Finish != tt.want || (got.Text == "a") == strings.Contains(tt.body, "tool_calls") {
 				t.Errorf("got finish %q, text %q, error %q; want finish %q, text a", got.Finish, got.Text, got.Error, tt.want)
 			}
@@ -108,7 +108,7 @@ func TestPartsOfCalls(t *testing.T) {
 			for _, part := range tt.parts {
 				data = append(data, `{"choices":[{"delta":{"tool_calls":[`+part+`]}}]}`)
 			}
-			got := collect(Chat, "", "", []byte(events(append(data, "[DONE]")...)))
+			got := collect(Chat, "", []byte(events(append(data, "[DONE]")...)))
 			if diff := cmp.Diff(tt.want, got.Calls); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
@@ -173,7 +173,7 @@ func TestToolsOfTheProvider(t *testing.T) {
 			if tt.api == Messages {
 				body = `{"stop_reason":"end_turn","content":` + tt.output + `}`
 			}
-			got := collect(tt.api, "", "", []byte(body))
+			got := collect(tt.api, "", []byte(body))
 			if diff := cmp.Diff(tt.want, got.Calls); diff != "" || got.Finish != tt.finish || len(got.Results) > 0 {
 				t.Errorf("got finish %q, want %q; %d results are left; calls (-want +got):\n%s", got.Finish, tt.finish, len(got.Results), diff)
 			}
@@ -186,13 +186,13 @@ func TestToolsOfTheProvider(t *testing.T) {
 				for _, item := range items {
 					data = append(data, strings.ReplaceAll(`{"type":"response.output_item.done","item":`+string(item)+"}", "\n", ""))
 				}
-				if diff := cmp.Diff(tt.want, collect(Responses, "", "", []byte(events(append(data, "[DONE]")...))).Calls); diff != "" {
+				if diff := cmp.Diff(tt.want, collect(Responses, "", []byte(events(append(data, "[DONE]")...))).Calls); diff != "" {
 					t.Errorf("calls of the stream (-want +got):\n%s", diff)
 				}
 			}
 		})
 	}
-	pause := collect(Messages, "", "", []byte(`{"stop_reason":"end_turn","content":[{"type":"web_search_tool_result","tool_use_id":"0","content":"late"}]}`))
+	pause := collect(Messages, "", []byte(`{"stop_reason":"end_turn","content":[{"type":"web_search_tool_result","tool_use_id":"0","content":"late"}]}`))
 	if want := []ToolResult{{CallID: "0", Output: "late"}}; !cmp.Equal(want, pause.Results) {
 		t.Errorf("result of a call in an earlier reply: got %+v, want %+v", pause.Results, want)
 	}

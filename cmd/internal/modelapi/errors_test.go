@@ -33,7 +33,7 @@ func TestErrorBody(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if reply := collect(tt.api, jsonType, "", body); reply.Finish != FinishFailed || reply.Error != message {
+		if reply := collect(tt.api, "", body); reply.Finish != FinishFailed || reply.Error != message {
 			t.Errorf("%s: read back as %+v", name, reply)
 		}
 	}

@@ -241,3 +241,13 @@ func BenchmarkInsert(b *testing.B) {
 		}
 	}
 }
+
+// TestInsertKeepsUnusualBytes inserts into a body with invalid UTF-8, a lone surrogate, repeated keys, a long number and unknown fields.
+func TestInsertKeepsUnusualBytes(t *testing.T) {
+	t.Parallel()
+	const before, after = "{\"n\":1.00e+0,\"n\":9007199254740993,\"\xff\":\"\\ud800\",\"x\" : {\"a\":[]} ,\"messages\":[{\"role\":\"user\",\"content\":\"\xfe \\ud83d", "\"}]}"
+	got, err := parse(t, Chat, before+after).Insert(map[int]string{0: "x"}, "")
+	if want := before + `\n\nx` + after; err != nil || string(got) != want {
+		t.Errorf("got %q, error %v\nwant %q", got, err, want)
+	}
+}
