@@ -10,6 +10,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/denied"
+	"debrief/events/streams"
 )
 
 // Policy configures the failure policy. The zero value of a field means its default.
@@ -184,6 +185,9 @@ func Unreachable(err error) bool {
 // while its disk is nearly full.
 const AccountFull jetstream.ErrorCode = 10002
 
+// sealedCode is the server's error code for a stream that an operator has sealed.
+const sealedCode jetstream.ErrorCode = 10109
+
 // isFull reports whether the server has no room for the message. Old messages expire, or an operator adds room.
 func isFull(err error) bool {
 	if known := (*FullError)(nil); errors.As(err, &known) {
@@ -198,7 +202,8 @@ func isFull(err error) bool {
 		10023, // insufficient resources
 		10028, // memory resources exceeded
 		10047, // storage resources exceeded
-		10077: // stream store failed: maximum bytes or messages
+		10077, // stream store failed: maximum bytes or messages
+		sealedCode:
 		return true
 	}
 	return false
@@ -239,8 +244,12 @@ func Defer(err error) error {
 type FullError struct{ Err error }
 
 func (e *FullError) Error() string {
-	if api := (*jetstream.APIError)(nil); !errors.As(e.Err, &api) {
+	api := (*jetstream.APIError)(nil)
+	switch {
+	case !errors.As(e.Err, &api):
 		return "the server accepts no new messages: " + e.Err.Error()
+	case api.ErrorCode == sealedCode:
+		return "the stream is sealed: " + streams.UnsealFix
 	}
 	return "the server's store is full (" + e.Err.Error() + "): raise its limit or wait until old events expire, then retry"
 }

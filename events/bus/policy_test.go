@@ -48,6 +48,7 @@ func TestFailurePolicy(t *testing.T) {
 		{"storage full", code(500, 10047), always(hold), always(hold), true},
 		{"account full", code(400, 10002), always(hold), always(hold), true},
 		{"stream full", &FullError{code(503, 10077)}, always(hold), always(hold), true},
+		{"stream sealed", code(400, 10109), always(hold), always(hold), true},
 		{"another refusal of the server", code(400, 10071), lastDead, lastDead, true},
 		{"useless output", uselessError{}, [5]disposition{nak, nak, nak, nak, hold}, always(hold), true},
 		{"useless output while others are answered", &messageFault{uselessError{}}, lastDead, lastDead, true},

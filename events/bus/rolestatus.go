@@ -27,6 +27,9 @@ type Backlog struct {
 	Bytes      uint64        `json:"bytes"`          // size of its stream
 	MaxBytes   uint64        `json:"max_bytes"`      // limit of its stream; 0 means unlimited
 	Dead       uint64        `json:"dead_letters"`   // number of dead letters
+	// Blocked is the setting of the server by which the role can handle no message, with its fix: a paused consumer or a sealed
+	// stream. It is empty without one.
+	Blocked string `json:"blocked,omitempty"`
 }
 
 // Backlog returns the backlog of a role. No worker of the role needs to run.
@@ -51,6 +54,9 @@ func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 	default:
 		i := cons.CachedInfo()
 		status.Lag = lagOf(i)
+		if i.Paused {
+			status.Blocked = pausedText(role, i)
+		}
 		if i.AckFloor.Last != nil {
 			status.LastAck = *i.AckFloor.Last
 		}
@@ -69,6 +75,9 @@ func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 	if err != nil {
 		return status, fmt.Errorf("read stream %s: %w", streams.Output(role), natserr.AsTimeout(ctx, err))
 	}
+	if out.CachedInfo().Config.Sealed {
+		status.Blocked = fmt.Sprintf("stream %s is sealed and accepts no messages: %s", streams.Output(role), streams.UnsealFix)
+	}
 	status.Outputs = out.CachedInfo().State.Msgs
 	if status.Outputs > 0 {
 		status.LastOutput = out.CachedInfo().State.LastTime
@@ -77,6 +86,23 @@ func (c *Conn) Backlog(ctx context.Context, role string) (Backlog, error) {
 		return status, err
 	}
 	return status, nil
+}
+
+// pausedText describes a paused consumer of a role.
+func pausedText(role string, i *jetstream.ConsumerInfo) string {
+	return fmt.Sprintf("consumer %s of %s is paused for another %s: run 'nats consumer resume %s %s'",
+		role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
+}
+
+// Blocked returns the setting of the server by which a role can handle no message, with its fix, or "". See Backlog.
+func (c *Conn) Blocked(ctx context.Context, role string) string {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer stop()
+	b, err := c.Backlog(ctx, role)
+	if err != nil {
+		return "" // the caller has an error already
+	}
+	return b.Blocked
 }
 
 // CheckStreams requests the state of each stream that a running role of this connection needs. It returns an error for each role

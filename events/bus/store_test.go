@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/events"
+	"debrief/events/natsd"
+	"debrief/events/streams"
 )
 
 // replaceStream replaces the stream of executions by a subscriber that never answers. It returns the received messages.
@@ -165,5 +168,47 @@ func TestCheckStreamsNamesUnansweredRoles(t *testing.T) {
 	}
 	if failed := check(); failed[events.RoleCurator] == nil || len(failed) != 1 {
 		t.Errorf("got %v, want an error of the curator", failed)
+	}
+}
+
+// TestBlockedRoleIsNamed pauses the consumer of the curator, and then seals the stream that it writes.
+func TestBlockedRoleIsNamed(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, natsd.Config{})
+	c := open(t, srv, fastPolicy)
+	if err := c.CreateDurables(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if blocked := c.Blocked(t.Context(), events.RoleCurator); blocked != "" {
+		t.Errorf("got %q, want nothing", blocked)
+	}
+	if _, err := c.js.PauseConsumer(t.Context(), events.StreamReflections, events.RoleCurator, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if blocked := c.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "nats consumer resume REFLECTIONS curator") {
+		t.Errorf("got %q, want the command that resumes the consumer", blocked)
+	}
+	s, err := c.js.Stream(t.Context(), events.StreamDeltas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := s.CachedInfo().Config
+	cfg.Sealed = true
+	if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if blocked := c.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "DELTAS is sealed") {
+		t.Errorf("got %q, want the sealed stream", blocked)
+	}
+	unsuitable := (*streams.ConfigError)(nil)
+	if _, err := Open(t.Context(), c.nc, Options{}); !errors.As(err, &unsuitable) || unsuitable.Field != streams.FieldSealed {
+		t.Errorf("open: got %v, want the sealed stream", err)
+	}
+	if _, err := Open(t.Context(), c.nc, Options{ReadOnly: true}); err != nil {
+		t.Errorf("open for reading: %v", err)
+	}
+	_, err = c.js.Publish(t.Context(), events.KindDelta.Subject("b"), []byte("x"))
+	if !IsUnavailable(err) {
+		t.Errorf("publish: got %v, want an outage, which costs no attempt", err)
 	}
 }

@@ -34,8 +34,13 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 		}
 		exist++
 		err = streams.Check(s.CachedInfo().Config, want)
-		if unsuitable := (*streams.ConfigError)(nil); errors.As(err, &unsuitable) && unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly {
-			err = c.forbidRollup(ctx, s.CachedInfo().Config)
+		if unsuitable := (*streams.ConfigError)(nil); errors.As(err, &unsuitable) {
+			switch {
+			case unsuitable.Field == streams.FieldSealed && o.ReadOnly:
+				err = nil
+			case unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly:
+				err = c.forbidRollup(ctx, s.CachedInfo().Config)
+			}
 		}
 		if err != nil {
 			return err

@@ -64,6 +64,8 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
 			} else if i.Config.MaxDeliver != streams.MaxDeliver {
 				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
+			} else if i.Paused {
+				f.Err = errors.New(c.Blocked(ctx, role))
 			}
 			f.setPeers(i.Cluster)
 		}

@@ -121,7 +121,7 @@ func measure(r Role, now time.Time) measurements {
 // measureWork returns the measurements that the server provides.
 func measureWork(role string, w bus.Backlog, now time.Time) measurements {
 	f := measurements{
-		Role: role, Pending: w.Pending + uint64(max(w.InFlight, 0)), Retention: w.Retention, Bytes: w.Bytes, MaxBytes: w.MaxBytes,
+		Role: role, Pending: w.Pending + uint64(max(w.InFlight, 0)), Retention: w.Retention, Bytes: w.Bytes, MaxBytes: w.MaxBytes, Blocked: w.Blocked,
 		Learns: role == events.RoleReflector || role == events.RoleCurator,
 	}
 	if !w.Oldest.IsZero() {

@@ -67,6 +67,7 @@ type measurements struct {
 
 	Retention       time.Duration // maximum age in the stream; 0 is unlimited
 	Bytes, MaxBytes uint64        // of the stream; 0 is unlimited
+	Blocked         string        // setting of the server by which the role can handle no message
 }
 
 // Problem is the code of a reason for a verdict, for programs.
@@ -85,6 +86,7 @@ const (
 	NearlyFull  Problem = "nearly-full"       // the stream has nearly reached its size limit
 	NoBacklog   Problem = "backlog-unknown"   // the server did not report the waiting messages
 	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
+	Blocked     Problem = "blocked"           // the consumer is paused, or a stream is sealed
 	Panicked    Problem = "panicked"          // the handler of the role panicked
 )
 
@@ -192,6 +194,9 @@ func assess(f measurements, floor time.Duration) Verdict {
 	}
 	if f.Workers > 0 && f.Panics > 0 && f.SincePanic <= panicAge {
 		v.add(Yellow, Panicked, "panics of the handler: %d, the last one %s ago: %s; report it as an error of the program", f.Panics, brief(f.SincePanic), f.PanicReason)
+	}
+	if f.Blocked != "" {
+		v.add(Red, Blocked, "%s", f.Blocked)
 	}
 	if waiting && f.Retention > 0 && float64(f.Oldest) >= maxAgeShare*float64(f.Retention) {
 		v.add(Red, Expiring, "waiting messages will expire: the oldest is %s old, the retention is %s", brief(f.Oldest), brief(f.Retention))

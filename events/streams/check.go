@@ -21,8 +21,15 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// FieldRollup is the setting that allows rollups. It is the only one that 'debrief setup' corrects.
-const FieldRollup = "allow_rollup_hdrs"
+// FieldRollup is the setting that allows rollups. It is the only one that 'debrief setup' corrects. FieldSealed is the setting of a
+// stream that an operator has closed for ever. It can still be read.
+const (
+	FieldRollup = "allow_rollup_hdrs"
+	FieldSealed = "sealed"
+)
+
+// UnsealFix is what an operator can do about a sealed stream.
+const UnsealFix = "no setting opens it again: run 'debrief backup', delete the stream, and run 'debrief restore'"
 
 // Check compares a stream with the wanted configuration. It returns a *ConfigError if the stream does not
 // fit.
@@ -36,6 +43,8 @@ func Check(got, want jetstream.StreamConfig) error {
 		}
 	}
 	switch {
+	case got.Sealed:
+		return mismatch(FieldSealed, "is sealed and accepts no messages: %s", UnsealFix)
 	case got.Retention != want.Retention:
 		return mismatch("retention", "has retention %s, want %s: created by another program", got.Retention, want.Retention)
 	case want.AllowAtomicPublish && !got.AllowAtomicPublish:

@@ -307,6 +307,9 @@ func (c *call) submitEdit(e *events.Edit) (*editReply, error) {
 	case errors.As(err, &refused) && isChanged(refused):
 		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error() + "; nothing was changed", conflicts: d.Conflicts}
 	case errors.Is(err, context.DeadlineExceeded):
+		if blocked := c.handler.conn.Blocked(c.ctx, events.RoleCurator); blocked != "" {
+			return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: "no curator can apply the edit, which is stored: " + blocked}
+		}
 		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: "no curator replied: the edit is stored, and the next curator applies it"}
 	case err != nil:
 		return nil, err

@@ -57,6 +57,9 @@ func RequestEdit(ctx context.Context, conn *bus.Conn, e *events.Edit, m bus.Publ
 	defer cancel()
 	d, err := request.Edit(wait, conn, e, m)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		if blocked := conn.Blocked(ctx, events.RoleCurator); blocked != "" {
+			return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("no curator can apply the edit, which is stored: %s", blocked))
+		}
 		return nil, app.Exit(app.ExitUnreachable, fmt.Errorf("no curator replied in %s: the edit is stored, and the next curator applies it", timeout))
 	}
 	if errors.As(err, new(*events.RefusedError)) || errors.As(err, new(*request.DeadLetterError)) {
