@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -37,7 +38,8 @@ type mixedLoad struct {
 
 // TestMixedLoadUnderKills publishes tasks, reports over HTTP, late feedback, edits, imports, forgets and restores, and
 // sends old ids again after the server's duplicate window, while roles and servers are killed or stopped at random. An
-// audit that shares no code with the product then recomputes the expected state from the streams. The long form:
+// audit that shares no code with the product then recomputes the expected state from the streams. Dead letters and panics
+// fail the test. The long form:
 //
 //	DEBRIEF_LONG=1 go test ./integration -run TestMixedLoadUnderKills -v -timeout 60m
 func TestMixedLoadUnderKills(t *testing.T) {
@@ -117,10 +119,34 @@ func TestMixedLoadUnderKills(t *testing.T) {
 	for _, p := range report.Problems(8) {
 		t.Error(p)
 	}
+	err := conn.Letters(ctx, bus.LetterFilter{}, func(l *bus.Letter) error {
+		t.Errorf("dead letter of the %s: %s: %s", l.Role, l.Code, l.Reason)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	reportPanics(t, append(victims, up, server))
 	c.log()
 	t.Log("AUDIT ", report)
 	if report.Strays > 0 {
 		t.Errorf("%d messages in DELTAS do not belong to a log", report.Strays)
+	}
+}
+
+// reportPanics fails the test for each panic in the logs of processes, of all their lives.
+func reportPanics(t *testing.T, all []*process) {
+	t.Helper()
+	for _, p := range all {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "handler panicked") || strings.HasPrefix(line, "panic:") {
+				t.Errorf("%s: %.500s", p.name, line)
+			}
+		}
 	}
 }
 
@@ -346,7 +372,7 @@ func (c *clients) report(ctx context.Context, rng *rand.Rand) {
 	c.sent, c.reports = append(c.sent, s), append(c.reports, s)
 }
 
-// judge gives feedback on a run that was reported before.
+// judge gives feedback on a run that was reported before: on any run, or on one of the last four, whose reflection is in flight.
 func (c *clients) judge(ctx context.Context, rng *rand.Rand) {
 	c.mu.Lock()
 	if len(c.reports) == 0 {
@@ -354,6 +380,9 @@ func (c *clients) judge(ctx context.Context, rng *rand.Rand) {
 		return
 	}
 	on := c.reports[rng.IntN(len(c.reports))]
+	if rng.IntN(2) == 0 { // a second opinion soon after: its run is not reflected on yet, or feedback on it waits
+		on = c.reports[len(c.reports)-1-rng.IntN(min(4, len(c.reports)))]
+	}
 	c.mu.Unlock()
 	text := fmt.Sprint("verdict ", c.number())
 	body := c.encode(map[string]any{

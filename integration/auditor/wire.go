@@ -127,4 +127,4 @@ func hash(parts ...string) string {
 }
 
 // executionID is the id of the first execution of a task.
-func executionID(book, task string) string { return hash("execution", book, task, "0") }
+func executionID(book, task string) string { return hash("execution", book, "", task, "0") }
