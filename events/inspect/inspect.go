@@ -25,8 +25,8 @@ type Resource struct {
 	Leader   string   // name of the leader server, in a cluster
 	Lagging  []string // names of the replicas that are offline or behind
 
-	Messages, Bytes, MaxBytes uint64 // MaxBytes 0 means no limit
-	At                        time.Time
+	Messages, MaxMessages, Bytes, MaxBytes uint64 // a maximum of 0 means no limit
+	At                                     time.Time
 }
 
 // Resources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
@@ -45,7 +45,8 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 			i := s.CachedInfo()
 			f.Err = streams.Check(i.Config, want)
 			f.Replicas, f.At = i.Config.Replicas, i.TimeStamp
-			f.Messages, f.Bytes, f.MaxBytes = i.State.Msgs, i.State.Bytes, uint64(max(i.Config.MaxBytes, 0))
+			f.Messages, f.Bytes = i.State.Msgs, i.State.Bytes
+			f.MaxMessages, f.MaxBytes = uint64(max(i.Config.MaxMsgs, 0)), uint64(max(i.Config.MaxBytes, 0))
 			f.setPeers(i.Cluster)
 		}
 		stored = append(stored, f)

@@ -25,6 +25,7 @@ type Report struct {
 	Error   string    `json:"error,omitempty"` // server error; the verdicts then use only data of this process
 	Store   string    `json:"store,omitempty"` // reason for a closed store; empty while the store is open
 	Roles   []Role    `json:"roles"`
+	Gateway *Gateway  `json:"gateway,omitempty"` // nil without a gateway that had calls
 }
 
 // Role is the health of a role in one process.
@@ -41,12 +42,16 @@ type Process struct {
 	program string
 	id      string
 	floor   time.Duration
+	calls   *Calls
 }
 
 // NewProcess returns a Process for the roles on a connection. A floor of 0 selects the default Floor.
 func NewProcess(conn *bus.Conn, program string, floor time.Duration) *Process {
-	return &Process{conn, program, nuid.Next(), cmp.Or(floor, Floor)}
+	return &Process{conn: conn, program: program, id: nuid.Next(), floor: cmp.Or(floor, Floor)}
 }
+
+// Gateway adds the gateway that counts its calls. Call it before the first check.
+func (p *Process) Gateway(calls *Calls) { p.calls = calls }
 
 // version returns the module version or VCS revision of this program.
 var version = sync.OnceValue(func() string {
@@ -70,6 +75,12 @@ func (p *Process) Check(ctx context.Context) Report {
 	r := Report{Level: Green, Program: p.program, Version: version(), Process: p.id, Time: now.UTC(), Roles: []Role{}}
 	if err := p.conn.StoreError(); err != nil {
 		r.Level, r.Store = Red, err.Error()
+	}
+	if p.calls != nil {
+		r.Gateway = p.calls.health()
+	}
+	if r.Gateway != nil {
+		r.Level = Worse(r.Level, r.Gateway.Level)
 	}
 	vitals := p.conn.RoleStats()
 	for _, h := range p.conn.Health() {

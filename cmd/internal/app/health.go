@@ -44,6 +44,7 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 		return nil, err
 	}
 	watch := liveness.NewProcess(conn, program, h.AlarmAfter)
+	watch.Gateway(m.Calls())
 	closed, err := watch.ServeReports()
 	if err == nil && h.Health == "" && also != nil {
 		m.Watch(conn, watch)

@@ -124,7 +124,7 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	streams, durables := inspect.Resources(ctx, c)
 	whole = x.checkExist("streams", "create them: "+setupHint, Fail, streams)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
-	var lagging, full []string
+	var lagging, full, runs []string
 	leaderless, clustered, read := false, false, 0
 	for _, f := range streams {
 		if f.Err == nil && !f.Missing {
@@ -140,6 +140,9 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 		if f.MaxBytes > 0 && f.Bytes > f.MaxBytes/5*4 {
 			full = append(full, fmt.Sprintf("%s %s of %s", f.Name, size(f.Bytes), size(f.MaxBytes)))
 		}
+		if holdsRuns(f.Name) && f.Messages > f.MaxMessages/5*4 && f.MaxMessages > 0 {
+			runs = append(runs, fmt.Sprintf("%s %d of %d values", f.Name, f.Messages, f.MaxMessages))
+		}
 	}
 	switch {
 	case leaderless:
@@ -154,7 +157,16 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	if len(full) > 0 {
 		x.Add("room", Warn, "raise max_bytes of the stream, or wait until its readers catch up: a full stream stores nothing", "nearly full: %s", joinSome(full))
 	}
+	if len(runs) > 0 {
+		x.Add("runs", Warn, "raise max_msgs of the bucket: at its limit runs of the gateway are not captured (openruns), or the oldest ids for feedback are forgotten (captures)", "nearly full: %s", joinSome(runs))
+	}
 	return whole
+}
+
+// holdsRuns reports whether a stream is a bucket with runs of the gateway. Other buckets with a limit are caches: they are full in
+// normal use.
+func holdsRuns(name string) bool {
+	return name == "KV_"+events.BucketOpen || name == "KV_"+events.BucketCaptures
 }
 
 func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Resource) bool {

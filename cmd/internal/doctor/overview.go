@@ -74,6 +74,11 @@ func (o *Overview) Rate() {
 	for _, r := range o.Roles {
 		o.Level = liveness.Worse(o.Level, r.Level)
 	}
+	for _, w := range o.Workers {
+		if w.Gateway != nil {
+			o.Level = liveness.Worse(o.Level, w.Gateway.Level)
+		}
+	}
 	if len(o.Damage) > 0 {
 		o.Level = liveness.Worse(o.Level, liveness.Yellow)
 	}
@@ -120,6 +125,12 @@ func (o *Overview) Advice() (lines []string) {
 	}
 	for _, b := range o.broken() {
 		lines = append(lines, "see 'debrief playbook verify --book "+b+"'")
+	}
+	for _, w := range o.Workers {
+		if w.Gateway != nil && w.Gateway.Level != liveness.Green {
+			lines = append(lines, "check the base URL and the requests of the agents: each response says in X-Debrief-Degraded why its call is not captured")
+			break
+		}
 	}
 	dead := uint64(0)
 	for _, role := range roles {

@@ -82,7 +82,12 @@ func Listen(o Options) (*Front, error) {
 	captured := o.Metrics.Captures()
 	f.count = func(r capture.Result) { captured(string(r)) }
 	f.unread = func(reason string) { captured(reason) }
-	g.Observe = func(x gateway.Observation) { observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error) }
+	g.Observe = func(x gateway.Observation) {
+		if x.Model {
+			o.Metrics.Calls().Add(x.Uncaptured)
+		}
+		observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error)
+	}
 	handler, err := gateway.New(g)
 	if err != nil {
 		return nil, app.Exit(app.ExitUsage, fmt.Errorf("gateway: %w", err))

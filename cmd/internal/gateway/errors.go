@@ -72,6 +72,6 @@ func (g *Gateway) finish(r *http.Request, x *exchange) {
 		Int("status", x.status).Str("error", x.code).Str("degraded", x.degraded.code).Dur("took", took).Msg("request")
 	g.o.Observe(Observation{
 		Class: x.class, Status: x.status, Header: x.header, Total: took,
-		Degraded: x.degraded.code, Error: x.code,
+		Degraded: x.degraded.code, Error: x.code, Model: x.teaches(), Uncaptured: x.uncaptured(),
 	})
 }

@@ -158,6 +158,9 @@ type Observation struct {
 	Total    time.Duration // from the request to the end of the response
 	Degraded string        // reason code of X-Debrief-Degraded, or ""
 	Error    string        // code of X-Debrief-Error, CodeCut or ""
+	// Model is set for an answered call of a model whose work could teach. Uncaptured is the reason why it is not observed, or "".
+	Model      bool
+	Uncaptured string
 }
 
 // Gateway handles the requests. It is safe for concurrent use.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -68,4 +69,19 @@ func checkSocket(r *http.Request, x *exchange) *failure {
 		return refusal(http.StatusUpgradeRequired, "websocket", "the gateway does not read WebSockets: send the request by POST, with stream for events")
 	}
 	return nil
+}
+
+// teaches reports whether the work of a call could teach: a call of a model that the provider answered. Helper calls, embeddings and
+// counts of tokens could not.
+func (x *exchange) teaches() bool {
+	calls := x.route.api != "" && x.route.response == "" || x.degraded == unreadPath || x.degraded == webSocket
+	return calls && x.mode != ModeOff && x.code == "" && x.status/100 != 4 && x.status/100 != 5 && x.degraded.code != "helper-call"
+}
+
+// uncaptured returns the reason why a call is not observed, or "".
+func (x *exchange) uncaptured() string {
+	if x.edit.Recorder != nil && x.degraded.code != "capture" {
+		return ""
+	}
+	return cmp.Or(x.degraded.code, "unknown")
 }

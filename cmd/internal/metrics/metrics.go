@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/metrics/exposition"
+	"debrief/events/liveness"
 	"debrief/events/redact"
 )
 
@@ -18,7 +19,11 @@ type Metrics struct {
 	requests        *exposition.Counters
 	behind          func(context.Context) (uint64, error) // nil without a follower
 	storeLimit      int64                                 // size limit of the store in bytes, 0 if unknown
+	calls           liveness.Calls
 }
+
+// Calls returns the counts of calls of models for health reports. Only a gateway has calls.
+func (m *Metrics) Calls() *liveness.Calls { return &m.calls }
 
 // New returns the registry of a program.
 //

@@ -170,6 +170,7 @@ func printOverview(o *doctor.Overview) error {
 		console.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
 			formatAge(r.Oldest), formatAge(r.LastOutput), r.Dead, r.Workers, formatLatency(r.P50), formatLatency(r.P95), r.Level)
 	}
+	printGateways(w, o)
 	if len(o.Books) > 0 {
 		console.Fprintf(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta\n")
 	}
@@ -188,6 +189,13 @@ func printOverview(o *doctor.Overview) error {
 			printReason(o.Roles[role].Level, why)
 		}
 	}
+	for _, r := range o.Workers {
+		if r.Gateway != nil {
+			for _, why := range r.Gateway.Reasons {
+				printReason(r.Gateway.Level, "gateway: "+why)
+			}
+		}
+	}
 	for _, d := range o.Damage {
 		console.Printf("damage: %s\n", console.Line(d.String()))
 	}
@@ -203,6 +211,25 @@ func printOverview(o *doctor.Overview) error {
 		console.Println("→", line)
 	}
 	return nil
+}
+
+// printGateways prints a row for each gateway: the calls of models since its start.
+func printGateways(w *console.Table, o *doctor.Overview) {
+	first := true
+	for _, r := range o.Workers {
+		if r.Gateway == nil {
+			continue
+		}
+		if first {
+			console.Fprintf(w, "\ngateway\tcaptured calls\tpassed calls\thealth\n")
+			first = false
+		}
+		passed := uint64(0)
+		for _, p := range r.Gateway.Passed {
+			passed += p.Calls
+		}
+		console.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Program, r.Gateway.Captured, passed, r.Gateway.Level)
+	}
 }
 
 // levelColors has the colours of the levels.
