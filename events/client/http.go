@@ -16,8 +16,11 @@ import (
 
 // HTTP returns a client of the API at an address such as http://127.0.0.1:4280. An empty token sends none.
 func HTTP(address, token string) *Client {
-	return &Client{transport: &httpTransport{strings.TrimRight(address, "/") + "/api/v1/", token, new(http.Client)}, delay: defaultDelay}
+	return &Client{transport: &httpTransport{strings.TrimRight(address, "/") + "/api/v1/", token, &http.Client{CheckRedirect: refuseRedirect}}, delay: defaultDelay}
 }
+
+// refuseRedirect keeps a redirect as the reply: another server would get the token.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 type httpTransport struct {
 	base, token string

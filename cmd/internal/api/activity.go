@@ -125,7 +125,7 @@ type liveState struct {
 	sample     time.Time
 }
 
-// streamEvents sends changes until the client disconnects, or the feed ends.
+// streamEvents sends changes until the client disconnects, the token is revoked, or the feed ends.
 func streamEvents(c *call, out *eventStream) {
 	feed, index := c.handler.feed, c.handler.index
 	s := &liveState{c: c, out: out, book: playbook.Book(c.query.Get("book")), versions: map[playbook.Book]uint64{}, executions: index.Counts()}
@@ -148,9 +148,9 @@ func streamEvents(c *call, out *eventStream) {
 			return
 		case <-state.Changed:
 			state = feed.State()
-			more = s.sendState(state)
+			more = c.renew() && s.sendState(state)
 		case <-count.C:
-			more = s.sendExecutions(index.Counts())
+			more = c.renew() && s.sendExecutions(index.Counts())
 		case <-beat.C:
 			more = out.write(": beat\n\n")
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -156,6 +158,49 @@ func TestStreamsEnd(t *testing.T) {
 		h.live <- struct{}{}
 	}
 	w.send(t, 503, "GET", "/events", "")
+}
+
+// TestStreamsOfTokens: one token has a limited number of streams, and the streams of a revoked token end.
+func TestStreamsOfTokens(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	greedy, first, err := tokens.New("greedy", []tokens.Scope{tokens.Read}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modest, second, err := tokens.New("modest", []tokens.Scope{tokens.Read}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(first+second), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := tokens.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startWorld(t, Options{Tokens: set})
+	var open []*stream
+	for range maxTokenLive {
+		open = append(open, w.openStream(t, t.Context(), "", greedy))
+	}
+	if code, _, body := do(t, w.client, "GET", w.URL()+prefix+"/events", "", bearer(greedy)); code != 429 || !strings.Contains(body, string(CodeStreams)) {
+		t.Errorf("got %d %s", code, body)
+	}
+	other := w.openStream(t, t.Context(), "", modest)
+	if err := os.Remove(path); err != nil { // revokes all tokens
+		t.Fatal(err)
+	}
+	for _, s := range append(open, other) { // they end
+		for s.lines.Scan() {
+		}
+		if err := s.lines.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	if code, _, _ := do(t, w.client, "GET", w.URL()+prefix+"/events", "", bearer(modest)); code != 401 {
+		t.Errorf("got %d with a revoked token", code)
+	}
 }
 
 func TestOverview(t *testing.T) {

@@ -58,6 +58,7 @@ type handler struct {
 	slots   chan struct{}
 	waiting chan struct{}
 	live    chan struct{}
+	streams streamCounts
 	told    service.Observer
 	log     zerolog.Logger
 }
@@ -69,7 +70,7 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
 		agents: agents, tokens: o.Tokens, index: o.Executions, logs: o.Logs, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
-		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), told: o.OnResponse, log: o.Log,
+		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), streams: streamCounts{open: map[string]int{}}, told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {

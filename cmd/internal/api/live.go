@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
+	"debrief/cmd/internal/tokens"
 	"debrief/events/service"
 )
 
@@ -58,6 +60,10 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 	default:
 		return response{}, service.ErrBusy
 	}
+	if !h.streams.begin(c.token.Name) {
+		return response{}, &statusError{status: http.StatusTooManyRequests, code: CodeStreams, text: fmt.Sprintf("token %q has %d open streams of events: close one", c.token.Name, maxTokenLive)}
+	}
+	defer h.streams.end(c.token.Name)
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
@@ -67,6 +73,44 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 		c.route.live(c, &eventStream{w: w, conn: http.NewResponseController(w), limit: limit})
 	}
 	return response{sent: true}, nil
+}
+
+// maxTokenLive is the maximum number of streams of one token, so that one token cannot take those of all.
+const maxTokenLive = 32
+
+// streamCounts counts the open streams of each token. It is safe for concurrent use.
+type streamCounts struct {
+	mu   sync.Mutex
+	open map[string]int // by the name of the token
+}
+
+// begin counts a stream. It returns false if the token has too many.
+func (s *streamCounts) begin(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[token] >= maxTokenLive {
+		return false
+	}
+	s.open[token]++
+	return true
+}
+
+func (s *streamCounts) end(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[token]--; s.open[token] == 0 {
+		delete(s.open, token)
+	}
+}
+
+// renew finds the token of a call again. It returns false if the token was revoked or has lost its scope.
+func (c *call) renew() bool {
+	t, ok := c.handler.tokens.Find(tokens.SecretOf(c.header))
+	if !ok || !t.Allows(c.route.scope) {
+		return false
+	}
+	c.token = t
+	return true
 }
 
 // eventLimit returns the parameter limit of a stream of events, 0 without one.

@@ -45,6 +45,7 @@ const (
 	CodeMedia       Code = "unsupported-media"  // 415: content type or encoding
 	CodeMisdirected Code = "misdirected"        // 421: Host header that is not the loopback
 	CodeRefused     Code = "refused"            // 422: valid, but the Curator or the server refused it
+	CodeStreams     Code = "too-many-streams"   // 429: open streams of events of one token
 	CodeInternal    Code = "internal"           // 500
 	CodeUnavailable Code = "unavailable"        // 503
 	CodeTimeout     Code = "timeout"            // 504: the request may have been stored
@@ -56,7 +57,7 @@ var codes = map[int]Code{
 	http.StatusBadRequest: CodeInvalid, http.StatusUnauthorized: CodeUnauthn, http.StatusForbidden: CodeScope, http.StatusNotFound: CodeNotFound,
 	http.StatusMethodNotAllowed: CodeMethod, http.StatusRequestTimeout: CodeSlow, http.StatusConflict: CodeConflict,
 	http.StatusRequestEntityTooLarge: CodeTooLarge, http.StatusUnsupportedMediaType: CodeMedia, http.StatusMisdirectedRequest: CodeMisdirected,
-	http.StatusUnprocessableEntity: CodeRefused, http.StatusInternalServerError: CodeInternal, http.StatusServiceUnavailable: CodeUnavailable,
+	http.StatusTooManyRequests: CodeStreams, http.StatusUnprocessableEntity: CodeRefused, http.StatusInternalServerError: CodeInternal, http.StatusServiceUnavailable: CodeUnavailable,
 	http.StatusGatewayTimeout: CodeTimeout,
 }
 

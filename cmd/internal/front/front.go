@@ -72,7 +72,7 @@ func Listen(o Options) (*Front, error) {
 		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, o.OpenAIKey)
 	}
 	if o.Tokens != "" {
-		f.tokens, err = tokens.Load(o.Tokens, func(err error) { o.Log.Error().Err(err).Msg("read the changed tokens file; the old tokens stay") })
+		f.tokens, err = tokens.Load(o.Tokens, func(err error) { o.Log.Error().Err(err).Msg("read the changed tokens file") })
 		if err != nil {
 			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--tokens: %w", err))
 		}

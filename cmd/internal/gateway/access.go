@@ -35,6 +35,10 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 	if !isLoopback(r.Host) {
 		return refusal(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 	}
+	_, model := findRoute(r)
+	if model && g.origins.Check(r) != nil { // also a page of another port of this machine
+		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
+	}
 	origin := r.Header.Get("Origin")
 	if origin != "" {
 		u, err := url.Parse(origin)
@@ -43,7 +47,6 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 		}
 	}
 	// A browser sends no Origin with a GET of an image or a script.
-	_, model := findRoute(r)
 	if origin != "" || model && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
 	}
@@ -100,21 +103,14 @@ func bearer(h http.Header) string {
 	return strings.TrimSpace(key)
 }
 
-// setKey removes tokens of Debrief from the API keys of a request, and adds the gateway's key if no key is left. It fails if
+// setKey removes tokens of Debrief from a request, and adds the gateway's key if no key is left. It fails if
 // the gateway has no key to replace a token, or if the path is not one for the gateway's key.
-func (g *Gateway) setKey(h http.Header, rt route) *failure {
-	removed := false
-	if _, ok := g.findToken(h.Get(headerKey)); ok {
-		h.Del(headerKey)
-		removed = true
-	}
-	if _, ok := g.findToken(bearer(h)); ok {
-		h.Del("Authorization")
-		removed = true
-	}
+func (g *Gateway) setKey(r *http.Request, rt route) *failure {
+	h := r.Header
+	removed := g.removeTokens(r)
 	own := g.upstreams[rt.provider].key
 	switch {
-	case h.Get(headerKey) != "" || h.Get("Authorization") != "":
+	case hasKey(h[headerKey]) || hasKey(h["Authorization"]):
 	case !rt.within(ownKeyPaths...):
 		return refusal(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
 	case own == "" && removed:

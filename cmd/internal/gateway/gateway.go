@@ -169,6 +169,7 @@ type Gateway struct {
 	upstreams map[Provider]*target
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
+	origins   *http.CrossOriginProtection
 	memory    *budget
 	pace      pace
 	id        string         // in headerHops; random
@@ -181,7 +182,7 @@ func New(o Options) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: defaultPace, id: string(events.NewID())}
+	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: defaultPace, origins: http.NewCrossOriginProtection(), id: string(events.NewID())}
 	g.memory = &budget{limit: g.o.Memory}
 	g.upstreams = map[Provider]*target{}
 	for p, u := range map[Provider]Upstream{OpenAI: g.o.OpenAI, Anthropic: g.o.Anthropic} {

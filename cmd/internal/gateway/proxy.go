@@ -89,7 +89,7 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if f = checkOutcome(r); f != nil {
 		return f
 	}
-	return g.setKey(r.Header, x.route)
+	return g.setKey(r, x.route)
 }
 
 // rewrite makes the request for the upstream. ReverseProxy has removed hop-by-hop headers.
@@ -183,6 +183,7 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
 	g.awaitSent(res.Request.Context(), x)
 	x.respond(res.StatusCode)
+	removeSetCookies(res.Header)
 	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
 		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
 		g.guard(func() { body.copy = g.startRecorder(res, x) }, func() {})

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -46,7 +47,8 @@ type fileState struct {
 }
 
 // Load reads a tokens file. Its error names the file, the token and the field. If a changed file is invalid, the set keeps
-// the tokens that it had, and calls report with the error, once for each change of the file. A nil report ignores it.
+// the tokens that it had. If the file is missing, no token is valid until it is back. Both call report with an error, once for each
+// change of the file. A nil report ignores it.
 func Load(path string, report func(error)) (*Set, error) {
 	s := &Set{path: path, report: report, now: time.Now}
 	s.checked = s.now()
@@ -93,6 +95,10 @@ func (s *Set) read() error {
 			return nil // reported before
 		}
 		s.state = is
+		if errors.Is(err, fs.ErrNotExist) {
+			s.tokens = nil
+			return fmt.Errorf("tokens file: %w: no token is valid until it is back", err)
+		}
 		return fmt.Errorf("tokens file: %w", err)
 	}
 	is := fileState{info.ModTime(), info.Size()}

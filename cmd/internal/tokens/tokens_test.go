@@ -108,7 +108,7 @@ func TestReload(t *testing.T) {
 		{one, false, 0},
 		{twoTokens, true, 0},
 		{"ann: {scopes: [read]}\n", true, 1},
-		{"", true, 2},
+		{"", false, 2},
 		{one, false, 2},
 	} {
 		if step.text == "" {

@@ -151,11 +151,15 @@ export class Client {
     const headers = { "Content-Type": "application/json", ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
     let response, reply;
     try {
-      response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(this.timeout) });
+      response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", redirect: "manual", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(this.timeout) });
       reply = await response.text();
     } catch (error) {
       const reason = error?.cause?.message || error?.message || error;
       throw new DebriefError(`${this.url}: ${reason}: is 'debrief up' or the gateway running? Set DEBRIEF_URL to its address`);
+    }
+    if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) { // another server would get the token
+      const status = response.status || 302; // a browser hides it
+      throw new DebriefError(`the server redirects to ${response.headers.get("location") ?? "another address"}: set DEBRIEF_URL to the address of Debrief (status ${status})`, status);
     }
     let value;
     try {

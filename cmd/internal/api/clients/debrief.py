@@ -53,6 +53,13 @@ class DebriefError(Exception):
         return self.status == 0 or self.status in TEMPORARY
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: another server would get the token, and a POST would become a GET."""
+
+    def redirect_request(self, *args: Any) -> None:
+        return None
+
+
 class Client:
     """A client of the API. It keeps no connection and is safe to use from several threads."""
 
@@ -105,7 +112,7 @@ class Client:
         if self.token:
             request.add_header("Authorization", "Bearer " + self.token)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as response:
+            with urllib.request.build_opener(_NoRedirect).open(request, timeout=self.timeout) as response:
                 status, text = response.status, response.read()
         except urllib.error.HTTPError as err:
             raise _problem(err) from None
@@ -128,6 +135,8 @@ def _problem(err: urllib.error.HTTPError) -> DebriefError:
     if not isinstance(problem, dict):
         problem = {}
     text = problem.get("detail") or problem.get("title") or err.reason
+    if 300 <= err.code < 400:
+        text = f"the server redirects to {err.headers.get('Location')}: set DEBRIEF_URL to the address of Debrief"
     if err.code == 401:
         text += ": set DEBRIEF_API_TOKEN to a token of the tokens file"
     return DebriefError(f"{text} (status {err.code})", err.code, problem.get("code", ""), problem.get("field", ""))

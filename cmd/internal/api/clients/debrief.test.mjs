@@ -32,9 +32,9 @@ async function fake(...replies) {
     const reply = replies.length > 1 ? replies.shift() : replies[0];
     if (reply === "hang") return;
     if (reply === "close") return void request.socket.destroy();
-    const [status, value, cut] = reply;
+    const [status, value, cut, header] = reply;
     const text = typeof value === "string" ? value : JSON.stringify(value);
-    response.writeHead(status, cut ? { "Content-Length": Buffer.byteLength(text) + 10 } : {});
+    response.writeHead(status, cut ? { "Content-Length": Buffer.byteLength(text) + 10 } : header || {});
     if (!cut) return void response.end(text);
     response.write(text, () => request.socket.destroy());
   });
@@ -70,6 +70,17 @@ test("context", async () => {
   const [{ path, headers, body }] = api.requests;
   assert.deepEqual([path, body], ["/api/v1/contexts", { book: "b", query: "Where?", session: "s-1", limit: 5 }]);
   assert.deepEqual([headers.authorization, headers["content-type"]], ["Bearer secret", "application/json"]);
+});
+
+test("a redirect is refused", async () => {
+  const elsewhere = await fake(CONTEXT);
+  for (const status of [301, 302, 303, 307, 308]) {
+    const api = await fake([status, "", false, { Location: elsewhere.url + "/api/v1/contexts" }]);
+    const error = await failure(api.url, { token: "secret" });
+    assert.equal(error.status, status);
+    assert.match(error.message, /DEBRIEF_URL/);
+  }
+  assert.deepEqual(elsewhere.requests, []);
 });
 
 test("report", async () => {

@@ -42,6 +42,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data) + (10 if "cut" in rest else 0)))
+        for name, text in (rest[0].items() if rest and isinstance(rest[0], dict) else ()):
+            self.send_header(name, text)
         self.end_headers()
         self.wfile.write(data)
 
@@ -185,6 +187,20 @@ class TestErrors(Test):
             err = self.failure(self.fake((200, body)))
             self.assertRegex(str(err), "is this the address of Debrief")
             self.assertEqual((err.status, err.temporary), (200, False))
+
+    def test_redirect_is_refused(self):
+        elsewhere = Fake(CONTEXT)
+        for status in (301, 302, 303, 307, 308):
+            fake = Fake((status, b"", {"Location": elsewhere.url + "/api/v1/contexts"}))
+            with self.assertRaises(debrief.DebriefError) as caught:
+                debrief.Client(fake.url, token="secret").context("q")
+            self.assertEqual(caught.exception.status, status)
+            self.assertIn("DEBRIEF_URL", str(caught.exception))
+            fake.shutdown()
+            fake.server_close()
+        self.assertEqual(elsewhere.requests, [])
+        elsewhere.shutdown()
+        elsewhere.server_close()
 
     def test_unreachable_names_the_setting(self):
         err = self.failure(unused())
