@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
 	"debrief/events/bus"
@@ -15,8 +18,9 @@ import (
 	"debrief/playbook"
 )
 
-// TestResentIDCountsOnceAfterRestart resends reports and tasks after the server's duplicate window and a kill of all workers,
-// with curators that have an index file, none, or an empty directory. Then it gives feedback on the second and the first
+// TestResentIDCountsOnceAfterRestart resends reports, tasks and feedback after the server's duplicate window, a kill of all workers
+// and 5,000 other reports, with curators that have an index file, none, or an empty directory. The replies must name the first copy.
+// Then it removes the records of first copies, so that the copies are stored, and gives feedback on the second and the first
 // handle of an execution. Each execution must count once.
 func TestResentIDCountsOnceAfterRestart(t *testing.T) {
 	if testing.Short() {
@@ -45,6 +49,10 @@ func TestResentIDCountsOnceAfterRestart(t *testing.T) {
 		r.submit(n)
 	}
 	awaitSettled(t, ctx, conn)
+	rating := &events.FeedbackRequest{Book: r.book, ID: "rating-1", Execution: handles[0], Outcome: events.Outcome{Label: events.Success, Score: 1, Feedback: "well done"}}
+	rated := new(events.StoredReply)
+	r.ask(events.VerbFeedback, rating, rated)
+	awaitSettled(t, ctx, conn)
 	before, version := r.outcomes()
 	if before.successes < 5 || before.failures > 0 {
 		t.Fatalf("got %+v, want five successes", before)
@@ -57,17 +65,33 @@ func TestResentIDCountsOnceAfterRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	r.others(5000)
 	var second events.Handle
+	for n := range 5 {
+		if stored := r.report(n); !stored.Duplicate || stored.Handle != handles[n] {
+			t.Errorf("report %d again: got %+v, want a duplicate of %s", n, stored, handles[n])
+		}
+		r.submit(n)
+	}
+	again := new(events.StoredReply)
+	if r.ask(events.VerbFeedback, rating, again); !again.Duplicate || again.Handle != rated.Handle {
+		t.Errorf("feedback again: got %+v, want a duplicate of %s", again, rated.Handle)
+	}
+	r.forgetFirstCopies()
 	for n := range 5 {
 		eventually(t, 20*time.Second, "the server forgets an id", func() error {
 			stored := r.report(n)
 			if stored.Duplicate {
-				return errors.New("not covered")
+				return fmt.Errorf("got %+v", stored)
 			}
 			second = stored.Handle
 			return nil
 		})
 		r.submit(n)
+	}
+	again = new(events.StoredReply)
+	if r.ask(events.VerbFeedback, rating, again); again.Duplicate {
+		t.Errorf("feedback without a record of the first copy: got %+v", again)
 	}
 	awaitSettled(t, ctx, conn)
 	if again, now := r.outcomes(); again != before || now != version {
@@ -168,6 +192,38 @@ func (r *resender) submit(n int) {
 	}
 	task.Book = r.book
 	if _, err := r.conn.Publish(r.ctx, task, bus.PublishOptions{}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// others reports n other runs without an outcome.
+func (r *resender) others(n int) {
+	r.Helper()
+	const clients = 16
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for i := c; i < n && r.ctx.Err() == nil; i += clients {
+				data := fmt.Appendf(nil, `{"run_id": "other-%d", "question": "Book berth %d?", "answer": "done"}`, i, i)
+				m, err := r.conn.NATS().Request(events.ServiceSubject(events.VerbReport, r.book, ""), data, 10*time.Second)
+				if err != nil || m.Header.Get("Nats-Service-Error") != "" {
+					i -= clients // the generator starts
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// forgetFirstCopies removes the records of first copies, as if they had expired.
+func (r *resender) forgetFirstCopies() {
+	r.Helper()
+	s, err := r.conn.JetStream().Stream(r.ctx, "KV_"+events.BucketState)
+	if err == nil {
+		err = s.Purge(r.ctx, jetstream.WithPurgeSubject("$KV."+events.BucketState+"."+string(r.book)+"._first.>"))
+	}
+	if err != nil {
 		r.Fatal(err)
 	}
 }
