@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,5 +129,19 @@ func TestRequestIDs(t *testing.T) {
 		if (got == test.id) != test.same || got == "" || !strings.Contains(body, `"request_id":"`+got+`"`) {
 			t.Errorf("%q: got %q, %s", test.id, got, body)
 		}
+	}
+}
+
+// severalRuns is the error for an id that fits several runs.
+type severalRuns struct{}
+
+func (severalRuns) Error() string   { return "execution \"chatcmpl-1\": several runs have this id" }
+func (severalRuns) Names() []string { return []string{"17-ab12cd34", "18-ab12cd34"} }
+
+func TestAmbiguousIDNamesTheRuns(t *testing.T) {
+	t.Parallel()
+	p, _ := newProblem(fmt.Errorf("feedback: %w", severalRuns{}), nil)
+	if p.Status != 409 || p.Code != CodeConflict || !slices.Equal(p.Runs, severalRuns{}.Names()) || !strings.Contains(p.Detail, "chatcmpl-1") {
+		t.Errorf("got %+v", p)
 	}
 }

@@ -84,6 +84,11 @@ func notFound(text string) error {
 
 // newProblem returns the problem for an error, and the delay for Retry-After. In is the type of the request's body, nil without one.
 func newProblem(err error, in reflect.Type) (p Problem, after string) {
+	var ambiguous interface{ Names() []string }
+	if errors.As(err, &ambiguous) {
+		r := service.ErrorResponse(service.NewError(http.StatusConflict, err.Error()))
+		return Problem{Status: r.Code, Code: CodeConflict, Detail: r.Text, Runs: ambiguous.Names()}, ""
+	}
 	err = classify(err)
 	var known *statusError
 	if errors.As(err, &known) {
@@ -91,10 +96,6 @@ func newProblem(err error, in reflect.Type) (p Problem, after string) {
 		return Problem{Status: known.status, Code: known.code, Field: known.field, Detail: r.Text, Conflicts: known.conflicts}, ""
 	}
 	r := service.ErrorResponse(err)
-	var ambiguous interface{ Names() []string }
-	if errors.As(err, &ambiguous) {
-		return Problem{Status: http.StatusConflict, Code: CodeConflict, Detail: service.ErrorResponse(service.NewError(http.StatusConflict, err.Error())).Text, Runs: ambiguous.Names()}, ""
-	}
 	p = Problem{Status: r.Code, Code: codes[r.Code], Detail: r.Text}
 	if p.Code == "" {
 		p.Code = codeOther

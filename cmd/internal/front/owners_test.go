@@ -338,3 +338,44 @@ func TestAgentsOnNATSAreApart(t *testing.T) {
 		t.Errorf("got session %s", turns)
 	}
 }
+
+// TestTaskIsALabel makes three runs with one label in the gateway, and two reports with one label: each is an execution.
+func TestTaskIsALabel(t *testing.T) {
+	t.Parallel()
+	h := open(t, "observe", func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "Shelf 7."} })
+	for i := range 3 {
+		h.chat([]message{user(fmt.Sprintf("On which shelf is globe number %d?", i))},
+			"X-Debrief-Task", "globes", "X-Debrief-User", "ann", "X-Debrief-Label", "success")
+	}
+	for range 2 {
+		if _, status, data := h.post("/api/v1/executions", []byte(`{"task": "globes", "user": "ann", "question": "?", "answer": "!", "outcome": true}`)); status != http.StatusCreated {
+			t.Errorf("got %d %s", status, data)
+		}
+	}
+	for _, e := range h.executions(5) {
+		if e.Origin.Task != "globes" || e.User != "ann" || e.Owner != "" || e.Origin.Source != events.SourceAgent || e.Outcome.Label != events.Success {
+			t.Errorf("got %+v", e)
+		}
+	}
+}
+
+// TestOutcomeHeadersNeedReport sends the header of an outcome with two tokens. The run of the token without the scope report stays
+// open.
+func TestOutcomeHeadersNeedReport(t *testing.T) {
+	t.Parallel()
+	path, secrets := filepath.Join(t.TempDir(), "tokens.yaml"), map[string]string{}
+	for name, scopes := range map[string][]tokens.Scope{"caller": {tokens.Context}, "reporter": {tokens.Context, tokens.Report}} {
+		var err error
+		if secrets[name], err = tokens.Add(path, name, scopes, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := openTokens(t, "observe", path, func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "Shelf 7."} })
+	for _, name := range []string{"caller", "reporter"} {
+		h.chat([]message{user("On which shelf is the globe, " + name + "?")}, "X-Debrief-Token", secrets[name], "X-Debrief-Label", "failure")
+	}
+	e := h.executions(1)[0]
+	if e.Origin.Source != "agent/reporter" || e.Owner == "" || e.Outcome.Label != events.Failure || !strings.Contains(e.Question, "reporter") {
+		t.Errorf("got %+v", e)
+	}
+}
