@@ -79,6 +79,9 @@ const (
 	// be an inbox. The reply subject of the message itself gets only the acknowledgement of the stream, and the server
 	// does not store it.
 	HeaderReply = "Debrief-Reply"
+	// HeaderReplyType is the media type of that reply, if it is not that of the message: the message was made from a request
+	// in JSON.
+	HeaderReplyType = "Debrief-Reply-Type"
 	// HeaderContentType is the media type of the payload: application/json, or MessagePack if it is missing.
 	HeaderContentType = "Content-Type"
 	// HeaderHandle is the handle of the stored event that a reply carries.

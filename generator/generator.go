@@ -41,6 +41,9 @@ type Config struct {
 	// ModelName is the name of the model. Tasks that require another model are not answered; see events.Origin. Empty answers
 	// every task.
 	ModelName string
+	// Rounds is the number of rounds that the Reflectors of the server give a task, if the task does not say it; default 1. The
+	// requester of a task with several rounds gets the answer of the last one.
+	Rounds int
 	// Scorer scores the answers. Nil scores without outside programs.
 	Scorer *scoring.Scorer
 	// Meter receives the metrics; nil disables them.
@@ -182,12 +185,20 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 	if err != nil {
 		return bus.Result{Err: err}
 	}
-	return bus.Result{Events: []events.Event{e}, ModelUseful: true, AfterStore: func(ctx context.Context, first bus.Receipt) error {
+	return bus.Result{Events: []events.Event{e}, ModelUseful: true, Forward: g.hasNextRound(t, e), AfterStore: func(ctx context.Context, first bus.Receipt) error {
 		if built.inWindow {
 			return nil // redelivered: the first execution is in the window already
 		}
 		return builder.addToWindowOrLog(ctx, e, first)
 	}}
+}
+
+// hasNextRound reports whether a Reflector may submit another round of a task. Then it replies to the requester, or passes the
+// request on with that round.
+func (g *Generator) hasNextRound(t *events.Task, e *events.Execution) bool {
+	rounds := min(cmp.Or(t.Rounds, g.cfg.Rounds, 1), events.MaxRounds)
+	return len(t.PreviousRounds)+1 < rounds && t.Purpose != events.Evaluate && scoring.CanScore(t) &&
+		(e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial)
 }
 
 // OtherModelError reports that a task requires another model. A Generator with that model can answer a copy of the task.

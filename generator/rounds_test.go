@@ -2,6 +2,8 @@ package generator
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +77,75 @@ func TestFurtherRoundReplacesTheFirst(t *testing.T) {
 	}
 	if last := f.answerInSession("s", "and now2"); last.Turn != 4 || len(turns(m.last())) != 6 {
 		t.Errorf("got turn %d after %q, want the fourth of four", last.Turn, turns(m.last()))
+	}
+}
+
+// adviceModel answers 7 until the prompt has advice from a wrong round.
+type adviceModel struct{}
+
+func (adviceModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+	answer := "7"
+	if strings.Contains(chatText(p.Messages), "attempt 1 answered") {
+		answer = "9"
+	}
+	return chat.Reply{Finish: "stop", Text: `{"reasoning":"r","bullet_ids":[],"final_answer":"` + answer + `"}`}, nil
+}
+
+// insightModel is a Reflector's model with one insight, or without any.
+type insightModel string
+
+func (m insightModel) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
+	return chat.Reply{Finish: "stop", Text: `{"reasoning":"r","error_identification":"","root_cause_analysis":"","correct_approach":"","key_insight":"` + string(m) + `","section":"s","bullet_tags":[]}`}, nil
+}
+
+// The requester of a task with several rounds gets the answer of the last one, in its encoding, and exactly one reply.
+func TestReplyOfTheLastRound(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, insight, target, answer string
+		rounds, round                 int
+	}{
+		{"right in the second round", "Count the shelf above the door, too.", "9", "9", 3, 1},
+		{"right at once", "Count the shelf above the door, too.", "7", "7", 3, 0},
+		{"wrong in all rounds", "Count the shelf above the door, too.", "11", "9", 3, 2},
+		{"no advice for another round", "", "9", "7", 3, 0},
+		{"one round", "Count the shelf above the door, too.", "9", "7", 1, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.startWith(adviceModel{}, nil, Config{Rounds: 3}, testTimeouts)
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- reflector.New(insightModel(tt.insight), reflector.Config{Rounds: 3}).Run(ctx, f.conn) }()
+			defer func() {
+				stop()
+				f.ok(<-done)
+			}()
+			for _, asJSON := range []bool{false, true} {
+				q := task("b", fmt.Sprint("how many shelves, JSON: ", asJSON))
+				q.Target, q.Rounds = tt.target, tt.rounds
+				inbox := f.conn.NATS().NewInbox()
+				sub, err := f.conn.NATS().SubscribeSync(inbox)
+				f.ok(err)
+				_, err = f.conn.Publish(t.Context(), q, bus.PublishOptions{ReplyTo: inbox, ReplyJSON: asJSON})
+				f.ok(err)
+				msg, err := sub.NextMsg(20 * time.Second)
+				f.ok(err)
+				e := new(events.Execution)
+				if asJSON {
+					f.ok(json.Unmarshal(msg.Data, e))
+				} else {
+					f.ok(events.Unmarshal(msg.Data, e))
+				}
+				if e.Answer != tt.answer || e.Origin.Round != tt.round || msg.Header.Get(events.HeaderHandle) == "" || msg.Header.Get(events.HeaderReply) != "" {
+					t.Errorf("JSON %v: got %q of round %d, headers %v, want %q of round %d", asJSON, e.Answer, e.Origin.Round, msg.Header, tt.answer, tt.round)
+				}
+				if again, err := sub.NextMsg(300 * time.Millisecond); err == nil {
+					t.Errorf("JSON %v: got another reply %.100s", asJSON, again.Data)
+				}
+			}
+		})
 	}
 }
 

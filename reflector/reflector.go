@@ -94,7 +94,10 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 			ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
 				conn.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
 			})
-			return []bus.Result{r.handle(ctx, conn, windows, batch[0])}
+			result := r.handle(ctx, conn, windows, batch[0])
+			_, answered := batch[0].Event.(*events.Execution)
+			result.ReplyOriginal = answered && !result.Forward // to the requester of a task that has no further round
+			return []bus.Result{result}
 		},
 		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) { return r.done(ctx, conn, d) },
 	})
@@ -136,7 +139,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	if fb.id == "" {
 		if r.hasNextRound(e) {
 			if next := nextRound(e, handle, ref); next != nil {
-				return bus.Result{Events: []events.Event{next}}
+				return bus.Result{Events: []events.Event{next}, Forward: true}
 			}
 		}
 		finishSample(e, ref)

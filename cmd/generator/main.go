@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"debrief/cmd/internal/app"
@@ -21,6 +22,7 @@ type command struct {
 	app.Generator
 	Evaluators app.Evaluators `embed:""`
 	app.ServeFlags
+	Rounds int `name:"rounds" help:"Rounds that the reflectors give a task, 1 to 3: its requester gets the last answer." default:"1" rare:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -56,6 +58,9 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 		return nil, err
 	}
 	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots)
+	if cfg.Rounds = c.Rounds; c.Rounds < 1 || c.Rounds > events.MaxRounds {
+		return nil, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
+	}
 	cfg.Meter, cfg.ModelName = m.Generator(), c.NameOf(events.RoleGenerator)
 	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.NATSEndpoint(m))
 	m.SetFollowerLag(g.VersionLag)

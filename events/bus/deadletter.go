@@ -164,8 +164,20 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 		}
 		return false, err
 	}
-	r.conn.replyError(requestOf(m.Headers()), reason.Error())
+	r.reply(it, m, reason)
 	return true, nil
+}
+
+// reply answers the requester of an item with a dead letter: with the reason, or, if the item is an execution, with the
+// execution. Its answer is the last one that there is.
+func (r *roleLetters) reply(it *item, m jetstream.Msg, reason error) {
+	to := requestOf(m.Headers())
+	if _, answered := it.d.Event.(*events.Execution); answered && to.to != "" {
+		if err := r.conn.replyStored(r.work, to, asStored(m.Subject(), m.Headers(), m.Data(), &it.d)); err == nil {
+			return
+		}
+	}
+	r.conn.replyError(to, reason.Error())
 }
 
 // effectStored reports whether the effect of an earlier attempt is stored. It asks the role only if another worker may

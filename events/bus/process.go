@@ -289,6 +289,9 @@ func (p *processor) finishExistingLetter(it *item) error {
 func (p *processor) storeResult(it *item) error {
 	for ; it.storedEvents < len(it.result.Events); it.storedEvents++ {
 		marks := PublishOptions{Repeat: it.d.Repeat || it.inDoubt, Trace: it.d.Trace}
+		if asked := requestOf(p.flight.message(it).Headers()); it.result.Forward {
+			marks.ReplyTo, marks.ReplyJSON = asked.to, asked.asJSON
+		}
 		receipt, msg, err := p.conn.publish(p.work, it.result.Events[it.storedEvents], marks)
 		if err != nil {
 			// After an error without an answer the event may be stored, and the server may forget its id during a hold.
@@ -316,7 +319,7 @@ func (p *processor) storeResult(it *item) error {
 		}
 		it.result.AfterStore = nil
 	}
-	return p.conn.replyResult(p.work, requestOf(p.flight.message(it).Headers()), it)
+	return p.conn.replyResult(p.work, requestOf(p.flight.message(it).Headers()), it, p.original(it))
 }
 
 // ack acknowledges an item. It stays in r.held until the ack is sent. So accept absorbs a redelivery that crosses the

@@ -36,6 +36,8 @@ type PublishOptions struct {
 	Trace  string // W3C trace context of the cause; if invalid, the one in the context, or else a new one
 	// ReplyTo is the subject for the reply, see events.HeaderReply; empty requests none.
 	ReplyTo string
+	// ReplyJSON requests the reply in JSON, whatever the encoding of the event.
+	ReplyJSON bool
 	// Copy, if not 0, makes the message id unique, so that the server stores another copy of an event that it
 	// remembers. It is for an event whose earlier copy became a dead letter.
 	Copy int
@@ -75,6 +77,9 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 		if _, err := events.ReplySubject(msg.Header); err != nil {
 			return Receipt{}, nil, Discard(fmt.Errorf("publish %s: %w", subject, err))
 		}
+	}
+	if m.ReplyTo != "" && m.ReplyJSON {
+		msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
 	}
 	if len(data) > MaxInline {
 		name, err := p.blobs.Put(ctx, data)

@@ -24,23 +24,50 @@ func requestOf(h nats.Header) request {
 		return request{}
 	}
 	asJSON, _ := events.IsJSON(h)
-	return request{to, asJSON}
+	return request{to, asJSON || h.Get(events.HeaderReplyType) == events.ContentTypeJSON}
 }
 
-// replyResult sends the reply of the handler, or else the first event that it stored.
-func (c *Conn) replyResult(ctx context.Context, to request, it *item) error {
+// replyResult sends the reply of the handler: its own, the handled event, or the first event that it stored. Original is the handled
+// event.
+func (c *Conn) replyResult(ctx context.Context, to request, it *item, original *nats.Msg) error {
 	switch {
-	case to.to == "":
+	case to.to == "", it.result.Forward:
+	case it.result.ReplyOriginal:
+		return c.replyStored(ctx, to, original)
 	case it.result.Reply != nil:
 		c.reply(&nats.Msg{Subject: to.to, Data: it.result.Reply, Header: events.SchemaHeader()})
-	case it.firstMsg != nil && to.asJSON:
-		return c.replyJSON(ctx, to.to, it.firstMsg)
 	case it.firstMsg != nil:
-		m := *it.firstMsg
-		m.Subject = to.to
-		c.reply(&m)
+		return c.replyStored(ctx, to, it.firstMsg)
 	}
 	return nil
+}
+
+// replyStored sends a stored event, whose header has its handle.
+func (c *Conn) replyStored(ctx context.Context, to request, stored *nats.Msg) error {
+	if to.asJSON {
+		return c.replyJSON(ctx, to.to, stored)
+	}
+	m := *stored
+	m.Subject = to.to
+	c.reply(&m)
+	return nil
+}
+
+// original returns the message of an item as a stored event with its handle, for a reply.
+func (p *processor) original(it *item) *nats.Msg {
+	m := p.flight.message(it)
+	return asStored(m.Subject(), m.Headers(), m.Data(), &it.d)
+}
+
+func asStored(subject string, header nats.Header, data []byte, d *Delivery) *nats.Msg {
+	out := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: data}
+	for name, values := range header {
+		if name != events.HeaderReply && name != events.HeaderReplyType {
+			out.Header[name] = values
+		}
+	}
+	out.Header.Set(events.HeaderHandle, string(d.Handle()))
+	return out
 }
 
 // replyJSON sends a stored event as JSON. It returns an error if the event must be read from the server and that fails.

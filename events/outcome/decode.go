@@ -234,6 +234,9 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if err != nil {
 		return Decoded{}, err
 	}
+	if string(fields.values["label"]) == `""` && string(fields.values["score"]) == "0" { // how an outcome without a verdict is encoded
+		delete(fields.values, "score")
+	}
 	leading := cmp.Or(fields.takeText("leading", "lead"), d.Leading)
 	out.Feedback, out.By = fields.takeText(commentNames...), fields.takeText(byNames...)
 	fields.takeText(keyNames...)

@@ -34,6 +34,7 @@ func TestDecode(t *testing.T) {
 		`{"score": 0.9, "label": "success"}`:                                             {Score: 0.9, Label: events.Success},
 		`{"score": 0.3, "label": "failure"}`:                                             {Score: 0.3, Label: events.Failure},
 		`{"score": 0, "label": "unknown"}`:                                               {Label: events.Unknown},
+		`{"score": 0, "label": "", "feedback": "late"}`:                                  {Feedback: "late"},
 		`{"score": 1, "text": "well done"}`:                                              said(1, "well done"),
 		`{"score": 0, "comment": "It is shelf 9."}`:                                      said(0, "It is shelf 9."),
 		`{"text": "It is shelf 9."}`:                                                     {Feedback: "It is shelf 9."},

@@ -187,6 +187,7 @@ var headerDocs = map[string]string{
 	events.HeaderRepeat:       "Set if the message may already have been published with another sequence",
 	events.HeaderBlob:         "The SHA-256 of a large payload, which is the name of its object in the bucket " + events.BucketBlobs + ". The payload of the message is then empty",
 	events.HeaderReply:        "The inbox for the result or the error. Without it the client gets only the acknowledgement of the stream, on the reply subject",
+	events.HeaderReplyType:    "The media type of the reply, if it is not that of the message",
 	events.HeaderContentType:  "The media type of the payload",
 	events.HeaderHandle:       "The handle of the stored event that the reply carries",
 	events.HeaderError:        "The reason of the failure",

@@ -34,7 +34,7 @@ type Message struct {
 // Headers of all messages on streams, and of those with a reply.
 var (
 	streamHeaders = []string{events.HeaderSchema, events.HeaderTrace, events.HeaderRepeat, events.HeaderBlob}
-	askingHeaders = append(slices.Clone(streamHeaders), events.HeaderReply)
+	askingHeaders = append(slices.Clone(streamHeaders), events.HeaderReply, events.HeaderReplyType)
 	serviceErrors = []string{"Nats-Service-Error", "Nats-Service-Error-Code", "Retry-After"}
 )
 
@@ -54,7 +54,7 @@ func Messages() []Message {
 			Example: `{"run_id": "ticket-17", "question": "What is 6 x 7?", "target": "42", "evaluator": "numeric", "session": "desk-7"}`,
 		},
 		{
-			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(streamHeaders), events.HeaderHandle),
+			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(askingHeaders), events.HeaderHandle),
 			Description: "A completed run of a task. As a reply it has the header Debrief-Handle.",
 		},
 		{

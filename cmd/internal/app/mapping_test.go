@@ -30,7 +30,7 @@ var libraries = []struct {
 	flagsOnly     string // flags without a field in the configuration
 	fieldsOnly    string // fields that no flag sets
 }{
-	{Generator{}, generator.Config{}.WithDefaults(), "GeneratorPrompt", "Instructions ModelName Scorer Meter"},
+	{Generator{}, generator.Config{}.WithDefaults(), "GeneratorPrompt", "Instructions ModelName Rounds Scorer Meter"},
 	{Limits{}, assembly.Limits{}.WithDefaults(), "", ""},
 	{Evaluators{}, scoring.Config{}.WithDefaults(), "", ""},
 	{Reflector{}, reflector.Config{}.WithDefaults(), "ReflectorPrompt", "Instructions"},

@@ -198,7 +198,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	}
 	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
 	answers.Meter, curates.Meter = m.Generator(), m.Curator()
-	answers.ModelName = models.NameOf(events.RoleGenerator)
+	answers.ModelName, answers.Rounds = models.NameOf(events.RoleGenerator), reflects.Rounds
 	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
 	m.SetFollowerLag(gen.VersionLag)
 	return []app.Role{
