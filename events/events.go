@@ -480,6 +480,10 @@ type Reflection struct {
 	CorrectApproach     string `msgpack:"approach,omitempty" json:"correct_approach,omitempty"`
 	KeyInsight          string `msgpack:"insight,omitempty" json:"key_insight,omitempty"`
 
+	// LabelSuspect is the reason why the Reflector doubts the outcome. Such a reflection has no lesson and no vote. Its outcome
+	// counts in the random arms of experiments only.
+	LabelSuspect string `msgpack:"suspect,omitempty" json:"label_suspect,omitempty"`
+
 	Tags    []BulletTag `msgpack:"tags,omitempty" json:"bullet_tags,omitempty"`
 	Lessons []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
 

@@ -97,6 +97,11 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 			result := r.handle(ctx, conn, windows, batch[0])
 			_, answered := batch[0].Event.(*events.Execution)
 			result.ReplyOriginal = answered && !result.Forward // to the requester of a task that has no further round
+			if len(result.Events) > 0 {
+				if ref, ok := result.Events[0].(*events.Reflection); ok && ref.Model != "" && ref.Outcome.Known() {
+					conn.CountLabel(events.RoleReflector, ref.LabelSuspect != "")
+				}
+			}
 			return []bus.Result{result}
 		},
 		Done: func(ctx context.Context, d *bus.Delivery) (bool, error) { return r.done(ctx, conn, d) },
@@ -217,6 +222,10 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 			followed.Cited = followedBullets(ref.Tags)
 			addExposures(&followed, ref)
 		}
+		if out.LabelSuspect != "" && e.Outcome.Known() {
+			ref.LabelSuspect = text.Clip(out.LabelSuspect, maxSuspect)
+			withdraw(ref)
+		}
 	}
 	return ref, nil
 }
@@ -246,5 +255,5 @@ func addExposures(e *events.Execution, ref *events.Reflection) {
 
 // hasContent reports whether a reflection contains something that the Curator uses.
 func hasContent(ref *events.Reflection) bool {
-	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Records) > 0
+	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Records) > 0 || ref.LabelSuspect != ""
 }

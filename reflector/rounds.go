@@ -77,6 +77,9 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 	if len(e.PreviousRounds) == 0 {
 		return
 	}
+	if ref.LabelSuspect != "" {
+		return // earlier rounds had the same target
+	}
 	ref.Tags = e.PreviousRounds[0].Tags
 	for i := range slices.Backward(e.PreviousRounds) {
 		t := &e.PreviousRounds[i]

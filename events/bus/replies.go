@@ -17,11 +17,15 @@ type ReplyStats struct {
 	Invalid       int       `json:"invalid"`           // not usable
 	First         time.Time `json:"first_at"`          // first reply in the window; zero without one
 	LastMalformed time.Time `json:"last_malformed_at"` // last malformed reply in the window; zero without one
+	// Rated counts the replies about runs with an outcome, and Doubted those of them that doubt it, in a window of their own.
+	Rated   int `json:"rated"`
+	Doubted int `json:"doubted"`
 }
 
 // Add returns the counts of two windows together.
 func (s ReplyStats) Add(t ReplyStats) ReplyStats {
 	s.Total, s.Repaired, s.Invalid = s.Total+t.Total, s.Repaired+t.Repaired, s.Invalid+t.Invalid
+	s.Rated, s.Doubted = s.Rated+t.Rated, s.Doubted+t.Doubted
 	if s.First.IsZero() || !t.First.IsZero() && t.First.Before(s.First) {
 		s.First = t.First
 	}
@@ -38,6 +42,7 @@ func (s ReplyStats) Malformed() int { return s.Repaired + s.Invalid }
 type reply struct {
 	at                time.Time
 	repaired, invalid bool
+	rated, doubted    bool
 }
 
 // replyWindow contains the last replies.
@@ -58,6 +63,10 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 		}
 		one := ReplyStats{Total: 1, First: r.at}
 		switch {
+		case r.doubted:
+			one = ReplyStats{Rated: 1, Doubted: 1}
+		case r.rated:
+			one = ReplyStats{Rated: 1}
 		case r.invalid:
 			one.Invalid, one.LastMalformed = 1, r.at
 		case r.repaired:
@@ -71,5 +80,10 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 // CountReply counts the first reply of a role's model to a request. Repaired means that its JSON was invalid and was repaired,
 // and invalid that the reply was not usable.
 func (v *stats) CountReply(role string, repaired, invalid bool) {
-	v.update(role, func(r *roleCounters) { r.replies.add(reply{time.Now(), repaired, invalid}) })
+	v.update(role, func(r *roleCounters) { r.replies.add(reply{at: time.Now(), repaired: repaired, invalid: invalid}) })
+}
+
+// CountLabel counts a reflection of a role's model on a run with an outcome, and whether the model doubts that outcome.
+func (v *stats) CountLabel(role string, doubted bool) {
+	v.update(role, func(r *roleCounters) { r.labels.add(reply{at: time.Now(), rated: true, doubted: doubted}) })
 }

@@ -46,6 +46,7 @@ type roleCounters struct {
 	RoleStats
 	last    [durationsKept]time.Duration // a ring buffer
 	replies replyWindow
+	labels  replyWindow // of runs with an outcome
 }
 
 // update calls f with the counters of a role, under the lock.
@@ -122,7 +123,7 @@ func (v *stats) RoleStats() []RoleStats {
 	for _, r := range v.roles {
 		v := r.RoleStats
 		v.P50, v.P95 = r.percentiles()
-		v.Replies = r.replies.stats(time.Now())
+		v.Replies = r.replies.stats(time.Now()).Add(r.labels.stats(time.Now()))
 		all = append(all, v)
 	}
 	return all

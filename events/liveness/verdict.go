@@ -85,6 +85,7 @@ const (
 	Expiring    Problem = "expiring"          // waiting messages will expire
 	NearlyFull  Problem = "nearly-full"       // the stream has nearly reached its size limit
 	NoBacklog   Problem = "backlog-unknown"   // the server did not report the waiting messages
+	Doubts      Problem = "doubted-labels"    // the model doubts many outcomes
 	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
 	Blocked     Problem = "blocked"           // the consumer is paused, or a stream is sealed
 	Panicked    Problem = "panicked"          // the handler of the role panicked
@@ -115,6 +116,9 @@ const (
 	// they are at least minMalformed. With 10 % malformed replies the verdict is yellow all the time, with 1 % never.
 	maxMalformed = 0.05
 	minMalformed = 5
+	// maxDoubted is the share of doubted outcomes that makes a role yellow, if they are at least minDoubted.
+	maxDoubted = 0.1
+	minDoubted = 5
 	// maxInvalid is the share of replies that are not usable, also after a repair, that makes a role red, if the window has at
 	// least minReplies. A message that is itself at fault costs five of them, one for each attempt.
 	maxInvalid = 0.5
@@ -191,6 +195,9 @@ func assess(f measurements, floor time.Duration) Verdict {
 	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green && f.SinceMalformed <= max(limit, maxGaps*meanGap(f.Replies)) {
 		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
 			f.Replies.Malformed(), f.Replies.Total, f.Replies.Repaired, f.Replies.Invalid)
+	}
+	if r := f.Replies; f.Workers > 0 && r.Doubted >= minDoubted && float64(r.Doubted) >= maxDoubted*float64(r.Rated) {
+		v.add(Yellow, Doubts, "the model doubts %d of the last %d outcomes: check the evaluator or the people that rate; the reflections have label_suspect", r.Doubted, r.Rated)
 	}
 	if f.Workers > 0 && f.Panics > 0 && f.SincePanic <= panicAge {
 		v.add(Yellow, Panicked, "panics of the handler: %d, the last one %s ago: %s; report it as an error of the program", f.Panics, brief(f.SincePanic), f.PanicReason)
