@@ -59,7 +59,7 @@ func EntryLine(e *inspect.Entry) string {
 	case *events.Feedback:
 		detail, summary = outcomeOf(x.Outcome), "on "+string(x.Execution)+" "+cmp.Or(x.Outcome.Feedback, x.Target)
 	case *events.Reflection:
-		detail, summary = outcomeOf(x.Outcome), cmp.Or(x.KeyInsight, x.ErrorIdentification, "on "+string(x.Handle))
+		detail, summary = outcomeOf(x.Outcome), cmp.Or(x.KeyInsight, doubt(x), x.ErrorIdentification, "on "+string(x.Handle))
 	case *events.Edit:
 		summary = "by " + x.Author + " " + x.Reason
 	case *events.DeadLetter:
@@ -76,6 +76,14 @@ func EntryLine(e *inspect.Entry) string {
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s  %-10s  %-10s  %-16s  %-14s  %s", e.Time.Local().Format(time.DateTime), e.Kind, e.Book,
 		entryID(e), console.Line(detail), text.Clip(console.Line(summary), 120)))
+}
+
+// doubt returns the reason why a reflection doubts its outcome, or "".
+func doubt(r *events.Reflection) string {
+	if r.LabelSuspect == "" {
+		return ""
+	}
+	return "doubts the outcome: " + r.LabelSuspect
 }
 
 // outcomeOf formats an outcome as its label and score, "" if it is unknown.

@@ -42,7 +42,7 @@ var unshown = map[string]string{
 	"content of a shown bullet": "the context could not be built again; the page says so",
 	"text of a part":            "the context could not be built again; the page says so",
 
-	"reasoning of a reflection": noRoute, "error of a reflection": noRoute, "cause of a reflection": noRoute, "approach of a reflection": noRoute, "insight of a reflection": noRoute, "lesson": noRoute,
+	"reasoning of a reflection": noRoute, "error of a reflection": noRoute, "doubt of a reflection": noRoute, "cause of a reflection": noRoute, "approach of a reflection": noRoute, "insight of a reflection": noRoute, "lesson": noRoute,
 	"ignored part of a reflection": noRoute, "model of a reflection": noRoute, "target of feedback": noRoute,
 }
 

@@ -95,7 +95,7 @@ func (s *seeding) analyses() {
 	e := s.execution("t-3")
 	r := &events.Reflection{
 		ID: events.ReflectionID(e.ID, "", "r1"), Execution: e.ID, Handle: s.stored["t-3"], Reflector: "r1", Session: e.Session, Question: e.Question, Outcome: e.Outcome,
-		Reasoning: s.say("reasoning of a reflection", "The agent did not filter."), ErrorIdentification: s.say("error of a reflection", "wrong list"), RootCauseAnalysis: s.say("cause of a reflection", "no filter"), CorrectApproach: s.say("approach of a reflection", "filter by year"), KeyInsight: s.say("insight of a reflection", "Filter lists by year."),
+		Reasoning: s.say("reasoning of a reflection", "The agent did not filter."), LabelSuspect: s.say("doubt of a reflection", "the list is older than the question"), ErrorIdentification: s.say("error of a reflection", "wrong list"), RootCauseAnalysis: s.say("cause of a reflection", "no filter"), CorrectApproach: s.say("approach of a reflection", "filter by year"), KeyInsight: s.say("insight of a reflection", "Filter lists by year."),
 		Tags: []events.BulletTag{{ID: "inv-00001", Tag: events.Helpful}, {ID: "inv-00002", Tag: events.Harmful}}, Lessons: []events.Lesson{{Section: "payment", Content: s.say("lesson", "Filter the list of invoices by year.")}},
 		Ignored: []string{s.say("ignored part of a reflection", "bullet_ids: unknown id")}, Model: s.say("model of a reflection", "simulated"), Created: s.ago(110),
 	}
