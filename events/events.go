@@ -262,7 +262,7 @@ type ToolCall struct {
 	Tool      string        `msgpack:"tool" json:"tool"`
 	Arguments string        `msgpack:"args,omitempty" json:"arguments,omitempty"`
 	Output    string        `msgpack:"output,omitempty" json:"output,omitempty"`
-	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // success, failure, timeout or error; empty is success
+	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // success, failure, timeout, error or unknown; empty is unknown
 	Duration  time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
 }
 

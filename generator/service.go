@@ -12,6 +12,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/outcome"
 	"debrief/events/window"
 	"debrief/generator/prompt/sliding"
 )
@@ -147,6 +148,7 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	}
 	e.RunID = cmp.Or(r.RunID, string(r.ContextID), string(events.NewID()))
 	e.ID = events.ExecutionID(e.Book, e.Owner, e.RunID, 0)
+	setToolOutcomes(e.Steps)
 	e.Outcome = e.Outcome.Complete()
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
@@ -205,6 +207,17 @@ func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, o window
 		return ""
 	}
 	return events.NewHandle(seq, e.EventID())
+}
+
+// setToolOutcomes sets the outcomes that an agent did not report, from the outputs.
+func setToolOutcomes(steps []events.Step) {
+	for i := range steps {
+		for j := range steps[i].Calls {
+			if c := &steps[i].Calls[j]; c.Outcome == "" {
+				c.Outcome = outcome.OfTool(c, c.Output, nil)
+			}
+		}
+	}
 }
 
 // maxID bounds the id of a context, in bytes. Generated ids have 22.

@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/outcome"
 )
 
 // executionLine is a line in the execution format; see the package documentation.
@@ -94,7 +95,10 @@ func checkStep(s *events.Step) error {
 		if c.Tool == "" {
 			return fmt.Errorf("tool_calls[%d].tool: is missing", i)
 		}
-		switch c.Outcome = cmp.Or(c.Outcome, events.Success); c.Outcome {
+		if c.Outcome == "" {
+			c.Outcome = outcome.OfTool(c, c.Output, nil)
+		}
+		switch c.Outcome {
 		case events.Success, events.Partial, events.Failure, events.TimedOut, events.Errored, events.Unknown:
 		default:
 			return fmt.Errorf("tool_calls[%d].outcome: got %.40q, want success, failure, timeout or error", i, string(c.Outcome))

@@ -58,7 +58,7 @@
 //	 "outcome": {"score": 1, "label": "success", "feedback": "", "by": "ann"}}
 //
 // The outcome can also be a label (success, partial, failure, unknown), a number from 0 to 1, or true or false. The outcome
-// of a tool call is success, failure, timeout, error, or empty for success. Lines with the same task_id are attempts at one
+// of a tool call is success, failure, timeout, error, or empty to read it from the output. Lines with the same task_id are attempts at one
 // task. The fields purpose, target, reasoning, model, usage, started, duration_ns, origin.source and origin.task are read
 // too. The fields on the use of a playbook (shown, cited, manifest, trials) are ignored, because they refer to another
 // playbook.

@@ -110,7 +110,7 @@ func stateOf(c *events.ToolCall) state {
 	switch {
 	case c.Outcome.Failed():
 		return failed
-	case c.Outcome == events.Success, c.Outcome == "":
+	case c.Outcome == events.Success:
 		return worked
 	}
 	return unknown
