@@ -25,14 +25,13 @@ func classify(err error) error {
 	var dead *request.DeadLetterError
 	var model *request.ModelError
 	var denied *bus.DeniedError
-	var ambiguous interface{ Ambiguous() bool }
 	out := &statusError{text: err.Error()}
 	switch {
 	case isDamaged(err), errors.As(err, &model), errors.As(err, &denied):
 		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
 	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound), errors.Is(err, replay.ErrRunNotFound):
 		out.status, out.code = http.StatusNotFound, CodeNotFound
-	case errors.Is(err, bus.ErrDuplicate), errors.As(err, &ambiguous):
+	case errors.Is(err, bus.ErrDuplicate):
 		out.status, out.code = http.StatusConflict, CodeConflict
 	case errors.As(err, &refused), errors.As(err, &dead):
 		out.status, out.code = http.StatusUnprocessableEntity, CodeRefused

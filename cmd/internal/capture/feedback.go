@@ -30,8 +30,8 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("execution %.80q in playbook %q: several runs have this id: name one of %s", e.Ref.ID, string(e.Ref.Book), strings.Join(e.Runs, ", "))
 }
 
-// Ambiguous marks the error as a conflict.
-func (e *AmbiguousError) Ambiguous() bool { return true }
+// Names returns Runs. The API answers an error with names as a conflict, and lists them.
+func (e *AmbiguousError) Names() []string { return e.Runs }
 
 // NotFoundError is returned for a reference that names no run, or a run that has no execution.
 type NotFoundError struct{ text string }
