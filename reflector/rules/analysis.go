@@ -79,6 +79,8 @@ type Result struct {
 	Compared int `json:"compared"`
 	// ToolErrors counts the different errors of tools, with or without a lesson.
 	ToolErrors int `json:"tool_errors"`
+	// Known has the errors of tools that agents repeated. They are a report and teach nothing.
+	Known []remedy.Known `json:"known_errors,omitempty"`
 	// Omitted counts the habits beyond the limit of an analysis.
 	Omitted int      `json:"omitted,omitempty"`
 	Lessons []Lesson `json:"lessons"`
@@ -159,7 +161,7 @@ func (a *Analysis) habit(key string, describe func() habit) {
 // Result returns the lessons of all runs so far, errors first, then habits with the strongest evidence first.
 func (a *Analysis) Result() Result {
 	result := a.result
-	result.ToolErrors = a.errors.Len()
+	result.ToolErrors, result.Known = a.errors.Len(), a.errors.Known()
 	for _, l := range a.errors.Lessons() {
 		result.Lessons = append(result.Lessons, Lesson{Key: l.Key, Section: l.Section, Content: l.Content, Evidence: describeErrors(l.Evidence), Executions: examplesOf(l.Evidence), Errors: l.Evidence})
 	}

@@ -18,10 +18,6 @@ func describeContrast(c *contrast.Contrast) string {
 func describeErrors(all []remedy.Evidence) string {
 	parts := make([]string, len(all))
 	for i, e := range all {
-		if e.Remedy == "" {
-			parts[i] = fmt.Sprintf("%q in %s of %s, repeated in %d", e.Error, count(e.Runs, "run"), count(e.Tasks, "task"), e.Repeated)
-			continue
-		}
 		parts[i] = fmt.Sprintf("%q in %s: the call then worked in %d (%s) and failed again in %d", e.Error, count(e.Runs, "run"), e.Worked, count(e.Tasks, "task"), e.Failed)
 	}
 	return strings.Join(parts, "; ")

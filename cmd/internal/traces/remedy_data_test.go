@@ -81,21 +81,19 @@ func TestRemediesInServiceRuns(t *testing.T) {
 	got := lessonsOf(read(t, tauFile, raw))
 	want := []string{
 		"If `book_reservation` answers \"payment amount does not add up, total price is <n>, but paid <n>\", make `payment_methods` add up to the first number in the error.",
-		"Known errors of `update_reservation_flights`: \"flight <id> not available on date <date>\" (the same call fails again).",
 	}
 	if c := contentsOf(got); !reflect.DeepEqual(c, want) {
 		t.Fatalf("got  %q\nwant %q", c, want)
 	}
 
-	const adds, gone = "payment amount does not add up", "not available on date"
-	var pay, flight remedy.Evidence
-	payTasks, flightTasks := map[int]bool{}, map[int]bool{}
+	const adds = "payment amount does not add up"
+	var pay remedy.Evidence
+	payTasks := map[int]bool{}
 	for _, r := range runs {
 		calls := rawCalls(r.rawRun)
-		var worked, failed, repeated, metPay, metFlight, again bool
+		var worked, failed, repeated, metPay bool
 		for _, c := range calls {
 			metPay = metPay || c.tool == "book_reservation" && strings.Contains(c.output, adds)
-			metFlight = metFlight || c.tool == "update_reservation_flights" && strings.Contains(c.output, gone)
 		}
 		for _, p := range attemptsAgain(calls, "book_reservation", adds) {
 			_, after, _ := strings.Cut(p[0].output, "total price is ")
@@ -107,20 +105,13 @@ func TestRemediesInServiceRuns(t *testing.T) {
 			failed = failed || exact && strings.Contains(p[1].output, adds)
 			repeated = repeated || strings.Contains(p[1].output, adds)
 		}
-		for _, p := range attemptsAgain(calls, "update_reservation_flights", gone) {
-			again = again || strings.Contains(p[1].output, gone)
-		}
 		count(&pay, metPay, worked, failed, repeated)
-		count(&flight, metFlight, false, false, again)
 		if worked {
 			payTasks[r.RunID] = true
 		}
-		if metFlight {
-			flightTasks[r.RunID] = true
-		}
 	}
-	pay.Tasks, flight.Tasks = len(payTasks), len(flightTasks)
-	for i, want := range []remedy.Evidence{pay, flight} {
+	pay.Tasks = len(payTasks)
+	for i, want := range []remedy.Evidence{pay} {
 		e := got[i].Evidence[0]
 		if len(e.Examples) == 0 || len(e.Examples) > 5 {
 			t.Errorf("got %d examples", len(e.Examples))
@@ -160,7 +151,6 @@ func TestRemediesInCodingRuns(t *testing.T) {
 	}
 	want := []string{
 		"If `edit` answers \"E999 IndentationError: unexpected indent\", correct the white space at the start of lines in `replacement_text`.",
-		"Known errors of `edit`: \"E999 SyntaxError: unmatched <text>\" (the same call fails again).",
 	}
 	if got := contentsOf(lessonsOf(twice)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -171,7 +161,7 @@ func TestRemediesInCodingRuns(t *testing.T) {
 func TestRemediesInReproductions(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
-		"read-first.claude-code.jsonl": {"Before `Edit`, call `Read` with the same `file_path`. Otherwise `Edit` can answer \"File has not been read yet. Read it first before writing to it.\"."},
+		"read-first.claude-code.jsonl": {"Before `Edit`, call `Read` with the same `file_path`. Otherwise `Edit` can answer \"File has not been read yet.\"."},
 		"indentation-is-the-fix.traj":  nil, // one task
 		"unparsable-arguments.json":    nil, // no errors
 		"false-denominator.json":       nil,

@@ -464,6 +464,14 @@ func (l *Learn) show(res *learnResult) error {
 		}
 		console.Printf("\n")
 	}
+	if known := res.Analysis.Known; len(known) > 0 {
+		console.Printf("Known errors of tools, a report that teaches nothing:\n")
+		for _, k := range known {
+			console.Printf("%s", console.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
+				k.Tool, k.Error, console.Plural(k.Runs, "run"), console.Plural(k.Tasks, "task"), k.Repeated)))
+		}
+		console.Printf("\n")
+	}
 	console.Printf("%s\n", res.Analysis.Explain())
 	reflected := ""
 	if res.Reflected+res.Dead > 0 {

@@ -93,6 +93,9 @@ func hasFailure(e *events.Execution) bool {
 
 // appendActs appends the acts of one call: the commands of a shell, else the call itself.
 func appendActs(acts []act, c *events.ToolCall) []act {
+	if strings.ContainsAny(c.Tool, " \t\r\n") {
+		return acts // not a name
+	}
 	if line := commandLine(c); line != "" {
 		if found := shellActs(c, line); len(found) > 0 {
 			return append(acts, found...)

@@ -1,9 +1,13 @@
 package remedy
 
 import (
+	"fmt"
+	"hash/maphash"
+	"reflect"
 	"slices"
 	"strings"
 
+	"debrief/events/redact"
 	"debrief/events/shell"
 )
 
@@ -37,6 +41,21 @@ func (t *attempt) result() result {
 	return unclear
 }
 
+// objectSeed seeds the hashes of objects.
+var objectSeed = maphash.MakeSeed()
+
+// objects returns the hashes of the values that both calls have and that can identify an object, by the names of their arguments.
+func (t *attempt) objects() map[string]uint64 {
+	found := map[string]uint64{}
+	after := t.next.decode().fields
+	for name, v := range t.failed.decode().fields {
+		if w, ok := after[name]; ok && identifies(v) && reflect.DeepEqual(v, w) {
+			found[name] = maphash.String(objectSeed, fmt.Sprint(v))
+		}
+	}
+	return found
+}
+
 // nextAttempt returns the next attempt after a failed act, or nil if none follows within maxDistance.
 func nextAttempt(acts []act, at int) *attempt {
 	from := &acts[at]
@@ -49,12 +68,14 @@ func nextAttempt(acts []act, at int) *attempt {
 		if !related {
 			continue
 		}
+		if redact.Marked(from.call.Arguments) || redact.Marked(to.call.Arguments) {
+			return nil // two different secrets look equal
+		}
 		t := &attempt{failed: from, next: to, unchanged: len(changes) == 0 && from.arguments.equal(&to.arguments)}
 		between := actsBetween(acts[at+1:i], from, to)
 		changes = append(changes, numberRemedies(from, to)...)
 		t.remedies = append(changes, doRemedies(between, from, to)...)
-		t.remedies = append(t.remedies, joint(changes, t.remedies[len(changes):])...)
-		if t.unchanged && len(between) == 0 && from.turn == to.turn && from.arguments.exact() {
+		if t.unchanged && len(between) == 0 && from.turn == to.turn && from.arguments.exact() && temporary.MatchString(from.message.line) {
 			t.remedies = append(t.remedies, remedy{key: "retry", rank: rankRetry, say: "call it again with the same arguments"})
 		}
 		return t
@@ -112,8 +133,7 @@ func doRemedies(between []*act, from, to *act) []remedy {
 	return found
 }
 
-// installRemedies returns the remedies "install the missing module" and "install this package". A package is named only
-// if the act or its error decides which one is missing.
+// installRemedies returns the remedies "install the missing module" and "install the missing command".
 func installRemedies(a, from *act) []remedy {
 	m := &from.message
 	general := "do " + a.name
@@ -123,10 +143,9 @@ func installRemedies(a, from *act) []remedy {
 		case m.cause == shell.MissingModule && sameModule(p, m.missing):
 			say := "install the missing module with `" + a.name + "`"
 			found = append(found, remedy{key: "missing " + a.name, rank: rankInstall, say: say, of: general, do: a.name})
-		case m.cause == shell.MissingModule || m.cause == shell.MissingCommand: // the tool is the missing command
-			module := m.cause == shell.MissingModule
-			say := "run `" + a.name + " " + quote(p, maxName) + "`"
-			found = append(found, remedy{key: "package " + a.name + " " + p, rank: rankInstall, say: say, of: general, do: a.name, module: module})
+		case m.cause == shell.MissingCommand && p == from.name: // another package is a value that one machine needed
+			say := "install `" + p + "` with `" + a.name + "`"
+			found = append(found, remedy{key: "package " + a.name, rank: rankInstall, say: say, of: general, do: a.name})
 		}
 		if len(found) == maxChanged {
 			break
@@ -141,17 +160,4 @@ func sameModule(pkg, module string) bool {
 	plain := strings.NewReplacer("_", "-").Replace
 	pkg = strings.ToLower(plain(pkg))
 	return module != "" && (pkg == strings.ToLower(plain(module)) || pkg == strings.ToLower(plain(top)))
-}
-
-// joint returns the pairs of a call in between and another value, at most maxChanged.
-func joint(changes, calls []remedy) []remedy {
-	var found []remedy
-	for _, d := range calls {
-		for _, c := range changes {
-			if strings.HasPrefix(d.key, "do ") && c.rank == rankTrivial && len(found) < maxChanged {
-				found = append(found, remedy{key: "joint " + d.key + "\x00" + c.key, rank: rankJoint, say: c.say, of: d.key})
-			}
-		}
-	}
-	return found
 }

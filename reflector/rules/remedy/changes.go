@@ -25,18 +25,16 @@ const (
 	rankBetween             // a call in between
 	rankRetry               // nothing: the error is temporary
 	rankTrivial             // another value, or an edit: the error text says as much
-	rankJoint               // a call in between and another value together; only completes a lesson
 )
 
 // remedy is one difference between a failed act and a later act of the same name.
 type remedy struct {
-	key  string // identifies the remedy among those of one error
-	rank rank
-	say  string // imperative, clean
-	of   string // rankForm, rankValue: the key of the general remedy; rankJoint: the key of the call in between
-	do   string // the name of the call in between
-	// module is set for the package of a module: it belongs to the error with the name of the module.
-	module bool
+	key   string // identifies the remedy among those of one error
+	rank  rank
+	say   string // imperative, clean
+	of    string // rankForm, rankValue: the key of the general remedy
+	do    string // the name of the call in between
+	value string // rankValue: the value
 	// lookup is set for a call that looks for or creates a file after an error about a missing file.
 	lookup bool
 	// reader is set for a call that only reads.
@@ -214,10 +212,10 @@ func valueOf(general, n string, v any) []remedy {
 	default:
 		return nil
 	}
-	if s == "" || len(s) > maxValue || strings.ContainsAny(s, "\r\n") {
+	if !valueForm.MatchString(s) {
 		return nil
 	}
-	return []remedy{{key: "value " + general + " " + s, rank: rankValue, of: general, say: fmt.Sprintf("set %s to `%s`", n, quote(s, maxName))}}
+	return []remedy{{key: "value " + general + " " + s, rank: rankValue, of: general, value: s, say: fmt.Sprintf("set %s to `%s`", n, quote(s, maxName))}}
 }
 
 // sameLines reports whether two texts differ only by the white space at the starts of lines.
@@ -251,9 +249,12 @@ func isNumeric(v any) bool {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// form returns a short value with a placeholder for its digits, or "" for a value without digits or with white space.
+// words match letters that can be a name of somebody.
+var words = regexp.MustCompile(`\p{L}{4}`)
+
+// form returns a short value with a placeholder for its digits, or "" for a value without digits, with words or with white space.
 func form(s string) string {
-	if len(s) > maxValue || strings.ContainsAny(s, " \t\r\n/") || !strings.ContainsAny(s, "0123456789") {
+	if len(s) > maxValue || strings.ContainsAny(s, " \t\r\n/") || !strings.ContainsAny(s, "0123456789") || words.MatchString(s) {
 		return ""
 	}
 	return digits.ReplaceAllString(s, "<n>")

@@ -28,9 +28,9 @@ const (
 // minRuns is the number of runs in which a remedy must have worked that neither the error nor its form explains.
 const minRuns = 3
 
-// Lesson is an advice about one error, or about the known errors of one tool.
+// Lesson is an advice about one error.
 type Lesson struct {
-	Key      string // identifies the tool and the error; the same in each analysis
+	Key      string // identifies the tool and the error; the same in each analysis; without text of the recording
 	Section  string
 	Content  string // plain text without counts
 	Evidence []Evidence
@@ -38,40 +38,31 @@ type Lesson struct {
 
 // Evidence counts the runs that support a lesson about one error.
 type Evidence struct {
-	Error  string // clean, with placeholders
-	Remedy string // "" for a warning without a remedy
-	Tasks  int    // in which the remedy was followed by a working call; without a remedy: with the error
-	Runs   int    // with the error
-	Worked int    // runs in which the remedy was followed by a working call
-	Failed int    // runs in which the same call failed with the same error after the remedy
+	Error  string // the part that a lesson may quote
+	Remedy string
+	Tasks  int // in which the remedy was followed by a working call
+	Runs   int // with the error
+	Worked int // runs in which the remedy was followed by a working call
+	Failed int // runs in which the same call failed with the same error after the remedy
 	// Repeated counts the runs in which another attempt had the same error.
 	Repeated int
-	// Examples are the first executions that Worked counts, or Runs without a remedy; at most 5.
+	// Examples are the first executions that Worked counts, at most 5.
 	Examples []events.ID
 }
 
 // Lessons returns the lessons that the evidence supports, sorted by key.
 func (x *Errors) Lessons() []Lesson {
 	var lessons []Lesson
-	known := map[string][]knownError{}
 	for _, key := range slices.SortedFunc(maps.Keys(x.stats), compareKeys) {
 		st := x.stats[key]
-		c := x.choose(st)
-		switch {
-		case c == nil:
-		case c.main.rank < rankTrivial:
-			if st.named && !c.main.module {
-				continue // the error without the name has the lesson
-			}
-			lessons = append(lessons, lessonOf(st, c))
+		m, line := x.choose(st), said(st.text, st.own)
+		if m == nil || m.rank >= rankTrivial || line == "" || !isName(st.tool) {
 			continue
 		}
-		if k, ok := knownOf(st, c); ok {
-			known[st.tool] = append(known[st.tool], k)
+		l := lessonOf(st, m, line)
+		if !slices.ContainsFunc(lessons, func(k Lesson) bool { return k.Content == l.Content }) {
+			lessons = append(lessons, l)
 		}
-	}
-	for _, tool := range slices.Sorted(maps.Keys(known)) {
-		lessons = append(lessons, knownLesson(tool, known[tool]))
 	}
 	slices.SortFunc(lessons, func(a, b Lesson) int { return strings.Compare(a.Key, b.Key) })
 	return lessons
@@ -81,20 +72,14 @@ func compareKeys(a, b errorKey) int {
 	return cmp.Or(strings.Compare(a.tool, b.tool), strings.Compare(a.text, b.text))
 }
 
-// choice is the remedy of an error, with another value that completes a call in between.
-type choice struct {
-	main *remedyStat
-	with *remedyStat // or nil
-}
-
 // choose returns the remedy of an error with evidence, or nil. Of the remedies that worked in nearly as many runs as the
 // best one it prefers the most specific one. It returns a trivial remedy only without another one.
-func (x *Errors) choose(st *errorStat) *choice {
+func (x *Errors) choose(st *errorStat) *remedyStat {
 	var found, trivial []*remedyStat
 	best := 0
 	for _, m := range st.remedies {
 		switch {
-		case m.rank == rankJoint || !x.holds(st, m):
+		case !x.holds(st, m):
 		case m.rank == rankTrivial:
 			trivial = append(trivial, m)
 		default:
@@ -110,14 +95,11 @@ func (x *Errors) choose(st *errorStat) *choice {
 		return nil
 	}
 	slices.SortFunc(found, bySpecificity)
-	c := &choice{main: found[0]}
-	if i := slices.IndexFunc(found, func(m *remedyStat) bool { return m.rank == rankValue && m.of == c.main.key }); i >= 0 {
-		c.main = found[i] // "set x to y" says more than "give x"
+	first := found[0]
+	if i := slices.IndexFunc(found, func(m *remedyStat) bool { return m.rank == rankValue && m.of == first.key }); i >= 0 {
+		return found[i] // "set x to y" says more than "give x"
 	}
-	if c.main.do != "" {
-		c.with = completion(st, c.main)
-	}
-	return c
+	return first
 }
 
 func bySpecificity(a, b *remedyStat) int {
@@ -133,21 +115,6 @@ func compareBool(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// completion returns the other value that most of the runs with a call in between need too, or nil.
-func completion(st *errorStat, main *remedyStat) *remedyStat {
-	var best *remedyStat
-	for _, key := range slices.Sorted(maps.Keys(st.remedies)) {
-		m := st.remedies[key]
-		if m.rank != rankJoint || m.of != cmp.Or(main.of, main.key) || !carried(st, m) || 5*m.worked.runs < 4*main.worked.runs {
-			continue
-		}
-		if best == nil || m.worked.runs > best.worked.runs {
-			best = m
-		}
-	}
-	return best
 }
 
 // carried reports whether the evidence carries a remedy: it worked in most of the runs with the error and in two tasks,
@@ -166,6 +133,8 @@ func (x *Errors) holds(st *errorStat, m *remedyStat) bool {
 	switch {
 	case !carried(st, m):
 		return false
+	case m.rank == rankValue && m.named < m.solved && !m.forObjects():
+		return false // the datum of one object
 	case explains(st, m):
 		return true
 	case !needed(st, m):
@@ -200,6 +169,8 @@ func explains(st *errorStat, m *remedyStat) bool {
 	switch m.rank {
 	case rankHow, rankInstall, rankRetry, rankTrivial:
 		return true
+	case rankValue:
+		return m.named > 0 && m.named == m.solved
 	}
 	return m.do != "" && (m.lookup || names(st.text, m.do))
 }
@@ -243,11 +214,9 @@ func names(text, tool string) bool {
 	return false
 }
 
-func evidenceOf(st *errorStat, m *remedyStat) Evidence {
-	e := Evidence{Error: st.text, Runs: st.met.runs, Tasks: st.met.tasks, Repeated: st.repeated, Examples: st.examples}
-	if m != nil {
-		e.Remedy, e.Tasks, e.Worked, e.Failed, e.Examples = m.say, m.worked.tasks, m.worked.runs, m.failed, m.examples
+func evidenceOf(st *errorStat, m *remedyStat, line string) Evidence {
+	return Evidence{
+		Error: line, Remedy: m.say, Runs: st.met.runs, Tasks: m.worked.tasks, Worked: m.worked.runs, Failed: m.failed,
+		Repeated: st.repeated, Examples: slices.Clone(m.examples),
 	}
-	e.Examples = slices.Clone(e.Examples)
-	return e
 }

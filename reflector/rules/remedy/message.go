@@ -36,17 +36,8 @@ type message struct {
 	// cause is the cause of the failure, if it is known, and missing the name of the missing object, if the error has it.
 	cause   shell.Cause
 	missing string
-	named   string   // the line with the name of the missing module
+	line    string   // as the tool wrote it
 	numbers []string // of the line, the first maxNumbers
-}
-
-// texts returns the errors that the message counts for. A missing module counts also under its name, because the name of
-// its package may differ.
-func (m *message) texts() []string {
-	if m.named == "" {
-		return []string{m.text}
-	}
-	return []string{m.text, m.named}
 }
 
 // messages finds the messages of outputs. It remembers some of them, because most runs have few different errors.
@@ -71,13 +62,8 @@ func (known messages) find(output string) message {
 }
 
 func newMessage(line string) message {
-	m := message{text: quote(replaceVarying(line), maxQuote), numbers: numbersOf(line)}
+	m := message{line: line, text: quote(replaceVarying(line), maxQuote), numbers: numbersOf(line)}
 	m.cause, m.missing = shell.FindCause(line)
-	if m.cause == shell.MissingModule && m.missing != "" {
-		if named := quote(line, maxQuote); named != m.text {
-			m.named = named
-		}
-	}
 	return m
 }
 

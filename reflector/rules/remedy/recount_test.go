@@ -59,7 +59,7 @@ func execution(task string, n int, moves []move) *events.Execution {
 			s.arguments = fmt.Sprintf(`{"key":%q,"value":%q}`, m.key, m.value)
 		}
 		if m.fails {
-			s.output = "!it was rejected"
+			s.output = "!temporarily rejected"
 		}
 		steps = append(steps, s)
 	}
@@ -143,9 +143,6 @@ func remediesAgain(from move, between []move, to move) []string {
 			continue
 		}
 		names = append(names, "change `"+name+"`")
-		for _, c := range calls {
-			names = append(names, c+", then change `"+name+"`")
-		}
 	}
 	if from.key == to.key && from.value == to.value && len(calls) == 0 {
 		names = append(names, "call it again with the same arguments")
@@ -179,17 +176,14 @@ func TestEvidenceIsCountedAgain(t *testing.T) {
 				if e.Runs != met || e.Repeated != repeated || e.Worked != want.worked || e.Failed != want.failed || len(e.Examples) == 0 {
 					t.Errorf("seed %d: got %+v\nwant %d runs, %d repeated, %+v", seed, e, met, repeated, want)
 				}
-				if same := add(tallies, "unchanged"); e.Remedy == "" && (same.worked > 0 || same.failed < 2) {
-					t.Errorf("seed %d: %+v: unchanged calls worked in %d runs and failed in %d", seed, e, same.worked, same.failed)
-				}
-				if e.Remedy != "" && (e.Tasks != len(want.tasks) || e.Tasks < 2 || 2*e.Worked <= e.Runs) {
+				if e.Tasks != len(want.tasks) || e.Tasks < 2 || 2*e.Worked <= e.Runs {
 					t.Errorf("seed %d: %+v: want the evidence of most runs and of %d tasks", seed, e, len(want.tasks))
 				}
 			}
 		}
 	}
 	t.Logf("checked %v", checked)
-	if len(checked) < 4 {
+	if len(checked) < 2 {
 		t.Errorf("got evidence for %v, want more kinds of remedies", checked)
 	}
 }

@@ -6,7 +6,7 @@
 // that an installation or a listing between two commands is a call in between.
 //
 // A call that also stands between calls that did not fail does not count as a remedy. Errors without a remedy, and errors whose text
-// already names it, share one short lesson for each tool.
+// already names it, are no lessons: [Errors.Known] reports them.
 package remedy
 
 import (
@@ -79,15 +79,8 @@ func (x *Errors) Add(e *events.Execution) {
 	}
 }
 
-// Len returns the number of different errors of tools, at most maxErrors. The name of a missing module makes no other error.
-func (x *Errors) Len() (n int) {
-	for _, st := range x.stats {
-		if !st.named {
-			n++
-		}
-	}
-	return n
-}
+// Len returns the number of different errors of tools, at most maxErrors.
+func (x *Errors) Len() int { return len(x.stats) }
 
 func (x *Errors) addErrors(e *events.Execution, acts []act) {
 	var seen []*sighting
@@ -95,16 +88,14 @@ func (x *Errors) addErrors(e *events.Execution, acts []act) {
 		if acts[i].state != failed {
 			continue
 		}
-		t := nextAttempt(acts, i)
-		for n, text := range acts[i].message.texts() {
-			g := x.sighting(&seen, acts[i].name, text)
-			if g == nil {
-				continue
-			}
-			g.stat.named = n > 0
-			if t != nil {
-				g.add(t)
-			}
+		g := x.sighting(&seen, acts[i].name, acts[i].message.text)
+		if g == nil {
+			continue
+		}
+		g.stat.use(&acts[i])
+		if t := nextAttempt(acts, i); t != nil {
+			g.stat.use(t.next)
+			g.add(t)
 		}
 	}
 	task := maphash.String(x.tasks.seed, x.config.Task(e))
@@ -123,7 +114,7 @@ func (x *Errors) sighting(seen *[]*sighting, tool, text string) *sighting {
 		if len(x.stats) >= maxErrors {
 			return nil
 		}
-		st = &errorStat{tool: tool, text: text, remedies: map[string]*remedyStat{}}
+		st = &errorStat{tool: tool, text: text, own: map[string]bool{}, remedies: map[string]*remedyStat{}}
 		x.stats[key] = st
 	}
 	st.text = min(st.text, text)

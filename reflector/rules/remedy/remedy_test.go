@@ -3,6 +3,7 @@ package remedy_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,13 +52,15 @@ func tasks(n int, steps ...step) []*events.Execution {
 }
 
 func learn(runs ...[]*events.Execution) []remedy.Lesson {
+	return newErrors(slices.Concat(runs...)).Lessons()
+}
+
+func newErrors(runs []*events.Execution) *remedy.Errors {
 	x := remedy.New(remedy.Config{})
-	for _, list := range runs {
-		for _, e := range list {
-			x.Add(e)
-		}
+	for _, e := range runs {
+		x.Add(e)
 	}
-	return x.Lessons()
+	return x
 }
 
 func contents(lessons []remedy.Lesson) string {
@@ -83,7 +86,7 @@ var lessonCases = []struct {
 		"the file is read first",
 		tasks(3, step{"Edit", `{"file_path":"/p/f#.go","old_string":"a"}`, "!File has not been read yet. Read it first before writing to it."},
 			step{"Read", `{"file_path":"/p/f#.go"}`, "package f"}, step{"Edit", `{"file_path":"/p/f#.go","old_string":"a"}`, "ok"}),
-		"Before `Edit`, call `Read` with the same `file_path`. Otherwise `Edit` can answer \"File has not been read yet. Read it first before writing to it.\".",
+		"Before `Edit`, call `Read` with the same `file_path`. Otherwise `Edit` can answer \"File has not been read yet.\".",
 	},
 	{
 		"indentation of an argument",
@@ -101,37 +104,24 @@ var lessonCases = []struct {
 		tasks(2, step{"find", `{"name":"a  b#","in":"here"}`, "!not found"}, step{"find", `{"name":"a b#","in":"here"}`, "ok"}),
 		"If `find` answers \"not found\", correct the white space in `name`.",
 	},
-	{
-		"a module with another name than its package",
-		tasks(2, sh("cd /r# && python run.py", noModule("yaml")), sh("pip install PyYAML", "ok"), sh("cd /r# && python run.py", "ok")),
-		"If `python` answers \"ModuleNotFoundError: No module named 'yaml'\", run `pip install PyYAML`, then call `python` again.",
-	},
+
 	{
 		"modules with the names of their packages",
 		append(tasks(2, sh("python run.py", noModule("numpy")), sh("pip install -q numpy==1.2", "ok"), sh("python run.py", "ok")),
 			run("other", sh("cd /x && python run.py", noModule("requests")), sh("pip install requests && python run.py", "ok"))),
 		"If `python` answers \"ModuleNotFoundError: No module named <text>\", install the missing module with `pip install`, then call `python` again.",
 	},
-	{
-		"commands of an agent that has no other tool",
-		tasks(2, step{"python", "cd /r# && python run.py", noModule("yaml")}, step{"pip", "sudo pip3 install PyYAML", "ok"}, step{"python", "cd /r# && python run.py", "ok"}),
-		"If `python` answers \"ModuleNotFoundError: No module named 'yaml'\", run `pip install PyYAML`, then call `python` again.",
-	},
-	{
-		"commands without a directory",
-		tasks(2, step{"python", "run#.py", noModule("yaml")}, step{"python", "-m pip install PyYAML", "ok"}, step{"python", "run#.py", "ok"}),
-		"If `python` answers \"ModuleNotFoundError: No module named 'yaml'\", run `python -m pip install PyYAML`, then call `python` again.",
-	},
+
 	{
 		"a list of words as a command",
 		tasks(2, step{"shell", `{"command":["bash","-lc","cd /r# && go test ./..."]}`, "!a.go:3:2: no required module provides package example.com/x; to add it:"},
 			step{"shell", `{"command":["go","get","example.com/x"]}`, "ok"}, step{"shell", `{"command":["bash","-lc","cd /r# && go test ./..."]}`, "ok"}),
-		"If `go test` answers \"<path>:<n>:<n>: no required module provides package <path>; to add it:\", install the missing module with `go get`, then call `go test` again.",
+		"If `go test` answers \"<path>:<n>:<n>: no required module provides package <path>;\", install the missing module with `go get`, then call `go test` again.",
 	},
 	{
 		"a missing command",
 		tasks(2, sh("jq . f#.json", "!bash: jq: command not found"), sh("apt-get install -y jq", "ok"), sh("jq . f#.json", "ok")),
-		"If `jq` answers \"bash: <text>: command not found\", run `apt-get install jq`, then call `jq` again.",
+		"If `jq` answers \"bash: <text>: command not found\", install `jq` with `apt-get install`, then call `jq` again.",
 	},
 	{
 		"another name of the program",
@@ -141,7 +131,7 @@ var lessonCases = []struct {
 	{
 		"a folder",
 		tasks(2, sh("pytest tests/a#.py", "!ERROR: file or directory not found: tests/a#.py"), sh("cd backend && pytest tests/a#.py", "ok")),
-		"If `pytest` answers \"file or directory not found: <path>\", run it in the folder `backend`.",
+		"If `pytest` answers \"file or directory not found: <path>\", run it in another folder.",
 	},
 	{
 		"an option",
@@ -152,7 +142,7 @@ var lessonCases = []struct {
 		"a listing after a missing file",
 		tasks(2, step{"read", `{"path":"src/a#.go"}`, "!ENOENT: no such file or directory, open 'src/a#.go'"}, sh("ls src", "b#.go"),
 			step{"read", `{"path":"src/lib/a#.go"}`, "ok"}),
-		"If `read` answers \"ENOENT: no such file or directory, open <text>\", call `ls` first, then change `path`.",
+		"If `read` answers \"ENOENT: no such file or directory, open <text>\", call `ls` first, then call `read` again.",
 	},
 	{
 		"a folder that is created",
@@ -212,18 +202,13 @@ var lessonCases = []struct {
 	{
 		"a lookup with another value",
 		tasks(4, step{"update", `{"order":"no #","method":"m1"}`, "!method unknown, failed"}, step{"get_user", `{"user":"u#"}`, "ok"}, step{"update", `{"order":"no #","method":"m2#"}`, "ok"}),
-		"If `update` answers \"method unknown, failed\", call `get_user` first, then change `method`.",
+		"If `update` answers \"method unknown, failed\", call `get_user` first, then call `update` again.",
 	},
 	{
 		"an operation of a tool with several",
 		tasks(2, step{"editor", `{"command":"str_replace","path":"/f#","old":"a"}`, "!no match, view the file"}, step{"editor", `{"command":"view","path":"/f#"}`, "b"},
 			step{"editor", `{"command":"str_replace","path":"/f#","old":"b"}`, "ok"}),
-		"If `editor str_replace` answers \"no match, view the file\", call `editor view` with the same `path` first, then change `old`.",
-	},
-	{
-		"an error that agents repeat",
-		tasks(2, step{"book", `{"flight":"A#"}`, "!flight HAT#0 is full, failed"}, step{"book", `{"flight":"A#"}`, "!flight HAT#0 is full, failed"}),
-		"Known errors of `book`: \"flight <id> is full, failed\" (the same call fails again).",
+		"Before `editor str_replace`, call `editor view` with the same `path`. Otherwise `editor str_replace` can answer \"no match …\".",
 	},
 }
 
@@ -232,6 +217,18 @@ var silentCases = []struct {
 	name string
 	runs []*events.Execution
 }{
+	{
+		"a module with another name than its package",
+		tasks(2, sh("cd /r# && python run.py", noModule("yaml")), sh("pip install PyYAML", "ok"), sh("cd /r# && python run.py", "ok")),
+	},
+	{
+		"commands of an agent that has no other tool",
+		tasks(2, step{"python", "cd /r# && python run.py", noModule("yaml")}, step{"pip", "sudo pip3 install PyYAML", "ok"}, step{"python", "cd /r# && python run.py", "ok"}),
+	},
+	{
+		"commands without a directory",
+		tasks(2, step{"python", "run#.py", noModule("yaml")}, step{"python", "-m pip install PyYAML", "ok"}, step{"python", "run#.py", "ok"}),
+	},
 	{"one task only", tasks(1, step{"fetch", `{"url":"u"}`, "!timed out"}, step{"fetch", `{"url":"u"}`, "ok"})},
 	{"two runs of one task", append(tasks(1, step{"fetch", `{"url":"u"}`, "!timed out"}, step{"fetch", `{"url":"u"}`, "ok"}),
 		tasks(1, step{"fetch", `{"url":"u"}`, "!timed out"}, step{"fetch", `{"url":"u"}`, "ok"}, step{"fetch", `{"url":"u"}`, "ok"})...)},

@@ -2,6 +2,7 @@ package remedy
 
 import (
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func (s *taskSet) add(c *counter, task uint64) {
 // errorStat counts the runs with one error of one tool.
 type errorStat struct {
 	tool, text string
-	named      bool // the text has the name of the missing module
+	own        map[string]bool // names that the calls used, in lower case
 	met        counter
 	repeated   int // runs in which another attempt had the error again
 	unchanged  int // runs in which an attempt with equal arguments had the error again
@@ -70,10 +71,44 @@ type errorStat struct {
 type remedyStat struct {
 	remedy
 	worked   counter
-	failed   int // runs
-	solved   int // attempts
-	again    int // attempts
+	failed   int                        // runs
+	solved   int                        // attempts
+	again    int                        // attempts
+	named    int                        // attempts that worked and whose error has the value
+	objects  map[string]map[uint64]bool // of the attempts that worked: values by the name of an argument that both calls have
 	examples []events.ID
+}
+
+// minObjects is the number of different objects for which a value must have worked that no error names.
+const minObjects = 3
+
+// forObjects reports whether a value worked for different objects: users, orders or files. A constant among the arguments
+// can be the one object of all runs.
+func (m *remedyStat) forObjects() bool {
+	for _, values := range m.objects {
+		if len(values) < minObjects {
+			return false
+		}
+	}
+	return len(m.objects) > 0
+}
+
+// maxOwn is the maximum number of names that an error keeps.
+const maxOwn = 64
+
+// use adds the names of an act that a lesson may quote.
+func (s *errorStat) use(a *act) {
+	add := func(name string) {
+		if len(s.own) < maxOwn && isName(name) {
+			s.own[strings.ToLower(strings.Clone(name))] = true
+		}
+	}
+	for w := range strings.FieldsSeq(a.name) {
+		add(w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.decode().fields)) {
+		add(name)
+	}
 }
 
 // remedy returns the counters of a remedy. It returns nil if the remedy is a new one and there are maxRemedies.
@@ -120,7 +155,7 @@ func (g *sighting) add(t *attempt) {
 		g.unchanged = g.unchanged || t.unchanged
 	}
 	for _, m := range t.remedies {
-		if m.module && !st.named {
+		if !namesOnly(m.say) {
 			continue
 		}
 		rs := st.remedy(m)
@@ -128,6 +163,7 @@ func (g *sighting) add(t *attempt) {
 		case rs == nil:
 		case r == solved:
 			rs.solved++
+			rs.confirm(m, t)
 			if !slices.Contains(g.worked, rs) {
 				g.worked = append(g.worked, rs)
 			}
@@ -136,6 +172,27 @@ func (g *sighting) add(t *attempt) {
 			if !slices.Contains(g.failed, rs) {
 				g.failed = append(g.failed, rs)
 			}
+		}
+	}
+}
+
+// confirm notes what speaks for a value in an attempt that worked.
+func (m *remedyStat) confirm(r remedy, t *attempt) {
+	if r.rank != rankValue {
+		return
+	}
+	if enumerates(t.failed.message.line, r.value) {
+		m.named++
+	}
+	if m.objects == nil {
+		m.objects = map[string]map[uint64]bool{}
+	}
+	for name, object := range t.objects() {
+		if m.objects[name] == nil && len(m.objects) < maxChanged {
+			m.objects[name] = map[uint64]bool{}
+		}
+		if values := m.objects[name]; values != nil && len(values) < minObjects {
+			values[object] = true
 		}
 	}
 }

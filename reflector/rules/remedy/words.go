@@ -2,7 +2,6 @@ package remedy
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 )
@@ -16,7 +15,7 @@ func compareCommands(from, to *arguments) ([]remedy, bool) {
 		changes = append(changes, remedy{key: "program " + to.program, rank: rankSet, say: say})
 	}
 	if from.dir != to.dir {
-		changes = append(changes, changedDir(to.dir)...)
+		changes = append(changes, remedy{key: "folder", rank: rankSet, say: "run it in another folder"})
 	}
 	options, operands := splitWords(from.words)
 	newOptions, newOperands := splitWords(to.words)
@@ -34,15 +33,6 @@ func compareCommands(from, to *arguments) ([]remedy, bool) {
 		return changes, related || found[0].rank == rankHow
 	}
 	return append(changes, remedy{key: "change ", rank: rankTrivial, say: "change the arguments"}), related
-}
-
-func changedDir(dir string) []remedy {
-	general := remedy{key: "folder", rank: rankSet, say: "run it in another folder"}
-	if dir == "" || len(dir) > maxValue {
-		return []remedy{general}
-	}
-	say := fmt.Sprintf("run it in the folder `%s`", quote(path.Clean(dir), maxName))
-	return []remedy{{key: "folder " + dir, rank: rankSet, of: general.key, say: say}, general}
 }
 
 // splitWords separates the options of a command from its operands. The value of an option after "=" is left out.
