@@ -25,7 +25,7 @@ func ExampleRead() {
 	})
 	fmt.Println(report.Runs, report.Problems, err)
 	// Output:
-	// tau-bench/results/4/0/c8aed339 failure
+	// tau-bench/4/0/8b279fedf5fa2933df76e34cde29cd85 failure
 	// book failure Error: flight HAT030 not available
 	// 1 [element 1: field traj: is empty, the recorded run stopped with "rate limit"] <nil>
 }

@@ -65,7 +65,7 @@ type format struct {
 	source  string
 	title   string // for help texts; empty for another form of the format before it
 	matches func(*source.Object) bool
-	byFile  bool // the file name is part of the task ids
+	byFile  bool // outcomes of a separate file name the runs by their file
 	lazy    bool // the reader decodes only some fields, so the object is checked first
 	// parse returns the runs of an object that has whole runs. newBuilder is for formats whose objects are parts of runs.
 	// split returns the objects inside an object.

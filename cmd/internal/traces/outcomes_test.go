@@ -46,7 +46,10 @@ func TestOutcomesByFileAndTrial(t *testing.T) {
 	}
 	r := &Reader{Book: "book", Outcomes: o}
 	labels := map[string]events.Label{}
-	keep := func(e *events.Execution) error { labels[e.RunID[:len(e.RunID)-9]] = e.Outcome.Label; return nil }
+	keep := func(e *events.Execution) error {
+		labels[e.RunID[:strings.LastIndexByte(e.RunID, '/')]] = e.Outcome.Label
+		return nil
+	}
 	for name, text := range map[string]string{
 		"x-1.traj.gz": gzipped(`{"history":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`),
 		"tau.json":    "[" + tau("7", "0", "null", hello+`,{"role":"assistant","content":"a"}`) + "," + tau("7", "1", "null", hello) + "," + tau("7", "1", "0", hello) + "]",
@@ -55,7 +58,7 @@ func TestOutcomesByFileAndTrial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]events.Label{"swe-agent/x-1": events.Failure, "tau-bench/tau/7/0": events.Unknown, "tau-bench/tau/7/1": events.Failure}
+	want := map[string]events.Label{"swe-agent": events.Failure, "tau-bench/7/0": events.Unknown, "tau-bench/7/1": events.Failure}
 	if !reflect.DeepEqual(labels, want) || o.Applied != 2 || o.Kept != 1 {
 		t.Errorf("got %v, %d applied, %d kept; want %v", labels, o.Applied, o.Kept, want)
 	}

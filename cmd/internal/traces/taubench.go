@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,8 +50,15 @@ func tauBench(raw []byte) (*steps.Run, error) {
 	if err := c.AddMessages("traj", r.Traj); err != nil {
 		return nil, err
 	}
+	label := task
+	var info struct {
+		Task json.RawMessage `json:"task"`
+	}
+	if json.Unmarshal(r.Info, &info) == nil && len(info.Task) > 2 { // each domain numbers its tasks from 0
+		label += "/" + hex.EncodeToString(source.Digest(info.Task)[:4])
+	}
 	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: outcome}
-	return &steps.Run{Execution: e, Name: task + "/" + trial, Task: task, Omitted: c.Omitted}, nil
+	return &steps.Run{Execution: e, Name: task + "/" + trial, Task: label, Omitted: c.Omitted}, nil
 }
 
 // rewardOutcome converts a reward to an outcome. tau-bench verifies the state of its database after the run: 1 is correct, 0

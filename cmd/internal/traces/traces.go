@@ -65,15 +65,16 @@
 //
 // # Task ids
 //
-// The task id of a run consists of the recorder's name for the run and a hash of its content. So reading a file twice gives
-// the same ids, and different runs have different ids, even in files with the same name. Two equal runs have the same id
-// and count once. A line in the execution format with an id is an execution of Debrief. It keeps its task id, and so its
+// The id of a run consists of the recorder's name for the run and a hash of its question, texts and calls. The file has no part in
+// it: a copy in a renamed or overlapping file has the same id and counts once. The name of a task comes from the data too, so that
+// attempts in several files are attempts at one task. A line in the execution format with an id is an execution of Debrief. It keeps its task id, and so its
 // id.
 package traces
 
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -136,7 +137,7 @@ type Reader struct {
 }
 
 // Read calls fn for each run in r, in the order in which the runs end in the file. Its memory is bounded for a file of any
-// length. The name is the file name; it is used in the task ids of tau-bench and SWE-agent. Errors do not have it. A line or
+// length. The name is the file name; only outcomes of a separate file refer to it. A line or
 // element that cannot be read is reported as a Problem, and Read continues with the next one. It ends with an error after 1 GB or a
 // million unreadable lines or elements in a row. An error of fn ends Read, which wraps it. The report is valid also if Read returns an error.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
@@ -187,23 +188,43 @@ func (f *fileReader) addRepair(at position, what string) {
 	}
 }
 
+// contentSum returns the hash of what a run says and does. A copy in another file, or with other white space or fields, has the same one.
+// A run without calls and text has the hash of its source.
+func contentSum(e *events.Execution, source []byte) []byte {
+	if len(e.Steps) == 0 && e.Answer == "" {
+		return source
+	}
+	h := sha256.New()
+	write := func(parts ...string) {
+		for _, s := range parts {
+			fmt.Fprintf(h, "%d:%s", len(s), s)
+		}
+	}
+	write(e.Question, e.Context, e.Session, e.Answer)
+	for i := range e.Steps {
+		step := &e.Steps[i]
+		write("step", step.Speaker, step.Text)
+		for j := range step.Calls {
+			c := &step.Calls[j]
+			write("call", c.Tool, c.Arguments, c.Output)
+		}
+	}
+	return h.Sum(nil)[:16]
+}
+
 // emit sets the ids of a run and calls fn. The error problem reports an invalid run; the error end is that of fn.
 func (f *fileReader) emit(format *format, r *steps.Run, sum []byte, at position) (problem, end error) {
 	e := r.Execution
 	e.Book = f.book
 	if !r.HasRunID {
-		id, tail := format.source, hex.EncodeToString(sum)
-		if format.byFile {
-			id += "/" + f.base
-			tail = tail[:8]
-		}
+		id, tail := format.source, hex.EncodeToString(contentSum(e, sum))
 		if r.Name != "" {
 			id += "/" + r.Name
 		}
 		e.RunID = source.Shorten(id, 256-1-len(tail)) + "/" + tail
 	}
 	if r.Task != "" {
-		e.Origin.Task = source.Shorten(format.source+"/"+f.base+"/"+r.Task, 256)
+		e.Origin.Task = source.Shorten(format.source+"/"+r.Task, 256)
 	}
 	e.ID = events.ExecutionID(f.book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = cmp.Or(e.Origin.Source, format.source)

@@ -77,10 +77,10 @@ func TestTauBenchResultsBelongToCalls(t *testing.T) {
 	if want := (events.Outcome{Score: 1, Label: events.Success, By: sourceTauBench}); e.Outcome != want {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
-	if e.Origin.Task != "tau-bench/some runs/7" {
+	if e.Origin.Task != "tau-bench/7" {
 		t.Errorf("got the task of every trial %q", e.Origin.Task)
 	}
-	if !strings.HasPrefix(e.RunID, "tau-bench/some runs/7/2/") || e.ID != events.ExecutionID("book", "", e.RunID, 0) {
+	if !strings.HasPrefix(e.RunID, "tau-bench/7/2/") || e.ID != events.ExecutionID("book", "", e.RunID, 0) {
 		t.Errorf("got task %q", e.RunID)
 	}
 }
@@ -133,7 +133,7 @@ func TestInvalidElementsAreSkipped(t *testing.T) {
 	if err != nil || report.Runs != 3 || report.Skipped != len(elements)-3 || tasks[0] != tasks[1] {
 		t.Fatalf("got %+v, error %v", report, err)
 	}
-	if !strings.HasPrefix(tasks[2], "tau-bench/x/a_b/0/") {
+	if !strings.HasPrefix(tasks[2], "tau-bench/a_b/0/") {
 		t.Errorf("got task %q", tasks[2])
 	}
 	for i, e := range elements {
@@ -235,12 +235,15 @@ func TestIDsDependOnContent(t *testing.T) {
 	if a, b := id("a/f.json", one), id("b/f.json", strings.ReplaceAll(one, " ", "\n")); a != b {
 		t.Errorf("the same run in another spelling: got %q and %q", a, b)
 	}
-	if a, b := id("a/f.json", one), id("b/f.json", "["+tau("1", "0", "0", hello)+"]"); a == b {
+	if a, b := id("a/f.json", one), id("b/f.json", "["+tau("1", "0", "1", hello+`,{"role":"assistant","content":"a"}`)+"]"); a == b {
 		t.Errorf("two runs in files of one name are both %q", a)
 	}
+	if a, b := id("a.json", one), id("renamed.json", one); a != b {
+		t.Errorf("the same run in a renamed file: got %q and %q", a, b)
+	}
 	long := strings.Repeat("é", 300)
-	if a, b := id(long+"1.json", one), id(long+"2.json", one); a == b || len(a) > 256 {
-		t.Errorf("got %q and %q", a, b)
+	if a := id("f.json", "["+tau(`"`+long+`"`, "0", "1", hello)+"]"); len(a) > 256 {
+		t.Errorf("got the id %q of %d bytes", a, len(a))
 	}
 }
 
@@ -278,7 +281,7 @@ func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	if !reflect.DeepEqual(e.Steps, want) {
 		t.Errorf("got  %+v\nwant %+v", e.Steps, want)
 	}
-	if e.Question != "It breaks.\n\nBadly." || e.Answer != "diff" || !strings.HasPrefix(e.RunID, "swe-agent/x-1/") {
+	if e.Question != "It breaks.\n\nBadly." || e.Answer != "diff" || !strings.HasPrefix(e.RunID, "swe-agent/") {
 		t.Errorf("got question %q, answer %q, task %q", e.Question, e.Answer, e.RunID)
 	}
 	if want := (events.Outcome{Label: events.Unknown, Feedback: "exit status: submitted"}); e.Outcome != want {
