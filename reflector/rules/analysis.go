@@ -284,7 +284,7 @@ func lessonOf(c *contrast.Contrast, habits []*habit) (Lesson, bool) {
 		}
 	}
 	best.Evidence = describeContrast(c)
-	return best, best.Content != ""
+	return best, best.Content != "" && remedy.NamesOnly(best.Content)
 }
 
 // table numbers texts from zero.

@@ -238,7 +238,7 @@ func TestConversationsOfEvents(t *testing.T) {
 		}
 		return nil
 	})
-	if slices.Sort(tasks); err != nil || !slices.Equal(tasks, []string{"openhands/c1", "openhands/c2"}) {
+	if slices.Sort(tasks); err != nil || !slices.Equal(tasks, []string{"openhands", "openhands"}) {
 		t.Errorf("got tasks %q, error %v", tasks, err)
 	}
 }

@@ -31,8 +31,8 @@ func isName(s string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !nameForm.MatchString(w) })
 }
 
-// namesOnly reports whether each quoted part of a remedy is a name or a value in its form.
-func namesOnly(say string) bool {
+// NamesOnly reports whether each part of an advice in backquotes is a name or a value in its form.
+func NamesOnly(say string) bool {
 	for i, part := range strings.Split(say, "`") {
 		if i%2 == 1 && !isName(part) {
 			return false

@@ -155,7 +155,7 @@ func (g *sighting) add(t *attempt) {
 		g.unchanged = g.unchanged || t.unchanged
 	}
 	for _, m := range t.remedies {
-		if !namesOnly(m.say) {
+		if !NamesOnly(m.say) {
 			continue
 		}
 		rs := st.remedy(m)
