@@ -64,8 +64,8 @@ func findRoute(r *http.Request) (route, bool) {
 	if !ok || rest != "" && rest[0] != '/' {
 		return rt, false
 	}
-	rt.rest = normalRest(rest)
-	rt.path = collapse(unescape(rt.rest))
+	rest = normalRest(rest)
+	rt.rest, rt.path = rest, withoutVersion(collapse(unescape(rest)))
 	if rt.within("traces", "logs", "metrics") {
 		return rt, false
 	}

@@ -21,18 +21,19 @@ var readPaths = []string{"/chat/completions", "/responses", "/messages", "/messa
 // normalRest returns the path after /v1 without repeated slashes, a slash at its end and another /v1 at its beginning, if it then
 // names an API that the gateway reads: base URLs are often written so. It returns other paths unchanged.
 func normalRest(rest string) string {
-	path := rest
-	for strings.Contains(path, "//") {
-		path = strings.ReplaceAll(path, "//", "/")
-	}
-	path = strings.TrimSuffix(path, "/")
-	for strings.HasPrefix(path, "/v1/") {
-		path = strings.TrimPrefix(path, "/v1")
-	}
+	path := withoutVersion(strings.TrimSuffix(collapse(rest), "/"))
 	if slices.Contains(readPaths, path) || responseOf(path) != "" {
 		return path
 	}
 	return rest
+}
+
+// withoutVersion returns a path after /v1 without another /v1 at its beginning.
+func withoutVersion(path string) string {
+	for strings.HasPrefix(path, "/v1/") {
+		path = strings.TrimPrefix(path, "/v1")
+	}
+	return path
 }
 
 // responseOf returns the id of the response that a path names, or "".
