@@ -64,9 +64,12 @@ type Config struct {
 
 	GateMode playbook.Gate // gate mode of playbooks whose mode is not set; default playbook.GateGuard
 	Gate     gate.Config   // the experiments of the gate
+	// Review is the review mode of playbooks whose mode no person has set; default playbook.ReviewOff.
+	Review playbook.Review
 	// Trust has an entry SOURCE=LEVEL[:SHARE] for each source that is not fully trusted. LEVEL is trusted, limited or
 	// untrusted. SHARE is the maximum percentage of a bullet's support from a limited source; the default is 50.
-	// The source events.Inferred stands for outcomes that nobody reported. Its default is limited:25.
+	// SOURCE agent also stands for agent/NAME. The source inferred stands for outcomes that nobody reported; its default is
+	// limited:25.
 	Trust    []string
 	MaxBurst int // new bullets of a session or limited source in 10 minutes before quarantine; default 20, -1 for no limit
 
@@ -83,6 +86,7 @@ func (c Config) WithDefaults() Config {
 	c.MaxTokens = cmp.Or(c.MaxTokens, draft.DefaultTokenBudget)
 	c.MaxSectionTokens = cmp.Or(c.MaxSectionTokens, -1)
 	c.GateMode = cmp.Or(c.GateMode, playbook.GateGuard)
+	c.Review = cmp.Or(c.Review, playbook.ReviewOff)
 	c.MaxBurst = cmp.Or(c.MaxBurst, defaultBurst)
 	c.Gate = c.Gate.WithDefaults()
 	return c
@@ -105,6 +109,9 @@ func (c Config) Validate() error {
 	if !c.GateMode.Valid() {
 		e.Add("GateMode", "unknown mode %q: use off, guard or strict", c.GateMode)
 	}
+	if !c.Review.Valid() {
+		e.Add("Review", "unknown mode %q: use first or off", c.Review)
+	}
 	e.Wrap("Gate", c.Gate.Validate())
 	_, err := parseTrust(c.Trust)
 	e.Wrap("Trust", err)
@@ -116,7 +123,7 @@ type Curator struct {
 	model   chat.Model
 	cfg     Config
 	content *screen.Rules
-	trust   draft.Sources
+	policy  playbook.Policy
 }
 
 // New returns a Curator that asks the model for proposals. With a nil model, each lesson with new content becomes a bullet.
@@ -124,9 +131,11 @@ type Curator struct {
 //
 // New applies the defaults and does not check the configuration: call [Config.Validate] first.
 func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
+	cfg = cfg.WithDefaults()
+	cfg = cfg.WithDefaults()
 	sources, _ := parseTrust(cfg.Trust) // Validate reports the error
 	rules := screen.NewRules(append(promptTexts, propose.Texts()...)...)
-	return &Curator{model: model, cfg: cfg.WithDefaults(), trust: sources, content: rules}
+	return &Curator{model: model, cfg: cfg, policy: playbook.Policy{Review: cfg.Review, Trust: sources}, content: rules}
 }
 
 // Run processes reflections and edits until the context ends, and then waits for the batches in progress for the grace

@@ -6,6 +6,7 @@ import (
 	"debrief/curator/draft"
 	"debrief/curator/propose"
 	"debrief/events/bus"
+	"debrief/playbook"
 )
 
 // propose makes the proposals of all work items with lessons, and returns the items that can be committed. load loads the
@@ -25,7 +26,7 @@ func (w *worker) propose(
 		one := &propose.Item{
 			ID: item.ID, Reflection: item.Reflection,
 			// Text of an untrusted source is quarantined for a person and never sent to a model.
-			NoModel: w.trust[item.Reflection.Origin.Source].Level == draft.Untrusted,
+			NoModel: w.policy.Level(item.Reflection.Origin.Source, item.Reflection.Outcome.Inferred) == playbook.Untrusted,
 		}
 		list = append(list, one)
 		origin[one] = item

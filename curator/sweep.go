@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // The sweep compares views with their logs, because a Curator may die between its commit and its flush.
@@ -62,6 +64,9 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 	switch {
 	case err == nil:
 		b.viewChecked = true
+		if err := w.recordSettings(ctx, b); err != nil && ctx.Err() == nil {
+			w.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("record settings")
+		}
 		if time.Since(b.lastUsed) > bookIdle {
 			b.unload()
 		}
@@ -72,6 +77,29 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 			w.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")
 		}
 	}
+}
+
+// recordSettings records the settings of this Curator in the log of a book, once after the start. Generators read them in the view, so
+// they must not wait for the next reflection. Default settings are recorded with the next reflection: the Curator of a short command
+// has them too.
+func (w *worker) recordSettings(ctx context.Context, b *book) error {
+	if b.settingsRecorded || w.policy.Equal(New(nil, Config{}).policy) {
+		return nil
+	}
+	if err := w.open(ctx, b); err != nil {
+		return err
+	}
+	_, err := b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
+		if is := s.Playbook().Admission(); s.Playbook().Version() == 0 || is.Policy.Equal(w.policy) {
+			return nil, nil
+		}
+		return []*playbook.Delta{{Author: history.Curator, Reason: "settings of the curator", Policy: &w.policy, Time: time.Now().UTC()}}, nil
+	})
+	if err != nil {
+		return err
+	}
+	b.settingsRecorded = b.writer.State().Playbook().Version() > 0
+	return b.writer.Flush(ctx)
 }
 
 // repairView compares the view with the log and flushes the difference. For a closed book that was compared before, it

@@ -2,11 +2,11 @@ package curator
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"debrief/curator/draft"
-	"debrief/events"
+	"debrief/playbook"
 )
 
 // defaultBurst is the default of Config.MaxBurst.
@@ -19,34 +19,42 @@ const defaultShare = 50
 // inferredShare is the maximum share of a bullet's votes from inferred outcomes, in percent.
 const inferredShare = 25
 
-// parseTrust parses entries of the form SOURCE=LEVEL[:SHARE]. Inferred outcomes are limited by default.
-func parseTrust(list []string) (draft.Sources, error) {
-	known := make(draft.Sources, len(list)+1)
+// parseTrust parses entries of the form SOURCE=LEVEL[:SHARE]. The result is sorted by source. Inferred outcomes are limited by
+// default.
+func parseTrust(list []string) ([]playbook.SourceTrust, error) {
+	var all []playbook.SourceTrust
+	known := func(source string) bool {
+		return slices.ContainsFunc(all, func(t playbook.SourceTrust) bool { return t.Source == source })
+	}
 	for _, text := range list {
 		at := strings.LastIndex(text, "=") // the name of a source may contain "="
 		if at < 1 {
 			return nil, fmt.Errorf("want SOURCE=LEVEL[:SHARE], got %q", text)
 		}
-		source := text[:at]
 		level, share, limit := strings.Cut(text[at+1:], ":")
-		s := draft.Source{Level: draft.Trust(level), Share: defaultShare}
-		if s.Level != draft.Trusted && s.Level != draft.Limited && s.Level != draft.Untrusted {
-			return nil, fmt.Errorf("level of source %q must be trusted, limited or untrusted, got %q", source, level)
+		t := playbook.SourceTrust{Source: text[:at], Level: playbook.Trust(level)}
+		switch t.Level {
+		case playbook.Trusted, playbook.Untrusted:
+		case playbook.Limited:
+			t.Share = defaultShare
+		default:
+			return nil, fmt.Errorf("level of source %q must be trusted, limited or untrusted, got %q", t.Source, level)
 		}
 		if limit {
 			n, err := strconv.Atoi(strings.TrimSuffix(share, "%"))
-			if err != nil || n < 1 || n > 99 || s.Level != draft.Limited {
-				return nil, fmt.Errorf("share of source %q must be 1 to 99 percent, for level limited only, got %q", source, share)
+			if err != nil || n < 1 || n > 99 || t.Level != playbook.Limited {
+				return nil, fmt.Errorf("share of source %q must be 1 to 99 percent, for level limited only, got %q", t.Source, share)
 			}
-			s.Share = n
+			t.Share = n
 		}
-		if _, duplicate := known[source]; duplicate {
-			return nil, fmt.Errorf("duplicate source %q", source)
+		if known(t.Source) {
+			return nil, fmt.Errorf("duplicate source %q", t.Source)
 		}
-		known[source] = s
+		all = append(all, t)
 	}
-	if _, set := known[events.Inferred]; !set {
-		known[events.Inferred] = draft.Source{Level: draft.Limited, Share: inferredShare}
+	if !known(playbook.InferredSource) {
+		all = append(all, playbook.SourceTrust{Source: playbook.InferredSource, Level: playbook.Limited, Share: inferredShare})
 	}
-	return known, nil
+	slices.SortFunc(all, func(a, b playbook.SourceTrust) int { return strings.Compare(a.Source, b.Source) })
+	return all, nil
 }

@@ -4,18 +4,24 @@ import (
 	"slices"
 	"testing"
 
-	"debrief/curator/draft"
-	"debrief/events"
 	"debrief/events/config/configtest"
+	"debrief/playbook"
 )
 
 func TestParseTrust(t *testing.T) {
 	t.Parallel()
 	known, err := parseTrust([]string{"a=untrusted", "b=c=limited:30%", "d=trusted", "e=limited"})
-	if err != nil || len(known) != 5 || known[events.Inferred] != (draft.Source{Level: draft.Limited, Share: inferredShare}) || known["b=c"] != (draft.Source{Level: draft.Limited, Share: 30}) || known["e"].Share != defaultShare || known["a"].Level != draft.Untrusted {
-		t.Errorf("got %v, %v", known, err)
+	want := []playbook.SourceTrust{
+		{Source: "a", Level: playbook.Untrusted},
+		{Source: "b=c", Level: playbook.Limited, Share: 30},
+		{Source: "d", Level: playbook.Trusted},
+		{Source: "e", Level: playbook.Limited, Share: defaultShare},
+		{Source: playbook.InferredSource, Level: playbook.Limited, Share: inferredShare},
 	}
-	if known, err := parseTrust([]string{"inferred=untrusted"}); err != nil || known[events.Inferred].Level != draft.Untrusted {
+	if err != nil || !slices.Equal(known, want) {
+		t.Errorf("got %v, %v, want %v", known, err, want)
+	}
+	if known, err := parseTrust([]string{"inferred=untrusted"}); err != nil || len(known) != 1 || known[0].Level != playbook.Untrusted {
 		t.Errorf("got %v, %v", known, err)
 	}
 	for _, trust := range [][]string{{"a"}, {"=limited"}, {"a=some"}, {"a=limited:0"}, {"a=limited:100"}, {"a=limited:x"}, {"a=trusted:5"}, {"a=trusted", "a=limited"}} {
@@ -23,7 +29,7 @@ func TestParseTrust(t *testing.T) {
 			t.Errorf("%q: got errors of %q, want one of Trust", trust, got)
 		}
 	}
-	if got := configtest.Fields(Config{GateMode: "maybe", MaxBurst: -2}.Validate()); !slices.Equal(got, []string{"MaxBurst", "GateMode"}) {
-		t.Errorf("got errors of %q, want one of GateMode and one of MaxBurst", got)
+	if got := configtest.Fields(Config{GateMode: "maybe", Review: "later", MaxBurst: -2}.Validate()); !slices.Equal(got, []string{"MaxBurst", "GateMode", "Review"}) {
+		t.Errorf("got errors of %q, want one of MaxBurst, GateMode and Review each", got)
 	}
 }

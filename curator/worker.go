@@ -41,13 +41,14 @@ type book struct {
 	costs      draft.Costs
 	totals     draft.Totals
 	// Context for proposing models: bullets by their words, and rejected texts.
-	bulletIndex  propose.BulletIndex
-	rejectionLog propose.RejectionLog
-	fullLog      fullLog              // replaces rejectionLog when reflections are gathered
-	added        draft.Additions      // recently added bullets; survives unload
-	waiting      map[uint64]time.Time // first delivery of each correction that waits, by sequence
-	lastUsed     time.Time
-	viewChecked  bool // the complete view was compared with the log, without an error since
+	bulletIndex      propose.BulletIndex
+	rejectionLog     propose.RejectionLog
+	fullLog          fullLog              // replaces rejectionLog when reflections are gathered
+	added            draft.Additions      // recently added bullets; survives unload
+	waiting          map[uint64]time.Time // first delivery of each correction that waits, by sequence
+	lastUsed         time.Time
+	settingsRecorded bool // after the start; see recordSettings
+	viewChecked      bool // the complete view was compared with the log, without an error since
 }
 
 // bookIdle is how long an idle book stays in memory.
@@ -185,7 +186,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 	}
 	pol := draft.Policy{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
-		Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Trust: w.trust,
+		Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
 	}
 	var unchecked []playbook.BulletID
 	for len(items)+len(unchecked) > 0 {

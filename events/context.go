@@ -100,8 +100,10 @@ type Interaction struct {
 	Label     Label     `msgpack:"l,omitempty" json:"label,omitempty"`
 	// First is the execution of the first round, if this is a later round at the same task. In a window only the
 	// last round of a task is used.
-	First ID  `msgpack:"f,omitempty" json:"first_round,omitempty"`
-	Round int `msgpack:"r,omitempty" json:"round,omitempty"`
+	First    ID     `msgpack:"f,omitempty" json:"first_round,omitempty"`
+	Round    int    `msgpack:"r,omitempty" json:"round,omitempty"`
+	Source   string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
+	Inferred bool   `msgpack:"d,omitempty" json:"inferred,omitempty"` // the outcome was only inferred
 	// Budget is the token budget of the conversation in the context of that turn. The budget of the next turn
 	// starts from it.
 	Budget int `msgpack:"b,omitempty" json:"budget,omitempty"`
@@ -126,7 +128,7 @@ const (
 // more than 64 steps, the last ones are kept.
 func NewInteraction(h Handle, e *Execution) *Interaction {
 	i := &Interaction{
-		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label,
+		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label, Source: e.Origin.Source, Inferred: e.Outcome.Inferred,
 		Question: TruncateChars(e.Question, maxQuestion), Context: TruncateChars(e.Context, maxContext), Answer: TruncateChars(e.Answer, maxAnswer),
 	}
 	if e.Manifest != nil {
@@ -202,8 +204,13 @@ type Note struct {
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
 	// Execution is the execution that the reflection is about. Records describe its last steps. Prompts use them
 	// instead of records that are derived from the steps without a model.
-	Execution Handle   `msgpack:"of,omitempty" json:"execution,omitempty"`
-	Records   []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
+	Execution Handle `msgpack:"of,omitempty" json:"execution,omitempty"`
+	Sample    ID     `msgpack:"f,omitempty" json:"sample_id,omitempty"` // the execution of the first round
+	// Source and Inferred tell who reported the outcome, and Model is the model of the reflection; empty if only rules reflected.
+	Source   string   `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
+	Inferred bool     `msgpack:"d,omitempty" json:"inferred,omitempty"`
+	Model    string   `msgpack:"m,omitempty" json:"model,omitempty"`
+	Records  []Record `msgpack:"rec,omitempty" json:"records,omitempty"`
 }
 
 const maxNoteText = 600 // characters in each text of a note
@@ -216,10 +223,7 @@ func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
 		Reflection: h, ID: r.ID, Owner: r.Owner, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
 		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
-		Records: r.Records,
-	}
-	if len(n.Records) > 0 {
-		n.Execution = r.Handle
+		Execution: r.Handle, Sample: r.SampleID(), Source: r.Origin.Source, Inferred: r.Outcome.Inferred, Model: r.Model, Records: r.Records,
 	}
 	if !n.HasText() && len(n.Records) == 0 {
 		return nil

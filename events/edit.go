@@ -37,6 +37,8 @@ type Edit struct {
 	Forget *playbook.Selector `msgpack:"forget,omitempty" json:"forget,omitempty"`
 	// Gate changes the experiment mode for new bullets of the book; empty keeps the mode.
 	Gate playbook.Gate `msgpack:"gate,omitempty" json:"gate,omitempty"`
+	// Review changes the review mode of the book; empty keeps the mode.
+	Review playbook.Review `msgpack:"review,omitempty" json:"review,omitempty"`
 	// Gather applies held reflections (Origin.Held) as one change, in this order. They form a batch without other
 	// reflections, and are evaluated against the current playbook.
 	Gather []Handle `msgpack:"gather,omitempty" json:"gather,omitempty"`
@@ -83,8 +85,8 @@ func (e *Edit) Validate() error {
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
-	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && !e.Rebuild && len(e.Gather) == 0 {
-		errs = append(errs, errors.New("operations, names, restore, forget, gate, gather, rebuild: at least one is required"))
+	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && e.Review == "" && !e.Rebuild && len(e.Gather) == 0 {
+		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, gather, rebuild: at least one is required"))
 	}
 	for _, n := range e.Names {
 		errs = append(errs, n.Validate())
@@ -111,6 +113,9 @@ func (e *Edit) Validate() error {
 	}
 	if !e.Gate.Valid() {
 		errs = append(errs, fmt.Errorf("gate: must be off, guard or strict, got %.80q", e.Gate))
+	}
+	if !e.Review.Valid() {
+		errs = append(errs, fmt.Errorf("review: must be first or off, got %.80q", e.Review))
 	}
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())

@@ -454,6 +454,10 @@ func validTags(tags []BulletTag) error {
 type Lesson struct {
 	Section string `msgpack:"section,omitempty" json:"section,omitempty"`
 	Content string `msgpack:"content" json:"content"`
+	// Code is set if the content looks like an order to models or is copied from a text of the run, and Reason has the pattern and the
+	// sentence, or the name of the text. Such a lesson waits in quarantine for a person.
+	Code   playbook.Reason `msgpack:"code,omitempty" json:"code,omitempty"`
+	Reason string          `msgpack:"reason,omitempty" json:"reason,omitempty"`
 }
 
 // Reflection is the Reflector's analysis of one execution, or of feedback on it.
@@ -532,13 +536,9 @@ const maxExcerpt = 320
 // Evidence returns the part of the reflection that a delta stores in its cover.
 func (r *Reflection) Evidence() *playbook.Evidence {
 	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
-	source := r.Origin.Source
-	if r.Outcome.Inferred {
-		source = Inferred
-	}
 	return &playbook.Evidence{
-		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: text.Clip(r.Session, 256), Source: text.Clip(source, 256),
-		Excerpt: text.Line(excerpt, maxExcerpt),
+		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: text.Clip(r.Session, 256), Source: text.Clip(r.Origin.Source, 256),
+		Inferred: r.Outcome.Inferred, Excerpt: text.Line(excerpt, maxExcerpt),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
 		FeedbackSeq: r.FeedbackSeq,
 	}
@@ -549,6 +549,7 @@ func (e *Execution) Evidence(h Handle) playbook.Evidence {
 	return playbook.Evidence{
 		Execution: string(h), Sample: string(e.SampleID()), Session: text.Clip(e.Session, 256), Source: text.Clip(e.Origin.Source, 256),
 		Excerpt: text.Line(e.Question, maxExcerpt), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
+		Inferred: e.Outcome.Inferred,
 	}
 }
 

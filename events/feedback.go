@@ -31,10 +31,6 @@ func LabelOf(score float64) Label {
 	return Partial
 }
 
-// Inferred is the source of the evidence of a run whose outcome is inferred, so that a Curator limits its trust in these
-// outcomes together.
-const Inferred = "inferred"
-
 // WithFeedback returns the outcome after feedback. Feedback with a known outcome replaces this one. Other feedback, such
 // as a comment or only a target, replaces just the comment.
 func (o Outcome) WithFeedback(f *Feedback) Outcome {

@@ -45,7 +45,7 @@ func samples() map[Kind]Event {
 			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), FeedbackSeq: 4712,
 			Reflector: "v1", Origin: origin, Question: "How many", Outcome: outcome, Reasoning: "r", ErrorIdentification: "e",
 			RootCauseAnalysis: "c", CorrectApproach: "a", KeyInsight: "i", Tags: []BulletTag{{"shr-00001", Helpful}},
-			Lessons: []Lesson{{"others", "Count thrice."}},
+			Lessons: []Lesson{{Section: "others", Content: "Count thrice."}},
 			Model:   "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
@@ -124,8 +124,11 @@ func complete(v reflect.Value) {
 		}
 		switch v.Kind() {
 		case reflect.String:
-			if v.SetString("text"); v.Type() == reflect.TypeFor[playbook.Standing]() {
+			switch v.SetString("text"); v.Type() {
+			case reflect.TypeFor[playbook.Standing]():
 				v.SetString(string(playbook.StandingNew))
+			case reflect.TypeFor[playbook.Review]():
+				v.SetString(string(playbook.ReviewFirst))
 			}
 		case reflect.Bool:
 			v.SetBool(true)

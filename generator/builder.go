@@ -15,6 +15,7 @@ import (
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/text"
 )
 
@@ -27,6 +28,8 @@ type ContextBuilder struct {
 	memory     *memory // nil if recall is disabled
 	embeddings *embeddingCache
 	notesCache notesCache
+	screened   screenCache
+	admit      func(admit.Text) admit.Decision // admit.Decide; tests replace it to show that they would notice
 	cfg        Config
 	timeouts   timeouts
 	// onTurn is called after each turn that is added to a session; nil if no summaries are made.
@@ -69,7 +72,7 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
 	cb := &ContextBuilder{
 		conn: conn, playbooks: newPlaybookCache(store, embeddings, cfg.Limits.Votes, timeouts.retry), windows: windows,
-		embeddings: embeddings, cfg: cfg, timeouts: timeouts,
+		embeddings: embeddings, cfg: cfg, timeouts: timeouts, admit: admit.Decide,
 	}
 	if cfg.Recall != RecallNone {
 		cb.memory = newMemory(conn, embeddings, cfg.Recall, cfg.RecallMemory, timeouts.retry)
@@ -151,15 +154,18 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	started := time.Now()
 	in := assembly.Input{
 		Now: time.Now().UTC(), System: req.instructions, SystemRef: req.instructionsRef,
-		Query: req.query, TaskContext: req.taskContext, Task: req.taskType, Running: req.runningSteps, Rounds: req.rounds, Explain: req.explain,
+		Query: req.query, TaskContext: req.taskContext, Task: req.taskType, Running: req.runningSteps, Explain: req.explain,
 		Advice: req.advice,
 	}
 	out := &builtContext{turn: req.turn}
+	in.Rounds = cb.admitRounds(req.rounds)
 	warns := new(warnings)
-	query := cb.fetchOptional(ctx, req, &in, out, warns)
-
 	b, err := cb.playbooks.get(ctx, req.book, req.pinnedVersion)
 	if err != nil {
+		return nil, err
+	}
+	query, notes := cb.fetchOptional(ctx, req, b, &in, out, warns)
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -179,6 +185,7 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	b.waitEvidence(ctx, req, cb.timeouts.optional)
 	err = b.withIndex(func(ix *playbookIndex) error {
 		out.version, in.Index = ix.version, ix.bullets
+		in.Notes, in.Linked = cb.admitNotes(req, ix, notes, query), ix.notes.linkedBullets
 		in.Seed = req.query
 		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
 		in.Reliability = b.tasks.reliabilities()
@@ -212,8 +219,8 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 
 // fetchOptional reads the inputs that a context can omit: session, reflections, query vector and recalled executions.
 func (cb *ContextBuilder) fetchOptional(
-	ctx context.Context, req *contextRequest, in *assembly.Input, out *builtContext, warns *warnings,
-) *queryEmbedding {
+	ctx context.Context, req *contextRequest, b *cachedPlaybook, in *assembly.Input, out *builtContext, warns *warnings,
+) (*queryEmbedding, []*events.Note) {
 	limited, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
 	var (
@@ -232,11 +239,12 @@ func (cb *ContextBuilder) fetchOptional(
 		defer cancel()
 		cb.addRecords(limited, req, &p, &sessionWarns)
 	})
-	fetching.Go(func() { notes = cb.recentNotes(limited, req, &notesWarns) })
+	fetching.Go(func() { notes = cb.readNotes(limited, req, &notesWarns) })
 	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
 	*warns = slices.Concat(sessionWarns, notesWarns, embedWarns)
-	in.Notes = relevantNotes(notes, req.owner, req.session, query)
+	admission := b.admission()
+	p.dropForgotten(admission, req.session)
 	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similarity
 	out.inWindow = p.inWindow
 	if out.turn == 0 {
@@ -247,56 +255,10 @@ func (cb *ContextBuilder) fetchOptional(
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
 		defer cancel()
 		recalling := time.Now()
-		in.Recalled = cb.memory.search(limited, req, p, query, warns)
+		in.Recalled = cb.memory.search(limited, req, p, query, forgets(admission, req.session), warns)
 		cb.cfg.Meter.Recalled(time.Since(recalling))
 	}
-	return query
-}
-
-// recentNotes returns the reflections to show. A pinned context shows none, because they change over time.
-func (cb *ContextBuilder) recentNotes(ctx context.Context, req *contextRequest, warns *warnings) []*events.Note {
-	if req.pinnedVersion != nil || req.limits.Reflections <= 0 {
-		return nil
-	}
-	read := func() ([]*events.Note, int, error) {
-		return cb.windows.Notes(ctx, req.book, req.owner, req.session, req.limits.Reflections)
-	}
-	var notes []*events.Note
-	var damaged int
-	var err error
-	if req.session == "" {
-		notes, damaged, err = cb.notesCache.get(ctx, notesKey{req.book, req.limits.Reflections}, cb.timeouts.notesAge, read)
-	} else {
-		notes, damaged, err = read()
-	}
-	if err != nil {
-		warns.add("reflections: %s", shortError(ctx, err))
-	}
-	if damaged > 0 {
-		warns.add("reflections: %d invalid entries", damaged)
-	}
-	return notes
-}
-
-// relevantNotes returns the notes to show for a query: those of the session, and the insights of other sessions whose question
-// is similar to the query.
-func relevantNotes(notes []*events.Note, owner, session string, q *queryEmbedding) (list []*events.Note) {
-	for _, n := range notes {
-		shared := visibleNote(n, owner, session)
-		if shared == n || shared.Insight != "" && q.similarity(n.Question) >= minSimilarity {
-			list = append(list, shared)
-		}
-	}
-	return list
-}
-
-// visibleNote returns the part of a note that a prompt of an owner's session may contain. For a note of another session this is the
-// insight, because the other texts have details of another task.
-func visibleNote(n *events.Note, owner, session string) *events.Note {
-	if n == nil || n.Session != "" && n.Session == session && n.Owner == owner {
-		return n
-	}
-	return &events.Note{Reflection: n.Reflection, ID: n.ID, Session: n.Session, Owner: n.Owner, At: n.At, Label: n.Label, Insight: n.Insight}
+	return query, notes
 }
 
 // withOptionalTimeout returns a context with the timeout for optional inputs.

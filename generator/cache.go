@@ -204,6 +204,15 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 	return fn(ix)
 }
 
+// admission returns the state that decides which reflections and executions a prompt may contain.
+func (p *cachedPlaybook) admission() (a playbook.Admission) {
+	_ = p.withIndex(func(ix *playbookIndex) error {
+		a = ix.notes.admission
+		return nil
+	})
+	return a
+}
+
 // measure returns the reliability of the rankings at the newest version.
 func (p *cachedPlaybook) measure(ctx context.Context, tasks []*citedTask) []float64 {
 	if len(tasks) == 0 {

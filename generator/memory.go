@@ -261,7 +261,8 @@ func (m *memory) appliesTo(req *contextRequest) bool {
 // search returns older executions that are relevant to a query, best first. The result may exceed the limit, because
 // executions in the shown window are removed later.
 func (m *memory) search(
-	ctx context.Context, req *contextRequest, p sessionHistory, q *queryEmbedding, warns *warnings,
+	ctx context.Context, req *contextRequest, p sessionHistory, q *queryEmbedding, forgotten func(*events.Interaction, *events.Execution) bool,
+	warns *warnings,
 ) []*events.Interaction {
 	m.start()
 	select { // a small stream is loaded within the timeout
@@ -286,12 +287,13 @@ func (m *memory) search(
 	if n := m.index.Stats().Evicted; n > 0 {
 		warns.add("recall: the %d oldest executions were evicted from memory (--recall-memory)", n)
 	}
-	return m.fetch(ctx, found.Hits, req, p, warns)
+	return m.fetch(ctx, found.Hits, req, p, forgotten, warns)
 }
 
 // fetch reads the hits in parallel, except those that the session history contains.
 func (m *memory) fetch(
-	ctx context.Context, hits []recall.Hit, req *contextRequest, p sessionHistory, warns *warnings,
+	ctx context.Context, hits []recall.Hit, req *contextRequest, p sessionHistory, forgotten func(*events.Interaction, *events.Execution) bool,
+	warns *warnings,
 ) []*events.Interaction {
 	interactions, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
 	var reading sync.WaitGroup
@@ -304,8 +306,11 @@ func (m *memory) fetch(
 		requested++
 		reading.Go(func() {
 			e, err := m.readExecution(ctx, handle)
-			if errs[i] = err; e != nil {
-				interactions[i] = events.NewInteraction(handle, e)
+			if errs[i] = err; e == nil {
+				return
+			}
+			if found := events.NewInteraction(handle, e); !forgotten(found, e) {
+				interactions[i] = found
 			}
 		})
 	}

@@ -82,7 +82,7 @@ type collector struct {
 
 func (c *collector) sources(ctx context.Context) assembly.Sources {
 	s := assembly.Sources{
-		Query: c.e.Question, TaskContext: c.e.Context, Rounds: c.e.PreviousRounds, Running: c.e.Steps,
+		Query: c.e.Question, TaskContext: c.e.Context, Rounds: c.builder.admitRounds(c.e.PreviousRounds), Running: c.e.Steps,
 		Interactions: make(map[string]*events.Interaction), Notes: make(map[string]*events.Note),
 	}
 	for _, p := range c.e.Manifest.Parts {
@@ -105,7 +105,7 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 			}
 		case events.PartReflection:
 			if r, ok := c.find(ctx, events.StreamReflections, p.Ref).(*events.Reflection); ok {
-				s.Notes[p.Ref] = visibleNote(events.NewNote(events.Handle(p.Ref), r), c.e.Owner, c.e.Session)
+				s.Notes[p.Ref] = noteOf(events.NewNote(events.Handle(p.Ref), r), p.Why)
 			}
 		case events.PartUser, events.PartAnswer, events.PartTools, events.PartRecall:
 			of, _, _ := strings.Cut(p.Ref, "#")

@@ -259,7 +259,7 @@ func TestRecentReflectionsAreShown(t *testing.T) {
 	for text, want := range map[string]bool{
 		"insight: of this session 1": true, "insight: of this session 2": true, "4.30 for of this session 2": true, "1.20 was wrong for of this session 2": true,
 		"insight: of another ship": true, "insight: of a ship without a session": true, "for of another ship": false, "for of a ship": false,
-		"of a flight": false, "of an old ship": false, "of the book": false, // the last three of all sessions are read
+		"insight: of an old ship": true, "of a flight": false, "of the book": false, // the newest three that are relevant
 	} {
 		if strings.Contains(got, text) != want {
 			t.Errorf("%q in the prompt: got %v, want %v", text, !want, want)

@@ -145,8 +145,15 @@ type Bullet struct {
 	// cited in the failure from which this one was learned; empty for none. They are not part of the state hash.
 	Experiment      *Experiment     `msgpack:"experiment,omitempty" json:"experiment,omitempty"`
 	SupportBySource []SourceSupport `msgpack:"support_by_source,omitempty" json:"support_by_source,omitempty"`
-	Replaces        BulletID        `msgpack:"replaces,omitempty" json:"replaces,omitempty"`
-	Contests        BulletID        `msgpack:"contests,omitempty" json:"contests,omitempty"`
+	// InferredSupport counts its support for executions whose outcome was only inferred. OnlyInferred is set if no other execution
+	// and no person has requested its text. LearnedFrom has the sequences of the first and the newest reflections that did.
+	InferredSupport int      `msgpack:"inferred,omitempty" json:"inferred_support,omitempty"`
+	OnlyInferred    bool     `msgpack:"only_inferred,omitempty" json:"only_inferred,omitempty"`
+	LearnedFrom     []uint64 `msgpack:"from,omitempty" json:"learned_from,omitempty"`
+	// Approved is set if a person wrote or approved exactly this text.
+	Approved bool     `msgpack:"approved,omitempty" json:"approved,omitempty"`
+	Replaces BulletID `msgpack:"replaces,omitempty" json:"replaces,omitempty"`
+	Contests BulletID `msgpack:"contests,omitempty" json:"contests,omitempty"`
 
 	// Commit times of the deltas that added, last changed and last tagged the bullet. Not part of the state hash.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`

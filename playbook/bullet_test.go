@@ -189,6 +189,7 @@ func TestStateHashCoversOnlyTheState(t *testing.T) {
 		"CreatedAt": false, "UpdatedAt": false, "LastUsed": false,
 		// Measurements and origin.
 		"Experiment": false, "SupportBySource": false, "Replaces": false, "Contests": false,
+		"InferredSupport": false, "OnlyInferred": false, "LearnedFrom": false, "Approved": false,
 	}
 	base := stateHash(golden())
 	for f := range reflect.TypeFor[playbook.Bullet]().Fields() {
@@ -207,6 +208,8 @@ func TestStateHashCoversOnlyTheState(t *testing.T) {
 			v.Set(reflect.ValueOf(time.Unix(99, 0)))
 		case *playbook.Experiment:
 			v.Set(reflect.ValueOf(&playbook.Experiment{Number: 7}))
+		case []uint64:
+			v.Set(reflect.ValueOf([]uint64{7}))
 		case []playbook.SourceSupport:
 			v.Set(reflect.ValueOf([]playbook.SourceSupport{{Source: "s", Count: 1}}))
 		default:

@@ -53,7 +53,8 @@ type Evidence struct {
 	Sample    string  `msgpack:"i,omitempty" json:"sample_id,omitempty"`
 	Session   string  `msgpack:"n,omitempty" json:"session,omitempty"`
 	Source    string  `msgpack:"o,omitempty" json:"source,omitempty"`
-	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"` // beginning of the question
+	Inferred  bool    `msgpack:"d,omitempty" json:"inferred,omitempty"` // the outcome was only inferred
+	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"`  // beginning of the question
 	Outcome   string  `msgpack:"l,omitempty" json:"outcome,omitempty"`
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
 	Reflector string  `msgpack:"r,omitempty" json:"reflector,omitempty"` // version of rules and prompt
@@ -104,6 +105,10 @@ type Delta struct {
 	Fork            *Fork     `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the first delta of a fork
 	// Gate is the new mode of the gate for new bullets of the playbook. Empty leaves the mode unchanged.
 	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
+	// Review is the new review mode of the playbook. Empty leaves the mode unchanged.
+	Review Review `msgpack:"u,omitempty" json:"review,omitempty"`
+	// Policy has the settings of the Curator, in the first delta after they changed.
+	Policy *Policy `msgpack:"y,omitempty" json:"policy,omitempty"`
 
 	Author string    `msgpack:"a,omitempty" json:"author,omitempty"`
 	Reason string    `msgpack:"r,omitempty" json:"reason,omitempty"`
@@ -143,7 +148,7 @@ func (n Name) Validate() error {
 }
 
 // Selector selects the executions to forget: by source, by session, or a single execution. If several fields are set,
-// all must match.
+// all must match. The source agent selects agent/NAME too, and InferredSource the executions whose outcome was only inferred.
 type Selector struct {
 	Source    string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
 	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
@@ -156,7 +161,7 @@ type Selector struct {
 // empty selector.
 func (s *Selector) Matches(e *Evidence) bool {
 	return e != nil && *s != Selector{} &&
-		(s.Source == "" || s.Source == e.Source) &&
+		(s.Source == "" || MatchesSource(s.Source, e.Source) || s.Source == InferredSource && e.Inferred) &&
 		(s.Session == "" || s.Session == e.Session) &&
 		(s.Execution == "" && s.Sample == "" || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample)
 }
@@ -212,6 +217,9 @@ func (d *Delta) Validate() error {
 	}
 	if !d.Gate.Valid() {
 		return fmt.Errorf("gate: must be off, guard or strict, got %q", d.Gate)
+	}
+	if !d.Review.Valid() {
+		return fmt.Errorf("review: must be first or off, got %q", d.Review)
 	}
 	if d.Forget != nil {
 		if err := d.Forget.Validate(); err != nil {

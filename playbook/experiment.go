@@ -223,21 +223,26 @@ func (e *Experiment) addRecent(score int, undo bool) {
 	e.Recent = e.Recent[max(0, len(e.Recent)-MaxRecent):]
 }
 
-// addSupport returns SupportBySource after it adds by for each supporting execution of an operation. It copies the
-// list before a change.
-func (b *Bullet) addSupport(covers []Cover, support []int, by int) []SourceSupport {
-	list := b.SupportBySource
+// addSupport adds by to SupportBySource and InferredSupport for each supporting execution of an operation. It copies the list
+// before a change.
+func (b *Bullet) addSupport(covers []Cover, support []int, by int) {
 	copied := false
 	for _, i := range support {
-		if i >= len(covers) || covers[i].Evidence == nil || covers[i].Evidence.Source == "" {
+		if i >= len(covers) || covers[i].Evidence == nil {
+			continue
+		}
+		e := covers[i].Evidence
+		if e.Inferred {
+			b.InferredSupport = max(0, b.InferredSupport+by)
+		}
+		if e.Source == "" {
 			continue
 		}
 		if !copied {
-			list, copied = append([]SourceSupport(nil), list...), true
+			b.SupportBySource, copied = append([]SourceSupport(nil), b.SupportBySource...), true
 		}
-		list = addToSource(list, covers[i].Evidence.Source, by)
+		b.SupportBySource = addToSource(b.SupportBySource, e.Source, by)
 	}
-	return list
 }
 
 // mergeSupport returns SupportBySource with that of another bullet added.

@@ -93,6 +93,9 @@ func (op *Op) NewVote() Vote {
 	return ""
 }
 
+// byPerson reports whether a person decided the operation.
+func (op *Op) byPerson() bool { return op.Code == ReasonPerson }
+
 // validate returns an error for an invalid field. covers is the number of covers that Support may refer to.
 func (op *Op) validate(covers int) error {
 	if op.Bullet == "" {
@@ -210,7 +213,10 @@ func NewBullet(op *Op, covers []Cover) *Bullet {
 	if op.Standing != "" {
 		b.Experiment = b.newExperiment(op.Standing, true)
 	}
-	b.SupportBySource = b.addSupport(covers, op.Support, 1)
+	b.addSupport(covers, op.Support, 1)
+	b.learnFrom(op, covers)
+	b.OnlyInferred = onlyInferred(op, covers)
+	b.Approved = op.byPerson() && b.Shown()
 	return b
 }
 
@@ -223,7 +229,10 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	case Update:
 		if op.Content != b.Content {
 			now.Experiment = b.newExperiment(op.Standing, false)
+			now.OnlyInferred = onlyInferred(op, covers)
 		}
+		now.learnFrom(op, covers)
+		now.Approved = op.byPerson() || b.Approved && op.Content == b.Content
 		now.Content = op.Content
 		if op.Section != "" {
 			now.Section = op.Section
@@ -232,14 +241,14 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 		now.Helpful += op.Helpful
 		now.Harmful += op.Harmful
 		now.Neutral += op.Neutral
-		now.SupportBySource = b.addSupport(covers, op.Support, 1)
+		now.addSupport(covers, op.Support, 1)
 	case Retag:
 		now.addVotes(op.OldVote, -len(op.Support))
 		now.Helpful += op.Helpful
 		now.Harmful += op.Harmful
 		now.Neutral += op.Neutral
 		if op.Helpful+op.Harmful+op.Neutral == 0 {
-			now.SupportBySource = b.addSupport(covers, op.Support, -1)
+			now.addSupport(covers, op.Support, -1)
 		}
 	case AddExposures:
 		if op.ExperimentNumber != b.CurrentExperiment().Number {
@@ -250,9 +259,14 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 		c := b.CurrentExperiment()
 		c.Confirmations += len(op.Support)
 		now.Experiment = &c
-		now.SupportBySource = b.addSupport(covers, op.Support, 1)
+		now.addSupport(covers, op.Support, 1)
+		now.learnFrom(op, covers)
+		now.OnlyInferred = b.OnlyInferred && onlyInferred(op, covers)
 	case SetStatus:
 		now.Status = op.Status
+		if op.byPerson() && now.Shown() {
+			now.Approved, now.OnlyInferred = true, false
+		}
 		switch e := now.CurrentExperiment(); {
 		case op.Restart:
 			now.Experiment = b.newExperiment(op.Standing, true)
@@ -269,7 +283,10 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	case Merge:
 		if op.Content != b.Content {
 			now.Experiment = b.newExperiment(op.Standing, false)
+			now.OnlyInferred = onlyInferred(op, covers)
 		}
+		now.learnFrom(op, covers)
+		now.Approved = op.byPerson() || b.Approved && op.Content == b.Content
 		now.Content = op.Content
 		for _, src := range sources {
 			now.Helpful += src.Helpful
@@ -277,6 +294,7 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 			now.Neutral += src.Neutral
 			now.Pinned = now.Pinned || src.Pinned
 			now.SupportBySource = now.mergeSupport(src.SupportBySource)
+			now.InferredSupport += src.InferredSupport
 		}
 	default:
 		return nil

@@ -24,6 +24,7 @@ type Playbook struct {
 	sum       Checksum
 	parts     ChangeAssembler // deltas of an incomplete change
 	gate      Gate
+	admission Admission
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal
 
@@ -63,6 +64,12 @@ func (p *Playbook) Gate() (mode Gate, set bool) {
 
 // SetGate sets the gate mode, for a playbook restored from a view. An empty mode means the default.
 func (p *Playbook) SetGate(mode Gate) { p.gate = mode }
+
+// Admission returns the state that decides which reflections a prompt may contain. The caller must not change its slices.
+func (p *Playbook) Admission() Admission { return p.admission }
+
+// SetAdmission sets the state that decides which reflections a prompt may contain, for a playbook restored from a view.
+func (p *Playbook) SetAdmission(a Admission) { p.admission = a }
 
 // Checksum returns the checksum of the current bullets.
 func (p *Playbook) Checksum() Checksum { return p.sum }
@@ -210,9 +217,13 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		if part.Gate != "" {
 			p.gate = part.Gate
 		}
+		p.admission.apply(part)
 		changed = slices.Grow(changed, len(part.Ops))
 		for i := range part.Ops {
-			if op := &part.Ops[i]; p.applyOp(op, d.Covers, part.Time) {
+			op := &part.Ops[i]
+			before := p.bullets[op.Bullet].Bullet
+			if p.applyOp(op, d.Covers, part.Time) {
+				p.admission.applyOp(op, before)
 				changed = append(append(changed, op.Bullet), op.Sources...)
 			}
 		}

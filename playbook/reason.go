@@ -41,10 +41,15 @@ const (
 	ReasonUntrusted     Reason = "untrusted"      // the source is not trusted
 	ReasonSourceShare   Reason = "source-share"   // the source has reached its share of the evidence
 	ReasonTooManyAtOnce Reason = "too-many-added" // one session or source added too many bullets in a short time
+
+	// The admission of new texts.
+	ReasonReview   Reason = "review-first" // a person must approve new texts of the playbook
+	ReasonInferred Reason = "inferred"     // the outcomes behind it were only inferred
+	ReasonCopied   Reason = "copied"       // the text is copied from a task or from the result of a tool
 )
 
 // The reasons why the Curator changes the status of a bullet, besides ReasonTokenBudget, ReasonUntrusted,
-// ReasonContradicts and ReasonTooManyAtOnce.
+// ReasonContradicts, ReasonTooManyAtOnce, ReasonInjection, ReasonCopied, ReasonReview and ReasonInferred.
 const (
 	ReasonHelps        Reason = "helps"             // the experiment shows a benefit
 	ReasonHarms        Reason = "harms"             // the experiment shows harm
@@ -72,7 +77,8 @@ func RejectionReasons() []Reason {
 		ReasonDuplicate, ReasonSimilar, ReasonContradicts, ReasonSupported, ReasonInvalid, ReasonIgnored,
 		ReasonUnknownBullet, ReasonExists, ReasonPinned, ReasonStatus, ReasonVoted,
 		ReasonSuperseded, ReasonCorrected, ReasonChanged, ReasonNotFound, ReasonNotCompared, ReasonDeltaFull,
-		ReasonTokenBudget, ReasonNoIDs, ReasonMore, ReasonUntrusted, ReasonSourceShare, ReasonTooManyAtOnce,
+		ReasonTokenBudget, ReasonNoIDs, ReasonMore, ReasonUntrusted, ReasonSourceShare, ReasonTooManyAtOnce, ReasonReview, ReasonInferred,
+		ReasonCopied,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook/admit"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
 )
@@ -124,9 +125,9 @@ var claimedCount = regexp.MustCompile(`(?i)\d\s*(?:%|percent\b|/\s*\d|(?:out )?o
 
 // rejectExplanation returns why an explanation must be dropped, "" if it may stay.
 func rejectExplanation(s string, l *rules.Lesson, quoted []chat.Quotation) string {
-	switch why := detectInjection(s); {
-	case why != "":
-		return why
+	switch found, suspect := admit.Screen(s); {
+	case suspect:
+		return found.String()
 	case len(s) > maxExplanation:
 		return fmt.Sprintf("longer than %d bytes", maxExplanation)
 	case claimedCount.MatchString(s):

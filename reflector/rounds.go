@@ -3,7 +3,6 @@ package reflector
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -87,16 +86,12 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 		if t.Insight == "" || !improved(e, i) || superseded(t.Insight, ref.Lessons) {
 			continue
 		}
-		if why := detectInjection(t.Insight); why != "" { // the task is not trusted
-			ref.Ignored = append(ref.Ignored, fmt.Sprintf("insight %q of an earlier round: %s", shorten(t.Insight), why))
-			continue
-		}
-		ref.Lessons = append(ref.Lessons, events.Lesson{Section: t.Section, Content: t.Insight})
+		ref.Lessons = append(ref.Lessons, markLesson(events.Lesson{Section: t.Section, Content: t.Insight}, "")) // the task is not trusted
 	}
 	if last := &e.PreviousRounds[len(e.PreviousRounds)-1]; e.Outcome.Label == events.Success {
 		ref.ErrorIdentification, ref.CorrectApproach = last.Error, last.Approach
-		if len(ref.Lessons) > 0 {
-			ref.KeyInsight = ref.Lessons[0].Content
+		if i := slices.IndexFunc(ref.Lessons, func(l events.Lesson) bool { return l.Code == "" }); i >= 0 {
+			ref.KeyInsight = ref.Lessons[i].Content
 		}
 	}
 }

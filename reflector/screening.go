@@ -5,26 +5,25 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
 
 // This file screens the reply of the model. The model reads bullets of the playbook and untrusted text, and may repeat
 // either as a lesson. Then a bullet would support itself, and a trace could write into the playbook. So a lesson is
-// dropped if it
+// dropped if it repeats a bullet in the prompt: an echo. It is marked, so that it waits in quarantine for a person, if it
 //
-//   - repeats a bullet in the prompt: an echo;
 //   - is copied from the material. Feedback of a person and the expected answer may be copied: they are meant to teach;
-//   - gives orders to models or contains markers of a prompt or a playbook: an injection, whatever its source.
+//   - gives orders to models or contains markers of a prompt or a playbook, whatever its source; see admit.Screen.
 //
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
@@ -40,7 +39,7 @@ const (
 	maxIgnored       = 32   // sentences
 )
 
-// screen removes lessons and texts that must not leave the Reflector, and adds the reasons to Ignored.
+// screen removes and marks lessons, and adds the reasons for removals to Ignored.
 func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 	lessons := make([]events.Lesson, 0, len(o.Lessons)+1)
 	if o.KeyInsight != "" {
@@ -57,30 +56,20 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 	}
 	kept := lessons[:0]
 	for i, l := range lessons {
-		if why := rejectReason(l.Content, e.Shown, copies[i]); why != "" {
+		if why := rejectReason(l.Content, e.Shown); why != "" {
 			o.ignore("lesson %q: %s", shorten(l.Content), why)
 			continue
 		}
-		if detectInjection(l.Section) != "" {
-			o.ignore("section %q: %s", shorten(l.Section), detectInjection(l.Section))
+		if _, suspect := admit.Screen(l.Section); suspect {
 			l.Section = ""
 		}
-		kept = append(kept, l)
+		kept = append(kept, markLesson(l, copies[i]))
 	}
 	o.KeyInsight, o.Lessons = "", kept
-	if len(kept) > 0 {
-		o.KeyInsight, o.Section, o.Lessons = kept[0].Content, kept[0].Section, kept[1:]
-	}
-	// These texts do not become bullets, but later prompts quote them.
-	for _, f := range []struct {
-		name string
-		text *string
-	}{
-		{"error_identification", &o.ErrorIdentification}, {"root_cause_analysis", &o.RootCauseAnalysis}, {"correct_approach", &o.CorrectApproach},
-	} {
-		if why := detectInjection(*f.text); why != "" {
-			o.ignore("%s %q: %s", f.name, shorten(*f.text), why)
-			*f.text = ""
+	for i, l := range kept { // prompts quote the insight
+		if l.Code == "" {
+			o.KeyInsight, o.Section, o.Lessons = l.Content, l.Section, slices.Delete(slices.Clone(kept), i, i+1)
+			break
 		}
 	}
 	for i := range o.Records {
@@ -89,11 +78,22 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 	o.Ignored = o.Ignored[:min(len(o.Ignored), maxIgnored)]
 }
 
-// screenRecord clears the injections in a record of a step.
+// markLesson marks a lesson that looks like an order to models or that is copied from a text of the run.
+func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
+	if found, suspect := admit.Screen(l.Content); suspect {
+		l.Code, l.Reason = playbook.ReasonInjection, found.String()
+	} else if copiedFrom != "" {
+		l.Code, l.Reason = playbook.ReasonCopied, "copied from the trace ("+copiedFrom+")"
+	}
+	return l
+}
+
+// screenRecord clears the texts of a record that look like orders to models: prompts of the session quote them, and nobody reviews
+// them.
 func (o *Output) screenRecord(r *events.Record) {
 	drop := func(text *string) {
-		if why := detectInjection(*text); why != "" {
-			o.ignore("records: %q: %s", shorten(*text), why)
+		if found, suspect := admit.Screen(*text); suspect {
+			o.ignore("records: %s", found)
 			*text = ""
 		}
 	}
@@ -103,8 +103,14 @@ func (o *Output) screenRecord(r *events.Record) {
 		drop(&c.Line)
 		drop(&c.Insights)
 		drop(&c.Learning)
-		c.Next = slices.DeleteFunc(c.Next, func(next string) bool { return detectInjection(next) != "" })
+		c.Next = slices.DeleteFunc(c.Next, looksLikeOrder)
 	}
+}
+
+// looksLikeOrder reports whether a text looks like an order to models.
+func looksLikeOrder(s string) bool {
+	_, suspect := admit.Screen(s)
+	return suspect
 }
 
 func (o *Output) ignore(format string, args ...any) {
@@ -115,21 +121,15 @@ func (o *Output) ignore(format string, args ...any) {
 func shorten(s string) string { return text.Quotable(s, 80) }
 
 // rejectReason returns why a lesson must be dropped, "" if it may stay.
-func rejectReason(lesson string, shown []events.ShownBullet, copiedFrom string) string {
+func rejectReason(lesson string, shown []events.ShownBullet) string {
 	if len(lesson) > maxLesson {
 		return fmt.Sprintf("longer than %d bytes", maxLesson)
-	}
-	if why := detectInjection(lesson); why != "" {
-		return why
 	}
 	c := newCompared(lesson)
 	for i := range shown {
 		if c.isEcho(shown[i].Content) {
 			return fmt.Sprintf("repeats bullet %s, which was in the prompt", shown[i].ID)
 		}
-	}
-	if copiedFrom != "" {
-		return "copied from the trace (" + copiedFrom + ")"
 	}
 	return ""
 }
@@ -170,7 +170,7 @@ func untrustedTexts(e *events.Execution, other *otherRun, budget int) []chat.Quo
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
 	return slices.DeleteFunc(texts, func(q chat.Quotation) bool {
-		return (q.Name == quoteTarget || q.Name == quoteFeedback) && detectInjection(q.Text) == ""
+		return (q.Name == quoteTarget || q.Name == quoteFeedback) && !looksLikeOrder(q.Text)
 	})
 }
 
@@ -296,57 +296,4 @@ func unescape(text string) (rune, int) {
 		}
 	}
 	return 0, 0
-}
-
-// injections are patterns that never occur in advice for human tasks, each with the reason for the rejection.
-var injections = []struct {
-	why     string
-	pattern func() *regexp.Regexp
-}{
-	{"prompt injection: orders the reader to ignore its instructions", joinPattern(
-		`\b(?:ignore|disregard|forget|override|overrule)\b[^.\n]{0,100}?\b(?:instructions?|directives?|guidelines|guardrails|bullets?|playbook|the above|the (?:foregoing|preceding)`,
-		`|(?:system|your|previous|prior|initial|original|earlier) prompts?|(?:all|any|every|your|previous|prior|earlier|these|those|other) (?:the )?(?:\w+ )?rules?`,
-		`|(?:all|everything|anything|any|whatever|what)(?: of)?(?: the| that| you)?(?: is| was| were| came| stands)? (?:above|before|previous|prior|preceding|said|told|earlier))\b`,
-		`|\b(?:ignore|disregard|forget)\b[^\n]{0,200}?\b(?:remember|memori[sz]e|learn|add)\b[^\n]{0,24}?[:–]|\b(?:ignore|disregard|forget) all (?:of (?:this|it|that|the)\b|and\b)`,
-		`|\b(?:ignoriere?n?|vergiss|missachte|ignora|ignorez?|olvida|oubliez?|dimentica)\b[^.\n]{0,60}(?:anweisung|instrucci[oó]n|instruction|istruzion|regeln|reglas|règles)`,
-		`|(?:忽略|无视|無視)[^。\n]{0,30}(?:指令|指示|说明|規則|规则)|игнорируй[^.\n]{0,40}инструкци`)},
-	{"prompt injection: imitates a part of a prompt", joinPattern(
-		`(?m:^[\s#>*_-]*(?:system|assistant|developer|human)[\s*_]*(?:message|prompt|note|override)?[\s*_]*:)`,
-		`|<\|[a-z_]+\|>|\[/?inst\]|<</?sys>>|</?(?:system|assistant|user|instructions?|prompt)>|(?m:^\s*#{2,}\s*(?:instruction|system|response|task))`)},
-	{"contains markers of a playbook or a prompt", joinPattern(
-		`\[\[(?:begin|end)\b|\[[a-z][a-z0-9_]*-\d{3,}\]|\b(?:helpful|harmful|neutral)\s*[=:]\s*\d|(?m:^\s*#{1,6}\s)`,
-		`|"(?:operations|bullet_tags|skill_tags|key_insight|final_answer|bullet_ids|extracted_learnings)"\s*:|"type"\s*:\s*"(?:add|update|tag|merge|remove|delete|retag|trial)"`)},
-	{"prompt injection: gives orders about the playbook", joinPattern(
-		`\b(?:add|insert|append|create|write|store|save|put|remember|remove|delete|clear|erase|wipe|rewrite|replace|update)\b[^.\n]{0,50}\b(?:bullets?|playbook|key_insight)\b`,
-		`|\b(?:tag|mark|rate|vote|label|count)\b[^.\n]{0,60}\b(?:as )?(?:helpful|harmful)\b`)},
-	{"prompt injection: gives orders to a model", joinPattern(
-		`\byou are (?:now|no longer|from now on)\b|\bfrom now on,? (?:you|always obey)\b|\bpretend (?:to be|that you|you)\b|\bas an? (?:ai|language model|large language model)\b`,
-		`|\bact as (?:an?|the)\b[^.\n]{0,40}\b(?:ai|assistant|language model|root|dan|system)\b|\b(?:new|real|true|actual|updated) instructions?\s*(?::|are\b|follow)`,
-		`|\b(?:reveal|print|repeat|output|leak|show|send)\b[^.\n]{0,60}\b(?:system prompt|your (?:instructions|prompt|secrets?))\b|\b(?:dear|attention|note to|hey|hello),? (?:all )?(?:the )?(?:ai|llms?|language models?|models?|assistants?|reflectors?|curators?|generators?)\b`,
-		`|\b(?:the )?(?:reflector|curator|generator) (?:must|should|shall|has to|is to|will)\b|\bdeveloper mode\b|\bjailbreak`)},
-}
-
-// joinPattern returns a function that compiles the pattern at its first call: together they take a millisecond, and most
-// commands need none.
-func joinPattern(parts ...string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.Join(parts, "")) })
-}
-
-// detectInjection returns the reason if a text gives orders to models or imitates a prompt, else "".
-func detectInjection(s string) string {
-	if s == "" {
-		return ""
-	}
-	folded := strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return text.Fold(r)
-	}, excerpt(s, 2*maxLesson))
-	for i := range injections {
-		if injections[i].pattern().MatchString(folded) {
-			return injections[i].why
-		}
-	}
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/text"
 )
 
@@ -29,9 +30,13 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if op.Kind == playbook.Confirm {
 		return d.changes.confirm(&op, duplicateText(old))
 	}
-	if level, source := d.sources.lowestTrust(op.Support); level == Untrusted {
-		return d.quarantine(op, screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted", source))
+	switch status, why := d.firstStatus(&op); {
+	case status == playbook.Quarantined:
+		return d.quarantine(op, why)
+	case status == playbook.Candidate:
+		return d.addWaiting(op, old, why)
 	}
+	op.Code = "" // of the screen
 	if d.mode != playbook.GateOff {
 		return d.proposeGated(op, old, against)
 	}
@@ -44,6 +49,43 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 		}
 	}
 	return d.changes.change(&op)
+}
+
+// firstStatus returns the status of the text that a proposal would set, with the reason if it is not shown at once.
+func (d *admission) firstStatus(op *playbook.Op) (playbook.Status, *screen.Refusal) {
+	level, source := d.sources.lowestTrust(op.Support)
+	status, code := admit.FirstStatus(admit.Text{
+		Source: admit.Model, Trust: level, Inferred: d.sources.allInferred(op.Support), Gate: d.mode, Review: d.review,
+		Suspect: screen.IsSuspect(op),
+	})
+	switch code {
+	case playbook.ReasonInjection:
+		return status, &screen.Refusal{Code: op.Code, Reason: op.Reason}
+	case playbook.ReasonUntrusted:
+		return status, screen.Refusef(code, "source %q is not trusted", source)
+	case playbook.ReasonReview:
+		return status, screen.Refusef(code, "review first: a person approves each new text")
+	case playbook.ReasonInferred:
+		return status, screen.Refusef(code, "the outcome behind it was only inferred")
+	}
+	return status, nil
+}
+
+// addWaiting drafts the new text of a proposal as a candidate, which waits for another execution. The bullet that it would replace
+// stays. A proposal without a text is rejected with the reason why.
+func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, why *screen.Refusal) *screen.Refusal {
+	add := playbook.Op{
+		Kind: playbook.Add, Bullet: op.Bullet, Section: op.Section, Content: op.Content, Status: playbook.Candidate, Support: op.Support,
+		Code: why.Code, Reason: text.Excerpt(why.Reason, screen.MaxReason),
+	}
+	switch op.Kind {
+	case playbook.Add:
+	case playbook.Update, playbook.Merge:
+		add.Bullet, add.Section, add.Replaces = "", cmp.Or(add.Section, old.Section), old.ID
+	default:
+		return why
+	}
+	return d.changes.change(&add)
 }
 
 // quarantine drafts the new text of a proposal as a bullet in quarantine, which waits for a person. The bullet that it would

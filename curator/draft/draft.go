@@ -89,12 +89,21 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 	if _, chosen := d.base.Gate(); !chosen && !d.byPerson && d.mode != playbook.GateGuard {
 		out.Gate = d.mode
 	}
+	d.recordSettings(&out)
 	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.rejections.list()
 	change := []*playbook.Delta{&out}
 	if d.unlimited {
 		change = split(&out)
 	}
 	return Result{Deltas: change, Decided: n, Unchecked: unchecked, Added: d.sources.added}
+}
+
+// recordSettings records the settings of the Curator in a delta, if the log has others. An edit records none: the program that made it
+// may run a Curator of its own.
+func (d *draft) recordSettings(out *playbook.Delta) {
+	if is := d.base.Admission(); !d.byPerson && !is.Policy.Equal(d.Settings) {
+		out.Policy = &d.Settings
+	}
 }
 
 // Policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
@@ -105,11 +114,12 @@ type Policy struct {
 	Totals      *Totals                     // cache of the sums of tokens; nil disables it
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
-	Mode  playbook.Gate // of a playbook without its own mode; empty means guard
-	Gate  gate.Config
-	Trust Sources
-	Burst Burst
-	Now   time.Time // zero disables decisions that depend on time
+	Mode playbook.Gate // of a playbook without its own mode; empty means guard
+	Gate gate.Config
+	// Settings are the settings of the Curator that the log records.
+	Settings playbook.Policy
+	Burst    Burst
+	Now      time.Time // zero disables decisions that depend on time
 }
 
 // Build drafts one change of p from as many items as fit, at least one. An edit or a correction gets its own change. covered

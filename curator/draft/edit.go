@@ -8,6 +8,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/history"
 	"debrief/playbook/text"
 )
@@ -58,7 +59,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
-	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Rebuild) {
+	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Review != "" || e.Rebuild) {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
 		return refused
 	}
@@ -98,6 +99,9 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 			d.gatekeeper.releaseWithheld()
 		}
 	}
+	if e.Review != "" {
+		out.Review, d.review = e.Review, e.Review == playbook.ReviewFirst
+	}
 	d.applyEditOps(item, refuse)
 	if item.Target != nil && item.Target.Problem != "" {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.Target.Problem))
@@ -125,19 +129,11 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 	for _, op := range item.Edit.Ops {
 		op.Support = slices.Clone(support)
 		err := cleanEditOp(&op)
-		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
-		if op.Kind == playbook.Add && len(item.Edit.Evidence) > 0 { // not a person's decision: the gate decides
-			if d.mode != playbook.GateOff {
-				op.Standing = playbook.StandingNew
-			}
-			if d.mode == playbook.GateStrict {
-				op.Status = playbook.Probation
-			}
-		} else if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
-			op.Standing = d.personStanding(op.Status)
-		}
+		d.admitEditOp(&op, item.Edit)
 		if err != nil {
 			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
+		} else if why := d.refuseUnread(&op, item.Edit); why != nil {
+			refuse(op, why)
 		} else if why := screen.RefuseSecretOp(&op); why != nil {
 			op.Content, op.PutBullet = screen.Redact(op.Content), nil
 			refuse(op, why)
@@ -147,6 +143,74 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 			item.Decision.Added = append(item.Decision.Added, op.Bullet)
 		}
 	}
+}
+
+// admitEditOp sets the status and the standing that an operation of an edit leads to. An edit with evidence and an import are no
+// decisions of a person about a text, so both pass the admission.
+func (d *draft) admitEditOp(op *playbook.Op, e *events.Edit) {
+	setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
+	switch {
+	case op.Kind == playbook.Put:
+		if op.PutBullet != nil && e.Fork == nil && op.PutBullet.Shown() {
+			d.admitImport(op)
+		}
+	case len(e.Evidence) > 0:
+		if op.Kind == playbook.Add {
+			d.admitRule(op)
+		}
+	default:
+		op.Code = playbook.ReasonPerson
+		if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
+			op.Standing = d.personStanding(op.Status)
+		}
+	}
+}
+
+// admitRule sets the status of a bullet that follows from executions without a person.
+func (d *draft) admitRule(op *playbook.Op) {
+	if d.mode != playbook.GateOff {
+		op.Standing = playbook.StandingNew
+	}
+	op.Code = ""
+	screen.Suspect(op)
+	status, why := d.admission.firstStatus(op)
+	if op.Status = status; status == playbook.Active {
+		op.Status = ""
+	}
+	if op.Code = ""; why != nil {
+		op.Code, op.Reason = why.Code, text.Excerpt(why.Reason, screen.MaxReason)
+	}
+}
+
+// admitImport puts an imported bullet into quarantine if a person must approve it. A bullet that the playbook has already stays.
+func (d *draft) admitImport(op *playbook.Op) {
+	b := op.PutBullet
+	found, suspect := admit.Screen(b.Content)
+	status, code := admit.FirstStatus(admit.Text{Source: admit.Import, Suspect: suspect, Review: d.review, Gate: d.mode})
+	if status == playbook.Active {
+		return
+	}
+	held := *b
+	held.Status, held.Approved = status, false
+	op.PutBullet, op.Code, op.Reason = &held, code, "import: a person approves each new text"
+	if suspect {
+		op.Reason = found.String()
+	}
+}
+
+// refuseUnread returns the reason not to approve a bullet, or nil. With reviews first an approval binds the wording: the edit must
+// expect the text that the person read.
+func (d *draft) refuseUnread(op *playbook.Op, e *events.Edit) *screen.Refusal {
+	b := d.Bullet(op.Bullet)
+	if !d.review || op.Kind != playbook.SetStatus || op.Status != playbook.Active || b == nil || b.Shown() {
+		return nil
+	}
+	for _, was := range e.Expect {
+		if was.Bullet == b.ID {
+			return nil // compareExpected compares the text
+		}
+	}
+	return screen.Refusef(playbook.ReasonChanged, "approve bullet %q: the edit must expect the text that was read", b.ID)
 }
 
 // compareExpected compares a bullet with the version that the author of an edit read, and returns its current version.

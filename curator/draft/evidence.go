@@ -17,13 +17,14 @@ type evidence struct {
 
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
 // ignores bullets that were removed or have a newer experiment. Inferred outcomes do not count: they promote and retire nothing.
+// Outcomes of an untrusted source count for active bullets: a lack of trust keeps its texts and votes out, and stops no measurement.
 func (d *evidence) addOutcomes(k *Item) {
-	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred || !k.Reflection.Outcome.Known() || d.sources.trustLevel(k.coverIndex) == Untrusted {
+	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred || !k.Reflection.Outcome.Known() {
 		return
 	}
 	score := scoreOf(k)
 	for _, t := range exposuresOf(k) {
-		if b := d.Bullet(t.Bullet); b != nil && (d.Trust[d.sources.sourceOf(k.coverIndex)].Level != Limited || d.sources.refuseSource(b, k.coverIndex) == nil) {
+		if b := d.Bullet(t.Bullet); b != nil && d.sources.measures(b, k.coverIndex) {
 			d.addOutcome(b, t.Experiment, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited}, k.coverIndex)
 		}
 	}
@@ -152,14 +153,14 @@ func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vot
 // correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no
 // outcome of the sample, it is added only for the first outcome that somebody reported; an earlier one was left out for a reason.
 func (d *evidence) correctOutcomes(item *Item) {
-	first := !item.Reflection.Corrects || item.Contribution.Source() == events.Inferred
-	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() || d.sources.trustLevel(item.coverIndex) == Untrusted {
+	first := !item.Reflection.Corrects || item.Contribution.Inferred()
+	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
 	}
 	score := scoreOf(item)
 	for _, t := range exposuresOf(item) {
 		b := d.Bullet(t.Bullet)
-		if b == nil || b.CurrentExperiment().Number != t.Experiment {
+		if b == nil || b.CurrentExperiment().Number != t.Experiment || d.sources.trustLevel(item.coverIndex) == playbook.Untrusted && !b.Shown() {
 			continue
 		}
 		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}

@@ -38,7 +38,9 @@ func (d *gatekeeper) releaseWithheld() {
 }
 
 func (d *gatekeeper) decider() *gate.Decider {
-	return gate.NewDecider(d.Gate, d.mode, d, d.base.Tally(), d.setStatus)
+	decider := gate.NewDecider(d.Gate, d.mode, d, d.base.Tally(), d.setStatus)
+	decider.Review = d.review
+	return decider
 }
 
 // setStatus drafts the status changes of one decision of the gate. It returns false and drafts none if the delta has no room for

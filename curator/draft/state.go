@@ -26,6 +26,7 @@ type state struct {
 	bytes      int // upper bound of the encoded size of covers, ops and sums
 
 	mode      playbook.Gate // current gate mode
+	review    bool          // new texts wait for a person
 	unlimited bool          // an edit: it is committed completely, in several deltas if necessary
 	byPerson  bool          // a person asked for the operations, not a reflection
 
@@ -48,8 +49,11 @@ func newState(p *playbook.Playbook, by Policy) *state {
 	if !chosen && by.Mode != "" {
 		mode = by.Mode
 	}
+	recorded := p.Admission()
+	own := recorded
+	own.Policy = by.Settings
 	return &state{
-		Policy: by, base: p, lastMinted: p.LastMinted(), mode: mode,
+		Policy: by, base: p, lastMinted: p.LastMinted(), mode: mode, review: recorded.ReviewsFirst() || own.ReviewsFirst(),
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
 		contents: map[playbook.ContentKey]playbook.BulletID{}, evidenceChanged: map[playbook.BulletID]struct{}{},
 	}
@@ -186,8 +190,12 @@ func (d *state) reject(op playbook.Op, why *screen.Refusal) {
 }
 
 // personStanding returns the standing that marks a person's decision on a bullet: to show it while the gate decides, or to
-// retire it in any mode. Otherwise it returns "".
+// retire it in any mode. Otherwise it returns "". With reviews first a person approves every bullet, and the gate measures them all
+// the same.
 func (d *state) personStanding(s playbook.Status) playbook.Standing {
+	if d.review && s != playbook.Retired && d.mode != playbook.GateOff {
+		return playbook.StandingNew
+	}
 	if d.byPerson && (d.mode != playbook.GateOff || s == playbook.Retired) {
 		return playbook.StandingKept
 	}

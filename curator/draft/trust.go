@@ -1,7 +1,6 @@
 package draft
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,31 +11,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// Trust is the trust level of a source. Executions without a source, and sources that the configuration does not name, are
-// trusted.
-type Trust string
-
-// The levels of trust.
-const (
-	Trusted Trust = "trusted"
-	// Limited sources count only up to a share of the evidence of a bullet.
-	Limited Trust = "limited"
-	// Untrusted sources have no votes, and their proposals wait in quarantine for a person.
-	Untrusted Trust = "untrusted"
-)
-
 // freeVotes is the number of votes of a limited source on a bullet that count without a check of its share. Without them, a
 // new bullet could never get its first vote.
 const freeVotes = 2
-
-// Source is the configured trust in a source.
-type Source struct {
-	Level Trust
-	Share int // maximum share of a bullet's evidence, in percent; Limited only
-}
-
-// Sources maps the names of sources to the trust in them.
-type Sources map[string]Source
 
 // sources decides how much the sources of reflections are trusted.
 type sources struct {
@@ -44,53 +21,93 @@ type sources struct {
 	added map[Contributor]int // number of bullets added here
 }
 
-// sourceOf returns the source of the execution behind a cover, or "".
-func (d *sources) sourceOf(cover int) string {
+// evidenceOf returns the evidence of a cover, or an empty one.
+func (d *sources) evidenceOf(cover int) playbook.Evidence {
 	if cover < len(d.covers) && d.covers[cover].Evidence != nil {
-		return d.covers[cover].Evidence.Source
+		return *d.covers[cover].Evidence
 	}
-	return ""
+	return playbook.Evidence{}
 }
 
-// trustLevel returns the trust level of the source of a cover.
-func (d *sources) trustLevel(cover int) Trust {
-	return cmp.Or(d.Trust[d.sourceOf(cover)].Level, Trusted)
+// trustLevel returns the trust level of a cover: the lower one of its source and, if its outcome was inferred, of inferred outcomes.
+func (d *sources) trustLevel(cover int) playbook.Trust {
+	e := d.evidenceOf(cover)
+	return d.Settings.Level(e.Source, e.Inferred)
 }
 
 // refuseSource returns the reason if the support of one reflection for a bullet must not count because of its source, or nil.
 func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
-	source := d.sourceOf(cover)
-	switch s := d.Trust[source]; s.Level {
-	case Untrusted:
-		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", source, b.ID)
-	case Limited:
-		from := 1 // this one
-		for _, o := range b.SupportBySource {
-			if o.Source == source {
-				from += o.Count
-			}
+	e := d.evidenceOf(cover)
+	trust := d.Settings.Of(e.Source)
+	from := 0
+	for _, o := range b.SupportBySource {
+		if playbook.MatchesSource(trust.Source, o.Source) {
+			from += o.Count
 		}
+	}
+	if why := refuseShare(b, trust, from); why != nil || !e.Inferred {
+		return why
+	}
+	return refuseShare(b, d.Settings.OfInferred(), b.InferredSupport)
+}
+
+// refuseShare returns the reason if one more support of a bullet must not count, or nil. from is the number of times that the
+// source supports the bullet already.
+func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, from int) *screen.Refusal {
+	switch trust.Level {
+	case playbook.Untrusted:
+		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", trust.Source, b.ID)
+	case playbook.Limited:
 		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
-		if from > freeVotes && from*100 > s.Share*all {
-			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", source, b.ID, from-1, all-1, s.Share)
+		if from++; from > freeVotes && from*100 > trust.Share*all {
+			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", trust.Source, b.ID, from-1, all-1, trust.Share)
 		}
 	}
 	return nil
 }
 
+// measures reports whether the outcome behind a cover counts in the experiment of a bullet.
+func (d *sources) measures(b *playbook.Bullet, cover int) bool {
+	switch d.trustLevel(cover) {
+	case playbook.Untrusted:
+		return b.Shown()
+	case playbook.Limited:
+		return d.refuseSource(b, cover) == nil
+	}
+	return true
+}
+
 // lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
 // to distrust the operation, because the model itself chose the reflections in the support.
-func (d *sources) lowestTrust(support []int) (Trust, string) {
-	worst, name := Trusted, ""
+func (d *sources) lowestTrust(support []int) (playbook.Trust, string) {
+	worst, name := playbook.Trusted, ""
 	for _, i := range support {
-		switch l := d.trustLevel(i); {
-		case l == Untrusted:
-			return l, d.sourceOf(i)
-		case l == Limited:
-			worst, name = l, d.sourceOf(i)
+		l := d.trustLevel(i)
+		if l == playbook.Trusted {
+			continue
+		}
+		e := d.evidenceOf(i)
+		if worst, name = l, e.Source; d.Settings.Of(e.Source).Level != l {
+			name = playbook.InferredSource
+		}
+		if l == playbook.Untrusted {
+			return worst, name
 		}
 	}
 	return worst, name
+}
+
+// allInferred reports whether every execution behind an operation has an inferred outcome. It is false without executions.
+func (d *sources) allInferred(support []int) bool {
+	found := false
+	for _, i := range support {
+		if i < len(d.covers) && d.covers[i].Evidence != nil {
+			if found = true; !d.covers[i].Evidence.Inferred {
+				return false
+			}
+		}
+	}
+	return found
 }
 
 // trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
@@ -140,8 +157,11 @@ func (d *sources) contributors(support []int) (all []Contributor) {
 	for _, i := range support {
 		if i < len(d.covers) && d.covers[i].Evidence != nil {
 			add(Contributor{name: d.covers[i].Evidence.Session})
-			if d.trustLevel(i) != Trusted {
-				add(Contributor{source: true, name: d.sourceOf(i)})
+			if e := d.evidenceOf(i); d.Settings.Of(e.Source).Level != playbook.Trusted {
+				add(Contributor{source: true, name: e.Source})
+			}
+			if d.covers[i].Evidence.Inferred && d.Settings.OfInferred().Level != playbook.Trusted {
+				add(Contributor{source: true, name: playbook.InferredSource})
 			}
 		}
 	}

@@ -38,6 +38,10 @@ type State interface {
 
 // Decider decides on the bullets of one state. It is not safe for concurrent use.
 type Decider struct {
+	// Review is set if a person must approve each bullet before it is shown. A bullet that the decider would show then goes to
+	// quarantine, and nothing else changes.
+	Review bool
+
 	cfg   Config
 	mode  playbook.Gate
 	state State
@@ -202,6 +206,10 @@ func (d *Decider) restoreReplaced(b *playbook.Bullet) {
 		if old.Shown() {
 			return
 		}
+		if old.Status == playbook.Retired && restorable(old) && d.Review {
+			d.holdForReview(old, fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID))
+			return
+		}
 		if old.Status == playbook.Retired && restorable(old) {
 			d.setStatus(playbook.Op{
 				Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active,
@@ -224,7 +232,11 @@ func (d *Decider) release(b *playbook.Bullet, code playbook.Reason, why string) 
 
 // show shows a bullet as a new one. A bullet that replaces another takes its place. If a person keeps that one, it is not shown.
 func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
-	if old := shownBefore(d.state, b); old != nil && IsKept(old) {
+	if old := shownBefore(d.state, b); b.OnlyInferred || old != nil && IsKept(old) {
+		return
+	}
+	if d.Review {
+		d.holdForReview(b, op.Reason)
 		return
 	}
 	op.Kind, op.Bullet, op.Standing, op.Status = playbook.SetStatus, b.ID, playbook.StandingNew, playbook.Active
@@ -235,6 +247,13 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 	if op.Status == playbook.Active {
 		d.takePlace(b)
 	}
+}
+
+// holdForReview puts a bullet that would be shown into quarantine.
+func (d *Decider) holdForReview(b *playbook.Bullet, why string) {
+	d.setStatus(playbook.Op{
+		Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Quarantined, Code: playbook.ReasonReview, Reason: "review first: " + why,
+	})
 }
 
 // takePlace retires the bullets that b replaces.
@@ -340,6 +359,9 @@ func (d *Decider) Release() {
 	}
 	slices.SortFunc(list, compareWaiting)
 	for _, b := range list {
+		if b.Status == playbook.Candidate && (d.Review || b.OnlyInferred) {
+			continue
+		}
 		if shownBefore(d.state, b) != nil {
 			if b.Status == playbook.Candidate {
 				continue

@@ -51,7 +51,7 @@ func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bull
 			return nil, fmt.Errorf("ask model for paraphrases: %w", err)
 		}
 		for _, pr := range found {
-			if pr.Op.Kind == playbook.Merge && rules.Refuse(pr.Op.Content) == nil {
+			if pr.Op.Kind == playbook.Merge && rules.Refuse(pr.Op.Content) == nil && !looksLikeOrder(pr.Op.Content) {
 				merges = append(merges, pr.Op)
 			}
 		}

@@ -32,7 +32,13 @@ func TestInstructionsAndPromptsAreRefused(t *testing.T) {
 		"Be very careful":              playbook.ReasonTooShort,
 		"Use the key sk-" + letters[:]: playbook.ReasonSecret,
 	} {
-		if why := rules.Refuse(text); why == nil || why.Code != want {
+		op := playbook.Op{Content: text}
+		screen.Suspect(&op)
+		why := rules.Refuse(text)
+		if want == playbook.ReasonInjection && why == nil {
+			why = &screen.Refusal{Code: op.Code, Reason: op.Reason}
+		}
+		if why == nil || why.Code != want || why.Reason == "" {
 			t.Errorf("%q: got %+v, want %s", text, why, want)
 		}
 	}

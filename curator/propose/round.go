@@ -15,6 +15,8 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/admit"
+	"debrief/playbook/text"
 )
 
 // Item is a reflection with lessons, and the result of its round of proposals.
@@ -89,6 +91,7 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 				item.reject(op, why)
 				continue
 			}
+			screen.Suspect(&op)
 			item.Proposals = append(item.Proposals, Proposal{Op: op})
 		}
 	}
@@ -138,7 +141,14 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 			continue
 		}
 		op.Content = content
-		if inPlaybook(p, content) || isReturnable(p, content) {
+		if op.Code = l.Code; !screen.IsSuspect(&op) {
+			op.Code = ""
+		} else {
+			op.Reason = text.Excerpt(l.Reason, screen.MaxReason)
+		}
+		if screen.Suspect(&op); screen.IsSuspect(&op) {
+			item.proposeSuspect(op, refuse)
+		} else if inPlaybook(p, content) || isReturnable(p, content) {
 			item.Proposals = append(item.Proposals, Proposal{Op: op})
 		} else if why := refuse(content); why != nil {
 			item.reject(op, why)
@@ -147,6 +157,20 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 		}
 	}
 	return fresh
+}
+
+// proposeSuspect proposes a lesson that looks like an order to models. No model sees it: the draft puts it into quarantine.
+func (item *Item) proposeSuspect(op playbook.Op, refuse func(string) *screen.Refusal) {
+	if why := refuse(op.Content); why != nil {
+		item.reject(op, why)
+		return
+	}
+	item.Proposals = append(item.Proposals, Proposal{Op: op})
+}
+
+func looksLikeOrder(content string) bool {
+	_, suspect := admit.Screen(content)
+	return suspect
 }
 
 // inPlaybook reports whether a bullet has this content and is not retired.
@@ -170,7 +194,7 @@ func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse fun
 	}
 	r := *item.Reflection
 	main := playbook.ContentKeyOf(r.KeyInsight)
-	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil) {
+	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil || looksLikeOrder(r.KeyInsight)) {
 		r.KeyInsight = ""
 	}
 	r.Lessons = make([]events.Lesson, len(fresh))
@@ -267,6 +291,8 @@ func (w *Proposer) groupProposals(
 			p.owner.reject(p.op, why)
 			continue
 		}
+		p.op.Code = "" // only the screen sets a code
+		screen.Suspect(&p.op)
 		all = append(all, p)
 	}
 	return all

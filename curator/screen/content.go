@@ -1,5 +1,6 @@
-// Package screen checks texts before they become bullets of a playbook. It refuses secrets, instructions to a model, text of
-// our own prompts and texts that are too short. It also holds the form of a refusal: a reason code with a sentence.
+// Package screen checks texts before they become bullets of a playbook. It refuses secrets, text of our own prompts and texts that
+// are too short. Package admit finds orders to models; they wait for a person. Package screen also holds the form of a refusal: a
+// reason code with a sentence.
 package screen
 
 import (
@@ -7,15 +8,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"debrief/events/redact"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/text"
 )
 
-// No bullet may contain a secret. A bullet from a model or a lesson must also not contain instructions to a model or text
-// of our prompts, and it needs at least minWords words. These further rules do not apply to bullets by a person.
+// No bullet may contain a secret. A bullet from a model or a lesson must also not contain text of our prompts, and it needs at least
+// minWords words. These further rules do not apply to bullets by a person.
 
 // Rules decides which texts are allowed. It knows the word sequences of our prompts. It is safe for concurrent use.
 type Rules struct{ shingles map[string]struct{} }
@@ -67,13 +68,26 @@ func (c *Rules) RefuseMaterial(content string) *Refusal {
 	if why := RefuseSecret(content); why != nil {
 		return why
 	}
-	if kind := findInjection(content); kind != "" {
-		return Refusef(playbook.ReasonInjection, "content: contains instructions to a model (%s)", kind)
-	}
 	if c.restatesPrompt(content) {
 		return Refusef(playbook.ReasonRestated, "content: repeats our own prompt")
 	}
 	return nil
+}
+
+// Suspect marks an operation whose text looks like an order to models: it sets the code and a sentence with the pattern. The draft
+// puts such a text into quarantine. An operation that is marked already keeps its mark.
+func Suspect(op *playbook.Op) {
+	if IsSuspect(op) {
+		return
+	}
+	if found, suspect := admit.Screen(op.Content); suspect {
+		op.Code, op.Reason = playbook.ReasonInjection, found.String()
+	}
+}
+
+// IsSuspect reports whether an operation is marked as an order to models or as a copy of a text.
+func IsSuspect(op *playbook.Op) bool {
+	return op.Code == playbook.ReasonInjection || op.Code == playbook.ReasonCopied
 }
 
 // RefuseSecret returns the reason if the text seems to contain a secret, or nil.
@@ -111,35 +125,6 @@ func tooShort(content string) bool {
 		}
 	}
 	return words < minWords
-}
-
-type textPattern struct {
-	name string
-	re   *regexp.Regexp
-}
-
-// injectionPatterns match text that instructs a model instead of describing a task. They take milliseconds to compile, so
-// they are compiled on first use.
-var injectionPatterns = sync.OnceValue(func() []textPattern {
-	return []textPattern{
-		{"ignore instructions", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:above|before|previous|prior|earlier|preceding|your|all|any|every|the)\b[^.\n]{0,30}\b(?:instructions?|prompts?|rules|directions|guidelines|orders|guardrails)\b`)},
-		{"ignore instructions", regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything)\s+(?:of\s+)?(?:the\s+)?(?:above|before|previous|prior|earlier|preceding)\b`)},
-		{"change of role", regexp.MustCompile(`(?i)\b(?:you are now|from now on,? you(?: are| will|'re)|pretend (?:to be|that you)|act as (?:an? )?(?:unrestricted|jailbroken|different)|enter (?:developer|jailbreak|god) mode)\b`)},
-		{"reveal the prompt", regexp.MustCompile(`(?i)\b(?:reveal|print|repeat|show|output|leak)\b[^.\n]{0,30}\b(?:system prompt|your (?:instructions|prompt|rules))\b`)},
-		{"write bullets", regexp.MustCompile(`(?i)\badd (?:a |the |this )?(?:new )?bullet\b`)},
-		{"chat markers", regexp.MustCompile(`(?i)<\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|start_header_id)[^>]{0,20}\|?>|\[/?INST\]|<</?SYS>>|</?(?:system|assistant)(?:_prompt)?>`)},
-		{"chat markers", regexp.MustCompile(`(?im)^\s*(?:#+\s*)?(?:system|assistant)\s*(?:prompt|message)?\s*:`)},
-	}
-})
-
-// findInjection returns the name of the first injection pattern that matches the text, or "".
-func findInjection(text string) string {
-	for _, p := range injectionPatterns() {
-		if p.re.MatchString(text) {
-			return p.name
-		}
-	}
-	return ""
 }
 
 // longTokens match tokens that are long enough to be a key without a known format.

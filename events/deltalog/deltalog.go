@@ -96,6 +96,8 @@ type head struct {
 	Partial bool `msgpack:"p,omitempty"`
 	// Gate is the book's gate mode; empty if it was never set.
 	Gate playbook.Gate `msgpack:"g,omitempty"`
+	// Admission decides which reflections a prompt may contain.
+	Admission playbook.Admission `msgpack:"a,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
 	// Changed are the bullets that the last flush wrote or deleted, and Since is the version of the view before it, so that a

@@ -381,6 +381,7 @@ func (f *Follower) advance(h *head) error {
 		return f.countMismatch()
 	}
 	f.p.SetGate(h.Gate)
+	f.p.SetAdmission(h.Admission)
 	f.mismatches, f.reloading = 0, false
 	f.pending = make(map[playbook.BulletID]*playbook.Bullet)
 	f.chain = h.Chain

@@ -242,6 +242,9 @@ func (v *verifier) compareView(r *Record) {
 	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
 	}
+	if !v.sameAdmission(h) {
+		v.addFinding(Broken, FindingViewHead, "the head of the view has another state of reviews, trust and decided reflections than the log: %s", v.rebuildHint())
+	}
 	for _, b := range p.Sorted() {
 		v.compareBullet(b)
 	}
@@ -254,6 +257,14 @@ func (v *verifier) compareView(r *Record) {
 	if v.differences > 0 {
 		v.addFinding(Broken, FindingViewKey, "the view differs from the log at %d keys: %s", v.differences, v.rebuildHint())
 	}
+}
+
+// sameAdmission reports whether the head of the view has the admission of the log.
+func (v *verifier) sameAdmission(h *head) bool {
+	want := head{Admission: v.fold.playbook.Admission()}
+	expected, err := events.Marshal(&want)
+	got, gotErr := events.Marshal(&head{Admission: h.Admission})
+	return err == nil && gotErr == nil && bytes.Equal(expected, got)
 }
 
 // maxDifferences is the maximum number of differing keys that a verification lists.

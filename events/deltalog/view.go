@@ -42,6 +42,7 @@ func (v *view) playbook() *playbook.Playbook {
 		return nil
 	}
 	p.SetGate(v.head.Gate)
+	p.SetAdmission(v.head.Admission)
 	return p
 }
 

@@ -47,13 +47,8 @@ func (s *Contribution) Version() uint64 { return s.version }
 // LastFeedback returns the highest sequence of the feedback on the sample that the log covers, 0 without feedback.
 func (s *Contribution) LastFeedback() uint64 { return s.judged }
 
-// Source returns the source of the last evidence from the sample, or "".
-func (s *Contribution) Source() string {
-	if s.evidence == nil {
-		return ""
-	}
-	return s.evidence.Source
-}
+// Inferred reports whether the outcome in the last evidence from the sample was only inferred.
+func (s *Contribution) Inferred() bool { return s.evidence != nil && s.evidence.Inferred }
 
 // Votes returns the votes by bullet. A bullet has several votes if others with votes were merged into it.
 func (s *Contribution) Votes() map[playbook.BulletID][]playbook.Vote { return s.current.votes }

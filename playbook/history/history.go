@@ -91,7 +91,7 @@ func (d Difference) ID() playbook.BulletID {
 // sameEvidence reports whether two bullets have the same evidence. Between ignores evidence.
 func sameEvidence(a, b *playbook.Bullet) bool {
 	x, y := a.CurrentExperiment(), b.CurrentExperiment()
-	return a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource) && x.Recent == y.Recent &&
+	return a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource) && sameOrigin(a, b) && x.Recent == y.Recent &&
 		x.Number == y.Number && x.Standing == y.Standing && x.Confirmations == y.Confirmations &&
 		x.Shown == y.Shown && x.Withheld == y.Withheld && x.Cited == y.Cited
 }
@@ -113,6 +113,11 @@ func between(was, is *playbook.Playbook, same func(a, b *playbook.Bullet) bool) 
 	}
 	slices.SortFunc(found, func(a, b Difference) int { return strings.Compare(string(a.ID()), string(b.ID())) })
 	return found
+}
+
+// sameOrigin reports whether two bullets were learned from the same executions and have the same approval.
+func sameOrigin(a, b *playbook.Bullet) bool {
+	return a.InferredSupport == b.InferredSupport && a.OnlyInferred == b.OnlyInferred && a.Approved == b.Approved && slices.Equal(a.LearnedFrom, b.LearnedFrom)
 }
 
 // OpsBetween returns the operations that turn one state into another, including the evidence of bullets.

@@ -56,7 +56,7 @@ func (r *refolder) apply(d *playbook.Delta) error {
 		}
 		filtered.Ops, filtered.Covers = ops, r.covers
 		for _, part := range c {
-			filtered.Gate = cmp.Or(part.Gate, filtered.Gate)
+			filtered.Gate, filtered.Review = cmp.Or(part.Gate, filtered.Gate), cmp.Or(part.Review, filtered.Review)
 		}
 	}
 	changed, err := r.state.playbook.Apply(&filtered)

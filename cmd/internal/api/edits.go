@@ -24,7 +24,7 @@ import (
 // editRoutes are the routes that change playbooks. The author of a change is the name of the token.
 func editRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00012"}
-	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, restore or name a version, or set the mode of the gate. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
+	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, restore or name a version, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
 	edit.scope, edit.keyed = tokens.Review, true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
 	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, func(c *call, r *decision) (*editReply, error) { return decide(c, r, true) })
@@ -35,7 +35,7 @@ func editRoutes() []route {
 	return []route{edit, approve, reject}
 }
 
-// editRequest is a change of a playbook: of bullets, or one of restore, tag and gate.
+// editRequest is a change of a playbook: of bullets, or one of restore, tag, gate and review.
 type editRequest struct {
 	Add      []newBullet         `json:"add,omitempty" doc:"Bullets to add."`
 	Change   []changedBullet     `json:"change,omitempty" doc:"Bullets with a new text or section."`
@@ -45,9 +45,10 @@ type editRequest struct {
 	Pin      []playbook.BulletID `json:"pin,omitempty" doc:"Bullets to pin: they are not pruned."`
 	Unpin    []playbook.BulletID `json:"unpin,omitempty" doc:"Bullets to unpin."`
 
-	Restore string        `json:"restore,omitempty" doc:"Version whose bullets to restore: a number, label, time, duration or name."`
-	Tag     *newTag       `json:"tag,omitempty" doc:"Name for a version."`
-	Gate    playbook.Gate `json:"gate,omitempty" doc:"New mode of the gate."`
+	Restore string          `json:"restore,omitempty" doc:"Version whose bullets to restore: a number, label, time, duration or name."`
+	Tag     *newTag         `json:"tag,omitempty" doc:"Name for a version."`
+	Gate    playbook.Gate   `json:"gate,omitempty" doc:"New mode of the gate."`
+	Review  playbook.Review `json:"review,omitempty" doc:"New review mode: with first, new texts wait in quarantine until a person approves them; with off, the gate decides."`
 
 	Read   string `json:"read,omitempty" doc:"Version that you read: the edit is refused if its bullets changed since; for restore, if the playbook did. Default: the newest."`
 	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
@@ -94,7 +95,7 @@ func editPlaybook(c *call, r *editRequest) (*editReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now.Version() == 0 && len(r.Add) == 0 && r.Gate == "" { // an edit may begin a playbook
+	if now.Version() == 0 && len(r.Add) == 0 && r.Gate == "" && r.Review == "" { // an edit may begin a playbook
 		return nil, notFound(fmt.Sprintf("playbook %q: not found", c.name()))
 	}
 	e, err := r.edit(c, now)
@@ -114,13 +115,13 @@ func editPlaybook(c *call, r *editRequest) (*editReply, error) {
 func (r *editRequest) edit(c *call, now *playbook.Playbook) (*events.Edit, error) {
 	ofBullets := len(r.Add)+len(r.Change)+len(r.Retire)+len(r.Remove)+len(r.Activate)+len(r.Pin)+len(r.Unpin) > 0
 	kinds := 0
-	for _, set := range []bool{ofBullets, r.Restore != "", r.Tag != nil, r.Gate != ""} {
+	for _, set := range []bool{ofBullets, r.Restore != "", r.Tag != nil, r.Gate != "", r.Review != ""} {
 		if set {
 			kinds++
 		}
 	}
 	if kinds != 1 {
-		return nil, invalid("add, change, retire, remove, activate, pin, unpin, restore, tag, gate", "want changes of bullets, or one of restore, tag and gate")
+		return nil, invalid("add, change, retire, remove, activate, pin, unpin, restore, tag, gate, review", "want changes of bullets, or one of restore, tag, gate and review")
 	}
 	switch {
 	case r.Restore != "":
@@ -132,6 +133,11 @@ func (r *editRequest) edit(c *call, now *playbook.Playbook) (*events.Edit, error
 			return nil, invalid("gate", "want off, guard or strict")
 		}
 		return &events.Edit{Gate: r.Gate}, nil
+	case r.Review != "":
+		if !r.Review.Valid() {
+			return nil, invalid("review", "want first or off")
+		}
+		return &events.Edit{Review: r.Review}, nil
 	}
 	read := now
 	if r.Read != "" {

@@ -147,10 +147,11 @@ type Curator struct {
 	MaxTokens        int `name:"token-budget" help:"Maximum estimated tokens of all bullets of a playbook; -1 for no limit."`
 	MaxSectionTokens int `name:"section-token-budget" help:"Maximum estimated tokens of the bullets of one section; -1 for no limit." rare:""`
 
-	GateMode playbook.Gate `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, guard or strict." placeholder:"MODE" group:"Gate"`
-	Gate     Gate          `embed:""`
-	Trust    []string      `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]" rare:""`
-	MaxBurst int           `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." rare:""`
+	GateMode playbook.Gate   `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, guard or strict." placeholder:"MODE" group:"Gate"`
+	Gate     Gate            `embed:""`
+	Review   playbook.Review `name:"review" help:"Review mode of playbooks that 'debrief playbook review mode' did not set: first or off." placeholder:"MODE" group:"Gate"`
+	Trust    []string        `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]" rare:""`
+	MaxBurst int             `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." rare:""`
 
 	CacheDir string `name:"cache-dir" help:"Directory for the index of covered ids; 'none' keeps it in memory. Default: the user's cache directory, or a folder of --data." placeholder:"DIR" rare:""`
 }

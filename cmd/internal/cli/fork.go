@@ -66,6 +66,9 @@ func forkEdits(origin book.Fork, source *book.Playbook, to book.Book) []*events.
 	if mode, set := source.Gate(); set {
 		edit().Gate = mode
 	}
+	if a := source.Admission(); a.ReviewsFirst() {
+		edit().Review = book.ReviewFirst
+	}
 	for i, b := range source.Sorted() {
 		if i%request.PerEdit == 0 && (i > 0 || len(edits) == 0) {
 			edit()

@@ -43,6 +43,9 @@ func DeltaSummary(d *book.Delta) string {
 	if d.Gate != "" {
 		add("the gate is %s", d.Gate)
 	}
+	if d.Review != "" {
+		add("review %s", d.Review)
+	}
 	count := map[book.OpKind]int{}
 	for i := range d.Ops {
 		count[d.Ops[i].Kind] += operations[d.Ops[i].Kind].count(&d.Ops[i])

@@ -33,6 +33,7 @@ func (in *installation) forms(t *testing.T) map[string][]actionForm {
 		"/books/{book}/review":                       one("/books/default/review", tokens.Review, "decision", "approve:inv-00005"),
 		"/books/{book}/review/{id}/edit":             one("/books/default/review/inv-00012/edit", tokens.Review, "content", "Send the invoice once."),
 		"/books/{book}/gate":                         one("/books/default/gate", tokens.Review, "mode", "guard"),
+		"/books/{book}/review/mode":                  one("/books/default/review/mode", tokens.Review, "mode", "off"),
 		"/books/{book}/tag":                          one("/books/default/tag", tokens.Review, "name", "a-name", "version", "3"),
 		"/books/{book}/restore":                      one("/books/default/restore", tokens.Review, "version", "3"),
 		"/books/{book}/executions/{handle}/feedback": one("/books/default/executions/"+in.seeded.executions[0]+"/feedback", tokens.Report, "label", "failure", "feedback", "It was wrong."),

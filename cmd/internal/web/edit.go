@@ -17,6 +17,7 @@ func editActions() []action {
 		{"/books/{book}/review", decide},
 		{"/books/{book}/review/{id}/edit", editQuarantined},
 		{"/books/{book}/gate", setGate},
+		{"/books/{book}/review/mode", setReview},
 		{"/books/{book}/tag", tagVersion},
 		{"/books/{book}/restore", restoreVersion},
 	}
@@ -94,6 +95,11 @@ func changeBullet(q *request) (notice, error) {
 func setGate(q *request) (notice, error) {
 	out, err := q.edit(edit{"gate": q.field("mode"), "reason": q.field("reason")})
 	return q.saved("The mode of the gate is "+q.field("mode")+".", out.Version), err
+}
+
+func setReview(q *request) (notice, error) {
+	out, err := q.edit(edit{"review": q.field("mode"), "reason": q.field("reason")})
+	return q.saved("The review mode is "+q.field("mode")+".", out.Version), err
 }
 
 func tagVersion(q *request) (notice, error) {

@@ -18,12 +18,30 @@ func reviewPages() []view {
 
 func showReview(q *request) (any, error) {
 	q.title = "Review of " + q.book
-	all := new(list[*history.Quarantined])
+	all := &reviewPage{Modes: reviewModes}
 	values := url.Values{"limit": {"50"}}
 	if after := q.param("after"); after != "" {
 		values.Set("after", after)
 	}
-	return all, q.api.get(pathOf("books", q.book, "review"), values, all)
+	if err := q.api.get(pathOf("books", q.book, "review"), values, &all.list); err != nil {
+		return nil, err
+	}
+	return all, q.api.get(pathOf("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State)
+}
+
+// reviewPage has the bullets in quarantine and the review mode.
+type reviewPage struct {
+	list[*history.Quarantined]
+	State struct {
+		Review     playbook.Review     `json:"review"`
+		Unapproved []playbook.BulletID `json:"unapproved"`
+	}
+	Modes []option
+}
+
+var reviewModes = []option{
+	{string(playbook.ReviewFirst), "every new text waits here until a person approves exactly this text"},
+	{string(playbook.ReviewOff), "the gate decides which new bullets are shown"},
 }
 
 // gatePage is the state of the gate.

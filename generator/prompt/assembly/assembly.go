@@ -55,7 +55,10 @@ type Input struct {
 	// Draw describes the experiments on bullets; nil runs none.
 	Draw *selection.Draw
 
-	Notes    []*events.Note             // of the playbook and the session, newest last
+	Notes []*events.Note // of the playbook and the session, newest last; only admitted texts
+	// Linked returns the bullets that were learned from a reflection. If the experiment withholds one of them, the reflection is left
+	// out. Nil returns none.
+	Linked   func(events.Handle) []playbook.BulletID
 	Window   []*events.Interaction      // of the session, oldest first
 	Marks    []events.MarkedInteraction // turns of the session marked by users
 	Running  []events.Step              // steps since the query
@@ -169,6 +172,7 @@ const (
 	whyStarred  = "starred"
 	whyReferred = "the query refers to it"
 	whyNewest   = "newest"
+	whyWithheld = "an experiment withholds its bullet"
 )
 
 // addRequired adds the instructions, the query, its context, earlier rounds and the recovery text.
@@ -330,7 +334,11 @@ func (a *assembler) addReflections() {
 	last := len(a.in.Notes)
 	for i := last - 1; i >= 0 && a.limits.Reflections > 0; i-- {
 		n := a.in.Notes[i]
-		p := events.Part{Kind: events.PartReflection, Ref: string(n.Reflection), Tokens: chat.Tokens(reflectionText(n)) + 1}
+		p := events.Part{Kind: events.PartReflection, Ref: string(n.Reflection), Why: noteFields(n), Tokens: chat.Tokens(reflectionText(n)) + 1}
+		if a.isWithheld(n) {
+			a.omit(p.Kind, whyWithheld, p.Tokens, p.Ref)
+			continue
+		}
 		if !a.reserveQuote(p.Tokens, len(a.reflectionParts) == 0, &budget) {
 			a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 			continue
@@ -338,6 +346,29 @@ func (a *assembler) addReflections() {
 		a.sources.Notes[p.Ref] = n
 		a.reflectionParts = append([]events.Part{p}, a.reflectionParts...)
 	}
+}
+
+// The names of the texts of a note, which the reason of its part lists.
+const (
+	NoteError    = "what went wrong"
+	NoteApproach = "what to do"
+	NoteInsight  = "insight"
+)
+
+// noteFields lists the texts that a note has.
+func noteFields(n *events.Note) string {
+	var names []string
+	for _, f := range [...]struct{ name, text string }{{NoteError, n.Error}, {NoteApproach, n.Approach}, {NoteInsight, n.Insight}} {
+		if f.text != "" {
+			names = append(names, f.name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// isWithheld reports whether the experiment of this task withholds a bullet that was learned from a note.
+func (a *assembler) isWithheld(n *events.Note) bool {
+	return a.in.Linked != nil && slices.ContainsFunc(a.in.Linked(n.Reflection), func(id playbook.BulletID) bool { return a.withheld[string(id)] })
 }
 
 // finish orders and renders the parts. The parts were counted one by one, but together they can cost a few tokens

@@ -287,7 +287,7 @@ func reflectionText(n *events.Note) string {
 	out.WriteString("- after a ")
 	out.WriteString(string(label))
 	out.WriteByte(':')
-	for _, part := range [...]struct{ name, text string }{{"what went wrong", n.Error}, {"what to do", n.Approach}, {"insight", n.Insight}} {
+	for _, part := range [...]struct{ name, text string }{{NoteError, n.Error}, {NoteApproach, n.Approach}, {NoteInsight, n.Insight}} {
 		if line := text.Line(part.text, math.MaxInt); line != "" {
 			out.WriteString("\n  ")
 			out.WriteString(part.name)

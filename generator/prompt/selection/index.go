@@ -7,6 +7,7 @@ import (
 
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/heap"
 	"debrief/playbook/text"
 )
@@ -160,7 +161,7 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 
 // isSelectable reports whether a bullet belongs into the index.
 func (x *Index) isSelectable(b *playbook.Bullet) bool {
-	return b.Shown() || x.gate == playbook.GateStrict && b.Status == playbook.Probation
+	return admit.Decide(admit.Text{Use: admit.UseBullet, State: admit.StateOf(b), Gate: x.gate}).Shown()
 }
 
 // put stores a bullet and returns its row. isNew is false if the row already had it.

@@ -2,6 +2,7 @@ package books
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 type review struct {
 	List    reviewList    `cmd:"" default:"withargs" help:"List the bullets in quarantine with their reasons."`
 	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts."`
+	Mode    reviewMode    `cmd:"" help:"Show the review mode, or set it to first or off."`
 	Reject  reviewReject  `cmd:"" help:"Retire bullets. The Curator rejects the same text from then on."`
 }
 
@@ -28,13 +30,100 @@ type review struct {
 func (*review) Help() string {
 	return `List and decide on bullets in quarantine: bullets from a source that is not trusted, bullets that arrive in a burst,
 bullets that contradict a bullet supported by outcomes, and bullets whose evidence is partly forgotten. They are not in
-any prompt until a person approves them.
+any prompt until a person approves them. Each has the reason, such as the sentence and the pattern that it matches. With the
+mode first, every new text waits here.
 
 Examples:
 
   debrief playbook review list
   debrief playbook review approve misc-00012
+  debrief playbook review mode first --reason "a person reads all advice"
   debrief playbook review reject misc-00013 misc-00014 --reason "not ours"`
+}
+
+// reviewMode shows or sets the review mode.
+type reviewMode struct {
+	change
+	Mode string `arg:"" optional:"" help:"New mode: first or off. Default: only show the mode." placeholder:"MODE"`
+}
+
+// Help implements kong.HelpProvider.
+func (*reviewMode) Help() string {
+	return `  first  a new text of any source waits in quarantine until a person
+         approves exactly this text; a changed text waits again
+  off    the gate decides which new bullets are shown; the default
+
+Bullets that are active when the mode becomes first stay in prompts. The command lists those that nobody approved. The gate
+goes on to measure all bullets.
+
+Examples:
+
+  debrief playbook review mode
+  debrief playbook review mode first --book support
+  debrief playbook review mode off --reason "the pilot is over"`
+}
+
+// Run implements the command.
+func (m *reviewMode) Run(ctx context.Context, c *app.Common) error {
+	mode := book.Review(m.Mode)
+	if !mode.Valid() {
+		return app.Exit(app.ExitUsage, fmt.Errorf("mode: want first or off, got %q", m.Mode))
+	}
+	if mode == "" {
+		return m.show(ctx, c)
+	}
+	b, err := m.Open(ctx, c) // the mode can be set before the playbook has a version
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	d, err := m.ask(ctx, b, &events.Edit{Review: mode})
+	if err != nil {
+		return err
+	}
+	if err := m.done(b, d, "The review mode is %s.", mode); err != nil || m.JSON || mode == book.ReviewOff {
+		return err
+	}
+	p, _, err := b.At(ctx, "")
+	if err != nil {
+		return err
+	}
+	_, ids := explain.ReviewOf(p)
+	printUnapproved(ids)
+	return nil
+}
+
+func (m *reviewMode) show(ctx context.Context, c *app.Common) error {
+	b, err := m.OpenExisting(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	p, label, err := b.At(ctx, "")
+	if err != nil {
+		return err
+	}
+	mode, ids := explain.ReviewOf(p)
+	if m.JSON {
+		return cli.WriteJSON(console.Stdout, struct {
+			Book       book.Book       `json:"book"`
+			Label      string          `json:"label"`
+			Review     book.Review     `json:"review"`
+			Unapproved []book.BulletID `json:"unapproved,omitempty"`
+		}{b.Name, label, mode, ids})
+	}
+	console.Printf("The review mode of playbook %q at version %s is %s.\n", b.Name, label, mode)
+	if mode == book.ReviewFirst {
+		printUnapproved(ids)
+	}
+	return nil
+}
+
+// printUnapproved lists the shown bullets that nobody approved.
+func printUnapproved(ids []book.BulletID) {
+	if len(ids) > 0 {
+		console.Printf("%s in prompts without an approval: %s.\n", console.Plural(len(ids), "bullet"), explain.JoinIDs(ids))
+	}
 }
 
 // reviewList lists the bullets in quarantine.

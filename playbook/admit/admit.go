@@ -1,0 +1,245 @@
+// Package admit decides which learned texts may enter the prompt of an agent or a Generator. Everything that is advice passes it:
+// bullets, reflections, attempts of earlier rounds, lessons of models and of rules, and imports. The decisions are pure functions of
+// the facts about a text. A fact that is unknown refuses the text.
+//
+// Prompts of the Reflector and of the Curator are not prompts of agents: there such a text is quoted data.
+package admit
+
+import "debrief/playbook"
+
+// Source is the kind of author of a text. The zero value is unknown.
+type Source string
+
+// The sources.
+const (
+	Model  Source = "model"
+	Rule   Source = "rule" // compares recorded runs without a model
+	Import Source = "import"
+	Person Source = "person"
+)
+
+// Known reports whether the source is known.
+func (s Source) Known() bool { return s == Model || s == Rule || s == Import || s == Person }
+
+// State is the state of the bullet that a text belongs to. The zero value is unknown.
+type State string
+
+// The states.
+const (
+	Undecided   State = "undecided" // the Curator has not decided on the reflection yet
+	Decided     State = "decided"   // the Curator has decided, and no bullet has the text
+	Active      State = "active"
+	Probation   State = "probation"
+	Candidate   State = "candidate"
+	Quarantined State = "quarantined"
+	Rejected    State = "rejected" // by a person
+	Retired     State = "retired"
+	Removed     State = "removed"
+	Forgotten   State = "forgotten"
+)
+
+// Use is the place of a text in a prompt. The zero value is unknown.
+type Use string
+
+// The uses.
+const (
+	UseBullet Use = "bullet"
+	// UseInsight is an insight of any run of the playbook.
+	UseInsight Use = "insight"
+	// UseSession is what went wrong in an earlier run of the same session and owner, and what would have been right.
+	UseSession Use = "session"
+	// UseRound is the reflection on an earlier round of the same task.
+	UseRound Use = "round"
+)
+
+// Text has the facts about one text. The zero value of each field is unknown, except for the boolean ones.
+type Text struct {
+	Use      Use
+	Source   Source
+	Inferred bool // the outcome behind it was only inferred
+	Trust    playbook.Trust
+	State    State
+	Gate     playbook.Gate // mode of the playbook
+	Review   bool          // new texts wait for a person
+	Withheld bool          // this run withholds the bullet
+	Foreign  bool          // of another owner or session; UseSession only
+	Suspect  bool          // Screen or the Reflector found signs of an order to models
+}
+
+// Verdict is the decision on a text.
+type Verdict string
+
+// The verdicts.
+const (
+	Shown    Verdict = "shown"
+	Withheld Verdict = "withheld" // by the experiment of this run
+	Refused  Verdict = "refused"
+)
+
+// Code is the reason of a refusal. It is empty for a text that is shown.
+type Code string
+
+// The codes.
+const (
+	CodeUnknown   Code = "unknown"   // a fact is unknown
+	CodeState     Code = "state"     // the state of its bullet
+	CodeDecided   Code = "decided"   // the Curator has decided: the bullet speaks
+	CodeUntrusted Code = "untrusted" // the trust in its source
+	CodeInferred  Code = "inferred"  // its outcome was only inferred
+	CodeReview    Code = "review"    // a person must approve it first
+	CodeMode      Code = "mode"      // the gate shows no new text to all tasks
+	CodeForeign   Code = "foreign"   // of another owner or session
+	CodeSuspect   Code = "suspect"   // signs of an order to models
+	CodeWithheld  Code = "withheld"  // by the experiment of this run
+	CodeBullet    Code = "bullet"    // a bullet says the same
+)
+
+// Decision is a verdict with its reason.
+type Decision struct {
+	Verdict Verdict
+	Code    Code
+}
+
+// Shown reports whether the text may enter the prompt.
+func (d Decision) Shown() bool { return d.Verdict == Shown }
+
+func refuse(code Code) Decision { return Decision{Refused, code} }
+
+// Decide returns whether a text may enter the prompt of a run.
+func Decide(t Text) Decision {
+	switch t.Use {
+	case UseBullet:
+		return t.bullet()
+	case UseInsight:
+		return t.insight()
+	case UseSession:
+		return t.session()
+	case UseRound:
+		return t.round()
+	}
+	return refuse(CodeUnknown)
+}
+
+// bullet decides on a bullet: its status says what the Curator and the people decided about source, trust and review.
+func (t *Text) bullet() Decision {
+	switch {
+	case !t.Gate.Valid() || t.Gate == "":
+		return refuse(CodeUnknown)
+	case t.State == Active, t.State == Probation && t.Gate == playbook.GateStrict:
+	case t.State == "":
+		return refuse(CodeUnknown)
+	default:
+		return refuse(CodeState)
+	}
+	if t.Withheld {
+		return Decision{Withheld, CodeWithheld}
+	}
+	return Decision{Verdict: Shown}
+}
+
+// insight decides on an insight before the Curator does. Afterwards its bullet speaks, or nothing.
+func (t *Text) insight() Decision {
+	switch {
+	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "":
+		return refuse(CodeUnknown)
+	case t.Gate == "" || !t.Gate.Valid():
+		return refuse(CodeUnknown)
+	case t.Suspect:
+		return refuse(CodeSuspect)
+	case t.State == Active || t.State == Probation || t.State == Decided:
+		return refuse(CodeDecided)
+	case t.State != Undecided:
+		return refuse(CodeState)
+	case t.Trust != playbook.Trusted:
+		return refuse(CodeUntrusted)
+	case t.Inferred:
+		return refuse(CodeInferred)
+	case t.Review:
+		return refuse(CodeReview)
+	case t.Gate == playbook.GateStrict:
+		return refuse(CodeMode)
+	case t.Withheld:
+		return Decision{Withheld, CodeWithheld}
+	}
+	return Decision{Verdict: Shown}
+}
+
+// session decides on the reflection on an earlier run of the session.
+func (t *Text) session() Decision {
+	switch {
+	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "":
+		return refuse(CodeUnknown)
+	case t.Gate == "" || !t.Gate.Valid():
+		return refuse(CodeUnknown)
+	case t.Foreign:
+		return refuse(CodeForeign)
+	case t.Suspect:
+		return refuse(CodeSuspect)
+	case t.Trust != playbook.Trusted && t.Trust != playbook.Limited:
+		return refuse(CodeUntrusted)
+	case t.Review:
+		return refuse(CodeReview)
+	case t.State != Undecided && t.State != Decided && t.State != Active && t.State != Probation && t.State != Candidate:
+		return refuse(CodeState)
+	case t.Withheld:
+		return Decision{Withheld, CodeWithheld}
+	}
+	return Decision{Verdict: Shown}
+}
+
+// round decides on the reflection on an earlier round: the task itself carries it, and nothing else sees it. So it is shown in every
+// mode, unless it is suspect.
+func (t *Text) round() Decision {
+	if t.Suspect {
+		return refuse(CodeSuspect)
+	}
+	return Decision{Verdict: Shown}
+}
+
+// StateOf returns the state of a bullet.
+func StateOf(b *playbook.Bullet) State {
+	if b == nil {
+		return Removed
+	}
+	switch b.Status {
+	case playbook.Active, "":
+		return Active
+	case playbook.Probation:
+		return Probation
+	case playbook.Candidate:
+		return Candidate
+	case playbook.Quarantined:
+		return Quarantined
+	case playbook.Retired:
+		if b.CurrentExperiment().Standing == playbook.StandingKept {
+			return Rejected
+		}
+		return Retired
+	}
+	return ""
+}
+
+// FirstStatus returns the status that the Curator gives to a new or changed text, with the reason, and the zero values for a text
+// that is shown at once. State and Use are not used. A text whose outcome was only inferred waits for another execution or a
+// person; the gate off counts no executions, so there a person decides.
+func FirstStatus(t Text) (playbook.Status, playbook.Reason) {
+	switch {
+	case t.Source == Person:
+		return playbook.Active, ""
+	case t.Suspect:
+		return playbook.Quarantined, playbook.ReasonInjection
+	case t.Review, !t.Source.Known(), t.Gate == "" || !t.Gate.Valid():
+		return playbook.Quarantined, playbook.ReasonReview
+	case t.Source == Import:
+		return playbook.Active, ""
+	case t.Trust != playbook.Trusted && t.Trust != playbook.Limited:
+		return playbook.Quarantined, playbook.ReasonUntrusted
+	case t.Inferred && t.Gate == playbook.GateOff:
+		return playbook.Quarantined, playbook.ReasonInferred
+	case t.Inferred:
+		return playbook.Candidate, playbook.ReasonInferred
+	case t.Gate == playbook.GateStrict:
+		return playbook.Probation, ""
+	}
+	return playbook.Active, ""
+}

@@ -1,0 +1,230 @@
+package playbook
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Review is the review mode of a book: whether a new text waits for a person before a prompt may contain it. Stored; append only.
+type Review string
+
+// The review modes.
+const (
+	// ReviewFirst puts each new text into quarantine until a person approves it. Bullets that are active at that time stay.
+	ReviewFirst Review = "first"
+	// ReviewOff lets the gate show new texts. It is the default.
+	ReviewOff Review = "off"
+)
+
+// Valid reports whether the mode is known or empty.
+func (r Review) Valid() bool { return r == "" || r == ReviewFirst || r == ReviewOff }
+
+// Trust is the trust level of a source of executions. Stored; append only.
+type Trust string
+
+// The levels of trust.
+const (
+	Trusted Trust = "trusted"
+	// Limited sources count only up to a share of the evidence of a bullet.
+	Limited Trust = "limited"
+	// Untrusted sources have no votes, and their proposals wait in quarantine for a person.
+	Untrusted Trust = "untrusted"
+)
+
+// InferredSource is the name of the entry of a Policy for executions whose outcome was only inferred.
+const InferredSource = "inferred"
+
+// SourceTrust is the trust in one source.
+type SourceTrust struct {
+	Source string `msgpack:"o" json:"source" redact:"id"`
+	Level  Trust  `msgpack:"l" json:"level"`
+	Share  int    `msgpack:"s,omitempty" json:"share,omitempty"` // maximum share of a bullet's evidence, in percent; Limited only
+}
+
+// Policy contains the settings of the Curator that readers of a book need. The zero value trusts every source.
+type Policy struct {
+	Review Review        `msgpack:"r,omitempty" json:"review,omitempty"` // of a book whose mode no person has set
+	Trust  []SourceTrust `msgpack:"t,omitempty" json:"trust,omitempty"`  // sorted by source, each once
+}
+
+// Equal reports whether two policies are the same.
+func (p Policy) Equal(o Policy) bool { return p.Review == o.Review && slices.Equal(p.Trust, o.Trust) }
+
+// Of returns the trust in a source. The entry for agent also applies to agent/NAME; the longest entry that matches counts. A source
+// without an entry, and the empty source, is trusted.
+func (p Policy) Of(source string) SourceTrust {
+	best := SourceTrust{Source: source, Level: Trusted}
+	length := -1
+	for _, t := range p.Trust {
+		if t.Source != InferredSource && MatchesSource(t.Source, source) && len(t.Source) > length {
+			best, length = t, len(t.Source)
+		}
+	}
+	return best
+}
+
+// OfInferred returns the trust in executions whose outcome was only inferred.
+func (p Policy) OfInferred() SourceTrust {
+	for _, t := range p.Trust {
+		if t.Source == InferredSource {
+			return t
+		}
+	}
+	return SourceTrust{Source: InferredSource, Level: Trusted}
+}
+
+// Level returns the lower of the trust in a source and, if the outcome was inferred, the trust in inferred outcomes.
+func (p Policy) Level(source string, inferred bool) Trust {
+	level := p.Of(source).Level
+	if inferred && p.OfInferred().Level.rank() < level.rank() {
+		return p.OfInferred().Level
+	}
+	return level
+}
+
+// rank orders the levels, the least trusted first.
+func (t Trust) rank() int { return slices.Index([]Trust{Untrusted, Limited, Trusted}, t) }
+
+// MatchesSource reports whether a pattern selects a source: the source itself, or all sources below it, such as agent for agent/NAME.
+// An empty pattern selects no source.
+func MatchesSource(pattern, source string) bool {
+	return pattern != "" && (source == pattern || strings.HasPrefix(source, pattern+"/"))
+}
+
+// Admission is the state of a book that decides which reflections a prompt may contain, besides the bullets and the gate. It is a
+// part of the head of a view, so that generators know it without the log.
+type Admission struct {
+	Review  Review  `msgpack:"r,omitempty" json:"review,omitempty"` // set by a person; empty: Policy.Review counts
+	Policy  Policy  `msgpack:"p,omitempty" json:"policy,omitzero"`
+	Decided Decided `msgpack:"d,omitempty" json:"decided,omitzero"`
+	// Dropped has the sequences of the newest reflections whose bullet a person rejected or that was removed, in order.
+	Dropped []uint64 `msgpack:"x,omitempty" json:"dropped,omitempty"`
+	// Forgotten has the newest selections of forgotten executions, oldest first.
+	Forgotten []Forgotten `msgpack:"f,omitempty" json:"forgotten,omitempty"`
+}
+
+// ReviewsFirst reports whether new texts wait for a person.
+func (a *Admission) ReviewsFirst() bool { return cmp.Or(a.Review, a.Policy.Review) == ReviewFirst }
+
+// Decided is the set of reflections that the Curator has decided on, by their sequence in the stream of reflections.
+type Decided struct {
+	Floor uint64   `msgpack:"f,omitempty" json:"floor,omitempty"` // all up to it
+	Above []uint64 `msgpack:"a,omitempty" json:"above,omitempty"` // further ones, in order
+}
+
+// Has reports whether a reflection is decided.
+func (d *Decided) Has(seq uint64) bool {
+	_, found := slices.BinarySearch(d.Above, seq)
+	return found || seq <= d.Floor
+}
+
+// Forgotten selects executions that were forgotten. It applies to the past: reflections before Seq, executions that began before Time.
+type Forgotten struct {
+	Selector Selector  `msgpack:"s" json:"selector"`
+	Seq      uint64    `msgpack:"q" json:"seq"` // of the edit, in the stream of reflections
+	Time     time.Time `msgpack:"t" json:"time"`
+}
+
+// Limits of an Admission. A Decided that is full raises its floor: then a reflection that waits for long counts as decided, and
+// prompts do not contain it.
+const (
+	maxDecided   = 512
+	maxDropped   = 512
+	maxForgotten = 128
+)
+
+// apply adds a delta to the state. It does not change slices of earlier copies.
+func (a *Admission) apply(d *Delta) {
+	if d.Review != "" {
+		a.Review = d.Review
+	}
+	if d.Policy != nil {
+		a.Policy = *d.Policy
+	}
+	a.Decided.add(d.Floor, d.Covers)
+	if d.Forget != nil && len(d.Covers) > 0 {
+		last := d.Covers[len(d.Covers)-1].Seq
+		all := append(slices.Clip(a.Forgotten), Forgotten{*d.Forget, last, d.Time})
+		a.Forgotten = all[max(0, len(all)-maxForgotten):]
+	}
+}
+
+func (d *Decided) add(floor uint64, covers []Cover) {
+	if floor <= d.Floor && len(covers) == 0 {
+		return
+	}
+	above := slices.Clone(d.Above)
+	for i := range covers {
+		above = append(above, covers[i].Seq)
+	}
+	slices.Sort(above)
+	above = slices.Compact(above)
+	if n := len(above) - maxDecided; n > 0 {
+		floor = max(floor, above[n-1])
+	}
+	d.Floor = max(d.Floor, floor)
+	d.Above = slices.DeleteFunc(above, func(seq uint64) bool { return seq <= d.Floor })
+	if len(d.Above) == 0 {
+		d.Above = nil // as in a stored head
+	}
+}
+
+// drop adds the reflections of a bullet that was rejected or removed. With undo it takes them back.
+func (a *Admission) drop(b *Bullet, undo bool) {
+	if b == nil || len(b.LearnedFrom) == 0 {
+		return
+	}
+	all := slices.Clone(a.Dropped)
+	if undo {
+		all = slices.DeleteFunc(all, func(seq uint64) bool { return slices.Contains(b.LearnedFrom, seq) })
+	} else {
+		all = append(all, b.LearnedFrom...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if a.Dropped = all[max(0, len(all)-maxDropped):]; len(a.Dropped) == 0 {
+		a.Dropped = nil
+	}
+}
+
+// applyOp records the effect of an operation on a bullet: before, or nil for a new one.
+func (a *Admission) applyOp(op *Op, before *Bullet) {
+	switch {
+	case op.Kind == Remove:
+		a.drop(before, false)
+	case op.Kind == SetStatus && op.Status == Retired && op.Standing == StandingKept: // by a person
+		a.drop(before, false)
+	case op.Kind == SetStatus && op.Status != Retired && before != nil && before.Status == Retired:
+		a.drop(before, true)
+	}
+}
+
+// maxLearnedFrom is the maximum length of Bullet.LearnedFrom. The first reflections and the newest count.
+const maxLearnedFrom = 16
+
+// learnFrom records the reflections behind an operation that sets or repeats the text of the bullet.
+func (b *Bullet) learnFrom(op *Op, covers []Cover) {
+	for _, i := range op.Support {
+		if i >= len(covers) || covers[i].Evidence == nil || slices.Contains(b.LearnedFrom, covers[i].Seq) {
+			continue
+		}
+		if b.LearnedFrom = append(slices.Clip(b.LearnedFrom), covers[i].Seq); len(b.LearnedFrom) > maxLearnedFrom {
+			b.LearnedFrom = slices.Delete(b.LearnedFrom, maxLearnedFrom/2, maxLearnedFrom/2+1)
+		}
+	}
+}
+
+// onlyInferred reports whether all executions behind an operation have an inferred outcome. It is false without executions.
+func onlyInferred(op *Op, covers []Cover) bool {
+	found := false
+	for _, i := range op.Support {
+		if i < len(covers) && covers[i].Evidence != nil {
+			if found = true; !covers[i].Evidence.Inferred {
+				return false
+			}
+		}
+	}
+	return found
+}
