@@ -170,6 +170,8 @@ type PreviousRound struct {
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
 	// Ignored lists the rejected parts of the model's reply; see Reflection.
 	Ignored []string `msgpack:"n,omitempty" json:"ignored,omitempty"`
+	// Flagged are its lessons that wait for a person. No prompt contains them.
+	Flagged []Lesson `msgpack:"f,omitempty" json:"flagged,omitempty"`
 }
 
 // MaxRounds is the maximum of Task.Rounds.

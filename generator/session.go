@@ -112,7 +112,10 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 	}
 	// A duplicate must not become a new turn after the original has left the window.
 	first, err := cb.windows.IsFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
-	if err != nil || !first || e.Session == "" {
+	if e.Session == "" {
+		return nil // the record only saves the work of a later copy: without it, the Curator still counts the run once
+	}
+	if err != nil || !first {
 		return err
 	}
 	if err := cb.windows.Add(ctx, e.Book, e.Owner, e.Session, events.NewInteraction(r.Handle, e)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"debrief/events"
+	"debrief/playbook"
 	"debrief/playbook/similar"
 	"debrief/playbook/text"
 )
@@ -56,6 +57,11 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 	if len(ref.Lessons) > 0 {
 		try.Section = ref.Lessons[0].Section
 	}
+	for _, l := range ref.Lessons {
+		if l.Code != "" {
+			try.Flagged = append(try.Flagged, l)
+		}
+	}
 	try.Exposures = e.Exposures()
 	t := &events.Task{
 		ID: e.RunID, Owner: e.Owner, User: e.User, Session: e.Session, Question: e.Question, Context: e.Context, Purpose: e.Purpose, Target: e.Target,
@@ -83,6 +89,10 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 	for i := range slices.Backward(e.PreviousRounds) {
 		t := &e.PreviousRounds[i]
 		ref.Usage, ref.Ignored = ref.Usage.Add(t.Usage), append(ref.Ignored, t.Ignored...)
+		for _, l := range t.Flagged {
+			l.Code = cmp.Or(l.Code, playbook.ReasonCopied) // the task is not trusted
+			ref.Lessons = append(ref.Lessons, l)
+		}
 		if t.Insight == "" || !improved(e, i) || superseded(t.Insight, ref.Lessons) {
 			continue
 		}

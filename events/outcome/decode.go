@@ -16,8 +16,8 @@ import (
 )
 
 // Accepted lists the accepted forms of an outcome, for errors and help texts.
-const Accepted = `true or false, a score from 0 to 1, a score with its range such as {"score": 7, "range": [-10, 10]} or "4/5", ` +
-	`success, partial or failure, up or down, 👍 or 👎, positive or negative, {"stars": 4}, or an object with score, label, thumbs, stars or scores, and feedback`
+const Accepted = `true or false, a score from 0 to 1, "4/5" or {"score": 7, "range": [-10, 10]}, success, partial or failure, up or down, ` +
+	`positive or negative, {"stars": 4}, or an object of label, score and feedback`
 
 // Decoded is an outcome as it was read.
 type Decoded struct {

@@ -209,9 +209,8 @@ func sameJSON(target, answer string) (same, ok bool) {
 }
 
 var (
-	itemMark  = regexp.MustCompile(`^(?:[-*•] |\d+[.)] )`)
-	separator = regexp.MustCompile(`\s*[;、，\n]\s*|,\s+|,(?:\D|$)|\s+(?:and|und|y|et|e|&)\s+`)
-	lastAnd   = regexp.MustCompile(`(?:^|\s)(?:and|und|y|et|e|&)\s+`)
+	itemMark = regexp.MustCompile(`^(?:[-*•] |\d+[.)] )`)
+	lastAnd  = regexp.MustCompile(`(?:^|\s)(?:and|und|y|et|e|&)\s+`)
 )
 
 // items returns the entries of a list. A text that is no list has one.
