@@ -3,6 +3,7 @@ package traces
 import (
 	"encoding/json"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,52 @@ func TestAgentsInTraces(t *testing.T) {
 	}
 	if got[1].Question != "sub" || got[1].Answer != "done" || got[1].Outcome.Known() || !strings.HasPrefix(got[1].RunID, "langfuse/t/B/") {
 		t.Errorf("sub-agent: got %+v", got[1])
+	}
+}
+
+// TestToolSpansWithCallID checks that the span of a tool belongs to the call with its id, whatever its recorder names it, and that a
+// second span of the call adds nothing.
+func TestToolSpansWithCallID(t *testing.T) {
+	t.Parallel()
+	chat := `"input":[{"role":"user","content":"q"}],"output":[{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"find","arguments":"{\"x\":1}"}},{"id":"c2","type":"function","function":{"name":"find","arguments":"{\"x\":1}"}}]}]`
+	message := func(id, output string) string {
+		return `{"content":"` + output + `","type":"tool","name":"find","tool_call_id":"` + id + `"}`
+	}
+	langfuse := func(spans ...string) string {
+		model := `{"id":"1","type":"GENERATION","startTime":"2031-05-17T10:00:01Z",` + chat + `}`
+		return `{"id":"t","observations":[` + strings.Join(append([]string{model}, spans...), ",") + `]}`
+	}
+	observation := func(name, metadata, output string) string {
+		return `{"type":"TOOL","name":"` + name + `","startTime":"2031-05-17T10:00:02Z","input":{"x":1},"output":` + output + `,"metadata":` + metadata + `}`
+	}
+	attributes := func(id string) string { return `{"gen_ai.tool.name":"find","gen_ai.tool.call.id":"` + id + `"}` }
+	smith := func(kind, rest string) string {
+		return `{"id":"` + kind + `","trace_id":"t","run_type":"` + kind + `","start_time":"2031-05-17T10:00:01",` + rest + `}`
+	}
+	for name, text := range map[string]string{
+		"Langfuse, attributes": langfuse(observation("running tool: find", `{"attributes":`+attributes("c2")+`}`, `"two"`),
+			observation("running tool", `{"attributes":`+attributes("c1")+`}`, `"one"`)),
+		"Langfuse, attributes as text": langfuse(observation("a", `{"attributes":`+strconv.Quote(attributes("c2"))+`}`, `"two"`),
+			observation("b", strconv.Quote(`{"attributes":`+attributes("c1")+`}`), `"one"`)),
+		"Langfuse, messages of tools": langfuse(observation("find", "{}", message("c2", "two")), observation("find", "null", message("c1", "one"))),
+		"Langfuse, a second span": langfuse(observation("find", `{"attributes":`+attributes("c2")+`}`, `"two"`),
+			observation("again: find", `{"attributes":`+attributes("c2")+`}`, `"two"`), observation("find", `{"attributes":`+attributes("c1")+`}`, `"one"`)),
+		"LangSmith": smith("llm", strings.ReplaceAll(strings.ReplaceAll(chat, `"input":`, `"inputs":`), `"output":`, `"outputs":`)) + "\n" +
+			smith("tool", `"name":"find","inputs":{"x":1},"outputs":{"output":`+message("c2", "two")+`}`) + "\n" +
+			smith("tool", `"name":"find","inputs":{"x":1},"outputs":{"output":`+message("c1", "one")+`}`),
+	} {
+		got, _, err := read(t, "f", text)
+		if err != nil || len(got) != 1 {
+			t.Errorf("%s: got %d runs, error %v", name, len(got), err)
+			continue
+		}
+		want := []events.ToolCall{
+			{Tool: "find", Arguments: `{"x":1}`, Output: "one", Outcome: events.Success},
+			{Tool: "find", Arguments: `{"x":1}`, Output: "two", Outcome: events.Success},
+		}
+		if len(got[0].Steps) != 1 || !reflect.DeepEqual(got[0].Steps[0].Calls, want) {
+			t.Errorf("%s: got  %+v\nwant %+v", name, got[0].Steps, want)
+		}
 	}
 }
 

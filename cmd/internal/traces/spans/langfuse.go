@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
@@ -93,12 +92,13 @@ func langfuseObservation(o *source.Object, index int) observation {
 		out.usage = langfuseUsage(o)
 	case "TOOL":
 		out.kind = toolSpan
-		name := o.Text("name")
-		if n, ok := strings.CutPrefix(name, "execute_tool "); ok {
-			name = n
+		a, id := langfuseAttributes(o), ""
+		id, out.result = toolResult(o.Get("output"))
+		out.tool = modelapi.ToolCall{
+			ID:        cmp.Or(a.toolCallID(), id),
+			Name:      a.toolName(o.Text("name")),
+			Arguments: langfuseArguments(o.Get("input")),
 		}
-		out.tool = modelapi.ToolCall{Name: cmp.Or(name, "unknown"), Arguments: langfuseArguments(o.Get("input"))}
-		out.result = toolText(o.Get("output"))
 	case "AGENT":
 		out.kind = agentSpan
 	}
@@ -106,6 +106,26 @@ func langfuseObservation(o *source.Object, index int) observation {
 		out.result = status
 	}
 	return out
+}
+
+// langfuseAttributes returns the attributes of the OpenTelemetry span from which an observation was made. Langfuse stores them in the
+// metadata, as an object or as JSON in a text.
+func langfuseAttributes(o *source.Object) attributes {
+	metadata := source.AsObject(json.RawMessage(modelapi.ArgumentText(o.Get("metadata"))))
+	if metadata == nil {
+		return nil
+	}
+	return parseAttributes(json.RawMessage(modelapi.ArgumentText(metadata.Get("attributes"))))
+}
+
+// toolResult returns the output of a tool span, and the id of its call if the output is the message of the tool.
+func toolResult(output json.RawMessage) (callID, text string) {
+	for _, t := range modelapi.Find(output, "") {
+		if len(t.Results) == 1 && t.Results[0].CallID != "" {
+			return t.Results[0].CallID, t.Results[0].Output
+		}
+	}
+	return "", toolText(output)
 }
 
 // langfuseArguments returns the arguments of a tool. Some integrations wrap them in an object with the field input.

@@ -113,8 +113,8 @@ func langSmithRun(o *source.Object) observation {
 		out.kind = toolSpan
 		out.tool = modelapi.ToolCall{Name: cmp.Or(o.Text("name"), "unknown"), Arguments: langSmithArguments(o.Child("inputs"))}
 		if outputs := o.Child("outputs"); outputs != nil {
-			if out.result = toolText(outputs.Get("output")); out.result == "" {
-				out.result = toolText(outputs.Raw)
+			if out.tool.ID, out.result = toolResult(outputs.Get("output")); out.result == "" {
+				out.tool.ID, out.result = toolResult(outputs.Raw)
 			}
 		}
 		out.result = cmp.Or(out.result, o.Text("error"))

@@ -206,10 +206,11 @@ type traceBuilder struct {
 	first, last time.Time
 	bySpan      []steps.OpenCall // calls with a result from a span, whose message may follow
 	byMessage   []steps.OpenCall // calls with a result from a message, whose span may follow
+	spans       map[string]bool  // calls that have a span, by id, name and arguments
 }
 
 func newTraceBuilder() *traceBuilder {
-	return &traceBuilder{Conversation: steps.Conversation{}, seen: map[string]int{}}
+	return &traceBuilder{Conversation: steps.Conversation{}, seen: map[string]int{}, spans: map[string]bool{}}
 }
 
 func (b *traceBuilder) add(o *observation) {
@@ -287,8 +288,16 @@ func compact(text string) string {
 }
 
 // addToolSpan adds the result of a tool call to the call of the model. Without one, it adds a call: the agent
-// called the tool without a request of the model, or the model call was not recorded.
+// called the tool without a request of the model, or the model call was not recorded. A second span of a call, of another
+// instrumentation, adds nothing.
 func (b *traceBuilder) addToolSpan(o *observation) {
+	if o.tool.ID != "" {
+		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + compact(o.tool.Arguments)
+		if b.spans[key] && b.findCall(b.Open, o) < 0 {
+			return
+		}
+		b.spans[key] = true
+	}
 	at := b.findCall(b.Open, o)
 	if at < 0 {
 		if i := b.findCall(b.byMessage, o); i >= 0 { // its message came first: the clocks differ

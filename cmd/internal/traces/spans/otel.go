@@ -252,12 +252,13 @@ func (s *otelSpan) observation() observation {
 			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.completionTokens", "ai.usage.outputTokens"),
 		}
 	case toolSpan:
+		var id string
+		id, o.result = toolResult(a.first("gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output", "output.value", "traceloop.entity.output"))
 		o.tool = modelapi.ToolCall{
-			ID:        a.text("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"),
-			Name:      cmp.Or(a.text("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"), strings.TrimPrefix(s.name, "execute_tool "), "unknown"),
+			ID:        cmp.Or(a.toolCallID(), id),
+			Name:      a.toolName(s.name),
 			Arguments: a.text("gen_ai.tool.call.arguments", "ai.toolCall.args", "ai.toolCall.input", "input.value", "tool.parameters", "traceloop.entity.input"),
 		}
-		o.result = toolText(a.first("gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output", "output.value", "traceloop.entity.output"))
 		if s.failed {
 			o.result = cmp.Or(o.result, s.status, a.text("exception.message", "error.type"))
 		}
@@ -275,6 +276,22 @@ func (s *otelSpan) observation() observation {
 		}
 	}
 	return o
+}
+
+// toolCallID returns the id of the call of a tool span, or "".
+func (a attributes) toolCallID() string {
+	return a.text("gen_ai.tool.call.id", "ai.toolCall.id", "ai.toolCall.toolCallId", "tool_call.id", "tool_call_id")
+}
+
+// toolSpanPrefixes begin the names of tool spans, before the name of the tool.
+var toolSpanPrefixes = []string{"execute_tool ", "running tool: ", "running tool "}
+
+// toolName returns the name of the tool of a span: the attribute, else the name of the span without the words of its recorder.
+func (a attributes) toolName(span string) string {
+	for _, prefix := range toolSpanPrefixes {
+		span = strings.TrimPrefix(span, prefix)
+	}
+	return cmp.Or(a.text("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"), span, "unknown")
 }
 
 // otelKind returns the kind of a span from the attributes of the GenAI conventions, OpenInference, the Vercel AI SDK or
