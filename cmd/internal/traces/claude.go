@@ -133,6 +133,13 @@ func (c *claudeSession) addAssistantTurn(l *claudeEvent, said *modelapi.Item) er
 	if !continued && said.Text == "" && len(said.Calls) == 0 { // a thinking block
 		return nil
 	}
+	if n := len(c.Steps); n > 0 && said.Text != "" { // a message with all blocks so far repeats the text of the step
+		if last := &c.Steps[n-1]; last.Speaker == "assistant" && last.Text != "" && (continued || len(last.Calls) == 0) {
+			if rest, ok := strings.CutPrefix(said.Text, last.Text); ok {
+				continued, said.Text = true, strings.TrimSpace(rest)
+			}
+		}
+	}
 	c.AddTurn(continued, events.Step{Text: said.Text, At: steps.ParseTime(l.Timestamp)}, said.Calls)
 	c.message = m.ID
 	c.run.Model = cmp.Or(c.run.Model, m.Model)

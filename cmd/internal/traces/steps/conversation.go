@@ -29,7 +29,8 @@ type Conversation struct {
 	Open     []OpenCall       // calls that have no result yet
 	Omitted  source.Omissions // nil if nothing was left out
 
-	turn int // the step of the last turn of the assistant
+	turn  int // the step of the last turn of the assistant
+	calls []recordedCall
 }
 
 // Omit counts content that is left out.
@@ -112,11 +113,13 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 		call := &calls[i]
 		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
 		recorded := &step.Calls[len(step.Calls)-1]
+		place := OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1}
+		c.calls = append(c.calls, recordedCall{OpenCall: place, answered: call.Result != nil})
 		if call.Result != nil {
 			c.setResult(recorded, call.Result)
 			continue
 		}
-		c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
+		c.Open = append(c.Open, place)
 	}
 	if n := len(c.Open) - maxOpenCalls; n > 0 {
 		c.Open = slices.Delete(c.Open, 0, n)
@@ -178,6 +181,12 @@ func (c *Conversation) setResult(call *events.ToolCall, r *modelapi.ToolResult) 
 func (c *Conversation) TakeCall(i int) *events.ToolCall {
 	o := c.Open[i]
 	c.Open = slices.Delete(c.Open, i, i+1)
+	for j := range slices.Backward(c.calls) {
+		if c.calls[j].OpenCall == o {
+			c.calls[j].answered = true
+			break
+		}
+	}
 	return &c.Steps[o.Step].Calls[o.Call]
 }
 
@@ -189,8 +198,9 @@ func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome e
 	call.Outcome, call.Output = outcome, Clip(output)
 }
 
-// Run returns the conversation as a run.
+// Run returns the conversation as a run. No more can be added to it.
 func (c *Conversation) Run() (*Run, error) {
+	c.dropRepeated()
 	if !slices.ContainsFunc(c.Steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
 		return nil, errors.New("the run has no assistant turn")
 	}
