@@ -3,11 +3,14 @@ package traces
 import (
 	"cmp"
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"debrief/cmd/internal/modelapi"
 	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/traces/spans"
 	"debrief/cmd/internal/traces/steps"
 	"debrief/events"
 	"debrief/events/chat"
@@ -198,7 +201,32 @@ func (c *claudeSession) addResultEvent(l *claudeEvent) error {
 	return nil
 }
 
+// harnessAgents begin the ids of sub-agents that Claude Code starts for itself: it compacts the session, suggests the next prompt of
+// the user, or answers a question beside the session.
+var harnessAgents = []string{"acompact-", "aprompt_suggestion-", "aside_question-"}
+
+// harnessPrompt matches the prompts of sub-agents that Claude Code starts for itself, in versions that give them ordinary ids.
+var harnessPrompt = regexp.MustCompile(`(?i)^\s*(?:warmup\s*$|` +
+	`(?:your task is to |please )?(?:create|write|provide|generate)\b[^.\n]{0,40}\bsummary of (?:the|this|our|all) (?:\w+ ){0,3}conversation|` +
+	`(?:please )?summari[sz]e (?:the|this|our|all) (?:\w+ ){0,3}conversation)`)
+
+// isHarness reports whether the run is a call of Claude Code itself, and no task: by the id of the agent, or by its form, which is one
+// prompt and one text of a sub-agent.
+func (c *claudeSession) isHarness() bool {
+	if c.agent == "" {
+		return false
+	}
+	byID := func(prefix string) bool { return strings.HasPrefix(strings.TrimPrefix(c.agent, "agent-"), prefix) }
+	if slices.ContainsFunc(harnessAgents, byID) {
+		return true
+	}
+	return len(c.Steps) == 1 && c.Steps[0].Speaker == "assistant" && len(c.Steps[0].Calls) == 0 && harnessPrompt.MatchString(c.Question)
+}
+
 func (c *claudeSession) End() ([]*steps.Run, error) {
+	if c.isHarness() {
+		return nil, &spans.NothingError{Kind: source.HarnessMessages, Count: len(c.Steps) + 1}
+	}
 	r, err := c.Run()
 	if err != nil {
 		return nil, err

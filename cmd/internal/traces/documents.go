@@ -180,10 +180,10 @@ func (f *fileReader) addLine(line []byte, err error, at position) error {
 	return nil
 }
 
-// checkRuns returns an error if the file had no run.
+// checkRuns returns an error if the file had no run, not even one that is left out.
 func (f *fileReader) checkRuns() error {
 	switch {
-	case f.report.Runs > 0:
+	case f.report.Runs > 0, f.leftOut && f.report.Skipped == 0:
 		return nil
 	case len(f.report.Problems) > 0:
 		return fmt.Errorf("no run can be read (%s): %w", f.report.Problems[0], ErrFormat)

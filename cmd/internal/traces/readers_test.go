@@ -374,33 +374,6 @@ func TestUnfinishedRunsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCumulativeMessages checks that a transcript that writes a message again with all blocks so far has each text and call once.
-func TestCumulativeMessages(t *testing.T) {
-	t.Parallel()
-	const (
-		text  = `{"type":"text","text":"Look."}`
-		first = `{"type":"tool_use","id":"t1","name":"find","input":{"a":1}}`
-		next  = `{"type":"tool_use","id":"t2","name":"find","input":{"b":2}}`
-	)
-	for name, ids := range map[string][3]string{"other ids": {"m1", "m2", "m3"}, "one id": {"m1", "m1", "m1"}} {
-		var file strings.Builder
-		file.WriteString(`{"type":"user","sessionId":"s","message":{"role":"user","content":"q"}}` + "\n")
-		for i, blocks := range []string{text, text + "," + first, text + "," + first + "," + next} {
-			fmt.Fprintf(&file, `{"type":"assistant","sessionId":"s","message":{"id":%q,"role":"assistant","content":[%s]}}`+"\n", ids[i], blocks)
-		}
-		for _, id := range []string{"t1", "t2"} {
-			fmt.Fprintf(&file, `{"type":"user","sessionId":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":"r"}]}}`+"\n", id)
-		}
-		want := []events.Step{{Speaker: "assistant", Text: "Look.", Calls: []events.ToolCall{
-			{Tool: "find", Arguments: `{"a":1}`, Output: "r", Outcome: events.Success},
-			{Tool: "find", Arguments: `{"b":2}`, Output: "r", Outcome: events.Success},
-		}}}
-		if e := one(t, file.String()); !reflect.DeepEqual(e.Steps, want) {
-			t.Errorf("%s: got  %+v\nwant %+v", name, e.Steps, want)
-		}
-	}
-}
-
 // TestIDsOfRunsInParts checks that the id of a run depends on its content and not on its white space.
 func TestIDsOfRunsInParts(t *testing.T) {
 	t.Parallel()

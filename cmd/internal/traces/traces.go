@@ -163,6 +163,7 @@ type fileReader struct {
 	header    *source.Object // fields of the current container
 	sessions  map[*format]func(*source.Object) string
 	since     futile
+	leftOut   bool // a run was left out as known: the file is not one without runs
 	report    Report
 }
 
@@ -172,6 +173,7 @@ type position = Problem
 func (f *fileReader) addProblem(at position, err error) {
 	if nothing, ok := errors.AsType[*spans.NothingError](err); ok {
 		f.omit(source.Omissions{nothing.Kind: nothing.Count})
+		f.leftOut = f.leftOut || nothing.Kind == source.HarnessMessages
 		return
 	}
 	f.report.Skipped++
