@@ -60,6 +60,7 @@ type claudeEvent struct {
 	SessionIDOfFile  string          `json:"sessionId"`
 	Timestamp        json.RawMessage `json:"timestamp"`
 	Model            string          `json:"model"` // of the init event
+	UUID             string          `json:"uuid"`
 	ParentToolUseID  string          `json:"parent_tool_use_id"`
 	IsSidechain      bool            `json:"isSidechain"`
 	IsMeta           bool            `json:"isMeta"`
@@ -144,6 +145,7 @@ func (c *claudeSession) addAssistantTurn(l *claudeEvent, said *modelapi.Item) er
 		}
 	}
 	c.AddTurn(continued, events.Step{Text: said.Text, At: steps.ParseTime(l.Timestamp)}, said.Calls)
+	c.Identify(cmp.Or(l.UUID, m.ID))
 	c.message = m.ID
 	c.run.Model = cmp.Or(c.run.Model, m.Model)
 	return nil

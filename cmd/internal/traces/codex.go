@@ -39,6 +39,8 @@ func (c *codexSession) Add(o *source.Object) error {
 	switch kind := o.Text("type"); {
 	case p == nil:
 		c.Omit(source.LogEvents, 1)
+	case kind == "session_meta" && c.run.Session != "": // a fork begins with the lines of the session it was forked from
+		c.Omit(source.LogEvents, 1)
 	case kind == "session_meta":
 		c.run.Session, c.run.Started = p.Text("id"), steps.ParseTime(p.Get("timestamp"))
 	case kind == "turn_context":
@@ -68,6 +70,7 @@ func (c *codexSession) addItem(p *source.Object, at time.Time) {
 			t.Text = codexRequest(t.Text)
 		case t.Role == "assistant" && (t.Text != "" || len(t.Calls) > 0) && c.speaking:
 			c.continueStep(&t)
+			c.identify(p)
 			continue
 		}
 		c.speaking = t.Role == "assistant" && (t.Text != "" || len(t.Calls) > 0)
@@ -78,7 +81,15 @@ func (c *codexSession) addItem(p *source.Object, at time.Time) {
 		}
 		t.Results = nil
 		c.AddItem(&t, events.Step{At: at})
+		if c.speaking {
+			c.identify(p)
+		}
 	}
+}
+
+// identify adds the ids of an item of the assistant. A fork has new times, and the ids of the provider.
+func (c *codexSession) identify(item *source.Object) {
+	c.Identify(cmp.Or(item.Text("call_id"), item.Text("id")))
 }
 
 // continueStep adds the text and the calls of an assistant to the last step.

@@ -15,6 +15,7 @@ import (
 
 // geminiMessage is a message of a session file of Gemini CLI. A tool call and its result are in one message.
 type geminiMessage struct {
+	ID        string          `json:"id"`
 	Type      string          `json:"type"`
 	Content   json.RawMessage `json:"content"`
 	Timestamp json.RawMessage `json:"timestamp"`
@@ -104,5 +105,6 @@ func addGemini(c *steps.Conversation, m *geminiMessage, about *events.Execution)
 		c.Answer = step.Text
 	}
 	c.Steps = append(c.Steps, step)
+	c.Identify(m.ID)
 	return nil
 }

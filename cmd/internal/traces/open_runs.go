@@ -20,6 +20,12 @@ type openRun struct {
 	start   position
 }
 
+// isEmpty reports whether the run has no message yet: the headers of a fork and of the session it was forked from stand at its begin.
+func (u *openRun) isEmpty() bool {
+	c, ok := u.builder.(interface{ IsEmpty() bool })
+	return ok && c.IsEmpty()
+}
+
 // partCost is the estimated memory of a part in addition to its bytes.
 const partCost = 256
 
@@ -28,7 +34,7 @@ const partCost = 256
 func (f *fileReader) addPart(format *format, o *source.Object, at position) error {
 	session, kind, raw := f.sessionOf(format, o), o.Text("type"), o.Raw
 	i := slices.IndexFunc(f.openRuns, func(u *openRun) bool { return u.format == format && u.session == session })
-	if i >= 0 && format.firstType != "" && kind == format.firstType {
+	if i >= 0 && format.firstType != "" && kind == format.firstType && !f.openRuns[i].isEmpty() {
 		if err := f.endRun(i); err != nil {
 			return err
 		}

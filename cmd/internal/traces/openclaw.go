@@ -67,6 +67,9 @@ func (c *clawSession) Add(o *source.Object) error {
 	case m.Role == "assistant" && m.Model != mirrorModel:
 		c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
 		c.AddTurn(false, events.Step{Text: said.Text, At: steps.ParseTime(l.Timestamp)}, said.Calls)
+		if l.ID != "" {
+			c.Identify(l.ID + " " + string(l.Timestamp))
+		}
 		u := &c.run.Usage
 		u.Calls++
 		u.InputTokens += steps.ValidCount(m.Usage.Input + m.Usage.CacheRead + m.Usage.CacheWrite)

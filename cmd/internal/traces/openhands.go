@@ -65,6 +65,7 @@ func (h *handsSession) Add(o *source.Object) error {
 	case e.Action == "message", e.Action == "finish", e.Action == "reject":
 		h.addUsage(&e)
 		h.AddTurn(false, events.Step{Text: handsText(o, &e), At: steps.ParseTime(e.Timestamp)}, nil)
+		h.identify(&e)
 	case e.Action == "think":
 		h.Omit(source.ThinkingBlocks, 1)
 	case handsTools[e.Action] != "":
@@ -73,6 +74,13 @@ func (h *handsSession) Add(o *source.Object) error {
 		h.Omit(source.HarnessMessages, 1)
 	}
 	return nil
+}
+
+// identify adds the id of an event. A trajectory numbers its events, so its time is part of the id.
+func (h *handsSession) identify(e *handsEvent) {
+	if len(e.ID) > 0 && len(e.Timestamp) > 0 {
+		h.Identify(string(e.ID) + " " + string(e.Timestamp))
+	}
 }
 
 // handsText returns the text of a message: of the event, or of its arguments.
@@ -98,6 +106,7 @@ func (h *handsSession) addAction(o *source.Object, e *handsEvent) {
 	}
 	step := events.Step{Text: args.Text("thought"), At: steps.ParseTime(e.Timestamp)}
 	h.AddTurn(false, step, []modelapi.ToolCall{{ID: cmp.Or(e.Call.ID, string(e.ID)), Name: tool, Arguments: arguments}})
+	h.identify(e)
 	h.last = h.Open[len(h.Open)-1]
 }
 
@@ -214,6 +223,7 @@ func handsOutput(o *source.Object) ([]*steps.Run, error) {
 		return nil, err
 	}
 	r := runs[0]
+	r.IDs = nil // the run of an instance is whole
 	r.Question = cmp.Or(r.Question, v.Instruction)
 	r.Outcome = v.outcome()
 	if r.Usage == (chat.Usage{}) {

@@ -52,6 +52,7 @@ func (h *handsSDKSession) addAction(o *source.Object) {
 		t.Calls = []modelapi.ToolCall{call}
 	}
 	h.AddItem(&t, events.Step{At: steps.ParseTime(o.Get("timestamp"))})
+	h.Identify(o.Text("id"))
 }
 
 // withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for and moves into the event. They are

@@ -70,7 +70,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 	if want := (events.Outcome{Label: events.Unknown, Feedback: "result: success"}); e.Outcome != want {
 		t.Errorf("got outcome %+v, want %+v", e.Outcome, want)
 	}
-	if !strings.HasPrefix(e.RunID, "claude-code/s-1/") || e.Origin.Source != sourceClaudeCode {
+	if !strings.HasPrefix(e.RunID, "claude-code/") || e.Origin.Source != sourceClaudeCode {
 		t.Errorf("got task %q, source %q", e.RunID, e.Origin.Source)
 	}
 
@@ -124,13 +124,13 @@ func TestSubAgentsAreRuns(t *testing.T) {
 		got, report, err := read(t, "f", text)
 		var runs []string
 		for _, e := range got {
-			run := e.RunID[:len(e.RunID)-33] + " " + e.Question
+			run := e.Session + " " + e.Question
 			for _, s := range e.Steps {
 				run += " " + s.Text
 			}
 			runs = append(runs, run)
 		}
-		want := []string{"claude-code/s q m1 m2", "claude-code/s/A qa a1", "claude-code/s/B qb b1"}
+		want := []string{"s q m1 m2", "s qa a1", "s qb b1"}
 		if err != nil || report.Skipped != 0 || !slices.Equal(runs, want) {
 			t.Errorf("%s: got %q, report %+v, error %v, want %q", name, runs, report, err, want)
 		}

@@ -67,8 +67,12 @@
 //
 // The id of a run consists of the recorder's name for the run and a hash of its question, texts and calls. The file has no part in
 // it: a copy in a renamed or overlapping file has the same id and counts once. The name of a task comes from the data too, so that
-// attempts in several files are attempts at one task. A line in the execution format with an id is an execution of Debrief. It keeps its task id, and so its
-// id.
+// attempts in several files are attempts at one task. A line in the execution format with an id is an execution of Debrief. It keeps
+// its task id, and so its id.
+//
+// Sessions of Claude Code, Codex, Gemini CLI, OpenClaw and OpenHands have ids of messages. These are in the hash in place of the session's id
+// and the outputs. A session that was resumed or forked in another file is read from its first new step on. A part of a
+// session that another file has is left out.
 package traces
 
 import (
@@ -129,11 +133,16 @@ func (p Problem) Where() string {
 
 func (p Problem) String() string { return p.Where() + ": " + p.Reason }
 
-// Reader reads recorded runs as executions of a playbook.
+// Reader reads recorded runs as executions of a playbook. A copy in another file that the same Reader read counts once. It is not safe for
+// concurrent use.
 type Reader struct {
 	Book playbook.Book
 	// Outcomes has the outcomes of runs that were recorded without one. Nil has none.
 	Outcomes *Outcomes
+	// Known reports whether a run is stored. A run that continues a stored one is read from there on. Nil knows none.
+	Known func(events.ID) bool
+
+	seen recordedRuns // the runs read so far, in all files
 }
 
 // Read calls fn for each run in r, in the order in which the runs end in the file. Its memory is bounded for a file of any
@@ -141,7 +150,7 @@ type Reader struct {
 // element that cannot be read is reported as a Problem, and Read continues with the next one. It ends with an error after 1 GB or a
 // million unreadable lines or elements in a row. An error of fn ends Read, which wraps it. The report is valid also if Read returns an error.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
-	f := fileReader{book: r.Book, outcomes: r.Outcomes, base: source.BaseName(name), limit: maxRun, fn: fn}
+	f := fileReader{book: r.Book, known: r.Known, seen: &r.seen, outcomes: r.Outcomes, base: source.BaseName(name), limit: maxRun, fn: fn}
 	err := f.readFile(ctx, in)
 	return f.report, err
 }
@@ -155,8 +164,10 @@ func Read(ctx context.Context, book playbook.Book, name string, in io.Reader, fn
 type fileReader struct {
 	book      playbook.Book
 	outcomes  *Outcomes
-	base      string // see baseName
-	limit     int    // maxRun, or less in tests
+	known     func(events.ID) bool // nil knows none
+	seen      *recordedRuns        // nil keeps none
+	base      string               // see baseName
+	limit     int                  // maxRun, or less in tests
 	fn        func(*events.Execution) error
 	openRuns  []*openRun     // in the order of their first parts
 	partCount int            // number of parts read so far
@@ -197,18 +208,13 @@ func contentSum(e *events.Execution, source []byte) []byte {
 		return source
 	}
 	h := sha256.New()
-	write := func(parts ...string) {
-		for _, s := range parts {
-			fmt.Fprintf(h, "%d:%s", len(s), s)
-		}
-	}
-	write(e.Question, e.Context, e.Session, e.Answer)
+	writeParts(h, e.Question, e.Context, e.Session, e.Answer)
 	for i := range e.Steps {
 		step := &e.Steps[i]
-		write("step", step.Speaker, step.Text)
+		writeParts(h, "step", step.Speaker, step.Text)
 		for j := range step.Calls {
 			c := &step.Calls[j]
-			write("call", c.Tool, c.Arguments, c.Output)
+			writeParts(h, "call", c.Tool, c.Arguments, c.Output)
 		}
 	}
 	return h.Sum(nil)[:16]
@@ -218,7 +224,14 @@ func contentSum(e *events.Execution, source []byte) []byte {
 func (f *fileReader) emit(format *format, r *steps.Run, sum []byte, at position) (problem, end error) {
 	e := r.Execution
 	e.Book = f.book
-	if !r.HasRunID {
+	chain := stepChain(e, r.IDs)
+	switch {
+	case r.HasRunID:
+	case chain != nil:
+		if e.RunID = chain.runID(format, len(chain)-1); f.leaveOut(format, r, chain) {
+			return nil, nil
+		}
+	default:
 		id, tail := format.source, hex.EncodeToString(contentSum(e, sum))
 		if r.Name != "" {
 			id += "/" + r.Name
@@ -244,6 +257,7 @@ func (f *fileReader) emit(format *format, r *steps.Run, sum []byte, at position)
 	if err := f.fn(e); err != nil {
 		return nil, err
 	}
+	f.seen.add(chain)
 	f.since = futile{}
 	f.report.Runs++
 	if len(r.Omitted) > 0 {

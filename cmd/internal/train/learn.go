@@ -223,6 +223,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 	if err != nil {
 		return nil, err
 	}
+	r.Known = func(id events.ID) bool { return in[runIDOf(id)]&runStored != 0 }
 	var lastErr error
 	for _, name := range files {
 		err := l.readFile(ctx, s, r, name, in, res)

@@ -17,6 +17,7 @@ const (
 	ThinkingBlocks  Omission = "thinking blocks"
 	HarnessMessages Omission = "messages added by the recorder or its harness"
 	MediaParts      Omission = "images and other parts without text"
+	Copies          Omission = "runs and beginnings of runs that another recording has too"
 	LogEvents       Omission = "events that are not turns of a conversation"
 	UserToolCalls   Omission = "tool calls of the simulated user"
 	References      Omission = "reference answers and cheatsheets"

@@ -31,6 +31,7 @@ type Conversation struct {
 
 	turn  int // the step of the last turn of the assistant
 	calls []recordedCall
+	ids   map[int]string // the recorder's ids of the steps
 }
 
 // Omit counts content that is left out.
@@ -83,6 +84,21 @@ func (c *Conversation) omit(o modelapi.Omitted) {
 	c.Omit(source.HarnessMessages, o.Records)
 	c.Omit(source.InvalidJSON, o.InvalidJSON)
 }
+
+// Identify adds the recorder's id of a message to the last step. The id must be unique among the runs of the recorder, and a copy of the
+// run must keep it.
+func (c *Conversation) Identify(id string) {
+	if id == "" || len(c.Steps) == 0 {
+		return
+	}
+	if c.ids == nil {
+		c.ids = map[int]string{}
+	}
+	c.ids[len(c.Steps)-1] += id + "\n"
+}
+
+// IsEmpty reports whether no message was added.
+func (c *Conversation) IsEmpty() bool { return c.Question == "" && len(c.Steps) == 0 }
 
 // User adds a message of the user: the question, the output of a command, or a step.
 func (c *Conversation) User(content string) {
@@ -205,7 +221,14 @@ func (c *Conversation) Run() (*Run, error) {
 		return nil, errors.New("the run has no assistant turn")
 	}
 	e := &events.Execution{Question: c.Question, Steps: c.Steps, Answer: c.Answer, Outcome: events.Outcome{Label: events.Unknown}}
-	return &Run{Execution: e, Omitted: c.Omitted}, nil
+	r := &Run{Execution: e, Omitted: c.Omitted}
+	if len(c.ids) > 0 {
+		r.IDs = make([]string, len(c.Steps))
+		for i := range r.IDs {
+			r.IDs[i] = c.ids[i]
+		}
+	}
+	return r, nil
 }
 
 // AddMessages adds messages of the chat completions API. Errors name the field from the root of the run.

@@ -46,6 +46,7 @@ func (c *Conversation) keyOf(r *recordedCall) callKey {
 // removeCalls removes calls, given by their indices in each step, and the text that was recorded again with them.
 func (c *Conversation) removeCalls(repeated map[int][]int) {
 	kept := make([]events.Step, 0, len(c.Steps))
+	ids := map[int]string{}
 	before := -1 // the step before in kept, if no user spoke since
 	for i := range c.Steps {
 		step := c.Steps[i]
@@ -64,12 +65,15 @@ func (c *Conversation) removeCalls(repeated map[int][]int) {
 				continue
 			}
 		}
+		if id := c.ids[i]; id != "" {
+			ids[len(kept)] = id
+		}
 		kept = append(kept, step)
 		if before = len(kept) - 1; step.Speaker == "user" {
 			before = -1
 		}
 	}
-	c.Steps, c.calls, c.Open = kept, nil, nil
+	c.Steps, c.ids, c.calls, c.Open = kept, ids, nil, nil
 }
 
 // saidAgain reports whether the next step of the assistant repeats the text of a step, or the step has no text.

@@ -11,6 +11,8 @@ type Run struct {
 	Name     string // the recorder's name within the file; may be empty
 	Task     string // the recorder's name of the task, the same for all attempts in the file; may be empty
 	HasRunID bool   // the execution already has its task id
-	Scorer   string // the rule by which the package scored the answer, if the recorder did not
-	Omitted  source.Omissions
+	// IDs has the recorder's ids of each step, which a copy of the run keeps, "" for a step without one. It is nil if there are none.
+	IDs     []string
+	Scorer  string // the rule by which the package scored the answer, if the recorder did not
+	Omitted source.Omissions
 }
