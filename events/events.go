@@ -229,6 +229,25 @@ func (e *Execution) Exposures() []Exposure {
 	return all[:min(len(all), MaxExposures)]
 }
 
+// Blamed returns the bullets that a violation of the execution suspends: the cited ones that were shown, else those that an
+// experiment showed at random.
+func (e *Execution) Blamed() (ids []playbook.BulletID) {
+	for i := range e.Shown {
+		if id := e.Shown[i].ID; slices.Contains(e.Cited, id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 || e.Manifest == nil {
+		return ids
+	}
+	for _, x := range e.Manifest.Exposures {
+		if x.Arm == playbook.ArmShown {
+			ids = append(ids, x.Bullet)
+		}
+	}
+	return ids
+}
+
 // Label classifies an outcome. Stored; append only.
 type Label string
 
@@ -257,6 +276,9 @@ type Outcome struct {
 	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
 	// Inferred is set if the outcome was derived from the messages of the run, and nobody reported it.
 	Inferred bool `msgpack:"inferred,omitempty" json:"inferred,omitempty"`
+	// Violation is set if the run broke a rule that no score outweighs. The outcome is then a failure with the score 0, and the
+	// Curator suspends the bullets behind it until a person decides. Only an evaluator program or a person with the scope review sets it.
+	Violation bool `msgpack:"violation,omitempty" json:"violation,omitempty"`
 }
 
 // ToolCall is a tool call and its output.
@@ -401,6 +423,9 @@ func (o *Outcome) validate() error {
 	if !(o.Score >= 0 && o.Score <= 1) { // also NaN
 		return fmt.Errorf("outcome.score: must be between 0 and 1, got %v", o.Score)
 	}
+	if o.Violation && (o.Label != Failure || o.Score != 0) {
+		return fmt.Errorf("outcome.violation: want label failure and score 0, got %.80q and %v", o.Label, o.Score)
+	}
 	return nil
 }
 
@@ -493,6 +518,8 @@ type Reflection struct {
 	Tags    []BulletTag `msgpack:"tags,omitempty" json:"bullet_tags,omitempty"`
 	Lessons []Lesson    `msgpack:"lessons,omitempty" json:"lessons,omitempty"`
 
+	// Suspends are the bullets that a violation suspends until a person decides.
+	Suspends []playbook.BulletID `msgpack:"suspends,omitempty" json:"suspends,omitempty"`
 	// Exposures are the bullets that get the score of the first round.
 	Exposures       []Exposure `msgpack:"exposures,omitempty" json:"exposures,omitempty"`
 	FirstRoundScore float64    `msgpack:"first_round_score,omitempty" json:"first_round_score,omitempty"`

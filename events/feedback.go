@@ -7,9 +7,11 @@ func (o Outcome) Known() bool { return o.Label != "" && o.Label != Unknown }
 
 // Complete derives a missing label from the score, or a missing score from the label. Votes follow the label, and
 // experiments follow the score. A score of 0 without a label stays unknown, because 0 is also the value of a
-// missing score.
+// missing score. A violation is a failure with the score 0, whatever the outcome said.
 func (o Outcome) Complete() Outcome {
 	switch {
+	case o.Violation:
+		o.Label, o.Score = Failure, 0
 	case o.Label == "" && o.Score > 0:
 		o.Label = LabelOf(o.Score)
 	case o.Label == Success && o.Score == 0:

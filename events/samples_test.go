@@ -60,6 +60,9 @@ func samples() map[Kind]Event {
 	for _, e := range all {
 		complete(reflect.ValueOf(e))
 	}
+	for _, o := range []*Outcome{&all[KindExecution].(*Execution).Outcome, &all[KindFeedback].(*Feedback).Outcome, &all[KindReflection].(*Reflection).Outcome} {
+		*o = o.Complete() // a violation is a failure
+	}
 	return all
 }
 

@@ -68,6 +68,7 @@ const (
 	ReasonUnconfirmed  Reason = "unconfirmed"       // it contradicts a supported bullet and waits for a confirmation
 	ReasonGateOff      Reason = "gate-off"          // the gate was turned off
 	ReasonPerson       Reason = "person"            // a person decided
+	ReasonViolation    Reason = "violation"         // a run that followed it broke a rule, and a person decides
 )
 
 // RejectionReasons returns the reasons why an operation is rejected.
@@ -87,5 +88,6 @@ func StatusReasons() []Reason {
 	return []Reason{
 		ReasonHelps, ReasonHarms, ReasonFails, ReasonNoBenefit, ReasonTrusted, ReasonSuspect, ReasonSuspended, ReasonDrift, ReasonConfirmed,
 		ReasonPinnedStatus, ReasonReplaced, ReasonReturned, ReasonTooMany, ReasonRemoval, ReasonUnconfirmed, ReasonGateOff, ReasonPerson,
+		ReasonViolation,
 	}
 }

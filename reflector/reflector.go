@@ -202,6 +202,9 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	}
 	ref.Book = e.Book
 	addExposures(e, ref)
+	if e.Outcome.Violation {
+		ref.Suspends = e.Blamed()
+	}
 	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
 	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || rules.HasSignal(e)) {
 		out, reply, err := ask(ctx, r.model, e, other, r.cfg)
@@ -255,5 +258,5 @@ func addExposures(e *events.Execution, ref *events.Reflection) {
 
 // hasContent reports whether a reflection contains something that the Curator uses.
 func hasContent(ref *events.Reflection) bool {
-	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Records) > 0 || ref.LabelSuspect != ""
+	return len(ref.Tags)+len(ref.Lessons)+len(ref.Exposures)+len(ref.Suspends)+len(ref.Records) > 0 || ref.LabelSuspect != ""
 }

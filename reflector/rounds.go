@@ -28,10 +28,10 @@ const (
 )
 
 // hasNextRound reports whether an execution may have another round: it is a wrong answer of a Generator, and its
-// evaluator can score another answer.
+// evaluator can score another answer. A violation ends the rounds, so that its bullets are suspended at once.
 func (r *Reflector) hasNextRound(e *events.Execution) bool {
 	rounds := min(cmp.Or(e.Rounds, r.cfg.Rounds), events.MaxRounds)
-	return r.model != nil && len(e.PreviousRounds)+1 < rounds && len(e.Steps) == 0 && canScore(e) &&
+	return r.model != nil && !e.Outcome.Violation && len(e.PreviousRounds)+1 < rounds && len(e.Steps) == 0 && canScore(e) &&
 		(e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial)
 }
 

@@ -141,6 +141,7 @@ func newDraft(p *playbook.Playbook, by Policy) *draft {
 
 // draftReflection drafts the votes, outcomes and proposals of one reflection.
 func (d *draft) draftReflection(item *Item) {
+	d.suspendViolated(item)
 	if item.IsCorrection() {
 		d.draftCorrection(item)
 		return

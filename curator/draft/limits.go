@@ -75,6 +75,10 @@ func (d *draft) fits(item *Item) bool {
 	for _, t := range item.Reflection.Tags {
 		bytes += fixedSize + supportSize + len(t.ID)
 	}
+	for _, id := range item.Reflection.Suspends {
+		keys++
+		bytes += fixedSize + len(id) + maxViolation
+	}
 	for _, t := range item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)] {
 		if d.mode == playbook.GateOff {
 			break

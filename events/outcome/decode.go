@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -30,7 +31,12 @@ type Decoded struct {
 type Decoder struct {
 	// Leading is the name of the score that counts if there are several.
 	Leading string
+	// Violations accepts the field violation: the caller has the scope review. Without it a violation is ErrViolation.
+	Violations bool
 }
+
+// ErrViolation is returned for a violation from a caller that may not set it.
+var ErrViolation = errors.New("violation: want an evaluator program, or feedback with the scope review, 'debrief feedback --violation'")
 
 // Decode decodes an outcome in JSON with the zero Decoder.
 func Decode(raw []byte) (Decoded, error) { return Decoder{}.Decode(raw) }
@@ -240,6 +246,13 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	leading := cmp.Or(fields.takeText("leading", "lead"), d.Leading)
 	out.Feedback, out.By = fields.takeText(commentNames...), fields.takeText(byNames...)
 	fields.takeText(keyNames...)
+	violation, err := fields.takeViolation()
+	if err == nil && violation && !d.Violations {
+		err = ErrViolation
+	}
+	if err != nil {
+		return Decoded{}, err
+	}
 	inferred := fields.take("inferred")
 	out.Inferred = string(inferred) == "true"
 	var said []reading
@@ -265,7 +278,8 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if err := out.combine(said); err != nil {
 		return Decoded{}, err
 	}
-	if out.Label == "" && out.Feedback == "" {
+	out.Violation = violation
+	if out.Outcome = out.Complete(); out.Label == "" && out.Feedback == "" {
 		return Decoded{}, refuse(raw)
 	}
 	return out, nil
@@ -387,6 +401,14 @@ func (f *fields) take(name string) json.RawMessage {
 		return nil
 	}
 	return v
+}
+
+// takeViolation removes the field violation, which is false if it is missing.
+func (f *fields) takeViolation() (yes bool, err error) {
+	if v := f.take("violation"); v != nil && json.Unmarshal(v, &yes) != nil {
+		return false, fmt.Errorf("violation: want true or false, got %s", text.Clip(string(v), 60))
+	}
+	return yes, nil
 }
 
 // takeText removes the first of the fields that is a text and returns it, without surrounding space.

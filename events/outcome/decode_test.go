@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -62,6 +63,31 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	if _, err := Decode([]byte(`"purple"`)); err == nil || !strings.Contains(err.Error(), Accepted) {
 		t.Errorf("got %v, want the accepted forms", err)
+	}
+}
+
+func TestViolationNeedsPermission(t *testing.T) {
+	t.Parallel()
+	want := events.Outcome{Label: events.Failure, Feedback: "leaked a key", Violation: true}
+	for _, raw := range []string{
+		`{"violation": true, "feedback": "leaked a key"}`, `{"violation": true, "score": 1, "label": "success", "feedback": "leaked a key"}`,
+		`{"VIOLATION": true, "label": "unknown", "feedback": "leaked a key"}`,
+	} {
+		if got, err := (Decoder{Violations: true}).Decode([]byte(raw)); err != nil || got.Outcome != want {
+			t.Errorf("%s: got %+v, %v, want %+v", raw, got, err, want)
+		}
+		if got, err := Decode([]byte(raw)); !errors.Is(err, ErrViolation) {
+			t.Errorf("%s without permission: got %+v, %v, want ErrViolation", raw, got, err)
+		}
+		if got, err := Parse(raw); !errors.Is(err, ErrViolation) {
+			t.Errorf("%s in a header: got %+v, %v, want ErrViolation", raw, got, err)
+		}
+	}
+	if got, err := Decode([]byte(`{"score": 1, "violation": false}`)); err != nil || got.Score != 1 || got.Violation || len(got.Ignored) > 0 {
+		t.Errorf("no violation: got %+v, %v", got, err)
+	}
+	if got, err := (Decoder{Violations: true}).Decode([]byte(`{"score": 1, "violation": "minor"}`)); err == nil {
+		t.Errorf("a violation that is a word: got %+v, want an error", got)
 	}
 }
 

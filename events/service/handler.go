@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -107,7 +108,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 		if err := read(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		if err := readOutcome(r.Outcome, &r.Report.Outcome); err != nil {
+		if err := readOutcome(r.Outcome, caller, &r.Report.Outcome); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -120,7 +121,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 		if err := read(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		if err := readOutcome(r.Outcome, &r.FeedbackRequest.Outcome); err != nil {
+		if err := readOutcome(r.Outcome, caller, &r.FeedbackRequest.Outcome); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -151,9 +152,12 @@ func read(verb string, body []byte, request any, field *playbook.Book, from play
 	return nil
 }
 
-// readOutcome decodes the outcome of a request, and redacts its feedback.
-func readOutcome(raw json.RawMessage, into *events.Outcome) error {
-	d, err := outcome.Decode(raw)
+// readOutcome decodes the outcome of a request, and redacts its feedback. Only a caller with the scope review may report a violation.
+func readOutcome(raw json.RawMessage, caller events.Caller, into *events.Outcome) error {
+	d, err := outcome.Decoder{Violations: caller.Reviews}.Decode(raw)
+	if errors.Is(err, outcome.ErrViolation) {
+		return NewError(http.StatusForbidden, "outcome."+err.Error())
+	}
 	if err == nil && len(d.Ignored) > 0 {
 		err = fmt.Errorf("unknown field %q", text.Clip(d.Ignored[0], 60))
 	}

@@ -84,6 +84,8 @@ func TestHandleCallsTheBackend(t *testing.T) {
 		{"an outcome that is a thumb", events.VerbReport, "b", `{"answer":"x","outcome":"👎"}`, 200, `{"handle":"b/x"}`},
 		{"an unknown outcome", events.VerbReport, "b", `{"answer":"x","outcome":"purple"}`, 400, `success, partial or failure`},
 		{"an unknown outcome in feedback", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":7}`, 400, `outcome: `},
+		{"a violation by an agent", events.VerbReport, "b", `{"answer":"x","outcome":{"violation":true}}`, 403, `outcome.violation: `},
+		{"a violation in feedback of an agent", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":{"score":0,"violation":true}}`, 403, `outcome.violation: `},
 		{"a typo in an outcome", events.VerbFeedback, "b", `{"execution":"17-ab12cd34","outcome":{"score":1,"labl":2}}`, 400, `field \"labl\"`},
 		{"the book twice, the same", events.VerbReport, "b", `{"book":"b","answer":"x"}`, 200, `{"handle":"b/x"}`},
 		{"the book in the body", events.VerbReport, "", `{"book":"c","answer":"x"}`, 200, `{"handle":"c/x"}`},

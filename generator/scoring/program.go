@@ -151,9 +151,10 @@ type programInput struct {
 
 // programOutput is the JSON object that a program prints.
 type programOutput struct {
-	Score    *float64     `json:"score"`
-	Label    events.Label `json:"label"`
-	Feedback string       `json:"feedback"`
+	Score     *float64     `json:"score"`
+	Label     events.Label `json:"label"`
+	Feedback  string       `json:"feedback"`
+	Violation bool         `json:"violation"` // needs no score
 }
 
 // Limits of the output of a program.
@@ -243,7 +244,7 @@ func parseOutput(out []byte) (events.Outcome, error) {
 		return events.Outcome{}, fmt.Errorf("printed no JSON object with a score: %w", err)
 	}
 	switch {
-	case v.Score == nil && v.Label != events.Unknown:
+	case v.Score == nil && v.Label != events.Unknown && !v.Violation:
 		return events.Outcome{}, errors.New("printed no score")
 	case v.Score == nil:
 		v.Score = new(float64)
@@ -257,7 +258,8 @@ func parseOutput(out []byte) (events.Outcome, error) {
 	default:
 		return events.Outcome{}, fmt.Errorf("label: want success, partial, failure or unknown, got %q", v.Label)
 	}
-	return events.Outcome{Score: *v.Score, Label: v.Label, Feedback: events.TruncateChars(v.Feedback, maxFeedback)}, nil
+	o := events.Outcome{Score: *v.Score, Label: v.Label, Feedback: events.TruncateChars(v.Feedback, maxFeedback), Violation: v.Violation}
+	return o.Complete(), nil
 }
 
 // limitedBuffer stores output up to maxOutput bytes, then calls onFull.

@@ -186,12 +186,14 @@ type looseOutcome struct {
 	Feedback json.RawMessage `json:"feedback,omitempty" doc:"What the person said, also as text or comment."`
 	Comment  json.RawMessage `json:"comment,omitempty" doc:"The same as feedback."`
 	Text     json.RawMessage `json:"text,omitempty" doc:"The same as feedback."`
+	// Violation is a field of the body, so that it is refused and not ignored.
+	Violation json.RawMessage `json:"violation,omitempty" doc:"True if the run broke a rule that no score outweighs: suspends the bullets behind it. Needs the scope review."`
 }
 
 // outcome returns the outcome of a body: of its field outcome and of its own fields. Without one it is zero.
 func (c *call) outcome(raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
 	own := map[string]json.RawMessage{}
-	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text} {
+	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text, "violation": l.Violation} {
 		if len(v) > 0 {
 			own[name] = v
 		}
@@ -208,19 +210,24 @@ func (c *call) outcome(raw json.RawMessage, l *looseOutcome) (events.Outcome, er
 	switch {
 	case err != nil:
 		return first, err
+	case first.Violation || second.Violation:
+		first.Violation = true
 	case first.Label != "" && second.Label != "" && (first.Label != second.Label || first.Score != second.Score):
 		return first, invalid("outcome", "contradicts score or label of the body: send one of them")
 	case first.Label == "":
 		first.Score, first.Label = second.Score, second.Label
 	}
 	first.Feedback = cmp.Or(first.Feedback, second.Feedback)
-	return first, nil
+	return first.Complete(), nil
 }
 
 // decodeOutcome decodes one value. Fields that are not part of an outcome become warnings, or errors if the client asks for
 // strict decoding.
 func (c *call) decodeOutcome(field string, raw json.RawMessage) (events.Outcome, error) {
-	d, err := outcome.Decode(raw)
+	d, err := outcome.Decoder{Violations: c.token.Allows(tokens.Review)}.Decode(raw)
+	if errors.Is(err, outcome.ErrViolation) {
+		return events.Outcome{}, &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("%s.%s: token %q does not have it", field, err, c.token.Name)}
+	}
 	if err != nil {
 		return events.Outcome{}, invalid(field, err.Error())
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,56 @@ func TestReportOfMessages(t *testing.T) {
 		if code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/executions", body); code != 201 || !strings.Contains(reply, `"warnings":["unknown field \"`+field) {
 			t.Errorf("%s: got %d %s", body, code, reply)
 		}
+	}
+}
+
+// TestViolationNeedsReview reports a violation with tokens, in the forms that a body has for an outcome.
+func TestViolationNeedsReview(t *testing.T) {
+	t.Parallel()
+	var got []events.Outcome
+	backend := desk{
+		report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+			got = append(got, r.Outcome)
+			return &events.StoredReply{Handle: "17-ab12cd34"}, nil
+		},
+		feedback: func(_ context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
+			got = append(got, r.Outcome)
+			return &events.StoredReply{Handle: "17-ab12cd34"}, nil
+		},
+	}
+	agent, agentEntry, err := tokens.New("agent", []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann, annEntry, err := tokens.New("ann", []tokens.Scope{tokens.Report, tokens.Review}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	writeFile(t, path, agentEntry+annEntry)
+	list, err := tokens.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := open(t, backend, Options{Tokens: list}, defaultLimits)
+	for _, test := range []struct{ name, path, body string }{
+		{"a report", "/executions", `{"answer":"x","outcome":{"violation":true,"score":1}}`},
+		{"a report with its own fields", "/executions", `{"answer":"x","violation":true}`},
+		{"feedback", "/feedback", `{"execution":"17-ab12cd34","outcome":{"violation":true}}`},
+		{"feedback with its own fields", "/feedback", `{"execution":"17-ab12cd34","score":1,"violation":true}`},
+		{"feedback in both forms", "/feedback", `{"execution":"17-ab12cd34","outcome":true,"violation":true}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got = nil
+			code, _, reply := do(t, c, "POST", s.URL()+"/api/v1"+test.path, test.body, set("Authorization", "Bearer "+agent))
+			if code != 403 || len(got) > 0 || !strings.Contains(reply, "violation") || !strings.Contains(reply, string(CodeScope)) {
+				t.Errorf("an agent: got %d %s, and outcomes %v", code, reply, got)
+			}
+			code, _, reply = do(t, c, "POST", s.URL()+"/api/v1"+test.path, test.body, set("Authorization", "Bearer "+ann))
+			if code/100 != 2 || len(got) != 1 || got[0] != (events.Outcome{Label: events.Failure, Violation: true}) {
+				t.Errorf("a person with review: got %d %s, and outcomes %+v", code, reply, got)
+			}
+		})
 	}
 }
 

@@ -61,6 +61,9 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 	}
 	used := false
 	if outcome := f.Outcome.Complete(); !r.Closed {
+		if outcome.Violation { // the owner of the run, who reports it, may not set one
+			outcome = events.Outcome{}
+		}
 		if r, used, err = s.closeRun(ctx, r.ID, outcome, false); err != nil {
 			return nil, fmt.Errorf("close run %s: %w", ref.ID, err)
 		}

@@ -27,6 +27,7 @@ type Feedback struct {
 	Good        bool          `help:"The answer was right: score 1."`
 	Bad         bool          `help:"The answer was wrong: score 0."`
 	Score       string        `help:"Score from 0 to 1, or a form such as 4/5, partial, up, 👎 or 3 stars." placeholder:"S"`
+	Violation   bool          `help:"The run broke a rule: score 0, and the bullets behind it wait in quarantine until a person decides."`
 	Text        string        `help:"Comment. Without a score or label the outcome stays unchanged."`
 	Target      string        `help:"Correct answer. Without a score, the task's evaluator compares it with the answer."`
 	Author      string        `help:"Author of the feedback, for the log. Default: $USER." placeholder:"NAME"`
@@ -41,12 +42,14 @@ type Feedback struct {
 func (*Feedback) Help() string {
 	return `Records or changes the outcome of an execution, at any time while the execution is stored. If the execution had no outcome,
 its votes are cast now. Otherwise each vote moves once from the old counter to the new one. The last feedback on an
-execution counts.
+execution counts. A violation also suspends the bullets that the run cited, without a citation those that an experiment showed it.
+They wait in quarantine for 'debrief playbook review', also if later feedback changes the outcome.
 
 Examples:
 
   debrief feedback 412-ab12cd34 --good
   debrief feedback 412-ab12cd34 --score 0.4 --text "half is missing"
+  debrief feedback 412-ab12cd34 --violation --text "it refunded without an approval"
   debrief feedback 412-ab12cd34 --target 96.50`
 }
 
@@ -56,13 +59,13 @@ func (f *Feedback) request() (*events.FeedbackRequest, error) {
 		return nil, err
 	}
 	r := &events.FeedbackRequest{Execution: events.Handle(f.Execution), Target: f.Target}
-	r.Outcome = events.Outcome{Feedback: strings.TrimSpace(f.Text), By: cli.Author(f.Author)}
+	r.Outcome = events.Outcome{Feedback: strings.TrimSpace(f.Text), By: cli.Author(f.Author), Violation: f.Violation}
 	given := 0
 	for _, o := range []struct {
 		set   bool
 		label events.Label
 		score float64
-	}{{f.Good, events.Success, 1}, {f.Bad, events.Failure, 0}} {
+	}{{f.Good, events.Success, 1}, {f.Bad, events.Failure, 0}, {f.Violation, events.Failure, 0}} {
 		if o.set {
 			given++
 			r.Outcome.Label, r.Outcome.Score = o.label, o.score
@@ -82,9 +85,9 @@ func (f *Feedback) request() (*events.FeedbackRequest, error) {
 	}
 	switch {
 	case given > 1:
-		return nil, errors.New("--good, --bad, --score: cannot be combined")
+		return nil, errors.New("--good, --bad, --violation, --score: cannot be combined")
 	case given == 0 && r.Outcome.Feedback == "" && r.Target == "":
-		return nil, errors.New("--good, --bad, --score, --text, --target: at least one required")
+		return nil, errors.New("--good, --bad, --violation, --score, --text, --target: at least one required")
 	}
 	return r, nil
 }

@@ -17,6 +17,8 @@ func TestFeedbackRequest(t *testing.T) {
 		{"good", Feedback{Good: true}, events.Outcome{Label: events.Success, Score: 1}, true},
 		{"bad", Feedback{Bad: true}, events.Outcome{Label: events.Failure}, true},
 		{"score", Feedback{Score: "0.4"}, events.Outcome{Label: events.LabelOf(0.4), Score: 0.4}, true},
+		{"violation", Feedback{Violation: true, Text: "x"}, events.Outcome{Label: events.Failure, Feedback: "x", Violation: true}, true},
+		{"violation and good", Feedback{Violation: true, Good: true}, events.Outcome{}, false},
 		{"text only", Feedback{Text: " too long\n"}, events.Outcome{Feedback: "too long"}, true},
 		{"target only", Feedback{Target: "42"}, events.Outcome{}, true},
 		{"nothing", Feedback{Text: " "}, events.Outcome{}, false},
