@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -375,6 +376,52 @@ func (e *endless) Read(p []byte) (int, error) {
 	e.left.Add(-n)
 	e.read.Add(n)
 	return int(n), nil
+}
+
+// TestTooLargeBodyIsAnswered sends a body over the limit from a client that reads only after it has sent everything.
+func TestTooLargeBodyIsAnswered(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, desk{}, Options{}, defaultLimits)
+	for _, test := range []struct{ name, length string }{
+		{"of known length", fmt.Sprintf("Content-Length: %d", 24<<20)},
+		{"of unknown length", "Transfer-Encoding: chunked"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			head := "POST /api/v1/executions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n" + test.length + "\r\n\r\n"
+			if _, err := io.WriteString(conn, head); err != nil {
+				t.Fatal(err)
+			}
+			block := strings.Repeat(" ", 1<<20)
+			if test.length[0] == 'T' {
+				block = fmt.Sprintf("%x\r\n%s\r\n", len(block), block)
+			}
+			for i := range 24 {
+				if _, err := io.WriteString(conn, block); err != nil {
+					t.Fatalf("after %d MB: %v", i, err)
+				}
+			}
+			if test.length[0] == 'T' {
+				if _, err := io.WriteString(conn, "0\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != 413 || !strings.Contains(string(text), "16777216") {
+				t.Errorf("got %d %s, %v, want 413 with the limit", resp.StatusCode, text, err)
+			}
+		})
+	}
 }
 
 // TestHugeBodyMemory is not parallel, because it measures all allocations.

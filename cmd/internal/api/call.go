@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"debrief/cmd/internal/tokens"
 	"debrief/events"
@@ -145,7 +146,8 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, b 
 		return nil, err
 	}
 	if r.ContentLength > limit {
-		return nil, tooLarge // without reading the body
+		drain(w, r, 0)
+		return nil, tooLarge
 	}
 	from, declared := io.Reader(r.Body), r.ContentLength
 	if packed {
@@ -164,9 +166,28 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, b 
 	case err != nil:
 		return nil, service.NewError(http.StatusBadRequest, "incomplete body")
 	case int64(len(data)) > limit:
+		drain(w, r, int64(len(data)))
 		return nil, tooLarge
 	}
 	return data, nil
+}
+
+// Limits of a body that is too large and is read to its end.
+const (
+	maxDrain  = 32 << 20 // bytes, with those that were read before
+	drainTime = 5 * time.Second
+)
+
+// drain discards the rest of a body that is too large, of which some bytes were read. Otherwise a client that still sends gets a reset
+// connection instead of the response. A body that declares more than maxDrain, or that waits for the permission to send, is not read.
+// The connection is closed in any case.
+func drain(w http.ResponseWriter, r *http.Request, read int64) {
+	w.Header().Set("Connection", "close")
+	if r.ContentLength > maxDrain || read == 0 && r.Header.Get("Expect") != "" {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // a test may have no connection
+	_, _ = io.CopyN(io.Discard, r.Body, maxDrain-read)                           // ignore the error: the response is the same
 }
 
 // unpacker reads gzip. It reads nothing before the first Read.
