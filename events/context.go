@@ -218,18 +218,31 @@ const maxNoteText = 600 // characters in each text of a note
 // HasText reports whether the note has text for a prompt. Other notes are stored for their records.
 func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 
-// NewNote returns the note for a reflection. It returns nil if the reflection has neither advice nor records.
+// NewNote returns the note for a reflection, without the texts that are copied from the run. It returns nil if the reflection has
+// neither advice nor records.
 func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
 		Reflection: h, ID: r.ID, Owner: r.Owner, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
 		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
 		Execution: r.Handle, Sample: r.SampleID(), Source: r.Origin.Source, Inferred: r.Outcome.Inferred, Model: r.Model, Records: r.Records,
 	}
+	if slices.Contains(r.Copied, FieldError) {
+		n.Error = ""
+	}
+	if slices.Contains(r.Copied, FieldApproach) {
+		n.Approach = ""
+	}
 	if !n.HasText() && len(n.Records) == 0 {
 		return nil
 	}
 	return n
 }
+
+// Fields of a reflection in Reflection.Copied.
+const (
+	FieldError    = "error_identification"
+	FieldApproach = "correct_approach"
+)
 
 // Summary is a model's summary of the older turns of a session.
 type Summary struct {

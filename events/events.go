@@ -510,6 +510,9 @@ type Reflection struct {
 	RootCauseAnalysis   string `msgpack:"cause,omitempty" json:"root_cause_analysis,omitempty"`
 	CorrectApproach     string `msgpack:"approach,omitempty" json:"correct_approach,omitempty"`
 	KeyInsight          string `msgpack:"insight,omitempty" json:"key_insight,omitempty"`
+	// Copied lists the fields whose text the model copied from the run, by their JSON names. People may read such a text; no
+	// prompt of an agent contains it.
+	Copied []string `msgpack:"copied,omitempty" json:"copied,omitempty"`
 
 	// LabelSuspect is the reason why the Reflector doubts the outcome. Such a reflection has no lesson and no vote. Its outcome
 	// counts in the random arms of experiments only.

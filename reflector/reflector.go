@@ -149,6 +149,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		}
 		finishSample(e, ref)
 	}
+	markCopies(e, ref, other, r.cfg.TraceBudget)
 	ref.FeedbackSeq, ref.Corrects, ref.FirstOutcome = fb.seq, fb.corrects, fb.first
 	if e.Origin.Held {
 		// The result must not depend on the order of executions: skip the notes for prompts.
@@ -188,6 +189,7 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 	}
 	ref.Handle = h
 	finishSample(e, ref)
+	markCopies(e, ref, nil, r.cfg.TraceBudget)
 	return ref, nil
 }
 

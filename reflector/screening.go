@@ -25,6 +25,9 @@ import (
 //   - is copied from the material. Feedback of a person and the expected answer may be copied: they are meant to teach;
 //   - gives orders to models or contains markers of a prompt or a playbook, whatever its source; see admit.Screen.
 //
+// What went wrong and what would have been right are shown in the session without a bullet. They are marked too if a sentence of
+// them is copied, and the note for prompts lacks them.
+//
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
 // searched, each word once, so the cost does not depend on the length of the trace.
@@ -86,6 +89,31 @@ func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
 		l.Code, l.Reason = playbook.ReasonCopied, "copied from the trace ("+copiedFrom+")"
 	}
 	return l
+}
+
+// markCopies marks what went wrong and what would have been right in a reflection if a sentence of it is copied from a text of the
+// run. It must see the final texts, because the last round takes over those of an earlier one.
+func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, budget int) {
+	if ref.ErrorIdentification == "" && ref.CorrectApproach == "" {
+		return
+	}
+	texts := untrustedTexts(e, other, budget)
+	mark := func(name, s string) {
+		parts := []events.Lesson{{Content: s}}
+		for _, sentence := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".!?\n", r) }) {
+			if n := len(slices.Collect(words(sentence))); n >= minShingledWords {
+				parts = append(parts, events.Lesson{Content: sentence})
+			}
+		}
+		for _, from := range copySources(parts, texts) {
+			if from != "" {
+				ref.Copied = append(ref.Copied, name)
+				return
+			}
+		}
+	}
+	mark(events.FieldError, ref.ErrorIdentification)
+	mark(events.FieldApproach, ref.CorrectApproach)
 }
 
 // screenRecord clears the texts of a record that look like orders to models: prompts of the session quote them, and nobody reviews
