@@ -90,7 +90,7 @@ var plan = []struct {
 	{"reflector/rules", "the analysis of runs does no I/O", []string{"debrief/events", "debrief/events/shell", "debrief/playbook/text", "debrief/reflector/rules/..."}, []string{others, ours}},
 	{"reflector/rules/contrast", "statistics know neither texts nor events: standard library and sets of numbers only", []string{"debrief/reflector/rules/numset"}, []string{others, ours}},
 	{"reflector/rules/numset", "a pure helper: standard library only", nil, []string{others, ours}},
-	{"reflector/rules/remedy", "errors of calls are found without I/O", []string{"debrief/events", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
+	{"reflector/rules/remedy", "errors of calls are found without I/O", []string{"debrief/events", "debrief/events/redact", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook and the errors of configurations", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/text", "debrief/events/redact"}, []string{ours}},

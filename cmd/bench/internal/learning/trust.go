@@ -171,7 +171,7 @@ func echoes() (all []*events.Execution, turns int) {
 }
 
 // operationsOf runs a reflector and a curator on executions. It returns the texts that they wrote to a playbook that
-// contained the held bullets.
+// contained the held bullets, without those that wait for a person.
 func operationsOf(ctx context.Context, o simulated.Options, executions []*events.Execution, held []string, log zerolog.Logger) (texts map[string]bool, err error) {
 	s, err := schooling{model: o}.open(ctx, log)
 	if err != nil {
@@ -214,7 +214,7 @@ func operationsOf(ctx context.Context, o simulated.Options, executions []*events
 			return nil
 		}
 		for _, op := range rec.Delta.Ops {
-			if op.Content != "" {
+			if op.Content != "" && op.Status != book.Quarantined { // a person decides about the rest
 				texts[op.Content] = true
 			}
 		}
