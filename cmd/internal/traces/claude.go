@@ -81,6 +81,15 @@ type claudeEvent struct {
 	Usage      modelapi.Usage  `json:"usage"`
 }
 
+// identity returns the id of a message that a copy in another session keeps. Proxies can repeat ids of messages, so the time is part of
+// it. Without a time it is the id of the event.
+func (l *claudeEvent) identity() string {
+	if l.Message.ID != "" && len(l.Timestamp) > 0 {
+		return l.Message.ID + " " + string(l.Timestamp)
+	}
+	return cmp.Or(l.UUID, l.Message.ID)
+}
+
 func (c *claudeSession) Add(o *source.Object) error {
 	if c.agent == "" && string(o.Get("isSidechain")) == "true" || o.Text("parent_tool_use_id") != "" {
 		c.agent = cmp.Or(o.Text("parent_tool_use_id"), o.Text("agentId"), o.Text("uuid"), "side")
@@ -145,7 +154,7 @@ func (c *claudeSession) addAssistantTurn(l *claudeEvent, said *modelapi.Item) er
 		}
 	}
 	c.AddTurn(continued, events.Step{Text: said.Text, At: steps.ParseTime(l.Timestamp)}, said.Calls)
-	c.Identify(cmp.Or(l.UUID, m.ID))
+	c.Identify(l.identity())
 	c.message = m.ID
 	c.run.Model = cmp.Or(c.run.Model, m.Model)
 	return nil

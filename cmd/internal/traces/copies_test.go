@@ -16,10 +16,15 @@ type copiedSession struct {
 
 // copiedFormats are the formats whose sessions can be resumed in another file. Codex writes new times, and the header of the old session.
 var copiedFormats = map[string]copiedSession{
-	"Claude Code": {
+	"Claude Code, streams": {
 		user:   `{"type":"user","uuid":"uNN","sessionId":"SESSION","message":{"role":"user","content":"TEXT"}}`,
 		answer: `{"type":"assistant","uuid":"uNN","sessionId":"SESSION","message":{"id":"mNN","role":"assistant","content":[{"type":"text","text":"TEXT"}]}}`,
 		call:   `{"type":"assistant","uuid":"uNN","sessionId":"SESSION","message":{"id":"mNN","role":"assistant","content":[{"type":"tool_use","id":"tNN","name":"TEXT","input":{}}]}}`,
+	},
+	"Claude Code": {
+		user:   `{"type":"user","uuid":"uNN of SESSION","timestamp":"2031-05-17T10:00:NNZ","sessionId":"SESSION","message":{"role":"user","content":"TEXT"}}`,
+		answer: `{"type":"assistant","uuid":"uNN of SESSION","timestamp":"2031-05-17T10:00:NNZ","sessionId":"SESSION","message":{"id":"mNN","role":"assistant","content":[{"type":"text","text":"TEXT"}]}}`,
+		call:   `{"type":"assistant","uuid":"uNN of SESSION","timestamp":"2031-05-17T10:00:NNZ","sessionId":"SESSION","message":{"id":"mNN","role":"assistant","content":[{"type":"tool_use","id":"tNN","name":"TEXT","input":{}}]}}`,
 	},
 	"Codex": {
 		header: `{"timestamp":"2031-05-17T10:00:00Z","type":"session_meta","payload":{"id":"SESSION"}}` + "\n" + `{"timestamp":"2031-05-17T10:00:00Z","type":"session_meta","payload":{"id":"older"}}`,
