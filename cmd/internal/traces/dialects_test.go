@@ -143,6 +143,9 @@ func TestToolSpansWithCallID(t *testing.T) {
 		"Langfuse, messages of tools": langfuse(observation("find", "{}", message("c2", "two")), observation("find", "null", message("c1", "one"))),
 		"Langfuse, a second span": langfuse(observation("find", `{"attributes":`+attributes("c2")+`}`, `"two"`),
 			observation("again: find", `{"attributes":`+attributes("c2")+`}`, `"two"`), observation("find", `{"attributes":`+attributes("c1")+`}`, `"one"`)),
+		"Langfuse, attributes of OpenInference": langfuse(
+			strings.Replace(observation("a", `{"attributes":{"tool.name":"find","tool_call.id":"c2","openinference.span.kind":"TOOL"}}`, `"two"`), "TOOL", "SPAN", 1),
+			strings.Replace(observation("find", `{"attributes":{"tool_call.id":"c1","openinference.span.kind":"TOOL"}}`, `"one"`), "TOOL", "SPAN", 1)),
 		"LangSmith": smith("llm", strings.ReplaceAll(strings.ReplaceAll(chat, `"input":`, `"inputs":`), `"output":`, `"outputs":`)) + "\n" +
 			smith("tool", `"name":"find","inputs":{"x":1},"outputs":{"output":`+message("c2", "two")+`}`) + "\n" +
 			smith("tool", `"name":"find","inputs":{"x":1},"outputs":{"output":`+message("c1", "one")+`}`),

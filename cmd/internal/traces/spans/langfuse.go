@@ -85,14 +85,18 @@ func langfuseObservation(o *source.Object, index int) observation {
 		start: steps.ParseTime(o.Get("startTime")), end: steps.ParseTime(o.Get("endTime")), failed: o.Text("level") == "ERROR", omitted: source.Omissions{},
 	}
 	out.id = cmp.Or(out.id, fmt.Sprintf("observation-%d", index))
-	switch o.Text("type") {
+	a, kind := langfuseAttributes(o), o.Text("type")
+	if kind == "SPAN" && otelKind(&otelSpan{attributes: a}) == toolSpan { // of an integration that sets only the attributes
+		kind = "TOOL"
+	}
+	switch kind {
 	case "GENERATION":
 		out.kind = modelCall
 		out.input, out.output = modelapi.Find(o.Get("input"), "user"), modelapi.Find(o.Get("output"), "assistant")
 		out.usage = langfuseUsage(o)
 	case "TOOL":
 		out.kind = toolSpan
-		a, id := langfuseAttributes(o), ""
+		var id string
 		id, out.result = toolResult(o.Get("output"))
 		out.tool = modelapi.ToolCall{
 			ID:        cmp.Or(a.toolCallID(), id),
