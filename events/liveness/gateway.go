@@ -24,6 +24,9 @@ type Passed struct {
 // Unseen is the problem of a gateway that captures nothing although calls pass.
 const Unseen Problem = "unseen-calls"
 
+// Tokens is the problem of a gateway whose tokens file cannot be read.
+const Tokens Problem = "tokens-file"
+
 // maxUnseen is the number of consecutive calls without capture that makes a gateway yellow.
 const maxUnseen = 5
 
@@ -33,6 +36,14 @@ type Calls struct {
 	captured uint64
 	passed   map[string]uint64
 	unseen   uint64 // calls since the last captured one
+	tokens   func() (valid int, err error)
+}
+
+// WatchTokens reports the problems of a tokens file: check returns the number of valid tokens and why the file cannot be read.
+func (c *Calls) WatchTokens(check func() (valid int, err error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tokens = check
 }
 
 // Add counts a call. The reason is why it was not captured, "" if it was.
@@ -50,16 +61,26 @@ func (c *Calls) Add(reason string) {
 	c.unseen++
 }
 
-// health returns the counts and the verdict, or nil before the first call.
+// health returns the counts and the verdict, or nil before the first call, unless the tokens file cannot be read.
 func (c *Calls) health() *Gateway {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.captured == 0 && len(c.passed) == 0 {
+	valid, err := 0, error(nil)
+	if c.tokens != nil {
+		valid, err = c.tokens()
+	}
+	if c.captured == 0 && len(c.passed) == 0 && err == nil {
 		return nil
 	}
 	g := &Gateway{Verdict: Verdict{Level: Green}, Captured: c.captured, Passed: passedOf(c.passed)}
 	if c.unseen >= maxUnseen {
 		g.add(Yellow, Unseen, "the last %d calls of models passed and were not captured: agents learn nothing from them (%s)", c.unseen, reasonsOf(g.Passed))
+	}
+	switch {
+	case err != nil && valid == 0:
+		g.add(Red, Tokens, "every request is refused: %s", err)
+	case err != nil:
+		g.add(Yellow, Tokens, "the tokens of before are valid: %s", err)
 	}
 	return g
 }

@@ -1,6 +1,10 @@
 package liveness
 
-import "testing"
+import (
+	"errors"
+	"slices"
+	"testing"
+)
 
 // TestGatewayTurnsYellow: a gateway is yellow while calls pass and none is captured.
 func TestGatewayTurnsYellow(t *testing.T) {
@@ -22,5 +26,24 @@ func TestGatewayTurnsYellow(t *testing.T) {
 	}
 	if c.Add(""); c.health().Level != Green {
 		t.Error("a captured call did not end the alarm")
+	}
+}
+
+// A gateway without its tokens file refuses every request, so no call shows that it does not work.
+func TestGatewayReportsTokensFile(t *testing.T) {
+	t.Parallel()
+	valid, err := 2, error(nil)
+	c := new(Calls)
+	c.WatchTokens(func() (int, error) { return valid, err })
+	if g := c.health(); g != nil {
+		t.Errorf("a valid file without calls: got %+v", g)
+	}
+	err = errors.New("tokens file: invalid")
+	if g := c.health(); g == nil || g.Level != Yellow || !slices.Equal(g.Problems, []Problem{Tokens}) {
+		t.Errorf("an invalid file: got %+v, want yellow", g)
+	}
+	valid = 0
+	if g := c.health(); g == nil || g.Level != Red || !slices.Equal(g.Problems, []Problem{Tokens}) {
+		t.Errorf("a missing file: got %+v, want red", g)
 	}
 }

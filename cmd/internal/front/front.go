@@ -77,6 +77,7 @@ func Listen(o Options) (*Front, error) {
 			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--tokens: %w", err))
 		}
 		g.Tokens = callers{f.tokens}
+		o.Metrics.Calls().WatchTokens(f.tokens.Check)
 	}
 	observe := o.Metrics.Gateway()
 	captured := o.Metrics.Captures()

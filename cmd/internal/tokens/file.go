@@ -38,6 +38,7 @@ type Set struct {
 	tokens  []*Token
 	checked time.Time // of the last check of the file
 	state   fileState
+	problem error // why the file in this state cannot be read
 }
 
 // fileState detects changes of a file.
@@ -86,8 +87,26 @@ func (s *Set) all() []*Token {
 	return s.tokens
 }
 
-// read reads the file if it has changed. The caller holds mu.
+// Check returns the number of valid tokens, and why the file cannot be read.
+func (s *Set) Check() (valid int, err error) {
+	valid = len(s.all())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return valid, s.problem
+}
+
+// read reads the file if it has changed, and records the problem. The caller holds mu.
 func (s *Set) read() error {
+	before := s.state
+	err := s.readChanged()
+	if s.state != before {
+		s.problem = err
+	}
+	return err
+}
+
+// readChanged reads the file if it has changed.
+func (s *Set) readChanged() error {
 	info, err := os.Stat(s.path)
 	if err != nil {
 		is := fileState{size: -1}

@@ -103,13 +103,15 @@ func TestReload(t *testing.T) {
 		text     string // empty: removed
 		ann      bool
 		reported int
+		valid    int
+		problem  bool
 	}{
-		{twoTokens, true, 0},
-		{one, false, 0},
-		{twoTokens, true, 0},
-		{"ann: {scopes: [read]}\n", true, 1},
-		{"", false, 2},
-		{one, false, 2},
+		{text: twoTokens, ann: true, valid: 2},
+		{text: one, valid: 1},
+		{text: twoTokens, ann: true, valid: 2},
+		{text: "ann: {scopes: [read]}\n", ann: true, reported: 1, valid: 2, problem: true},
+		{text: "", reported: 2, problem: true},
+		{text: one, reported: 2, valid: 1},
 	} {
 		if step.text == "" {
 			if err := os.Remove(path); err != nil {
@@ -121,6 +123,9 @@ func TestReload(t *testing.T) {
 		for range 2 {
 			if _, ok := s.Find("secret-ann"); ok != step.ann || len(reported) != step.reported {
 				t.Errorf("step %d: got %v and errors %v", i, ok, reported)
+			}
+			if valid, err := s.Check(); valid != step.valid || (err != nil) != step.problem {
+				t.Errorf("step %d: got %d valid tokens and the problem %v, want %d and a problem: %v", i, valid, err, step.valid, step.problem)
 			}
 		}
 	}
