@@ -79,8 +79,8 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 			lesson.explanation = ""
 			reply, err = lesson.add(ctx, s, b, stored)
 		}
-		if refused := (*events.RefusedError)(nil); errors.As(err, &refused) { // it costs this lesson
-			res.Refused = append(res.Refused, refusedLesson{text.Line(redact.Text(lesson.Content), maxEvidence), refused.Error()})
+		if errors.As(err, new(*events.RefusedError)) || errors.Is(err, errNoEvidence) { // it costs this lesson
+			res.Refused = append(res.Refused, refusedLesson{text.Line(redact.Text(lesson.Content), maxEvidence), err.Error()})
 			continue
 		}
 		if err != nil {
@@ -132,6 +132,9 @@ func (n *newLesson) evidence() string {
 	return reason
 }
 
+// errNoEvidence refuses a lesson whose runs are gone. An edit without evidence would count as the decision of a person.
+var errNoEvidence = errors.New("add lesson: none of the runs behind it is stored any more: run the command again")
+
 // add requests the edit that adds the lesson as a bullet.
 func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored map[runID]uint64) (*events.EditReply, error) {
 	e := &events.Edit{
@@ -142,6 +145,9 @@ func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored
 	var err error
 	if e.Evidence, err = evidenceOf(ctx, s, n.Executions, stored); err != nil {
 		return nil, err
+	}
+	if len(e.Evidence) == 0 {
+		return nil, errNoEvidence
 	}
 	return cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
 }
