@@ -25,7 +25,7 @@ type Report struct {
 	Error   string    `json:"error,omitempty"` // server error; the verdicts then use only data of this process
 	Store   string    `json:"store,omitempty"` // reason for a closed store; empty while the store is open
 	Roles   []Role    `json:"roles"`
-	Gateway *Gateway  `json:"gateway,omitempty"` // nil without a gateway that had calls
+	Gateway *Gateway  `json:"gateway,omitempty"` // nil without a gateway that had calls or a problem
 }
 
 // Role is the health of a role in one process.
