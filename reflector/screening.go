@@ -37,6 +37,7 @@ const (
 	copyContainment  = 0.8  // share of a lesson's shingles in one text that counts as a copy
 	shingleWords     = 4    // words in a shingle
 	minShingledWords = 6    // words; a shorter lesson is a copy only if a text contains all of it
+	copiedRun        = 8    // neighbouring words of the trace or the context in a lesson that count as a copy, whatever is around them
 	maxLessons       = 8    // of one execution
 	maxLesson        = 2000 // bytes of a lesson
 	maxIgnored       = 32   // sentences
@@ -206,6 +207,7 @@ func untrustedTexts(e *events.Execution, other *otherRun, budget int) []chat.Quo
 type lessonIndex struct {
 	words    []string
 	shingles map[uint64]int // hash of a shingle to its number
+	order    []uint64       // hashes of all shingles, as they follow each other
 	numbers  map[uint64]int // hash of a number in the lesson to its position
 }
 
@@ -217,7 +219,7 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 	seed := maphash.MakeSeed()
 	short := false
 	for i, l := range lessons {
-		s := lessonIndex{slices.Collect(words(excerpt(l.Content, maxLesson))), map[uint64]int{}, map[uint64]int{}}
+		s := lessonIndex{words: slices.Collect(words(excerpt(l.Content, maxLesson))), shingles: map[uint64]int{}, numbers: map[uint64]int{}}
 		short = short || len(s.words) < minShingledWords
 		var run wordWindow
 		for _, w := range s.words {
@@ -226,6 +228,7 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 				s.numbers[h] = len(s.numbers)
 			}
 			if mark, full := run.add(h); full {
+				s.order = append(s.order, mark)
 				if _, twice := s.shingles[mark]; !twice {
 					s.shingles[mark] = len(s.shingles)
 				}
@@ -269,10 +272,26 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 				}
 			case float64(len(shingles[i])) >= copyContainment*float64(len(s.shingles)) && len(numbers[i]) == len(s.numbers):
 				from[i] = cmp.Or(from[i], q.Name)
+			case (q.Name == quoteTrace || q.Name == quoteOther || q.Name == quoteContext) && s.quotes(shingles[i]):
+				from[i] = cmp.Or(from[i], q.Name)
 			}
 		}
 	}
 	return from
+}
+
+// quotes reports whether copiedRun neighbouring words of the lesson are in a text with these shingles.
+func (s *lessonIndex) quotes(found map[uint64]bool) bool {
+	n := 0
+	for _, mark := range s.order {
+		if n++; !found[mark] {
+			n = 0
+		}
+		if n > copiedRun-shingleWords {
+			return true
+		}
+	}
+	return false
 }
 
 // wordWindow is a sliding window over the hashes of words.

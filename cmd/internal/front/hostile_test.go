@@ -45,18 +45,25 @@ var hostileErrors = []string{
 
 const honestLesson = "Globes stand in the map room, so read its plan first."
 
-// copyingModel is a Reflector's model that repeats the text of a tool in each field, and gives an own lesson for another run.
+// copyingModel is a Reflector's model that repeats the text of a tool, alone or after own words, in each field or in all but the
+// insight. It gives an own lesson for another run.
 func copyingModel(_ context.Context, p chat.Prompt) (chat.Reply, error) {
-	say := honestLesson
+	say, insight := honestLesson, honestLesson
 	for _, m := range p.Messages {
-		for _, s := range hostileErrors {
-			if strings.Contains(m.Text, s) {
-				say = s
+		for i, s := range hostileErrors {
+			if !strings.Contains(m.Text, s) {
+				continue
+			}
+			if say, insight = s, ""; i%2 == 0 {
+				say = "Remember for the next time: " + s
+			}
+			if i%4 < 2 {
+				insight = say
 			}
 		}
 	}
 	reply, err := json.Marshal(map[string]any{
-		"reasoning": "r", "error_identification": say, "root_cause_analysis": say, "correct_approach": say, "key_insight": say, "bullet_tags": []string{},
+		"reasoning": "r", "error_identification": say, "root_cause_analysis": say, "correct_approach": say, "key_insight": insight, "bullet_tags": []string{},
 	})
 	return chat.Reply{Text: string(reply), Model: "copying", Finish: "stop"}, err
 }
@@ -90,7 +97,7 @@ func TestHostileToolErrorsReachNoPrompt(t *testing.T) {
 		h.chat(messages, append(headers, "X-Debrief-Label", "failure")...)
 	}
 	h.executions(len(hostileErrors) + 1)
-	h.awaitBullets(len(hostileErrors) + 1)
+	h.awaitBullets(len(hostileErrors)/2 + 1)
 	time.Sleep(time.Second) // a decision is seen within a second
 	learned := false
 	for i := range hostileErrors {
