@@ -75,7 +75,7 @@ func TestContinue(t *testing.T) {
 					}
 					id := test.ids
 					if strings.Contains(id, "%s") {
-						id = fmt.Sprintf(id, events.NewID()[:12]+"a1b2")
+						id = fmt.Sprintf(id, strings.NewReplacer("-", "x", "_", "y").Replace(string(events.NewID()[:12]))+"a1b2")
 					}
 					reply := named("look", fmt.Sprintf(`{"b": 1, "a": %d}`, n), id)
 					c.end(o, reply)

@@ -49,7 +49,7 @@ Examples:
 
   debrief feedback 412-ab12cd34 --good
   debrief feedback 412-ab12cd34 --score 0.4 --text "half is missing"
-  debrief feedback 412-ab12cd34 --violation --text "it refunded without an approval"
+  debrief feedback 412-ab12cd34 --violation --text "refunded unasked"
   debrief feedback 412-ab12cd34 --target 96.50`
 }
 
