@@ -168,7 +168,7 @@ func (p *notePolicy) isOwn(n *events.Note) bool {
 	return n.Session != "" && n.Session == p.req.session && n.Owner == p.req.owner
 }
 
-// facts returns what is known about a note.
+// facts returns the facts about a note that the admission needs.
 func (p *notePolicy) facts(n *events.Note, use admit.Use) admit.Text {
 	t := admit.Text{Use: use, Source: admit.Rule, Inferred: n.Inferred, State: p.stateOf(n), Review: p.admission.ReviewsFirst(), Foreign: !p.isOwn(n)}
 	if n.Model != "" {

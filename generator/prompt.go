@@ -73,7 +73,7 @@ type Answer struct {
 	Final string
 }
 
-// maxMissing is the number of replies without an answer after which there is none.
+// maxMissing is the number of replies without an answer that are accepted as a missing answer.
 const maxMissing = 2
 
 // errNoAnswer reports a reply in the required format whose answer is missing or empty.

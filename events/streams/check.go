@@ -28,7 +28,7 @@ const (
 	FieldSealed = "sealed"
 )
 
-// UnsealFix is what an operator can do about a sealed stream.
+// UnsealFix tells an operator how to unseal a stream.
 const UnsealFix = "no setting opens it again: run 'debrief backup', delete the stream, and run 'debrief restore'"
 
 // Check compares a stream with the wanted configuration. It returns a *ConfigError if the stream does not

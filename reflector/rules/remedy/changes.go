@@ -249,7 +249,7 @@ func isNumeric(v any) bool {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// words match letters that can be a name of somebody.
+// words match letters that can be the name of a person.
 var words = regexp.MustCompile(`\p{L}{4}`)
 
 // form returns a short value with a placeholder for its digits, or "" for a value without digits, with words or with white space.
