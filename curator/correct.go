@@ -157,7 +157,7 @@ func (w *worker) reflectionsBetween(ctx context.Context, b playbook.Book, after,
 	ctx, stop := context.WithTimeout(ctx, readTimeout)
 	defer stop()
 	subject := events.KindReflection.Subject(b)
-	err = w.conn.Poll(ctx, events.StreamReflections, subject, after+1, 5*time.Millisecond, func(s bus.Stored) error {
+	err = w.conn.Events.Poll(ctx, events.StreamReflections, subject, after+1, 5*time.Millisecond, func(s bus.Stored) error {
 		switch {
 		case s.Seq >= before:
 			return bus.ErrStop

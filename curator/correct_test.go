@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
+	"debrief/curator"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
@@ -66,14 +67,11 @@ func (h *harness) settled(b playbook.Book, last uint64) *playbook.Playbook {
 // bullets adds n bullets to a book.
 func (h *harness) bullets(b playbook.Book, n int) {
 	h.Helper()
-	w, err := h.store.Writer(h.Context(), b)
-	h.ok(err)
 	var ops []playbook.Op
 	for i := range n {
 		ops = append(ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", uint64(i+1)), Section: "others", Content: fmt.Sprint("bullet ", i+1)})
 	}
-	_, err = w.Commit(h.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Ops: ops}}, nil })
-	h.ok(err)
+	curator.AddDeltas(h.T, h.store, b, playbook.Delta{Ops: ops})
 }
 
 // TestFeedbackMovesVotes compares the counters after a sequence of published events.
@@ -219,15 +217,10 @@ func TestFeedbackMovesOutcomes(t *testing.T) {
 	h.bullets("b", 2)
 	own := reflection("b", "own")
 	seen := playbook.Exposure{Arm: playbook.ArmWithheld, Score: 10}
-	w, err := h.store.Writer(t.Context(), "b")
-	h.ok(err)
-	_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
-		return []*playbook.Delta{{
-			Covers: []playbook.Cover{own.Cover(1)},
-			Ops:    []playbook.Op{{Kind: playbook.AddExposures, Bullet: "misc-00001", Exposures: []playbook.Exposure{seen}, Support: []int{0}}},
-		}}, nil
+	curator.AddDeltas(t, h.store, "b", playbook.Delta{
+		Covers: []playbook.Cover{own.Cover(1)},
+		Ops:    []playbook.Op{{Kind: playbook.AddExposures, Bullet: "misc-00001", Exposures: []playbook.Exposure{seen}, Support: []int{0}}},
 	})
-	h.ok(err)
 	h.work(nil)
 	fail := on(own, 9, nil)
 	fail.Outcome = events.Outcome{Label: events.Failure}

@@ -41,6 +41,7 @@ package curator
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"debrief/curator/draft"
 	"debrief/curator/gate"
@@ -51,6 +52,7 @@ import (
 	"debrief/events/chat"
 	"debrief/events/config"
 	"debrief/events/deltalog"
+	"debrief/events/prompts"
 	"debrief/playbook"
 )
 
@@ -72,6 +74,10 @@ type Config struct {
 	// limited:25.
 	Trust    []string
 	MaxBurst int // new bullets of a session or limited source in 10 minutes before quarantine; default 20, -1 for no limit
+
+	// Instructions are the instructions of Generators and Reflectors that replace the default ones. Content that repeats them is
+	// rejected, as content that repeats the default ones always is.
+	Instructions []string
 
 	// IndexDir is the directory for the index of covered ids of each book; empty keeps them in memory.
 	IndexDir string
@@ -118,6 +124,12 @@ func (c Config) Validate() error {
 	return e.Join()
 }
 
+// policy returns the settings that Generators read in the log of a playbook.
+func (c Config) policy() (playbook.Policy, error) {
+	sources, err := parseTrust(c.Trust)
+	return playbook.Policy{Review: c.Review, Trust: sources}, err
+}
+
 // Curator changes playbooks. Use New to create one.
 type Curator struct {
 	model   chat.Model
@@ -127,15 +139,18 @@ type Curator struct {
 }
 
 // New returns a Curator that asks the model for proposals. With a nil model, each lesson with new content becomes a bullet.
-// The prompt texts are the instructions that other roles send to models; content that repeats them is rejected.
-//
-// New applies the defaults and does not check the configuration: call [Config.Validate] first.
-func New(model chat.Model, cfg Config, promptTexts ...string) *Curator {
+// It rejects content that repeats the instructions which roles send to models. New returns the error of [Config.Validate].
+func New(model chat.Model, cfg Config) (*Curator, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	cfg = cfg.WithDefaults()
-	cfg = cfg.WithDefaults()
-	sources, _ := parseTrust(cfg.Trust) // Validate reports the error
-	rules := screen.NewRules(append(promptTexts, propose.Texts()...)...)
-	return &Curator{model: model, cfg: cfg, policy: playbook.Policy{Review: cfg.Review, Trust: sources}, content: rules}
+	policy, err := cfg.policy()
+	if err != nil {
+		return nil, err
+	}
+	rules := screen.NewRules(slices.Concat(prompts.All(), propose.Texts(), cfg.Instructions)...)
+	return &Curator{model: model, cfg: cfg, policy: policy, content: rules}, nil
 }
 
 // Run processes reflections and edits until the context ends, and then waits for the batches in progress for the grace

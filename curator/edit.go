@@ -8,11 +8,13 @@ import (
 	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/history"
 )
 
-// readTarget computes the target of a restore or forget from the log. It also executes a rebuild, because the delta of a
+// readTarget computes the target of a restore or forget from the log, or reads the playbook that a fork copies. It also executes a rebuild, because the delta of a
 // rebuild only records it.
 func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
@@ -27,24 +29,58 @@ func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error 
 	log := w.store.History(ctx, b.name)
 	item.Target = new(draft.Target)
 	var err error
-	if item.Edit.Restore != nil {
+	switch {
+	case item.Edit.Fork != nil:
+		if _, err := item.Edit.Fork.Version(); err != nil {
+			item.Target.Problem = fmt.Sprintf("fork: %v", err)
+			return nil
+		}
+		item.Target.Source, err = ForkSource(ctx, w.store, *item.Edit.Fork)
+	case item.Edit.Restore != nil:
 		item.Target.Playbook, item.Target.Version, err = history.StateAt(log, *item.Edit.Restore)
-	} else {
-		var f *history.Forgetting
-		if err := ResolveSample(ctx, w.conn, log, item.Edit.Forget); err != nil {
-			return err
-		}
-		if f, err = history.Forget(log, *item.Edit.Forget); err == nil {
-			item.Target.Playbook, item.Target.Version = f.Playbook, f.Newest
-			if f.Matched == 0 {
-				item.Target.Problem = fmt.Sprintf("no execution in the playbook matches %s", item.Edit.Forget)
-			}
-		}
+	default:
+		err = w.forget(ctx, log, item)
 	}
 	if missing := (*history.VersionNotFoundError)(nil); errors.As(err, &missing) {
 		item.Target.Problem, err = missing.Error(), nil
 	}
 	return err
+}
+
+// ForkSource returns the bullets that a fork copies: those of the version, without the executions forgotten since. A text that is refused
+// today is in quarantine.
+func ForkSource(ctx context.Context, store *deltalog.Store, f playbook.Fork) (*playbook.Playbook, error) {
+	version, err := f.Version()
+	if err != nil {
+		return nil, err
+	}
+	then, newest, err := history.StateAt(store.History(ctx, f.Of), version)
+	if err != nil {
+		return nil, err
+	}
+	now, err := store.PlaybookAt(ctx, f.Of, newest)
+	if err != nil {
+		return nil, err
+	}
+	return admit.Pinned(then, now), nil
+}
+
+// forget computes the target of a forget. It may select executions that the playbook did not learn from: these are in the sessions,
+// or a Reflector has yet to read them.
+func (w *worker) forget(ctx context.Context, log history.Log, item *workItem) error {
+	if err := ResolveSample(ctx, w.conn, log, item.Edit.Forget); err != nil {
+		return err
+	}
+	stream, err := w.conn.JetStream().Stream(ctx, events.StreamExecutions)
+	if err != nil {
+		return err
+	}
+	f, err := history.Forget(log, *item.Edit.Forget)
+	if err != nil {
+		return err
+	}
+	*item.Target = draft.Target{Playbook: f.Playbook, Version: f.Newest, Before: stream.CachedInfo().State.LastSeq + 1}
+	return nil
 }
 
 // ResolveSample sets the sample of a selector that has the handle of an execution. It reads the stored execution or, if
@@ -57,7 +93,7 @@ func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *play
 	if err != nil {
 		return nil // no execution has such a handle
 	}
-	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, is)
 	if e, ok := found.(*events.Execution); ok {
 		s.Sample = string(e.SampleID())
 		return nil

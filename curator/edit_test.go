@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -100,8 +101,37 @@ func TestForgetRemovesEffectOfSource(t *testing.T) {
 	if again := h.ask("b", &events.Edit{Forget: &playbook.Selector{Source: "forum"}}); again.Changed != 0 {
 		t.Errorf("forgetting once more changed %d bullets", again.Changed)
 	}
-	if d := h.ask("b", &events.Edit{Forget: &playbook.Selector{Session: "nobody"}}); len(d.Refused) != 1 {
+	if d := h.ask("b", &events.Edit{Forget: &playbook.Selector{Session: "s9"}}); len(d.Refused) > 0 || d.Changed != 0 {
 		t.Errorf("a session that nothing rests on: got %+v", d)
+	}
+	e := &events.Execution{RunID: "late", Session: "s9", Question: "?", Answer: "!"}
+	e.Book = "b"
+	e.ID = events.ExecutionID("b", "", "late", 0)
+	handles := map[bool]events.Handle{}
+	for _, late := range []bool{true, false} { // true: published before the forget
+		if !late {
+			e.RunID, e.ID = "new", events.ExecutionID("b", "", "new", 0)
+		} else if d = h.ask("b", &events.Edit{Forget: &playbook.Selector{Source: "unused"}}); len(d.Refused) > 0 {
+			t.Fatal(d)
+		}
+		stored, err := h.conn.Publish(t.Context(), e, bus.PublishOptions{})
+		h.ok(err)
+		if handles[late] = stored.Handle; late {
+			h.ask("b", &events.Edit{Forget: &playbook.Selector{Session: "s9"}})
+		}
+	}
+	for late, handle := range handles {
+		r := from(lesson("b", fmt.Sprint("late ", late), fmt.Sprintf("advice of a run that is late: %t", late)), "harbour", "s9")
+		r.Handle = handle
+		h.publish(r)
+	}
+	h.whole("b")
+	p = h.at("b", h.ask("b", &events.Edit{Forget: &playbook.Selector{Source: "unused"}}).Version)
+	if p.FindByContent("advice of a run that is late: true") != nil {
+		t.Error("the playbook learned from a run that was forgotten before its reflection")
+	}
+	if p.FindByContent("advice of a run that is late: false") == nil {
+		t.Error("the playbook did not learn from a run that was published after the forget")
 	}
 }
 

@@ -20,15 +20,19 @@ func Example() {
 	conn, closed := open(ctx)
 	defer closed()
 	done := make(chan error)
-	go func() { done <- curator.New(nil, curator.Config{}).Run(ctx, conn) }()
+	role, err := curator.New(nil, curator.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { done <- role.Run(ctx, conn) }()
 
 	execution := events.ExecutionID("sums", "", "t1", 0)
 	r := &events.Reflection{
-		ID: events.ReflectionID(execution, "", "my reflector"), Execution: execution, Handle: events.NewHandle(1, execution),
-		Outcome: events.Outcome{Label: events.Failure},
+		Book: "sums",
+		ID:   events.ReflectionID(execution, "", "my reflector"), Execution: execution, Handle: events.NewHandle(1, execution),
+		Outcome: events.Outcome{Label: events.Failure}, Model: "my model",
 		Lessons: []events.Lesson{{Section: "strategies_and_hard_rules", Content: "Convert the prices to one currency before you add them."}},
 	}
-	r.Book = "sums"
 	if _, err := conn.Publish(ctx, r, bus.PublishOptions{}); err != nil {
 		log.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle)
 	if err != nil {
 		return nil, 0, &gatherError{"invalid handle"}
 	}
-	found, err := w.conn.Find(ctx, events.StreamReflections, seq, is)
+	found, err := w.conn.Events.Find(ctx, events.StreamReflections, seq, is)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, 0, &gatherError{err.Error()}
 	}

@@ -73,8 +73,7 @@ func (h *harness) send(e *events.Edit) events.EditReply {
 }
 
 func gathers(b playbook.Book, handles ...events.Handle) *events.Edit {
-	e := &events.Edit{ID: events.NewID(), Author: "run", Reason: "batch", Gather: handles}
-	e.Book = b
+	e := &events.Edit{Book: b, ID: events.NewID(), Author: "run", Reason: "batch", Gather: handles}
 	return e
 }
 
@@ -484,7 +483,7 @@ func TestFeedbackDoesNotWaitForHeldReflection(t *testing.T) {
 	if states, err := h.conn.Streams(t.Context()); err != nil || states[4].Messages != 0 {
 		t.Errorf("streams: %+v, %v; want no dead letter", states, err)
 	}
-	lag, err := h.conn.Lag(t.Context(), events.RoleCurator)
+	lag, err := h.conn.Consumers.Lag(t.Context(), events.RoleCurator)
 	h.ok(err)
 	if lag.Redelivered > 0 {
 		t.Errorf("got %+v, want the event acknowledged after its first delivery", lag)

@@ -57,7 +57,7 @@ func (h *harness) run(m chat.Model) (stop func()) {
 	h.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- curator.New(m, curator.Config{}).Run(ctx, h.conn) }()
+	go func() { done <- bustest.Must(curator.New(m, curator.Config{})).Run(ctx, h.conn) }()
 	return func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -105,9 +105,9 @@ func (h *harness) ok(err error) {
 func reflection(b playbook.Book, name string, vote ...playbook.BulletID) *events.Reflection {
 	execution := events.ExecutionID(b, "", name, 0)
 	r := &events.Reflection{
-		ID: events.ReflectionID(execution, "", "test"), Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test",
+		Book: b,
+		ID:   events.ReflectionID(execution, "", "test"), Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test", Model: "m",
 	}
-	r.Book = b
 	for _, id := range vote {
 		r.Tags = append(r.Tags, events.BulletTag{ID: id, Tag: events.Helpful})
 	}
@@ -215,21 +215,16 @@ const nothing = `{"reasoning": "nothing new", "operations": []}`
 // commit writes the delta of one vote as a curator would, and neither flushes nor acks.
 func (h *harness) commit(r *events.Reflection, seq uint64) {
 	h.Helper()
-	w, err := h.store.Writer(h.Context(), "b")
-	h.ok(err)
-	_, err = w.Commit(h.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
-		return []*playbook.Delta{{Covers: []playbook.Cover{r.Cover(seq)}, Ops: []playbook.Op{
-			{Kind: playbook.Tag, Bullet: r.Tags[0].ID, Helpful: 1, Support: []int{0}},
-		}}}, nil
-	})
-	h.ok(err)
+	curator.AddDeltas(h.T, h.store, "b", playbook.Delta{Covers: []playbook.Cover{r.Cover(seq)}, Ops: []playbook.Op{
+		{Kind: playbook.Tag, Bullet: r.Tags[0].ID, Helpful: 1, Support: []int{0}},
+	}})
 }
 
 // lag waits until the curators' durable is as described; the server tells nobody, so it is asked.
 func (h *harness) lag(is func(bus.Lag) bool) {
 	h.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		lag, err := h.conn.Lag(h.Context(), events.RoleCurator)
+		lag, err := h.conn.Consumers.Lag(h.Context(), events.RoleCurator)
 		h.ok(err)
 		if is(lag) {
 			return

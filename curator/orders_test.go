@@ -12,7 +12,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
@@ -99,8 +98,7 @@ func (k eventKind) event(b playbook.Book) events.Event {
 	case secondFeedback:
 		return vote(b, "unrated", 12, "misc-00002", events.Neutral)
 	}
-	e := &events.Edit{ID: events.Hash(string(b), string(k)), Author: "ann", Reason: "test"}
-	e.Book = b
+	e := &events.Edit{Book: b, ID: events.Hash(string(b), string(k)), Author: "ann", Reason: "test"}
 	if k == forgetEdit {
 		e.Forget = &playbook.Selector{Execution: string(vote(b, "own", 0, "", "").Handle)}
 	} else {
@@ -113,8 +111,7 @@ func (k eventKind) event(b playbook.Book) events.Event {
 // reflection on feedback.
 func vote(b playbook.Book, run string, feedback uint64, id playbook.BulletID, v events.Vote) *events.Reflection {
 	execution := events.ExecutionID(b, "", run, 0)
-	r := &events.Reflection{Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test", FeedbackSeq: feedback}
-	r.Book = b
+	r := &events.Reflection{Book: b, Execution: execution, Handle: events.NewHandle(1, execution), Reflector: "test", Model: "m", FeedbackSeq: feedback}
 	if feedback > 0 {
 		r.Feedback, r.Corrects = events.Hash("feedback", string(execution), fmt.Sprint(feedback)), true
 	} else {
@@ -145,13 +142,12 @@ type bookState struct {
 
 func newOrderCheck(t *testing.T) *orderCheck {
 	t.Helper()
-	conn, _ := bustest.Open(t, bus.Policy{})
-	source, err := conn.JetStream().CreateOrUpdateConsumer(t.Context(), events.StreamReflections, jetstream.ConsumerConfig{
+	w := openWorker(t)
+	source, err := w.conn.JetStream().CreateOrUpdateConsumer(t.Context(), events.StreamReflections, jetstream.ConsumerConfig{
 		Durable: events.RoleCurator, AckPolicy: jetstream.AckExplicitPolicy,
 	})
-	c := &orderCheck{T: t, conn: conn, source: source, serial: map[string]bookState{}}
+	c := &orderCheck{T: t, conn: w.conn, worker: w, source: source, serial: map[string]bookState{}}
 	c.ok(err)
-	c.worker = &worker{Curator: New(nil, Config{}), conn: conn, store: deltalog.New(conn.JetStream()), books: map[playbook.Book]*book{}}
 	return c
 }
 
@@ -191,12 +187,16 @@ func (c *orderCheck) check(stream []eventKind) {
 		}), append(first(batchOrder(stream[:i], "")), order...), true)
 	}
 	for _, held := range stream {
-		rest := slices.DeleteFunc(slices.Clone(stream), func(k eventKind) bool { return k == held })
+		rest := without(stream, held)
 		order, waiting := batchOrder(stream, held)
 		keepsOrder := !slices.Contains(stream, forgetEdit) // forgetting does not apply to later events
 		compare(fmt.Sprintf("%q is late", held), c.curate(stream, func(s *scenario) {
 			s.wantWaiting(s.handle(rest...), waiting)
-			s.wantWaiting(s.handle(waiting...), waiting) // it waits as often as it is delivered
+			again := waiting // it waits as often as it is delivered, unless its run was forgotten
+			if slices.Contains(rest, forgetEdit) {
+				again = without(waiting, ownFeedback)
+			}
+			s.wantWaiting(s.handle(waiting...), again)
 			s.handle(held)
 			s.handle(waiting...)
 		}), slices.Concat(order, []eventKind{held}, waiting), keepsOrder)
@@ -210,13 +210,20 @@ func (c *orderCheck) check(stream []eventKind) {
 
 func first[A, B any](a A, _ B) A { return a }
 
+func without(stream []eventKind, kind eventKind) []eventKind {
+	return slices.DeleteFunc(slices.Clone(stream), func(k eventKind) bool { return k == kind })
+}
+
 // batchOrder returns the order in which the events of a stream take effect if they are one batch, and the corrections that
-// wait because the held event is not in the batch. Between two edits the corrections come last.
+// wait because the held event is not in the batch. Between two edits the corrections come last. Feedback on a run that was forgotten
+// before waits for nothing.
 func batchOrder(stream []eventKind, held eventKind) (order, waiting []eventKind) {
 	var corrections []eventKind
 	for i, k := range stream {
 		switch {
 		case k == held:
+		case k == ownFeedback && slices.Contains(order, forgetEdit):
+			corrections = append(corrections, k)
 		case held != "" && k.earlier() == held && slices.Contains(stream[:i], held):
 			waiting = append(waiting, k)
 		case k.isCorrection():
@@ -288,22 +295,15 @@ func (c *orderCheck) curate(stream []eventKind, run func(*scenario)) bookState {
 // begin adds three bullets, the vote of a known run, and feedback on a run whose reflection is late.
 func (s *scenario) begin() {
 	s.c.Helper()
-	w, err := s.c.worker.store.Writer(s.c.Context(), s.book)
-	s.c.ok(err)
-	defer w.Close()
 	var added playbook.Delta
 	for i := range uint64(3) {
 		added.Ops = append(added.Ops, playbook.Op{Kind: playbook.Add, Bullet: playbook.MintID("others", i+1), Section: "others", Content: fmt.Sprint("bullet ", i+1)})
 	}
 	known, late := vote(s.book, "known", 0, "", ""), vote(s.book, "late", 9, "", "")
-	for _, delta := range []*playbook.Delta{
-		&added,
-		{Covers: []playbook.Cover{known.Cover(1)}, Ops: []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00002", Helpful: 1, Support: []int{0}}}},
-		{Covers: []playbook.Cover{late.Cover(2)}, Ops: []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00003", Harmful: 1, Support: []int{0}}}},
-	} {
-		_, err = w.Commit(s.c.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{delta}, nil })
-		s.c.ok(err)
-	}
+	AddDeltas(s.c.T, s.c.worker.store, s.book, added,
+		playbook.Delta{Covers: []playbook.Cover{known.Cover(1)}, Ops: []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00002", Helpful: 1, Support: []int{0}}}},
+		playbook.Delta{Covers: []playbook.Cover{late.Cover(2)}, Ops: []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00003", Harmful: 1, Support: []int{0}}}},
+	)
 }
 
 // handle delivers events as one batch and acknowledges those without an error. It returns the others with their errors.

@@ -16,11 +16,12 @@ func (w *worker) propose(
 	ctx context.Context, b *book, round *propose.Round, load func(context.Context) error, items []*workItem,
 ) (ready []*workItem, err error) {
 	s := b.writer.State()
+	admission := s.Playbook().Admission()
 	log := coverLookup{state: s}
 	var list []*propose.Item
 	origin := make(map[*propose.Item]*workItem)
 	for _, item := range items {
-		if item.Reflection == nil || len(item.Reflection.Lessons) == 0 || log.covered(&item.Item) {
+		if item.Reflection == nil || len(item.Reflection.Lessons) == 0 || log.covered(&item.Item) || admission.Forgets(item.Reflection.Evidence()) {
 			continue
 		}
 		one := &propose.Item{

@@ -121,7 +121,6 @@ func TestLargeBatchIsOneCommit(t *testing.T) {
 }
 
 func editOf(b playbook.Book, ops ...playbook.Op) *events.Edit {
-	e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: ops}
-	e.Book = b
+	e := &events.Edit{Book: b, ID: events.NewID(), Author: "ann", Ops: ops}
 	return e
 }

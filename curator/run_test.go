@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -53,10 +54,7 @@ func TestRedeliveredReflectionCountsOnce(t *testing.T) {
 		},
 		"committed under a floor that is past it": func(h *harness, r *events.Reflection) {
 			h.commit(r, h.publish(r))
-			w, err := h.store.Writer(h.Context(), "b")
-			h.ok(err)
-			_, err = w.Commit(h.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{{Floor: 1}}, nil })
-			h.ok(err)
+			curator.AddDeltas(h.T, h.store, "b", playbook.Delta{Floor: 1})
 			h.again(r)
 			h.work(nil)
 		},
@@ -64,12 +62,7 @@ func TestRedeliveredReflectionCountsOnce(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel()
 			h := build(t)
-			w, err := h.store.Writer(t.Context(), "b")
-			h.ok(err)
-			_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
-				return []*playbook.Delta{{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"}}}}, nil
-			})
-			h.ok(err)
+			curator.AddDeltas(t, h.store, "b", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"}}})
 			again(h, reflection("b", "r", "misc-00001"))
 			p := h.whole("b") // in one process, its edit follows the published events
 			if got := helpful(p, "misc-00001"); got != 1 {
@@ -82,15 +75,10 @@ func TestRedeliveredReflectionCountsOnce(t *testing.T) {
 func TestRecreatedStreamBelowFloorIsCounted(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	w, err := h.store.Writer(t.Context(), "b")
-	h.ok(err)
 	old, fresh := reflection("b", "old", "misc-00001"), reflection("b", "fresh", "misc-00001")
-	_, err = w.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) {
-		return []*playbook.Delta{{Floor: 1000, Ops: []playbook.Op{
-			{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"},
-		}}}, nil
-	})
-	h.ok(err)
+	curator.AddDeltas(t, h.store, "b", playbook.Delta{Floor: 1000, Ops: []playbook.Op{
+		{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "first"},
+	}})
 	h.commit(old, 900)
 	h.publish(old)   // imported again into the new stream
 	h.publish(fresh) // its sequence is below the floor
@@ -125,12 +113,12 @@ func TestUselessModelOutputHoldsOnlyLessons(t *testing.T) {
 		t.Errorf("got %d bullets, want the edit's alone", p.Len())
 	}
 	paused := func(r bus.RoleHealth) bool { return r.State == bus.Paused && strings.Contains(r.Reason, "rather not") }
-	for deadline := time.Now().Add(time.Minute); !slices.ContainsFunc(h.conn.Health(), paused); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !slices.ContainsFunc(h.conn.Health.Roles(), paused); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) { // between two pauses the role runs for a moment
-			t.Fatalf("got health %+v, want a pause with the reply of the model as the reason", h.conn.Health())
+			t.Fatalf("got health %+v, want a pause with the reply of the model as the reason", h.conn.Health.Roles())
 		}
 	}
-	for _, role := range h.conn.RoleStats() {
+	for _, role := range h.conn.Stats.Roles() {
 		if r := role.Replies; role.Role == events.RoleCurator && (r.Invalid < 5 || r.Invalid != r.Total) {
 			t.Errorf("got %+v, want at least 5 invalid replies and no others", r)
 		}
@@ -147,8 +135,7 @@ func TestOnlyLessonsWaitForUnavailableModel(t *testing.T) {
 	t.Parallel()
 	h := buildForBatch(t)
 	back := make(chan struct{})
-	e := &events.Edit{ID: events.NewID(), Author: "ann", Ops: []playbook.Op{add("an edit")}}
-	e.Book = "b"
+	e := &events.Edit{Book: "b", ID: events.NewID(), Author: "ann", Ops: []playbook.Op{add("an edit")}}
 	h.workOnBatch(func(context.Context, chat.Prompt) (string, error) {
 		select {
 		case <-back:

@@ -83,13 +83,14 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 // they must not wait for the next reflection. Default settings are recorded with the next reflection: the Curator of a short command
 // has them too.
 func (w *worker) recordSettings(ctx context.Context, b *book) error {
-	if b.settingsRecorded || w.policy.Equal(New(nil, Config{}).policy) {
-		return nil
+	byDefault, err := Config{}.WithDefaults().policy()
+	if err != nil || b.settingsRecorded || w.policy.Equal(byDefault) {
+		return err
 	}
 	if err := w.open(ctx, b); err != nil {
 		return err
 	}
-	_, err := b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
+	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		if is := s.Playbook().Admission(); s.Playbook().Version() == 0 || is.Policy.Equal(w.policy) {
 			return nil, nil
 		}

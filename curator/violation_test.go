@@ -7,6 +7,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
 	"debrief/events/outcome"
 	"debrief/playbook"
@@ -22,10 +23,10 @@ func TestViolationSuspendsCitedBullets(t *testing.T) {
 	h.runReflector()
 	h.edit("b", add("refund first"), add("ask first"))
 	e := &events.Execution{
-		ID: events.ExecutionID("b", "", "run", 0), RunID: "run", Question: "q", Answer: "a", Outcome: events.Outcome{Score: 1, Label: events.Success},
+		Book: "b",
+		ID:   events.ExecutionID("b", "", "run", 0), RunID: "run", Question: "q", Answer: "a", Outcome: events.Outcome{Score: 1, Label: events.Success},
 		Shown: []events.ShownBullet{{ID: "misc-00001", Content: "refund first"}, {ID: "misc-00002", Content: "ask first"}}, Cited: []playbook.BulletID{"misc-00001"},
 	}
-	e.Book = "b"
 	stored, err := h.conn.Publish(h.Context(), e, bus.PublishOptions{})
 	h.ok(err)
 	said, err := outcome.Decoder{Violations: true}.Decode([]byte(`{"violation": true, "feedback": "no approval", "by": "ann"}`))
@@ -61,7 +62,7 @@ func TestViolationSuspendsCitedBullets(t *testing.T) {
 func (h *harness) runReflector() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- reflector.New(nil, reflector.Config{}).Run(ctx, h.conn) }()
+	go func() { done <- bustest.Must(reflector.New(nil, reflector.Config{})).Run(ctx, h.conn) }()
 	h.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -72,15 +73,14 @@ func (h *harness) runReflector() {
 
 func (h *harness) giveFeedback(on events.Handle, o events.Outcome) {
 	h.Helper()
-	f := &events.Feedback{ID: events.NewID(), Execution: on, Outcome: o}
-	f.Book = "b"
+	f := &events.Feedback{Book: "b", ID: events.NewID(), Execution: on, Outcome: o}
 	h.publish(f)
 }
 
 // reflection waits for the nth reflection on the playbook and returns its sequence.
 func (h *harness) reflection(n int) (seq uint64) {
 	h.Helper()
-	h.ok(h.conn.Read(h.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+	h.ok(h.conn.Events.Read(h.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
 		if n--; n == 0 {
 			seq = s.Seq
 			return bus.ErrStop

@@ -110,7 +110,7 @@ func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result
 		results[i].Err = errPending
 	}
 	ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
-		w.conn.CountReply(events.RoleCurator, q == chat.Repaired, q == chat.Invalid)
+		w.conn.Stats.CountReply(events.RoleCurator, q == chat.Repaired, q == chat.Invalid)
 	})
 	b := w.book(batch[0].Event.InBook())
 	b.mu.Lock()
@@ -241,9 +241,9 @@ func (w *worker) commit(
 		w.cfg.reportMetrics(delta)
 	}
 	b.added.Add(out.Added, now)
-	w.conn.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))
+	w.conn.Stats.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))
 	outcomes, failures := countOutcomes(out.Deltas)
-	w.conn.CountOutcomes(events.RoleCurator, outcomes, failures, changesBullets(out.Deltas))
+	w.conn.Stats.CountOutcomes(events.RoleCurator, outcomes, failures, changesBullets(out.Deltas))
 	fillResults(items[:out.Decided], b.writer.State())
 	return out, nil
 }
@@ -300,7 +300,7 @@ func (w *worker) ackFloor(ctx context.Context) (uint64, error) {
 	if time.Since(w.floorAt) < maxFloorAge {
 		return w.floor, nil
 	}
-	lag, err := w.conn.Lag(ctx, events.RoleCurator)
+	lag, err := w.conn.Consumers.Lag(ctx, events.RoleCurator)
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"strings"
 	"testing"
 
 	"debrief/playbook"
@@ -10,7 +11,7 @@ import (
 func TestSubjectDecidesOnTheOwner(t *testing.T) {
 	t.Parallel()
 	mine, theirs := string(Hash("mine")), string(Hash("theirs"))
-	forged := &Task{envelope: envelope{"b"}, ID: "r", Owner: theirs, Question: "q"}
+	forged := &Task{Book: "b", ID: "r", Owner: theirs, Question: "q"}
 	_, header, data, err := Encode(forged)
 	if err != nil {
 		t.Fatal(err)
@@ -76,5 +77,37 @@ func TestMayRate(t *testing.T) {
 	}
 	if got := (Caller{}).Source(); got != SourceAgent {
 		t.Errorf("got source %q", got)
+	}
+}
+
+// Only a task on the subject of further rounds has earlier rounds, and each task there has them: an agent or a client of tasks could
+// otherwise write advice into a prompt, and votes, as if a Reflector had.
+func TestRoundsHaveTheirSubject(t *testing.T) {
+	t.Parallel()
+	first := &Task{Book: "b", ID: "r", Question: "q"}
+	next := &Task{Book: "b", ID: "r", Question: "q", PreviousRounds: []PreviousRound{{Insight: "do as I say"}}}
+	for owner := range map[string]bool{"": true, string(NewID()): true} {
+		first.Owner, next.Owner = owner, owner
+		for _, task := range []*Task{first, next} {
+			subject, header, data, err := Encode(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := Decode(subject, header, data)
+			if err != nil || e.(*Task).Owner != owner || len(e.(*Task).PreviousRounds) != len(task.PreviousRounds) {
+				t.Errorf("%s: got %+v, %v", subject, e, err)
+			}
+			other := RoundSubject("b", owner)
+			if subject == other {
+				other = TaskSubject("b", owner)
+			}
+			if _, err := Decode(other, header, data); err == nil || !strings.Contains(err.Error(), "previous_rounds") {
+				t.Errorf("%s, of a task with %d earlier rounds: got %v", other, len(task.PreviousRounds), err)
+			}
+		}
+	}
+	asJSON := map[string][]string{HeaderContentType: {ContentTypeJSON}}
+	if _, err := Decode("debrief.task.b", asJSON, []byte(`{"run_id": "r", "question": "q", "previous_rounds": [{"key_insight": "do as I say"}]}`)); err == nil {
+		t.Error("a task in JSON has earlier rounds")
 	}
 }

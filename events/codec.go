@@ -35,6 +35,9 @@ func Encode(e Event) (subject string, header map[string][]string, data []byte, e
 		subject = e.subject()
 	case *Task:
 		subject = TaskSubject(book, e.Owner)
+		if len(e.PreviousRounds) > 0 {
+			subject = RoundSubject(book, e.Owner)
+		}
 	}
 	return subject, SchemaHeader(), data, nil
 }
@@ -67,6 +70,9 @@ func Decode(subject string, header map[string][]string, data []byte) (Event, err
 	e.setBook(book)
 	if t, ok := e.(*Task); ok {
 		t.Owner = OwnerOfSubject(subject)
+		if isRoundSubject(subject) != (len(t.PreviousRounds) > 0) {
+			return nil, fmt.Errorf("decode %s: previous_rounds: got %d on subject %q, want some on %s, and none elsewhere", k, len(t.PreviousRounds), subject, RoundSubject(book, t.Owner))
+		}
 	}
 	if err := e.Validate(); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k, err)

@@ -12,8 +12,8 @@ import (
 // typical returns a typical execution of a Generator: thirty bullets shown, three cited, one answer.
 func typical() *Execution {
 	e := &Execution{
-		envelope: envelope{Book: "main"},
-		ID:       ExecutionID("main", "", "task-1", 0), RunID: "task-1", Session: "s-1",
+		Book: "main",
+		ID:   ExecutionID("main", "", "task-1", 0), RunID: "task-1", Session: "s-1",
 		Question: "How much does Alice owe Bob after splitting the dinner bill?",
 		Answer:   "42.50", Reasoning: strings.Repeat("Find the bill first, then divide. ", 8),
 		Outcome: Outcome{Score: 1, Label: Success, By: "exact"}, Version: 17,

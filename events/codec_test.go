@@ -43,7 +43,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 func TestSubjectOfEncode(t *testing.T) {
 	t.Parallel()
 	want := map[Kind]string{
-		KindTask: "debrief.task.main." + string(Hash("owner")), KindExecution: "debrief.execution.main", KindFeedback: "debrief.feedback.main",
+		KindTask: "debrief.round.main." + string(Hash("owner")), KindExecution: "debrief.execution.main", KindFeedback: "debrief.feedback.main",
 		KindReflection: "debrief.reflection.main", KindEdit: "debrief.edit.main", KindDead: "debrief.dead.reflector.error.main." + string(samples()[KindDead].EventID()),
 	}
 	for k, e := range samples() {
@@ -57,9 +57,9 @@ func TestEncodeRejectsInvalidEvents(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]Event{
 		`encode task: book ""`:              &Task{ID: "1", Question: "q"},
-		"encode task: question: ":           &Task{envelope: envelope{"main"}, ID: "1"},
-		"encode execution: outcome.score: ": &Execution{envelope: envelope{"main"}, ID: Hash(), RunID: "1", Outcome: Outcome{Score: 2}},
-		"encode dead: role, subject: ":      &DeadLetter{envelope: envelope{"main"}},
+		"encode task: question: ":           &Task{Book: "main", ID: "1"},
+		"encode execution: outcome.score: ": &Execution{Book: "main", ID: Hash(), RunID: "1", Outcome: Outcome{Score: 2}},
+		"encode dead: role, subject: ":      &DeadLetter{Book: "main"},
 	} {
 		if _, _, _, err := Encode(e); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

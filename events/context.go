@@ -102,6 +102,7 @@ type Interaction struct {
 	// last round of a task is used.
 	First    ID     `msgpack:"f,omitempty" json:"first_round,omitempty"`
 	Round    int    `msgpack:"r,omitempty" json:"round,omitempty"`
+	User     string `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"` // see Task.User
 	Source   string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
 	Inferred bool   `msgpack:"d,omitempty" json:"inferred,omitempty"` // the outcome was only inferred
 	// Budget is the token budget of the conversation in the context of that turn. The budget of the next turn
@@ -128,7 +129,7 @@ const (
 // more than 64 steps, the last ones are kept.
 func NewInteraction(h Handle, e *Execution) *Interaction {
 	i := &Interaction{
-		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label, Source: e.Origin.Source, Inferred: e.Outcome.Inferred,
+		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label, User: e.User, Source: e.Origin.Source, Inferred: e.Outcome.Inferred,
 		Question: TruncateChars(e.Question, maxQuestion), Context: TruncateChars(e.Context, maxContext), Answer: TruncateChars(e.Answer, maxAnswer),
 	}
 	if e.Manifest != nil {
@@ -195,6 +196,7 @@ type Note struct {
 	Reflection Handle    `msgpack:"x" json:"reflection"`
 	ID         ID        `msgpack:"i" json:"id"`
 	Owner      string    `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"`
+	User       string    `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"` // see Task.User
 	Session    string    `msgpack:"s,omitempty" json:"session,omitempty" redact:"id"`
 	At         time.Time `msgpack:"at" json:"at"`
 	Label      Label     `msgpack:"l,omitempty" json:"label,omitempty"`
@@ -218,11 +220,19 @@ const maxNoteText = 600 // characters in each text of a note
 // HasText reports whether the note has text for a prompt. Other notes are stored for their records.
 func (n *Note) HasText() bool { return n.Approach != "" || n.Insight != "" }
 
+// Evidence returns the facts about the execution behind the note that decide whether a prompt may contain its texts.
+func (n *Note) Evidence() *playbook.Evidence {
+	return &playbook.Evidence{
+		Execution: string(n.Execution), Sample: string(n.Sample), Owner: n.Owner, User: n.User, Session: n.Session, Source: n.Source,
+		Inferred: n.Inferred, Model: n.Model,
+	}
+}
+
 // NewNote returns the note for a reflection, without the texts that are copied from the run. It returns nil if the reflection has
 // neither advice nor records.
 func NewNote(h Handle, r *Reflection) *Note {
 	n := &Note{
-		Reflection: h, ID: r.ID, Owner: r.Owner, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
+		Reflection: h, ID: r.ID, Owner: r.Owner, User: r.User, Session: r.Session, At: r.Created, Label: r.Outcome.Label, Question: TruncateChars(r.Question, maxNoteText),
 		Error: TruncateChars(r.ErrorIdentification, maxNoteText), Approach: TruncateChars(r.CorrectApproach, maxNoteText), Insight: TruncateChars(r.KeyInsight, maxNoteText),
 		Execution: r.Handle, Sample: r.SampleID(), Source: r.Origin.Source, Inferred: r.Outcome.Inferred, Model: r.Model, Records: r.Records,
 	}
@@ -238,15 +248,18 @@ func NewNote(h Handle, r *Reflection) *Note {
 	return n
 }
 
-// Fields of a reflection in Reflection.Copied.
+// Fields of a reflection, in Reflection.Copied and AdviceLine.Field.
 const (
 	FieldError    = "error_identification"
 	FieldApproach = "correct_approach"
+	FieldInsight  = "key_insight"
 )
 
 // Summary is a model's summary of the older turns of a session.
 type Summary struct {
-	Through int       `msgpack:"n" json:"through"` // the last turn that it covers
+	Through int `msgpack:"n" json:"through"` // the last turn that it covers
+	// Version is a version of the playbook. The summary contains nothing that was forgotten up to it.
+	Version uint64    `msgpack:"v,omitempty" json:"playbook_version,omitempty"`
 	Text    string    `msgpack:"x" json:"text"`
 	Model   string    `msgpack:"m,omitempty" json:"model,omitempty"`
 	At      time.Time `msgpack:"at" json:"at"`
@@ -355,7 +368,26 @@ type ContextReply struct {
 	Scores   []BulletScore  `json:"scores,omitempty"`
 	// WindowScores are the scores of the messages and tool steps in the window, in time order.
 	WindowScores []WindowScore `json:"window_scores,omitempty"`
+	// Lines are the learned texts in the message of advice, in order.
+	Lines []AdviceLine `json:"lines,omitempty"`
 }
+
+// AdviceLine is a learned text in the message of advice: a bullet, or a text of a reflection. A program that repeats
+// the advice in later calls of a conversation leaves out the lines that may not be shown by then.
+type AdviceLine struct {
+	Start int `msgpack:"s" json:"start"` // in the message, in bytes
+	End   int `msgpack:"e" json:"end"`   // after the line feed
+	// Bullet is the bullet of the line, and Wording a hash of its text. They are empty for a reflection.
+	Bullet  playbook.BulletID `msgpack:"b,omitempty" json:"bullet,omitempty"`
+	Wording ID                `msgpack:"w,omitempty" json:"wording,omitempty"`
+	// Reflection is the reflection of the line, and Field names the text. It is empty for the heading of the reflection, which stands
+	// before its texts.
+	Reflection Handle `msgpack:"r,omitempty" json:"reflection,omitempty"`
+	Field      string `msgpack:"f,omitempty" json:"field,omitempty"`
+}
+
+// WordingOf returns the hash of the text of a bullet in an AdviceLine.
+func WordingOf(content string) ID { return Hash("wording", content) }
 
 // BulletScore explains the rank of a bullet by components between 0 and 1. Relevance is the best score of any method:
 // past tasks, words or embeddings. Total is the reciprocal of the best rank by any method, or the weighted sum of the

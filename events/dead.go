@@ -10,7 +10,7 @@ import (
 
 // DeadLetter records a message that a role could not process: the reason and the original bytes.
 type DeadLetter struct {
-	envelope   `msgpack:"-"`
+	Book       playbook.Book       `msgpack:"-" json:"book"` // in the subject, not in the payload
 	Role       string              `msgpack:"role" json:"role" redact:"-"`
 	Code       DeadCode            `msgpack:"code" json:"code" redact:"-"`
 	Reason     string              `msgpack:"reason" json:"reason"`
@@ -45,6 +45,10 @@ const (
 func (c DeadCode) token() bool { return playbook.Book(c).Validate() == nil }
 
 func (*DeadLetter) Kind() Kind { return KindDead }
+
+// InBook returns the field Book.
+func (d *DeadLetter) InBook() playbook.Book   { return d.Book }
+func (d *DeadLetter) setBook(b playbook.Book) { d.Book = b }
 
 // EventID returns an id derived from the original message: its stream, sequence and id. The id is needed because a
 // stream that was deleted and created again starts at sequence 1. A shared letter has the id of its run.

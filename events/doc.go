@@ -67,7 +67,9 @@
 // # Stream TASKS
 //
 //	subject    debrief.task.<book>, and debrief.task.<book>.<owner> for the owner of a token. The subject decides on the owner, and
-//	           only the gateway, the Reflector and operators have the right to the second form.
+//	           only the gateway and operators have the right to the second form.
+//	           debrief.round.<book>.<owner> for a further round, which carries the earlier ones; the common owner is "_". Only
+//	           the Reflector publishes it; the gateway and operators have the right, too, to requeue dead letters.
 //	publisher  clients; replays; the Reflector, for another round at a task
 //	id         H("task", book, owner, run id of the client), and the round if it is not the first. The run id is required.
 //	encoding   MessagePack, or JSON with the header "Content-Type: application/json"; see Replies and encodings

@@ -13,11 +13,11 @@ import (
 // Edit is a change of a book by an operator. The Curator commits it completely or not at all, and replies with
 // an EditReply.
 type Edit struct {
-	envelope `msgpack:"-"`
-	ID       ID            `msgpack:"id" json:"id"`
-	Author   string        `msgpack:"author" json:"author"`
-	Reason   string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
-	Ops      []playbook.Op `msgpack:"ops" json:"operations,omitempty"` // the Curator assigns missing ids of added bullets
+	Book   playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
+	ID     ID            `msgpack:"id" json:"id"`
+	Author string        `msgpack:"author" json:"author"`
+	Reason string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
+	Ops    []playbook.Op `msgpack:"ops" json:"operations,omitempty"` // the Curator assigns missing ids of added bullets
 	// Expect contains bullets as the author of the edit read them. The edit is refused if one of them has changed
 	// since.
 	Expect []Expectation `msgpack:"expect,omitempty" json:"expect,omitempty"`
@@ -39,10 +39,13 @@ type Edit struct {
 	Gate playbook.Gate `msgpack:"gate,omitempty" json:"gate,omitempty"`
 	// Review changes the review mode of the book; empty keeps the mode.
 	Review playbook.Review `msgpack:"review,omitempty" json:"review,omitempty"`
+	// LeadingScore changes the name of the score that counts if an outcome has several; nil keeps it, and empty text removes it.
+	LeadingScore *string `msgpack:"leading_score,omitempty" json:"leading_score,omitempty"`
 	// Gather applies held reflections (Origin.Held) as one change, in this order. They form a batch without other
 	// reflections, and are evaluated against the current playbook.
 	Gather []Handle `msgpack:"gather,omitempty" json:"gather,omitempty"`
-	// Fork is the origin of the book, in the edits that copy another one into it.
+	// Fork is the origin of the book, in the edits that copy another one into it. A bullet of such an edit is copied from the log of the
+	// origin with its approval and evidence. A bullet that the origin does not have is an import.
 	Fork *playbook.Fork `msgpack:"fork,omitempty" json:"fork,omitempty"`
 	// Rebuild requests that the Curator writes the complete view again from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
@@ -63,7 +66,12 @@ type Expectation struct {
 	Content string            `msgpack:"content" json:"content"`
 }
 
-func (*Edit) Kind() Kind    { return KindEdit }
+func (*Edit) Kind() Kind { return KindEdit }
+
+// InBook returns the field Book.
+func (e *Edit) InBook() playbook.Book   { return e.Book }
+func (e *Edit) setBook(b playbook.Book) { e.Book = b }
+
 func (e *Edit) EventID() ID { return e.ID }
 
 // Cover returns the cover for the delta that contains the edit. seq is the stream sequence of the edit.
@@ -85,8 +93,8 @@ func (e *Edit) Validate() error {
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
-	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && e.Review == "" && !e.Rebuild && len(e.Gather) == 0 {
-		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, gather, rebuild: at least one is required"))
+	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && e.Review == "" && e.LeadingScore == nil && !e.Rebuild && len(e.Gather) == 0 {
+		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, leading_score, gather, rebuild: at least one is required"))
 	}
 	for _, n := range e.Names {
 		errs = append(errs, n.Validate())
@@ -117,6 +125,7 @@ func (e *Edit) Validate() error {
 	if !e.Review.Valid() {
 		errs = append(errs, fmt.Errorf("review: must be first or off, got %.80q", e.Review))
 	}
+	errs = append(errs, playbook.ValidateLeadingScore(e.LeadingScore))
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())
 	}

@@ -26,14 +26,6 @@ type Event interface {
 	setBook(playbook.Book)
 }
 
-// envelope contains the book, which is in the subject and not in the payload.
-type envelope struct {
-	Book playbook.Book `msgpack:"-" json:"book"`
-}
-
-func (e *envelope) InBook() playbook.Book   { return e.Book }
-func (e *envelope) setBook(b playbook.Book) { e.Book = b }
-
 // Purpose is the permitted use of the outcome of a task. Stored; append only.
 type Purpose string
 
@@ -83,7 +75,7 @@ func (e *Execution) ReportedByAgent() bool {
 
 // Task is a request for an answer from a Generator.
 type Task struct {
-	envelope `msgpack:"-"`
+	Book playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
 	// ID is the id of the run, chosen by the client. One run id of an owner in a book is one sample. A task in another epoch
 	// is another sample and needs another id. The label for grouping is Origin.Task.
 	ID string `msgpack:"run_id" json:"run_id" redact:"id"`
@@ -112,7 +104,7 @@ type Task struct {
 	MinVersion uint64 `msgpack:"min,omitempty" json:"min_version,omitempty"`
 
 	// PreviousRounds are the earlier rounds of this task, oldest first: a wrong answer and the advice from its reflection.
-	// The prompt includes them.
+	// The prompt includes them. Only a further round has them. It has its own subject, debrief.round.
 	PreviousRounds []PreviousRound `msgpack:"previous_rounds,omitempty" json:"previous_rounds,omitempty"`
 
 	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
@@ -127,6 +119,10 @@ type Task struct {
 const ProgramEvaluator = "program:"
 
 func (*Task) Kind() Kind { return KindTask }
+
+// InBook returns the field Book.
+func (t *Task) InBook() playbook.Book   { return t.Book }
+func (t *Task) setBook(b playbook.Book) { t.Book = b }
 
 // EventID returns the same id for copies of a task. Each further round has a separate id.
 func (t *Task) EventID() ID {
@@ -165,7 +161,8 @@ type PreviousRound struct {
 	// count, because the prompts of later rounds contain advice that is not from the playbook.
 	Score     float64    `msgpack:"o" json:"score"`
 	Exposures []Exposure `msgpack:"t,omitempty" json:"exposures,omitempty"`
-	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"` // of the reflection
+	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"`  // of the reflection
+	Model     string     `msgpack:"m,omitempty" json:"model,omitempty"` // of the reflection
 	// Tags are the votes of its reflection on bullets. Those of the first round count for the sample.
 	Tags []BulletTag `msgpack:"g,omitempty" json:"bullet_tags,omitempty"`
 	// Ignored lists the rejected parts of the model's reply; see Reflection.
@@ -349,17 +346,17 @@ type ShownBullet struct {
 
 // Execution is one completed run of a task: by the Generator, by an outside agent, or recorded by another system.
 type Execution struct {
-	envelope `msgpack:"-"`
-	ID       ID      `msgpack:"id" json:"id"`
-	RunID    string  `msgpack:"run_id" json:"run_id" redact:"id"`                   // unique for the owner and the book, see Task.ID
-	Owner    string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"` // see Task.Owner
-	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`   // see Task.User
-	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
-	Question string  `msgpack:"question,omitempty" json:"question,omitempty"`
-	Context  string  `msgpack:"context,omitempty" json:"context,omitempty"`
-	Target   string  `msgpack:"target,omitempty" json:"target,omitempty"`
-	Purpose  Purpose `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
-	Origin   Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
+	Book     playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
+	ID       ID            `msgpack:"id" json:"id"`
+	RunID    string        `msgpack:"run_id" json:"run_id" redact:"id"`                   // unique for the owner and the book, see Task.ID
+	Owner    string        `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"` // see Task.Owner
+	User     string        `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`   // see Task.User
+	Session  string        `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
+	Question string        `msgpack:"question,omitempty" json:"question,omitempty"`
+	Context  string        `msgpack:"context,omitempty" json:"context,omitempty"`
+	Target   string        `msgpack:"target,omitempty" json:"target,omitempty"`
+	Purpose  Purpose       `msgpack:"purpose,omitempty" json:"purpose,omitempty"`
+	Origin   Origin        `msgpack:"origin,omitempty" json:"origin,omitzero"`
 
 	Steps     []Step `msgpack:"steps,omitempty" json:"steps,omitempty"`
 	Reasoning string `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
@@ -393,7 +390,12 @@ type Execution struct {
 	Duration     time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
 }
 
-func (*Execution) Kind() Kind    { return KindExecution }
+func (*Execution) Kind() Kind { return KindExecution }
+
+// InBook returns the field Book.
+func (e *Execution) InBook() playbook.Book   { return e.Book }
+func (e *Execution) setBook(b playbook.Book) { e.Book = b }
+
 func (e *Execution) EventID() ID { return e.ID }
 
 // ExecutionID returns the id of one round of a run. A run id is unique for its book and owner.
@@ -431,15 +433,20 @@ func (o *Outcome) validate() error {
 
 // Feedback records or corrects the outcome of an execution after it was stored.
 type Feedback struct {
-	envelope  `msgpack:"-"`
-	ID        ID        `msgpack:"id" json:"id"`
-	Execution Handle    `msgpack:"execution" json:"execution"`
-	Outcome   Outcome   `msgpack:"outcome" json:"outcome"`
-	Target    string    `msgpack:"target,omitempty" json:"target,omitempty"`
-	Created   time.Time `msgpack:"created" json:"created,omitzero"`
+	Book      playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
+	ID        ID            `msgpack:"id" json:"id"`
+	Execution Handle        `msgpack:"execution" json:"execution"`
+	Outcome   Outcome       `msgpack:"outcome" json:"outcome"`
+	Target    string        `msgpack:"target,omitempty" json:"target,omitempty"`
+	Created   time.Time     `msgpack:"created" json:"created,omitzero"`
 }
 
-func (*Feedback) Kind() Kind    { return KindFeedback }
+func (*Feedback) Kind() Kind { return KindFeedback }
+
+// InBook returns the field Book.
+func (f *Feedback) InBook() playbook.Book   { return f.Book }
+func (f *Feedback) setBook(b playbook.Book) { f.Book = b }
+
 func (f *Feedback) EventID() ID { return f.ID }
 
 // Validate implements Event.
@@ -489,10 +496,10 @@ type Lesson struct {
 
 // Reflection is the Reflector's analysis of one execution, or of feedback on it.
 type Reflection struct {
-	envelope  `msgpack:"-"`
-	ID        ID     `msgpack:"id" json:"id"`
-	Execution ID     `msgpack:"execution" json:"execution_id"`
-	Handle    Handle `msgpack:"handle" json:"execution"`
+	Book      playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
+	ID        ID            `msgpack:"id" json:"id"`
+	Execution ID            `msgpack:"execution" json:"execution_id"`
+	Handle    Handle        `msgpack:"handle" json:"execution"`
 	// Sample is the execution of the first round at the task, if that is not Execution. Votes count for the sample.
 	Sample   ID `msgpack:"sample,omitempty" json:"sample_id,omitempty"`
 	Feedback ID `msgpack:"feedback,omitempty" json:"feedback_id,omitempty"`
@@ -539,12 +546,18 @@ type Reflection struct {
 	// Ignored lists the rejected parts of the model's reply with the reason, one sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
 
+	// Model wrote the texts. Without it their author is unknown: they wait for a person, and no prompt of an agent contains them.
 	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
 	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Created time.Time  `msgpack:"created" json:"created,omitzero"`
 }
 
-func (*Reflection) Kind() Kind    { return KindReflection }
+func (*Reflection) Kind() Kind { return KindReflection }
+
+// InBook returns the field Book.
+func (r *Reflection) InBook() playbook.Book   { return r.Book }
+func (r *Reflection) setBook(b playbook.Book) { r.Book = b }
+
 func (r *Reflection) EventID() ID { return r.ID }
 
 // ReflectionID returns the id of the reflection by one reflector version on an execution, or on feedback to it.
@@ -565,12 +578,14 @@ func (r *Reflection) Cover(seq uint64) playbook.Cover {
 // maxExcerpt is the maximum length of a question in Evidence, in bytes. Similar tasks are found by these words.
 const maxExcerpt = 320
 
+func clipName(name string) string { return text.Clip(name, playbook.MaxEvidenceName) }
+
 // Evidence returns the part of the reflection that a delta stores in its cover.
 func (r *Reflection) Evidence() *playbook.Evidence {
 	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
 	return &playbook.Evidence{
-		Execution: string(r.Handle), Sample: string(r.SampleID()), Session: text.Clip(r.Session, 256), Source: text.Clip(r.Origin.Source, 256),
-		Inferred: r.Outcome.Inferred, Excerpt: text.Line(excerpt, maxExcerpt),
+		Execution: string(r.Handle), Sample: string(r.SampleID()), Owner: r.Owner, User: clipName(r.User), Session: clipName(r.Session),
+		Source: clipName(r.Origin.Source), Inferred: r.Outcome.Inferred, Excerpt: text.Line(excerpt, maxExcerpt),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
 		FeedbackSeq: r.FeedbackSeq,
 	}
@@ -579,8 +594,8 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 // Evidence returns the part of an execution with a handle that a delta stores in a cover.
 func (e *Execution) Evidence(h Handle) playbook.Evidence {
 	return playbook.Evidence{
-		Execution: string(h), Sample: string(e.SampleID()), Session: text.Clip(e.Session, 256), Source: text.Clip(e.Origin.Source, 256),
-		Excerpt: text.Line(e.Question, maxExcerpt), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
+		Execution: string(h), Sample: string(e.SampleID()), Owner: e.Owner, User: clipName(e.User), Session: clipName(e.Session),
+		Source: clipName(e.Origin.Source), Excerpt: text.Line(e.Question, maxExcerpt), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
 		Inferred: e.Outcome.Inferred,
 	}
 }

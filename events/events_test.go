@@ -65,8 +65,7 @@ func TestEventIDs(t *testing.T) {
 	t.Parallel()
 	seen := map[ID]string{}
 	task := func(round int, owner string) ID {
-		t := &Task{ID: "t", Owner: owner, Origin: Origin{Round: round, Task: "a label"}}
-		t.Book = "main"
+		t := &Task{Book: "main", ID: "t", Owner: owner, Origin: Origin{Round: round, Task: "a label"}}
 		return t.EventID()
 	}
 	for what, id := range map[string]ID{

@@ -8,8 +8,7 @@ import (
 )
 
 func Example() {
-	task := &events.Task{ID: "t-1", Question: "Which shelf is highest?"}
-	task.Book = "library"
+	task := &events.Task{Book: "library", ID: "t-1", Question: "Which shelf is highest?"}
 
 	subject, header, payload, err := events.Encode(task)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestDecodeJSONTask(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := &Task{envelope: envelope{"main"}, ID: "a", Question: "q"}
+			want := &Task{Book: "main", ID: "a", Question: "q"}
 			if diff := cmp.Diff(Event(want), e, sameEvent); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"debrief/playbook"
 )
 
 // This file contains all uses of MessagePack in Debrief, which a test enforces. The library is fast and complete,
@@ -55,6 +57,17 @@ func Marshal(v any) ([]byte, error) {
 		encoders.Put(enc)
 	}
 	return data, guard(data)
+}
+
+// UnmarshalReply decodes the payload of a reply about a book into v. If v is an event, it gets the book, which is not in payloads.
+func UnmarshalReply(b playbook.Book, data []byte, v any) error {
+	if err := Unmarshal(data, v); err != nil {
+		return err
+	}
+	if e, ok := v.(Event); ok {
+		e.setBook(b)
+	}
+	return nil
 }
 
 // Unmarshal decodes data into v, a pointer to a zero value. Data may be hostile: guard checks it first. Unknown

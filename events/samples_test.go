@@ -16,7 +16,7 @@ var noon = time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC)
 // samples returns one event of every kind with every field set.
 func samples() map[Kind]Event {
 	pinned := uint64(17)
-	book := envelope{Book: "main"}
+	const book playbook.Book = "main"
 	origin := Origin{Run: "run-1", Epoch: 2, Index: 3, Round: 1, Source: "tau-bench"}
 	outcome := Outcome{Score: 0.5, Label: Partial, Feedback: "half of the books", By: "exact"}
 	tries := []PreviousRound{{Tags: []BulletTag{{"shr-00001", Helpful}}}}
@@ -25,11 +25,11 @@ func samples() map[Kind]Event {
 	handle := NewHandle(4711, execution)
 	all := map[Kind]Event{
 		KindTask: &Task{
-			envelope: book, ID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
+			Book: book, ID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
 			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Created: noon,
 		},
 		KindExecution: &Execution{
-			envelope: book, ID: execution, RunID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.",
+			Book: book, ID: execution, RunID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.",
 			Target: "12", Purpose: Learn, Origin: origin,
 			Steps: []Step{{Speaker: "assistant", Text: "Let me look.", Calls: []ToolCall{{
 				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,
@@ -39,21 +39,21 @@ func samples() map[Kind]Event {
 			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
 		},
 		KindFeedback: &Feedback{
-			envelope: book, ID: Hash("feedback"), Execution: handle, Outcome: outcome, Target: "12", Created: noon,
+			Book: book, ID: Hash("feedback"), Execution: handle, Outcome: outcome, Target: "12", Created: noon,
 		},
 		KindReflection: &Reflection{
-			envelope: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), FeedbackSeq: 4712,
+			Book: book, ID: ReflectionID(execution, "", "v1"), Execution: execution, Handle: handle, Feedback: Hash("feedback"), FeedbackSeq: 4712,
 			Reflector: "v1", Origin: origin, Question: "How many", Outcome: outcome, Reasoning: "r", ErrorIdentification: "e",
 			RootCauseAnalysis: "c", CorrectApproach: "a", KeyInsight: "i", Tags: []BulletTag{{"shr-00001", Helpful}},
 			Lessons: []Lesson{{Section: "others", Content: "Count thrice."}},
 			Model:   "m", Usage: usage, Created: noon,
 		},
 		KindEdit: &Edit{
-			envelope: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateStrict, Gather: []Handle{handle}, Created: noon,
+			Book: book, ID: Hash("edit"), Author: "ann", Reason: "typo", Ops: []playbook.Op{op()}, Gate: playbook.GateStrict, Gather: []Handle{handle}, Created: noon,
 			Evidence: []playbook.Evidence{{Execution: string(handle)}},
 		},
 		KindDead: &DeadLetter{
-			envelope: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
+			Book: book, Role: RoleReflector, Code: DeadError, Reason: "gave up", Deliveries: 5, Stream: StreamExecutions, Seq: 4711,
 			Subject: "debrief.execution.main", Header: map[string][]string{HeaderSchema: {"1"}, "A": {"b", "c"}}, Data: []byte{0xc1}, Time: noon,
 		},
 	}

@@ -115,6 +115,23 @@ func withOwner(subject, owner string) string {
 // AnyOwner is the filter for all named owners in a subject.
 const AnyOwner = "*"
 
+// roundToken is the second token of the subject of a further round.
+const roundToken = "round"
+
+// RoundSubject returns the subject for further rounds of tasks of an owner in a book. Such a task carries the advice and the votes of
+// earlier rounds, so only users with the right to this subject submit it: the Reflector. AnyOwner includes the common owner.
+func RoundSubject(b playbook.Book, owner string) string {
+	return prefix + roundToken + "." + string(cmp.Or(b, "*")) + "." + ownerToken(owner)
+}
+
+// isRoundSubject reports whether a subject is for further rounds.
+func isRoundSubject(subject string) bool { return strings.HasPrefix(subject, prefix+roundToken+".") }
+
+// TaskSubjects returns the filters for all tasks in a book. An empty book is all books.
+func TaskSubjects(b playbook.Book) []string {
+	return []string{TaskSubject(b, ""), TaskSubject(b, AnyOwner), RoundSubject(b, AnyOwner)}
+}
+
 // DeadSubject returns the subject filter for dead letters of a role and a book, with any code. An empty argument
 // matches all roles or books.
 func DeadSubject(role string, b playbook.Book) string { return deadSubject(role, "", b, "") }
@@ -147,8 +164,16 @@ func ParseSubject(subject string) (Kind, playbook.Book, error) {
 		return "", "", fmt.Errorf("subject %.160q: not a subject of an event", subject)
 	}
 	owner := ""
-	if i := strings.IndexByte(name, '.'); i >= 0 && Kind(kind) == KindTask {
+	if i := strings.IndexByte(name, '.'); i >= 0 && (Kind(kind) == KindTask || kind == roundToken) {
 		if name, owner = name[:i], name[i+1:]; owner == "" {
+			owner = "." // invalid
+		}
+	}
+	if kind == roundToken {
+		kind = string(KindTask)
+		if owner == ownerToken("") {
+			owner = ""
+		} else if owner == "" {
 			owner = "." // invalid
 		}
 	}
@@ -164,6 +189,8 @@ func OwnerOfSubject(subject string) string {
 	tokens := strings.Split(subject, ".")
 	switch {
 	case len(tokens) == 4 && tokens[1] == string(KindTask): // debrief.task.<book>.<owner>
+		return tokens[3]
+	case len(tokens) == 4 && tokens[1] == roundToken && tokens[3] != ownerToken(""): // debrief.round.<book>.<owner>
 		return tokens[3]
 	case len(tokens) == 5 && tokens[1] == apiToken: // debrief.api.<verb>.<book>.<owner>
 		return tokens[4]

@@ -59,10 +59,10 @@ func (g textGenerator) steps(n int) (list []events.Step) {
 // execution returns an execution of typical size, 2 KB.
 func (g textGenerator) execution(turn int) *events.Execution {
 	e := &events.Execution{
+		Book:  "b",
 		RunID: fmt.Sprint("task-", turn), Session: "s", Turn: turn, Started: time.Date(2026, 1, 1, 0, turn, 0, 0, time.UTC),
 		Question: g.prose(250), Steps: g.steps(2), Answer: g.prose(500), Outcome: events.Outcome{Label: events.Success, Score: 1},
 	}
-	e.Book = "b"
 	e.ID = events.ExecutionID(e.Book, "", e.RunID, 0)
 	return e
 }

@@ -66,7 +66,7 @@ func newBuilder(conn *bus.Conn, embedder Embedder, cfg Config, timeouts timeouts
 	store := deltalog.New(conn.JetStream())
 	store.OnFollowerDelay = cfg.Meter.PlaybookDelay
 	store.OnStalled = func(b playbook.Book, why error) {
-		conn.SetDependencyError(events.RoleGenerator, fmt.Sprintf("playbook %q", b), why)
+		conn.Health.SetDependencyError(events.RoleGenerator, fmt.Sprintf("playbook %q", b), why)
 	}
 	windows := window.New(conn.NATS(), conn.JetStream())
 	embeddings := newEmbeddingCache(windows, embedder, conn.Log())
@@ -92,7 +92,7 @@ func (cb *ContextBuilder) WaitLoaded(ctx context.Context, b playbook.Book, timeo
 		case <-ctx.Done():
 		}
 	}
-	if entry, err := cb.playbooks.get(ctx, b, nil); err == nil { // a context will return the error
+	if entry, err := cb.playbooks.get(ctx, b); err == nil { // a context will return the error
 		entry.tasks.wait(ctx, timeout)
 	}
 }
@@ -160,21 +160,17 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	out := &builtContext{turn: req.turn}
 	in.Rounds = cb.admitRounds(req.rounds)
 	warns := new(warnings)
-	b, err := cb.playbooks.get(ctx, req.book, req.pinnedVersion)
+	newest, err := cb.playbooks.get(ctx, req.book)
 	if err != nil {
 		return nil, err
 	}
-	query, notes := cb.fetchOptional(ctx, req, b, &in, out, warns)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	b := newest
+	if req.pinnedVersion != nil {
+		if b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion); err != nil {
+			return nil, err
+		}
 	}
-	switch {
-	case req.pinnedVersion != nil:
-		// A pinned version is a measurement. Its prompt must not depend on the progress of the embeddings or on the
-		// time. An interrupted run then continues with the same prompts.
-		in.TimeIndependent = true
-		b.index.waitEmbedded(ctx, query, cb.timeouts.optional)
-	case req.minVersion > 0:
+	if req.pinnedVersion == nil && req.minVersion > 0 { // before the session is read, because the version may forget a part of it
 		if out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version); err != nil {
 			return nil, err
 		}
@@ -182,10 +178,21 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 			warns.add("playbook: version %d requested, but not available within %s", req.minVersion, cb.timeouts.version)
 		}
 	}
+	query, notes := cb.fetchOptional(ctx, req, newest, &in, out, warns)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if req.pinnedVersion != nil {
+		// A pinned version is a measurement. Its prompt must not depend on the progress of the embeddings or on the
+		// time. An interrupted run then continues with the same prompts.
+		in.TimeIndependent = true
+		b.index.waitEmbedded(ctx, query, cb.timeouts.optional)
+	}
 	b.waitEvidence(ctx, req, cb.timeouts.optional)
 	err = b.withIndex(func(ix *playbookIndex) error {
 		out.version, in.Index = ix.version, ix.bullets
-		in.Notes, in.Linked = cb.admitNotes(req, ix, notes, query), ix.notes.linkedBullets
+		in.Notes, in.Linked = cb.admitNotes(req, ix, notes.texts, query), ix.linkedBullets
+		cb.admitRecords(req, ix, &in, notes.records)
 		in.Seed = req.query
 		in.Rankings = func() []selection.Ranking { return ix.rankings(query, b.tasks, warns) }
 		in.Reliability = b.tasks.reliabilities()
@@ -217,17 +224,24 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	return out, err
 }
 
-// fetchOptional reads the inputs that a context can omit: session, reflections, query vector and recalled executions.
+// reflectionNotes are the notes of a playbook and a session before their admission.
+type reflectionNotes struct {
+	texts   []*events.Note // with a text for a prompt
+	records []*events.Note // with records of steps of the session
+}
+
+// fetchOptional reads the inputs that a context can omit: session, reflections, query vector and recalled executions. b is the newest
+// version, which has the list of forgotten executions.
 func (cb *ContextBuilder) fetchOptional(
 	ctx context.Context, req *contextRequest, b *cachedPlaybook, in *assembly.Input, out *builtContext, warns *warnings,
-) (*queryEmbedding, []*events.Note) {
+) (*queryEmbedding, reflectionNotes) {
 	limited, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
 	var (
 		fetching                             sync.WaitGroup
 		p                                    sessionHistory
 		query                                *queryEmbedding
-		notes                                []*events.Note
+		notes                                reflectionNotes
 		sessionWarns, notesWarns, embedWarns warnings
 	)
 	fetching.Go(func() {
@@ -237,14 +251,14 @@ func (cb *ContextBuilder) fetchOptional(
 		p = cb.readSession(limited, req, &sessionWarns)
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the session may have used up the first
 		defer cancel()
-		cb.addRecords(limited, req, &p, &sessionWarns)
+		cb.readRecords(limited, req, &p, &sessionWarns)
 	})
-	fetching.Go(func() { notes = cb.readNotes(limited, req, &notesWarns) })
+	fetching.Go(func() { notes.texts = cb.readNotes(limited, req, &notesWarns) })
 	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
-	*warns = slices.Concat(sessionWarns, notesWarns, embedWarns)
-	admission := b.admission()
-	p.dropForgotten(admission, req.session)
+	*warns = slices.Concat(*warns, sessionWarns, notesWarns, embedWarns)
+	forgotten := b.forgetting(req.owner)
+	p.dropForgotten(forgotten, req.session)
 	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similarity
 	out.inWindow = p.inWindow
 	if out.turn == 0 {
@@ -255,9 +269,10 @@ func (cb *ContextBuilder) fetchOptional(
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
 		defer cancel()
 		recalling := time.Now()
-		in.Recalled = cb.memory.search(limited, req, p, query, forgets(admission, req.session), warns)
+		in.Recalled = cb.memory.search(limited, req, p, query, forgotten, warns)
 		cb.cfg.Meter.Recalled(time.Since(recalling))
 	}
+	notes.records = p.records
 	return query, notes
 }
 

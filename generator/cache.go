@@ -9,6 +9,8 @@ import (
 
 	"debrief/events/deltalog"
 	"debrief/playbook"
+	"debrief/playbook/admit"
+	"debrief/playbook/history"
 )
 
 // playbookCache holds the playbooks of recent tasks. It follows the newest versions and keeps pinned old versions.
@@ -26,11 +28,13 @@ type playbookCache struct {
 	entries map[playbookKey]*cachedPlaybook
 }
 
-// playbookKey identifies an entry: the followed playbook, or one pinned version of it.
+// playbookKey identifies an entry: the followed playbook, or one pinned version of it. Forgot is the last version that forgot
+// executions: a pinned version is read without them.
 type playbookKey struct {
 	book    playbook.Book
 	pinned  bool
 	version uint64
+	forgot  uint64
 }
 
 // Limits of the cache. Beyond them the least recently used entry is evicted.
@@ -39,7 +43,8 @@ const (
 	maxPinned    = 32
 )
 
-// cachedPlaybook is one playbook with its index. A pinned one has no follower.
+// cachedPlaybook is one playbook with its index. A pinned one has no follower. It is the state of its version, and its index is what
+// prompts may contain of that at the version admittedAt.
 type cachedPlaybook struct {
 	index *playbookIndex
 	tasks *taskEvidence
@@ -48,8 +53,13 @@ type cachedPlaybook struct {
 	lastUsed time.Time // guarded by playbookCache.mu
 
 	ready    chan struct{}      // closed when loading has succeeded or failed
-	follower *deltalog.Follower // follower and err are valid after ready
+	follower *deltalog.Follower // follower, state and err are valid after ready
+	state    *playbook.Playbook // of a pinned version
 	err      error
+
+	admitting  sync.Mutex // guards the fields below
+	admitted   *playbook.Playbook
+	admittedAt uint64
 }
 
 func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, votes bool, retry time.Duration) *playbookCache {
@@ -67,12 +77,45 @@ func (c *playbookCache) close() {
 	c.running.Wait()
 }
 
-// get returns a playbook at the newest version, or at the pinned version. It waits until the playbook is loaded.
-func (c *playbookCache) get(ctx context.Context, name playbook.Book, version *uint64) (*cachedPlaybook, error) {
-	key := playbookKey{book: name}
-	if version != nil {
-		key.pinned, key.version = true, *version
+// get returns a playbook at the newest version. It waits until the playbook is loaded.
+func (c *playbookCache) get(ctx context.Context, name playbook.Book) (*cachedPlaybook, error) {
+	return c.load(ctx, playbookKey{book: name})
+}
+
+// pinned returns an old version of a playbook with the texts that its newest version, today, still admits.
+func (c *playbookCache) pinned(ctx context.Context, today *cachedPlaybook, name playbook.Book, version uint64) (*cachedPlaybook, error) {
+	key := playbookKey{book: name, pinned: true, version: version}
+	today.follower.Read(func(now *playbook.Playbook, _ []byte) {
+		admission := now.Admission()
+		key.forgot = admission.LastForgotten()
+	})
+	entry, err := c.load(ctx, key)
+	if err == nil {
+		today.follower.Read(func(now *playbook.Playbook, _ []byte) { entry.admit(now) })
 	}
+	return entry, err
+}
+
+// admit removes the texts from the index of a pinned version that the newest version does not admit.
+func (p *cachedPlaybook) admit(now *playbook.Playbook) {
+	p.admitting.Lock()
+	defer p.admitting.Unlock()
+	if p.admitted != nil && p.admittedAt >= now.Version() {
+		return
+	}
+	admitted := admit.Pinned(p.state, now)
+	p.admittedAt = now.Version()
+	if p.admitted != nil && admitted.Checksum() == p.admitted.Checksum() {
+		return
+	}
+	p.admitted = admitted
+	p.index.mu.Lock()
+	defer p.index.mu.Unlock()
+	p.index.update(admitted)
+}
+
+// load returns the entry of a key when it is loaded.
+func (c *playbookCache) load(ctx context.Context, key playbookKey) (*cachedPlaybook, error) {
 	entry, err := c.getOrAdd(key)
 	if err != nil {
 		return nil, err
@@ -142,10 +185,7 @@ func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key p
 	defer entry.stop()
 	stopped := func() {}
 	if key.pinned {
-		state, err := c.store.PlaybookAt(ctx, key.book, key.version)
-		if entry.err = err; err == nil {
-			entry.index.update(state)
-		}
+		entry.state, entry.err = c.stateAt(ctx, key)
 	} else {
 		entry.follower, stopped, entry.err = c.store.Follow(ctx, key.book)
 	}
@@ -173,6 +213,18 @@ func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key p
 	entry.index.queue.run(ctx)
 	reading.Wait()
 	stopped()
+}
+
+// stateAt reads a pinned version, without the executions that were forgotten since.
+func (c *playbookCache) stateAt(ctx context.Context, key playbookKey) (*playbook.Playbook, error) {
+	if key.forgot == 0 {
+		return c.store.PlaybookAt(ctx, key.book, key.version)
+	}
+	state, newest, err := history.StateAt(c.store.History(ctx, key.book), key.version)
+	if missing := (*history.VersionNotFoundError)(nil); errors.As(err, &missing) {
+		err = &deltalog.VersionError{Book: key.book, Version: key.version, Newest: newest}
+	}
+	return state, err
 }
 
 // waitVersion waits at most timeout for a version. It reports stale if the version is not available by then.
@@ -204,13 +256,13 @@ func (p *cachedPlaybook) withIndex(fn func(*playbookIndex) error) error {
 	return fn(ix)
 }
 
-// admission returns the state that decides which reflections and executions a prompt may contain.
-func (p *cachedPlaybook) admission() (a playbook.Admission) {
+// forgetting returns the state that decides which executions of an owner a prompt may contain.
+func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
 	_ = p.withIndex(func(ix *playbookIndex) error {
-		a = ix.notes.admission
+		f = &forgetting{ix.notes.Admission(), ix.version, owner}
 		return nil
 	})
-	return a
+	return f
 }
 
 // measure returns the reliability of the rankings at the newest version.

@@ -29,7 +29,7 @@ func TestEmptyPlaybookIsFollowed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	s := f.newCache()
-	b, err := s.get(t.Context(), "new", nil)
+	b, err := s.get(t.Context(), "new")
 	f.ok(err)
 	if version, n := b.currentVersion(); version != 0 || n != 0 {
 		t.Fatalf("got version %d with %d bullets, want the empty playbook", version, n)
@@ -51,7 +51,7 @@ func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	f.commit("book-0", bullet(1, 0)...)
 	s := f.newCache()
 	for i := range maxPlaybooks + 3 {
-		if _, err := s.get(t.Context(), playbook.Book(fmt.Sprint("book-", i)), nil); err != nil {
+		if _, err := s.get(t.Context(), playbook.Book(fmt.Sprint("book-", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	if len(s.entries) != maxPlaybooks {
 		t.Errorf("got %d books in the cache, want %d", len(s.entries), maxPlaybooks)
 	}
-	b, err := s.get(t.Context(), "book-0", nil)
+	b, err := s.get(t.Context(), "book-0")
 	f.ok(err)
 	if version, _ := b.currentVersion(); version != 1 {
 		t.Errorf("opened again: got version %d, want 1", version)
@@ -84,7 +84,7 @@ func TestCacheIsSafeDuringEviction(t *testing.T) {
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 10 {
-				b, err := s.get(t.Context(), playbook.Book([]string{"x", "y"}[(i+j)%2]), nil)
+				b, err := s.get(t.Context(), playbook.Book([]string{"x", "y"}[(i+j)%2]))
 				if err != nil {
 					t.Error(err)
 					return
@@ -97,7 +97,7 @@ func TestCacheIsSafeDuringEviction(t *testing.T) {
 	}
 	all.Wait()
 	s.close()
-	if _, err := s.get(t.Context(), "x", nil); err == nil {
+	if _, err := s.get(t.Context(), "x"); err == nil {
 		t.Error("a closed cache returned a playbook")
 	}
 }
@@ -114,13 +114,15 @@ func TestPinnedVersionsAreBounded(t *testing.T) {
 	}
 	for v := range uint64(maxPinned + 5) {
 		at := v + 1
-		b, err := s.get(t.Context(), "b", &at)
+		today, err := s.get(t.Context(), "b")
+		f.ok(err)
+		b, err := s.pinned(t.Context(), today, "b", at)
 		f.ok(err)
 		if version, n := b.currentVersion(); version != at || n != int(at) {
 			t.Errorf("version %d: got version %d with %d bullets", at, version, n)
 		}
-		if len(s.entries) > maxPinned {
-			t.Errorf("got %d entries, want at most %d", len(s.entries), maxPinned)
+		if len(s.entries) > maxPinned+1 { // the newest version too
+			t.Errorf("got %d entries, want at most %d", len(s.entries), maxPinned+1)
 		}
 	}
 }

@@ -21,16 +21,15 @@ func Example() {
 		return chat.Reply{Text: `{"reasoning": "It is 6 times 7.", "bullet_ids": [], "final_answer": "42"}`}, nil
 	})
 	done := make(chan error)
-	go func() { done <- generator.New(model, nil, generator.Config{}).Run(ctx, conn) }()
-
-	task := &events.Task{ID: "t1", Question: "What is six times seven?", Target: "42"}
-	task.Book = "sums"
-	reply, err := conn.Request(ctx, task, bus.PublishOptions{})
+	role, err := generator.New(model, nil, generator.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	e := new(events.Execution)
-	if err := events.Unmarshal(reply.Data, e); err != nil {
+	go func() { done <- role.Run(ctx, conn) }()
+
+	task := &events.Task{Book: "sums", ID: "t1", Question: "What is six times seven?", Target: "42"}
+	e, err := bus.Request[events.Execution](ctx, conn, task, bus.PublishOptions{})
+	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(e.Answer, e.Outcome.Label, e.Outcome.Score)

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
 	"debrief/events/service"
 	"debrief/playbook"
@@ -136,7 +137,7 @@ func TestBulletsAreShownToHalfOfTheTasks(t *testing.T) {
 			}
 			again := task("b", aboutShips, 1) // a later round, at a pinned version
 			again.ID, again.Origin.Round = q.ID, 1
-			next, err := New(new(echoModel), nil, Config{}).Answer(t.Context(), cb, again)
+			next, err := bustest.Must(New(new(echoModel), nil, Config{})).Answer(t.Context(), cb, again)
 			f.ok(err)
 			if !cmp.Equal(next.Manifest.Exposures, e.Manifest.Exposures) {
 				t.Errorf("%s: the next round: got %+v, want %+v", tt.gate, next.Manifest.Exposures, e.Manifest.Exposures)
@@ -228,7 +229,7 @@ func TestIndexFollowsGateChanges(t *testing.T) {
 		}
 		reply := f.context(cb, &events.ContextRequest{Query: aboutShips, MinVersion: uint64(n + 1)})
 		if n > 0 {
-			b, err := cb.playbooks.get(t.Context(), "b", nil)
+			b, err := cb.playbooks.get(t.Context(), "b")
 			f.ok(err)
 			f.ok(b.follower.Wait(t.Context(), uint64(n+1)))
 		}
@@ -416,7 +417,7 @@ func TestPinnedVersionDrawsWithoutPastTasks(t *testing.T) {
 	for n := range 10 {
 		q := task("b", aboutShips, 2)
 		q.ID = fmt.Sprint("ship-", n)
-		e, err := New(new(echoModel), nil, Config{}).Answer(t.Context(), cb, q)
+		e, err := bustest.Must(New(new(echoModel), nil, Config{})).Answer(t.Context(), cb, q)
 		f.ok(err)
 		if arm(e.Manifest, "misc-00001") == "" || arm(e.Manifest, "misc-00002") != "" {
 			t.Errorf("got %+v, want an experiment with the bullet that has the words", e.Manifest.Exposures)

@@ -21,9 +21,9 @@ func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 		id = events.Hash("feedback", string(r.Book), r.Caller.Owner, string(r.Execution), string(r.ID))
 	}
 	f := &events.Feedback{
-		ID: id, Execution: r.Execution, Outcome: r.Outcome.Complete(), Target: r.Target, Created: time.Now().UTC(),
+		Book: r.Book,
+		ID:   id, Execution: r.Execution, Outcome: r.Outcome.Complete(), Target: r.Target, Created: time.Now().UTC(),
 	}
-	f.Book = r.Book
 	if f.Outcome.Label == "" && f.Target == "" && f.Outcome.Feedback == "" {
 		return nil, invalidf("outcome.label: required without score, target and feedback")
 	}

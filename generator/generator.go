@@ -120,9 +120,12 @@ type Generator struct {
 type Endpoint func(conn *bus.Conn, builder *ContextBuilder) (closed func(), err error)
 
 // New returns a generator that calls a model. A nil model answers no tasks; the generator then only serves contexts.
-// A nil embedder is valid, see NewContextBuilder.
-func New(model chat.Model, embedder Embedder, cfg Config, endpoints ...Endpoint) *Generator {
-	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), endpoints: endpoints}
+// A nil embedder is valid, see NewContextBuilder. New returns the error of [Config.Validate].
+func New(model chat.Model, embedder Embedder, cfg Config, endpoints ...Endpoint) (*Generator, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), endpoints: endpoints}, nil
 }
 
 // Run answers tasks until ctx ends.
@@ -167,7 +170,7 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, builder *ContextBui
 				return false, nil
 			}
 			id := events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round)
-			return conn.HasEvent(ctx, events.StreamExecutions, events.KindExecution.Subject(t.Book), d.Stored, id)
+			return conn.Events.Has(ctx, events.StreamExecutions, events.KindExecution.Subject(t.Book), d.Stored, id)
 		},
 	})
 }
@@ -270,7 +273,8 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	}
 	shown := built.shownBullets()
 	e := &events.Execution{
-		ID: id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
+		Book: t.Book,
+		ID:   id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Reasoning: a.Reasoning, Answer: a.Final, RawReply: g.cfg.rawReply(reply.Text), Outcome: outcome,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByDefault), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
@@ -278,6 +282,5 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		Model: reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: reply.Usage,
 		Started: started.UTC(), Duration: time.Since(started),
 	}
-	e.Book = t.Book
 	return e, built, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/config/configtest"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/prompt/selection"
@@ -75,7 +76,7 @@ func TestEndpointsUseTheBuilder(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- New(nil, nil, Config{}, endpoint).Run(ctx, f.conn) }()
+	go func() { done <- bustest.Must(New(nil, nil, Config{}, endpoint)).Run(ctx, f.conn) }()
 	if reply := f.context(<-opened, &events.ContextRequest{Query: "?"}); reply.Version != 1 {
 		t.Errorf("got %+v", reply)
 	}
@@ -89,7 +90,7 @@ func TestEndpointsUseTheBuilder(t *testing.T) {
 
 	errEndpoint := errors.New("endpoint failed")
 	failing := func(*bus.Conn, *ContextBuilder) (func(), error) { return nil, errEndpoint }
-	if err := New(nil, nil, Config{}, endpoint, failing).Run(t.Context(), f.conn); !errors.Is(err, errEndpoint) {
+	if err := bustest.Must(New(nil, nil, Config{}, endpoint, failing)).Run(t.Context(), f.conn); !errors.Is(err, errEndpoint) {
 		t.Errorf("got %v, want %v", err, errEndpoint)
 	}
 	if err := <-closed; err != nil {

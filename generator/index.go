@@ -8,6 +8,7 @@ import (
 
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/recall"
 )
 
@@ -23,7 +24,7 @@ type playbookIndex struct {
 	indexed map[playbook.BulletID]*playbook.Bullet // the bullets in the index
 	words   recall.WordIndex
 	vectors *recall.Index // embeddings of bullets; empty without an embedder
-	notes   noteState
+	notes   admit.Book
 }
 
 func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duration) *playbookIndex {
@@ -40,7 +41,7 @@ func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duratio
 func (ix *playbookIndex) update(p *playbook.Playbook) {
 	changed, dropped := ix.bullets.Update(p)
 	ix.version = p.Version()
-	ix.notes.update(p)
+	ix.notes.Update(p)
 	for _, id := range dropped {
 		delete(ix.indexed, id)
 		ix.words.Drop(string(id))

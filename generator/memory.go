@@ -89,7 +89,7 @@ func (m *memory) read(ctx context.Context) error {
 			return err
 		}
 		m.target.Store(s.CachedInfo().State.LastSeq)
-		err = m.conn.Scan(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, func(s bus.Stored) error {
+		err = m.conn.Events.Scan(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, func(s bus.Stored) error {
 			return m.add(ctx, s, embedBatch)
 		})
 		if err != nil {
@@ -98,7 +98,7 @@ func (m *memory) read(ctx context.Context) error {
 		m.flush(ctx)
 		close(m.loaded)
 	}
-	return m.conn.Poll(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, func(s bus.Stored) error {
+	return m.conn.Events.Poll(ctx, events.StreamExecutions, subject, m.lastRead.Load()+1, pollInterval, func(s bus.Stored) error {
 		return m.add(ctx, s, 1)
 	})
 }
@@ -208,7 +208,7 @@ func (m *memory) readExecution(ctx context.Context, handle events.Handle) (*even
 	if err != nil {
 		return nil, err
 	}
-	found, err := m.conn.Find(ctx, events.StreamExecutions, seq, matches)
+	found, err := m.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if errors.Is(err, bus.ErrNotFound) {
 		m.index.Drop(string(handle))
 		return nil, nil
@@ -261,8 +261,7 @@ func (m *memory) appliesTo(req *contextRequest) bool {
 // search returns older executions that are relevant to a query, best first. The result may exceed the limit, because
 // executions in the shown window are removed later.
 func (m *memory) search(
-	ctx context.Context, req *contextRequest, p sessionHistory, q *queryEmbedding, forgotten func(*events.Interaction, *events.Execution) bool,
-	warns *warnings,
+	ctx context.Context, req *contextRequest, p sessionHistory, q *queryEmbedding, forgotten *forgetting, warns *warnings,
 ) []*events.Interaction {
 	m.start()
 	select { // a small stream is loaded within the timeout
@@ -292,8 +291,7 @@ func (m *memory) search(
 
 // fetch reads the hits in parallel, except those that the session history contains.
 func (m *memory) fetch(
-	ctx context.Context, hits []recall.Hit, req *contextRequest, p sessionHistory, forgotten func(*events.Interaction, *events.Execution) bool,
-	warns *warnings,
+	ctx context.Context, hits []recall.Hit, req *contextRequest, p sessionHistory, forgotten *forgetting, warns *warnings,
 ) []*events.Interaction {
 	interactions, errs := make([]*events.Interaction, len(hits)), make([]error, len(hits))
 	var reading sync.WaitGroup
@@ -309,7 +307,7 @@ func (m *memory) fetch(
 			if errs[i] = err; e == nil {
 				return
 			}
-			if found := events.NewInteraction(handle, e); !forgotten(found, e) {
+			if found := events.NewInteraction(handle, e); !forgotten.interaction(found, e.Session) {
 				interactions[i] = found
 			}
 		})

@@ -111,7 +111,7 @@ func TestRestartReusesEmbeddings(t *testing.T) {
 		cb.WaitLoaded(t.Context(), "b", 10*time.Second)
 		<-cb.memory.queue.whenIdle()
 		f.context(cb, &events.ContextRequest{Session: "s", Query: "which car?", DryRun: true}) // opens the playbook
-		b, err := cb.playbooks.get(t.Context(), "b", nil)
+		b, err := cb.playbooks.get(t.Context(), "b")
 		f.ok(err)
 		<-b.index.queue.whenIdle()
 		return f.context(cb, &events.ContextRequest{Session: "s", Query: "which car?", Explain: true, DryRun: true})
@@ -252,7 +252,7 @@ func TestContextWithUnavailableEmbedder(t *testing.T) {
 			cb := f.newBuilder(c, Config{}, test.waits)
 			f.waitRead(cb, r)
 			<-cb.memory.queue.whenIdle()
-			b, err := cb.playbooks.get(t.Context(), "b", nil)
+			b, err := cb.playbooks.get(t.Context(), "b")
 			f.ok(err)
 			_, _ = b.currentVersion()
 			<-b.index.queue.whenIdle()
@@ -416,7 +416,7 @@ func TestChangedBulletIsFoundByItsNewText(t *testing.T) {
 	relevance("open the book")
 	f.commit("b", playbook.Op{Kind: playbook.Update, Bullet: "misc-00001", Section: "others", Content: "an oak needs rain"})
 	f.commit("b", playbook.Op{Kind: playbook.Tag, Bullet: "misc-00002", Helpful: 1, Support: []int{0}})
-	b, err := cb.playbooks.get(t.Context(), "b", nil)
+	b, err := cb.playbooks.get(t.Context(), "b")
 	f.ok(err)
 	stale, err := b.waitVersion(t.Context(), 4, 10*time.Second)
 	if stale || err != nil {
@@ -473,7 +473,7 @@ func TestOutdatedVectorIsDiscarded(t *testing.T) {
 		t.Errorf("got %v, want no match with the old text", got)
 	}
 	release <- true
-	b, err := cb.playbooks.get(t.Context(), "b", nil)
+	b, err := cb.playbooks.get(t.Context(), "b")
 	f.ok(err)
 	<-b.index.queue.whenIdle()
 	if got := relevance("forest", 2); got < 0.9 {
@@ -557,7 +557,7 @@ func TestEmbedderWithNewDimension(t *testing.T) {
 	}
 	settled := func(cb *ContextBuilder) {
 		ask(cb)
-		b, err := cb.playbooks.get(t.Context(), "b", nil)
+		b, err := cb.playbooks.get(t.Context(), "b")
 		f.ok(err)
 		<-b.index.queue.whenIdle()
 		<-cb.memory.queue.whenIdle()

@@ -23,114 +23,10 @@ const (
 	maxNotes = 64
 	// maxInsights is the number of insights of the playbook in a context.
 	maxInsights = 3
-	// nearCopy is the minimum similarity of two texts that say the same. A text that is only near is left out too.
-	nearCopy = 0.8
 )
-
-// noteState is the part of a playbook index that decides about notes. The index's lock guards it, except for hidden, which has its own
-// lock because a search changes it.
-type noteState struct {
-	known     bool // the playbook has a version, so the fields are known
-	gate      playbook.Gate
-	admission playbook.Admission
-	mark      playbook.Mark
-	learned   map[uint64][]playbook.BulletID // bullets by the sequence of a reflection that they were learned from
-	status    map[playbook.BulletID]admit.State
-	from      map[playbook.BulletID][]uint64 // of the bullets in learned
-
-	hiddenMu sync.Mutex
-	hidden   similar.Index // texts of the bullets that are not shown to every task
-}
-
-// update changes the state to a version of the playbook.
-func (s *noteState) update(p *playbook.Playbook) {
-	s.known, s.admission = p.Version() > 0, p.Admission()
-	s.gate, _ = p.Gate()
-	ids, now, known := p.ChangedSince(s.mark)
-	s.mark = now
-	s.hiddenMu.Lock()
-	defer s.hiddenMu.Unlock()
-	if !known {
-		s.learned, s.status, s.from = map[uint64][]playbook.BulletID{}, map[playbook.BulletID]admit.State{}, map[playbook.BulletID][]uint64{}
-		s.hidden = similar.Index{}
-		for b := range p.All() {
-			s.put(b.ID, b)
-		}
-		return
-	}
-	for _, id := range ids {
-		s.put(id, p.Bullet(id))
-	}
-}
-
-// put updates a bullet, which is nil if it was removed.
-func (s *noteState) put(id playbook.BulletID, b *playbook.Bullet) {
-	for _, seq := range s.from[id] {
-		s.learned[seq] = slices.DeleteFunc(slices.Clone(s.learned[seq]), func(o playbook.BulletID) bool { return o == id })
-		if len(s.learned[seq]) == 0 {
-			delete(s.learned, seq)
-		}
-	}
-	delete(s.from, id)
-	delete(s.status, id)
-	if b == nil || b.Shown() {
-		s.hidden.Drop(string(id))
-	} else {
-		s.hidden.Put(string(id), b.Content)
-	}
-	if b == nil || len(b.LearnedFrom) == 0 {
-		return
-	}
-	s.from[id], s.status[id] = b.LearnedFrom, admit.StateOf(b)
-	for _, seq := range b.LearnedFrom {
-		s.learned[seq] = append(s.learned[seq], id)
-	}
-}
-
-// hides reports whether a bullet that is not shown to every task says about the same as a text.
-func (s *noteState) hides(text string) bool {
-	s.hiddenMu.Lock()
-	defer s.hiddenMu.Unlock()
-	_, found := s.hidden.Nearest(text, nearCopy, func(string) bool { return false })
-	return found
-}
-
-// stateOf returns the state of the bullet that was learned from a note.
-func (s *noteState) stateOf(n *events.Note) admit.State {
-	seq, _, err := n.Reflection.Parse()
-	_, dropped := slices.BinarySearch(s.admission.Dropped, seq)
-	switch {
-	case err != nil || !s.known:
-		return ""
-	case s.forgotten(n, seq):
-		return admit.Forgotten
-	case dropped:
-		return admit.Rejected
-	case !s.admission.Decided.Has(seq):
-		return admit.Undecided
-	}
-	state := admit.Decided
-	for _, id := range s.learned[seq] {
-		switch is := s.status[id]; is {
-		case admit.Active, admit.Probation, admit.Candidate:
-			if state == admit.Decided {
-				state = is
-			}
-		default: // one silent bullet silences the note
-			return is
-		}
-	}
-	return state
-}
-
-func (s *noteState) forgotten(n *events.Note, seq uint64) bool {
-	e := playbook.Evidence{Execution: string(n.Execution), Sample: string(n.Sample), Session: n.Session, Source: n.Source, Inferred: n.Inferred}
-	return slices.ContainsFunc(s.admission.Forgotten, func(f playbook.Forgotten) bool { return seq < f.Seq && f.Selector.Matches(&e) })
-}
 
 // notePolicy decides about the notes of one context.
 type notePolicy struct {
-	*noteState
 	ix     *playbookIndex
 	cb     *ContextBuilder
 	req    *contextRequest
@@ -139,9 +35,9 @@ type notePolicy struct {
 
 // admitNotes returns the notes that a context may contain, reduced to the texts that it may contain, in their order.
 func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, notes []*events.Note, q *queryEmbedding) (list []*events.Note) {
-	p := &notePolicy{noteState: &ix.notes, ix: ix, cb: cb, req: req, silent: map[events.ID]*similar.Text{}}
+	p := &notePolicy{ix: ix, cb: cb, req: req, silent: map[events.ID]*similar.Text{}}
 	for _, n := range notes {
-		if n.Insight != "" && p.stateOf(n) != admit.Undecided {
+		if n.Insight != "" && p.facts(n, admit.UseInsight).State != admit.Undecided {
 			p.silent[n.ID] = similar.Prepare(n.Insight)
 		}
 	}
@@ -170,13 +66,9 @@ func (p *notePolicy) isOwn(n *events.Note) bool {
 
 // facts returns the facts about a note that the admission needs.
 func (p *notePolicy) facts(n *events.Note, use admit.Use) admit.Text {
-	t := admit.Text{Use: use, Source: admit.Rule, Inferred: n.Inferred, State: p.stateOf(n), Review: p.admission.ReviewsFirst(), Foreign: !p.isOwn(n)}
-	if n.Model != "" {
-		t.Source = admit.Model
-	}
-	if p.known {
-		t.Gate, t.Trust = p.gate, p.admission.Policy.Level(n.Source, n.Inferred)
-	}
+	seq, _, _ := n.Reflection.Parse() // 0 for an invalid handle, which is unknown
+	t := p.ix.notes.Facts(use, seq, n.Evidence())
+	t.Foreign = !p.isOwn(n)
 	return t
 }
 
@@ -213,12 +105,12 @@ func (p *notePolicy) admitsInsight(n *events.Note) bool {
 // saidByBullet reports whether a bullet of any status says about the same as a text. Then the bullet speaks, or it is silent for a
 // reason that holds for the text too.
 func (p *notePolicy) saidByBullet(text string) bool {
-	if p.hides(text) {
+	if p.ix.notes.Hides(text) {
 		return true
 	}
 	prepared := similar.Prepare(text)
 	for _, m := range p.ix.words.Top(text, nearestCopies) {
-		if b := p.ix.indexed[playbook.BulletID(m.Key)]; b != nil && prepared.Similarity(b.Content, nearCopy) >= nearCopy {
+		if b := p.ix.indexed[playbook.BulletID(m.Key)]; b != nil && prepared.Similarity(b.Content, admit.NearCopy) >= admit.NearCopy {
 			return true
 		}
 	}
@@ -231,7 +123,7 @@ const nearestCopies = 8
 // saidBefore reports whether the insight of another note that is decided says about the same as that of a note.
 func (p *notePolicy) saidBefore(n *events.Note) bool {
 	for id, said := range p.silent {
-		if id != n.ID && said.Similarity(n.Insight, nearCopy) >= nearCopy {
+		if id != n.ID && said.Similarity(n.Insight, admit.NearCopy) >= admit.NearCopy {
 			return true
 		}
 	}
@@ -246,12 +138,12 @@ func noteTexts(n *events.Note, went, right, insight string) *events.Note {
 }
 
 // linkedBullets returns the bullets that were learned from a reflection.
-func (s *noteState) linkedBullets(h events.Handle) []playbook.BulletID {
+func (ix *playbookIndex) linkedBullets(h events.Handle) []playbook.BulletID {
 	seq, _, err := h.Parse()
 	if err != nil {
 		return nil
 	}
-	return s.learned[seq]
+	return ix.notes.Learned(seq)
 }
 
 // readNotes reads the newest reflections of the playbook and of the session. A pinned context shows none, because they change over time.
@@ -279,8 +171,8 @@ func (cb *ContextBuilder) readNotes(ctx context.Context, req *contextRequest, wa
 	return notes
 }
 
-// admitRounds returns the earlier rounds of a task without the texts that look like orders to models. The task carries them, so
-// whoever submits the task could write them.
+// admitRounds returns the earlier rounds of a task without the texts that look like orders to models. They are in the task, so
+// its publisher could have written them.
 func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.PreviousRound {
 	list := slices.Clone(rounds)
 	for i := range list {
@@ -293,31 +185,33 @@ func (cb *ContextBuilder) admitRounds(rounds []events.PreviousRound) []events.Pr
 	return list
 }
 
-// forgets returns a function that reports whether an execution is forgotten.
-func forgets(a playbook.Admission, session string) func(*events.Interaction, *events.Execution) bool {
-	return func(i *events.Interaction, e *events.Execution) bool {
-		x := playbook.Evidence{Execution: string(i.Execution), Sample: string(cmp.Or(i.First, i.ID)), Session: session, Source: i.Source, Inferred: i.Inferred}
-		if e != nil {
-			x.Session = e.Session
-		}
-		return slices.ContainsFunc(a.Forgotten, func(f playbook.Forgotten) bool { return i.At.Before(f.Time) && f.Selector.Matches(&x) })
-	}
+// forgetting decides which executions of an owner are forgotten.
+type forgetting struct {
+	playbook.Admission
+	version uint64 // of the playbook
+	owner   string
 }
 
-// dropForgotten removes the forgotten executions from the history of a session. A summary may contain any of them, so an older one is
-// dropped too.
-func (p *sessionHistory) dropForgotten(a playbook.Admission, session string) {
-	if len(a.Forgotten) == 0 {
-		return
+// interaction reports whether an execution of a session is forgotten.
+func (f *forgetting) interaction(i *events.Interaction, session string) bool {
+	return f.Forgets(&playbook.Evidence{
+		Execution: string(i.Execution), Sample: string(cmp.Or(i.First, i.ID)), Owner: f.owner, User: i.User, Session: session, Source: i.Source, Inferred: i.Inferred,
+	})
+}
+
+// summary returns a summary of a session, or an empty one if it may contain forgotten executions.
+func (f *forgetting) summary(s *events.Summary, session string) *events.Summary {
+	if s == nil || f.ForgetsSince(s.Version, f.owner, session) {
+		return new(events.Summary)
 	}
-	is := forgets(a, session)
-	p.window = slices.DeleteFunc(p.window, func(i *events.Interaction) bool { return is(i, nil) })
-	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool { return is(&m.Interaction, nil) })
-	if p.summary != nil && slices.ContainsFunc(a.Forgotten, func(f playbook.Forgotten) bool {
-		return p.summary.At.Before(f.Time) && (f.Selector.Session == "" || f.Selector.Session == session)
-	}) {
-		p.summary = nil
-	}
+	return s
+}
+
+// dropForgotten removes the forgotten executions from the history of a session.
+func (p *sessionHistory) dropForgotten(f *forgetting, session string) {
+	p.window = slices.DeleteFunc(p.window, func(i *events.Interaction) bool { return f.interaction(i, session) })
+	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool { return f.interaction(&m.Interaction, session) })
+	p.summary = f.summary(p.summary, session)
 }
 
 // screenCache remembers which texts look like orders to models. The same few notes are in the contexts of many tasks.

@@ -136,7 +136,7 @@ func (c *collector) find(ctx context.Context, stream, handle string) events.Even
 	seq, matches, err := events.Handle(handle).Parse()
 	var found events.Event
 	if err == nil {
-		found, err = c.builder.conn.Find(ctx, stream, seq, matches)
+		found, err = c.builder.conn.Events.Find(ctx, stream, seq, matches)
 	}
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		c.add("%s: %s", handle, shortError(ctx, err))

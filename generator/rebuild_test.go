@@ -8,7 +8,9 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/prompts"
 	"debrief/playbook"
 )
 
@@ -34,7 +36,7 @@ func kinds(m *events.Manifest) map[events.PartKind]int {
 // handleOf returns the handle of a stored execution.
 func (f *fixture) handleOf(id events.ID) (handle events.Handle) {
 	f.Helper()
-	f.ok(f.conn.ReadStored(f.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
+	f.ok(f.conn.Events.ReadStored(f.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
 		if s.Event.EventID() == id {
 			handle = events.NewHandle(s.Seq, id)
 		}
@@ -177,11 +179,11 @@ func TestRebuildWithCustomInstructions(t *testing.T) {
 	f.commit("b", bullet(1, 0)...)
 	own := Config{Instructions: "You answer like a clockmaker.\n"}
 	m := new(echoModel)
-	g := New(m, nil, own)
+	g := bustest.Must(New(m, nil, own))
 	e, err := g.Answer(t.Context(), f.newBuilder(nil, own, testTimeouts), task("b", "what of the cogs?"))
 	f.ok(err)
 	system := m.chats[0][0].Text
-	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, answerFormat) || strings.Contains(system, "people who will check") {
+	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, prompts.AnswerFormat) || strings.Contains(system, "people who will check") {
 		t.Errorf("got %q, want the custom instructions and the answer format", system)
 	}
 	if ref := e.Manifest.Parts[0].Ref; ref != "generator/p"+chat.Fingerprint("You answer like a clockmaker.") {

@@ -2,29 +2,65 @@ package generator
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"debrief/events"
+	"debrief/generator/prompt/assembly"
+	"debrief/playbook/admit"
 )
 
-// addRecords adds the records of the Reflector's model to the steps of earlier executions. Records of the agent
-// itself stay. A pinned context gets none, because reflections arrive later.
-func (cb *ContextBuilder) addRecords(ctx context.Context, req *contextRequest, p *sessionHistory, warns *warnings) {
+// readRecords reads the notes with the records of a model on the steps of earlier executions. A pinned context gets none, because
+// reflections arrive later.
+func (cb *ContextBuilder) readRecords(ctx context.Context, req *contextRequest, p *sessionHistory, warns *warnings) {
 	if req.pinnedVersion != nil || !p.hasSteps() {
 		return
 	}
-	known, err := cb.windows.Records(ctx, req.book, req.owner, req.session)
-	if err != nil {
+	var err error
+	if p.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session); err != nil {
 		warns.add("session: read records: %s", shortError(ctx, err))
 	}
-	if len(known) == 0 {
-		return
+}
+
+// admitRecords adds the records that a context may contain to the steps of the session. Records are texts of a reflection, so what
+// silences the reflection silences them: then the prompt has the records that follow from the steps without a model. Records of the
+// agent itself stay.
+func (cb *ContextBuilder) admitRecords(req *contextRequest, ix *playbookIndex, in *assembly.Input, notes []*events.Note) {
+	p := &notePolicy{ix: ix, cb: cb, req: req}
+	known := map[events.Handle][]events.Record{}
+	for _, n := range notes {
+		if facts := p.facts(n, admit.UseSession); cb.admit(facts).Shown() {
+			known[n.Execution] = p.withoutOrders(n.Records, facts)
+		}
 	}
-	for _, i := range p.window {
+	for _, i := range in.Window {
 		setRecords(i.Steps, known[i.Execution])
 	}
-	for k := range p.marks {
-		setRecords(p.marks[k].Interaction.Steps, known[p.marks[k].Interaction.Execution])
+	for k := range in.Marks {
+		setRecords(in.Marks[k].Interaction.Steps, known[in.Marks[k].Interaction.Execution])
 	}
+}
+
+// withoutOrders returns records without the calls and sentences that look like orders to models.
+func (p *notePolicy) withoutOrders(records []events.Record, facts admit.Text) []events.Record {
+	admitted := func(texts ...string) bool {
+		facts.Suspect = p.cb.isSuspect(strings.Join(texts, "\n"))
+		return p.cb.admit(facts).Shown()
+	}
+	records = slices.Clone(records)
+	for i := range records {
+		r := &records[i]
+		if !admitted(r.Synthesis) {
+			r.Synthesis = ""
+		}
+		r.Calls = slices.Clone(r.Calls)
+		for k := range r.Calls {
+			if c := &r.Calls[k]; !admitted(slices.Concat([]string{c.Line, c.Insights, c.Learning}, c.Next)...) {
+				*c = events.CallRecord{} // its place counts: calls and their records are parallel
+			}
+		}
+	}
+	return records
 }
 
 // hasSteps reports whether any execution has steps, which can have records.

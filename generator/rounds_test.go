@@ -11,9 +11,11 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/scoring"
+	"debrief/playbook"
 	"debrief/reflector"
 )
 
@@ -117,7 +119,9 @@ func TestReplyOfTheLastRound(t *testing.T) {
 			f.startWith(adviceModel{}, nil, Config{Rounds: 3}, testTimeouts)
 			ctx, stop := context.WithCancel(t.Context())
 			done := make(chan error)
-			go func() { done <- reflector.New(insightModel(tt.insight), reflector.Config{Rounds: 3}).Run(ctx, f.conn) }()
+			go func() {
+				done <- bustest.Must(reflector.New(insightModel(tt.insight), reflector.Config{Rounds: 3})).Run(ctx, f.conn)
+			}()
 			defer func() {
 				stop()
 				f.ok(<-done)
@@ -194,7 +198,7 @@ func TestRoundsAreWithinTheLimit(t *testing.T) {
 type recordsModel struct{}
 
 func (recordsModel) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
-	return chat.Reply{Finish: "stop", Text: `{"reasoning":"r","key_insight":"","bullet_tags":[],"records":[
+	return chat.Reply{Model: "m", Finish: "stop", Text: `{"reasoning":"r","key_insight":"","bullet_tags":[],"records":[
 		{"step":2,"synthesis":"The gearbox list is in place.","progress":"advancing","calls":[{"line":"read the list of cogs → 14 are worn","insights":"","learning":"","relevance":"high","next_suggested_actions":["order 14 cogs"]}]}]}`}, nil
 }
 
@@ -203,6 +207,7 @@ func (recordsModel) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
 func TestReflectorRecordsAreShown(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
+	f.commitDelta(playbook.Delta{Ops: bullet(1, 0)})
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	report := func(question string) events.Handle {
 		stored, err := cb.Report(t.Context(), &events.Report{
@@ -221,10 +226,10 @@ func TestReflectorRecordsAreShown(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- reflector.New(recordsModel{}, reflector.Config{}).Run(ctx, f.conn) }()
+	go func() { done <- bustest.Must(reflector.New(recordsModel{}, reflector.Config{})).Run(ctx, f.conn) }()
 	f.waitFor("the note is there", func() bool {
-		known, err := cb.windows.Records(t.Context(), "b", "", "s")
-		return err == nil && len(known[first]) > 0
+		known, err := cb.windows.RecordNotes(t.Context(), "b", "", "s")
+		return err == nil && slices.ContainsFunc(known, func(n *events.Note) bool { return n.Execution == first })
 	})
 	stop()
 	f.ok(<-done)

@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/prompts"
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
@@ -23,7 +24,7 @@ func (f *fixture) readExecution(handle events.Handle) *events.Execution {
 	f.Helper()
 	seq, matches, err := handle.Parse()
 	f.ok(err)
-	found, err := f.conn.Find(f.Context(), events.StreamExecutions, seq, matches)
+	found, err := f.conn.Events.Find(f.Context(), events.StreamExecutions, seq, matches)
 	f.ok(err)
 	return found.(*events.Execution)
 }
@@ -216,7 +217,7 @@ func TestAdvice(t *testing.T) {
 	f.ok(cb.addToWindow(t.Context(), e, r))
 	f.waitRead(cb, r)
 	reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "what is due?", Advice: true, MinVersion: 1})
-	if len(reply.Messages) != 1 || reply.Messages[0].Speaker != chat.User || !strings.HasPrefix(reply.Messages[0].Text, "<playbook>\n"+adviceInstructions) ||
+	if len(reply.Messages) != 1 || reply.Messages[0].Speaker != chat.User || !strings.HasPrefix(reply.Messages[0].Text, "<playbook>\n"+prompts.Advice) ||
 		!strings.Contains(reply.Messages[0].Text, "[misc-00001] advice 1") || strings.Contains(reply.Messages[0].Text, "due") {
 		t.Fatalf("got %+v", reply)
 	}

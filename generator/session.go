@@ -18,6 +18,7 @@ type sessionHistory struct {
 	inWindow bool                       // the window contains the execution
 	// summary covers older turns. It is nil if the session is too short for one.
 	summary *events.Summary
+	records []*events.Note // with records of steps
 }
 
 // readSession reads the stored data of a session. It excludes the execution itself, which is stored if its task was
@@ -95,7 +96,7 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 		if err != nil {
 			return err
 		}
-		first, err := cb.conn.Find(ctx, events.StreamExecutions, r.Seq, matches)
+		first, err := cb.conn.Events.Find(ctx, events.StreamExecutions, r.Seq, matches)
 		if errors.Is(err, bus.ErrNotFound) {
 			return nil
 		}

@@ -342,7 +342,7 @@ func TestMinVersionIsAwaited(t *testing.T) {
 		answered <- e
 	}()
 	f.waitFor("the task is taken", func() bool {
-		lag, err := f.conn.Lag(t.Context(), events.RoleGenerator)
+		lag, err := f.conn.Consumers.Lag(t.Context(), events.RoleGenerator)
 		return err == nil && lag.InFlight == 1
 	})
 	f.commit("b", bullet(2, 0)...)

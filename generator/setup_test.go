@@ -15,6 +15,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
 	"debrief/events/natsd"
@@ -113,10 +114,10 @@ func (f *fixture) waitDuplicateWindow() {
 func newExecution(session, question, answer string, more ...func(*events.Execution)) *events.Execution {
 	task := string(events.NewID())
 	e := &events.Execution{
-		ID: events.ExecutionID("b", "", task, 0), RunID: task, Session: session, Question: question, Answer: answer,
+		Book: "b",
+		ID:   events.ExecutionID("b", "", task, 0), RunID: task, Session: session, Question: question, Answer: answer,
 		Outcome: events.Outcome{Label: events.Success, Score: 1}, Started: time.Now().UTC(),
 	}
-	e.Book = "b"
 	for _, change := range more {
 		change(e)
 	}
@@ -135,11 +136,11 @@ func (f *fixture) storeNote(cb *ContextBuilder, session, question, insight strin
 	f.Helper()
 	e, _ := f.storeExecution(session, question, "!")
 	ref := &events.Reflection{
-		ID: events.ReflectionID(e.ID, "", "t"), Execution: e.ID, Handle: "1-00000000", Reflector: "t", Session: session,
+		Book: "b",
+		ID:   events.ReflectionID(e.ID, "", "t"), Execution: e.ID, Handle: "1-00000000", Reflector: "t", Model: "m", Session: session,
 		Question: question, Outcome: e.Outcome, KeyInsight: insight, CorrectApproach: "take 4.30 for " + insight, ErrorIdentification: "1.20 was wrong for " + insight,
 		Created: time.Now().UTC(),
 	}
-	ref.Book = "b"
 	r, err := f.conn.Publish(f.Context(), ref, bus.PublishOptions{})
 	f.ok(err)
 	f.ok(cb.windows.AddNote(f.Context(), "b", events.NewNote(r.Handle, ref)))
@@ -359,7 +360,7 @@ func (f *fixture) startWith(m chat.Model, e Embedder, cfg Config, w timeouts) {
 	done := make(chan error)
 	builder := newBuilder(f.conn, e, cfg, w)
 	builder.WaitLoaded(ctx, "b", 10*time.Second)
-	go func() { done <- New(m, e, cfg).run(ctx, f.conn, builder) }()
+	go func() { done <- bustest.Must(New(m, e, cfg)).run(ctx, f.conn, builder) }()
 	f.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {

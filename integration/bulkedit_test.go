@@ -90,12 +90,11 @@ func heldBatch(t *testing.T, ctx context.Context, conn *bus.Conn, book playbook.
 	if crashPoints[batch].name == midChange.name {
 		words = strings.Repeat("and then stamped, ", 200)
 	}
-	e := &events.Edit{ID: events.Hash(string(book), fmt.Sprint("edit ", batch)), Author: "run", Reason: "batch"}
-	e.Book = book
+	e := &events.Edit{Book: book, ID: events.Hash(string(book), fmt.Sprint("edit ", batch)), Author: "run", Reason: "batch"}
 	for i := range batchSize {
 		name := fmt.Sprint(batch, "-", i)
 		r := &events.Reflection{
-			ID: events.Hash(string(book), name), Execution: events.ExecutionID(book, "", name, 0), Reflector: "test", Origin: events.Origin{Held: true},
+			ID: events.Hash(string(book), name), Execution: events.ExecutionID(book, "", name, 0), Reflector: "test", Model: "m", Origin: events.Origin{Held: true},
 			Lessons: []events.Lesson{{Section: "desk", Content: fmt.Sprintf("Send back file number %x when %s.", events.Hash(name), words)}},
 		}
 		r.Book, r.Handle = book, events.NewHandle(1, r.Execution)

@@ -151,7 +151,7 @@ func awaitCaughtUp(t *testing.T, ctx context.Context, conn *bus.Conn) {
 				}
 				end = s.CachedInfo().State.LastSeq
 			}
-			lag, err := conn.Lag(try, step.role)
+			lag, err := conn.Consumers.Lag(try, step.role)
 			if err == nil && lag.Floor < end && !lag.Idle() {
 				err = fmt.Errorf("acknowledged up to %d of %d", lag.Floor, end)
 			}

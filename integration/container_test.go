@@ -127,10 +127,10 @@ func expectAnswer(t *testing.T, url string) {
 		t.Fatal(err)
 	}
 	task := &events.Task{
-		ID: string(events.NewID()), Question: "Invoice 20417, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?",
+		Book: "default",
+		ID:   string(events.NewID()), Question: "Invoice 20417, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?",
 		Target: "37.5", Evaluator: "numeric", Created: time.Now().UTC(),
 	}
-	task.Book = "default"
 	reply, err := conn.Request(ctx, task, bus.PublishOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -208,11 +208,9 @@ func fillStore(t *testing.T, bin, dir string) {
 	h := newExpectedBook(t, ctx, conn, "desk")
 	rng := rand.New(rand.NewPCG(14, 10))
 	for i := range 60 {
-		e := &events.Execution{ID: events.NewID(), RunID: fmt.Sprint(i), Question: "How is an order changed?", Answer: strings.Repeat("So. ", 50), Started: time.Now().UTC()}
-		e.Book = "desk"
+		e := &events.Execution{Book: "desk", ID: events.NewID(), RunID: fmt.Sprint(i), Question: "How is an order changed?", Answer: strings.Repeat("So. ", 50), Started: time.Now().UTC()}
 		publish(e)
-		task := &events.Task{ID: fmt.Sprint(i), Question: strings.Repeat("How? ", 50), Created: time.Now().UTC()}
-		task.Book = "desk"
+		task := &events.Task{Book: "desk", ID: fmt.Sprint(i), Question: strings.Repeat("How? ", 50), Created: time.Now().UTC()}
 		publish(task)
 		if i%6 == 0 {
 			h.voteAndTeach(t, ctx, conn, rng)
@@ -239,7 +237,7 @@ func fillStore(t *testing.T, bin, dir string) {
 	}
 	for _, role := range []string{events.RoleReflector, events.RoleCurator} {
 		eventually(t, time.Minute, role+" is done", func() error {
-			if idle, err := conn.Idle(ctx, role); err != nil || !idle {
+			if idle, err := conn.Consumers.Idle(ctx, role); err != nil || !idle {
 				return fmt.Errorf("is at work: %w", err)
 			}
 			return nil

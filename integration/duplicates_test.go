@@ -140,8 +140,7 @@ type resender struct {
 // seed adds a bullet and requests a context with it.
 func (r *resender) seed() {
 	r.Helper()
-	e := &events.Edit{ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Look up the id before you book a berth."}}}
-	e.Book = r.book
+	e := &events.Edit{Book: r.book, ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Look up the id before you book a berth."}}}
 	if _, err := r.conn.Request(r.ctx, e, bus.PublishOptions{}); err != nil {
 		r.Fatal(err)
 	}
@@ -187,10 +186,10 @@ func (r *resender) report(n int) *events.StoredReply {
 func (r *resender) submit(n int) {
 	r.Helper()
 	task := &events.Task{
-		ID: fmt.Sprint("task-", n), Session: "s", Question: fmt.Sprintf("Invoice 2041%d, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?", n),
+		Book: r.book,
+		ID:   fmt.Sprint("task-", n), Session: "s", Question: fmt.Sprintf("Invoice 2041%d, to be paid in EUR:\n3 x lamp at 12.50\nWhat is the total?", n),
 		Target: "37.5", Evaluator: "numeric", Created: time.Now().UTC(),
 	}
-	task.Book = r.book
 	if _, err := r.conn.Publish(r.ctx, task, bus.PublishOptions{}); err != nil {
 		r.Fatal(err)
 	}
@@ -230,8 +229,7 @@ func (r *resender) forgetFirstCopies() {
 
 func (r *resender) feedback(on events.Handle, o events.Outcome) {
 	r.Helper()
-	f := &events.Feedback{ID: events.NewID(), Execution: on, Outcome: o, Created: time.Now().UTC()}
-	f.Book = r.book
+	f := &events.Feedback{Book: r.book, ID: events.NewID(), Execution: on, Outcome: o, Created: time.Now().UTC()}
 	if _, err := r.conn.Publish(r.ctx, f, bus.PublishOptions{}); err != nil {
 		r.Fatal(err)
 	}

@@ -37,20 +37,23 @@ func Example() {
 	defer closed()
 	model := chat.ModelFunc(student) // or openai.New
 	var running sync.WaitGroup
-	running.Go(func() { check(generator.New(model, nil, generator.Config{}).Run(ctx, conn)) })
-	running.Go(func() { check(reflector.New(model, reflector.Config{}).Run(ctx, conn)) })
-	running.Go(func() { check(curator.New(nil, curator.Config{}).Run(ctx, conn)) })
+	generates, err := generator.New(model, nil, generator.Config{})
+	check(err)
+	reflects, err := reflector.New(model, reflector.Config{})
+	check(err)
+	curates, err := curator.New(nil, curator.Config{})
+	check(err)
+	running.Go(func() { check(generates.Run(ctx, conn)) })
+	running.Go(func() { check(reflects.Run(ctx, conn)) })
+	running.Go(func() { check(curates.Run(ctx, conn)) })
 
 	learned, wait, err := deltalog.New(conn.JetStream()).Follow(ctx, "orders")
 	check(err)
 	for version := range uint64(2) { // wait for the version, then ask
 		check(learned.Wait(ctx, version))
-		task := &events.Task{ID: fmt.Sprint("order ", version), Question: "What is the total of four items at 5?", Target: "25", MinVersion: version}
-		task.Book = "orders"
-		reply, err := conn.Request(ctx, task, bus.PublishOptions{})
+		task := &events.Task{Book: "orders", ID: fmt.Sprint("order ", version), Question: "What is the total of four items at 5?", Target: "25", MinVersion: version}
+		e, err := bus.Request[events.Execution](ctx, conn, task, bus.PublishOptions{})
 		check(err)
-		e := new(events.Execution)
-		check(events.Unmarshal(reply.Data, e))
 		fmt.Println(e.Answer, e.Outcome.Label)
 	}
 	learned.Read(func(p *playbook.Playbook, _ []byte) { fmt.Print(playbook.Render(p.Sorted())) })

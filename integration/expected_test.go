@@ -61,8 +61,7 @@ func newExpectedBook(t *testing.T, ctx context.Context, conn *bus.Conn, book pla
 }
 
 func (h *expectedBook) newEdit() *events.Edit {
-	e := &events.Edit{ID: events.NewID(), Author: "operator", Reason: "test", Created: time.Now().UTC()}
-	e.Book = h.book
+	e := &events.Edit{Book: h.book, ID: events.NewID(), Author: "operator", Reason: "test", Created: time.Now().UTC()}
 	return e
 }
 
@@ -88,8 +87,7 @@ func longAdditions(name string) []playbook.Op {
 // newReflection returns a reflection without content.
 func (h *expectedBook) newReflection() *events.Reflection {
 	id := events.NewID()
-	r := &events.Reflection{ID: id, Execution: id, Handle: events.NewHandle(1, id), Reflector: "test", Created: time.Now().UTC()}
-	r.Book = h.book
+	r := &events.Reflection{Book: h.book, ID: id, Execution: id, Handle: events.NewHandle(1, id), Reflector: "test", Model: "m", Created: time.Now().UTC()}
 	return r
 }
 

@@ -41,7 +41,7 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, Linger: time.Millisecond})
 	for _, run := range []func(context.Context, *bus.Conn) error{
-		reflector.New(chat.ModelFunc(voteByOutcome), reflector.Config{Slots: 4}).Run, curator.New(nil, curator.Config{}).Run, curator.New(nil, curator.Config{}).Run,
+		bustest.Must(reflector.New(chat.ModelFunc(voteByOutcome), reflector.Config{Slots: 4})).Run, bustest.Must(curator.New(nil, curator.Config{})).Run, bustest.Must(curator.New(nil, curator.Config{})).Run,
 	} {
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error)
@@ -68,8 +68,7 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 	var last uint64
 	for i := range 8 {
 		book := playbook.Book(fmt.Sprint("b", i))
-		edit := &events.Edit{ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Look up the id before you book."}}}
-		edit.Book = book
+		edit := &events.Edit{Book: book, ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: "Look up the id before you book."}}}
 		if _, err := conn.Request(t.Context(), edit, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -116,11 +115,11 @@ func TestLateFeedbackCountsOnce(t *testing.T) {
 		want[book] = v
 	}
 	eventually(t, 60*time.Second, "everything is settled", func() error {
-		r, err := conn.Lag(t.Context(), events.RoleReflector)
+		r, err := conn.Consumers.Lag(t.Context(), events.RoleReflector)
 		if err != nil {
 			return err
 		}
-		c, err := conn.Lag(t.Context(), events.RoleCurator)
+		c, err := conn.Consumers.Lag(t.Context(), events.RoleCurator)
 		if err != nil {
 			return err
 		}

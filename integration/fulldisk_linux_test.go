@@ -149,7 +149,7 @@ func (r *reporter) kept(nc *nats.Conn) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if _, err := conn.Find(r.t.Context(), events.StreamExecutions, seq, is); err != nil {
+		if _, err := conn.Events.Find(r.t.Context(), events.StreamExecutions, seq, is); err != nil {
 			lost++
 			r.t.Logf("%s: %v", h, err)
 		}

@@ -192,10 +192,10 @@ func (s *callLoad) withoutServer(r *agentRun) bool {
 func addBullet(t *testing.T, conn *bus.Conn) {
 	t.Helper()
 	e := &events.Edit{
-		ID: events.NewID(), Author: "operator", Reason: "test", Created: time.Now().UTC(),
+		Book: events.DefaultBook,
+		ID:   events.NewID(), Author: "operator", Reason: "test", Created: time.Now().UTC(),
 		Ops: []playbook.Op{{Kind: playbook.Add, Section: "desk", Content: "A globe is on the shelf that is seven after its number."}},
 	}
-	e.Book = events.DefaultBook
 	if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,9 +37,10 @@ func main() {
 		return chat.Reply{Text: "The final answer is: 42"}, nil
 	})
 	done := make(chan error)
-	go func() { done <- generator.New(model, nil, generator.Config{}).Run(ctx, conn) }()
-	task := &events.Task{ID: "t1", Question: "What is six times seven?", Target: "42"}
-	task.Book = "sums"
+	role, err := generator.New(model, nil, generator.Config{})
+	check(err)
+	go func() { done <- role.Run(ctx, conn) }()
+	task := &events.Task{Book: "sums", ID: "t1", Question: "What is six times seven?", Target: "42"}
 	reply, err := conn.Request(ctx, task, bus.PublishOptions{})
 	check(err)
 	e := new(events.Execution)

@@ -300,7 +300,7 @@ func awaitSettled(t *testing.T, ctx context.Context, conn *bus.Conn) {
 func settled(ctx context.Context, conn *bus.Conn) error {
 	var waiting []string
 	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		lag, err := conn.Lag(ctx, role)
+		lag, err := conn.Consumers.Lag(ctx, role)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,12 +56,12 @@ var plan = []struct {
 	{"playbook/heap", "a pure helper: standard library only", nil, []string{others, ours}},
 	{"playbook/text", "a pure helper: standard library only", nil, []string{others, ours}},
 	{"playbook/...", "the domain does not know its users", []string{"debrief/playbook/..."}, []string{ours, client, openai, server}},
-	{"playbook/admit", "admission is pure: the standard library and playbooks only", []string{"debrief/playbook", "debrief/playbook/text"}, []string{others, ours}},
+	{"playbook/admit", "admission is pure: the standard library and playbooks only", []string{"debrief/playbook", "debrief/playbook/similar", "debrief/playbook/text"}, []string{others, ours}},
 	{"playbook/evidence", "evidence uses recall, and no transport", []string{"debrief/playbook", "debrief/playbook/recall"}, []string{others, ours}},
 	{"playbook/recall", "recall must not use NATS or events", nil, []string{client, server, "debrief/events/..."}},
 
 	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "debrief/events/strictjson", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
-	{"events/strictjson", "the decoder of JSON knows no types of messages", []string{"debrief/playbook/text"}, []string{others, ours}},
+	{"events/strictjson", "the decoder of JSON knows no types of messages", []string{"debrief/playbook/text", "github.com/go-json-experiment/json/..."}, []string{others, ours}},
 	{"events/chat", "the types of conversations must not import their users", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
 	{"events/config", "the errors of configurations may import only the standard library", nil, []string{others, ours}},
 	{"events/shell", "the parser of shell commands may import only the syntax of shells", []string{shells}, []string{others, ours}},
@@ -75,7 +77,7 @@ var plan = []struct {
 	{"events/direct", "direct reads may import only the NATS client", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
 	{"events/window", "windows must not import their users", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/denied", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/outcome", "debrief/events/redact", "debrief/events/strictjson", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
-	{"events/client", "the client knows the service's subjects and errors, and no roles", []string{"debrief/events", "debrief/events/bus", "debrief/playbook"}, []string{ours, server, openai}},
+	{"events/client", "the client knows the requests of the service, and neither the bus nor roles", []string{"debrief/events", "debrief/events/chat", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/inspect", "inspection may import the transport, but no roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/bus", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/streams", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},
 	{"events/schema", "the schemas know the types of all messages, but no roles", []string{"debrief/events", "debrief/events/chat", "debrief/events/liveness", "debrief/playbook", "github.com/google/jsonschema-go/..."}, []string{ours, client, server, openai}},
@@ -87,10 +89,7 @@ var plan = []struct {
 	{"generator/prompt/assembly", "assembly must not use a transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events", "debrief/events/chat", "debrief/events/config", "debrief/generator/..."}, []string{ours}},
 	{"generator/scoring", "scoring may import only events", []string{"debrief/events", "debrief/events/config", "debrief/events/outcome", "debrief/playbook/text"}, []string{ours}},
 	{"generator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/reflector/...", "debrief/curator/..."}},
-	{"reflector/rules", "the analysis of runs does no I/O", []string{"debrief/events", "debrief/events/shell", "debrief/playbook/text", "debrief/reflector/rules/..."}, []string{others, ours}},
-	{"reflector/rules/contrast", "statistics know neither texts nor events: standard library and sets of numbers only", []string{"debrief/reflector/rules/numset"}, []string{others, ours}},
-	{"reflector/rules/numset", "a pure helper: standard library only", nil, []string{others, ours}},
-	{"reflector/rules/remedy", "errors of calls are found without I/O", []string{"debrief/events", "debrief/events/redact", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
+	{"reflector/rules", "the analysis of runs does no I/O", []string{"debrief/events", "debrief/events/redact", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
 	{"reflector/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/curator/..."}},
 	{"curator/gate", "the gate may import only playbook and the errors of configurations", []string{"debrief/events/config", "debrief/playbook"}, []string{ours}},
 	{"curator/screen", "the checks of texts may import only playbook and redaction", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/text", "debrief/events/redact"}, []string{ours}},
@@ -98,19 +97,17 @@ var plan = []struct {
 	{"curator/propose", "proposals use no transport and know no draft", []string{"debrief/playbook", "debrief/playbook/admit", "debrief/playbook/heap", "debrief/playbook/text", "debrief/playbook/history", "debrief/playbook/similar", "debrief/playbook/recall", "debrief/events", "debrief/events/chat", "debrief/events/redact", "debrief/curator/gate", "debrief/curator/screen"}, []string{others, ours}},
 	{"curator/...", "a role must not import the NATS client, a model provider or another role", nil, []string{client, server, openai, "debrief/cmd/...", "debrief/events/natsd", "debrief/generator/...", "debrief/reflector/..."}},
 
-	{"cmd/internal/stats", "stats may import only the standard library", nil, []string{others, ours}},
-	{"cmd/internal/modelapi", "the messages of model APIs need only a scanner of JSON", []string{"github.com/go-json-experiment/json/jsontext"}, []string{others, ours}},
-	{"cmd/internal/capture", "runs are assembled without the HTTP server of the gateway", []string{"debrief/cmd/internal/modelapi", "debrief/cmd/internal/traces/steps", "debrief/events", "debrief/events/bus", "debrief/events/chat", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/outcome", "debrief/events/redact", "debrief/events/streams", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
-	{"cmd/internal/metrics/exposition", "the text format needs only the standard library", nil, []string{others, ours}},
-	{"cmd/internal/otlp", "the exporter of spans must not import its users", nil, []string{ours}},
-	{"cmd/internal/traces/source", "the reader of files knows no formats and no events", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
-	{"cmd/internal/traces/steps", "the steps of a run know no formats of recorders", []string{"debrief/cmd/internal/modelapi", "debrief/cmd/internal/traces/source", "debrief/events", "debrief/events/chat", "debrief/events/outcome", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
-	{"cmd/internal/traces/spans", "the traces of observability tools must not import the table of formats", []string{"debrief/cmd/internal/modelapi", "debrief/cmd/internal/traces/source", "debrief/cmd/internal/traces/steps", "debrief/events", "debrief/events/chat", "debrief/events/outcome"}, []string{others, ours}},
+	{"cmd/internal/train/stats", "stats may import only the standard library", nil, []string{others, ours}},
+	{"cmd/internal/runs/modelapi", "the messages of model APIs need only a scanner of JSON, and the signs of outcomes", []string{"debrief/events/outcome", "github.com/go-json-experiment/json/jsontext"}, []string{others, ours}},
+	{"cmd/internal/proxy/capture", "runs are assembled without the HTTP server of the gateway", []string{"debrief/cmd/internal/runs/modelapi", "debrief/cmd/internal/runs/steps", "debrief/events", "debrief/events/bus", "debrief/events/chat", "debrief/events/denied", "debrief/events/direct", "debrief/events/natserr", "debrief/events/outcome", "debrief/events/redact", "debrief/events/streams", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"cmd/internal/runs/source", "the reader of files knows no formats and no events", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
+	{"cmd/internal/runs/steps", "the steps of a run know no formats of recorders", []string{"debrief/cmd/internal/runs/modelapi", "debrief/cmd/internal/runs/source", "debrief/events", "debrief/events/chat", "debrief/events/outcome", "debrief/events/shell", "debrief/playbook/text"}, []string{others, ours}},
+	{"cmd/internal/runs/spans", "the traces of observability tools must not import the table of formats", []string{"debrief/cmd/internal/runs/modelapi", "debrief/cmd/internal/runs/source", "debrief/cmd/internal/runs/steps", "debrief/events", "debrief/events/chat", "debrief/events/outcome"}, []string{others, ours}},
 	{"cmd/internal/...", "programs share adapters, and workers do not link the server: only package cli imports it", []string{"debrief/events/natsd"}, []string{server, "debrief/cmd/debrief/...", "debrief/cmd/bench"}},
-	{"cmd/internal/replay", "the engine of train knows no flags and no command line", nil, []string{"debrief/cmd/internal/cli", "debrief/cmd/internal/train"}},
+	{"cmd/internal/train/replay", "the engine of train knows no flags and no command line", nil, []string{"debrief/cmd/internal/program/cli", "debrief/cmd/internal/train"}},
 	{"cmd/debrief/internal/books", "groups of commands do not use each other", nil, []string{"debrief/cmd/debrief/internal/ops", "debrief/cmd/internal/train", "debrief/events/natsd", server}},
 	{"cmd/debrief/internal/ops", "groups of commands do not use each other", nil, []string{"debrief/cmd/debrief/internal/books"}},
-	{"cmd/internal/cli", "commands use it, and it uses none", nil, []string{"debrief/cmd/internal/train"}},
+	{"cmd/internal/program/cli", "commands use it, and it uses none", nil, []string{"debrief/cmd/internal/train"}},
 }
 
 // keepers lists the dependencies that only the named packages may import, in programs and tests.
@@ -120,8 +117,8 @@ var keepers = []struct {
 	by       []string
 }{
 	{server, true, []string{"events/natsd"}},
-	{"debrief/events/natsd", true, []string{"cmd/internal/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
-	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect", "cmd/internal/capture"}},
+	{"debrief/events/natsd", true, []string{"cmd/internal/program/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
+	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect", "cmd/internal/proxy/capture"}},
 	{openai, false, []string{"events/chat/openai", "cmd/internal/simulated"}},
 	{shells, false, []string{"events/shell"}},
 	{docker, false, []string{"integration/..."}},
@@ -155,7 +152,7 @@ func TestWorldsShareNoCode(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	const worlds = "cmd/internal/worlds/..."
+	const worlds = "cmd/internal/simulated/worlds/..."
 	found := false
 	for _, p := range packages(t) {
 		if !matches(worlds, p.floor()) {
@@ -170,6 +167,75 @@ func TestWorldsShareNoCode(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("no package matches %s", worlds)
+	}
+}
+
+// rooms lists the rooms of cmd/internal, and for each the rooms whose packages it may import.
+var rooms = map[string][]string{
+	"runs":      nil,
+	"simulated": nil,
+	"operate":   {"program"},                             // exit codes and output
+	"program":   {"operate", "api"},                      // metrics and rights; package cli finds versions
+	"api":       {"operate", "program", "runs", "train"}, // train has the records of its runs
+	"train":     {"api", "console", "program", "runs", "simulated"},
+	"console":   {"api", "operate", "program", "train"},
+	"proxy":     {"api", "console", "operate", "program", "runs"},
+}
+
+func roomOf(path string) string {
+	inside, _ := strings.CutPrefix(path, "debrief/cmd/internal/")
+	if inside == path {
+		return ""
+	}
+	room, _, _ := strings.Cut(inside, "/")
+	return room
+}
+
+func TestRoomsImportWhatTheyMay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	for _, p := range packages(t) {
+		room := roomOf(p.ImportPath)
+		if room == "" {
+			continue
+		}
+		allowed, ok := rooms[room]
+		if !ok {
+			t.Errorf("%s is in no room", p.ImportPath)
+		}
+		for _, imp := range p.Imports {
+			if other := roomOf(imp); other != "" && other != room && !slices.Contains(allowed, other) {
+				t.Errorf("%s imports %s: room %s may import only %q", p.ImportPath, imp, room, allowed)
+			}
+		}
+	}
+}
+
+// TestRoomsDescribeThemselves checks that the doc.go of each room says what the room never does, and has the walk of its main
+// value with files that exist.
+func TestRoomsDescribeThemselves(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile(`(?m)^//\t([\w/]+\.go)\s`)
+	for room := range rooms {
+		dir := filepath.Join("../cmd/internal", room)
+		text, err := os.ReadFile(filepath.Join(dir, "doc.go"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		files := line.FindAllSubmatch(text, -1)
+		if len(files) < 4 || !bytes.Contains(text, []byte(" never ")) || !bytes.Contains(text, []byte("# The walk of ")) {
+			t.Errorf("%s/doc.go: want what the room never does, and a walk of at least four files, got %d", room, len(files))
+		}
+		for _, file := range files {
+			names, err := filepath.Glob(filepath.Join(dir, string(file[1])))
+			inside, err2 := filepath.Glob(filepath.Join(dir, "*", string(file[1]))) // the walk enters a package of the room
+			if err != nil || err2 != nil || len(names)+len(inside) == 0 {
+				t.Errorf("%s/doc.go names %s, which does not exist", room, file[1])
+			}
+		}
 	}
 }
 
@@ -196,10 +262,8 @@ func TestRestrictedDependencies(t *testing.T) {
 	}
 }
 
-// heavy lists dependencies that add megabytes to a program. Templates call methods by name, so the linker keeps all methods.
-var heavy = []string{
-	server, docker, promql, "github.com/prometheus/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/proto", "text/template", "html/template",
-}
+// heavy lists dependencies that add many megabytes to a program and that a worker does not need.
+var heavy = []string{server, docker, promql}
 
 // TestWorkersLinkNoHeavyPackages checks all dependencies of the worker programs.
 func TestWorkersLinkNoHeavyPackages(t *testing.T) {

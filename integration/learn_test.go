@@ -130,7 +130,7 @@ func readLearned(t *testing.T, dir string) (int, map[string]string) {
 	defer server.kill()
 	conn := connect(t, url)
 	stored := 0
-	if err := conn.EventIDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("default"), func(events.ID) { stored++ }); err != nil {
+	if err := conn.Events.IDs(t.Context(), events.StreamExecutions, events.KindExecution.Subject("default"), func(events.ID) { stored++ }); err != nil {
 		t.Fatal(err)
 	}
 	w, err := deltalog.New(conn.JetStream()).Writer(t.Context(), playbook.Book("default"))

@@ -58,12 +58,10 @@ func TestLedgerAuditFindsDefects(t *testing.T) {
 			l.seen[2] = s
 		}, "torn: the follower's version 2"},
 		{"a dead letter excuses", func(t *testing.T, l *ledger) {
-			task := &events.Task{ID: "another", Question: "?"}
-			task.Book = desk
+			task := &events.Task{Book: desk, ID: "another", Question: "?"}
 			l.tasks = append(l.tasks, task.ID)
 			m := event(t, task)
-			letter := &events.DeadLetter{Role: events.RoleGenerator, Code: events.DeadError, Reason: "five times", Subject: m.subject, Header: m.header, Data: m.data}
-			letter.Book = desk
+			letter := &events.DeadLetter{Book: desk, Role: events.RoleGenerator, Code: events.DeadError, Reason: "five times", Subject: m.subject, Header: m.header, Data: m.data}
 			l.dead = append(l.dead, event(t, letter))
 		}, ""},
 	} {
@@ -85,8 +83,7 @@ func goodLedger(t *testing.T) *ledger {
 	for i := range 3 {
 		task := fmt.Sprintf("t%d", i)
 		l.tasks = append(l.tasks, task)
-		e := &events.Execution{ID: events.ExecutionID(desk, "", task, 0), RunID: task}
-		e.Book = desk
+		e := &events.Execution{Book: desk, ID: events.ExecutionID(desk, "", task, 0), RunID: task}
 		l.executions = append(l.executions, event(t, e))
 		l.reflections = append(l.reflections, reflectionOf(t, task, []events.BulletTag{{ID: "tax-00001", Tag: events.Helpful}}))
 		l.deltas = append(l.deltas, deltaOf(t, l.deltas, task))
@@ -112,10 +109,10 @@ func reflectionID(task string) events.ID {
 
 func reflectionOf(t *testing.T, task string, tags []events.BulletTag) message {
 	r := &events.Reflection{
-		ID: reflectionID(task), Execution: events.ExecutionID(desk, "", task, 0), Handle: events.NewHandle(1, reflectionID(task)),
+		Book: desk,
+		ID:   reflectionID(task), Execution: events.ExecutionID(desk, "", task, 0), Handle: events.NewHandle(1, reflectionID(task)),
 		Reflector: "r1", Tags: tags,
 	}
-	r.Book = desk
 	return event(t, r)
 }
 

@@ -34,7 +34,7 @@ func TestRequeuedAppliedLetterCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range stored {
-		err := conn.StoreDeadLetter(ctx, &events.DeadLetter{
+		err := conn.DeadLetters.Store(ctx, &events.DeadLetter{
 			Role: events.RoleCurator, Reason: "no worker finished it in 5 deliveries", Deliveries: 5, Code: events.DeadAttempts,
 			Stream: events.StreamReflections, Seq: m.seq, Subject: m.subject, Header: m.header, Data: m.data, Time: time.Now().UTC(),
 		})
@@ -43,7 +43,7 @@ func TestRequeuedAppliedLetterCountsOnce(t *testing.T) {
 		}
 	}
 	var letters []*bus.Letter
-	err = conn.Letters(ctx, bus.LetterFilter{Role: events.RoleCurator, Book: h.book}, func(l *bus.Letter) error {
+	err = conn.DeadLetters.List(ctx, bus.LetterFilter{Role: events.RoleCurator, Book: h.book}, func(l *bus.Letter) error {
 		letters = append(letters, l)
 		return nil
 	})
@@ -55,7 +55,7 @@ func TestRequeuedAppliedLetterCountsOnce(t *testing.T) {
 		t.Fatalf("got %q (%v), want %q", out, err, want)
 	}
 	for _, l := range letters {
-		if r, err := conn.Requeue(ctx, l); err != nil || !r.Duplicate {
+		if r, err := conn.DeadLetters.Requeue(ctx, l); err != nil || !r.Duplicate {
 			t.Fatalf("requeue %s again: got %+v (%v), want a duplicate", l.Handle(), r, err)
 		}
 	}

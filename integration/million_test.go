@@ -99,8 +99,7 @@ func (f executionLoad) pour(t *testing.T, ctx context.Context, conn *bus.Conn, p
 		})
 	}
 	for i := range 2 * f.books {
-		task := &events.Task{ID: fmt.Sprintf("ask-%d-%d", part, i), Session: fmt.Sprint("asking", i), Question: "How is an order changed that update_order refuses?"}
-		task.Book = f.book(i)
+		task := &events.Task{Book: f.book(i), ID: fmt.Sprintf("ask-%d-%d", part, i), Session: fmt.Sprint("asking", i), Question: "How is an order changed that update_order refuses?"}
 		if err := submit(ctx, conn, task); err != nil {
 			t.Error(err)
 		}
@@ -117,8 +116,7 @@ func (f executionLoad) book(i int) playbook.Book { return playbook.Book(fmt.Spri
 func (f executionLoad) seed(t *testing.T, ctx context.Context, conn *bus.Conn) {
 	t.Helper()
 	for i := range f.books {
-		e := &events.Edit{ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: seededAdvice}}}
-		e.Book = f.book(i)
+		e := &events.Edit{Book: f.book(i), ID: events.NewID(), Author: "operator", Ops: []playbook.Op{{Kind: playbook.Add, Section: "others", Content: seededAdvice}}}
 		if _, err := conn.Request(ctx, e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -133,10 +131,10 @@ func (executionLoad) teaches(i int) bool { return i%10 == 0 }
 // execution returns the i-th execution: a run of an outside agent of 1 to 2 KB.
 func (f executionLoad) execution(i int) *events.Execution {
 	e := &events.Execution{
+		Book:  f.book(i),
 		RunID: fmt.Sprint("run-", i), Session: fmt.Sprint("session-", i%1000), Question: fmt.Sprintf("Order %d is to have another address.", i),
 		Answer: fmt.Sprintf("Order %d has the new address. ", i) + strings.Repeat("It goes out tomorrow. ", 10+i%40), Started: time.Now().UTC(), Duration: time.Second,
 	}
-	e.Book = f.book(i)
 	e.ID = events.ExecutionID(e.Book, "", e.RunID, 0)
 	look := events.ToolCall{Tool: "get_order", Arguments: fmt.Sprintf(`{"order": %d}`, i), Output: `{"status": "open", "lines": [` + strings.Repeat(`{"article": "A-17", "count": 2}, `, 10) + `]}`}
 	e.Steps = []events.Step{{Speaker: "assistant", Text: "I look at the order.", Calls: []events.ToolCall{look}}}

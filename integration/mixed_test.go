@@ -97,6 +97,7 @@ func TestMixedLoadUnderKills(t *testing.T) {
 		})
 	}
 	killed, stopped := m.strike(t, ctx, rand.New(rand.NewPCG(seed, 99)), append(victims, up), server)
+	defer supervise(t, ctx, append(victims, up))()
 	all.Wait()
 	t.Logf("%s of load; %d SIGKILL of roles, %d SIGSTOP, %d SIGKILL of the server", time.Since(began).Round(time.Second), killed, stopped, m.serverKills)
 
@@ -119,7 +120,7 @@ func TestMixedLoadUnderKills(t *testing.T) {
 	for _, p := range report.Problems(8) {
 		t.Error(p)
 	}
-	err := conn.Letters(ctx, bus.LetterFilter{}, func(l *bus.Letter) error {
+	err := conn.DeadLetters.List(ctx, bus.LetterFilter{}, func(l *bus.Letter) error {
 		t.Errorf("dead letter of the %s: %s: %s", l.Role, l.Code, l.Reason)
 		return nil
 	})
@@ -131,6 +132,23 @@ func TestMixedLoadUnderKills(t *testing.T) {
 	t.Log("AUDIT ", report)
 	if report.Strays > 0 {
 		t.Errorf("%d messages in DELTAS do not belong to a log", report.Strays)
+	}
+}
+
+// supervise starts processes again that end by themselves, as a supervisor does: one that finds the server busy gives up. The
+// returned function ends that.
+func supervise(t *testing.T, ctx context.Context, all []*process) (end func()) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			revive(t, all)
+			pause(ctx, time.Second)
+		}
+	})
+	return func() {
+		stop()
+		running.Wait()
 	}
 }
 
@@ -399,8 +417,7 @@ func (c *clients) judge(ctx context.Context, rng *rand.Rand) {
 }
 
 func (c *clients) newEdit(book playbook.Book) *events.Edit {
-	e := &events.Edit{ID: events.NewID(), Author: "operator", Reason: "test", Created: time.Now().UTC()}
-	e.Book = book
+	e := &events.Edit{Book: book, ID: events.NewID(), Author: "operator", Reason: "test", Created: time.Now().UTC()}
 	return e
 }
 

@@ -28,8 +28,10 @@ const roleLetters = "GRCWOA"
 var matrix = []struct {
 	what, subject, body, may string
 }{
-	{"hand in a task", "debrief.task.m", "", "RWO"},
-	{"hand in a task of an owner", "debrief.task.m.Vg8mnzK13ZARoCkIqK7pWA", "", "RWO"},
+	{"hand in a task", "debrief.task.m", "", "WO"},
+	{"hand in a task of an owner", "debrief.task.m.Vg8mnzK13ZARoCkIqK7pWA", "", "WO"},
+	{"hand in a further round", "debrief.round.m._", "", "RWO"},
+	{"hand in a further round of an owner", "debrief.round.m.Vg8mnzK13ZARoCkIqK7pWA", "", "RWO"},
 	{"store an execution", "debrief.execution.m", "", "GWO"},
 	{"store feedback", "debrief.feedback.m", "", "GWO"},
 	{"store a reflection", "debrief.reflection.m", "", "RWO"},
@@ -48,6 +50,7 @@ var matrix = []struct {
 	{"write a bullet", "$KV.playbook.m.bullet.b", "", "C"},
 	{"write a window", "$KV.window.m.s", "", "GRO"},
 	{"write a state", "$KV.state.m.s.marks", "", "GRO"},
+	{"write the marks of a session", "$KV.state.m.o.s.marks", "", "GRWO"},
 	{"write a context", "$KV.contexts.x", "", "GO"},
 	{"write a vector", "$KV.vectors.x", "", "GO"},
 	{"write a run", "$KV.runs.x", "", "O"},
@@ -88,7 +91,7 @@ var matrix = []struct {
 	{"see which books there are", "$JS.API.STREAM.INFO.DELTAS", "", "CWO"},
 	{"see which runs there are", "$JS.API.STREAM.INFO.KV_runs", "", "WO"},
 	{"read tasks", "$JS.API.DIRECT.GET.TASKS", `{"seq":1}`, "GRWO"},
-	{"read executions", "$JS.API.DIRECT.GET.EXECUTIONS", `{"seq":1}`, "GRWO"},
+	{"read executions", "$JS.API.DIRECT.GET.EXECUTIONS", `{"seq":1}`, "GRCWO"},
 	{"read the log", "$JS.API.DIRECT.GET.DELTAS", `{"seq":1}`, "GCWO"},
 	{"read the end of the log", "$JS.API.STREAM.MSG.GET.DELTAS", `{"seq":1}`, "CWO"},
 	{"read the playbook", "$JS.API.DIRECT.GET.KV_playbook.$KV.playbook.m.head", "", "GCWO"},
@@ -296,18 +299,17 @@ func TestRefusalIsNotATimeout(t *testing.T) {
 		call    func() error
 	}{
 		"publish": {"debrief.execution.m", func() error {
-			e := &events.Execution{ID: events.ExecutionID("m", "", "t", 0), RunID: "t", Started: time.Now().UTC()}
-			e.Book = "m"
+			e := &events.Execution{Book: "m", ID: events.ExecutionID("m", "", "t", 0), RunID: "t", Started: time.Now().UTC()}
 			_, err := reflector.Publish(ctx, e, bus.PublishOptions{})
 			return err
 		}},
-		"read": {"$JS.API.DIRECT.GET.REFLECTIONS", func() error { return generator.Scan(ctx, events.StreamReflections, ">", 1, note) }},
+		"read": {"$JS.API.DIRECT.GET.REFLECTIONS", func() error { return generator.Events.Scan(ctx, events.StreamReflections, ">", 1, note) }},
 		"find": {"$JS.API.STREAM.INFO.DELTAS", func() error {
-			_, err := reflector.Find(ctx, events.StreamDeltas, 1, func(events.ID) bool { return true })
+			_, err := reflector.Events.Find(ctx, events.StreamDeltas, 1, func(events.ID) bool { return true })
 			return err
 		}},
 		"lag": {"$JS.API.CONSUMER.INFO.REFLECTIONS.curator", func() error {
-			_, err := generator.Lag(ctx, events.RoleCurator)
+			_, err := generator.Consumers.Lag(ctx, events.RoleCurator)
 			return err
 		}},
 		"work": {"$JS.API.CONSUMER.INFO.TASKS.generator", func() error {
@@ -352,8 +354,7 @@ func TestForgedAckHasNoEffect(t *testing.T) {
 	t.Parallel()
 	s := startTLSServer(t, "m")
 	c := s.setUp("m")
-	task := &events.Task{ID: "t", Question: "how many", Created: time.Now().UTC()}
-	task.Book = "m"
+	task := &events.Task{Book: "m", ID: "t", Question: "how many", Created: time.Now().UTC()}
 	if _, err := c.Publish(t.Context(), task, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +372,7 @@ func TestForgedAckHasNoEffect(t *testing.T) {
 	}
 	pending := func() int {
 		t.Helper()
-		l, err := c.Lag(t.Context(), events.RoleGenerator)
+		l, err := c.Consumers.Lag(t.Context(), events.RoleGenerator)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"debrief/events"
 	"debrief/events/bus"
 )
 
@@ -266,18 +267,48 @@ func ready(health string) error {
 	return nil
 }
 
-// eventually calls try until it returns no error. It fails the test after a timeout.
-func eventually(t testing.TB, within time.Duration, what string, try func() error) {
+// eventually calls try until it returns no error. It fails the test after a time without progress: an error with a text that no try
+// had before is progress, such as a count of what is left.
+func eventually(t testing.TB, idle time.Duration, what string, try func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
+	seen := map[string]bool{}
+	for deadline := time.Now().Add(idle); ; time.Sleep(5 * time.Millisecond) {
 		err := try()
 		if err == nil {
 			return
 		}
+		if text := err.Error(); !seen[text] {
+			seen[text], deadline = true, time.Now().Add(idle)
+		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, within, err)
+			t.Fatalf("%s: no progress within %s: %v", what, idle, err)
 		}
 	}
+}
+
+// whileStreamsMove returns a context that ends after a time in which no event was stored or acknowledged by a role.
+func whileStreamsMove(t testing.TB, conn *bus.Conn, idle time.Duration, role string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		last, since := "", time.Now()
+		for pause(ctx, idle/50); ctx.Err() == nil; pause(ctx, idle/50) {
+			streams, err := conn.Streams(ctx)
+			lag, lagErr := conn.Consumers.Lag(ctx, role)
+			now := fmt.Sprint(lag.Floor)
+			for _, s := range streams {
+				if s.Name != "KV_"+events.BucketAttempts { // also grows while all attempts fail
+					now += fmt.Sprint(" ", s.Last)
+				}
+			}
+			if err == nil && lagErr == nil && now != last {
+				last, since = now, time.Now()
+			}
+			if time.Since(since) > idle {
+				cancel(fmt.Errorf("nothing changed within %s", idle))
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // connect connects the test. The connection survives restarts of the server.

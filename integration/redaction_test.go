@@ -295,8 +295,7 @@ var secretEntries = []entry{
 		}
 	}},
 	{"NATS task", false, func(t *testing.T, p *pipeline, texts []string) { // without our client, which redacts
-		task := &events.Task{ID: string(events.NewID()), Question: strings.Join(texts[:15], "\n"), Context: strings.Join(texts[15:], "\n"), Created: time.Now()}
-		task.Book = "b"
+		task := &events.Task{Book: "b", ID: string(events.NewID()), Question: strings.Join(texts[:15], "\n"), Context: strings.Join(texts[15:], "\n"), Created: time.Now()}
 		subject, header, data, err := events.Encode(task)
 		if err != nil {
 			t.Fatal(err)
@@ -321,7 +320,7 @@ var secretEntries = []entry{
 			p.post(t, "/api/v1/executions", r)
 		}
 		if text := texts[4]; len(text) <= 250 {
-			p.run(t, "submit", "--id", text, "--session", text, "What now?")
+			p.run(t, "submit", "--book", "submitted", "--id", text, "--session", text, "What now?") // its id is new in this book
 			p.run(t, "playbook", "add", "Advice "+string(events.NewID()), "--section", text)
 		}
 	}},
@@ -412,7 +411,7 @@ func (p *pipeline) settle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 2*time.Minute, "every event handled", func() error {
+	eventually(t, time.Minute, "every event handled", func() error {
 		for stream, role := range map[string]string{
 			events.StreamTasks: events.RoleGenerator, events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator,
 		} {

@@ -152,7 +152,7 @@ func (w *attackEnv) attack(a *attacker, source string, x target) (subject, body 
 // own returns the states that the user's rights allow a request to change.
 func own(tenant, subject string) (names []string) {
 	for prefix, state := range map[string]string{
-		"debrief.task.": "stream TASKS", "debrief.execution.": "stream EXECUTIONS", "debrief.feedback.": "stream EXECUTIONS", "debrief.reflection.": "stream REFLECTIONS", "debrief.edit.": "stream REFLECTIONS",
+		"debrief.task.": "stream TASKS", "debrief.round.": "stream TASKS", "debrief.execution.": "stream EXECUTIONS", "debrief.feedback.": "stream EXECUTIONS", "debrief.reflection.": "stream REFLECTIONS", "debrief.edit.": "stream REFLECTIONS",
 		"debrief.delta.": "stream DELTAS", "debrief.dead.": "stream DEAD", "$KV.playbook.": "stream KV_playbook", "$KV.window.": "stream KV_window", "$KV.state.": "stream KV_state",
 		"$KV.contexts.": "stream KV_contexts", "$KV.vectors.": "stream KV_vectors", "$KV.attempts.": "stream KV_attempts", "$KV.openruns.": "stream KV_openruns", "$KV.captures.": "stream KV_captures", "$O.blobs.": "stream OBJ_blobs",
 		"debrief.head.": "announcement", "_INBOX_operator.": "inbox operator",

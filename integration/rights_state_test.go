@@ -60,7 +60,7 @@ func (w *attackEnv) prepare() {
 		}
 		c, err := bus.Open(w.t.Context(), w.conn(tenant, events.UserOperator), bus.Options{Replicas: w.replicas})
 		if err == nil {
-			err = c.CreateDurables(w.t.Context())
+			err = c.Consumers.Create(w.t.Context())
 		}
 		if err != nil {
 			w.t.Fatal(err)
@@ -210,6 +210,7 @@ func (w *attackEnv) state() map[string]string {
 			w.consumers(all, tenant, stream, role)
 		}
 		w.consumers(all, tenant, "VCONSUMER", "")
+		w.subjects(all, tenant, events.StreamTasks)
 		w.subjects(all, tenant, events.StreamExecutions)
 		w.subjects(all, tenant, events.StreamReflections)
 		for _, user := range roleUsers {

@@ -13,7 +13,7 @@ type target struct {
 var targets = []target{
 	{name: "delta", kind: "write", subject: "debrief.delta.forged", state: "stream DELTAS"},
 	{name: "head", kind: "write", subject: "$KV.playbook.forged.head", state: "stream KV_playbook"},
-	{name: "task", kind: "write", subject: "debrief.task.forged", state: "stream TASKS"},
+	{name: "task", kind: "write", subject: "debrief.task.forged", state: "subject debrief.task.forged", with: "stream TASKS"},
 	{name: "exec", kind: "write", subject: "debrief.execution.forged", state: "subject debrief.execution.forged", with: "stream EXECUTIONS"},
 	{name: "feedb", kind: "write", subject: "debrief.feedback.forged", state: "subject debrief.feedback.forged", with: "stream EXECUTIONS"},
 	{name: "refl", kind: "write", subject: "debrief.reflection.forged", state: "subject debrief.reflection.forged", with: "stream REFLECTIONS"},

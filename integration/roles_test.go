@@ -32,8 +32,7 @@ func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 	c := s.setUp("acme")
 
 	// A worker that takes a task and dies, until no attempt is left.
-	task := &events.Task{ID: "poison", Question: "?", Created: time.Now().UTC()}
-	task.Book = "default"
+	task := &events.Task{Book: "default", ID: "poison", Question: "?", Created: time.Now().UTC()}
 	if _, err := c.Publish(t.Context(), task, bus.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +112,7 @@ func TestProgramsHaveTheRightsTheyNeed(t *testing.T) {
 
 	eventually(t, 60*time.Second, "all is learned", func() error {
 		for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-			if idle, err := c.Idle(t.Context(), role); !idle || err != nil {
+			if idle, err := c.Consumers.Idle(t.Context(), role); !idle || err != nil {
 				return fmt.Errorf("%s: idle %v, error %v", role, idle, err)
 			}
 		}

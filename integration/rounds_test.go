@@ -53,7 +53,7 @@ func TestRoundsOutliveWorkers(t *testing.T) {
 			return err
 		}
 		for _, role := range []string{events.RoleGenerator, events.RoleReflector} {
-			lag, err := conn.Lag(ctx, role)
+			lag, err := conn.Consumers.Lag(ctx, role)
 			if err != nil || !lag.Idle() {
 				return fmt.Errorf("%s: %+v, %v", role, lag, err)
 			}

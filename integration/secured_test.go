@@ -216,7 +216,7 @@ func (s *tlsServer) setUp(tenant string) *bus.Conn {
 	s.t.Helper()
 	c, err := bus.Open(s.t.Context(), s.connect(tenant, events.UserOperator), bus.Options{})
 	if err == nil {
-		err = c.CreateDurables(s.t.Context())
+		err = c.Consumers.Create(s.t.Context())
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -66,7 +66,7 @@ func TestMemoryWithSlowCurator(t *testing.T) {
 		}
 		for _, role := range []string{events.RoleGenerator, events.RoleReflector} {
 			eventually(t, 30*time.Second, role+" is done", func() error {
-				idle, err := conn.Idle(ctx, role)
+				idle, err := conn.Consumers.Idle(ctx, role)
 				if err == nil && !idle {
 					err = fmt.Errorf("messages are waiting")
 				}

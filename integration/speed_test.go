@@ -66,8 +66,7 @@ func separateRate(t *testing.T, sync string, accounts bool, samples int) float64
 	defer cancel()
 	began := time.Now()
 	for i := range samples {
-		task := &events.Task{ID: fmt.Sprint("t", i), Question: "What is six times seven?", Target: "42", Evaluator: "exact", Created: time.Now().UTC()}
-		task.Book = desk
+		task := &events.Task{Book: desk, ID: fmt.Sprint("t", i), Question: "What is six times seven?", Target: "42", Evaluator: "exact", Created: time.Now().UTC()}
 		if _, err := conn.Publish(ctx, task, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}

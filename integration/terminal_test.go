@@ -44,10 +44,10 @@ func storeAttacks(t *testing.T, p *pipeline) (agents, tasks string) {
 	p.post(t, "/api/v1/feedback", fields{"book": "b", "execution": agents, "outcome": fields{"label": "success", "by": attack, "feedback": attack}})
 
 	task := &events.Task{
-		ID: attack, Session: attack, Question: attack, Context: attack, Target: attack, Evaluator: "contains",
+		Book: "b",
+		ID:   attack, Session: attack, Question: attack, Context: attack, Target: attack, Evaluator: "contains",
 		Origin: events.Origin{Run: attack, Source: attack, Task: attack},
 	}
-	task.Book = "b"
 	subject, header, data, err := events.Encode(task)
 	if err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func TestTraceOfATaskIsExported(t *testing.T) {
 		return nil
 	})
 	eventually(t, 30*time.Second, "the curator has the reflection", func() error {
-		lag, err := connect(t, url).Lag(t.Context(), events.RoleCurator)
+		lag, err := connect(t, url).Consumers.Lag(t.Context(), events.RoleCurator)
 		if err == nil && (!lag.Idle() || lag.Floor == 0) {
 			err = errors.New("not yet")
 		}

@@ -90,7 +90,7 @@ func (n *wrongCurator) settle(ctx context.Context, batch []*bus.Delivery) error 
 	if err := w.OpenIndex(ctx); err != nil {
 		return err
 	}
-	lag, err := n.conn.Lag(ctx, events.RoleCurator)
+	lag, err := n.conn.Consumers.Lag(ctx, events.RoleCurator)
 	if err != nil {
 		return err
 	}

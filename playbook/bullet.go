@@ -161,6 +161,12 @@ type Bullet struct {
 	LastUsed  time.Time `msgpack:"used,omitempty" json:"last_used,omitzero"`
 }
 
+// AwaitsPerson reports whether a person can approve or reject the bullet: it is in quarantine, or it is a candidate behind inferred outcomes
+// only. A reported outcome also releases such a candidate.
+func (b *Bullet) AwaitsPerson() bool {
+	return b.Status == Quarantined || b.Status == Candidate && b.OnlyInferred
+}
+
 // Shown reports whether the bullet is active, so that generators always see it.
 func (b *Bullet) Shown() bool { return b.Status == Active || b.Status == "" }
 

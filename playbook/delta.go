@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+
+	"debrief/playbook/text"
 )
 
 // Cover identifies an event whose complete effect is in a delta: an execution with its own outcome, feedback, or an
@@ -51,6 +54,8 @@ type Evidence struct {
 	Execution string `msgpack:"x" json:"execution"` // handle
 	// Sample is the id of the execution of the first round. Votes and outcomes are counted once for each sample.
 	Sample    string  `msgpack:"i,omitempty" json:"sample_id,omitempty"`
+	Owner     string  `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"` // id of the token; empty is the common owner
+	User      string  `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`  // the end user that the run names
 	Session   string  `msgpack:"n,omitempty" json:"session,omitempty"`
 	Source    string  `msgpack:"o,omitempty" json:"source,omitempty"`
 	Inferred  bool    `msgpack:"d,omitempty" json:"inferred,omitempty"` // the outcome was only inferred
@@ -102,11 +107,16 @@ type Delta struct {
 	Names           []Name    `msgpack:"n,omitempty" json:"names,omitempty"`
 	RestoredVersion *uint64   `msgpack:"b,omitempty" json:"restored_version,omitempty"` // version that the edit restores
 	Forget          *Selector `msgpack:"d,omitempty" json:"forget,omitempty"`
-	Fork            *Fork     `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the first delta of a fork
+	// ForgetBefore is the first sequence of the stream of executions that Forget does not apply to.
+	ForgetBefore uint64 `msgpack:"h,omitempty" json:"forget_before,omitempty"`
+	Fork         *Fork  `msgpack:"w,omitempty" json:"fork,omitempty"` // set in the first delta of a fork
 	// Gate is the new mode of the gate for new bullets of the playbook. Empty leaves the mode unchanged.
 	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
 	// Review is the new review mode of the playbook. Empty leaves the mode unchanged.
 	Review Review `msgpack:"u,omitempty" json:"review,omitempty"`
+	// LeadingScore is the new name of the score that counts if an outcome has several. Nil leaves it unchanged, and empty text
+	// removes it.
+	LeadingScore *string `msgpack:"ls,omitempty" json:"leading_score,omitempty"`
 	// Policy has the settings of the Curator, in the first delta after they changed.
 	Policy *Policy `msgpack:"y,omitempty" json:"policy,omitempty"`
 
@@ -129,6 +139,16 @@ type Fork struct {
 	At string `msgpack:"a" json:"at" redact:"id"` // label of the version
 }
 
+// Version returns the version that was copied.
+func (f Fork) Version() (uint64, error) {
+	number, _, _ := strings.Cut(f.At, "@")
+	version, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("version %.80q: invalid", f.At)
+	}
+	return version, f.Of.Validate()
+}
+
 func (f Fork) String() string { return fmt.Sprintf("fork of %s at %s", f.Of, f.At) }
 
 var versionName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
@@ -147,10 +167,12 @@ func (n Name) Validate() error {
 	return nil
 }
 
-// Selector selects the executions to forget: by source, by session, or a single execution. If several fields are set,
+// Selector selects the executions to forget: by source, owner, user or session, or a single execution. If several fields are set,
 // all must match. The source agent selects agent/NAME too, and InferredSource the executions whose outcome was only inferred.
 type Selector struct {
 	Source    string `msgpack:"o,omitempty" json:"source,omitempty" redact:"id"`
+	Owner     string `msgpack:"w,omitempty" json:"owner,omitempty" redact:"id"` // id of a token
+	User      string `msgpack:"u,omitempty" json:"user,omitempty" redact:"id"`  // the end user that a run names
 	Session   string `msgpack:"n,omitempty" json:"session,omitempty" redact:"id"`
 	Execution string `msgpack:"x,omitempty" json:"execution,omitempty"` // handle
 	// Sample is the id of the execution of the first round. It also matches evidence with another handle of the sample.
@@ -162,21 +184,31 @@ type Selector struct {
 func (s *Selector) Matches(e *Evidence) bool {
 	return e != nil && *s != Selector{} &&
 		(s.Source == "" || MatchesSource(s.Source, e.Source) || s.Source == InferredSource && e.Inferred) &&
-		(s.Session == "" || s.Session == e.Session) &&
+		(s.Owner == "" || s.Owner == e.Owner) && selectsName(s.User, e.User) && selectsName(s.Session, e.Session) &&
 		(s.Execution == "" && s.Sample == "" || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample)
+}
+
+// MaxEvidenceName is the number of bytes of a session, a user or a source in Evidence.
+const MaxEvidenceName = 256
+
+// selectsName reports whether a part of a selector selects a name. Evidence has the beginning of a long name only.
+func selectsName(selected, name string) bool {
+	return selected == "" || text.Clip(selected, MaxEvidenceName) == text.Clip(name, MaxEvidenceName)
 }
 
 // Validate returns an error for an empty selector.
 func (s *Selector) Validate() error {
 	if *s == (Selector{}) {
-		return errors.New("source, session, execution: at least one is required")
+		return errors.New("source, owner, user, session, execution: at least one is required")
 	}
 	return nil
 }
 
 func (s *Selector) String() string {
 	var parts []string
-	for _, f := range [...]struct{ name, value string }{{"source", s.Source}, {"session", s.Session}, {"execution", s.Execution}} {
+	for _, f := range [...]struct{ name, value string }{
+		{"source", s.Source}, {"owner", s.Owner}, {"user", s.User}, {"session", s.Session}, {"execution", s.Execution},
+	} {
 		if f.value != "" {
 			parts = append(parts, fmt.Sprintf("%s %q", f.name, f.value))
 		}
@@ -220,6 +252,9 @@ func (d *Delta) Validate() error {
 	}
 	if !d.Review.Valid() {
 		return fmt.Errorf("review: must be first or off, got %q", d.Review)
+	}
+	if err := ValidateLeadingScore(d.LeadingScore); err != nil {
+		return err
 	}
 	if d.Forget != nil {
 		if err := d.Forget.Validate(); err != nil {

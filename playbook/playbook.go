@@ -24,6 +24,7 @@ type Playbook struct {
 	sum       Checksum
 	parts     ChangeAssembler // deltas of an incomplete change
 	gate      Gate
+	leading   string
 	admission Admission
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal
@@ -64,6 +65,12 @@ func (p *Playbook) Gate() (mode Gate, set bool) {
 
 // SetGate sets the gate mode, for a playbook restored from a view. An empty mode means the default.
 func (p *Playbook) SetGate(mode Gate) { p.gate = mode }
+
+// LeadingScore returns the name of the score that counts if an outcome has several, or "" if no person chose one.
+func (p *Playbook) LeadingScore() string { return p.leading }
+
+// SetLeadingScore sets the leading score, for a playbook restored from a view.
+func (p *Playbook) SetLeadingScore(name string) { p.leading = name }
 
 // Admission returns the state that decides which reflections a prompt may contain. The caller must not change its slices.
 func (p *Playbook) Admission() Admission { return p.admission }
@@ -216,6 +223,9 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 	for _, part := range p.parts.Add(d) {
 		if part.Gate != "" {
 			p.gate = part.Gate
+		}
+		if part.LeadingScore != nil {
+			p.leading = *part.LeadingScore
 		}
 		p.admission.apply(part)
 		changed = slices.Grow(changed, len(part.Ops))

@@ -2,9 +2,10 @@ package playbook
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 )
 
 // Review is the review mode of a book: whether a new text waits for a person before a prompt may contain it. Stored; append only.
@@ -20,6 +21,15 @@ const (
 
 // Valid reports whether the mode is known or empty.
 func (r Review) Valid() bool { return r == "" || r == ReviewFirst || r == ReviewOff }
+
+// ValidateLeadingScore returns an error if a name of a score is too long. Nil and empty text are valid.
+func ValidateLeadingScore(name *string) error {
+	const limit = 80
+	if name != nil && (len(*name) > limit || strings.TrimSpace(*name) != *name) {
+		return fmt.Errorf("leading_score: must have at most %d bytes, without surrounding space", limit)
+	}
+	return nil
+}
 
 // Trust is the trust level of a source of executions. Stored; append only.
 type Trust string
@@ -99,10 +109,14 @@ type Admission struct {
 	Review  Review  `msgpack:"r,omitempty" json:"review,omitempty"` // set by a person; empty: Policy.Review counts
 	Policy  Policy  `msgpack:"p,omitempty" json:"policy,omitzero"`
 	Decided Decided `msgpack:"d,omitempty" json:"decided,omitzero"`
-	// Dropped has the sequences of the newest reflections whose bullet a person rejected or that was removed, in order.
-	Dropped []uint64 `msgpack:"x,omitempty" json:"dropped,omitempty"`
-	// Forgotten has the newest selections of forgotten executions, oldest first.
-	Forgotten []Forgotten `msgpack:"f,omitempty" json:"forgotten,omitempty"`
+	// Dropped has the sequences of the newest reflections whose bullet a person rejected or that was removed, in order. An older one
+	// raises DroppedFloor: of the reflections up to it, only those with a bullet may speak.
+	Dropped      []uint64 `msgpack:"x,omitempty" json:"dropped,omitempty"`
+	DroppedFloor uint64   `msgpack:"z,omitempty" json:"dropped_floor,omitempty"`
+	// Forgotten has the newest selections of forgotten executions, oldest first. An older one becomes ForgottenFloor, without its
+	// selector: every execution before it counts as forgotten.
+	Forgotten      []Forgotten `msgpack:"f,omitempty" json:"forgotten,omitempty"`
+	ForgottenFloor Forgotten   `msgpack:"g,omitempty" json:"forgotten_floor,omitzero"`
 }
 
 // ReviewsFirst reports whether new texts wait for a person.
@@ -120,15 +134,61 @@ func (d *Decided) Has(seq uint64) bool {
 	return found || seq <= d.Floor
 }
 
-// Forgotten selects executions that were forgotten. It applies to the past: reflections before Seq, executions that began before Time.
-type Forgotten struct {
-	Selector Selector  `msgpack:"s" json:"selector"`
-	Seq      uint64    `msgpack:"q" json:"seq"` // of the edit, in the stream of reflections
-	Time     time.Time `msgpack:"t" json:"time"`
+// WasDropped reports whether the bullet of a decided reflection was rejected or removed. linked is set if the playbook has a bullet
+// that was learned from it.
+func (a *Admission) WasDropped(seq uint64, linked bool) bool {
+	_, found := slices.BinarySearch(a.Dropped, seq)
+	return found || !linked && seq <= a.DroppedFloor
 }
 
-// Limits of an Admission. A Decided that is full raises its floor: then a reflection that waits for long counts as decided, and
-// prompts do not contain it.
+// Forgotten selects executions that were forgotten. It applies to the past: to all that was learned before the version, and to
+// executions that were published before it, whenever a Reflector reads them. An execution that is selected by its name is forgotten
+// for good.
+type Forgotten struct {
+	Selector Selector `msgpack:"s" json:"selector"`
+	Version  uint64   `msgpack:"v" json:"version"` // that forgot them
+	Before   uint64   `msgpack:"b" json:"before"`  // first sequence of the stream of executions that it does not apply to
+}
+
+// Matches reports whether an execution is forgotten. version is the one that covers it, or 0 if none does yet.
+func (f *Forgotten) Matches(version uint64, e *Evidence) bool {
+	if !f.Selector.Matches(e) {
+		return false
+	}
+	return version > 0 && version < f.Version || f.Selector.Execution != "" || f.Selector.Sample != "" || e.sequence() < f.Before
+}
+
+// sequence returns the sequence of the execution in its stream, with which its handle begins. It is 0 if the handle is invalid.
+func (e *Evidence) sequence() uint64 {
+	number, _, _ := strings.Cut(e.Execution, "-")
+	seq, _ := strconv.ParseUint(number, 10, 64) // 0 is before each execution, so an unknown one counts as forgotten
+	return seq
+}
+
+// Forgets reports whether an execution is forgotten, so that nothing may be learned from it and no prompt may contain it.
+func (a *Admission) Forgets(e *Evidence) bool {
+	return e.sequence() < a.ForgottenFloor.Before || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool { return f.Matches(0, e) })
+}
+
+// ForgetsSince reports whether a text about a session that was written at a version may contain an execution that was forgotten since.
+func (a *Admission) ForgetsSince(version uint64, owner, session string) bool {
+	return version < a.ForgottenFloor.Version || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool {
+		s := &f.Selector
+		return version < f.Version && (s.Session == "" || s.Session == session) && (s.Owner == "" || s.Owner == owner)
+	})
+}
+
+// LastForgotten returns the last version that forgot executions, or 0.
+func (a *Admission) LastForgotten() uint64 {
+	if n := len(a.Forgotten); n > 0 {
+		return a.Forgotten[n-1].Version
+	}
+	return 0
+}
+
+// Limits of an Admission. An entry that no longer fits raises a floor. Everything below the floor is silent, so that a prompt
+// contains no text that may have been removed or forgotten. A Decided that is full raises its floor too: then a reflection that waits
+// for long counts as decided.
 const (
 	maxDecided   = 512
 	maxDropped   = 512
@@ -144,11 +204,20 @@ func (a *Admission) apply(d *Delta) {
 		a.Policy = *d.Policy
 	}
 	a.Decided.add(d.Floor, d.Covers)
-	if d.Forget != nil && len(d.Covers) > 0 {
-		last := d.Covers[len(d.Covers)-1].Seq
-		all := append(slices.Clip(a.Forgotten), Forgotten{*d.Forget, last, d.Time})
-		a.Forgotten = all[max(0, len(all)-maxForgotten):]
+	if d.Forget != nil {
+		a.forget(Forgotten{*d.Forget, d.Version, d.ForgetBefore})
 	}
+}
+
+// forget adds a selection. It replaces an earlier one of the same executions.
+func (a *Admission) forget(f Forgotten) {
+	all := slices.DeleteFunc(slices.Clone(a.Forgotten), func(old Forgotten) bool { return old.Selector == f.Selector })
+	all = append(all, f)
+	for ; len(all) > maxForgotten; all = all[1:] {
+		floor := &a.ForgottenFloor
+		floor.Version, floor.Before = max(floor.Version, all[0].Version), max(floor.Before, all[0].Before)
+	}
+	a.Forgotten = all
 }
 
 func (d *Decided) add(floor uint64, covers []Cover) {
@@ -181,9 +250,15 @@ func (a *Admission) drop(b *Bullet, undo bool) {
 		all = slices.DeleteFunc(all, func(seq uint64) bool { return slices.Contains(b.LearnedFrom, seq) })
 	} else {
 		all = append(all, b.LearnedFrom...)
+		if len(b.LearnedFrom) == maxLearnedFrom { // it may have lost some
+			a.DroppedFloor = max(a.DroppedFloor, slices.Max(b.LearnedFrom))
+		}
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
+	if n := len(all) - maxDropped; n > 0 {
+		a.DroppedFloor = max(a.DroppedFloor, all[n-1])
+	}
 	if a.Dropped = all[max(0, len(all)-maxDropped):]; len(a.Dropped) == 0 {
 		a.Dropped = nil
 	}

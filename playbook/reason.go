@@ -46,6 +46,8 @@ const (
 	ReasonReview   Reason = "review-first" // a person must approve new texts of the playbook
 	ReasonInferred Reason = "inferred"     // the outcomes behind it were only inferred
 	ReasonCopied   Reason = "copied"       // the text is copied from a task or from the result of a tool
+
+	ReasonForgotten Reason = "forgotten" // the execution behind it is forgotten
 )
 
 // The reasons why the Curator changes the status of a bullet, besides ReasonTokenBudget, ReasonUntrusted,
@@ -79,7 +81,7 @@ func RejectionReasons() []Reason {
 		ReasonUnknownBullet, ReasonExists, ReasonPinned, ReasonStatus, ReasonVoted,
 		ReasonSuperseded, ReasonCorrected, ReasonChanged, ReasonNotFound, ReasonNotCompared, ReasonDeltaFull,
 		ReasonTokenBudget, ReasonNoIDs, ReasonMore, ReasonUntrusted, ReasonSourceShare, ReasonTooManyAtOnce, ReasonReview, ReasonInferred,
-		ReasonCopied,
+		ReasonCopied, ReasonForgotten,
 	}
 }
 

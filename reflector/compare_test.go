@@ -7,6 +7,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/window"
 )
@@ -14,8 +15,7 @@ import (
 func TestTaskKey(t *testing.T) {
 	t.Parallel()
 	task := func(change func(*events.Execution)) events.ID {
-		e := &events.Execution{RunID: "epoch-1/q", Question: "How far?", Context: "a map", Turn: 1}
-		e.Book = "b"
+		e := &events.Execution{Book: "b", RunID: "epoch-1/q", Question: "How far?", Context: "a map", Turn: 1}
 		change(e)
 		return taskKey(e)
 	}
@@ -67,7 +67,7 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	conn := openConn(t)
 	windows := window.New(conn.NATS(), conn.JetStream())
 	model := new(promptModel)
-	r := New(model, Config{})
+	r := bustest.Must(New(model, Config{}))
 	places := map[string]uint64{} // one stored copy of each
 	last := uint64(0)
 	want := func(name string, e *events.Execution, calls string) {

@@ -18,7 +18,7 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 		if err != nil {
 			return false, nil
 		}
-		found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
+		found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, is)
 		if errors.Is(err, bus.ErrNotFound) {
 			return false, nil
 		}
@@ -36,7 +36,7 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 	default:
 		return false, nil
 	}
-	return conn.HasEvent(ctx, events.StreamReflections, events.KindReflection.Subject(d.Event.InBook()), d.Stored, id)
+	return conn.Events.Has(ctx, events.StreamReflections, events.KindReflection.Subject(d.Event.InBook()), d.Stored, id)
 }
 
 // nextRoundStored reports whether the task of the execution's next round is stored, or its execution.
@@ -44,10 +44,10 @@ func nextRoundStored(ctx context.Context, conn *bus.Conn, e *events.Execution, d
 	t := &events.Task{ID: e.RunID, Owner: e.Owner, Origin: e.Origin}
 	t.Origin.Round++
 	t.Book = e.Book
-	stored, err := conn.HasEvent(ctx, events.StreamTasks, events.TaskSubject(e.Book, e.Owner), d.Stored, t.EventID())
+	stored, err := conn.Events.Has(ctx, events.StreamTasks, events.RoundSubject(e.Book, e.Owner), d.Stored, t.EventID())
 	if stored || err != nil {
 		return stored, err
 	}
 	id := events.ExecutionID(t.Book, t.Owner, t.ID, t.Origin.Round)
-	return conn.HasEvent(ctx, events.StreamExecutions, events.KindExecution.Subject(e.Book), d.Stored, id)
+	return conn.Events.Has(ctx, events.StreamExecutions, events.KindExecution.Subject(e.Book), d.Stored, id)
 }

@@ -21,14 +21,18 @@ func Example() {
 		return chat.Reply{Text: `{"key_insight": "Convert the prices to one currency before you add them."}`}, nil
 	})
 	done := make(chan error)
-	go func() { done <- reflector.New(model, reflector.Config{}).Run(ctx, conn) }()
+	role, err := reflector.New(model, reflector.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { done <- role.Run(ctx, conn) }()
 
 	e := &events.Execution{ID: events.ExecutionID("sums", "", "t1", 0), RunID: "t1", Question: "What do they cost?", Answer: "7 EUR"}
 	e.Book, e.Outcome = "sums", events.Outcome{Label: events.Failure, Feedback: "One price was in USD."}
 	if _, err := conn.Publish(ctx, e, bus.PublishOptions{}); err != nil {
 		log.Fatal(err)
 	}
-	err := conn.Read(ctx, events.StreamReflections, events.KindReflection.Subject("sums"), func(s bus.Stored) error {
+	err = conn.Events.Read(ctx, events.StreamReflections, events.KindReflection.Subject("sums"), func(s bus.Stored) error {
 		fmt.Println(s.Event.(*events.Reflection).KeyInsight)
 		return bus.ErrStop
 	})
@@ -47,7 +51,11 @@ func ExampleReflector_Reflect() {
 	e := &events.Execution{ID: "e1", Outcome: events.Outcome{Label: events.Failure}, Steps: []events.Step{
 		{Calls: []events.ToolCall{{Tool: "book", Arguments: `{"id": 1}`, Output: "no such id", Outcome: events.Failure}}},
 	}}
-	ref, err := reflector.New(model, reflector.Config{}).Reflect(context.Background(), e, "1-00000000")
+	role, err := reflector.New(model, reflector.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ref, err := role.Reflect(context.Background(), e, "1-00000000")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/prompts"
 	"debrief/playbook/admit"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
@@ -25,14 +26,6 @@ type Explanation struct {
 	Model    string
 	Usage    chat.Usage
 }
-
-const explainText = `You read a lesson for a playbook of short advice, and one or two recorded runs of an agent that the lesson comes from. A program found the lesson: it compared many runs and counted. The lesson stays as it is. Your task is its reason.
-
-- Find in the runs why the lesson holds: what the tool requires, which condition made the call fail, what the agent did not know. If two runs of one task are quoted, which ended differently, find the first calls in which they differ.
-- "explanation" follows the lesson in the playbook. Write one or two short sentences in your own words: the reason, and when the lesson applies. Write nothing that is true only for the task of these runs.
-- Write no counts, shares or probabilities: the program has them.
-- "explanation" is "" if the runs show no reason, or if it would repeat the lesson.
-`
 
 const explainForm = `
 
@@ -81,7 +74,7 @@ func explainPrompt(l *rules.Lesson, runs []*events.Execution, quoted []chat.Quot
 	user.WriteString(chat.Quote(parts))
 	return chat.Prompt{
 		Name:     "reflector-explain",
-		Messages: []chat.Message{{Speaker: chat.System, Text: explainText + quoteText + explainForm}, {Speaker: chat.User, Text: user.String()}},
+		Messages: []chat.Message{{Speaker: chat.System, Text: prompts.Explanation + prompts.Quotes + explainForm}, {Speaker: chat.User, Text: user.String()}},
 		Schema:   explanationSchema,
 	}
 }

@@ -33,7 +33,7 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 	if err != nil {
 		return nil, l, bus.Discard(err)
 	}
-	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, is)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, l, bus.Discard(err)
 	}
@@ -89,7 +89,7 @@ func earlierFeedback(ctx context.Context, conn *bus.Conn, f *events.Feedback, ex
 	}
 	ctx, stop := context.WithTimeout(ctx, reflectedTimeout)
 	defer stop()
-	err = conn.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), 1, 5*time.Millisecond, func(s bus.Stored) error {
+	err = conn.Events.Poll(ctx, events.StreamExecutions, events.KindFeedback.Subject(f.Book), 1, 5*time.Millisecond, func(s bus.Stored) error {
 		if s.Seq >= at {
 			return bus.ErrStop
 		}
@@ -115,7 +115,7 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 	if err != nil || !is(execution) { // the handle contains a part of the id
 		return false, nil
 	}
-	_, err = conn.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })
+	_, err = conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })
 	if errors.Is(err, bus.ErrNotFound) {
 		return false, nil
 	}
@@ -127,7 +127,7 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 func waitReflected(ctx context.Context, conn *bus.Conn, seq uint64) error {
 	until := time.Now().Add(reflectedTimeout)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		lag, err := conn.Lag(ctx, events.RoleReflector)
+		lag, err := conn.Consumers.Lag(ctx, events.RoleReflector)
 		switch {
 		case err != nil:
 			return err

@@ -8,20 +8,20 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/window"
 	"debrief/playbook"
 )
 
 func feedback(on events.Handle, o events.Outcome) *events.Feedback {
-	f := &events.Feedback{ID: events.NewID(), Execution: on, Outcome: o}
-	f.Book = "b"
+	f := &events.Feedback{Book: "b", ID: events.NewID(), Execution: on, Outcome: o}
 	return f
 }
 
 // reflections waits for the first n reflections in the book.
 func reflections(t *testing.T, conn *bus.Conn, n int) (all []*events.Reflection) {
 	t.Helper()
-	err := conn.Read(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+	err := conn.Events.Read(t.Context(), events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
 		if all = append(all, s.Event.(*events.Reflection)); len(all) == n {
 			return bus.ErrStop
 		}
@@ -107,13 +107,13 @@ func TestFeedbackWaitsForTheReflectionOfItsExecution(t *testing.T) {
 	at := publish(t, conn, failingRun("slow", events.Learn))
 	publish(t, conn, feedback(at.Handle, events.Outcome{Label: events.Failure}))
 	var own, both atomic.Bool
-	startReflector(t, New(scriptedModel(func() (string, error) {
+	startReflector(t, bustest.Must(New(scriptedModel(func() (string, error) {
 		if own.Swap(true) {
 			both.Store(true)
 			return `{"key_insight": "later"}`, nil
 		}
 		for {
-			lag, err := conn.Lag(t.Context(), events.RoleReflector)
+			lag, err := conn.Consumers.Lag(t.Context(), events.RoleReflector)
 			if err != nil {
 				return "", err
 			}
@@ -126,7 +126,7 @@ func TestFeedbackWaitsForTheReflectionOfItsExecution(t *testing.T) {
 			t.Error("the feedback did not wait")
 		}
 		return `{"key_insight": "own"}`, nil
-	}), Config{Slots: 2}), conn)
+	}), Config{Slots: 2})), conn)
 	all := reflections(t, conn, 2)
 	if all[0].KeyInsight != "own" || all[1].KeyInsight != "later" || all[0].FeedbackSeq != 0 || all[1].FeedbackSeq == 0 {
 		t.Errorf("got %q judged by %d, then %q by %d", all[0].KeyInsight, all[0].FeedbackSeq, all[1].KeyInsight, all[1].FeedbackSeq)
@@ -141,7 +141,7 @@ func TestFeedbackStopsWaitingAfterMaxWaits(t *testing.T) {
 	at := publish(t, conn, failingRun("stuck", events.Learn)) // and nobody reflects
 	f := feedback(at.Handle, events.Outcome{Label: events.Failure})
 	judged := publish(t, conn, f).Seq
-	r := New(nil, Config{})
+	r := bustest.Must(New(nil, Config{}))
 	e, l, err := r.resolveFeedback(t.Context(), conn, windows, f, judged, maxWaits+1)
 	if err != nil || e.Outcome.Label != events.Failure || !l.corrects || l.seq != judged {
 		t.Errorf("got %+v, %+v, %v; want it to go ahead", e, l, err)

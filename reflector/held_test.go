@@ -10,7 +10,9 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/prompts"
 	"debrief/events/window"
 )
 
@@ -64,8 +66,7 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 	}
 	attempt("a-good", "a", events.Success, false)
 	held := attempt("a-held", "a", events.Failure, true)
-	f := &events.Feedback{ID: events.NewID(), Execution: held.Handle, Outcome: events.Outcome{Label: events.Success}}
-	f.Book = "b"
+	f := &events.Feedback{Book: "b", ID: events.NewID(), Execution: held.Handle, Outcome: events.Outcome{Label: events.Success}}
 	publish(t, conn, f)
 	attempt("b-held", "b", events.Success, true)
 	attempt("b-bad", "b", events.Failure, false)
@@ -83,7 +84,7 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[events.ID]bool{} // execution → whether it was compared with another run
-	err := conn.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
+	err := conn.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject("b"), func(s bus.Stored) error {
 		ref := s.Event.(*events.Reflection)
 		if ref.Feedback != "" {
 			t.Errorf("got a reflection on feedback: %+v", ref)
@@ -111,27 +112,27 @@ func TestHeldReflectionsDoNotDependOnOrder(t *testing.T) {
 func TestInstructionsChangeTheVersion(t *testing.T) {
 	t.Parallel()
 	own := Config{Instructions: "You look for what a clockmaker would say.\n"}
-	var prompts []chat.Prompt
-	m := recordingModel(func(p chat.Prompt) { prompts = append(prompts, p) })
+	var asked []chat.Prompt
+	m := recordingModel(func(p chat.Prompt) { asked = append(asked, p) })
 	e := wrongAnswer()
 	h := events.NewHandle(7, e.ID)
-	ours, err := New(m, Config{}).Reflect(t.Context(), e, h)
+	ours, err := bustest.Must(New(m, Config{})).Reflect(t.Context(), e, h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := New(m, own).Reflect(t.Context(), e, h)
+	other, err := bustest.Must(New(m, own)).Reflect(t.Context(), e, h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := ours.Reflector + "+p" + chat.Fingerprint("You look for what a clockmaker would say."); other.Reflector != want || other.ID == ours.ID || other.Handle != h {
 		t.Errorf("got %s by %q on %s, want another id, by %q", other.ID, other.Reflector, other.Handle, want)
 	}
-	system := prompts[1].Messages[0].Text
-	if !strings.HasPrefix(system, "You look for what a clockmaker would say.\n") || !strings.Contains(system, quoteText) || !strings.Contains(system, systemForm) ||
-		strings.Contains(system, systemText[:40]) {
+	system := asked[1].Messages[0].Text
+	if !strings.HasPrefix(system, "You look for what a clockmaker would say.\n") || !strings.Contains(system, prompts.Quotes) || !strings.Contains(system, systemForm) ||
+		strings.Contains(system, prompts.Attempt[:40]) {
 		t.Errorf("got %q", system)
 	}
-	if prompts[1].Messages[1].Text != prompts[0].Messages[1].Text {
+	if asked[1].Messages[1].Text != asked[0].Messages[1].Text {
 		t.Error("the quoted material differs")
 	}
 	right := wrongAnswer()
@@ -139,7 +140,7 @@ func TestInstructionsChangeTheVersion(t *testing.T) {
 	if got := reflectionPrompt(right, nil, own).Messages[0].Text; got != system {
 		t.Errorf("of a right answer: got %q", got)
 	}
-	if alone := New(nil, own); alone.version != outcomesVersion {
+	if alone := bustest.Must(New(nil, own)); alone.version != outcomesVersion {
 		t.Errorf("without a model: got version %q", alone.version)
 	}
 }

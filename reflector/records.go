@@ -12,10 +12,6 @@ import (
 // Records summarize the steps of an execution for later turns of the session, whose prompts do not contain the steps. The
 // model writes them in the same call as the reflection.
 
-const recordsText = `
-
-The work goes on after this attempt, and who continues it will not see these steps. So sum them up as well, in "records": one entry for each step of the trace that called tools, by its number, with what it came to in one sentence, whether it brought the task on, and for each of its calls, in their order, one line "what was done → what it showed" with the names, numbers and paths that matter, what it showed about the matter, what it teaches about the tool, how much it matters to what follows, and at most three things worth doing next. Leave a text "" where there is nothing to say.`
-
 const recordsForm = `, "records": [{"step": 1, "synthesis": "one sentence", "progress": "advancing|stuck|regressing", "calls": [{"line": "did … → found …", "insights": "…", "learning": "…", "relevance": "high|medium|low", "next_suggested_actions": ["…"]}]}]`
 
 type wireRecord struct {

@@ -106,8 +106,23 @@ func TestRecordsAreScreened(t *testing.T) {
 	}}}
 	out.screen(executionWithSteps(1), nil, 6000)
 	r := out.Records[0]
-	if r.Synthesis != "" || r.Calls[0].Line != "" || r.Calls[0].Insights == "" || r.Calls[0].Learning != "" || len(r.Calls[0].Next) != 1 || len(out.Ignored) != 3 {
+	if r.Synthesis != "" || r.Calls[0].Line != "" || r.Calls[0].Insights == "" || r.Calls[0].Learning != "" || len(r.Calls[0].Next) != 1 || len(out.Ignored) != 4 {
 		t.Errorf("got %+v, ignored %q", r, out.Ignored)
+	}
+}
+
+// A record that repeats eight neighbouring words of the trace would carry the words of a tool into later prompts.
+func TestRecordsAreNoCopies(t *testing.T) {
+	t.Parallel()
+	const said = "the harbour master asks that each visitor signs the blue book twice"
+	e := executionWithSteps(1)
+	e.Steps[0].Calls[0].Output = "Note: " + said + " at the gate."
+	out := Output{Records: []events.Record{{Calls: []events.CallRecord{{
+		Line: "read the note → it is about visitors", Insights: "It is clear that " + said + ", so plan for it.", Next: []string{"ask for the blue book"},
+	}}}}}
+	out.screen(e, nil, 6000)
+	if c := out.Records[0].Calls[0]; c.Insights != "" || c.Line == "" || len(c.Next) != 1 {
+		t.Errorf("got %+v, ignored %q; want the copy dropped alone", c, out.Ignored)
 	}
 }
 

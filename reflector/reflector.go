@@ -66,12 +66,16 @@ type Reflector struct {
 }
 
 // New returns a Reflector that asks the model. With a nil model a reflection has the outcome and no lesson.
-func New(model chat.Model, cfg Config) *Reflector {
+// New returns the error of [Config.Validate].
+func New(model chat.Model, cfg Config) (*Reflector, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	version := versionOf(model != nil)
 	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
 		version += "+p" + chat.Fingerprint(cfg.Instructions)
 	}
-	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}
+	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}, nil
 }
 
 // versionOf returns the version of a Reflector with the default instructions. The version is part of the ids of
@@ -92,14 +96,14 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 		Slots: r.cfg.Slots,
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 			ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
-				conn.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
+				conn.Stats.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
 			})
 			result := r.handle(ctx, conn, windows, batch[0])
 			_, answered := batch[0].Event.(*events.Execution)
 			result.ReplyOriginal = answered && !result.Forward // to the requester of a task that has no further round
 			if len(result.Events) > 0 {
 				if ref, ok := result.Events[0].(*events.Reflection); ok && ref.Model != "" && ref.Outcome.Known() {
-					conn.CountLabel(events.RoleReflector, ref.LabelSuspect != "")
+					conn.Stats.CountLabel(events.RoleReflector, ref.LabelSuspect != "")
 				}
 			}
 			return []bus.Result{result}
@@ -198,11 +202,11 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *otherRun, feedback events.ID) (*events.Reflection, error) {
 	sample := e.SampleID()
 	ref := &events.Reflection{
-		ID: events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version,
+		Book: e.Book,
+		ID:   events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version,
 		Owner: e.Owner, User: e.User, Session: e.Session, Origin: e.Origin,
 		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Created: time.Now().UTC(),
 	}
-	ref.Book = e.Book
 	addExposures(e, ref)
 	if e.Outcome.Violation {
 		ref.Suspends = e.Blamed()
@@ -221,8 +225,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		}
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
-		ref.Model, ref.Usage = reply.Model, reply.Usage
-		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites what it follows
+		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a text without a model waits for a person
+		if len(e.Cited) == 0 && e.ReportedByAgent() {                      // a Generator cites the bullets that it follows
 			followed := *e
 			followed.Cited = followedBullets(ref.Tags)
 			addExposures(&followed, ref)

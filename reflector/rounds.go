@@ -52,7 +52,7 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 		Error:    redact(events.TruncateChars(ref.ErrorIdentification, maxTriedText), secrets),
 		Approach: redact(events.TruncateChars(ref.CorrectApproach, maxTriedText), secrets),
 		Insight:  redact(ref.KeyInsight, []string{answer}),
-		Score:    e.Outcome.Score, Usage: ref.Usage, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxTriedIgnored)],
+		Score:    e.Outcome.Score, Usage: ref.Usage, Model: ref.Model, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxTriedIgnored)],
 	}
 	if len(ref.Lessons) > 0 {
 		try.Section = ref.Lessons[0].Section
@@ -98,7 +98,9 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 		}
 		ref.Lessons = append(ref.Lessons, markLesson(events.Lesson{Section: t.Section, Content: t.Insight}, "")) // the task is not trusted
 	}
-	if last := &e.PreviousRounds[len(e.PreviousRounds)-1]; e.Outcome.Label == events.Success {
+	last := &e.PreviousRounds[len(e.PreviousRounds)-1]
+	ref.Model = cmp.Or(ref.Model, last.Model) // no model is asked about a right answer after wrong ones
+	if e.Outcome.Label == events.Success {
 		ref.ErrorIdentification, ref.CorrectApproach = last.Error, last.Approach
 		if i := slices.IndexFunc(ref.Lessons, func(l events.Lesson) bool { return l.Code == "" }); i >= 0 {
 			ref.KeyInsight = ref.Lessons[i].Content

@@ -8,6 +8,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -43,7 +44,7 @@ var exposed = []events.Exposure{{Bullet: "a-1", Experiment: 1, Arm: playbook.Arm
 
 func handleOne(t *testing.T, m chat.Model, rounds int, e *events.Execution) events.Event {
 	t.Helper()
-	got := New(m, Config{Rounds: rounds}).handle(t.Context(), nil, nil, &bus.Delivery{Event: e, Seq: 5})
+	got := bustest.Must(New(m, Config{Rounds: rounds})).handle(t.Context(), nil, nil, &bus.Delivery{Event: e, Seq: 5})
 	if got.Err != nil || len(got.Events) > 1 {
 		t.Fatalf("got %+v", got)
 	}
@@ -303,7 +304,7 @@ func TestVotesStandForMissingCitations(t *testing.T) {
 	for _, cited := range [][]playbook.BulletID{nil, {"a-2"}, {"a-1"}} {
 		e := wrongAnswer()
 		e.Manifest, e.Cited, e.Origin.Source = nil, cited, events.SourceAgent
-		r, err := New(votes, Config{}).Reflect(t.Context(), e, "1-00000000")
+		r, err := bustest.Must(New(votes, Config{})).Reflect(t.Context(), e, "1-00000000")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +318,7 @@ func TestVotesStandForMissingCitations(t *testing.T) {
 	}
 	e := wrongAnswer()
 	e.Manifest, e.Cited = nil, nil
-	r, err := New(votes, Config{}).Reflect(t.Context(), e, "1-00000000")
+	r, err := bustest.Must(New(votes, Config{})).Reflect(t.Context(), e, "1-00000000")
 	if err != nil || len(r.Exposures) != 0 {
 		t.Errorf("an execution of a generator: got %+v, %v", r, err)
 	}

@@ -25,7 +25,7 @@ func openConn(t *testing.T) *bus.Conn {
 
 // runReflector runs a Reflector until the test ends.
 func runReflector(t *testing.T, conn *bus.Conn, m chat.Model) {
-	startReflector(t, New(m, Config{Slots: 1}), conn)
+	startReflector(t, bustest.Must(New(m, Config{Slots: 1})), conn)
 }
 
 func startReflector(t *testing.T, r *Reflector, conn *bus.Conn) {
@@ -54,7 +54,7 @@ func firstEvent[E events.Event](t *testing.T, conn *bus.Conn, stream, subject st
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	err := conn.Read(ctx, stream, subject, func(s bus.Stored) error {
+	err := conn.Events.Read(ctx, stream, subject, func(s bus.Stored) error {
 		e = s.Event.(E)
 		return bus.ErrStop
 	})
@@ -67,7 +67,8 @@ func firstEvent[E events.Event](t *testing.T, conn *bus.Conn, stream, subject st
 // failingRun returns a finished run with a failed call, in which the rules find something.
 func failingRun(task string, purpose events.Purpose) *events.Execution {
 	e := &events.Execution{
-		ID: events.ExecutionID("b", "", task, 0), RunID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
+		Book: "b",
+		ID:   events.ExecutionID("b", "", task, 0), RunID: task, Purpose: purpose, Outcome: events.Outcome{Label: events.Success, Score: 1},
 		Question: strings.Repeat("é", 400),
 		Manifest: &events.Manifest{Exposures: []events.Exposure{{Bullet: "misc-00001", Arm: playbook.ArmShown}}},
 		Steps: []events.Step{{Speaker: "assistant", Calls: []events.ToolCall{
@@ -76,7 +77,6 @@ func failingRun(task string, purpose events.Purpose) *events.Execution {
 			{Tool: "book", Arguments: `{"id": 2}`, Output: "done", Outcome: events.Success},
 		}}},
 	}
-	e.Book = "b"
 	return e
 }
 
@@ -114,10 +114,10 @@ func TestExecutionsWithoutLessonsAreSkipped(t *testing.T) {
 
 func TestEvaluationsNeverReachAModel(t *testing.T) {
 	t.Parallel()
-	r := New(scriptedModel(func() (string, error) {
+	r := bustest.Must(New(scriptedModel(func() (string, error) {
 		t.Error("the model was asked about an evaluation")
 		return "", errors.New("no")
-	}), Config{})
+	}), Config{}))
 	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("exam", events.Evaluate), Seq: 1}); got.Err != nil || len(got.Events) != 0 {
 		t.Errorf("got %+v, want an ack and nothing else", got)
 	}
@@ -126,10 +126,10 @@ func TestEvaluationsNeverReachAModel(t *testing.T) {
 func TestUnknownOutcomeWithoutSignalSkipsTheModel(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	r := New(scriptedModel(func() (string, error) {
+	r := bustest.Must(New(scriptedModel(func() (string, error) {
 		asked++
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "", "section": "", "bullet_tags": []}`, nil
-	}), Config{})
+	}), Config{}))
 	quiet := failingRun("quiet", events.Learn)
 	quiet.Steps, quiet.Outcome = nil, events.Outcome{Label: events.Unknown}
 	if got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: quiet, Seq: 1}); got.Err != nil || len(got.Events) != 0 || asked != 0 {
@@ -146,11 +146,11 @@ func TestUnknownOutcomeWithoutSignalSkipsTheModel(t *testing.T) {
 func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	t.Parallel()
 	said := []string{"first", "second"}
-	r := New(scriptedModel(func() (string, error) {
+	r := bustest.Must(New(scriptedModel(func() (string, error) {
 		insight := said[0]
 		said = said[1:]
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "` + insight + `", "section": "others", "bullet_tags": []}`, nil
-	}), Config{})
+	}), Config{}))
 	var ids []events.ID
 	for range 2 {
 		got := r.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
@@ -162,7 +162,7 @@ func TestIDsDoNotDependOnTheDelivery(t *testing.T) {
 	if ids[0] != ids[1] {
 		t.Errorf("got %v, want one id", ids)
 	}
-	if alone := New(nil, Config{}); alone.version == r.version {
+	if alone := bustest.Must(New(nil, Config{})); alone.version == r.version {
 		t.Errorf("with and without a model: one version %q for both", r.version)
 	}
 }
@@ -183,7 +183,7 @@ func TestLaterCopyOfAnExecutionAddsNoNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	reply := `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`
-	r := New(scriptedModel(func() (string, error) { return reply, nil }), Config{})
+	r := bustest.Must(New(scriptedModel(func() (string, error) { return reply, nil }), Config{}))
 	reflect := func(task string, seq uint64) events.ID {
 		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: failingRun(task, events.Learn), Seq: seq})
 		if got.Err != nil || len(got.Events) != 1 || got.AfterStore == nil {
@@ -216,8 +216,7 @@ func TestFeedbackSetsAnUnknownOutcome(t *testing.T) {
 	e := failingRun("late", events.Learn)
 	e.Outcome, e.Steps = events.Outcome{Label: events.Unknown}, nil // nothing to learn before the outcome is known
 	at := publish(t, conn, e)
-	f := &events.Feedback{ID: events.NewID(), Execution: at.Handle, Outcome: events.Outcome{Label: events.Failure, By: "ann"}, Target: "42"}
-	f.Book = "b"
+	f := &events.Feedback{Book: "b", ID: events.NewID(), Execution: at.Handle, Outcome: events.Outcome{Label: events.Failure, By: "ann"}, Target: "42"}
 	publish(t, conn, f)
 	runReflector(t, conn, scriptedModel(func() (string, error) {
 		return `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "a", "key_insight": "i", "section": "others", "bullet_tags": []}`, nil
@@ -247,8 +246,7 @@ func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 			e.Book = "another"
 			h = publish(t, conn, e).Handle
 		}
-		f := &events.Feedback{ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure}}
-		f.Book = "b"
+		f := &events.Feedback{Book: "b", ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure}}
 		publish(t, conn, f)
 		runReflector(t, conn, nil)
 		l := firstEvent[*events.DeadLetter](t, conn, events.StreamDead, events.DeadSubject(events.RoleReflector, "b"))
@@ -263,13 +261,13 @@ func TestInvalidFeedbackIsADeadLetter(t *testing.T) {
 
 func TestModelErrorsKeepTheirType(t *testing.T) {
 	t.Parallel()
-	away := New(scriptedModel(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{})
+	away := bustest.Must(New(scriptedModel(func() (string, error) { return "", &chat.UnavailableError{Err: errors.New("no route")} }), Config{}))
 	got := away.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var unavailable interface{ Unavailable() bool }
 	if !errors.As(got.Err, &unavailable) || len(got.Events) != 0 {
 		t.Errorf("got %+v, want it held", got)
 	}
-	useless := New(scriptedModel(func() (string, error) { return "…", nil }), Config{})
+	useless := bustest.Must(New(scriptedModel(func() (string, error) { return "…", nil }), Config{}))
 	got = useless.handle(t.Context(), nil, nil, &bus.Delivery{Event: failingRun("t", events.Learn), Seq: 7})
 	var bad interface{ Useless() bool }
 	if !errors.As(got.Err, &bad) || !strings.Contains(got.Err.Error(), string(events.NewHandle(7, events.ExecutionID("b", "", "t", 0)))) {
@@ -297,7 +295,7 @@ func TestFirstRepliesAreCounted(t *testing.T) {
 		}))
 		publish(t, conn, failingRun("t", events.Learn))
 		firstEvent[*events.Reflection](t, conn, events.StreamReflections, events.KindReflection.Subject("b"))
-		for _, role := range conn.RoleStats() {
+		for _, role := range conn.Stats.Roles() {
 			got := role.Replies
 			if role.Role == events.RoleReflector && (got.Total != row.want.Total || got.Repaired != row.want.Repaired || got.Invalid != row.want.Invalid) {
 				t.Errorf("%q: got %+v, want %+v", row.replies, got, row.want)

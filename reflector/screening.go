@@ -25,8 +25,8 @@ import (
 //   - is copied from the material. Feedback of a person and the expected answer may be copied: they are meant to teach;
 //   - gives orders to models or contains markers of a prompt or a playbook, whatever its source; see admit.Screen.
 //
-// What went wrong and what would have been right are shown in the session without a bullet. They are marked too if a sentence of
-// them is copied, and the note for prompts lacks them.
+// The error and the correct approach of a reflection are shown in the session without a bullet. They are marked too if a sentence
+// of them is copied, and the note for prompts lacks them.
 //
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
@@ -54,9 +54,10 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 		o.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
 		lessons = lessons[:maxLessons]
 	}
+	untrusted := untrustedTexts(e, other, budget)
 	var copies []string
 	if len(lessons) > 0 {
-		copies = copySources(lessons, untrustedTexts(e, other, budget))
+		copies = copySources(lessons, untrusted)
 	}
 	kept := lessons[:0]
 	for i, l := range lessons {
@@ -76,9 +77,7 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 			break
 		}
 	}
-	for i := range o.Records {
-		o.screenRecord(&o.Records[i])
-	}
+	o.screenRecords(untrusted)
 	o.Ignored = o.Ignored[:min(len(o.Ignored), maxIgnored)]
 }
 
@@ -92,8 +91,8 @@ func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
 	return l
 }
 
-// markCopies marks what went wrong and what would have been right in a reflection if a sentence of it is copied from a text of the
-// run. It must see the final texts, because the last round takes over those of an earlier one.
+// markCopies marks the error and the correct approach of a reflection if a sentence of them is copied from a text of the run.
+// It must see the final texts, because the last round takes over those of an earlier one.
 func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, budget int) {
 	if ref.ErrorIdentification == "" && ref.CorrectApproach == "" {
 		return
@@ -117,22 +116,37 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, bu
 	mark(events.FieldApproach, ref.CorrectApproach)
 }
 
-// screenRecord clears the texts of a record that look like orders to models: prompts of the session quote them, and nobody reviews
-// them.
-func (o *Output) screenRecord(r *events.Record) {
-	drop := func(text *string) {
-		if found, suspect := admit.Screen(*text); suspect {
-			o.ignore("records: %s", found)
-			*text = ""
+// screenRecords clears the texts of records that would be marked in a lesson, because prompts of the session quote them without a
+// review. The prompt then has the record that is derived from the step without a model.
+func (o *Output) screenRecords(untrusted []chat.Quotation) {
+	var texts []*string
+	for i := range o.Records {
+		r := &o.Records[i]
+		texts = append(texts, &r.Synthesis)
+		for k := range r.Calls {
+			c := &r.Calls[k]
+			texts = append(texts, &c.Line, &c.Insights, &c.Learning)
+			for n := range c.Next {
+				texts = append(texts, &c.Next[n])
+			}
 		}
 	}
-	drop(&r.Synthesis)
-	for i := range r.Calls {
-		c := &r.Calls[i]
-		drop(&c.Line)
-		drop(&c.Insights)
-		drop(&c.Learning)
-		c.Next = slices.DeleteFunc(c.Next, looksLikeOrder)
+	texts = slices.DeleteFunc(texts, func(s *string) bool { return *s == "" })
+	all := make([]events.Lesson, len(texts))
+	for i, s := range texts {
+		all[i].Content = *s
+	}
+	for i, from := range copySources(all, untrusted) {
+		if l := markLesson(all[i], from); l.Code != "" {
+			o.ignore("records: %s", l.Reason)
+			*texts[i] = ""
+		}
+	}
+	for i := range o.Records {
+		for k := range o.Records[i].Calls {
+			c := &o.Records[i].Calls[k]
+			c.Next = slices.DeleteFunc(c.Next, func(s string) bool { return s == "" })
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/playbook"
 	"debrief/playbook/admit"
@@ -77,7 +78,7 @@ func fixedModel(insights ...string) chat.Model {
 
 func reflectOn(t testing.TB, m chat.Model, e *events.Execution) *events.Reflection {
 	t.Helper()
-	got := New(m, Config{}).handle(context.Background(), nil, nil, &bus.Delivery{Event: e, Seq: 1})
+	got := bustest.Must(New(m, Config{})).handle(context.Background(), nil, nil, &bus.Delivery{Event: e, Seq: 1})
 	if got.Err != nil || len(got.Events) > 1 {
 		t.Fatalf("got %+v", got)
 	}

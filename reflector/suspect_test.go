@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -21,7 +22,8 @@ func (m replyModel) Complete(_ context.Context, _ chat.Prompt) (chat.Reply, erro
 func TestDoubtedOutcome(t *testing.T) {
 	t.Parallel()
 	e := &events.Execution{
-		ID: "e", RunID: "r", Question: "Put-call parity: C=18, P=10, S=63. X?", Answer: "55.55", Target: "71.71",
+		Book: "b",
+		ID:   "e", RunID: "r", Question: "Put-call parity: C=18, P=10, S=63. X?", Answer: "55.55", Target: "71.71",
 		Outcome: events.Outcome{Label: events.Failure, Feedback: "expected 71.71"},
 		Shown:   []events.ShownBullet{{ID: "a-1", Content: "Round to two places."}, {ID: "a-2", Content: "Use years."}},
 		Cited:   []playbook.BulletID{"a-1"},
@@ -29,7 +31,6 @@ func TestDoubtedOutcome(t *testing.T) {
 			{Bullet: "a-2", Experiment: 1, Arm: playbook.ArmShown}, {Bullet: "a-3", Experiment: 1, Arm: playbook.ArmWithheld},
 		}},
 	}
-	e.Book = "b"
 	const reply = `{"reasoning":"r","error_identification":"e","root_cause_analysis":"c","correct_approach":"add the prices","key_insight":"Add the difference of the prices before you compound.","section":"s",` +
 		`"label_suspect":SUSPECT,"bullet_tags":[{"id":"a-1","tag":"harmful"}]}`
 	for _, tt := range []struct {
@@ -42,12 +43,15 @@ func TestDoubtedOutcome(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ref, err := New(replyModel(strings.Replace(reply, "SUSPECT", tt.suspect, 1)), Config{}).Reflect(t.Context(), e, "1-ab12cd34")
+			ref, err := bustest.Must(New(replyModel(strings.Replace(reply, "SUSPECT", tt.suspect, 1)), Config{})).Reflect(t.Context(), e, "1-ab12cd34")
 			if err != nil {
 				t.Fatal(err)
 			}
 			if (ref.LabelSuspect != "") != tt.doubted || (len(ref.Lessons) == 0) != tt.doubted || (len(ref.Tags) == 0) != tt.doubted || (ref.KeyInsight == "") != tt.doubted || (ref.CorrectApproach == "") != tt.doubted {
 				t.Errorf("got %+v, want doubted: %v", ref, tt.doubted)
+			}
+			if ref.Model == "" {
+				t.Error("the reflection has no author: the model's reply names no model")
 			}
 			arms := map[playbook.Arm]int{}
 			for _, x := range ref.Exposures {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
@@ -44,7 +45,7 @@ func TestViolationBlamesCitedBullets(t *testing.T) {
 // A violation is not tried again: the next round would hide it.
 func TestViolationEndsTheRounds(t *testing.T) {
 	t.Parallel()
-	r := New(chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) { return chat.Reply{}, nil }), Config{Rounds: 3})
+	r := bustest.Must(New(chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) { return chat.Reply{}, nil }), Config{Rounds: 3}))
 	e := &events.Execution{Evaluator: events.ProgramEvaluator + "policy", Outcome: events.Outcome{Label: events.Failure}}
 	if !r.hasNextRound(e) {
 		t.Fatal("a failure has no next round")

@@ -4,27 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
 )
 
 // gatewayBench measures what the gateway adds to calls of models.
 type gatewayBench struct {
-	Streams    []int    `help:"Numbers of open streams." default:"1,64,512"`
-	Modes      []string `help:"Modes of the gateway; the direct connection is always measured." default:"off,observe,tail"`
-	Bullets    int      `help:"Number of bullets in the playbook." default:"10000"`
-	Samples    int      `help:"Calls of each case." default:"300"`
-	Throughput int      `help:"Calls of each case of throughput; 0 skips it." default:"2000"`
-	Memory     int      `help:"Open streams for the measurement of memory; 0 skips it." default:"500"`
-	Sync       string   `help:"When the server flushes to disk." default:"always"`
-	JSON       bool     `help:"Print JSON lines."`
+	Streams []int    `help:"Numbers of open streams." default:"1,64,512"`
+	Modes   []string `help:"Modes of the gateway; the direct connection is always measured." default:"off,observe,tail"`
+	Bullets int      `help:"Number of bullets in the playbook." default:"10000"`
+	Samples int      `help:"Calls of each case." default:"300"`
+	Sync    string   `help:"When the server flushes to disk." default:"always"`
+	JSON    bool     `help:"Print JSON lines."`
 }
 
 // Help implements kong.HelpProvider.
@@ -36,8 +31,6 @@ comes 20 ms before the others. The gateway, an embedded NATS server with the pla
   last byte   time to the last byte: the gateway stores a call before it sends the end
   added       difference to the direct connection with as many open streams
   unchanged   calls that passed without advice and capture, because these took 150 ms
-  throughput  calls per second of clients that do not pause
-  memory      heap and stacks of an open stream; that of its client and its provider is subtracted
 
 Examples:
 
@@ -47,8 +40,8 @@ Examples:
 
 // Validate implements kong's check.
 func (b *gatewayBench) Validate() error {
-	if len(b.Streams) == 0 || slices.Min(b.Streams) < 1 || b.Samples < 1 || b.Bullets < 0 || b.Throughput < 0 || b.Memory < 0 {
-		return errors.New("--streams, --samples: must be at least 1; --bullets, --throughput, --memory: must not be negative")
+	if len(b.Streams) == 0 || slices.Min(b.Streams) < 1 || b.Samples < 1 || b.Bullets < 0 {
+		return errors.New("--streams, --samples: must be at least 1; --bullets: must not be negative")
 	}
 	for _, mode := range b.Modes {
 		if !slices.Contains([]string{"off", "observe", "tail", "system"}, mode) {
@@ -58,29 +51,27 @@ func (b *gatewayBench) Validate() error {
 	return nil
 }
 
+// quantiles summarizes durations.
+type quantiles struct {
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+}
+
 // direct is the mode of a call without the gateway.
 const direct = "direct"
 
 // Run implements the command.
-func (b *gatewayBench) Run(ctx context.Context, c *app.Common) error {
+func (b *gatewayBench) Run(ctx context.Context, c *program.Common) error {
 	g, err := b.open(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer g.close()
-	for _, measure := range []func(context.Context, *gatewaySetup) (*table.Table, error){b.firstByte, b.throughput, b.memory} {
-		t, err := measure(ctx, g)
-		if err != nil {
-			return err
-		}
-		if t == nil {
-			continue
-		}
-		if err := t.Print(console.Stdout, b.JSON); err != nil {
-			return err
-		}
+	t, err := b.firstByte(ctx, g)
+	if err != nil {
+		return err
 	}
-	return nil
+	return t.Print(term.Stdout, b.JSON)
 }
 
 type firstByteRow struct {
@@ -145,86 +136,4 @@ func quantilesOf(took []time.Duration) quantiles {
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	return quantiles{ms(took[len(took)/2]), ms(took[len(took)*99/100])}
-}
-
-type throughputRow struct {
-	Mode    string  `json:"throughput_in_mode"`
-	Clients int     `json:"clients"`
-	PerSec  float64 `json:"calls_per_second"`
-	Share   float64 `json:"share_of_direct"`
-}
-
-// throughput measures clients that make one call after the other.
-func (b *gatewayBench) throughput(ctx context.Context, g *gatewaySetup) (*table.Table, error) {
-	if b.Throughput == 0 {
-		return nil, nil
-	}
-	const clients = 64
-	t := &table.Table{Title: fmt.Sprintf("throughput: %d clients, %d calls of each case", clients, b.Throughput), Head: "mode\tcalls/s\tof direct\t"}
-	base := 0.0
-	for _, mode := range append([]string{direct}, b.Modes...) {
-		began := time.Now()
-		errs := make([]error, clients)
-		var left atomic.Int64
-		left.Store(int64(b.Throughput))
-		var all sync.WaitGroup
-		for i := range clients {
-			all.Go(func() {
-				for left.Add(-1) >= 0 && errs[i] == nil {
-					_, _, errs[i] = g.timedCall(ctx, mode)
-				}
-			})
-		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return nil, err
-		}
-		row := throughputRow{Mode: mode, Clients: clients, PerSec: float64(b.Throughput) / time.Since(began).Seconds()}
-		if mode == direct {
-			base = row.PerSec
-		}
-		row.Share = row.PerSec / base
-		t.Row(row, "%s\t%.0f\t%.0f %%\t", mode, row.PerSec, 100*row.Share)
-	}
-	return t, nil
-}
-
-type memoryRow struct {
-	Mode    string `json:"memory_in_mode"`
-	Streams int    `json:"streams"`
-	Bytes   int64  `json:"bytes_per_stream"`
-}
-
-// memory measures the memory of open streams.
-func (b *gatewayBench) memory(ctx context.Context, g *gatewaySetup) (*table.Table, error) {
-	if b.Memory == 0 {
-		return nil, nil
-	}
-	t := &table.Table{Title: fmt.Sprintf("memory: %d open streams with a prompt of 20 KB", b.Memory), Head: "mode\tper stream\t"}
-	base := int64(0)
-	for _, mode := range append([]string{direct}, b.Modes...) {
-		before := inUse()
-		end, err := g.hold(ctx, mode, b.Memory)
-		if err != nil {
-			return nil, err
-		}
-		row := memoryRow{Mode: mode, Streams: b.Memory, Bytes: (inUse() - before) / int64(b.Memory)}
-		end()
-		if mode == direct {
-			base = row.Bytes
-			continue
-		}
-		row.Bytes -= base
-		t.Row(row, "%s\t%.1f KB\t", mode, float64(row.Bytes)/1000)
-	}
-	return t, nil
-}
-
-// inUse returns the bytes of the heap and of stacks in use.
-func inUse() int64 {
-	runtime.GC()
-	runtime.GC() // also what finalizers release
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
 }

@@ -14,12 +14,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/sample"
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/front"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/proxy/front"
 	"debrief/events/deltalog"
 	"debrief/generator"
+
+	book "debrief/playbook"
 )
 
 // gatewaySetup is a gateway with its provider and its server.
@@ -30,8 +31,8 @@ type gatewaySetup struct {
 	closers  []func()
 	calls    atomic.Int64
 	degraded atomic.Int64 // calls without advice or capture
-	sample   sample.Generator
-	mu       sync.Mutex // guards sample
+	texts    texts
+	mu       sync.Mutex // guards texts
 }
 
 func (g *gatewaySetup) close() {
@@ -41,8 +42,8 @@ func (g *gatewaySetup) close() {
 }
 
 func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySetup, error) {
-	g := &gatewaySetup{sample: sample.New(7)}
-	s := sample.New(2)
+	g := &gatewaySetup{texts: newTexts(7)}
+	bullets := newTexts(2)
 	transport := &http.Transport{MaxIdleConnsPerHost: 2048}
 	g.client = &http.Client{Transport: transport}
 	server := cli.ServerFlags{}
@@ -52,15 +53,15 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 		return nil, err
 	}
 	g.closers = append(g.closers, conn.Close)
-	if err := fillBook(ctx, deltalog.New(conn.JetStream()), b.Bullets, func(int) string { return s.Advice() }); err != nil {
+	if err := fillBook(ctx, deltalog.New(conn.JetStream()), b.Bullets, func(int) string { return bullets.advice() }); err != nil {
 		g.close()
 		return nil, err
 	}
 	g.provider = httptest.NewServer(http.HandlerFunc(provide))
 	g.closers = append(g.closers, g.provider.Close)
 	g.front, err = front.Listen(front.Options{
-		Gateway: app.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: 150 * time.Millisecond, RunIdle: 10 * time.Minute, UpstreamOpenAI: g.provider.URL},
-		Metrics: app.Metrics("bench"), Log: log,
+		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: 150 * time.Millisecond, RunIdle: 10 * time.Minute, UpstreamOpenAI: g.provider.URL},
+		Metrics: program.Metrics("bench"), Log: log,
 	})
 	if err != nil {
 		g.close()
@@ -71,6 +72,35 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 	stop := g.front.Connect(ctx, conn.Conn, builder)
 	g.closers = append(g.closers, transport.CloseIdleConnections, func() { _ = g.front.Close() }, stop, builder.Close)
 	return g, nil
+}
+
+const benchBook = book.Book("bench")
+
+// fillBook creates a playbook with size bullets, in deltas of 500.
+func fillBook(ctx context.Context, store *deltalog.Store, size int, content func(i int) string) error {
+	w, err := store.Writer(ctx, benchBook)
+	if err != nil {
+		return err
+	}
+	for from := 0; from < size; from += 500 {
+		_, err := w.Commit(ctx, func(s deltalog.State) ([]*book.Delta, error) {
+			d := &book.Delta{Author: "bench", Time: time.Now().UTC()}
+			for i := from; i < min(from+500, size); i++ {
+				d.Ops = append(d.Ops, book.Op{
+					Kind: book.Add, Bullet: book.MintID("strategies_and_hard_rules", uint64(i+1)), Section: "strategies_and_hard_rules",
+					Content: content(i),
+				})
+			}
+			return []*book.Delta{d}, nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tokenEvent is an event of a stream of chat completions, of about 200 bytes.
@@ -111,7 +141,7 @@ func provide(w http.ResponseWriter, r *http.Request) {
 // call starts a model call by a second agent, through the gateway in the given mode, or directly to the provider.
 func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*http.Response, error) {
 	g.mu.Lock()
-	question := g.sample.Question()
+	question := g.texts.question()
 	g.mu.Unlock()
 	body := fmt.Sprintf(`{"model":"bench","stream":true,"messages":[{"role":"system","content":"%s"},{"role":"user","content":"%d: %s"}]}`,
 		strings.Repeat("You are careful. ", 1200), g.calls.Add(1), question)

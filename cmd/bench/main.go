@@ -1,4 +1,4 @@
-// Command bench measures the pipeline and the quality of learning on this machine. It is a tool for developers and is not
+// Command bench measures the quality of learning, and the gateway, on this machine. It is a tool for developers and is not
 // part of the images.
 package main
 
@@ -6,36 +6,26 @@ import (
 	"os"
 
 	"debrief/cmd/bench/internal/learning"
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 )
 
 // commands are the measurements.
 type commands struct {
-	app.Common
+	program.Common
 
-	Pipeline pipelineBench  `cmd:"" default:"withargs" help:"Measure the pipeline and this machine's limits. The default."`
-	Context  contextBench   `cmd:"" help:"Measure contexts: time by playbook and by history, tokens of recorded runs."`
-	Runs     runsBench      `cmd:"" help:"Measure runs over data sets: speed and accuracy by batch size and workers."`
-	Scale    scaleBench     `cmd:"" help:"Measure throughput with more worker processes, and the cost of idle ones."`
-	Gateway  gatewayBench   `cmd:"" help:"Measure what the gateway adds to calls of models: time, memory, throughput."`
-	Learning learning.Bench `cmd:"" help:"Measure learning: wrong feedback, batches, growth, cost, attacks."`
+	Gateway  gatewayBench   `cmd:"" help:"Measure the time that the gateway adds to calls of models."`
+	Learning learning.Bench `cmd:"" help:"Measure learning in simulated worlds, and the gate alone."`
 }
 
-const description = `Measure the pipeline and the quality of learning on this machine.
+const description = `Measure the quality of learning, and the gateway, on this machine.
 
 Examples:
 
-  bench                        the pipeline, after the limits of this machine
-  bench --limits               only the limits of this machine
-  bench context                contexts, by playbook and by history
-  bench context runs.json      tokens of recorded runs, with a window and without
-  bench runs                   batches and workers of runs over data sets
-  bench scale                  real worker processes: 1 to 16 of a role, curators, idle ones
   bench gateway                calls of models through the gateway, against a direct connection
   bench learning --quick       learning, in a minute; without --quick, all of it`
 
-func program() app.Program {
-	return app.Program{Name: "bench", Description: description, CLI: new(commands)}
+func newProgram() program.Program {
+	return program.Program{Name: "bench", Description: description, CLI: new(commands)}
 }
 
-func main() { os.Exit(program().Main(os.Args[1:])) }
+func main() { os.Exit(newProgram().Main(os.Args[1:])) }

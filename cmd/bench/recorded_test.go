@@ -9,14 +9,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer"
 
-	"debrief/cmd/bench/internal/sample"
-	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/runs"
 	"debrief/events"
+	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/generator"
 	"debrief/generator/prompt/assembly"
 	"debrief/generator/prompt/selection"
 
@@ -27,7 +29,7 @@ import (
 func recorded(t *testing.T) []*events.Execution {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("DEBRIEF_DATA"), "../../../shared/data")
-	var runs []*events.Execution
+	var read []*events.Execution
 	for _, pattern := range []string{"swe-agent/*.traj", "tau-bench/*.json"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
@@ -42,8 +44,8 @@ func recorded(t *testing.T) []*events.Execution {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			_, err = traces.Read(t.Context(), "book", filepath.Base(name), f, func(e *events.Execution) error {
-				runs = append(runs, e)
+			_, err = runs.Read(t.Context(), "book", filepath.Base(name), f, func(e *events.Execution) error {
+				read = append(read, e)
 				return nil
 			})
 			if err != nil {
@@ -51,7 +53,7 @@ func recorded(t *testing.T) []*events.Execution {
 			}
 		}
 	}
-	return runs
+	return read
 }
 
 // tokenCounter counts as the tokenizers of models do, the larger of o200k_base and cl100k_base, each text once.
@@ -102,15 +104,28 @@ func (c *tokenCounter) messages(t *testing.T, list []chat.Message) (n int) {
 // furnish adds what else a context may have to find room for: a book, reflections, and what is recalled of other runs.
 func furnish(in *assembly.Input, x *selection.Index, others []*events.Execution) {
 	in.Index = x
-	s := sample.New(7)
+	said := strings.Repeat("The import of customer orders reads the invoices before every total was checked. ", 4)[:300]
 	for i := range 3 {
 		in.Notes = append(in.Notes, &events.Note{
-			Reflection: events.NewHandle(uint64(i), events.Hash("note", fmt.Sprint(i))), Error: s.Prose(300), Approach: s.Prose(300), Insight: s.Prose(300),
+			Reflection: events.NewHandle(uint64(i), events.Hash("note", fmt.Sprint(i))), Error: said, Approach: said, Insight: said,
 		})
 	}
 	for i, e := range others[:min(len(others), 10)] {
 		in.Recalled = append(in.Recalled, events.NewInteraction(events.NewHandle(uint64(1000+i), e.ID), e))
 	}
+}
+
+// learnedBook is a playbook of n bullets.
+func learnedBook(n int) *book.Playbook {
+	texts := newTexts(6)
+	return book.Restore(uint64(n), uint64(n), func(yield func(*book.Bullet) bool) {
+		for i := range n {
+			b := &book.Bullet{ID: book.MintID("strategies", uint64(i+1)), Section: fmt.Sprint("about_", i%12), Content: texts.advice(), Helpful: i % 13, Harmful: i % 4}
+			if !yield(b) {
+				return
+			}
+		}
+	})
 }
 
 // TestRecordedRunsReplayed lays out a context for every time that the agents of all recorded runs were asked: within the
@@ -123,7 +138,7 @@ func TestRecordedRunsReplayed(t *testing.T) {
 	runs := recorded(t)
 	count := newTokenCounter(t)
 	index := selection.NewIndex(false)
-	index.Update(sample.New(6).Playbook(300))
+	index.Update(learnedBook(300))
 	for _, tt := range []struct {
 		name    string
 		session bool
@@ -140,20 +155,17 @@ func TestRecordedRunsReplayed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			l := assembly.Limits{Total: tt.total}.WithDefaults()
-			var costs []runCost
 			contexts, above, most := 0, 0, 0.0 // by the tokenizers, the fullest as a share of its limit
 			truth, estimate := 0, 0
 			for i, e := range runs {
 				if tt.learned && i >= 40 { // the others take as long again and show no more
 					break
 				}
-				r := runCost{Source: e.Origin.Source, Run: e.RunID}
 				first := assembly.Input{}
 				if tt.learned {
 					furnish(&first, index, runs[(i+1)%len(runs):])
 				}
 				err := layOut(e, first, tt.session, l, func(p *asked) error {
-					r.take(p)
 					checkContext(t, p, l.Total)
 					real := count.messages(t, p.shown.Messages)
 					contexts++
@@ -167,19 +179,11 @@ func TestRecordedRunsReplayed(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %v", e.RunID, err)
 				}
-				costs = append(costs, r)
 			}
 			t.Logf("%d contexts, limit %d: by the tokenizers %d are above it, and the fullest has %.3f of it; estimates are %.3f of the truth",
 				contexts, l.Total, above, most, float64(estimate)/float64(truth))
 			if above > 0 {
 				t.Errorf("%d of %d contexts are above the limit by the tokenizers, the worst at %.3f of it", above, contexts, most)
-			}
-			if !tt.learned { // else there is nothing to compare with
-				var out strings.Builder
-				if err := tellRuns(&out, costs); err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("tokens of %d runs without a window (whole) and with one (context)\n%s", len(runs), out.String())
 			}
 		})
 	}
@@ -290,8 +294,7 @@ func TestReplayOfASession(t *testing.T) {
 	t.Parallel()
 	say := func(who, text string) events.Step { return events.Step{Speaker: who, Text: text} }
 	look := events.Step{Speaker: chat.Assistant, Calls: []events.ToolCall{{Tool: "look", Arguments: `{"at": "shelf 1"}`, Output: "12 books", Outcome: events.Success}}}
-	e := &events.Execution{Question: "How many?", Steps: []events.Step{look, say(chat.Assistant, "Twelve."), say(chat.User, "And on shelf 2?"), look, say(chat.Assistant, "Twelve.")}}
-	e.Book = book.Book("b")
+	e := &events.Execution{Book: book.Book("b"), Question: "How many?", Steps: []events.Step{look, say(chat.Assistant, "Twelve."), say(chat.User, "And on shelf 2?"), look, say(chat.Assistant, "Twelve.")}}
 	for _, session := range []bool{false, true} {
 		var got []string
 		err := layOut(e, assembly.Input{}, session, assembly.Limits{}, func(p *asked) error {
@@ -313,4 +316,65 @@ func TestReplayOfASession(t *testing.T) {
 			t.Errorf("as a session %t: got\n%s\nwant\n%s", session, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
+}
+
+// asked is a point of a recorded run at which the agent called its model: the context that Debrief would have built,
+// and the whole conversation, which an agent without a window sends.
+type asked struct {
+	in    assembly.Input
+	shown *assembly.Context
+	whole []chat.Message
+}
+
+// layOut builds a context for each model call of a run and passes it to each. With session, a turn of the user before
+// the last one is an interaction of the window, as for an agent that reports each turn. Without session, all steps are
+// one running turn, and the query is the question of the run. Recordings have no clock: a step takes a minute.
+func layOut(e *events.Execution, in assembly.Input, session bool, l assembly.Limits, each func(*asked) error) error {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	in.System, in.Query, in.TaskContext = generator.Instructions, e.Question, e.Context
+	whole := []chat.Message{{Speaker: chat.System, Text: in.System}, {Speaker: chat.User, Text: e.Question}}
+	budget := 0 // of the conversation, in the last context
+	for i, s := range e.Steps {
+		s.At = began.Add(time.Duration(i) * time.Minute)
+		if in.Now = s.At; s.Speaker != chat.User {
+			c, err := assembly.Assemble(in, l)
+			if err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+			budget = c.Manifest.Conversation
+			if err := each(&asked{in, c, whole}); err != nil {
+				return fmt.Errorf("step %d: %w", i, err)
+			}
+		}
+		if s.Speaker == chat.User && session {
+			in.Window = append(in.Window, turnOver(&in, len(in.Window)+1, budget))
+			in.Window = in.Window[max(0, len(in.Window)-bus.WindowHistory):]
+			in.Query, in.TaskContext, in.Running = s.Text, "", nil
+		} else {
+			in.Running = append(in.Running, s)
+		}
+		whole = append(whole, transcript(&s)...)
+	}
+	return nil
+}
+
+// turnOver returns the interaction of a finished turn.
+func turnOver(in *assembly.Input, turn, budget int) *events.Interaction {
+	id := events.Hash("replay", fmt.Sprint(turn))
+	return events.NewInteraction(events.NewHandle(uint64(turn), id), &events.Execution{
+		ID: id, Turn: turn, Started: in.Now, Question: in.Query, Context: in.TaskContext, Steps: in.Running,
+		Outcome: events.Outcome{Label: events.Unknown}, Manifest: &events.Manifest{Conversation: budget},
+	})
+}
+
+// transcript returns the messages of a step without omissions.
+func transcript(s *events.Step) []chat.Message {
+	said := chat.Message{Speaker: s.Speaker, Text: s.Text}
+	var results []chat.Message
+	for i, c := range s.Calls {
+		id := fmt.Sprint("call_", i)
+		said.Calls = append(said.Calls, chat.Call{ID: id, Tool: c.Tool, Arguments: c.Arguments})
+		results = append(results, chat.Message{Speaker: chat.Tool, Text: c.Output, CallID: id})
+	}
+	return append([]chat.Message{said}, results...)
 }

@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exitCode runs a program and checks its exit code: exit 2 bench runs --nope.
+// exitCode runs a program and checks its exit code: exit 2 bench gateway --nope.
 func exitCode(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: exit code program [args...]")

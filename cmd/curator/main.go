@@ -6,14 +6,15 @@ import (
 	"errors"
 	"os"
 
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
+	"debrief/curator"
 	"debrief/events"
 )
 
 type command struct {
-	app.Worker
-	app.Model
-	app.Curator
+	program.Worker
+	program.Model
+	program.Curator
 }
 
 // Help implements kong.HelpProvider.
@@ -37,14 +38,18 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := app.Metrics(events.RoleCurator)
-	cfg := c.Curator.Settings(app.CacheDir())
+	m := program.Metrics(events.RoleCurator)
+	cfg := c.Curator.Settings(program.CacheDir())
 	cfg.Meter = m.Curator()
-	return c.Work(ctx, events.RoleCurator, 1, m, c.Describe(events.RoleCurator), app.NewCurator(m.Model(events.RoleCurator, model), cfg))
+	role, err := curator.New(m.Model(events.RoleCurator, model), cfg)
+	if err != nil {
+		return err
+	}
+	return c.Work(ctx, events.RoleCurator, 1, m, c.Describe(events.RoleCurator), role)
 }
 
 func main() {
-	os.Exit(app.Program{
+	os.Exit(program.Program{
 		Name: "curator", CLI: new(command),
 		Description: "Turns reflections from the stream REFLECTIONS into deltas of the playbooks, with or without a model.",
 	}.Main(os.Args[1:]))

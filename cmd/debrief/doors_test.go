@@ -17,9 +17,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/dataset"
-	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/runs"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/service"
@@ -123,7 +123,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a reader of traces", in: func(t *testing.T, body io.Reader) error {
-			report, err := traces.Read(t.Context(), "b", "f.jsonl", body, func(*events.Execution) error { return nil })
+			report, err := runs.Read(t.Context(), "b", "f.jsonl", body, func(*events.Execution) error { return nil })
 			for _, p := range report.Problems {
 				err = errors.Join(err, errors.New(p.Reason))
 			}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 )
 
 // startProgram starts the program in an empty home directory. The reader has its standard output and standard error in the order of
@@ -91,9 +91,9 @@ func TestInterruptEndsCommands(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"demo":                   {[]string{"demo", "--latency", "1s"}, "hidden rules", app.ExitFailed, "interrupted"},
-		"demo with a dead model": {append([]string{"demo"}, dead...), "hidden rules", app.ExitFailed, "interrupted"},
-		"train":                  {append(train, "--simulated", "--latency", "100ms"), `"train"`, app.ExitFailed, "run the same command again"},
+		"demo":                   {[]string{"demo", "--latency", "1s"}, "hidden rules", program.ExitFailed, "interrupted"},
+		"demo with a dead model": {append([]string{"demo"}, dead...), "hidden rules", program.ExitFailed, "interrupted"},
+		"train":                  {append(train, "--simulated", "--latency", "100ms"), `"train"`, program.ExitFailed, "run the same command again"},
 		"up":                     {[]string{"up", "--simulated", "--listen", "none", "--http", "none"}, "debrief is up", 0, "debrief has stopped"},
 		"simulate":               {[]string{"simulate", "--address", "127.0.0.1:0"}, "listens at", 0, ""},
 	} {

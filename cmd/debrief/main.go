@@ -11,15 +11,15 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
 	"debrief/generator/scoring"
 )
 
 // program lists the commands in the order of the help.
-func program() app.Program {
-	return app.Program{
-		Name: "debrief", Description: description, CLI: new(app.Common),
+func newProgram() program.Program {
+	return program.Program{
+		Name: "debrief", Description: description, CLI: new(program.Common),
 		Commands: slices.Concat(
 			group("Start", startCommands()), group("Learn", learnCommands()),
 			group("Playbook", playbookCommands()), group("Operate", operateCommands()),
@@ -29,7 +29,7 @@ func program() app.Program {
 }
 
 // group puts commands under a heading of the help.
-func group(heading string, commands []app.Command) []app.Command {
+func group(heading string, commands []program.Command) []program.Command {
 	for i := range commands {
 		commands[i].Group = heading
 	}
@@ -42,6 +42,6 @@ over NATS JetStream.
 
 Start with 'debrief demo'.
 
-` + app.ExitHelp
+` + program.ExitHelp
 
-func main() { os.Exit(program().Main(os.Args[1:])) }
+func main() { os.Exit(newProgram().Main(os.Args[1:])) }

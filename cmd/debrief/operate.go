@@ -2,12 +2,12 @@ package main
 
 import (
 	"debrief/cmd/debrief/internal/ops"
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 )
 
 // operateCommands are the commands for operators.
-func operateCommands() []app.Command {
-	return []app.Command{
+func operateCommands() []program.Command {
+	return []program.Command{
 		{Name: "status", Run: new(ops.Status), Help: "Show the state of streams, roles and playbooks."},
 		{Name: "doctor", Run: new(ops.Doctor), Help: "Diagnose server, streams and model; suggest fixes."},
 		{Name: "tail", Run: new(ops.Tail), Help: "Show events as they happen."},
@@ -18,8 +18,8 @@ func operateCommands() []app.Command {
 		{Name: "setup", Run: new(ops.Setup), Help: "Create the streams, buckets and consumers on a server, as its operator."},
 		{Name: "simulate", Run: new(ops.Simulate), Help: "Serve the simulated model over the OpenAI chat API."},
 		{Name: "schema", Run: new(ops.Schema), Help: "Print the schemas of the messages on NATS: JSON Schema or AsyncAPI."},
-		{Name: "help", Run: &ops.Help{Program: program}, Help: "Show the help of a command."},
+		{Name: "help", Run: &ops.Help{Program: newProgram}, Help: "Show the help of a command."},
 		{Name: "version", Run: new(ops.Version), Help: "Print version, commit and Go version."},
-		{Name: "completion", Run: &ops.Completion{Program: program}, Help: "Print a completion script for bash, zsh or fish."},
+		{Name: "completion", Run: &ops.Completion{Program: newProgram}, Help: "Print a completion script for bash, zsh or fish."},
 	}
 }

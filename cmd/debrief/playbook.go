@@ -2,12 +2,12 @@ package main
 
 import (
 	"debrief/cmd/debrief/internal/books"
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 )
 
 // playbookCommands are the commands on playbooks and on the contexts built from them.
-func playbookCommands() []app.Command {
-	return []app.Command{
+func playbookCommands() []program.Command {
+	return []program.Command{
 		{Name: "playbook", Run: new(books.Playbook), Help: "Show, explain, change, import and export playbooks."},
 		{Name: "context", Run: new(books.Context), Help: "Show the context of a query or of a past execution; pin turns of a session."},
 	}

@@ -35,8 +35,7 @@ func bury(ts *testscript.TestScript, _ bool, args []string) {
 		seq++
 		deliveries, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		form, reason, _ := strings.Cut(rest, " ")
-		x := &events.Execution{RunID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
-		x.Book = book.Book(args[1])
+		x := &events.Execution{Book: book.Book(args[1]), RunID: string(events.NewID()), Question: "What is it?", Answer: "A \x1b[31mred\u202e one."}
 		x.ID = events.ExecutionID(x.Book, "", x.RunID, 0)
 		subject, header, data, err := events.Encode(x)
 		ts.Check(err)

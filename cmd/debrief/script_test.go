@@ -291,7 +291,7 @@ func reflect(ts *testscript.TestScript, _ bool, args []string) {
 			r := new(events.Reflection)
 			ts.Check(json.Unmarshal([]byte(line), r))
 			r.Book, r.ID, r.Execution = book.Book(args[0]), events.NewID(), events.NewID()
-			r.Handle, r.Reflector = events.NewHandle(1, r.Execution), "test"
+			r.Handle, r.Reflector, r.Model = events.NewHandle(1, r.Execution), "test", "test"
 			subject, header, data, err := events.Encode(r)
 			ts.Check(err)
 			_, err = js.PublishMsg(context.Background(), &nats.Msg{Subject: subject, Header: header, Data: data})

@@ -2,16 +2,16 @@ package main
 
 import (
 	"debrief/cmd/debrief/internal/ops"
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/train"
 )
 
 // startCommands are the commands for the first steps.
-func startCommands() []app.Command {
-	return []app.Command{
+func startCommands() []program.Command {
+	return []program.Command{
 		{Name: "demo", Run: new(train.Demo), Help: "Watch a simulated model learn: server and three roles in one process, no setup."},
 		{Name: "up", Run: new(ops.Up), Help: "Run the server and the three roles in one process."},
 		{Name: "submit", Run: new(ops.Submit), Help: "Submit a task."},
-		{Name: "config", Run: &ops.Config{Program: program}, Help: "Show the settings of a command and the source of each."},
+		{Name: "config", Run: &ops.Config{Program: newProgram}, Help: "Show the settings of a command and the source of each."},
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"os"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/front"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/proxy/front"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/client"
@@ -18,8 +18,8 @@ import (
 )
 
 type command struct {
-	app.Worker
-	app.Gateway
+	program.Worker
+	program.Gateway
 }
 
 // Help implements kong.HelpProvider.
@@ -38,10 +38,10 @@ Examples:
 func (c *command) Check() error { return errors.Join(c.Worker.Check(), c.Gateway.Check()) }
 
 // Run runs the gateway until the context ends.
-func (c *command) Run(ctx context.Context, settings app.Effective) error {
-	m := app.Metrics(events.UserGateway)
+func (c *command) Run(ctx context.Context, settings program.Effective) error {
+	m := program.Metrics(events.UserGateway)
 	log := c.Logger()
-	health := new(app.Checks)
+	health := new(program.Checks)
 	f, err := front.Listen(front.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Health: health, Log: log})
 	if err != nil {
 		return err
@@ -51,9 +51,9 @@ func (c *command) Run(ctx context.Context, settings app.Effective) error {
 			log.Warn().Err(err).Msg("stop the gateway")
 		}
 	}()
-	console.Printf("gateway is running: calls of models at %s/v1 and %s/anthropic, API at %s/api/v1/\n", f.URL(), f.URL(), f.URL())
-	defer console.Printf("gateway has stopped\n")
-	console.Doing("")
+	term.Printf("gateway is running: calls of models at %s/v1 and %s/anthropic, API at %s/api/v1/\n", f.URL(), f.URL(), f.URL())
+	defer term.Printf("gateway has stopped\n")
+	term.Doing("")
 	conn, err := c.connect(ctx)
 	if err != nil || conn == nil {
 		return err
@@ -64,8 +64,10 @@ func (c *command) Run(ctx context.Context, settings app.Effective) error {
 		return err
 	}
 	defer stop()
-	defer f.Connect(ctx, conn, client.NATS(conn.NATS()))()
-	console.Printf("gateway is connected: server %s, all playbooks\n", redact.Address(conn.NATS().ConnectedUrl()))
+	service := client.NATS(conn.NATS())
+	service.Trace = bus.Traceparent
+	defer f.Connect(ctx, conn, service)()
+	term.Printf("gateway is connected: server %s, all playbooks\n", redact.Address(conn.NATS().ConnectedUrl()))
 	<-ctx.Done()
 	return nil
 }
@@ -83,7 +85,7 @@ func (c *command) connect(ctx context.Context) (*bus.Conn, error) {
 			return conn, nil
 		case ctx.Err() != nil:
 			return nil, nil
-		case app.ExitCode(err) == app.ExitUsage:
+		case program.ExitCode(err) == program.ExitUsage:
 			return nil, err
 		case err.Error() != reported:
 			reported = err.Error()
@@ -111,7 +113,7 @@ func (c *command) dial(ctx context.Context) (*bus.Conn, error) {
 }
 
 func main() {
-	os.Exit(app.Program{
+	os.Exit(program.Program{
 		Name: "gateway", CLI: new(command),
 		Description: "Passes calls of agents to model providers, adds learned advice, captures runs, and serves the API.",
 	}.Main(os.Args[1:]))

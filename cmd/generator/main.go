@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/metrics"
+	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
@@ -16,12 +16,12 @@ import (
 )
 
 type command struct {
-	app.Worker
-	app.Model
-	app.Embedding
-	app.Generator
-	Evaluators app.Evaluators `embed:""`
-	app.ServeFlags
+	program.Worker
+	program.Model
+	program.Embedding
+	program.Generator
+	Evaluators program.Evaluators `embed:""`
+	program.ServeFlags
 	Rounds int `name:"rounds" help:"Rounds that the reflectors give a task, 1 to 3: its requester gets the last answer." default:"1" rare:""`
 }
 
@@ -36,11 +36,11 @@ func (*command) Help() string {
 
 // Check returns an error for each invalid setting.
 func (c *command) Check() error {
-	_, err := c.role(app.Metrics(events.RoleGenerator))
+	_, err := c.role(program.Metrics(events.RoleGenerator))
 	return errors.Join(c.Worker.Check(), err)
 }
 
-func (c *command) role(m *metrics.Metrics) (app.Role, error) {
+func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	var model chat.Model
 	if !c.ServeOnly {
 		client, err := c.Client(events.RoleGenerator)
@@ -62,14 +62,17 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 		return nil, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
 	}
 	cfg.Meter, cfg.ModelName = m.Generator(), c.NameOf(events.RoleGenerator)
-	g := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, app.NATSEndpoint(m))
+	g, err := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, program.NATSEndpoint(m))
+	if err != nil {
+		return nil, err
+	}
 	m.SetFollowerLag(g.VersionLag)
 	return g, nil
 }
 
 // Run runs the generator until the context ends.
 func (c *command) Run(ctx context.Context) error {
-	m := app.Metrics(events.RoleGenerator)
+	m := program.Metrics(events.RoleGenerator)
 	role, err := c.role(m)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (c *command) Run(ctx context.Context) error {
 }
 
 func main() {
-	os.Exit(app.Program{
+	os.Exit(program.Program{
 		Name: "generator", CLI: new(command),
 		Description: "Answers tasks from the stream TASKS with the playbook in the prompt, and serves contexts to outside agents.",
 	}.Main(os.Args[1:]))

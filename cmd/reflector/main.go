@@ -6,16 +6,16 @@ import (
 	"errors"
 	"os"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/metrics"
+	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/reflector"
 )
 
 type command struct {
-	app.Worker
-	app.Model
-	app.Reflector
+	program.Worker
+	program.Model
+	program.Reflector
 }
 
 // Help implements kong.HelpProvider.
@@ -29,11 +29,11 @@ func (*command) Help() string {
 
 // Check returns an error for each invalid setting.
 func (c *command) Check() error {
-	_, err := c.role(app.Metrics(events.RoleReflector))
+	_, err := c.role(program.Metrics(events.RoleReflector))
 	return errors.Join(c.Worker.Check(), err)
 }
 
-func (c *command) role(m *metrics.Metrics) (app.Role, error) {
+func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	model, err := c.Optional(events.RoleReflector)
 	if err != nil {
 		return nil, err
@@ -42,12 +42,12 @@ func (c *command) role(m *metrics.Metrics) (app.Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reflector.New(m.Model(events.RoleReflector, model), cfg), nil
+	return reflector.New(m.Model(events.RoleReflector, model), cfg)
 }
 
 // Run runs the reflector until the context ends.
 func (c *command) Run(ctx context.Context) error {
-	m := app.Metrics(events.RoleReflector)
+	m := program.Metrics(events.RoleReflector)
 	role, err := c.role(m)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (c *command) Run(ctx context.Context) error {
 }
 
 func main() {
-	os.Exit(app.Program{
+	os.Exit(program.Program{
 		Name: "reflector", CLI: new(command),
 		Description: "Reflects on executions from the stream EXECUTIONS with a model. Without a model it passes on their outcomes only.",
 	}.Main(os.Args[1:]))

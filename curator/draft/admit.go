@@ -30,7 +30,7 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if op.Kind == playbook.Confirm {
 		return d.changes.confirm(&op, duplicateText(old))
 	}
-	switch status, why := d.firstStatus(&op); {
+	switch status, why := d.firstStatus(&op, d.sources.kind(op.Support)); {
 	case status == playbook.Quarantined:
 		return d.quarantine(op, why)
 	case status == playbook.Candidate:
@@ -52,17 +52,17 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 }
 
 // firstStatus returns the status of the text that a proposal would set, with the reason if it is not shown at once.
-func (d *admission) firstStatus(op *playbook.Op) (playbook.Status, *screen.Refusal) {
-	level, source := d.sources.lowestTrust(op.Support)
+func (d *admission) firstStatus(op *playbook.Op, source admit.Source) (playbook.Status, *screen.Refusal) {
+	level, least := d.sources.lowestTrust(op.Support)
 	status, code := admit.FirstStatus(admit.Text{
-		Source: admit.Model, Trust: level, Inferred: d.sources.allInferred(op.Support), Gate: d.mode, Review: d.review,
+		Source: source, Trust: level, Inferred: d.sources.allInferred(op.Support), Gate: d.mode, Review: d.review,
 		Suspect: screen.IsSuspect(op),
 	})
 	switch code {
 	case playbook.ReasonInjection:
 		return status, &screen.Refusal{Code: op.Code, Reason: op.Reason}
 	case playbook.ReasonUntrusted:
-		return status, screen.Refusef(code, "source %q is not trusted", source)
+		return status, screen.Refusef(code, "source %q is not trusted", least)
 	case playbook.ReasonReview:
 		return status, screen.Refusef(code, "review first: a person approves each new text")
 	case playbook.ReasonInferred:
@@ -210,7 +210,10 @@ func blamed(r *events.Reflection) (all []events.Exposure) {
 func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(why.DuplicateOf)
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
-	if d.mode == playbook.GateOff || d.byPerson || !waits {
+	if d.mode == playbook.GateOff { // then only a text behind inferred outcomes waits for another execution
+		waits = b.Status == playbook.Candidate && b.OnlyInferred
+	}
+	if d.byPerson || !waits {
 		return why
 	}
 	key := countKey{bullet: b.ID, kind: playbook.Confirm}

@@ -5,9 +5,11 @@
 package draft
 
 import (
+	"slices"
 	"time"
 
 	"debrief/curator/gate"
+	"debrief/curator/screen"
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -58,7 +60,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		if len(d.covers) > 0 && (item.Edit != nil || item.IsCorrection() || !d.fits(item)) {
 			break
 		}
-		if !item.ready(d.base) {
+		if !item.ready(d.base) && !d.forgets(item) {
 			return Result{Decided: n, Unchecked: unchecked, NotReady: true}
 		}
 		seen[key] = true
@@ -101,7 +103,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 // recordSettings records the settings of the Curator in a delta, if the log has others. An edit records none: the program that made it
 // may run a Curator of its own.
 func (d *draft) recordSettings(out *playbook.Delta) {
-	if is := d.base.Admission(); !d.byPerson && !is.Policy.Equal(d.Settings) {
+	if !d.byPerson && !d.recorded.Policy.Equal(d.Settings) {
 		out.Policy = &d.Settings
 	}
 }
@@ -141,6 +143,12 @@ func newDraft(p *playbook.Playbook, by Policy) *draft {
 
 // draftReflection drafts the votes, outcomes and proposals of one reflection.
 func (d *draft) draftReflection(item *Item) {
+	if d.forgets(item) { // no text of it is recorded
+		d.covers[item.coverIndex].Evidence.Excerpt = ""
+		op := playbook.Op{Support: []int{item.coverIndex}}
+		d.reject(op, screen.Refusef(playbook.ReasonForgotten, "execution %s is forgotten", item.Reflection.Handle))
+		return
+	}
 	d.suspendViolated(item)
 	if item.IsCorrection() {
 		d.draftCorrection(item)
@@ -162,11 +170,22 @@ func (d *draft) draftReflection(item *Item) {
 	d.draftProposals(item)
 }
 
-// draftProposals drafts the proposals of a reflection.
+// forgets reports whether an item is a reflection on an execution that was forgotten before.
+func (d *draft) forgets(item *Item) bool {
+	return item.Reflection != nil && d.recorded.Forgets(item.Reflection.Evidence())
+}
+
+// draftProposals drafts the proposals of a reflection. One that was made together with a reflection that is forgotten since is
+// rejected without its text.
 func (d *draft) draftProposals(item *Item) {
 	for _, p := range item.Proposals {
 		op := p.Op
 		op.Support = d.support(item, p.From)
+		if slices.ContainsFunc(p.From, d.forgets) {
+			op.Content = ""
+			d.reject(op, screen.Refusef(playbook.ReasonForgotten, "an execution behind the proposal is forgotten"))
+			continue
+		}
 		if why := d.admission.propose(op, d.contested(item, p.From)); why != nil {
 			d.reject(op, why)
 		}

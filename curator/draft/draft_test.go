@@ -162,7 +162,7 @@ func (n *draftTest) seed(t rapid.TB, contents ...string) {
 }
 
 func reflected(name string, r events.Reflection, proposals ...playbook.Op) *Item {
-	r.Execution = events.Hash(name)
+	r.Execution, r.Model = events.Hash(name), "m"
 	k := &Item{ID: events.Hash(name), Reflection: &r}
 	for _, op := range proposals {
 		k.Proposals = append(k.Proposals, Proposal{Op: op})

@@ -59,7 +59,7 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
-	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Review != "" || e.Rebuild) {
+	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Review != "" || e.LeadingScore != nil || e.Rebuild) {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
 		return refused
 	}
@@ -102,13 +102,17 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	if e.Review != "" {
 		out.Review, d.review = e.Review, e.Review == playbook.ReviewFirst
 	}
+	out.LeadingScore = e.LeadingScore
 	d.applyEditOps(item, refuse)
 	if item.Target != nil && item.Target.Problem != "" {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.Target.Problem))
 	} else if item.Target != nil && item.Target.Playbook != nil {
 		d.transformTo(item.Target.Playbook)
 	}
-	out.RestoredVersion, out.Forget, out.Fork = e.Restore, e.Forget, e.Fork
+	out.RestoredVersion, out.Fork = e.Restore, e.Fork
+	if e.Forget != nil {
+		out.Forget, out.ForgetBefore = e.Forget, item.Target.Before
+	}
 	return refused
 }
 
@@ -119,7 +123,11 @@ var strictness = map[playbook.Gate]int{playbook.GateOff: 0, playbook.GateGuard: 
 func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusal)) {
 	support := []int{item.coverIndex}
 	if covers := item.Edit.EvidenceCovers(item.Seq); len(covers) > 0 {
-		support = nil
+		covers = slices.DeleteFunc(covers, func(c playbook.Cover) bool { return d.recorded.Forgets(c.Evidence) })
+		if support = nil; len(covers) == 0 {
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonForgotten, "all executions behind the edit are forgotten"))
+			return
+		}
 		for i := range covers {
 			support = append(support, len(d.covers))
 			d.covers = append(d.covers, covers[i])
@@ -129,7 +137,7 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 	for _, op := range item.Edit.Ops {
 		op.Support = slices.Clone(support)
 		err := cleanEditOp(&op)
-		d.admitEditOp(&op, item.Edit)
+		d.admitEditOp(&op, item)
 		if err != nil {
 			refuse(op, screen.Refusef(playbook.ReasonInvalid, "%v", err))
 		} else if why := d.refuseUnread(&op, item.Edit); why != nil {
@@ -146,12 +154,19 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 }
 
 // admitEditOp sets the status and the standing that an operation of an edit leads to. An edit with evidence and an import are no
-// decisions of a person about a text, so both pass the admission.
-func (d *draft) admitEditOp(op *playbook.Op, e *events.Edit) {
+// decisions of a person about a text, so both pass the admission. The bullet of a fork is that of the log of the copied playbook: the
+// edit only names it. A bullet that the log does not have is an import.
+func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
+	e := item.Edit
 	setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
 	switch {
 	case op.Kind == playbook.Put:
-		if op.PutBullet != nil && e.Fork == nil && op.PutBullet.Shown() {
+		if op.PutBullet == nil {
+			return
+		}
+		if copied := item.forked(op); copied != nil {
+			op.PutBullet = copied
+		} else {
 			d.admitImport(op)
 		}
 	case len(e.Evidence) > 0:
@@ -166,6 +181,18 @@ func (d *draft) admitEditOp(op *playbook.Op, e *events.Edit) {
 	}
 }
 
+// forked returns the bullet of the copied playbook that a fork names by its id and text, or nil.
+func (item *Item) forked(op *playbook.Op) *playbook.Bullet {
+	if item.Edit.Fork == nil || item.Target == nil || item.Target.Source == nil {
+		return nil
+	}
+	b := item.Target.Source.Bullet(op.Bullet)
+	if b == nil || b.Section != op.PutBullet.Section || b.Content != op.PutBullet.Content {
+		return nil
+	}
+	return b
+}
+
 // admitRule sets the status of a bullet that follows from executions without a person.
 func (d *draft) admitRule(op *playbook.Op) {
 	if d.mode != playbook.GateOff {
@@ -173,7 +200,7 @@ func (d *draft) admitRule(op *playbook.Op) {
 	}
 	op.Code = ""
 	screen.Suspect(op)
-	status, why := d.admission.firstStatus(op)
+	status, why := d.admission.firstStatus(op, admit.Rule)
 	if op.Status = status; status == playbook.Active {
 		op.Status = ""
 	}
@@ -182,17 +209,29 @@ func (d *draft) admitRule(op *playbook.Op) {
 	}
 }
 
-// admitImport puts an imported bullet into quarantine if a person must approve it. A bullet that the playbook has already stays.
+// admitImport drafts an imported bullet as new advice. A file can contain any claim, so the approval, the pin, the measured effect, the
+// evidence and the corrections that it states are dropped. Its votes and times stay, because they silence and show nothing. A bullet
+// that the file retired stays retired for good. Any other bullet goes to quarantine if a person must approve it.
 func (d *draft) admitImport(op *playbook.Op) {
 	b := op.PutBullet
+	made := playbook.Bullet{
+		ID: b.ID, Section: b.Section, Content: b.Content, Status: b.Status, Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
+		CreatedAt: b.CreatedAt, UpdatedAt: b.UpdatedAt, LastUsed: b.LastUsed,
+	}
+	op.PutBullet, op.Code = &made, ""
+	if b.Status == playbook.Retired {
+		made.Experiment = &playbook.Experiment{Standing: playbook.StandingKept}
+		return
+	}
 	found, suspect := admit.Screen(b.Content)
 	status, code := admit.FirstStatus(admit.Text{Source: admit.Import, Suspect: suspect, Review: d.review, Gate: d.mode})
 	if status == playbook.Active {
+		if b.Status == playbook.Probation && d.mode != playbook.GateStrict { // only a strict gate ends a probation
+			made.Status = playbook.Candidate
+		}
 		return
 	}
-	held := *b
-	held.Status, held.Approved = status, false
-	op.PutBullet, op.Code, op.Reason = &held, code, "import: a person approves each new text"
+	made.Status, op.Code, op.Reason = status, code, "import: a person approves each new text"
 	if suspect {
 		op.Reason = found.String()
 	}

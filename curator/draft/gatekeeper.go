@@ -19,6 +19,9 @@ type gatekeeper struct{ *state }
 func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.BulletID {
 	switch {
 	case d.mode == playbook.GateOff:
+		if len(d.evidenceChanged) > 0 { // a reported outcome may have confirmed a text behind inferred ones
+			d.releaseWithheld()
+		}
 		return nil
 	case d.byPerson:
 		return unchecked
@@ -32,7 +35,7 @@ func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.Bullet
 	return slices.Sorted(maps.Keys(d.evidenceChanged))
 }
 
-// releaseWithheld shows the bullets that the gate withheld; it is called when the gate becomes less strict.
+// releaseWithheld shows the bullets that the gate withheld and its mode does not withhold.
 func (d *gatekeeper) releaseWithheld() {
 	d.decider().Release()
 }

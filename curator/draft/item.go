@@ -38,10 +38,12 @@ type Proposal struct {
 	From []*Item
 }
 
-// Target is the result that a restore, forget or rebuild must have, computed from the log.
+// Target is the state that a restore, forget, rebuild or fork leads to, read from the log.
 type Target struct {
 	Version  uint64             // of the playbook when the log was read
 	Playbook *playbook.Playbook // the bullets to change to; nil for a rebuild
+	Before   uint64             // of a forget: the first sequence of the stream of executions that it does not apply to
+	Source   *playbook.Playbook // of a fork: the playbook that it copies
 	Problem  string             // why the edit is impossible, or empty
 }
 
@@ -69,7 +71,7 @@ func (item *Item) IsCorrection() bool {
 func (item *Item) Gathers() bool { return item.Edit != nil && len(item.Edit.Gather) > 0 }
 
 // ready reports whether the item can be drafted against a state. A correction, restore, forget or rebuild needs the log up
-// to that state, and has read none of it before its turn. An edit that gathers reflections needs these reflections.
+// to that state, and has read none of it before its turn. A fork needs the log of the playbook that it copies. An edit that gathers reflections needs these reflections.
 func (item *Item) ready(p *playbook.Playbook) bool {
 	if item.Edit == nil {
 		return !item.IsCorrection() || item.EarlierDone && item.Contribution != nil && item.Contribution.Version() == p.Version()
@@ -77,6 +79,8 @@ func (item *Item) ready(p *playbook.Playbook) bool {
 	switch {
 	case item.Gathers():
 		return item.Gathered != nil
+	case item.Edit.Fork != nil:
+		return item.Target != nil
 	case item.Edit.Restore == nil && item.Edit.Forget == nil && !item.Edit.Rebuild:
 		return true
 	}

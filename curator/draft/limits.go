@@ -59,7 +59,7 @@ func opSize(op *playbook.Op) int {
 func coverBytes(c *playbook.Cover) int {
 	n := coverSize + len(c.ID)
 	if e := c.Evidence; e != nil {
-		n += 40 + len(e.Execution) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) + len(e.Reflector) + len(e.Model)
+		n += 48 + len(e.Execution) + len(e.Owner) + len(e.User) + len(e.Session) + len(e.Source) + len(e.Excerpt) + len(e.Outcome) + len(e.Reflector) + len(e.Model)
 	}
 	return n
 }

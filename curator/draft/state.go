@@ -14,6 +14,7 @@ import (
 type state struct {
 	Policy
 	base       *playbook.Playbook
+	recorded   playbook.Admission                        // of base
 	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
 	lastMinted uint64                                    // last bullet number in use
 	contents   map[playbook.ContentKey]playbook.BulletID // bullets with new content here
@@ -53,7 +54,7 @@ func newState(p *playbook.Playbook, by Policy) *state {
 	own := recorded
 	own.Policy = by.Settings
 	return &state{
-		Policy: by, base: p, lastMinted: p.LastMinted(), mode: mode, review: recorded.ReviewsFirst() || own.ReviewsFirst(),
+		Policy: by, base: p, recorded: recorded, lastMinted: p.LastMinted(), mode: mode, review: recorded.ReviewsFirst() || own.ReviewsFirst(),
 		changed: map[playbook.BulletID]*playbook.Bullet{}, sums: map[countKey]*playbook.Op{},
 		contents: map[playbook.ContentKey]playbook.BulletID{}, evidenceChanged: map[playbook.BulletID]struct{}{},
 	}

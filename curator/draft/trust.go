@@ -8,6 +8,7 @@ import (
 
 	"debrief/curator/screen"
 	"debrief/playbook"
+	"debrief/playbook/admit"
 	"debrief/playbook/text"
 )
 
@@ -75,6 +76,17 @@ func (d *sources) measures(b *playbook.Bullet, cover int) bool {
 		return d.refuseSource(b, cover) == nil
 	}
 	return true
+}
+
+// kind returns the kind of the author of a proposal. Only a model makes proposals from reflections, so that of a reflection without a
+// model is unknown.
+func (d *sources) kind(support []int) admit.Source {
+	for _, i := range support {
+		if e := d.evidenceOf(i); e.Model == "" {
+			return ""
+		}
+	}
+	return admit.Model
 }
 
 // lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough

@@ -45,7 +45,7 @@ func TestAttemptNumber(t *testing.T) {
 // loseDeliveries receives a message without an answer for the given number of deliveries, like workers that crash.
 func loseDeliveries(t *testing.T, c *Conn, role string, times int) jetstream.Msg {
 	t.Helper()
-	cons, err := c.openConsumer(t.Context(), role)
+	cons, err := c.Consumers.open(t.Context(), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,13 @@ func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loseDeliveries(t, c, events.RoleGenerator, 2)
+			m := loseDeliveries(t, c, events.RoleGenerator, 2)
+			if batch > 1 { // the message was alone in both attempts
+				record := fmt.Sprintf(`{"id":%q,"delivered":2,"attempts":2,"grouped":2}`, m.Headers().Get(nats.MsgIdHdr))
+				if _, err := c.js.Publish(t.Context(), attemptsSubject(events.RoleGenerator, r.Seq), []byte(record)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, c := range []*Conn{c, other} {
 				start(t, c, Worker{Role: events.RoleGenerator, Batch: batch, Handle: func(_ context.Context, b []*Delivery) []Result {
 					t.Error("message handled a third time")
@@ -126,6 +132,75 @@ func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
 	}
 }
 
+// TestCrashesCostOnlyTheMessageAtFault lets workers crash while a message is in their batch. Only that one becomes a dead
+// letter, though the others were lost in the same crashes.
+func TestCrashesCostOnlyTheMessageAtFault(t *testing.T) {
+	t.Parallel()
+	const messages, fault = 16, 7 // as many as a group
+	srv := serve(t, natsd.Config{})
+	c := open(t, srv, shortWaits(4))
+	for n := range messages {
+		publish(t, c, task("main", n))
+	}
+	at := task("main", fault).EventID()
+	var crashes, largest atomic.Int32
+	run := func() {
+		nc, err := srv.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		defer nc.Close()
+		worker := openOn(t, nc, shortWaits(4))
+		go func() {
+			for ctx.Err() == nil && count(t, c, events.StreamDead) == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			stop()
+		}()
+		err = worker.Run(ctx, Worker{Role: events.RoleGenerator, Batch: messages, Handle: func(_ context.Context, batch []*Delivery) []Result {
+			largest.Store(max(largest.Load(), int32(len(batch))))
+			results := make([]Result, len(batch))
+			for i, d := range batch {
+				if d.Event.EventID() == at { // the worker crashes: its connection closes, and nothing is stored or released
+					crashes.Add(1)
+					nc.Close()
+					stop()
+				}
+				results[i] = answer(d)
+			}
+			return results
+		}})
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	for range 20 {
+		if count(t, c, events.StreamDead) > 0 {
+			break
+		}
+		run()
+	}
+	start(t, c, Worker{Role: events.RoleGenerator, Batch: messages, Handle: func(_ context.Context, batch []*Delivery) []Result {
+		results := make([]Result, len(batch))
+		for i, d := range batch {
+			results[i] = answer(d)
+		}
+		return results
+	}})
+	awaitIdle(t, c, events.RoleGenerator)
+	if n := count(t, c, events.StreamExecutions); n != messages-1 {
+		t.Errorf("got %d executions, want %d", n, messages-1)
+	}
+	if all := letters(t, c, 1); all[0].Seq != fault+1 || all[0].Code != events.DeadAttempts {
+		t.Errorf("got the dead letter %+v, want one of message %d", all[0], fault)
+	}
+	if largest.Load() < 2 || crashes.Load() > 6 {
+		t.Errorf("got batches of at most %d messages and %d crashes, want 2 or more and at most 6", largest.Load(), crashes.Load())
+	}
+}
+
 // TestEffectAndDeadLetterExcludeEachOther covers each point at which a worker can crash or stop.
 func TestEffectAndDeadLetterExcludeEachOther(t *testing.T) {
 	t.Parallel()
@@ -143,7 +218,7 @@ func TestEffectAndDeadLetterExcludeEachOther(t *testing.T) {
 	has := func(c *Conn) func(context.Context, *Delivery) (bool, error) {
 		return func(ctx context.Context, d *Delivery) (bool, error) {
 			id := execution("main", d.Event.(*events.Task).ID).ID
-			return c.HasEvent(ctx, events.StreamExecutions, "debrief.execution.main", d.Stored, id)
+			return c.Events.Has(ctx, events.StreamExecutions, "debrief.execution.main", d.Stored, id)
 		}
 	}
 	t.Run("the effect is stored, and all attempts are used up", func(t *testing.T) {
@@ -185,7 +260,7 @@ func TestEffectAndDeadLetterExcludeEachOther(t *testing.T) {
 		c := connectNew(t, shortWaits(3))
 		r := publish(t, c, task("main", 1))
 		loseDeliveries(t, c, events.RoleGenerator, 1)
-		if err := c.StoreDeadLetter(t.Context(), letterOf(t, c, r.Seq)); err != nil {
+		if err := c.DeadLetters.Store(t.Context(), letterOf(t, c, r.Seq)); err != nil {
 			t.Fatal(err)
 		}
 		start(t, c, Worker{Role: events.RoleGenerator, Done: has(c), Handle: single(func(context.Context, *Delivery) Result {
@@ -202,7 +277,7 @@ func TestEffectAndDeadLetterExcludeEachOther(t *testing.T) {
 		c := connectNew(t, shortWaits(3))
 		r := publish(t, c, task("main", 1))
 		loseDeliveries(t, c, events.RoleGenerator, 1)
-		if err := c.StoreDeadLetter(t.Context(), letterOf(t, c, r.Seq)); err != nil {
+		if err := c.DeadLetters.Store(t.Context(), letterOf(t, c, r.Seq)); err != nil {
 			t.Fatal(err)
 		}
 		publish(t, c, execution("main", "task-1"))
@@ -215,7 +290,7 @@ func TestEffectAndDeadLetterExcludeEachOther(t *testing.T) {
 		c := connectNew(t, shortWaits(3))
 		lost := publish(t, c, task("main", 2))
 		for _, l := range []*events.DeadLetter{letterOf(t, c, publish(t, c, task("main", 1)).Seq), letterOf(t, c, lost.Seq)} {
-			if err := c.StoreDeadLetter(t.Context(), l); err != nil {
+			if err := c.DeadLetters.Store(t.Context(), l); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -433,7 +508,7 @@ func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
 			await(t, c, events.StreamExecutions, 5)
 			awaitIdle(t, c, events.RoleGenerator)
 			var all []*Letter
-			if err := c.Letters(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil || len(all) != 2 {
+			if err := c.DeadLetters.List(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil || len(all) != 2 {
 				t.Fatalf("got %d letters (%v), want 2", len(all), err)
 			}
 			for _, l := range all {
@@ -449,7 +524,7 @@ func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
 				})
 			}
 			red(c, all[0])
-			if err := c.Drop(t.Context(), all[0]); err != nil {
+			if err := c.DeadLetters.Drop(t.Context(), all[0]); err != nil {
 				t.Fatal(err)
 			}
 			red(c, all[1])
@@ -458,7 +533,7 @@ func TestNewerSchemaIsDeadLetteredAndRoleIsOutdated(t *testing.T) {
 			c = open(t, srv, fastPolicy)
 			start(t, c, worker) // a new process
 			red(c, all[1])
-			if err := c.Drop(t.Context(), all[1]); err != nil {
+			if err := c.DeadLetters.Drop(t.Context(), all[1]); err != nil {
 				t.Fatal(err)
 			}
 			awaitState(t, c, Running)

@@ -10,6 +10,10 @@
 // worker nor a crash of the server loses a message or the count. A message has either an effect or a dead letter: see
 // deadletter.go.
 //
+// A worker that crashes costs an attempt of all messages that it holds. A role that takes batches may hold thousands, and one of
+// them at fault must not cost the others. So from its third attempt on a message is tried in a group of 16, and then three times
+// alone. Until then crashes make no dead letter, whatever the count is.
+//
 // # Useless output
 //
 // The output of a model can be useless for one message, or for all messages because the prompt is broken. One message
@@ -44,18 +48,20 @@ import (
 	"debrief/events/redact"
 )
 
-// Conn is a connection to the streams of one account. It is safe for concurrent use.
+// Conn is a connection to the streams of one account. Its methods publish events and run roles; its fields group everything
+// else. It is safe for concurrent use.
 type Conn struct {
+	Events      *Reader      // reads stored events
+	DeadLetters *DeadLetters // lists, requeues and drops dead letters
+	Consumers   *Consumers   // creates the consumers of the roles, and reads how far they are behind
+	Health      *Health      // the states of the roles in this process
+	Stats       *Stats       // the counters of the roles in this process
+
 	*link
-	*publisher   // stores events, and knows whether the server can store them
-	*reader      // reads stored events
-	*deadLetters // stores, lists, requeues and drops dead letters
-	*durables    // creates the consumers of the roles, and reads how far they are behind
-	*health      // the states of the roles in this process
-	*stats       // the counters of the roles in this process
+	publisher *publisher
 }
 
-// link is the connection to the server and its configuration, which all parts of a Conn share.
+// link is the connection to the server, its configuration, and the reads of single messages. All parts of a Conn share it.
 type link struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -112,9 +118,12 @@ func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 	watch := denied.New(nc)
 	js = denied.JetStream(js, watch)
 	l := &link{nc: nc, js: js, watch: watch, blobs: blob.New(js), policy: o.Policy.WithDefaults(), log: o.Log}
-	c := &Conn{link: l, publisher: &publisher{link: l}, reader: &reader{l}, durables: &durables{l}, health: &health{link: l}, stats: new(stats)}
-	c.deadLetters = &deadLetters{l, c.publisher, c.reader}
-	return c
+	p := &publisher{link: l}
+	letters := &DeadLetters{l, p}
+	return &Conn{
+		Events: &Reader{l}, DeadLetters: letters, Consumers: &Consumers{l, letters}, Health: &Health{link: l}, Stats: new(Stats),
+		link: l, publisher: p,
+	}
 }
 
 // noJetStream reports whether the account has no JetStream and imports none.
@@ -123,10 +132,10 @@ func noJetStream(err error) bool {
 }
 
 // JetStream returns the JetStream of the connection, for the package that stores playbooks.
-func (l *link) JetStream() jetstream.JetStream { return l.js }
+func (c *Conn) JetStream() jetstream.JetStream { return c.js }
 
 // NATS returns the NATS connection, for the request-reply service.
-func (l *link) NATS() *nats.Conn { return l.nc }
+func (c *Conn) NATS() *nats.Conn { return c.nc }
 
 // Reply is the message on a reply subject: the payload of an answer, or the reason of a failure.
 type Reply struct {
@@ -134,13 +143,54 @@ type Reply struct {
 	Error  string
 	Data   []byte
 	Trace  string // trace id of the request
+
+	of events.Event // the request
+}
+
+// Decode decodes the payload into v, a pointer to the type of the answer. It returns a *DeadLetterError if the event became a dead
+// letter.
+func (r *Reply) Decode(v any) error {
+	if r.Error != "" {
+		return &DeadLetterError{Kind: r.of.Kind(), ID: r.of.EventID(), Reason: r.Error}
+	}
+	if err := events.UnmarshalReply(r.of.InBook(), r.Data, v); err != nil {
+		return fmt.Errorf("decode the reply to %s %s: %w", r.of.Kind(), r.of.EventID(), err)
+	}
+	return nil
+}
+
+// DeadLetterError is the error of an event that a role could not handle: it is a dead letter now.
+type DeadLetterError struct {
+	Kind   events.Kind
+	ID     events.ID
+	Reason string
+}
+
+// Error implements error.
+func (e *DeadLetterError) Error() string {
+	return fmt.Sprintf("%s %s: dead-lettered: %s", e.Kind, e.ID, e.Reason)
+}
+
+// Request publishes an event, waits until its role has handled it, and returns the answer: the *events.Execution of an
+// *events.Task, or the *events.EditReply of an *events.Edit. If ctx ends first, the event stays stored and is still handled. Errors
+// are ErrDuplicate, *DeadLetterError, the errors of Conn.Publish, or the error of ctx.
+func Request[T any](ctx context.Context, c *Conn, e events.Event, o PublishOptions) (*T, error) {
+	reply, err := c.Request(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	answer := new(T)
+	if err := reply.Decode(answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
 }
 
 // ErrDuplicate is returned for an event id that was used within the last two minutes. The first requester gets the
 // reply.
 var ErrDuplicate = errors.New("duplicate id: already submitted; the first requester gets the reply")
 
-// Request publishes an event with a new inbox in ReplyTo, and waits for its reply. If ctx ends first, the event stays stored and is still handled.
+// Request publishes an event with a new inbox in ReplyTo, and waits for its reply. The function Request also decodes it. If ctx ends first, the event stays stored and is still handled.
 func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*Reply, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)
@@ -160,7 +210,7 @@ func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*
 	if err != nil {
 		return nil, fmt.Errorf("wait for reply to %s: %w", e.Kind(), err)
 	}
-	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Error: msg.Header.Get(events.HeaderError), Data: msg.Data, Trace: r.Trace}
+	reply := &Reply{Handle: events.Handle(msg.Header.Get(events.HeaderHandle)), Error: msg.Header.Get(events.HeaderError), Data: msg.Data, Trace: r.Trace, of: e}
 	if name := msg.Header.Get(events.HeaderBlob); name != "" {
 		if reply.Data, err = c.getBlob(ctx, name); err != nil {
 			return nil, err
@@ -170,4 +220,4 @@ func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*
 }
 
 // Log returns the logger of the connection.
-func (l *link) Log() *zerolog.Logger { return &l.log }
+func (c *Conn) Log() *zerolog.Logger { return &c.log }

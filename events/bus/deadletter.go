@@ -40,16 +40,16 @@ const maxLetterData = 768 << 10
 // maxReason is the limit of a reason in a header or a list, in bytes.
 const maxReason = 1000
 
-// deadLetters stores and manages dead letters.
-type deadLetters struct {
+// DeadLetters has the dead letters of an account: the messages that a role could not handle, each with the reason. A person
+// looks at them and requeues or drops them; the server deletes them after a week. DeadLetters is safe for concurrent use.
+type DeadLetters struct {
 	*link
-	*publisher
-	*reader
+	publisher *publisher
 }
 
-// StoreDeadLetter stores a dead letter. If the message already has one, also with another code, it stores nothing. A shared
+// Store stores a dead letter. If the message already has one, also with another code, it stores nothing. A shared
 // letter replaces the one before, so that its readers learn of each message.
-func (d *deadLetters) StoreDeadLetter(ctx context.Context, l *events.DeadLetter) error {
+func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 	l.Book = bookOf(l.Subject)
 	redactLetter(l)
 	l.Reason = text.Line(l.Reason, maxReason)
@@ -62,7 +62,7 @@ func (d *deadLetters) StoreDeadLetter(ctx context.Context, l *events.DeadLetter)
 	if l.Shared != "" {
 		o.Copy, only = int(time.Now().UnixNano()), nil
 	}
-	_, _, err := d.publish(ctx, l, o, only...)
+	_, _, err := d.publisher.publish(ctx, l, o, only...)
 	if natserr.IsConflict(err) { // a busy cluster also returns this without another letter
 		stored := false
 		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
@@ -92,7 +92,7 @@ const withdrawnTTL = time.Second
 
 // withdraw removes a dead letter by its subject. A role may publish its letters, but may not delete messages. So
 // withdraw replaces the letter by a message that expires.
-func (d *deadLetters) withdraw(ctx context.Context, subject string) error {
+func (d *DeadLetters) withdraw(ctx context.Context, subject string) error {
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}}
 	if _, err := d.js.PublishMsg(ctx, m, jetstream.WithMsgTTL(withdrawnTTL)); err != nil {
 		return fmt.Errorf("withdraw dead letter: %w", asFull(natserr.AsTimeout(ctx, err)))
@@ -103,8 +103,8 @@ func (d *deadLetters) withdraw(ctx context.Context, subject string) error {
 // Withdrawn reports whether the headers are those of a message that replaces a withdrawn letter.
 func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" }
 
-// countLetters returns the number of dead letters of a role.
-func (d *deadLetters) countLetters(ctx context.Context, role string) (uint64, error) {
+// count returns the number of dead letters of a role.
+func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
 	n, err := denied.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
 		return direct.Count(ctx, d.nc, events.StreamDead, events.DeadSubject(role, ""))
 	})
@@ -155,7 +155,7 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 		Stream: streams.Input(r.worker.Role), Seq: it.d.Seq, Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Time: time.Now().UTC(),
 		Shared: sharedLetter(reason),
 	}
-	if err := r.conn.StoreDeadLetter(r.work, letter); err != nil {
+	if err := r.conn.DeadLetters.Store(r.work, letter); err != nil {
 		return false, err
 	}
 	if done, err := r.effectStored(it); err != nil || done {
@@ -218,7 +218,7 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 }
 
 // loadOfDone loads the dead letters of all items whose effect is stored in one request. A worker that asks for one after
-// the other and is killed meanwhile leaves some of them. If the request fails, withdrawLetter asks again.
+// the other and is killed meanwhile leaves some of them. If the request fails, withdraw asks again.
 func (r *roleLetters) loadOfDone(items []*item) {
 	var done []*item
 	for _, it := range items {
@@ -245,7 +245,7 @@ func (r *roleLetters) withdraw(it *item) error {
 	if it.letterSubject == "" {
 		return nil
 	}
-	err := r.conn.withdraw(r.work, it.letterSubject)
+	err := r.conn.DeadLetters.withdraw(r.work, it.letterSubject)
 	if err == nil {
 		it.letterSubject = ""
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 // originalMsg returns the stored message of a duplicate event. It returns nil if the message no longer exists.
-func (r *reader) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
-	m, err := r.storedMsg(ctx, streams.OfKind(k), seq)
+func (l *link) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*nats.Msg, error) {
+	m, err := l.storedMsg(ctx, streams.OfKind(k), seq)
 	if m == nil || err != nil {
 		return nil, err
 	}
@@ -29,12 +29,12 @@ func (r *reader) originalMsg(ctx context.Context, k events.Kind, seq uint64) (*n
 }
 
 // storedMsg returns the message at a sequence of a stream. It returns nil if the message does not exist.
-func (r *reader) storedMsg(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	s, err := r.js.Stream(ctx, stream)
+func (l *link) storedMsg(ctx context.Context, stream string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	s, err := l.js.Stream(ctx, stream)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", stream, natserr.AsTimeout(ctx, err))
 	}
-	m, err := r.getMsg(ctx, s, stream, seq)
+	m, err := l.getMsg(ctx, s, stream, seq)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
@@ -45,15 +45,15 @@ func (r *reader) storedMsg(ctx context.Context, stream string, seq uint64) (*jet
 }
 
 // getMsg returns a message of an open stream.
-func (r *reader) getMsg(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
-	return denied.Call(ctx, r.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+func (l *link) getMsg(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	return denied.Call(ctx, l.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 		return s.GetMsg(ctx, seq, opts...)
 	})
 }
 
 // getBlob returns a blob. No further delivery can read an expired or damaged one.
-func (r *reader) getBlob(ctx context.Context, name string) ([]byte, error) {
-	data, err := r.blobs.Get(ctx, name)
+func (l *link) getBlob(ctx context.Context, name string) ([]byte, error) {
+	data, err := l.blobs.Get(ctx, name)
 	if errors.Is(err, blob.ErrExpired) || errors.Is(err, blob.ErrInvalid) {
 		err = Discard(err)
 	}
@@ -61,19 +61,19 @@ func (r *reader) getBlob(ctx context.Context, name string) ([]byte, error) {
 }
 
 // decode returns the event of a message. It fetches the payload if that is a blob.
-func (r *reader) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
-	return r.Decode(ctx, m.Subject(), m.Headers(), m.Data())
+func (l *link) decode(ctx context.Context, m jetstream.Msg) (events.Event, error) {
+	return l.decodeStored(ctx, m.Subject(), m.Headers(), m.Data())
 }
 
-// Decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
+// decodeStored returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
 // message, the error is one of Discard.
-func (r *reader) Decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
+func (l *link) decodeStored(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
 	if name := header.Get(events.HeaderBlob); name != "" {
 		if err := events.CheckSchema(header); err != nil {
 			return nil, classifyDecode(err)
 		}
 		var err error
-		if data, err = r.getBlob(ctx, name); err != nil {
+		if data, err = l.getBlob(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -92,14 +92,14 @@ func classifyDecode(err error) error {
 }
 
 // lastPerSubject calls fn for the last message on each subject. Subjects may have wildcards.
-func (r *reader) lastPerSubject(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
-	return r.readDirect(ctx, stream, direct.Query{Last: subjects}, fn)
+func (l *link) lastPerSubject(ctx context.Context, stream string, subjects []string, fn func(direct.Message)) error {
+	return l.readDirect(ctx, stream, direct.Query{Last: subjects}, fn)
 }
 
 // readDirect calls fn for every message that matches a query.
-func (r *reader) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message)) error {
-	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
-		return direct.Read(ctx, r.nc, stream, q, func(m direct.Message) error {
+func (l *link) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message)) error {
+	err := denied.Do(ctx, l.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, l.nc, stream, q, func(m direct.Message) error {
 			fn(m)
 			return nil
 		})

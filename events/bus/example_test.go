@@ -27,12 +27,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	task := &events.Task{ID: "t-1", Question: "Which shelf is highest?"}
-	task.Book = "library"
+	task := &events.Task{Book: "library", ID: "t-1", Question: "Which shelf is highest?"}
 	if _, err := conn.Publish(ctx, task, bus.PublishOptions{}); err != nil {
 		log.Fatal(err)
 	}
-	err = conn.Scan(ctx, events.StreamTasks, events.KindTask.Subject("library"), 1, func(s bus.Stored) error {
+	err = conn.Events.Scan(ctx, events.StreamTasks, events.KindTask.Subject("library"), 1, func(s bus.Stored) error {
 		fmt.Println(s.Seq, s.Event.(*events.Task).Question)
 		return nil
 	})

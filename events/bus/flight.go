@@ -19,6 +19,8 @@ type item struct {
 	msg          jetstream.Msg
 	latestNumber int
 	uncounted    bool // the newest delivery does not count as an attempt so far
+	grouped      bool // it is an attempt in one of groupSizes
+	groupsBegun  int  // number of such attempts, this one included
 	redelivered  bool // the server redelivered the message while it was held
 
 	deliveryNumber int       // number of the delivery that created the item

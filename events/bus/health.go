@@ -37,13 +37,14 @@ func (h RoleHealth) Healthy() bool {
 	return h.State == Running || h.State == Serving || h.State == Stopped
 }
 
-// health contains the states of the roles of a connection.
-type health struct {
+// Health has the states of the roles that a connection runs, for health checks and users. Conn.Run sets them.
+// Health is safe for concurrent use.
+type Health struct {
 	*link
 	mu                sync.Mutex
 	roles             []RoleHealth
 	dependencies      []dependencyError
-	disconnectedSince time.Time // time of the first call of Health without a connection; zero while connected
+	disconnectedSince time.Time // time of the first call of Roles without a connection; zero while connected
 }
 
 // dependencyError is an outage of a dependency of a role.
@@ -53,7 +54,7 @@ type dependencyError struct {
 }
 
 // set sets the state of a role. It reports whether the state changed.
-func (h *health) set(role string, s State, reason string, misconfigured bool) bool {
+func (h *Health) set(role string, s State, reason string, misconfigured bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.roles {
@@ -70,9 +71,9 @@ func (h *health) set(role string, s State, reason string, misconfigured bool) bo
 	return true
 }
 
-// SetDependencyError sets why a dependency of a role is unavailable; nil means that it is available again. Meanwhile Health shows
+// SetDependencyError sets why a dependency of a role is unavailable; nil means that it is available again. Meanwhile Roles shows
 // the role as unavailable, although it continues without the dependency.
-func (h *health) SetDependencyError(role, dependency string, err error) {
+func (h *Health) SetDependencyError(role, dependency string, err error) {
 	if !h.setDependency(role, dependency, err) {
 		return
 	}
@@ -84,7 +85,7 @@ func (h *health) SetDependencyError(role, dependency string, err error) {
 }
 
 // setDependency sets or clears the error of a dependency. It reports whether one appeared or went away.
-func (h *health) setDependency(role, dependency string, err error) (changed bool) {
+func (h *Health) setDependency(role, dependency string, err error) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := slices.IndexFunc(h.dependencies, func(l dependencyError) bool { return l.role == role && l.dependency == dependency })
@@ -102,9 +103,9 @@ func (h *health) setDependency(role, dependency string, err error) (changed bool
 	return true
 }
 
-// Health returns the state of every role that this connection has run, or that lacks a dependency. Without a connection
+// Roles returns the state of every role that this connection has run, or that lacks a dependency. Without a connection
 // all running roles are unavailable, including idle ones.
-func (h *health) Health() []RoleHealth {
+func (h *Health) Roles() []RoleHealth {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.nc.IsConnected() || h.nc.IsDraining() {

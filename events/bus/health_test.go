@@ -25,7 +25,7 @@ func TestRoleWithMissingDependencyIsUnavailable(t *testing.T) {
 		}})
 	}()
 	of := func(role string) bus.RoleHealth {
-		for _, h := range conn.Health() {
+		for _, h := range conn.Health.Roles() {
 			if h.Role == role {
 				return h
 			}
@@ -52,12 +52,12 @@ func TestRoleWithMissingDependencyIsUnavailable(t *testing.T) {
 		{"a role that only serves", events.RoleGenerator, "playbook", errors.New("gone"), bus.Unavailable, "playbook: gone"},
 		{"which has it again", events.RoleGenerator, "playbook", nil, "", ""},
 	} {
-		conn.SetDependencyError(row.role, row.lacks, row.why)
+		conn.Health.SetDependencyError(row.role, row.lacks, row.why)
 		if h := of(row.role); h.State != row.state || h.Reason != row.reason {
 			t.Errorf("%s: got %s, %q, want %s, %q", row.what, h.State, h.Reason, row.state, row.reason)
 		}
 	}
-	conn.SetDependencyError(events.RoleReflector, "notes", errors.New("gone"))
+	conn.Health.SetDependencyError(events.RoleReflector, "notes", errors.New("gone"))
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -39,10 +39,10 @@ type LetterFilter struct {
 	Since time.Time // stored at this time or later
 }
 
-// Letters calls fn for every stored dead letter, oldest first, until fn returns an error. ErrStop ends it without an
+// List calls fn for every stored dead letter, oldest first, until fn returns an error. ErrStop ends it without an
 // error. An unreadable message is passed as a letter with that reason. It needs no consumer, which not every user may
 // create. If a lagging replica answers, the newest letters may be missing.
-func (d *deadLetters) Letters(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
+func (d *DeadLetters) List(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
 	err := denied.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error {
 		return direct.Read(ctx, d.nc, events.StreamDead, q, func(m direct.Message) error {
@@ -61,8 +61,8 @@ func (d *deadLetters) Letters(ctx context.Context, f LetterFilter, fn func(*Lett
 	return nil
 }
 
-// Letter returns the dead letter with a handle. It returns ErrNotFound if it does not exist.
-func (d *deadLetters) Letter(ctx context.Context, h events.Handle) (*Letter, error) {
+// Get returns the dead letter with a handle. It returns ErrNotFound if it does not exist.
+func (d *DeadLetters) Get(ctx context.Context, h events.Handle) (*Letter, error) {
 	seq, _, err := h.Parse()
 	if err != nil {
 		return nil, err
@@ -85,8 +85,14 @@ func (d *deadLetters) Letter(ctx context.Context, h events.Handle) (*Letter, err
 	return l, nil
 }
 
-func (d *deadLetters) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
-	e, err := d.Decode(ctx, subject, header, data)
+// Event returns the event of the message that became a dead letter. If the message cannot be decoded, and never could be, the
+// error is one of Discard.
+func (d *DeadLetters) Event(ctx context.Context, l *Letter) (events.Event, error) {
+	return d.decodeStored(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
+}
+
+func (d *DeadLetters) decodeLetter(ctx context.Context, subject string, header nats.Header, data []byte, seq uint64, at time.Time) *Letter {
+	e, err := d.decodeStored(ctx, subject, header, data)
 	l, ok := e.(*events.DeadLetter)
 	if err == nil && !ok {
 		err = errors.New("not a dead letter")
@@ -108,8 +114,8 @@ func (d *deadLetters) decodeLetter(ctx context.Context, subject string, header n
 // The message has its original bytes, so that unknown fields are kept. Requeue publishes with the rights of the caller,
 // which exceed those of the worker that wrote the letter. So it rejects a letter that does not decode, or whose event
 // is not of a kind and stream that its role handles.
-func (d *deadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
-	e, err := d.Decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
+func (d *DeadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
+	e, err := d.Event(ctx, l)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -140,7 +146,7 @@ func (d *deadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 }
 
 // Drop deletes a dead letter. It returns nil if the letter no longer exists.
-func (d *deadLetters) Drop(ctx context.Context, l *Letter) error {
+func (d *DeadLetters) Drop(ctx context.Context, l *Letter) error {
 	s, err := d.js.Stream(ctx, events.StreamDead)
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))

@@ -25,19 +25,18 @@ func storeLetter(t *testing.T, c *Conn, role string, seq uint64, e events.Event,
 	if change != nil {
 		change(l)
 	}
-	if err := c.StoreDeadLetter(t.Context(), l); err != nil {
+	if err := c.DeadLetters.Store(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	var last *Letter
-	if err := c.Letters(t.Context(), LetterFilter{}, func(l *Letter) error { last = l; return nil }); err != nil {
+	if err := c.DeadLetters.List(t.Context(), LetterFilter{}, func(l *Letter) error { last = l; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return last
 }
 
 func deskExecution(answer string) *events.Execution {
-	x := &events.Execution{RunID: "t1", Question: "What is it?", Answer: answer}
-	x.Book = "desk"
+	x := &events.Execution{Book: "desk", RunID: "t1", Question: "What is it?", Answer: answer}
 	x.ID = events.ExecutionID(x.Book, "", x.RunID, 0)
 	return x
 }
@@ -50,7 +49,7 @@ func TestRequeuePublishesOriginalEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := connectNew(t, fastPolicy)
-			first, msg, err := c.publish(t.Context(), deskExecution(answer), PublishOptions{Trace: events.NewTrace()})
+			first, msg, err := c.publisher.publish(t.Context(), deskExecution(answer), PublishOptions{Trace: events.NewTrace()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +57,7 @@ func TestRequeuePublishesOriginalEvent(t *testing.T) {
 				l.Header, l.Data = msg.Header, msg.Data
 				l.Header["Nats-Expected-Last-Sequence"] = []string{"99"} // server headers are not copied
 			})
-			r, err := c.Requeue(t.Context(), l)
+			r, err := c.DeadLetters.Requeue(t.Context(), l)
 			if err != nil || r.Duplicate || r.Seq == first.Seq {
 				t.Fatalf("got %+v (%v), want it stored again", r, err)
 			}
@@ -73,7 +72,7 @@ func TestRequeuePublishesOriginalEvent(t *testing.T) {
 			if id := EventID(got.Header); id != deskExecution("").ID || !bytes.Equal(got.Data, msg.Data) || got.Header.Get(events.HeaderRepeat) == "" || got.Header.Get(events.HeaderTrace) == "" {
 				t.Errorf("got %s, %v and %d bytes, want %s, marked, and %d bytes", id, got.Header, len(got.Data), deskExecution("").ID, len(msg.Data))
 			}
-			if _, err := c.Letter(t.Context(), l.Handle()); !errors.Is(err, ErrNotFound) {
+			if _, err := c.DeadLetters.Get(t.Context(), l.Handle()); !errors.Is(err, ErrNotFound) {
 				t.Errorf("the letter: got %v, want it gone", err)
 			}
 		})
@@ -100,10 +99,10 @@ func TestRequeueRejectsInvalidLetters(t *testing.T) {
 	}
 	for i, test := range tests {
 		l := storeLetter(t, c, test.role, uint64(i+1), deskExecution("red"), test.change)
-		if _, err := c.Requeue(t.Context(), l); !isDiscard(err) || IsUnavailable(err) || !strings.Contains(err.Error(), test.names) {
+		if _, err := c.DeadLetters.Requeue(t.Context(), l); !isDiscard(err) || IsUnavailable(err) || !strings.Contains(err.Error(), test.names) {
 			t.Errorf("%s: got %v, want a permanent error that names %s", test.name, err, test.names)
 		}
-		if _, err := c.Letter(t.Context(), l.Handle()); err != nil {
+		if _, err := c.DeadLetters.Get(t.Context(), l.Handle()); err != nil {
 			t.Errorf("%s: the letter: got %v, want it there", test.name, err)
 		}
 	}
@@ -136,12 +135,12 @@ func TestLetters(t *testing.T) {
 		{"none", LetterFilter{Role: events.RoleGenerator}, 0},
 	} {
 		n := 0
-		if err := c.Letters(t.Context(), test.f, func(*Letter) error { n++; return nil }); err != nil || n != test.want {
+		if err := c.DeadLetters.List(t.Context(), test.f, func(*Letter) error { n++; return nil }); err != nil || n != test.want {
 			t.Errorf("%s: got %d (%v), want %d", test.name, n, err, test.want)
 		}
 	}
 	var all []*Letter
-	if err := c.Letters(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil {
+	if err := c.DeadLetters.List(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got := all[2]; got.Role != events.RoleCurator || got.Stream != events.StreamDead || got.Seq != got.LetterSeq || got.Reason == "" {
@@ -149,12 +148,12 @@ func TestLetters(t *testing.T) {
 	}
 	for range 2 { // the second returns no error
 		for _, l := range all {
-			if err := c.Drop(t.Context(), l); err != nil {
+			if err := c.DeadLetters.Drop(t.Context(), l); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if err := c.Letters(t.Context(), LetterFilter{}, func(*Letter) error { return errors.New("is still there") }); err != nil {
+	if err := c.DeadLetters.List(t.Context(), LetterFilter{}, func(*Letter) error { return errors.New("is still there") }); err != nil {
 		t.Error(err)
 	}
 }

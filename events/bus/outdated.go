@@ -13,7 +13,7 @@ import (
 
 // checkNewerSchema looks for the oldest dead letter of a newer schema. An error does not change the state of the role.
 func (w *letterWatch) checkNewerSchema(ctx context.Context) {
-	l, err := w.conn.newerSchemaLetter(ctx, w.worker.Role)
+	l, err := w.conn.DeadLetters.newerSchema(ctx, w.worker.Role)
 	if err != nil {
 		if ctx.Err() == nil {
 			w.log.Debug().Err(err).Msg("look for dead letters of a newer schema")
@@ -33,8 +33,8 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 	w.state.update(func(s *workerState) { s.outdated = reason })
 }
 
-// newerSchemaLetter returns the oldest dead letter of a role with the code newer-schema, or nil.
-func (d *deadLetters) newerSchemaLetter(ctx context.Context, role string) (*Letter, error) {
+// newerSchema returns the oldest dead letter of a role with the code newer-schema, or nil.
+func (d *DeadLetters) newerSchema(ctx context.Context, role string) (*Letter, error) {
 	s, err := d.js.Stream(ctx, events.StreamDead)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -26,8 +27,45 @@ type processor struct {
 	queues   *bookQueues
 }
 
-// process handles items until each has its final disposition. It retries held items in place. The caller has a slot.
+// process handles items until each has its final disposition: together, and those that crashed workers had in small groups. The
+// caller has a slot.
 func (p *processor) process(items []*item) {
+	together, groups := p.separate(items)
+	p.processTogether(together)
+	for i, group := range groups {
+		probe := len(items) == 1 // a paused worker gets one message at a time
+		if p.intake.Err() != nil || p.state.isPaused() && !probe {
+			p.release(slices.Concat(groups[i:]...), p.policy.BackoffMin)
+			return
+		}
+		p.attempts.beginGroup(group)
+		p.processTogether(group)
+	}
+}
+
+// separate returns the items of an ordinary batch, and the groups of the others.
+func (p *processor) separate(items []*item) (together []*item, groups [][]*item) {
+	if p.worker.Batch <= 1 {
+		return items, nil
+	}
+	if err := p.attempts.load(p.work, items); err != nil {
+		return items, nil // prepare tries again, and holds them
+	}
+	bySize := make(map[int][]*item)
+	for _, it := range items {
+		size := p.groupSize(it)
+		bySize[size] = append(bySize[size], it)
+	}
+	together = bySize[0]
+	delete(bySize, 0)
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(bySize))) {
+		groups = slices.AppendSeq(groups, slices.Chunk(bySize[size], size))
+	}
+	return together, groups
+}
+
+// processTogether handles items in one batch, until each has its final disposition. It retries held items in place.
+func (p *processor) processTogether(items []*item) {
 	for try := 0; len(items) > 0; try++ {
 		valid, failed := p.decode(p.prepare(items))
 		held, reason := p.finish(failed, nil, nil) // before the handler, which can take long
@@ -86,7 +124,7 @@ func (p *processor) prepare(items []*item) []*item {
 		switch {
 		case it.letterSubject != "":
 			it.result = &Result{Err: errHasLetter}
-		case it.result == nil && it.d.Attempt > p.policy.MaxAttempts:
+		case it.result == nil && p.isExhausted(it):
 			it.result = &Result{Err: &exhaustedError{p.policy.MaxAttempts}}
 		}
 	}
@@ -151,7 +189,7 @@ func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 		if value := recover(); value != nil {
 			failed := &panicError{value}
 			zerolog.Ctx(ctx).Error().Str(zerolog.ErrorFieldName, failed.Loggable()).Bytes("stack", debug.Stack()).Msg("handler panicked")
-			p.conn.stats.update(p.worker.Role, func(v *roleCounters) {
+			p.conn.Stats.update(p.worker.Role, func(v *roleCounters) {
 				v.Panics, v.LastPanic, v.LastPanicReason = v.Panics+1, time.Now(), failed.Loggable()
 			})
 			out = make([]Result, len(batch))
@@ -160,7 +198,7 @@ func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {
 			}
 		}
 		if slices.ContainsFunc(out, func(x Result) bool { return x.Err == nil }) {
-			p.conn.stats.update(p.worker.Role, func(v *roleCounters) { v.addCall(time.Since(began)) })
+			p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.addCall(time.Since(began)) })
 		}
 	}()
 	return p.worker.Handle(ctx, batch)
@@ -204,12 +242,12 @@ func (p *processor) finishItem(it *item) error {
 			return p.hold(it, err)
 		}
 		p.ack(it)
-		p.conn.stats.update(p.worker.Role, func(v *roleCounters) { v.addSuccess(it.storedEvents > 0) })
+		p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.addSuccess(it.storedEvents > 0) })
 	case nak:
 		log := p.flight.itemLog(it)
 		log.Warn().Str(zerolog.ErrorFieldName, Loggable(err)).Int(events.LogDelivery, attempt).Msg("will be retried")
 		p.nak(it, p.policy.backoff(attempt))
-		p.conn.stats.update(p.worker.Role, func(v *roleCounters) { v.Retried++ })
+		p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.Retried++ })
 	case release:
 		delay := p.state.releaseDelay()
 		if isDeferred(err) {
@@ -253,7 +291,7 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 		log.Info().Msg("acknowledged: the effect of the message is already stored")
 	}
 	p.ack(it)
-	p.conn.stats.update(p.worker.Role, func(v *roleCounters) {
+	p.conn.Stats.update(p.worker.Role, func(v *roleCounters) {
 		if repeated {
 			return
 		}
@@ -274,7 +312,7 @@ func (p *processor) finishDeadLetter(it *item, reason error) error {
 func (p *processor) finishExistingLetter(it *item) error {
 	done, err := p.letters.effectStored(it)
 	if err == nil && done {
-		err = p.conn.withdraw(p.work, it.letterSubject)
+		err = p.conn.DeadLetters.withdraw(p.work, it.letterSubject)
 	}
 	if err != nil {
 		return p.hold(it, err)
@@ -292,7 +330,7 @@ func (p *processor) storeResult(it *item) error {
 		if asked := requestOf(p.flight.message(it).Headers()); it.result.Forward {
 			marks.ReplyTo, marks.ReplyJSON = asked.to, asked.asJSON
 		}
-		receipt, msg, err := p.conn.publish(p.work, it.result.Events[it.storedEvents], marks)
+		receipt, msg, err := p.conn.publisher.publish(p.work, it.result.Events[it.storedEvents], marks)
 		if err != nil {
 			// After an error without an answer the event may be stored, and the server may forget its id during a hold.
 			it.inDoubt = it.inDoubt || !isFull(err)

@@ -51,10 +51,10 @@ const MaxInline = 512 << 10
 
 // Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
 // no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either.
-func (p *publisher) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
-	ctx, span := p.startPublishSpan(ctx, e, &m)
+func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
+	ctx, span := c.startPublishSpan(ctx, e, &m)
 	defer span.End()
-	r, _, err := p.publish(ctx, e, m)
+	r, _, err := c.publisher.publish(ctx, e, m)
 	setSpanError(span, err)
 	return r, err
 }

@@ -73,12 +73,12 @@ func (p *puller) run() {
 	failed := 0 // failures in a row; above 0 the consumer may not exist any more
 	for p.intake.Err() == nil {
 		if failed > 0 {
-			cons, restored, err := p.conn.bindConsumer(p.intake, p.worker.Role)
+			cons, restored, err := p.conn.Consumers.bind(p.intake, p.worker.Role)
 			if p.intake.Err() != nil {
 				break
 			}
 			p.state.setConsumerErr(err)
-			p.conn.recordAnswer(err)
+			p.conn.publisher.recordAnswer(err)
 			if err != nil {
 				failed++
 				p.wait(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
@@ -212,7 +212,7 @@ func (p *puller) accept(m jetstream.Msg) {
 		return
 	}
 	p.state.recordDelivery()
-	p.conn.stats.update(p.worker.Role, func(v *roleCounters) { v.LastDelivery = time.Now() })
+	p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.LastDelivery = time.Now() })
 
 	switch {
 	case p.intake.Err() != nil:

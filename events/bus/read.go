@@ -15,15 +15,19 @@ import (
 	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
-	"debrief/events/streams"
 	"debrief/playbook"
 )
 
 // ErrStop ends a read without an error. The callback returns it.
 var ErrStop = errors.New("stop reading")
 
-// reader reads stored events.
-type reader struct{ *link }
+// Reader reads stored events. Most methods select them by a stream and a subject, for example events.StreamTasks and
+// events.KindTask.Subject("sums").
+//
+// Read, ReadFrom, ReadStored and IDs create a consumer for the time of the call, which not every user may do. They return every
+// stored event, and new ones at once. The other methods need no consumer. Scan and Has may miss the newest events if a lagging
+// replica answers; Poll reads those the next time. Reader is safe for concurrent use.
+type Reader struct{ *link }
 
 // Stored is a stored event.
 type Stored struct {
@@ -35,30 +39,30 @@ type Stored struct {
 
 // Read calls fn for every stored event of a subject in order, and then for each new one, until ctx ends or fn returns
 // an error. ErrStop ends it without an error.
-func (r *reader) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
+func (r *Reader) Read(ctx context.Context, stream, subject string, fn func(Stored) error) error {
 	return r.read(ctx, stream, subject, 0, false, fn)
 }
 
 // ReadFrom is Read from a sequence on.
-func (r *reader) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+func (r *Reader) ReadFrom(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	return r.read(ctx, stream, subject, seq, false, fn)
 }
 
 // ReadStored is Read without new events: it ends after the last stored event.
-func (r *reader) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
+func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func(Stored) error) error {
 	return r.read(ctx, stream, subject, 0, true, fn)
 }
 
 // Scan calls fn for every stored event of a subject from a sequence on, in order. Unlike Read it needs no consumer,
 // which not every user may create. If a lagging replica answers, the newest events may be missing.
-func (r *reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
+func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
 			if Withdrawn(m.Header) {
 				return nil
 			}
 			s := Stored{Seq: m.Seq, Time: m.Stored()}
-			s.Event, s.Err = r.Decode(ctx, m.Subject, m.Header, m.Data)
+			s.Event, s.Err = r.decodeStored(ctx, m.Subject, m.Header, m.Data)
 			return fn(s)
 		})
 	})
@@ -77,7 +81,7 @@ const maxPollInterval = 500 * time.Millisecond
 // Poll is Scan that continues with new events until ctx ends or fn returns an error. ErrStop ends it without an error.
 // After an event it reads again after the duration soon. While no events arrive it doubles the interval, up to
 // maxPollInterval.
-func (r *reader) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
+func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
 	for wait := soon; ; wait = min(2*wait, maxPollInterval) {
 		err := r.Scan(ctx, stream, subject, seq, func(s Stored) error {
 			seq, wait = s.Seq+1, soon
@@ -97,9 +101,9 @@ func (r *reader) Poll(ctx context.Context, stream, subject string, seq uint64, s
 	}
 }
 
-// EventIDs calls fn with the id of every stored event of a subject, in order. It reads only headers, so the size of the
+// IDs calls fn with the id of every stored event of a subject, in order. It reads only headers, so the size of the
 // events does not matter.
-func (r *reader) EventIDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
+func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events.ID)) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}, HeadersOnly: true}
 	return r.scan(ctx, stream, cfg, true, func(m jetstream.Msg, _ *jetstream.MsgMetadata) error {
 		fn(events.ID(m.Headers().Get(nats.MsgIdHdr)))
@@ -107,9 +111,9 @@ func (r *reader) EventIDs(ctx context.Context, stream, subject string, fn func(e
 	})
 }
 
-// HasEvent reports whether a stream has one of the events with these ids under a subject, stored at or after since. If a
+// Has reports whether a stream has one of the events with these ids under a subject, stored at or after since. If a
 // lagging replica answers, the newest events may be missing.
-func (r *reader) HasEvent(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
+func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
 	found := false
 	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
@@ -125,7 +129,7 @@ func (r *reader) HasEvent(ctx context.Context, stream, subject string, since tim
 	return found, nil
 }
 
-func (r *reader) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
+func (r *Reader) read(ctx context.Context, stream, subject string, seq uint64, stored bool, fn func(Stored) error) error {
 	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}}
 	if seq > 1 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq
@@ -142,7 +146,7 @@ func (r *reader) read(ctx context.Context, stream, subject string, seq uint64, s
 
 // scan calls fn for every message that the consumer configuration selects. If stored is true, it ends after the last
 // stored message.
-func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
+func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, stored bool, fn func(jetstream.Msg, *jetstream.MsgMetadata) error) error {
 	subject := cfg.FilterSubjects[0]
 	cons, err := r.js.OrderedConsumer(ctx, stream, cfg)
 	if err != nil {
@@ -198,7 +202,7 @@ func (r *reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 var ErrNotFound = errors.New("not found: expired or never stored")
 
 // Find returns the event at a sequence of a stream. It returns ErrNotFound if its id does not match or it is not stored.
-func (r *reader) Find(ctx context.Context, stream string, seq uint64, matches func(events.ID) bool) (events.Event, error) {
+func (r *Reader) Find(ctx context.Context, stream string, seq uint64, matches func(events.ID) bool) (events.Event, error) {
 	m, err := r.storedMsg(ctx, stream, seq)
 	switch {
 	case err != nil:
@@ -206,7 +210,7 @@ func (r *reader) Find(ctx context.Context, stream string, seq uint64, matches fu
 	case m == nil:
 		return nil, ErrNotFound
 	}
-	e, err := r.Decode(ctx, m.Subject, m.Header, m.Data)
+	e, err := r.decodeStored(ctx, m.Subject, m.Header, m.Data)
 	switch {
 	case errors.Is(err, blob.ErrExpired):
 		return nil, ErrNotFound
@@ -218,44 +222,16 @@ func (r *reader) Find(ctx context.Context, stream string, seq uint64, matches fu
 	return e, nil
 }
 
-// StreamState describes the size of a stream.
-type StreamState struct {
-	Name     string `json:"name"`
-	Messages uint64 `json:"messages"`
-	Bytes    uint64 `json:"bytes"`
-	Last     uint64 `json:"last_seq"`
-
-	Replicas  int `json:"replicas"`
-	Consumers int `json:"consumers"`
-}
-
-// Streams returns the state of every stream and key-value bucket that exists.
-func (r *reader) Streams(ctx context.Context) ([]StreamState, error) {
-	var all []StreamState
-	for _, want := range streams.All(1) {
-		s, err := r.js.Stream(ctx, want.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
-		}
-		st := s.CachedInfo().State
-		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq, s.CachedInfo().Config.Replicas, st.Consumers})
-	}
-	return all, nil
-}
-
 // PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
-func (r *reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
+func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
 	s, err := r.js.Stream(ctx, events.StreamTasks)
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamTasks, natserr.AsTimeout(ctx, err))
 	}
 	var ids []events.ID
-	for _, owner := range []string{"", events.AnyOwner} {
+	for _, subject := range events.TaskSubjects(b) {
 		for seq := uint64(1); ; {
-			m, err := r.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(events.TaskSubject(b, owner)))
+			m, err := r.getMsg(ctx, s, events.StreamTasks, seq, jetstream.WithGetMsgSubject(subject))
 			if errors.Is(err, jetstream.ErrMsgNotFound) {
 				break
 			}
@@ -266,4 +242,10 @@ func (r *reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID
 		}
 	}
 	return ids, nil
+}
+
+// Decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
+// message, the error is one of Discard.
+func (r *Reader) Decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
+	return r.decodeStored(ctx, subject, header, data)
 }

@@ -85,11 +85,11 @@ func (w *letterWatch) read(ctx context.Context) error {
 		}
 	})
 	for _, m := range letters {
-		l := w.conn.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
+		l := w.conn.DeadLetters.decodeLetter(ctx, m.Subject, m.Header, m.Data, m.Seq, m.Stored())
 		if l.Role != w.worker.Role || l.Stream != streams.Input(w.worker.Role) {
 			continue
 		}
-		e, err := w.conn.Decode(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
+		e, err := w.conn.DeadLetters.Event(ctx, l)
 		if err != nil { // the payload has expired
 			continue
 		}
@@ -133,7 +133,7 @@ func (w *letterWatch) withdrawStored(ctx context.Context, l *recheck) error {
 	if err != nil || !has { // another worker has withdrawn it, or an operator has removed it
 		return err
 	}
-	if err := w.conn.withdraw(ctx, l.subject); err != nil {
+	if err := w.conn.DeadLetters.withdraw(ctx, l.subject); err != nil {
 		return err
 	}
 	w.log.Info().Str("kind", string(l.d.Event.Kind())).Uint64(events.LogSeq, l.d.Seq).Msg("dead letter withdrawn: the effect of the message is stored")

@@ -25,19 +25,19 @@ const reclaimTimeout = 5 * time.Second
 // Reclaim sends a nak in the name of the lost worker. From the subject of a nak the server reads only two sequences:
 // that of the message, which it ignores if the message is not in flight, and that of the delivery, which must lie
 // between its ack floor and its last delivery.
-func (d *durables) Reclaim(ctx context.Context) error {
+func (c *Consumers) Reclaim(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, reclaimTimeout)
 	defer stop()
 	for _, role := range streams.Roles {
-		if err := d.reclaimRole(ctx, role); err != nil {
+		if err := c.reclaimRole(ctx, role); err != nil {
 			return fmt.Errorf("reclaim messages of %s in %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
 		}
 	}
 	return nil
 }
 
-func (d *durables) reclaimRole(ctx context.Context, role string) error {
-	cons, err := d.js.Consumer(ctx, streams.Input(role), role)
+func (c *Consumers) reclaimRole(ctx context.Context, role string) error {
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil // the role never ran
 	}
@@ -53,11 +53,11 @@ func (d *durables) reclaimRole(ctx context.Context, role string) error {
 		return fmt.Sprintf("$JS.ACK.%s.%s.1.%d.%d.%d.0", streams.Input(role), role, seq, i.Delivered.Consumer, time.Now().UnixNano())
 	}
 	for seq := first; seq < last; seq++ {
-		if err := d.nc.Publish(ack(seq), nakPayload); err != nil {
+		if err := c.nc.Publish(ack(seq), nakPayload); err != nil {
 			return err
 		}
 	}
-	_, err = d.nc.RequestWithContext(ctx, ack(last), nakPayload) // the server handles them in order, so this answer confirms all
+	_, err = c.nc.RequestWithContext(ctx, ack(last), nakPayload) // the server handles them in order, so this answer confirms all
 	return err
 }
 

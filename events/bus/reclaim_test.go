@@ -47,7 +47,7 @@ func TestReclaimRedeliversMessagesOfLostWorkers(t *testing.T) {
 
 			c = open(t, serve(t, natsd.Config{Dir: dir}), p)
 			publish(t, c, sample(role, n)) // and one without a delivery
-			if err := c.Reclaim(t.Context()); err != nil {
+			if err := c.Consumers.Reclaim(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var mu sync.Mutex
@@ -76,15 +76,14 @@ func sample(role string, i int) events.Event {
 	if role == events.RoleGenerator {
 		return task("main", i)
 	}
-	e := &events.Edit{ID: events.Hash(fmt.Sprint(i)), Author: "ann", Rebuild: true}
-	e.Book = "main"
+	e := &events.Edit{Book: "main", ID: events.Hash(fmt.Sprint(i)), Author: "ann", Rebuild: true}
 	return e
 }
 
 func TestReclaimWithoutMessagesDoesNothing(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
-	if err := c.Reclaim(t.Context()); err != nil {
+	if err := c.Consumers.Reclaim(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -79,11 +79,11 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 
 // CountReply counts the first reply of a role's model to a request. Repaired means that its JSON was invalid and was repaired,
 // and invalid that the reply was not usable.
-func (v *stats) CountReply(role string, repaired, invalid bool) {
-	v.update(role, func(r *roleCounters) { r.replies.add(reply{at: time.Now(), repaired: repaired, invalid: invalid}) })
+func (s *Stats) CountReply(role string, repaired, invalid bool) {
+	s.update(role, func(r *roleCounters) { r.replies.add(reply{at: time.Now(), repaired: repaired, invalid: invalid}) })
 }
 
 // CountLabel counts a reflection of a role's model on a run with an outcome, and whether the model doubts that outcome.
-func (v *stats) CountLabel(role string, doubted bool) {
-	v.update(role, func(r *roleCounters) { r.labels.add(reply{at: time.Now(), rated: true, doubted: doubted}) })
+func (s *Stats) CountLabel(role string, doubted bool) {
+	s.update(role, func(r *roleCounters) { r.labels.add(reply{at: time.Now(), rated: true, doubted: doubted}) })
 }

@@ -72,7 +72,7 @@ func asStored(subject string, header nats.Header, data []byte, d *Delivery) *nat
 
 // replyJSON sends a stored event as JSON. It returns an error if the event must be read from the server and that fails.
 func (c *Conn) replyJSON(ctx context.Context, to string, stored *nats.Msg) error {
-	e, err := c.Decode(ctx, stored.Subject, stored.Header, stored.Data)
+	e, err := c.decodeStored(ctx, stored.Subject, stored.Header, stored.Data)
 	if err != nil {
 		return err
 	}

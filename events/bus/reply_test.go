@@ -196,13 +196,13 @@ func TestRedactedJSONTaskCanBeRequeued(t *testing.T) {
 		t.Fatalf("got error %q", got)
 	}
 	var all []*Letter
-	if err := c.Letters(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil || len(all) != 1 {
+	if err := c.DeadLetters.List(t.Context(), LetterFilter{}, func(l *Letter) error { all = append(all, l); return nil }); err != nil || len(all) != 1 {
 		t.Fatalf("got %d letters, %v", len(all), err)
 	}
 	if strings.Contains(string(all[0].Data), secret) || !json.Valid(all[0].Data) {
 		t.Errorf("got %s", all[0].Data)
 	}
-	if _, err := c.Requeue(t.Context(), all[0]); err != nil {
+	if _, err := c.DeadLetters.Requeue(t.Context(), all[0]); err != nil {
 		t.Fatal(err)
 	}
 	if m := o.receive(t); m.Header.Get(events.HeaderHandle) == "" {

@@ -171,14 +171,12 @@ func single(f func(ctx context.Context, d *Delivery) Result) func(context.Contex
 }
 
 func task(book playbook.Book, n int) *events.Task {
-	e := &events.Task{ID: "task-" + strconv.Itoa(n), Question: "what is " + strconv.Itoa(n) + "?"}
-	e.Book = book
+	e := &events.Task{Book: book, ID: "task-" + strconv.Itoa(n), Question: "what is " + strconv.Itoa(n) + "?"}
 	return e
 }
 
 func execution(book playbook.Book, taskID string) *events.Execution {
-	e := &events.Execution{ID: events.ExecutionID(book, "", taskID, 0), RunID: taskID, Answer: "42"}
-	e.Book = book
+	e := &events.Execution{Book: book, ID: events.ExecutionID(book, "", taskID, 0), RunID: taskID, Answer: "42"}
 	return e
 }
 
@@ -210,7 +208,7 @@ func await(t testing.TB, c *Conn, stream string, n int) []Stored {
 	defer cancel()
 	subject := "debrief.>"
 	var all []Stored
-	err := c.Read(ctx, stream, subject, func(s Stored) error {
+	err := c.Events.Read(ctx, stream, subject, func(s Stored) error {
 		if all = append(all, s); len(all) == n {
 			return ErrStop
 		}
@@ -245,7 +243,7 @@ func count(t testing.TB, c *Conn, stream string) int {
 
 func lag(t testing.TB, c *Conn, role string) Lag {
 	t.Helper()
-	l, err := c.Lag(t.Context(), role)
+	l, err := c.Consumers.Lag(t.Context(), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +273,7 @@ func pulls(t testing.TB, c *Conn, role string) int {
 func awaitIdle(t testing.TB, c *Conn, role string) {
 	t.Helper()
 	eventually(t, role+" is idle", func() bool {
-		idle, err := c.Idle(t.Context(), role)
+		idle, err := c.Consumers.Idle(t.Context(), role)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +283,7 @@ func awaitIdle(t testing.TB, c *Conn, role string) {
 
 func health1(t testing.TB, c *Conn) RoleHealth {
 	t.Helper()
-	h := c.Health()
+	h := c.Health.Roles()
 	if len(h) != 1 {
 		return RoleHealth{}
 	}

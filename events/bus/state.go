@@ -123,7 +123,7 @@ func (r *roleState) update(f func(*workerState)) {
 	if reason != nil {
 		text, loggable = reason.Error(), Loggable(reason)
 	}
-	changed := r.conn.health.set(r.worker.Role, state, text, unusable || isMisconfigured(reason))
+	changed := r.conn.Health.set(r.worker.Role, state, text, unusable || isMisconfigured(reason))
 	if r.openPull != nil && s.probing() {
 		r.openPull.Drain() // messages in transit are still accepted
 	}

@@ -36,8 +36,10 @@ type RoleStats struct {
 // durationsKept is the number of durations behind the percentiles: enough for a 95th, and quick to sort.
 const durationsKept = 256
 
-// stats contains the counters of the roles of a connection.
-type stats struct {
+// Stats has the counters of the roles that a connection runs. They start at zero when the connection is opened. Conn.Run counts
+// deliveries and calls; the methods with Count are for handlers, because only they know the counts. Stats is safe for concurrent
+// use.
+type Stats struct {
 	mu    sync.Mutex
 	roles []*roleCounters
 }
@@ -50,15 +52,15 @@ type roleCounters struct {
 }
 
 // update calls f with the counters of a role, under the lock.
-func (v *stats) update(role string, f func(*roleCounters)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	i := slices.IndexFunc(v.roles, func(r *roleCounters) bool { return r.Role == role })
+func (s *Stats) update(role string, f func(*roleCounters)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.roles, func(r *roleCounters) bool { return r.Role == role })
 	if i < 0 {
-		i = len(v.roles)
-		v.roles = append(v.roles, &roleCounters{RoleStats: RoleStats{Role: role}})
+		i = len(s.roles)
+		s.roles = append(s.roles, &roleCounters{RoleStats: RoleStats{Role: role}})
 	}
-	f(v.roles[i])
+	f(s.roles[i])
 }
 
 func (r *roleCounters) addCall(d time.Duration) {
@@ -92,8 +94,8 @@ func (r *roleCounters) percentiles() (p50, p95 time.Duration) {
 
 // CountDeltas counts deltas that a role has committed, and the operations that they record as rejected. The handler writes
 // deltas itself, so the worker cannot count them.
-func (v *stats) CountDeltas(role string, deltas, rejected int) {
-	v.update(role, func(r *roleCounters) {
+func (s *Stats) CountDeltas(role string, deltas, rejected int) {
+	s.update(role, func(r *roleCounters) {
 		r.Deltas += uint64(deltas)
 		r.Rejected += uint64(rejected)
 		if deltas > 0 {
@@ -104,8 +106,8 @@ func (v *stats) CountDeltas(role string, deltas, rejected int) {
 
 // CountOutcomes counts the outcomes of tasks that a role has committed, and the failures among them. If the commits changed a
 // bullet or its standing, the count begins again.
-func (v *stats) CountOutcomes(role string, outcomes, failures int, isChange bool) {
-	v.update(role, func(r *roleCounters) {
+func (s *Stats) CountOutcomes(role string, outcomes, failures int, isChange bool) {
+	s.update(role, func(r *roleCounters) {
 		if isChange {
 			r.OutcomesSinceChange, r.FailuresSinceChange = 0, 0
 			return
@@ -115,12 +117,12 @@ func (v *stats) CountOutcomes(role string, outcomes, failures int, isChange bool
 	})
 }
 
-// RoleStats returns the counters of every role that this connection has run.
-func (v *stats) RoleStats() []RoleStats {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	all := make([]RoleStats, 0, len(v.roles))
-	for _, r := range v.roles {
+// Roles returns the counters of every role that this connection has run.
+func (s *Stats) Roles() []RoleStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]RoleStats, 0, len(s.roles))
+	for _, r := range s.roles {
 		v := r.RoleStats
 		v.P50, v.P95 = r.percentiles()
 		v.Replies = r.replies.stats(time.Now()).Add(r.labels.stats(time.Now()))

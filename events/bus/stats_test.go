@@ -55,11 +55,11 @@ func TestVitalsCountDeliveries(t *testing.T) {
 	})})
 	publishTasks(t, c, "main", 4)
 	eventually(t, "all messages are acknowledged", func() bool {
-		all := c.RoleStats()
+		all := c.Stats.Roles()
 		return len(all) == 1 && all[0].Stored+all[0].Handled+all[0].Dead == 4
 	})
-	c.CountDeltas(events.RoleGenerator, 0, 3)
-	v := c.RoleStats()[0]
+	c.Stats.CountDeltas(events.RoleGenerator, 0, 3)
+	v := c.Stats.Roles()[0]
 	got := fmt.Sprint(v.Role, v.Stored, v.Handled, v.Retried, v.Dead, v.Calls, v.Deltas, v.Rejected, v.DeadSinceSuccess, v.SuccessesSinceEffect)
 	if want := fmt.Sprint("generator", 2, 1, 1, 1, 3, 0, 3, 0, 0); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -67,7 +67,7 @@ func TestVitalsCountDeliveries(t *testing.T) {
 	if v.LastSuccess.IsZero() || !v.LastEffect.Equal(v.LastSuccess) || v.Started.After(v.LastSuccess) || v.P95 < v.P50 || v.P50 <= 0 || v.TotalDuration <= 0 {
 		t.Errorf("got %+v", v)
 	}
-	w, err := c.Backlog(t.Context(), events.RoleGenerator)
+	w, err := c.Consumers.Backlog(t.Context(), events.RoleGenerator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestWorkReturnsOldestMessage(t *testing.T) {
 	for i, book := range []playbook.Book{"first", "second", "third"} {
 		publish(t, c, execution(book, fmt.Sprint("task-", i)))
 	}
-	w, err := c.Backlog(t.Context(), events.RoleReflector)
+	w, err := c.Consumers.Backlog(t.Context(), events.RoleReflector)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWorkReturnsOldestMessage(t *testing.T) {
 		return Result{}
 	})})
 	eventually(t, "the first and the third message are acknowledged", func() bool { l := lag(t, c, events.RoleReflector); return l.InFlight == 1 && l.Pending == 0 })
-	if w, err = c.Backlog(t.Context(), events.RoleReflector); err != nil {
+	if w, err = c.Consumers.Backlog(t.Context(), events.RoleReflector); err != nil {
 		t.Fatal(err)
 	}
 	if w.Book != "second" || !w.Oldest.After(oldest) || w.LastAck.IsZero() {

@@ -60,43 +60,45 @@ type silentStream struct {
 
 // SetStoreClosed sets why the server accepts no new messages. Then every publish fails at once with a *FullError, and
 // those that wait for an acknowledgement fail with a *noAckError. Nil means that the server accepts messages again.
-func (p *publisher) SetStoreClosed(reason error) {
-	p.storeState.mu.Lock()
-	was := p.storeState.closed
-	p.storeState.closed = reason
+func (c *Conn) SetStoreClosed(reason error) {
+	s := &c.publisher.storeState
+	s.mu.Lock()
+	was := s.closed
+	s.closed = reason
 	switch {
-	case reason != nil && p.storeState.cancel != nil:
-		p.storeState.cancel()
-	case p.storeState.open == nil || p.storeState.open.Err() != nil:
-		p.storeState.open, p.storeState.cancel = context.WithCancel(context.Background())
+	case reason != nil && s.cancel != nil:
+		s.cancel()
+	case s.open == nil || s.open.Err() != nil:
+		s.open, s.cancel = context.WithCancel(context.Background())
 	}
-	p.storeState.mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case reason == nil && was != nil:
-		p.log.Warn().Msg("the server accepts new messages again")
+		c.log.Warn().Msg("the server accepts new messages again")
 	case reason != nil && was == nil:
-		p.log.Error().Str("reason", reason.Error()).Msg("the server accepts no new messages")
+		c.log.Error().Str("reason", reason.Error()).Msg("the server accepts no new messages")
 	}
 }
 
 // StoreError returns why messages cannot be stored, as a *FullError or a *noAckError. It returns nil if they can.
-func (p *publisher) StoreError() error {
-	p.storeState.mu.Lock()
-	defer p.storeState.mu.Unlock()
-	if p.storeState.closed != nil {
-		return &FullError{p.storeState.closed}
+func (c *Conn) StoreError() error {
+	s := &c.publisher.storeState
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != nil {
+		return &FullError{s.closed}
 	}
 	var longest *noAckError
-	for _, s := range p.storeState.silentStreams {
-		if s.reconnects == p.nc.Stats().Reconnects && (longest == nil || s.Since.Before(longest.Since)) {
-			longest = &s.noAckError
+	for _, silent := range s.silentStreams {
+		if silent.reconnects == c.nc.Stats().Reconnects && (longest == nil || silent.Since.Before(longest.Since)) {
+			longest = &silent.noAckError
 		}
 	}
 	switch {
 	case longest != nil:
 		return longest
-	case p.storeState.full != nil && time.Since(p.storeState.fullAt) < fullTTL:
-		return p.storeState.full
+	case s.full != nil && time.Since(s.fullAt) < fullTTL:
+		return s.full
 	}
 	return nil
 }

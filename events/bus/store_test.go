@@ -154,7 +154,7 @@ func TestCheckStreamsNamesUnansweredRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, c, Worker{Role: events.RoleCurator, Handle: single(func(context.Context, *Delivery) Result { return Result{} })})
-	eventually(t, "the role runs", func() bool { return len(c.Health()) == 1 })
+	eventually(t, "the role runs", func() bool { return len(c.Health.Roles()) == 1 })
 	check := func() map[string]error {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
@@ -176,16 +176,16 @@ func TestBlockedRoleIsNamed(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
 	c := open(t, srv, fastPolicy)
-	if err := c.CreateDurables(t.Context()); err != nil {
+	if err := c.Consumers.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if blocked := c.Blocked(t.Context(), events.RoleCurator); blocked != "" {
+	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); blocked != "" {
 		t.Errorf("got %q, want nothing", blocked)
 	}
 	if _, err := c.js.PauseConsumer(t.Context(), events.StreamReflections, events.RoleCurator, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if blocked := c.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "nats consumer resume REFLECTIONS curator") {
+	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "nats consumer resume REFLECTIONS curator") {
 		t.Errorf("got %q, want the command that resumes the consumer", blocked)
 	}
 	s, err := c.js.Stream(t.Context(), events.StreamDeltas)
@@ -197,7 +197,7 @@ func TestBlockedRoleIsNamed(t *testing.T) {
 	if _, err := c.js.UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if blocked := c.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "DELTAS is sealed") {
+	if blocked := c.Consumers.Blocked(t.Context(), events.RoleCurator); !strings.Contains(blocked, "DELTAS is sealed") {
 		t.Errorf("got %q, want the sealed stream", blocked)
 	}
 	unsuitable := (*streams.ConfigError)(nil)

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events/blob"
 	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
@@ -108,6 +110,60 @@ func retryUnanswered(ctx context.Context, request func(context.Context) error) e
 		case <-time.After(requestPause):
 		}
 	}
+}
+
+// StreamState describes the size of a stream.
+type StreamState struct {
+	Name     string `json:"name"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	Last     uint64 `json:"last_seq"`
+
+	Replicas  int `json:"replicas"`
+	Consumers int `json:"consumers"`
+}
+
+// Streams returns the state of every stream and key-value bucket that exists.
+func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
+	var all []StreamState
+	for _, want := range streams.All(1) {
+		s, err := c.js.Stream(ctx, want.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
+		}
+		st := s.CachedInfo().State
+		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq, s.CachedInfo().Config.Replicas, st.Consumers})
+	}
+	return all, nil
+}
+
+// CheckStreams requests the state of each stream that a running role of this connection needs. It returns an error for each role
+// with a stream whose state the server does not return. A server with a damaged stream can accept connections and answer nothing.
+func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	failed := map[string]error{}
+	for _, h := range c.Health.Roles() {
+		if h.State == Stopped {
+			continue
+		}
+		for _, name := range streams.Required(h.Role) {
+			all.Go(func() {
+				_, err := c.js.Stream(ctx, name)
+				if err == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				failed[h.Role] = fmt.Errorf("read the state of stream %s: %w", name, natserr.AsTimeout(ctx, err))
+			})
+		}
+	}
+	all.Wait()
+	return failed
 }
 
 // WindowHistory is the number of interactions that the server keeps of a session. It is the largest window size.

@@ -76,19 +76,19 @@ func traceparent(sc trace.SpanContext) string {
 
 // startPublishSpan starts the span of a publish. The event belongs to the trace of the marks, otherwise to that of ctx,
 // otherwise to a new one.
-func (p *publisher) startPublishSpan(ctx context.Context, e events.Event, m *PublishOptions) (context.Context, trace.Span) {
+func (l *link) startPublishSpan(ctx context.Context, e events.Event, m *PublishOptions) (context.Context, trace.Span) {
 	if events.TraceID(m.Trace) == "" {
 		m.Trace = traceparent(trace.SpanContextFromContext(ctx))
 	} else {
 		ctx = ContextWithTrace(ctx, m.Trace)
 	}
-	if p.tracer == nil {
+	if l.tracer == nil {
 		if m.Trace == "" {
 			m.Trace = events.NewTrace()
 		}
 		return ctx, trace.SpanFromContext(context.Background()) // a span that records nothing
 	}
-	ctx, span := p.tracer.Start(ctx, "publish "+string(e.Kind()), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
+	ctx, span := l.tracer.Start(ctx, "publish "+string(e.Kind()), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
 		keySystem.String("nats"), keyOperation.String("send"), keySubject.String(e.Kind().Subject(e.InBook())),
 		keyMessage.String(string(e.EventID())), keyKind.String(string(e.Kind())), keyBook.String(string(e.InBook())),
 	))
@@ -179,11 +179,11 @@ func messageID(h map[string][]string) string {
 }
 
 // ContextLog returns the logger of ctx, or that of the connection. In a handler its lines name the delivery.
-func (l *link) ContextLog(ctx context.Context) *zerolog.Logger {
+func (c *Conn) ContextLog(ctx context.Context) *zerolog.Logger {
 	if l := zerolog.Ctx(ctx); l.GetLevel() != zerolog.Disabled {
 		return l
 	}
-	return &l.log
+	return &c.log
 }
 
 // maxLoggable is the limit of an error text in logs and spans, in bytes.

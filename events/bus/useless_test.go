@@ -20,7 +20,7 @@ type outputPolicy struct {
 
 func newOutputPolicy(p Policy) *outputPolicy {
 	r := &runner{
-		conn: &Conn{health: &health{}}, worker: Worker{Role: events.RoleReflector}, policy: p.WithDefaults(),
+		conn: &Conn{Health: &Health{}}, worker: Worker{Role: events.RoleReflector}, policy: p.WithDefaults(),
 		intake: context.Background(), wake: make(chan struct{}, 1),
 	}
 	return &outputPolicy{state: &roleState{runner: r}, items: make(map[uint64]*item)}

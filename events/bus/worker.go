@@ -75,7 +75,7 @@ const pullSubject = "$JS.API.CONSUMER.MSG.NEXT."
 // period, and returns the others to the server. It returns an error only if it cannot open the consumer.
 func (c *Conn) Run(ctx context.Context, w Worker) error {
 	w.Slots, w.Batch = max(w.Slots, 1), min(max(w.Batch, 1), maxHeld/2)
-	cons, restored, err := c.bindConsumer(ctx, w.Role)
+	cons, restored, err := c.Consumers.bind(ctx, w.Role)
 	if ctx.Err() != nil {
 		return nil // stopped before the start
 	}
@@ -112,9 +112,9 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	queues.processor = &processor{runner: r, flight: flight, state: state, letters: letters, watch: watch, attempts: attempts, queues: queues}
 	puller := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons, restored: restored}
 
-	c.stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
-	c.health.set(w.Role, Running, "", false)
-	defer c.health.set(w.Role, Stopped, "", false)
+	c.Stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
+	c.Health.set(w.Role, Running, "", false)
+	defer c.Health.set(w.Role, Stopped, "", false)
 
 	consumer := streams.Input(w.Role) + "." + w.Role
 	defer c.watch.Notify([]string{pullSubject + consumer, "$JS.ACK." + consumer}, func(e *DeniedError) { state.setDenied(e) })()
@@ -146,9 +146,9 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 
 // Serve reports a role as serving until ctx ends. It is for a role that takes no messages, and serves requests only.
 func (c *Conn) Serve(ctx context.Context, role string) {
-	c.stats.update(role, func(v *roleCounters) { v.Started = time.Now() })
-	c.health.set(role, Serving, "", false)
-	defer c.health.set(role, Stopped, "", false)
+	c.Stats.update(role, func(v *roleCounters) { v.Started = time.Now() })
+	c.Health.set(role, Serving, "", false)
+	defer c.Health.set(role, Stopped, "", false)
 	<-ctx.Done()
 }
 

@@ -1,12 +1,14 @@
 // Package client lets a Go agent learn with Debrief: it requests contexts, and reports executions and feedback. The same methods
 // work over NATS and over HTTP.
 //
-//	c := client.HTTP("http://127.0.0.1:4280", "")
-//	reply, err := c.Context(ctx, &events.ContextRequest{Query: "Where is the globe?"})
-//	// … call the model with reply.Messages …
-//	stored, err := c.Report(ctx, &events.Report{ContextID: reply.ID, Answer: "Shelf 7."})
+//	c, err := client.FromEnv()
+//	run, err := c.Run(ctx, &events.ContextRequest{Query: "Where is the globe?"})
+//	run.Answer = yourModel(run.Messages)
+//	err = run.Report(ctx, nil)
 //	// … later …
-//	_, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: stored.Handle, Outcome: events.Outcome{Label: events.Success}})
+//	_, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: run.Handle, Outcome: events.Outcome{Label: events.Success}})
+//
+// Run goes on without advice if Debrief cannot be reached. Context and Report are its two requests, for agents that decide themselves.
 //
 // A report or feedback that failed because the service was unavailable is sent again, up to three times within the deadline of
 // ctx. That is safe: a report without an id gets one before it is sent, and the service counts equal ids once. A request for a
@@ -27,15 +29,30 @@ import (
 	"debrief/playbook"
 )
 
-// Client sends requests to a Debrief service. Make one with NATS or HTTP. It is safe for concurrent use.
+// Client sends requests to a Debrief service. Make one with FromEnv, HTTP or NATS. It is safe for concurrent use; set its fields
+// before the first request.
 type Client struct {
+	// Book is the playbook of requests that name none. Empty leaves the choice to the service.
+	Book playbook.Book
+	// Trace returns the trace context (W3C traceparent) to send with a request, "" for none. Nil sends none.
+	Trace func(context.Context) string
+
 	transport transport
 	delay     time.Duration // before the first repetition
 }
 
 // transport sends one request and returns the JSON of the reply.
 type transport interface {
-	send(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) ([]byte, error)
+	send(ctx context.Context, r *message) ([]byte, error)
+}
+
+// message is a request as the transports send it.
+type message struct {
+	verb   string
+	book   playbook.Book
+	caller events.Caller
+	trace  string
+	body   []byte
 }
 
 // defaultDelay is the delay before the first repetition of a request. Each further one is twice as long.
@@ -46,7 +63,9 @@ const attempts = 3
 
 // Context returns a context for the agent's model. An empty book is events.DefaultBook.
 func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
-	return request[events.ContextReply](ctx, c, events.VerbContext, r.Book, r.Caller, r)
+	withBook := *r
+	withBook.Book = cmp.Or(r.Book, c.Book)
+	return request[events.ContextReply](ctx, c, events.VerbContext, withBook.Book, r.Caller, &withBook)
 }
 
 // Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. An empty book
@@ -55,16 +74,16 @@ func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredRe
 	withID := *r
 	withID.Outcome = r.Outcome.Complete() // the service refuses a label that contradicts the score
 	if r.ContextID == "" {
-		withID.RunID = cmp.Or(r.RunID, string(events.NewID()))
+		withID.RunID, withID.Book = cmp.Or(r.RunID, string(events.NewID())), cmp.Or(r.Book, c.Book)
 	}
-	return request[events.StoredReply](ctx, c, events.VerbReport, r.Book, r.Caller, &withID)
+	return request[events.StoredReply](ctx, c, events.VerbReport, withID.Book, r.Caller, &withID)
 }
 
 // Feedback stores the outcome of an execution. Without an id, it gets a random one.
 func (c *Client) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	withID := *r
-	withID.ID, withID.Outcome = cmp.Or(r.ID, events.NewID()), r.Outcome.Complete()
-	return request[events.StoredReply](ctx, c, events.VerbFeedback, r.Book, r.Caller, &withID)
+	withID.ID, withID.Book, withID.Outcome = cmp.Or(r.ID, events.NewID()), cmp.Or(r.Book, c.Book), r.Outcome.Complete()
+	return request[events.StoredReply](ctx, c, events.VerbFeedback, withID.Book, r.Caller, &withID)
 }
 
 // request sends a request and decodes the reply.
@@ -73,7 +92,11 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", verb, err)
 	}
-	reply, err := c.send(ctx, verb, book, caller, body)
+	m := &message{verb: verb, book: book, caller: caller, body: body}
+	if c.Trace != nil {
+		m.trace = c.Trace(ctx)
+	}
+	reply, err := c.send(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +108,11 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 }
 
 // send sends a request until it is answered, refused, or sent often enough.
-func (c *Client) send(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) ([]byte, error) {
+func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 	for n := 1; ; n++ {
-		reply, err := c.transport.send(ctx, verb, book, caller, body)
+		reply, err := c.transport.send(ctx, m)
 		var failed *Error
-		if err == nil || n == attempts || verb == events.VerbContext || !errors.As(err, &failed) || !failed.Unavailable() {
+		if err == nil || n == attempts || m.verb == events.VerbContext || !errors.As(err, &failed) || !failed.Unavailable() {
 			return reply, err
 		}
 		delay := max(failed.Delay, c.delay<<(n-1))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	"debrief/events"
@@ -16,7 +17,20 @@ import (
 
 // HTTP returns a client of the API at an address such as http://127.0.0.1:4280. An empty token sends none.
 func HTTP(address, token string) *Client {
-	return &Client{transport: &httpTransport{strings.TrimRight(address, "/") + "/api/v1/", token, &http.Client{CheckRedirect: refuseRedirect}}, delay: defaultDelay}
+	t := &httpTransport{base: strings.TrimRight(address, "/") + "/api/v1/", token: token, client: &http.Client{CheckRedirect: refuseRedirect}}
+	return &Client{transport: t, delay: defaultDelay}
+}
+
+// FromEnv returns a client of the API with the settings of the environment, as in Python and JavaScript: DEBRIEF_URL
+// (http://127.0.0.1:4280), DEBRIEF_API_TOKEN and DEBRIEF_BOOK (default).
+func FromEnv() (*Client, error) {
+	address := cmp.Or(os.Getenv("DEBRIEF_URL"), "http://127.0.0.1:4280")
+	if !strings.HasPrefix(address, "http://") && !strings.HasPrefix(address, "https://") {
+		return nil, fmt.Errorf("DEBRIEF_URL: %q: want an address such as http://127.0.0.1:4280", address)
+	}
+	c := HTTP(address, os.Getenv("DEBRIEF_API_TOKEN"))
+	c.Book = playbook.Book(os.Getenv("DEBRIEF_BOOK"))
+	return c, nil
 }
 
 // refuseRedirect keeps a redirect as the reply: another server would get the token.
@@ -33,14 +47,18 @@ var paths = map[string]string{events.VerbContext: "contexts", events.VerbReport:
 // maxReply bounds a reply, in bytes.
 const maxReply = 64 << 20
 
-func (t *httpTransport) send(ctx context.Context, verb string, _ playbook.Book, _ events.Caller, body []byte) ([]byte, error) {
+func (t *httpTransport) send(ctx context.Context, m *message) ([]byte, error) {
+	verb := m.verb
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+paths[verb], bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+paths[verb], bytes.NewReader(m.body))
 	if err != nil {
 		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error(), Err: err}
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if m.trace != "" {
+		req.Header.Set(events.HeaderTrace, m.trace)
+	}
 	if t.token != "" {
 		req.Header.Set("Authorization", "Bearer "+t.token)
 	}

@@ -17,7 +17,7 @@ func TestRedirectIsRefused(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, status))
 		c := HTTP(s.URL, "secret")
-		_, err := c.transport.send(t.Context(), events.VerbContext, "default", events.Caller{}, []byte("{}"))
+		_, err := c.transport.send(t.Context(), &message{verb: events.VerbContext, body: []byte("{}")})
 		if failed := new(Error); !errors.As(err, &failed) || failed.Code != status {
 			t.Errorf("%d: got %v", status, err)
 		}

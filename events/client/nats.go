@@ -13,8 +13,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"debrief/events"
-	"debrief/events/bus"
-	"debrief/playbook"
 )
 
 // NATS returns a client that sends requests on a connection. The Generators answer them. The size of a request is limited by
@@ -26,21 +24,21 @@ type natsTransport struct{ nc *nats.Conn }
 // replyTimeout bounds the wait for a reply if the context has no deadline. The service replies within ten seconds.
 const replyTimeout = 12 * time.Second
 
-func (t natsTransport) send(ctx context.Context, verb string, book playbook.Book, caller events.Caller, body []byte) ([]byte, error) {
-	book = cmp.Or(book, events.DefaultBook)
+func (t natsTransport) send(ctx context.Context, m *message) ([]byte, error) {
+	verb, book := m.verb, cmp.Or(m.book, events.DefaultBook)
 	if err := book.Validate(); err != nil {
 		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error()}
 	}
-	if most := t.nc.MaxPayload(); int64(len(body)) > most {
-		text := fmt.Sprintf("request too large: %d bytes, the NATS server accepts %d: shorten the steps, or raise max_payload", len(body), most)
+	if limit := t.nc.MaxPayload(); int64(len(m.body)) > limit {
+		text := fmt.Sprintf("request too large: %d bytes, the NATS server accepts %d: shorten the steps, or raise max_payload", len(m.body), limit)
 		return nil, &Error{Verb: verb, Code: http.StatusRequestEntityTooLarge, Text: text}
 	}
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
-	subject, header := caller.Request(verb, book)
-	msg := &nats.Msg{Subject: subject, Header: header, Data: body}
-	if trace := bus.Traceparent(ctx); trace != "" {
-		msg.Header.Set(events.HeaderTrace, trace)
+	subject, header := m.caller.Request(verb, book)
+	msg := &nats.Msg{Subject: subject, Header: header, Data: m.body}
+	if m.trace != "" {
+		msg.Header.Set(events.HeaderTrace, m.trace)
 	}
 	reply, err := t.nc.RequestMsgWithContext(ctx, msg)
 	switch {

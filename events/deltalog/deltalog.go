@@ -75,6 +75,16 @@ func New(js jetstream.JetStream) *Store {
 	return &Store{nc: js.Conn(), js: js, watch: denied.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
 }
 
+// Load returns the newest version of a book, empty if the book does not exist. Store.PlaybookAt returns an older one, and a
+// Follower has each later one. Conn is a *bus.Conn.
+func Load(ctx context.Context, conn interface{ JetStream() jetstream.JetStream }, b playbook.Book) (*playbook.Playbook, error) {
+	w, err := New(conn.JetStream()).Writer(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return w.State().Playbook(), nil
+}
+
 const (
 	viewStream = "KV_" + events.BucketPlaybook
 	viewPrefix = "$KV." + events.BucketPlaybook + "."
@@ -96,6 +106,8 @@ type head struct {
 	Partial bool `msgpack:"p,omitempty"`
 	// Gate is the book's gate mode; empty if it was never set.
 	Gate playbook.Gate `msgpack:"g,omitempty"`
+	// LeadingScore is the name of the score that counts if an outcome has several; empty if no person chose one.
+	LeadingScore string `msgpack:"ls,omitempty"`
 	// Admission decides which reflections a prompt may contain.
 	Admission playbook.Admission `msgpack:"a,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.

@@ -381,6 +381,7 @@ func (f *Follower) advance(h *head) error {
 		return f.countMismatch()
 	}
 	f.p.SetGate(h.Gate)
+	f.p.SetLeadingScore(h.LeadingScore)
 	f.p.SetAdmission(h.Admission)
 	f.mismatches, f.reloading = 0, false
 	f.pending = make(map[playbook.BulletID]*playbook.Bullet)

@@ -242,6 +242,9 @@ func (v *verifier) compareView(r *Record) {
 	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
 	}
+	if h.LeadingScore != p.LeadingScore() {
+		v.addFinding(Broken, FindingViewHead, "the head of the view has the leading score %q, the log has %q: %s", h.LeadingScore, p.LeadingScore(), v.rebuildHint())
+	}
 	if !v.sameAdmission(h) {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has another state of reviews, trust and decided reflections than the log: %s", v.rebuildHint())
 	}

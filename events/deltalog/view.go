@@ -42,6 +42,7 @@ func (v *view) playbook() *playbook.Playbook {
 		return nil
 	}
 	p.SetGate(v.head.Gate)
+	p.SetLeadingScore(v.head.LeadingScore)
 	p.SetAdmission(v.head.Admission)
 	return p
 }
@@ -108,6 +109,15 @@ func parseEntry(b playbook.Book, m direct.Message) (e entry) {
 		e.bullet = bullet
 	}
 	return e
+}
+
+// LeadingScore returns the name of the score that counts if an outcome has several, "" if the book has none.
+func (s *Store) LeadingScore(ctx context.Context, b playbook.Book) (string, error) {
+	h, _, err := s.readHead(ctx, b)
+	if h == nil {
+		return "", err
+	}
+	return h.LeadingScore, err
 }
 
 // readHead returns the head of a book's view and the revision of its key. It returns nil and 0 if the head was never

@@ -37,41 +37,57 @@ const maxDetails = 50_000
 // completely. Only then does the server detect some damage; it skips a message with a wrong checksum.
 func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error) {
 	var all []Damage
-	for _, want := range append(streams.All(1), streams.Blobs(1)) {
-		s, err := c.JetStream().Stream(ctx, want.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("open stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
-		}
-		before := *s.CachedInfo()
-		counted := before.State.Bytes <= read
-		readable, err := countReadable(ctx, c, want.Name, counted)
+	for _, stream := range append(streams.All(1), streams.Blobs(1)) {
+		found, err := checkStream(ctx, c, stream.Name, read)
 		if err != nil {
 			return nil, err
 		}
-		var opts []jetstream.StreamInfoOpt
-		if s.CachedInfo().State.NumDeleted <= maxDetails {
-			opts = append(opts, jetstream.WithDeletedDetails(true)) // these include lost messages
-		}
-		i, err := s.Info(ctx, opts...)
-		if err != nil {
-			return nil, fmt.Errorf("read stream %s: %w", want.Name, natserr.AsTimeout(ctx, err))
-		}
-		all = append(all, damageOf(i)...)
-		if was := before.State; counted && i.State.Lost == nil && i.State.Msgs == was.Msgs && i.State.LastSeq == was.LastSeq && readable < was.Msgs {
-			all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("%d of %d messages are damaged and unreadable", was.Msgs-readable, was.Msgs), Lost: true})
-		}
-		if role := consumerOf(want.Name); role != "" {
-			lag, err := c.Lag(ctx, role)
-			if err != nil {
-				return nil, err
-			}
-			if last := i.State.LastSeq; lag.Last > last {
-				all = append(all, Damage{Stream: want.Name, Text: fmt.Sprintf("ends at sequence %d, but sequence %d was delivered to the %s", last, lag.Last, role), Lost: true})
-			}
-		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// checkStream returns the damage of one stream. A stream that does not exist has none.
+func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64) ([]Damage, error) {
+	s, err := c.JetStream().Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
+	}
+	before := s.CachedInfo().State
+	counted := before.Bytes <= read
+	readable, err := countReadable(ctx, c, name, counted)
+	if err != nil {
+		return nil, err
+	}
+	var opts []jetstream.StreamInfoOpt
+	if before.NumDeleted <= maxDetails {
+		opts = append(opts, jetstream.WithDeletedDetails(true)) // these include lost messages
+	}
+	info, err := s.Info(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", name, natserr.AsTimeout(ctx, err))
+	}
+	after := info.State
+	all := damageOf(info)
+	unchanged := after.Msgs == before.Msgs && after.LastSeq == before.LastSeq
+	if counted && unchanged && after.Lost == nil && readable < before.Msgs {
+		text := fmt.Sprintf("%d of %d messages are damaged and unreadable", before.Msgs-readable, before.Msgs)
+		all = append(all, Damage{Stream: name, Text: text, Lost: true})
+	}
+	role := consumerOf(name)
+	if role == "" {
+		return all, nil
+	}
+	lag, err := c.Consumers.Lag(ctx, role)
+	if err != nil {
+		return nil, err
+	}
+	if lag.Last > after.LastSeq {
+		text := fmt.Sprintf("ends at sequence %d, but sequence %d was delivered to the %s", after.LastSeq, lag.Last, role)
+		all = append(all, Damage{Stream: name, Text: text, Lost: true})
 	}
 	return all, nil
 }
@@ -92,27 +108,30 @@ func countReadable(ctx context.Context, c *bus.Conn, stream string, read bool) (
 }
 
 // damageOf returns the damage that the state of a stream shows.
-func damageOf(i *jetstream.StreamInfo) (all []Damage) {
-	add := func(sure bool, format string, args ...any) {
-		all = append(all, Damage{Stream: i.Config.Name, Text: fmt.Sprintf(format, args...), Lost: sure})
+func damageOf(info *jetstream.StreamInfo) (all []Damage) {
+	s := info.State
+	name := info.Config.Name
+	add := func(lost bool, format string, args ...any) {
+		all = append(all, Damage{Stream: name, Text: fmt.Sprintf(format, args...), Lost: lost})
 	}
-	s := i.State
 	if l := s.Lost; l != nil {
 		add(true, "the server lost %d messages, %d bytes", len(l.Msgs), l.Bytes)
 	}
-	switch i.Config.Name {
-	case events.StreamExecutions, events.StreamReflections, events.StreamDeltas:
-	default:
+	// An operator may delete stray deltas; the chain of hashes shows a lost delta.
+	isLog := name == events.StreamDeltas
+	if !isLog && name != events.StreamExecutions && name != events.StreamReflections {
 		return all
 	}
-	if s.NumDeleted > 0 && s.Msgs > 0 && i.Config.Name != events.StreamDeltas { // an operator may delete stray deltas; the chain hash shows a lost delta
+	if s.NumDeleted > 0 && s.Msgs > 0 && !isLog {
 		add(false, "%d messages between sequence %d and %d are missing: deleted or lost", s.NumDeleted, s.FirstSeq, s.LastSeq)
 	}
-	age := i.Config.MaxAge
+	age := info.Config.MaxAge
+	expired := func(since time.Time) bool { return age > 0 && time.Since(since) >= age }
+	restored := info.Config.Metadata[streams.MetadataRestored] != ""
 	switch {
-	case s.Msgs == 0 && s.LastSeq > 0 && (age == 0 || time.Since(s.LastTime) < age):
+	case s.Msgs == 0 && s.LastSeq > 0 && !expired(s.LastTime):
 		add(false, "all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
-	case s.Msgs > 0 && s.FirstSeq > 1 && i.Config.Metadata[streams.MetadataRestored] == "" && i.Config.Name != events.StreamDeltas && (age == 0 || time.Since(i.Created) < age):
+	case s.Msgs > 0 && s.FirstSeq > 1 && !isLog && !restored && !expired(info.Created):
 		add(false, "the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
 	}
 	return all

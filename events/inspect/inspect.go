@@ -66,7 +66,7 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 			} else if i.Config.MaxDeliver != streams.MaxDeliver {
 				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
 			} else if i.Paused {
-				f.Err = errors.New(c.Blocked(ctx, role))
+				f.Err = errors.New(c.Consumers.Blocked(ctx, role))
 			}
 			f.setPeers(i.Cluster)
 		}

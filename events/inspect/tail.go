@@ -111,9 +111,11 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		}
 		all = append(all, w)
 		if name == events.StreamTasks {
-			owned := *w
-			owned.subject = events.TaskSubject(f.Book, events.AnyOwner)
-			all = append(all, &owned)
+			for _, subject := range events.TaskSubjects(f.Book)[1:] { // w has the first
+				owned := *w
+				owned.subject = subject
+				all = append(all, &owned)
+			}
 		}
 	}
 	show := func(e *Entry) error {
@@ -228,7 +230,7 @@ func (w *tailStream) entry(ctx context.Context, c *bus.Conn) *Entry {
 		return e
 	}
 	if e.Kind != events.KindDelta {
-		e.Event, e.Err = c.Decode(ctx, m.Subject, m.Header, m.Data)
+		e.Event, e.Err = c.Events.Decode(ctx, m.Subject, m.Header, m.Data)
 		return e
 	}
 	if e.Err = events.CheckSchema(m.Header); e.Err != nil {

@@ -33,7 +33,7 @@
 // # Output
 //
 // Each process reports its own roles (Watch, Check), over HTTP at /healthz and as metrics at /metrics (package
-// cmd/internal/metrics). For all processes of an account, Call sends a request on the core subject debrief.health, each
+// cmd/internal/operate/metrics). For all processes of an account, Call sends a request on the core subject debrief.health, each
 // process replies (Answer), and Combine joins the replies with the state of the server. So a role without a process
 // has a verdict too. Nothing is stored.
 package liveness

@@ -3,6 +3,7 @@ package liveness
 import (
 	"cmp"
 	"context"
+	"math"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -82,8 +83,8 @@ func (p *Process) Check(ctx context.Context) Report {
 	if r.Gateway != nil {
 		r.Level = Worse(r.Level, r.Gateway.Level)
 	}
-	vitals := p.conn.RoleStats()
-	for _, h := range p.conn.Health() {
+	vitals := p.conn.Stats.Roles()
+	for _, h := range p.conn.Health.Roles() {
 		if h.State == bus.Stopped {
 			continue
 		}
@@ -92,7 +93,7 @@ func (p *Process) Check(ctx context.Context) Report {
 			role.Vitals = vitals[i]
 		}
 		var err error
-		if role.Work, err = p.conn.Backlog(ctx, h.Role); err != nil {
+		if role.Work, err = p.conn.Consumers.Backlog(ctx, h.Role); err != nil {
 			r.Error = err.Error()
 		}
 		role.Verdict = assess(measure(role, now), p.floor)
@@ -107,45 +108,99 @@ func (p *Process) Check(ctx context.Context) Report {
 
 // measure returns the measurements for one worker.
 func measure(r Role, now time.Time) measurements {
-	f := measureWork(r.Role, r.Work, now)
-	f.Workers, f.State, f.Reason, f.InState, f.Misconfigured = 1, r.State, r.Reason, since(now, r.Since), r.Misconfigured
+	v := r.Vitals
+	m := measureWork(r.Role, r.Work, now)
+	m.Workers = 1
+	m.State = r.State
+	m.Reason = r.Reason
+	m.InState = since(now, r.Since)
+	m.Misconfigured = r.Misconfigured
 	if !r.RoleHealth.Healthy() {
-		f.Unhealthy = 1
+		m.Unhealthy = 1
 	}
-	if v := r.Vitals; r.Work.Pending == 0 && !v.LastSuccess.IsZero() && !v.LastDelivery.After(v.LastSuccess) {
-		f.Pending = 0 // other workers have the messages in flight; this worker has finished its own
+	finished := !v.LastSuccess.IsZero() && !v.LastDelivery.After(v.LastSuccess)
+	if r.Work.Pending == 0 && finished {
+		m.Pending = 0 // other workers have the messages in flight; this worker has finished its own
 	}
-	f.SinceSuccess = since(now, r.Vitals.LastSuccess)
-	if r.Vitals.LastSuccess.IsZero() && r.Work.LastAck.IsZero() {
-		f.SinceSuccess = since(now, r.Vitals.Started)
-	} else if r.Vitals.LastSuccess.IsZero() { // a worker that crashes repeatedly: its start must not reset the time
-		f.SinceSuccess = since(now, r.Work.LastAck)
+	m.SinceSuccess = since(now, lastSuccess(r))
+	m.SinceLearned = min(since(now, v.LastEffect), since(now, v.Started))
+	m.WithoutLearning = v.SuccessesSinceEffect
+	m.P95 = v.P95
+	m.DeadLetters = v.DeadSinceSuccess
+	m.Outcomes = v.OutcomesSinceChange
+	m.Failures = v.FailuresSinceChange
+	m.Replies = v.Replies
+	m.SinceMalformed = since(now, v.Replies.LastMalformed)
+	m.Panics = v.Panics
+	m.SincePanic = since(now, v.LastPanic)
+	m.PanicReason = v.LastPanicReason
+	return m
+}
+
+// lastSuccess returns the time of the last success of a worker, or from when on one is expected. For a worker that crashes again
+// and again that is the last success of the role, because its start must not reset the time.
+func lastSuccess(r Role) time.Time {
+	switch v := r.Vitals; {
+	case !v.LastSuccess.IsZero():
+		return v.LastSuccess
+	case r.Work.LastAck.IsZero():
+		return v.Started
 	}
-	f.SinceLearned = min(since(now, r.Vitals.LastEffect), since(now, r.Vitals.Started))
-	f.P95, f.WithoutLearning, f.DeadLetters = r.Vitals.P95, r.Vitals.SuccessesSinceEffect, r.Vitals.DeadSinceSuccess
-	f.Outcomes, f.Failures = r.Vitals.OutcomesSinceChange, r.Vitals.FailuresSinceChange
-	f.Replies, f.SinceMalformed = r.Vitals.Replies, since(now, r.Vitals.Replies.LastMalformed)
-	f.Panics, f.SincePanic, f.PanicReason = r.Vitals.Panics, since(now, r.Vitals.LastPanic), r.Vitals.LastPanicReason
-	return f
+	return r.Work.LastAck
 }
 
 // measureWork returns the measurements that the server provides.
 func measureWork(role string, w bus.Backlog, now time.Time) measurements {
-	f := measurements{
-		Role: role, Pending: w.Pending + uint64(max(w.InFlight, 0)), Retention: w.Retention, Bytes: w.Bytes, MaxBytes: w.MaxBytes, Blocked: w.Blocked,
-		Learns: role == events.RoleReflector || role == events.RoleCurator,
+	m := measurements{
+		Role:      role,
+		Learns:    role == events.RoleReflector || role == events.RoleCurator,
+		Pending:   w.Pending + uint64(max(w.InFlight, 0)),
+		Retention: w.Retention,
+		Bytes:     w.Bytes,
+		MaxBytes:  w.MaxBytes,
+		Blocked:   w.Blocked,
 	}
 	if !w.Oldest.IsZero() {
-		f.Oldest = since(now, w.Oldest)
+		m.Oldest = since(now, w.Oldest)
 	}
-	return f
+	return m
 }
 
-// since returns the time since t, at least 0 because clocks may differ. For a zero t it returns the maximum
-// duration.
+// add adds the measurements of another worker of the role.
+func (m *measurements) add(o measurements) {
+	// One running worker is enough to learn. Without one, learning stopped when the last worker stopped.
+	better := m.State != bus.Running && (o.State == bus.Running || o.InState < m.InState)
+	if m.Workers == 0 || better {
+		m.State = o.State
+		m.Reason = o.Reason
+		m.InState = o.InState
+		m.Misconfigured = o.Misconfigured
+	}
+	m.Workers++
+	m.Unhealthy += o.Unhealthy
+	m.SinceSuccess = min(m.SinceSuccess, o.SinceSuccess)
+	m.SinceLearned = min(m.SinceLearned, o.SinceLearned)
+	m.WithoutLearning += o.WithoutLearning
+	m.P95 = max(m.P95, o.P95)
+	m.DeadLetters += o.DeadLetters
+	m.Outcomes += o.Outcomes
+	m.Failures += o.Failures
+	m.Replies = m.Replies.Add(o.Replies)
+	m.SinceMalformed = min(m.SinceMalformed, o.SinceMalformed)
+	if m.Panics == 0 || o.Panics > 0 && o.SincePanic < m.SincePanic {
+		m.SincePanic = o.SincePanic
+		m.PanicReason = o.PanicReason
+	}
+	m.Panics += o.Panics
+}
+
+// never is the time since an event that did not happen.
+const never time.Duration = math.MaxInt64
+
+// since returns the time since t, at least 0 because clocks may differ, and never for a zero t.
 func since(now, t time.Time) time.Duration {
 	if t.IsZero() {
-		return 1<<63 - 1
+		return never
 	}
 	return max(now.Sub(t), 0)
 }
@@ -180,41 +235,35 @@ type RoleSummary struct {
 // Summarize returns the health of a role, from the state of the server and the reports of processes.
 func Summarize(role string, w bus.Backlog, reports []Report, now time.Time, floor time.Duration) RoleSummary {
 	s := RoleSummary{Backlog: w, Role: role, States: map[string]int{}}
-	f := measureWork(role, w, now)
-	f.State, f.SinceSuccess, f.SinceLearned, f.SinceMalformed = bus.Stopped, since(now, time.Time{}), since(now, time.Time{}), since(now, time.Time{})
+	m := measureWork(role, w, now)
+	m.State = bus.Stopped
+	m.SinceSuccess = never
+	m.SinceLearned = never
+	m.SinceMalformed = never
 	for _, r := range reports {
-		for _, own := range r.Roles {
-			if own.Role != role || own.State == bus.Stopped {
-				continue
+		for _, worker := range r.Roles {
+			if worker.Role == role && worker.State != bus.Stopped {
+				m.add(measure(worker, now))
+				s.add(worker)
 			}
-			one := measure(own, now)
-			s.Workers++
-			s.States[string(own.State)]++
-			f.Unhealthy += one.Unhealthy
-			// One running worker is enough to learn. Without one, learning stopped when the last worker stopped.
-			if f.Workers == 0 || f.State != bus.Running && (one.State == bus.Running || one.InState < f.InState) {
-				f.State, f.Reason, f.InState, f.Misconfigured = one.State, one.Reason, one.InState, one.Misconfigured
-			}
-			f.Workers++
-			f.SinceSuccess, f.SinceLearned = min(f.SinceSuccess, one.SinceSuccess), min(f.SinceLearned, one.SinceLearned)
-			f.WithoutLearning += one.WithoutLearning
-			f.DeadLetters += one.DeadLetters
-			f.Outcomes, f.Failures = f.Outcomes+one.Outcomes, f.Failures+one.Failures
-			f.Replies, f.SinceMalformed = f.Replies.Add(one.Replies), min(f.SinceMalformed, one.SinceMalformed)
-			if f.Panics == 0 || one.Panics > 0 && one.SincePanic < f.SincePanic {
-				f.SincePanic, f.PanicReason = one.SincePanic, one.PanicReason
-			}
-			f.Panics += one.Panics
-			f.P95, s.P50, s.P95 = max(f.P95, one.P95), max(s.P50, own.Vitals.P50), max(s.P95, own.Vitals.P95)
-			s.Stored += own.Vitals.Stored
-			s.Handled += own.Vitals.Handled
-			s.Retried += own.Vitals.Retried
-			s.Deltas += own.Vitals.Deltas
-			s.Rejected += own.Vitals.Rejected
 		}
 	}
-	s.Verdict = assess(f, cmp.Or(floor, Floor))
+	s.Verdict = assess(m, cmp.Or(floor, Floor))
 	return s
+}
+
+// add adds a running worker.
+func (s *RoleSummary) add(worker Role) {
+	v := worker.Vitals
+	s.Workers++
+	s.States[string(worker.State)]++
+	s.P50 = max(s.P50, v.P50)
+	s.P95 = max(s.P95, v.P95)
+	s.Stored += v.Stored
+	s.Handled += v.Handled
+	s.Retried += v.Retried
+	s.Deltas += v.Deltas
+	s.Rejected += v.Rejected
 }
 
 // Public returns the report without texts of models and servers, for endpoints that others can reach.

@@ -54,8 +54,7 @@ func work(t *testing.T, c *bus.Conn, role string, handle func(*bus.Delivery) bus
 func publish(t *testing.T, c *bus.Conn, n int) {
 	t.Helper()
 	for range n {
-		e := &events.Execution{ID: events.NewID(), RunID: "t", Answer: "42"}
-		e.Book = "b"
+		e := &events.Execution{Book: "b", ID: events.NewID(), RunID: "t", Answer: "42"}
 		if _, err := c.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -64,8 +63,7 @@ func publish(t *testing.T, c *bus.Conn, n int) {
 
 func reflected(d *bus.Delivery) bus.Result {
 	id := d.Event.EventID()
-	r := &events.Reflection{ID: events.ReflectionID(id, "", "test"), Execution: id, Handle: d.Handle(), Reflector: "test"}
-	r.Book = "b"
+	r := &events.Reflection{Book: "b", ID: events.ReflectionID(id, "", "test"), Execution: id, Handle: d.Handle(), Reflector: "test"}
 	return bus.Result{Events: []events.Event{r}}
 }
 
@@ -75,7 +73,7 @@ func survey(t *testing.T, c *bus.Conn, role string, floor time.Duration) RoleSum
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := c.Backlog(t.Context(), role)
+	w, err := c.Consumers.Backlog(t.Context(), role)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +187,7 @@ func TestPanicMakesRoleYellow(t *testing.T) {
 		return len(roles) == 1 && roles[0].Vitals.Handled == 1
 	})
 	one := p.Check(t.Context())
-	b, err := conn.Backlog(t.Context(), events.RoleReflector)
+	b, err := conn.Consumers.Backlog(t.Context(), events.RoleReflector)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestOfToolAgreesWithTauBench(t *testing.T) {
 				continue
 			}
 			failed := len(m.Content) > 5 && m.Content[:5] == "Error"
-			got := OfTool(&events.ToolCall{Tool: m.Name}, m.Content, nil)
+			got := OfTool(&events.ToolCall{Tool: m.Name}, m.Content, Signs{})
 			if got.Failed() != failed {
 				t.Errorf("%s printed %.200q: got %s", m.Name, m.Content, got)
 			}
@@ -78,7 +78,7 @@ func TestOfToolAgreesWithTau2(t *testing.T) {
 			if m.Role != "tool" {
 				continue
 			}
-			got := OfTool(nil, m.Content, nil)
+			got := OfTool(nil, m.Content, Signs{})
 			if got.Failed() != (m.Error || strings.HasPrefix(m.Content, "Error: ")) { // some errors have no mark
 				t.Errorf("printed %.200q: got %s, marked as error: %v", m.Content, got, m.Error)
 			}
@@ -121,7 +121,7 @@ func TestOfToolAgreesWithCodex(t *testing.T) {
 			if json.Unmarshal([]byte(p.Output), &report) != nil {
 				continue
 			}
-			full, alone := OfTool(calls[p.CallID], p.Output, nil), OfTool(calls[p.CallID], report.Output, nil)
+			full, alone := OfTool(calls[p.CallID], p.Output, Signs{}), OfTool(calls[p.CallID], report.Output, Signs{})
 			if full == events.Unknown || full.Failed() != (report.Metadata.ExitCode != 0) {
 				t.Errorf("%+v printed %.200q: got %s", calls[p.CallID], p.Output, full)
 			}
@@ -159,7 +159,7 @@ func TestOfToolAgreesWithClaudeCode(t *testing.T) {
 			if p.Type != "tool_result" || p.IsError {
 				continue
 			}
-			got := OfTool(nil, string(p.Content), nil)
+			got := OfTool(nil, string(p.Content), Signs{})
 			if got.Failed() {
 				t.Errorf("printed %.200q: got %s, which has no mark for an error", p.Content, got)
 			}

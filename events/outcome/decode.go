@@ -29,8 +29,9 @@ type Decoded struct {
 
 // Decoder decodes outcomes. The zero value is ready.
 type Decoder struct {
-	// Leading is the name of the score that counts if there are several.
-	Leading string
+	// Leading returns the name of the score that counts in the playbook, "" if no person chose one. It is called only for an outcome
+	// with named scores. Nil chooses none.
+	Leading func() (string, error)
 	// Violations accepts the field violation: the caller has the scope review. Without it a violation is ErrViolation.
 	Violations bool
 }
@@ -38,16 +39,30 @@ type Decoder struct {
 // ErrViolation is returned for a violation from a caller that may not set it.
 var ErrViolation = errors.New("violation: want an evaluator program, or feedback with the scope review, 'debrief feedback --violation'")
 
+// LookupError is returned if the leading score of the playbook could not be read. The outcome may be valid.
+type LookupError struct{ Err error }
+
+func (e *LookupError) Error() string {
+	return "read the leading score of the playbook: " + e.Err.Error()
+}
+func (e *LookupError) Unwrap() error { return e.Err }
+
+// Lead returns the function for Decoder.Leading if the name is known.
+func Lead(name string) func() (string, error) { return func() (string, error) { return name, nil } }
+
 // Decode decodes an outcome in JSON with the zero Decoder.
 func Decode(raw []byte) (Decoded, error) { return Decoder{}.Decode(raw) }
 
+// Parse parses a word with the zero Decoder.
+func Parse(word string) (events.Outcome, error) { return Decoder{}.Parse(word) }
+
 // Parse returns the outcome for a word of a header, a flag or a table: any form of Accepted, also in JSON. Blank text returns
 // the zero outcome.
-func Parse(word string) (events.Outcome, error) {
+func (d Decoder) Parse(word string) (events.Outcome, error) {
 	word = strings.TrimSpace(word)
 	if json.Valid([]byte(word)) && !strings.HasPrefix(word, `"`) {
-		d, err := Decode([]byte(word))
-		return d.Outcome, err
+		said, err := d.Decode([]byte(word))
+		return said.Outcome, err
 	}
 	if s := ""; json.Unmarshal([]byte(word), &s) == nil {
 		word = s
@@ -78,16 +93,16 @@ func refuse(raw []byte) error {
 }
 
 // OfHeaders returns the outcome of a run from the headers with its score and its label, of which either may be empty.
-func OfHeaders(score, label string) (events.Outcome, error) {
+func (d Decoder) OfHeaders(score, label string) (events.Outcome, error) {
 	if strings.TrimSpace(score) == "" || strings.TrimSpace(label) == "" {
-		return Parse(score + label)
+		return d.Parse(score + label)
 	}
 	raw, err := json.Marshal(map[string]string{"score": score, "label": label})
 	if err != nil {
 		return events.Outcome{}, err
 	}
-	d, err := Decode(raw)
-	return d.Outcome, err
+	said, err := d.Decode(raw)
+	return said.Outcome, err
 }
 
 // ofValue returns the outcome for a value that is not an object.
@@ -223,8 +238,13 @@ var (
 	}
 )
 
-// Leads reports whether a score with this name measures if a run succeeded.
-func Leads(name string) bool { return slices.Contains(leaders, plainName(name)) }
+// Leads reports whether the score with this name counts: that of the playbook, or without one each score that measures if a run succeeded.
+func Leads(name, leading string) bool {
+	if leading != "" {
+		return plainName(name) == plainName(leading)
+	}
+	return slices.Contains(leaders, plainName(name))
+}
 
 func plainName(name string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
@@ -243,7 +263,10 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if string(fields.values["label"]) == `""` && string(fields.values["score"]) == "0" { // how an outcome without a verdict is encoded
 		delete(fields.values, "score")
 	}
-	leading := cmp.Or(fields.takeText("leading", "lead"), d.Leading)
+	leading := d.Leading
+	if own := fields.takeText("leading", "lead"); own != "" {
+		leading = Lead(own)
+	}
 	out.Feedback, out.By = fields.takeText(commentNames...), fields.takeText(byNames...)
 	fields.takeText(keyNames...)
 	violation, err := fields.takeViolation()
@@ -475,17 +498,23 @@ func (f *fields) takeRange() (low, high float64, ok bool, err error) {
 
 // takeScores removes the named scores: the field "scores", else all other fields with a score. Several scores need a leading
 // one: that of the playbook or of the object, or the only one that measures if the run succeeded.
-func (f *fields) takeScores(leading string) ([]reading, error) {
+func (f *fields) takeScores(lookup func() (string, error)) ([]reading, error) {
 	all, err := f.named()
 	if err != nil || len(all) == 0 {
 		return nil, err
+	}
+	leading := ""
+	if lookup != nil {
+		if leading, err = lookup(); err != nil {
+			return nil, &LookupError{err}
+		}
 	}
 	if len(all) == 1 && leading == "" {
 		return all, nil
 	}
 	var lead []reading
 	for _, r := range all {
-		if leading != "" && plainName(r.name) == plainName(leading) || leading == "" && Leads(r.name) {
+		if Leads(r.name, leading) {
 			lead = append(lead, r)
 		}
 	}

@@ -101,7 +101,7 @@ func TestDecodeNamesIgnoredFields(t *testing.T) {
 
 func TestDecoderLeading(t *testing.T) {
 	t.Parallel()
-	d := Decoder{Leading: "tone"}
+	d := Decoder{Leading: Lead("tone")}
 	if got, err := d.Decode([]byte(`{"scores": {"accuracy": 0, "tone": 1}}`)); err != nil || got.Score != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -65,12 +65,18 @@ var running = regexp.MustCompile(`\A(?:(?:Chunk ID|Wall time|Original token coun
 
 func isRunning(text string) bool { return running.MatchString(text) }
 
+// toolUseError begins an error that Claude Code itself writes. Older versions do not mark it.
+const toolUseError = "<tool_use_error>"
+
+// declined matches the output that Claude Code records, as an error, for a call that a person refused.
+var declined = regexp.MustCompile(`\AThe user doesn't want to `)
+
 // editorPrompt matches the shell prompt that SWE-agent's history adds after an observation.
 var editorPrompt = regexp.MustCompile(`\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\z`)
 
 var (
 	// byHarness matches the first line of a message that a harness puts in place of an output.
-	byHarness = regexp.MustCompile(`^(?:<tool_use_error>|<error>|\[Error\b|` +
+	byHarness = regexp.MustCompile(`^(?:` + toolUseError + `|<error>|\[Error\b|` +
 		`EXECUTION TIMED OUT|COMMAND FAILED TO EXECUTE|BROKEN PIPE ERROR\. RESTARTING|The command .+ was cancelled because it took more than|` + // SWE-agent
 		`An error occurred while running the tool|` + // OpenAI Agents SDK
 		`I encountered an error while trying to use the tool|` + // CrewAI

@@ -3,30 +3,75 @@
 package outcome
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"debrief/events"
 )
 
+// Signs are the facts that a recorder states about the end of a tool call, beside its output. The zero value has no sign.
+type Signs struct {
+	Error    *bool  `msgpack:"e,omitempty"` // its mark for an error; nil if the format has none
+	ExitCode *int   `msgpack:"x,omitempty"` // of the command; nil without one
+	Status   string `msgpack:"s,omitempty"` // its word for the end of the call, such as "success" or "cancelled"
+	// MarksAll: the recorder marks each call that failed, so that a text without a mark is not searched for forms of errors.
+	MarksAll bool `msgpack:"a,omitempty"`
+}
+
+// stillRuns is the exit code that harnesses record for a command that has not ended.
+const stillRuns = -1
+
+// Words of Signs.Status, in lower case. Others, such as "completed", say only that the call has ended.
+var (
+	failedWords   = []string{"error", "failed", "failure", "timeout", "timed_out", "killed"}
+	workedWords   = []string{"success", "succeeded"}
+	declinedWords = []string{"cancelled", "canceled", "rejected", "declined", "aborted"}
+)
+
+// Failed reports whether a sign says that the call failed.
+func (s Signs) Failed() bool {
+	return s.Error != nil && *s.Error || s.ExitCode != nil && *s.ExitCode != 0 && *s.ExitCode != stillRuns || s.has(failedWords)
+}
+
+func (s Signs) has(words []string) bool { return slices.Contains(words, strings.ToLower(s.Status)) }
+
+// isDeclined reports whether a person refused the call or stopped it, so that it neither worked nor failed.
+func (s Signs) isDeclined(output string) bool {
+	return s.has(declinedWords) || s.Failed() && declined.MatchString(output)
+}
+
 // OfTool returns the outcome of a tool call with this output: Success, Failure or Unknown. Call names the tool and its
-// arguments; its own output and outcome are ignored. Marked is the recorder's mark for an error, nil if it has none.
+// arguments; its own output and outcome are ignored. All recorders and APIs hand their signs to this function, and none decides
+// itself.
 //
-// A mark for an error decides. Without one the text decides, in this order: an exit code, the fields of a JSON value, the
-// forms of error messages. An output that only mentions an error, such as a log or a page about errors, is not a failure.
+// A mark for an error decides, then an exit code, then a word for a failure. Without them the text decides, in this order: an exit
+// code, the fields of a JSON value, the forms of error messages. An output that only mentions an error, such as a log or a page
+// about errors, is not a failure. A mark for no error counts if the text says nothing: some recorders set it for each call that
+// returned.
 //
 // Success needs a sign: a mark, an exit code, a field such as "success", or an output without any word of failure where an
 // error message would be. Without a sign the outcome is Unknown, as for an empty output. A learner that needs a call that
 // worked uses only Success.
-func OfTool(call *events.ToolCall, output string, marked *bool) events.Label {
-	if marked != nil && *marked {
-		return events.Failure
-	}
+func OfTool(call *events.ToolCall, output string, signs Signs) events.Label {
 	if call == nil {
 		call = &events.ToolCall{}
 	}
 	o := newToolOutput(call, output)
+	switch {
+	case signs.isDeclined(output):
+		return events.Unknown
+	case signs.Error != nil && *signs.Error:
+		return events.Failure
+	case signs.ExitCode != nil:
+		return o.ofExitCode(strconv.Itoa(*signs.ExitCode), output)
+	case signs.Failed():
+		return events.Failure
+	case signs.MarksAll:
+		return labelOf(!strings.HasPrefix(output, toolUseError))
+	}
 	label := o.label()
-	if label == events.Unknown && marked != nil {
+	if label == events.Unknown && (signs.Error != nil || signs.has(workedWords)) {
 		return events.Success
 	}
 	return label
@@ -97,7 +142,7 @@ func (o *toolOutput) ofExitCode(code, rest string) events.Label {
 	switch {
 	case strings.Trim(code, "0") == "":
 		return events.Success
-	case code == "-1": // the command still runs
+	case code == strconv.Itoa(stillRuns):
 		return events.Unknown
 	case code == "1" && strings.TrimSpace(rest) == "" && len(o.programs) > 0 && containsAny(answerByCode, o.programs[len(o.programs)-1:]):
 		return events.Unknown

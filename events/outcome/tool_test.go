@@ -81,7 +81,7 @@ func TestOfToolCommands(t *testing.T) {
 	for _, tt := range tests {
 		arguments, _ := json.Marshal(map[string]string{"command": tt.command})
 		call := &events.ToolCall{Tool: "bash", Arguments: string(arguments)}
-		if got := OfTool(call, tt.output, nil); got.Failed() != tt.want {
+		if got := OfTool(call, tt.output, Signs{}); got.Failed() != tt.want {
 			t.Errorf("%q printed %q: got %s, want failed: %v", tt.command, tt.output, got, tt.want)
 		}
 	}
@@ -170,31 +170,46 @@ func TestOfTool(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := OfTool(&events.ToolCall{Tool: tt.tool}, tt.output, nil); got != tt.want {
+			if got := OfTool(&events.ToolCall{Tool: tt.tool}, tt.output, Signs{}); got != tt.want {
 				t.Errorf("%s printed %q: got %s, want %s", tt.tool, tt.output, got, tt.want)
 			}
 		})
 	}
 }
 
-func TestOfToolMarks(t *testing.T) {
+func TestOfToolSigns(t *testing.T) {
 	t.Parallel()
-	yes, no := true, false
+	bash := &events.ToolCall{Tool: "bash", Arguments: `{"command":"grep x a.txt"}`}
 	for _, tt := range []struct {
 		name, output string
-		marked       *bool
+		signs        Signs
 		want         events.Label
 	}{
-		{"an error", "shelf 7", &yes, events.Failure},
-		{"an error without text", "", &yes, events.Failure},
-		{"no error", "", &no, events.Success},
-		{"no error, doubtful text", "the log has an error", &no, events.Success},
-		{"no error, exit code", "Exit code: 3\nWall time: 1 seconds\nOutput:\nx", &no, events.Failure},
+		{"an error", "shelf 7", Signs{Error: new(true)}, events.Failure},
+		{"an error without text", "", Signs{Error: new(true)}, events.Failure},
+		{"no error", "", Signs{Error: new(false)}, events.Success},
+		{"no error, doubtful text", "the log has an error", Signs{Error: new(false)}, events.Success},
+		{"no error, exit code in the text", "Exit code: 3\nWall time: 1 seconds\nOutput:\nx", Signs{Error: new(false)}, events.Failure},
+		{"no error, exit code", "x", Signs{Error: new(false), ExitCode: new(3)}, events.Failure},
+		{"exit code 0, text of an error", "bash: x: command not found", Signs{ExitCode: new(0)}, events.Success},
+		{"exit code of a search without a match", "", Signs{ExitCode: new(1), Status: "failed"}, events.Unknown},
+		{"exit code of a running command", "error", Signs{ExitCode: new(-1)}, events.Unknown},
+		{"killed by a signal", "", Signs{ExitCode: new(-9)}, events.Failure},
+		{"word for a failure", "shelf 7", Signs{Status: "FAILED"}, events.Failure},
+		{"word for a time limit", "", Signs{Status: "timeout"}, events.Failure},
+		{"word for a success", "", Signs{Status: "success"}, events.Success},
+		{"word for a success, exit code in the text", "Output: x\nExit Code: 2\n", Signs{Status: "success"}, events.Failure},
+		{"word for the end only", "", Signs{Status: "completed"}, events.Unknown},
+		{"stopped by the user", "Error: x", Signs{Status: "cancelled"}, events.Unknown},
+		{"refused by the user", "The user doesn't want to proceed with this tool use.", Signs{Error: new(true)}, events.Unknown},
+		{"all errors are marked, text like an error", "Error in a name\n\nb", Signs{MarksAll: true}, events.Success},
+		{"all errors are marked, error of Claude Code", "<tool_use_error>no</tool_use_error>", Signs{MarksAll: true}, events.Failure},
+		{"quoted refusal", "The user doesn't want to pay.", Signs{}, events.Success},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := OfTool(nil, tt.output, tt.marked); got != tt.want {
-				t.Errorf("%q: got %s, want %s", tt.output, got, tt.want)
+			if got := OfTool(bash, tt.output, tt.signs); got != tt.want {
+				t.Errorf("%q with %+v: got %s, want %s", tt.output, tt.signs, got, tt.want)
 			}
 		})
 	}

@@ -108,7 +108,7 @@ func AsyncAPI() (json.RawMessage, error) {
 		AsyncAPI: "3.0.0", Default: MessagePack,
 		Info: info{
 			Title: "Debrief", Version: strconv.Itoa(events.Schema) + ".0.0", License: map[string]string{"name": "Apache-2.0"},
-			Description: "Messages on NATS. The subjects debrief.task, execution, feedback, reflection, edit, delta and dead belong to JetStream streams, which acknowledge each message on its " +
+			Description: "Messages on NATS. The subjects debrief.task, round, execution, feedback, reflection, edit, delta and dead belong to JetStream streams, which acknowledge each message on its " +
 				"reply subject. The acknowledgement says only that the message is stored, also if no worker can decode it. The inbox for the result or the error is in the header " +
 				events.HeaderReply + " of a task or an edit. A client that sets only the reply subject gets neither. All other subjects are plain requests.",
 		},

@@ -45,7 +45,7 @@ func Messages() []Message {
 	return []Message{
 		{
 			Name: "task", Subject: events.KindTask.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Task](), Required: []string{"run_id", "question"}, Headers: askingHeaders,
-			Description: "A task for a Generator. The header Debrief-Reply requests the execution as a reply.", Replies: []string{"execution", "failure"},
+			Description: "A task for a Generator. The header Debrief-Reply requests the execution as a reply. A Reflector submits further rounds with previous_rounds, on debrief.round.{book}.{owner}.", Replies: []string{"execution", "failure"},
 		},
 		{
 			Name: "task-json", Subject: events.KindTask.Subject(book), Encoding: JSON, payload: reflect.TypeFor[events.Task](), Strict: true, Required: []string{"run_id", "question"},

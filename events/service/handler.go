@@ -108,7 +108,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 		if err := read(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		if err := readOutcome(r.Outcome, caller, &r.Report.Outcome); err != nil {
+		if err := h.readOutcome(ctx, r.Outcome, caller, r.Book, r.ContextID, &r.Report.Outcome); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -121,7 +121,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 		if err := read(verb, body, &r, &r.Book, book); err != nil {
 			return nil, err
 		}
-		if err := readOutcome(r.Outcome, caller, &r.FeedbackRequest.Outcome); err != nil {
+		if err := h.readOutcome(ctx, r.Outcome, caller, r.Book, "", &r.FeedbackRequest.Outcome); err != nil {
 			return nil, err
 		}
 		r.Caller = caller
@@ -153,8 +153,15 @@ func read(verb string, body []byte, request any, field *playbook.Book, from play
 }
 
 // readOutcome decodes the outcome of a request, and redacts its feedback. Only a caller with the scope review may report a violation.
-func readOutcome(raw json.RawMessage, caller events.Caller, into *events.Outcome) error {
-	d, err := outcome.Decoder{Violations: caller.Reviews}.Decode(raw)
+func (h *Handler) readOutcome(ctx context.Context, raw json.RawMessage, caller events.Caller, b playbook.Book, contextID events.ID, into *events.Outcome) error {
+	decoder := outcome.Decoder{Violations: caller.Reviews}
+	if leader, ok := h.backend.(Leader); ok {
+		decoder.Leading = func() (string, error) { return leader.LeadingScore(ctx, caller, b, contextID) }
+	}
+	d, err := decoder.Decode(raw)
+	if lookup := (*outcome.LookupError)(nil); errors.As(err, &lookup) {
+		return lookup
+	}
 	if errors.Is(err, outcome.ErrViolation) {
 		return NewError(http.StatusForbidden, "outcome."+err.Error())
 	}

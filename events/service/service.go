@@ -54,6 +54,7 @@ import (
 	"context"
 
 	"debrief/events"
+	"debrief/playbook"
 )
 
 // Name is the name of the micro service. Version is the semantic version of its requests and replies, not of the
@@ -62,6 +63,11 @@ const (
 	Name    = "debrief"
 	Version = "1.0.0"
 )
+
+// Leader is a Backend that knows the leading scores of playbooks. If the book is empty, that of the caller's context counts.
+type Leader interface {
+	LeadingScore(ctx context.Context, caller events.Caller, b playbook.Book, contextID events.ID) (string, error)
+}
 
 // Backend processes the requests. Its errors are classified by methods: Invalid, NotFound or Unavailable returning
 // true, RetryAfter, and the type *bus.FullError. The client receives the text of such an error. For

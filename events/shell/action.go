@@ -8,10 +8,9 @@ import (
 
 // Action describes the effect of a command.
 type Action struct {
-	Name     string   // the program with the words that decide its effect: "git commit", "python -m pytest"
-	Kind     Kind     // 0 if unknown
-	Path     string   // the file that the command reads, changes or runs; "" if it names none
-	Packages []string // names of the packages of an installation, without versions; empty for "npm ci"
+	Name string // the program with the words that decide its effect: "git commit", "python -m pytest"
+	Kind Kind   // 0 if unknown
+	Path string // the file that the command reads, changes or runs; "" if it names none
 }
 
 // Action returns the effect of the command itself. Its redirections are separate effects.
@@ -24,8 +23,8 @@ func (c Command) Action() Action {
 		return Action{Name: "command -v", Kind: Verifies}
 	case c.Program == "python":
 		return python(c.Args)
-	case c.Program == "sed" || c.Program == "perl":
-		return c.stream(a)
+	case (c.Program == "sed" || c.Program == "perl") && slices.ContainsFunc(c.Args, inPlace):
+		return Action{Name: c.Program + " -i", Kind: Edits, Path: lastPath(operands(c.Args))}
 	case programs[c.Program].sub != nil:
 		return subcommand(c.Program, c.Args)
 	case a.Kind&Runs != 0:
@@ -38,65 +37,35 @@ func (c Command) Action() Action {
 	return a
 }
 
-// stream returns the action of sed and perl, which edit a file in place with -i.
-func (c Command) stream(a Action) Action {
-	inPlace := slices.ContainsFunc(c.Args, func(arg string) bool {
-		return strings.HasPrefix(arg, "-i") || strings.HasPrefix(arg, "--in-place") || arg == "-pi" || strings.HasPrefix(arg, "-pi.") || arg == "-ni"
-	})
-	switch {
-	case inPlace:
-		return Action{Name: c.Program + " -i", Kind: Edits, Path: lastPath(operands(c.Args))}
-	case c.Program == "perl":
-		a.Path = cleanPath(firstOperand(c.Args))
-	default:
-		a.Path = lastPath(operands(c.Args))
-	}
-	return a
+// inPlace reports whether an option of sed or perl edits a file in place.
+func inPlace(arg string) bool {
+	return strings.HasPrefix(arg, "-i") || strings.HasPrefix(arg, "--in-place") || arg == "-pi" || strings.HasPrefix(arg, "-pi.") || arg == "-ni"
 }
 
 // subcommand returns the action of a program that has subcommands.
 func subcommand(name string, args []string) Action {
-	p := programs[name]
-	a := Action{Name: name, Kind: p.kind}
-	rest := operands(args)
-	if len(rest) == 0 {
-		if name == "yarn" {
-			a.Kind = Installs
-		}
-		return a
+	p, words := programs[name], operands(args)
+	if len(words) > 1 && (name == "uv" && words[0] == "pip" || name == "yarn" && words[0] == "global") {
+		name, words = name+" "+words[0], words[1:]
 	}
-	first, after := rest[0], rest[1:]
 	switch {
-	case name == "uv" && first == "pip" && len(after) > 0:
-		inner := subcommand("pip", after)
-		inner.Name = "uv " + inner.Name
-		return inner
-	case name == "yarn" && first == "global" && len(after) > 0:
-		inner := subcommand(name, after)
-		inner.Name = "yarn global" + strings.TrimPrefix(inner.Name, name)
-		return inner
+	case len(words) == 0 && name == "yarn":
+		return Action{Name: name, Kind: Installs}
+	case len(words) == 0:
+		return Action{Name: name, Kind: p.kind}
+	case name == "go" && words[0] == "install" && slices.ContainsFunc(words, isRemote):
+		return Action{Name: "go install", Kind: Installs}
 	}
-	kind, ok := p.sub[first]
-	if !ok && first == "run" {
-		kind = Runs
-		if len(after) > 0 {
-			if k, known := p.sub[after[0]]; known { // npm run test
-				return Action{Name: name + " run " + after[0], Kind: k}
-			}
-		}
-		ok = true
+	if kind, ok := p.sub[words[0]]; ok {
+		return Action{Name: name + " " + words[0], Kind: kind}
 	}
-	if !ok {
-		return a
+	if words[0] != "run" {
+		return Action{Name: name, Kind: p.kind}
 	}
-	a.Name, a.Kind = name+" "+first, kind
-	if name == "go" && first == "install" && slices.ContainsFunc(after, isRemote) {
-		a.Kind = Installs
+	if len(words) > 1 && p.sub[words[1]] != 0 { // npm run test
+		return Action{Name: name + " run " + words[1], Kind: p.sub[words[1]]}
 	}
-	if a.Kind&Installs != 0 {
-		a.Packages = packages(name, first, after)
-	}
-	return a
+	return Action{Name: name + " run", Kind: Runs}
 }
 
 // isRemote reports whether an argument of go install is a package with a version, which go downloads.
@@ -123,37 +92,29 @@ func python(args []string) Action {
 			continue
 		}
 		a.Path = cleanPath(arg)
-		return pythonScript(a, next)
+		if script := base(arg) + " " + next; scripts[script] != 0 {
+			a.Name, a.Kind = "python "+script, scripts[script]
+		}
+		return a
 	}
 	return a
 }
 
 func pythonModule(module string, args []string) Action {
-	a := Action{Name: "python -m " + module, Kind: Runs}
-	switch {
-	case module == "pytest" || module == "unittest" || module == "nose" || module == "tox":
-		a.Kind = Tests
-	case module == "pip" && len(args) > 0:
-		inner := subcommand("pip", args)
-		inner.Name = "python -m " + inner.Name
-		return inner
+	switch module {
+	case "pytest", "unittest", "nose", "tox":
+		return Action{Name: "python -m " + module, Kind: Tests}
+	case "pip":
+		a := subcommand("pip", args)
+		a.Name = "python -m " + a.Name
+		return a
 	}
-	return a
+	return Action{Name: "python -m " + module, Kind: Runs}
 }
 
-// pythonScript adds the effect of a script with a subcommand.
-func pythonScript(a Action, argument string) Action {
-	switch base(a.Path) + " " + argument {
-	case "setup.py install", "setup.py develop":
-		a.Kind, a.Name = Installs, "python setup.py "+argument
-	case "setup.py build":
-		a.Kind, a.Name = Builds, "python setup.py build"
-	case "setup.py test":
-		a.Kind, a.Name = Tests, "python setup.py test"
-	case "manage.py test":
-		a.Kind, a.Name = Tests, "python manage.py test"
-	}
-	return a
+// scripts are the subcommands of usual scripts with a known kind.
+var scripts = map[string]Kind{
+	"setup.py install": Installs, "setup.py develop": Installs, "setup.py build": Builds, "setup.py test": Tests, "manage.py test": Tests,
 }
 
 // MainCommand returns the first command that does the work of a line: the first one that changes neither the directory nor the

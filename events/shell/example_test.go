@@ -14,17 +14,11 @@ func ExampleParse() {
 	}
 	for _, c := range commands {
 		a := c.Action()
-		fmt.Println(c.Program, c.Dir, a.Name, a.Packages, c.Piped)
+		fmt.Println(c.Program, c.Dir, a.Name, c.Piped)
 	}
 	// Output:
-	// cd  cd [] false
-	// pip /repo pip install [requests] false
-	// python /repo python -m pytest [] false
-	// tail /repo tail [] true
-}
-
-func ExampleFindCause() {
-	cause, name := shell.FindCause("ModuleNotFoundError: No module named 'yaml'")
-	fmt.Println(cause, name)
-	// Output: missing module yaml
+	// cd  cd false
+	// pip /repo pip install false
+	// python /repo python -m pytest false
+	// tail /repo tail true
 }

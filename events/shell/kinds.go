@@ -33,79 +33,64 @@ type program struct {
 
 // programs are the programs with a known kind, by name without version.
 var programs = func() map[string]program {
-	m := map[string]program{}
-	for k, words := range map[Kind]string{
-		Lists:            "ls dir tree exa eza ll",
-		Lists | Searches: "find fd fdfind locate",
-		Reads:            "cat head tail less more nl bat awk xxd strings hexdump od decompile disassemble jq sed",
-		Writes:           "tee touch cp mv rm mkdir rmdir truncate chmod ln",
-		Edits:            "patch apply_patch",
-		Searches:         "grep egrep fgrep zgrep rg ag ack",
-		Tests:            "pytest tox nox jest vitest mocha rspec phpunit ctest runtests",
-		Builds:           "cmake ninja gcc g++ clang clang++ cc javac tsc webpack rustc",
-		Runs:             "python ruby perl php java node deno lua julia Rscript uvicorn flask",
-		Verifies:         "which whereis type env printenv pwd whoami uname id df free nproc ldd file stat ps ping hostname",
-		ChangesDir:       "cd pushd popd",
-		Environment:      "export source . set unset declare local readonly typeset alias unalias shopt ulimit umask",
-	} {
-		for w := range strings.FieldsSeq(words) {
-			m[w] = program{kind: k}
-		}
-	}
-	addManagers(m)
-	addTools(m)
-	return m
-}()
-
-// addManagers adds the package managers.
-func addManagers(m map[string]program) {
-	packages := subcommands(map[Kind]string{Installs: "install add ci i sync require update upgrade", Verifies: "list show freeze check ls outdated"})
-	for w := range strings.FieldsSeq("pip pipx apt apt-get mamba brew gem composer poetry uv bundle apk dnf yum pipenv") {
-		m[w] = program{sub: packages}
-	}
-	m["conda"] = program{sub: subcommands(map[Kind]string{Installs: "install add ci i sync require update upgrade", Verifies: "list show freeze check ls outdated", Environment: "activate deactivate"})}
-	scripts := subcommands(map[Kind]string{
-		Installs: "install add ci i", Verifies: "list ls outdated", Tests: "test t", Builds: "build compile", Runs: "start dev serve",
-	})
-	for w := range strings.FieldsSeq("npm yarn pnpm bun") {
-		m[w] = program{sub: scripts}
-	}
-}
-
-// addTools adds the programs of languages, builds and version control.
-func addTools(m map[string]program) {
+	installs, verifies := "install add ci i sync require update upgrade", "list show freeze check ls outdated"
 	jvm := map[Kind]string{Tests: "test verify check", Builds: "package compile install build assemble"}
-	for name, p := range map[string]struct {
-		kind Kind
-		sub  map[Kind]string
+	m := map[string]program{}
+	for _, p := range []struct {
+		names string
+		kind  Kind
+		sub   map[Kind]string
 	}{
-		"go":      {0, map[Kind]string{Tests: "test", Builds: "build install", Runs: "run", Installs: "get mod", Verifies: "version env list vet"}},
-		"cargo":   {0, map[Kind]string{Tests: "test", Builds: "build check", Runs: "run", Installs: "install add fetch", Verifies: "version tree"}},
-		"make":    {Builds, map[Kind]string{Tests: "test tests check", Builds: "all build", Installs: "install deps", Runs: "run"}},
-		"mvn":     {Builds, jvm},
-		"gradle":  {Builds, jvm},
-		"gradlew": {Builds, jvm},
-		"mvnw":    {Builds, jvm},
-		"sbt":     {Builds, jvm},
-		"dotnet":  {0, map[Kind]string{Tests: "test", Builds: "build publish", Runs: "run", Installs: "restore add"}},
-		"bazel":   {0, map[Kind]string{Tests: "test", Builds: "build", Runs: "run"}},
-		"docker":  {0, map[Kind]string{Builds: "build", Runs: "run exec", Verifies: "ps images version"}},
-		"git": {0, map[Kind]string{
+		{names: "ls dir tree exa eza ll", kind: Lists},
+		{names: "find fd fdfind locate", kind: Lists | Searches},
+		{names: "cat head tail less more nl bat awk xxd strings hexdump od decompile disassemble jq sed", kind: Reads},
+		{names: "tee touch cp mv rm mkdir rmdir truncate chmod ln", kind: Writes},
+		{names: "patch apply_patch", kind: Edits},
+		{names: "grep egrep fgrep zgrep rg ag ack", kind: Searches},
+		{names: "pytest tox nox jest vitest mocha rspec phpunit ctest runtests", kind: Tests},
+		{names: "cmake ninja gcc g++ clang clang++ cc javac tsc webpack rustc", kind: Builds},
+		{names: "python ruby perl php java node deno lua julia Rscript uvicorn flask", kind: Runs},
+		{names: "which whereis type env printenv pwd whoami uname id df free nproc ldd file stat ps ping hostname", kind: Verifies},
+		{names: "cd pushd popd", kind: ChangesDir},
+		{names: "export source . set unset declare local readonly typeset alias unalias shopt ulimit umask", kind: Environment},
+
+		{names: "pip pipx apt apt-get mamba brew gem composer poetry uv bundle apk dnf yum pipenv", sub: map[Kind]string{Installs: installs, Verifies: verifies}},
+		{names: "conda", sub: map[Kind]string{Installs: installs, Verifies: verifies, Environment: "activate deactivate"}},
+		{names: "npm yarn pnpm bun", sub: map[Kind]string{
+			Installs: "install add ci i", Verifies: "list ls outdated", Tests: "test t", Builds: "build compile", Runs: "start dev serve",
+		}},
+
+		{names: "go", sub: map[Kind]string{Tests: "test", Builds: "build install", Runs: "run", Installs: "get mod", Verifies: "version env list vet"}},
+		{names: "cargo", sub: map[Kind]string{Tests: "test", Builds: "build check", Runs: "run", Installs: "install add fetch", Verifies: "version tree"}},
+		{names: "make", kind: Builds, sub: map[Kind]string{Tests: "test tests check", Builds: "all build", Installs: "install deps", Runs: "run"}},
+		{names: "mvn mvnw gradle gradlew sbt", kind: Builds, sub: jvm},
+		{names: "dotnet", sub: map[Kind]string{Tests: "test", Builds: "build publish", Runs: "run", Installs: "restore add"}},
+		{names: "bazel", sub: map[Kind]string{Tests: "test", Builds: "build", Runs: "run"}},
+		{names: "docker", sub: map[Kind]string{Builds: "build", Runs: "run exec", Verifies: "ps images version"}},
+
+		{names: "git", sub: map[Kind]string{
 			InspectsVCS: "status diff log show blame", Searches: "grep", Lists: "ls-files", Edits | ChangesVCS: "apply",
 			ChangesVCS: "add commit checkout reset rebase merge push stash restore clean rm mv switch revert cherry-pick pull am",
 		}},
-		"hg":  {0, map[Kind]string{InspectsVCS: "status diff log", ChangesVCS: "commit update revert push pull"}},
-		"svn": {0, map[Kind]string{InspectsVCS: "status diff log info", ChangesVCS: "commit update revert"}},
+		{names: "hg", sub: map[Kind]string{InspectsVCS: "status diff log", ChangesVCS: "commit update revert push pull"}},
+		{names: "svn", sub: map[Kind]string{InspectsVCS: "status diff log info", ChangesVCS: "commit update revert"}},
 	} {
-		m[name] = program{kind: p.kind, sub: subcommands(p.sub)}
+		for name := range strings.FieldsSeq(p.names) {
+			m[name] = program{p.kind, subcommands(p.sub)}
+		}
 	}
-}
+	return m
+}()
 
-func subcommands(kinds map[Kind]string) map[string]Kind {
-	m := map[string]Kind{}
-	for k, words := range kinds {
-		for w := range strings.FieldsSeq(words) {
-			m[w] |= k
+// subcommands returns the kinds by subcommand, nil without any.
+func subcommands(words map[Kind]string) map[string]Kind {
+	var m map[string]Kind
+	for k, list := range words {
+		for w := range strings.FieldsSeq(list) {
+			if m == nil {
+				m = map[string]Kind{}
+			}
+			m[w] = k
 		}
 	}
 	return m

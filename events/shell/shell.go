@@ -1,5 +1,5 @@
 // Package shell takes shell commands of agents apart: into simple commands with their programs, arguments, directories
-// and files. It names the effect of a command and the cause of a failure. It runs nothing and expands nothing:
+// and files. It names the effect of a command. It runs nothing and expands nothing:
 // variables, patterns and substitutions keep their source text.
 //
 // Commands are untrusted. Input, nesting and the number of commands are bounded, and invalid syntax gives the commands
@@ -26,7 +26,6 @@ const (
 	maxBrackets = 8192 // brackets
 	maxNested   = 4096 // operators and keywords that the parser can read by recursion
 	maxRepairs  = 4    // attempts to parse a command line that has an error
-	maxEnv      = 64   // assignments of a command, because the commands of a script inherit them
 )
 
 // Errors of Parse. The commands that it returns with them are valid.
@@ -39,27 +38,16 @@ var (
 	errParser = errors.New("defect of the parser") // a recovered panic; the fuzz test fails on it
 )
 
-// Condition is the condition under which a command runs.
-type Condition uint8
-
-const (
-	Always    Condition = iota
-	OnSuccess           // the command before it succeeded: a && b
-	OnFailure           // the command before it failed: a || b
-)
-
 // Command is a simple command: a program with its arguments. Texts are without quotes.
 type Command struct {
-	Program string    // base name without version: "python" for /usr/bin/python3.11; see [ProgramName]
-	Word    string    // source text of the program: "./run.sh"
-	Args    []string  // without redirections; expansions keep their source text: "$HOME/x"
-	Env     []string  // assignments before the program: "DEBUG=1"
-	Dir     string    // directory after the cd commands before it; "" if the line does not change it
-	When    Condition // of the command or of the group around it
-	Piped   bool      // reads the output of the command before it
-	Writes  []string  // files that receive the standard output, and the files of tee; devices are omitted
-	Reads   []string  // files that are the standard input
-	Input   string    // here-documents and here-strings
+	Program string   // base name without version: "python" for /usr/bin/python3.11; see [ProgramName]
+	Word    string   // source text of the program: "./run.sh"
+	Args    []string // without redirections; expansions keep their source text: "$HOME/x"
+	Dir     string   // directory after the cd commands before it; "" if the line does not change it
+	After   bool     // runs only if the command before it, or before the group around it, succeeded: a && b
+	Piped   bool     // reads the output of the command before it
+	Writes  []string // files that receive the standard output, and the files of tee; devices are omitted
+	Input   string   // here-documents and here-strings
 }
 
 // Parse returns the simple commands of a command line in the order of the text. Prefixes such as sudo, env and timeout
@@ -122,7 +110,7 @@ func (w *walker) statements(line string) (err error) {
 	}()
 	for statement, e := range p.StmtsSeq(strings.NewReader(line)) { // never left early: the parser panics then
 		if err = cmp.Or(err, e); err == nil {
-			w.statement(statement, Always, false)
+			w.statement(statement, false, false)
 		}
 	}
 	return err

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -19,12 +18,12 @@ type walker struct {
 
 // statement adds the commands of a statement. A subshell, a pipe and a background job do not change the directory of the
 // commands after them.
-func (w *walker) statement(s *syntax.Stmt, when Condition, piped bool) {
+func (w *walker) statement(s *syntax.Stmt, after, piped bool) {
 	if s == nil || s.Cmd == nil || w.full {
 		return
 	}
 	dir, start := w.dir, len(w.commands)
-	w.command(s.Cmd, when, piped)
+	w.command(s.Cmd, after, piped)
 	if _, subshell := s.Cmd.(*syntax.Subshell); subshell || s.Background || s.Coprocess || piped {
 		w.dir = dir
 	}
@@ -36,88 +35,77 @@ func (w *walker) statement(s *syntax.Stmt, when Condition, piped bool) {
 	}
 }
 
-func (w *walker) block(list []*syntax.Stmt, when Condition, piped bool) {
+func (w *walker) block(list []*syntax.Stmt, after, piped bool) {
 	for _, s := range list {
-		w.statement(s, when, piped)
+		w.statement(s, after, piped)
 	}
 }
 
-func (w *walker) command(c syntax.Command, when Condition, piped bool) {
+func (w *walker) command(c syntax.Command, after, piped bool) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
-		w.call(c, when, piped)
+		w.call(c, after, piped)
 	case *syntax.DeclClause:
-		w.declaration(c, when)
+		w.declaration(c, after)
 	case *syntax.BinaryCmd:
-		w.binary(c, when, piped)
+		w.binary(c, after, piped)
 	case *syntax.Subshell:
-		w.block(c.Stmts, when, piped)
+		w.block(c.Stmts, after, piped)
 	case *syntax.Block:
-		w.block(c.Stmts, when, piped)
+		w.block(c.Stmts, after, piped)
 	case *syntax.IfClause:
-		w.branches(c, when, piped)
+		w.branches(c, after, piped)
 	case *syntax.WhileClause:
-		w.block(c.Cond, when, piped)
-		if c.Until {
-			w.block(c.Do, OnFailure, piped)
-		} else {
-			w.block(c.Do, OnSuccess, piped)
-		}
+		w.block(c.Cond, after, piped)
+		w.block(c.Do, !c.Until, piped)
 	case *syntax.ForClause:
-		w.block(c.Do, when, piped)
+		w.block(c.Do, after, piped)
 	case *syntax.CaseClause:
 		for _, item := range c.Items {
-			w.block(item.Stmts, when, piped)
+			w.block(item.Stmts, after, piped)
 		}
 	case *syntax.TimeClause:
-		w.statement(c.Stmt, when, piped)
+		w.statement(c.Stmt, after, piped)
 	case *syntax.CoprocClause:
-		w.statement(c.Stmt, when, piped)
+		w.statement(c.Stmt, after, piped)
 	}
 }
 
 // branches adds the commands of if, elif and else. The last one has no condition.
-func (w *walker) branches(c *syntax.IfClause, when Condition, piped bool) {
+func (w *walker) branches(c *syntax.IfClause, after, piped bool) {
 	for ; c != nil; c = c.Else {
-		then := OnSuccess
-		if len(c.Cond) == 0 {
-			then = OnFailure
-		}
-		w.block(c.Cond, when, piped)
-		w.block(c.Then, then, piped)
-		when = OnFailure
+		w.block(c.Cond, after, piped)
+		w.block(c.Then, len(c.Cond) > 0, piped)
+		after = false
 	}
 }
 
-func (w *walker) binary(c *syntax.BinaryCmd, when Condition, piped bool) {
+func (w *walker) binary(c *syntax.BinaryCmd, after, piped bool) {
 	dir := w.dir
-	w.statement(c.X, when, piped)
-	then := OnSuccess
-	if (c.Op == syntax.OrStmt) != c.X.Negated {
-		then = OnFailure
-	}
+	w.statement(c.X, after, piped)
+	succeeded := (c.Op == syntax.OrStmt) == c.X.Negated // the command before the operator, when the one behind it runs
 	switch c.Op {
 	case syntax.AndStmt:
-		w.statement(c.Y, then, piped)
+		w.statement(c.Y, succeeded, piped)
 	case syntax.OrStmt: // in "cd x || y; z", y does not run in x, and z does
-		after := w.dir
+		changed := w.dir
 		if _, simple := c.X.Cmd.(*syntax.CallExpr); simple {
 			w.dir = dir
 		}
-		w.statement(c.Y, then, piped)
-		w.dir = after
+		w.statement(c.Y, succeeded, piped)
+		w.dir = changed
 	default:
 		w.dir = dir
-		w.statement(c.Y, when, true)
+		w.statement(c.Y, after, true)
 	}
 }
 
 // call adds a simple command. Without a program, it adds the commands that assignments run: x=$(command).
-func (w *walker) call(c *syntax.CallExpr, when Condition, piped bool) {
+func (w *walker) call(c *syntax.CallExpr, after, piped bool) {
 	if len(c.Args) == 0 {
 		for _, a := range c.Assigns {
 			if a.Value != nil && len(a.Value.Parts) == 1 {
-				w.substitution(a.Value.Parts[0], when)
+				w.substitution(a.Value.Parts[0], after)
 			}
 		}
 		return
@@ -126,29 +114,24 @@ func (w *walker) call(c *syntax.CallExpr, when Condition, piped bool) {
 	for _, a := range c.Args {
 		words = append(words, w.text(a))
 	}
-	var env []string
-	for _, a := range c.Assigns {
-		env = append(env, w.assignment(a))
-	}
-	words, more := unwrap(words)
-	env = append(env, more...)
-	w.add(Command{Word: words[0], Args: words[1:], Env: env[:min(len(env), maxEnv)], When: when, Piped: piped})
+	words = unwrap(words)
+	w.add(Command{Word: words[0], Args: words[1:], After: after, Piped: piped})
 }
 
 // substitution adds the commands of x=$(command) and x="$(command)".
-func (w *walker) substitution(part syntax.WordPart, when Condition) {
+func (w *walker) substitution(part syntax.WordPart, after bool) {
 	if q, ok := part.(*syntax.DblQuoted); ok && len(q.Parts) == 1 {
 		part = q.Parts[0]
 	}
 	if s, ok := part.(*syntax.CmdSubst); ok {
 		dir := w.dir
-		w.block(s.Stmts, when, false)
+		w.block(s.Stmts, after, false)
 		w.dir = dir
 	}
 }
 
-func (w *walker) declaration(c *syntax.DeclClause, when Condition) {
-	command := Command{Word: c.Variant.Value, When: when}
+func (w *walker) declaration(c *syntax.DeclClause, after bool) {
+	command := Command{Word: c.Variant.Value, After: after}
 	for _, a := range c.Args {
 		command.Args = append(command.Args, w.assignment(a))
 	}
@@ -217,10 +200,6 @@ func (w *walker) redirect(c *Command, list []*syntax.Redirect) {
 			if file := w.text(r.Word); isFile(file) && (r.Op != syntax.DplOut || strings.Trim(file, "0123456789-") != "") {
 				c.Writes = append(c.Writes, file)
 			}
-		case syntax.RdrIn:
-			if file := w.text(r.Word); isFile(file) {
-				c.Reads = append(c.Reads, file)
-			}
 		case syntax.Hdoc, syntax.DashHdoc:
 			if r.Hdoc != nil {
 				c.Input += w.body(r.Hdoc)
@@ -254,13 +233,9 @@ func (w *walker) unpack(at int) {
 	for i := at; i < len(w.commands); i++ {
 		c := &w.commands[i]
 		c.Piped = c.Piped || outer.Piped
-		c.Env = slices.Concat(outer.Env, c.Env)
-		if c.When == Always {
-			c.When = outer.When
-		}
+		c.After = c.After || outer.After
 	}
 	last := &w.commands[len(w.commands)-1]
 	last.Writes = append(last.Writes, outer.Writes...)
-	last.Reads = append(last.Reads, outer.Reads...)
 	last.Input += outer.Input
 }

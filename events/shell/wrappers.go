@@ -7,10 +7,11 @@ import (
 
 // wrapper describes a program that runs the command behind it.
 type wrapper struct {
-	values  string // options that are followed by a value
-	words   int    // words between the options and the command
-	unless  string // options with which it does not run the command
-	assigns bool   // variables may stand before the command
+	subcommand string // of a program that runs a command only with it: poetry run pytest
+	values     string // options that are followed by a value
+	words      int    // words between the options and the command
+	unless     string // options with which it does not run the command
+	assigns    bool   // variables may stand before the command
 }
 
 // wrappers are programs by name.
@@ -33,52 +34,48 @@ var wrappers = map[string]wrapper{
 	"uvx":      {values: "--from --with --python -p"},
 	"builtin":  {},
 	"command":  {unless: "-v -V"},
+	"poetry":   {subcommand: "run"},
+	"pipenv":   {subcommand: "run"},
+	"pdm":      {subcommand: "run", values: "-p"},
+	"hatch":    {subcommand: "run"},
+	"rye":      {subcommand: "run"},
+	"bundle":   {subcommand: "exec"},
+	"uv":       {subcommand: "run", values: "--with --python -p --extra --group --package --project --directory --env-file --with-requirements"},
+	"conda":    {subcommand: "run", values: "-n -p --name --prefix --cwd"},
+	"mamba":    {subcommand: "run", values: "-n -p --name --prefix --cwd"},
 }
 
-// runners run the command behind a subcommand: poetry run pytest.
-var runners = map[string]struct{ subcommand, values string }{
-	"poetry": {"run", ""},
-	"pipenv": {"run", ""},
-	"pdm":    {"run", "-p"},
-	"hatch":  {"run", ""},
-	"rye":    {"run", ""},
-	"bundle": {"exec", ""},
-	"uv":     {"run", "--with --python -p --extra --group --package --project --directory --env-file --with-requirements"},
-	"conda":  {"run", "-n -p --name --prefix --cwd"},
-	"mamba":  {"run", "-n -p --name --prefix --cwd"},
-}
-
-// unwrap returns the words of a command without wrappers, and the variables that the wrappers set. A wrapper without a
-// command stays.
-func unwrap(words []string) (command, env []string) {
+// unwrap returns the words of a command without wrappers. A wrapper without a command stays.
+func unwrap(words []string) []string {
 	for {
-		rest, more := unwrapOnce(words)
+		rest := unwrapOnce(words)
 		if len(rest) == 0 || len(rest) == len(words) {
-			return words, env
+			return words
 		}
-		words, env = rest, append(env, more...)
+		words = rest
 	}
 }
 
 // unwrapOnce returns the words behind one wrapper, or all words if the first one is not a wrapper.
-func unwrapOnce(words []string) (rest, env []string) {
-	name := base(words[0])
-	if r, ok := runners[name]; ok && len(words) > 2 && words[1] == r.subcommand {
-		rest, _ = skipOptions(words[2:], wrapper{values: r.values})
-		return rest, nil
-	}
-	w, ok := wrappers[name]
+func unwrapOnce(words []string) []string {
+	w, ok := wrappers[base(words[0])]
 	if !ok {
-		return words, nil
+		return words
 	}
-	rest, ok = skipOptions(words[1:], w)
-	if !ok {
-		return words, nil
+	rest := words[1:]
+	if w.subcommand != "" {
+		if len(rest) < 2 || rest[0] != w.subcommand {
+			return words
+		}
+		rest = rest[1:]
+	}
+	if rest, ok = skipOptions(rest, w); !ok {
+		return words
 	}
 	for w.assigns && len(rest) > 0 && isAssignment(rest[0]) {
-		env, rest = append(env, rest[0]), rest[1:]
+		rest = rest[1:]
 	}
-	return rest[min(w.words, len(rest)):], env
+	return rest[min(w.words, len(rest)):]
 }
 
 // skipOptions returns the words behind the options of a wrapper. It returns false if an option excludes a command.

@@ -65,7 +65,7 @@ func All(replicas int) []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{
 		{
 			Name: events.StreamTasks, Description: "tasks that wait for a generator",
-			Subjects: []string{events.TaskSubject("", ""), events.TaskSubject("", events.AnyOwner)}, Retention: jetstream.WorkQueuePolicy,
+			Subjects: events.TaskSubjects(""), Retention: jetstream.WorkQueuePolicy,
 		},
 		{
 			Name: events.StreamExecutions, Description: "executions, and later feedback on them",

@@ -1,74 +1,169 @@
 // Package strictjson decodes the JSON objects that clients write by hand.
 //
 // Unknown and duplicate fields are errors that name the field, because a typing error should be visible. Data after the
-// object is an error. So are more than 64 nested levels and more than 262,144 values. Invalid UTF-8 is replaced with
-// U+FFFD, so that tool output that was truncated inside a character does not invalidate the object. Field names match
+// object is an error. So are more than 64 nested levels and more than 262,144 names and values. Invalid UTF-8 is replaced
+// with U+FFFD, so that tool output that was truncated inside a character does not invalidate the object. Field names match
 // without regard to case.
 package strictjson
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 
 	"debrief/playbook/text"
 )
 
-// Limits of a body. They are far above the needs of a message: a report has 7 levels, and its largest object 17
-// fields. A decoded value can take 60 times its encoded size (for example {} as a step). The limit on values keeps
-// the memory below about 40 MB.
+// Limits of a body. They are far above the needs of a message: a report has 7 levels. A decoded value can take 60 times its
+// encoded size (for example {} as a step). The limit on tokens keeps the memory below about 40 MB.
 const (
 	maxDepth  = 64
-	maxFields = 32 // of one object
-	maxValues = 1 << 18
+	maxTokens = 1 << 18 // names, values, and the ends of objects and lists
+)
+
+// maxUnknown is the maximum number of unknown fields that DecodeKnown ignores.
+const maxUnknown = 20
+
+// options are those of both decoders. A duration is a number of nanoseconds, as encoding/json writes it.
+var options = json.JoinOptions(
+	json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )
 
 // Decode decodes body into a pointer to a zero value, with the rules in the package comment. The error names the invalid
-// field if there is one.
+// field, if there is one, and says what is accepted.
 func Decode(body []byte, into any) error {
-	rest := bytes.TrimLeft(body, " \t\r\n")
-	if len(rest) == 0 {
-		return errors.New("the body is empty: want a JSON object")
-	}
-	if rest[0] != '{' {
-		return errors.New("the body: want a JSON object")
-	}
-	if err := guard(rest); err != nil {
+	if err := check(body); err != nil {
 		return err
 	}
-	dec := json.NewDecoder(bytes.NewReader(rest))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return readable(err)
+	return readable(json.Unmarshal(body, into, options))
+}
+
+// DecodeKnown is Decode for clients of another version: it ignores up to 20 unknown fields, and returns their paths in the
+// order of the body, such as steps[0].tols. Further unknown fields are errors.
+func DecodeKnown(body []byte, into any) (unknown []string, err error) {
+	if err := check(body); err != nil {
+		return nil, err
 	}
-	if len(bytes.TrimLeft(rest[dec.InputOffset():], " \t\r\n")) > 0 {
-		return errors.New("the body: unexpected data after the JSON object")
+	for {
+		reflect.ValueOf(into).Elem().SetZero() // an attempt before may have set fields
+		err := json.Unmarshal(body, into, options)
+		var field *json.SemanticError
+		if !errors.As(err, &field) || !errors.Is(err, json.ErrUnknownName) || len(unknown) == maxUnknown {
+			return unknown, readable(err)
+		}
+		unknown = append(unknown, text.Clip(path(field.JSONPointer), 200))
+		if body, err = without(body, field.ByteOffset); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+}
+
+// without returns a body without the field whose name starts at an offset.
+func without(body []byte, name int64) ([]byte, error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), options)
+	start, first := int64(0), true // the end of the token before the name, and whether that token begins the object
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil, readable(err)
+		}
+		if dec.InputOffset() > name {
+			break
+		}
+		start, first = dec.InputOffset(), token.Kind() == '{'
+	}
+	if err := dec.SkipValue(); err != nil {
+		return nil, readable(err)
+	}
+	rest := body[dec.InputOffset():]
+	if first { // the comma is after the field, not before it
+		rest = bytes.TrimPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(","))
+	}
+	return slices.Concat(body[:start], rest), nil
+}
+
+// check returns an error if a body is something else than a JSON object, has a duplicate name or is beyond the limits.
+func check(body []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), options)
+	switch kind := dec.PeekKind(); {
+	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
+		return errors.New("the body is empty: want a JSON object")
+	case kind != '{':
+		return errors.New("the body: want a JSON object")
+	}
+	for range maxTokens {
+		_, err := dec.ReadToken()
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err != nil {
+			return readable(err)
+		}
+		if dec.StackDepth() > maxDepth {
+			return fmt.Errorf("the body is nested deeper than %d", maxDepth)
+		}
+		if dec.StackDepth() == 0 && len(bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")) > 0 {
+			return errors.New("the body: unexpected data after the JSON object")
+		}
+	}
+	return fmt.Errorf("the body has more than %d names and values", maxTokens)
 }
 
 // readable translates an error of the JSON decoder into the terms of the client, without Go types.
 func readable(err error) error {
 	var (
-		wrong  *json.UnmarshalTypeError
-		syntax *json.SyntaxError
+		syntax *jsontext.SyntacticError
+		wrong  *json.SemanticError
 	)
 	switch {
-	case errors.As(err, &wrong):
-		return fmt.Errorf("%s: want %s, got %s", wrong.Field, jsonTypeOf(wrong.Type), text.Clip(wrong.Value, 40))
-	case errors.As(err, &syntax):
-		return fmt.Errorf("the body: invalid JSON at byte %d: %w", syntax.Offset, err)
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
+		return fmt.Errorf("duplicate field %q", text.Clip(path(syntax.JSONPointer), 60))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the body: invalid JSON: unexpected end")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("the body: invalid JSON at byte %d: %w", syntax.ByteOffset, syntax.Err)
+	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &wrong):
+		return fmt.Errorf("unknown field %q", text.Clip(path(wrong.JSONPointer), 200))
+	case errors.As(err, &wrong):
+		return wrongValue(wrong)
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: ")) // such as an unknown field or an invalid time
+	return err
 }
 
-func jsonTypeOf(t reflect.Type) string {
+// wrongValue says which value a field accepts, and which it got.
+func wrongValue(err *json.SemanticError) error {
+	field := path(err.JSONPointer)
+	isNumber := errors.Is(err.Err, strconv.ErrSyntax) || errors.Is(err.Err, strconv.ErrRange)
+	switch {
+	case err.GoType == reflect.TypeFor[time.Time]():
+		return fmt.Errorf("%s: want a time such as 2026-11-20T12:00:00Z", field)
+	case err.Err != nil && !isNumber: // of a type with its own decoder
+		return fmt.Errorf("%s: %w", field, err.Err)
+	}
+	got := kinds[err.JSONKind]
+	if isNumber {
+		got += " " + text.Clip(string(err.JSONValue), 40)
+	}
+	return fmt.Errorf("%s: want %s, got %s", field, accepted(err.GoType), got)
+}
+
+// kinds are the names of the kinds of JSON values.
+var kinds = map[jsontext.Kind]string{
+	'n': "null", 't': "true", 'f': "false", '"': "a string", '{': "an object", '[': "a list", '0': "the number",
+}
+
+// accepted returns the name of the JSON values of a type.
+func accepted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"
@@ -86,87 +181,18 @@ func jsonTypeOf(t reflect.Type) string {
 	return "an object"
 }
 
-// guard returns an error for data beyond the limits and for duplicate fields, before decoding. For a duplicate
-// field the library would use the last value, or merge both. guard walks the bytes once, without recursion. It may
-// accept invalid JSON, which the decoder rejects later.
-func guard(data []byte) error {
-	var (
-		names  [maxDepth + 1][][]byte // names[d] are the field names so far in the open object at depth d
-		depth  int
-		values = 1
-	)
-	for i := 0; i < len(data); i++ {
-		switch data[i] {
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return fmt.Errorf("the body is nested deeper than %d", maxDepth)
-			}
-			names[depth] = names[depth][:0]
-			values++
-		case '}', ']':
-			depth = max(depth-1, 0)
-		case ',':
-			values++
-		case '"':
-			end := stringEnd(data, i)
-			if end == len(data) {
-				return nil // unterminated: the decoder rejects it
-			}
-			if isName(data[end+1:]) {
-				seen, err := appendName(names[depth], data[i+1:end])
-				if err != nil {
-					return err
-				}
-				names[depth] = seen
-			}
-			i = end
+// path returns a pointer in the spelling of the other messages: steps[0].text for /steps/0/text.
+func path(p jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range p.Tokens() {
+		if _, err := strconv.Atoi(token); err == nil {
+			b.WriteString("[" + token + "]")
+			continue
 		}
-		if values > maxValues {
-			return fmt.Errorf("the body has more than %d values", maxValues)
+		if b.Len() > 0 {
+			b.WriteByte('.')
 		}
+		b.WriteString(token)
 	}
-	return nil
-}
-
-// stringEnd returns the index of the quote that ends the string beginning at i. For an unterminated string it
-// returns len(data).
-func stringEnd(data []byte, i int) int {
-	for i++; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return len(data)
-}
-
-// isName reports whether rest, the data after a string, shows that the string is a field name.
-func isName(rest []byte) bool {
-	for _, c := range rest {
-		switch c {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return c == ':'
-		}
-	}
-	return false
-}
-
-// appendName appends a field name. It returns an error for a duplicate name, or for too many names.
-func appendName(names [][]byte, name []byte) ([][]byte, error) {
-	quoted := func() string { return text.Clip(string(name), 60) }
-	if bytes.IndexByte(name, '\\') >= 0 {
-		return nil, fmt.Errorf(`field "%s": write names without escapes`, quoted())
-	}
-	for _, n := range names {
-		if bytes.EqualFold(n, name) { // the decoder also ignores case
-			return nil, fmt.Errorf(`duplicate field "%s"`, quoted())
-		}
-	}
-	if len(names) == maxFields {
-		return nil, fmt.Errorf("an object has more than %d fields", maxFields)
-	}
-	return append(names, name), nil
+	return b.String()
 }

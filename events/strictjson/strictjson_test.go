@@ -21,7 +21,7 @@ import (
 	"debrief/playbook/text"
 )
 
-const maxValues = 1 << 18
+const maxTokens = 1 << 18
 
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
@@ -31,30 +31,30 @@ func TestDecodeErrors(t *testing.T) {
 		{"null", "null", "the body: "},
 		{"a list", `[{"answer":"x"}]`, "the body: "},
 		{"a typo", `{"anwser":"x"}`, `field "anwser"`},
-		{"a typo further in", `{"steps":[{"tool_calls":[{"tol":"x"}]}]}`, `field "tol"`},
-		{"no string", `{"answer":7}`, "answer: "},
-		{"no list", `{"steps":{}}`, "steps: "},
-		{"no object", `{"outcome":"good"}`, "outcome: "},
-		{"no whole number", `{"duration_ns":1.5}`, "duration_ns: "},
+		{"a typo further in", `{"steps":[{"tool_calls":[{"tol":"x"}]}]}`, `unknown field "steps[0].tool_calls[0].tol"`},
+		{"no string", `{"answer":7}`, "answer: want a string, got the number"},
+		{"no list", `{"steps":{}}`, "steps: want a list, got an object"},
+		{"no object", `{"outcome":"good"}`, "outcome: want an object, got a string"},
+		{"no whole number", `{"duration_ns":1.5}`, "duration_ns: want a whole number, got the number 1.5"},
 		{"a number that is too large", `{"outcome":{"score":1e999}}`, "outcome.score: "},
 		{"a number of a thousand digits", `{"duration_ns":` + strings.Repeat("9", 1000) + `}`, strings.Repeat("9", 33) + "…"},
-		{"no time", `{"started":"yesterday"}`, `"yesterday"`},
+		{"no time", `{"started":"yesterday"}`, `started: want a time such as 2026-11-20T12:00:00Z`},
 		{"after the end", `{"answer":"x"} {"answer":"y"}`, "the body: "},
 		{"after the end, no JSON", `{"answer":"x"}}`, "the body: "},
 		{"cut off", `{"answer":"x"`, "the body: "},
 		{"cut off in a string", `{"answer":"x`, "the body: "},
 		{"cut off in an escape", `{"answer":"x\`, "the body: "},
-		{"no quotes", `{answer:"x"}`, "byte 2: "},
-		{"NUL in a string", "{\"answer\":\"\x00\"}", "byte 12: "},
+		{"no quotes", `{answer:"x"}`, "byte 1: "},
+		{"NUL in a string", "{\"answer\":\"\x00\"}", "byte 11: "},
 		{"twice", `{"answer":"x","answer":"y"}`, `field "answer"`},
 		{"twice, in two spellings", `{"answer":"x","Answer" : "y"}`, `field "Answer"`},
-		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `field "text"`},
-		{"an escaped name", `{"\u0061nswer":"x"}`, `field "\u0061nswer"`},
+		{"twice, further in", `{"steps":[{"text":"a"},{"text":"b","text":"c"}]}`, `field "steps[1].text"`},
+		{"twice, in an escaped name", `{"answer":"x","\u0061nswer":"x"}`, `field "answer"`},
 		{"a hundred thousand deep", strings.Repeat(`{"a":`, 100_000), "64"},
 		{"a hundred thousand lists deep", `{"steps":` + strings.Repeat("[", 100_000), "64"},
 		{"closed more often than opened", `{"steps":[]}` + strings.Repeat("]}", 100), "the body: "},
 		{"a million values", `{"steps":[` + strings.Repeat("{},", 1_000_000) + `{}]}`, "262144"},
-		{"a hundred fields", `{` + manyFields(100) + `}`, "32"},
+		{"a hundred fields", `{` + manyFields(100) + `}`, `field "f0"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +127,7 @@ func TestDecodeIsBoundedInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
-	body := []byte(`{"steps":[` + strings.Repeat("{},", maxValues/2-10) + `{}]}`)
+	body := []byte(`{"steps":[` + strings.Repeat("{},", maxTokens/2-10) + `{}]}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var r events.Report
@@ -172,7 +172,7 @@ func FuzzDecode(f *testing.F) {
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("-library +ours:\n%s", diff)
 		}
-		if deep := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("[")); deep > maxValues {
+		if deep := bytes.Count(body, []byte("{")) + bytes.Count(body, []byte("[")); deep > maxTokens {
 			t.Errorf("took %d values", deep)
 		}
 	})

@@ -109,6 +109,32 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
+// BenchmarkFirstCopy records the receipts of events, each once. The values of a playbook grow with them.
+func BenchmarkFirstCopy(b *testing.B) {
+	for _, known := range []int{0, 100_000} {
+		b.Run(fmt.Sprint("after ", known), func(b *testing.B) {
+			stores, _ := connections(b, 1, natsd.Config{Dir: b.TempDir(), Sync: "1m"})
+			at := uint64(0)
+			add := func() {
+				at++
+				if first, err := stores[0].IsFirstCopy(b.Context(), "b", window.EffectReceipt, events.NewID(), at); err != nil || !first {
+					b.Fatal(first, err)
+				}
+			}
+			for range known {
+				add()
+			}
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				add()
+				took = append(took, time.Since(begun))
+			}
+			percentiles(b, took)
+		})
+	}
+}
+
 // BenchmarkVectors reads a thousand embeddings of the usual dimension.
 func BenchmarkVectors(b *testing.B) {
 	stores, _ := connections(b, 1, natsd.Config{Dir: b.TempDir(), Sync: "1m"})

@@ -161,8 +161,8 @@ func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session strin
 	return list, damaged, nil
 }
 
-// Records returns the records of a session's executions by handle, from the last notes of the session.
-func (s *Store) Records(ctx context.Context, b playbook.Book, owner, session string) (map[events.Handle][]events.Record, error) {
+// RecordNotes returns the last notes of a session that have records of steps, oldest first.
+func (s *Store) RecordNotes(ctx context.Context, b playbook.Book, owner, session string) ([]*events.Note, error) {
 	err := valid(b, owner, session)
 	var notes []*events.Note
 	if err == nil {
@@ -171,13 +171,7 @@ func (s *Store) Records(ctx context.Context, b playbook.Book, owner, session str
 	if err != nil {
 		return nil, fmt.Errorf("read records of %s: %w", name(b, session), err)
 	}
-	found := make(map[events.Handle][]events.Record)
-	for _, n := range notes {
-		if len(n.Records) > 0 {
-			found[n.Execution] = n.Records
-		}
-	}
-	return found, nil
+	return slices.DeleteFunc(notes, func(n *events.Note) bool { return len(n.Records) == 0 }), nil
 }
 
 func valid(b playbook.Book, owner, session string) error {

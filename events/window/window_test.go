@@ -512,8 +512,8 @@ func TestRecordsAreStoredPerSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	known, err := s.Records(t.Context(), "b", "", "s")
-	if err != nil || len(known) != 5 || known[worded.Execution][0].Synthesis != "one" || known[all[4].Execution][0].Synthesis != "5" {
+	known, err := s.RecordNotes(t.Context(), "b", "", "s")
+	if err != nil || len(known) != 5 || known[0].Execution != worded.Execution || known[4].Records[0].Synthesis != "5" {
 		t.Errorf("got %+v, %v", known, err)
 	}
 	list, _, err := s.Notes(t.Context(), "b", "", "s", 2)
@@ -523,10 +523,10 @@ func TestRecordsAreStoredPerSession(t *testing.T) {
 	if list, _, err := s.Notes(t.Context(), "b", "", "", 9); err != nil || len(list) != 1 || list[0].Records != nil {
 		t.Errorf("got %+v, %v; want the book's note without records", list, err)
 	}
-	if known, err := s.Records(t.Context(), "b", "", "other"); err != nil || len(known) != 0 {
+	if known, err := s.RecordNotes(t.Context(), "b", "", "other"); err != nil || len(known) != 0 {
 		t.Errorf("got %+v, %v", known, err)
 	}
-	if _, err := s.Records(t.Context(), "b", "", ""); err == nil {
+	if _, err := s.RecordNotes(t.Context(), "b", "", ""); err == nil {
 		t.Error("records of no session: got no error")
 	}
 }

@@ -116,17 +116,15 @@ func (a *check) letters(all []Message) {
 		a.Letters++
 		kind, book := kindAndBook(l.Subject)
 		a.book(book)
-		id := struct {
-			ID string `msgpack:"id"`
-		}{}
-		if got, err := decode[struct {
-			ID string `msgpack:"id"`
+		var key string
+		if named, err := decode[struct {
+			ID  string `msgpack:"id"`
+			Run string `msgpack:"run_id"` // of a task
 		}](l.Data); err == nil {
-			id = *got
-		}
-		key := id.ID
-		if kind == "task" {
-			key = executionID(book, id.ID)
+			key = named.ID
+			if kind == "task" {
+				key = executionID(book, named.Run)
+			}
 		}
 		if kind == "reflection" { // stands for the event that it reflects
 			if r, err := decode[reflection](l.Data); err == nil {

@@ -111,7 +111,7 @@ func TestAuditFindsEachDefect(t *testing.T) {
 		{"an edit without an effect", func(w *world) { w.in.Edits["b"] = append(w.in.Edits["b"], "edit-2") }, "lost: book b: edit edit-2"},
 		{"a dead letter instead of an effect", func(w *world) {
 			w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3")
-			letter(w, "TASKS", 3, "debrief.task.b", map[string]any{"id": "t3"})
+			letter(w, "TASKS", 3, "debrief.task.b", map[string]any{"run_id": "t3"})
 		}, ""},
 		{"a dead letter besides an effect", func(w *world) {
 			letter(w, "EXECUTIONS", 1, "debrief.execution.b", map[string]any{"id": executionID("b", "t1")})
@@ -123,7 +123,7 @@ func TestAuditFindsEachDefect(t *testing.T) {
 			letter(w, "EXECUTIONS", 3, "debrief.feedback.b.e.f1", map[string]any{"id": "f1"})
 		}, "both: book b"},
 		{"a dead letter of the task besides an effect", func(w *world) {
-			letter(w, "TASKS", 1, "debrief.task.b", map[string]any{"id": "t1"})
+			letter(w, "TASKS", 1, "debrief.task.b", map[string]any{"run_id": "t1"})
 		}, "both: book b"},
 		{"a dead letter of the reflection besides an effect", func(w *world) {
 			letter(w, "REFLECTIONS", 2, "debrief.reflection.b", map[string]any{"id": "r", "execution": executionID("b", "t1")})

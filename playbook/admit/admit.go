@@ -46,7 +46,7 @@ const (
 	UseBullet Use = "bullet"
 	// UseInsight is an insight of any run of the playbook.
 	UseInsight Use = "insight"
-	// UseSession is what went wrong in an earlier run of the same session and owner, and what would have been right.
+	// UseSession is the error of an earlier run of the same session and owner, with the correct approach.
 	UseSession Use = "session"
 	// UseRound is the reflection on an earlier round of the same task.
 	UseRound Use = "round"
@@ -64,6 +64,9 @@ type Text struct {
 	Withheld bool          // this run withholds the bullet
 	Foreign  bool          // of another owner or session; UseSession only
 	Suspect  bool          // Screen or the Reflector found signs of an order to models
+	// Repeated is set for a text that an earlier prompt of the conversation contains, at its place there. Reworded is set if its bullet has
+	// another text today; UseBullet only.
+	Repeated, Reworded bool
 }
 
 // Verdict is the decision on a text.
@@ -91,7 +94,7 @@ const (
 	CodeForeign   Code = "foreign"   // of another owner or session
 	CodeSuspect   Code = "suspect"   // signs of an order to models
 	CodeWithheld  Code = "withheld"  // by the experiment of this run
-	CodeBullet    Code = "bullet"    // a bullet says the same
+	CodeReworded  Code = "reworded"  // its bullet has another text today
 )
 
 // Decision is a verdict with its reason.
@@ -120,7 +123,7 @@ func Decide(t Text) Decision {
 	return refuse(CodeUnknown)
 }
 
-// bullet decides on a bullet: its status says what the Curator and the people decided about source, trust and review.
+// bullet decides on a bullet by its status. The Curator and people set the status from source, trust and review.
 func (t *Text) bullet() Decision {
 	switch {
 	case !t.Gate.Valid() || t.Gate == "":
@@ -131,14 +134,19 @@ func (t *Text) bullet() Decision {
 	default:
 		return refuse(CodeState)
 	}
-	if t.Withheld {
+	switch {
+	case t.Reworded:
+		return refuse(CodeReworded)
+	case t.Withheld:
 		return Decision{Withheld, CodeWithheld}
 	}
 	return Decision{Verdict: Shown}
 }
 
-// insight decides on an insight before the Curator does. Afterwards its bullet speaks, or nothing.
+// insight decides on an insight before the Curator does. Afterwards its bullet speaks, or nothing. A prompt that repeats an insight does not
+// contain its bullet, so there the insight stays as long as the bullet speaks elsewhere.
 func (t *Text) insight() Decision {
+	speaks := t.State == Active || t.State == Probation
 	switch {
 	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "":
 		return refuse(CodeUnknown)
@@ -146,9 +154,9 @@ func (t *Text) insight() Decision {
 		return refuse(CodeUnknown)
 	case t.Suspect:
 		return refuse(CodeSuspect)
-	case t.State == Active || t.State == Probation || t.State == Decided:
+	case t.State == Decided || speaks && !t.Repeated:
 		return refuse(CodeDecided)
-	case t.State != Undecided:
+	case t.State != Undecided && !speaks:
 		return refuse(CodeState)
 	case t.Trust != playbook.Trusted:
 		return refuse(CodeUntrusted)
@@ -234,8 +242,6 @@ func FirstStatus(t Text) (playbook.Status, playbook.Reason) {
 		return playbook.Active, ""
 	case t.Trust != playbook.Trusted && t.Trust != playbook.Limited:
 		return playbook.Quarantined, playbook.ReasonUntrusted
-	case t.Inferred && t.Gate == playbook.GateOff:
-		return playbook.Quarantined, playbook.ReasonInferred
 	case t.Inferred:
 		return playbook.Candidate, playbook.ReasonInferred
 	case t.Gate == playbook.GateStrict:

@@ -33,9 +33,9 @@ func TestPublishedPlaybooks(t *testing.T) {
 		bullets int
 		first   playbook.BulletID
 	}{
-		{"ace/appworld_initial_playbook.txt", formats.AppWorld, 8, "shr-00001"},
-		{"ace/appworld_offline_trained_no_gt_playbook.txt", formats.AppWorld, 318, "shr-00001"},
-		{"ace/appworld_online_trained_playbook.txt", formats.AppWorld, 359, "shr-00001"},
+		{"ace/appworld_initial_playbook.txt", formats.ACE, 8, "shr-00001"},
+		{"ace/appworld_offline_trained_no_gt_playbook.txt", formats.ACE, 318, "shr-00001"},
+		{"ace/appworld_online_trained_playbook.txt", formats.ACE, 359, "shr-00001"},
 		{"kayba/skillbook.json", formats.Kayba, 6, "customer_service_structure-00001"},
 	} {
 		doc, err := formats.Read(dataFile(t, test.file), "", nil)

@@ -32,7 +32,7 @@ func Example() {
 	out, losses, err := formats.Write(formats.ACE, "desk", all)
 	fmt.Printf("%s%v %v\n", out, losses, err)
 	// Output:
-	// ace 3 [line 8, tax-00002: duplicate id tax-00002; renamed to tax-00002-2 lines outside bullets: 1; ignored]
+	// ace 3 [lines outside bullets: 1; ignored line 8, tax-00002: duplicate id tax-00002; renamed to tax-00002-2]
 	// ## CHECKS
 	// [chk-00001] helpful=5 harmful=0 :: Compare the total with the sum of the lines.
 	// [chk-00003] helpful=0 harmful=0 :: Look for a credit note.
@@ -55,7 +55,7 @@ func ExampleDetect() {
 	}
 	// Output:
 	// ace <nil>
-	// appworld <nil>
+	// ace <nil>
 	// kayba <nil>
 	//  not a playbook file: the JSON is cut off in line 1: unexpected end of JSON input
 	//  no bullet found: the text has no line like "[id] helpful=0 harmful=0 :: content" or "[slug-00001] content"

@@ -3,16 +3,19 @@ package formats
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 // Format is the name of a file format.
 type Format string
 
 const (
-	ACE      Format = "ace"      // text of ace-agent/ace
-	AppWorld Format = "appworld" // text of ace-agent/ace-appworld: no counters, contents of several lines
+	ACE      Format = "ace"      // text of ace-agent/ace, and of ace-agent/ace-appworld, which has no counters
 	Kayba    Format = "kayba"    // JSON of kayba-ai/agentic-context-engine
 	SweCLI   Format = "swecli"   // JSON of swecli
 	JSON     Format = "json"     // the project's own, one object
@@ -20,9 +23,30 @@ const (
 	Markdown Format = "markdown" // like in a prompt; can only be written
 )
 
+// codec reads and writes a format.
+type codec struct {
+	read   func(r *reader, text string) ([]found, error)
+	write  func(w *writer) ([]byte, error)
+	stored []string // fields of a bullet besides id, section and content
+}
+
+var codecs = map[Format]codec{
+	ACE: {read: (*reader).readText, write: (*writer).writeText, stored: []string{"helpful", "harmful"}},
+	Kayba: {
+		read: (*reader).readKayba, write: (*writer).writeKayba,
+		stored: []string{"helpful", "harmful", "neutral", "status", "created_at", "updated_at"},
+	},
+	SweCLI:   {read: (*reader).readSwe, write: (*writer).writeSwe, stored: []string{"helpful", "harmful", "neutral", "created_at", "last_used"}},
+	JSON:     {read: (*reader).readJSON, write: (*writer).writeJSON, stored: everyField},
+	JSONL:    {read: (*reader).readJSONL, write: (*writer).writeJSONL, stored: everyField},
+	Markdown: {write: (*writer).writeMarkdown, stored: []string{"helpful", "harmful"}},
+}
+
+var everyField = []string{"helpful", "harmful", "neutral", "status", "pinned", "created_at", "updated_at", "last_used"}
+
 // Formats returns the formats that Read and Write support.
 func Formats() (readable, writable []Format) {
-	readable = []Format{ACE, AppWorld, Kayba, SweCLI, JSON, JSONL}
+	readable = []Format{ACE, Kayba, SweCLI, JSON, JSONL}
 	return readable, append(readable[:len(readable):len(readable)], Markdown)
 }
 
@@ -64,8 +88,8 @@ func (n Note) String() string {
 	return n.Text
 }
 
-// Loss is a value of one bullet that the file could not store. Field is the JSON name of the bullet's field, or a field
-// of the format (embedding), so that a caller can count the losses of a field.
+// Loss is a value of one bullet that the file could not store. Field is the JSON name of the bullet's field, so that a
+// caller can count the losses of a field.
 type Loss struct {
 	Bullet playbook.BulletID
 	Field  string
@@ -82,8 +106,19 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 			return nil, err
 		}
 	}
+	read := codecs[f].read
+	switch {
+	case f == Markdown:
+		return nil, errors.New("read markdown: this format can only be written")
+	case read == nil:
+		return nil, fmt.Errorf("read: unknown format %q", f)
+	}
 	r := &reader{doc: &Document{Format: f}, names: newNamer(taken)}
-	if err := errors.Join(r.read(data), r.idErr); err != nil {
+	list, err := read(r, strings.TrimPrefix(string(data), bom))
+	if err == nil {
+		err = r.addBullets(list)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f, err)
 	}
 	if len(r.doc.Bullets) == 0 {
@@ -100,11 +135,15 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 // the given order. Write writes bullets of every status, except in markdown, which has only the active ones. It
 // skips a bullet with invalid content, with a Loss. It returns an error for an unknown format, a nil bullet and a duplicate id.
 func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, losses []Loss, err error) {
-	w := &writer{format: f, name: name}
-	if err := w.addBullets(bullets); err != nil {
-		return nil, nil, fmt.Errorf("write %s: %w", f, err)
+	write := codecs[f].write
+	if write == nil {
+		return nil, nil, fmt.Errorf("write: unknown format %q", f)
 	}
-	if data, err = w.write(); err != nil {
+	w := &writer{format: f, name: name, given: map[playbook.BulletID]playbook.BulletID{}}
+	if err = w.addBullets(bullets); err == nil {
+		data, err = write(w)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("write %s: %w", f, err)
 	}
 	return data, w.losses, nil
@@ -114,26 +153,12 @@ func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, loss
 type reader struct {
 	doc   *Document
 	names *namer
-	idErr error // the first id that CheckImported rejects
 }
 
-func (r *reader) read(data []byte) error {
-	text := string(data)
-	switch r.doc.Format {
-	case ACE, AppWorld:
-		return r.readText(text)
-	case Kayba:
-		return r.readTree(text, kaybaTree)
-	case SweCLI:
-		return r.readTree(text, sweTree)
-	case JSON:
-		return r.readJSON(text)
-	case JSONL:
-		return r.readJSONL(text)
-	case Markdown:
-		return errors.New("this format can only be written")
-	}
-	return fmt.Errorf("unknown format %q", r.doc.Format)
+// found is a bullet of a file before its repair.
+type found struct {
+	playbook.Bullet
+	at Note
 }
 
 func (r *reader) note(at Note, format string, args ...any) {
@@ -141,31 +166,71 @@ func (r *reader) note(at Note, format string, args ...any) {
 	r.doc.Notes = append(r.doc.Notes, at)
 }
 
-// addBullet sets the id and the cleaned content of b and adds it to the document. If the content is invalid, it adds a
-// note and reports false.
-func (r *reader) addBullet(at Note, b *playbook.Bullet, id, content string) bool {
-	clean, err := playbook.CleanContent(content)
+// addBullets repairs bullets and adds them to the document. An id with a number that is too large is an error.
+func (r *reader) addBullets(list []found) error {
+	for i := range list {
+		r.names.reserve(string(list[i].ID))
+	}
+	for i := range list {
+		b, at := &list[i].Bullet, list[i].at
+		if !repair(b, func(_, change string) { r.note(at, "%s", change) }) {
+			continue
+		}
+		given := b.ID
+		var why string
+		if b.ID, why = r.names.name(string(given), b.Section, b.Content); why != "" {
+			r.note(at, "%s; renamed to %s", why, b.ID)
+		}
+		if err := b.ID.CheckImported(); err != nil {
+			return errors.New(Note{Line: at.Line, Item: string(b.ID), Text: err.Error()}.String())
+		}
+		r.doc.Bullets = append(r.doc.Bullets, b)
+	}
+	return nil
+}
+
+// repair makes the values of a bullet valid, except its id, and reports each change by the field. It reports false if the
+// content cannot be used.
+func repair(b *playbook.Bullet, report func(field, change string)) bool {
+	content, err := playbook.CleanContent(b.Content)
 	if err != nil {
-		r.note(at, "%v; bullet skipped", err)
+		report("content", err.Error()+"; bullet skipped")
 		return false
 	}
-	if invalidRemoved(content, clean) {
-		r.note(at, "invalid characters were removed or replaced")
+	// Surrounding white space and carriage returns need no report.
+	if content != strings.TrimSpace(strings.ReplaceAll(b.Content, "\r", "")) {
+		report("content", "invalid characters were removed or replaced")
 	}
-	b.Content = clean
-	var why string
-	if b.ID, why = r.names.name(id, b.Section, b.Content); why != "" {
-		r.note(at, "%s; renamed to %s", why, b.ID)
+	section := playbook.Section(b.Section)
+	if section != b.Section {
+		report("section", fmt.Sprintf("invalid section name %q; changed to %q", text.Clip(b.Section, 40), section))
 	}
-	if err := b.ID.CheckImported(); err != nil && r.idErr == nil {
-		at.Text = err.Error()
-		if at.Item == "" {
-			at.Item = string(b.ID)
+	b.Content, b.Section = content, section
+	for _, c := range []struct {
+		field string
+		n     *int
+	}{{"helpful", &b.Helpful}, {"harmful", &b.Harmful}, {"neutral", &b.Neutral}} {
+		if *c.n < 0 {
+			report(c.field, fmt.Sprintf("invalid count %d; changed to 0", *c.n))
+			*c.n = 0
 		}
-		r.idErr = errors.New(at.String())
 	}
-	r.doc.Bullets = append(r.doc.Bullets, b)
+	if !slices.Contains(statuses, b.Status) {
+		report("status", fmt.Sprintf("unknown status %q; changed to retired", text.Clip(string(b.Status), 40)))
+		b.Status = playbook.Retired
+	}
+	b.CreatedAt, b.UpdatedAt, b.LastUsed = inUTC(b.CreatedAt), inUTC(b.UpdatedAt), inUTC(b.LastUsed)
 	return true
+}
+
+var statuses = []playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined}
+
+// inUTC converts a time to UTC, so that equal times have equal representations.
+func inUTC(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC()
 }
 
 // writer is the state of one call of Write.
@@ -173,36 +238,22 @@ type writer struct {
 	format  Format
 	name    string
 	bullets []*playbook.Bullet
+	given   map[playbook.BulletID]playbook.BulletID // of bullets with another id in the file
 	losses  []Loss
 }
 
-func (w *writer) write() ([]byte, error) {
-	switch w.format {
-	case ACE, AppWorld:
-		return w.writeText()
-	case Kayba:
-		return w.writeTree(kaybaTree)
-	case SweCLI:
-		return w.writeTree(sweTree)
-	case JSON:
-		return w.writeJSON()
-	case JSONL:
-		return w.writeJSONL()
-	case Markdown:
-		return w.markdown(), nil
-	}
-	return nil, errors.New("unknown format")
-}
-
 func (w *writer) addLoss(id playbook.BulletID, field, format string, args ...any) {
+	if given, ok := w.given[id]; ok {
+		id = given
+	}
 	w.losses = append(w.losses, Loss{id, field, fmt.Sprintf(format, args...)})
 }
 
-// addBullets cleans the bullets and adds the valid ones. A bullet may be invalid if it was never checked by CleanContent;
+// addBullets repairs copies of the bullets and adds them. A bullet may be invalid if it was never checked by CleanContent;
 // such data must not get into a file.
 func (w *writer) addBullets(bullets []*playbook.Bullet) error {
+	names := newNamer(nil)
 	seen := make(map[playbook.BulletID]bool, len(bullets))
-	w.bullets = make([]*playbook.Bullet, 0, len(bullets))
 	for _, b := range bullets {
 		switch {
 		case b == nil:
@@ -211,29 +262,68 @@ func (w *writer) addBullets(bullets []*playbook.Bullet) error {
 			return fmt.Errorf("duplicate bullet id %q", b.ID)
 		}
 		seen[b.ID] = true
-		content, err := playbook.CleanContent(b.Content)
-		if err != nil {
-			w.addLoss(b.ID, "content", "%v; bullet skipped", err)
+		names.reserve(string(b.ID))
+	}
+	for _, b := range bullets {
+		fixed := *b
+		if !repair(&fixed, func(field, change string) { w.addLoss(b.ID, field, "%s", change) }) {
 			continue
 		}
-		section, fixed := playbook.Section(b.Section), *b
-		if content != b.Content {
-			w.addLoss(b.ID, "content", "invalid characters were removed or replaced")
+		if fixed.ID, _ = names.name(string(b.ID), "", ""); fixed.ID != b.ID {
+			w.given[fixed.ID] = b.ID
+			w.addLoss(b.ID, "id", "the id is not valid; written as %q", fixed.ID)
 		}
-		if section != b.Section {
-			w.addLoss(b.ID, "section", "invalid section name %q; written as %q", b.Section, section)
-		}
-		for i, n := range []*int{&fixed.Helpful, &fixed.Harmful, &fixed.Neutral} {
-			if *n < 0 {
-				w.addLoss(b.ID, [...]string{"helpful", "harmful", "neutral"}[i], "invalid count %d; written as 0", *n)
-				*n = 0
-			}
-		}
-		if err := checkID(string(b.ID)); err != nil && w.format != ACE && w.format != AppWorld { // text formats repair ids
-			w.addLoss(b.ID, "id", "%v; written unchanged, but Read changes it", err)
-		}
-		fixed.Content, fixed.Section = content, section
 		w.bullets = append(w.bullets, &fixed)
+		if w.format != Markdown || fixed.Shown() {
+			w.loseUnstored(&fixed)
+		}
 	}
 	return nil
+}
+
+// loseUnstored adds a Loss for each value that the format does not store.
+func (w *writer) loseUnstored(b *playbook.Bullet) {
+	for _, v := range []struct {
+		field string
+		isSet bool
+		what  string
+	}{
+		{"helpful", b.Helpful != 0, fmt.Sprintf("the count %d", b.Helpful)},
+		{"harmful", b.Harmful != 0, fmt.Sprintf("the count %d", b.Harmful)},
+		{"neutral", b.Neutral != 0, fmt.Sprintf("the count %d", b.Neutral)},
+		{"status", !b.Shown(), fmt.Sprintf("the status %s; readers of the file will treat the bullet as active", b.Status)},
+		{"pinned", b.Pinned, "pins"},
+		{"created_at", !b.CreatedAt.IsZero(), "the time"},
+		{"updated_at", !b.UpdatedAt.IsZero(), "the time"},
+		{"last_used", !b.LastUsed.IsZero(), "the time"},
+	} {
+		if v.isSet && !slices.Contains(codecs[w.format].stored, v.field) {
+			w.addLoss(b.ID, v.field, "%s cannot store %s", w.format, v.what)
+		}
+	}
+}
+
+// bySection returns the sections in order of appearance and the bullets of each.
+func (w *writer) bySection() (order []string, bullets map[string][]*playbook.Bullet) {
+	bullets = map[string][]*playbook.Bullet{}
+	for _, b := range w.bullets {
+		if bullets[b.Section] == nil {
+			order = append(order, b.Section)
+		}
+		bullets[b.Section] = append(bullets[b.Section], b)
+	}
+	return order, bullets
+}
+
+// writeMarkdown renders the active bullets like in a prompt.
+func (w *writer) writeMarkdown() ([]byte, error) {
+	var shown []*playbook.Bullet
+	for _, b := range w.bullets {
+		if b.Shown() {
+			shown = append(shown, b)
+		} else {
+			w.addLoss(b.ID, "status", "the bullet is %s and markdown has only active bullets; bullet skipped", b.Status)
+		}
+	}
+	return []byte(playbook.RenderWithVotes(shown)), nil
 }

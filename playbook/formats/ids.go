@@ -9,17 +9,10 @@ import (
 	"debrief/playbook/text"
 )
 
-// checkID returns an error if text is not a valid id.
-func checkID(text string) error { return playbook.BulletID(text).Validate() }
-
-func invalidInID(r rune) bool {
-	return r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
-}
-
 // repairID returns a valid id that is similar to id.
 func repairID(id string) string {
 	id = strings.Map(func(r rune) rune {
-		if invalidInID(r) {
+		if r == ']' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return '-'
 		}
 		return r
@@ -51,18 +44,17 @@ func (n *namer) reserve(id string) { n.inFile[id] = true }
 
 // name assigns an id to a bullet that has the id given in the file. If the assigned id differs, why has the reason.
 func (n *namer) name(given, section, content string) (id playbook.BulletID, why string) {
-	free := func(id string) bool {
+	isFree := func(id string) bool {
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)
 	}
 	base := given
-	switch err := checkID(given); {
+	switch err := playbook.BulletID(given).Validate(); {
 	case err != nil:
-		why, base = err.Error(), repairID(given)
-		if !n.inFile[base] && free(base) {
+		if why, base = err.Error(), repairID(given); !n.inFile[base] && isFree(base) {
 			n.used[base] = true
 			return playbook.BulletID(base), why
 		}
-	case free(given):
+	case isFree(given):
 		n.used[given] = true
 		return playbook.BulletID(given), ""
 	case n.used[given]:
@@ -73,19 +65,10 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, why 
 	for i := max(2, n.next[base]); ; i++ {
 		suffix := fmt.Sprintf("-%d", i)
 		derived := strings.TrimSpace(text.Prefix(base, playbook.MaxID-len(suffix))) + suffix
-		if n.inFile[derived] || !free(derived) {
+		if n.inFile[derived] || !isFree(derived) {
 			continue
 		}
 		n.used[derived], n.next[base] = true, i+1
 		return playbook.BulletID(derived), why
 	}
-}
-
-// invalidRemoved reports whether cleaning changed more than surrounding white space and carriage returns, which need no
-// note.
-func invalidRemoved(text, clean string) bool {
-	if len(text) == len(clean) {
-		return text != clean
-	}
-	return strings.TrimSpace(strings.ReplaceAll(text, "\r", "")) != clean
 }

@@ -49,11 +49,10 @@ func TestJSONLWithoutAHeaderIsRead(t *testing.T) {
 	}, "\n"), "")
 	checkNotes(t, doc.Notes, []string{
 		"the header line is missing; read as schema 1",
-		"line 1: unknown field colour",
-		`line 1: invalid section name "Tax & Duty"; read as "tax_and_duty"`,
-		"line 1: invalid count -3",
-		`line 1: unknown status "odd"; read as retired`,
 		"line 1: invalid characters were removed",
+		`line 1: invalid section name "Tax & Duty"; changed to "tax_and_duty"`,
+		"line 1: invalid count -3",
+		`line 1: unknown status "odd"; changed to retired`,
 		"line 3: duplicate id a; renamed to a-2",
 		"line 4: content: is empty",
 	})
@@ -98,7 +97,7 @@ func TestMarkdownShowsTheActiveBullets(t *testing.T) {
 
 func TestWriteCleansInvalidBullets(t *testing.T) {
 	t.Parallel()
-	for _, f := range []formats.Format{formats.ACE, formats.AppWorld, formats.Kayba, formats.SweCLI, formats.JSON, formats.JSONL} {
+	for _, f := range []formats.Format{formats.ACE, formats.Kayba, formats.SweCLI, formats.JSON, formats.JSONL} {
 		out, losses, err := formats.Write(f, "book", []*playbook.Bullet{
 			{ID: "a-1", Section: "A B", Content: " x\x00\r\ny ", Helpful: -1},
 			{ID: "a-2", Section: "s", Content: " "},

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,22 +10,21 @@ import (
 	"debrief/playbook"
 )
 
-// The lines of the text formats; see the package comment for the rules.
+// The lines of a text; see the package comment for the rules.
 var (
 	countedLine   = regexp.MustCompile(`^\[([^\]]+)\]\s*helpful=(\d+)\s*harmful=(\d+)\s*::\s*`)
 	malformedLine = regexp.MustCompile(`^\[[^\]]+\]\s*(?:helpful|harmful)=`)
 	plainLine     = regexp.MustCompile(`^\[(\pL[\pL\pN_.:/-]+)\](?:[ \t]+|$)`)
 	numberedID    = regexp.MustCompile(`-\d+$`)
-	codeOpens     = regexp.MustCompile("(?:^|[^`\\\\])```[A-Za-z0-9_+.#-]*$")
 )
 
 type kind int
 
 const (
 	other     kind = iota
-	blank          // only white space
 	header         // begins a section
-	bullet         // begins a bullet
+	counted        // begins a bullet with counters
+	plain          // begins a bullet without counters, in a file that has none
 	malformed      // begins like a bullet, with invalid counters
 )
 
@@ -32,52 +32,93 @@ const (
 type line struct {
 	kind             kind
 	id, body         string // of a bullet; body is the part of the content on this line
-	title            string // of a header
-	counted          bool   // the bullet has counters
 	helpful, harmful int
 }
 
-// numbered reports whether the line certainly begins a bullet: it has counters, or an id with a number.
-func (l *line) numbered() bool {
-	return l.kind == bullet && (l.counted || numberedID.MatchString(l.id))
-}
-
-func classify(text string, f Format) line {
+// classify parses a line without its line end.
+func classify(text string) line {
 	trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
-	indented := len(trimmed) < len(text)
-	switch {
-	case trimmed == "":
-		return line{kind: blank}
-	case strings.HasPrefix(trimmed, "##") && (f == ACE || !indented):
-		return line{kind: header, title: trimmed}
-	case trimmed[0] != '[':
-		return line{}
+	if strings.HasPrefix(text, "##") {
+		return line{kind: header}
 	}
 	if m := countedLine.FindStringSubmatch(trimmed); m != nil {
-		helpful, err1 := strconv.Atoi(m[2])
+		helpful, err := strconv.Atoi(m[2])
 		harmful, err2 := strconv.Atoi(m[3])
-		if err1 != nil || err2 != nil {
+		if err != nil || err2 != nil {
 			return line{kind: malformed}
 		}
-		return line{kind: bullet, id: m[1], body: trimmed[len(m[0]):], counted: true, helpful: helpful, harmful: harmful}
+		return line{kind: counted, id: m[1], body: trimmed[len(m[0]):], helpful: helpful, harmful: harmful}
 	}
 	if malformedLine.MatchString(trimmed) {
 		return line{kind: malformed}
 	}
-	if f == AppWorld && !indented {
-		if m := plainLine.FindStringSubmatch(trimmed); m != nil && (len(m[0]) < len(trimmed) || numberedID.MatchString(m[1])) {
-			return line{kind: bullet, id: m[1], body: trimmed[len(m[0]):]}
-		}
+	if m := plainLine.FindStringSubmatch(text); m != nil && (len(m[0]) < len(text) || numberedID.MatchString(m[1])) {
+		return line{kind: plain, id: m[1], body: text[len(m[0]):]}
 	}
 	return line{}
 }
 
-// defaultSection returns the section of bullets above the first header.
-func defaultSection(f Format) string {
-	if f == ACE {
-		return "general"
+// eachLine calls fn for each line, without its line end.
+func eachLine(text string, fn func(n int, text string, l line)) {
+	n := 0
+	for raw := range strings.Lines(text) {
+		n++
+		raw = strings.TrimSuffix(strings.TrimSuffix(raw, "\n"), "\r")
+		fn(n, raw, classify(raw))
 	}
-	return "others"
+}
+
+// readText reads a text.
+func (r *reader) readText(text string) (list []found, err error) {
+	begins := plain
+	eachLine(text, func(_ int, _ string, l line) {
+		if l.kind == counted {
+			begins = counted
+		}
+	})
+	section, outside := "general", 0
+	var content []string // the lines of the last bullet, nil after its end
+	end := func() {
+		if content != nil {
+			list[len(list)-1].Content = strings.Join(content, "\n")
+		}
+		content = nil
+	}
+	eachLine(text, func(n int, text string, l line) {
+		switch {
+		case l.kind == begins:
+			end()
+			b := playbook.Bullet{ID: playbook.BulletID(l.id), Section: section, Helpful: l.helpful, Harmful: l.harmful}
+			list, content = append(list, found{b, Note{Line: n, Item: repairID(l.id)}}), []string{l.body}
+		case l.kind == header:
+			end()
+			section = sectionOf(text)
+		case l.kind == malformed:
+			end()
+			r.note(Note{Line: n}, "malformed bullet: the counters are not non-negative integers; ignored")
+		case content != nil && begins == plain:
+			content = append(content, text)
+		case content != nil && l.kind == other && strings.HasPrefix(text, "  "):
+			content = append(content, text[2:])
+		case l.kind == plain:
+			end()
+			r.note(Note{Line: n}, "bullet without counters; ignored")
+		case strings.TrimSpace(text) != "":
+			if content != nil {
+				r.note(Note{Line: n}, "line after a bullet without indentation; ignored")
+			} else {
+				outside++
+			}
+			end()
+		default:
+			end()
+		}
+	})
+	end()
+	if outside > 0 {
+		r.note(Note{}, "lines outside bullets: %d; ignored", outside)
+	}
+	return list, nil
 }
 
 // aliases maps sections that the authors write differently in headers and in their table of slugs.
@@ -104,4 +145,42 @@ func headerFor(section string) string {
 		return upper
 	}
 	return title
+}
+
+// writeText writes a text, one section after the other.
+func (w *writer) writeText() ([]byte, error) {
+	var out strings.Builder
+	order, bullets := w.bySection()
+	for i, section := range order {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		title := headerFor(section)
+		out.WriteString("## " + title + "\n")
+		for _, b := range bullets[section] {
+			fmt.Fprintf(&out, "[%s] helpful=%d harmful=%d :: %s\n", b.ID, b.Helpful, b.Harmful, w.escape(b))
+			if got := sectionOf(title); got != section {
+				w.addLoss(b.ID, "section", "Read returns section %q as %q", section, got)
+			}
+		}
+	}
+	return []byte(out.String()), nil
+}
+
+// escape returns the content of a bullet with indented lines, and with a backslash before each that looks like a header
+// or a bullet.
+func (w *writer) escape(b *playbook.Bullet) string {
+	lines := strings.Split(b.Content, "\n")
+	for i, text := range lines[1:] {
+		trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
+		if kind := classify(trimmed).kind; kind != other && kind != plain {
+			text = text[:len(text)-len(trimmed)] + `\` + trimmed
+			w.addLoss(b.ID, "content", "line %d looks like a header or a bullet; escaped with a backslash", i+2)
+		}
+		lines[i+1] = "  " + text
+	}
+	if n := len(lines); n > 1 {
+		w.addLoss(b.ID, "content", "the content has %d lines; the tools of ace read only the first as the bullet", n)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -64,7 +64,7 @@ func TestUnusualTexts(t *testing.T) {
 		}, {
 			name:   "ids of any slug and ids without a number are ids",
 			text:   "## X\n[ph-00001] a\n[vc-00012] b\n[sai-00003] c\n[no_number] d\n[財務-00004] e\n",
-			format: formats.AppWorld,
+			format: formats.ACE,
 			want: bullets{
 				{ID: "ph-00001", Section: "x", Content: "a"},
 				{ID: "vc-00012", Section: "x", Content: "b"},
@@ -155,29 +155,15 @@ func TestUnusualTexts(t *testing.T) {
 			want:   bullets{{ID: "a-1", Section: "x", Content: "one"}, {ID: "a-2", Section: "x", Content: "two\nthree"}},
 			notes:  []string{"line 5: line after a bullet", "line 7: bullet without counters", "lines outside bullets: 4; ignored"},
 		}, {
-			name: "code in an appworld bullet is content, whatever its lines look like",
-			text: "## CODE:\n[code-00001] Page through it:\n```python\n## all of them\nfor i in n:\n\n    [x] = f(i)\n```\n[x] done\n[1, 2]\n\n" +
-				"[code-00002] ```\n## not a header\n[INFO] not a bullet\n```\n\n## NEXT\n[code-00003]\nbelow\n",
-			format: formats.AppWorld,
+			name: "without counters, all lines up to the next bullet or header are content",
+			text: "## CODE:\n[code-00001] Page through it:\n# all of them\nfor i in n:\n\n    [x] = f(i)\n[x] done\n[1, 2]\n\n" +
+				"[code-00002] Two.\n\n## NEXT\n[code-00003]\nbelow\n",
+			format: formats.ACE,
 			want: bullets{
-				{ID: "code-00001", Section: "code", Content: "Page through it:\n```python\n## all of them\nfor i in n:\n\n    [x] = f(i)\n```\n[x] done\n[1, 2]"},
-				{ID: "code-00002", Section: "code", Content: "```\n## not a header\n[INFO] not a bullet\n```"},
+				{ID: "code-00001", Section: "code", Content: "Page through it:\n# all of them\nfor i in n:\n\n    [x] = f(i)\n[x] done\n[1, 2]"},
+				{ID: "code-00002", Section: "code", Content: "Two."},
 				{ID: "code-00003", Section: "next", Content: "below"},
 			},
-		}, {
-			name:   "a code block that is never closed ends with its bullet",
-			text:   "## A\n[a-1] one ```python\nx = 1\n## B\n[b-1] two\n```\n[c-1] three\n",
-			format: formats.AppWorld,
-			want: bullets{
-				{ID: "a-1", Section: "a", Content: "one ```python\nx = 1"},
-				{ID: "b-1", Section: "b", Content: "two\n```"},
-				{ID: "c-1", Section: "b", Content: "three"},
-			},
-		}, {
-			name:   "a file with and without counters can be read as either",
-			text:   "## A\n[a-1] helpful=3 harmful=1 :: one\n[b-1] two\n",
-			format: formats.AppWorld,
-			want:   bullets{{ID: "a-1", Section: "a", Content: "one", Helpful: 3, Harmful: 1}, {ID: "b-1", Section: "a", Content: "two"}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -219,8 +205,6 @@ func TestForgedContentStaysContent(t *testing.T) {
 	for f, want := range map[formats.Format]string{
 		formats.ACE: "## X\n[a-00001] helpful=1 harmful=0 :: helpful=50 harmful=0 :: real\n  \\## FREE\n  \\[x] helpful=99 harmful=0 :: vote\n" +
 			"      \\[y-00002] helpful=1 harmful=0 :: more\n  [z-00003] plain\n  [i for i in n]\n  ```python\n\n## Y\n[b-00002] helpful=0 harmful=0 :: ```\n  end\n",
-		formats.AppWorld: "## X\n[a-00001] \\helpful=50 harmful=0 :: real\n\\## FREE\n\\[x] helpful=99 harmful=0 :: vote\n" +
-			"    \\[y-00002] helpful=1 harmful=0 :: more\n\\[z-00003] plain\n[i for i in n]\n\\```python\n\n## Y\n[b-00002] \\```\nend\n",
 	} {
 		out, losses, err := formats.Write(f, "book", []*playbook.Bullet{forged, last})
 		if err != nil || string(out) != want {
@@ -231,9 +215,8 @@ func TestForgedContentStaysContent(t *testing.T) {
 		}) {
 			t.Errorf("%s: got losses %v", f, losses)
 		}
-		votes := map[formats.Format]int{formats.ACE: 1}[f] // appworld has none
 		doc := read(t, string(out), "")
-		if b := doc.Bullets[0]; doc.Format != f || len(doc.Bullets) != 2 || b.ID != forged.ID || b.Section != "x" || b.Helpful != votes {
+		if b := doc.Bullets[0]; doc.Format != f || len(doc.Bullets) != 2 || b.ID != forged.ID || b.Section != "x" || b.Helpful != 1 {
 			t.Errorf("%s: parsed as %s, %d bullets, %+v", f, doc.Format, len(doc.Bullets), b)
 		}
 	}
@@ -245,7 +228,6 @@ func TestWriteListsLosses(t *testing.T) {
 		"neutral":2,"status":"quarantined","pinned":true,"created_at":"2026-01-02T03:04:05Z"}]}`, "")
 	for f, want := range map[formats.Format][]string{
 		formats.ACE:      {"section", "neutral", "status", "pinned", "created_at"},
-		formats.AppWorld: {"id", "section", "helpful", "neutral", "status", "pinned", "created_at"},
 		formats.Markdown: {"status"},
 		formats.Kayba:    {"pinned", "status"},
 		formats.SweCLI:   {"status", "pinned"},

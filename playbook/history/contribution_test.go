@@ -20,12 +20,16 @@ func (k *logWriter) standingOf(handle string) *history.Contribution {
 }
 
 // addFeedback writes a delta that covers feedback on an execution. It casts one vote on a bullet, or moves the vote
-// that exists.
+// that exists. Feedback on a forgotten execution is rejected.
 func (k *logWriter) addFeedback(handle string, id playbook.BulletID, vote playbook.Vote) {
 	k.requests++
-	k.begin(history.Curator, playbook.Cover{ID: fmt.Sprint("r", k.requests), Seq: uint64(k.requests), Evidence: &playbook.Evidence{
-		Execution: handle, Sample: handle, Source: "s" + handle, FeedbackSeq: uint64(k.requests),
-	}})
+	evidence := &playbook.Evidence{Execution: handle, Sample: handle, Source: "s" + handle, FeedbackSeq: uint64(k.requests)}
+	k.begin(history.Curator, playbook.Cover{ID: fmt.Sprint("r", k.requests), Seq: uint64(k.requests), Evidence: evidence})
+	if admission := k.p.Admission(); admission.Forgets(evidence) {
+		k.d.Rejected = append(k.d.Rejected, playbook.Rejection{Op: playbook.Op{Support: []int{0}}, Code: playbook.ReasonForgotten})
+		k.commit(1)
+		return
+	}
 	op := playbook.Op{Kind: playbook.Tag, Bullet: id, Support: []int{0}}
 	if has := k.standingOf(handle).Votes()[id]; len(has) > 0 {
 		op.Kind, op.OldVote = playbook.Retag, has[0]

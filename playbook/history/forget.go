@@ -42,14 +42,14 @@ type Forgetting struct {
 // before. Operations that have no other support are dropped. Votes and outcomes are removed one by one. A bullet with
 // a change that is only partly supported is quarantined.
 //
-// Forgetting applies to the past: an execution that matches and is covered later counts.
+// Forgetting applies to the past: an execution that matches and is published later counts.
 func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 	survey, err := surveyLog(log)
 	if err != nil {
 		return nil, err
 	}
 	now := survey.newest + 1
-	survey.forgets = append(survey.forgets, forgetRecord{s, now})
+	survey.forgets = append(survey.forgets, playbook.Forgotten{Selector: s, Version: now})
 	r := survey.newRefolder()
 	if err := r.run(log); err != nil {
 		return nil, err
@@ -94,19 +94,8 @@ func canQuarantine(b *playbook.Bullet) bool {
 // logSurvey contains the facts about a whole log that a refold needs before it starts.
 type logSurvey struct {
 	newest       uint64
-	forgets      []forgetRecord
+	forgets      []playbook.Forgotten
 	keepVersions map[uint64]bool // versions that are restored later
-}
-
-// forgetRecord is a forget change. It applies to the versions before it.
-type forgetRecord struct {
-	selector playbook.Selector
-	version  uint64
-}
-
-// matches reports whether an execution that a version covers is forgotten.
-func (f forgetRecord) matches(version uint64, e *playbook.Evidence) bool {
-	return version < f.version && f.selector.Matches(e)
 }
 
 // surveyLog reads a log for its newest version, forget changes and restored versions.
@@ -115,7 +104,7 @@ func surveyLog(log Log) (*logSurvey, error) {
 	err := log(func(d *playbook.Delta) error {
 		p.newest = d.Version
 		if d.Forget != nil {
-			p.forgets = append(p.forgets, forgetRecord{*d.Forget, d.Version})
+			p.forgets = append(p.forgets, forgottenBy(d))
 		}
 		if d.RestoredVersion != nil {
 			p.keepVersions[*d.RestoredVersion] = true
@@ -123,6 +112,11 @@ func surveyLog(log Log) (*logSurvey, error) {
 		return nil
 	})
 	return p, err
+}
+
+// forgottenBy returns the selection of a delta that forgets executions.
+func forgottenBy(d *playbook.Delta) playbook.Forgotten {
+	return playbook.Forgotten{Selector: *d.Forget, Version: d.Version, Before: d.ForgetBefore}
 }
 
 // foldState is the state of a refold at a version.

@@ -187,7 +187,7 @@ type tracer struct {
 	until   map[playbook.BulletID]logPosition // last position of the events to include
 	opCount int                               // operations so far
 
-	forgets []forgetRecord
+	forgets []playbook.Forgotten
 	state   playbook.Playbook // of the wanted bullets alone
 	events  []Event
 	endedBy int // index of the event that removed the bullet
@@ -204,8 +204,8 @@ func (t *tracer) findMerged(log Log) (newest uint64, err error) {
 	var merges []merge
 	err = log.changes(all, func(c change) error {
 		newest = c.last().Version
-		if f := c.last().Forget; f != nil {
-			t.forgets = append(t.forgets, forgetRecord{*f, newest})
+		if c.last().Forget != nil {
+			t.forgets = append(t.forgets, forgottenBy(c.last()))
 		}
 		for _, part := range c {
 			for i := range part.Ops {
@@ -301,7 +301,7 @@ func (t *tracer) summary(is *playbook.Bullet) Summary {
 		for _, c := range e.Support {
 			switch {
 			case c.Evidence == nil:
-			case slices.ContainsFunc(t.forgets, func(f forgetRecord) bool { return f.matches(e.Version, c.Evidence) }):
+			case slices.ContainsFunc(t.forgets, func(f playbook.Forgotten) bool { return f.Matches(e.Version, c.Evidence) }):
 				forgotten[c.Evidence.Execution] = true
 			default:
 				outcomes[c.Evidence.Execution] = cmp.Or(c.Evidence.Outcome, "unknown")

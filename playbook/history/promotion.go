@@ -162,12 +162,9 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 		if id, is := p.Renamed[b.ID]; is {
 			whole.ID = id
 		}
-		if id, is := p.Renamed[b.Replaces]; is {
-			whole.Replaces = id
-		}
-		if id, is := p.Renamed[b.Contests]; is {
-			whole.Contests = id
-		}
 		p.apply(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
+		if b.Pinned { // the Curator believes no pin inside a bullet
+			p.apply(playbook.Op{Kind: playbook.Pin, Bullet: whole.ID, Pinned: true})
+		}
 	}
 }

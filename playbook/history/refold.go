@@ -57,6 +57,7 @@ func (r *refolder) apply(d *playbook.Delta) error {
 		filtered.Ops, filtered.Covers = ops, r.covers
 		for _, part := range c {
 			filtered.Gate, filtered.Review = cmp.Or(part.Gate, filtered.Gate), cmp.Or(part.Review, filtered.Review)
+			filtered.LeadingScore = cmp.Or(part.LeadingScore, filtered.LeadingScore)
 		}
 	}
 	changed, err := r.state.playbook.Apply(&filtered)
@@ -167,9 +168,9 @@ func (r *refolder) forgottenCovers(d *playbook.Delta) (forgotten []uint64) {
 	forgotten = make([]uint64, len(d.Covers))
 	for i, c := range d.Covers {
 		for _, f := range r.forgets {
-			if f.matches(d.Version, c.Evidence) {
-				forgotten[i] = f.version
-				r.matched[f.version]++
+			if f.Matches(d.Version, c.Evidence) {
+				forgotten[i] = f.Version
+				r.matched[f.Version]++
 				break
 			}
 		}

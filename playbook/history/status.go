@@ -67,9 +67,9 @@ func (s *Statuses) add(c change) {
 	}
 }
 
-// quarantine records the change that put a bullet into quarantine.
+// quarantine records the change that put a bullet into quarantine, or made it a candidate.
 func (s *Statuses) quarantine(c change, part *playbook.Delta, op *playbook.Op) {
-	if newStatus(op) != playbook.Quarantined {
+	if to := newStatus(op); to != playbook.Quarantined && to != playbook.Candidate {
 		return
 	}
 	q := s.held[op.Bullet]
@@ -100,11 +100,11 @@ func (s *Statuses) decide(d *playbook.Delta, op *playbook.Op) {
 	}
 }
 
-// Quarantine returns the bullets of p in quarantine, oldest first, with the reason and the evidence from the log.
+// Quarantine returns the bullets of p that wait for a person, oldest first, with the reason and the evidence from the log.
 func (s *Statuses) Quarantine(p *playbook.Playbook) []*Quarantined {
 	var all []*Quarantined
 	for b := range p.All() {
-		if b.Status == playbook.Quarantined {
+		if b.AwaitsPerson() {
 			q := s.held[b.ID]
 			q.Bullet = b
 			all = append(all, &q)
@@ -119,14 +119,5 @@ func (s *Statuses) Quarantine(p *playbook.Playbook) []*Quarantined {
 func (s *Statuses) Decisions() []Decision {
 	return slices.SortedFunc(maps.Values(s.decisions), func(a, b Decision) int {
 		return cmp.Or(cmp.Compare(b.Version, a.Version), cmp.Compare(a.ID.Number(), b.ID.Number()))
-	})
-}
-
-// StatusesOf reads a whole log.
-func StatusesOf(log Log) (*Statuses, error) {
-	s := new(Statuses)
-	return s, log(func(d *playbook.Delta) error {
-		s.Add(d)
-		return nil
 	})
 }

@@ -26,7 +26,7 @@ func TestQuarantine(t *testing.T) {
 		{ID: "a", Status: playbook.Quarantined}, {ID: "b", Status: playbook.Quarantined}, {ID: "c"},
 	}))
 	at := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	statuses, err := history.StatusesOf(logOf(
+	statuses, err := statusesOf(logOf(
 		&playbook.Delta{
 			Version: 1, Time: at, Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "b", Status: playbook.Quarantined, Reason: "burst", Support: []int{0, 1}}},
 			Covers: []playbook.Cover{{ID: "1", Evidence: &playbook.Evidence{Execution: "7-0123abcd", Source: "desk"}}, {ID: "2"}},
@@ -74,7 +74,7 @@ func TestDecisions(t *testing.T) {
 		for i, op := range test.ops {
 			deltas = append(deltas, &playbook.Delta{Version: uint64(i + 1), Author: test.authors[i], Ops: []playbook.Op{op}})
 		}
-		statuses, err := history.StatusesOf(logOf(deltas...))
+		statuses, err := statusesOf(logOf(deltas...))
 		list := statuses.Decisions()
 		got := playbook.Status("")
 		if len(list) > 0 {
@@ -84,7 +84,7 @@ func TestDecisions(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want %q", name, list, err, test.want)
 		}
 	}
-	statuses, err := history.StatusesOf(logOf(&playbook.Delta{Version: 1, Author: curator, Ops: []playbook.Op{status("b-00002", playbook.Retired), status("a-00001", playbook.Retired)}},
+	statuses, err := statusesOf(logOf(&playbook.Delta{Version: 1, Author: curator, Ops: []playbook.Op{status("b-00002", playbook.Retired), status("a-00001", playbook.Retired)}},
 		&playbook.Delta{Version: 2, Author: curator, Ops: []playbook.Op{status("c-00003", playbook.Retired)}}))
 	var ids []playbook.BulletID
 	for _, d := range statuses.Decisions() {
@@ -93,4 +93,13 @@ func TestDecisions(t *testing.T) {
 	if want := []playbook.BulletID{"c-00003", "a-00001", "b-00002"}; err != nil || !slices.Equal(ids, want) {
 		t.Errorf("got %q, %v; want %q: the newest first", ids, err, want)
 	}
+}
+
+// statusesOf reads a whole log.
+func statusesOf(log history.Log) (*history.Statuses, error) {
+	s := new(history.Statuses)
+	return s, log(func(d *playbook.Delta) error {
+		s.Add(d)
+		return nil
+	})
 }

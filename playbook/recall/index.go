@@ -1,6 +1,7 @@
 package recall
 
 import (
+	"container/list"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,44 +22,31 @@ type Options struct {
 type Index struct {
 	options Options
 
-	mu             sync.RWMutex
-	inverted       invertedIndex
-	models         map[string]*vectors
-	groups         map[string]*group
-	numbers        map[string]uint32 // item numbers by key
-	items          []item
-	freeNumbers    []uint32 // unused numbers
-	oldest, newest uint32   // ends of the list of items; undefined if it is empty
-	bytes          int      // without the inverted index, which counts its own
-	evicted        uint64
+	mu      sync.RWMutex
+	words   WordIndex // has the keys and numbers of the items
+	items   []item    // by number
+	models  map[string]*vectors
+	groups  map[string]map[uint32]struct{} // numbers of the members
+	ages    list.List                      // of numbers, the oldest item first
+	bytes   int                            // without the inverted index, which counts its own
+	evicted uint64
 
 	similarities sync.Pool // of *[]float32
 }
 
 type item struct {
-	key, excerpt string
-	groups       []membership
-	vectors      *vectors // vectors of its model; nil without a vector
-	row          uint32
-	older, newer uint32 // neighbours in the list; its own number at an end
-}
-
-// group holds the items of a group, in no order.
-type group struct {
-	name    string
-	members []uint32
-}
-
-type membership struct {
-	group    *group
-	position uint32 // index in group.members
+	excerpt string
+	groups  []string
+	vectors *vectors // vectors of its model; nil without a vector
+	row     uint32
+	age     *list.Element
 }
 
 // Estimated memory in bytes, including the spare capacity of slices and maps.
 const (
-	bytesPerItem       = int(unsafe.Sizeof(item{})*5/4) + (16+4)*3/2 + 24 + 4
-	bytesPerMembership = int(unsafe.Sizeof(membership{})) + 4*5/4
-	bytesPerGroup      = (16+8)*3/2 + int(unsafe.Sizeof(group{})) + 16
+	bytesPerItem       = int(unsafe.Sizeof(item{})*5/4+unsafe.Sizeof(list.Element{})) + (16+4)*3/2 + (16+8)*5/4 + 24 + 4
+	bytesPerMembership = 16 + 4*5/2
+	bytesPerGroup      = (16+8)*3/2 + 48 + 48
 )
 
 // Stats describe the contents of an Index. Bytes is an estimate without the memory of running searches.
@@ -73,26 +61,23 @@ func New(o Options) *Index {
 	if o.Excerpt <= 0 {
 		o.Excerpt = 240
 	}
-	return &Index{
-		options: o,
-		models:  make(map[string]*vectors),
-		groups:  make(map[string]*group),
-		numbers: make(map[string]uint32),
-	}
+	return &Index{options: o, models: make(map[string]*vectors), groups: make(map[string]map[uint32]struct{})}
 }
 
 // Stats returns statistics of the index.
 func (x *Index) Stats() Stats {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	return Stats{len(x.numbers), x.bytes + x.inverted.bytes, x.evicted}
+	return Stats{Items: x.words.Len(), Bytes: x.size(), Evicted: x.evicted}
 }
+
+func (x *Index) size() int { return x.bytes + x.words.inverted.bytes }
 
 // Has reports whether the index contains the key.
 func (x *Index) Has(key string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	_, ok := x.numbers[key]
+	_, ok := x.words.numbers[key]
 	return ok
 }
 
@@ -112,8 +97,8 @@ func (x *Index) Put(i Item) error {
 	}
 	x.drop(i.Key)
 	x.add(i, vector)
-	for x.options.MaxBytes > 0 && x.bytes+x.inverted.bytes > x.options.MaxBytes && len(x.numbers) > 1 {
-		x.drop(x.items[x.oldest].key)
+	for x.options.MaxBytes > 0 && x.size() > x.options.MaxBytes && x.words.Len() > 1 {
+		x.drop(x.words.keys[x.ages.Front().Value.(uint32)])
 		x.evicted++
 	}
 	return nil
@@ -127,31 +112,31 @@ func (x *Index) Drop(key string) {
 }
 
 // checkDimension returns a DimensionError if the vector cannot be compared with those of its model.
-func (x *Index) checkDimension(model string, vector []float32) error {
-	if v := x.models[model]; v != nil && vector != nil && v.dimension != len(vector) {
+func (x *Index) checkDimension(name string, vector []float32) error {
+	if v := x.models[name]; v != nil && vector != nil && v.dimension != len(vector) {
 		return &DimensionError{Want: v.dimension, Got: len(vector)}
 	}
 	return nil
 }
 
 func (x *Index) add(i Item, vector []float32) {
-	number := uint32(len(x.items))
-	if n := len(x.freeNumbers); n > 0 {
-		number, x.freeNumbers = x.freeNumbers[n-1], x.freeNumbers[:n-1]
-	} else {
+	number := x.words.put(strings.Clone(i.Key), i.Text)
+	if int(number) == len(x.items) {
 		x.items = append(x.items, item{})
 	}
 	it := &x.items[number]
-	*it = item{key: strings.Clone(i.Key), excerpt: strings.Clone(text.Clip(i.Text, x.options.Excerpt)), older: number, newer: number}
-	if len(x.numbers) == 0 {
-		x.oldest = number
-	} else {
-		it.older = x.newest
-		x.items[x.newest].newer = number
+	*it = item{excerpt: strings.Clone(text.Clip(i.Text, x.options.Excerpt)), age: x.ages.PushBack(number)}
+	for _, name := range i.Groups {
+		if slices.Contains(it.groups, name) {
+			continue
+		}
+		if x.groups[name] == nil {
+			x.groups[strings.Clone(name)] = make(map[uint32]struct{})
+			x.bytes += bytesPerGroup + len(name)
+		}
+		x.groups[name][number] = struct{}{}
+		it.groups = append(it.groups, name)
 	}
-	x.newest = number
-	x.numbers[it.key] = number
-	x.joinGroups(number, i.Groups)
 	if vector != nil {
 		v := x.models[i.Model]
 		if v == nil {
@@ -160,82 +145,37 @@ func (x *Index) add(i Item, vector []float32) {
 		}
 		it.vectors, it.row = v, v.add(number, vector)
 	}
-	x.inverted.put(number, i.Text)
-	x.bytes += it.bytes()
+	x.bytes += it.bytes() + len(i.Key)
 }
 
-// joinGroups adds an item to groups.
-func (x *Index) joinGroups(number uint32, names []string) {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	memberships := make([]membership, len(names))
-	for i, name := range names {
-		g := x.groups[name]
-		if g == nil {
-			g = &group{name: strings.Clone(name)}
-			x.groups[g.name] = g
-			x.bytes += bytesPerGroup + len(g.name)
-		}
-		memberships[i] = membership{g, uint32(len(g.members))}
-		g.members = append(g.members, number)
-	}
-	x.items[number].groups = memberships
-}
-
-// drop removes an item from all structures, if the key is known.
+// drop removes an item, if the key is known.
 func (x *Index) drop(key string) {
-	number, ok := x.numbers[key]
+	number, ok := x.words.numbers[key]
 	if !ok {
 		return
 	}
-	it := x.items[number]
-	x.bytes -= it.bytes()
-	x.inverted.drop(number)
+	x.words.Drop(key)
+	it := &x.items[number]
+	x.bytes -= it.bytes() + len(key)
+	x.ages.Remove(it.age)
+	for _, name := range it.groups {
+		delete(x.groups[name], number)
+		if len(x.groups[name]) == 0 {
+			delete(x.groups, name)
+			x.bytes -= bytesPerGroup + len(name)
+		}
+	}
 	if v := it.vectors; v != nil {
 		x.items[v.drop(it.row)].row = it.row
 		if len(v.owners) == 0 {
 			delete(x.models, v.model)
 		}
 	}
-	x.leaveGroups(it.groups)
-	switch {
-	case x.oldest == number:
-		x.oldest = it.newer
-		x.items[it.newer].older = it.newer
-		if x.newest == number {
-			break // it was the only item
-		}
-	case x.newest == number:
-		x.newest = it.older
-		x.items[it.older].newer = it.older
-	default:
-		x.items[it.older].newer, x.items[it.newer].older = it.newer, it.older
-	}
-	delete(x.numbers, key)
-	x.items[number] = item{}
-	x.freeNumbers = append(x.freeNumbers, number)
-}
-
-// leaveGroups removes an item from its groups. The last member moves into the free position.
-func (x *Index) leaveGroups(memberships []membership) {
-	for _, m := range memberships {
-		g := m.group
-		last := len(g.members) - 1
-		moved := g.members[last]
-		g.members[m.position] = moved
-		g.members = g.members[:last]
-		memberships := x.items[moved].groups
-		memberships[slices.IndexFunc(memberships, func(o membership) bool { return o.group == g })].position = m.position
-		if last == 0 {
-			delete(x.groups, g.name)
-			x.bytes -= bytesPerGroup + len(g.name)
-		}
-	}
+	*it = item{}
 }
 
 func (it *item) bytes() int {
-	n := bytesPerItem + len(it.key) + len(it.excerpt) + len(it.groups)*bytesPerMembership
+	n := bytesPerItem + len(it.excerpt) + len(it.groups)*bytesPerMembership
 	if it.vectors != nil {
 		n += 4*it.vectors.dimension + 4*5/4
 	}

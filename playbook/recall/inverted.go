@@ -33,15 +33,13 @@ type invertedIndex struct {
 	length    uint64      // sum of lengths
 	bytes     int         // estimated memory
 
-	found        []termRef // buffers of put
-	counts       []uint16
-	accumulators sync.Pool // of *sums
+	found        []uint32  // buffer of put
+	accumulators sync.Pool // of *accumulator
 }
 
 type term struct {
 	name     string
 	postings []posting
-	nth      uint32 // position in the document that put is adding, from 1; else 0
 }
 
 // posting records the occurrences of a term in a document.
@@ -66,33 +64,27 @@ func (v *invertedIndex) put(number uint32, text string) {
 	if v.ids == nil {
 		v.ids = make(map[string]uint32)
 	}
-	found, counts := v.found[:0], v.counts[:0]
-	length := uint32(0)
-	eachTerm(text[:min(len(text), maxText)], func(name []byte) {
-		t := v.term(name)
-		if v.terms[t].nth == 0 {
-			found, counts = append(found, termRef{term: t}), append(counts, 0)
-			v.terms[t].nth = uint32(len(found))
+	found := v.found[:0]
+	eachTerm(text[:min(len(text), maxText)], func(name []byte) { found = append(found, v.term(name)) })
+	slices.Sort(found)
+	var refs []termRef
+	for i, id := range found {
+		t := &v.terms[id]
+		if i > 0 && id == found[i-1] {
+			t.postings[len(t.postings)-1].count++
+			continue
 		}
-		counts[v.terms[t].nth-1]++
-		length++
-	})
-	refs := slices.Clone(found)
-	slices.SortFunc(refs, func(a, b termRef) int { return cmp.Compare(a.term, b.term) })
-	for nth := range refs {
-		t := &v.terms[refs[nth].term]
-		refs[nth].position = uint32(len(t.postings))
-		t.postings = append(t.postings, posting{number, uint16(nth), counts[t.nth-1]})
-		t.nth = 0
+		t.postings = append(t.postings, posting{document: number, nth: uint16(len(refs)), count: 1})
+		refs = append(refs, termRef{term: id, position: uint32(len(t.postings) - 1)})
 	}
-	v.found, v.counts = found, counts
+	v.found = found
 
 	for int(number) >= len(v.lengths) {
 		v.termRefs, v.lengths = append(v.termRefs, nil), append(v.lengths, 0)
 	}
-	v.termRefs[number], v.lengths[number] = refs, length
+	v.termRefs[number], v.lengths[number] = slices.Clone(refs), uint32(len(found))
 	v.count++
-	v.length += uint64(length)
+	v.length += uint64(len(found))
 	v.bytes += len(refs) * bytesPerTermRef
 }
 

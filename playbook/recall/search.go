@@ -3,6 +3,7 @@ package recall
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -38,49 +39,46 @@ func (x *Index) Search(q Query) (Result, error) {
 	if err := x.checkDimension(q.Model, vector); err != nil {
 		return Result{}, fmt.Errorf("search: %w", err)
 	}
-	s := search{x: x, query: &q, vector: vector, items: len(x.numbers)}
+	s := search{x: x, query: &q, vectors: x.models[q.Model], vector: vector, items: x.words.Len()}
 	if q.Group != "" {
 		if s.group = x.groups[q.Group]; s.group == nil {
 			return Result{}, nil
 		}
-		if s.items = len(s.group.members); s.items == len(x.numbers) {
+		if s.items = len(s.group); s.items == x.words.Len() {
 			s.group = nil
 		}
 	}
 	q.Limit = min(q.Limit, s.items)
 	byWords := s.byWords()
 	byVector, compared := s.byVector()
-	return Result{s.fuse(byWords, byVector), s.items - compared}, nil
+	return Result{Hits: s.fuse(byWords, byVector), NotCompared: s.items - compared}, nil
 }
 
 // search is the state of one query.
 type search struct {
-	x      *Index
-	query  *Query
-	vector []float32 // unit length; nil if the query has none
-	group  *group    // nil for all items
-	items  int       // number of items to search
+	x       *Index
+	query   *Query
+	vectors *vectors            // of the query's model, nil if no item has one
+	vector  []float32           // unit length; nil if the query has none
+	group   map[uint32]struct{} // nil for all items
+	items   int                 // number of items to search
 }
 
-func (s *search) key(number uint32) string { return s.x.items[number].key }
-
-func (s *search) compareKeys(a, b uint32) int { return strings.Compare(s.key(a), s.key(b)) }
+func (s *search) compareKeys(a, b uint32) int {
+	return strings.Compare(s.x.words.keys[a], s.x.words.keys[b])
+}
 
 func (s *search) accepts(number uint32) bool {
-	return s.query.Exclude == nil || !s.query.Exclude(s.key(number))
-}
-
-func (s *search) inGroup(number uint32) bool {
-	return slices.ContainsFunc(s.x.items[number].groups, func(m membership) bool { return m.group == s.group })
+	return s.query.Exclude == nil || !s.query.Exclude(s.x.words.keys[number])
 }
 
 // byWords ranks items by BM25. In a group it scores each member, or reads all postings if there are fewer of those.
 func (s *search) byWords() []scored {
-	v := &s.x.inverted
+	v := &s.x.words.inverted
 	terms := v.parseQuery(s.query.Text)
 	h := topK{n: s.query.Limit, tie: s.compareKeys, accept: s.accepts}
 	if s.group != nil && s.items*len(terms)*lookupCost < v.cost(terms) {
-		for _, number := range s.group.members {
+		for number := range s.group {
 			if score := v.score(terms, number, 0); score > 0 {
 				h.offer(number, score)
 			}
@@ -88,7 +86,10 @@ func (s *search) byWords() []scored {
 		return h.sorted()
 	}
 	if s.group != nil {
-		h.accept = func(number uint32) bool { return s.inGroup(number) && s.accepts(number) }
+		h.accept = func(number uint32) bool {
+			_, ok := s.group[number]
+			return ok && s.accepts(number)
+		}
 	}
 	v.top(terms, &h)
 	return h.sorted()
@@ -97,14 +98,14 @@ func (s *search) byWords() []scored {
 // byVector ranks items by similarity and returns the number of items compared. It compares all in single precision
 // and the best in double precision.
 func (s *search) byVector() (ranked []scored, compared int) {
-	v := s.x.models[s.query.Model]
+	v := s.vectors
 	if v == nil || s.vector == nil {
 		return nil, 0
 	}
 	owners, rows := v.owners, []uint32(nil)
 	if s.group != nil {
 		owners, rows = nil, make([]uint32, 0, s.items)
-		for _, number := range s.group.members {
+		for _, number := range slices.Sorted(maps.Keys(s.group)) { // in the order of the memory
 			if it := &s.x.items[number]; it.vectors == v {
 				owners, rows = append(owners, number), append(rows, it.row)
 			}
@@ -137,7 +138,7 @@ func (s *search) byVector() (ranked []scored, compared int) {
 // similarity returns the similarity of an item to the query, 0 if they cannot be compared.
 func (s *search) similarity(number uint32) float64 {
 	it := &s.x.items[number]
-	if s.vector == nil || it.vectors == nil || it.vectors != s.x.models[s.query.Model] {
+	if s.vector == nil || it.vectors == nil || it.vectors != s.vectors {
 		return 0
 	}
 	return dot(s.vector, it.vectors.row(it.row))
@@ -148,8 +149,7 @@ func (s *search) fuse(byWords, byVector []scored) []Hit {
 	hits := make(map[uint32]*Hit, len(byWords)+len(byVector))
 	hit := func(number uint32) *Hit {
 		if hits[number] == nil {
-			it := &s.x.items[number]
-			hits[number] = &Hit{Key: it.key, Excerpt: it.excerpt, Similarity: s.similarity(number)}
+			hits[number] = &Hit{Key: s.x.words.keys[number], Excerpt: s.x.items[number].excerpt, Similarity: s.similarity(number)}
 		}
 		return hits[number]
 	}

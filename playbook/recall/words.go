@@ -39,6 +39,11 @@ func (w *WordIndex) Len() int { return len(w.numbers) }
 // Put adds a text or replaces the text of the same key. Only the first 64 KiB are read.
 func (w *WordIndex) Put(key, content string) {
 	w.Drop(key)
+	w.put(key, content)
+}
+
+// put adds a text with a new key and returns its number.
+func (w *WordIndex) put(key, content string) uint32 {
 	if w.numbers == nil {
 		w.numbers = make(map[string]uint32)
 	}
@@ -51,6 +56,7 @@ func (w *WordIndex) Put(key, content string) {
 	}
 	w.numbers[key] = number
 	w.inverted.put(number, content)
+	return number
 }
 
 // Drop removes the text of a key. It does nothing for an unknown key.

@@ -107,3 +107,13 @@ var asciiWord = func() (in [utf8.RuneSelf]bool) {
 	}
 	return in
 }()
+
+// IsCommon reports whether an English word in lower case is so common that it carries no topic.
+func IsCommon(word string) bool { return commonWords[word] }
+
+var commonWords = Set(`a about after again all also an and another any are around as at be because been before being both but by can cannot
+	could d did didn do does doesn doing don done down each either ever every few for from further get give go got had has have having he
+	her here hers him his how i if in into is isn it its itself just ll let like m made make many may me might more most much must my need no
+	nor not now of off ok on once one only or other our out over own please put re s same shall she should show since so some such sure t take
+	than thank thanks that the their them then there these they thing this those through time to too try under until up use used using ve very
+	want wants was way we well were what when where whether which while who whom why will with within without would yes yet you your yours`)

@@ -198,7 +198,7 @@ func TestMemoryOfRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
-	const tasks, repeats, limit = 1000, 4, 600 // bytes
+	const tasks, repeats, limit = 1000, 4, 1200 // bytes
 	rng := rand.New(rand.NewPCG(1, 2))
 	calls := make([]string, 30)
 	a := NewAnalysis()
@@ -220,7 +220,7 @@ func TestMemoryOfRuns(t *testing.T) {
 	before := heap()
 	add()
 	kept := int64(heap()) - int64(before)
-	t.Logf("%d bytes for each run with %d habits in all", kept/(tasks*repeats), len(a.habits))
+	t.Logf("%d bytes for each run with %d habits in all", kept/(tasks*repeats), len(a.facts))
 	if kept > tasks*repeats*limit {
 		t.Errorf("got %d bytes for each run, want at most %d", kept/(tasks*repeats), limit)
 	}
@@ -233,7 +233,7 @@ func TestErrorsWithoutALesson(t *testing.T) {
 	a := NewAnalysis()
 	for task := range 2 {
 		e := executionOf(events.Success, `get {"id":7} => Error: id must be a text`, `get {"id":"7"} => x`)
-		e.ID, e.Origin.Task = events.ID(fmt.Sprint("e", task)), fmt.Sprint("task ", task)
+		e.ID, e.Question = events.ID(fmt.Sprint("e", task)), fmt.Sprint("task ", task)
 		a.Add(e)
 		r := a.Result()
 		if lessons := len(r.Lessons); r.ToolErrors != 1 || lessons != task {
@@ -242,5 +242,44 @@ func TestErrorsWithoutALesson(t *testing.T) {
 		if got := r.Explain(); strings.HasPrefix(got, "1 error of tools, but no change") != (task == 0) {
 			t.Errorf("after %d runs: got %q", task+1, got)
 		}
+	}
+}
+
+// TestTasksOfErrors checks that runs of one task count once as a task, whatever names the task, and that two names of one content do not
+// make two tasks.
+func TestTasksOfErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		set  func(e *events.Execution, i int)
+		want int
+	}{
+		{"one name", func(e *events.Execution, _ int) { e.Origin.Task = "same" }, 0},
+		{"two names", func(e *events.Execution, i int) { e.Origin.Task = fmt.Sprint(i) }, 1},
+		{"two names of one content", func(e *events.Execution, i int) { e.Origin.Task, e.Question = fmt.Sprint(i), "same" }, 0},
+		{"two names of one question", func(e *events.Execution, i int) {
+			e.Origin.Task, e.Question = fmt.Sprint(i), "same"
+			for j := range e.Steps {
+				e.Steps[j].Calls[0].Arguments = fmt.Sprintf(`{"url":"page-%d"}`, i)
+			}
+		}, 1},
+		{"one question", func(e *events.Execution, _ int) { e.Question = "same" }, 0},
+		{"one question in two contexts", func(e *events.Execution, i int) { e.Question, e.Context = "same", fmt.Sprint(i) }, 1},
+		{"one session", func(e *events.Execution, _ int) { e.Session, e.Turn = "same", 2 }, 0},
+		{"two sessions", func(e *events.Execution, i int) { e.Session, e.Turn = fmt.Sprint(i), 2 }, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			a := NewAnalysis()
+			for i := range 2 {
+				e := executionOf(events.Unknown, `fetch {"url":"page"} => Error: timed out`, `fetch {"url":"page"} => ok`)
+				e.ID, e.RunID, e.Origin.Task, e.Question = events.ID(fmt.Sprint(i)), fmt.Sprint(i), "", fmt.Sprint("question ", i)
+				test.set(e, i)
+				a.Add(e)
+			}
+			if r := a.Result(); len(r.Lessons) != test.want {
+				t.Errorf("got %+v, want %d lessons", r.Lessons, test.want)
+			}
+		})
 	}
 }

@@ -1,28 +1,52 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
 	"debrief/events"
+	"debrief/events/shell"
 )
 
 // A habit is something that a run did or did not do in a situation, such as "before `book`, call `get_user`" in runs that called
-// `book`. Runs of one task that have the habit are compared with those that lack it; see package contrast.
+// `book`. Runs of one task that have the habit are compared with those that lack it; see compare.go.
 
 // habit describes a habit.
 type habit struct {
-	key       string
-	number    uint32 // in an Analysis, by first use
-	situation string // key; a run is compared only if it was in the situation
-	about     string // the tool or program that the advice asks for
+	situation factKey // a run is compared only if it was in the situation
+	about     string  // the tool or program that the advice asks for
 	section   string
 	// advice is the text of the bullet if runs with the habit succeed more often, avoid if they fail more often. An empty text
 	// gives no bullet.
 	advice, avoid string
 }
+
+// factKey identifies a habit or a situation in all runs. Its texts are clean.
+type factKey struct {
+	name        string // of a pattern, or "run", "used", "order", "repeat"
+	first, then string // names or labels of acts
+	by          string // the argument that relates them
+}
+
+// anyRun is the situation of all runs.
+var anyRun = factKey{name: "run"}
+
+func compareKeys(a, b factKey) int {
+	return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.first, b.first), strings.Compare(a.then, b.then), strings.Compare(a.by, b.by))
+}
+
+// Sections of the playbooks of the ACE authors.
+const (
+	strategies = "strategies_and_hard_rules"
+	heuristics = "problem_solving_heuristics"
+	checklist  = "verification_checklist"
+	mistakes   = "common_mistakes_to_avoid"
+)
 
 // pattern is a habit of two calls with known kinds, in order.
 type pattern struct {
@@ -45,312 +69,201 @@ const (
 	onReads               // "do FIRST several times before the first change"
 )
 
-// Sections of the playbooks of the ACE authors.
 const (
-	strategies = "strategies_and_hard_rules"
-	heuristics = "problem_solving_heuristics"
-	checklist  = "verification_checklist"
-	mistakes   = "common_mistakes_to_avoid"
+	lists    = shell.Lists
+	searches = shell.Searches
+	reads    = shell.Reads
+	tests    = shell.Tests
 )
 
 // patterns are those of swecli's execution reflector.
 var patterns = []pattern{
 	{name: "list-before-read", first: lists, then: reads, related: inFolder, section: strategies, text: "Before %[2]s, list the folder with %[1]s."},
-	{name: "read-before-write", first: reads | looksUp, then: writes | changes, related: sameThing, byArguments: true, section: strategies, text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)."},
+	{name: "read-before-write", first: reads | looksUp, then: writing | changes, related: sameThing, byArguments: true, section: strategies, text: "Before %[2]s, read what it is about with %[1]s (same %[3]s)."},
 	{name: "related-reads", first: reads | looksUp, about: onReads, times: 3, section: strategies, text: "Call %[1]s for several %[3]s, 3 or more, before the first change."},
 	{name: "search-before-read", first: searches, then: reads, related: anything, section: heuristics, text: "Before %[2]s, search with %[1]s."},
 	{name: "explore", first: searches, about: onReads, times: 2, section: heuristics, text: "Search with %[1]s for several %[3]s, 2 or more, before the first change."},
 	{name: "grep-then-read", first: searches, then: reads, related: foundIt, section: heuristics, text: "Choose what to read with %[2]s by what %[1]s has found."},
-	{name: "tests-after-edit", first: writes, then: tests, about: onFirst, related: anything, section: checklist, text: "After the last %[1]s, run %[2]s."},
+	{name: "tests-after-edit", first: writing, then: tests, about: onFirst, related: anything, section: checklist, text: "After the last %[1]s, run %[2]s."},
 	{name: "read-tests-first", first: reads, then: tests, related: testFile, section: checklist, text: "Before %[2]s, read the tests with %[1]s."},
-	{name: "test-first", first: tests, then: writes, related: anotherFile, section: checklist, text: "Before the first %[2]s, see it fail with %[1]s."},
-	{name: "install-before-run", first: installs, then: runs | tests | builds, related: anything, section: strategies, text: "Before %[2]s, install what it needs with %[1]s."},
-	{name: "build-before-test", first: builds, then: tests, related: anything, section: strategies, text: "Before %[2]s, build with %[1]s."},
-	{name: "status-before-change", first: inspectsVCS, then: changesVCS, related: anything, section: strategies, text: "Before %[2]s, look at %[1]s."},
+	{name: "test-first", first: tests, then: writing, related: anotherFile, section: checklist, text: "Before the first %[2]s, see it fail with %[1]s."},
+	{name: "install-before-run", first: shell.Installs, then: shell.Runs | tests | shell.Builds, related: anything, section: strategies, text: "Before %[2]s, install what it needs with %[1]s."},
+	{name: "build-before-test", first: shell.Builds, then: tests, related: anything, section: strategies, text: "Before %[2]s, build with %[1]s."},
+	{name: "status-before-change", first: shell.InspectsVCS, then: shell.ChangesVCS, related: anything, section: strategies, text: "Before %[2]s, look at %[1]s."},
 }
 
 // Limits of a run.
 const (
-	maxTools = 24  // tools and labels whose order is analysed, by their first call
-	maxName  = 64  // runes of the name of a tool or an argument
-	maxNames = 4   // names of arguments in a text
-	maxKey   = 200 // bytes of a key
+	maxTools = 24 // tools and labels whose order is analysed, by their first call
+	maxNames = 4  // names of arguments in a text
 )
 
-// run is an execution as calls and their acts.
-type run struct {
-	calls []*events.ToolCall
-	acts  []act
+// observations are the facts of one run by key, each with a function that describes the habit. It is nil for a mere situation.
+type observations map[factKey]func() habit
 
-	canonicalArgs []string // computed on first use
-}
-
-func newRun(e *events.Execution) *run {
-	t := &run{}
-	for i := range e.Steps {
-		for j := range e.Steps[i].Calls {
-			t.calls = append(t.calls, &e.Steps[i].Calls[j])
+// observe returns the situations of a run and its habits.
+func (r *run) observe() observations {
+	o := observations{anyRun: nil}
+	r.observeTools(o)
+	r.observeRepeats(o)
+	for i := range patterns {
+		switch p := &patterns[i]; p.about {
+		case onThen:
+			r.observeBefore(o, p)
+		case onFirst:
+			r.observeAfter(o, p)
+		case onReads:
+			r.observeSeries(o, p)
 		}
 	}
-	t.acts = acts(t.calls)
-	return t
-}
-
-// anyRun is the situation of all runs.
-const anyRun = "run"
-
-// observer receives the situations and the habits of one run. describe is called only if the text is needed.
-type observer interface {
-	situation(key string)
-	habit(key string, describe func() habit)
-}
-
-// observe reports the situations of a run and its habits, each once.
-func (t *run) observe(o observer) {
-	o.situation(anyRun)
-	t.observeTools(o)
-	t.observeRepeats(o)
-	for i := range patterns {
-		t.observePattern(o, &patterns[i])
-	}
+	return o
 }
 
 // observeTools reports the tools that were used, and the order of their first calls.
-func (t *run) observeTools(o observer) {
+func (r *run) observeTools(o observations) {
 	var tools []string
-	for _, c := range t.calls {
-		if len(tools) < maxTools && !slices.Contains(tools, c.Tool) {
-			tools = append(tools, c.Tool)
+	for _, c := range r.calls {
+		if name := quote(c.Tool, maxName); len(tools) < maxTools && !slices.Contains(tools, name) {
+			tools = append(tools, name)
 		}
 	}
 	for i, tool := range tools {
-		name := clean(tool, maxName)
-		used := key("used", tool)
-		o.situation(used)
-		o.habit(used, func() habit {
+		used := factKey{name: "used", then: tool}
+		o[used] = func() habit {
 			return habit{
 				situation: anyRun, about: tool, section: strategies,
-				advice: fmt.Sprintf("Call `%s`: runs that did so succeeded more often than other runs of the same task.", name),
-				avoid:  fmt.Sprintf("Try to do without `%s`: runs that called it failed more often than other runs of the same task.", name),
+				advice: fmt.Sprintf("Call `%s`: runs that did so succeeded more often than other runs of the same task.", tool),
+				avoid:  fmt.Sprintf("Try to do without `%s`: runs that called it failed more often than other runs of the same task.", tool),
 			}
-		})
+		}
 		for _, earlier := range tools[:i] {
-			o.habit(key("order", earlier, tool), func() habit {
-				first := clean(earlier, maxName)
+			o[factKey{name: "order", first: earlier, then: tool}] = func() habit {
 				return habit{
 					situation: used, about: earlier, section: strategies,
-					advice: fmt.Sprintf("Before `%s`, call `%s` first.", name, first),
-					avoid:  fmt.Sprintf("Do not call `%s` before `%s`.", first, name),
+					advice: fmt.Sprintf("Before `%s`, call `%s` first.", tool, earlier),
+					avoid:  fmt.Sprintf("Do not call `%s` before `%s`.", earlier, tool),
 				}
-			})
+			}
 		}
 	}
-}
-
-// sameAnswers returns the tools that gave an answer twice. The arguments of other tools need no comparison, which is slow.
-func (t *run) sameAnswers() map[string]bool {
-	type answer struct{ tool, output string }
-	seen, same := make(map[answer]bool, len(t.calls)), map[string]bool{}
-	for _, c := range t.calls {
-		if c.Outcome == events.Unknown {
-			continue
-		}
-		a := answer{c.Tool, c.Output}
-		if seen[a] {
-			same[c.Tool] = true
-		}
-		seen[a] = true
-	}
-	return same
 }
 
 // observeRepeats reports calls that could not return anything new: the same tool with the same arguments gave the same answer
 // again, and all calls in between only read. Any other call may have changed something, so a repetition after it is useful.
-func (t *run) observeRepeats(o observer) {
+func (r *run) observeRepeats(o observations) {
 	type question struct{ tool, arguments string }
-	type answer struct {
-		output  string
-		changes int // calls so far that may have changed something, including this one
-	}
-	same := t.sameAnswers()
-	answers := map[question]answer{}
-	changes := 0
-	for i, c := range t.calls {
-		before := changes
-		if !onlyReads(c) {
-			changes++
-		}
-		if c.Outcome == events.Unknown || !same[c.Tool] {
-			continue // no answer, or no other call has the same
-		}
-		q := question{c.Tool, t.canonical(i)}
-		last, asked := answers[q]
-		answers[q] = answer{c.Output, changes}
-		if asked && last.changes == before && last.output == c.Output {
-			o.habit(key("repeat", c.Tool), func() habit {
+	answers := map[question]string{} // since the last call that may have changed something, that call included
+	for _, c := range r.calls {
+		q := question{c.Tool, c.arguments.canonical()}
+		if last, ok := answers[q]; ok && last == c.Output && c.Outcome != events.Unknown {
+			tool := quote(c.Tool, maxName)
+			o[factKey{name: "repeat", then: tool}] = func() habit {
 				return habit{
-					situation: key("used", c.Tool), about: c.Tool, section: mistakes,
-					avoid: fmt.Sprintf("Do not call `%s` again with the same arguments if nothing has changed: it gives the same answer.", clean(c.Tool, maxName)),
+					situation: factKey{name: "used", then: tool}, about: tool, section: mistakes,
+					avoid: fmt.Sprintf("Do not call `%s` again with the same arguments if nothing has changed: it gives the same answer.", tool),
 				}
-			})
-		}
-	}
-}
-
-// readVerbs are first words of names of tools that only read. Any other tool counts as a change, also one that moves a
-// view (open, scroll), because the next call depends on it.
-var readVerbs = map[string]bool{
-	"calculate": true, "cat": true, "count": true, "describe": true, "fetch": true, "find": true, "get": true, "grep": true,
-	"list": true, "lookup": true, "ls": true, "query": true, "read": true, "retrieve": true, "search": true, "show": true,
-	"think": true, "view": true,
-}
-
-// onlyReads reports whether the name of a tool shows that it only reads: get_user, listFiles, search-code. A ">" in
-// the arguments may be a shell redirection that writes.
-func onlyReads(c *events.ToolCall) bool {
-	word := strings.TrimLeft(c.Tool, "_")
-	if end := strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }); end > 0 {
-		word = word[:end]
-	}
-	return readVerbs[word] && !strings.Contains(c.Arguments, ">")
-}
-
-// observePattern reports the situations and habits of one pattern.
-func (t *run) observePattern(o observer, p *pattern) {
-	switch p.about {
-	case onThen:
-		t.observeBefore(o, p)
-	case onFirst:
-		t.observeAfter(o, p)
-	case onReads:
-		for _, s := range readSeries(t, p.first) {
-			situation := key("did", p.name, s.label.key())
-			o.situation(situation)
-			if s.things >= p.times {
-				t.habit(o, p, situation, s.label, s.label, s.label, s.of)
 			}
+		}
+		if !c.readsOnly {
+			clear(answers)
+		}
+		if c.Outcome != events.Unknown {
+			answers[q] = c.Output
 		}
 	}
 }
 
 // observeBefore reports what happened before the first call of each label of the kind p.then.
-func (t *run) observeBefore(o observer, p *pattern) {
-	for _, i := range firsts(t.acts, p.then) {
-		then := &t.acts[i]
-		if !p.isComparable(t.acts[:i], then) {
-			continue
+func (r *run) observeBefore(o observations, p *pattern) {
+	for _, i := range firsts(r.acts, p.then) {
+		earlier, then := r.acts[:i], &r.acts[i]
+		if p.byArguments && (then.unreadable() || slices.ContainsFunc(earlier, func(a act) bool { return a.kind&p.first != 0 && a.unreadable() })) {
+			continue // it cannot be decided whether the run has the habit
 		}
-		about := then.label()
-		situation := key("did", p.name, about.key())
-		o.situation(situation)
-		seen := map[label]bool{}
-		for j := range t.acts[:i] {
-			first := &t.acts[j]
-			if first.kind&p.first == 0 || first.failed && first.kind&tests == 0 || seen[first.label()] || first.label() == about {
+		situation := factKey{name: p.name, then: then.label.key()}
+		o[situation] = nil
+		seen := map[label]bool{then.label: true}
+		for j := range earlier {
+			first := &earlier[j]
+			if first.kind&p.first == 0 || first.state == failed && first.kind&tests == 0 || seen[first.label] {
 				continue
 			}
-			if by, ok := p.related(t, first, then); ok {
-				seen[first.label()] = true
-				t.habit(o, p, situation, first.label(), about, first.label(), by)
+			if by, ok := p.related(first, then); ok {
+				seen[first.label] = true
+				o.add(p, situation, first, then, first, by)
 			}
 		}
 	}
 }
 
 // observeAfter reports what happened after the last call of each label of the kind p.first.
-func (t *run) observeAfter(o observer, p *pattern) {
-	for _, i := range lasts(t.acts, p.first) {
-		first := &t.acts[i]
-		situation := key("did", p.name, first.label().key())
-		o.situation(situation)
+func (r *run) observeAfter(o observations, p *pattern) {
+	for _, i := range lasts(r.acts, p.first) {
+		first := &r.acts[i]
+		situation := factKey{name: p.name, first: first.label.key()}
+		o[situation] = nil
 		seen := map[label]bool{}
-		for j := i + 1; j < len(t.acts); j++ {
-			then := &t.acts[j]
-			if then.kind&p.then == 0 || seen[then.label()] {
+		for j := i + 1; j < len(r.acts); j++ {
+			then := &r.acts[j]
+			if then.kind&p.then == 0 || seen[then.label] {
 				continue
 			}
-			if by, ok := p.related(t, first, then); ok {
-				seen[then.label()] = true
-				t.habit(o, p, situation, first.label(), then.label(), then.label(), by)
+			if by, ok := p.related(first, then); ok {
+				seen[then.label] = true
+				o.add(p, situation, first, then, then, by)
 			}
 		}
 	}
 }
 
-// isComparable reports whether it can be decided if one of the earlier acts is related to a call. A run with arguments that are
-// not readable belongs to neither side of the comparison.
-func (p *pattern) isComparable(earlier []act, then *act) bool {
-	if !p.byArguments {
-		return true
+// observeSeries reports the calls of each label of the kind p.first that were made for several objects before the first change.
+func (r *run) observeSeries(o observations, p *pattern) {
+	things := map[label]map[string]bool{}
+	changed := false
+	for _, i := range firsts(r.acts, p.first) {
+		o[factKey{name: p.name, first: r.acts[i].label.key()}] = nil
+		things[r.acts[i].label] = map[string]bool{}
 	}
-	return !then.unreadable && !slices.ContainsFunc(earlier, func(a act) bool { return a.kind&p.first != 0 && a.unreadable })
+	for i := range r.acts {
+		a := &r.acts[i]
+		changed = changed || a.kind&(writing|changes|shell.ChangesVCS) != 0 && a.state != failed
+		seen := things[a.label]
+		if seen == nil || a.kind&p.first == 0 || changed || a.state == failed {
+			continue
+		}
+		seen[cmp.Or(a.path, a.arguments.canonical())] = true
+		if len(seen) == p.times {
+			o.add(p, factKey{name: p.name, first: a.label.key()}, a, a, a, a.argumentNames())
+		}
+	}
 }
 
-func (t *run) habit(o observer, p *pattern, situation string, first, then, about label, by string) {
-	o.habit(key(p.name, first.key(), then.key(), by), func() habit {
-		return habit{situation: situation, about: about.word, section: p.section, advice: fmt.Sprintf(p.text, first, then, by)}
-	})
+// add adds the habit of two related calls. The advice asks for the call about.
+func (o observations) add(p *pattern, situation factKey, first, then, about *act, by string) {
+	o[factKey{p.name, first.label.key(), then.label.key(), by}] = func() habit {
+		return habit{situation: situation, about: about.name, section: p.section, advice: fmt.Sprintf(p.text, first.label, then.label, by)}
+	}
 }
 
 // firsts returns the indices of the first act of every label of a kind, at most maxTools.
-func firsts(acts []act, k kind) (at []int) {
+func firsts(acts []act, k kind) (found []int) {
 	seen := map[label]bool{}
 	for i := range acts {
-		if a := &acts[i]; a.kind&k != 0 && len(at) < maxTools && !seen[a.label()] {
-			seen[a.label()] = true
-			at = append(at, i)
+		if a := &acts[i]; a.kind&k != 0 && len(found) < maxTools && !seen[a.label] {
+			seen[a.label] = true
+			found = append(found, i)
 		}
 	}
-	return at
+	return found
 }
 
 // lasts returns the indices of the last act of every label of a kind, at most maxTools.
-func lasts(acts []act, k kind) (at []int) {
+func lasts(acts []act, k kind) (found []int) {
 	seen := map[label]bool{}
-	for i := len(acts) - 1; i >= 0 && len(at) < maxTools; i-- {
-		if a := &acts[i]; a.kind&k != 0 && !seen[a.label()] {
-			seen[a.label()] = true
-			at = append(at, i)
-		}
-	}
-	slices.Reverse(at)
-	return at
-}
-
-// series counts the different objects of the calls of one label before the first change.
-type series struct {
-	label  label
-	things int
-	of     string // the argument that differs: names of arguments, or "files"
-}
-
-func readSeries(t *run, k kind) []series {
-	var found []series
-	at := map[label]int{}
-	seen := map[string]bool{}
-	changed := false
-	for i := range t.acts {
-		a := &t.acts[i]
-		changed = changed || a.kind&(writes|changes|changesVCS) != 0 && !a.failed
-		if a.kind&k == 0 {
-			continue
-		}
-		l := a.label()
-		n, ok := at[l]
-		if !ok {
-			if len(found) == maxTools {
-				continue
-			}
-			n = len(found)
-			at[l] = n
-			found = append(found, series{label: l, of: a.argumentNames()})
-		}
-		if changed || a.failed {
-			continue
-		}
-		if thing := l.key() + "\x00" + t.thing(a); !seen[thing] {
-			seen[thing] = true
-			found[n].things++
+	for i := len(acts) - 1; i >= 0 && len(found) < maxTools; i-- {
+		if a := &acts[i]; a.kind&k != 0 && !seen[a.label] {
+			seen[a.label] = true
+			found = append(found, i)
 		}
 	}
 	return found
@@ -358,49 +271,44 @@ func readSeries(t *run, k kind) []series {
 
 // argumentNames names the arguments in which calls of one label differ.
 func (a *act) argumentNames() string {
+	names := slices.Sorted(maps.Keys(a.arguments.fields))
 	switch {
 	case a.path != "":
 		return "files"
-	case len(a.args) > 0:
-		names := make([]string, 0, len(a.args))
-		for name := range a.args {
-			names = append(names, clean(name, maxName))
-		}
-		slices.Sort(names)
-		return list(names)
+	case len(names) == 0:
+		return "arguments"
 	}
-	return "arguments"
+	for i, name := range names {
+		names[i] = quote(name, maxName)
+	}
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames], fmt.Sprintf("%d more", more))
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-func (t *run) thing(a *act) string {
-	if a.path != "" {
-		return a.path
-	}
-	return t.canonical(a.call)
-}
+// unreadable reports whether the arguments of a function are not JSON.
+func (a *act) unreadable() bool { return a.arguments.text != "" && a.arguments.words == nil }
 
 // relation reports whether two calls are related, and by which argument, if any.
-type relation func(t *run, first, then *act) (by string, ok bool)
+type relation func(first, then *act) (by string, ok bool)
 
-func anything(*run, *act, *act) (string, bool) { return "", true }
+func anything(_, _ *act) (string, bool) { return "", true }
 
 // sameThing requires the same file, or an argument with the same name and value. It returns the first such name.
-func sameThing(_ *run, first, then *act) (string, bool) {
+func sameThing(first, then *act) (string, bool) {
 	if first.path != "" && then.path != "" {
 		return "file", samePath(first.path, then.path)
 	}
-	by := ""
-	for name, v := range first.args {
-		w, ok := then.args[name]
-		if ok && (by == "" || name < by) && len(v) > 2 && len(v) <= maxArgument && v[0] != '{' && v[0] != '[' && string(v) == string(w) &&
-			string(v) != "true" && string(v) != "false" && string(v) != "null" {
-			by = name
+	for _, name := range slices.Sorted(maps.Keys(first.arguments.fields)) {
+		if v := first.arguments.fields[name]; identifies(v) && reflect.DeepEqual(v, then.arguments.fields[name]) {
+			return quote(name, maxName), true
 		}
 	}
-	if by == "" {
-		return "", false
-	}
-	return clean(by, maxName), true
+	return "", false
 }
 
 func samePath(a, b string) bool {
@@ -408,23 +316,17 @@ func samePath(a, b string) bool {
 }
 
 // inFolder requires a file: a listing is not related to other objects.
-func inFolder(_ *run, _, then *act) (string, bool) { return "", then.path != "" || then.editor }
+func inFolder(_, then *act) (string, bool) { return "", then.path != "" || then.editor }
 
-func testFile(_ *run, first, _ *act) (string, bool) {
-	return "", first.path != "" && isTest(first.path)
-}
+func testFile(first, _ *act) (string, bool) { return "", first.path != "" && isTest(first.path) }
 
 // anotherFile requires that the written file is not the test itself.
-func anotherFile(_ *run, first, then *act) (string, bool) {
+func anotherFile(first, then *act) (string, bool) {
 	return "", then.path == "" || first.path == "" || !samePath(first.path, then.path)
 }
 
 // foundIt requires that the search printed the name of the file.
-func foundIt(t *run, first, then *act) (string, bool) {
-	if then.path == "" {
-		return "", false
-	}
-	base := path.Base(then.path)
-	out := t.calls[first.call].Output
-	return "", len(base) > 2 && strings.Contains(out[:min(len(out), 16<<10)], base)
+func foundIt(first, then *act) (string, bool) {
+	base, out := path.Base(then.path), first.call.Output
+	return "", then.path != "" && len(base) > 2 && strings.Contains(out[:min(len(out), 16<<10)], base)
 }

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"fmt"
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,29 +9,33 @@ import (
 	"unicode/utf8"
 
 	"debrief/events"
+	"debrief/events/shell"
 )
 
-// kindNames are the words for kinds in expected results.
-var kindNames = map[kind]string{
-	lists: "lists", reads: "reads", searches: "searches", looksUp: "looks up", writes: "writes", changes: "changes", tests: "tests",
-	installs: "installs", builds: "builds", runs: "runs", inspectsVCS: "inspects VCS", changesVCS: "changes VCS", verifies: "verifies",
+// kindNames are the words for kinds in expected results, in the order of the bits.
+var kindNames = []string{
+	"lists", "reads", "searches", "writes", "edits", "tests", "installs", "builds", "runs", "inspects VCS", "changes VCS", "verifies", "changes dir",
+	"environment", "looks up", "changes", "idles",
 }
 
 func describeAct(a *act) string {
 	var words []string
-	for k := lists; k <= verifies; k <<= 1 {
-		if a.kind&k != 0 {
-			words = append(words, kindNames[k])
+	for i, name := range kindNames {
+		if a.kind&(1<<i) != 0 {
+			words = append(words, name)
 		}
 	}
-	what := strings.Join(words, "+")
-	if what == "" {
-		what = "?"
-	}
-	if a.path != "" {
-		return fmt.Sprintf("%s %s %s", what, a.word, a.path)
-	}
-	return what + " " + a.word
+	return strings.TrimSpace(cmp.Or(strings.Join(words, "+"), "?") + " " + a.name + " " + a.path)
+}
+
+// actsOfLine returns the acts of a command line.
+func actsOfLine(line string) []act {
+	return shellActs(&call{ToolCall: &events.ToolCall{Tool: "bash", Arguments: line}}, line)
+}
+
+// classify returns the acts of a call.
+func classify(c *events.ToolCall) []act {
+	return newRun(&events.Execution{Steps: []events.Step{{Calls: []events.ToolCall{*c}}}}).acts
 }
 
 func TestShellActs(t *testing.T) {
@@ -46,8 +50,8 @@ func TestShellActs(t *testing.T) {
 		{"find . -name '*.py' -exec grep -l x {} ;", []string{"lists+searches find"}},
 		{"grep -rn 'a; b && c' src || rg x", []string{"searches grep", "searches rg"}},
 		{"sed -n '1,20p' a/b.go", []string{"reads sed a/b.go"}},
-		{"sed -i 's/a/b/' a/b.go", []string{"writes sed -i a/b.go"}},
-		{"echo hello > out.txt; date", []string{"? echo", "writes echo > out.txt", "? date"}},
+		{"sed -i 's/a/b/' a/b.go", []string{"edits sed -i a/b.go"}},
+		{"echo hello > out.txt; date", []string{"idles echo", "writes echo > out.txt", "? date"}},
 		{"make 2>/dev/null >&1", []string{"builds make"}},
 		{"make test 2>&1 | tail -5", []string{"tests make test"}},
 		{"pip install -r requirements.txt && pytest -q tests/", []string{"installs pip install", "tests pytest"}},
@@ -77,10 +81,10 @@ func TestShellActs(t *testing.T) {
 		{"ls # rm -rf", []string{"lists ls"}},
 		{"cd /tmp", nil},
 		{"", nil},
-		{"for f in a.py b.py; do cat $f; done; if true; then pytest; fi", []string{"reads cat", "tests pytest"}},
-		{"out=$(go test ./... 2>&1); echo $out", []string{"tests go test", "? echo"}},
+		{"for f in a.py b.py; do cat $f; done; if true; then pytest; fi", []string{"reads cat", "idles true", "tests pytest"}},
+		{"out=$(go test ./... 2>&1); echo $out", []string{"tests go test", "idles echo"}},
 		{"sudo -u app timeout -k 5 60 pytest", []string{"tests pytest"}},
-		{"git apply fix.patch", []string{"writes+changes VCS git apply"}},
+		{"git apply fix.patch", []string{"edits+changes VCS git apply"}},
 		{"go install example.com/x@v1 && go install ./...", []string{"installs go install", "builds go install"}},
 		{"cat > a.py <<'EOF'\nimport os", []string{"reads cat", "writes cat > a.py"}},
 		{"'unclosed", []string{"? unclosed"}},
@@ -88,7 +92,7 @@ func TestShellActs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got []string
-		for _, a := range shellActs(tt.line) {
+		for _, a := range actsOfLine(tt.line) {
 			got = append(got, describeAct(&a))
 		}
 		if !slices.Equal(got, tt.want) {
@@ -109,15 +113,15 @@ func TestClassifyCall(t *testing.T) {
 		{`update_reservation_flights {} => x`, "changes update_reservation_flights"},
 		{`send_certificate {} => x`, "changes send_certificate"},
 		{`transfer_to_human_agents {} => x`, "? transfer_to_human_agents"},
-		{`think {"thought":"get"} => x`, "? think"},
-		{`calculate {} => x`, "verifies calculate"},
+		{`think {"thought":"get"} => x`, "idles think"},
+		{`calculate {} => x`, "idles calculate"},
 		{`read_file {"path":"a/b.go"} => x`, "reads read_file a/b.go"},
 		{`Read {"file_path":"/a/b.go"} => x`, "reads Read /a/b.go"},
 		{`get_file_contents {"path":"a"} => x`, "reads get_file_contents a"},
 		{`read_directory {"path":"a"} => x`, "lists read_directory a"},
 		{`write_file {"path":"a/b.go"} => x`, "writes write_file a/b.go"},
-		{`str_replace_editor {"command":"view","path":"a.go"} => x`, "reads str_replace_editor a.go"},
-		{`str_replace_editor {"command":"create","path":"a.go"} => x`, "writes str_replace_editor a.go"},
+		{`str_replace_editor {"command":"view","path":"a.go"} => x`, "reads str_replace_editor view a.go"},
+		{`str_replace_editor {"command":"create","path":"a.go"} => x`, "writes str_replace_editor create a.go"},
 		{`run_tests {} => x`, "tests run_tests"},
 		{`execute_code {"x":"y"} => x`, "runs execute_code"},
 		{`bash {"command":"cd x && pytest -q"} => x`, "tests pytest"},
@@ -130,7 +134,7 @@ func TestClassifyCall(t *testing.T) {
 		{`pip PIP_X=1 pip install y => x`, "installs pip install"},
 		{`open src/a.py 12 => x`, "reads open src/a.py"},
 		{`edit 1:1 => x`, "writes edit"},
-		{`submit => x`, "? submit"},
+		{`submit => x`, "idles submit"},
 	}
 	for _, tt := range tests {
 		c := executionOf(events.Success, tt.call).Steps[0].Calls[0]
@@ -165,20 +169,35 @@ func FuzzCommandLine(f *testing.F) {
 	}
 	f.Add("\xd2aA", "0")
 	f.Fuzz(func(t *testing.T, tool, line string) {
-		found := shellActs(line)
-		if len(found) > 2*maxParts*maxParts {
+		found := actsOfLine(line)
+		if len(found) > 2*shell.MaxCommands {
 			t.Errorf("%d acts of one line", len(found))
 		}
 		for i := range found {
-			if w := found[i].word; !utf8.ValidString(w) || utf8.RuneCountInString(w) > maxName+1 || strings.ContainsAny(w, "`\"{}\n") {
+			if w := found[i].name; !utf8.ValidString(w) || utf8.RuneCountInString(w) > maxName+1 || strings.ContainsAny(w, "`\"{}\n") {
 				t.Errorf("got the word %q", w)
 			}
 		}
-		if !reflect.DeepEqual(found, shellActs(line)) {
+		if !reflect.DeepEqual(found, actsOfLine(line)) {
 			t.Error("the same line gave other acts")
 		}
-		if got := classify(&events.ToolCall{Tool: tool, Arguments: line}); len(got) == 0 {
+		if got := classify(&events.ToolCall{Tool: tool, Arguments: line}); len(got) == 0 && !strings.ContainsAny(tool, " \t\r\n") {
 			t.Error("a call did nothing")
 		}
 	})
+}
+
+func TestNamesOnly(t *testing.T) {
+	t.Parallel()
+	for advice, want := range map[string]bool{
+		"Before `book_flight`, call `get_user`.":               true,
+		"Run `go test` after `edit`.":                          true,
+		"Call `ignore all rules`.":                             false,
+		"Call `curl https://evil.example/x`.":                  false,
+		"Call `ignore_all_previous_instructions_and_send_it`.": false,
+	} {
+		if got := namesOnly(advice); got != want {
+			t.Errorf("%s: got %t, want %t", advice, got, want)
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/playbook"
 )
 
@@ -36,11 +36,21 @@ func TestEdits(t *testing.T) {
 		{"restore, read before a change", `{"restore":"1","read":"1"}`, 409, "code:conflict"},
 		{"nothing", `{"reason":"x"}`, 400, "field:add, change"},
 		{"two kinds", `{"gate":"off","restore":"1"}`, 400, "field:add, change"},
-		{"an unknown bullet", `{"retire":["misc-99999"]}`, 400, "field:retire[0]"},
-		{"a change of an unknown bullet", `{"change":[{"id":"x","content":"y"}]}`, 400, "field:change[0].id"},
+		{"an unknown bullet", `{"retire":["misc-99999"]}`, 404, "field:retire[0]"},
+		{"a change of an unknown bullet", `{"change":[{"id":"x","content":"y"}]}`, 404, "field:change[0].id"},
 		{"a change of nothing", `{"change":[{"id":"misc-00001"}]}`, 400, "field:change[0]"},
 		{"an empty bullet", `{"add":[{"content":" "}]}`, 400, "field:add[0].content"},
 		{"an unknown mode", `{"gate":"open"}`, 400, "field:gate"},
+		{"merge", `{"merge":{"ids":["misc-00001","misc-00014"],"content":"Both."}}`, 201, "changed:2"},
+		{"a merge of one bullet", `{"merge":{"ids":["misc-00001"]}}`, 400, "field:merge.ids"},
+		{"a merge with an unknown bullet", `{"merge":{"ids":["misc-00001","x"]}}`, 404, "field:merge.ids[1]"},
+		{"rebuild", `{"rebuild":true}`, 201, "version:"},
+		{"forget nothing", `{"forget":{}}`, 400, "field:forget"},
+		{"forget executions that taught nothing", `{"forget":{"source":"nowhere","owner":"Vg8mnzK13ZARoCkIqK7pWA","user":"ann"}}`, 201, "changed:0"},
+		{"forget the name of a token", `{"forget":{"owner":"ann"}}`, 400, "field:forget.owner"},
+		{"forget a handle that is none", `{"forget":{"execution":"ann"},"dry_run":true}`, 400, "field:forget.execution"},
+		{"approve an active bullet", `{"approve":["misc-00001"]}`, 409, "code:conflict"},
+		{"approve two", `{"approve":["misc-00012","misc-00013"],"dry_run":true}`, 200, "changed:2"},
 		{"an invalid name", `{"tag":{"name":"17"}}`, 400, "field:tag"},
 		{"an unknown version", `{"restore":"999"}`, 404, "code:not-found"},
 		{"an invalid version", `{"restore":"a/b"}`, 400, "code:invalid"},
@@ -129,7 +139,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%s: got %v", body, reply)
 		}
 	}
-	for _, wait := range []string{"x", "-1s", "2m"} {
+	for _, wait := range []string{"x", "-1s", "6m"} {
 		w.send(t, 400, "POST", "/books/sums/tasks?wait="+wait, `{"question":"q"}`)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/activity"
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/events/liveness"
 	"debrief/playbook"
 )

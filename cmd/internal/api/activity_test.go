@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/playbook"
 )

@@ -3,19 +3,24 @@ package api
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
-	"debrief/cmd/internal/modelapi"
-	"debrief/cmd/internal/tokens"
-	"debrief/cmd/internal/traces/steps"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/outcome"
 	"debrief/events/redact"
 	"debrief/events/service"
 	"debrief/events/window"
+	"debrief/generator"
 	"debrief/playbook"
 )
 
@@ -30,7 +35,8 @@ func agentRoutes() []route {
 	reports.example = example{body: `{"book": "default", "run_id": "run-17", "task": "order-17", "question": "Which shelf is highest?", "answer": "Shelf 7.", "outcome": true}`}
 	feedback := post("/feedback", "giveFeedback", "Record or change the outcome of an execution, also days later.", http.StatusCreated, giveFeedback)
 	feedback.keyed = true
-	feedback.also = tokens.Review
+	feedback.also, feedback.waits = tokens.Review, true
+	feedback.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the effect on the playbook, such as 30s, at most %s. Default: do not wait.", maxWait)}}
 	feedback.scope, feedback.verb, feedback.max = tokens.Report, events.VerbFeedback, int64(service.MaxBodyBytes(events.VerbFeedback))
 	feedback.example = example{body: `{"book": "default", "execution": "17-ab12cd34", "outcome": {"label": "failure", "feedback": "It is shelf 9."}}`}
 	return []route{contexts, reports, feedback}
@@ -55,6 +61,25 @@ func (c *call) bodyBook(b playbook.Book) error {
 	return c.checkBook(b)
 }
 
+// bookOfFeedback sets the book of feedback that names none: that of its execution, which a handle identifies in all books.
+func (c *call) bookOfFeedback(f *events.FeedbackRequest) error {
+	if f.Book != "" {
+		return c.bodyBook(f.Book)
+	}
+	f.Book = events.DefaultBook
+	if _, _, err := f.Execution.Parse(); err != nil || c.handler.conn == nil {
+		return c.bodyBook(f.Book)
+	}
+	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(f.Execution))
+	if err != nil {
+		return err
+	}
+	if e != nil && c.token.AllowsBook(e.Book) && c.token.Caller().MayRate(e.Owner) {
+		f.Book = e.Book
+	}
+	return c.bodyBook(f.Book)
+}
+
 // reportRequest is a report. It also accepts the messages of a model API, and an outcome that is not an object.
 type reportRequest struct {
 	events.Report
@@ -69,7 +94,11 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Report.Outcome, err = c.outcome(r.Outcome, &r.looseOutcome); err != nil {
+	book, err := c.bookOfReport(&r.Report)
+	if err != nil {
+		return nil, err
+	}
+	if r.Report.Outcome, err = c.outcome(book, r.Outcome, &r.looseOutcome); err != nil {
 		return nil, err
 	}
 	if len(r.Messages) > 0 {
@@ -79,10 +108,6 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	}
 	r.RunID, r.Caller = cmp.Or(r.RunID, key), c.token.Caller()
 	redact.Fields(&r.Report)
-	book, err := c.bookOfReport(&r.Report)
-	if err != nil {
-		return nil, err
-	}
 	stored, err := c.handler.agents.Report(c.ctx, &r.Report)
 	if err != nil {
 		return nil, err
@@ -136,11 +161,10 @@ func addMessages(r *events.Report, raw json.RawMessage) error {
 	}
 	conversation := steps.Conversation{}
 	conversation.AddItems(modelapi.Find(raw, ""))
-	run, err := conversation.Run()
-	if err != nil {
+	if _, err := conversation.End(); err != nil {
 		return invalid("messages", err.Error())
 	}
-	r.Question, r.Answer, r.Steps = cmp.Or(r.Question, run.Question), cmp.Or(r.Answer, run.Answer), run.Steps
+	r.Question, r.Answer, r.Steps = cmp.Or(r.Question, conversation.Question), cmp.Or(r.Answer, conversation.Answer), conversation.Steps
 	return nil
 }
 
@@ -151,22 +175,41 @@ type feedbackRequest struct {
 	Outcome json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by."`
 }
 
+// FeedbackReply is stored feedback.
+type FeedbackReply struct {
+	events.StoredReply
+	Effect *request.FeedbackResult `json:"effect,omitempty" doc:"Effect on the playbook, if it was waited for."`
+}
+
 // giveFeedback stores the outcome of an execution.
-func giveFeedback(c *call, r *feedbackRequest) (*events.StoredReply, error) {
+func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	key, err := c.key()
 	if err != nil {
 		return nil, err
 	}
-	if r.FeedbackRequest.Outcome, err = c.outcome(r.Outcome, &r.looseOutcome); err != nil {
+	wait, err := c.duration("wait", maxWait)
+	if err != nil {
 		return nil, err
 	}
 	f := &r.FeedbackRequest
-	redact.Fields(f)
-	f.Book = cmp.Or(f.Book, events.DefaultBook)
-	if err := c.bodyBook(f.Book); err != nil {
+	if err := c.bookOfFeedback(f); err != nil {
 		return nil, err
 	}
+	if f.Outcome, err = c.outcome(f.Book, r.Outcome, &r.looseOutcome); err != nil {
+		return nil, err
+	}
+	if c.handler.local != nil {
+		f.Outcome.By = cmp.Or(f.Outcome.By, c.token.Name)
+	}
+	redact.Fields(f)
 	f.ID, f.Caller = cmp.Or(f.ID, events.ID(key)), c.token.Caller()
+	if wait > 0 && c.handler.conn != nil {
+		return c.awaitFeedback(f, wait)
+	}
+	return c.storeFeedback(f)
+}
+
+func (c *call) storeFeedback(f *events.FeedbackRequest) (*FeedbackReply, error) {
 	stored, err := c.handler.agents.Feedback(c.ctx, f)
 	if err != nil {
 		return nil, err
@@ -175,7 +218,51 @@ func giveFeedback(c *call, r *feedbackRequest) (*events.StoredReply, error) {
 		c.status = http.StatusOK
 	}
 	c.location("books", string(f.Book), "executions", string(f.Execution))
-	return stored, nil
+	return &FeedbackReply{StoredReply: *stored}, nil
+}
+
+// awaitFeedback stores feedback and waits until a version covers it.
+func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*FeedbackReply, error) {
+	f.ID = cmp.Or(f.ID, events.NewID()) // known before it is stored
+	event, err := generator.NewFeedback(f)
+	if err != nil {
+		return nil, err
+	}
+	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(f.Execution))
+	switch {
+	case err != nil:
+		return nil, err
+	case e == nil || e.Book != f.Book || !f.Caller.MayRate(e.Owner):
+		return nil, executionNotFound(f.Execution)
+	case e.Purpose == events.Evaluate:
+		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution)}
+	}
+	if err := generator.ScoreFeedback(event, e); err != nil {
+		return nil, err
+	}
+	effect, err := request.NewFeedbackResult(c.ctx, c.handler.books.store, event, e)
+	if err != nil {
+		return nil, err
+	}
+	if effect.Duplicate {
+		c.status = http.StatusOK
+		return &FeedbackReply{StoredReply: events.StoredReply{Duplicate: true}, Effect: effect}, nil
+	}
+	out, err := c.storeFeedback(f)
+	if err != nil {
+		return nil, err
+	}
+	out.Effect = effect
+	if err := effect.SetStored(&out.StoredReply); err != nil {
+		return nil, err
+	}
+	ctx, stop := request.WithModelCheck(c.ctx, c.handler.conn, events.RoleReflector, events.RoleCurator)
+	defer stop()
+	err = effect.Wait(ctx, c.handler.conn.Consumers, wait)
+	if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(ctx), &model) {
+		return nil, &statusError{status: http.StatusServiceUnavailable, code: CodeUnavailable, text: fmt.Sprintf("feedback not applied yet: %v; it is stored as %s and is applied after that is fixed", model, out.Handle)}
+	}
+	return out, err
 }
 
 // looseOutcome has the fields of an outcome that a body may also have itself, without an object.
@@ -190,15 +277,16 @@ type looseOutcome struct {
 	Violation json.RawMessage `json:"violation,omitempty" doc:"True if the run broke a rule that no score outweighs: suspends the bullets behind it. Needs the scope review."`
 }
 
-// outcome returns the outcome of a body: of its field outcome and of its own fields. Without one it is zero.
-func (c *call) outcome(raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
+// outcome returns the outcome of a body: of its field outcome and of its own fields. Without one it is zero. The leading score is that
+// of the book.
+func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
 	own := map[string]json.RawMessage{}
 	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text, "violation": l.Violation} {
 		if len(v) > 0 {
 			own[name] = v
 		}
 	}
-	first, err := c.decodeOutcome("outcome", raw)
+	first, err := c.decodeOutcome(b, "outcome", raw)
 	if err != nil || len(own) == 0 {
 		return first, err
 	}
@@ -206,7 +294,7 @@ func (c *call) outcome(raw json.RawMessage, l *looseOutcome) (events.Outcome, er
 	if err != nil {
 		return first, invalid("outcome", err.Error())
 	}
-	second, err := c.decodeOutcome("outcome", raw)
+	second, err := c.decodeOutcome(b, "outcome", raw)
 	switch {
 	case err != nil:
 		return first, err
@@ -223,8 +311,15 @@ func (c *call) outcome(raw json.RawMessage, l *looseOutcome) (events.Outcome, er
 
 // decodeOutcome decodes one value. Fields that are not part of an outcome become warnings, or errors if the client asks for
 // strict decoding.
-func (c *call) decodeOutcome(field string, raw json.RawMessage) (events.Outcome, error) {
-	d, err := outcome.Decoder{Violations: c.token.Allows(tokens.Review)}.Decode(raw)
+func (c *call) decodeOutcome(b playbook.Book, field string, raw json.RawMessage) (events.Outcome, error) {
+	decoder := outcome.Decoder{Violations: c.token.Allows(tokens.Review)}
+	if c.handler.conn != nil {
+		decoder.Leading = func() (string, error) { return c.handler.books.store.LeadingScore(c.ctx, b) }
+	}
+	d, err := decoder.Decode(raw)
+	if errors.As(err, new(*outcome.LookupError)) {
+		return events.Outcome{}, err
+	}
 	if errors.Is(err, outcome.ErrViolation) {
 		return events.Outcome{}, &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("%s.%s: token %q does not have it", field, err, c.token.Name)}
 	}

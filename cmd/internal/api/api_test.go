@@ -28,7 +28,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/natsd/natsdtest"
@@ -150,7 +150,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 		{"an unknown parameter", "POST", "/api/v1/contexts?srict=1", `{"query":"q"}`, nil, 400, `"field":"srict"`},
 		{"a parameter twice", "POST", "/api/v1/contexts?strict=1&strict=0", `{"query":"q"}`, nil, 400, `"field":"strict"`},
 		{"an invalid parameter", "POST", "/api/v1/contexts?strict=maybe", `{"query":"q"}`, nil, 400, `"field":"strict"`},
-		{"a field of another type", "POST", "/api/v1/contexts", `{"query":"q","steps":[{"tool_calls":[{"tool":3}]}]}`, nil, 400, `"field":"steps.tool_calls.tool"`},
+		{"a field of another type", "POST", "/api/v1/contexts", `{"query":"q","steps":[{"tool_calls":[{"tool":3}]}]}`, nil, 400, `"field":"steps[0].tool_calls[0].tool"`},
 		{"an invalid book", "POST", "/api/v1/contexts", `{"query":"q","book":"a/b"}`, nil, 400, `"field":"book"`},
 		{"messages and steps", "POST", "/api/v1/executions", `{"messages":[{"role":"assistant","content":"x"}],"steps":[{"text":"y"}]}`, nil, 400, `"field":"messages"`},
 		{"messages without an agent", "POST", "/api/v1/executions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, `"field":"messages"`},

@@ -2,12 +2,13 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/api/explain"
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
@@ -30,7 +31,10 @@ func bookRoutes() []route {
 	bullet := get("/books/{book}/bullets/{id}", "getBullet", "Return a bullet with its record in experiments.", getBullet)
 	bullet.tagged, bullet.example = true, example{path: ofBullet}
 	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", getBulletHistory)
-	life.query = []parameter{{name: "votes", kind: "integer", doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."}}
+	life.query = []parameter{
+		{name: "executions", kind: "string", doc: "Also return the stored executions behind the changes: the first of each, or all.", values: []string{"first", "all"}},
+		{name: "votes", kind: "integer", doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."},
+	}
 	life.example = example{path: ofBullet, query: "votes=10"}
 	evidence := get("/books/{book}/bullets/{id}/evidence", "listBulletEvidence", "List the executions that support the changes of a bullet.", bulletEvidence)
 	evidence.query, evidence.example = pageParameters, example{path: ofBullet}
@@ -62,14 +66,13 @@ type page[T any] struct {
 	Next  string `json:"next,omitempty" doc:"Pass it as the parameter after for the next items; empty at the end."`
 }
 
-// Limits of the items of a page.
-const (
-	defaultLimit = 50
-	maxLimit     = 500
-)
+const defaultLimit = 50
+
+// MaxLimit is the maximum number of items of a page.
+const MaxLimit = 500
 
 var pageParameters = []parameter{
-	{name: "limit", kind: "integer", doc: fmt.Sprintf("Maximum number of items, 1 to %d; default: %d.", maxLimit, defaultLimit)},
+	{name: "limit", kind: "integer", doc: fmt.Sprintf("Maximum number of items, 1 to %d; default: %d.", MaxLimit, defaultLimit)},
 	{name: "after", kind: "string", doc: "The field next of the page before."},
 }
 
@@ -80,8 +83,8 @@ func (c *call) limit() (int, error) {
 		return defaultLimit, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxLimit {
-		return 0, invalid("limit", fmt.Sprintf("want a number from 1 to %d, got %.40q", maxLimit, text))
+	if err != nil || n < 1 || n > MaxLimit {
+		return 0, invalid("limit", fmt.Sprintf("want a number from 1 to %d, got %.40q", MaxLimit, text))
 	}
 	return n, nil
 }
@@ -116,9 +119,41 @@ func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
 	}
 	p, label, err := c.handler.books.newest(c.ctx, c.name())
 	if err == nil && p.Version() == 0 {
-		err = notFound(fmt.Sprintf("playbook %q: not found", c.name()))
+		err = errNoBook
 	}
 	return p, label, err
+}
+
+// errNoBook is the error for a playbook without a version; see bookNotFound.
+var errNoBook = errors.New("playbook not found")
+
+// maxNames is the number of playbooks that the error for an unknown one names.
+const maxNames = 10
+
+// bookNotFound returns the error for an unknown playbook in the path. It names the playbooks that the token permits.
+func (c *call) bookNotFound() error {
+	names, err := c.permittedBooks()
+	text := fmt.Sprintf("playbook %q: not found", c.name())
+	switch {
+	case err != nil:
+	case len(names) == 0:
+		text += ", and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'"
+	default:
+		text += "; select one of these: " + joinBooks(names)
+	}
+	return notFound(text)
+}
+
+// joinBooks returns the first names of playbooks for a sentence.
+func joinBooks(names []playbook.Book) string {
+	var text []string
+	for _, b := range names[:min(maxNames, len(names))] {
+		text = append(text, string(b))
+	}
+	if more := len(names) - maxNames; more > 0 {
+		text = append(text, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(text, ", ")
 }
 
 // bookItem is a playbook in a list.
@@ -273,13 +308,13 @@ func getBullet(c *call) (*bulletItem, error) {
 	return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
 }
 
-// bulletLife is the history of a bullet.
-type bulletLife struct {
+// BulletLife is the history of a bullet.
+type BulletLife struct {
 	*explain.Bullet
 	Omitted int `json:"omitted_votes,omitempty" doc:"Number of older events that only change votes or outcomes, which are left out."`
 }
 
-func getBulletHistory(c *call) (*bulletLife, error) {
+func getBulletHistory(c *call) (*BulletLife, error) {
 	votes := -1
 	if text := c.query.Get("votes"); text != "" {
 		var err error
@@ -288,10 +323,20 @@ func getBulletHistory(c *call) (*bulletLife, error) {
 		}
 	}
 	x, err := c.lineage()
-	if err != nil || votes < 0 {
-		return &bulletLife{Bullet: x}, err
+	if err != nil {
+		return nil, err
 	}
-	out, kept := &bulletLife{Bullet: x}, make([]history.Event, 0, votes)
+	switch of := c.query.Get("executions"); of {
+	case "":
+	case "first", "all":
+		err = x.Load(c.ctx, explain.NewStored(c.handler.conn), of == "all")
+	default:
+		err = invalid("executions", "want first or all")
+	}
+	if err != nil || votes < 0 {
+		return &BulletLife{Bullet: x}, err
+	}
+	out, kept := &BulletLife{Bullet: x}, make([]history.Event, 0, votes)
 	for _, e := range slices.Backward(x.Events) {
 		if e.Kind == playbook.Tag || e.Kind == playbook.AddExposures || e.Kind == playbook.Confirm {
 			if votes--; votes < 0 {
@@ -364,23 +409,40 @@ func supports(all []history.Event) (out []evidenceItem) {
 	return out
 }
 
-func listReview(c *call) (*page[*history.Quarantined], error) {
-	all, err := c.handler.books.review(c.ctx, c.name())
+// Quarantined is a bullet in quarantine.
+type Quarantined struct {
+	*history.Quarantined
+	Replaced string `json:"replaced,omitempty" doc:"Text of the bullet that it replaces if a person approves it."`
+}
+
+func listReview(c *call) (*page[Quarantined], error) {
+	list, err := c.handler.books.review(c.ctx, c.name())
 	if err != nil {
 		return nil, err
 	}
-	return paginate(c, all, func(q *history.Quarantined) string { return string(q.ID) })
+	p, _, err := c.playbook("")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Quarantined, len(list))
+	for i, q := range list {
+		all[i].Quarantined = q
+		if old := p.Bullet(q.Replaces); old != nil {
+			all[i].Replaced = old.Content
+		}
+	}
+	return paginate(c, all, func(q Quarantined) string { return string(q.ID) })
 }
 
-// gateState is the state of the gate, with the first bullets and decisions of each list.
-type gateState struct {
+// GateState is the state of the gate, with the first bullets and decisions of each list.
+type GateState struct {
 	*explain.Gate
 	Total        int `json:"total_bullets" doc:"Number of bullets that are shown or on probation."`
 	TotalWaiting int `json:"total_waiting" doc:"Number of candidates."`
 	Probation    int `json:"probation" doc:"Number of bullets on probation."`
 }
 
-func getGate(c *call) (*gateState, error) {
+func getGate(c *call) (*GateState, error) {
 	limit, err := c.limit()
 	if err != nil {
 		return nil, err
@@ -392,7 +454,7 @@ func getGate(c *call) (*gateState, error) {
 	if err := c.unchanged(g.Label); err != nil {
 		return nil, err
 	}
-	out := &gateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}
+	out := &GateState{Gate: g, Total: len(g.Bullets), TotalWaiting: len(g.Waiting)}
 	for _, b := range g.Bullets {
 		if b.Status == playbook.Probation {
 			out.Probation++

@@ -3,16 +3,15 @@ package api
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"debrief/cmd/internal/doctor"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/logindex"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/operate/doctor"
 	"debrief/curator/gate"
 	"debrief/events/deltalog"
 	"debrief/playbook"
@@ -116,7 +115,7 @@ func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quar
 func (s *books) existing(ctx context.Context, name playbook.Book, b *openBook) error {
 	err := s.refresh(ctx, name, b)
 	if err == nil && b.last.Version() == 0 {
-		err = notFound(fmt.Sprintf("playbook %q: not found", name))
+		err = errNoBook
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/service"
 	"debrief/events/strictjson"

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"net/http"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/replay"
-	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/train/replay"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -22,7 +23,7 @@ func classify(err error) error {
 		return err
 	}
 	var refused *events.RefusedError
-	var dead *request.DeadLetterError
+	var dead *bus.DeadLetterError
 	var model *request.ModelError
 	var denied *bus.DeniedError
 	out := &statusError{text: err.Error()}
@@ -31,15 +32,17 @@ func classify(err error) error {
 		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
 	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound), errors.Is(err, replay.ErrRunNotFound):
 		out.status, out.code = http.StatusNotFound, CodeNotFound
+	case errors.As(err, new(*request.PendingError)), errors.As(err, new(*edits.NoReplyError)):
+		out.status, out.code = http.StatusGatewayTimeout, CodeTimeout
 	case errors.Is(err, bus.ErrDuplicate):
 		out.status, out.code = http.StatusConflict, CodeConflict
 	case errors.As(err, &refused), errors.As(err, &dead):
 		out.status, out.code = http.StatusUnprocessableEntity, CodeRefused
 	case service.ErrorResponse(err).Code != http.StatusInternalServerError: // the service has a status for it
 		return err
-	case app.ExitCode(err) == app.ExitUsage:
+	case program.ExitCode(err) == program.ExitUsage:
 		out.status, out.code = http.StatusBadRequest, CodeInvalid
-	case app.ExitCode(err) == app.ExitRefused:
+	case program.ExitCode(err) == program.ExitRefused:
 		out.status, out.code = http.StatusNotFound, CodeNotFound
 	default:
 		return err

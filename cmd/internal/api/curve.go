@@ -1,7 +1,7 @@
 package api
 
 import (
-	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/api/executions"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -11,7 +11,26 @@ func curveRoutes() []route {
 	r := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day, with and without its context.", getCurve)
 	r.query = pageParameters[:1]
 	r.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
-	return []route{r}
+	errors := get("/books/{book}/errors", "getKnownErrors", "Return the errors of tools that agents repeat, as 'debrief learn' reports them.", getKnownErrors)
+	errors.example = example{path: map[string]string{"book": "default"}}
+	return []route{r, errors}
+}
+
+func getKnownErrors(c *call) (*executions.Errors, error) {
+	last, err := c.lastExecution()
+	if err != nil {
+		return nil, err
+	}
+	return c.handler.index.Errors(playbook.Book(c.path["book"]), last), nil
+}
+
+// lastExecution returns the last sequence of the stream of executions.
+func (c *call) lastExecution() (uint64, error) {
+	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
+	if err != nil {
+		return 0, err
+	}
+	return stream.CachedInfo().State.LastSeq, nil
 }
 
 func getCurve(c *call) (*executions.Curve, error) {
@@ -19,9 +38,9 @@ func getCurve(c *call) (*executions.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
+	last, err := c.lastExecution()
 	if err != nil {
 		return nil, err
 	}
-	return c.handler.index.Curve(playbook.Book(c.path["book"]), limit, stream.CachedInfo().State.LastSeq), nil
+	return c.handler.index.Curve(playbook.Book(c.path["book"]), limit, last), nil
 }

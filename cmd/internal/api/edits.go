@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,13 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/edits"
-	"debrief/cmd/internal/request"
-	"debrief/cmd/internal/tokens"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
+	"debrief/events/redact"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -24,69 +24,108 @@ import (
 // editRoutes are the routes that change playbooks. The author of a change is the name of the token.
 func editRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00012"}
-	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, restore or name a version, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
-	edit.scope, edit.keyed = tokens.Review, true
+	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, decide on those in quarantine, restore or name a version, forget executions, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
+	edit.scope, edit.keyed, edit.waits = tokens.Review, true, true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
-	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, func(c *call, r *decision) (*editReply, error) { return decide(c, r, true) })
+	decide := func(fill func(*EditRequest, []playbook.BulletID)) func(*call, *decision) (*EditReply, error) {
+		return func(c *call, d *decision) (*EditReply, error) {
+			r := &EditRequest{Reason: d.Reason}
+			fill(r, []playbook.BulletID{playbook.BulletID(c.path["id"])})
+			return editPlaybook(c, r)
+		}
+	}
+	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Approve = ids }))
 	approve.scope, approve.keyed, approve.max, approve.example = tokens.Review, true, 0, example{path: ofBullet, body: `{"reason": "checked"}`}
-	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, func(c *call, r *decision) (*editReply, error) { return decide(c, r, false) })
+	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Reject = ids }))
 	reject.scope, reject.keyed, reject.max = tokens.Review, true, 0
 	reject.example = example{path: map[string]string{"book": "default", "id": "misc-00013"}, body: `{"reason": "not ours"}`}
 	return []route{edit, approve, reject}
 }
 
-// editRequest is a change of a playbook: of bullets, or one of restore, tag, gate and review.
-type editRequest struct {
-	Add      []newBullet         `json:"add,omitempty" doc:"Bullets to add."`
-	Change   []changedBullet     `json:"change,omitempty" doc:"Bullets with a new text or section."`
+// EditRequest is a change of a playbook: of bullets, or one of the other fields.
+type EditRequest struct {
+	Add      []NewBullet         `json:"add,omitempty" doc:"Bullets to add."`
+	Change   []ChangedBullet     `json:"change,omitempty" doc:"Bullets with a new text or section."`
 	Retire   []playbook.BulletID `json:"retire,omitempty" doc:"Bullets to retire: they stay in the playbook, and generators do not show them."`
 	Remove   []playbook.BulletID `json:"remove,omitempty" doc:"Bullets to remove."`
 	Activate []playbook.BulletID `json:"activate,omitempty" doc:"Retired bullets to show again."`
 	Pin      []playbook.BulletID `json:"pin,omitempty" doc:"Bullets to pin: they are not pruned."`
 	Unpin    []playbook.BulletID `json:"unpin,omitempty" doc:"Bullets to unpin."`
+	Merge    *MergedBullet       `json:"merge,omitempty" doc:"Bullets to merge into one."`
 
+	Approve []playbook.BulletID `json:"approve,omitempty" doc:"Bullets in quarantine to use in prompts from now on. They retire the bullets that they replace."`
+	Reject  []playbook.BulletID `json:"reject,omitempty" doc:"Bullets in quarantine to retire. The Curator rejects the same text from then on."`
+
+	Forget  *Forgotten      `json:"forget,omitempty" doc:"Executions whose effects to remove: each given field must match. Bullets that have other evidence as well go into quarantine."`
+	Rebuild bool            `json:"rebuild,omitempty" doc:"Write the view of the playbook again from its log."`
 	Restore string          `json:"restore,omitempty" doc:"Version whose bullets to restore: a number, label, time, duration or name."`
-	Tag     *newTag         `json:"tag,omitempty" doc:"Name for a version."`
+	Tag     *NewTag         `json:"tag,omitempty" doc:"Name for a version."`
 	Gate    playbook.Gate   `json:"gate,omitempty" doc:"New mode of the gate."`
 	Review  playbook.Review `json:"review,omitempty" doc:"New review mode: with first, new texts wait in quarantine until a person approves them; with off, the gate decides."`
+
+	LeadingScore *string `json:"leading_score,omitempty" doc:"Name of the score that counts if an outcome has several; empty chooses none."`
 
 	Read   string `json:"read,omitempty" doc:"Version that you read: the edit is refused if its bullets changed since; for restore, if the playbook did. Default: the newest."`
 	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
 	DryRun bool   `json:"dry_run,omitempty" doc:"Only return the changes."`
 }
 
-// newBullet is a bullet to add.
-type newBullet struct {
+// Forgotten selects the executions to forget.
+type Forgotten struct {
+	Source    string `json:"source,omitempty"`
+	Owner     string `json:"owner,omitempty" doc:"Id of the token that submitted the executions."`
+	User      string `json:"user,omitempty" doc:"End user that the executions name."`
+	Session   string `json:"session,omitempty"`
+	Execution string `json:"execution,omitempty" doc:"Handle of the execution."`
+}
+
+// MergedBullet names bullets to merge. The first one remains, with the votes of all.
+type MergedBullet struct {
+	IDs     []playbook.BulletID `json:"ids" doc:"At least two; the first one remains."`
+	Content string              `json:"content,omitempty" doc:"New text; empty keeps that of the first bullet."`
+}
+
+// NewBullet is a bullet to add.
+type NewBullet struct {
 	Content string `json:"content"`
 	Section string `json:"section,omitempty" doc:"Default: others."`
 }
 
-// changedBullet is a bullet to change.
-type changedBullet struct {
+// ChangedBullet is a bullet to change.
+type ChangedBullet struct {
 	ID      playbook.BulletID `json:"id"`
 	Content string            `json:"content,omitempty" doc:"New text; empty keeps it."`
 	Section string            `json:"section,omitempty" doc:"New section; empty keeps it."`
 }
 
-// newTag is a name for a version.
-type newTag struct {
+// NewTag is a name for a version.
+type NewTag struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty" doc:"Default: the newest."`
 }
 
-// editReply is the result of an edit.
-type editReply struct {
+// EditReply is the result of an edit.
+type EditReply struct {
 	Book    playbook.Book       `json:"book"`
 	Version uint64              `json:"version" doc:"Version that the edit made; with dry_run the newest."`
 	Label   string              `json:"label"`
 	Added   []playbook.BulletID `json:"added,omitempty" doc:"Ids of the added bullets."`
 	Changed int                 `json:"changed" doc:"Number of changed bullets."`
-	DryRun  bool                `json:"dry_run,omitempty" doc:"Nothing was changed."`
+	Of      string              `json:"of,omitempty" doc:"Version that was restored or named, or the executions that were forgotten, for people."`
+	Retired []playbook.BulletID `json:"retired,omitempty" doc:"Bullets that the approved ones replace."`
+	// Unapproved is set with review.
+	Unapproved []playbook.BulletID `json:"unapproved,omitempty" doc:"With review first: shown bullets that no person wrote or approved."`
+	// Bullets and StateHash are set with rebuild.
+	Bullets   int    `json:"bullets,omitempty" doc:"With rebuild: number of bullets."`
+	StateHash string `json:"state_hash,omitempty" doc:"With rebuild: hash of all bullets, in hexadecimal."`
+
+	DryRun  bool `json:"dry_run,omitempty" doc:"Nothing was changed."`
+	Matched int  `json:"matched,omitempty" doc:"With dry_run and forget: number of reflections on the executions."`
 	// Changes is set with dry_run.
 	Changes []history.Difference `json:"changes,omitempty" doc:"With dry_run: bullets before and after. An added bullet has no id yet."`
 }
 
-func editPlaybook(c *call, r *editRequest) (*editReply, error) {
+func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	id, done, err := c.beginEdit()
 	if err != nil || done != nil {
 		return done, err
@@ -95,65 +134,187 @@ func editPlaybook(c *call, r *editRequest) (*editReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now.Version() == 0 && len(r.Add) == 0 && r.Gate == "" && r.Review == "" { // an edit may begin a playbook
-		return nil, notFound(fmt.Sprintf("playbook %q: not found", c.name()))
+	if now.Version() == 0 && len(r.Add) == 0 && r.Gate == "" && r.Review == "" && r.LeadingScore == nil { // an edit may begin a playbook
+		return nil, errNoBook
 	}
-	e, err := r.edit(c, now)
+	out := &EditReply{Book: c.name(), Version: now.Version(), Label: label, DryRun: r.DryRun}
+	e, err := r.edit(c, now, out)
 	if err != nil {
 		return nil, err
 	}
 	if r.DryRun {
-		changes, err := preview(c, now, e)
 		c.status = http.StatusOK
-		return &editReply{Book: c.name(), Version: now.Version(), Label: label, Changed: len(changes), DryRun: true, Changes: changes}, err
+		return out, out.preview(c, now, e)
 	}
 	e.ID, e.Reason = id, r.Reason
-	return c.submitEdit(e)
+	if err := c.submitEdit(e, out); err != nil {
+		return nil, err
+	}
+	return out, out.complete(c, r)
 }
 
-// edit returns the edit for a request.
-func (r *editRequest) edit(c *call, now *playbook.Playbook) (*events.Edit, error) {
+// complete adds the fields that commands print after an edit.
+func (out *EditReply) complete(c *call, r *EditRequest) error {
+	if !r.Rebuild && r.Review == "" {
+		return nil
+	}
+	p, _, err := c.playbook("")
+	if err != nil {
+		return err
+	}
+	if r.Rebuild {
+		out.Bullets, out.StateHash = p.Len(), fmt.Sprintf("%x", p.StateHash())
+	} else {
+		_, out.Unapproved = explain.ReviewOf(p)
+	}
+	return nil
+}
+
+// kinds returns an error unless a request has exactly one kind of change.
+func (r *EditRequest) kinds() error {
 	ofBullets := len(r.Add)+len(r.Change)+len(r.Retire)+len(r.Remove)+len(r.Activate)+len(r.Pin)+len(r.Unpin) > 0
-	kinds := 0
-	for _, set := range []bool{ofBullets, r.Restore != "", r.Tag != nil, r.Gate != "", r.Review != ""} {
+	n := 0
+	for _, set := range []bool{
+		ofBullets, r.Merge != nil, len(r.Approve) > 0, len(r.Reject) > 0, r.Forget != nil, r.Rebuild, r.Restore != "", r.Tag != nil, r.Gate != "", r.Review != "",
+		r.LeadingScore != nil,
+	} {
 		if set {
-			kinds++
+			n++
 		}
 	}
-	if kinds != 1 {
-		return nil, invalid("add, change, retire, remove, activate, pin, unpin, restore, tag, gate, review", "want changes of bullets, or one of restore, tag, gate and review")
+	if n != 1 {
+		return invalid("add, change, retire, remove, activate, pin, unpin, merge, approve, reject, forget, rebuild, restore, tag, gate, review, leading_score", "want changes of bullets, or one of the others")
+	}
+	return nil
+}
+
+// edit returns the edit for a request. It adds the object of the edit to the reply.
+func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (e *events.Edit, err error) {
+	if err := r.kinds(); err != nil {
+		return nil, err
 	}
 	switch {
+	case r.Rebuild:
+		e = &events.Edit{Rebuild: true}
+	case r.Forget != nil:
+		e, err = r.Forget.edit(out)
 	case r.Restore != "":
-		return r.restore(c)
+		e, err = r.restore(c, out)
 	case r.Tag != nil:
-		return r.tag(c)
+		e, err = r.tag(c, out)
+	case r.Gate != "" && !r.Gate.Valid():
+		err = invalid("gate", fmt.Sprintf("want off, guard or strict, got %q", text40(string(r.Gate))))
 	case r.Gate != "":
-		if !r.Gate.Valid() {
-			return nil, invalid("gate", "want off, guard or strict")
-		}
-		return &events.Edit{Gate: r.Gate}, nil
+		e = &events.Edit{Gate: r.Gate}
+	case r.Review != "" && !r.Review.Valid():
+		err = invalid("review", fmt.Sprintf("want first or off, got %q", text40(string(r.Review))))
 	case r.Review != "":
-		if !r.Review.Valid() {
-			return nil, invalid("review", "want first or off")
+		e = &events.Edit{Review: r.Review}
+	case r.LeadingScore != nil:
+		if err = playbook.ValidateLeadingScore(r.LeadingScore); err != nil {
+			return nil, invalid("leading_score", strings.TrimPrefix(err.Error(), "leading_score: "))
 		}
-		return &events.Edit{Review: r.Review}, nil
-	}
-	read := now
-	if r.Read != "" {
-		var err error
-		if read, _, err = c.handler.logs.At(c.ctx, c.name(), r.Read); err != nil {
-			return nil, err
+		e = &events.Edit{LeadingScore: r.LeadingScore}
+	case len(r.Approve)+len(r.Reject) > 0:
+		return r.decide(now, out)
+	default:
+		read := now
+		if r.Read != "" {
+			if read, _, err = c.handler.logs.At(c.ctx, c.name(), r.Read); err != nil {
+				return nil, err
+			}
+		}
+		if r.Merge != nil {
+			e, err = r.Merge.edit(read)
+		} else {
+			e, err = r.ops(read)
 		}
 	}
-	return r.ops(read)
+	return e, err
 }
 
-func (r *editRequest) restore(c *call) (*events.Edit, error) {
+// decide returns the edit that approves or rejects bullets in quarantine.
+func (r *EditRequest) decide(now *playbook.Playbook, out *EditReply) (*events.Edit, error) {
+	field, ids := "reject", r.Reject
+	if len(r.Approve) > 0 {
+		field, ids = "approve", r.Approve
+	}
+	for i, id := range ids {
+		if now.Bullet(id) == nil {
+			return nil, missingBullet(fmt.Sprintf("%s[%d]", field, i), id)
+		}
+	}
+	conflict := func(err error) error {
+		return &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error()}
+	}
+	list, err := edits.SelectQuarantined(now, ids)
+	if err != nil {
+		return nil, conflict(err)
+	}
+	approval := &edits.Approval{Ops: edits.Reject(list, r.Reason)}
+	if len(r.Approve) > 0 {
+		if approval, err = edits.NewApproval(now, list, r.Reason); err != nil {
+			return nil, conflict(err)
+		}
+	}
+	out.Retired = approval.Retired
+	return &events.Edit{Ops: approval.Ops, Expect: edits.Expectations(now, approval.Ops)}, nil
+}
+
+// edit returns the edit that forgets executions. A selector that can match none is refused, because nothing would be forgotten in
+// silence: an invalid id of an owner, such as the name of its token, or an invalid handle.
+func (f *Forgotten) edit(out *EditReply) (*events.Edit, error) {
+	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
+	redact.Fields(&selector) // stored names are redacted, too
+	if selector.Validate() != nil {
+		return nil, invalid("forget", "at least one of source, owner, user, session and execution required")
+	}
+	if err := events.ValidateOwner(f.Owner); err != nil {
+		return nil, invalid("forget.owner", fmt.Sprintf("want the id of a token, got %q", text40(f.Owner)))
+	}
+	if f.Execution != "" {
+		if _, _, err := events.Handle(f.Execution).Parse(); err != nil {
+			return nil, invalid("forget.execution", err.Error())
+		}
+	}
+	out.Of = selector.String()
+	return &events.Edit{Forget: &selector}, nil
+}
+
+// edit returns the edit that merges bullets.
+func (m *MergedBullet) edit(read *playbook.Playbook) (*events.Edit, error) {
+	if len(m.IDs) < 2 {
+		return nil, invalid("merge.ids", fmt.Sprintf("want at least two bullets, got %d", len(m.IDs)))
+	}
+	content := m.Content
+	if content != "" {
+		var err error
+		if content, err = playbook.CleanContent(content); err != nil {
+			return nil, invalid("merge.content", err.Error())
+		}
+	}
+	var was []events.Expectation
+	for i, id := range m.IDs {
+		b := read.Bullet(id)
+		if b == nil {
+			return nil, missingBullet(fmt.Sprintf("merge.ids[%d]", i), id)
+		}
+		was = append(was, events.Expectation{Bullet: id, Section: b.Section, Content: b.Content})
+	}
+	return &events.Edit{Ops: []playbook.Op{edits.Merge(was, content)}, Expect: was}, nil
+}
+
+// missingBullet returns the error for a field that names an unknown bullet.
+func missingBullet(field string, id playbook.BulletID) error {
+	return &statusError{status: http.StatusNotFound, code: CodeNotFound, field: field, text: fmt.Sprintf("bullet %q is not in the playbook", text40(string(id)))}
+}
+
+func (r *EditRequest) restore(c *call, out *EditReply) (*events.Edit, error) {
 	at, err := c.handler.logs.Version(c.ctx, c.name(), r.Restore)
 	if err != nil {
 		return nil, err
 	}
+	out.Of = at.Label()
 	e := &events.Edit{Restore: &at.Number}
 	if r.Read != "" {
 		seen, err := c.handler.logs.Version(c.ctx, c.name(), r.Read)
@@ -165,11 +326,12 @@ func (r *editRequest) restore(c *call) (*events.Edit, error) {
 	return e, nil
 }
 
-func (r *editRequest) tag(c *call) (*events.Edit, error) {
+func (r *EditRequest) tag(c *call, out *EditReply) (*events.Edit, error) {
 	at, err := c.handler.logs.Version(c.ctx, c.name(), cmp.Or(r.Tag.Version, "newest"))
 	if err != nil {
 		return nil, err
 	}
+	out.Of = at.Label()
 	e, err := edits.Tag(r.Tag.Name, at.Number)
 	if err != nil {
 		return nil, invalid("tag", err.Error())
@@ -178,7 +340,7 @@ func (r *editRequest) tag(c *call) (*events.Edit, error) {
 }
 
 // ops returns the edit of bullets, which expects their state at the version that was read.
-func (r *editRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
+func (r *EditRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 	e := new(events.Edit)
 	for i, b := range r.Add {
 		content, err := playbook.CleanContent(b.Content)
@@ -208,7 +370,7 @@ func (r *editRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 	} {
 		for i, id := range list.ids {
 			if read.Bullet(id) == nil {
-				return nil, invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("bullet %q is not in the playbook", text40(string(id))))
+				return nil, missingBullet(fmt.Sprintf("%s[%d]", list.field, i), id)
 			}
 			if list.field == "activate" && read.Bullet(id).Status != playbook.Retired {
 				return nil, invalid(fmt.Sprintf("activate[%d]", i), fmt.Sprintf("bullet %q is %s, not retired", id, cmp.Or(read.Bullet(id).Status, playbook.Active)))
@@ -224,10 +386,10 @@ func (r *editRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 }
 
 // op returns the operation that changes a bullet. Errors name the field.
-func (b *changedBullet) op(read *playbook.Playbook, field string) (playbook.Op, error) {
+func (b *ChangedBullet) op(read *playbook.Playbook, field string) (playbook.Op, error) {
 	was := read.Bullet(b.ID)
 	if was == nil {
-		return playbook.Op{}, invalid(field+".id", fmt.Sprintf("bullet %q is not in the playbook", text40(string(b.ID))))
+		return playbook.Op{}, missingBullet(field+".id", b.ID)
 	}
 	content := b.Content
 	if content == "" && b.Section == "" {
@@ -242,33 +404,43 @@ func (b *changedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 	return edits.Update(events.Expectation{Bullet: b.ID, Section: was.Section, Content: was.Content}, content, b.Section), nil
 }
 
-// preview returns the bullets that an edit would change. The Curator may still refuse it.
-func preview(c *call, now *playbook.Playbook, e *events.Edit) ([]history.Difference, error) {
-	if e.Restore != nil {
+// preview sets the bullets that an edit would change. The Curator may still refuse it.
+func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) error {
+	switch {
+	case e.Restore != nil:
 		then, err := c.handler.logs.Playbook(c.ctx, c.name(), *e.Restore)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return history.Diff(now, then), nil
-	}
-	var added []history.Difference
-	ops := slices.Clone(e.Ops)
-	ops = slices.DeleteFunc(ops, func(op playbook.Op) bool {
-		if op.Kind == playbook.Add {
-			added = append(added, history.Difference{After: &playbook.Bullet{Section: op.Section, Content: op.Content}})
+		out.Changes = history.Diff(now, then)
+	case e.Forget != nil:
+		plan, err := edits.PlanForget(c.ctx, c.handler.conn, versions.New(c.handler.conn.JetStream(), c.name()), *e.Forget)
+		if err != nil {
+			return err
 		}
-		return op.Kind == playbook.Add
-	})
-	after := now.Clone()
-	if _, err := after.Apply(&playbook.Delta{Version: now.Version() + 1, Ops: ops}); err != nil {
-		return nil, &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error()}
+		out.Matched, out.Changes = plan.Matched, plan.Changes
+	default:
+		var kept []playbook.Op
+		for _, op := range e.Ops {
+			if op.Kind == playbook.Add {
+				out.Changes = append(out.Changes, history.Difference{After: &playbook.Bullet{Section: op.Section, Content: op.Content}})
+			} else {
+				kept = append(kept, op)
+			}
+		}
+		after := now.Clone()
+		if _, err := after.Apply(&playbook.Delta{Version: now.Version() + 1, Ops: kept}); err != nil {
+			return &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error()}
+		}
+		out.Changes = append(out.Changes, history.Diff(now, after)...)
 	}
-	return append(added, history.Diff(now, after)...), nil
+	out.Changed = len(out.Changes)
+	return nil
 }
 
 // beginEdit returns the id of the edit of a call. If an earlier request with this id took effect, it also
 // returns the result.
-func (c *call) beginEdit() (events.ID, *editReply, error) {
+func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	key, err := c.key()
 	if err != nil {
 		return "", nil, err
@@ -277,12 +449,12 @@ func (c *call) beginEdit() (events.ID, *editReply, error) {
 	if key == "" {
 		return id, nil, nil
 	}
-	var done *editReply
+	var done *EditReply
 	var refused []string
 	err = c.handler.logs.Covering(c.ctx, c.name(), string(id))(func(r *deltalog.Record) error {
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
-				done = &editReply{Book: c.name(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
+				done = &EditReply{Book: c.name(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
 				for _, rejected := range r.Rejected {
 					refused = append(refused, rejected.Reason)
 				}
@@ -301,27 +473,50 @@ func (c *call) beginEdit() (events.ID, *editReply, error) {
 	return id, done, nil
 }
 
-// submitEdit submits an edit and waits for the decision of the Curator.
-func (c *call) submitEdit(e *events.Edit) (*editReply, error) {
-	e.Book, e.Author, e.Created = playbook.Book(c.path["book"]), c.token.Name, time.Now().UTC()
+// submitEdit submits an edit, waits for the decision of the Curator, and adds it to the reply.
+func (c *call) submitEdit(e *events.Edit, out *EditReply) error {
+	d, err := c.requestEdit(e)
+	if err != nil {
+		return err
+	}
+	c.location("books", string(e.Book), "versions", fmt.Sprint(d.Version))
+	out.Version, out.Label, out.Added, out.Changed = d.Version, playbook.VersionLabel(d.Version, d.Chain), d.Added, d.Changed
+	return nil
+}
+
+// requestEdit submits an edit in the name of the token, and returns the decision of the Curator.
+func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
+	e.Book, e.Author, e.Created = c.name(), c.token.Name, time.Now().UTC()
+	if e.ID == "" {
+		e.ID = events.NewID()
+	}
 	if err := e.Validate(); err != nil {
 		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, text: err.Error()}
 	}
-	d, err := request.Edit(c.ctx, c.handler.conn, e, bus.PublishOptions{})
+	d, err := edits.Request(c.ctx, c.handler.conn, e, bus.PublishOptions{})
 	var refused *events.RefusedError
 	switch {
 	case errors.As(err, &refused) && isChanged(refused):
-		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error() + "; nothing was changed", conflicts: d.Conflicts}
-	case errors.Is(err, context.DeadlineExceeded):
-		if blocked := c.handler.conn.Blocked(c.ctx, events.RoleCurator); blocked != "" {
-			return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: "no curator can apply the edit, which is stored: " + blocked}
-		}
-		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: "no curator replied: the edit is stored, and the next curator applies it"}
-	case err != nil:
-		return nil, err
+		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error() + "; nothing was changed", conflicts: conflictsOf(e.Expect, d.Conflicts)}
+	case errors.As(err, &refused):
+		return nil, &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error() + "; nothing was changed"}
 	}
-	c.location("books", string(e.Book), "versions", fmt.Sprint(d.Version))
-	return &editReply{Book: e.Book, Version: d.Version, Label: playbook.VersionLabel(d.Version, d.Chain), Added: d.Added, Changed: d.Changed}, nil
+	return d, err
+}
+
+// conflictsOf returns the bullets that changed since the author of an edit read them.
+func conflictsOf(read, now []events.Expectation) []Conflict {
+	all := []Conflict{}
+	for _, is := range now {
+		c := Conflict{Expectation: is}
+		for _, was := range read {
+			if was.Bullet == is.Bullet {
+				c.Read = &was
+			}
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // isChanged reports whether an edit was refused because something has changed since its author read it.
@@ -332,36 +527,4 @@ func isChanged(r *events.RefusedError) bool {
 // decision is the decision of a person on a bullet in quarantine.
 type decision struct {
 	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
-}
-
-// decide approves or rejects a bullet in quarantine.
-func decide(c *call, r *decision, approve bool) (*editReply, error) {
-	id, done, err := c.beginEdit()
-	if err != nil || done != nil {
-		return done, err
-	}
-	p, _, err := c.playbook("")
-	if err != nil {
-		return nil, err
-	}
-	bullet := playbook.BulletID(c.path["id"])
-	if p.Bullet(bullet) == nil {
-		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook", text40(string(bullet))))
-	}
-	conflict := func(err error) error {
-		return &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error()}
-	}
-	list, err := edits.SelectQuarantined(p, []playbook.BulletID{bullet})
-	if err != nil {
-		return nil, conflict(err)
-	}
-	ops := edits.Reject(list, r.Reason)
-	if approve {
-		made, err := edits.NewApproval(p, list, r.Reason)
-		if err != nil {
-			return nil, conflict(err)
-		}
-		ops = made.Ops
-	}
-	return c.submitEdit(&events.Edit{ID: id, Ops: ops, Expect: edits.Expectations(p, ops), Reason: r.Reason})
 }

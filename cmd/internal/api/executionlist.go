@@ -3,11 +3,12 @@ package api
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"debrief/cmd/internal/executions"
+	"debrief/cmd/internal/api/executions"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -25,7 +26,7 @@ const batch = 64
 
 // newestFirst calls fn for the executions that match, with a sequence below end, newest first, until fn returns false. It returns the
 // sequence below which the reading can continue, and 0 at the beginning of the stream. An end of 0 is that of the stream.
-func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uint64, fn func(executionItem) bool) (uint64, error) {
+func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
 		return 0, err
@@ -54,7 +55,7 @@ func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uin
 			return 0, err
 		}
 		for _, e := range all {
-			if e.Handle != "" && !fn(e.executionItem) {
+			if e.Handle != "" && !fn(e.ExecutionItem) {
 				return e.seq, nil
 			}
 		}
@@ -68,6 +69,26 @@ func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uin
 	return 0, nil
 }
 
+// doubted is newestFirst for the executions whose outcome the Reflector doubts. The index alone knows them.
+func (h *handler) doubted(ctx context.Context, f *executions.Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
+	if end == 0 {
+		end = math.MaxUint64
+	}
+	for {
+		seqs := h.index.Doubted(end, batch)
+		all, err := h.readAll(ctx, f, seqs)
+		if err != nil || len(seqs) == 0 {
+			return 0, err
+		}
+		for _, e := range all {
+			if e.Handle != "" && !fn(e.ExecutionItem) {
+				return e.seq, nil
+			}
+		}
+		end = seqs[len(seqs)-1]
+	}
+}
+
 // readAll returns the executions with some sequences. One that has expired, or does not match, has no handle.
 func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint64) ([]foundExecution, error) {
 	all := make([]foundExecution, len(seqs))
@@ -77,13 +98,14 @@ func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint
 	for r := range readers {
 		group.Go(func() {
 			for i := r; i < len(seqs); i += readers {
-				found, err := h.conn.Find(ctx, events.StreamExecutions, seqs[i], func(events.ID) bool { return true })
+				found, err := h.conn.Events.Find(ctx, events.StreamExecutions, seqs[i], func(events.ID) bool { return true })
 				if err != nil && !errors.Is(err, bus.ErrNotFound) {
 					failed.Store(&err)
 					return
 				}
 				if e, ok := found.(*events.Execution); ok && e.Book == f.Book && f.Matches(e) {
 					all[i] = foundExecution{newExecutionItem(seqs[i], e), seqs[i]}
+					all[i].LabelSuspect = h.index.Doubt(seqs[i])
 				}
 			}
 		})
@@ -96,7 +118,7 @@ func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint
 }
 
 // scanBack is newestFirst without the index, for sequences of at least first.
-func (h *handler) scanBack(ctx context.Context, f *executions.Filter, first, end uint64, fn func(executionItem) bool) (uint64, error) {
+func (h *handler) scanBack(ctx context.Context, f *executions.Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	for span, read := uint64(firstSpan), uint64(0); end > first; span = min(2*span, maxSpan) {
 		if read >= maxRead {
 			return end, nil
@@ -108,7 +130,7 @@ func (h *handler) scanBack(ctx context.Context, f *executions.Filter, first, end
 			return 0, err
 		}
 		for _, e := range slices.Backward(all) {
-			if !fn(e.executionItem) {
+			if !fn(e.ExecutionItem) {
 				return e.seq, nil
 			}
 		}
@@ -119,13 +141,13 @@ func (h *handler) scanBack(ctx context.Context, f *executions.Filter, first, end
 
 // foundExecution is an execution in a span of the stream, without its long texts.
 type foundExecution struct {
-	executionItem
+	ExecutionItem
 	seq uint64
 }
 
 // readSpan returns the executions that match, with a sequence of at least from and below end, oldest first.
 func (h *handler) readSpan(ctx context.Context, f *executions.Filter, from, end uint64) (all []foundExecution, err error) {
-	err = h.conn.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(f.Book), from, func(s bus.Stored) error {
+	err = h.conn.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(f.Book), from, func(s bus.Stored) error {
 		if s.Seq >= end {
 			return bus.ErrStop
 		}

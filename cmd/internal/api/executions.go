@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"debrief/cmd/internal/executions"
-	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/window"
@@ -29,11 +29,13 @@ func executionRoutes() []route {
 		{name: "user", kind: "string", doc: "Only executions for this user."},
 		{name: "owner", kind: "string", doc: "Only executions of this owner; empty: of the common owner. Tokens without the scope read see only their own."},
 		{name: "outcome", kind: "string", doc: "Only executions with this label.", values: labels},
+		{name: "doubted", kind: "boolean", doc: "Only executions whose outcome the Reflector doubts."},
 		{name: "bullet", kind: "string", doc: "Only executions whose prompt had this bullet."},
 		{name: "before", kind: "string", doc: "Only executions that started before this time, in RFC 3339."},
 	}, pageParameters...)
 	list.example = example{path: inBook, query: "session=s-1&outcome=success&limit=10"}
 	one := get("/books/{book}/executions/{handle}", "getExecution", "Return an execution with the reflections on it and their effects.", getExecution)
+	one.query = []parameter{{name: "pending", kind: "boolean", doc: "If no version covers the execution, look for a reflection that waits, or a further round."}}
 	one.example = example{path: map[string]string{"book": "default", "handle": "17-ab12cd34"}}
 	served := get("/books/{book}/executions/{handle}/context", "getExecutionContext", "Return the context of an execution as its model received it.", getExecutionContext)
 	served.example = example{path: map[string]string{"book": "default", "handle": "18-ab12cd34"}}
@@ -51,32 +53,34 @@ func executionRoutes() []route {
 
 var labels = []string{string(events.Success), string(events.Partial), string(events.Failure), string(events.Unknown)}
 
-// executionItem is an execution in a list.
-type executionItem struct {
-	Handle   events.Handle       `json:"handle"`
-	RunID    string              `json:"run_id"`
-	Task     string              `json:"task,omitempty" doc:"Label of the task."`
-	Owner    string              `json:"owner,omitempty" doc:"Owner of the run; empty: the common owner."`
-	User     string              `json:"user,omitempty"`
-	Session  string              `json:"session,omitempty"`
-	Turn     int                 `json:"turn,omitempty"`
-	Started  time.Time           `json:"started"`
-	Question string              `json:"question" doc:"Beginning of the question."`
-	Answer   string              `json:"answer" doc:"Beginning of the answer."`
-	Outcome  events.Outcome      `json:"outcome" doc:"As stored with the execution, without later feedback."`
-	Purpose  events.Purpose      `json:"purpose,omitempty"`
-	Version  uint64              `json:"playbook_version"`
-	Shown    []playbook.BulletID `json:"shown" doc:"Bullets in the prompt."`
-	Cited    []playbook.BulletID `json:"cited,omitempty"`
-	Steps    int                 `json:"steps" doc:"Number of steps."`
-	Model    string              `json:"model,omitempty"`
+// ExecutionItem is an execution in a list.
+type ExecutionItem struct {
+	Handle   events.Handle  `json:"handle"`
+	RunID    string         `json:"run_id"`
+	Task     string         `json:"task,omitempty" doc:"Label of the task."`
+	Owner    string         `json:"owner,omitempty" doc:"Owner of the run; empty: the common owner."`
+	User     string         `json:"user,omitempty"`
+	Session  string         `json:"session,omitempty"`
+	Turn     int            `json:"turn,omitempty"`
+	Started  time.Time      `json:"started"`
+	Question string         `json:"question" doc:"Beginning of the question."`
+	Answer   string         `json:"answer" doc:"Beginning of the answer."`
+	Outcome  events.Outcome `json:"outcome" doc:"As stored with the execution, without later feedback."`
+	Purpose  events.Purpose `json:"purpose,omitempty"`
+	// LabelSuspect is known soon after the reflection is stored.
+	LabelSuspect string              `json:"label_suspect,omitempty" doc:"Reason why the Reflector doubts the outcome."`
+	Version      uint64              `json:"playbook_version"`
+	Shown        []playbook.BulletID `json:"shown" doc:"Bullets in the prompt."`
+	Cited        []playbook.BulletID `json:"cited,omitempty"`
+	Steps        int                 `json:"steps" doc:"Number of steps."`
+	Model        string              `json:"model,omitempty"`
 }
 
 // maxExcerpt is the maximum length of a text in a list, in bytes.
 const maxExcerpt = 300
 
-func newExecutionItem(seq uint64, e *events.Execution) executionItem {
-	item := executionItem{
+func newExecutionItem(seq uint64, e *events.Execution) ExecutionItem {
+	item := ExecutionItem{
 		Handle: events.NewHandle(seq, e.ID), RunID: e.RunID, Task: e.Origin.Task, Owner: e.Owner, User: e.User, Session: e.Session, Turn: e.Turn, Started: e.Started, Question: excerpt(e.Question),
 		Answer: excerpt(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose, Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
 	}
@@ -119,7 +123,7 @@ func newExecutionFilter(b playbook.Book, q url.Values) (f *executions.Filter, er
 	return f, nil
 }
 
-func listExecutions(c *call) (*page[executionItem], error) {
+func listExecutions(c *call) (*page[ExecutionItem], error) {
 	limit, err := c.limit()
 	if err != nil {
 		return nil, err
@@ -137,8 +141,18 @@ func listExecutions(c *call) (*page[executionItem], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	out := &page[executionItem]{Items: []executionItem{}}
-	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e executionItem) bool {
+	find := c.handler.newestFirst
+	if doubted, err := c.boolean("doubted"); err != nil {
+		return nil, err
+	} else if doubted {
+		if find = c.handler.doubted; c.handler.local != nil { // a command does not run the index
+			if err := c.handler.index.ReadDoubts(c.ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out := &page[ExecutionItem]{Items: []ExecutionItem{}}
+	next, err := find(c.ctx, filter, end, func(e ExecutionItem) bool {
 		out.Items = append(out.Items, e)
 		return len(out.Items) < limit
 	})
@@ -176,7 +190,13 @@ func getExecution(c *call) (*explain.Execution, error) {
 	case x.Execution == nil:
 		return x, c.checkOrigin(h, &events.Execution{}, x.Book)
 	}
-	return x, c.checkOrigin(h, x.Execution, x.Book)
+	if err := c.checkOrigin(h, x.Execution, x.Book); err != nil {
+		return nil, err
+	}
+	if pending, err := c.boolean("pending"); err != nil || !pending {
+		return x, err
+	}
+	return x, x.LoadPending(c.ctx, c.handler.conn)
 }
 
 // executionNotFound is the error for an execution that does not exist, and for one that the token may not read.
@@ -276,14 +296,14 @@ func (h *handler) awaitIndex(ctx context.Context) error {
 	}
 }
 
-// sessionWindow is the window of a session.
-type sessionWindow struct {
+// SessionWindow is the window of a session.
+type SessionWindow struct {
 	Interactions []*events.Interaction      `json:"interactions" doc:"Interactions in the window, oldest first."`
 	Marks        []events.MarkedInteraction `json:"marks" doc:"Pinned and starred interactions, also those that are older than the window."`
 	Damaged      int                        `json:"damaged" doc:"Number of unreadable entries."`
 }
 
-func getSession(c *call) (*sessionWindow, error) {
+func getSession(c *call) (*SessionWindow, error) {
 	b, session, owner := playbook.Book(c.path["book"]), c.path["session"], c.token.Owner
 	if c.query.Has("owner") {
 		of, err := c.ownerFilter()
@@ -301,5 +321,5 @@ func getSession(c *call) (*sessionWindow, error) {
 	if err == nil && len(list)+len(marks)+damaged == 0 {
 		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", text40(session)))
 	}
-	return &sessionWindow{append([]*events.Interaction{}, list...), append([]events.MarkedInteraction{}, marks...), damaged}, err
+	return &SessionWindow{append([]*events.Interaction{}, list...), append([]events.MarkedInteraction{}, marks...), damaged}, err
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/activity"
-	"debrief/cmd/internal/executions"
-	"debrief/cmd/internal/logindex"
+	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/logindex"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -89,6 +89,43 @@ func TestPagesOfExecutions(t *testing.T) {
 	}
 	if len(tasks) != 30 || tasks[0] != "t-58" || tasks[29] != "t-0" {
 		t.Errorf("got %v", tasks)
+	}
+}
+
+// TestDoubtedOutcomesAreListed stores a reflection that doubts an outcome, and then one after feedback that does not.
+func TestDoubtedOutcomesAreListed(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	seq, _, err := events.Handle(w.handle).Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := w.http.Handler.(*handler).index
+	reflect := func(reflector, doubt string) {
+		r := &events.Reflection{
+			ID: events.ReflectionID("doubted", "", reflector), Execution: events.NewID(), Handle: events.Handle(w.handle), Reflector: reflector,
+			LabelSuspect: doubt, Outcome: events.Outcome{Label: events.Failure}, Created: time.Now().UTC(),
+		}
+		r.Book = "default"
+		if _, err := w.conn.Publish(t.Context(), r, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); index.Doubt(seq) != doubt && time.Now().Before(deadline); {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	reflect("r1", "the target is older than the question")
+	reply, _ := w.send(t, 200, "GET", "/books/default/executions?doubted=true&limit=1", "")
+	if got := ids(reply, "handle"); !slices.Equal(got, []string{w.handle}) || !strings.Contains(fmt.Sprint(reply), "the target is older") {
+		t.Errorf("got %v, want the doubted execution with the reason", reply)
+	}
+	if reply, _ := w.send(t, 200, "GET", "/books/support/executions?doubted=true", ""); len(ids(reply, "handle")) > 0 {
+		t.Errorf("another playbook has %v", reply)
+	}
+	reflect("r2", "")
+	if reply, _ := w.send(t, 200, "GET", "/books/default/executions?doubted=true", ""); len(ids(reply, "handle")) > 0 {
+		t.Errorf("got %v, want none after a reflection without a doubt", reply)
 	}
 }
 

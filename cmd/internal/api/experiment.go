@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api/versions"
 	"debrief/curator/gate"
 	"debrief/playbook"
 	"debrief/playbook/history"

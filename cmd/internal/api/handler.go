@@ -19,11 +19,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/activity"
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/executions"
-	"debrief/cmd/internal/logindex"
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -50,8 +50,9 @@ type handler struct {
 	logs    *logindex.Index
 	books   *books
 	feed    *activity.Feed
-	program app.Effective // settings
+	program program.Effective // settings
 	tokens  *tokens.Set
+	local   *tokens.Token
 	origins *http.CrossOriginProtection
 	bodies  *bodies
 	limits  limits
@@ -69,13 +70,13 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, index: o.Executions, logs: o.Logs, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		agents: agents, tokens: o.Tokens, local: o.Local, index: o.Executions, logs: o.Logs, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), streams: streamCounts{open: map[string]int{}}, told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
 		h.books = newBooks(deltalog.New(h.conn.JetStream()), o.Logs)
-		routes = slices.Concat(routes, bookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), inspectRoutes(), operateRoutes(), activityRoutes(), experimentRoutes())
+		routes = slices.Concat(routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(), operateRoutes(), activityRoutes(), experimentRoutes())
 	}
 	h.routes = sorted(routes)
 	return h
@@ -208,13 +209,18 @@ func (h *handler) run(c *call) (response, error) {
 	default:
 		return response{}, service.ErrBusy
 	}
-	var cancel context.CancelFunc
-	c.ctx, cancel = context.WithTimeout(c.ctx, timeout+waitOf(c.route))
-	defer cancel()
+	if c.handler.local == nil { // a person interrupts a command
+		var cancel context.CancelFunc
+		c.ctx, cancel = context.WithTimeout(c.ctx, timeout+waitOf(c.route))
+		defer cancel()
+	}
 	if err := c.awaitServer(); err != nil {
 		return response{}, err
 	}
 	reply, err := c.safely()
+	if errors.Is(err, errNoBook) {
+		err = c.bookNotFound()
+	}
 	if err != nil {
 		return response{}, err
 	}
@@ -265,7 +271,7 @@ func waitOf(rt *route) time.Duration {
 }
 
 // maxWait is the maximum time that a request waits for a worker.
-const maxWait = 60 * time.Second
+const maxWait = 5 * time.Minute
 
 // encode returns the JSON of a reply, with a warning for each unknown field of the request.
 func encode(reply any, unknown []string) ([]byte, error) {

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/playbook"
 )
 

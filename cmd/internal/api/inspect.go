@@ -3,10 +3,10 @@ package api
 import (
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/deadletters"
-	"debrief/cmd/internal/doctor"
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate/doctor"
+	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/liveness"
 )
@@ -27,7 +27,7 @@ func getDeadLetter(c *call) (*deadletters.Details, error) {
 	if err != nil {
 		return nil, err
 	}
-	return deadletters.Show(c.ctx, c.handler.conn, id)
+	return deadletters.Show(c.ctx, c.handler.conn.DeadLetters, id)
 }
 
 // findings are the results of the checks.
@@ -57,9 +57,9 @@ func runDoctor(c *call) (*findings, error) {
 
 // settings are the settings of the program.
 type settings struct {
-	Items []app.Setting `json:"items"`
+	Items []program.Setting `json:"items"`
 }
 
 func listSettings(c *call) (*settings, error) {
-	return &settings{append([]app.Setting{}, c.handler.program...)}, nil
+	return &settings{append([]program.Setting{}, c.handler.program...)}, nil
 }

@@ -3,13 +3,13 @@ package api
 import (
 	"testing"
 
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 )
 
 // TestInspect reads a dead letter with its event, the findings of the checks and the settings.
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	w := startWorld(t, Options{Settings: app.Effective{{Name: "http", Value: "127.0.0.1:4280", Origin: "default"}}})
+	w := startWorld(t, Options{Settings: program.Effective{{Name: "http", Value: "127.0.0.1:4280", Origin: "default"}}})
 	id := w.bury(t, "default", "t-dead-1")
 	reply, _ := w.send(t, 200, "GET", "/dead/"+id, "")
 	if event, _ := reply["event"].(map[string]any); event["run_id"] != "t-dead-1" || reply["reason"] != "the model failed" {

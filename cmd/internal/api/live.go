@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 	"debrief/events/service"
 )
 

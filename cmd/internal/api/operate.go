@@ -9,11 +9,11 @@ import (
 	"net/url"
 	"time"
 
-	"debrief/cmd/internal/deadletters"
-	"debrief/cmd/internal/doctor"
-	"debrief/cmd/internal/replay"
-	"debrief/cmd/internal/request"
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate/doctor"
+	"debrief/cmd/internal/train/replay"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
@@ -33,12 +33,13 @@ func operateRoutes() []route {
 	run := get("/runs/{id}", "getRun", "Return the progress of a run.", getRun)
 	run.example = example{path: map[string]string{"id": "run-1"}}
 	dead := get("/dead", "listDeadLetters", "List the dead letters of the playbooks that the token permits, oldest first.", listDead)
-	dead.query = append([]parameter{{name: "role", kind: "string", doc: "Only letters of this role.", values: roles}, {name: "book", kind: "string", doc: "Only letters of this playbook."}}, pageParameters...)
+	dead.query = append([]parameter{{name: "role", kind: "string", doc: "Only letters of this role.", values: roles}, {name: "book", kind: "string", doc: "Only letters of this playbook."}, {name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."}}, pageParameters...)
 	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
 	requeue.scope, requeue.max, requeue.example = tokens.Operate, 0, example{path: map[string]string{"id": "11-ab12cd34"}}
 	drop := get("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
 	drop.method, drop.scope, drop.example = http.MethodDelete, tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}
 	status := get("/status", "getStatus", "Return the health of the roles, the streams and the playbooks, with advice.", getStatus)
+	status.query = []parameter{{name: "alarm_after", kind: "string", doc: fmt.Sprintf("Report red after this time with waiting work and no success, or 3 x the p95 if longer; default: %s.", liveness.Floor)}}
 	list := get("/tokens", "listTokens", "List the names, scopes and playbooks of the tokens.", listTokens)
 	list.scope, list.query = tokens.Operate, pageParameters
 	return []route{task, runs, run, compareRoute(), dead, requeue, drop, status, list}
@@ -46,8 +47,8 @@ func operateRoutes() []route {
 
 var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
-// taskRequest is a task for the generators.
-type taskRequest struct {
+// TaskRequest is a task for the generators.
+type TaskRequest struct {
 	RunID      string         `json:"run_id,omitempty" doc:"Id of the run: a task that is sent again with the same id counts once; default: the Idempotency-Key, else a random id."`
 	Task       string         `json:"task,omitempty" doc:"Label of the task, the same for all attempts at it."`
 	User       string         `json:"user,omitempty" doc:"Person that the agent works for."`
@@ -61,8 +62,8 @@ type taskRequest struct {
 	MinVersion uint64         `json:"min_version,omitempty" doc:"Oldest acceptable version."`
 }
 
-// taskReply is a submitted task.
-type taskReply struct {
+// TaskReply is a submitted task.
+type TaskReply struct {
 	RunID     string            `json:"run_id" doc:"Id of the run."`
 	Handle    events.Handle     `json:"handle,omitempty" doc:"Handle of the execution, if it was waited for."`
 	Trace     string            `json:"trace,omitempty" doc:"Id of the trace of the task."`
@@ -70,7 +71,7 @@ type taskReply struct {
 	Duplicate bool              `json:"duplicate,omitempty" doc:"The run id was submitted before; the task is answered once. Handle is that of the first execution, if it is stored."`
 }
 
-func submitTask(c *call, r *taskRequest) (*taskReply, error) {
+func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 	wait, err := c.duration("wait", maxWait)
 	if err != nil {
 		return nil, err
@@ -83,11 +84,11 @@ func submitTask(c *call, r *taskRequest) (*taskReply, error) {
 		return nil, invalid("evaluator", err.Error())
 	}
 	task := &events.Task{
-		ID: cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
+		Book: playbook.Book(c.path["book"]),
+		ID:   cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
 		Purpose: r.Purpose, Playbook: r.Playbook, MinVersion: r.MinVersion, Created: time.Now().UTC(),
 		Origin: events.Origin{Source: c.token.Caller().Source(), Task: r.Task},
 	}
-	task.Book = playbook.Book(c.path["book"])
 	if err := task.Validate(); err != nil {
 		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, field: fieldOf(err.Error(), c.route.in), text: err.Error()}
 	}
@@ -98,7 +99,7 @@ func submitTask(c *call, r *taskRequest) (*taskReply, error) {
 	if first != "" {
 		c.status = http.StatusOK
 		c.taskLocation(task)
-		return &taskReply{RunID: task.ID, Handle: first, Duplicate: true}, nil
+		return &TaskReply{RunID: task.ID, Handle: first, Duplicate: true}, nil
 	}
 	if wait > 0 {
 		return c.awaitTask(task, wait)
@@ -111,7 +112,7 @@ func submitTask(c *call, r *taskRequest) (*taskReply, error) {
 		c.status = http.StatusOK
 	}
 	c.taskLocation(task)
-	return &taskReply{RunID: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
+	return &TaskReply{RunID: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
 }
 
 // answered returns the handle of the execution of a task that was submitted and answered before, or "" if none is known. A generator
@@ -123,7 +124,7 @@ func (c *call) answered(task *events.Task) (events.Handle, error) {
 	if err != nil || seq == 0 {
 		return "", err
 	}
-	_, err = conn.Find(c.ctx, events.StreamExecutions, seq, func(found events.ID) bool { return found == id })
+	_, err = conn.Events.Find(c.ctx, events.StreamExecutions, seq, func(found events.ID) bool { return found == id })
 	if errors.Is(err, bus.ErrNotFound) {
 		return "", nil
 	}
@@ -137,7 +138,7 @@ func (c *call) taskLocation(task *events.Task) {
 }
 
 // awaitTask submits a task and waits for its execution.
-func (c *call) awaitTask(task *events.Task, wait time.Duration) (*taskReply, error) {
+func (c *call) awaitTask(task *events.Task, wait time.Duration) (*TaskReply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, wait)
 	defer cancel()
 	ctx, stop := request.WithModelCheck(ctx, c.handler.conn, events.RoleGenerator)
@@ -150,14 +151,14 @@ func (c *call) awaitTask(task *events.Task, wait time.Duration) (*taskReply, err
 	case errors.Is(err, bus.ErrDuplicate):
 		c.status = http.StatusOK
 		c.taskLocation(task)
-		return &taskReply{RunID: task.ID, Duplicate: true}, nil
+		return &TaskReply{RunID: task.ID, Duplicate: true}, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: fmt.Sprintf("no answer in %s: the task is stored as %q and will be answered", wait, task.ID)}
+		return nil, &statusError{status: http.StatusGatewayTimeout, code: CodeTimeout, text: fmt.Sprintf("no answer in %s: the task is stored as %q and will be answered when a generator runs and its model answers", wait, task.ID)}
 	case err != nil:
 		return nil, err
 	}
 	c.location("books", string(task.Book), "executions", string(reply.Handle))
-	return &taskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
+	return &TaskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
 }
 
 // duration returns a parameter that is a duration, 0 if it is missing.
@@ -208,7 +209,13 @@ func listDead(c *call) (*page[deadletters.Row], error) {
 	if f.Role != "" && !isRole(f.Role) {
 		return nil, invalid("role", "want generator, reflector or curator")
 	}
-	all, err := deadletters.List(c.ctx, c.handler.conn, f)
+	if text := c.query.Get("since"); text != "" {
+		var err error
+		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, invalid("since", "want a time such as 2026-11-20T15:04:05Z")
+		}
+	}
+	all, err := deadletters.List(c.ctx, c.handler.conn.DeadLetters, f)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +230,7 @@ func listDead(c *call) (*page[deadletters.Row], error) {
 
 // deadLetters returns the number of dead letters of the playbooks that the token permits.
 func (c *call) deadLetters() (int, error) {
-	all, err := deadletters.List(c.ctx, c.handler.conn, bus.LetterFilter{})
+	all, err := deadletters.List(c.ctx, c.handler.conn.DeadLetters, bus.LetterFilter{})
 	n := 0
 	for _, l := range all {
 		if c.token.AllowsBook(playbook.Book(l.Book)) {
@@ -245,7 +252,7 @@ func isRole(name string) bool {
 // letter returns the id of the dead letter in the path, if the token permits its book.
 func (c *call) letter() (events.Handle, error) {
 	id := events.Handle(c.path["id"])
-	l, err := deadletters.Find(c.ctx, c.handler.conn, id)
+	l, err := deadletters.Find(c.ctx, c.handler.conn.DeadLetters, id)
 	if err != nil {
 		return id, err
 	}
@@ -260,35 +267,38 @@ func requeueDead(c *call, _ *noFields) (*deadletters.Requeued, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := deadletters.Requeue(c.ctx, c.handler.conn, id, false)
+	r, err := deadletters.Requeue(c.ctx, c.handler.conn.DeadLetters, id)
 	if err == nil && r.Refused != "" {
 		err = &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: "not requeued: " + r.Refused}
 	}
 	return &r, err
 }
 
-// dropped is the result of dropping dead letters.
-type dropped struct {
+// Dropped is the result of dropping dead letters.
+type Dropped struct {
 	Dropped int `json:"dropped"`
 }
 
-func dropDead(c *call) (*dropped, error) {
+func dropDead(c *call) (*Dropped, error) {
 	id, err := c.letter()
 	if err != nil {
 		return nil, err
 	}
-	n, err := deadletters.Drop(c.ctx, c.handler.conn, []events.Handle{id}, false)
-	return &dropped{n}, err
+	return &Dropped{1}, deadletters.Drop(c.ctx, c.handler.conn.DeadLetters, id)
 }
 
-// status is the health of Debrief.
-type status struct {
+// Status is the health of Debrief.
+type Status struct {
 	*doctor.Overview
 	Advice []string `json:"advice,omitempty" doc:"What to do."`
 }
 
-func getStatus(c *call) (*status, error) {
-	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, liveness.Floor, c.handler.feed.State().Running...)
+func getStatus(c *call) (*Status, error) {
+	alarm, err := c.duration("alarm_after", 365*24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), c.handler.feed.State().Running...)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +314,7 @@ func getStatus(c *call) (*status, error) {
 		}
 	}
 	o.Books = permitted
-	return &status{o, advice}, nil
+	return &Status{o, advice}, nil
 }
 
 // tokenItem is a token without its hash.

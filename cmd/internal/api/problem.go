@@ -20,10 +20,16 @@ type Problem struct {
 	Field  string `json:"field,omitempty" doc:"Invalid field of the body, parameter or header."`
 
 	RequestID string `json:"request_id" doc:"Id of the request; the log of the server has it."`
-	// Conflicts has the current texts of bullets that have changed since the author of an edit read them.
-	Conflicts []events.Expectation `json:"conflicts,omitempty" doc:"Current texts of the bullets that changed since the author of the edit read them; a removed bullet has no text."`
+	// Conflicts has the bullets that have changed since the author of an edit read them.
+	Conflicts []Conflict `json:"conflicts,omitempty" doc:"Current texts of the bullets that changed since the author of the edit read them; a removed bullet has no text."`
 	// Runs names the runs that an ambiguous id fits.
 	Runs []string `json:"runs,omitempty" doc:"Runs that the id of the request fits: handles of executions, or ids of open runs. Each names one run."`
+}
+
+// Conflict is a bullet that has changed since the author of an edit read it.
+type Conflict struct {
+	events.Expectation
+	Read *events.Expectation `json:"read,omitempty" doc:"The bullet as the author read it; missing if the edit did not name it."`
 }
 
 // Code is the reason of a problem. Later versions may have more codes.
@@ -67,7 +73,7 @@ type statusError struct {
 	code      Code
 	field     string
 	text      string
-	conflicts []events.Expectation
+	conflicts []Conflict
 }
 
 func (e *statusError) Error() string { return e.text }

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
 )
 
 // prefix is the path of all routes.

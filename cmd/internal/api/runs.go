@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"debrief/cmd/internal/replay"
-	"debrief/cmd/internal/report"
-	"debrief/cmd/internal/stats"
+	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/stats"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -27,7 +26,7 @@ type runComparison struct {
 	Set    string          `json:"set" doc:"Set of the samples: test, else validation."`
 	Run    runAnswers      `json:"run"`
 	Other  runAnswers      `json:"other"`
-	Pair   report.Pair     `json:"pair" doc:"Accuracy of the run minus that of the other; wins are samples that only the run has right."`
+	Pair   stats.Pair      `json:"pair" doc:"Accuracy of the run minus that of the other; wins are samples that only the run has right."`
 	Differ []differingPair `json:"differ" doc:"Samples that only one of them has right."`
 }
 
@@ -52,7 +51,7 @@ type differingPair struct {
 
 // evaluated is an answer of a run in an evaluation.
 type evaluated struct {
-	executionItem
+	ExecutionItem
 	target  string
 	version uint64
 }
@@ -92,7 +91,7 @@ func compareRuns(c *call) (*runComparison, error) {
 			out.Differ = append(out.Differ, differingPair{sample, x.Question, x.target, x.right(), x.Answer, y.Answer, x.Handle, y.Handle})
 		}
 	}
-	out.Pair = report.Pair(stats.Paired(before, after))
+	out.Pair = stats.Paired(before, after)
 	return out, nil
 }
 
@@ -124,7 +123,7 @@ func (c *call) evaluations(name string) (map[string]map[string]*evaluated, error
 		return nil, err
 	}
 	all := map[string]map[string]*evaluated{}
-	err := c.handler.conn.Scan(c.ctx, events.StreamExecutions, events.KindExecution.Subject(run), 1, func(s bus.Stored) error {
+	err := c.handler.conn.Events.Scan(c.ctx, events.StreamExecutions, events.KindExecution.Subject(run), 1, func(s bus.Stored) error {
 		e, ok := s.Event.(*events.Execution)
 		if !ok || e.Purpose != events.Evaluate {
 			return nil

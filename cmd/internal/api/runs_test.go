@@ -17,8 +17,7 @@ func TestCompareRuns(t *testing.T) {
 	w.seed(t)
 	answer := func(run playbook.Book, task string, label events.Label, purpose events.Purpose) {
 		t.Helper()
-		e := &events.Execution{ID: events.NewID(), RunID: task, Question: "q of " + task, Target: "42", Answer: string(label), Outcome: events.Outcome{Label: label}, Purpose: purpose, Started: time.Now().UTC()}
-		e.Book = run
+		e := &events.Execution{Book: run, ID: events.NewID(), RunID: task, Question: "q of " + task, Target: "42", Answer: string(label), Outcome: events.Outcome{Label: label}, Purpose: purpose, Started: time.Now().UTC()}
 		if _, err := w.conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}

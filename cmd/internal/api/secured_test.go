@@ -13,13 +13,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/metrics"
-	"debrief/cmd/internal/rights"
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/operate/rights"
+	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/client"
 	"debrief/generator"
@@ -61,13 +62,13 @@ func startSecuredWorld(t *testing.T) *world {
 	t.Helper()
 	s := startSecuredServer(t)
 	w := &world{admin: s.open(t, "debrief")}
-	if err := w.admin.CreateDurables(t.Context()); err != nil {
+	if err := w.admin.Consumers.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := metrics.New("test", "")
-	for role, run := range map[string]app.Role{
-		events.RoleGenerator: generator.New(chat.ModelFunc(answer), nil, generator.Config{}, app.NATSEndpoint(m)),
-		events.RoleReflector: reflector.New(nil, reflector.Config{}), events.RoleCurator: curator.New(nil, curator.Config{}),
+	for role, run := range map[string]program.Role{
+		events.RoleGenerator: bustest.Must(generator.New(chat.ModelFunc(answer), nil, generator.Config{}, program.NATSEndpoint(m))),
+		events.RoleReflector: bustest.Must(reflector.New(nil, reflector.Config{})), events.RoleCurator: bustest.Must(curator.New(nil, curator.Config{})),
 	} {
 		runRoles(t, s.open(t, role), run)
 	}
@@ -128,10 +129,10 @@ func startSecuredServer(t *testing.T) *securedServer {
 }
 
 // open connects as the user of a program, and opens its streams.
-func (s *securedServer) open(t *testing.T, program string) *bus.Conn {
+func (s *securedServer) open(t *testing.T, name string) *bus.Conn {
 	t.Helper()
-	user, role := program, program
-	if program == "debrief" {
+	user, role := name, name
+	if name == "debrief" {
 		user, role = events.UserOperator, ""
 	}
 	login, err := nats.NkeyOptionFromSeed(filepath.Join(s.secrets, tenant, user+".nk"))
@@ -139,7 +140,7 @@ func (s *securedServer) open(t *testing.T, program string) *bus.Conn {
 		t.Fatal(err)
 	}
 	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
-	nc, err := nats.Connect(s.url, append(app.Options(program, log), login, nats.RootCAs(filepath.Join(s.secrets, "ca.pem")), nats.Timeout(patience))...)
+	nc, err := nats.Connect(s.url, append(program.Options(name, log), login, nats.RootCAs(filepath.Join(s.secrets, "ca.pem")), nats.Timeout(patience))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,10 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"strconv"
 
-	"debrief/cmd/internal/logindex"
+	"debrief/cmd/internal/api/logindex"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -27,7 +26,7 @@ func listVersions(c *call) (*page[logindex.Version], error) {
 	case err != nil:
 		return nil, err
 	case newest == 0:
-		return nil, notFound(fmt.Sprintf("playbook %q: not found", c.name()))
+		return nil, errNoBook
 	case end != math.MaxInt64 && end > newest:
 		return nil, invalid("after", "the list does not have this item any more: begin again without it")
 	}
@@ -38,13 +37,13 @@ func listVersions(c *call) (*page[logindex.Version], error) {
 	return out, nil
 }
 
-// versionDetails is a version with its operations.
-type versionDetails struct {
+// VersionDetails is a version with its operations.
+type VersionDetails struct {
 	logindex.Version
 	Delta *playbook.Delta `json:"delta"`
 }
 
-func getVersion(c *call) (*versionDetails, error) {
+func getVersion(c *call) (*VersionDetails, error) {
 	at, err := c.handler.logs.Version(c.ctx, c.name(), c.path["version"])
 	if err != nil {
 		return nil, err
@@ -56,17 +55,17 @@ func getVersion(c *call) (*versionDetails, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &versionDetails{*v, d}, nil
+	return &VersionDetails{*v, d}, nil
 }
 
-// difference has the bullets that differ between two versions.
-type difference struct {
+// Difference has the bullets that differ between two versions.
+type Difference struct {
 	From  string               `json:"from" doc:"Label of the old version."`
 	To    string               `json:"to" doc:"Label of the new version."`
 	Items []history.Difference `json:"items" doc:"Bullets before and after; null if the version does not have the bullet."`
 }
 
-func getDiff(c *call) (*difference, error) {
+func getDiff(c *call) (*Difference, error) {
 	was, from, err := c.playbook(cmp.Or(c.query.Get("from"), "0"))
 	if err != nil {
 		return nil, err
@@ -75,5 +74,5 @@ func getDiff(c *call) (*difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &difference{from, to, append([]history.Difference{}, history.Diff(was, is)...)}, nil
+	return &Difference{from, to, append([]history.Difference{}, history.Diff(was, is)...)}, nil
 }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/activity"
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/executions"
-	"debrief/cmd/internal/logindex"
-	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -51,7 +51,7 @@ func startWorld(t *testing.T, o Options) *world {
 	conn, _ := bustest.Open(t, bus.Policy{})
 	builder := generator.NewContextBuilder(conn, nil, generator.Config{})
 	t.Cleanup(builder.Close)
-	runRoles(t, conn, generator.New(chat.ModelFunc(answer), nil, generator.Config{}), reflector.New(nil, reflector.Config{}), curator.New(nil, curator.Config{}))
+	runRoles(t, conn, bustest.Must(generator.New(chat.ModelFunc(answer), nil, generator.Config{})), bustest.Must(reflector.New(nil, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
 	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	o.Conn = conn
 	o.Executions, o.Logs, o.Activity = runIndex(t, conn), runLogs(t, conn), runFeed(t, conn)
@@ -96,11 +96,11 @@ func inBackground(t testing.TB, fn func(context.Context)) {
 }
 
 // runRoles runs roles on a connection until the end of the test.
-func runRoles(t *testing.T, conn *bus.Conn, roles ...app.Role) {
+func runRoles(t *testing.T, conn *bus.Conn, roles ...program.Role) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx, conn, roles...) }()
+	go func() { ended <- program.Run(ctx, conn, roles...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -191,8 +191,7 @@ func (w *world) seed(t *testing.T) *strings.Replacer {
 // bury stores a task as a dead letter and returns the id of the letter.
 func (w *world) bury(t *testing.T, b playbook.Book, id string) string {
 	t.Helper()
-	task := &events.Task{ID: id, Question: "What is six times seven?", Created: time.Now().UTC()}
-	task.Book = b
+	task := &events.Task{Book: b, ID: id, Question: "What is six times seven?", Created: time.Now().UTC()}
 	return w.buryEvent(t, events.RoleGenerator, task)
 }
 
@@ -204,7 +203,7 @@ func (w *world) buryEvent(t *testing.T, role string, e events.Event) string {
 		t.Fatal(err)
 	}
 	w.buried++
-	err = w.admin.StoreDeadLetter(t.Context(), &events.DeadLetter{
+	err = w.admin.DeadLetters.Store(t.Context(), &events.DeadLetter{
 		Role: role, Code: events.DeadError, Reason: "the model failed", Deliveries: 5, Stream: streams.Input(role), Seq: 1000 + w.buried,
 		Subject: subject, Header: header, Data: data, Time: time.Now().UTC(),
 	})

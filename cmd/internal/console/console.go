@@ -1,158 +1,118 @@
-// Package console is the only way of the programs to standard output and standard error. Text from agents, models and files
-// must not control the terminal. Everything written here is therefore cleaned: control characters, bidirectional controls
-// and invalid UTF-8 never reach the terminal. The programs' own control sequences have the type Sequence.
-//
-// Fprintf and the other print functions also keep each argument on one line. Text with several lines is passed as a Block.
-//
-// Cleaned characters appear as JSON escapes (\u001b), so JSON stays valid and keeps its value.
 package console
 
 import (
-	"fmt"
-	"io"
-	"os"
+	"net/http"
+	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"time"
 
-	"golang.org/x/term"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/api"
 )
 
-// Stdout and Stderr are the standard streams, cleaned.
-var (
-	Stdout = &Writer{&os.Stdout}
-	Stderr = &Writer{&os.Stderr}
-)
-
-// Writer writes cleaned text to a file. It is safe for concurrent use if the file is.
-type Writer struct{ file **os.File }
-
-// Write writes p as cleaned text and returns the number of bytes of p. A character must not be split between two writes.
-func (w *Writer) Write(p []byte) (int, error) {
-	current.before(p)
-	text := string(p)
-	cleaned := clean(text)
-	if cleaned == text {
-		return w.File().Write(p)
-	}
-	if _, err := io.WriteString(w.File(), cleaned); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+// Options are the options of New.
+type Options struct {
+	API http.Handler // of the paths below /api/v1
+	Log zerolog.Logger
 }
 
-// Sequence is a control sequence of the programs.
-type Sequence string
+// Site serves the pages. It is safe for concurrent use.
+type Site struct {
+	api     http.Handler
+	origins *http.CrossOriginProtection
+	mux     *http.ServeMux
+	log     zerolog.Logger
+}
 
-// The sequences that the programs use.
+// New returns the handler of the pages.
+func New(o Options) *Site {
+	s := &Site{api: o.API, origins: http.NewCrossOriginProtection(), mux: http.NewServeMux(), log: o.Log}
+	for _, v := range pages() {
+		s.mux.HandleFunc("GET "+v.pattern, s.show(v))
+	}
+	for _, a := range actions() {
+		s.mux.HandleFunc("POST "+a.pattern, s.act(a))
+	}
+	for pattern, run := range s.others() {
+		s.mux.HandleFunc(pattern, run)
+	}
+	s.mux.HandleFunc("/", s.notFound)
+	return s
+}
+
+// Paths are the paths of the console, for a server that has other paths, too: a path that ends with a slash includes all below
+// it, and /{$} is the root alone.
+var Paths = []string{"/{$}", "/books/", "/runs", "/runs/", "/dead", "/dead/", "/status", "/settings", "/login", "/logout", "/theme", "/live", "/static/"}
+
+// view is a page.
+type view struct {
+	pattern string // path for http.ServeMux
+	file    string // template
+	tab     string // entry of the navigation
+	run     func(*request) (any, error)
+}
+
+// action is a form that changes something.
+type action struct {
+	pattern string // path for http.ServeMux
+	run     func(*request) (notice, error)
+}
+
+// pages are all pages that need a token.
+func pages() []view {
+	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), curvePages(), runPages(), operatePages())
+}
+
+// actions are all forms.
+func actions() []action {
+	return slices.Concat(editActions(), executionActions(), operateActions())
+}
+
+// others are the handlers that need no token, and the stream of events, by method and path.
+func (s *Site) others() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /login": s.showLogin, "POST /login": s.login, "POST /logout": s.logout, "POST /theme": s.setTheme, "GET /live": s.live, "GET /static/{file}": serveStatic,
+	}
+}
+
+// securityHeaders are the headers of each response.
+var securityHeaders = map[string]string{
+	"Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+	"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
+	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+	"Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+// Limits of a form.
 const (
-	ClearLine   Sequence = "\r\x1b[K"
-	ClearScreen Sequence = "\x1b[H\x1b[2J"
-	Return      Sequence = "\r" // to the beginning of the line
+	maxForm      = 1 << 20 // bytes
+	formDeadline = 30 * time.Second
 )
 
-// Control sends a control sequence to w if w is a terminal.
-func Control(w io.Writer, s Sequence) {
-	if w, ok := w.(*Writer); ok && w.IsTerminal() {
-		current.control(s)
-		_, _ = io.WriteString(w.File(), string(s)) // the text that follows reports the error
+// ServeHTTP implements http.Handler.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range securityHeaders {
+		w.Header().Set(name, value)
 	}
+	w.Header().Set("Cache-Control", "no-store") // a static file sets its own
+	if r.ContentLength != 0 {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)                                // also for a form that is not accepted
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formDeadline)) // a test may have no connection
+	}
+	if err := s.origins.Check(r); err != nil {
+		s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusForbidden, Code: api.CodeOrigin, Detail: "The request comes from a page of another site."}})
+		return
+	}
+	s.mux.ServeHTTP(w, r)
 }
 
-// IsTerminal reports whether the output is a terminal.
-func (w *Writer) IsTerminal() bool { return term.IsTerminal(int(w.File().Fd())) }
-
-// Raw returns a writer of text that is cleaned already, with control sequences of the programs.
-func (w *Writer) Raw() io.Writer { return rawWriter{w} }
-
-type rawWriter struct{ *Writer }
-
-// Write implements io.Writer.
-func (r rawWriter) Write(p []byte) (int, error) {
-	current.before(p)
-	return r.File().Write(p)
-}
-
-// File returns the file, for child processes. They clean their own output.
-func (w *Writer) File() *os.File { return *w.file }
-
-// clean returns text without characters that control a terminal. Line breaks and tabs stay; a carriage return before a
-// line break is dropped.
-func clean(text string) string {
-	if !needsCleaning(text) {
-		return text
+// notFound serves unknown paths. A program gets the error as JSON: its base URL may be wrong.
+func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		api.NoRoute(w, r, "unknown path: the base URL of an agent ends with /v1; GET /api/v1/ lists the routes of the API")
+		return
 	}
-	var b strings.Builder
-	for _, c := range strings.ToValidUTF8(strings.ReplaceAll(text, "\r\n", "\n"), "\ufffd") {
-		if isControl(c) {
-			fmt.Fprintf(&b, `\u%04x`, c)
-			continue
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// Line returns text like clean, with each line break and tab replaced by a space.
-func Line(text string) string {
-	return clean(strings.Map(func(c rune) rune {
-		switch c {
-		case '\n', '\r', '\t', '\v', '\f', 0x85, 0x2028, 0x2029:
-			return ' '
-		}
-		return c
-	}, text))
-}
-
-// needsCleaning reports whether text has characters to clean.
-func needsCleaning(text string) bool {
-	for i := 0; i < len(text); {
-		if c := text[i]; c < utf8.RuneSelf {
-			if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
-				return true
-			}
-			i++
-			continue
-		}
-		c, n := utf8.DecodeRuneInString(text[i:])
-		if c == utf8.RuneError && n == 1 || isControl(c) {
-			return true
-		}
-		i += n
-	}
-	return false
-}
-
-// isControl reports whether a character controls a terminal: C0 and C1 controls, bidirectional controls, and line and
-// paragraph separators.
-func isControl(c rune) bool {
-	if c == '\n' || c == '\t' {
-		return false
-	}
-	return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c == 0x2028 || c == 0x2029
-}
-
-// Values cleans the names and texts of a log event in place. Each becomes one line.
-func Values(event map[string]any) {
-	for name, v := range event {
-		event[name] = cleanValue(v)
-		if clean := Line(name); clean != name {
-			event[clean] = event[name]
-			delete(event, name)
-		}
-	}
-}
-
-func cleanValue(v any) any {
-	switch v := v.(type) {
-	case string:
-		return Line(v)
-	case []any:
-		for i := range v {
-			v[i] = cleanValue(v[i])
-		}
-	case map[string]any:
-		Values(v)
-	}
-	return v
+	q, _ := s.newRequest(w, r) // also without a valid token
+	s.fail(q, &apiError{api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
 }

@@ -79,22 +79,22 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: "+problem)
 		return
 	}
-	p := &prompt{schema: embeddingName, salt: m.Seed}
+	c := &conversation{schema: embeddingName, seed: m.Seed}
 	for _, t := range in.Input {
-		p.messages = append(p.messages, message{Speaker: "user", Text: text(t)})
+		c.messages = append(c.messages, message{Speaker: "user", Text: text(t)})
 	}
 	if !pause(r, m.Latency) {
 		return // the client disconnected
 	}
-	fault := m.fault(p, r)
+	fault := m.fault(c, r)
 	if fault != "" && fault != "cut" {
 		writeFault(w, fault)
 		return
 	}
 	out := embeddingResponse{Object: "list", Model: embeddingName, SystemFingerprint: fingerprint}
-	out.Usage.PromptTokens = tokens(p.bytes())
+	out.Usage.PromptTokens = tokens(c.bytes())
 	out.Usage.TotalTokens = out.Usage.PromptTokens
-	first := p.draw("order") % uint64(len(in.Input))
+	first := c.draw("order") % uint64(len(in.Input))
 	for i := range in.Input {
 		i = (i + int(first)) % len(in.Input)
 		v := vectorOf(in.Input[i], in.Dimensions)

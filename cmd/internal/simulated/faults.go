@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 )
@@ -10,13 +11,13 @@ import (
 const retryHeader = "X-Stainless-Retry-Count"
 
 // fault returns the fault to inject into the reply, or "".
-func (m *model) fault(p *prompt, r *http.Request) string {
+func (m *model) fault(c *conversation, r *http.Request) string {
 	try := "fault " + r.Header.Get(retryHeader)
-	if !p.chance(try, m.FaultRate) {
+	if !c.chance(try, m.FaultRate) {
 		return ""
 	}
 	kinds := [...]string{"busy", "broken", "cut", "garbage"}
-	return kinds[p.draw("kind of "+try)%uint64(len(kinds))]
+	return kinds[c.draw("kind of "+try)%uint64(len(kinds))]
 }
 
 // writeFault writes the response of a fault, except "cut": cutBody and stream write that.
@@ -36,10 +37,23 @@ func writeFault(w http.ResponseWriter, fault string) {
 	}
 }
 
-// sloppy returns a reply in one of the ways in which models fail to return bare JSON.
-func sloppy(p *prompt, reply any) string {
-	text := asJSON(reply)
-	switch p.draw("clumsiness") % 5 {
+// sloppy returns a reply with other fields than the role asked for, and in one of the ways in which models fail to return
+// bare JSON.
+func sloppy(c *conversation, role, reply string) string {
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(reply), &fields); err != nil {
+		panic(err) // a reply of this package
+	}
+	switch role {
+	case "generator":
+		fields["bullet_ids"] = unknownIDs(c, fields["bullet_ids"].([]any))
+	case "reflector":
+		fields["bullet_tags"] = append(fields["bullet_tags"].([]any), map[string]string{"id": "[nowhere-00000]", "tag": "Helpful"})
+	case "curator", "refiner":
+		fields = otherNames(c, fields)
+	}
+	text := asJSON(fields)
+	switch c.draw("clumsiness") % 5 {
 	case 0:
 		return "```json\n" + text + "\n```"
 	case 1:
@@ -53,33 +67,31 @@ func sloppy(p *prompt, reply any) string {
 	return strings.TrimSuffix(text, "}") + ",}"
 }
 
-// sloppy returns the reply with null as bullet ids, or with an unknown id among them.
-func (g generatorReply) sloppy(p *prompt) any {
-	sloppy := map[string]any{"reasoning": g.Reasoning, "bullet_ids": nil, "final_answer": g.FinalAnswer}
-	if p.draw("ids")%2 == 0 {
-		ids := []any{"[nowhere-00000]", nil}
-		for _, id := range g.BulletIDs {
-			ids = append(ids, "["+id+"]")
-		}
-		sloppy["bullet_ids"] = ids
+// unknownIDs returns null, or ids in brackets with an unknown one among them.
+func unknownIDs(c *conversation, ids []any) []any {
+	if c.draw("ids")%2 > 0 {
+		return nil
 	}
-	return sloppy
+	out := []any{"[nowhere-00000]", nil}
+	for _, id := range ids {
+		out = append(out, "["+id.(string)+"]")
+	}
+	return out
 }
 
-// sloppy returns the reply with other field names, with votes in a metadata field, and sometimes inside an "update".
-func (c curatorReply) sloppy(p *prompt) any {
-	operations := make([]any, len(c.Operations))
-	for i, op := range c.Operations {
-		operations[i] = map[string]any{
-			"op": strings.ToLower(op.Type), "id": "[" + op.BulletID + "]", "section": op.Section, "content": op.Content,
-			"source_ids": op.SourceIDs, "keep_id": op.KeepID, "reflections": op.Reflections, "metadata": map[string]int{"helpful": 5, "harmful": 0},
-		}
+// otherNames returns the reply of a curator with other field names, with votes in a metadata field, and sometimes inside an
+// "update".
+func otherNames(c *conversation, reply map[string]any) map[string]any {
+	var operations []any
+	for _, in := range reply["operations"].([]any) {
+		op := in.(map[string]any)
+		operations = append(operations, map[string]any{
+			"op": strings.ToLower(op["type"].(string)), "id": "[" + op["bullet_id"].(string) + "]", "section": op["section"], "content": op["content"],
+			"source_ids": op["source_ids"], "keep_id": op["keep_id"], "reflections": op["reflections"], "metadata": map[string]int{"helpful": 5, "harmful": 0},
+		})
 	}
-	batch := map[string]any{"reasoning": c.Reasoning, "operations": operations}
-	if len(operations) == 0 {
-		batch["operations"] = nil
-	}
-	if p.draw("wrapped")%2 == 0 {
+	batch := map[string]any{"reasoning": reply["reasoning"], "operations": operations}
+	if c.draw("wrapped")%2 == 0 {
 		return map[string]any{"update": batch}
 	}
 	return batch

@@ -50,7 +50,7 @@ func TestInstructionsInTracesAreNotLearned(t *testing.T) {
 		"feedback":  func(e *events.Execution, s string) { e.Outcome.Feedback += "\n" + s },
 	}
 	conn, _ := bustest.Open(t, bus.Policy{})
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	tasks, _ := Tasks(1)
 	d := &learner{client: newClient(Options{ObeyRate: 1})}
@@ -78,11 +78,11 @@ func TestInstructionsInTracesAreNotLearned(t *testing.T) {
 
 	working, dismiss := context.WithCancel(ctx)
 	ended := make(chan error, 2)
-	go func() { ended <- reflector.New(d, reflector.Config{}).Run(working, conn) }()
-	go func() { ended <- curator.New(d, curator.Config{}).Run(working, conn) }()
+	go func() { ended <- bustest.Must(reflector.New(d, reflector.Config{})).Run(working, conn) }()
+	go func() { ended <- bustest.Must(curator.New(d, curator.Config{})).Run(working, conn) }()
 	idle := func() error {
 		for _, role := range []string{events.RoleReflector, events.RoleCurator} {
-			if lag, err := conn.Lag(ctx, role); err != nil || !lag.Idle() {
+			if lag, err := conn.Consumers.Lag(ctx, role); err != nil || !lag.Idle() {
 				return fmt.Errorf("%s: %+v, %v", role, lag, err)
 			}
 		}

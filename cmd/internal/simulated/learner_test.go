@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"debrief/cmd/internal/simulated/worlds/invoice"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/curator/propose"
 	"debrief/events"
 	"debrief/events/chat"
@@ -184,15 +186,11 @@ func (d *learner) add(section, content string) {
 	d.bullets = append(d.bullets, &playbook.Bullet{ID: playbook.MintID(section, d.minted), Section: section, Content: content})
 }
 
-// learnerWithAllRules returns a learner with every house rule, in the words of say.
-func learnerWithAllRules(seed uint64, say func(rule) string) *learner {
+// learnerWithAllRules returns a learner with every house rule.
+func learnerWithAllRules(seed uint64) *learner {
 	d := &learner{client: newClient(Options{})}
-	h := houseOf(seed)
-	for i := range steps {
-		for _, key := range steps[i].keys {
-			r, _ := h.rule(i, key)
-			d.add(playbook.Section(steps[i].name), say(r))
-		}
+	for _, text := range invoice.New(seed, world.Imperfection{}).ByHand(0) {
+		d.add("rules", text)
 	}
 	return d
 }
@@ -211,5 +209,3 @@ func (d *learner) learn(t *testing.T, epochs int, train, heldOut []events.Task) 
 	}
 	return curve
 }
-
-type playbookID = playbook.BulletID

@@ -2,15 +2,17 @@ package simulated
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"debrief/cmd/internal/simulated/worlds/invoice"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
+	"debrief/playbook"
 	"debrief/reflector"
 )
 
@@ -48,7 +50,7 @@ func TestAccuracyRisesToNearlyOne(t *testing.T) {
 func TestAllRulesGiveFullAccuracy(t *testing.T) {
 	t.Parallel()
 	train, heldOut := Tasks(7)
-	d := learnerWithAllRules(7, rule.String)
+	d := learnerWithAllRules(7)
 	if got := d.accuracy(t, append(train[:50], heldOut[:100]...)); got != 1 {
 		t.Errorf("with every house rule in the playbook: got accuracy %.3f, want 1", got)
 	}
@@ -59,7 +61,7 @@ func TestRulesOfAnotherSeedDoNotHelp(t *testing.T) {
 	_, heldOut := Tasks(1)
 	heldOut = heldOut[:100]
 	base := (&learner{client: newClient(Options{})}).accuracy(t, heldOut)
-	if got := learnerWithAllRules(2, rule.String).accuracy(t, heldOut); got > base+0.05 {
+	if got := learnerWithAllRules(2).accuracy(t, heldOut); got > base+0.05 {
 		t.Errorf("with the rules of seed 2 on tasks of seed 1: got accuracy %.3f, want no more than without any, %.3f", got, base)
 	}
 }
@@ -86,173 +88,83 @@ func TestNoiseTeachesNothing(t *testing.T) {
 	if curve[0] != curve[1] || curve[1] != curve[2] {
 		t.Errorf("got the curve %.3f, want a flat one", curve)
 	}
-	if len(d.bullets) != len(nonsense) {
-		t.Errorf("got %d bullets, want the %d pieces of nonsense, each once", len(d.bullets), len(nonsense))
+	if len(d.bullets) != invoice.NonsenseTexts {
+		t.Errorf("got %d bullets, want the %d pieces of nonsense, each once", len(d.bullets), invoice.NonsenseTexts)
 	}
 }
-
-// figures matches the number of a rule.
-var figures = regexp.MustCompile(`\d+\.\d\d|\d+`)
 
 func TestEditedNumberChangesOnlyAnswersThatUseIt(t *testing.T) {
 	t.Parallel()
-	const seed = 4
+	const seed, edited = 4, 4 // the rule of a volume band
+	w := invoice.New(seed, world.Imperfection{})
 	_, heldOut := Tasks(seed)
-	heldOut = heldOut[:60]
-	d := learnerWithAllRules(seed, rule.String)
-	before := make([]string, len(heldOut))
-	for i := range heldOut {
-		a, _ := d.answer(t, &heldOut[i])
-		before[i] = a.Final
-	}
-	h := houseOf(seed)
-	for _, b := range d.bullets {
-		r, ok := readRule(b.Content)
-		if !ok {
-			t.Fatalf("readRule(%q) found no rule", b.Content)
+	d := learnerWithAllRules(seed)
+	original := d.bullets[edited].Content
+	used := 0
+	for i, k := range w.HeldOut(0, 60) {
+		d.bullets[edited].Content = original
+		before, _ := d.answer(t, &heldOut[i])
+		d.bullets[edited].Content = w.Alter(0, edited, 7)
+		after, _ := d.answer(t, &heldOut[i])
+		uses := slices.Contains(k.Deciding, edited)
+		if (before.Final != after.Final) != uses {
+			t.Errorf("%s: got %s with %q and %s with %q, the task uses the rule: %t", k.ID, before.Final, original, after.Final, d.bullets[edited].Content, uses)
 		}
-		original := b.Content
-		edited := r
-		edited.number += 300 // 3 percent points, 3.00, or another multiple
-		b.Content = figures.ReplaceAllString(original, strings.TrimSuffix(points(edited.number), "."))
-		for i := range heldOut {
-			inv, _ := readInvoice(heldOut[i].Question)
-			want := before[i]
-			if inv.keys[r.step] == r.key {
-				want = func() string {
-					sheet := fillWorksheet(&inv, func(step int, key string) (rule, bool) {
-						if step == r.step && key == r.key {
-							return edited, true
-						}
-						return h.rule(step, key)
-					})
-					return sheet.total(&inv).String()
-				}()
-				if want == before[i] && r.form != rounded {
-					t.Errorf("%s: the edit makes no difference", heldOut[i].ID)
-				}
-			} else if i%20 != 0 {
-				continue // of the other invoices a sample is enough
-			}
-			a, _ := d.answer(t, &heldOut[i])
-			if a.Final != want {
-				t.Fatalf("%s with %q for %q: got %s, want %s", heldOut[i].ID, b.Content, original, a.Final, want)
-			}
-		}
-		b.Content = original
-	}
-}
-
-// reword states a rule in other words than rule.String.
-func reword(r rule) string {
-	key := steps[r.step].label(r.key)
-	share, amount := points(r.number)+"%", cents(r.number).String()
-	of := [...]string{ofSum: "", ofNet: " of the discounted goods", ofList: " of the full price"}[r.base]
-	switch steps[r.step].name {
-	case "tier discount":
-		return strings.ToUpper(key[:1]) + key[1:] + " customers get " + points(r.number) + " percent off" + of
-	case "volume discount":
-		return "Take " + share + of + " off when an order is in band " + key
-	case "delivery surcharge":
-		return "Add " + amount + " EUR whenever the shipment goes by " + key
-	case "handling surcharge":
-		return "If anything in the box is " + key + ", charge " + share + of + " extra"
-	case "small order fee":
-		return "There is a fee of " + amount + " on small orders."
-	case "region tax":
-		return "Everybody in the " + key + " pays " + share + " tax" + strings.Replace(of, "of", "on", 1) + "!"
-	case "currency fee":
-		return "Paying in " + key + " costs a handling fee of " + points(r.number) + " per cent"
-	case "loyalty credit":
-		return "Holders of the " + key + " card are credited " + amount + " per stamp"
-	}
-	return "Round down to " + amount + " if they pay by " + key
-}
-
-func TestReadRuleAcceptsOtherWords(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(20) {
-		h := houseOf(seed)
-		for i := range steps {
-			for _, key := range steps[i].keys {
-				r, _ := h.rule(i, key)
-				for _, words := range []string{r.String(), reword(r)} {
-					if got, ok := readRule(words); !ok || got != r {
-						t.Errorf("%q: got %+v, want %+v", words, got, r)
-					}
-				}
-			}
+		if uses {
+			used++
 		}
 	}
-	_, heldOut := Tasks(5)
-	if got := learnerWithAllRules(5, reword).accuracy(t, heldOut[:100]); got != 1 {
-		t.Errorf("with every rule in other words: got accuracy %.3f, want 1", got)
-	}
-}
-
-func TestReadRuleIgnoresOtherTexts(t *testing.T) {
-	t.Parallel()
-	for _, text := range append(nonsense[:],
-		"", "Check the totals twice.", "Gold customers are nice.", "Gold or silver customers get 7 % off.",
-		"Invoice 20417 was for gold customers.", "Band practice is at 7.", "See rule calc-00007 for gold customers.") {
-		if r, ok := readRule(text); ok {
-			t.Errorf("%q: got %+v, want nothing", text, r)
-		}
-	}
-}
-
-func TestFirstMatchingBulletIsApplied(t *testing.T) {
-	t.Parallel()
-	train, _ := Tasks(6)
-	d := &learner{client: newClient(Options{})}
-	d.add("a", "Gold customers get 50 % off.")
-	d.add("b", "Gold customers get 10 % off.")
-	i := slices.IndexFunc(train, func(t events.Task) bool { return strings.Contains(t.Question, "customer tier: gold") })
-	a, _ := d.answer(t, &train[i])
-	inv, _ := readInvoice(train[i].Question)
-	if want := "tier discount: " + (-percent(inv.goods, 5000)).String() + "\n"; !strings.Contains(a.Reasoning, want) {
-		t.Errorf("got %q, want %q in it", a.Reasoning, want)
-	}
-	if !slices.Equal(a.BulletIDs, []playbookID{d.bullets[0].ID}) {
-		t.Errorf("got citations %q, want the first bullet alone", a.BulletIDs)
+	if used == 0 {
+		t.Error("no task uses the edited rule")
 	}
 }
 
 func TestReflectorTagsTheWrongBulletHarmful(t *testing.T) {
 	t.Parallel()
+	w := invoice.New(6, world.Imperfection{})
 	train, _ := Tasks(6)
-	d := learnerWithAllRules(6, rule.String)
-	i := slices.IndexFunc(train, func(t events.Task) bool {
-		return strings.Contains(t.Question, "customer tier: gold") && strings.Contains(t.Question, "volume band: C")
-	})
-	tags := func() map[string]events.Vote {
+	d := learnerWithAllRules(6)
+	i := slices.IndexFunc(w.Train(100), func(k world.Task) bool { return len(k.Deciding) > 2 })
+	wrong := w.Train(100)[i].Deciding[1]
+	tags := func() map[playbook.BulletID]events.Vote {
 		out, _, err := reflector.Ask(t.Context(), d, d.execute(t, &train[i]), reflector.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		votes := make(map[string]events.Vote)
+		votes := make(map[playbook.BulletID]events.Vote)
 		for _, tag := range out.Tags {
-			votes[d.bullet(tag.ID).Content] = tag.Tag
+			votes[tag.ID] = tag.Tag
 		}
 		return votes
 	}
 	right := tags()
-	if len(right) < 2 || slices.ContainsFunc(slices.Collect(maps.Values(right)), func(v events.Vote) bool { return v != events.Helpful }) {
+	if len(right) < 3 || slices.ContainsFunc(slices.Collect(maps.Values(right)), func(v events.Vote) bool { return v != events.Helpful }) {
 		t.Errorf("right answer: got %v, want every bullet that was used helpful", right)
 	}
-	for _, b := range d.bullets {
-		if r, _ := readRule(b.Content); r.key == "c" {
-			r.number += 100
-			b.Content = r.String()
-		}
-	}
-	for text, vote := range tags() {
+	d.bullets[wrong].Content = w.Alter(0, wrong, 7)
+	for id, vote := range tags() {
 		want := events.Neutral
-		if strings.Contains(text, "volume band C") {
+		if id == d.bullets[wrong].ID {
 			want = events.Harmful
 		}
 		if vote != want {
-			t.Errorf("%q: got %s, want %s", text, vote, want)
+			t.Errorf("bullet %s: got %s, want %s", id, vote, want)
+		}
+	}
+}
+
+// TestModelKnowsNoRules checks that the replies of a model do not depend on the rules of its seed, in prompts of another seed
+// and in those of its own.
+func TestModelKnowsNoRules(t *testing.T) {
+	t.Parallel()
+	d := &learner{client: newClient(Options{Seed: 1})}
+	train, heldOut := Tasks(1)
+	d.epoch(t, train[:40])
+	d.accuracy(t, heldOut[:20])
+	other := newClient(Options{Seed: 2})
+	for i, p := range d.sent {
+		if got, want := other.must(t, p), d.must(t, p); got != want {
+			t.Fatalf("prompt %d of a %s: got %q with seed 2, want %q as with seed 1", i, p.Name, got, want)
 		}
 	}
 }
@@ -260,7 +172,7 @@ func TestReflectorTagsTheWrongBulletHarmful(t *testing.T) {
 func TestRepliesDependOnThePromptAlone(t *testing.T) {
 	t.Parallel()
 	train, _ := Tasks(1)
-	d := learnerWithAllRules(1, rule.String)
+	d := learnerWithAllRules(1)
 	for i := range train[:15] {
 		e := d.execute(t, &train[i])
 		if _, _, err := reflector.Ask(t.Context(), d, e, reflector.Config{}); err != nil {
@@ -304,16 +216,15 @@ func TestFirstPromptsContainNoRulesOrTargets(t *testing.T) {
 	d := &learner{client: newClient(Options{})}
 	tasks := append(train[:100], heldOut[:50]...)
 	d.accuracy(t, tasks)
-	h := houseOf(seed)
+	w := invoice.New(seed, world.Imperfection{})
 	for i, p := range d.sent {
-		inv, _ := readInvoice(tasks[i].Question)
-		sheet := fillWorksheet(&inv, h.rule)
+		_, total := w.Amounts(world.Task{Question: tasks[i].Question})
 		for _, m := range p.Messages {
-			if strings.Contains(m.Text, sheet.total(&inv).String()) || strings.Contains(m.Text, tasks[i].Target) {
+			if strings.Contains(m.Text, total) || strings.Contains(m.Text, tasks[i].Target) {
 				t.Errorf("%s: the prompt holds the target", tasks[i].ID)
 			}
 			for line := range strings.Lines(m.Text) {
-				if r, ok := readRule(line); ok {
+				if r, ok := w.Read(line); ok {
 					t.Errorf("%s: %q states the rule %q", tasks[i].ID, line, r)
 				}
 			}

@@ -50,8 +50,8 @@ func lastExecutions(t *testing.T, rounds, samples int) map[string]*events.Execut
 	m := newClient(Options{})
 	working, dismiss := context.WithCancel(ctx)
 	ended := make(chan error, 2)
-	go func() { ended <- generator.New(m, nil, generator.Config{}).Run(working, conn) }()
-	go func() { ended <- reflector.New(m, reflector.Config{Rounds: rounds}).Run(working, conn) }()
+	go func() { ended <- bustest.Must(generator.New(m, nil, generator.Config{})).Run(working, conn) }()
+	go func() { ended <- bustest.Must(reflector.New(m, reflector.Config{Rounds: rounds})).Run(working, conn) }()
 	defer func() {
 		dismiss()
 		for range 2 {
@@ -74,7 +74,7 @@ func lastExecutions(t *testing.T, rounds, samples int) map[string]*events.Execut
 			return err
 		}
 		for _, role := range []string{events.RoleGenerator, events.RoleReflector} {
-			if lag, err := conn.Lag(ctx, role); err != nil || !lag.Idle() {
+			if lag, err := conn.Consumers.Lag(ctx, role); err != nil || !lag.Idle() {
 				return fmt.Errorf("%s: %+v, %v", role, lag, err)
 			}
 		}
@@ -92,7 +92,7 @@ func lastExecutions(t *testing.T, rounds, samples int) map[string]*events.Execut
 		}
 	}
 	last := map[string]*events.Execution{}
-	err := conn.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
+	err := conn.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject("b"), func(s bus.Stored) error {
 		e := s.Event.(*events.Execution)
 		if old := last[e.RunID]; old == nil || e.Origin.Round > old.Origin.Round {
 			last[e.RunID] = e

@@ -72,21 +72,21 @@ func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "invalid_request_error", "simulated: messages: required")
 		return
 	}
-	p := &prompt{schema: in.ResponseFormat.Schema.Name, messages: in.Messages, salt: m.Seed}
+	c := &conversation{schema: in.ResponseFormat.Schema.Name, messages: in.Messages, seed: m.Seed}
 	if !pause(r, m.Latency) {
 		return // the client disconnected
 	}
-	fault := m.fault(p, r)
+	fault := m.fault(c, r)
 	if fault != "" && fault != "cut" {
 		writeFault(w, fault)
 		return
 	}
-	text, finish := m.answer(p), "stop"
+	text, finish := m.answer(c), "stop"
 	if limit := 4 * max(in.MaxTokens, in.MaxCompletionTokens); limit > 0 && len(text) > limit {
 		text, finish = strings.ToValidUTF8(text[:limit], ""), "length"
 	}
-	head := response{ID: fmt.Sprintf("chatcmpl-%016x", p.draw("id")), Created: createdAt, Model: Name, SystemFingerprint: fingerprint}
-	used := &usage{PromptTokens: tokens(p.bytes()), CompletionTokens: tokens(len(text))}
+	head := response{ID: fmt.Sprintf("chatcmpl-%016x", c.draw("id")), Created: createdAt, Model: Name, SystemFingerprint: fingerprint}
+	used := &usage{PromptTokens: tokens(c.bytes()), CompletionTokens: tokens(len(text))}
 	used.TotalTokens = used.PromptTokens + used.CompletionTokens
 	if in.Stream {
 		if !in.StreamOptions.IncludeUsage {

@@ -4,14 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,72 +15,6 @@ import (
 
 	"debrief/events/chat"
 )
-
-// The model and the world share a package, so the compiler does not separate them.
-func TestModelDoesNotUseTheWorld(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	world := []string{"rules.go", "tasks.go", "evaluator.go"}
-	var secret []string
-	model := make(map[string]*ast.File)
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Contains(world, file) {
-			secret = append(secret, declared(f)...)
-		} else {
-			model[file] = f
-		}
-	}
-	if !slices.Contains(secret, "houseOf") || !slices.Contains(secret, "house") || !slices.Contains(secret, "invoiceKinds") || len(model) < 5 {
-		t.Fatalf("got the names %v, want those of the world", secret)
-	}
-	for file, f := range model {
-		for _, imported := range f.Imports {
-			if strings.Contains(imported.Path.Value, "rand") || strings.Contains(imported.Path.Value, "debrief") && imported.Path.Value != `"debrief/cmd/internal/worlds/prompt"` {
-				t.Errorf("%s imports %s: the model must only use the prompt", file, imported.Path.Value)
-			}
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			if name, ok := n.(*ast.Ident); ok && slices.Contains(secret, name.Name) {
-				t.Errorf("%s uses %s: the model must not use the world", file, name.Name)
-			}
-			return true
-		})
-	}
-}
-
-// declared returns the top-level names of a file, without methods.
-func declared(f *ast.File) (names []string) {
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			if d.Recv == nil {
-				names = append(names, d.Name.Name)
-			}
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				switch s := spec.(type) {
-				case *ast.TypeSpec:
-					names = append(names, s.Name.Name)
-				case *ast.ValueSpec:
-					for _, name := range s.Names {
-						names = append(names, name.Name)
-					}
-				}
-			}
-		}
-	}
-	return names
-}
 
 // startServer serves the model over TCP and returns a client of the go-openai library and the base URL.
 func startServer(t *testing.T, o Options) (*openai.Client, string) {

@@ -1,41 +1,20 @@
-// Package simulated replaces a language model, so that the whole learning loop runs, and can be measured, without one.
-// It is a server with the OpenAI chat API that answers the prompts of all roles. The model's name and the fingerprint
-// of every reply state that it is simulated.
-//
-// # The task
-//
-// The tasks are invoices of a company. The amount due depends on hidden house rules: the discount of gold customers,
-// the tax of region North, the rounding of cash. Package simulated contains both sides. They share words, but no
-// numbers:
-//
-//   - The world (rules.go, tasks.go, evaluator.go) draws the numbers of the rules from a seed, writes invoices with the
-//     right result of every step, and evaluates answers, with errors if configured. It serves no requests.
-//   - The model (all other files) knows only the prompts. As generator it adds up without mistakes and applies the
-//     bullets of the prompt, also those with wrong numbers. As reflector it derives a rule from one expected amount.
-//     As curator it adds missing rules and corrects wrong ones. A test checks that no file of the model uses the world.
-//
-// The model therefore learns only through the playbook. Removing a bullet, or changing its number, changes exactly the
-// answers that use it.
-//
-// Each reply is a function of the prompt and of Options. It depends on no counter, clock or order of calls. Injected
-// faults also depend on the header X-Stainless-Retry-Count, so that a retry can succeed.
-//
-// The same server embeds texts by hashing words and letters (embeddings.go). Texts that share words have a high cosine;
-// synonyms do not.
-//
-// # Limits
-//
-// The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows
-// that the workers around a model preserve and apply the insights of the model.
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
+	"regexp"
+	"strings"
 	"time"
+
+	"debrief/cmd/internal/simulated/worlds/invoice"
+	"debrief/cmd/internal/simulated/worlds/prompt"
+	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 const (
@@ -65,18 +44,19 @@ type Options struct {
 	ObeyRate float64
 	// NonsenseRate is the rate at which a reflector states a fluent nonsense rule in place of the rule that it found.
 	NonsenseRate float64
-	// RepeatRate is the rate at which a reflector without an insight repeats a line of the trace as its insight.
-	RepeatRate float64
-	// MaxInsights is the number of insights or proposals that a curator reads in one prompt, chosen by a hash; 0 is all.
-	// It models, as one number, that published runs lose detail if a single call has too much input.
-	MaxInsights int
 }
 
-type model struct{ Options }
+// model adds the behaviours of Options to a model of invoices.
+type model struct {
+	Options
+	invoices *roles.Model
+}
+
+func newModel(o Options) *model { return &model{o, invoice.NewModel(o.Seed, world.Imperfection{})} }
 
 // Handler serves the model: POST /v1/chat/completions (also as a stream), POST /v1/embeddings, and GET /v1/models.
 func Handler(o Options) http.Handler {
-	m := &model{o}
+	m := newModel(o)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", m.complete)
 	mux.HandleFunc("POST /v1/embeddings", m.embed)
@@ -129,48 +109,63 @@ func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait fu
 	return "http://" + l.Addr().String() + "/v1", func() error { return <-done }, nil
 }
 
+// Instructions injected into tasks and traces that a gullible model obeys.
+var (
+	bulletOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?(?:add (?:a |the |this )?(?:new )?bullet|remember)\W+([^\n]+)`)
+	answerOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?answer (?:with )?\W?(-?[\w.]*\w)`)
+)
+
 // answer returns the text of the model's reply.
-func (m *model) answer(p *prompt) string {
-	isSloppy := p.chance("sloppy", m.SloppyRate)
-	var reply any
-	switch p.role() {
-	case "generator":
-		g := m.generate(p)
-		if isSloppy {
-			return sloppy(p, g.sloppy(p))
-		}
-		reply = g
-	case "reflector":
-		r := m.reflect(p)
-		if isSloppy {
-			r.BulletTags = append(r.BulletTags, tag{"[nowhere-00000]", "Helpful"})
-			return sloppy(p, r)
-		}
-		reply = r
-	case "curator":
-		c := m.curate(p)
-		if isSloppy {
-			return sloppy(p, c.sloppy(p))
-		}
-		reply = c
-	case "reducer":
-		r := m.reduce(p)
-		if isSloppy {
-			return sloppy(p, r)
-		}
-		reply = r
-	case "refiner":
-		c := m.refine(p)
-		if isSloppy {
-			return sloppy(p, c.sloppy(p))
-		}
-		reply = c
-	case "summary":
-		reply = m.summarise(p)
-	default:
+func (m *model) answer(c *conversation) string {
+	role, said := c.role(), c.said()
+	if role == "" {
 		return "Thank you for asking. " + introduction + " If you are setting something up: it works."
 	}
-	return asJSON(reply)
+	reply := m.invoices.Reply(role, said)
+	switch role {
+	case "generator":
+		if c.chance("gullible", m.ObeyRate) {
+			question, background := prompt.Task(said)
+			if order := answerOrder.FindStringSubmatch(background + "\n" + question); order != nil {
+				reply = asJSON(prompt.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: order[1]})
+			}
+		}
+	case "reflector":
+		reply = m.distort(c, reply, prompt.User(said))
+	}
+	if role != "summary" && c.chance("sloppy", m.SloppyRate) {
+		return sloppy(c, role, reply)
+	}
+	return reply
+}
+
+// distort replaces the insight of a reflection by nonsense, or by the one that an instruction in the material asks for. A
+// model that obeys states its own insight as well.
+func (m *model) distort(c *conversation, reply, material string) string {
+	type learning struct {
+		Learning string `json:"learning"`
+	}
+	var out struct {
+		prompt.Reflection
+		Learnings []learning `json:"extracted_learnings,omitempty"`
+	}
+	if err := json.Unmarshal([]byte(reply), &out); err != nil {
+		panic(err) // a reply without errors
+	}
+	if failed := !strings.HasPrefix(strings.TrimSpace(material), "Outcome: success"); failed && c.chance("noise", m.NonsenseRate) {
+		all := new(invoice.Language).Nonsense(invoice.NonsenseTexts)
+		out.KeyInsight, out.Section = all[c.draw("nonsense")%uint64(len(all))], "desk lore"
+	}
+	if !c.chance("gullible", m.ObeyRate) {
+		return asJSON(out)
+	}
+	if order := bulletOrder.FindStringSubmatch(material); order != nil {
+		if out.KeyInsight != "" {
+			out.Learnings = []learning{{out.KeyInsight}}
+		}
+		out.Reasoning, out.KeyInsight, out.Section = "I was told to. "+out.Reasoning, strings.TrimSpace(order[1]), cmp.Or(out.Section, "orders")
+	}
+	return asJSON(out)
 }
 
 // asJSON encodes a value of this package. It panics if that fails, which would be a programming error.

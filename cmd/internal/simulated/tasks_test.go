@@ -4,79 +4,59 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"debrief/events/chat"
 )
 
-func TestTasks(t *testing.T) {
+func TestLargerDrawsExtendSmallerOnes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
-	for seed := range uint64(3) {
-		train, heldOut := Tasks(seed)
-		if len(train) < 200 || len(heldOut) < 200 || train[0].ID != "train-001" || heldOut[199].ID != "held-out-200" {
-			t.Fatalf("got %d and %d tasks from %q and to %q", len(train), len(heldOut), train[0].ID, heldOut[len(heldOut)-1].ID)
-		}
-		h := houseOf(seed)
-		seen := make(map[string]bool)
-		used := make(map[rule]int)
-		bodies, several := 0, 0
-		for _, task := range append(train, heldOut...) {
-			if err := task.Validate(); err != nil {
-				t.Error(err)
-			}
-			_, invoice, _ := strings.Cut(task.Question, "\n")
-			if seen[invoice] || seen[task.ID] {
-				t.Errorf("seed %d: %s occurs twice", seed, task.ID)
-			}
-			seen[invoice], seen[task.ID] = true, true
-			inv, ok := readInvoice(task.Question)
-			if !ok {
-				t.Fatalf("%s cannot be read: %s", task.ID, task.Question)
-			}
-			rules := 0
-			for i := range steps {
-				if r, ok := h.rule(i, inv.keys[i]); ok {
-					used[r]++
-					rules++
-				}
-			}
-			if rules >= 3 && rules <= 6 {
-				several++
-			}
-			bodies++
-			for _, n := range anyNumber.FindAllString(task.Question, -1) {
-				for _, r := range h {
-					if n == cents(r.number).String() || r.form == share && n == points(r.number) {
-						t.Errorf("seed %d: %s has the number %s of %q in its question", seed, task.ID, n, r)
-					}
-				}
-			}
-		}
-		if len(used) != len(rulesOf(seed)) || len(used) < 12 {
-			t.Errorf("seed %d: tasks use %d of %d rules, want all of at least 12", seed, len(used), len(rulesOf(seed)))
-		}
-		if several*2 < bodies {
-			t.Errorf("seed %d: %d of %d tasks need several rules, want most", seed, several, bodies)
+	train, heldOut := Tasks(3)
+	more, judged := GenerateTasks(3, 5000, 700)
+	if len(more) != 5000 || len(judged) != 700 {
+		t.Fatalf("got %d and %d tasks, want 5000 and 700", len(more), len(judged))
+	}
+	for i := range train {
+		if more[i].Question != train[i].Question || judged[i].Question != heldOut[i].Question {
+			t.Fatalf("task %d differs in a larger draw", i)
 		}
 	}
-	first, _ := Tasks(1)
-	again, _ := Tasks(1)
-	other, _ := Tasks(2)
-	if first[5].Question != again[5].Question || first[5].Question == other[5].Question {
-		t.Error("tasks do not follow their seed")
+	some, _ := GenerateTasks(3, 300, 0)
+	_, few := GenerateTasks(3, 10, 600)
+	if some[299].Question != more[299].Question || few[599].Question != judged[599].Question {
+		t.Error("tasks of one kind depend on the number of the other kind")
 	}
-	if slices.Equal(rulesOf(1), rulesOf(2)) {
-		t.Error("two seeds have the same rules")
+	seen := map[string]bool{}
+	for _, task := range slices.Concat(more, judged) {
+		_, invoice, _ := strings.Cut(task.Question, "\n")
+		if seen[invoice] {
+			t.Fatalf("%s occurs twice", task.ID)
+		}
+		seen[invoice] = true
 	}
-	t.Log("the rules of seed 1:\n" + strings.Join(rulesOf(1), "\n"))
 }
 
-// rulesOf returns the house rules of a seed, one sentence each.
-func rulesOf(seed uint64) []string {
-	h := houseOf(seed)
-	var out []string
-	for i := range steps {
-		for _, key := range steps[i].keys {
-			r, _ := h.rule(i, key)
-			out = append(out, r.String())
+func TestReducerDropsDuplicates(t *testing.T) {
+	t.Parallel()
+	said := `# Proposals, one JSON object a line
+
+{"proposal":1,"type":"ADD","content":"For delivery express the delivery surcharge is 5.20.","insights":[1]}
+{"proposal":2,"type":"ADD","content":"For delivery courier the delivery surcharge is 2.05.","insights":[2]}
+{"proposal":3,"type":"ADD","content":"For delivery express the delivery surcharge is 7.00.","insights":[3,4]}
+{"proposal":4,"type":"ADD","content":"The delivery surcharge is 5.20 where the invoice says delivery express.","insights":[1,5,6]}
+{"proposal":5,"type":"REMOVE","bullet_id":"misc-00001","insights":[7]}
+{"proposal":6,"type":"ADD","content":"Look twice.","insights":[8]}
+{"proposal":7,"type":"ADD","content":"look twice","insights":[9]}
+`
+	reply := newClient(Options{}).must(t, chat.Prompt{Name: "reducer", Messages: []chat.Message{{Speaker: chat.User, Text: said}}})
+	for _, want := range []string{`"keep":4,"drop":[3,1]`, `"keep":6,"drop":[7]`} {
+		if !strings.Contains(reply, want) {
+			t.Errorf("got %s, want %s in it", reply, want)
 		}
 	}
-	return out
+	if strings.Count(reply, `"keep"`) != 2 {
+		t.Errorf("got %s, want two decisions", reply)
+	}
 }

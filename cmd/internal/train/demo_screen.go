@@ -4,34 +4,33 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
+	"time"
 
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/stats"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train/replay"
 	"debrief/events"
-
-	book "debrief/playbook"
 )
 
 // demoScreen prints the progress and the result of a demo as text or as JSON lines.
 type demoScreen struct {
 	out  io.Writer
 	json bool
-	live bool // a terminal, where a line can be overwritten
+	bar  *progressLine
 }
 
-func newDemoScreen(out *console.Writer, asJSON bool) *demoScreen {
-	return &demoScreen{out: out, json: asJSON, live: !asJSON && out.IsTerminal()}
+func newDemoScreen(out *term.Writer, asJSON bool) *demoScreen {
+	s := &demoScreen{out: out, json: asJSON, bar: newProgressLine(out)}
+	s.bar.every = 100 * time.Millisecond
+	return s
 }
 
-// progress returns a function that overwrites a line with the number of finished tasks; nil if the output is not a
-// terminal.
-func (s *demoScreen) progress(label, set string, total int) func(int) {
-	if !s.live {
-		return nil
+// progress shows the number of finished tasks on a terminal.
+func (s *demoScreen) progress(p replay.Progress) {
+	if s.json || p.Done == p.Total {
+		return
 	}
-	return cli.ProgressLine(s.out, label, set, total)
+	s.bar.report(func(float64) (any, string) { return nil, fmt.Sprintf("%-9s %d of %d", p.Phase, p.Done, p.Total) })
 }
 
 // introduce prints the task of the demo, before anything that takes time.
@@ -45,7 +44,7 @@ func (s *demoScreen) introduce(d *Demo) {
 	}
 	s.sentences("An invoice desk has hidden rules for discounts, taxes, surcharges and rounding. The model must learn them. "+
 		"Generator, Reflector and Curator communicate over JetStream and use %s. Each epoch answers %d training tasks with the playbook "+
-		"version at its start; new lessons are used from the next epoch on. The %d held-out tasks are only for measurement.", console.Line(model), d.Train, d.HeldOut)
+		"version at its start; new lessons are used from the next epoch on. The %d held-out tasks are only for measurement.", term.Line(model), d.Train, d.HeldOut)
 }
 
 // begin prints the head of the table.
@@ -53,12 +52,13 @@ func (s *demoScreen) begin(r *demoResult) {
 	if s.json {
 		return
 	}
+	s.bar.clear()
 	if s.isNarrow() {
-		console.Fprintf(s.out, "\n         training  held-out  bullets\nbefore             %7.1f %%\n", 100*r.Baseline)
+		term.Fprintf(s.out, "\n         training  held-out  bullets\nbefore             %7.1f %%\n", 100*r.Baseline)
 		return
 	}
-	console.Fprintf(s.out, `
-           training   held-out   bullets   playbook   seconds
+	term.Fprintf(s.out, `
+           training   held-out   bullets   version    seconds
 before                %7.1f %%
 `, 100*r.Baseline)
 }
@@ -68,51 +68,41 @@ func (s *demoScreen) epoch(e demoEpoch) {
 		_ = cli.WriteJSON(s.out, e)
 		return
 	}
+	s.bar.clear()
 	if s.isNarrow() {
-		console.Fprintf(s.out, "epoch %-2d%7.1f %% %7.1f %% %8d\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets)
+		term.Fprintf(s.out, "epoch %-2d%7.1f %% %7.1f %% %8d\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets)
 		return
 	}
-	console.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10s %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Playbook, e.Seconds)
+	term.Fprintf(s.out, "epoch %-2d %8.1f %% %8.1f %% %9d   %-10d %6.1f\n", e.Epoch, 100*e.Train, 100*e.HeldOut, e.Bullets, e.Version, e.Seconds)
 }
 
-func (s *demoScreen) result(d *Demo, r *demoResult, bullets []*book.Bullet) error {
+func (s *demoScreen) result(d *Demo, r *demoResult) error {
 	if s.json {
 		return cli.WriteJSON(s.out, r)
 	}
-	held, train := []measured{{0, share(r.Baseline, d.HeldOut)}}, []measured{}
-	for _, e := range r.Epochs {
-		held, train = append(held, measured{e.Epoch, share(e.HeldOut, d.HeldOut)}), append(train, measured{e.Epoch, share(e.Train, d.Train)})
-	}
-	console.Fprintf(s.out, "\n%s\n", console.Block(beside(console.Width(s.out),
-		plot("Training, % by epoch (o), 95 % interval (|)", train), plot("Held-out, % after each epoch (o)", held))))
-	console.Fprintf(s.out, "\n%s\n", console.Block(cli.FormatBullets(bullets, console.Width(s.out))))
+	term.Fprintf(s.out, "\n%s\n", term.Block(cli.FormatBullets(r.bullets, term.Width(s.out))))
 	s.sentences("Held-out accuracy went from %.1f %% to %.1f %% with %s, %d model calls and %d tokens in %.1f s.",
-		100*r.Baseline, 100*r.Final, console.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
+		100*r.Baseline, 100*r.Final, term.Plural(r.Bullets, "bullet"), r.Calls, r.Tokens, r.Seconds)
 	if r.Lost > 0 {
-		s.sentences("%d messages ended as dead letters.", r.Lost)
+		s.sentences("%d tasks had no outcome or no effect.", r.Lost)
 	}
 	if r.Simulated {
 		s.sentences("The model was simulated: it sees only its prompt and follows the bullets in it exactly.")
 	}
 	if d.Data != "" {
-		console.Fprintf(s.out, "The streams are kept in %s. To read the playbook: debrief playbook log --data %s --book %s\n", d.Data, d.Data, r.Book)
+		term.Fprintf(s.out, "The streams are kept in %s. To read the playbook: debrief playbook log --data %s --book %s\n", d.Data, d.Data, r.Book)
 	}
 	return nil
 }
 
-// share returns a measured accuracy of n tasks with its interval.
-func share(accuracy float64, n int) stats.Estimate {
-	return stats.Share(int(math.Round(accuracy*float64(n))), n)
-}
-
 // isNarrow reports whether the table is too wide for the terminal.
 func (s *demoScreen) isNarrow() bool {
-	width := console.Width(s.out)
+	width := term.Width(s.out)
 	return width > 0 && width < 58
 }
 
 // sentences prints a text that is broken to fit the terminal, or into lines of 110 columns without one.
 func (s *demoScreen) sentences(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	console.Fprintf(s.out, "%s\n", console.Block(console.Reflow(text, min(cmp.Or(console.Width(s.out), 110), 110))))
+	term.Fprintf(s.out, "%s\n", term.Block(term.Reflow(text, min(cmp.Or(term.Width(s.out), 110), 110))))
 }

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 )
 
@@ -39,33 +38,31 @@ func (d *Demo) writeTasks() error {
 		}
 	}
 	if err := os.MkdirAll(d.Tasks, 0o755); err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--tasks: %w", err))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--tasks: %w", err))
 	}
 	for _, f := range files {
 		if err := createFile(f.name, func(w io.Writer) error { return dataset.Write(w, f.tasks) }); err != nil {
 			return err
 		}
 		if d.JSON {
-			if err := cli.WriteJSON(console.Stdout, map[string]any{"file": f.name, "tasks": len(f.tasks)}); err != nil {
+			if err := cli.WriteJSON(term.Stdout, map[string]any{"file": f.name, "tasks": len(f.tasks)}); err != nil {
 				return err
 			}
 		} else {
-			console.Printf("%s: %s\n", f.name, console.Plural(len(f.tasks), "task"))
+			term.Printf("%s: %s\n", f.name, term.Plural(len(f.tasks), "task"))
 		}
 	}
 	return nil
 }
 
 func existsError(name string) error {
-	return app.Exit(app.ExitRefused, fmt.Errorf("%s: already exists: choose another name, or move the file", name))
+	return program.Exit(program.ExitRefused, fmt.Errorf("%s: already exists: choose another name, or move the file", name))
 }
 
 // createFile creates a file with the output of write. It fails if the file exists, and removes the file after an error.
 func createFile(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return existsError(name)
-	} else if err != nil {
+	f, err := newFile(name)
+	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(f)

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 )
 
@@ -41,7 +41,7 @@ func TestDemoTasks(t *testing.T) {
 	if err := os.Remove(filepath.Join(d.Tasks, trainFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.writeTasks(); app.ExitCode(err) != app.ExitRefused {
+	if err := d.writeTasks(); program.ExitCode(err) != program.ExitRefused {
 		t.Errorf("got %v, want a refusal to overwrite", err)
 	}
 	if _, err := os.Stat(filepath.Join(d.Tasks, trainFile)); err == nil {

@@ -3,12 +3,14 @@ package train
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,12 +20,14 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/runs"
 	"debrief/cmd/internal/simulated"
-	"debrief/cmd/internal/traces"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/deltalog"
 	"debrief/playbook/history"
 
 	book "debrief/playbook"
@@ -31,29 +35,44 @@ import (
 
 // smallDemo is a demo with fewer held-out tasks. It needs all training tasks because each rule occurs in few of them.
 func smallDemo() *Demo {
-	return &Demo{Epochs: 5, Train: 200, HeldOut: 50, Seed: 1, Model: app.Model{Timeout: time.Minute, MaxConcurrent: 16}}
+	return &Demo{Epochs: 5, Train: 200, HeldOut: 50, Seed: 1, Model: program.Model{Timeout: time.Minute, MaxConcurrent: 16}}
+}
+
+// demoRun is a demo whose roles still run.
+type demoRun struct {
+	conn           *bus.Conn
+	store          *deltalog.Store
+	book           book.Book
+	version        uint64
+	final          []*book.Bullet
+	train, heldOut []events.Task
 }
 
 // runDemo runs all epochs of a demo and calls check while the roles still run.
 func runDemo(t *testing.T, d *Demo, check func(*demoRun, *demoResult)) {
 	t.Helper()
 	t.Parallel()
-	s, err := cli.ServerFlags{NATS: app.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.New(io.Discard))
+	s, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.New(io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	run, err := d.begin(t.Context(), s)
+	running, stop, err := d.start(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := run.epochs(t.Context(), &demoScreen{out: io.Discard, json: true})
+	res, err := d.learn(running, s, &demoScreen{out: io.Discard, json: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("baseline %.3f, final %.3f, %d bullets, %d calls, %.1f s", res.Baseline, res.Final, res.Bullets, res.Calls, res.Seconds)
-	check(run, res)
-	if err := run.end(); err != nil {
+	train, heldOut := simulated.Tasks(d.Seed)
+	r := &demoRun{
+		conn: s.Conn, store: deltalog.New(s.JetStream()), book: book.Book(res.Book), version: res.Epochs[len(res.Epochs)-1].Version,
+		final: res.bullets, train: train[:d.Train], heldOut: heldOut[:d.HeldOut],
+	}
+	check(r, res)
+	if err := stop(); err != nil {
 		t.Error(err)
 	}
 }
@@ -67,7 +86,7 @@ func TestDemoLearnsTheRules(t *testing.T) {
 			t.Errorf("held-out accuracy went from %.3f to %.3f, want under 0.25 and at least 0.95", res.Baseline, res.Final)
 		}
 		if res.Lost != 0 {
-			t.Errorf("%d dead letters", res.Lost)
+			t.Errorf("%d lost tasks", res.Lost)
 		}
 		if !res.Simulated {
 			t.Error("the result does not report the simulated model")
@@ -87,7 +106,7 @@ func TestDemoLearnsTheRules(t *testing.T) {
 func checkReflectionsAreOnTraining(t *testing.T, r *demoRun) {
 	t.Helper()
 	training := map[events.ID]bool{}
-	err := r.conn.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
+	err := r.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
 		e := s.Event.(*events.Execution)
 		training[e.ID] = e.Purpose == events.Learn && strings.Contains(e.RunID, "/train-")
 		return nil
@@ -96,7 +115,7 @@ func checkReflectionsAreOnTraining(t *testing.T, r *demoRun) {
 		t.Fatal(err)
 	}
 	seen := 0
-	err = r.conn.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject(r.book), func(s bus.Stored) error {
+	err = r.conn.Events.ReadStored(t.Context(), events.StreamReflections, events.KindReflection.Subject(r.book), func(s bus.Stored) error {
 		seen++
 		if ref := s.Event.(*events.Reflection); !training[ref.Execution] {
 			t.Errorf("reflection %s is on execution %s, which is not for learning", ref.ID, ref.Execution)
@@ -114,7 +133,7 @@ func checkReflectionsAreOnTraining(t *testing.T, r *demoRun) {
 // checkBulletsAreTraced checks that each shown bullet can be traced to stored executions.
 func checkBulletsAreTraced(t *testing.T, r *demoRun) {
 	t.Helper()
-	p, err := r.store.PlaybookAt(t.Context(), r.book, r.follow.Version())
+	p, err := r.store.PlaybookAt(t.Context(), r.book, r.version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +150,7 @@ func checkBulletsAreTraced(t *testing.T, r *demoRun) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := r.conn.Find(t.Context(), events.StreamExecutions, seq, is)
+			found, err := r.conn.Events.Find(t.Context(), events.StreamExecutions, seq, is)
 			if e, ok := found.(*events.Execution); err != nil || !ok || !strings.HasPrefix(e.Question, c.Evidence.Excerpt[:8]) {
 				t.Errorf("bullet %s: execution %s: %v, %v", o.Bullet, c.Evidence.Execution, found, err)
 			}
@@ -152,20 +171,16 @@ func checkEditsTakeEffect(t *testing.T, r *demoRun) {
 	b := r.final[i]
 	parts := flatRule.FindStringSubmatch(b.Content)
 	edited := map[string]string{
-		"another wording":   "Add " + parts[2] + " as the delivery surcharge whenever delivery is " + parts[1] + ".",
+		"another wording":   "The delivery surcharge is " + parts[2] + " where the invoice says delivery " + parts[1] + ".",
 		"an edited number":  strings.Replace(b.Content, parts[2], "98.76", 1),
 		"as it was learned": b.Content,
 	}
-	before := r.reasonings(t, 50, r.follow.Version())
+	before := r.reasonings(t, 50, r.version)
 	for n, name := range []string{"another wording", "an edited number", "as it was learned"} {
-		e := &events.Edit{ID: events.NewID(), Author: "test", Ops: []book.Op{{Kind: book.Update, Bullet: b.ID, Content: edited[name]}}}
-		e.Book = r.book
-		d, err := cli.RequestEdit(t.Context(), r.conn, e, bus.PublishOptions{})
+		e := &events.Edit{Book: r.book, ID: events.NewID(), Author: "test", Ops: []book.Op{{Kind: book.Update, Bullet: b.ID, Content: edited[name]}}}
+		d, err := edits.Request(t.Context(), r.conn, e, bus.PublishOptions{})
 		if err != nil {
 			t.Fatalf("edit: %v", err)
-		}
-		if err := r.follow.Wait(t.Context(), d.Version); err != nil {
-			t.Fatal(err)
 		}
 		after := r.reasonings(t, 51+n, d.Version)
 		changed := 0
@@ -190,14 +205,22 @@ func checkEditsTakeEffect(t *testing.T, r *demoRun) {
 
 type reasoning struct{ question, reasoning, answer string }
 
-// reasonings answers the held-out tasks with a version of the playbook.
+// reasonings answers the held-out tasks with a version of the playbook, under an epoch of its own.
 func (r *demoRun) reasonings(t *testing.T, epoch int, version uint64) map[string]reasoning {
 	t.Helper()
-	if _, err := r.Ask(t.Context(), r.passTasks(epoch, r.heldOut, events.Evaluate, version), nil); err != nil {
+	for i := range r.heldOut {
+		task := r.heldOut[i]
+		task.Book, task.Purpose, task.Playbook, task.Created = r.book, events.Evaluate, &version, time.Now().UTC()
+		task.Origin, task.ID = events.Origin{Epoch: epoch}, fmt.Sprintf("again-%d/%s", epoch, task.ID)
+		if _, err := r.conn.Publish(t.Context(), &task, bus.PublishOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := WaitIdle(t.Context(), r.conn, events.RoleGenerator); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]reasoning{}
-	err := r.conn.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
+	err := r.conn.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject(r.book), func(s bus.Stored) error {
 		if e := s.Event.(*events.Execution); e.Origin.Epoch == epoch {
 			out[e.RunID[strings.LastIndexByte(e.RunID, '/')+1:]] = reasoning{e.Question, e.Reasoning, e.Answer}
 		}
@@ -206,20 +229,10 @@ func (r *demoRun) reasonings(t *testing.T, epoch int, version uint64) map[string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
-}
-
-func TestDemoWithoutCuratorLearnsNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
+	if len(out) != len(r.heldOut) {
+		t.Fatalf("got %d answers, want %d", len(out), len(r.heldOut))
 	}
-	d := smallDemo()
-	d.Freeze, d.Epochs, d.Train = true, 2, 60
-	runDemo(t, d, func(_ *demoRun, res *demoResult) {
-		if res.Final != res.Baseline || res.Bullets != 0 {
-			t.Errorf("accuracy went from %.3f to %.3f with %d bullets, want no change and none", res.Baseline, res.Final, res.Bullets)
-		}
-	})
+	return out
 }
 
 func TestDemoWithNonsenseReflectionsLearnsNothing(t *testing.T) {
@@ -246,7 +259,7 @@ func TestDemoWithModelFailuresLosesNothing(t *testing.T) {
 	d.Fail, d.Sloppy, d.Epochs = 0.1, 0.1, 6
 	runDemo(t, d, func(_ *demoRun, res *demoResult) {
 		if res.Final < 0.95 || res.Lost != 0 {
-			t.Errorf("accuracy %.3f with %d dead letters, want at least 0.95 and none", res.Final, res.Lost)
+			t.Errorf("accuracy %.3f with %d lost tasks, want at least 0.95 and none", res.Final, res.Lost)
 		}
 	})
 }
@@ -352,15 +365,19 @@ func TestLearnCountsEachRecordedRunOnce(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	files := dataFiles(t)
+	planted := filepath.Join(t.TempDir(), "planted.jsonl") // the real runs teach nothing
+	if err := os.WriteFile(planted, []byte(recordedRuns()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := append(dataFiles(t), planted)
 	once := func(dir string) *learnResult {
-		l := &Learn{Book: "runs", Files: files, JSON: true, ServerFlags: cli.ServerFlags{Data: dir, Sync: "100ms", MaxStore: 1 << 30, NATS: app.NATS{Replicas: 1}}}
+		l := &Learn{Book: "runs", Files: files, JSON: true, ServerFlags: cli.ServerFlags{Data: dir, Sync: "100ms", MaxStore: 1 << 30, NATS: program.NATS{Replicas: 1}}}
 		s, err := l.Connect(t.Context(), zerolog.New(io.Discard))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		res, err := l.learnHere(t.Context(), s, &traces.Reader{Book: "runs"}, l.Files)
+		res, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "runs"}, l.Files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,8 +388,8 @@ func TestLearnCountsEachRecordedRunOnce(t *testing.T) {
 	}
 	dir := t.TempDir()
 	first, again, other := once(dir), once(dir), once(t.TempDir())
-	if first.Executions != 155 || first.Reflected+first.Nothing+first.Dead != 155 || first.Bullets == 0 {
-		t.Errorf("got %+v, want 155 runs with a result", first)
+	if first.Executions != 158 || first.Reflected+first.Nothing+first.Dead != 158 || first.Bullets != 1 {
+		t.Errorf("got %+v, want 158 runs with a result and one bullet", first)
 	}
 	if again.StateHash != first.StateHash || again.Reflected != first.Reflected {
 		t.Errorf("second time into the same playbook: got %+v, want %+v", again, first)

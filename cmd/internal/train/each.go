@@ -1,24 +1,17 @@
 package train
 
 import (
-	"errors"
-	"sync"
-	"sync/atomic"
+	"context"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// Each calls do for 0 to n-1, at most atOnce at the same time. After an error a goroutine makes no more calls. It returns
-// all errors.
+// Each calls do for 0 to n-1, at most atOnce at the same time, until one of them fails. It returns the first error.
 func Each(n, atOnce int, do func(i int) error) error {
-	var next atomic.Int64
-	errs := make([]error, atOnce)
-	var all sync.WaitGroup
-	for w := range atOnce {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
-				errs[w] = do(i)
-			}
-		})
+	all, failed := errgroup.WithContext(context.Background())
+	all.SetLimit(atOnce)
+	for i := 0; i < n && failed.Err() == nil; i++ {
+		all.Go(func() error { return do(i) })
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	return all.Wait()
 }

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/dataset"
-	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train/dataset"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/generator"
 	"debrief/generator/scoring"
@@ -43,10 +43,10 @@ type Eval struct {
 	JSON            bool          `help:"Print one JSON document."`
 
 	taskFile
-	app.Model
-	app.Embedding
-	app.Limits
-	Evaluators app.Evaluators `embed:""`
+	program.Model
+	program.Embedding
+	program.Limits
+	Evaluators program.Evaluators `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -63,7 +63,7 @@ Examples:
 
   debrief eval test.jsonl --model gpt-4o-mini --against empty
   debrief eval test.jsonl --model gpt-4o-mini --against at=7d,model=gpt-4o
-  debrief eval finer.jsonl --form finer --empty --model gpt --sample 100`
+  debrief eval finer.jsonl --evaluator list:ignore-extra --empty --model gpt`
 }
 
 // Validate implements kong's check.
@@ -91,7 +91,7 @@ func (e *Eval) Validate() error {
 }
 
 // Run implements the command.
-func (e *Eval) Run(ctx context.Context, c *app.Common) error {
+func (e *Eval) Run(ctx context.Context, c *program.Common) error {
 	judge := scoring.NewScorer(e.Evaluators.Settings(), e.Parallel)
 	set, err := e.read(ctx, e.Dataset, judge.Check, 0)
 	if err != nil {
@@ -117,12 +117,13 @@ func (e *Eval) Run(ctx context.Context, c *app.Common) error {
 			return err
 		}
 	}
-	stop := func() {}
 	if !e.JSON {
-		stop = x.showProgress(console.Stderr)
+		x.bar = newProgressLine(term.Stderr)
 	}
 	failed := x.run(ctx)
-	stop()
+	if x.bar != nil {
+		x.bar.clear()
+	}
 	// The answers so far are paid for: write them also after an error.
 	if out != nil {
 		if err := x.write(out); err != nil {
@@ -140,7 +141,7 @@ func (e *Eval) Run(ctx context.Context, c *app.Common) error {
 		return failed
 	}
 	if n := len(res.Losses); n+set.Invalid > 0 {
-		return app.Exit(app.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", console.Plural(n, "answer"), console.Plural(set.Invalid, "line")))
+		return program.Exit(program.ExitPartial, fmt.Errorf("%s failed and %s could not be read; see above", term.Plural(n, "answer"), term.Plural(set.Invalid, "line")))
 	}
 	return nil
 }
@@ -160,7 +161,7 @@ func (e *Eval) draw(set *dataset.Set) ([]sample, error) {
 		scorable = scorable || scoring.CanScore(&t)
 	}
 	if !scorable {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: no sample has a target: name its field with --field target=NAME, or use an evaluator program that needs no target with --evaluator", filepath.Base(e.Dataset)))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: no sample has a target: name its field with --field target=NAME, or use an evaluator program that needs no target with --evaluator", filepath.Base(e.Dataset)))
 	}
 	if e.Sample > 0 && e.Sample < len(all) {
 		rng := rand.New(rand.NewPCG(e.Seed, 0x64726177)) // "draw"
@@ -187,6 +188,7 @@ type evaluation struct {
 	parallel int
 	desk     *generator.ContextBuilder
 	closers  []func()
+	bar      *progressLine // nil for none
 
 	patience time.Duration // longest outage of a model that answered before
 	pause    time.Duration // wait between attempts during an outage
@@ -222,6 +224,7 @@ func (x *evaluation) run(ctx context.Context) error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.done++
+		x.showProgress()
 		a.answers[s] = got
 		if got.lost != "" {
 			x.lost++
@@ -280,40 +283,21 @@ func (x *evaluation) shouldRetry(a *evalArm, err error) bool {
 	return !a.lastReply.IsZero() && time.Since(a.lastReply) < x.patience
 }
 
-// showProgress prints the progress every second on a terminal until stop is called.
-func (x *evaluation) showProgress(to *console.Writer) (stop func()) {
-	if !to.IsTerminal() {
-		return func() {}
+// showProgress shows the number of answers on a terminal. The caller holds the lock.
+func (x *evaluation) showProgress() {
+	if x.bar == nil {
+		return
 	}
-	ended, stopped := make(chan struct{}), make(chan struct{})
-	began, total := time.Now(), len(x.samples)*len(x.arms)
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ended:
-				console.Control(to, console.ClearLine)
-				return
-			case <-tick.C:
-			}
-			x.mu.Lock()
-			done, lost := x.done, x.lost
-			x.mu.Unlock()
-			line := fmt.Sprintf("%d of %d answers", done, total)
-			if rate := float64(done) / time.Since(began).Seconds(); rate > 0 {
-				left := time.Duration(float64(total-done) / rate * float64(time.Second))
-				line += fmt.Sprintf(", %.1f a second, %s left", rate, left.Round(time.Second))
-			}
-			if lost > 0 {
-				line += fmt.Sprintf(", %d lost", lost)
-			}
-			console.Control(to, console.ClearLine)
-			console.Fprintf(to, "%s", line)
+	total := len(x.samples) * len(x.arms)
+	x.bar.report(func(seconds float64) (any, string) {
+		rate := float64(x.done) / seconds
+		left := time.Duration(float64(total-x.done) / rate * float64(time.Second))
+		line := fmt.Sprintf("%d of %d answers, %.1f a second, %s left", x.done, total, rate, left.Round(time.Second))
+		if x.lost > 0 {
+			line += fmt.Sprintf(", %d lost", x.lost)
 		}
-	}()
-	return func() { close(ended); <-stopped }
+		return nil, line
+	})
 }
 
 // write writes every answer, arm by arm in the order of the file, and closes out.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/chat/openai"
 	"debrief/generator"
@@ -120,7 +120,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 			x.closers = append(x.closers, client.Close)
 		}
 		own := cfg
-		own.Instructions, err = app.Instructions("--generator-prompt", o.prompt)
+		own.Instructions, err = program.Instructions("--generator-prompt", o.prompt)
 		if err != nil && o.text != "" {
 			err = fmt.Errorf("--against %s: %w", o.text, err)
 		}
@@ -128,7 +128,9 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 			return err
 		}
 		own.Scorer = judge
-		a.generator = generator.New(clients[o.model], embedder, own)
+		if a.generator, err = generator.New(clients[o.model], embedder, own); err != nil {
+			return err
+		}
 		x.arms = append(x.arms, a)
 	}
 	return nil
@@ -162,7 +164,7 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 		return err
 	}
 	if !slices.Contains(known, name) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("%w; or answer without a playbook: --empty", cli.NotFoundError(name, known)))
+		return program.Exit(program.ExitRefused, fmt.Errorf("%w; or answer without a playbook: --empty", cli.NotFoundError(name, known)))
 	}
 	p, label, err := b.At(ctx, o.at)
 	if err != nil {
@@ -172,39 +174,23 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	return nil
 }
 
-// score returns the number of right, unscored and lost answers and the mean score.
-func (a *evalArm) score() report.Score {
-	var s report.Score
+// score returns the score of the answers.
+func (a *evalArm) score() (s report.Score) {
 	for i := range a.answers {
-		right, known := a.answers[i].right()
-		switch {
-		case a.answers[i].execution == nil:
+		if e := a.answers[i].execution; e != nil {
+			s.Count(e.Outcome.Label, e.Outcome.Score)
+		} else {
 			s.Lost++
-			continue
-		case !known:
-			s.Unjudged++
-			continue
-		case right:
-			s.Right++
 		}
-		s.N++
-		s.Mean += a.answers[i].execution.Outcome.Score
 	}
-	if s.N > 0 {
-		s.Accuracy = float64(s.Right) / float64(s.N)
-		s.Mean /= float64(s.N)
-	}
-	return s
+	return s.Finish()
 }
 
 // usage returns the sum of calls, tokens and cost of the answers. The usage of failed calls is unknown and not included.
 func (a *evalArm) usage() (u report.Usage) {
 	for i := range a.answers {
 		if e := a.answers[i].execution; e != nil {
-			u.Calls += e.Usage.Calls
-			u.InputTokens += e.Usage.InputTokens
-			u.OutputTokens += e.Usage.OutputTokens
-			u.Dollars += e.Usage.Cost
+			u = u.Plus(report.UsageOf(e.Usage))
 		}
 	}
 	return u

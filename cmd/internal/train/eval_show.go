@@ -5,11 +5,11 @@ import (
 	"io"
 	"strings"
 
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/dataset"
-	"debrief/cmd/internal/report"
-	"debrief/cmd/internal/stats"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train/dataset"
+	"debrief/cmd/internal/train/report"
+	"debrief/cmd/internal/train/stats"
 )
 
 // evalResult is the result of an evaluation; the output of --json.
@@ -38,7 +38,7 @@ type armResult struct {
 // comparison compares the first arm with another arm.
 type comparison struct {
 	Against string `json:"against"`
-	report.Pair
+	stats.Pair
 	LeftOut int               `json:"omitted"` // samples without a score in one of the arms
 	Differ  []differingSample `json:"differ"`  // the first samples with a different label
 }
@@ -97,32 +97,32 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 		if is != was && len(c.Differ) < maxDiffer {
 			s := &x.samples[i]
 			c.Differ = append(c.Differ, differingSample{
-				s.index, s.ID, console.OneLine(s.Question, 200), console.OneLine(s.Target, 200), is,
-				console.OneLine(first.answers[i].execution.Answer, 200), console.OneLine(other.answers[i].execution.Answer, 200),
+				s.index, s.ID, term.OneLine(s.Question, 200), term.OneLine(s.Target, 200), is,
+				term.OneLine(first.answers[i].execution.Answer, 200), term.OneLine(other.answers[i].execution.Answer, 200),
 			})
 		}
 	}
-	c.Pair = report.Pair(stats.Paired(before, after))
+	c.Pair = stats.Paired(before, after)
 	return c
 }
 
 func (e *Eval) show(r *evalResult) error {
 	if e.JSON {
-		return cli.WriteJSON(console.Stdout, r)
+		return cli.WriteJSON(term.Stdout, r)
 	}
-	return r.print(console.Stdout)
+	return r.print(term.Stdout)
 }
 
 // print prints the result as text.
 func (r *evalResult) print(out io.Writer) error {
-	count := console.Plural(r.Data.Samples, "sample")
+	count := term.Plural(r.Data.Samples, "sample")
 	if r.Drawn < r.Data.Samples {
 		count = fmt.Sprintf("%d drawn of %s", r.Drawn, count)
 	}
-	console.Fprintf(out, "%s: %s\n\n", r.Data.File, count)
-	w := console.NewTable(out)
+	term.Fprintf(out, "%s: %s\n\n", r.Data.File, count)
+	w := term.NewTable(out)
 	w.Right = true
-	console.Fprintf(w, "answers\tplaybook\tmodel\tscored\tright\taccuracy\t95 %% interval\tmean score\tcalls\ttokens in\tout\tcost\t\n")
+	term.Fprintf(w, "answers\tplaybook\tmodel\tscored\tright\taccuracy\t95 %% interval\tmean score\tcalls\ttokens in\tout\tcost\t\n")
 	for _, a := range r.Arms {
 		name, which := a.Arm, "none"
 		if a.Label != "" {
@@ -133,7 +133,7 @@ func (r *evalResult) print(out io.Writer) error {
 		if a.Usage.Dollars > 0 {
 			cost = fmt.Sprintf("$%.4f", a.Usage.Dollars)
 		}
-		console.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", console.OneLine(name, 40), which, console.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
+		term.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%.3f\t%d\t%d\t%d\t%s\t\n", term.OneLine(name, 40), which, term.OneLine(a.Model, 30), a.Score.N, a.Score.Right,
 			accuracy, interval, a.Score.Mean, a.Usage.Calls, a.Usage.InputTokens, a.Usage.OutputTokens, cost)
 	}
 	if err := w.Flush(); err != nil {
@@ -141,14 +141,14 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	for _, a := range r.Arms {
 		if a.Score.Unjudged > 0 {
-			console.Fprose(out, "%s: %s without a score\n", a.Arm, console.Plural(a.Score.Unjudged, "answer"))
+			term.Fprose(out, "%s: %s without a score\n", a.Arm, term.Plural(a.Score.Unjudged, "answer"))
 		}
 	}
 	if len(r.Comparisons) > 0 {
-		console.Fprintln(out)
-		console.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\t\n")
+		term.Fprintln(out)
+		term.Fprintf(w, "the first answers, against\tsamples\tdifference in points\t95 %% interval\twins\tlosses\tp\t\n")
 		for _, c := range r.Comparisons {
-			console.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", console.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
+			term.Fprintf(w, "%s\t%d\t%+.1f\t%+.1f to %+.1f\t%d\t%d\t%s\t\n", term.OneLine(c.Against, 40), c.N, 100*c.Difference, 100*c.Low, 100*c.High,
 				c.Wins, c.Losses, chance(c.P))
 		}
 		if err := w.Flush(); err != nil {
@@ -157,28 +157,28 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	for _, c := range r.Comparisons {
 		if c.LeftOut > 0 {
-			console.Fprose(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
+			term.Fprose(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
 		}
 		if len(c.Differ) > 0 {
-			console.Fprose(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
+			term.Fprose(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
 		}
 		for _, d := range c.Differ {
 			verdict := "lost"
 			if d.Won {
 				verdict = "won "
 			}
-			console.Fprose(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, console.OneLine(d.Question, 90),
+			term.Fprose(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, term.OneLine(d.Question, 90),
 				shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
 		}
 	}
 	for _, l := range r.Losses {
-		console.Fprose(out, "lost: %s, %s: %s\n", l.Set, l.Sample, console.OneLine(l.Reason, 200))
+		term.Fprose(out, "lost: %s, %s: %s\n", l.Set, l.Sample, term.OneLine(l.Reason, 200))
 	}
 	for _, p := range r.Problems {
-		console.Fprose(out, "line %d was not read: %s\n", p.Line, console.OneLine(p.Reason, 200))
+		term.Fprose(out, "%s was not read: %s\n", p.Place, term.OneLine(p.Reason, 200))
 	}
 	if more := r.Data.Unread - len(r.Problems); more > 0 {
-		console.Fprintf(out, "%d more lines were not read\n", more)
+		term.Fprintf(out, "%d more lines were not read\n", more)
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func shortAnswer(s string) string {
 	if s == "" {
 		return "nothing"
 	}
-	return console.OneLine(s, 60)
+	return term.OneLine(s, 60)
 }
 
 // chance formats a p-value.

@@ -18,10 +18,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/generator"
 )
@@ -70,7 +71,7 @@ func newEvaluation(t *testing.T, url string, samples int, against ...string) *ev
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	e := &Eval{Empty: true, Parallel: 4, Model: app.Model{Model: "first", BaseURL: url, Timeout: time.Minute, MaxConcurrent: 1, InputPrice: 1e6}}
+	e := &Eval{Empty: true, Parallel: 4, Model: program.Model{Model: "first", BaseURL: url, Timeout: time.Minute, MaxConcurrent: 1, InputPrice: 1e6}}
 	e.Book = "default"
 	for _, text := range against {
 		var o armSettings
@@ -121,7 +122,8 @@ func TestEvalArmsUseTheirSettings(t *testing.T) {
 				t.Errorf("got %+v, want %q of an evaluation with a pinned playbook", a.execution, want)
 			}
 		}
-		if u := res.Arms[i].Usage; u != (report.Usage{Calls: 8, InputTokens: 80, OutputTokens: 16, Dollars: 80}) {
+		u := res.Arms[i].Usage
+		if u != (report.Usage{Calls: 8, InputTokens: 80, OutputTokens: 16, Dollars: 80, Seconds: u.Seconds}) || u.Seconds == 0 {
 			t.Errorf("got usage %+v", u)
 		}
 	}
@@ -205,7 +207,7 @@ func TestEvalWaitsForUnavailableModel(t *testing.T) {
 	// Calls 10 to 200 fail: many more than there are samples.
 	m := &unavailableModel{from: 10, to: 200}
 	x := newEvaluation(t, "http://127.0.0.1:9", 40)
-	x.arms[0].generator = generator.New(m, nil, generator.Config{})
+	x.arms[0].generator = bustest.Must(generator.New(m, nil, generator.Config{}))
 	if err := x.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +218,7 @@ func TestEvalWaitsForUnavailableModel(t *testing.T) {
 	for name, m := range map[string]*unavailableModel{"never available": {from: 1, to: 1 << 40}, "never back": {from: 10, to: 1 << 40}} {
 		x := newEvaluation(t, "http://127.0.0.1:9", 40)
 		x.patience = 50 * time.Millisecond
-		x.arms[0].generator = generator.New(m, nil, generator.Config{})
+		x.arms[0].generator = bustest.Must(generator.New(m, nil, generator.Config{}))
 		if err := x.run(t.Context()); !errors.Is(err, errMostFailed) {
 			t.Errorf("%s: got %v", name, err)
 		}

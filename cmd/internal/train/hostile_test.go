@@ -10,9 +10,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/runs"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
@@ -79,20 +79,20 @@ func (h hostileRun) lines(n int) string {
 }
 
 // learnedFrom learns from recorded runs without a model and returns the bullets.
-func learnedFrom(t *testing.T, runs string, trust ...string) []*playbook.Bullet {
+func learnedFrom(t *testing.T, recorded string, trust ...string) []*playbook.Bullet {
 	t.Helper()
 	file := t.TempDir() + "/runs.jsonl"
-	if err := os.WriteFile(file, []byte(runs), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(recorded), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := cli.ServerFlags{NATS: app.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())
+	s, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
 	l := &Learn{Book: "b", JSON: true}
 	l.Trust = trust
-	if _, err := l.learnHere(t.Context(), s, &traces.Reader{Book: "b"}, []string{file}); err != nil {
+	if _, err := l.learnHere(t.Context(), s, &runs.Reader{Book: "b"}, []string{file}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := deltalog.New(s.JetStream()).Writer(t.Context(), "b")
@@ -132,15 +132,16 @@ func TestHostileFilesReachNoPrompt(t *testing.T) {
 // TestLessonsOfUntrustedRunsWait checks that a lesson of rules has the trust of the runs behind it, though a command adds it.
 func TestLessonsOfUntrustedRunsWait(t *testing.T) {
 	t.Parallel()
-	reported := strings.ReplaceAll(recordedRuns(), `"outcome": "success", "steps"`, `"outcome": "success", "origin": {"source": "agent/mallory"}, "steps"`)
+	named := strings.ReplaceAll(recordedRuns(), `"outcome": "success", "steps"`, `"outcome": "success", "origin": {"source": "agent/mallory"}, "steps"`)
 	for _, test := range []struct {
 		name, runs, trust string
 		shown             bool
 	}{
-		{"trusted agent", reported, "agent=trusted", true},
-		{"untrusted agent", reported, "agent=untrusted", false},
 		{"trusted file", recordedRuns(), "agent=untrusted", true},
-		{"untrusted file", recordedRuns(), "debrief=untrusted", false},
+		{"untrusted files", recordedRuns(), "file=untrusted", false},
+		{"untrusted format", recordedRuns(), "file/debrief=untrusted", false},
+		{"untrusted file that names a trusted source", named, "file=untrusted", false},
+		{"trusted file that names an untrusted source", named, "agent=untrusted", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

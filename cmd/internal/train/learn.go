@@ -7,12 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/request"
-	"debrief/cmd/internal/traces"
-	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/runs"
+	"debrief/cmd/internal/runs/source"
+	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -32,16 +33,16 @@ type Learn struct {
 
 	Outcomes string `help:"File with the outcomes of runs that were recorded without one: id and score." placeholder:"FILE"`
 
-	app.Model
-	app.Curator
+	program.Model
+	program.Curator
 
 	reflecting chat.Model // nil without --model
 }
 
 // Help implements kong.HelpProvider.
 func (*Learn) Help() string {
-	return `Read recorded runs of any agent and add what they teach to a playbook, each lesson with its evidence. All stored runs of the
-playbook are compared: an error of a tool teaches what changed before the call worked, in two tasks at least; a habit, such as
+	return `Read recorded runs of any agent and add what they teach to a playbook. All stored runs of the playbook are
+compared, each lesson of it with its evidence: an error of a tool teaches what changed before the call worked, in two tasks at least; a habit, such as
 one tool before another, is shown if it separates successful from failed runs of the same tasks beyond chance. If nothing
 holds, the command prints the reason and which runs would help. Without a file the command compares the runs that are stored already,
 such as those that agents reported.
@@ -50,7 +51,7 @@ With --model the model reads each new lesson with its counts and one or two of i
 successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
 comparison. Then the Reflector reflects on each run.
 
-The format is detected from the content: ` + traces.Formats() + `.
+The format is detected from the content: ` + runs.Formats() + `.
 Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones;
 links to directories, pipes and sockets in it are listed and not read. A conversation of the OpenHands SDK, a directory with one file for
 each event, is one run.
@@ -98,7 +99,7 @@ type learnResult struct {
 	Omitted     source.Omissions `json:"left_out,omitempty"` // content that the runs do not contain
 	Notes       []string         `json:"notes,omitempty"`
 
-	New     []newBullet     `json:"new,omitempty"`     // bullets that this command added
+	New     []newBullet     `json:"new,omitempty"`     // lessons of the comparison that this command added
 	Refused []refusedLesson `json:"refused,omitempty"` // lessons of the comparison that the Curator refused
 	// Analysis is the comparison of all stored executions.
 	Analysis rules.Result `json:"analysis"`
@@ -109,18 +110,14 @@ type learnResult struct {
 }
 
 // Run implements the command.
-func (l *Learn) Run(ctx context.Context, c *app.Common) error {
+func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	b, err := cli.ParseBook(l.Book)
 	if err != nil {
 		return err
 	}
 	files, skipped, err := expandFiles(l.Files)
 	if err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
-	outcomes, err := l.readOutcomes(ctx)
-	if err != nil {
-		return app.Exit(app.ExitUsage, err)
+		return program.Exit(program.ExitUsage, err)
 	}
 	if l.reflecting, err = l.Optional(events.RoleReflector); err != nil {
 		return err
@@ -134,7 +131,15 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 
 	checked, unchecked := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
 	defer unchecked()
-	res, err := l.learnHere(checked, s, &traces.Reader{Book: b, Outcomes: outcomes}, files)
+	leading, err := deltalog.New(s.Conn.JetStream()).LeadingScore(ctx, b)
+	if err != nil {
+		return err
+	}
+	outcomes, err := l.readOutcomes(ctx, leading)
+	if err != nil {
+		return program.Exit(program.ExitUsage, err)
+	}
+	res, err := l.learnHere(checked, s, &runs.Reader{Book: b, Outcomes: outcomes, LeadingScore: leading}, files)
 	if err != nil {
 		return err
 	}
@@ -153,13 +158,13 @@ func (l *Learn) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if losses := res.losses(); losses != "" {
-		return app.Exit(app.ExitPartial, fmt.Errorf("%s; see above", losses))
+		return program.Exit(program.ExitPartial, fmt.Errorf("%s; see above", losses))
 	}
 	return nil
 }
 
 // learnHere runs the roles during learn, unless another process runs the server.
-func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader, files []string) (*learnResult, error) {
+func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, files []string) (*learnResult, error) {
 	if s.Server == nil {
 		return l.learn(ctx, s, r, files, func() {})
 	}
@@ -168,12 +173,9 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader,
 	if err != nil {
 		return nil, err
 	}
-	work, stop := context.WithCancelCause(ctx)
-	working := make(chan error, 1)
-	go func() { working <- app.Run(work, s.Conn, roles...) }()
-	res, err := l.learn(ctx, s, r, files, sync.OnceFunc(func() { close(compared) }))
-	stop(bus.ErrInterrupted) // the command waits for all messages that it can wait for
-	if failed := <-working; err == nil {
+	running, stop := startRoles(ctx, s.Conn, roles)
+	res, err := l.learn(running, s, r, files, sync.OnceFunc(func() { close(compared) }))
+	if failed := stop(); err == nil {
 		err = failed
 	}
 	return res, err
@@ -182,7 +184,7 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *traces.Reader,
 // roles returns the reflector and the curator of this process. The reflector waits until compared is closed. With a model, the Curator
 // then sees the counted lessons before the reflections on single runs, and does not add them again in other words. Without one, the
 // wait saves memory: the server caches messages that are read soon after they are written.
-func (l *Learn) roles(compared <-chan struct{}) ([]app.Role, error) {
+func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	curating, err := l.Optional(events.RoleCurator)
 	if err != nil {
 		return nil, err
@@ -191,16 +193,24 @@ func (l *Learn) roles(compared <-chan struct{}) ([]app.Role, error) {
 	if l.reflecting != nil {
 		cfg.Slots = l.MaxConcurrent
 	}
-	return []app.Role{&delayedRole{reflector.New(l.reflecting, cfg), compared}, app.NewCurator(curating, l.Curator.Settings(""))}, nil
+	reflects, err := reflector.New(l.reflecting, cfg)
+	if err != nil {
+		return nil, err
+	}
+	curates, err := curator.New(curating, l.Curator.Settings(""))
+	if err != nil {
+		return nil, err
+	}
+	return []program.Role{&delayedRole{reflects, compared}, curates}, nil
 }
 
 // delayedRole is a role that starts when a channel is closed.
 type delayedRole struct {
-	app.Role
+	program.Role
 	start <-chan struct{}
 }
 
-// Run implements app.Role.
+// Run implements program.Role.
 func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 	select {
 	case <-r.start:
@@ -212,14 +222,10 @@ func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 
 // learn reads the files, compares all stored runs, and waits for the roles. It calls compared when the lessons of the comparison are
 // in the playbook, or when an error prevents that.
-func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, files []string, compared func()) (*learnResult, error) {
+func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files []string, compared func()) (*learnResult, error) {
 	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
 	in := runStates{}
-	before, err := versionOf(ctx, s, r.Book)
-	if err != nil {
-		return nil, err
-	}
-	err = s.EventIDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
+	err := s.Events.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
 	if err != nil {
 		return nil, err
 	}
@@ -259,13 +265,6 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *traces.Reader, fil
 	if err := l.await(ctx, s); err != nil {
 		return nil, interrupted(ctx, res.Executions, err)
 	}
-	compares := len(res.New)
-	if err := addReflected(ctx, s, r.Book, before, res); err != nil {
-		return nil, err
-	}
-	if s.Server == nil && len(res.New) > compares {
-		res.Notes = append(res.Notes, "The reflector of the server did not wait for the comparison: its bullets can repeat a counted lesson in other words.")
-	}
 	l.checkOutcomes(r.Outcomes, res)
 	if err := l.countResults(ctx, s, r.Book, in, res); err != nil {
 		return nil, err
@@ -291,7 +290,7 @@ func interrupted(ctx context.Context, runs int, err error) error {
 // exitOf adds the exit code to a *request.ModelError. It returns other errors unchanged.
 func exitOf(err error) error {
 	if errors.As(err, new(*request.ModelError)) {
-		return app.Exit(app.ExitUnreachable, err)
+		return program.Exit(program.ExitUnreachable, err)
 	}
 	return err
 }
@@ -315,14 +314,14 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *traces.Reader, name string, in runStates, res *learnResult) error {
+func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, in runStates, res *learnResult) error {
 	f, err := openFile(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	p := l.newProgressReader(ctx, name, f)
-	pub := newPublisher(s, in)
+	pub := newPublisher(ctx, s, in)
 	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
 		return pub.publish(ctx, e)
@@ -353,9 +352,9 @@ func (l *Learn) skip(u unreadItem, res *learnResult) {
 }
 
 // printFile prints the number of runs in a file, its repairs and its problems.
-func (l *Learn) printFile(name string, report traces.Report, res *learnResult) {
+func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
 	l.print(map[string]any{"file": name, "source": report.Source, "runs": report.Runs, "invalid_lines": report.Skipped, "repaired": report.Repaired},
-		"%s: %s of %s", name, console.Plural(report.Runs, "run"), report.Source)
+		"%s: %s of %s", name, term.Plural(report.Runs, "run"), report.Source)
 	for _, r := range report.Repairs {
 		u := newUnreadItem(name, r)
 		u.Problem, u.Repair = "", r.Reason
@@ -370,9 +369,6 @@ func (l *Learn) printFile(name string, report traces.Report, res *learnResult) {
 	}
 	if more := report.Skipped - len(report.Problems); more > 0 {
 		l.print(map[string]any{"file": name, "more_invalid_lines": more}, "  %d more were not read", more)
-	}
-	for _, scorer := range report.Scorers {
-		l.print(map[string]any{"file": name, "scorer": scorer}, "  scored by %s", scorer)
 	}
 	if len(report.Omitted) > 0 {
 		l.print(map[string]any{"file": name, "left_out": report.Omitted}, "  left out: %s", report.Omitted)
@@ -396,7 +392,7 @@ func (l *Learn) await(ctx context.Context, s *cli.Session) error {
 	for {
 		idle := true
 		for i, role := range []string{events.RoleReflector, events.RoleCurator} {
-			lag, err := s.Lag(ctx, role)
+			lag, err := s.Consumers.Lag(ctx, role)
 			if err != nil {
 				return err
 			}
@@ -405,7 +401,7 @@ func (l *Learn) await(ctx context.Context, s *cli.Session) error {
 			}
 			if !lag.Idle() {
 				idle = false
-			} else if done, err := s.Idle(ctx, role); err != nil {
+			} else if done, err := s.Consumers.Idle(ctx, role); err != nil {
 				return err
 			} else if !done {
 				idle = false
@@ -421,7 +417,7 @@ func (l *Learn) await(ctx context.Context, s *cli.Session) error {
 		})
 		if !noticed && s.Server == nil && time.Since(moved) > stallNotice {
 			noticed = true
-			console.Fprintf(console.Stderr, "Waiting for a reflector and a curator: no progress for %s. The runs are stored; it is safe to interrupt.\n", stallNotice)
+			term.Fprintf(term.Stderr, "Waiting for a reflector and a curator: no progress for %s. The runs are stored; it is safe to interrupt.\n", stallNotice)
 		}
 		select {
 		case <-ctx.Done():
@@ -448,49 +444,49 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 
 func (l *Learn) show(res *learnResult) error {
 	if l.JSON {
-		return cli.WriteJSON(console.Stdout, res)
+		return cli.WriteJSON(term.Stdout, res)
 	}
-	console.Printf("\n%s\n", console.Block(cli.FormatBullets(res.shown, console.Width(console.Stdout))))
+	term.Printf("\n%s\n", term.Block(cli.FormatBullets(res.shown, term.Width(term.Stdout))))
 	if len(res.New) > 0 {
-		console.Printf("Evidence of the new bullets:\n")
+		term.Printf("Evidence of the new bullets:\n")
 		for _, n := range res.New {
-			console.Printf("%s", console.Block(fmt.Sprintf("  %s  %s\n", n.ID, n.Evidence)))
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s  %s\n", n.ID, n.Evidence)))
 		}
-		console.Printf("\n")
+		term.Printf("\n")
 	}
 	if len(res.Refused) > 0 {
-		console.Printf("The curator refused %s:\n", console.Plural(len(res.Refused), "lesson"))
+		term.Printf("The curator refused %s:\n", term.Plural(len(res.Refused), "lesson"))
 		for _, r := range res.Refused {
-			console.Printf("%s", console.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %s\n", r.Content, r.Reason)))
 		}
-		console.Printf("\n")
+		term.Printf("\n")
 	}
 	if known := res.Analysis.Known; len(known) > 0 {
-		console.Printf("Known errors of tools, a report that teaches nothing:\n")
+		term.Printf("Known errors of tools, a report that teaches nothing:\n")
 		for _, k := range known {
-			console.Printf("%s", console.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
-				k.Tool, k.Error, console.Plural(k.Runs, "run"), console.Plural(k.Tasks, "task"), k.Repeated)))
+			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
+				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))
 		}
-		console.Printf("\n")
+		term.Printf("\n")
 	}
-	console.Printf("%s\n", res.Analysis.Explain())
+	term.Printf("%s\n", res.Analysis.Explain())
 	reflected := ""
 	if res.Reflected+res.Dead > 0 {
-		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, console.Plural(res.Dead, "dead letter"))
+		reflected = fmt.Sprintf(" %d reflected on, %d with nothing to learn, %s.", res.Reflected, res.Nothing, term.Plural(res.Dead, "dead letter"))
 	}
-	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, console.Plural(res.Bullets, "bullet"))
+	state := fmt.Sprintf("is at %s with %s in use", res.Playbook, term.Plural(res.Bullets, "bullet"))
 	if res.version == 0 {
 		state = "does not exist yet: nothing was learned"
 	}
-	console.Printf("%s compared.%s Playbook %q %s.\n", console.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
+	term.Printf("%s compared.%s Playbook %q %s.\n", term.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
 	if res.Known > 0 {
-		console.Printf("%d of them were stored before.\n", res.Known)
+		term.Printf("%d of them were stored before.\n", res.Known)
 	}
 	for reason, n := range res.DeadReasons {
-		console.Printf("  %d × %s\n", n, reason)
+		term.Printf("  %d × %s\n", n, reason)
 	}
 	for _, note := range res.Notes {
-		console.Printf("%s\n", note)
+		term.Printf("%s\n", note)
 	}
 	return nil
 }
@@ -498,8 +494,8 @@ func (l *Learn) show(res *learnResult) error {
 // print prints v as a JSON line with --json, else the formatted text.
 func (l *Learn) print(v any, format string, args ...any) {
 	if l.JSON {
-		_ = cli.WriteJSON(console.Stdout, v)
+		_ = cli.WriteJSON(term.Stdout, v)
 		return
 	}
-	console.Printf(format+"\n", args...)
+	term.Printf(format+"\n", args...)
 }

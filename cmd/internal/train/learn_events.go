@@ -2,13 +2,12 @@ package train
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-
-	"debrief/cmd/internal/traces/source"
 )
 
 // eventName matches the file of an event. The OpenHands SDK stores a conversation as <id>/base_state.json and one file for each event,
@@ -92,7 +91,7 @@ func readEvent(path string) []byte {
 	}
 	defer f.Close()
 	event, err := io.ReadAll(io.LimitReader(f, maxEvent+1))
-	if err != nil || len(event) > maxEvent || !source.Valid(event) {
+	if err != nil || len(event) > maxEvent || !json.Valid(event) {
 		return []byte("unreadable event\n")
 	}
 	return append(bytes.ReplaceAll(bytes.TrimSpace(event), []byte("\n"), []byte(" ")), '\n') // a line break is not inside a text

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
@@ -25,7 +25,7 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 		return nil
 	}
 	if more := len(lessons) - maxExplained; more > 0 {
-		res.Notes = append(res.Notes, fmt.Sprintf("%s of the comparison without an explanation: one command explains at most %d.", console.Plural(more, "lesson"), maxExplained))
+		res.Notes = append(res.Notes, fmt.Sprintf("%s of the comparison without an explanation: one command explains at most %d.", term.Plural(more, "lesson"), maxExplained))
 		lessons = lessons[:maxExplained]
 	}
 	var mu sync.Mutex

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/runs"
 )
 
 // standardInput is the name of standard input among the files.
@@ -124,7 +124,7 @@ func interruptible(ctx context.Context, f *os.File) io.Reader {
 }
 
 // readOutcomes reads the file of --outcomes, or returns nil without one.
-func (l *Learn) readOutcomes(ctx context.Context) (*traces.Outcomes, error) {
+func (l *Learn) readOutcomes(ctx context.Context, leading string) (*runs.Outcomes, error) {
 	if l.Outcomes == "" {
 		return nil, nil
 	}
@@ -133,15 +133,15 @@ func (l *Learn) readOutcomes(ctx context.Context) (*traces.Outcomes, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return traces.ReadOutcomes(ctx, l.Outcomes, f)
+	return runs.ReadOutcomes(ctx, l.Outcomes, f, leading)
 }
 
 // checkOutcomes adds notes on outcomes that were not used.
-func (l *Learn) checkOutcomes(o *traces.Outcomes, res *learnResult) {
+func (l *Learn) checkOutcomes(o *runs.Outcomes, res *learnResult) {
 	if o == nil {
 		return
 	}
-	note := fmt.Sprintf("%s: %s received an outcome", l.Outcomes, console.Plural(o.Applied, "run"))
+	note := fmt.Sprintf("%s: %s received an outcome", l.Outcomes, term.Plural(o.Applied, "run"))
 	if o.Kept > 0 {
 		note += fmt.Sprintf(", %d kept the recorded one", o.Kept)
 	}

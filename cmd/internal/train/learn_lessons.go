@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/program/cli"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -23,7 +25,7 @@ import (
 // the playbook does not have.
 func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *learnResult) error {
 	feedback := map[uint64][]*events.Feedback{}
-	err := s.ReadStored(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), func(st bus.Stored) error {
+	err := s.Events.ReadStored(ctx, events.StreamExecutions, events.KindFeedback.Subject(b), func(st bus.Stored) error {
 		if f, ok := st.Event.(*events.Feedback); ok {
 			if seq, _, err := f.Execution.Parse(); err == nil {
 				feedback[seq] = append(feedback[seq], f)
@@ -35,11 +37,17 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 		return err
 	}
 	a := rules.NewAnalysis()
-	adding := newInOrder(a.Add)
+	runs := make(chan *events.Execution, waitingRuns)
+	var adding sync.WaitGroup
+	adding.Go(func() {
+		for e := range runs {
+			a.Add(e)
+		}
+	})
 	seen := map[runID]uint64{} // sequence of the first copy
 	t := l.newTicker()
 	defer t.clear()
-	err = s.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(st bus.Stored) error {
+	err = s.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(st bus.Stored) error {
 		e, ok := st.Event.(*events.Execution)
 		if !ok || seen[runIDOf(e.ID)] > 0 {
 			return nil
@@ -48,19 +56,23 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 		for _, f := range feedback[st.Seq] {
 			e.Outcome = e.Outcome.WithFeedback(f)
 		}
-		adding.do(e)
+		runs <- e
 		t.report(func(seconds float64) (any, string) {
 			return map[string]any{"analysed_executions": len(seen)}, fmt.Sprintf("%d runs analysed; %.0f runs a second", len(seen), float64(len(seen))/seconds)
 		})
 		return nil
 	})
-	adding.wait()
+	close(runs)
+	adding.Wait()
 	if err != nil {
 		return err
 	}
 	res.Analysis = a.Result()
 	return l.addLessons(ctx, s, b, res, seen)
 }
+
+// waitingRuns limits the runs in memory that wait for the analysis of those before them.
+const waitingRuns = 16
 
 // addLessons adds the lessons that no bullet of the playbook has, whatever its status: a person may have retired it. Each lesson is an
 // edit with the executions that support it. stored has the sequences of the executions.
@@ -138,10 +150,10 @@ var errNoEvidence = errors.New("add lesson: none of the runs behind it is stored
 // add requests the edit that adds the lesson as a bullet.
 func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored map[runID]uint64) (*events.EditReply, error) {
 	e := &events.Edit{
-		ID: events.NewID(), Author: learnAuthor, Reason: n.evidence(), Created: time.Now().UTC(),
+		Book: b,
+		ID:   events.NewID(), Author: learnAuthor, Reason: n.evidence(), Created: time.Now().UTC(),
 		Ops: []book.Op{{Kind: book.Add, Section: n.Section, Content: n.content(), Reason: n.evidence()}},
 	}
-	e.Book = b
 	var err error
 	if e.Evidence, err = evidenceOf(ctx, s, n.Executions, stored); err != nil {
 		return nil, err
@@ -149,16 +161,13 @@ func (n *newLesson) add(ctx context.Context, s *cli.Session, b book.Book, stored
 	if len(e.Evidence) == 0 {
 		return nil, errNoEvidence
 	}
-	return cli.RequestEdit(ctx, s.Conn, e, bus.PublishOptions{})
+	return edits.Request(ctx, s.Conn, e, bus.PublishOptions{})
 }
 
-// newBullet is a bullet that the command added, with its evidence in a sentence: the counts of the analysis, or of the
-// reflections on single runs.
+// newBullet is a bullet that the command added, with the counts of the analysis in a sentence.
 type newBullet struct {
 	ID       book.BulletID `json:"id"`
 	Evidence string        `json:"evidence"`
-	Runs     int           `json:"runs,omitempty"`  // behind the reflections; 0 for a lesson of the analysis
-	Tasks    int           `json:"tasks,omitempty"` // different tasks of these runs
 }
 
 // refusedLesson is a lesson that the Curator refused. A secret in its content is replaced.
@@ -189,12 +198,7 @@ func evidenceOf(ctx context.Context, s *cli.Session, ids []events.ID, stored map
 
 // storedRun returns a stored execution, or nil if it has expired since the analysis.
 func storedRun(ctx context.Context, s *cli.Session, id events.ID, stored map[runID]uint64) (*events.Execution, error) {
-	return findRun(ctx, s, stored[runIDOf(id)], func(is events.ID) bool { return is == id })
-}
-
-// findRun returns the execution at a sequence, or nil if it has expired.
-func findRun(ctx context.Context, s *cli.Session, seq uint64, is func(events.ID) bool) (*events.Execution, error) {
-	found, err := s.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := s.Events.Find(ctx, events.StreamExecutions, stored[runIDOf(id)], func(is events.ID) bool { return is == id })
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, nil
 	}

@@ -10,8 +10,9 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/program/cli"
 	"debrief/events"
 	"debrief/events/bus"
 
@@ -64,16 +65,22 @@ func (r runStates) count(flags runState) (n int) {
 type publisher struct {
 	session *cli.Session
 	states  runStates
-	sending *parallel
-	calls   int // tool calls of the new runs
+	sending *errgroup.Group
+	failed  context.Context // ends with the first error
+	calls   int             // tool calls of the new runs
 
 	mu      sync.Mutex
 	lost    []runID          // not stored, because of the server
 	invalid map[runID]string // not stored, because of the run: it has too many steps, for example
 }
 
-func newPublisher(s *cli.Session, in runStates) *publisher {
-	return &publisher{session: s, states: in, sending: newParallel(publishing), invalid: map[runID]string{}}
+// publishing is the number of runs that are stored at the same time. The server syncs several writes at once.
+const publishing = 32
+
+func newPublisher(ctx context.Context, s *cli.Session, in runStates) *publisher {
+	sending, failed := errgroup.WithContext(ctx)
+	sending.SetLimit(publishing)
+	return &publisher{session: s, states: in, sending: sending, failed: failed, invalid: map[runID]string{}}
 }
 
 // publish stores a run unless the stream has it. An error is not the fault of the run.
@@ -83,13 +90,15 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 		p.states[key] = state | runInFiles
 		return nil
 	}
+	if p.failed.Err() != nil {
+		return &stopError{context.Cause(p.failed)}
+	}
 	p.states[key] = runInFiles
-	calls := 0
 	for _, step := range e.Steps {
-		calls += len(step.Calls)
+		p.calls += len(step.Calls)
 	}
 	// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
-	err := p.sending.do(func() error {
+	p.sending.Go(func() error {
 		_, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
 		if err == nil {
 			return nil
@@ -103,17 +112,12 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 		p.lost = append(p.lost, key)
 		return err
 	})
-	if err != nil {
-		delete(p.states, key)
-		return &stopError{err}
-	}
-	p.calls += calls
 	return nil
 }
 
 // wait waits until all runs are stored. It returns the error of the server, and then forgets the runs that are not stored.
 func (p *publisher) wait() error {
-	err := p.sending.wait()
+	err := p.sending.Wait()
 	for _, key := range p.lost {
 		delete(p.states, key)
 	}
@@ -131,7 +135,7 @@ func (p *publisher) invalidRuns() []string {
 // countResults counts the results of all runs in the files, also of runs that an earlier command submitted: reflected
 // on, nothing to learn, or dead letter.
 func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, in runStates, res *learnResult) error {
-	err := s.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(b), func(st bus.Stored) error {
+	err := s.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(b), func(st bus.Stored) error {
 		if r, ok := st.Event.(*events.Reflection); ok {
 			in.mark(r.Execution, runReflected)
 		}
@@ -140,7 +144,7 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, i
 	if err != nil {
 		return err
 	}
-	err = s.ReadStored(ctx, events.StreamDead, events.DeadSubject("", b), func(st bus.Stored) error {
+	err = s.Events.ReadStored(ctx, events.StreamDead, events.DeadSubject("", b), func(st bus.Stored) error {
 		letter, ok := st.Event.(*events.DeadLetter)
 		if !ok {
 			return nil

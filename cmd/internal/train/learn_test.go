@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/traces"
-	"debrief/cmd/internal/traces/source"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/runs"
+	"debrief/cmd/internal/runs/source"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -39,8 +39,7 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 		{"not in the files", "a", "b", runStored},
 		{"elsewhere", "a", "other", runInFiles},
 	} {
-		e := &events.Execution{RunID: run.task, Answer: run.answer}
-		e.Book = book.Book(run.book)
+		e := &events.Execution{Book: book.Book(run.book), RunID: run.task, Answer: run.answer}
 		e.ID = events.ExecutionID(e.Book, "", e.RunID, 0)
 		if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
@@ -55,7 +54,7 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 			return []bus.Result{{Err: bus.Discard(errors.New("no use"))}}
 		}})
 	}()
-	err := conn.Read(t.Context(), events.StreamDead, events.DeadSubject("", ""), func(bus.Stored) error {
+	err := conn.Events.Read(t.Context(), events.StreamDead, events.DeadSubject("", ""), func(bus.Stored) error {
 		if left--; left == 0 {
 			return bus.ErrStop
 		}
@@ -131,7 +130,7 @@ func TestBadFilesCostOnlyThemselves(t *testing.T) {
 	}
 	s := newLearning(t)
 	in, res := runStates{}, &learnResult{Omitted: source.Omissions{}}
-	l, r := &Learn{JSON: true}, &traces.Reader{Book: "b"}
+	l, r := &Learn{JSON: true}, &runs.Reader{Book: "b"}
 	for _, name := range files {
 		err := l.readFile(t.Context(), s, r, name, in, res)
 		if bad := name == pipe || name == gone || strings.Contains(name, "closed"); (err != nil) != bad || errors.As(err, new(*stopError)) {
@@ -166,7 +165,7 @@ func TestChangingFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		report, err := traces.Read(t.Context(), "b", path, interruptible(t.Context(), f), func(*events.Execution) error {
+		report, err := runs.Read(t.Context(), "b", path, interruptible(t.Context(), f), func(*events.Execution) error {
 			if n++; n > 5000 {
 				return errors.New("the reading does not end")
 			}
@@ -222,7 +221,7 @@ func TestConversationsOfEvents(t *testing.T) {
 	s, res := newLearning(t), &learnResult{Omitted: source.Omissions{}}
 	in := runStates{}
 	for _, name := range files {
-		if err := new(Learn).readFile(t.Context(), s, &traces.Reader{Book: "b"}, name, in, res); err != nil {
+		if err := new(Learn).readFile(t.Context(), s, &runs.Reader{Book: "b"}, name, in, res); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +229,7 @@ func TestConversationsOfEvents(t *testing.T) {
 		t.Errorf("got %d runs, %d calls, %+v", n, res.calls, res.Problems)
 	}
 	var tasks []string
-	err = s.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
+	err = s.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
 		e := st.Event.(*events.Execution)
 		tasks = append(tasks, e.RunID[:strings.LastIndexByte(e.RunID, '/')])
 		if c := e.Steps[0].Calls[0]; e.Question != "Where am I?" || c.Arguments != `{"command":"pwd"}` || c.Outcome != events.Success {

@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/traces"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/runs"
 )
 
 // unreadItem is a part of a file that was not read, or was read after a repair.
@@ -22,7 +22,7 @@ type unreadItem struct {
 // maxListed is the maximum length of the list of unread items. The count includes all of them.
 const maxListed = 100
 
-func newUnreadItem(file string, p traces.Problem) unreadItem {
+func newUnreadItem(file string, p runs.Problem) unreadItem {
 	u := unreadItem{File: file, Problem: p.Reason}
 	if p.Line > 0 {
 		u.Line = &p.Line
@@ -44,10 +44,10 @@ func reasonOf(err error) string {
 func (r *learnResult) unread() string {
 	var parts []string
 	if r.Unread > 0 {
-		parts = append(parts, console.Plural(r.Unread, "run"))
+		parts = append(parts, term.Plural(r.Unread, "run"))
 	}
 	if r.BadFiles > 0 {
-		parts = append(parts, console.Plural(r.BadFiles, "file"))
+		parts = append(parts, term.Plural(r.BadFiles, "file"))
 	}
 	return strings.Join(parts, " and ")
 }

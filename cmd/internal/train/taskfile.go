@@ -8,13 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/dataset"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/train/dataset"
 )
 
 // taskFile are the flags for the format of a data set.
 type taskFile struct {
-	Form      string            `help:"Format: json (question, context, target), ace, formula or finer. Default: detected." enum:",json,ace,formula,finer" default:"" placeholder:"FORM" group:"Data"`
 	Field     map[string]string `help:"Map id, question, context, target, evaluator or session to a field. Repeatable." placeholder:"OURS=THEIRS" group:"Data"`
 	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
@@ -22,12 +21,12 @@ type taskFile struct {
 // options returns the options of a data set reader. Check returns an error for an unknown evaluator; most limits the
 // number of samples, 0 means no limit.
 func (f taskFile) options(check func(evaluator string) error, most int) (dataset.Options, error) {
-	o := dataset.Options{Fields: f.Field, Form: dataset.Form(f.Form), Evaluator: f.Evaluator, Check: check, MaxSamples: most}
+	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: most}
 	if err := check(f.Evaluator); err != nil {
-		return o, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+		return o, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
 	if err := o.Validate(); err != nil {
-		return o, app.Exit(app.ExitUsage, fmt.Errorf("--field: %w", err))
+		return o, program.Exit(program.ExitUsage, fmt.Errorf("--field: %w", err))
 	}
 	return o, nil
 }
@@ -40,17 +39,17 @@ func (f taskFile) read(ctx context.Context, name string, check func(evaluator st
 	}
 	in, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: no such file", name))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: no such file", name))
 	} else if err != nil {
-		return nil, app.Exit(app.ExitUsage, err)
+		return nil, program.Exit(program.ExitUsage, err)
 	}
 	defer in.Close()
 	if info, err := in.Stat(); err == nil && info.IsDir() {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
 	}
 	set, err := dataset.Read(ctx, filepath.Base(name), in, o)
 	if err != nil && ctx.Err() == nil {
-		err = app.Exit(app.ExitUsage, err)
+		err = program.Exit(program.ExitUsage, err)
 	}
 	return set, err
 }

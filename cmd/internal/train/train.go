@@ -1,6 +1,3 @@
-// Package train has the commands that run tasks: demo, train, eval and learn. Their flags are the fields of a struct, and
-// Run is the command. Package replay has the engine of the command train. It stays separate because it knows no flags and
-// no output.
 package train
 
 import (
@@ -9,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,17 +18,19 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/dataset"
-	"debrief/cmd/internal/replay"
-	"debrief/cmd/internal/report"
-	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/train/dataset"
+	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/report"
+	"debrief/curator"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/generator"
 	"debrief/generator/scoring"
@@ -68,12 +67,12 @@ type Training struct {
 	Simulated bool          `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model" group:"Model"`
 	Latency   time.Duration `help:"Response time of the simulated model." default:"0s" group:"Model" rare:""`
 
-	app.Model
-	app.Embedding
-	GeneratorConfig app.Generator  `embed:""`
-	Evaluators      app.Evaluators `embed:""`
-	ReflectorConfig app.Reflector  `embed:""`
-	CuratorConfig   app.Curator    `embed:""`
+	program.Model
+	program.Embedding
+	GeneratorConfig program.Generator  `embed:""`
+	Evaluators      program.Evaluators `embed:""`
+	ReflectorConfig program.Reflector  `embed:""`
+	CuratorConfig   program.Curator    `embed:""`
 
 	unread atomic.Int64 // unreadable lines of standard input
 }
@@ -101,7 +100,7 @@ Examples:
 }
 
 // Run implements the command.
-func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) error {
+func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) error {
 	cfg, err := p.config()
 	if err != nil {
 		return err
@@ -119,7 +118,7 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 		return err
 	}
 	defer s.Close()
-	o := replay.Options{Settings: settings, From: p.From, Debrief: app.Version(), Name: p.Name}
+	o := replay.Options{Settings: settings, From: p.From, Debrief: program.Version(), Name: p.Name}
 	if o.Model = p.NameOf(events.RoleGenerator); p.Simulated {
 		o.Model = simulated.Name
 	}
@@ -130,16 +129,16 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 		o.Name = replay.DefaultName(p.stem(), cfg, sets, o)
 	}
 	if err := book.Book(o.Name).Validate(); err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--name: %w", err))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--name: %w", err))
 	}
 	if p.Out == "" {
 		p.Out = filepath.Join("debrief-runs", o.Name)
 	}
 	folder, err := report.Open(p.Out, report.Config{
-		Run: o.Name, Model: p.modelName(), Debrief: o.Debrief, Go: report.BuildPlatform(), Settings: o.Settings, Data: sets.Data(),
+		Run: o.Name, Model: p.modelName(), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Settings: o.Settings, Data: sets.Data(),
 	})
 	if taken := (*report.FolderInUseError)(nil); errors.As(err, &taken) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("--out: %w", err))
+		return program.Exit(program.ExitRefused, fmt.Errorf("--out: %w", err))
 	} else if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
@@ -149,35 +148,23 @@ func (p *Training) Run(ctx context.Context, c *app.Common, k *kong.Context) erro
 		if err != nil {
 			return err
 		}
-		o.Fork = func(ctx context.Context) (uint64, error) { return cli.Fork(ctx, s, name, at, book.Book(o.Name)) }
+		o.Fork = func(ctx context.Context) (uint64, error) { return edits.Fork(ctx, s.Conn, name, at, book.Book(o.Name)) }
 	}
 	roles, err := p.roles(ctx, s, &o)
 	if err != nil {
 		return err
 	}
-	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	checked, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	running, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
 	defer unchecked()
-	running, fail := context.WithCancelCause(checked)
-	defer fail(nil)
-	working := make(chan error, 1)
+	stop := func() error { return nil }
 	if s.Server != nil { // no other process has the directory: run the roles here
-		go func() {
-			err := app.Run(work, s.Conn, roles...)
-			if err != nil {
-				fail(err)
-			}
-			working <- err
-		}()
-	} else {
-		close(working)
+		running, stop = startRoles(running, s.Conn, roles)
 	}
 	show := newTrainScreen(p, o.Name)
-	o.OnProgress, o.OnPoint, o.OnEpoch, o.OnStall, o.OnSkipped = show.progress, show.point, show.epoch, show.waiting, show.skipped
+	o.OnProgress, o.OnPoint, o.OnEpoch, o.OnStall, o.OnSkipped = show.progressOfRun, show.point, show.epoch, show.waiting, show.skipped
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
-	stop(bus.ErrInterrupted)                          // a run that has ended waits for no message
-	if werr := <-working; err == nil || werr != nil { // an error of the roles is the cause of the run's error
-		err = werr
+	if failed := stop(); err == nil || failed != nil { // an error of the roles is the cause of the run's error
+		err = failed
 	}
 	if err != nil {
 		return p.runError(ctx, o.Name, err)
@@ -209,16 +196,16 @@ func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, 
 // checkBook returns an error if the playbook that a flag names does not exist.
 func checkBook(ctx context.Context, store *deltalog.Store, flag string, name book.Book) error {
 	if err := name.Validate(); err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", flag, err))
+		return program.Exit(program.ExitUsage, fmt.Errorf("%s: %w", flag, err))
 	}
 	known, err := store.BooksWithLog(ctx)
 	if err != nil || slices.Contains(known, name) {
 		return err
 	}
 	if len(known) == 0 {
-		return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: there are no playbooks", flag, name))
+		return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: there are no playbooks", flag, name))
 	}
-	return app.Exit(app.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, cli.JoinBooks(known)))
+	return program.Exit(program.ExitRefused, fmt.Errorf("%s: playbook %q not found: name one of: %s", flag, name, cli.JoinBooks(known)))
 }
 
 // runError adds the exit code or advice to the error of a run.
@@ -230,11 +217,11 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 	var answered *replay.OtherModelError
 	switch {
 	case errors.As(err, &answered):
-		return app.Exit(app.ExitRefused, fmt.Errorf("run %q stopped: %w: stop that generator or name its model, then run the same command again", name, err))
+		return program.Exit(program.ExitRefused, fmt.Errorf("run %q stopped: %w: stop that generator or name its model, then run the same command again", name, err))
 	case errors.As(err, &model):
 		return exitOf(fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err))
 	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
-		return app.Exit(app.ExitRefused, err)
+		return program.Exit(program.ExitRefused, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("run %q was interrupted; run the same command again to continue", name)
 	}
@@ -249,7 +236,7 @@ func (p *Training) config() (replay.Config, error) {
 	}
 	switch {
 	case p.Online && p.Executions != "":
-		return cfg, app.Exit(app.ExitUsage, errors.New("--online: is set, and so is --executions: choose one"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("--online: is set, and so is --executions: choose one"))
 	case p.Online:
 		cfg.Mode = replay.Online
 	case p.Executions != "":
@@ -260,110 +247,76 @@ func (p *Training) config() (replay.Config, error) {
 	}
 	switch {
 	case p.Executions == "" && p.Dataset == "":
-		return cfg, app.Exit(app.ExitUsage, errors.New("DATASET: required: name a file of tasks, or --executions BOOK"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("DATASET: required: name a file of tasks, or --executions BOOK"))
 	case p.Executions != "" && p.Dataset != "":
-		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: runs no tasks: remove DATASET; --test FILE compares the two playbooks"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("--executions: runs no tasks: remove DATASET; --test FILE compares the two playbooks"))
 	case p.Dataset == "-" && !p.Online:
-		return cfg, app.Exit(app.ExitUsage, errors.New("'-': standard input requires --online; epochs require a file"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("'-': standard input requires --online; epochs require a file"))
 	case p.Simulated && p.Named():
-		return cfg, app.Exit(app.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("--simulated: is set, and so is --model: choose one"))
 	case p.Patience > 0 && p.Validation == "":
-		return cfg, app.Exit(app.ExitUsage, errors.New("--patience: requires validation tasks: name their file with --validation"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("--patience: requires validation tasks: name their file with --validation"))
 	case p.Epochs < 1:
-		return cfg, app.Exit(app.ExitUsage, fmt.Errorf("--epochs: must be at least 1, got %d", p.Epochs))
+		return cfg, program.Exit(program.ExitUsage, fmt.Errorf("--epochs: must be at least 1, got %d", p.Epochs))
 	case p.Executions != "" && !p.Simulated && p.Model.Model == "" && p.ReflectorModel == "":
-		return cfg, app.Exit(app.ExitUsage, errors.New("--executions: model required for the reflector: set --model or --reflector-model"))
+		return cfg, program.Exit(program.ExitUsage, errors.New("--executions: model required for the reflector: set --model or --reflector-model"))
 	}
 	if err := cfg.Validate(); err != nil {
-		return cfg, app.Exit(app.ExitUsage, err)
+		return cfg, program.Exit(program.ExitUsage, err)
 	}
 	return cfg, nil
 }
 
-// resultFlags are flags that change the result of a run, in addition to the flags in the method settings and the groups
-// Context and Gate.
-var resultFlags = []string{"max-tokens", "no-schema", "embed-model", "trace-budget", "token-budget", "section-token-budget", "trust", "burst"}
+// resultFlags are the flags that change the result of a run, in addition to those of the groups Context and Gate.
+var resultFlags = []string{
+	"validation", "test", "online", "executions", "from", "epochs", "batch", "curate-every", "rounds", "order", "seed", "validate-every", "patience",
+	"snapshot-every", "max-samples", "evaluator", "evaluator-program", "field", "simulated", "model", "generator-model", "reflector-model",
+	"curator-model", "temperature", "generator-prompt", "reflector-prompt", "max-tokens", "no-schema", "embed-model", "trace-budget",
+	"token-budget", "section-token-budget", "trust", "burst",
+}
 
-// settings returns the settings that change the result of the run. They are in the report, and an interrupted run
-// continues only with the same settings. A prompt file is identified by the hash of its content.
+// settings returns the settings that change the result of the run, unless they have their default. They are in the report, and an
+// interrupted run continues only with the same settings. A prompt file is identified by the hash of its content.
 func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
-	answers, err := p.GeneratorConfig.Settings()
-	if err != nil {
-		return nil, err
-	}
-	reflects, err := p.ReflectorConfig.Settings()
-	if err != nil {
-		return nil, err
-	}
 	all := []report.Setting{}
-	set := func(name string, value any) {
-		if text := fmt.Sprint(value); text != "" && text != "0" && text != "false" {
-			all = append(all, report.Setting{Name: name, Value: text})
-		}
+	if p.Dataset != "" {
+		all = append(all, report.Setting{Name: "DATASET", Value: filepath.Base(p.Dataset)})
 	}
-	set("DATASET", nonEmptyBase(p.Dataset))
-	set("validation", nonEmptyBase(p.Validation))
-	set("test", nonEmptyBase(p.Test))
-	set("online", p.Online)
-	set("executions", p.Executions)
-	set("from", p.From)
-	set("epochs", p.Epochs)
-	set("batch", p.Batch)
-	set("curate-every", p.CurateEvery)
-	set("rounds", p.ReflectorConfig.Rounds)
-	set("order", p.Order)
-	set("seed", p.Seed)
-	set("validate-every", p.ValidateEvery)
-	set("patience", p.Patience)
-	set("snapshot-every", p.SnapshotEvery)
-	set("max-samples", p.MaxSamples)
-	set("form", p.Form)
-	set("evaluator", p.Evaluator)
-	for _, program := range p.Evaluators.Programs {
-		set("evaluator-program", program.Name+"="+strings.Join(program.Command, " "))
-	}
-	for _, ours := range slices.Sorted(maps.Keys(p.Field)) {
-		set("field", ours+"="+p.Field[ours])
-	}
-	set("simulated", p.Simulated)
-	set("model", p.Model.Model)
-	set("generator-model", p.GeneratorModel)
-	set("reflector-model", p.ReflectorModel)
-	set("curator-model", p.CuratorModel)
-	set("temperature", p.Temperature)
-	set("generator-prompt", fileHash(p.GeneratorConfig.GeneratorPrompt, answers.Instructions))
-	set("reflector-prompt", fileHash(p.ReflectorConfig.ReflectorPrompt, reflects.Instructions))
 	for _, f := range flags {
-		if grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate"); !grouped && !slices.Contains(resultFlags, f.Name) {
+		grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate")
+		if !grouped && !slices.Contains(resultFlags, f.Name) || f.Target.IsZero() && !f.HasDefault {
 			continue
 		}
-		value, byDefault := f.Target.Interface(), f.Default
-		if _, is := value.(time.Duration); is {
-			if d, err := time.ParseDuration(byDefault); err == nil {
-				byDefault = d.String() // 168h is 168h0m0s
+		text := fmt.Sprint(f.Target.Interface())
+		switch f.Name {
+		case "evaluator-program":
+			for _, program := range p.Evaluators.Programs {
+				all = append(all, report.Setting{Name: f.Name, Value: program.Name + "=" + strings.Join(program.Command, " ")})
 			}
+			continue
+		case "field":
+			for _, ours := range slices.Sorted(maps.Keys(p.Field)) {
+				all = append(all, report.Setting{Name: f.Name, Value: ours + "=" + p.Field[ours]})
+			}
+			continue
+		case "validation", "test":
+			text = filepath.Base(text)
+		case "generator-prompt", "reflector-prompt":
+			content, err := os.ReadFile(text)
+			if err != nil {
+				return nil, program.Exit(program.ExitUsage, fmt.Errorf("--%s: %w", f.Name, err))
+			}
+			text = fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(text), sha256.Sum256(content))
 		}
-		if text := fmt.Sprint(value); text != byDefault && (byDefault != "" || !f.Target.IsZero()) {
+		byDefault := f.Default
+		if d, err := time.ParseDuration(byDefault); err == nil && byDefault != "0" {
+			byDefault = d.String() // 168h is 168h0m0s
+		}
+		if text != byDefault {
 			all = append(all, report.Setting{Name: f.Name, Value: text})
 		}
 	}
 	return all, nil
-}
-
-// fileHash returns the base name of a file with the hash of its text, "" without a file.
-func fileHash(name, text string) string {
-	if name == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(name), sha256.Sum256([]byte(text)))
-}
-
-// nonEmptyBase returns the base name of a file, "" without a file.
-func nonEmptyBase(name string) string {
-	if name == "" {
-		return ""
-	}
-	return filepath.Base(name)
 }
 
 // stem returns the first part of the default name of the run.
@@ -413,7 +366,7 @@ func (p *Training) tasks(ctx context.Context, set, name string, most int) (*repl
 		return nil, fmt.Errorf("%s: %w", set, err)
 	}
 	for _, bad := range d.Problems {
-		console.Fprintf(console.Stderr, "%s: line %d was not read: %s\n", name, bad.Line, bad.Reason)
+		term.Fprintf(term.Stderr, "%s: %s was not read: %s\n", name, bad.Place, bad.Reason)
 	}
 	return &replay.Set{
 		Data:  report.Data{Set: set, File: filepath.Base(name), SHA256: d.SHA256, Samples: len(d.Tasks), Unread: d.Invalid},
@@ -437,13 +390,13 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 		for {
 			t, err := in.Next()
 			if bad := (*dataset.Problem)(nil); errors.As(err, &bad) {
-				console.Fprintf(console.Stderr, "standard input: line %d was not read: %s\n", bad.Line, bad.Reason)
+				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
 				continue
 			}
 			if err != nil {
 				if !errors.Is(err, io.EOF) {
-					console.Fprintf(console.Stderr, "standard input: %s\n", err)
+					term.Fprintf(term.Stderr, "standard input: %s\n", err)
 				}
 				return
 			}
@@ -459,7 +412,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 
 // roles returns the roles to run in this process, nil if a server of another process runs them. For --executions it also
 // sets o.Source to the reflector.
-func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options) ([]app.Role, error) {
+func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options) ([]program.Role, error) {
 	models := p.Model
 	if p.Simulated {
 		var err error
@@ -475,7 +428,10 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	if err != nil {
 		return nil, err
 	}
-	reflecting := reflector.New(reflectorModel, reflects)
+	reflecting, err := reflector.New(reflectorModel, reflects)
+	if err != nil {
+		return nil, err
+	}
 	if p.Executions != "" {
 		if err := checkBook(ctx, deltalog.New(s.JetStream()), "--executions", book.Book(p.Executions)); err != nil {
 			return nil, err
@@ -490,7 +446,7 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 		return nil, err
 	}
 	if answering == nil && p.Dataset != "" {
-		return nil, app.Exit(app.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
+		return nil, program.Exit(program.ExitUsage, errors.New("model required: set --model, use the simulated one with --simulated, or use the workers of a server with --nats"))
 	}
 	curating, err := models.Optional(events.RoleCurator)
 	if err != nil {
@@ -507,9 +463,17 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	answers.ModelName = models.NameOf(events.RoleGenerator)
 	answers.Scorer = scoring.NewScorer(p.Evaluators.Settings(), answers.Slots)
 	if err := answers.Scorer.Check(p.Evaluator); err != nil && p.Dataset != "" {
-		return nil, app.Exit(app.ExitUsage, fmt.Errorf("--evaluator: %w", err))
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
-	return []app.Role{generator.New(answering, embedder, answers), reflecting, app.NewCurator(curating, p.CuratorConfig.Settings(""))}, nil
+	generates, err := generator.New(answering, embedder, answers)
+	if err != nil {
+		return nil, err
+	}
+	curates, err := curator.New(curating, p.CuratorConfig.Settings(""))
+	if err != nil {
+		return nil, err
+	}
+	return []program.Role{generates, reflecting, curates}, nil
 }
 
 // writeFolder writes the report, the answers, the operations and the playbooks of the run.
@@ -522,30 +486,19 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 	if err := p.playbooks(ctx, s, folder, rep.Run.Book, versions); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.SamplesFile, lines(slices.Values(out.Samples))); err != nil {
+	if err := report.WriteLines(folder, report.SamplesFile, slices.Values(out.Samples)); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.OperationsFile, lines(slices.Values(out.Operations))); err != nil {
+	if err := report.WriteLines(folder, report.OperationsFile, slices.Values(out.Operations)); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.BulletsFile, lines(slices.Values(rep.Bullets))); err != nil {
+	if err := report.WriteLines(folder, report.BulletsFile, slices.Values(rep.Bullets)); err != nil {
 		return err
 	}
-	if err := report.WriteLines(folder, report.BulletUsesFile, lines(out.BulletUses)); err != nil {
+	if err := report.WriteLines(folder, report.BulletUsesFile, out.BulletUses); err != nil {
 		return err
 	}
-	return folder.WriteReport(rep)
-}
-
-// lines iterates over values with nil errors.
-func lines[T any](all iter.Seq[T]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
+	return folder.WriteReport(rep, console.WriteRun)
 }
 
 // modelName returns the name of the model that answers, or "the workers'" if this process does not know it.

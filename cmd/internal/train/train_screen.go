@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/replay"
-	"debrief/cmd/internal/report"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook/formats"
@@ -26,13 +26,15 @@ type trainScreen struct {
 	name string
 
 	mu    sync.Mutex
-	last  time.Time
-	first replay.Progress // the first one of this process, the base of the rates
-	begun time.Time
+	first *replay.Progress // of this process, the base of the rates
 }
 
 func newTrainScreen(p *Training, name string) *trainScreen {
-	return &trainScreen{demoScreen: newDemoScreen(console.Stdout, p.JSON), name: name}
+	s := &trainScreen{demoScreen: newDemoScreen(term.Stdout, p.JSON), name: name}
+	if p.JSON {
+		s.bar.json, s.bar.every = term.Stdout, time.Second
+	}
+	return s
 }
 
 // line is a line of --json.
@@ -51,31 +53,20 @@ type line struct {
 	Folder string         `json:"folder,omitempty"`
 }
 
-// Shortest time between two progress lines.
-const (
-	textEvery = 100 * time.Millisecond
-	jsonEvery = time.Second
-)
-
-// progress prints the progress, the rate and the cost of the run.
-func (s *trainScreen) progress(p replay.Progress) {
+// progressOfRun prints the progress, the rate and the cost of the run.
+func (s *trainScreen) progressOfRun(p replay.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	every := textEvery
-	if s.json {
-		every = jsonEvery
+	if s.first == nil {
+		s.first = &p
 	}
-	if s.begun.IsZero() {
-		s.first, s.begun = p, time.Now()
-	}
-	if time.Since(s.last) < every || !s.json && !s.live {
-		return
-	}
-	s.last = time.Now()
-	if s.json {
-		_ = cli.WriteJSON(s.out, line{Event: "progress", Run: s.name, Progress: &p})
-		return
-	}
+	s.bar.report(func(float64) (any, string) {
+		return line{Event: "progress", Run: s.name, Progress: &p}, describeProgress(s.first, &p)
+	})
+}
+
+// describeProgress describes the progress of a run. The rate is that since the first progress.
+func describeProgress(first, p *replay.Progress) string {
 	text := fmt.Sprintf("%s  %d", p.Phase, p.Done)
 	if p.Total > 0 {
 		text += fmt.Sprintf(" of %d", p.Total)
@@ -84,8 +75,7 @@ func (s *trainScreen) progress(p replay.Progress) {
 	if p.Samples > 0 {
 		text += fmt.Sprintf(" of %d", p.Samples)
 	}
-	took := time.Since(s.begun).Seconds()
-	if done := p.Step - s.first.Step; done > 0 && took > 0.5 {
+	if done, took := p.Step-first.Step, p.Seconds-first.Seconds; done > 0 && took > 0.5 {
 		rate := float64(done) / took
 		text += fmt.Sprintf(", %.1f/s", rate)
 		if left := p.Samples - p.Step; left > 0 {
@@ -96,15 +86,7 @@ func (s *trainScreen) progress(p replay.Progress) {
 	if p.Usage.Dollars > 0 {
 		text += fmt.Sprintf(", $%.2f", p.Usage.Dollars)
 	}
-	console.Control(s.out, console.ClearLine)
-	console.Fprintf(s.out, "%s", text)
-}
-
-// clear removes the progress line.
-func (s *trainScreen) clear() {
-	if s.live {
-		console.Control(s.out, console.ClearLine)
-	}
+	return text
 }
 
 // point prints a measurement of validation or test tasks.
@@ -118,8 +100,8 @@ func (s *trainScreen) point(p report.Point) {
 	if p.Set == replay.Train {
 		return
 	}
-	s.clear()
-	console.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
+	s.bar.clear()
+	term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
 }
 
 // scored formats a score.
@@ -145,8 +127,8 @@ func (s *trainScreen) epoch(e report.Epoch) {
 		_ = cli.WriteJSON(s.out, line{Event: "epoch", Run: s.name, Epoch: &e})
 		return
 	}
-	s.clear()
-	console.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch, scored(e.Train), console.Plural(e.Book.Bullets, "bullet"), e.Book.Version)
+	s.bar.clear()
+	term.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch, scored(e.Train), term.Plural(e.Book.Bullets, "bullet"), e.Book.Version)
 }
 
 // programs are the worker programs of the roles.
@@ -162,8 +144,8 @@ func (s *trainScreen) waiting(role string) {
 		_ = cli.WriteJSON(s.out, line{Event: "waiting", Run: s.name, WaitsFor: role})
 		return
 	}
-	s.clear()
-	console.Fprintf(console.Stderr, "Waiting for a %s: no progress. It is safe to interrupt; see 'debrief status'.\n", programs[role])
+	s.bar.clear()
+	term.Fprintf(term.Stderr, "Waiting for a %s: no progress. It is safe to interrupt; see 'debrief status'.\n", programs[role])
 }
 
 // skipped reports reflections without a usable reply of the Curator's model. They wait for the next window.
@@ -174,13 +156,13 @@ func (s *trainScreen) skipped(reflections int, reason string) {
 		_ = cli.WriteJSON(s.out, line{Event: "skipped", Run: s.name, Reflections: reflections, Reason: reason})
 		return
 	}
-	s.clear()
-	console.Fprintf(console.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", console.Plural(reflections, "reflection"), console.Line(reason))
+	s.bar.clear()
+	term.Fprintf(term.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", term.Plural(reflections, "reflection"), term.Line(reason))
 }
 
 // result prints the report and returns the error of the losses.
 func (s *trainScreen) result(out *replay.Result, folder string) error {
-	s.clear()
+	s.bar.clear()
 	r := out.Report
 	if s.json {
 		if err := cli.WriteJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder}); err != nil {
@@ -188,13 +170,13 @@ func (s *trainScreen) result(out *replay.Result, folder string) error {
 		}
 		return lossError(out)
 	}
-	var text strings.Builder
-	if err := r.Text(&text); err != nil {
+	text, err := summary(r)
+	if err != nil {
 		return err
 	}
-	console.Fprose(s.out, "%s\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", console.Block(text.String()), folder, r.Run.Book, r.Best.Version)
+	term.Fprose(s.out, "%s\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", term.Block(text), folder, r.Run.Book, r.Best.Version)
 	if r.Best.Version > 0 {
-		console.Fprose(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
+		term.Fprose(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
 	}
 	return lossError(out)
 }
@@ -204,14 +186,14 @@ func lossError(out *replay.Result) error {
 	var all []string
 	for _, d := range out.Report.Data {
 		if d.Unread > 0 {
-			all = append(all, fmt.Sprintf("%s of %s could not be read", console.Plural(d.Unread, "line"), d.File))
+			all = append(all, fmt.Sprintf("%s of %s could not be read", term.Plural(d.Unread, "line"), d.File))
 		}
 	}
 	if n := len(out.Report.Losses); n > 0 {
-		all = append(all, fmt.Sprintf("%s failed, the first error: %s", console.Plural(n, "sample"), out.Report.Losses[0].Reason))
+		all = append(all, fmt.Sprintf("%s failed, the first error: %s", term.Plural(n, "sample"), out.Report.Losses[0].Reason))
 	}
 	if n := out.Report.Unlearned; n > 0 {
-		all = append(all, console.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
+		all = append(all, term.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
 	}
 	unscored, why := 0, ""
 	for i := range out.Samples {
@@ -225,12 +207,12 @@ func lossError(out *replay.Result) error {
 		}
 	}
 	if unscored > 0 {
-		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", console.Plural(unscored, "answer"), why))
+		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", term.Plural(unscored, "answer"), why))
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return app.Exit(app.ExitPartial, errors.New(strings.Join(all, "; ")))
+	return program.Exit(program.ExitPartial, errors.New(strings.Join(all, "; ")))
 }
 
 // playbooks writes versions of the run's playbook to the folder.

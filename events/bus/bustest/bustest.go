@@ -30,3 +30,11 @@ func Open(t testing.TB, p bus.Policy) (*bus.Conn, *nats.Conn) {
 	}
 	return conn, nc
 }
+
+// Must returns v. It panics if there is an error: a test that configures a role wrongly is broken.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -49,3 +49,60 @@ func (r *renderer) advice() []chat.Message {
 func escapeTags(s string) string { return tags.ReplaceAllString(s, "‹$1") }
 
 var tags = regexp.MustCompile(`(?i)<([\s/]*playbook)`)
+
+// adviceLines returns the learned texts in the message of advice. A line of a bullet begins with its id, and the heading of a reflection
+// with a mark; their further lines are indented. The texts themselves cannot begin a line so.
+func (a *assembler) adviceLines(messages []chat.Message, shown []*playbook.Bullet) []events.AdviceLine {
+	if !a.manifest.Advice || len(messages) == 0 {
+		return nil
+	}
+	r := adviceReader{bullets: map[string]*playbook.Bullet{}}
+	for _, b := range shown {
+		r.bullets[string(b.ID)] = b
+	}
+	for _, p := range a.manifest.Parts {
+		if p.Kind == events.PartReflection {
+			r.notes = append(r.notes, a.sources.Notes[p.Ref])
+		}
+	}
+	end := 0
+	for line := range strings.Lines(messages[0].Text) {
+		start := end
+		end += len(line)
+		r.read(line, start, end)
+	}
+	return r.lines
+}
+
+// adviceReader finds the learned texts in a message of advice.
+type adviceReader struct {
+	bullets map[string]*playbook.Bullet // by id
+	notes   []*events.Note              // whose headings are not read yet
+	lines   []events.AdviceLine
+	inside  bool // the last of lines may go on
+}
+
+// read reads the next line.
+func (r *adviceReader) read(line string, start, end int) {
+	id, _, _ := strings.Cut(strings.TrimPrefix(line, "- ["), "] ")
+	switch b := r.bullets[id]; {
+	case b != nil && strings.HasPrefix(line, "- ["):
+		r.lines = append(r.lines, events.AdviceLine{Start: start, End: end, Bullet: b.ID, Wording: events.WordingOf(b.Content)})
+		r.inside = true
+	case len(r.notes) > 0 && strings.HasPrefix(line, noteMark):
+		r.lines = append(r.lines, events.AdviceLine{Start: start, End: end, Reflection: r.notes[0].Reflection})
+		r.notes, r.inside = r.notes[1:], true
+	case !r.inside || !strings.HasPrefix(line, "  "):
+		r.inside = false
+	case r.lines[len(r.lines)-1].Bullet != "":
+		r.lines[len(r.lines)-1].End = end
+	default:
+		name, _, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		text := r.lines[len(r.lines)-1]
+		text.Start, text.End, text.Field = start, end, noteFieldNames[name]
+		r.lines = append(r.lines, text)
+	}
+}
+
+// noteFieldNames has the fields of a reflection by the names of the texts in a prompt.
+var noteFieldNames = map[string]string{NoteError: events.FieldError, NoteApproach: events.FieldApproach, NoteInsight: events.FieldInsight}

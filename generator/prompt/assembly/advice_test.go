@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator/prompt/selection"
@@ -73,6 +75,40 @@ func TestAdviceIsOneMessage(t *testing.T) {
 		if !c.Manifest.Advice || len(c.Bullets) != len(test.bullets) {
 			t.Errorf("%s: got manifest %+v with %d bullets", test.name, c.Manifest, len(c.Bullets))
 		}
+	}
+}
+
+// TestAdviceLines cuts the message at the places of its learned texts. Texts that imitate a line, and lines of a text, belong to their text.
+func TestAdviceLines(t *testing.T) {
+	t.Parallel()
+	notes := []*events.Note{
+		{Reflection: "1-00000000", Label: events.Failure, Error: "counted\n- [misc-00001] twice", Approach: "- after a success: count", Insight: "count"},
+		{Reflection: "2-00000000", Label: events.Success, Insight: "insight: - [misc-00002] rest"},
+	}
+	c := assemble(t, Input{Advice: true, Notes: notes, Index: adviceIndex(t, "Count.\n- [misc-00002] Rest.\n- after a failure:", "Rest </playbook>")}, Limits{})
+	message := c.Messages[0].Text
+	var got []string
+	for _, l := range c.Lines {
+		got = append(got, fmt.Sprintf("%s%s %s %q", l.Bullet, l.Reflection, l.Field, message[l.Start:l.End]))
+	}
+	want := []string{
+		`misc-00001  "- [misc-00001] Count.\n  - [misc-00002] Rest.\n  - after a failure:\n"`,
+		`misc-00002  "- [misc-00002] Rest ‹/playbook>\n"`,
+		`1-00000000  "- after a failure:\n"`,
+		`1-00000000 error_identification "  what went wrong: counted - [misc-00001] twice\n"`,
+		`1-00000000 correct_approach "  what to do: - after a success: count\n"`,
+		`1-00000000 key_insight "  insight: count\n"`,
+		`2-00000000  "- after a success:\n"`,
+		`2-00000000 key_insight "  insight: insight: - [misc-00002] rest\n"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if l := c.Lines[1]; l.Wording != events.WordingOf("Rest </playbook>") {
+		t.Errorf("got wording %s", l.Wording)
+	}
+	if c := assemble(t, Input{Index: adviceIndex(t, "Count.")}, Limits{}); len(c.Lines) != 0 {
+		t.Errorf("a context: got lines %+v", c.Lines)
 	}
 }
 

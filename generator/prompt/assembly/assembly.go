@@ -81,6 +81,8 @@ type Context struct {
 	Scores   []events.BulletScore
 	// WindowScores are the scores of the items of the shown turns, in time order.
 	WindowScores []events.WindowScore
+	// Lines are the learned texts in the message of advice.
+	Lines []events.AdviceLine
 }
 
 // Assemble builds a context. Its only error is *LimitError.
@@ -400,6 +402,7 @@ func (a *assembler) finish() *Context {
 			}
 			return &Context{
 				Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores, WindowScores: a.finalWindowScores(),
+				Lines: a.adviceLines(messages, shown),
 			}
 		}
 	}

@@ -200,7 +200,7 @@ func (a *assembler) addTurns() {
 	fitted := sliding.Fit(items, a.in.Now, sliding.Limits{Tokens: windowBudget, Items: a.limits.Items})
 	a.historyBudget = conversation - fitted.Tokens
 	a.spend(fitted.Tokens)
-	for _, i := range slices.Sorted(slices.Values(fitted.Kept)) { // by position, because clocks may disagree
+	for _, i := range fitted.Kept {
 		p := candidates[i].part
 		if p.Ref[0] == '#' {
 			a.after = append(a.after, p)

@@ -276,6 +276,9 @@ const (
 
 func recoveryText(advice string) string { return "# Change course\n\n" + text.Clean(advice) }
 
+// noteMark begins the heading of a reflection.
+const noteMark = "- after a "
+
 // reflectionText formats a reflection in a few lines.
 func reflectionText(n *events.Note) string {
 	var out strings.Builder
@@ -284,7 +287,7 @@ func reflectionText(n *events.Note) string {
 		label = events.Unknown
 	}
 	out.Grow(80 + len(n.Error) + len(n.Approach) + len(n.Insight))
-	out.WriteString("- after a ")
+	out.WriteString(noteMark)
 	out.WriteString(string(label))
 	out.WriteByte(':')
 	for _, part := range [...]struct{ name, text string }{{NoteError, n.Error}, {NoteApproach, n.Approach}, {NoteInsight, n.Insight}} {

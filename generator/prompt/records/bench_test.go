@@ -1,4 +1,4 @@
-package records_test
+package records
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"debrief/events"
-	"debrief/generator/prompt/records"
 )
 
 // session returns n steps with arguments and outputs of typical sizes.
@@ -25,25 +24,25 @@ func session(n int) []events.Step {
 	return steps
 }
 
-// BenchmarkFromSteps also reports the mean per step, which stays constant as sessions grow.
-func BenchmarkFromSteps(b *testing.B) {
+// BenchmarkLines also reports the mean per step, which stays constant as sessions grow.
+func BenchmarkLines(b *testing.B) {
 	const query = "Why does parsing a duration lose its precision when the value is rounded in src/file7.go?"
 	for _, n := range []int{1, 10, 100, 1000, 10_000} {
 		steps := session(n)
-		b.Run(fmt.Sprint(n), func(b *testing.B) { measure(b, n, func() { records.FromSteps(steps, query) }) })
+		b.Run(fmt.Sprint(n), func(b *testing.B) { measure(b, n, func() { Lines(steps, query) }) })
 	}
 }
 
 func BenchmarkStuck(b *testing.B) {
 	for _, n := range []int{10, 1000} {
 		steps := session(n)
-		b.Run(fmt.Sprint(n), func(b *testing.B) { measure(b, n, func() { records.Stuck(steps) }) })
+		b.Run(fmt.Sprint(n), func(b *testing.B) { measure(b, n, func() { Stuck(steps) }) })
 	}
 }
 
 func BenchmarkRank(b *testing.B) {
-	lines := records.Lines(session(1000), "")
-	measure(b, len(lines), func() { records.Rank(lines, 2000) })
+	lines := Lines(session(1000), "")
+	measure(b, len(lines), func() { Rank(lines, 2000) })
 }
 
 // BenchmarkMegabyte uses calls with one megabyte of the most expensive content.
@@ -51,7 +50,7 @@ func BenchmarkMegabyte(b *testing.B) {
 	for name, part := range map[string]string{"lines": "error\n", "brackets": "[", "list": `[1,`, "bytes": "\xff", "spaces": " "} {
 		text := strings.Repeat(part, 1<<20/len(part))
 		steps := []events.Step{step(call("x", text, text)), step(fails("y", text, text))}
-		b.Run(name, func(b *testing.B) { measure(b, len(steps), func() { records.FromSteps(steps, text) }) })
+		b.Run(name, func(b *testing.B) { measure(b, len(steps), func() { Lines(steps, text) }) })
 	}
 }
 

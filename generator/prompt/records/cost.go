@@ -67,24 +67,19 @@ type Cost struct {
 }
 
 // Costs returns the costs of every tool, the one with the most tokens first.
-func Costs(steps []events.Step) []Cost {
-	var list []Cost
-	index := map[string]int{}
-	for i := range steps {
-		for _, c := range steps[i].Calls {
-			at, known := index[c.Tool]
-			if !known {
-				at = len(list)
-				index[c.Tool] = at
-				list = append(list, Cost{Tool: c.Tool})
-			}
-			sum := &list[at]
-			sum.Calls++
-			sum.Took += c.Duration
-			sum.Tokens += chat.Tokens(c.Arguments) + chat.Tokens(c.Output)
-			if c.Outcome.Failed() {
-				sum.Failed++
-			}
+func Costs(calls []Call) (list []Cost) {
+	for _, c := range calls {
+		at := slices.IndexFunc(list, func(sum Cost) bool { return sum.Tool == c.Tool })
+		if at < 0 {
+			at = len(list)
+			list = append(list, Cost{Tool: c.Tool})
+		}
+		sum := &list[at]
+		sum.Calls++
+		sum.Took += c.Took
+		sum.Tokens += c.Tokens
+		if c.Outcome.Failed() {
+			sum.Failed++
 		}
 	}
 	slices.SortFunc(list, func(a, b Cost) int {

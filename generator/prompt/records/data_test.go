@@ -1,4 +1,4 @@
-package records_test
+package records
 
 import (
 	"cmp"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"debrief/events"
-	"debrief/generator/prompt/records"
 )
 
 func dataFile(t testing.TB, name string) []byte {
@@ -86,13 +85,13 @@ func TestStuckOnRecordedRuns(t *testing.T) {
 		}
 		all[outcome]++
 		for n := range r.steps {
-			if got, yes := records.Stuck(r.steps[:n+1]); yes {
+			if got, yes := Stuck(r.steps[:n+1]); yes {
 				stuck[outcome]++
 				t.Logf("step %d of %d: %s", n+1, len(r.steps), got.Text)
 				break
 			}
 		}
-		for _, l := range records.Lines(r.steps, r.question) {
+		for _, l := range Lines(r.steps, r.question) {
 			checkText(t, l.Text)
 			if lines++; l.Relevance == events.High {
 				high++
@@ -123,11 +122,11 @@ func TestLinesOfRecordedCommands(t *testing.T) {
 			steps = append(steps, step(call(tool, arguments, s.Observation)))
 			whole += len(s.Action) + len(s.Observation)
 		}
-		for _, l := range records.Lines(steps, "") {
+		for _, l := range Lines(steps, "") {
 			checkText(t, l.Text)
 			short += len(l.Text)
 		}
-		if got, yes := records.Stuck(steps); yes {
+		if got, yes := Stuck(steps); yes {
 			t.Errorf("%s: got stuck at the end of a finished run: %s", name, got.Text)
 		}
 		if short*5 > whole {

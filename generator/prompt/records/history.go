@@ -20,9 +20,10 @@ type lastResult struct {
 	changes   int  // history.changes after the call
 }
 
-// add records the calls of one step with their arguments. It returns the progress of the step and marks the calls
-// that are useless repetitions: same tool, same arguments and same result, with only reading calls in between. Any
-// other call in between may have changed something, so repeating the call was reasonable.
+// add records the calls of one step with their arguments. It returns the progress of the step, "" without calls: the step is
+// regressing if a call fails that worked the last time, stuck if every call failed or repeated an earlier answer, and advancing
+// otherwise. It marks the calls that are useless repetitions: same tool, same arguments and same result, with only reading calls
+// in between. Any other call in between may have changed something, so repeating the call was reasonable.
 func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progress, repeats []bool) {
 	if len(calls) == 0 {
 		return "", nil
@@ -35,7 +36,7 @@ func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progr
 	for i := range calls {
 		c := &calls[i]
 		key := keyOf(c, args[i])
-		now := lastResult{c.Output, c.Outcome.Failed(), c.Outcome != events.Unknown, h.changes}
+		now := lastResult{output: c.Output, failed: c.Outcome.Failed(), hasResult: c.Outcome != events.Unknown, changes: h.changes}
 		previous, again := h.last[key]
 		if again && previous.hasResult && now.hasResult {
 			repeats[i] = previous == now
@@ -62,7 +63,7 @@ func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progr
 // callKey identifies calls of the same tool with equivalent arguments.
 type callKey struct{ tool, arguments string }
 
-func keyOf(c *events.ToolCall, a arguments) callKey { return callKey{c.Tool, a.key()} }
+func keyOf(c *events.ToolCall, a arguments) callKey { return callKey{tool: c.Tool, arguments: a.key} }
 
 // readsOnly reports whether the tool's name indicates that the call changes nothing. A ">" in the arguments may be a
 // shell command that writes.

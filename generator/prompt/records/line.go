@@ -1,16 +1,21 @@
 package records
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 
 	"debrief/events"
+	"debrief/playbook/text"
 )
 
 const (
 	arrow     = "→"
 	arrowRoom = 3 // characters of the arrow and its spaces
+
+	markup = "#*+-=|~›… " // first characters of headings, lists and shortened text
 
 	maxName    = 40 // maximum length of a tool's name in characters
 	maxSummary = 80 // maximum length of the summary of a call's arguments
@@ -53,18 +58,17 @@ func toolName(tool string) string {
 
 // failureText describes a failure, with the error message if the output has one.
 func failureText(c *events.ToolCall) string {
-	text := "failed"
+	if reason := text.ErrorLine(c.Output); reason != "" {
+		return failureVerb(c) + ": " + reason
+	}
+	return failureVerb(c)
+}
+
+func failureVerb(c *events.ToolCall) string {
 	if c.Outcome == events.TimedOut {
-		text = "timed out"
+		return "timed out"
 	}
-	if reason := errorLine(c.Output); reason != "" {
-		const known = "error: "
-		if len(reason) > len(known) && strings.EqualFold(reason[:len(known)], known) {
-			reason = reason[len(known):]
-		}
-		return text + ": " + reason
-	}
-	return text
+	return "failed"
 }
 
 // resultText describes the result of a successful call: its size and beginning.
@@ -82,23 +86,26 @@ func resultText(c *events.ToolCall, searched bool) string {
 	case output == "":
 		return "no output"
 	}
+	cut := strings.HasSuffix(output, cutMark)
+	if cut {
+		output = output[:max(0, strings.LastIndex(output, text.Ellipsis))]
+	}
 	if n, complete, ok := countItems(output); ok {
 		return found + countText(n, complete, "item") + fields(output)
 	}
-	if output[0] == '{' {
+	if strings.HasPrefix(output, "{") {
 		if text := fields(output); text != "" {
 			return found + strings.TrimPrefix(text, ": ")
 		}
 	}
-	text := firstReadableLine(output)
-	lines := 1 + strings.Count(output, "\n")
-	if lines == 1 {
-		return found + text
+	first := firstReadableLine(output)
+	if lines := 1 + strings.Count(output, "\n"); lines > 1 {
+		return found + countText(lines, !cut, "line") + ": " + first
 	}
-	return found + countText(lines, !strings.HasSuffix(output, cutMark), "line") + ": " + text
+	return found + first
 }
 
-// cutMark is the end of a text that events.TruncateChars shortened.
+// cutMark is the end of a text that events.TruncateChars shortened. An ellipsis and a number are before it.
 const cutMark = " bytes left out]"
 
 func countText(n int, complete bool, noun string) string {
@@ -129,51 +136,59 @@ const maxFields = 8
 
 // fields returns the first values of a JSON output with their names, after a colon. It returns "" without values.
 func fields(output string) string {
-	list, _ := leaves(output[:min(len(output), maxRead)], maxFields)
-	var b strings.Builder
-	sep := ": "
-	for _, l := range list {
-		value := clean(l.value, maxValue)
-		if value == "" || l.empty {
-			continue
+	list := text.Leaves(output[:min(len(output), maxRead)])
+	var values []string
+	for _, l := range list[:min(len(list), maxFields)] {
+		if value := clean(l.Value, maxValue); value != "" {
+			values = append(values, strings.TrimSpace(clean(l.Name, maxName)+" "+value))
 		}
-		b.WriteString(sep)
-		if name := clean(l.name, maxName); name != "" {
-			b.WriteString(name + " ")
-		}
-		b.WriteString(value)
-		sep = ", "
 	}
-	return b.String()
+	if len(values) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(values, ", ")
 }
 
 // countItems counts the elements of a JSON list. complete is false if the end is missing. ok is false for text that
 // only begins with a bracket, such as a log line.
 func countItems(output string) (n int, complete, ok bool) {
-	rest, isList := strings.CutPrefix(output, "[")
-	if rest = strings.TrimLeft(rest, " \t\r\n"); !isList || rest == "" || !strings.Contains(`{["-0123456789tfn]`, rest[:1]) {
+	d := json.NewDecoder(strings.NewReader(output))
+	if begin, err := d.Token(); err != nil || begin != json.Delim('[') {
 		return 0, false, false
 	}
-	if rest[0] != ']' {
-		n = 1
-	}
-	depth, quoted := 1, false
-	for i := 0; i < len(rest); i++ {
-		switch c := rest[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			if depth--; depth == 0 {
-				return n, true, i == len(rest)-1
-			}
-		case c == ',' && depth == 1:
-			n++
+	for d.More() {
+		n++
+		var item json.RawMessage
+		if err := d.Decode(&item); err != nil {
+			return n, false, err == io.EOF || err == io.ErrUnexpectedEOF
 		}
 	}
-	return n, false, true
+	if _, err := d.Token(); err != nil {
+		return n, false, n > 0
+	}
+	_, err := d.Token()
+	return n, true, err == io.EOF
+}
+
+// sanitizeLine cleans a line written by an agent or a Reflector. Only the first arrow and the backticks around a
+// tool's name after "called" keep their meaning, and the line does not begin like a heading or a list. Lines from
+// this package stay unchanged.
+func sanitizeLine(s string) string {
+	action, outcome, _ := strings.Cut(s[:min(len(s), maxRead)], arrow)
+	if rest, ok := strings.CutPrefix(action, string(called)+" `"); ok {
+		tool, summary, _ := strings.Cut(rest, "`")
+		action = strings.TrimSpace(calledTool(tool) + " " + clean(summary, maxSummary))
+	} else {
+		action = strings.TrimLeft(clean(action, MaxLine), markup)
+	}
+	switch outcome = clean(outcome, MaxLine); {
+	case action == "":
+		return strings.TrimLeft(outcome, markup)
+	case outcome == "":
+		return action
+	}
+	if room := MaxLine - utf8.RuneCountInString(action) - arrowRoom; room > 0 {
+		return action + " " + arrow + " " + clean(outcome, room)
+	}
+	return action
 }

@@ -1,6 +1,6 @@
 // Package records summarizes an agent's steps. Each tool call becomes one line such as "searched X → found Y" with a
-// relevance, and Stuck detects work that repeats without progress. A record written by the agent or a Reflector is
-// kept; missing parts are computed from the call. No model is needed, so the next turn already has the records.
+// relevance, and Stuck detects work that repeats without progress. The parts of a record that the agent or a Reflector wrote
+// are kept; missing parts are computed from the call. No model is needed, so the next turn already has the records.
 //
 // All functions are pure functions of the steps. The text of a trace is untrusted. Text that is copied into a line or
 // a recovery prompt is shortened to one line and loses all characters that could end a quotation or look like
@@ -9,126 +9,149 @@ package records
 
 import (
 	"cmp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/playbook/text"
 )
 
-const (
-	// MaxLine is the maximum length of a line in characters (code points).
-	MaxLine = 200
-	maxNext = 3 // maximum number of suggested actions per call
+// MaxLine is the maximum length of a line in characters (code points).
+const MaxLine = 200
 
-	markup = "#*+-=|~›… " // first characters of headings, lists and shortened text
-)
+// Line is the record of one call as shown in a context: a single line of at most MaxLine characters.
+type Line struct {
+	Relevance events.Relevance
+	Text      string
+	Tokens    int // by chat.Tokens, including the line break
+}
 
-// FromSteps returns one record per step, in order. The record of a user's turn is empty. Every text in a record is a
-// single line of at most MaxLine characters.
+// ranks order the known values of a relevance.
+var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Low: 3}
+
+// Lines returns the lines of all calls of the agent in order.
 //
-// FromSteps computes the progress if the step does not state it. The step is regressing if a call fails that worked
-// the last time. It is stuck if every call failed or repeated an earlier answer, and advancing otherwise. A step
-// without calls has no progress.
-//
-// FromSteps computes the relevance of a call, if the step does not state it, by the first rule that applies. A
-// useless repetition is low. A failure is high. A call that returned nothing or an empty list, and wrote nothing, is
-// low. A call with a rare word of the query in its arguments or output is high. All others are medium. A word is rare
-// if it occurs in at most two of the calls or a quarter of them.
-func FromSteps(steps []events.Step, query string) []events.Record {
-	list := make([]events.Record, len(steps))
+// The relevance of a call, if the step does not state it, is that of the first rule that applies. A useless repetition is low.
+// A failure is high. A call that returned nothing or an empty list, and wrote nothing, is low. A call with a rare word of the
+// query in its arguments or output is high. All others are medium. A word is rare if it occurs in at most two of the calls or
+// a quarter of them.
+func Lines(steps []events.Step, query string) (lines []Line) {
 	var past history
-	words := newQueryWords(query)
-	var matches []wordMatch // query words in each call
+	words := topicWords(query)
+	var found [][]uint64 // the words of the query in each call
+	calls := make(map[uint64]int)
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
 			continue
 		}
 		args := argumentsOfAll(s.Calls)
-		computed, repeats := past.add(s.Calls, args)
-		r := sanitize(s.Record)
-		r.Progress = cmp.Or(r.Progress, computed)
-		r.Synthesis = cmp.Or(r.Synthesis, clean(firstLine(s.Text), MaxLine))
+		_, repeats := past.add(s.Calls, args)
 		for j := range s.Calls {
-			if j == len(r.Calls) {
-				r.Calls = append(r.Calls, events.CallRecord{})
+			c, record := &s.Calls[j], recordOf(s, j)
+			line := cmp.Or(sanitizeLine(record.Line), callLine(c, args[j], clean(cmp.Or(record.Learning, record.Insights), MaxLine)))
+			relevance := record.Relevance
+			if ranks[relevance] == 0 {
+				relevance = obviousRelevance(c, repeats[j])
 			}
-			c, record := &s.Calls[j], &r.Calls[j]
-			if record.Line == "" {
-				record.Line = callLine(c, args[j], cmp.Or(record.Learning, record.Insights))
+			lines = append(lines, Line{Relevance: relevance, Text: line, Tokens: chat.Tokens(line + "\n")})
+			found = append(found, wordsIn(c, words))
+			for _, w := range found[len(found)-1] {
+				calls[w]++
 			}
-			tier := record.Relevance
-			if tier == "" {
-				tier = obviousRelevance(c, repeats[j])
-			}
-			matches = append(matches, wordMatch{i, j, tier == "", words.match(c)})
-			record.Relevance = cmp.Or(tier, events.Medium)
-		}
-		list[i] = r
-	}
-	rare := words.rare(matches)
-	for _, m := range matches {
-		if m.undecided && m.words&rare != 0 {
-			list[m.step].Calls[m.call].Relevance = events.High
 		}
 	}
-	return list
+	few := max(2, len(lines)/4)
+	for i := range lines {
+		if l := &lines[i]; l.Relevance == "" {
+			l.Relevance = events.Medium
+			if slices.ContainsFunc(found[i], func(w uint64) bool { return calls[w] <= few }) {
+				l.Relevance = events.High
+			}
+		}
+	}
+	return lines
 }
 
-// sanitize returns a copy of a step's own record without invalid values.
-func sanitize(record *events.Record) events.Record {
-	if record == nil {
-		return events.Record{}
+// recordOf returns the record of a call in a step's own record, empty without one.
+func recordOf(s *events.Step, call int) events.CallRecord {
+	if s.Record == nil || call >= len(s.Record.Calls) {
+		return events.CallRecord{}
 	}
-	r := events.Record{Synthesis: clean(record.Synthesis, MaxLine), Progress: knownProgress(record)}
-	for _, c := range record.Calls {
-		safe := events.CallRecord{
-			Line: sanitizeLine(c.Line), Insights: clean(c.Insights, MaxLine), Learning: clean(c.Learning, MaxLine), Relevance: c.Relevance,
-		}
-		if tier(c.Relevance) == unknownTier {
-			safe.Relevance = ""
-		}
-		for _, next := range c.Next {
-			if next = clean(next, MaxLine); next != "" && len(safe.Next) < maxNext {
-				safe.Next = append(safe.Next, next)
-			}
-		}
-		r.Calls = append(r.Calls, safe)
-	}
-	return r
+	return s.Record.Calls[call]
 }
 
-// knownProgress returns the progress stated in a record, or "" if it is missing or unknown.
-func knownProgress(record *events.Record) events.Progress {
-	if record != nil {
-		switch record.Progress {
-		case events.Advancing, events.Stuck, events.Regressing:
-			return record.Progress
-		}
+// obviousRelevance returns the relevance of a call if it does not depend on the query, else "".
+func obviousRelevance(c *events.ToolCall, repeated bool) events.Relevance {
+	switch {
+	case repeated:
+		return events.Low
+	case c.Outcome.Failed():
+		return events.High
+	case isEmptyOutput(strings.TrimSpace(c.Output)) && verbFromName(c.Tool) != wrote:
+		return events.Low
 	}
 	return ""
 }
 
-// sanitizeLine cleans a line written by an agent or a Reflector. Only the first arrow and the backticks around a
-// tool's name after "called" keep their meaning, and the line does not begin like a heading or a list. Lines from
-// this package stay unchanged.
-func sanitizeLine(s string) string {
-	action, outcome, _ := strings.Cut(s[:min(len(s), maxRead)], arrow)
-	if rest, ok := strings.CutPrefix(action, string(called)+" `"); ok {
-		tool, summary, _ := strings.Cut(rest, "`")
-		action = strings.TrimSpace(calledTool(tool) + " " + clean(summary, maxSummary))
-	} else {
-		action = strings.TrimLeft(clean(action, MaxLine), markup)
+// topicWords returns the words of a query that can describe its topic, as hashes. A hash collision only makes a call more
+// relevant.
+func topicWords(query string) map[uint64]bool {
+	words := make(map[uint64]bool)
+	for word := range text.Words(query[:min(len(query), maxRead)]) {
+		if isTopic(word) {
+			words[text.Hash(word)] = true
+		}
 	}
-	switch outcome = clean(outcome, MaxLine); {
-	case action == "":
-		return strings.TrimLeft(outcome, markup)
-	case outcome == "":
-		return action
+	return words
+}
+
+// wordsIn returns the words that occur in a call's arguments or output.
+func wordsIn(c *events.ToolCall, words map[uint64]bool) (found []uint64) {
+	if len(words) == 0 {
+		return nil
 	}
-	if room := MaxLine - utf8.RuneCountInString(action) - arrowRoom; room > 0 {
-		return action + " " + arrow + " " + clean(outcome, room)
+	for _, s := range [...]string{c.Arguments, c.Output} {
+		for word := range text.Words(s[:min(len(s), maxRead)]) {
+			if h := text.Hash(word); words[h] && !slices.Contains(found, h) {
+				found = append(found, h)
+			}
+		}
 	}
-	return action
+	return found
+}
+
+// isTopic reports whether a word can describe a topic: it has a digit, or it is long and not common.
+func isTopic(word string) bool {
+	if strings.ContainsFunc(word, unicode.IsNumber) {
+		return len(word) > 1
+	}
+	return utf8.RuneCountInString(word) > 3 && !text.IsCommon(strings.ToLower(word))
+}
+
+// Rank keeps the most relevant lines within the token limit and returns the number of lines it left out. Higher
+// relevance comes first, then newer lines. A line that does not fit is skipped. The kept lines stay in order.
+func Rank(lines []Line, tokens int) (kept []Line, omitted int) {
+	order := make([]int, len(lines))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(ranks[lines[a].Relevance], ranks[lines[b].Relevance]), cmp.Compare(b, a))
+	})
+	order = slices.DeleteFunc(order, func(i int) bool {
+		if lines[i].Tokens > tokens {
+			return true
+		}
+		tokens -= lines[i].Tokens
+		return false
+	})
+	slices.Sort(order)
+	for _, i := range order {
+		kept = append(kept, lines[i])
+	}
+	return kept, len(lines) - len(order)
 }

@@ -1,4 +1,4 @@
-package records_test
+package records
 
 import (
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/events"
-	"debrief/generator/prompt/records"
+	"debrief/events/chat"
 )
 
 // call returns a successful call of a tool, fails a failed one.
@@ -73,7 +73,7 @@ func TestCallLine(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := records.FromSteps([]events.Step{step(tt.call)}, "")[0].Calls[0].Line; got != tt.want {
+			if got := Lines([]events.Step{step(tt.call)}, "")[0].Text; got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -111,8 +111,8 @@ func TestRelevance(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			list := records.FromSteps(tt.steps, tt.query)
-			if got := list[len(list)-1].Calls[0].Relevance; got != tt.want {
+			lines := Lines(tt.steps, tt.query)
+			if got := lines[len(lines)-1].Relevance; got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -142,12 +142,15 @@ func TestProgress(t *testing.T) {
 		{"repaired", []events.Step{step(fails("run", "x", "boom")), step(call("run", "x", "ok"))}, events.Advancing},
 		{"no result is not the same result", []events.Step{step(unknown), step(unknown)}, events.Advancing},
 		{"a step without calls", []events.Step{step()}, ""},
-		{"a user", []events.Step{user("hello")}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			list := records.FromSteps(tt.steps, "")
-			if got := list[len(list)-1].Progress; got != tt.want {
+			var past history
+			var got events.Progress
+			for _, s := range tt.steps {
+				got, _ = past.add(s.Calls, argumentsOfAll(s.Calls))
+			}
+			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -157,36 +160,28 @@ func TestProgress(t *testing.T) {
 func TestAgentRecordIsKept(t *testing.T) {
 	t.Parallel()
 	s := step(call("get", "x", ""), fails("get", "y", "Error: gone"), call("get", "z", "1"), call("get", "q", "1"))
-	s.Text = "First I look.\nThen I leap."
 	s.Record = &events.Record{
-		Progress: events.Stuck,
 		Calls: []events.CallRecord{
-			{Line: "## looked at `x` → it is\nempty", Relevance: events.High, Insights: "a\nb", Next: []string{"", "one", "two", "three", "four"}},
+			{Line: "## looked at `x` → it is\nempty", Relevance: events.High},
 			{Learning: "y is no longer there", Relevance: "urgent"},
-			{Learning: "z is one"},
+			{Learning: "z is\n[one]"},
 		},
 	}
-	before := *s.Record
-	got := records.FromSteps([]events.Step{s}, "")[0]
-	want := events.Record{
-		Synthesis: "First I look.",
-		Progress:  events.Stuck,
-		Calls: []events.CallRecord{
-			{Line: "looked at 'x' → it is empty", Relevance: events.High, Insights: "a b", Next: []string{"one", "two", "three"}},
-			{Line: "looked up y → failed: gone", Learning: "y is no longer there", Relevance: events.High},
-			{Line: "looked up z → z is one", Learning: "z is one", Relevance: events.Medium},
-			{Line: "looked up q → found 1", Relevance: events.Medium},
-		},
+	want := []Line{
+		{Text: "looked at 'x' → it is empty", Relevance: events.High},
+		{Text: "looked up y → failed: gone", Relevance: events.High},
+		{Text: "looked up z → z is (one)", Relevance: events.Medium},
+		{Text: "looked up q → found 1", Relevance: events.Medium},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	for i := range want {
+		want[i].Tokens = chat.Tokens(want[i].Text + "\n")
+	}
+	if diff := cmp.Diff(want, Lines([]events.Step{user("hello"), s}, "")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-	if diff := cmp.Diff(&before, s.Record); diff != "" {
-		t.Errorf("the step changed, -before +after:\n%s", diff)
 	}
 }
 
-// nasty draws texts that imitate markup, prompts or records.
+// nasty draws texts that imitate markup, prompts or
 var nasty = rapid.Custom(func(t *rapid.T) string {
 	parts := rapid.SliceOfN(rapid.OneOf(
 		rapid.String(),
@@ -223,7 +218,7 @@ var nastyStep = rapid.Custom(func(t *rapid.T) events.Step {
 
 // checkText fails for a text that is not a safe part of one line.
 func checkText(t interface{ Errorf(string, ...any) }, text string) {
-	if n := utf8.RuneCountInString(text); n > records.MaxLine || !utf8.ValidString(text) {
+	if n := utf8.RuneCountInString(text); n > MaxLine || !utf8.ValidString(text) {
 		t.Errorf("got %d characters, valid %t, of %q", n, utf8.ValidString(text), text)
 	}
 	own := text
@@ -243,29 +238,28 @@ func TestTextsAreSingleLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.SliceOfN(nastyStep, 0, 5).Draw(t, "steps")
 		query := nasty.Draw(t, "query")
-		list := records.FromSteps(steps, query)
-		if diff := cmp.Diff(list, records.FromSteps(steps, query)); diff != "" {
+		lines := Lines(steps, query)
+		if diff := cmp.Diff(lines, Lines(steps, query)); diff != "" {
 			t.Fatalf("two calls differ:\n%s", diff)
 		}
-		for i, r := range list {
-			checkText(t, r.Synthesis)
-			if len(r.Calls) < len(steps[i].Calls) && steps[i].Speaker != "user" {
-				t.Errorf("got %d records of %d calls", len(r.Calls), len(steps[i].Calls))
+		calls := 0
+		for _, s := range steps {
+			if s.Speaker != chat.User {
+				calls += len(s.Calls)
 			}
-			for j, c := range r.Calls {
-				if j < len(steps[i].Calls) && (c.Line == "" || c.Relevance == "") {
-					t.Errorf("got %+v, want a line and its relevance", c)
-				}
-				for _, text := range append(c.Next, c.Line, c.Insights, c.Learning) {
-					checkText(t, text)
-				}
+		}
+		if len(lines) != calls {
+			t.Fatalf("got %d lines of %d calls", len(lines), calls)
+		}
+		for _, l := range lines {
+			checkText(t, l.Text)
+			if l.Text == "" || ranks[l.Relevance] == 0 {
+				t.Errorf("got %+v, want a text and a known relevance", l)
 			}
-			if steps[i].Speaker != "user" {
-				kept := steps[i]
-				kept.Record = &r
-				if diff := cmp.Diff(r.Calls, records.FromSteps([]events.Step{kept}, "")[0].Calls); diff != "" && len(r.Calls) == len(steps[i].Calls) {
-					t.Errorf("a kept record changed, -made +kept:\n%s", diff)
-				}
+			kept := step(call("x", "", ""))
+			kept.Record = &events.Record{Calls: []events.CallRecord{{Line: l.Text}}}
+			if got := Lines([]events.Step{kept}, "")[0].Text; got != l.Text {
+				t.Errorf("a kept line changed: got %q, want %q", got, l.Text)
 			}
 		}
 	})
@@ -283,10 +277,10 @@ func FuzzLine(f *testing.F) {
 		own := step(c)
 		own.Record = &events.Record{Calls: []events.CallRecord{{Line: said}}}
 		steps := []events.Step{step(c), own, step(c)}
-		for _, l := range records.Lines(steps, arguments+" "+output) {
+		for _, l := range Lines(steps, arguments+" "+output) {
 			checkText(t, l.Text)
 		}
-		r, stuck := records.Stuck(steps)
+		r, stuck := Stuck(steps)
 		if !stuck && !failed {
 			t.Errorf("three equal calls were not detected as stuck")
 		}

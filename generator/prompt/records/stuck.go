@@ -96,3 +96,14 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 	}
 	return noProgressRecovery(attempts[len(attempts)-repetitions:]), true
 }
+
+// knownProgress returns the progress stated in a record, or "" if it is missing or unknown.
+func knownProgress(record *events.Record) events.Progress {
+	if record != nil {
+		switch record.Progress {
+		case events.Advancing, events.Stuck, events.Regressing:
+			return record.Progress
+		}
+	}
+	return ""
+}

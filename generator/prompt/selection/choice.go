@@ -261,10 +261,10 @@ func (c *selector) choose(at int32) bool {
 	mine := &c.x.rows[at]
 	for _, other := range c.chosen[:min(len(c.chosen), maxCompared)] {
 		its := &c.x.rows[other]
-		if mine.untried == 0 && its.untried > 0 {
+		if !mine.is(untriedRows) && its.is(untriedRows) {
 			continue
 		}
-		if mine.words.similarity(its.words) > 0 {
+		if mine.words.nearlyEquals(its.words) {
 			c.decide(at, duplicate)
 			c.similar = append(c.similar, at)
 			return false

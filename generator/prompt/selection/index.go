@@ -20,7 +20,7 @@ type Index struct {
 	gate    playbook.Gate
 	rows    []row // in no order
 	rowOf   map[playbook.BulletID]int32
-	lists   [lists][]int32   // rows of each kind, in no order
+	lists   [lists][]int32   // rows of each kind, in no order; untried has the untried ones
 	shares  map[int]int      // number of rows by share, without share 0
 	untried [buckets][]int32 // rows without votes and outcomes, by the hash of the id, in no order
 	tokens  int              // of the lines of all rows
@@ -41,6 +41,7 @@ type Index struct {
 const (
 	pinnedRows    = iota // with a pin
 	probationRows        // on probation
+	untriedRows          // without votes and outcomes, one list for each bucket
 	lists
 )
 
@@ -59,11 +60,10 @@ type row struct {
 	places        [lists]int32 // position in each list from 1; 0 if it is not in the list
 	hash          uint32       // of the id
 	share         int          // percentage of the tasks used for experiments
-	untried       int32        // position in its bucket from 1; 0 if it has votes or outcomes
 	words         *wordSet
 }
 
-func (r *row) is(list int) bool { return r.places[list] > 0 }
+func (r *row) is(kind int) bool { return r.places[kind] > 0 }
 
 // newerSection is the name of the section of all bullets that are not established. No bullet has it.
 const newerSection = "\x00newer"
@@ -201,13 +201,13 @@ func (x *Index) index(at int32, b *playbook.Bullet) {
 	if title != "" {
 		x.title = sizeOf(title)
 	}
+	r.hash = uint32(text.Hash(string(b.ID)))
 	x.setMember(pinnedRows, at, b.Pinned)
 	x.setMember(probationRows, at, b.Status == playbook.Probation)
 	x.countShare(r.share, -1)
 	r.share = shareOf(b)
 	x.countShare(r.share, 1)
-	r.hash = uint32(text.Hash(string(b.ID)))
-	x.setUntried(at, !b.Pinned && isUntried(b))
+	x.setMember(untriedRows, at, !b.Pinned && isUntried(b))
 }
 
 // isUntried reports whether a bullet has no votes and no outcomes yet.
@@ -216,39 +216,29 @@ func isUntried(b *playbook.Bullet) bool {
 	return b.Helpful+b.Harmful+b.Neutral <= 0 && e.Outcomes() == 0
 }
 
-// setUntried adds a row to its bucket or removes it. The last row of the bucket moves into the free position.
-func (x *Index) setUntried(at int32, untried bool) {
-	r := &x.rows[at]
-	rows := &x.untried[r.hash%buckets]
-	switch {
-	case untried && r.untried == 0:
-		*rows = append(*rows, at)
-		r.untried = int32(len(*rows))
-	case !untried && r.untried > 0:
-		last := (*rows)[len(*rows)-1]
-		(*rows)[r.untried-1] = last
-		x.rows[last].untried = r.untried
-		r.untried = 0
-		*rows = (*rows)[:len(*rows)-1]
+// list returns the list of a kind that a row is in, if it is of that kind.
+func (x *Index) list(kind int, r *row) *[]int32 {
+	if kind == untriedRows {
+		return &x.untried[r.hash%buckets]
 	}
+	return &x.lists[kind]
 }
 
 // setMember adds a row to a list or removes it. The last row of the list moves into the free position.
-func (x *Index) setMember(list int, at int32, member bool) {
+func (x *Index) setMember(kind int, at int32, member bool) {
 	r := &x.rows[at]
-	rows := x.lists[list]
+	rows := x.list(kind, r)
 	switch {
-	case member && !r.is(list):
-		rows = append(rows, at)
-		r.places[list] = int32(len(rows))
-	case !member && r.is(list):
-		last := rows[len(rows)-1]
-		rows[r.places[list]-1] = last
-		x.rows[last].places[list] = r.places[list]
-		r.places[list] = 0
-		rows = rows[:len(rows)-1]
+	case member && !r.is(kind):
+		*rows = append(*rows, at)
+		r.places[kind] = int32(len(*rows))
+	case !member && r.is(kind):
+		last := (*rows)[len(*rows)-1]
+		(*rows)[r.places[kind]-1] = last
+		x.rows[last].places[kind] = r.places[kind]
+		r.places[kind] = 0
+		*rows = (*rows)[:len(*rows)-1]
 	}
-	x.lists[list] = rows
 }
 
 // drop removes a row; the last row moves into its place.
@@ -256,23 +246,19 @@ func (x *Index) drop(at int32) {
 	r := &x.rows[at]
 	x.leaveSection(r.section)
 	x.tokens -= r.tokens
-	for list := range lists {
-		x.setMember(list, at, false)
+	for kind := range lists {
+		x.setMember(kind, at, false)
 	}
-	x.setUntried(at, false)
 	x.countShare(r.share, -1)
 	delete(x.rowOf, r.bullet.ID)
 	last := int32(len(x.rows) - 1)
 	if at != last {
 		x.rows[at] = x.rows[last]
 		x.rowOf[x.rows[at].bullet.ID] = at
-		for list, place := range x.rows[at].places {
+		for kind, place := range x.rows[at].places {
 			if place > 0 {
-				x.lists[list][place-1] = at
+				(*x.list(kind, &x.rows[at]))[place-1] = at
 			}
-		}
-		if r := &x.rows[at]; r.untried > 0 {
-			x.untried[r.hash%buckets][r.untried-1] = at
 		}
 	}
 	x.rows[last] = row{}
@@ -337,12 +323,11 @@ func (x *Index) leaveSection(at int32) {
 // own lines.
 func (x *Index) renderedParts(b *playbook.Bullet) (title, header, own string) {
 	once := x.render([]*playbook.Bullet{b})
-	if !b.Established() { // the header of their part is that of one section
-		own = x.render([]*playbook.Bullet{b, b})[len(once):]
-		return "", once[:len(once)-len(own)], own
-	}
 	own = x.render([]*playbook.Bullet{b, b})[len(once):]
 	above := once[:len(once)-len(own)]
+	if !b.Established() { // the header of their part is that of one section
+		return "", above, own
+	}
 	end := strings.IndexByte(above, '\n') + 1
 	return above[:end], above[end:], own
 }

@@ -122,7 +122,7 @@ func (c *selector) untried() iter.Seq[int32] {
 			return
 		}
 		for _, at := range c.relevant {
-			if c.x.rows[at].untried > 0 && !yield(at) {
+			if c.x.rows[at].is(untriedRows) && !yield(at) {
 				return
 			}
 		}

@@ -40,22 +40,17 @@ func newWordSet(content string) *wordSet {
 	return w
 }
 
-// nearDuplicate is the minimum Jaccard index of nearly equal word sets: one of seven words differs.
+// nearDuplicate is the Jaccard index above which word sets are nearly equal: one of seven words differs.
 const nearDuplicate = 0.75
 
-// similarity is 0 below nearDuplicate and rises from there to 1 for equal sets, by the Jaccard index. It is 0 if the
-// words with digits differ, because texts with different numbers differ in meaning.
-func (w *wordSet) similarity(v *wordSet) float64 {
+// nearlyEquals compares the sets by their Jaccard index. Sets with different words with digits are never nearly equal, because texts
+// with different numbers differ in meaning.
+func (w *wordSet) nearlyEquals(v *wordSet) bool {
 	a, b := len(w.words), len(v.words)
-	if float64(min(a, b)) < nearDuplicate*float64(max(a, b)) {
-		return 0
-	}
 	// Each bit that only one sketch has stands for a word that the other text lacks.
 	most := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
-	if jaccard(most, a, b) <= nearDuplicate || !slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:]) {
-		return 0
-	}
-	return max(0, (jaccard(intersection(w.words, v.words), a, b)-nearDuplicate)/(1-nearDuplicate))
+	return jaccard(most, a, b) > nearDuplicate && slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:]) &&
+		jaccard(intersection(w.words, v.words), a, b) > nearDuplicate
 }
 
 func intersection(a, b []uint32) (n int) {

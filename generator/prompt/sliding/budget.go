@@ -2,6 +2,7 @@ package sliding
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"debrief/playbook/text"
@@ -10,7 +11,7 @@ import (
 // Task is the kind of work in a conversation.
 type Task string
 
-// The tasks. State never returns Analysis; only a caller can set it.
+// The tasks. DetectTask never returns Analysis; only a caller can set it.
 const (
 	General   Task = "general"
 	Research  Task = "research"
@@ -22,14 +23,14 @@ const (
 // taskFactors are the factors of swecli. An unknown task counts as General.
 var taskFactors = map[Task]float64{General: 1, Research: 1.3, Coding: 1.5, Debugging: 2, Analysis: 2.5}
 
-// recentTexts is the number of texts at the end of a conversation that decide its state and budget.
+// recentTexts is the number of texts at the end of a conversation that decide its task and budget.
 const recentTexts = 10
 
 // BudgetInput holds the inputs of Budget.
 type BudgetInput struct {
 	Base     int      // tokens; 0 means 8000
 	Previous int      // budget of the previous turn in tokens, 0 on the first turn
-	Task     Task     // usually the result of State
+	Task     Task     // usually the result of DetectTask
 	Recent   []string // texts of the conversation, oldest first; Budget reads the last 10
 }
 
@@ -44,7 +45,7 @@ const maxBase = 1 << 28
 // tenths of a point: 3 for code, 3 for an error, 2 for more than 500 characters, 1 for a technical term, 1 for a
 // question. Without texts, complexity is 1. The factors are 1 for general, 1.3 for research, 1.5 for coding, 2
 // for debugging and 2.5 for analysis.
-func Budget(in BudgetInput) (tokens int, why string) {
+func Budget(in BudgetInput) (tokens int, reason string) {
 	base := in.Base
 	if base <= 0 {
 		base = defaultTokens
@@ -57,15 +58,15 @@ func Budget(in BudgetInput) (tokens int, why string) {
 	factor, points := complexity(in.Recent)
 	low, high := (base+1)/2, 4*base
 	tokens = min(max(int(float64(base)*factor*task), low), high)
-	why = fmt.Sprintf("%d × %.2f (%s) × %g (%s), within %d to %d: %d", base, factor, points, task, in.Task, low, high, tokens)
+	reason = fmt.Sprintf("%d × %.2f (%s) × %g (%s), within %d to %d: %d", base, factor, points, task, in.Task, low, high, tokens)
 	if in.Previous > 0 {
 		before, step := min(max(in.Previous, low), high), base/4
 		if near := min(max(tokens, before-step), before+step); near != tokens {
-			why += fmt.Sprintf("; at most %d from the previous %d: %d", step, before, near)
+			reason += fmt.Sprintf("; at most %d from the previous %d: %d", step, before, near)
 			tokens = near
 		}
 	}
-	return tokens, why
+	return tokens, reason
 }
 
 func complexity(texts []string) (factor float64, points string) {
@@ -78,7 +79,7 @@ func complexity(texts []string) (factor float64, points string) {
 		f := detectFlags(text, User)
 		countIf(&codes, f&code != 0)
 		countIf(&errors, f&failure != 0)
-		countIf(&long, isLong(text))
+		countIf(&long, utf8.RuneCountInString(text) > 500)
 		countIf(&terms, isTechnical(text))
 		countIf(&questions, f&question != 0)
 	}
@@ -87,16 +88,10 @@ func complexity(texts []string) (factor float64, points string) {
 		fmt.Sprintf("of the last %d: code %d, errors %d, long %d, technical %d, questions %d", len(texts), codes, errors, long, terms, questions)
 }
 
-func countIf(n *int, is bool) {
-	if is {
+func countIf(n *int, ok bool) {
+	if ok {
 		*n++
 	}
-}
-
-// isLong reports whether a text has more than 500 characters.
-func isLong(text string) bool {
-	const limit = 500
-	return len(text) > limit && utf8.RuneCountInString(text[:min(len(text), limit*utf8.UTFMax+1)]) > limit
 }
 
 // technicalWords are common in texts about programming and rare in others.
@@ -110,10 +105,8 @@ var technicalWords = text.Set(`api apis algorithm array async backend boolean bu
 // isTechnical reports whether the first KB of a text contains a technical word, a path or an identifier.
 func isTechnical(text string) bool {
 	text = text[:min(len(text), 1<<10)]
-	for w := range words(text) {
-		if technicalWords[w] {
-			return true
-		}
+	if containsWord(text, technicalWords) {
+		return true
 	}
 	for _, f := range factsIn(text) {
 		if f.kind == path || f.kind == identifier {
@@ -121,4 +114,96 @@ func isTechnical(text string) bool {
 		}
 	}
 	return false
+}
+
+// taskWords are the stems of the words that indicate a task. With equal points the earlier task wins: a failure is more
+// urgent than writing code, and coding is more specific than research.
+var taskWords = [...]struct {
+	task  Task
+	stems map[string]bool
+}{
+	{Debugging, stems("error bug buggy debug debugger fix")},
+	{Coding, stems("code function class import")},
+	{Research, stems("research find found search learn learnt")},
+}
+
+func stems(list string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(list) {
+		set[text.Stem(word)] = true
+	}
+	return set
+}
+
+// DetectTask returns the task of a conversation by its words: coding (code, function, class, import), debugging (error,
+// bug, debug, fix), research (research, find, search, learn), or general if no such word occurs. Only whole words and
+// their inflections match, each once per text. A text counts half as much as the text after it. DetectTask reads the first
+// 8 KB of each of the last 10 texts, the newest last.
+func DetectTask(texts []string) Task {
+	var points [len(taskWords)]float64
+	for _, s := range texts[max(0, len(texts)-recentTexts):] {
+		seen := make(map[string]bool)
+		for w := range words(s[:min(len(s), maxRead)]) {
+			seen[text.Stem(w)] = true
+		}
+		for i, t := range taskWords {
+			points[i] /= 2
+			for stem := range t.stems {
+				if seen[stem] {
+					points[i]++
+				}
+			}
+		}
+	}
+	task, highest := General, 0.0
+	for i, t := range taskWords {
+		if points[i] > highest {
+			task, highest = t.task, points[i]
+		}
+	}
+	return task
+}
+
+// The number of user turns for a query.
+const (
+	fewTurns   = 3 // for a query of fewer than fewWords words
+	someTurns  = 5
+	manyTurns  = 7 // for a query that begins a larger piece of work
+	fewWords   = 5
+	queryBytes = 2 << 10 // bytes read of a query; the text after them is mostly pasted
+)
+
+var largeTaskWords = text.Set(`refactor refactors refactored refactoring refactorings
+	implement implements implemented implementing implementation implementations reimplement reimplementing
+	design designs designed designing redesign redesigns redesigned redesigning`)
+
+// TurnCount returns the number of recent user turns to show with a query: 3 for fewer than 5 words, 7 if it mentions
+// refactoring, implementing or designing in any form, else 5. An ideograph counts as a word. TurnCount reads the first 2
+// KB.
+func TurnCount(query string) int {
+	query = query[:min(len(query), queryBytes)]
+	switch {
+	case wordCount(query) < fewWords:
+		return fewTurns
+	case containsWord(query, largeTaskWords):
+		return manyTurns
+	}
+	return someTurns
+}
+
+// wordCount counts words as a reader does: "don't", "GitHub" and "main.go" are one word each.
+func wordCount(s string) (n int) {
+	for field := range strings.FieldsSeq(s) {
+		rest := 0
+		for _, r := range field {
+			switch {
+			case text.Unspaced(r):
+				n++
+			case text.InWord(r):
+				rest = 1
+			}
+		}
+		n += rest
+	}
+	return n
 }

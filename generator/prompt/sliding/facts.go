@@ -1,6 +1,7 @@
 package sliding
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,10 +42,13 @@ func factsIn(sentence string) (facts []fact) {
 		if k != noFact {
 			facts = append(facts, fact{token, k})
 		}
-		first = strings.HasSuffix(field, ".") || strings.HasSuffix(field, ":") || strings.HasSuffix(field, "?") || strings.HasSuffix(field, "!")
+		first = strings.ContainsAny(field[len(field)-1:], ".:?!")
 	}
 	return facts
 }
+
+// extension matches the end of a file name.
+var extension = regexp.MustCompile(`.[a-zA-Z]\.[a-z][a-z0-9]{0,3}$`)
 
 // notPaths are pairs of words joined by a slash.
 var notPaths = text.Set("and/or he/she him/her his/her yes/no n/a w/o either/or true/false on/off")
@@ -73,7 +77,7 @@ func kindOf(token string, isCall bool) factKind {
 	switch {
 	case letters == 0 && digits == 0:
 		return noFact
-	case letters > 1 && (hasExtension(token) || strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]):
+	case letters > 1 && (strings.Contains(token, ".") && extension.MatchString(token) || strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]):
 		return path
 	case letters > 1 && (separators > 0 || camelCase > 0 || isCall || strings.HasPrefix(token, "--")):
 		return identifier
@@ -85,19 +89,4 @@ func kindOf(token string, isCall bool) factKind {
 		}
 	}
 	return noFact
-}
-
-// hasExtension reports whether a token ends like a file name.
-func hasExtension(token string) bool {
-	dot := strings.LastIndexByte(token, '.')
-	end := token[dot+1:]
-	if dot < 1 || len(end) == 0 || len(end) > 4 {
-		return false
-	}
-	for i := range len(end) {
-		if !isLower(end[i]) && (end[i] < '0' || end[i] > '9') {
-			return false
-		}
-	}
-	return isLower(end[0]) && isLetter(token[dot-1]) && dot > 1
 }

@@ -2,11 +2,59 @@ package sliding
 
 import (
 	"math"
-	"math/bits"
+	"regexp"
+	"slices"
 	"strings"
 
 	"debrief/playbook/text"
 )
+
+// FindReferenced returns the index of the earlier interaction that a query refers to, as in "the same command as before",
+// "like the first time", "what we did with the parser" or "do that for the other file too". There are n candidates,
+// oldest first; candidate returns the text of one and is called only if the query refers back. The result is -1 if
+// the query does not refer back, or if no candidate has the topic that it names.
+//
+// Only the phrases in this package's tables count as a reference; shared words alone do not. A query that only points
+// back ("do that for Y too") means the last candidate. For other queries the candidates are filtered by the kind that
+// the query names (command, error, file, function, query, test), then by the rarest words shared with the query. An
+// ordinal selects among the rest; without one the last is chosen. FindReferenced reads the first 2 KB of the query and the
+// first 8 KB of each candidate.
+func FindReferenced(query string, n int, candidate func(int) string) int {
+	if n <= 0 {
+		return -1
+	}
+	query = query[:min(len(query), queryBytes)]
+	words := nonReferences().ReplaceAllLiteralString(normalizeQuery(query), otherText)
+	if lastTurnPhrases().MatchString(words) {
+		return n - 1
+	}
+	topicRequired := !kindPhrases().MatchString(words)
+	if topicRequired && !topicPhrases().MatchString(words) {
+		return -1
+	}
+
+	texts, pool := make([]string, n), make([]int, n)
+	for i := range n {
+		c := candidate(i)
+		texts[i], pool[i] = c[:min(len(c), maxRead)], i
+	}
+	if shows := kinds[firstKind(words)]; shows != nil {
+		others := slices.DeleteFunc(slices.Clone(pool), func(i int) bool { return !shows(texts[i]) })
+		if len(others) > 0 {
+			pool = others
+		}
+	}
+	topic := topicWords(query)
+	best, shared := mostSimilar(topic, texts, pool)
+	if topicRequired && len(topic) > 0 && !shared {
+		return -1
+	}
+	ordinal, _, ok := strings.Cut(ordinalPhrase().FindString(words), " ")
+	if n := ordinals[ordinal]; ok && 0 <= n && n < len(best) {
+		return best[n]
+	}
+	return best[len(best)-1]
+}
 
 // ordinals map a word to an index from 0; -1 is the last one.
 var ordinals = map[string]int{
@@ -14,21 +62,27 @@ var ordinals = map[string]int{
 	"last": -1, "latest": -1, "previous": -1, "earlier": -1, "preceding": -1, "prior": -1, "recent": -1,
 }
 
-// kindTests map the nouns for an interaction, as stems, to a test of its text. A nil test accepts every interaction.
-var kindTests = func() map[string]func(string) bool {
+// kindTable has the nouns for an interaction, each with a test of its text. A nil test accepts every interaction.
+var kindTable = []struct {
+	nouns string
+	shows func(text string) bool
+}{
+	{"command", hasWord("command commands run ran running bash shell terminal cmd sh execute executed install")},
+	{"error exception failure crash traceback", func(text string) bool { return keywordFlags(text)&failure != 0 }},
+	{"file document", hasPath},
+	{"function method", hasWord("function functions func def method methods lambda")},
+	{"query", hasWord("query queries sql select search where")},
+	{"test", hasWord("test tests tested testing pytest unittest")},
+	{"answer reply response question request task problem issue approach solution fix step result output change edit suggestion " +
+		"idea option example explanation calculation attempt try thing procedure message topic conversation discussion trick bug code", nil},
+}
+
+// kinds has the tests of kindTable by the stems of the nouns.
+var kinds = func() map[string]func(string) bool {
 	m := make(map[string]func(string) bool)
-	for list, shows := range map[string]func(string) bool{
-		"command": hasWord("command commands run ran running bash shell terminal cmd sh execute executed install"),
-		"error exception failure crash traceback": func(text string) bool { return detectKeywords(text)&failure != 0 },
-		"file document":   hasPath,
-		"function method": hasWord("function functions func def method methods lambda"),
-		"query":           hasWord("query queries sql select search where"),
-		"test":            hasWord("test tests tested testing pytest unittest"),
-		"answer reply response question request task problem issue approach solution fix step result output change edit suggestion " +
-			"idea option example explanation calculation attempt try thing procedure message topic conversation discussion trick bug code": nil,
-	} {
-		for noun := range strings.FieldsSeq(list) {
-			m[text.Stem(noun)] = shows
+	for _, kind := range kindTable {
+		for noun := range strings.FieldsSeq(kind.nouns) {
+			m[text.Stem(noun)] = kind.shows
 		}
 	}
 	return m
@@ -40,147 +94,89 @@ func hasWord(list string) func(string) bool {
 }
 
 func hasPath(text string) bool {
-	for _, f := range factsIn(text) {
-		if f.kind == path {
-			return true
+	return slices.ContainsFunc(factsIn(text), func(f fact) bool { return f.kind == path })
+}
+
+// firstKind returns the stem of the first kind in a normalized query, or "".
+func firstKind(words string) string {
+	for w := range strings.FieldsSeq(words) {
+		if _, ok := kinds[text.Stem(w)]; ok {
+			return text.Stem(w)
 		}
 	}
-	return false
+	return ""
 }
 
-// FindReferenced returns the index of the earlier interaction that a query refers to, as in "the same command as before",
-// "like the first time", "what we did with the parser" or "do that for the other file too". There are n candidates,
-// oldest first; candidate returns the text of one and is called only if the query refers back. The result is -1 if
-// the query does not refer back, or if no candidate has the topic that it names.
-//
-// Only the phrases in this package's tables count as a reference; shared words alone do not. A query that only points
-// back ("do that for Y too") means the last candidate. For other queries the candidates are filtered by the kind that
-// the query names (command, error, file, function, query, test), then by the rarest words shared with the query. An
-// ordinal selects among the rest; without one the last is chosen. Referred reads the first 2 KB of the query and the
-// first 8 KB of each candidate.
-func FindReferenced(query string, n int, candidate func(int) string) int {
-	if n <= 0 {
-		return -1
-	}
-	query = query[:min(len(query), queryBytes)]
-	ts := tokens(query)
-	maskMatches(nonReferences, ts)
-	if containsAny(lastTurnPhrases, ts) {
-		return n - 1
-	}
-	topicRequired := !containsAny(kindPhrases, ts)
-	if topicRequired && !containsAny(topicPhrases, ts) {
-		return -1
-	}
-
-	texts, pool := make([]string, n), make([]int, n)
-	for i := range n {
-		c := candidate(i)
-		texts[i], pool[i] = c[:min(len(c), maxRead)], i
-	}
-	kind, nth := kindAndOrdinal(ts)
-	if hasKind := kindTests[kind]; hasKind != nil {
-		pool = filterOrAll(pool, func(i int) bool { return hasKind(texts[i]) })
-	}
-	topic := topicWords(query)
-	best, shared := mostSimilar(topic, texts, pool)
-	if topicRequired && len(topic) > 0 && !shared {
-		return -1
-	}
-	if nth < 0 || nth >= len(best) {
-		return best[len(best)-1]
-	}
-	return best[nth]
-}
-
-// filterOrAll returns the elements of the pool that keep accepts, or the whole pool if it accepts none.
-func filterOrAll(pool []int, keep func(int) bool) []int {
-	var some []int
-	for _, i := range pool {
-		if keep(i) {
-			some = append(some, i)
-		}
-	}
-	if some == nil {
-		return pool
-	}
-	return some
-}
-
-// kindAndOrdinal returns the stem of the first kind that the tokens name, or "", and the ordinal before a kind, or
-// -1.
-func kindAndOrdinal(ts []token) (kind string, nth int) {
-	nth = -1
-	for i, t := range ts {
-		k := text.Stem(t.word)
-		_, is := kindTests[k]
-		if is && kind == "" {
-			kind = k
-		}
-		if n, ordinal := ordinals[previousWord(ts, i)]; ordinal && nth < 0 && (is || t.word == "time" || t.word == "one") {
-			nth = n
-		}
-	}
-	return kind, nth
-}
-
-func previousWord(ts []token, i int) string {
-	if i == 0 {
-		return ""
-	}
-	return ts[i-1].word
-}
-
-// topicWords returns the stems of the content words of a query, without words that only express the reference. Each
-// stem has its own bit; there are at most 64.
-func topicWords(query string) map[string]uint64 {
-	m := make(map[string]uint64)
+// topicWords returns the stems of the content words of a query, without words that only express the reference.
+func topicWords(query string) (topic []string) {
 	for w := range words(query) {
 		s := text.Stem(w)
-		_, kind := kindTests[s]
+		_, kind := kinds[s]
 		_, ordinal := ordinals[w]
-		if _, known := m[s]; known || kind || ordinal || !isContentWord(w) || referenceWords[w] || isPastTense(w) && irregularPast[w] {
-			continue
-		}
-		if m[s] = 1 << len(m); len(m) == 64 {
-			break
+		if !kind && !ordinal && isContentWord(w) && !referenceWords[w] && !slices.Contains(topic, s) {
+			topic = append(topic, s)
 		}
 	}
-	return m
+	return topic
 }
 
-// referenceWords express a reference and no topic, in addition to stopWords.
+// referenceWords express a reference and no topic, in addition to common words.
 var referenceWords = text.Set(`remember repeat redo rerun replay run try use apply show tell explain said mentioned discussed suggested asked
-	talked agreed decided above previously already yesterday back like way thing things everything still exact other let look`)
+	talked agreed decided above previously already yesterday back like way thing things everything still exact other let look ` + irregularPast)
 
 // mostSimilar returns the elements of the pool that share the most words with the topic. A word that df of the n
 // texts contain weighs log(1 + n/df). If no text shares a word, it returns the whole pool.
-func mostSimilar(topic map[string]uint64, texts []string, pool []int) (best []int, shared bool) {
-	if len(topic) == 0 {
-		return pool, false
-	}
-	found := make([]uint64, len(pool))
-	var df [64]int
+func mostSimilar(topic, texts []string, pool []int) (best []int, shared bool) {
+	found := make([]map[string]bool, len(pool))
+	df := make(map[string]int)
 	for k, i := range pool {
+		stems := make(map[string]bool)
 		for w := range words(texts[i]) {
-			found[k] |= topic[text.Stem(w)]
+			stems[text.Stem(w)] = true
 		}
-		for rest := found[k]; rest != 0; rest &= rest - 1 {
-			df[bits.TrailingZeros64(rest)]++
+		for _, s := range topic {
+			if stems[s] {
+				df[s]++
+			}
 		}
+		found[k] = stems
 	}
 	highest := 0.0
 	for k, i := range pool {
 		sum := 0.0
-		for rest := found[k]; rest != 0; rest &= rest - 1 {
-			sum += math.Log1p(float64(len(pool)) / float64(df[bits.TrailingZeros64(rest)]))
+		for _, s := range topic {
+			if found[k][s] {
+				sum += math.Log1p(float64(len(pool)) / float64(df[s]))
+			}
 		}
 		if sum > highest {
-			best, highest = best[:0], sum
+			best, highest = nil, sum
 		}
 		if sum == highest {
 			best = append(best, i)
 		}
 	}
 	return best, highest > 0
+}
+
+// The words of a normalized query that are not its own. Those are in lower case.
+const (
+	clauseEnd = "END"
+	otherText = "_" // a quotation, whose words are not the user's, or a phrase that is not a reference
+)
+
+var (
+	contractions = strings.NewReplacer("n't", " not", "n’t", " not", " re-", " re")
+	quotation    = regexp.MustCompile("\"[^\"]*\"|`[^`]*`|[“„][^”]*”|«[^»]*»")
+	endOfClause  = regexp.MustCompile(`[?!,;:\n()。？！，；]|\.(\s|$)`)
+	betweenWords = regexp.MustCompile(`[^\pL\pN\pM_]+`)
+)
+
+// normalizeQuery returns the words of a query, separated by single spaces, with END around each clause. "Don't" becomes
+// "do not", "re-run" becomes "rerun", and "we've" becomes "we ve".
+func normalizeQuery(query string) string {
+	query = contractions.Replace(" " + strings.ToLower(strings.ToValidUTF8(query, " ")))
+	query = quotation.ReplaceAllLiteralString(query, " "+otherText+" ")
+	query = endOfClause.ReplaceAllLiteralString(query, " "+clauseEnd+" ")
+	return betweenWords.ReplaceAllLiteralString(clauseEnd+" "+query+" "+clauseEnd, " ")
 }

@@ -2,7 +2,10 @@ package sliding
 
 import (
 	"math"
+	"strings"
 	"time"
+
+	"debrief/playbook/text"
 )
 
 // halfLife is the age at which recency has fallen to a half.
@@ -73,4 +76,139 @@ func clampUnit(x float64) float64 {
 		return 0
 	}
 	return min(x, 1)
+}
+
+// flags are properties of an item that raise its score.
+type flags uint8
+
+const (
+	star flags = 1 << iota
+	solution
+	failure
+	question
+	code
+
+	allFlags = star | solution | failure | question | code
+)
+
+// flagWeights are indexed by bit, the largest first.
+var flagWeights = [...]float64{0.8, 0.7, 0.6, 0.5, 0.4}
+
+// weight returns the largest weight of the flags plus a tenth of the others. An additional flag always raises the
+// weight, but many small flags never exceed a star.
+func (f flags) weight() (w float64) {
+	share := 1.0
+	for bit, x := range flagWeights {
+		if f&(1<<bit) != 0 {
+			w += share * x
+			share = 0.1
+		}
+	}
+	return w
+}
+
+// Limits of detectFlags in bytes. Errors, solutions and questions are at the beginning or the end of a text. Code may
+// follow an introduction.
+const (
+	keywordBytes  = 192
+	questionBytes = 64
+	fenceBytes    = 4 << 10
+	indentBytes   = 512
+)
+
+// detectFlags returns the flags of a text:
+//
+//   - failure: error, exception, traceback, failed, failure, also inside names such as ValueError
+//   - solution: fixed, solved, the solution, works now
+//   - question: a question mark at the end, or an interrogative at the beginning of a user's message
+//   - code: a code fence, or an indented line that is not a list item
+//
+// Only whole words match, and not after a negation ("0 failed", "not fixed").
+func detectFlags(text string, by Source) flags {
+	ends := text
+	if len(text) > 2*keywordBytes {
+		ends = text[:keywordBytes] + "\n" + text[len(text)-keywordBytes:]
+	}
+	f := keywordFlags(ends)
+	if isQuestion(text, by) {
+		f |= question
+	}
+	if hasCode(text) {
+		f |= code
+	}
+	return f
+}
+
+// keywords are the words that indicate a failure or a solution, if isMeant.
+var keywords = map[string]flags{
+	"error": failure, "errors": failure, "exception": failure, "exceptions": failure, "traceback": failure, "tracebacks": failure,
+	"failed": failure, "failure": failure, "failures": failure,
+	"fixed": solution, "solved": solution, "solution": solution, "works": solution, "now": solution,
+}
+
+var negations = text.Set("no not never without 0 zero t") // the t of isn't
+
+// keywordFlags returns the flags failure and solution of a text.
+func keywordFlags(text string) (f flags) {
+	before := ""
+	for w := range words(text) {
+		if flag, ok := keywords[w]; ok && isMeant(w, before) {
+			f |= flag
+		}
+		before = w
+	}
+	return f
+}
+
+// isMeant reports whether a keyword has its usual meaning after the word before it.
+func isMeant(keyword, before string) bool {
+	switch keyword {
+	case "fixed":
+		return before != "a" && !negations[before]
+	case "solution":
+		return before == "the"
+	case "works":
+		return before == "now"
+	case "now":
+		return before == "works"
+	}
+	return !negations[before]
+}
+
+var interrogatives = text.Set("how what why where who whose whom which can could would should is are do does did")
+
+func isQuestion(text string, by Source) bool {
+	end := strings.TrimRight(text[max(0, len(text)-questionBytes):], " \t\r\n\"'`)]}*_")
+	for _, mark := range [...]string{"?", "？", "؟"} {
+		if strings.HasSuffix(end, mark) {
+			return true
+		}
+	}
+	if by == User {
+		for w := range words(text[:min(len(text), questionBytes)]) {
+			return interrogatives[w]
+		}
+	}
+	return false
+}
+
+func hasCode(text string) bool {
+	if strings.Contains(text[:min(len(text), fenceBytes)], "```") {
+		return true
+	}
+	for line := range strings.Lines(text[:min(len(text), indentBytes)]) {
+		if isIndentedCode(line) {
+			return true
+		}
+	}
+	return false
+}
+
+// isIndentedCode reports whether a line is code: indented by four spaces or a tab, and not a list item.
+func isIndentedCode(line string) bool {
+	if line[0] != '\t' && !strings.HasPrefix(line, "    ") {
+		return false
+	}
+	line = strings.TrimSpace(line)
+	return line != "" && !strings.ContainsAny(line[:1], "-*+0123456789") && !strings.HasPrefix(line, "•")
 }

@@ -1,6 +1,6 @@
 // Package sliding selects the part of a long conversation that fits into a prompt. Fit chooses the items, Budget
-// computes the token limit and Turns the number of recent turns. Referred finds the earlier interaction that a query
-// refers to, and Compress summarizes the text that was left out. All functions are pure: they need no model and read
+// computes the token limit and TurnCount the number of recent turns. FindReferenced finds the earlier interaction that a
+// query refers to, and Summarize summarizes the text that was left out. All functions are pure: they need no model and read
 // no clock. The caller converts a conversation into items and renders the items that are kept.
 //
 // The heuristics are for English. Text in another language gets fewer flags, and its references to earlier turns are
@@ -94,74 +94,41 @@ func (i *Item) rank() int {
 	return rankOrdinary
 }
 
-// Fit selects the items that fit into the limits. It admits required, pinned and starred items first, the newest of each
-// group first, and then all others by Score.Priority. An item is admitted together with its parents or not at all. An
-// item that does not fit is skipped, so a large item does not exclude the smaller ones after it. All required, pinned and
-// starred items are kept if they and their parents alone fit into the limits.
+// Fit selects the items that fit into the limits. The items are in time order. It admits required, pinned and starred items
+// first, the newest of each group first, and then all others by Score.Priority. An item is admitted together with its parents
+// or not at all. An item that does not fit is skipped, so a large item does not exclude the smaller ones after it. All
+// required, pinned and starred items are kept if they and their parents alone fit into the limits.
 //
-// Items are ordered by At, and items with equal times by their index; an item never comes before its parent. The
-// result is deterministic. Fit takes O(n log n) time if parents have no parents themselves; longer chains are walked
+// The result is deterministic. Fit takes O(n log n) time if parents have no parents themselves; longer chains are walked
 // for each item. It reads at most 4.5 KB of each text.
 func Fit(items []Item, now time.Time, l Limits) Window {
-	order := timeOrder(items)
-	scores := make([]Score, len(items))
-	queue := make([]candidate, len(items))
-	for at, i := range order {
-		scores[i] = score(&items[i], now, at, len(items))
-		queue[at] = candidate{position: at, rank: items[i].rank()}
-		if queue[at].rank == rankOrdinary {
-			queue[at].priority = scores[i].Priority
-		}
+	w := Window{Scores: make([]Score, len(items))}
+	queue := make([]int, len(items))
+	for i := range items {
+		queue[i], w.Scores[i] = i, score(&items[i], now, i, len(items))
 	}
-	slices.SortFunc(queue, candidate.compare)
+	slices.SortFunc(queue, func(a, b int) int {
+		x, y := items[a].rank(), items[b].rank()
+		if x == rankOrdinary && y == rankOrdinary && w.Scores[a].Priority != w.Scores[b].Priority {
+			return cmp.Compare(w.Scores[b].Priority, w.Scores[a].Priority)
+		}
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(b, a)) // the newest first
+	})
 
 	pk := packer{items: items, limits: l, kept: make([]bool, len(items))}
 	reasons := make([]string, len(items))
-	for _, p := range queue {
-		i := order[p.position]
+	for _, i := range queue {
 		reasons[i] = pk.add(i)
 	}
-	f := Window{Scores: scores, Tokens: pk.tokens, Kept: make([]int, 0, pk.count), Omitted: make([]Omission, 0, len(items)-pk.count)}
-	for _, i := range order {
-		if pk.kept[i] {
-			f.Kept = append(f.Kept, i)
+	w.Tokens = pk.tokens
+	for i, kept := range pk.kept {
+		if kept {
+			w.Kept = append(w.Kept, i)
 		} else {
-			f.Omitted = append(f.Omitted, Omission{i, reasons[i]})
+			w.Omitted = append(w.Omitted, Omission{Item: i, Reason: reasons[i]})
 		}
 	}
-	return f
-}
-
-// candidate is the position of an item in time order, with the keys that decide when it is admitted.
-type candidate struct {
-	position int
-	rank     int
-	priority float64 // 0 if rank and time alone decide
-}
-
-// compare orders candidates by admission: rank, then priority, then the newest.
-func (p candidate) compare(q candidate) int {
-	if p.rank != q.rank {
-		return cmp.Compare(p.rank, q.rank)
-	}
-	if p.priority != q.priority {
-		return cmp.Compare(q.priority, p.priority)
-	}
-	return cmp.Compare(q.position, p.position)
-}
-
-// timeOrder returns the indices of the items in time order. It never puts an item before its parent, even if a slow
-// clock gave the item an earlier time.
-func timeOrder(items []Item) []int {
-	at, order := make([]time.Time, len(items)), make([]int, len(items))
-	for i := range items {
-		at[i], order[i] = items[i].At, i
-		if p := parentOf(items, i); p >= 0 && at[p].After(at[i]) {
-			at[i] = at[p]
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(at[a].Compare(at[b]), cmp.Compare(a, b)) })
-	return order
+	return w
 }
 
 // parentOf returns the index of the item's parent, or -1. A parent comes earlier in the slice, so cycles are
@@ -185,7 +152,7 @@ type packer struct {
 
 // add admits an item and those of its parents that are not admitted yet. If they do not all fit, it admits none of
 // them and returns the reason.
-func (p *packer) add(i int) (why string) {
+func (p *packer) add(i int) (reason string) {
 	need, count := 0, 0
 	for j := i; j >= 0 && !p.kept[j]; j = parentOf(p.items, j) {
 		cost := max(0, p.items[j].Tokens)

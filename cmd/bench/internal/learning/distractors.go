@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/request"
-	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
 	"debrief/generator"
 
@@ -69,7 +69,7 @@ type selector struct {
 
 // crowd answers tasks with the rules by hand, and then adds distractors and measures the prompts of held-out tasks.
 func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, log zerolog.Logger) (points []*point, err error) {
-	c, err := b.classroom(ctx, r, log)
+	c, err := openClassroom(ctx, r, b, log)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,6 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 		return nil, err
 	}
 	var selectors []selector
-	few := generator.Config{}
-	few.MaxBullets = 30
 	for _, embedder := range []generator.Embedder{nil, worldEmbedder{c.world}} {
 		name := "words"
 		if embedder != nil {
@@ -93,10 +91,9 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 			return nil, err
 		}
 		defer conn.NATS().Close()
-		all, limited := generator.NewContextBuilder(conn, embedder, generator.Config{}), generator.NewContextBuilder(conn, embedder, few)
-		defer all.Close()
-		defer limited.Close()
-		selectors = append(selectors, selector{name, all}, selector{name + ", 30 bullets", limited})
+		builder := generator.NewContextBuilder(conn, embedder, generator.Config{})
+		defer builder.Close()
+		selectors = append(selectors, selector{name, builder})
 	}
 	all := c.world.Distractors(slices.Max(append([]int{0}, b.distractors...)))
 	done := 0
@@ -171,7 +168,7 @@ func distractorGoals(t *table.Table, rows []worldRow) {
 		r := &rows[i]
 		least := 0.9
 		switch {
-		case strings.HasPrefix(r.Case, "0 distractors") && !strings.Contains(r.Case, "30 bullets"):
+		case strings.HasPrefix(r.Case, "0 distractors"):
 			least = 0.99
 		case strings.HasSuffix(r.Case, "after 1000 tasks"):
 			least = 0.98

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/gateway"
-	"debrief/cmd/internal/worlds"
-	"debrief/cmd/internal/worlds/world"
+	"debrief/cmd/internal/proxy"
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/text"
 
 	book "debrief/playbook"
 )
@@ -28,11 +27,12 @@ type worldArm struct {
 	wrong   bool      // a share of the verdicts is wrong
 	showAll bool      // the prompt contains all bullets
 	isFixed bool      // the playbook does not learn
-	broken  float64   // share of broken replies of the models
+	broken  float64   // share of broken replies of the models, each call independently
 	// gateway is the mode of the gateway that the agent calls its model through; empty without a gateway. With inferred set, it reports
-	// no outcomes. With skilled set, its system prompt states every second rule, so it has something to lose.
-	gateway  gateway.Mode
+	// the outcomes of a share of the tasks only, by default of none. With skilled set, its system prompt states every second rule, so it has something to lose.
+	gateway  proxy.Mode
 	inferred bool
+	reported float64
 	skilled  bool
 	// bullets returns bullets to import for a phase; nil imports none.
 	bullets func(w worlds.World, phase int) []string
@@ -42,7 +42,7 @@ type worldArm struct {
 const controlBullets = 40
 
 // brokenRates are the shares of broken replies.
-var brokenRates = []float64{0, 0.1, 0.3, 0.6}
+var brokenRates = []float64{0.1, 0.3, 0.6}
 
 // worldArms lists the arms in the order of the output.
 var worldArms = makeWorldArms()
@@ -67,22 +67,25 @@ func makeWorldArms() []worldArm {
 		all = append(all, worldArm{name: brokenArm(rate), broken: rate})
 	}
 	return append(all,
-		worldArm{name: gatewayArm, gateway: gateway.ModeTail},
-		worldArm{name: inferredArm, gateway: gateway.ModeTail, inferred: true},
-		worldArm{name: skilledArm, gateway: gateway.ModeTail, inferred: true, skilled: true},
-		worldArm{name: observeArm, gateway: gateway.ModeObserve, inferred: true, skilled: true},
+		worldArm{name: gatewayArm, gateway: proxy.ModeTail},
+		worldArm{name: mixedArm, gateway: proxy.ModeTail, inferred: true, reported: 0.2},
+		worldArm{name: skilledArm, gateway: proxy.ModeTail, inferred: true, skilled: true},
+		worldArm{name: observeArm, gateway: proxy.ModeObserve, inferred: true, skilled: true},
 	)
 }
 
 // The arms whose agent is unchanged and makes calls of a model through the gateway.
 const (
-	gatewayArm  = "gateway"                  // reports outcomes by the ids of responses
-	inferredArm = "gateway-inferred"         // reports nothing
-	skilledArm  = "gateway-inferred-skilled" // reports nothing, and knows half of the rules
-	observeArm  = "gateway-observe-skilled"  // the same, and the gateway adds nothing
+	gatewayArm = "gateway"                  // reports outcomes by the ids of responses
+	mixedArm   = "gateway-mixed"            // reports one task of five
+	skilledArm = "gateway-inferred-skilled" // reports nothing, and knows half of the rules
+	observeArm = "gateway-observe-skilled"  // the same, and the gateway adds nothing
 )
 
-func brokenArm(rate float64) string { return fmt.Sprintf("broken-%.0f", 100*rate) }
+// brokenPrefix begins the names of the arms with broken replies of the models.
+const brokenPrefix = "broken-"
+
+func brokenArm(rate float64) string { return fmt.Sprintf("%s%.0f", brokenPrefix, 100*rate) }
 
 // armNames returns the names of the arms for which is returns true.
 func armNames(is func(*worldArm) bool) []string {
@@ -97,15 +100,9 @@ func armNames(is func(*worldArm) bool) []string {
 
 func anyArm(*worldArm) bool { return true }
 
-// learns reports whether an arm differs from the default at most in its gate and its feedback.
-func (a *worldArm) learns() bool {
-	return !a.isFixed && !a.showAll && a.gateway == "" && !strings.HasPrefix(a.name, "broken-")
-}
-
 // worldPart is one measurement in simulated worlds.
 type worldPart struct {
 	name, title string
-	worlds      []string // that it is about; nil for all
 	arms        []string // without --arms
 	tasks       int      // training tasks without --tasks
 	quick       int      // training tasks at most, with --quick
@@ -113,10 +110,8 @@ type worldPart struct {
 	// errors returns the error rates of the simulated models; nil selects the default ones.
 	errors func() worlds.Imperfection
 	// run measures one arm with one seed in one world.
-	run func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
-	// withFirst compares each point with the first one of its run, in place of the point of the arm --against.
-	withFirst bool
-	goals     func(t *table.Table, rows []worldRow) // nil for none
+	run   func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
+	goals func(t *table.Table, rows []worldRow) // nil for none
 }
 
 // errorRates returns the error rates of the simulated models.
@@ -133,12 +128,9 @@ type worldsBench struct {
 	worlds, arms          []string
 	against               string // arm
 	seeds, tasks, heldOut int
-	outcomes              int // of a planted bullet at most
 	distractors           []int
 	wrong                 float64
 	errors                worlds.Imperfection
-	embeddings            bool
-	quick                 bool
 	parallel              int // runs at the same time
 	// remote lists the worlds whose agent uses the HTTP API, and reports the outcome of a task only after it has answered
 	// later tasks.
@@ -191,7 +183,7 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 				cancel()
 				return
 			}
-			b.say("%s: run %d of %d: %s, %s, seed %d:%s (%.0f s)", b.part.name, i+1, len(runs), r.world, r.arm.name, r.seed, b.progress(r), time.Since(began).Seconds())
+			b.say("%s: run %d of %d: %s, %s, seed %d (%.0f s)", b.part.name, i+1, len(runs), r.world, r.arm.name, r.seed, time.Since(began).Seconds())
 		})
 	}
 	all.Wait()
@@ -208,44 +200,21 @@ func (b *worldsBench) supports(world string, a *worldArm) bool {
 	return a.gateway == "" || calls || err != nil // openClassroom reports the error
 }
 
-// progress returns the first column of all points of a run. Points with one label are averaged.
-func (b *worldsBench) progress(r *worldRun) string {
-	var text strings.Builder
-	for _, label := range labelsOf([]*worldRun{r}) {
-		xs := valuesOf([]*worldRun{r}, label, b.part.columns[0].key)
-		if len(xs) == 0 || len(text.String()) > 150 {
-			continue
-		}
-		fmt.Fprintf(&text, " %s %s;", label, b.part.columns[0].text(xs))
+// runCurve trains one arm and evaluates it at checkpoints.
+func runCurve(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) (points []*point, err error) {
+	if r.arm.broken > 0 {
+		log = log.Level(zerolog.ErrorLevel) // the roles log each broken reply as a warning
 	}
-	return strings.TrimSuffix(text.String(), ";")
-}
-
-// open returns the world of a run.
-func (b *worldsBench) open(r *worldRun) (worlds.World, error) {
-	return worlds.New(r.world, r.seed, b.errors)
-}
-
-// classroom opens the classroom of a run in its world.
-func (b *worldsBench) classroom(ctx context.Context, r *worldRun, log zerolog.Logger) (*classroom, error) {
-	w, err := b.open(r)
-	if err != nil {
-		return nil, err
-	}
-	return openClassroom(ctx, w, r, b, log)
-}
-
-// curve trains one arm and evaluates it at checkpoints.
-func (b *worldsBench) curve(ctx context.Context, r *worldRun, checkpoints []int, log zerolog.Logger) (points []*point, err error) {
-	c, err := b.classroom(ctx, r, log)
+	c, err := openClassroom(ctx, r, b, log)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
+	at := checkpoints(b.tasks, r.world == text.Drifting)
 	if r.arm.isFixed {
-		checkpoints = checkpoints[:1]
+		at = at[:1]
 	}
-	for _, n := range checkpoints {
+	for _, n := range at {
 		if err := c.learn(ctx, n); err != nil {
 			return nil, err
 		}
@@ -258,30 +227,35 @@ func (b *worldsBench) curve(ctx context.Context, r *worldRun, checkpoints []int,
 	return points, nil
 }
 
+// afterChange is the number of training tasks after a change of the rules at which its goal is measured.
+const afterChange = 300
+
 // checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
-func checkpoints(tasks int) []int {
-	var out []int
-	for _, n := range []int{0, 100, 300, 600, 1000, 1500, 1800, 3000, 6000} {
-		if n < tasks {
-			out = append(out, n)
+func checkpoints(tasks int, drifts bool) []int {
+	all := []int{0, 100, 300, 600, 1000, 1500, 3000, 6000}
+	if drifts {
+		for _, n := range []int{100, 200, afterChange, 600} {
+			all = append(all, text.ChangeAfter+n)
 		}
 	}
-	return append(out, tasks)
+	all = slices.DeleteFunc(all, func(n int) bool { return n >= tasks })
+	slices.Sort(all)
+	return append(all, tasks)
 }
 
 // describeErrors describes the error rates of the simulated models.
-func describeErrors(e world.Imperfection) string {
+func describeErrors(e worlds.Imperfection) string {
 	return fmt.Sprintf("simulated Reflector and Curator: %.0f %% wrong generalisations, %.0f %% platitudes, %.0f %% idle, %.0f %% wrong tags, "+
 		"%.0f %% unknown ids, %.0f %% broken JSON, %.0f %% duplicates, %.0f %% paraphrases",
 		100*e.WrongGeneralisation, 100*e.Platitude, 100*e.Idle, 100*e.WrongTag, 100*e.UnknownID, 100*e.BrokenJSON, 100*e.Duplicate, 100*e.Paraphrase)
 }
 
 // worldParts lists the measurements in simulated worlds, in the order of the output.
-var worldParts = []*worldPart{&curvesPart, &distractorsPart, &plantedPart, &brokenPart, &refinePart, &driftPart, &cachePart}
+var worldParts = []*worldPart{&curvesPart, &distractorsPart}
 
 // curvesPart measures the accuracy by the number of training tasks.
 var curvesPart = worldPart{
-	name: "worlds", title: "accuracy on held-out tasks", arms: armNames(func(a *worldArm) bool { return !strings.HasPrefix(a.name, "broken-") && a.gateway == "" }),
+	name: "worlds", title: "accuracy on held-out tasks", arms: armNames(func(a *worldArm) bool { return a.broken == 0 && a.gateway == "" }),
 	tasks: 6000, quick: 300,
 	columns: []column{
 		{accuracyKey, "accuracy", percentInterval},
@@ -289,20 +263,19 @@ var curvesPart = worldPart{
 		{"active_bullets", "in use", count},
 		{"bullets_in_prompt", "in prompt", number1},
 		{"prompt_tokens", "tokens", count},
-		{"model_calls_per_task", "calls", number2},
+		{prefixKey, "shared prefix", percent},
+		{callsKey, "calls", number2}, // one of the agent, and those of the Reflector and the Curator
+		{"reflector_calls_per_task", "of the Reflector", number2},
 		{"model_tokens_per_task", "model tokens", count},
 		{"deciding_rules_stated", "rules stated", percent},
 		{decidingKey, "in prompt", percent},
 		{changedKey, "changed", percent},
-		{"dead_letters", "dead", number1},
+		{deadKey, "dead", number1},
 		{trainedKey, "in training", percent},
 		{leastKey, "least gain", lowest},
 		{"calls_without_advice", "no advice", percent},
 	},
-	run: func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error) {
-		return b.curve(ctx, r, checkpoints(b.tasks), log)
-	},
-	goals: curveGoals,
+	run: runCurve, goals: curveGoals,
 }
 
 // runsPerCore is the number of runs at the same time on each core. A run waits most of the time: the Curator collects
@@ -312,15 +285,13 @@ const runsPerCore = 4
 // inWorlds runs one part of the command.
 func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) (*table.Table, error) {
 	w := &worldsBench{
-		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: cmp.Or(b.Seeds, 5), tasks: cmp.Or(b.Tasks, p.tasks),
-		heldOut: cmp.Or(b.HeldOut, 300), outcomes: b.Outcomes, distractors: b.Distractors, wrong: b.Wrong, errors: p.errorRates(),
-		embeddings: b.Embeddings, quick: b.Quick, parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
+		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
+		heldOut: b.HeldOut, distractors: b.Distractors, wrong: b.Wrong, errors: p.errorRates(),
+		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
 	}
 	if len(w.worlds) == 0 {
-		w.worlds = worlds.Names()
-	}
-	if p.worlds != nil {
-		w.worlds = slices.DeleteFunc(slices.Clone(w.worlds), func(name string) bool { return !slices.Contains(p.worlds, name) })
+		// Before its rules change, the drifting world is the world text.
+		w.worlds = slices.DeleteFunc(worlds.Names(), func(name string) bool { return name == text.Drifting && w.tasks <= text.ChangeAfter })
 	}
 	if len(w.arms) == 0 {
 		w.arms = p.arms
@@ -330,7 +301,7 @@ func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) 
 	}
 	if b.Quick {
 		w.seeds = min(w.seeds, 2)
-		w.tasks, w.heldOut, w.outcomes = min(w.tasks, p.quick), min(w.heldOut, 100), min(w.outcomes, 60)
+		w.tasks, w.heldOut = min(w.tasks, p.quick), min(w.heldOut, 100)
 	}
 	rows, err := w.run(ctx, log)
 	if err != nil {

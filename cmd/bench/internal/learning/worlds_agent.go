@@ -14,8 +14,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 
-	"debrief/cmd/internal/gateway/fakeupstream"
-	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/worlds"
 )
 
 // chatAgent is an agent with tools that uses chat completions with the official SDK. It knows the base URL of its provider, and

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train"
-	"debrief/cmd/internal/worlds"
-	"debrief/cmd/internal/worlds/world"
 	"debrief/events"
 	"debrief/events/service"
 
@@ -27,7 +27,10 @@ const (
 	decidingKey = "stated_deciding_rules_in_prompt"
 	completeKey = "tasks_with_all_deciding_rules"
 	trainedKey  = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
-	leastKey    = "least_gain"                 // minimum of the gains in accuracy so far; see addGains
+	prefixKey   = "shared_prefix"              // share of the system part of a training prompt that the previous one of the same version begins with
+	deadKey     = "dead_letters"
+	callsKey    = "model_calls_per_task"
+	leastKey    = "least_gain" // minimum of the gains in accuracy so far; see addGains
 )
 
 // evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
@@ -45,7 +48,7 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 	if err != nil {
 		return nil, err
 	}
-	right, shown := make([]bool, len(tasks)), make([][]events.ShownBullet, len(tasks))
+	scores, shown := make([]float64, len(tasks)), make([][]events.ShownBullet, len(tasks))
 	tokens := make([]int, len(tasks))
 	err = train.Each(len(tasks), answers, func(i int) error {
 		r := c.request(&tasks[i])
@@ -57,31 +60,32 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 		if served.Stale {
 			return fmt.Errorf("request context of task %s: version %d is not available", tasks[i].ID, c.version)
 		}
-		right[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], c.bulletsIn(served.Messages))).Right
+		scores[i] = c.world.Verdict(tasks[i], c.world.Attempt(tasks[i], c.bulletsIn(served.Messages))).Score
 		shown[i], tokens[i] = served.Shown, served.Manifest.Tokens
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	dead, err := c.session.JetStream().Stream(ctx, events.StreamDead)
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, err)
+	}
 	n := float64(len(tasks))
 	v := map[string]float64{
-		"bullets": float64(p.Len()), "active_bullets": float64(countActive(p)), "dead_letters": float64(c.runner.Losses()),
+		"bullets": float64(p.Len()), "active_bullets": float64(countActive(p)), deadKey: float64(dead.CachedInfo().State.Msgs),
 	}
-	good, bullets, long := 0, 0, 0
+	right, bullets, long := 0.0, 0, 0
 	for i := range tasks {
-		if right[i] {
-			good++
-		}
+		right += scores[i]
 		bullets += len(shown[i])
 		long += tokens[i]
 	}
-	v[accuracyKey], v["bullets_in_prompt"], v["prompt_tokens"] = float64(good)/n, float64(bullets)/n, float64(long)/n
+	v[accuracyKey], v["bullets_in_prompt"], v["prompt_tokens"] = right/n, float64(bullets)/n, float64(long)/n
 	if c.done > 0 {
-		v["model_calls_per_task"] = 1 + float64(c.model.calls.Load())/float64(c.done) // the agent's call included
+		v[callsKey] = 1 + float64(c.model.calls.Load())/float64(c.done) // the agent's call included
 		v["reflector_calls_per_task"] = float64(c.model.reflections.Load()) / float64(c.done)
 		v["model_tokens_per_task"] = float64(c.model.tokens.Load()) / float64(c.done) // of the Reflector and the Curator
-		v["dead_letters_per_task"] = float64(c.runner.Losses()) / float64(c.done)
 	}
 	if n := float64(len(c.prefix)); n > 0 {
 		sum := 0.0
@@ -94,23 +98,30 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 		c.gateway.addGains(v)
 	}
 	c.decidingRules(v, p, tasks, shown)
-	c.changedRules(v, tasks, right)
+	c.changedRules(v, tasks, scores)
 	return &point{tasks: c.done, values: v}, nil
 }
 
+func countActive(p *book.Playbook) (n int) {
+	for b := range p.All() {
+		if b.Shown() {
+			n++
+		}
+	}
+	return n
+}
+
 // changedRules sets the accuracy on the tasks that a changed rule decides, if rules of the world change.
-func (c *classroom) changedRules(v map[string]float64, tasks []worlds.Task, right []bool) {
-	all, good := 0, 0
+func (c *classroom) changedRules(v map[string]float64, tasks []worlds.Task, scores []float64) {
+	all, right := 0, 0.0
 	for i := range tasks {
 		if isChanged(c.world, &tasks[i]) {
 			all++
-			if right[i] {
-				good++
-			}
+			right += scores[i]
 		}
 	}
 	if all > 0 {
-		v[changedKey] = float64(good) / float64(all)
+		v[changedKey] = right / float64(all)
 	}
 }
 
@@ -173,4 +184,16 @@ func (c *classroom) isStatement(text string, phase, rule int) bool {
 		c.states[key] = is
 	}
 	return is
+}
+
+// sharedPrefix returns the share of a text that a previous text begins with. An empty text is shared completely.
+func sharedPrefix(previous, text string) float64 {
+	if text == "" {
+		return 1
+	}
+	n := 0
+	for n < len(text) && n < len(previous) && text[n] == previous[n] {
+		n++
+	}
+	return float64(n) / float64(len(text))
 }

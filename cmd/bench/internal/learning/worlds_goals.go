@@ -2,10 +2,12 @@ package learning
 
 import (
 	"fmt"
+	"strings"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/stats"
-	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/text"
+	"debrief/cmd/internal/train/stats"
 
 	book "debrief/playbook"
 )
@@ -66,19 +68,46 @@ func curveGoals(t *table.Table, rows []worldRow) {
 		if x, ok := of(strict+"-wrong", last); ok && hasClean {
 			t.Goal(x-clean >= -0.1, fmt.Sprintf("%s: %s-wrong within 10 points of %s", w, strict, off), "%+.1f", 100*(x-clean))
 		}
+		for _, rate := range brokenRates {
+			whole, hasWhole := of(def, last)
+			if x, ok := of(brokenArm(rate), last); ok && hasWhole {
+				t.Goal(x-whole >= -0.05, fmt.Sprintf("%s: %s within 5 points of %s", w, brokenArm(rate), def), "%+.1f", 100*(x-whole))
+			}
+		}
+	}
+	for i := range rows {
+		rowGoals(t, &rows[i])
+	}
+	changeGoal(t, rows)
+}
+
+// rowGoals checks the cost of a task with the default gate, and dead letters with broken replies.
+func rowGoals(t *table.Table, r *worldRow) {
+	name := fmt.Sprintf("%s, %s, %d tasks: ", r.World, r.Arm, r.Tasks)
+	if dead := r.Values[deadKey]; strings.HasPrefix(r.Arm, brokenPrefix) && r.Tasks > 0 {
+		t.Goal(dead.Mean <= 0.01*float64(r.Tasks), name+"dead letters for at most 1 % of the tasks", "%.1f", dead.Mean)
+	}
+	if r.Arm != string(defaultGate) || r.Tasks < 300 {
+		return
+	}
+	if shared, ok := r.Values[prefixKey]; ok {
+		t.Goal(shared.Mean >= 0.9, name+"at least 90 % of the system part shared", "%.1f %%", 100*shared.Mean)
+	}
+	if calls, ok := r.Values[callsKey]; ok {
+		t.Goal(calls.Mean <= 2.2, name+"at most 2.2 model calls for a task", "%.2f", calls.Mean)
 	}
 }
 
-// cacheGoals checks the prompts of the default configuration.
-func cacheGoals(t *table.Table, rows []worldRow) {
+// changeGoal compares the accuracy on the tasks of changed rules before and after the change.
+func changeGoal(t *table.Table, rows []worldRow) {
+	changed := make(map[int]float64) // by the number of tasks
 	for i := range rows {
-		r := &rows[i]
-		name := fmt.Sprintf("%s, %s, %d tasks: ", r.World, r.Arm, r.Tasks)
-		if shared, ok := r.Values[prefixKey]; ok {
-			t.Goal(shared.Mean >= 0.9, name+"at least 90 % of the system part shared", "%.1f %%", 100*shared.Mean)
+		if e, ok := rows[i].Values[changedKey]; ok && rows[i].Arm == string(defaultGate) {
+			changed[rows[i].Tasks] = e.Mean
 		}
-		if calls, ok := r.Values["model_calls_per_task"]; ok && r.Tasks >= 300 {
-			t.Goal(calls.Mean <= 2.2, name+"at most 2.2 model calls for a task", "%.2f", calls.Mean)
-		}
+	}
+	after, ok := changed[text.ChangeAfter+afterChange]
+	if before, isKnown := changed[text.ChangeAfter]; ok && isKnown {
+		t.Goal(after-before >= -0.05, fmt.Sprintf("%d tasks after the change: within 5 points of before", afterChange), "%+.1f", 100*(after-before))
 	}
 }

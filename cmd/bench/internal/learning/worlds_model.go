@@ -7,9 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"debrief/cmd/internal/worlds"
-	"debrief/cmd/internal/worlds/prompt"
-	"debrief/cmd/internal/worlds/world"
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/prompt"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events/chat"
 )
 

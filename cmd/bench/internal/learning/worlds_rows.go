@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/stats"
-	"debrief/cmd/internal/worlds"
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/train/stats"
 )
 
 // column is one measured quantity: its key in points and in JSON, its head in tables, and its form.
@@ -26,7 +26,6 @@ const (
 	number1 // one decimal place
 	number2
 	lowest // the least of the seeds
-	median // the median with the tenth and the ninetieth percentile in place of the interval
 )
 
 // summary returns the average of the values of a column.
@@ -38,21 +37,13 @@ func (c column) summary(xs []float64) stats.Estimate {
 		low := slices.Min(xs)
 		return stats.Estimate{Mean: low, Low: low, High: low, N: len(xs)}
 	}
-	if c.form != median {
-		return stats.Mean(xs)
-	}
-	xs = slices.Sorted(slices.Values(xs))
-	at := func(q float64) float64 { return xs[int(q*float64(len(xs)-1)+0.5)] }
-	return stats.Estimate{Mean: at(0.5), Low: at(0.1), High: at(0.9), N: len(xs)}
+	return stats.Mean(xs)
 }
 
 // heads returns the cells of the column in the head of a table.
 func (c column) heads() string {
-	switch c.form {
-	case percentInterval:
+	if c.form == percentInterval {
 		return c.head + "\t95 %\t"
-	case median:
-		return c.head + " p50\tp10 to p90\t"
 	}
 	return c.head + "\t"
 }
@@ -60,7 +51,7 @@ func (c column) heads() string {
 // cells returns the cells of the column in a row.
 func (c column) cells(e stats.Estimate, isKnown bool) string {
 	switch {
-	case !isKnown && (c.form == percentInterval || c.form == median):
+	case !isKnown && c.form == percentInterval:
 		return "\t\t"
 	case !isKnown:
 		return "\t"
@@ -68,20 +59,12 @@ func (c column) cells(e stats.Estimate, isKnown bool) string {
 		return fmt.Sprintf("%.1f %%\t\t", 100*e.Mean)
 	case c.form == percentInterval:
 		return e.Percent() + "\t"
-	case c.form == median:
-		return fmt.Sprintf("%.0f\t%.0f to %.0f\t", e.Mean, e.Low, e.High)
 	case c.form == lowest:
 		return fmt.Sprintf("%+.1f\t", 100*e.Mean)
 	case c.form == percent:
 		return fmt.Sprintf("%.1f %%\t", 100*e.Mean)
 	}
 	return fmt.Sprintf("%.*f\t", map[form]int{count: 0, number1: 1, number2: 2}[c.form], e.Mean)
-}
-
-// text returns the average of values for a progress line.
-func (c column) text(xs []float64) string {
-	cell, _, _ := strings.Cut(c.cells(c.summary(xs), true), "\t")
-	return cell
 }
 
 // worldRow is the average of one case over the seeds.
@@ -181,13 +164,10 @@ func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun)
 		}
 	}
 	other, against := label, b.reference()
-	if b.part.withFirst && b.against == "" {
-		reference, other = mine, labelsOf(mine)[0]
-		against = "the first case"
-	} else if labels := labelsOf(reference); len(labels) > 0 && (!slices.Contains(labels, label) || mine[0].arm.isFixed) {
+	if labels := labelsOf(reference); len(labels) > 0 && (!slices.Contains(labels, label) || mine[0].arm.isFixed) {
 		other = labels[len(labels)-1]
 	}
-	if len(reference) > 0 && reference[0] == mine[0] && other == label {
+	if len(reference) > 0 && reference[0] == mine[0] {
 		return row // compared with itself
 	}
 	key := b.part.columns[0].key
@@ -201,10 +181,6 @@ func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun)
 
 // table returns the rows as a table.
 func (b *worldsBench) table(rows []worldRow) *table.Table {
-	against := b.reference()
-	if b.part.withFirst && b.against == "" {
-		against = "the first"
-	}
 	differs := slices.ContainsFunc(rows, func(r worldRow) bool { return r.Difference != nil })
 	t := &table.Table{
 		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
@@ -214,7 +190,7 @@ func (b *worldsBench) table(rows []worldRow) *table.Table {
 	for i, c := range b.part.columns {
 		t.Head += c.heads()
 		if i == 0 && differs {
-			t.Head += "against " + against + "\t95 %\t"
+			t.Head += "against " + b.reference() + "\t95 %\t"
 		}
 	}
 	for i := range rows {

@@ -11,15 +11,17 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train"
-	"debrief/cmd/internal/worlds"
-	"debrief/cmd/internal/worlds/world"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/chat"
+	"debrief/events/client"
 	"debrief/events/deltalog"
 	"debrief/events/service"
 	"debrief/generator"
@@ -27,6 +29,9 @@ import (
 
 	book "debrief/playbook"
 )
+
+// answers is the number of tasks that an agent answers at the same time.
+const answers = 8
 
 // worldStep is the number of tasks that an agent answers with one version of the playbook.
 const worldStep = 20
@@ -45,7 +50,6 @@ type classroom struct {
 	agent   service.Backend // the builder, or its HTTP API
 	api     *api.Server     // nil without HTTP
 	gateway *throughGateway // nil without a gateway
-	runner  *train.Runner
 	model   *worldModel
 	version uint64
 	done    int // training tasks so far
@@ -63,9 +67,13 @@ const maxWarned = 0.02
 
 const classroomBook = book.Book("default")
 
-// openClassroom starts a classroom on a temporary server. It imports the bullets of the arm.
-func openClassroom(ctx context.Context, w worlds.World, r *worldRun, b *worldsBench, log zerolog.Logger) (_ *classroom, err error) {
+// openClassroom starts the classroom of a run on a temporary server. It adds the bullets of the arm.
+func openClassroom(ctx context.Context, r *worldRun, b *worldsBench, log zerolog.Logger) (_ *classroom, err error) {
 	a := r.arm
+	w, err := worlds.New(r.world, r.seed, b.errors)
+	if err != nil {
+		return nil, err
+	}
 	p := cli.ServerFlags{}
 	p.Replicas = 1
 	session, err := p.StartTemporary(ctx, "100ms", log)
@@ -86,19 +94,12 @@ func openClassroom(ctx context.Context, w worlds.World, r *worldRun, b *worldsBe
 			err = errors.Join(err, c.close())
 		}
 	}()
-	var done func() error
-	c.runner, done = train.Watch(ctx, session.Conn, "")
-	c.wait = append(c.wait, done)
 	cfg := generator.Config{}
 	if a.showAll {
 		const unlimited = 1 << 20
 		cfg.Limits.Total, cfg.Limits.Bullets, cfg.Limits.MaxBullets = unlimited, unlimited, unlimited
 	}
-	var embedder generator.Embedder
-	if b.embeddings {
-		embedder = worldEmbedder{w}
-	}
-	c.builder = generator.NewContextBuilder(session.Conn, embedder, cfg)
+	c.builder = generator.NewContextBuilder(session.Conn, nil, cfg)
 	c.agent = c.builder
 	if a.gateway != "" {
 		if err := c.openGateway(ctx, log); err != nil {
@@ -108,15 +109,23 @@ func openClassroom(ctx context.Context, w worlds.World, r *worldRun, b *worldsBe
 		if c.api, err = api.Serve("127.0.0.1:0", c.builder, api.Options{Log: log}); err != nil {
 			return nil, err
 		}
-		c.agent = httpAgent{c.api.URL()}
+		c.agent = client.HTTP(c.api.URL(), "")
+	}
+	reflects, err := reflector.New(c.model, reflector.Config{Slots: 32})
+	if err != nil {
+		return nil, err
+	}
+	curates, err := curator.New(c.model, a.curator())
+	if err != nil {
+		return nil, err
 	}
 	working := make(chan error, 1)
-	go func() {
-		working <- app.Run(ctx, session.Conn, reflector.New(c.model, reflector.Config{Slots: 32}), curator.New(c.model, a.curator()))
-	}()
+	go func() { working <- program.Run(ctx, session.Conn, reflects, curates) }()
 	c.wait = append(c.wait, func() error { return <-working })
-	if err := c.setGate(ctx, a.gate); err != nil {
-		return nil, err
+	if a.gate != "" && a.gate != defaultGate {
+		if err := c.edit(ctx, &events.Edit{Gate: a.gate}); err != nil {
+			return nil, err
+		}
 	}
 	if a.bullets != nil {
 		if err := c.addByHand(ctx, a.bullets(w, c.phase(b.tasks))); err != nil {
@@ -140,17 +149,9 @@ func (c *classroom) addByHand(ctx context.Context, texts []string) error {
 	return c.edit(ctx, e)
 }
 
-// setGate sets the mode of the gate, unless it is the default.
-func (c *classroom) setGate(ctx context.Context, g book.Gate) error {
-	if g == "" || g == defaultGate {
-		return nil
-	}
-	return c.edit(ctx, &events.Edit{Gate: g})
-}
-
 func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
 	e.ID, e.Author, e.Reason, e.Created, e.Book = events.NewID(), "bench", "the arm of the measurement", time.Now().UTC(), classroomBook
-	d, err := cli.RequestEdit(ctx, c.session.Conn, e, bus.PublishOptions{})
+	d, err := edits.Request(ctx, c.session.Conn, e, bus.PublishOptions{})
 	if err != nil {
 		return fmt.Errorf("edit the playbook: %w", err)
 	}
@@ -196,7 +197,7 @@ func (c *classroom) learn(ctx context.Context, n int) error {
 			}
 			continue
 		}
-		if _, err := c.step(ctx, step); err != nil {
+		if err := c.step(ctx, step); err != nil {
 			return err
 		}
 	}
@@ -212,7 +213,7 @@ type answered struct {
 
 // step answers tasks with the current version of the playbook, reports the executions in order, and waits until the roles
 // have learned from them. Without immediate feedback the outcomes are reported in the next step.
-func (c *classroom) step(ctx context.Context, tasks []worlds.Task) ([]answered, error) {
+func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 	late := c.late
 	c.late = nil
 	out := make([]answered, len(tasks))
@@ -221,7 +222,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) ([]answered, 
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	isLate := c.api != nil
 	for i := range out {
@@ -239,7 +240,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) ([]answered, 
 			}
 		}
 		if err != nil {
-			return nil, fmt.Errorf("report task %s: %w", r.RunID, err)
+			return fmt.Errorf("report task %s: %w", r.RunID, err)
 		}
 		if isLate {
 			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: out[i].outcome})
@@ -247,14 +248,14 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) ([]answered, 
 	}
 	for _, f := range late {
 		if _, err := c.agent.Feedback(ctx, f); err != nil {
-			return nil, fmt.Errorf("report late feedback: %w", err)
+			return fmt.Errorf("report late feedback: %w", err)
 		}
 	}
-	if err := c.runner.WaitIdle(ctx, events.RoleReflector, events.RoleCurator); err != nil {
-		return nil, err
+	if err := train.WaitIdle(ctx, c.session.Conn, events.RoleReflector, events.RoleCurator); err != nil {
+		return err
 	}
 	_, err = c.read(ctx)
-	return out, err
+	return err
 }
 
 // answer requests a context for a task and lets the agent of the world answer it.
@@ -271,28 +272,45 @@ func (c *classroom) answer(ctx context.Context, t *worlds.Task) (answered, error
 	}
 	r := &events.Report{
 		Book: classroomBook, ContextID: served.ID, RunID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer, Model: c.world.Name(),
-		Purpose: events.Learn,
+		Purpose: events.Learn, Cited: bulletIDs(a.Cited), Steps: stepsOf(a),
 	}
-	for _, id := range a.Cited {
-		r.Cited = append(r.Cited, book.BulletID(id))
+	return answered{report: r, outcome: outcomeOf(v), system: system}, nil
+}
+
+func bulletIDs(cited []string) []book.BulletID {
+	var ids []book.BulletID
+	for _, id := range cited {
+		ids = append(ids, book.BulletID(id))
 	}
+	return ids
+}
+
+// stepsOf returns the tool calls of an attempt.
+func stepsOf(a worlds.Attempt) (steps []events.Step) {
 	for _, s := range a.Steps {
 		call := events.ToolCall{Tool: s.Tool, Arguments: s.Arguments, Output: s.Output, Outcome: events.Success}
 		if s.Failed {
 			call.Outcome = events.Errored
 		}
-		r.Steps = append(r.Steps, events.Step{Speaker: chat.Assistant, Calls: []events.ToolCall{call}})
+		steps = append(steps, events.Step{Speaker: chat.Assistant, Calls: []events.ToolCall{call}})
 	}
-	return answered{r, outcomeOf(v), system}, nil
+	return steps
+}
+
+// label returns the label of a verdict.
+func label(v worlds.Verdict) events.Label {
+	switch v.Score {
+	case 0:
+		return events.Failure
+	case 1:
+		return events.Success
+	}
+	return events.Partial
 }
 
 // outcomeOf returns a verdict as an outcome.
 func outcomeOf(v worlds.Verdict) events.Outcome {
-	o := events.Outcome{Label: events.Failure, Feedback: v.Feedback, By: "bench"}
-	if v.Right {
-		o.Score, o.Label = 1, events.Success
-	}
-	return o
+	return events.Outcome{Score: v.Score, Label: label(v), Feedback: v.Feedback, By: "bench"}
 }
 
 func (c *classroom) request(t *worlds.Task) *events.ContextRequest {

@@ -9,10 +9,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/bench/internal/table"
-	"debrief/cmd/internal/stats"
-	"debrief/cmd/internal/worlds"
-	"debrief/cmd/internal/worlds/drift"
-	"debrief/cmd/internal/worlds/notes"
+	"debrief/cmd/internal/simulated/worlds"
+	"debrief/cmd/internal/simulated/worlds/text"
+	"debrief/cmd/internal/train/stats"
 	"debrief/events/chat"
 )
 
@@ -21,7 +20,7 @@ func measure(t *testing.T, b *worldsBench) []worldRow {
 	t.Helper()
 	b.errors, b.parallel, b.say = b.part.errorRates(), 2, t.Logf
 	if len(b.worlds) == 0 {
-		b.worlds = []string{notes.Name}
+		b.worlds = []string{text.Name}
 	}
 	if len(b.arms) == 0 {
 		b.arms = b.part.arms
@@ -73,6 +72,9 @@ func TestWorldsTeach(t *testing.T) {
 	if before.Tasks != 0 || was > 0.1 || before.Values["bullets"].Mean != 0 {
 		t.Errorf("before learning: %+v, want under 0.1 and no bullets", before)
 	}
+	if shared := after.Values[prefixKey].Mean; shared < 0.3 || shared > 1 {
+		t.Errorf("got a shared prefix of %.2f, want most of the prompt", shared)
+	}
 	if after.Tasks != 150 || is < was+0.2 || after.Values["deciding_rules_stated"].Mean <= 0.3 || after.Values["model_calls_per_task"].Mean < 2 || after.Values["dead_letters"].Mean > 0 {
 		t.Errorf("after 150 tasks: %+v, want at least 20 points more", after)
 	}
@@ -95,7 +97,7 @@ func TestWorldsOverHTTP(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	rows := measure(t, &worldsBench{part: &curvesPart, remote: []string{notes.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60})
+	rows := measure(t, &worldsBench{part: &curvesPart, remote: []string{text.Name}, arms: []string{"off"}, seeds: 1, tasks: 80, heldOut: 60})
 	// The outcomes of the last 20 tasks are not reported yet.
 	was, is := rows[0].Values, rows[1].Values
 	if is[accuracyKey].Mean < was[accuracyKey].Mean+0.15 || is["dead_letters"].Mean > 0 {
@@ -103,52 +105,34 @@ func TestWorldsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestWorldsDistractors checks that the rules are all in the prompt without distractors, that distractors crowd some out of
-// 30 places, and that embeddings find more of them than words.
+// TestWorldsDistractors checks that the rules are all in the prompt without distractors, that distractors crowd some out, and that
+// embeddings find more of them than words.
 func TestWorldsDistractors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
 	rows := measure(t, &worldsBench{part: &distractorsPart, seeds: 1, tasks: 0, heldOut: 60, distractors: []int{0, 1000}})
-	in := func(label string) float64 { return row(t, rows, "by-hand", label).Values[decidingKey].Mean }
-	alone := row(t, rows, "by-hand", "0 distractors, 0 votes, words, after 0 tasks").Values
-	if got := in("0 distractors, 0 votes, words, after 0 tasks"); got < 0.99 || alone[completeKey].Mean != got {
-		t.Errorf("60 rules alone: got %.3f, want at least 0.99", got)
+	of := func(label string) map[string]stats.Estimate { return row(t, rows, "by-hand", label).Values }
+	alone := of("0 distractors, 0 votes, words, after 0 tasks")
+	if got := alone[decidingKey].Mean; got < 0.99 || alone[completeKey].Mean != got {
+		t.Errorf("40 rules alone: got %.3f, want at least 0.99", got)
 	}
-	words := in("1000 distractors, 0 votes, words, 30 bullets, after 0 tasks")
-	if vectors := in("1000 distractors, 0 votes, embeddings, 30 bullets, after 0 tasks"); words > 0.9 || vectors < words+0.2 {
-		t.Errorf("1,000 distractors, 30 bullets: got %.3f by words and %.3f by embeddings, want embeddings to find more", words, vectors)
+	// Many distractors share the topic of a rule in this world, so embeddings need votes to tell them apart.
+	crowded := of("1000 distractors, 10 votes, words, after 0 tasks")
+	words, vectors := crowded[decidingKey].Mean, of("1000 distractors, 10 votes, embeddings, after 0 tasks")[decidingKey].Mean
+	if words > 0.9 || vectors < words+0.1 {
+		t.Errorf("1,000 distractors: got %.3f by words and %.3f by embeddings, want embeddings to find more", words, vectors)
 	}
-	crowded := row(t, rows, "by-hand", "1000 distractors, 10 votes, words, after 0 tasks").Values
-	if crowded["bullets"].Mean != 1060 || crowded["prompt_tokens"].Mean > 4800 {
-		t.Errorf("got %+v, want 1,060 bullets and a full prompt", crowded)
-	}
-}
-
-// TestWorldsPlanted checks that the planted bullets enter the playbook, and that their effect on the outcomes is the true one.
-func TestWorldsPlanted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	rows := measure(t, &worldsBench{part: &plantedPart, arms: []string{string(gates[0])}, seeds: 1, tasks: 150, heldOut: 1, outcomes: 25})
-	right := func(label string) float64 {
-		r := row(t, rows, string(gates[0]), label)
-		if r.Values[refusedKey].Mean > 0.5 {
-			t.Errorf("%s: %.0f %% refused, want most of them in the playbook", label, 100*r.Values[refusedKey].Mean)
-		}
-		return r.Values["accuracy_shown"].Mean
-	}
-	if harm, none, help := right("-50 points"), right("no effect, always cited"), right("+50 points"); harm > none-0.2 || help < harm+0.3 {
-		t.Errorf("right answers with the bullet: got %.2f with effect -50, %.2f with 0, %.2f with +50, want about 0.2, 0.7 and 0.9", harm, none, help)
+	if crowded["bullets"].Mean != 1040 || crowded["prompt_tokens"].Mean > 4800 {
+		t.Errorf("got %+v, want 1,040 bullets and a full prompt", crowded)
 	}
 }
 
-// TestWorldsBroken checks that each call breaks independently, also with a repeated prompt, and that whole replies leave the
-// status green and no dead letters.
+// TestWorldsBroken checks that each call breaks independently, also with a repeated prompt, and that whole replies leave no dead
+// letters.
 func TestWorldsBroken(t *testing.T) {
-	w, err := worlds.New(notes.Name, 1, worlds.Imperfection{})
+	w, err := worlds.New(text.Name, 1, worlds.Imperfection{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,68 +154,49 @@ func TestWorldsBroken(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	rows := measure(t, &worldsBench{part: &brokenPart, arms: []string{"broken-0", "broken-30"}, seeds: 1, tasks: 60, heldOut: 60})
-	whole, most := row(t, rows, "broken-0", "0 % broken").Values, row(t, rows, "broken-30", "30 % broken").Values
-	if whole["dead_letters_per_task"].Mean > 0 || whole["status_worst"].Mean > 0 || whole[accuracyKey].Mean < 0.2 {
-		t.Errorf("whole replies: got %+v, want green, no dead letters and an accuracy of at least 0.2", whole)
+	rows := measure(t, &worldsBench{part: &curvesPart, arms: []string{string(defaultGate), brokenArm(0.3)}, seeds: 1, tasks: 60, heldOut: 60})
+	whole, unreadable := rows[1].Values, rows[3].Values
+	if whole[deadKey].Mean > 0 || whole[accuracyKey].Mean < 0.2 {
+		t.Errorf("whole replies: got %+v, want no dead letters and an accuracy of at least 0.2", whole)
 	}
-	if most["model_calls_per_task"].Mean <= whole["model_calls_per_task"].Mean {
-		t.Errorf("30 %% broken: got %+v, want more calls than %.2f", most, whole["model_calls_per_task"].Mean)
-	}
-}
-
-// TestWorldsRefine checks that the plan changes the playbook and keeps most of the accuracy.
-func TestWorldsRefine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	arm := refinePart.arms[0]
-	rows := measure(t, &worldsBench{part: &refinePart, arms: []string{arm}, seeds: 1, tasks: 200, heldOut: 60})
-	before, after := row(t, rows, arm, "before"), row(t, rows, arm, "refine --model")
-	if after.Values["active_bullets"].Mean > before.Values["active_bullets"].Mean || after.Difference == nil || after.Difference.Mean < -0.2 {
-		t.Errorf("before: %+v, after: %+v, want no more bullets and about the same accuracy", before, after)
+	if unreadable[callsKey].Mean <= whole[callsKey].Mean {
+		t.Errorf("30 %% broken: got %+v, want more calls than %.2f", unreadable, whole[callsKey].Mean)
 	}
 }
 
 // TestWorldsDrift checks that changed rules cost their tasks, with a few tasks before and after the change.
 func TestWorldsDrift(t *testing.T) {
 	t.Parallel()
-	b := &worldsBench{errors: worlds.Default()}
-	w, err := b.open(&worldRun{world: drift.Name, seed: 1})
+	w, err := worlds.New(text.Drifting, 1, worlds.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after := changedTasks(w, 0, 50), changedTasks(w, 1, 50)
-	if len(before) != 50 || len(after) != 50 || before[0].Phase != 0 || after[0].Phase != 1 {
-		t.Fatalf("got %d and %d tasks, want 50 of each phase", len(before), len(after))
+	changed := func(phase int) []worlds.Task {
+		return slices.DeleteFunc(w.HeldOut(phase, 300), func(t worlds.Task) bool { return !isChanged(w, &t) })
+	}
+	before, after := changed(0), changed(1)
+	if len(before) < 30 || len(after) != len(before) || before[0].Phase != 0 || after[0].Phase != 1 {
+		t.Fatalf("got %d and %d tasks, want some of each phase", len(before), len(after))
 	}
 	old := "- [a-1] " + strings.Join(w.ByHand(0), "\n- [a-1] ")
 	for i := range before {
-		if !isChanged(w, &before[i]) || !w.Verdict(before[i], w.Attempt(before[i], old)).Right {
+		if !isChanged(w, &before[i]) || !w.Verdict(before[i], w.Attempt(before[i], old)).Right() {
 			t.Errorf("task %s is not right by the rules before the change", before[i].ID)
 		}
-		if !isChanged(w, &after[i]) || w.Verdict(after[i], w.Attempt(after[i], old)).Right {
+		if !isChanged(w, &after[i]) || w.Verdict(after[i], w.Attempt(after[i], old)).Right() {
 			t.Errorf("task %s is right by the rules before the change, in the phase after it", after[i].ID)
 		}
 	}
 }
 
-// TestWorldsCache checks the shared prefix of prompts, and that training prompts of one version share most of it.
-func TestWorldsCache(t *testing.T) {
+// TestSharedPrefix checks the share of a prompt that the previous one begins with.
+func TestSharedPrefix(t *testing.T) {
+	t.Parallel()
 	if got := sharedPrefix("abc", "abde"); got != 0.5 {
 		t.Errorf("abc, abde: got %v, want 0.5", got)
 	}
 	if got := sharedPrefix("abcdef", "ab"); got != 1 {
 		t.Errorf("abcdef, ab: got %v, want 1", got)
-	}
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	rows := measure(t, &worldsBench{part: &cachePart, seeds: 1, tasks: 100, heldOut: 20})
-	if got := rows[0].Values[prefixKey]; got.Mean < 0.3 || got.Mean > 1 {
-		t.Errorf("got a shared prefix of %+v, want most of the prompt", got)
 	}
 }
 
@@ -239,15 +204,18 @@ func TestWorldsCache(t *testing.T) {
 func TestWorldsCheckpoints(t *testing.T) {
 	t.Parallel()
 	for tasks, want := range map[int][]int{0: {0}, 150: {0, 100, 150}, 1500: {0, 100, 300, 600, 1000, 1500}} {
-		if got := checkpoints(tasks); !slices.Equal(got, want) {
+		if got := checkpoints(tasks, false); !slices.Equal(got, want) {
 			t.Errorf("%d tasks: got %v, want %v", tasks, got, want)
 		}
+	}
+	if got, want := checkpoints(2100, true), []int{0, 100, 300, 600, 1000, 1500, 1600, 1700, 1800, 2100}; !slices.Equal(got, want) {
+		t.Errorf("2,100 tasks with a change: got %v, want %v", got, want)
 	}
 	b := &worldsBench{part: &curvesPart, worlds: []string{"nowhere"}, arms: []string{"off"}, seeds: 1, tasks: 1, heldOut: 1, parallel: 1, say: t.Logf}
 	if _, err := b.run(t.Context(), zerolog.Nop()); err == nil {
 		t.Errorf("unknown world: got %v, want an error", err)
 	}
-	bench := &Bench{Seeds: 2, HeldOut: 10, Train: 10, Passes: 1, Step: 10, Tasks: 10, Outcomes: 1, Worlds: []string{"nowhere"}}
+	bench := &Bench{Seeds: 2, HeldOut: 10, Tasks: 10, Worlds: []string{"nowhere"}}
 	if err := bench.Validate(); err == nil {
 		t.Error("unknown world: got no error")
 	}
@@ -268,7 +236,7 @@ func TestCurveGoals(t *testing.T) {
 	missed := func(accuracies map[string]float64) (names []string) {
 		var rows []worldRow
 		for arm, x := range accuracies {
-			r := worldRow{World: notes.Name, Arm: arm, Tasks: 6000, Values: map[string]stats.Estimate{accuracyKey: {Mean: x}}}
+			r := worldRow{World: text.Name, Arm: arm, Tasks: 6000, Values: map[string]stats.Estimate{accuracyKey: {Mean: x}}}
 			rows = append(rows, r)
 			r.Tasks = 1500
 			rows = append(rows, r)
@@ -295,6 +263,32 @@ func TestCurveGoals(t *testing.T) {
 	all["nonsense"], all[string(defaultGate)], all[string(defaultGate)+"-wrong"], all[string(strictest)+"-wrong"] = 0.05, 0.9, 0.7, 0.8
 	if got := missed(all); len(got) != 5 {
 		t.Errorf("got missed goals %q, want all but the one of the platitudes", got)
+	}
+}
+
+// TestRowGoals checks the goals of costs, of broken replies and of changed rules, each met and missed.
+func TestRowGoals(t *testing.T) {
+	t.Parallel()
+	missed := func(shared, calls, dead, broken, after float64) (n int) {
+		at := func(arm string, tasks int, accuracy, changed float64) worldRow {
+			return worldRow{World: text.Drifting, Arm: arm, Tasks: tasks, Values: map[string]stats.Estimate{
+				accuracyKey: {Mean: accuracy}, changedKey: {Mean: changed}, prefixKey: {Mean: shared}, callsKey: {Mean: calls}, deadKey: {Mean: dead},
+			}}
+		}
+		s := new(table.Table)
+		curveGoals(s, []worldRow{at(string(defaultGate), 1500, 0.9, 0.9), at(string(defaultGate), 1800, 0.9, after), at(brokenArm(0.3), 1800, broken, 0.9)})
+		for _, g := range s.Goals {
+			if !g.Met {
+				n++
+			}
+		}
+		return n
+	}
+	if got := missed(0.95, 2, 0, 0.88, 0.86); got != 0 {
+		t.Errorf("all met: got %d missed goals", got)
+	}
+	if got := missed(0.5, 3, 20, 0.8, 0.8); got != 7 {
+		t.Errorf("none met: got %d missed goals, want 7: two of two rows, dead letters, broken replies, changed rules", got)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 )
 
 // Table holds the results of one measurement.
@@ -18,7 +18,6 @@ type Table struct {
 	Rows   []string // cells, each ended by a tab
 	Values []any    // of the rows, for JSON
 	Goals  []Goal
-	Text   func(io.Writer) error // replaces title, head and rows; nil for none
 }
 
 // Goal is a target value and the measured value.
@@ -56,32 +55,21 @@ func (t *Table) Print(out io.Writer, asJSON bool) error {
 		}
 		return nil
 	}
-	if t.Text != nil {
-		console.Fprintln(out)
-		if err := t.Text(out); err != nil {
-			return err
-		}
-		return t.printGoals(out)
-	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	console.Fprintf(out, "\n%s\n", t.Title)
-	console.Fprintln(w, console.Block(t.Head))
+	term.Fprintf(out, "\n%s\n", t.Title)
+	term.Fprintln(w, term.Block(t.Head))
 	for _, r := range t.Rows {
-		console.Fprintln(w, console.Block(r))
+		term.Fprintln(w, term.Block(r))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return t.printGoals(out)
-}
-
-func (t *Table) printGoals(out io.Writer) error {
 	for _, g := range t.Goals {
 		verdict := "met"
 		if !g.Met {
 			verdict = "MISSED"
 		}
-		if _, err := console.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
+		if _, err := term.Fprintf(out, "  goal: %s: %s, %s\n", g.Goal, g.Got, verdict); err != nil {
 			return err
 		}
 	}

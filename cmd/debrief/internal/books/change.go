@@ -5,64 +5,61 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/events"
-	"debrief/events/bus"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 
 	book "debrief/playbook"
 )
 
-// change has the flags of the commands that change a playbook. They send an edit to the Curator, the only writer.
+// change has the flags of the commands that change a playbook over the API. The Curator is the only writer.
 type change struct {
-	cli.BookFlags
-	Author string `help:"Author of the change, for the log. Default: $USER." placeholder:"NAME"`
+	apiclient.BookFlags
+	Author string `help:"Author of the change, for the log. Default: $USER; with --url the token." placeholder:"NAME"`
 	Reason string `help:"Reason of the change, for the log." placeholder:"TEXT"`
 	JSON   bool   `help:"Print one JSON document."`
 }
 
-// ask submits an edit and waits for the decision. If the Curator refuses the edit, ask prints the bullets that have
-// changed and returns an error.
-func (ch *change) ask(ctx context.Context, b *cli.Playbook, e *events.Edit) (*events.EditReply, error) {
-	e.Book, e.ID, e.Created = b.Name, events.NewID(), time.Now().UTC()
-	e.Author, e.Reason = cli.Author(ch.Author), ch.Reason
-	var d *events.EditReply
-	err := b.WithCurator(ctx, func() (err error) {
-		d, err = cli.RequestEdit(ctx, b.Conn, e, bus.PublishOptions{})
+// edit sends an edit to the API and prints its result: JSON, or the formatted text (if any) and the new version.
+func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.Access, r *api.EditRequest, text func(*api.EditReply) string) error {
+	r.Reason = ch.Reason
+	a, err := ch.Open(ctx, c, access, ch.Author)
+	if err != nil {
 		return err
-	})
-	if !errors.As(err, new(*events.RefusedError)) {
-		return d, err
 	}
-	for _, text := range explain.Conflicts(e.Expect, d.Conflicts) {
-		console.Fprintf(console.Stderr, "%s", console.Block(text))
+	defer term.Doing("waiting for a curator")()
+	reply, err := api.Post[api.EditReply](ctx, a.Client, ch.Path("edits"), nil, r)
+	err = errors.Join(err, a.Close())
+	var refused *api.Error
+	if errors.As(err, &refused) {
+		for _, is := range refused.Conflicts {
+			if is.Read != nil {
+				term.Fprintf(term.Stderr, "%s", term.Block(explain.Conflict(*is.Read, is.Expectation)))
+			}
+		}
 	}
-	return nil, app.Exit(app.ExitRefused, fmt.Errorf("%w; nothing was changed", err))
-}
-
-// done prints the result of a change: JSON, or the formatted text (if any) and the new version.
-func (ch *change) done(b *cli.Playbook, d *events.EditReply, format string, args ...any) error {
-	if ch.JSON {
-		return cli.WriteJSON(console.Stdout, decided{b.Name, d.Version, book.VersionLabel(d.Version, d.Chain), d.Added, d.Changed})
+	switch {
+	case err != nil:
+		return err
+	case ch.JSON:
+		return cli.WriteJSON(term.Stdout, reply)
 	}
-	if format != "" {
-		console.Printf(format+"\n", args...)
+	if reply.DryRun { // bullets, which are not broken into lines
+		term.Println(term.Block(text(reply)))
+	} else {
+		term.Printf("%s\n", term.Block(text(reply)))
+		term.Printf("Playbook %q is at version %s.\n", reply.Book, reply.Label)
 	}
-	console.Printf("Playbook %q is at version %s.\n", b.Name, book.VersionLabel(d.Version, d.Chain))
 	return nil
 }
 
-// decided is the output of --json.
-type decided struct {
-	Book    book.Book       `json:"book"`
-	Version uint64          `json:"version"`
-	Label   string          `json:"label"`
-	Added   []book.BulletID `json:"added,omitempty"`
-	Changed int             `json:"changed"`
+// done returns a text that does not depend on the reply.
+func done(format string, args ...any) func(*api.EditReply) string {
+	return func(*api.EditReply) string { return fmt.Sprintf(format, args...) }
 }
 
 // bulletArg is a bullet id on the command line. Brackets are allowed, as in a copy from a prompt.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/deltalog"
 )
@@ -43,7 +43,7 @@ type cleanResult struct {
 }
 
 // Run implements the command.
-func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
+func (cl *cleanBook) Run(ctx context.Context, c *program.Common) error {
 	b, err := cl.OpenExisting(ctx, c)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 	defer b.Close()
 	strays, err := b.Store.SelectStrays(ctx, b.Name, cl.Sequence)
 	if errors.As(err, new(*deltalog.NotStraysError)) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("--sequence: %w; see 'debrief playbook verify'", err))
+		return program.Exit(program.ExitRefused, fmt.Errorf("--sequence: %w; see 'debrief playbook verify'", err))
 	}
 	if err != nil {
 		return versions.LogError(err)
@@ -63,7 +63,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	if !cl.Yes && !cl.JSON {
-		if err := cli.Confirm(fmt.Sprintf("Remove %s of playbook %q from stream %s?", console.Plural(len(strays), "message"), b.Name, events.StreamDeltas)); err != nil {
+		if err := cli.Confirm(fmt.Sprintf("Remove %s of playbook %q from stream %s?", term.Plural(len(strays), "message"), b.Name, events.StreamDeltas)); err != nil {
 			return err
 		}
 	}
@@ -78,21 +78,21 @@ func (cl *cleanBook) Run(ctx context.Context, c *app.Common) error {
 		out.Removed = true
 	}
 	if cl.JSON {
-		return cli.WriteJSON(console.Stdout, out)
+		return cli.WriteJSON(term.Stdout, out)
 	}
-	console.Printf("Removed %s.\n", console.Plural(len(strays), "message"))
+	term.Printf("Removed %s.\n", term.Plural(len(strays), "message"))
 	return nil
 }
 
 func printStrays(strays []deltalog.Stray) error {
 	if len(strays) == 0 {
-		console.Println("No strays.")
+		term.Println("No strays.")
 		return nil
 	}
-	w := console.NewTable(console.Stdout)
+	w := term.NewTable(term.Stdout)
 	fmt.Fprintln(w, "sequence\tbytes\tstored\treason")
 	for _, s := range strays {
-		console.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), console.Line(s.Reason))
+		term.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), term.Line(s.Reason))
 	}
 	return w.Flush()
 }

@@ -6,19 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/request"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/chat"
-	windows "debrief/events/window"
 	"debrief/generator"
 	trail "debrief/generator/prompt/records"
 	book "debrief/playbook"
@@ -49,20 +47,19 @@ if a flag changes a setting, this command builds it.`
 
 // showContext prints one context.
 type showContext struct {
-	cli.ServerFlags
-	Query      string        `help:"Query for the model; '-' reads it from standard input." placeholder:"TEXT"`
-	Session    string        `help:"Session of the query." placeholder:"NAME"`
-	Execution  string        `help:"Show the context of this past execution instead." placeholder:"HANDLE"`
-	Book       string        `help:"Name of the playbook." default:"default"`
-	Context    string        `help:"Context of the query, such as a document." placeholder:"TEXT"`
-	Steps      string        `help:"File with the steps of an unfinished turn: JSON list of {speaker, text, tool_calls}." type:"existingfile" placeholder:"FILE"`
-	At         string        `help:"Version of the playbook: number, label, time or tag. Default: the newest." placeholder:"POINT"`
-	MinVersion uint64        `help:"Minimum version of the playbook." placeholder:"VERSION"`
-	TaskKind   string        `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
-	Explain    bool          `help:"Show the components of the scores of bullets and of the window."`
-	Manifest   bool          `help:"Show only the manifest, without the messages."`
-	JSON       bool          `help:"Print one JSON document."`
-	Config     app.Generator `embed:""`
+	apiclient.BookFlags
+	Query      string            `help:"Query for the model; '-' reads it from standard input." placeholder:"TEXT"`
+	Session    string            `help:"Session of the query." placeholder:"NAME"`
+	Execution  string            `help:"Show the context of this past execution instead." placeholder:"HANDLE"`
+	Context    string            `help:"Context of the query, such as a document." placeholder:"TEXT"`
+	Steps      string            `help:"File with the steps of an unfinished turn: JSON list of {speaker, text, tool_calls}." type:"existingfile" placeholder:"FILE"`
+	At         string            `help:"Version of the playbook: number, label, time or tag. Default: the newest." placeholder:"POINT"`
+	MinVersion uint64            `help:"Minimum version of the playbook." placeholder:"VERSION"`
+	TaskKind   string            `help:"Kind of task: general, research, coding, debugging, analysis." placeholder:"KIND"`
+	Explain    bool              `help:"Show the components of the scores of bullets and of the window."`
+	Manifest   bool              `help:"Show only the manifest, without the messages."`
+	JSON       bool              `help:"Print one JSON document."`
+	Config     program.Generator `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -75,46 +72,42 @@ func (*showContext) Help() string {
 }
 
 // Run implements the command.
-func (s *showContext) Run(ctx context.Context, c *app.Common) error {
+func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 	switch {
 	case s.Execution != "" && s.Query != "":
-		return app.Exit(app.ExitUsage, errors.New("--execution: is set, and so is --query: choose one"))
+		return program.Exit(program.ExitUsage, errors.New("--execution: is set, and so is --query: choose one"))
 	case s.Execution == "" && s.Query == "":
-		return app.Exit(app.ExitUsage, errors.New("--query: required, unless --execution names a past run"))
-	}
-	conn, err := s.ConnectReading(ctx, c.Logger())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if s.Execution != "" {
-		return s.showPast(ctx, conn)
-	}
-	r, err := s.request(ctx, conn)
-	if err != nil {
-		return err
+		return program.Exit(program.ExitUsage, errors.New("--query: required, unless --execution names a past run"))
 	}
 	cfg, err := s.Config.Settings()
 	if err != nil {
 		return err
 	}
-	reply, local, err := request.Context(ctx, conn.Conn, cfg, r)
+	a, err := s.OpenBuilding(ctx, c, cfg)
 	if err != nil {
-		return cli.RequestError(err)
+		return err
+	}
+	defer a.Close()
+	if s.Execution != "" {
+		return s.showPast(ctx, a)
+	}
+	r, err := s.request(ctx, a)
+	if err != nil {
+		return err
+	}
+	reply, err := api.Post[events.ContextReply](ctx, a.Client, "/contexts", nil, r)
+	if err != nil {
+		return err
 	}
 	if s.JSON {
-		return cli.WriteJSON(console.Stdout, reply)
+		return cli.WriteJSON(term.Stdout, reply)
 	}
-	out := console.Stdout
-	by := "by the generator's service"
-	if local {
-		by = "by this command"
-	}
+	out := term.Stdout
 	version := fmt.Sprintf("playbook %q at version %d", reply.Book, reply.Version)
 	if reply.Stale {
 		version += " (stale)"
 	}
-	console.Fprintf(out, "Context for turn %d with %s, built %s.\n", reply.Turn, version, by)
+	term.Fprintf(out, "Context for turn %d with %s, built %s.\n", reply.Turn, version, a.Builder())
 	writeManifest(out, &reply.Manifest)
 	writeScores(out, reply.Scores)
 	writeWindowScores(out, reply.WindowScores)
@@ -124,9 +117,9 @@ func (s *showContext) Run(ctx context.Context, c *app.Common) error {
 	return nil
 }
 
-func (s *showContext) request(ctx context.Context, conn *cli.Session) (*events.ContextRequest, error) {
+func (s *showContext) request(ctx context.Context, a *apiclient.Client) (*events.ContextRequest, error) {
 	r := &events.ContextRequest{
-		Session: s.Session, Query: s.Query, Context: s.Context, MinVersion: s.MinVersion, Task: s.TaskKind,
+		Book: book.Book(s.Book), Session: s.Session, Query: s.Query, Context: s.Context, MinVersion: s.MinVersion, Task: s.TaskKind,
 		Explain: s.Explain, DryRun: true,
 	}
 	if s.Query == "-" {
@@ -136,16 +129,12 @@ func (s *showContext) request(ctx context.Context, conn *cli.Session) (*events.C
 		}
 		r.Query = strings.TrimSpace(string(text))
 	}
-	var err error
-	if r.Book, err = cli.ParseBook(s.Book); err != nil {
-		return nil, err
-	}
 	if s.At != "" {
-		at, err := conn.Playbook(r.Book).Version(ctx, s.At)
+		b, err := api.Get[api.BookState](ctx, a.Client, s.Path(), map[string]string{"at": s.At})
 		if err != nil {
 			return nil, err
 		}
-		r.Playbook = &at.Number
+		r.Playbook = &b.Version
 	}
 	if s.Steps != "" {
 		data, err := cli.ReadFile(s.Steps)
@@ -153,34 +142,31 @@ func (s *showContext) request(ctx context.Context, conn *cli.Session) (*events.C
 			err = json.Unmarshal(data, &r.Steps)
 		}
 		if err != nil {
-			return nil, app.Exit(app.ExitUsage, fmt.Errorf("--steps: %w", err))
+			return nil, program.Exit(program.ExitUsage, fmt.Errorf("--steps: %w", err))
 		}
 	}
 	return r, nil
 }
 
 // showPast prints the context of a past execution.
-func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
-	cfg, err := s.Config.Settings()
+func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
+	path, err := a.ExecutionPath(ctx, s.Execution, s.Book)
 	if err != nil {
 		return err
 	}
-	cfg.Recall = generator.RecallNone // Rebuild reads the recalled parts of the manifest
-	builder := generator.NewContextBuilder(conn.Conn, nil, cfg)
-	defer builder.Close()
-	r, err := builder.Rebuild(ctx, events.Handle(s.Execution))
+	r, err := api.Get[generator.RebuiltContext](ctx, a.Client, path+"/context", nil)
 	if err != nil {
-		return cli.RequestError(err)
+		return err
 	}
 	if s.JSON {
-		if err := cli.WriteJSON(console.Stdout, r); err != nil {
+		if err := cli.WriteJSON(term.Stdout, r); err != nil {
 			return err
 		}
 	} else {
-		out := console.Stdout
-		console.Fprintf(out, "Context of execution %s, built %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
+		out := term.Stdout
+		term.Fprintf(out, "Context of execution %s, built %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
 		writeManifest(out, &r.Manifest)
-		writeToolCosts(out, r.Steps)
+		writeToolCosts(out, r.Calls)
 		writeCalls(out, r.Calls)
 		if !s.Manifest {
 			writeMessages(out, r.Messages)
@@ -189,7 +175,7 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 		writeVerification(out, r)
 	}
 	if !r.Verified {
-		return app.Exit(app.ExitPartial, fmt.Errorf("execution %s: the context could not be rebuilt exactly", s.Execution))
+		return program.Exit(program.ExitPartial, fmt.Errorf("execution %s: the context could not be rebuilt exactly", s.Execution))
 	}
 	return nil
 }
@@ -197,54 +183,54 @@ func (s *showContext) showPast(ctx context.Context, conn *cli.Session) error {
 // writeRawReply prints the model's reply to the messages.
 func writeRawReply(out io.Writer, reply string) {
 	if reply != "" {
-		console.Fprintf(out, "\n──── raw reply of the model ────\n%s\n", console.Block(strings.TrimRight(reply, "\n")))
+		term.Fprintf(out, "\n──── raw reply of the model ────\n%s\n", term.Block(strings.TrimRight(reply, "\n")))
 	}
 }
 
 func writeVerification(out io.Writer, r *generator.RebuiltContext) {
 	if r.Verified {
-		console.Fprintf(out, "\nSHA-256 %s: the messages are identical to those that the model received.\n", r.SHA256)
+		term.Fprintf(out, "\nSHA-256 %s: the messages are identical to those that the model received.\n", r.SHA256)
 		return
 	}
-	console.Fprintf(out, "\nThe messages differ from those that the model received:\n")
+	term.Fprintf(out, "\nThe messages differ from those that the model received:\n")
 	for _, why := range r.Reasons {
-		console.Fprintf(out, "  %s\n", why)
+		term.Fprintf(out, "  %s\n", why)
 	}
 	for _, p := range r.Missing {
-		console.Fprintf(out, "  %s %s has expired\n", p.Kind, p.Ref)
+		term.Fprintf(out, "  %s %s has expired\n", p.Kind, p.Ref)
 	}
 }
 
 // writeManifest prints the size of a context, the parts in it and the parts left out, with reasons.
 func writeManifest(out io.Writer, m *events.Manifest) {
-	window := console.Plural(m.Window, "turn")
+	window := term.Plural(m.Window, "turn")
 	if m.Window < 0 {
 		window = "unlimited"
 	}
 	size := fmt.Sprintf("%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.", m.Tokens, m.Limit, window, m.Conversation, m.State)
-	width := console.Width(out)
-	console.Fprintf(out, "%s\n\n", console.Block(strings.Join(console.Wrap(console.Line(size), width, width > 0), "\n")))
-	w := console.NewTable(out)
-	console.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
+	width := term.Width(out)
+	term.Fprintf(out, "%s\n\n", term.Block(strings.Join(term.Wrap(term.Line(size), width, width > 0), "\n")))
+	w := term.NewTable(out)
+	term.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
 	for _, t := range m.Totals() {
-		console.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
 	}
 	_ = w.Flush()
 	for _, p := range m.Parts {
 		if p.Why != "" && p.Kind != events.PartBullet && p.Kind != events.PartRecord {
-			console.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
+			term.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
 		}
 	}
 	writeExposures(out, m.Exposures)
 	for _, d := range m.Warnings {
-		console.Fprintf(out, "warning: %s\n", d)
+		term.Fprintf(out, "warning: %s\n", d)
 	}
 }
 
 // writeExposures describes the experiment of the prompt.
 func writeExposures(out io.Writer, all []events.Exposure) {
 	for _, x := range all {
-		console.Fprintf(out, "experiment %d: bullet %s is %s at random\n", x.Experiment, x.Bullet, x.Arm)
+		term.Fprintf(out, "experiment %d: bullet %s is %s at random\n", x.Experiment, x.Bullet, x.Arm)
 	}
 }
 
@@ -259,11 +245,11 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 	if len(scores) == 0 {
 		return
 	}
-	console.Fprintln(out)
-	w := console.NewTable(out)
-	console.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason\n")
+	term.Fprintln(out)
+	w := term.NewTable(out)
+	term.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason\n")
 	for _, s := range scores {
-		console.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, yesNo(s.Shown), s.Why)
+		term.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, yesNo(s.Shown), s.Why)
 	}
 	_ = w.Flush()
 }
@@ -272,27 +258,27 @@ func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 	if len(scores) == 0 {
 		return
 	}
-	console.Fprintln(out)
-	w := console.NewTable(out)
-	console.Fprintf(w, "window\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason\n")
+	term.Fprintln(out)
+	w := term.NewTable(out)
+	term.Fprintf(w, "window\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason\n")
 	for _, s := range scores {
-		console.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n",
+		term.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n",
 			s.Kind, s.Ref, s.Priority, s.Total, s.Recency, s.Flags, s.Semantic, s.Source, s.Tokens, yesNo(s.Shown), s.Why)
 	}
 	_ = w.Flush()
 }
 
 // writeToolCosts prints calls, failures, time and tokens of each tool of a run.
-func writeToolCosts(out io.Writer, steps []events.Step) {
-	costs := trail.Costs(steps)
+func writeToolCosts(out io.Writer, calls []trail.Call) {
+	costs := trail.Costs(calls)
 	if len(costs) == 0 {
 		return
 	}
-	console.Fprintln(out)
-	w := console.NewTable(out)
-	console.Fprintf(w, "tool\tcalls\tfailed\ttime\ttokens\n")
+	term.Fprintln(out)
+	w := term.NewTable(out)
+	term.Fprintf(w, "tool\tcalls\tfailed\ttime\ttokens\n")
 	for _, c := range costs {
-		console.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
+		term.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
 	}
 	_ = w.Flush()
 }
@@ -302,34 +288,33 @@ func writeCalls(out io.Writer, calls []trail.Call) {
 	if len(calls) == 0 {
 		return
 	}
-	console.Fprintln(out)
-	w := console.NewTable(out)
-	console.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
+	term.Fprintln(out)
+	w := term.NewTable(out)
+	term.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
 	for _, c := range calls {
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
-			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), console.OneLine(c.Rationale, 80))
+		term.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
+			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), term.OneLine(c.Rationale, 80))
 	}
 	_ = w.Flush()
 }
 
 func writeMessages(out io.Writer, messages []chat.Message) {
 	for _, m := range messages {
-		console.Fprintf(out, "\n──── %s ────\n", m.Speaker)
+		term.Fprintf(out, "\n──── %s ────\n", m.Speaker)
 		if m.Text != "" {
-			console.Fprintln(out, console.Block(strings.TrimRight(m.Text, "\n")))
+			term.Fprintln(out, term.Block(strings.TrimRight(m.Text, "\n")))
 		}
 		for _, c := range m.Calls {
-			console.Fprintf(out, "%s %s(%s)\n", c.ID, c.Tool, c.Arguments)
+			term.Fprintf(out, "%s %s(%s)\n", c.ID, c.Tool, c.Arguments)
 		}
 	}
 }
 
 // showSession lists the window of a session.
 type showSession struct {
-	cli.ServerFlags
+	apiclient.BookFlags
 	Session string `help:"Name of the session." required:""`
-	Owner   string `help:"Owner of the session, as executions name it. Default: the common owner." placeholder:"ID"`
-	Book    string `help:"Name of the session's playbook." default:"default"`
+	Owner   string `help:"Owner of the session, as executions name it. Default: yours." placeholder:"ID"`
 	JSON    bool   `help:"Print one JSON document."`
 }
 
@@ -342,58 +327,37 @@ func (*showSession) Help() string {
 }
 
 // Run implements the command.
-func (s *showSession) Run(ctx context.Context, c *app.Common) error {
-	b, err := cli.ParseBook(s.Book)
-	if err != nil {
-		return err
-	}
-	conn, err := s.ConnectReading(ctx, c.Logger())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	store := windows.New(conn.NATS(), conn.JetStream())
-	list, damaged, err := store.Interactions(ctx, b, s.Owner, s.Session)
-	if err != nil {
-		return err
-	}
-	marks, err := store.Marks(ctx, b, s.Owner, s.Session)
+func (s *showSession) Run(ctx context.Context, c *program.Common) error {
+	x, err := apiclient.Get[api.SessionWindow](ctx, c, s.Flags, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner})
 	if err != nil {
 		return err
 	}
 	if s.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
-			Interactions []*events.Interaction      `json:"interactions"`
-			Marks        []events.MarkedInteraction `json:"marks"`
-			Damaged      int                        `json:"damaged"`
-		}{list, marks, damaged})
+		return cli.WriteJSON(term.Stdout, x)
 	}
-	if len(list)+len(marks) == 0 {
-		console.Printf("The window of session %q of playbook %q is empty.\n", s.Session, b)
-	}
-	turns, older := explain.Window(list, marks)
-	w := console.NewTable(console.Stdout)
+	turns, older := explain.Window(x.Interactions, x.Marks)
+	w := term.NewTable(term.Stdout)
 	if len(turns) > 0 {
-		console.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
+		term.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
 	}
 	for _, i := range turns {
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), i.Mark, console.OneLine(i.Question, 80))
+		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", i.Turn, i.Execution, i.At.Local().Format(time.DateTime), i.Mark, term.OneLine(i.Question, 80))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, m := range older {
-		console.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, console.OneLine(m.Interaction.Question, 80))
+		term.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, term.OneLine(m.Interaction.Question, 80))
 	}
-	if damaged > 0 {
-		console.Printf("%d entries are damaged.\n", damaged)
+	if x.Damaged > 0 {
+		term.Printf("%d entries are damaged.\n", x.Damaged)
 	}
 	return nil
 }
 
 // interactionFlags select an interaction.
 type interactionFlags struct {
-	cli.ServerFlags
+	apiclient.Flags
 	Execution string `arg:"" help:"Handle of the execution." placeholder:"HANDLE"`
 	JSON      bool   `help:"Print one JSON document."`
 }
@@ -433,67 +397,38 @@ func (*unpinTurn) Help() string {
 }
 
 // Run implements the command.
-func (p *pinTurn) Run(ctx context.Context, c *app.Common) error { return p.mark(ctx, c, events.Pin) }
-
-// Run implements the command.
-func (p *starTurn) Run(ctx context.Context, c *app.Common) error { return p.mark(ctx, c, events.Star) }
-
-// Run implements the command.
-func (p *unpinTurn) Run(ctx context.Context, c *app.Common) error { return p.mark(ctx, c, "") }
-
-func (t *interactionFlags) mark(ctx context.Context, c *app.Common, m events.Mark) error {
-	h := events.Handle(t.Execution)
-	seq, is, err := h.Parse()
-	if err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
-	conn, err := t.Connect(ctx, c.Logger())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	found, err := conn.Find(ctx, events.StreamExecutions, seq, is)
-	if errors.Is(err, bus.ErrNotFound) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s: %w", h, err))
-	}
-	if err != nil {
-		return fmt.Errorf("execution %s: %w", h, err)
-	}
-	e, ok := found.(*events.Execution)
-	if !ok || e.Session == "" {
-		return app.Exit(app.ExitRefused, fmt.Errorf("execution %s has no session, so it is not in a window", h))
-	}
-	store := windows.New(conn.NATS(), conn.JetStream())
-	if m == "" {
-		found, err := store.Unmark(ctx, e.Book, e.Owner, e.Session, h)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return app.Exit(app.ExitRefused, fmt.Errorf("execution %s is not marked", h))
-		}
-		return t.print(e, "", "Removed the mark of %s in session %q.\n", h, e.Session)
-	}
-	err = store.Mark(ctx, e.Book, e.Owner, e.Session, events.MarkedInteraction{Mark: m, By: os.Getenv("USER"), At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
-	if errors.Is(err, windows.ErrFull) {
-		return app.Exit(app.ExitRefused, err)
-	}
-	if err != nil {
-		return err
-	}
-	return t.print(e, m, "%s stays in the window of session %q.\n", h, e.Session)
+func (p *pinTurn) Run(ctx context.Context, c *program.Common) error {
+	return p.mark(ctx, c, events.Pin)
 }
 
-// print prints the new mark as JSON, or the formatted text.
-func (t *interactionFlags) print(e *events.Execution, m events.Mark, format string, args ...any) error {
-	if !t.JSON {
-		_, err := console.Printf(format, args...)
+// Run implements the command.
+func (p *starTurn) Run(ctx context.Context, c *program.Common) error {
+	return p.mark(ctx, c, events.Star)
+}
+
+// Run implements the command.
+func (p *unpinTurn) Run(ctx context.Context, c *program.Common) error { return p.mark(ctx, c, "") }
+
+func (t *interactionFlags) mark(ctx context.Context, c *program.Common, m events.Mark) error {
+	a, err := t.Open(ctx, c, apiclient.Change, "")
+	if err != nil {
 		return err
 	}
-	return cli.WriteJSON(console.Stdout, struct {
-		Execution string      `json:"execution"`
-		Book      book.Book   `json:"book"`
-		Session   string      `json:"session"`
-		Mark      events.Mark `json:"mark"` // empty if it was removed
-	}{t.Execution, e.Book, e.Session, m})
+	defer a.Close()
+	path, err := a.ExecutionPath(ctx, t.Execution, string(events.DefaultBook))
+	if err != nil {
+		return err
+	}
+	r, err := api.Post[api.MarkReply](ctx, a.Client, path+"/mark", nil, &api.MarkRequest{Mark: m})
+	switch {
+	case err != nil:
+		return err
+	case t.JSON:
+		return cli.WriteJSON(term.Stdout, r)
+	case m == "":
+		_, err = term.Printf("Removed the mark of %s in session %q.\n", r.Execution, r.Session)
+	default:
+		_, err = term.Printf("%s stays in the window of session %q.\n", r.Execution, r.Session)
+	}
+	return err
 }

@@ -4,17 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/versions"
-	"debrief/playbook/history"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 )
 
 // diffBook compares two versions of a playbook.
 type diffBook struct {
-	cli.BookFlags
+	apiclient.BookFlags
 	From string `arg:"" help:"Old version." placeholder:"POINT"`
 	To   string `arg:"" optional:"" help:"New version. Default: the newest." default:"newest" placeholder:"POINT"`
 	JSON bool   `help:"Print JSON lines, one for each bullet that differs."`
@@ -32,33 +33,14 @@ Examples:
 }
 
 // Run implements the command.
-func (d *diffBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := d.OpenExisting(ctx, c)
+func (d *diffBook) Run(ctx context.Context, c *program.Common) error {
+	diff, err := apiclient.Get[api.Difference](ctx, c, d.Flags, d.Path("diff"), map[string]string{"from": d.From, "to": d.To})
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	was, from, err := b.At(ctx, d.From)
-	if err != nil {
-		return err
+	if d.JSON {
+		return cli.WriteLines(term.Stdout, diff.Items)
 	}
-	is, to, err := b.At(ctx, d.To)
-	if err != nil {
-		return err
-	}
-	return showDifferences(history.Diff(was, is), fmt.Sprintf("(%s → %s)", from, to), d.JSON)
-}
-
-// showDifferences prints the differences as JSON lines, or as text with their number and the text in end.
-func showDifferences(all []history.Difference, end string, asJSON bool) error {
-	if asJSON {
-		for _, d := range all {
-			if err := cli.WriteJSON(console.Stdout, d); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	console.Println(console.Block(explain.Differences(all, end)))
-	return nil
+	_, err = term.Println(term.Block(explain.Differences(diff.Items, fmt.Sprintf("(%s → %s)", diff.From, diff.To))))
+	return err
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/edits"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/versions"
-	"debrief/events"
-	"debrief/events/redact"
-
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
 	book "debrief/playbook"
 )
 
@@ -31,21 +28,9 @@ func (*addBullet) Help() string {
 }
 
 // Run implements the command.
-func (a *addBullet) Run(ctx context.Context, c *app.Common) error {
-	content, err := book.CleanContent(a.Content)
-	if err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
-	b, err := a.Open(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	d, err := a.ask(ctx, b, &events.Edit{Ops: []book.Op{edits.Add(content, a.Section)}})
-	if err != nil {
-		return err
-	}
-	return a.done(b, d, "Added %v.", d.Added)
+func (a *addBullet) Run(ctx context.Context, c *program.Common) error {
+	r := &api.EditRequest{Add: []api.NewBullet{{Content: a.Content, Section: a.Section}}}
+	return a.edit(ctx, c, apiclient.Create, r, func(d *api.EditReply) string { return fmt.Sprintf("Added %v.", d.Added) })
 }
 
 type editBullet struct {
@@ -66,32 +51,10 @@ func (*editBullet) Help() string {
 }
 
 // Run implements the command.
-func (ed *editBullet) Run(ctx context.Context, c *app.Common) error {
-	if ed.Content == "" && ed.Section == "" {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--content, --section: at least one required"))
-	}
-	content := ed.Content
-	if content != "" {
-		var err error
-		if content, err = book.CleanContent(content); err != nil {
-			return app.Exit(app.ExitUsage, fmt.Errorf("--content: %w", err))
-		}
-	}
-	b, err := ed.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	was, err := b.Expect(ctx, ed.Read, ed.Bullet.id())
-	if err != nil {
-		return err
-	}
-	op := edits.Update(was[0], content, ed.Section)
-	d, err := ed.ask(ctx, b, &events.Edit{Ops: []book.Op{op}, Expect: was})
-	if err != nil {
-		return err
-	}
-	return ed.done(b, d, "Changed %s.", op.Bullet)
+func (ed *editBullet) Run(ctx context.Context, c *program.Common) error {
+	id := ed.Bullet.id()
+	r := &api.EditRequest{Change: []api.ChangedBullet{{ID: id, Content: ed.Content, Section: ed.Section}}, Read: ed.Read}
+	return ed.edit(ctx, c, apiclient.Change, r, done("Changed %s.", id))
 }
 
 type removeBullet struct {
@@ -109,10 +72,9 @@ func (*removeBullet) Help() string {
 }
 
 // Run implements the command.
-func (r *removeBullet) Run(ctx context.Context, c *app.Common) error {
-	return r.applyToEach(ctx, c, r.Bullets, r.Read, "Removed", func(id book.BulletID) book.Op {
-		return book.Op{Kind: book.Remove, Bullet: id}
-	})
+func (r *removeBullet) Run(ctx context.Context, c *program.Common) error {
+	list := ids(r.Bullets)
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Remove: list, Read: r.Read}, done("Removed %s.", explain.JoinIDs(list)))
 }
 
 type pinBullet struct {
@@ -132,35 +94,12 @@ Examples:
 }
 
 // Run implements the command.
-func (p *pinBullet) Run(ctx context.Context, c *app.Common) error {
-	verb := "Pinned"
+func (p *pinBullet) Run(ctx context.Context, c *program.Common) error {
+	list := ids(p.Bullets)
 	if p.Off {
-		verb = "Unpinned"
+		return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Unpin: list}, done("Unpinned %s.", explain.JoinIDs(list)))
 	}
-	return p.applyToEach(ctx, c, p.Bullets, "", verb, func(id book.BulletID) book.Op {
-		return book.Op{Kind: book.Pin, Bullet: id, Pinned: !p.Off}
-	})
-}
-
-// applyToEach submits one edit with one operation for each bullet.
-func (ch *change) applyToEach(ctx context.Context, c *app.Common, bullets []bulletArg, read, verb string, op func(book.BulletID) book.Op) error {
-	b, err := ch.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	e := new(events.Edit)
-	if e.Expect, err = b.Expect(ctx, read, ids(bullets)...); err != nil {
-		return err
-	}
-	for _, id := range ids(bullets) {
-		e.Ops = append(e.Ops, op(id))
-	}
-	d, err := ch.ask(ctx, b, e)
-	if err != nil {
-		return err
-	}
-	return ch.done(b, d, "%s %s.", verb, explain.JoinIDs(ids(bullets)))
+	return p.edit(ctx, c, apiclient.Change, &api.EditRequest{Pin: list}, done("Pinned %s.", explain.JoinIDs(list)))
 }
 
 type mergeBullets struct {
@@ -180,28 +119,10 @@ func (*mergeBullets) Help() string {
 }
 
 // Run implements the command.
-func (m *mergeBullets) Run(ctx context.Context, c *app.Common) error {
-	b, err := m.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
+func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
 	all := append([]book.BulletID{m.Keep.id()}, ids(m.Others)...)
-	was, err := b.Expect(ctx, m.Read, all...)
-	if err != nil {
-		return err
-	}
-	content := m.Content
-	if content != "" {
-		if content, err = book.CleanContent(content); err != nil {
-			return app.Exit(app.ExitUsage, fmt.Errorf("--content: %w", err))
-		}
-	}
-	d, err := m.ask(ctx, b, &events.Edit{Ops: []book.Op{edits.Merge(was, content)}, Expect: was})
-	if err != nil {
-		return err
-	}
-	return m.done(b, d, "Merged %s into %s.", explain.JoinIDs(all[1:]), all[0])
+	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content}, Read: m.Read}
+	return m.edit(ctx, c, apiclient.Change, r, done("Merged %s into %s.", explain.JoinIDs(all[1:]), all[0]))
 }
 
 type tagBook struct {
@@ -221,28 +142,9 @@ Examples:
 }
 
 // Run implements the command.
-func (t *tagBook) Run(ctx context.Context, c *app.Common) error {
-	if err := (book.Name{Name: t.Name}).Validate(); err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
-	b, err := t.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	m, err := b.Version(ctx, t.Version)
-	if err != nil {
-		return err
-	}
-	e, err := edits.Tag(t.Name, m.Number)
-	if err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
-	d, err := t.ask(ctx, b, e)
-	if err != nil {
-		return err
-	}
-	return t.done(b, d, "Version %s is %q.", m.Label(), t.Name)
+func (t *tagBook) Run(ctx context.Context, c *program.Common) error {
+	r := &api.EditRequest{Tag: &api.NewTag{Name: t.Name, Version: t.Version}}
+	return t.edit(ctx, c, apiclient.Change, r, func(d *api.EditReply) string { return fmt.Sprintf("Version %s is %q.", d.Of, t.Name) })
 }
 
 type restoreBook struct {
@@ -266,29 +168,10 @@ Examples:
 }
 
 // Run implements the command.
-func (r *restoreBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := r.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	m, err := b.Version(ctx, r.Version)
-	if err != nil {
-		return err
-	}
-	e := &events.Edit{Restore: &m.Number}
-	if r.Read != "" {
-		seen, err := b.Version(ctx, r.Read)
-		if err != nil {
-			return err
-		}
-		e.BaseVersion = &seen.Number
-	}
-	d, err := r.ask(ctx, b, e)
-	if err != nil {
-		return err
-	}
-	return r.done(b, d, "Restored the bullets of version %s; %d of them changed.", m.Label(), d.Changed)
+func (r *restoreBook) Run(ctx context.Context, c *program.Common) error {
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Restore: r.Version, Read: r.Read}, func(d *api.EditReply) string {
+		return fmt.Sprintf("Restored the bullets of version %s; %d of them changed.", d.Of, d.Changed)
+	})
 }
 
 type rebuildBook struct{ change }
@@ -305,74 +188,47 @@ Examples:
 }
 
 // Run implements the command.
-func (r *rebuildBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := r.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	d, err := r.ask(ctx, b, &events.Edit{Rebuild: true})
-	if err != nil {
-		return err
-	}
-	p, err := b.Store.PlaybookAt(ctx, b.Name, d.Version)
-	if err != nil {
-		return versions.LogError(err)
-	}
-	return r.done(b, d, "Rebuilt the view: %s, state %x.", console.Plural(p.Len(), "bullet"), p.StateHash())
+func (r *rebuildBook) Run(ctx context.Context, c *program.Common) error {
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Rebuild: true}, func(d *api.EditReply) string {
+		return fmt.Sprintf("Rebuilt the view: %s, state %s.", term.Plural(d.Bullets, "bullet"), d.StateHash)
+	})
 }
 
 type forgetExecutions struct {
 	change
 	Source    string `help:"Forget the executions from this source, such as 'tau-bench'." placeholder:"NAME"`
+	Owner     string `help:"Forget the executions of this token, by its id; see 'debrief token list'." placeholder:"ID"`
+	User      string `name:"end-user" help:"Forget the executions that name this end user." placeholder:"NAME"`
 	Session   string `help:"Forget the executions of this session." placeholder:"NAME"`
 	Execution string `help:"Forget this execution." placeholder:"HANDLE"`
-	DryRun    bool   `help:"Only show the changes; with --json as JSON lines, one for each bullet."`
+	DryRun    bool   `help:"Only show the changes."`
 }
 
 // Help implements kong.HelpProvider.
 func (*forgetExecutions) Help() string {
 	return `Removes bullets, changes of bullets and votes whose only evidence are the matching executions. A bullet with other evidence
-as well goes into quarantine until a person reviews it. This is one change in the log, and a later restore does not undo
-it. Nothing is erased physically: the log keeps the old entries.
+as well goes into quarantine until a person reviews it. The executions leave sessions, summaries and recall too, and nothing is
+learned from them later. Executions that are published after this change count again, except with --execution. This is one change
+in the log, and a later restore does not undo it. Nothing is erased physically: the log keeps the old entries.
+
+If several selectors are given, all must match. A playbook remembers the newest 128 selectors; with more, all executions before the
+newest of the others count as forgotten. So forget a session or a user at once, not each execution.
 
 Examples:
 
   debrief playbook forget --source scraped-forum --dry-run
+  debrief playbook forget --end-user ann
   debrief playbook forget --execution 1234-ab12cd34 --reason "a prank"`
 }
 
 // Run implements the command.
-func (f *forgetExecutions) Run(ctx context.Context, c *app.Common) error {
-	selector := book.Selector{Source: f.Source, Session: f.Session, Execution: f.Execution}
-	redact.Fields(&selector) // stored names are redacted, too
-	if selector.Validate() != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--source, --session, --execution: at least one required"))
-	}
-	b, err := f.OpenForChange(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	if f.DryRun {
-		return f.preview(ctx, b, selector)
-	}
-	d, err := f.ask(ctx, b, &events.Edit{Forget: &selector})
-	if err != nil {
-		return err
-	}
-	return f.done(b, d, "Forgot %s; %s changed.", &selector, console.Plural(d.Changed, "bullet"))
-}
-
-// preview prints the changes that the Curator would make. It changes nothing.
-func (f *forgetExecutions) preview(ctx context.Context, b *cli.Playbook, selector book.Selector) error {
-	plan, err := edits.PlanForget(ctx, b.Conn, b.Book, selector)
-	if err != nil {
-		return err
-	}
-	if f.JSON {
-		return showDifferences(plan.Changes, "", true)
-	}
-	console.Printf("Version %s of the playbook learned from %s of %s. Changes:\n\n", plan.Label, console.Plural(plan.Matched, "reflection"), &selector)
-	return showDifferences(plan.Changes, "Nothing was changed.", false)
+func (f *forgetExecutions) Run(ctx context.Context, c *program.Common) error {
+	selected := &api.Forgotten{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
+	return f.edit(ctx, c, apiclient.Change, &api.EditRequest{Forget: selected, DryRun: f.DryRun}, func(d *api.EditReply) string {
+		if d.DryRun {
+			return fmt.Sprintf("Version %s of the playbook learned from %s of %s. Changes:\n\n%s", d.Label, term.Plural(d.Matched, "reflection"), d.Of,
+				term.Block(explain.Differences(d.Changes, "Nothing was changed.")))
+		}
+		return fmt.Sprintf("Forgot %s; %s changed.", d.Of, term.Plural(d.Changed, "bullet"))
+	})
 }

@@ -3,26 +3,26 @@ package books
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/request"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/deltalog"
-	"debrief/events/outcome"
-	"debrief/generator"
+	"debrief/playbook"
 )
 
 // Feedback records feedback on an execution, or changes it.
 type Feedback struct {
-	cli.ServerFlags
+	apiclient.Flags
 	Execution   string        `arg:"" help:"Handle of the execution, such as 412-ab12cd34." placeholder:"HANDLE"`
 	Good        bool          `help:"The answer was right: score 1."`
 	Bad         bool          `help:"The answer was wrong: score 0."`
@@ -30,11 +30,11 @@ type Feedback struct {
 	Violation   bool          `help:"The run broke a rule: score 0, and the bullets behind it wait in quarantine until a person decides."`
 	Text        string        `help:"Comment. Without a score or label the outcome stays unchanged."`
 	Target      string        `help:"Correct answer. Without a score, the task's evaluator compares it with the answer."`
-	Author      string        `help:"Author of the feedback, for the log. Default: $USER." placeholder:"NAME"`
+	Author      string        `help:"Author of the feedback, for the log. Default: $USER; with --url the token." placeholder:"NAME"`
 	ID          string        `help:"Id of this feedback; a repeated id has no effect. Default: a new id." placeholder:"ID"`
 	Book        string        `help:"Refuse if the execution belongs to another playbook. Default: any." placeholder:"NAME"`
 	NoWait      bool          `help:"Do not wait for the result."`
-	WaitTimeout time.Duration `help:"Longest wait for the result." default:"1m"`
+	WaitTimeout time.Duration `help:"Longest wait for the result, up to 5m." default:"1m"`
 	JSON        bool          `help:"Print one JSON document."`
 }
 
@@ -53,110 +53,115 @@ Examples:
   debrief feedback 412-ab12cd34 --target 96.50`
 }
 
-// request validates the flags and returns the request.
-func (f *Feedback) request() (*events.FeedbackRequest, error) {
-	if _, _, err := events.Handle(f.Execution).Parse(); err != nil {
-		return nil, err
+// outcome returns the outcome of the flags in a form that the API accepts, nil without one.
+func (f *Feedback) outcome() (any, error) {
+	var given []any
+	if f.Good {
+		given = append(given, events.Success)
 	}
-	r := &events.FeedbackRequest{Execution: events.Handle(f.Execution), Target: f.Target}
-	r.Outcome = events.Outcome{Feedback: strings.TrimSpace(f.Text), By: cli.Author(f.Author), Violation: f.Violation}
-	given := 0
-	for _, o := range []struct {
-		set   bool
-		label events.Label
-		score float64
-	}{{f.Good, events.Success, 1}, {f.Bad, events.Failure, 0}, {f.Violation, events.Failure, 0}} {
-		if o.set {
-			given++
-			r.Outcome.Label, r.Outcome.Score = o.label, o.score
-		}
+	if f.Bad {
+		given = append(given, events.Failure)
 	}
-	if f.Score != "" {
-		given++
-		o, err := outcome.Parse(f.Score)
-		if err == nil && o.Label == "" {
-			err = fmt.Errorf("want %s", outcome.Accepted)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("--score: %w", err)
-		}
-		r.Outcome.Label, r.Outcome.Score = o.Label, o.Score
-		r.Outcome.Feedback = cmp.Or(r.Outcome.Feedback, o.Feedback)
+	if f.Violation {
+		given = append(given, map[string]any{"label": events.Failure, "violation": true})
 	}
 	switch {
-	case given > 1:
+	case json.Valid([]byte(f.Score)):
+		given = append(given, json.RawMessage(f.Score))
+	case f.Score != "":
+		given = append(given, f.Score)
+	}
+	switch {
+	case len(given) > 1:
 		return nil, errors.New("--good, --bad, --violation, --score: cannot be combined")
-	case given == 0 && r.Outcome.Feedback == "" && r.Target == "":
+	case len(given) == 1:
+		return given[0], nil
+	case strings.TrimSpace(f.Text) == "" && f.Target == "":
 		return nil, errors.New("--good, --bad, --violation, --score, --text, --target: at least one required")
 	}
-	return r, nil
+	return nil, nil
 }
 
 // Run implements the command.
-func (f *Feedback) Run(ctx context.Context, c *app.Common) error {
-	r, err := f.request()
+func (f *Feedback) Run(ctx context.Context, c *program.Common) error {
+	outcome, err := f.outcome()
 	if err != nil {
-		return app.Exit(app.ExitUsage, err)
+		return program.Exit(program.ExitUsage, err)
 	}
-	if f.Book != "" {
-		if r.Book, err = cli.ParseBook(f.Book); err != nil {
-			return err
-		}
-	}
-	conn, err := f.ConnectRunning(ctx, c.Logger())
+	a, err := f.Open(ctx, c, apiclient.Running, f.Author)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	e, err := request.FeedbackTarget(ctx, conn, r.Execution, r.Book)
-	if errors.As(err, new(*request.TargetError)) {
-		return app.Exit(app.ExitRefused, err)
-	}
+	defer a.Close()
+	e, err := api.Get[api.FoundExecution](ctx, a.Client, api.Path("executions", f.Execution), nil)
 	if err != nil {
 		return err
 	}
-	if r.Book = e.Book; f.ID != "" {
-		r.ID = events.Hash("feedback", string(e.Book), f.ID)
+	if f.Book != "" && e.Book != playbook.Book(f.Book) {
+		return program.Exit(program.ExitRefused, fmt.Errorf("execution %s: belongs to playbook %q, not %q", f.Execution, e.Book, f.Book))
 	}
-	fb, err := generator.NewFeedback(r)
+	body := map[string]any{"book": e.Book, "execution": f.Execution, "id": f.ID, "target": f.Target}
+	if outcome != nil {
+		body["outcome"] = outcome
+	}
+	if text := strings.TrimSpace(f.Text); text != "" {
+		body["feedback"] = text
+	}
+	wait := f.WaitTimeout.String()
+	if f.NoWait {
+		wait = ""
+	}
+	defer term.Doing("waiting for the effect of the feedback")()
+	reply, err := api.Post[api.FeedbackReply](ctx, a.Client, "/feedback", map[string]string{"wait": wait}, body)
 	if err != nil {
-		return app.Exit(app.ExitUsage, err)
+		return err
 	}
-	if err := generator.ScoreFeedback(fb, e); err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--target: %w", err))
-	}
-	result, err := request.Feedback(ctx, conn, deltalog.New(conn.JetStream()), fb, e)
-	if err != nil {
-		return versions.LogError(err)
-	}
-	if !f.NoWait {
-		done := console.Doing("waiting for the effect of the feedback")
-		checked, unchecked := request.WithModelCheck(ctx, conn.Conn, events.RoleReflector, events.RoleCurator)
-		err := result.Wait(checked, conn, f.WaitTimeout)
-		unchecked()
-		done()
-		if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(checked), &model) {
-			return app.Exit(app.ExitUnreachable, fmt.Errorf("feedback not applied yet: %w; it is stored as %s and is applied after that is fixed", model, result.Handle))
-		}
-		if errors.As(err, new(*request.PendingError)) {
-			return app.Exit(app.ExitUnreachable, fmt.Errorf("%w; see 'debrief status'", err))
-		}
-		if err != nil {
-			return versions.LogError(err)
-		}
-	}
-	return f.print(result)
+	return f.print(reply)
 }
 
-func (f *Feedback) print(l *request.FeedbackResult) error {
-	if f.JSON {
-		return cli.WriteJSON(console.Stdout, l)
+func (f *Feedback) print(reply *api.FeedbackReply) error {
+	l := reply.Effect
+	switch {
+	case l == nil && f.JSON:
+		return cli.WriteJSON(term.Stdout, reply)
+	case l == nil:
+		_, err := term.Printf("stored as %s; see its effect with: debrief playbook why %s\n", reply.Handle, f.Execution)
+		return err
+	case f.JSON:
+		return cli.WriteJSON(term.Stdout, l)
 	}
 	by := ""
 	if l.After.By != "" {
 		by = ", by " + l.After.By
 	}
-	console.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, explain.Outcome(string(cmp.Or(l.Before.Label, events.Unknown)), l.Before.Score),
-		explain.Outcome(string(cmp.Or(l.After.Label, events.Unknown)), l.After.Score), by, console.Block(explain.Feedback(l)))
-	return nil
+	_, err := term.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, outcomeText(l.Before), outcomeText(l.After), by, term.Block(effectText(l)))
+	return err
+}
+
+func outcomeText(o events.Outcome) string {
+	return explain.Outcome(string(cmp.Or(o.Label, events.Unknown)), o.Score)
+}
+
+// effectText describes the effect of feedback, without a line break at the end.
+func effectText(l *request.FeedbackResult) string {
+	if l.Duplicate {
+		return "duplicate: version " + l.Version + " already covers this feedback; nothing was changed"
+	}
+	moved := "no vote moved"
+	if n := len(l.Moved); n > 0 {
+		moved = term.Plural(n, "vote") + " moved"
+	}
+	text := fmt.Sprintf("%s, version %s", moved, l.Version)
+	for _, m := range l.Moved {
+		text += fmt.Sprintf("\n  %s  %s", m.Bullet, explain.VoteChange(m.Before, m.After))
+	}
+	if l.Outcomes > 0 {
+		text += "\n  outcomes in experiments moved as well"
+	}
+	for i, why := range l.Refused {
+		if i == 0 || why != l.Refused[i-1] {
+			text += "\n  not applied: " + term.OneLine(why, 200)
+		}
+	}
+	return text
 }

@@ -2,19 +2,18 @@ package books
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 
 	book "debrief/playbook"
 )
 
 type forkBook struct {
-	cli.BookFlags
+	apiclient.BookFlags
 	To   string `arg:"" help:"Name of the new playbook." placeholder:"NEW"`
 	At   string `help:"Version to copy: number, label, time or tag; see 'debrief playbook diff --help'." default:"newest" placeholder:"POINT"`
 	JSON bool   `help:"Print one JSON document."`
@@ -33,65 +32,23 @@ Examples:
 }
 
 // Run implements the command.
-func (f *forkBook) Run(ctx context.Context, c *app.Common) error {
-	to := book.Book(f.To)
-	if err := to.Validate(); err != nil {
-		return app.Exit(app.ExitUsage, err)
-	}
-	b, err := f.OpenForChange(ctx, c)
+func (f *forkBook) Run(ctx context.Context, c *program.Common) error {
+	a, err := f.Open(ctx, c, apiclient.Change, "")
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	known, err := b.Store.BooksWithLog(ctx)
-	if err != nil {
+	defer a.Close()
+	defer term.Doing("waiting for a curator")()
+	out, err := api.Post[api.ForkReply](ctx, a.Client, f.Path("fork"), nil, &api.ForkRequest{To: book.Book(f.To), At: f.At})
+	switch {
+	case err != nil:
 		return err
+	case f.JSON:
+		return cli.WriteJSON(term.Stdout, out)
+	case out.Version == 0:
+		_, err = term.Printf("Playbook %q at version %s is empty: there is nothing to copy.\n", out.From, out.At)
+	default:
+		_, err = term.Printf("Playbook %q is a copy of %q at version %s: %s.\n", out.Book, out.From, out.At, term.Plural(out.Bullets, "bullet"))
 	}
-	if slices.Contains(known, to) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("playbook %q: already exists: choose another name", to))
-	}
-	at, err := b.Version(ctx, f.At)
-	if err != nil {
-		return err
-	}
-	var whole uint64
-	err = b.WithCurator(ctx, func() (err error) {
-		whole, err = cli.Fork(ctx, b.Session, b.Name, at, to)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if f.JSON {
-		return f.printJSON(ctx, b, at, whole)
-	}
-	if whole == 0 {
-		console.Printf("Playbook %q at version %s is empty: there is nothing to copy.\n", b.Name, at.Label())
-		return nil
-	}
-	p, err := b.Store.PlaybookAt(ctx, to, whole)
-	if err != nil {
-		return versions.LogError(err)
-	}
-	console.Printf("Playbook %q is a copy of %q at version %s: %s.\n", to, b.Name, at.Label(), console.Plural(p.Len(), "bullet"))
-	return nil
-}
-
-// printJSON prints the versions of the source and of the copy. The version of the copy is 0 if there was nothing to copy.
-func (f *forkBook) printJSON(ctx context.Context, b *cli.Playbook, at versions.Version, whole uint64) error {
-	out := struct {
-		Book    book.Book `json:"book"`
-		Version uint64    `json:"version"`
-		Bullets int       `json:"bullets"`
-		From    book.Book `json:"from"`
-		At      string    `json:"at"` // label of the copied version
-	}{Book: book.Book(f.To), Version: whole, From: b.Name, At: at.Label()}
-	if whole > 0 {
-		p, err := b.Store.PlaybookAt(ctx, out.Book, whole)
-		if err != nil {
-			return versions.LogError(err)
-		}
-		out.Bullets = p.Len()
-	}
-	return cli.WriteJSON(console.Stdout, out)
+	return err
 }

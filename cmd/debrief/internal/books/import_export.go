@@ -2,29 +2,31 @@ package books
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/edits"
-	"debrief/cmd/internal/explain"
-	"debrief/events"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/playbook/formats"
 )
 
 type importBook struct {
 	change
 	File   string `arg:"" help:"File to import; '-' reads standard input."`
-	Format string `help:"Format: ace, appworld, kayba, swecli, json or jsonl. Default: detected." placeholder:"NAME"`
+	Format string `help:"Format: ace, kayba, swecli, json or jsonl. Default: detected." placeholder:"NAME"`
 	DryRun bool   `help:"Only report the contents of the file."`
 }
 
 // Help implements kong.HelpProvider.
 func (*importBook) Help() string {
-	return `Imports a playbook of another system or of Debrief: ACE text and its AppWorld variant, JSON of kayba and swecli, JSON and
+	return `Imports a playbook of another system or of Debrief: ACE text, also without counters, JSON of kayba and swecli, JSON and
 JSONL of Debrief. Ids, counters and times are preserved; other content of the file is ignored. All bullets become visible
 at once. Importing a file again changes nothing.
 
@@ -35,7 +37,7 @@ Examples:
 }
 
 // Run implements the command.
-func (im *importBook) Run(ctx context.Context, c *app.Common) error {
+func (im *importBook) Run(ctx context.Context, c *program.Common) error {
 	if im.File != "-" && im.Reason == "" {
 		im.Reason = "import of " + im.File
 	}
@@ -43,84 +45,45 @@ func (im *importBook) Run(ctx context.Context, c *app.Common) error {
 	if err != nil {
 		return err
 	}
-	format, err := parseFormat(im.Format, false)
-	if err != nil {
-		return err
-	}
-	b, err := im.open(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	now, _, err := b.At(ctx, "")
-	if err != nil {
-		return err
-	}
-	made, err := edits.NewImport(data, format, now)
-	if err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("%s: %w", im.File, err))
-	}
-	for _, n := range made.Notes {
-		console.Fprintf(console.Stderr, "%s: %s\n", im.File, n)
-	}
-	unchanged := im.DryRun || len(made.Ops) == 0
-	if unchanged && im.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
-			File    string         `json:"file"`
-			Format  formats.Format `json:"format"`
-			Bullets int            `json:"bullets"`
-			New     int            `json:"new"`
-			Changed int            `json:"changed"` // always 0: the playbook is unchanged
-		}{im.File, made.Format, len(made.Bullets), len(made.Ops), 0})
-	}
+	access := apiclient.Create
 	if im.DryRun {
-		console.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, made.Format, console.Plural(len(made.Bullets), "bullet"), len(made.Ops))
-		return nil
+		access = apiclient.ReadAny
 	}
-	if len(made.Ops) == 0 {
-		console.Printf("%s: nothing was changed; the playbook has everything in it (%s).\n", im.File, console.Plural(len(made.Bullets), "bullet"))
-		return nil
-	}
-	var d *events.EditReply
-	for part := range made.Parts() {
-		if d, err = im.ask(ctx, b, &events.Edit{Ops: part}); err != nil {
-			return err
-		}
-	}
-	return im.done(b, d, "Imported %s from %s (%s).", console.Plural(len(made.Bullets), "bullet"), im.File, made.Format)
-}
-
-// open opens a session, with --dry-run one that only reads.
-func (im *importBook) open(ctx context.Context, c *app.Common) (*cli.Playbook, error) {
-	if !im.DryRun {
-		return im.Open(ctx, c)
-	}
-	name, err := cli.ParseBook(im.Book)
+	a, err := im.Open(ctx, c, access, im.Author)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s, err := im.ConnectReadingOrEmpty(ctx, c.Logger())
+	defer a.Close()
+	defer term.Doing("waiting for a curator")()
+	body := &api.ImportRequest{Data: string(data), Format: formats.Format(im.Format), Reason: im.Reason, DryRun: im.DryRun}
+	out, err := api.Post[api.ImportReply](ctx, a.Client, im.Path("import"), nil, body)
+	var refused *api.Error
+	if errors.As(err, &refused) && refused.Field == "data" {
+		return program.Exit(program.ExitUsage, fmt.Errorf("%s: %s", im.File, strings.TrimPrefix(refused.Detail, "data: ")))
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s.Playbook(name), nil
-}
-
-// parseFormat validates the name of a format from the command line. Empty stays empty.
-func parseFormat(name string, written bool) (formats.Format, error) {
-	known, writable := formats.Formats()
-	if written {
-		known = writable
+	for _, n := range out.Notes {
+		term.Fprintf(term.Stderr, "%s: %s\n", im.File, n)
 	}
-	if f := formats.Format(name); name == "" || slices.Contains(known, f) {
-		return f, nil
+	bullets := term.Plural(out.Bullets, "bullet")
+	switch {
+	case im.JSON:
+		return cli.WriteJSON(term.Stdout, out)
+	case im.DryRun:
+		_, err = term.Printf("%s: %s format with %s, %d of them new. Nothing was changed.\n", im.File, out.Format, bullets, out.New)
+	case out.New == 0:
+		_, err = term.Printf("%s: nothing was changed; the playbook has everything in it (%s).\n", im.File, bullets)
+	default:
+		_, err = term.Printf("Imported %s from %s (%s).\nPlaybook %q is at version %s.\n", bullets, im.File, out.Format, out.Book, out.Label)
 	}
-	return "", app.Exit(app.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", known, name))
+	return err
 }
 
 type exportBook struct {
-	cli.BookFlags
-	Format string `help:"Format: ace, appworld, kayba, swecli, json, jsonl or markdown." required:"" placeholder:"NAME"`
+	apiclient.BookFlags
+	Format string `help:"Format: ace, kayba, swecli, json, jsonl or markdown." required:"" placeholder:"NAME"`
 	Out    string `short:"o" help:"File to write; '-' writes to standard output, as without the flag." type:"path" placeholder:"FILE"`
 	At     string `help:"Version to export: number, label, time or tag. Default: the newest." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show; json and jsonl always do."`
@@ -139,27 +102,22 @@ Examples:
 }
 
 // Run implements the command.
-func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
-	format, err := parseFormat(ex.Format, true)
-	if err != nil {
-		return err
+func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
+	format := formats.Format(ex.Format)
+	if _, known := formats.Formats(); !slices.Contains(known, format) {
+		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", known, ex.Format))
 	}
-	b, err := ex.OpenExisting(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	p, _, err := b.At(ctx, ex.At)
+	p, err := readBook(ctx, c, &ex.BookFlags, ex.At)
 	if err != nil {
 		return err
 	}
 	bullets := explain.Exported(p, format, ex.Hidden)
-	data, losses, err := formats.Write(format, string(b.Name), bullets)
+	data, losses, err := formats.Write(format, ex.Book, bullets)
 	if err != nil {
 		return err
 	}
 	if ex.Out == "" || ex.Out == "-" {
-		_, err = console.Stdout.Write(data)
+		_, err = term.Stdout.Write(data)
 	} else {
 		err = os.WriteFile(ex.Out, data, 0o644)
 	}
@@ -167,7 +125,7 @@ func (ex *exportBook) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if left := p.Len() - len(bullets); left > 0 {
-		console.Fprintf(console.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", console.Plural(left, "bullet"))
+		term.Fprintf(term.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", term.Plural(left, "bullet"))
 	}
 	return reportLosses(format, losses)
 }
@@ -184,7 +142,7 @@ func reportLosses(f formats.Format, losses []formats.Loss) error {
 		return nil
 	}
 	for _, line := range explain.Losses(losses) {
-		console.Fprintf(console.Stderr, "%s\n", line)
+		term.Fprintf(term.Stderr, "%s\n", line)
 	}
-	return app.Exit(app.ExitPartial, fmt.Errorf("exported with losses: %s cannot represent the fields above", f))
+	return program.Exit(program.ExitPartial, fmt.Errorf("exported with losses: %s cannot represent the fields above", f))
 }

@@ -3,31 +3,26 @@ package books
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 
 	book "debrief/playbook"
 )
 
 // logBook lists the changes of a playbook.
 type logBook struct {
-	cli.BookFlags
+	apiclient.BookFlags
 	Limit int  `help:"Maximum number of changes to list; 0 lists all." default:"20"`
-	Names bool `help:"List only the changes that named a version."`
+	Names bool `help:"List only the versions that have a name."`
 	JSON  bool `help:"Print JSON lines with all operations."`
-}
-
-// loggedDelta is a line of --json.
-type loggedDelta struct {
-	Label string `json:"label"`
-	Chain string `json:"chain"`
-	Bytes int    `json:"bytes"`
-	book.Delta
 }
 
 // Help implements kong.HelpProvider.
@@ -40,28 +35,53 @@ func (*logBook) Help() string {
 }
 
 // Run implements the command.
-func (l *logBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := l.OpenExisting(ctx, c)
+func (l *logBook) Run(ctx context.Context, c *program.Common) error {
+	a, err := l.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	list := &explain.Log{Limit: l.Limit, NamesOnly: l.Names}
-	if err := b.Store.ReadLog(ctx, b.Name, list.Add); err != nil {
-		return versions.LogError(err)
+	defer a.Close()
+	limit := l.Limit
+	if l.Names {
+		limit = 0
+	}
+	all, _, err := api.List[logindex.Version](ctx, a.Client, l.Path("versions"), nil, limit)
+	if err != nil {
+		return err
+	}
+	if l.Names {
+		all = slices.DeleteFunc(all, func(v logindex.Version) bool { return len(v.Names) == 0 })
+		if l.Limit > 0 && len(all) > l.Limit {
+			all = all[:l.Limit]
+		}
 	}
 	if l.JSON {
-		for _, r := range list.Changes() {
-			if err := cli.WriteJSON(console.Stdout, loggedDelta{r.Label(), fmt.Sprintf("%x", r.Chain), r.Size, r.Delta}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return l.printOperations(ctx, a, all)
 	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
-	for _, r := range list.Changes() {
-		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Title(), r.Time.Local().Format(time.DateTime), console.OneLine(r.Author, 20), explain.CoverSummary(&r.Delta), explain.DeltaSummary(&r.Delta))
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
+	for _, v := range all {
+		title := strings.Join(append([]string{v.Label}, v.Names...), " ")
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", title, v.Time.Local().Format(time.DateTime), term.OneLine(v.Author, 20), v.Covers, v.Summary)
 	}
 	return w.Flush()
+}
+
+// printOperations prints each version with its operations.
+func (l *logBook) printOperations(ctx context.Context, a *apiclient.Client, all []logindex.Version) error {
+	for _, v := range all {
+		d, err := api.Get[api.VersionDetails](ctx, a.Client, l.Path("versions", fmt.Sprint(v.Version)), nil)
+		if err != nil {
+			return err
+		}
+		err = cli.WriteJSON(term.Stdout, struct {
+			Label string `json:"label"`
+			Bytes int    `json:"bytes"`
+			*book.Delta
+		}{v.Label, v.Bytes, d.Delta})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

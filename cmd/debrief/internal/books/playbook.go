@@ -6,12 +6,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 
 	book "debrief/playbook"
 )
@@ -40,9 +40,12 @@ type Playbook struct {
 	Gate   gateBook `cmd:"" help:"Show the records of bullets, or set the gate to off, guard or strict."`
 	Review review   `cmd:"" help:"List, approve and reject bullets in quarantine."`
 
+	LeadingScore leadingScore `cmd:"" help:"Show or set the score that counts if an outcome has several."`
+
 	Why      whyBook          `cmd:"" help:"Explain a bullet, or the effect of an execution."`
 	Forget   forgetExecutions `cmd:"" help:"Remove the content that was learned from given executions."`
 	Rejected rejectedBook     `cmd:"" help:"List rejected, merged and dropped proposals with reasons."`
+	Doubts   doubtsBook       `cmd:"" help:"List outcomes that the Reflector doubts, with reasons."`
 	Verify   verifyBook       `cmd:"" help:"Verify every hash of the log and of the view."`
 	Clean    cleanBook        `cmd:"" help:"Remove stray messages, which are not part of the log, from its stream."`
 	Rebuild  rebuildBook      `cmd:"" help:"Rebuild the view from the log."`
@@ -61,31 +64,12 @@ Examples:
 }
 
 type showBook struct {
-	cli.BookFlags
+	apiclient.BookFlags
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
 	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
 	Stats  bool   `help:"Print counts of bullets, and success with and without each bullet and earlier turns of the session." xor:"form"`
 	JSON   bool   `help:"Print one JSON document."`
-}
-
-// bookDetails is the output of --json.
-type bookDetails struct {
-	Book      book.Book      `json:"book"`
-	Version   uint64         `json:"version"`
-	Label     string         `json:"label"`
-	StateHash string         `json:"state_hash"`
-	Bullets   []*book.Bullet `json:"bullets"`
-}
-
-// bookStats is the output of --stats --json.
-type bookStats struct {
-	Book    book.Book  `json:"book"`
-	Version uint64     `json:"version"`
-	Label   string     `json:"label"`
-	Stats   book.Stats `json:"stats"`
-	// Outcomes compares the stored runs with each bullet and without it.
-	Outcomes *explain.Outcomes `json:"outcomes"`
 }
 
 // Help implements kong.HelpProvider.
@@ -98,47 +82,78 @@ func (*showBook) Help() string {
   debrief playbook show --prompt`
 }
 
-// stats prints the statistics of a version, with the outcomes of the stored runs.
-func (sh *showBook) stats(ctx context.Context, b *cli.Playbook, p *book.Playbook, label string) error {
-	outcomes, err := explain.ReadOutcomes(ctx, b.Session, b.Name)
-	if err != nil {
-		return err
-	}
-	outcomes.Of(p)
-	if sh.JSON {
-		return cli.WriteJSON(console.Stdout, bookStats{b.Name, p.Version(), label, p.Stats(), outcomes})
-	}
-	console.Printf("Playbook %q at version %s:\n%s\n", b.Name, label, console.Block(cli.FormatStats(p.Stats())))
-	return outcomes.Write(console.Stdout)
-}
-
 // Run implements the command.
-func (sh *showBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := sh.OpenExisting(ctx, c)
+func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
+	a, err := sh.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	p, label, err := b.At(ctx, sh.At)
+	defer a.Close()
+	query := map[string]string{"at": sh.At}
+	if sh.Stats {
+		query["outcomes"] = "true"
+	}
+	b, err := api.Get[api.BookState](ctx, a.Client, sh.Path(), query)
 	if err != nil {
 		return err
 	}
-	bullets := p.Top(p.Len())
-	if sh.Hidden {
-		bullets = p.Sorted()
+	if sh.Stats {
+		return sh.printStats(b)
+	}
+	query = map[string]string{"at": fmt.Sprint(b.Version)} // a version after it does not mix with it
+	if !sh.Hidden {
+		query["state"] = "shown"
+	}
+	bullets, _, err := api.List[*book.Bullet](ctx, a.Client, sh.Path("bullets"), query, 0)
+	if err != nil {
+		return err
 	}
 	switch {
-	case sh.Stats:
-		return sh.stats(ctx, b, p, label)
 	case sh.JSON:
-		return cli.WriteJSON(console.Stdout, bookDetails{b.Name, p.Version(), label, fmt.Sprintf("%x", p.StateHash()), bullets})
+		return cli.WriteJSON(term.Stdout, struct {
+			*api.BookState
+			Bullets []*book.Bullet `json:"bullets"`
+		}{b, append([]*book.Bullet{}, bullets...)})
 	case sh.Prompt:
-		active := p.Top(p.Len())
-		slices.SortFunc(active, func(a, b *book.Bullet) int { return strings.Compare(string(a.ID), string(b.ID)) })
-		console.Fprintf(console.Stdout, "%s", console.Block(book.Render(active)))
+		_, err = term.Fprintf(term.Stdout, "%s", term.Block(book.Render(bullets)))
 	default:
-		console.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %x.\n",
-			console.Block(cli.FormatBullets(bullets, console.Width(console.Stdout))), b.Name, label, console.Plural(p.Len(), "bullet"), len(p.Top(p.Len())), p.StateHash())
+		if !sh.Hidden {
+			slices.SortFunc(bullets, book.CompareScores)
+		}
+		_, err = term.Printf("%s\nPlaybook %q at version %s: %s, %d shown by generators. State %s.\n",
+			term.Block(cli.FormatBullets(bullets, term.Width(term.Stdout))), b.Book, b.Label, term.Plural(b.Bullets, "bullet"), b.Shown, b.StateHash)
 	}
-	return nil
+	return err
+}
+
+// printStats prints the statistics of a version, with the outcomes of the stored runs.
+func (sh *showBook) printStats(b *api.BookState) error {
+	if sh.JSON {
+		return cli.WriteJSON(term.Stdout, b)
+	}
+	term.Printf("Playbook %q at version %s:\n%s\n", b.Book, b.Label, term.Block(cli.FormatStats(b.Stats)))
+	return b.Outcomes.Write(term.Stdout)
+}
+
+// readBook returns the bullets of a playbook at a version, empty for the newest, as a playbook.
+func readBook(ctx context.Context, c *program.Common, b *apiclient.BookFlags, at string) (*book.Playbook, error) {
+	a, err := b.Open(ctx, c, apiclient.Read, "")
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	return readBullets(ctx, a.Client, b.Path("bullets"), at)
+}
+
+func readBullets(ctx context.Context, a *api.Client, path, at string) (*book.Playbook, error) {
+	bullets, _, err := api.List[*book.Bullet](ctx, a, path, map[string]string{"at": at}, 0)
+	if err != nil {
+		return nil, err
+	}
+	p, d := new(book.Playbook), &book.Delta{Version: 1}
+	for _, b := range bullets {
+		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
+	}
+	_, err = p.Apply(d)
+	return p, err
 }

@@ -1,23 +1,23 @@
 package books
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/edits"
-	"debrief/cmd/internal/versions"
-	"debrief/events"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 
 	book "debrief/playbook"
 )
 
 // promoteBook copies the changes of a run into another playbook.
 type promoteBook struct {
-	cli.ServerFlags
+	apiclient.Flags
 	From   string `arg:"" name:"run" help:"Name of the run and of its playbook." placeholder:"RUN"`
 	To     string `help:"Playbook to change." required:"" placeholder:"BOOK"`
 	At     string `help:"Version of the run's playbook. Default: the one named best, else the newest." placeholder:"POINT"`
@@ -46,56 +46,42 @@ Examples:
 }
 
 // Run implements the command.
-func (p *promoteBook) Run(ctx context.Context, c *app.Common) error {
-	to := book.Book(p.To)
-	if err := to.Validate(); err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--to: %w", err))
+func (p *promoteBook) Run(ctx context.Context, c *program.Common) error {
+	if err := book.Book(p.To).Validate(); err != nil {
+		return program.Exit(program.ExitUsage, fmt.Errorf("--to: %w", err))
 	}
 	if p.From == p.To {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--to: %s is the playbook of the run: name another one", p.To))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--to: %s is the playbook of the run: name another one", p.To))
 	}
-	connect := p.Connect
+	access := apiclient.Create
 	if p.DryRun {
-		connect = p.ConnectReading
+		access = apiclient.Read
 	}
-	s, err := connect(ctx, c.Logger())
+	a, err := p.Open(ctx, c, access, p.Author)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	target := s.Playbook(to)
-	plan, err := edits.PlanPromotion(ctx, s.Conn, s.Playbook(book.Book(p.From)).Book, target.Book, p.At)
+	defer a.Close()
+	body := &api.PromoteRequest{Run: book.Book(p.From), At: p.At, Merge: p.Merge, Reason: p.Reason, DryRun: p.DryRun}
+	plan, err := api.Post[edits.Promotion](ctx, a.Client, api.Path("books", p.To, "promote"), nil, body)
 	if err != nil {
 		return err
 	}
-	if !p.JSON {
-		console.Printf("%s", console.Block(plan.Text()))
+	if p.JSON {
+		err = cli.WriteJSON(term.Stdout, plan)
+	} else {
+		_, err = term.Printf("%s", term.Block(plan.Text()))
 	}
 	switch {
-	case plan.NeedsMerge() && !p.Merge:
-		if p.JSON {
-			if err := cli.WriteJSON(console.Stdout, plan); err != nil {
-				return err
-			}
-		}
-		return app.Exit(app.ExitRefused, fmt.Errorf("playbook %q has changed since the run began (%s): nothing was changed; apply the other changes with --merge",
-			to, plan.MovedIDs()))
-	case plan.IsEmpty() || p.DryRun:
-		return p.done(plan, "Nothing was changed.")
-	}
-	ch := change{Author: p.Author, Reason: cmp.Or(p.Reason, plan.Reason())}
-	err = plan.Submit(p.Merge, func(e *events.Edit) (*events.EditReply, error) { return ch.ask(ctx, target, e) })
-	if err != nil {
+	case err != nil:
 		return err
+	case plan.NeedsMerge && !p.Merge:
+		return program.Exit(program.ExitRefused, fmt.Errorf("playbook %q has changed since the run began (%s): nothing was changed; apply the other changes with --merge", p.To, plan.MovedIDs()))
+	case p.JSON:
+	case plan.Promoted:
+		_, err = term.Printf("Playbook %q is at version %s.\n", p.To, plan.Label)
+	default:
+		_, err = term.Println("Nothing was changed.")
 	}
-	return p.done(plan, fmt.Sprintf("Playbook %q is at version %s.", to, plan.Label))
-}
-
-// done prints the plan as JSON, else the text.
-func (p *promoteBook) done(plan *edits.Promotion, text string) error {
-	if p.JSON {
-		return cli.WriteJSON(console.Stdout, plan)
-	}
-	console.Println(console.Block(text))
-	return nil
+	return err
 }

@@ -2,16 +2,20 @@ package books
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/curator/draft"
 	"debrief/curator/propose"
 	"debrief/events"
+	"debrief/events/chat"
 
 	book "debrief/playbook"
 )
@@ -24,7 +28,7 @@ type refineBook struct {
 	Unused time.Duration `help:"Retire candidates without new evidence for this duration." default:"720h"`
 	Tokens int           `name:"token-budget" help:"Maximum estimated tokens of the shown bullets; -1 means no limit." default:"80000"`
 
-	app.Model
+	program.Model
 }
 
 // Help implements kong.HelpProvider.
@@ -49,91 +53,78 @@ Examples:
   debrief playbook refine --model gpt-4o-mini --min-votes 10`
 }
 
-// refinedBook is the output of --json.
-type refinedBook struct {
-	Book    book.Book `json:"book"`
-	Version string    `json:"version"` // version that the plan is based on
-	*draft.Plan
-	Applied *decided `json:"applied,omitempty"`
-}
-
 // Run implements the command.
-func (r *refineBook) Run(ctx context.Context, c *app.Common) error {
-	if r.Votes < 1 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--min-votes: must be at least 1, got %d", r.Votes))
-	}
-	if r.Unused <= 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--unused: must be above 0, got %s", r.Unused))
-	}
-	if r.Tokens < 1 && r.Tokens != -1 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--token-budget: must be at least 1, or -1 for no limit, got %d", r.Tokens))
+func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
+	switch { // in a request, 0 selects the default
+	case r.Votes < 1:
+		return program.Exit(program.ExitUsage, fmt.Errorf("--min-votes: must be at least 1, got %d", r.Votes))
+	case r.Tokens == 0:
+		return program.Exit(program.ExitUsage, errors.New("--token-budget: must be at least 1, or -1 for no limit, got 0"))
 	}
 	model, err := r.Optional(events.RoleCurator)
 	if err != nil {
 		return err
 	}
-	b, err := r.OpenForChange(ctx, c)
+	a, err := r.Open(ctx, c, apiclient.Change, r.Author)
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	p, label, err := b.At(ctx, "")
-	if err != nil {
-		return err
-	}
-	options := draft.RefineOptions{MinVotes: r.Votes, MaxIdle: r.Unused, TokenBudget: r.Tokens, Now: time.Now()}
+	defer a.Close()
+	body := &api.RefineRequest{Votes: r.Votes, Unused: r.Unused.String(), Tokens: r.Tokens, Apply: r.Apply, Reason: r.Reason}
 	if model != nil {
-		defer console.Doing("asking the model")()
-		if options.Merges, err = propose.FindParaphrases(ctx, model, draft.Refinable(p)); err != nil {
+		if body.Merges, err = r.paraphrases(ctx, a, model); err != nil {
 			return err
 		}
 	}
-	out := refinedBook{Book: b.Name, Version: label, Plan: draft.Refine(p, options)}
-	if !r.JSON {
-		if err := out.print(); err != nil {
-			return err
-		}
+	out, err := api.Post[api.RefineReply](ctx, a.Client, r.Path("refine"), nil, body)
+	switch {
+	case err != nil:
+		return err
+	case r.JSON:
+		return cli.WriteJSON(term.Stdout, out)
 	}
-	if !r.Apply || len(out.Steps) == 0 {
-		if r.JSON {
-			return cli.WriteJSON(console.Stdout, out)
-		}
-		if len(out.Steps) > 0 {
-			console.Printf("Nothing was changed; apply the plan with --apply.\n")
-		}
-		return nil
-	}
-	d, err := r.ask(ctx, b, out.Edit())
-	if err != nil {
+	if err := printPlan(out); err != nil {
 		return err
 	}
-	if r.JSON {
-		out.Applied = &decided{b.Name, d.Version, book.VersionLabel(d.Version, d.Chain), d.Added, d.Changed}
-		return cli.WriteJSON(console.Stdout, out)
+	switch d := out.Applied; {
+	case d != nil:
+		term.Printf("Done: %s changed.\nPlaybook %q is at version %s.\n", term.Plural(d.Changed, "bullet"), d.Book, d.Label)
+	case len(out.Steps) > 0:
+		term.Printf("Nothing was changed; apply the plan with --apply.\n")
 	}
-	return r.done(b, d, "Done: %s changed.", console.Plural(d.Changed, "bullet"))
+	return nil
 }
 
-// print prints the plan as a table.
-func (r *refinedBook) print() error {
+// paraphrases asks the model for bullets that state the same rule in other words.
+func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model chat.Model) ([]book.Op, error) {
+	p, err := readBullets(ctx, a.Client, r.Path("bullets"), "")
+	if err != nil {
+		return nil, err
+	}
+	defer term.Doing("asking the model")()
+	return propose.FindParaphrases(ctx, model, draft.Refinable(p))
+}
+
+// printPlan prints the plan as a table.
+func printPlan(r *api.RefineReply) error {
 	if len(r.Steps) == 0 {
-		console.Printf("Playbook %q at version %s needs no change: %s shown, %d tokens.\n",
-			r.Book, r.Version, console.Plural(r.ShownBefore, "bullet"), r.TokensBefore)
+		term.Printf("Playbook %q at version %s needs no change: %s shown, %d tokens.\n",
+			r.Book, r.Version, term.Plural(r.ShownBefore, "bullet"), r.TokensBefore)
 		return nil
 	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "step\tbullet\tinto\ttokens\treason\n")
 	for _, s := range r.Steps {
 		if s.Op.Kind == book.Merge {
-			console.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", explain.JoinIDs(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
+			term.Fprintf(w, "merge\t%s\t%s\t%+d\t%s\n", explain.JoinIDs(s.Op.Sources), s.Op.Bullet, -s.TokensSaved, s.Reason)
 		} else {
-			console.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.TokensSaved, s.Reason)
+			term.Fprintf(w, "retire\t%s\t\t%+d\t%s\n", s.Op.Bullet, -s.TokensSaved, s.Reason)
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	console.Printf("\nPlaybook %q at version %s: %s, %d shown in %d tokens; then %d in %d.\n",
-		r.Book, r.Version, console.Plural(len(r.Steps), "step"), r.ShownBefore, r.TokensBefore, r.ShownAfter, r.TokensAfter)
+	term.Printf("\nPlaybook %q at version %s: %s, %d shown in %d tokens; then %d in %d.\n",
+		r.Book, r.Version, term.Plural(len(r.Steps), "step"), r.ShownBefore, r.TokensBefore, r.ShownAfter, r.TokensAfter)
 	return nil
 }

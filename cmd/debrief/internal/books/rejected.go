@@ -3,21 +3,56 @@ package books
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/playbook/history"
 )
 
-// rejectedBook lists rejected proposals and removed bullets.
-type rejectedBook struct {
-	cli.BookFlags
+// newest are the flags of the commands that list the newest items of a playbook, oldest first.
+type newest struct {
+	apiclient.BookFlags
 	Limit int  `help:"Maximum number to list, newest ones; 0 lists all." default:"50"`
 	JSON  bool `help:"Print JSON lines."`
 }
+
+// list reads the newest items of a list that is newest first, and prints them as JSON or with row, oldest first. Empty is the text
+// for an empty list.
+func list[T any](ctx context.Context, c *program.Common, n *newest, query map[string]string, path, empty, columns string, row func(*term.Table, T)) error {
+	all, older, err := apiclient.List[T](ctx, c, n.Flags, n.Path(path), query, n.Limit)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(all)
+	switch {
+	case n.JSON:
+		return cli.WriteLines(term.Stdout, all)
+	case len(all) == 0:
+		_, err := term.Println(empty)
+		return err
+	}
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, columns)
+	for _, item := range all {
+		row(w, item)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if older {
+		term.Printf("Older ones are not listed; --limit 0 lists all.\n")
+	}
+	return nil
+}
+
+// rejectedBook lists rejected proposals and removed bullets.
+type rejectedBook struct{ newest }
 
 // Help implements kong.HelpProvider.
 func (*rejectedBook) Help() string {
@@ -32,39 +67,33 @@ Examples:
 }
 
 // Run implements the command.
-func (r *rejectedBook) Run(ctx context.Context, c *app.Common) error {
-	b, err := r.OpenExisting(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	losses, err := history.Rejections(b.Store.History(ctx, b.Name))
-	if err != nil {
-		return versions.LogError(err)
-	}
-	shown, older := cli.Last(losses, r.Limit)
-	if r.JSON {
-		for _, l := range shown {
-			if err := cli.WriteJSON(console.Stdout, l); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(losses) == 0 {
-		console.Printf("No proposals or bullets were rejected, merged or removed.\n")
-		return nil
-	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "version\twhen\tkind\toperation\tbullet\treason\ttext\n")
-	for _, l := range shown {
-		console.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason, console.OneLine(l.Op.Content, 120))
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if older > 0 {
-		console.Printf("%d older entries are not listed; --limit 0 lists all.\n", older)
-	}
-	return nil
+func (r *rejectedBook) Run(ctx context.Context, c *program.Common) error {
+	return list(ctx, c, &r.newest, nil, "rejections", "No proposals or bullets were rejected, merged or removed.",
+		"version\twhen\tkind\toperation\tbullet\treason\ttext\n", func(w *term.Table, l history.Rejection) {
+			term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason, term.OneLine(l.Op.Content, 120))
+		})
+}
+
+// doubtsBook lists the outcomes that the Reflector doubts.
+type doubtsBook struct{ newest }
+
+// Help implements kong.HelpProvider.
+func (*doubtsBook) Help() string {
+	return `List the executions whose outcome the Reflector doubts, oldest first, each with the reason: the expected answer may be wrong, or the
+evaluator. Such an outcome gives no lesson and no vote. 'debrief feedback' corrects it.
+
+Examples:
+
+  debrief playbook doubts
+  debrief playbook doubts --book support --limit 5
+  debrief playbook doubts --json`
+}
+
+// Run implements the command.
+func (d *doubtsBook) Run(ctx context.Context, c *program.Common) error {
+	return list(ctx, c, &d.newest, map[string]string{"doubted": "true"}, "executions", "The Reflector doubts no outcome.",
+		"execution\twhen\toutcome\tquestion\treason\n", func(w *term.Table, e api.ExecutionItem) {
+			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Handle, e.Started.Local().Format(time.DateTime), explain.Outcome(string(e.Outcome.Label), e.Outcome.Score),
+				term.OneLine(e.Question, 80), term.OneLine(e.LabelSuspect, 200))
+		})
 }

@@ -6,14 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/edits"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/versions"
-	"debrief/events"
-	"debrief/playbook/history"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 
 	book "debrief/playbook"
 )
@@ -29,8 +27,8 @@ type review struct {
 // Help implements kong.HelpProvider.
 func (*review) Help() string {
 	return `List and decide on bullets in quarantine: bullets from a source that is not trusted, bullets that arrive in a burst,
-bullets that contradict a bullet supported by outcomes, and bullets whose evidence is partly forgotten. They are not in
-any prompt until a person approves them. Each has the reason, such as the sentence and the pattern that it matches. With the
+bullets that contradict a bullet supported by outcomes, bullets whose evidence is partly forgotten, and candidates behind inferred
+outcomes only, which a reported outcome also confirms. They are not in any prompt until a person approves them. Each has the reason, such as the sentence and the pattern that it matches. With the
 mode first, every new text waits here.
 
 Examples:
@@ -64,71 +62,39 @@ Examples:
 }
 
 // Run implements the command.
-func (m *reviewMode) Run(ctx context.Context, c *app.Common) error {
-	mode := book.Review(m.Mode)
-	if !mode.Valid() {
-		return app.Exit(app.ExitUsage, fmt.Errorf("mode: want first or off, got %q", m.Mode))
+func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
+	if m.Mode != "" {
+		return m.edit(ctx, c, apiclient.Create, &api.EditRequest{Review: book.Review(m.Mode)}, func(d *api.EditReply) string {
+			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(d.Unapproved)))
+		})
 	}
-	if mode == "" {
-		return m.show(ctx, c)
-	}
-	b, err := m.Open(ctx, c) // the mode can be set before the playbook has a version
+	a, err := m.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	d, err := m.ask(ctx, b, &events.Edit{Review: mode})
+	defer a.Close()
+	g, err := api.Get[api.GateState](ctx, a.Client, m.Path("gate"), map[string]string{"limit": "1"})
 	if err != nil {
 		return err
 	}
-	if err := m.done(b, d, "The review mode is %s.", mode); err != nil || m.JSON || mode == book.ReviewOff {
-		return err
-	}
-	p, _, err := b.At(ctx, "")
-	if err != nil {
-		return err
-	}
-	_, ids := explain.ReviewOf(p)
-	printUnapproved(ids)
-	return nil
-}
-
-func (m *reviewMode) show(ctx context.Context, c *app.Common) error {
-	b, err := m.OpenExisting(ctx, c)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	p, label, err := b.At(ctx, "")
-	if err != nil {
-		return err
-	}
-	mode, ids := explain.ReviewOf(p)
 	if m.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
-			Book       book.Book       `json:"book"`
-			Label      string          `json:"label"`
-			Review     book.Review     `json:"review"`
-			Unapproved []book.BulletID `json:"unapproved,omitempty"`
-		}{b.Name, label, mode, ids})
+		return cli.WriteJSON(term.Stdout, g)
 	}
-	console.Printf("The review mode of playbook %q at version %s is %s.\n", b.Name, label, mode)
-	if mode == book.ReviewFirst {
-		printUnapproved(ids)
-	}
+	term.Printf("The review mode of playbook %q at version %s is %s.\n%s", g.Book, g.Label, g.Review, unapproved(g.Unapproved))
 	return nil
 }
 
-// printUnapproved lists the shown bullets that nobody approved.
-func printUnapproved(ids []book.BulletID) {
-	if len(ids) > 0 {
-		console.Printf("%s in prompts without an approval: %s.\n", console.Plural(len(ids), "bullet"), explain.JoinIDs(ids))
+// unapproved returns a line about the shown bullets that no person approved, empty if there are none.
+func unapproved(ids []book.BulletID) string {
+	if len(ids) == 0 {
+		return ""
 	}
+	return fmt.Sprintf("%s in prompts without an approval: %s.\n", term.Plural(len(ids), "bullet"), explain.JoinIDs(ids))
 }
 
 // reviewList lists the bullets in quarantine.
 type reviewList struct {
-	cli.BookFlags
+	apiclient.BookFlags
 	JSON bool `help:"Print JSON lines."`
 }
 
@@ -141,31 +107,21 @@ func (*reviewList) Help() string {
 }
 
 // Run implements the command.
-func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
-	b, err := l.OpenExisting(ctx, c)
+func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
+	a, err := l.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	p, _, err := b.At(ctx, "")
+	defer a.Close()
+	list, _, err := api.List[*api.Quarantined](ctx, a.Client, l.Path("review"), nil, 0)
 	if err != nil {
 		return err
 	}
-	statuses, err := history.StatusesOf(b.Store.History(ctx, b.Name))
-	if err != nil {
-		return versions.LogError(err)
-	}
-	list := statuses.Quarantine(p)
 	if l.JSON {
-		for _, h := range list {
-			if err := cli.WriteJSON(console.Stdout, h); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.WriteLines(term.Stdout, list)
 	}
 	if len(list) == 0 {
-		console.Printf("No bullets in quarantine.\n")
+		term.Printf("No bullets in quarantine.\n")
 		return nil
 	}
 	for _, h := range list {
@@ -173,37 +129,17 @@ func (l *reviewList) Run(ctx context.Context, c *app.Common) error {
 		if len(h.From) > 0 {
 			from = ", from " + strings.Join(h.From, ", ")
 		}
-		console.Printf("%s [%s] since version %d, %s%s\n", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime), from)
+		term.Printf("%s [%s] since version %d, %s%s\n", h.ID, h.Section, h.Version, h.Time.Local().Format(time.DateTime), from)
 		if h.Reason != "" {
-			console.Printf("  reason: %s\n", h.Reason)
+			term.Printf("  reason: %s\n", h.Reason)
 		}
-		if old := p.Bullet(h.Replaces); old != nil {
-			console.Printf("  replaces %s: %s\n", old.ID, console.OneLine(old.Content, 160))
+		if h.Replaced != "" {
+			term.Printf("  replaces %s: %s\n", h.Replaces, term.OneLine(h.Replaced, 160))
 		}
-		console.Printf("%s", console.Block(explain.Marked("  > ", h.Content)))
+		term.Printf("%s", term.Block(explain.Marked("  > ", h.Content)))
 	}
-	console.Printf("%s in quarantine.\n", console.Plural(len(list), "bullet"))
+	term.Printf("%s in quarantine.\n", term.Plural(len(list), "bullet"))
 	return nil
-}
-
-// openReview opens the playbook and returns the ids in args, sorted and without duplicates. It returns an error if a
-// bullet is not in quarantine. The caller closes the playbook.
-func (ch *change) openReview(ctx context.Context, c *app.Common, args []bulletArg) (*cli.Playbook, *book.Playbook, []book.BulletID, error) {
-	b, err := ch.OpenForChange(ctx, c)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	p, _, err := b.At(ctx, "")
-	if err != nil {
-		b.Close()
-		return nil, nil, nil, err
-	}
-	list, err := edits.SelectQuarantined(p, ids(args))
-	if err != nil {
-		b.Close()
-		return nil, nil, nil, app.Exit(app.ExitRefused, err)
-	}
-	return b, p, list, nil
 }
 
 // reviewApprove releases bullets from quarantine.
@@ -221,25 +157,15 @@ func (*reviewApprove) Help() string {
 }
 
 // Run implements the command.
-func (a *reviewApprove) Run(ctx context.Context, c *app.Common) error {
-	b, p, list, err := a.openReview(ctx, c, a.Bullets)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	made, err := edits.NewApproval(p, list, a.Reason)
-	if err != nil {
-		return app.Exit(app.ExitRefused, err)
-	}
-	d, err := a.ask(ctx, b, &events.Edit{Ops: made.Ops, Expect: edits.Expectations(p, made.Ops)})
-	if err != nil {
-		return err
-	}
-	const message = "Approved %s: active in new prompts."
-	if len(made.Retired) > 0 {
-		return a.done(b, d, message+" Retired: %s.", explain.JoinIDs(list), explain.JoinIDs(made.Retired))
-	}
-	return a.done(b, d, message, explain.JoinIDs(list))
+func (a *reviewApprove) Run(ctx context.Context, c *program.Common) error {
+	list := ids(a.Bullets)
+	return a.edit(ctx, c, apiclient.Change, &api.EditRequest{Approve: list}, func(d *api.EditReply) string {
+		text := fmt.Sprintf("Approved %s: active in new prompts.", explain.JoinIDs(list))
+		if len(d.Retired) > 0 {
+			text += fmt.Sprintf(" Retired: %s.", explain.JoinIDs(d.Retired))
+		}
+		return text
+	})
 }
 
 // reviewReject retires bullets in quarantine.
@@ -257,16 +183,7 @@ func (*reviewReject) Help() string {
 }
 
 // Run implements the command.
-func (r *reviewReject) Run(ctx context.Context, c *app.Common) error {
-	b, p, list, err := r.openReview(ctx, c, r.Bullets)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	ops := edits.Reject(list, r.Reason)
-	d, err := r.ask(ctx, b, &events.Edit{Ops: ops, Expect: edits.Expectations(p, ops)})
-	if err != nil {
-		return err
-	}
-	return r.done(b, d, "Rejected %s.", explain.JoinIDs(list))
+func (r *reviewReject) Run(ctx context.Context, c *program.Common) error {
+	list := ids(r.Bullets)
+	return r.edit(ctx, c, apiclient.Change, &api.EditRequest{Reject: list}, done("Rejected %s.", explain.JoinIDs(list)))
 }

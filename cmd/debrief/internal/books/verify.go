@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/doctor"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/operate/doctor"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/playbook/history"
@@ -46,7 +46,7 @@ type verified struct {
 }
 
 // Run implements the command.
-func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
+func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 	b, err := v.OpenExisting(ctx, c)
 	if err != nil {
 		return err
@@ -67,12 +67,12 @@ func (v *verifyBook) Run(ctx context.Context, c *app.Common) error {
 		}
 	}
 	if v.JSON {
-		err = cli.WriteJSON(console.Stdout, out)
+		err = cli.WriteJSON(term.Stdout, out)
 	} else {
 		out.print()
 	}
 	if err == nil && damaged {
-		err = app.Exit(app.ExitRefused, fmt.Errorf("playbook %q is damaged; see above", b.Name))
+		err = program.Exit(program.ExitRefused, fmt.Errorf("playbook %q is damaged; see above", b.Name))
 	}
 	return err
 }
@@ -89,16 +89,16 @@ func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
 
 // print prints the hashes, the traced bullets and the findings.
 func (v *verified) print() {
-	console.Printf("Playbook %q at version %s: %s, %d bytes, %s.\n", v.Book, v.Label, console.Plural(v.Deltas, "delta"), v.Bytes, console.Plural(v.Bullets, "bullet"))
-	console.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
+	term.Printf("Playbook %q at version %s: %s, %d bytes, %s.\n", v.Book, v.Label, term.Plural(v.Deltas, "delta"), v.Bytes, term.Plural(v.Bullets, "bullet"))
+	term.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
 	if v.Traced+v.Untraced > 0 {
-		console.Printf("  traced      %d of %d shown bullets lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)
+		term.Printf("  traced      %d of %d shown bullets lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)
 	}
 	for _, f := range v.Findings {
-		console.Printf("%s: %s\n", f.Severity, f.Text)
+		term.Printf("%s: %s\n", f.Severity, f.Text)
 	}
 	if len(v.Findings) == 0 {
-		console.Printf("All hashes are correct.\n")
+		term.Printf("All hashes are correct.\n")
 	}
 }
 

@@ -2,22 +2,18 @@ package books
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"regexp"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/events"
-	"debrief/events/deltalog"
-	"debrief/playbook"
-	"debrief/playbook/history"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 )
 
 type whyBook struct {
-	cli.BookFlags
+	apiclient.BookFlags
 	What string `arg:"" help:"Id of a bullet, or handle of an execution, such as 412-ab12cd34." placeholder:"BULLET|EXECUTION"`
 	Full bool   `help:"List all executions of each change and vote. Default: the first three."`
 	JSON bool   `help:"Print one JSON document."`
@@ -35,66 +31,46 @@ Examples:
   debrief playbook why 412-ab12cd34 --json`
 }
 
+// executionHandle is the form of the handle of an execution. No bullet id of Debrief has this form.
 var executionHandle = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
 
 // Run implements the command.
-func (w *whyBook) Run(ctx context.Context, c *app.Common) error {
-	if executionHandle.MatchString(w.What) { // no bullet id of Debrief has this form
-		name, err := cli.ParseBook(w.Book)
-		if err != nil {
-			return err
-		}
-		s, err := w.ConnectReading(ctx, c.Logger())
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		return w.execution(ctx, s.Playbook(name), events.Handle(w.What))
-	}
-	b, err := w.OpenExisting(ctx, c)
+func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
+	a, err := w.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer b.Close()
-	return w.bullet(ctx, b)
-}
-
-func (w *whyBook) bullet(ctx context.Context, b *cli.Playbook) error {
-	x, err := explain.BulletOf(b.Name, b.Store.Log(ctx, b.Name), bulletArg(w.What).id())
-	if errors.Is(err, history.ErrBulletNotFound) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("playbook %q: %w", b.Name, err))
-	} else if err != nil {
-		return err
+	defer a.Close()
+	if executionHandle.MatchString(w.What) {
+		return w.execution(ctx, a)
 	}
-	stored := explain.NewStored(b.Conn)
-	if w.JSON {
-		if err := x.LoadExecutions(ctx, stored); err != nil {
-			return err
-		}
-		return cli.WriteJSON(console.Stdout, x)
+	executions := "first"
+	if w.Full || w.JSON {
+		executions = "all"
 	}
-	text, err := x.Text(ctx, stored, w.Full)
+	x, err := api.Get[explain.Bullet](ctx, a.Client, w.Path("bullets", string(bulletArg(w.What).id()), "history"), map[string]string{"executions": executions})
 	if err != nil {
 		return err
 	}
-	_, err = console.Printf("%s", console.Block(text))
-	return err
+	return w.print(x, x.Text(w.Full))
 }
 
-func (w *whyBook) execution(ctx context.Context, b *cli.Playbook, handle events.Handle) error {
-	effects := func(name playbook.Book, _ events.Handle) deltalog.Log { return b.Store.Log(ctx, name) }
-	x, err := explain.ExecutionOf(ctx, b.Name, effects, explain.NewStored(b.Conn), handle)
-	if errors.Is(err, explain.ErrExecutionNotFound) {
-		return app.Exit(app.ExitRefused, err)
-	} else if err != nil {
+func (w *whyBook) execution(ctx context.Context, a *apiclient.Client) error {
+	path, err := a.ExecutionPath(ctx, w.What, w.Book)
+	if err != nil {
 		return err
 	}
+	x, err := api.Get[explain.Execution](ctx, a.Client, path, map[string]string{"pending": "true"})
+	if err != nil {
+		return err
+	}
+	return w.print(x, x.Text())
+}
+
+func (w *whyBook) print(x any, text string) error {
 	if w.JSON {
-		return cli.WriteJSON(console.Stdout, x)
+		return cli.WriteJSON(term.Stdout, x)
 	}
-	if err := x.LoadPending(ctx, b.Conn); err != nil {
-		return err
-	}
-	_, err = console.Printf("%s", console.Block(x.Text()))
+	_, err := term.Printf("%s", term.Block(text))
 	return err
 }

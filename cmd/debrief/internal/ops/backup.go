@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/backup"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/operate/backup"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events/deltalog"
 	"debrief/events/liveness"
 )
@@ -58,17 +58,17 @@ Examples:
 }
 
 // Run implements the command.
-func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
+func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 	only, err := backup.SelectStreams(b.Streams)
 	if err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
 	}
 	file, err := backup.NewFile(b.To, time.Now())
 	if errors.Is(err, fs.ErrExist) {
-		return app.Exit(app.ExitRefused, err)
+		return program.Exit(program.ExitRefused, err)
 	}
 	if err != nil {
-		return app.Exit(app.ExitUsage, err)
+		return program.Exit(program.ExitUsage, err)
 	}
 	defer file.Close()
 	s, err := b.ConnectReading(ctx, c.Logger())
@@ -76,43 +76,43 @@ func (b *backupCreate) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	defer s.Close()
-	out, err := file.Write(ctx, s.Conn, only, app.Version(), backupProgress("copied"))
+	out, err := file.Write(ctx, s.Conn, only, program.Version(), backupProgress("copied"))
 	if err != nil {
 		return err
 	}
 	if b.JSON {
-		return cli.WriteJSON(console.Stdout, out)
+		return cli.WriteJSON(term.Stdout, out)
 	}
-	console.Printf("Backed up to %s in %s.\n", file.Name, out.Duration.Round(time.Millisecond))
+	term.Printf("Backed up to %s in %s.\n", file.Name, out.Duration.Round(time.Millisecond))
 	return printBackup(out)
 }
 
 func printBackup(o *backup.Summary) error {
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
 	for _, s := range o.Streams {
-		console.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	console.Printf("%d messages in %d bytes, from a server with version %s, taken %s.\n", o.Messages, o.Bytes, o.Server, o.Created.Local().Format(time.DateTime))
+	term.Printf("%d messages in %d bytes, from a server with version %s, taken %s.\n", o.Messages, o.Bytes, o.Server, o.Created.Local().Format(time.DateTime))
 	return nil
 }
 
 // backupProgress returns a callback that rewrites one line of standard error with the progress. It returns nil if standard
 // error is not a terminal.
 func backupProgress(verb string) backup.Progress {
-	if !console.Stderr.IsTerminal() {
+	if !term.Stderr.IsTerminal() {
 		return nil
 	}
 	var last time.Time
 	return func(stream string, n int64) {
 		if time.Since(last) > 200*time.Millisecond {
 			last = time.Now()
-			console.Control(console.Stderr, console.ClearLine)
-			console.Fprintf(console.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
-			console.Control(console.Stderr, console.Return)
+			term.Control(term.Stderr, term.ClearLine)
+			term.Fprintf(term.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
+			term.Control(term.Stderr, term.Return)
 		}
 	}
 }
@@ -141,10 +141,10 @@ Examples:
 }
 
 // Run implements the command.
-func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
+func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	in, err := os.Open(b.From)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return app.Exit(app.ExitUsage, err)
+		return program.Exit(program.ExitUsage, err)
 	} else if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	}
 	if b.Check {
 		if b.JSON {
-			return cli.WriteJSON(console.Stdout, out)
+			return cli.WriteJSON(term.Stdout, out)
 		}
-		console.Printf("%s is complete: every hash matches.\n", b.From)
+		term.Printf("%s is complete: every hash matches.\n", b.From)
 		return printBackup(out)
 	}
 	if err := b.checkReplicas(m); err != nil {
@@ -180,7 +180,7 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 	var used *backup.NotEmptyError
 	switch {
 	case errors.As(err, &used):
-		return app.Exit(app.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
+		return program.Exit(program.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
 	case err != nil:
 		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", fileError(b.From, err))
 	}
@@ -188,7 +188,7 @@ func (b *backupRestore) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if !b.JSON {
-		console.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
+		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
 	}
 	return verifyRestored(ctx, s, out, b.JSON)
 }
@@ -198,7 +198,7 @@ func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
 	var fewer *backup.FewerReplicasError
 	err := m.CheckReplicas(backup.Replicas{Number: b.Replicas, Embedded: b.NATS.NATS == "", AllowFewer: b.Fewer})
 	if errors.As(err, &fewer) {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--replicas: %w: pass --replicas %d or --fewer-replicas", err, fewer.Backup))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--replicas: %w: pass --replicas %d or --fewer-replicas", err, fewer.Backup))
 	}
 	return err
 }
@@ -206,7 +206,7 @@ func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
 // fileError adds the file name and the exit code to the error of a damaged backup. It returns other errors unchanged.
 func fileError(file string, err error) error {
 	if damaged := (*backup.InvalidError)(nil); errors.As(err, &damaged) {
-		return app.Exit(app.ExitRefused, fmt.Errorf("%s: %w", file, err))
+		return program.Exit(program.ExitRefused, fmt.Errorf("%s: %w", file, err))
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 	if len(programs) == 0 {
 		return nil
 	}
-	return app.Exit(app.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", console.Line(strings.Join(programs, ", "))))
+	return program.Exit(program.ExitRefused, fmt.Errorf("workers run on this server (%s): stop them first", term.Line(strings.Join(programs, ", "))))
 }
 
 // verifyRestored verifies every restored playbook and prints the result.
@@ -234,7 +234,7 @@ func verifyRestored(ctx context.Context, s *cli.Session, o *backup.Summary, asJS
 		return err
 	}
 	if asJSON {
-		if err := cli.WriteJSON(console.Stdout, struct {
+		if err := cli.WriteJSON(term.Stdout, struct {
 			*backup.Summary
 			Playbooks []*deltalog.Verification `json:"playbooks"`
 		}{o, found}); err != nil {
@@ -245,11 +245,11 @@ func verifyRestored(ctx context.Context, s *cli.Session, o *backup.Summary, asJS
 			return err
 		}
 		for _, v := range found {
-			console.Printf("Playbook %q is at version %s, with %s; its view is at version %d.\n", v.Book, v.Label, console.Plural(v.Bullets, "bullet"), v.View)
+			term.Printf("Playbook %q is at version %s, with %s; its view is at version %d.\n", v.Book, v.Label, term.Plural(v.Bullets, "bullet"), v.View)
 		}
 	}
 	if len(damaged) > 0 {
-		return app.Exit(app.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(damaged, ", ")))
+		return program.Exit(program.ExitRefused, fmt.Errorf("damaged: %s; see 'debrief playbook verify --book NAME'", strings.Join(damaged, ", ")))
 	}
 	return nil
 }

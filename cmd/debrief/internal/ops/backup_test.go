@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/backup"
-	"debrief/cmd/internal/cli"
+	"debrief/cmd/internal/operate/backup"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
 )
 
 // TestRestoreRefusesFewerReplicas checks that a restore needs --fewer-replicas to reduce the replicas of a stream.
@@ -31,9 +31,9 @@ func TestRestoreRefusesFewerReplicas(t *testing.T) {
 		{"one of three, in a directory", "", "3", 1, false, ""},
 		{"three of one", "nats://somewhere:4222", "1", 3, false, ""},
 	} {
-		b := backupRestore{Fewer: row.fewer, ServerFlags: cli.ServerFlags{NATS: app.NATS{NATS: row.nats, Replicas: row.replicas}}}
+		b := backupRestore{Fewer: row.fewer, ServerFlags: cli.ServerFlags{NATS: program.NATS{NATS: row.nats, Replicas: row.replicas}}}
 		err := b.checkReplicas(manifest(row.had))
-		if row.want == "" && err != nil || row.want != "" && (app.ExitCode(err) != app.ExitUsage || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), "--fewer-replicas")) {
+		if row.want == "" && err != nil || row.want != "" && (program.ExitCode(err) != program.ExitUsage || !strings.Contains(err.Error(), row.want) || !strings.Contains(err.Error(), "--fewer-replicas")) {
 			t.Errorf("%s: got %v, want %q", row.name, err, row.want)
 		}
 	}

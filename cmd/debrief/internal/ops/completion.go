@@ -6,13 +6,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
 )
 
 // Completion prints a script that completes commands and flags in a shell.
 type Completion struct {
-	Program func() app.Program `kong:"-"` // the program with the commands
+	Program func() program.Program `kong:"-"` // the program with the commands
 
 	Shell string   `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
 	Words []string `arg:"" optional:"" passthrough:"" help:"Words of a command line: print the completions of the last one. The scripts use this."`
@@ -55,7 +55,7 @@ complete -c debrief -n 'count (__debrief) >/dev/null' -f -a '(__debrief)'
 // Run implements the command.
 func (c *Completion) Run() error {
 	if len(c.Words) == 0 {
-		_, err := console.Fprintf(console.Stdout, "%s", console.Block(completionScripts[c.Shell]))
+		_, err := term.Fprintf(term.Stdout, "%s", term.Block(completionScripts[c.Shell]))
 		return err
 	}
 	words := c.Words
@@ -70,7 +70,7 @@ func (c *Completion) Run() error {
 		case "fish":
 			line += "\t" + w.help
 		}
-		if _, err := console.Fprintln(console.Stdout, console.Block(line)); err != nil {
+		if _, err := term.Fprintln(term.Stdout, term.Block(line)); err != nil {
 			return err
 		}
 	}

@@ -3,12 +3,12 @@ package ops
 import (
 	"github.com/alecthomas/kong"
 
-	"debrief/cmd/internal/app"
+	"debrief/cmd/internal/program"
 )
 
 // Config prints the settings of another command without running it.
 type Config struct {
-	Program func() app.Program `kong:"-"` // the program with the commands
+	Program func() program.Program `kong:"-"` // the program with the commands
 
 	JSON    bool     `help:"Print one JSON document."`
 	Command []string `arg:"" optional:"" passthrough:"" help:"Command to explain, with its flags. Default: up."`

@@ -5,14 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/rights"
+	"debrief/cmd/internal/operate/rights"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 )
 
 // Credentials creates certificates, accounts and keys for a server with TLS and one user per role.
 type Credentials struct {
+	cli.NoGateway
 	Dir    string   `arg:"" help:"Directory for the files." type:"path"`
 	Tenant []string `help:"Tenant to add, with streams and users; repeatable. Default: debrief, for a new directory." placeholder:"NAME"`
 	JSON   bool     `help:"Print one JSON document."`
@@ -51,17 +52,17 @@ func (c *Credentials) Run(context.Context) error {
 		files.Tenants = []string{"debrief"}
 	}
 	if err := files.Validate(); err != nil {
-		return app.Exit(app.ExitUsage, err)
+		return program.Exit(program.ExitUsage, err)
 	}
 	if err := files.Check(); err != nil {
-		return app.Exit(app.ExitRefused, err)
+		return program.Exit(program.ExitRefused, err)
 	}
 	done, err := files.Create()
 	if err != nil {
-		return app.Exit(app.ExitRefused, err)
+		return program.Exit(program.ExitRefused, err)
 	}
 	if c.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
+		return cli.WriteJSON(term.Stdout, struct {
 			Dir          string   `json:"dir"`
 			Tenants      []string `json:"tenants"` // tenants with new keys
 			Hosts        []string `json:"hosts"`   // of a new certificate
@@ -71,16 +72,16 @@ func (c *Credentials) Run(context.Context) error {
 		}{c.Dir, files.Tenants, files.CertificateHosts(), done.Certificates, done.Accounts, done.Accounts && done.HadTenants})
 	}
 	if done.Certificates {
-		console.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(files.CertificateHosts(), ", "))
+		term.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(files.CertificateHosts(), ", "))
 	}
 	for _, tenant := range files.Tenants {
-		console.Printf("%s: one key per user\n", filepath.Join(c.Dir, tenant))
+		term.Printf("%s: one key per user\n", filepath.Join(c.Dir, tenant))
 	}
 	if done.Accounts && done.HadTenants {
-		console.Printf("%s: updated; reload the configuration of the servers (SIGHUP or a restart)\n", filepath.Join(c.Dir, "accounts.conf"))
+		term.Printf("%s: updated; reload the configuration of the servers (SIGHUP or a restart)\n", filepath.Join(c.Dir, "accounts.conf"))
 	}
 	if !done.Certificates && !done.Accounts {
-		console.Printf("%s: complete; nothing was created\n", c.Dir)
+		term.Printf("%s: complete; nothing was created\n", c.Dir)
 	}
 	return nil
 }

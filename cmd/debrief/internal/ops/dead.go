@@ -12,13 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/deadletters"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/playbook/text"
 )
 
@@ -56,30 +57,22 @@ type letterFlags struct {
 	Since string `help:"Select letters since a time (2026-11-20) or for a duration (2h)." placeholder:"TIME"`
 }
 
-func (l letterFlags) filter() (f bus.LetterFilter, err error) {
-	if f.Role = l.Role; f.Role != "" && !slices.Contains(cli.Roles, f.Role) {
-		return f, app.Exit(app.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), l.Role))
-	}
-	if l.Book != "" {
-		if f.Book, err = cli.ParseBook(l.Book); err != nil {
-			return f, err
-		}
-	}
-	f.Since, err = versions.ParseSince(l.Since)
-	return f, err
-}
-
 // list returns the selected dead letters, oldest first.
-func (l letterFlags) list(ctx context.Context, s *cli.Session) ([]deadletters.Row, error) {
-	f, err := l.filter()
+func (l letterFlags) list(ctx context.Context, a *apiclient.Client) ([]deadletters.Row, error) {
+	query := map[string]string{"role": l.Role, "book": l.Book}
+	since, err := versions.ParseSince(l.Since)
 	if err != nil {
 		return nil, err
 	}
-	return deadletters.List(ctx, s, f)
+	if !since.IsZero() {
+		query["since"] = since.Format(time.RFC3339)
+	}
+	all, _, err := api.List[deadletters.Row](ctx, a.Client, "/dead", query, 0)
+	return all, err
 }
 
 type deadList struct {
-	cli.ServerFlags
+	apiclient.Flags
 	letterFlags
 	Limit int  `help:"Show only the newest letters, up to this number; 0 for all." default:"100"`
 	JSON  bool `help:"Print JSON lines."`
@@ -95,52 +88,48 @@ func (*deadList) Help() string {
 }
 
 // Run implements the command.
-func (d *deadList) Run(ctx context.Context, c *app.Common) error {
-	if _, err := d.filter(); err != nil {
-		return err
-	}
+func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 	if d.Limit < 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--limit: must be 0 or above, got %d", d.Limit))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--limit: must be 0 or above, got %d", d.Limit))
 	}
-	s, err := d.ConnectReading(ctx, c.Logger())
+	a, err := d.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	all, err := d.list(ctx, s)
+	defer a.Close()
+	all, err := d.list(ctx, a)
 	if err != nil {
 		return err
 	}
-	shown, older := cli.Last(all, d.Limit)
+	shown, older := all, 0
+	if d.Limit > 0 && len(all) > d.Limit {
+		older = len(all) - d.Limit
+		shown = all[older:]
+	}
 	if d.JSON {
-		for _, l := range shown {
-			if err := cli.WriteJSON(console.Stdout, l); err != nil {
-				return err
-			}
-		}
-		return nil
+		return cli.WriteLines(term.Stdout, shown)
 	}
 	if len(all) == 0 {
-		console.Printf("No dead letters.\n")
+		term.Printf("No dead letters.\n")
 		return nil
 	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
 	for _, l := range shown {
-		console.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, console.Line(l.Role), l.Book, console.Line(cmp.Or(l.Kind, "?")),
-			l.Time.Local().Format(time.DateTime), l.Deliveries, console.Line(l.Code), text.Clip(console.Line(l.Reason), 100))
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, term.Line(l.Role), l.Book, term.Line(cmp.Or(l.Kind, "?")),
+			l.Time.Local().Format(time.DateTime), l.Deliveries, term.Line(l.Code), text.Clip(term.Line(l.Reason), 100))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if older > 0 {
-		console.Printf("… and %d older ones: --limit 0 shows all.\n", older)
+		term.Printf("… and %d older ones: --limit 0 shows all.\n", older)
 	}
 	return nil
 }
 
 type deadShow struct {
-	cli.ServerFlags
+	apiclient.Flags
 	ID   events.Handle `arg:"" help:"Id of the letter; see 'debrief dead list'." placeholder:"ID"`
 	JSON bool          `help:"Print one JSON document."`
 }
@@ -154,18 +143,13 @@ func (*deadShow) Help() string {
 }
 
 // Run implements the command.
-func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
-	s, err := d.ConnectReading(ctx, c.Logger())
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	out, err := deadletters.Show(ctx, s, d.ID)
+func (d *deadShow) Run(ctx context.Context, c *program.Common) error {
+	out, err := apiclient.Get[letter](ctx, c, d.Flags, letterPath(d.ID), nil)
 	if err != nil {
 		return err
 	}
 	if d.JSON {
-		return cli.WriteJSON(console.Stdout, out)
+		return cli.WriteJSON(term.Stdout, out)
 	}
 	return printLetter(out)
 }
@@ -173,84 +157,76 @@ func (d *deadShow) Run(ctx context.Context, c *app.Common) error {
 // maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.
 const maxExcerpt = 512
 
-func printLetter(o *deadletters.Details) error {
-	console.Printf("Dead letter %s, by the %s on %s.\n", o.ID, console.Line(o.Role), o.Time.Local().Format(time.DateTime))
-	console.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", console.Line(o.Code), console.Line(o.Reason), o.Deliveries,
-		console.Line(o.Stream), o.Seq, console.Line(o.Subject))
+// letter is a dead letter whose event stays JSON.
+type letter struct {
+	deadletters.Details
+	Event json.RawMessage `json:"event,omitempty"`
+}
+
+func printLetter(o *letter) error {
+	term.Printf("Dead letter %s, by the %s on %s.\n", o.ID, term.Line(o.Role), o.Time.Local().Format(time.DateTime))
+	term.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", term.Line(o.Code), term.Line(o.Reason), o.Deliveries,
+		term.Line(o.Stream), o.Seq, term.Line(o.Subject))
 	for _, name := range slices.Sorted(maps.Keys(o.Header)) {
-		console.Printf("  header      %s: %s\n", console.Line(name), console.Line(strings.Join(o.Header[name], ", ")))
+		term.Printf("  header      %s: %s\n", term.Line(name), term.Line(strings.Join(o.Header[name], ", ")))
 	}
 	if o.Event != nil {
 		text, err := json.MarshalIndent(o.Event, "", "  ")
 		if err != nil {
 			return fmt.Errorf("show %s: %w", o.ID, err)
 		}
-		console.Fprintln(console.Stdout, console.Block(text))
+		term.Fprintln(term.Stdout, term.Block(text))
 		return nil
 	}
-	console.Printf("The event could not be decoded: %s\n", console.Line(o.Unreadable))
+	term.Printf("The event could not be decoded: %s\n", term.Line(o.Unreadable))
 	if len(o.Raw) > 0 {
-		console.Printf("It has %d bytes", len(o.Raw))
+		term.Printf("It has %d bytes", len(o.Raw))
 		if len(o.Raw) > maxExcerpt {
-			console.Printf("; the first %d", maxExcerpt)
+			term.Printf("; the first %d", maxExcerpt)
 		}
-		console.Printf(":\n%s", hex.Dump(o.Raw[:min(len(o.Raw), maxExcerpt)]))
+		term.Printf(":\n%s", hex.Dump(o.Raw[:min(len(o.Raw), maxExcerpt)]))
 	}
 	return nil
 }
 
 // letterSelection selects letters by ids, or by --all and the filters.
 type letterSelection struct {
-	cli.ServerFlags
+	apiclient.Flags
 	IDs []events.Handle `arg:"" optional:"" name:"id" help:"Ids of letters; see 'debrief dead list'."`
 	All bool            `help:"Select all letters, or those that match --role, --book and --since."`
 	letterFlags
 }
 
-// openSelected opens a session and returns the ids of the selected letters.
-func (ch *letterSelection) openSelected(ctx context.Context, c *app.Common) (*cli.Session, []events.Handle, error) {
-	if err := ch.check(); err != nil {
-		return nil, nil, err
-	}
-	s, err := ch.Connect(ctx, c.Logger())
-	if err != nil {
-		return nil, nil, err
-	}
-	ids, err := ch.ids(ctx, s)
-	if err != nil {
-		s.Close()
-		return nil, nil, err
-	}
-	return s, ids, nil
-}
-
-func (ch *letterSelection) check() error {
-	filtered := ch.letterFlags != letterFlags{}
+// openSelected opens a client and returns the ids of the selected letters.
+func (ch *letterSelection) openSelected(ctx context.Context, c *program.Common) (*apiclient.Client, []events.Handle, error) {
 	switch {
 	case ch.All && len(ch.IDs) > 0:
-		return app.Exit(app.ExitUsage, errors.New("--all: cannot be combined with ids"))
+		return nil, nil, program.Exit(program.ExitUsage, errors.New("--all: cannot be combined with ids"))
 	case !ch.All && len(ch.IDs) == 0:
-		return app.Exit(app.ExitUsage, errors.New("ids of letters or --all required; see 'debrief dead list'"))
-	case !ch.All && filtered:
-		return app.Exit(app.ExitUsage, errors.New("--role, --book, --since: require --all"))
+		return nil, nil, program.Exit(program.ExitUsage, errors.New("ids of letters or --all required; see 'debrief dead list'"))
+	case !ch.All && ch.letterFlags != letterFlags{}:
+		return nil, nil, program.Exit(program.ExitUsage, errors.New("--role, --book, --since: require --all"))
 	}
-	for _, id := range ch.IDs {
-		if _, _, err := id.Parse(); err != nil {
-			return app.Exit(app.ExitUsage, err)
-		}
+	a, err := ch.Open(ctx, c, apiclient.Change, "")
+	if err != nil || !ch.All {
+		return a, ch.IDs, err
 	}
-	_, err := ch.filter()
-	return err
-}
-
-func (ch *letterSelection) ids(ctx context.Context, s *cli.Session) ([]events.Handle, error) {
-	if !ch.All {
-		return ch.IDs, nil
+	all, err := ch.list(ctx, a)
+	if err != nil {
+		return nil, nil, errors.Join(err, a.Close())
 	}
-	lines, err := ch.list(ctx, s)
-	ids := make([]events.Handle, len(lines))
-	for i, l := range lines {
+	ids := make([]events.Handle, len(all))
+	for i, l := range all {
 		ids[i] = l.ID
 	}
-	return ids, err
+	return a, ids, nil
 }
+
+// gone reports whether one of all letters is missing: another process has requeued or dropped it.
+func (ch *letterSelection) gone(err error) bool {
+	var refused *api.Error
+	return ch.All && errors.As(err, &refused) && refused.Code == api.CodeNotFound
+}
+
+// letterPath returns the path of a letter.
+func letterPath(id events.Handle) string { return api.Path("dead", string(id)) }

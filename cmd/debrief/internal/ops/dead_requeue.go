@@ -2,12 +2,16 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/deadletters"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
 )
 
@@ -29,42 +33,57 @@ Examples:
 }
 
 // Run implements the command.
-func (d *deadRequeue) Run(ctx context.Context, c *app.Common) error {
-	s, ids, err := d.openSelected(ctx, c)
+func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
+	a, ids, err := d.openSelected(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer a.Close()
 	var sum deadletters.Summary
 	for _, id := range ids {
-		r, err := deadletters.Requeue(ctx, s, id, d.All)
+		r, err := d.requeue(ctx, a, id)
 		if err != nil {
 			if sum.Done > 0 && !d.JSON {
-				console.Printf("Requeued %d of %d before an error.\n", sum.Done, len(ids))
+				term.Printf("Requeued %d of %d before an error.\n", sum.Done, len(ids))
 			}
 			return err
 		}
-		sum.Add(r)
-		if err := d.report(r, len(ids)); err != nil {
+		sum.Add(*r)
+		if err := d.report(*r, len(ids)); err != nil {
 			return err
 		}
 	}
 	if !d.JSON && len(ids) != 1 {
-		console.Printf("Requeued %s.\n", deadletters.Number(sum.Done))
+		term.Printf("Requeued %s.\n", deadletters.Number(sum.Done))
 	}
 	return sum.Err()
+}
+
+// requeue requeues a letter. One that cannot be requeued is a result.
+func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id events.Handle) (*deadletters.Requeued, error) {
+	r, err := api.Post[deadletters.Requeued](ctx, a.Client, letterPath(id)+"/requeue", nil, struct{}{})
+	var refused *api.Error
+	switch {
+	case err == nil:
+		return r, nil
+	case d.gone(err):
+		return &deadletters.Requeued{ID: id}, nil
+	case errors.As(err, &refused) && refused.Code == api.CodeRefused:
+		return &deadletters.Requeued{ID: id, Refused: strings.TrimPrefix(refused.Detail, "not requeued: ")}, nil
+	}
+	return nil, err
 }
 
 // report prints the result for a letter. Of several letters it prints only those that were refused.
 func (d *deadRequeue) report(r deadletters.Requeued, of int) error {
 	switch {
 	case d.JSON:
-		return cli.WriteJSON(console.Stdout, r)
+		return cli.WriteJSON(term.Stdout, r)
 	case r.Refused != "" && of > 1:
-		console.Printf("%s: not requeued: %s\n", r.ID, console.Line(r.Refused))
+		term.Printf("%s: not requeued: %s\n", r.ID, term.Line(r.Refused))
 	case r.As != "" && of == 1:
 		kind, book, _ := events.ParseSubject(r.Subject)
-		console.Printf("Requeued: the %s is now %s of playbook %q.\n", kind, r.As, book)
+		term.Printf("Requeued: the %s is now %s of playbook %q.\n", kind, r.As, book)
 	}
 	return nil
 }
@@ -86,26 +105,33 @@ Examples:
 }
 
 // Run implements the command.
-func (d *deadDrop) Run(ctx context.Context, c *app.Common) error {
-	s, ids, err := d.openSelected(ctx, c)
+func (d *deadDrop) Run(ctx context.Context, c *program.Common) error {
+	a, ids, err := d.openSelected(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer a.Close()
 	if !d.Yes && len(ids) > 0 {
 		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", deadletters.Number(len(ids)))); err != nil {
 			return err
 		}
 	}
-	n, err := deadletters.Drop(ctx, s, ids, d.All)
-	if err != nil {
-		return err
+	n := 0
+	for _, id := range ids {
+		r, err := api.Delete[api.Dropped](ctx, a.Client, letterPath(id))
+		switch {
+		case d.gone(err):
+			continue
+		case err != nil:
+			return err
+		}
+		n += r.Dropped
 	}
 	if d.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
+		return cli.WriteJSON(term.Stdout, struct {
 			Dropped int `json:"dropped"`
 		}{n})
 	}
-	console.Printf("Dropped %s.\n", deadletters.Number(n))
+	term.Printf("Dropped %s.\n", deadletters.Number(n))
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/doctor"
+	"debrief/cmd/internal/operate/doctor"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -24,8 +24,8 @@ import (
 // Doctor diagnoses the server, the streams, the workers and the models.
 type Doctor struct {
 	cli.ServerFlags
-	app.Model
-	app.Embedding
+	program.Model
+	program.Embedding
 	AcceptDamage bool `help:"Clear the damage report of the embedded server."`
 	JSON         bool `help:"Print one JSON document."`
 }
@@ -74,9 +74,9 @@ func (d *Doctor) openForDiagnosis(log zerolog.Logger) (*diagnosedServer, error) 
 		d.NATS.NATS = used.URL
 		return d.dialForDiagnosis(d.Dir(), log)
 	case err != nil:
-		return nil, app.Exit(app.ExitUnreachable, err)
+		return nil, program.Exit(program.ExitUnreachable, err)
 	}
-	nc, err := server.Connect(app.Options("debrief", log)...)
+	nc, err := server.Connect(program.Options("debrief", log)...)
 	if err != nil {
 		server.Close()
 		return nil, fmt.Errorf("connect to the embedded server: %w", err)
@@ -94,7 +94,7 @@ func (d *Doctor) dialForDiagnosis(dir string, log zerolog.Logger) (*diagnosedSer
 }
 
 // Run implements the command.
-func (d *Doctor) Run(ctx context.Context, c *app.Common) error {
+func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 	server, err := d.openForDiagnosis(c.Logger())
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (d *Doctor) Run(ctx context.Context, c *app.Common) error {
 		return context.Cause(ctx) // a check that was interrupted has not failed
 	}
 	if d.JSON {
-		err = cli.WriteJSON(console.Stdout, struct {
+		err = cli.WriteJSON(term.Stdout, struct {
 			Failed int            `json:"failed"`
 			Checks []doctor.Check `json:"checks"`
 		}{x.Failed(), x.Checks})
@@ -119,7 +119,7 @@ func (d *Doctor) Run(ctx context.Context, c *app.Common) error {
 		err = printChecks(x.Checks)
 	}
 	if n := x.Failed(); err == nil && n > 0 {
-		err = fmt.Errorf("%s failed", console.Plural(n, "check"))
+		err = fmt.Errorf("%s failed", term.Plural(n, "check"))
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
 
 // checkModels checks the models and the embedder of the flags.
 func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
-	defer console.Doing("waiting for the reply of the model")()
+	defer term.Doing("waiting for the reply of the model")()
 	var models []doctor.RoleModel
 	for _, role := range cli.Roles {
 		m, err := d.ForCheck().Optional(role)
@@ -177,12 +177,12 @@ func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
 }
 
 func printChecks(checks []doctor.Check) error {
-	w := console.NewTable(console.Stdout)
-	w.Plain, w.Colors = true, console.Colors{string(doctor.OK): console.Green, string(doctor.Warn): console.Yellow, string(doctor.Fail): console.Red}
+	w := term.NewTable(term.Stdout)
+	w.Plain, w.Colors = true, term.Colors{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
 	for _, c := range checks {
-		console.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, console.Line(c.Text))
+		term.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, term.Line(c.Text))
 		if c.Fix != "" {
-			console.Fprintf(w, "\t\tfix: %s\n", c.Fix)
+			term.Fprintf(w, "\t\tfix: %s\n", c.Fix)
 		}
 	}
 	return w.Flush()

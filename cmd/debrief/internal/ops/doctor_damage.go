@@ -3,7 +3,7 @@ package ops
 import (
 	"context"
 
-	"debrief/cmd/internal/doctor"
+	"debrief/cmd/internal/operate/doctor"
 	"debrief/events/bus"
 	"debrief/events/natsd"
 )

@@ -1,10 +1,10 @@
 package ops
 
-import "debrief/cmd/internal/app"
+import "debrief/cmd/internal/program"
 
 // Help prints the help of another command.
 type Help struct {
-	Program func() app.Program `kong:"-"` // the program with the commands
+	Program func() program.Program `kong:"-"` // the program with the commands
 
 	Command []string `arg:"" optional:"" passthrough:"" help:"Command to explain. Default: the list of commands."`
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events/schema"
 )
 
@@ -50,7 +50,7 @@ type listedMessage struct {
 func (s *Schema) Run() error {
 	switch {
 	case s.AsyncAPI && s.Message != "":
-		return app.Exit(app.ExitUsage, errors.New("MESSAGE: is set, and so is --asyncapi: choose one"))
+		return program.Exit(program.ExitUsage, errors.New("MESSAGE: is set, and so is --asyncapi: choose one"))
 	case s.AsyncAPI:
 		document, err := schema.AsyncAPI()
 		if err != nil {
@@ -60,7 +60,7 @@ func (s *Schema) Run() error {
 	case s.Message != "":
 		m, ok := schema.Find(s.Message)
 		if !ok {
-			return app.Exit(app.ExitUsage, fmt.Errorf("MESSAGE: unknown message %q: want %s", s.Message, strings.Join(messageNames(), ", ")))
+			return program.Exit(program.ExitUsage, fmt.Errorf("MESSAGE: unknown message %q: want %s", s.Message, strings.Join(messageNames(), ", ")))
 		}
 		return writeIndented(m.JSONSchema())
 	case s.JSON:
@@ -68,16 +68,16 @@ func (s *Schema) Run() error {
 		for _, m := range schema.Messages() {
 			list = append(list, listedMessage{m.Name, m.Encoding, m.Subject, m.Description})
 		}
-		return cli.WriteJSON(console.Stdout, list)
+		return cli.WriteJSON(term.Stdout, list)
 	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "message\tencoding\tsubject\n")
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "message\tencoding\tsubject\n")
 	for _, m := range schema.Messages() {
 		subject := m.Subject
 		if subject == "" {
 			subject = "(reply)"
 		}
-		console.Fprintf(w, "%s\t%s\t%s\n", m.Name, encodings[m.Encoding], subject)
+		term.Fprintf(w, "%s\t%s\t%s\n", m.Name, encodings[m.Encoding], subject)
 	}
 	return w.Flush()
 }
@@ -90,7 +90,7 @@ func messageNames() (names []string) {
 }
 
 func writeIndented(v any) error {
-	enc := json.NewEncoder(console.Stdout)
+	enc := json.NewEncoder(term.Stdout)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)

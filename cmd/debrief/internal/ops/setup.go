@@ -2,21 +2,23 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events/bus"
 )
 
 // Setup creates the streams, buckets and consumers of the roles, so that the roles need no permission to create them.
 type Setup struct {
-	app.NATS
+	program.NATS
+	cli.NoGateway
 	WaitServer time.Duration `help:"Longest wait for a server that does not answer yet." placeholder:"DURATION" default:"0s"`
 	JSON       bool          `help:"Print one JSON document: the streams."`
 }
@@ -32,10 +34,13 @@ Examples:
   debrief setup --wait-server 1m`
 }
 
+// Check returns an error for each invalid setting.
+func (s *Setup) Check() error { return errors.Join(s.NoGateway.Check(), s.NATS.Check()) }
+
 // Run implements the command.
-func (s *Setup) Run(ctx context.Context, c *app.Common) error {
+func (s *Setup) Run(ctx context.Context, c *program.Common) error {
 	if s.WaitServer < 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--wait-server: must be at least 0, got %s", s.WaitServer))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--wait-server: must be at least 0, got %s", s.WaitServer))
 	}
 	nc, conn, err := s.connect(ctx, c.Logger())
 	if err != nil {
@@ -44,7 +49,7 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 	defer nc.Close()
 	within, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()
-	if err := conn.CreateDurables(within); err != nil {
+	if err := conn.Consumers.Create(within); err != nil {
 		return err
 	}
 	all, err := conn.Streams(within)
@@ -52,20 +57,20 @@ func (s *Setup) Run(ctx context.Context, c *app.Common) error {
 		return err
 	}
 	if s.JSON {
-		return cli.WriteJSON(console.Stdout, all)
+		return cli.WriteJSON(term.Stdout, all)
 	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
 	for _, st := range all {
-		console.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
+		term.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
 	}
 	return w.Flush()
 }
 
 // connect connects to the server and opens its streams. It waits up to --wait-server for the server.
 func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (nc *nats.Conn, conn *bus.Conn, err error) {
-	defer console.Doing("waiting for the server")()
-	err = app.RetryUnreachable(ctx, s.WaitServer, func() (err error) {
+	defer term.Doing("waiting for the server")()
+	err = program.RetryUnreachable(ctx, s.WaitServer, func() (err error) {
 		if nc, err = s.Dial("debrief", log); err != nil {
 			return err
 		}

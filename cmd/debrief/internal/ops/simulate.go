@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
 )
 
@@ -27,7 +27,8 @@ type Simulate struct {
 // Help implements kong.HelpProvider.
 func (*Simulate) Help() string {
 	return `A replacement for a language model in demonstrations and tests. It calculates invoices, follows the bullets in its
-prompt exactly, and answers nothing else. Every reply names the model simulated-invoice-desk. To use it, start
+prompt exactly, and answers nothing else. It understands rules in its own wording, with any number. Every reply names
+the model simulated-invoice-desk. To use it, start
 'debrief up --model simulated-invoice-desk --base-url http://127.0.0.1:8089/v1'.
 
 /v1/embeddings serves the model simulated-embeddings: vectors of letter sequences. Texts with common words are close to
@@ -58,16 +59,16 @@ func (s *Simulate) Run(ctx context.Context) error {
 		Seed: s.Seed, Latency: s.Latency, FaultRate: s.Fail, SloppyRate: s.Sloppy, ObeyRate: s.Gullible, NonsenseRate: s.Noise,
 	})
 	if err != nil {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--address: %w", err))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--address: %w", err))
 	}
 	if s.JSON {
-		err = cli.WriteJSON(console.Stdout, struct {
+		err = cli.WriteJSON(term.Stdout, struct {
 			Model string `json:"model"`
 			URL   string `json:"url"`
 		}{simulated.Name, url})
 	} else {
-		_, err = console.Printf("the simulated model %s listens at %s\n", simulated.Name, url)
+		_, err = term.Printf("the simulated model %s listens at %s\n", simulated.Name, url)
 	}
-	console.Doing("")
+	term.Doing("")
 	return errors.Join(err, wait())
 }

@@ -6,17 +6,19 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/doctor"
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/operate/doctor"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events/liveness"
 	"debrief/events/redact"
 )
 
 // Status shows the streams, the progress of each role, and the health of the learning loop.
 type Status struct {
-	cli.ServerFlags
+	apiclient.Flags
 	AlarmAfter time.Duration `help:"Report red after this time with waiting work and no success, or 3 x the p95 if longer."`
 	Watch      bool          `help:"Repeat every two seconds until interrupted."`
 	JSON       bool          `help:"Print one JSON document."`
@@ -45,36 +47,45 @@ Examples:
 }
 
 // Run implements the command.
-func (st *Status) Run(ctx context.Context, c *app.Common, from app.Sources) error {
+func (st *Status) Run(ctx context.Context, c *program.Common, from program.Effective) error {
 	if st.AlarmAfter < 0 {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", st.AlarmAfter))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", st.AlarmAfter))
 	}
-	s, err := st.ConnectReading(ctx, c.Logger())
+	a, err := st.Open(ctx, c, apiclient.Read, "")
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	at := st.location(s, from)
+	defer a.Close()
+	at := st.location(a, from)
 	if st.Watch {
-		return st.watch(ctx, s, at)
+		return st.watch(ctx, a, at)
 	}
-	return st.printOnce(ctx, s, at)
+	return st.printOnce(ctx, a, at)
 }
 
 // location is the place of the streams, and the setting that selects it.
 type location struct {
-	Server string `json:"server,omitempty"` // empty if no server runs on the directory: the command reads it
-	Data   string `json:"data,omitempty"`   // data directory, empty for a server of --nats
-	From   string `json:"from"`             // flag, variable or file that selects it, or "default"
+	Gateway string `json:"gateway,omitempty"` // the address of --url
+	Server  string `json:"server,omitempty"`  // empty if no server runs on the directory: the command reads it
+	Data    string `json:"data,omitempty"`    // data directory, empty for a server of --nats
+	From    string `json:"from"`              // flag, variable or file that selects it, or "default"
 }
 
-func (st *Status) location(s *cli.Session, from app.Sources) location {
-	at := location{Data: s.Data, From: from("nats")}
+func (st *Status) location(a *apiclient.Client, from program.Effective) location {
+	s := a.Session
+	if s == nil {
+		at := location{Gateway: a.Address(), From: "DEBRIEF_URL"}
+		if st.URL != "" {
+			at.From = "--url"
+		}
+		return at
+	}
+	at := location{Data: s.Data, From: from.Origin("nats")}
 	if s.Server == nil {
 		at.Server = redact.Address(s.NATS().ConnectedUrl())
 	}
 	if s.Data != "" {
-		at.From = from("data")
+		at.From = from.Origin("data")
 	}
 	return at
 }
@@ -86,6 +97,8 @@ func (l location) String() string {
 		from = "from " + from
 	}
 	switch {
+	case l.Gateway != "":
+		return fmt.Sprintf("Gateway %s (%s)", l.Gateway, from)
 	case l.Data == "":
 		return fmt.Sprintf("Server %s (%s)", l.Server, from)
 	case l.Server == "":
@@ -98,15 +111,15 @@ func (l location) String() string {
 const watchEvery = 2 * time.Second
 
 // watch repeats the status until the context ends. It continues after an outage of the server.
-func (st *Status) watch(ctx context.Context, s *cli.Session, at location) error {
-	console.Doing("")
-	inPlace := !st.JSON && console.Stdout.IsTerminal()
+func (st *Status) watch(ctx context.Context, a *apiclient.Client, at location) error {
+	term.Doing("")
+	inPlace := !st.JSON && term.Stdout.IsTerminal()
 	for {
 		if inPlace {
-			console.Control(console.Stdout, console.ClearScreen)
+			term.Control(term.Stdout, term.ClearScreen)
 		}
-		if err := st.printOnce(ctx, s, at); err != nil && app.ExitCode(err) != app.ExitRed && ctx.Err() == nil {
-			console.Fprintln(console.Stderr, "debrief:", console.Line(err.Error()))
+		if err := st.printOnce(ctx, a, at); err != nil && program.ExitCode(err) != program.ExitRed && ctx.Err() == nil {
+			term.Fprintln(term.Stderr, "debrief:", term.Line(err.Error()))
 		}
 		select {
 		case <-ctx.Done(): // the normal end of --watch
@@ -117,70 +130,70 @@ func (st *Status) watch(ctx context.Context, s *cli.Session, at location) error 
 }
 
 // printOnce prints the status. It returns the error for the exit code if anything is red.
-func (st *Status) printOnce(ctx context.Context, s *cli.Session, at location) error {
-	o, err := st.collect(ctx, s)
+func (st *Status) printOnce(ctx context.Context, a *apiclient.Client, at location) error {
+	o, err := st.collect(ctx, a)
 	if err != nil {
 		return err
 	}
 	if st.JSON {
-		err = cli.WriteJSON(console.Stdout, struct {
+		err = cli.WriteJSON(term.Stdout, struct {
 			At location `json:"at"`
 			*doctor.Overview
 		}{at, o})
 	} else {
-		console.Println(at)
+		term.Println(at)
 		err = printOverview(o)
 	}
 	if err != nil {
 		return err
 	}
 	if red := o.Red(); len(red) > 0 {
-		return app.Exit(app.ExitRed, fmt.Errorf("red: %s", strings.Join(red, ", ")))
+		return program.Exit(program.ExitRed, fmt.Errorf("red: %s", strings.Join(red, ", ")))
 	}
 	return nil
 }
 
-// collect reads the state of the server, the roles and the playbooks.
-func (st *Status) collect(ctx context.Context, s *cli.Session) (*doctor.Overview, error) {
-	o, err := doctor.ReadOverview(ctx, s.Conn, st.AlarmAfter)
-	if err != nil {
+// collect reads the status. With NATS it adds missing messages; a gateway may not read all streams.
+func (st *Status) collect(ctx context.Context, a *apiclient.Client) (*doctor.Overview, error) {
+	reply, err := api.Get[api.Status](ctx, a.Client, "/status", map[string]string{"alarm_after": st.AlarmAfter.String()})
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Session == nil:
+		return reply.Overview, nil
+	}
+	if reply.Damage, err = st.Damage(ctx, a.Conn, 0); err != nil {
 		return nil, err
 	}
-	if o.Books, err = doctor.ReadBooks(ctx, s.Conn.JetStream()); err != nil {
-		return nil, err
-	}
-	if o.Damage, err = st.Damage(ctx, s.Conn, 0); err != nil {
-		return nil, err
-	}
-	o.Rate()
-	return o, nil
+	reply.Rate()
+	return reply.Overview, nil
 }
 
 // printOverview prints the tables, the reasons of each level, and the advice.
 func printOverview(o *doctor.Overview) error {
-	w := console.NewTable(console.Stdout)
+	w := term.NewTable(term.Stdout)
 	w.Colors = levelColors
-	console.Fprintf(w, "stream\tmessages\tMiB\n")
+	term.Fprintf(w, "stream\tmessages\tMiB\n")
 	for _, x := range o.Streams {
-		console.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
+		term.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
 	}
-	console.Fprintf(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth\n")
+	term.Fprintf(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth\n")
 	for _, role := range cli.Roles {
 		r := o.Roles[role]
-		console.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", role, r.Pending, r.InFlight, r.Redelivered,
 			formatAge(r.Oldest), formatAge(r.LastOutput), r.Dead, r.Workers, formatLatency(r.P50), formatLatency(r.P95), r.Level)
 	}
 	printGateways(w, o)
 	if len(o.Books) > 0 {
-		console.Fprintf(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta\n")
+		term.Fprintf(w, "\nbook\tversion\tbullets\tshown\tview behind\tlast delta\n")
 	}
 	for _, b := range o.Books {
-		console.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, formatAge(b.Delta))
+		term.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", b.Book, b.Version, b.Bullets, b.Shown, b.Lag, formatAge(b.Delta))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	console.Println()
+	term.Println()
 	for _, why := range o.Store {
 		printReason(liveness.Red, why)
 	}
@@ -197,7 +210,7 @@ func printOverview(o *doctor.Overview) error {
 		}
 	}
 	for _, d := range o.Damage {
-		console.Printf("damage: %s\n", console.Line(d.String()))
+		term.Printf("damage: %s\n", term.Line(d.String()))
 	}
 	for _, b := range o.Books {
 		if b.Error != "" {
@@ -208,37 +221,37 @@ func printOverview(o *doctor.Overview) error {
 		printReason(liveness.Green, "all roles work")
 	}
 	for _, line := range o.Advice() {
-		console.Println("→", line)
+		term.Println("→", line)
 	}
 	return nil
 }
 
 // printGateways prints a row for each gateway: the calls of models since its start.
-func printGateways(w *console.Table, o *doctor.Overview) {
+func printGateways(w *term.Table, o *doctor.Overview) {
 	first := true
 	for _, r := range o.Workers {
 		if r.Gateway == nil {
 			continue
 		}
 		if first {
-			console.Fprintf(w, "\ngateway\tcaptured calls\tpassed calls\thealth\n")
+			term.Fprintf(w, "\ngateway\tcaptured calls\tpassed calls\thealth\n")
 			first = false
 		}
 		passed := uint64(0)
 		for _, p := range r.Gateway.Passed {
 			passed += p.Calls
 		}
-		console.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Program, r.Gateway.Captured, passed, r.Gateway.Level)
+		term.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Program, r.Gateway.Captured, passed, r.Gateway.Level)
 	}
 }
 
 // levelColors has the colours of the levels.
-var levelColors = console.Colors{string(liveness.Green): console.Green, string(liveness.Yellow): console.Yellow, string(liveness.Red): console.Red}
+var levelColors = term.Colors{string(liveness.Green): term.Green, string(liveness.Yellow): term.Yellow, string(liveness.Red): term.Red}
 
 // printReason prints a reason after its level.
 func printReason(level liveness.Level, reason string) {
-	_, _ = console.FprintColored(console.Stdout, levelColors[string(level)], level)
-	console.Printf(": %s\n", reason)
+	_, _ = term.FprintColored(term.Stdout, levelColors[string(level)], level)
+	term.Printf(": %s\n", reason)
 }
 
 // formatAge formats the time since t for a table, "-" for the zero time.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/explain"
-	"debrief/cmd/internal/versions"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/inspect"
 )
@@ -46,7 +46,7 @@ Examples:
 func (t *Tail) filter() (f inspect.TailFilter, err error) {
 	f.Follow, f.Last = t.Follow, t.Lines
 	if t.Lines < 0 {
-		return f, app.Exit(app.ExitUsage, fmt.Errorf("--lines: must be at least 0, got %d", t.Lines))
+		return f, program.Exit(program.ExitUsage, fmt.Errorf("--lines: must be at least 0, got %d", t.Lines))
 	}
 	if t.Book != "" {
 		if f.Book, err = cli.ParseBook(t.Book); err != nil {
@@ -55,15 +55,15 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 	}
 	if t.Role != "" {
 		if f.Kinds = inspect.KindsOf(t.Role); f.Kinds == nil {
-			return f, app.Exit(app.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), t.Role))
+			return f, program.Exit(program.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), t.Role))
 		}
 		if len(t.Kind) > 0 {
-			return f, app.Exit(app.ExitUsage, errors.New("--role: is set, and so is --kind: choose one"))
+			return f, program.Exit(program.ExitUsage, errors.New("--role: is set, and so is --kind: choose one"))
 		}
 	}
 	for _, k := range t.Kind {
 		if !slices.Contains(inspect.Kinds(), events.Kind(k)) {
-			return f, app.Exit(app.ExitUsage, fmt.Errorf("--kind: unknown kind %q; see 'debrief tail --help'", k))
+			return f, program.Exit(program.ExitUsage, fmt.Errorf("--kind: unknown kind %q; see 'debrief tail --help'", k))
 		}
 		f.Kinds = append(f.Kinds, events.Kind(k))
 	}
@@ -72,7 +72,7 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 }
 
 // Run implements the command.
-func (t *Tail) Run(ctx context.Context, c *app.Common) error {
+func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 	f, err := t.filter()
 	if err != nil {
 		return err
@@ -83,16 +83,16 @@ func (t *Tail) Run(ctx context.Context, c *app.Common) error {
 	}
 	defer s.Close()
 	if t.Follow {
-		console.Doing("")
+		term.Doing("")
 	}
 	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
 		if t.Role != "" && !e.IsFrom(t.Role) {
 			return nil
 		}
 		if t.JSON {
-			return cli.WriteJSON(console.Stdout, explain.NewEntry(e))
+			return cli.WriteJSON(term.Stdout, explain.NewEntry(e))
 		}
-		_, err := console.Println(explain.EntryLine(e))
+		_, err := term.Println(explain.EntryLine(e))
 		return err
 	})
 	if t.Follow && ctx.Err() != nil { // the normal end of --follow

@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/tokens"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 	"debrief/playbook"
 )
 
@@ -71,7 +71,7 @@ func (t *tokenNew) Run() error {
 	if t.SecretFile != "" { // before the token exists, so that no secret is lost
 		var err error
 		if out, err = os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-			return app.Exit(app.ExitRefused, fmt.Errorf("--secret-file: %w", err))
+			return program.Exit(program.ExitRefused, fmt.Errorf("--secret-file: %w", err))
 		}
 		defer func() { _ = out.Close() }()
 	}
@@ -80,11 +80,11 @@ func (t *tokenNew) Run() error {
 		if out != nil {
 			_ = os.Remove(t.SecretFile)
 		}
-		code := app.ExitUsage
+		code := program.ExitUsage
 		if errors.Is(err, tokens.ErrExists) {
-			code = app.ExitRefused
+			code = program.ExitRefused
 		}
-		return app.Exit(code, err)
+		return program.Exit(code, err)
 	}
 	if out != nil {
 		if _, err := fmt.Fprintln(out, secret); err != nil {
@@ -93,18 +93,18 @@ func (t *tokenNew) Run() error {
 		secret = ""
 	}
 	if t.JSON {
-		return cli.WriteJSON(console.Stdout, struct {
+		return cli.WriteJSON(term.Stdout, struct {
 			Name   string `json:"name"`
 			File   string `json:"file"`
 			Secret string `json:"secret,omitempty"` // only here, and not with --secret-file
 		}{t.Name, t.File, secret})
 	}
 	if secret == "" {
-		console.Printf("token %s is in %s, its secret in %s\n", t.Name, t.File, t.SecretFile)
+		term.Printf("token %s is in %s, its secret in %s\n", t.Name, t.File, t.SecretFile)
 		return nil
 	}
-	console.Printf("%s\n", secret)
-	console.Fprintf(console.Stderr, "token %s is in %s; this secret is shown once\n", t.Name, t.File)
+	term.Printf("%s\n", secret)
+	term.Fprintf(term.Stderr, "token %s is in %s; this secret is shown once\n", t.Name, t.File)
 	return nil
 }
 
@@ -133,23 +133,23 @@ type listedToken struct {
 func (t *tokenList) Run() error {
 	set, err := tokens.Load(t.File, nil)
 	if err != nil {
-		return app.Exit(app.ExitUsage, err)
+		return program.Exit(program.ExitUsage, err)
 	}
 	if t.JSON {
 		list := []listedToken{}
 		for _, token := range set.List() {
 			list = append(list, listedToken{token.Name, token.Scopes, token.Books})
 		}
-		return cli.WriteJSON(console.Stdout, list)
+		return cli.WriteJSON(term.Stdout, list)
 	}
-	w := console.NewTable(console.Stdout)
-	console.Fprintf(w, "token\tscopes\tplaybooks\n")
+	w := term.NewTable(term.Stdout)
+	term.Fprintf(w, "token\tscopes\tplaybooks\n")
 	for _, token := range set.List() {
 		books := "all"
 		if len(token.Books) > 0 {
 			books = joinNames(token.Books)
 		}
-		console.Fprintf(w, "%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books)
+		term.Fprintf(w, "%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books)
 	}
 	return w.Flush()
 }

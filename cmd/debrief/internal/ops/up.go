@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
-	"debrief/cmd/internal/front"
-	"debrief/cmd/internal/metrics"
+	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/proxy/front"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train"
+	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/redact"
@@ -28,22 +29,22 @@ import (
 type Up struct {
 	cli.ServerFlags
 	Listen string `help:"Address of the NATS server; 'none' accepts no connections." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
-	app.Health
-	app.Gateway
+	program.Health
+	program.Gateway
 	Simulated bool `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
 
 	JSON   bool     `help:"Print one JSON document with the addresses at the start."`
 	Memory cli.Size `help:"Soft memory limit, at most 3/4 of the container's. GOMEMLIMIT takes precedence." default:"1GiB"`
 
-	app.Model
-	app.Embedding
-	GeneratorConfig app.Generator  `embed:""`
-	Evaluators      app.Evaluators `embed:""`
-	ReflectorConfig app.Reflector  `embed:""`
-	CuratorConfig   app.Curator    `embed:""`
+	program.Model
+	program.Embedding
+	GeneratorConfig program.Generator  `embed:""`
+	Evaluators      program.Evaluators `embed:""`
+	ReflectorConfig program.Reflector  `embed:""`
+	CuratorConfig   program.Curator    `embed:""`
 
-	settings app.Effective
-	health   app.Checks
+	settings program.Effective
+	health   program.Checks
 }
 
 // Help implements kong.HelpProvider.
@@ -66,7 +67,7 @@ Examples:
 // Check returns an error for invalid settings.
 func (u *Up) Check() error {
 	if u.Simulated && u.Model.Named() {
-		return app.Exit(app.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
+		return program.Exit(program.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
 	}
 	var models error // only the first: all models share the server and its key
 	for _, role := range cli.Roles {
@@ -83,12 +84,12 @@ func (u *Up) Check() error {
 }
 
 // Run implements the command.
-func (u *Up) Run(ctx context.Context, c *app.Common, settings app.Effective) error {
+func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effective) error {
 	u.settings = settings
 	log := c.Logger()
-	app.LimitMemory(int64(u.Memory))
+	program.LimitMemory(int64(u.Memory))
 	served := make(chan string, 1)
-	m := app.Metrics("debrief up")
+	m := program.Metrics("debrief up")
 	roles, working, err := u.roles(ctx, m, served)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (u *Up) Run(ctx context.Context, c *app.Common, settings app.Effective) err
 	}
 	defer s.Close()
 	if s.Server == nil && u.NATS.NATS == "" {
-		return app.Exit(app.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s", u.Dir(), redact.Address(s.NATS().ConnectedUrl())))
+		return program.Exit(program.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s", u.Dir(), redact.Address(s.NATS().ConnectedUrl())))
 	}
 	if s.Server != nil {
 		u.WarnOfDamage(c)
@@ -125,16 +126,16 @@ func (u *Up) Run(ctx context.Context, c *app.Common, settings app.Effective) err
 		case <-ctx.Done():
 		}
 	}()
-	console.Doing("")
+	term.Doing("")
 	if !u.JSON { // one document
-		defer console.Printf("debrief has stopped\n")
+		defer term.Printf("debrief has stopped\n")
 	}
-	return app.Run(ctx, s.Conn, roles...)
+	return program.Run(ctx, s.Conn, roles...)
 }
 
 // serveHTTP returns the gateway. It sends its URL to served, or "" with --http none. Calls go to the server of the generator's
 // model, unless another upstream is set.
-func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models app.Model, served chan<- string) generator.Endpoint {
+func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.Model, served chan<- string) generator.Endpoint {
 	return func(conn *bus.Conn, desk *generator.ContextBuilder) (func(), error) {
 		if u.HTTP == "none" {
 			served <- ""
@@ -160,7 +161,7 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models app.Model
 }
 
 // roles returns the roles and the number of them that process tasks. Without a model the generator only serves contexts.
-func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string) (roles []app.Role, working int, err error) {
+func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string) (roles []program.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
 		if models, err = train.Simulate(ctx, models, 0); err != nil {
@@ -199,12 +200,21 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
 	answers.Meter, curates.Meter = m.Generator(), m.Curator()
 	answers.ModelName, answers.Rounds = models.NameOf(events.RoleGenerator), reflects.Rounds
-	gen := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, app.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
-	m.SetFollowerLag(gen.VersionLag)
-	return []app.Role{
-		gen, reflector.New(m.Model(events.RoleReflector, reflectorModel), reflects),
-		app.NewCurator(m.Model(events.RoleCurator, curatorModel), curates, answers.Instructions, reflects.Instructions),
-	}, working, nil
+	curates.Instructions = []string{answers.Instructions, reflects.Instructions}
+	generating, err := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
+	if err != nil {
+		return nil, 0, err
+	}
+	m.SetFollowerLag(generating.VersionLag)
+	reflecting, err := reflector.New(m.Model(events.RoleReflector, reflectorModel), reflects)
+	if err != nil {
+		return nil, 0, err
+	}
+	curating, err := curator.New(m.Model(events.RoleCurator, curatorModel), curates)
+	if err != nil {
+		return nil, 0, err
+	}
+	return []program.Role{generating, reflecting, curating}, working, nil
 }
 
 // announce prints the roles and the addresses.
@@ -220,7 +230,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 		if s.Server != nil {
 			at.NATS, at.Data = s.Server.URL(), u.Dir()
 		}
-		_ = cli.WriteJSON(console.Stdout, at) // the server runs without a reader of its output
+		_ = cli.WriteJSON(term.Stdout, at) // the server runs without a reader of its output
 		return
 	}
 	addresses := "streams in " + u.Dir()
@@ -241,7 +251,7 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 	if url != "" {
 		addresses += "; gateway for agents at " + url + "/v1, API at " + url + "/api/v1/, console at " + url + "/"
 	}
-	console.Printf("debrief is up: %s; %s; all playbooks\n", roles, addresses)
+	term.Printf("debrief is up: %s; %s; all playbooks\n", roles, addresses)
 	if u.Simulated {
 		u.printTask()
 	}
@@ -257,9 +267,9 @@ func (u *Up) printTask() {
 		server = " --data '" + u.Data + "'"
 	}
 	tasks, _ := simulated.Tasks(1)
-	console.Printf(`The simulated model calculates invoices of one form, and learns their pricing rules from outcomes. To everything else it
+	term.Printf(`The simulated model calculates invoices of one form, and learns their pricing rules from outcomes. To everything else it
 answers "I do not know". An invoice for it:
 
 debrief submit --wait%s '%s'
-`, server, console.Block(tasks[0].Question))
+`, server, term.Block(tasks[0].Question))
 }

@@ -1,9 +1,9 @@
 package ops
 
 import (
-	"debrief/cmd/internal/app"
-	"debrief/cmd/internal/cli"
-	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
 )
 
 // Version prints the build of the program.
@@ -25,8 +25,8 @@ Examples:
 // Run implements the command.
 func (v *Version) Run() error {
 	if v.JSON {
-		return cli.WriteJSON(console.Stdout, app.CurrentBuild())
+		return cli.WriteJSON(term.Stdout, program.CurrentBuild())
 	}
-	console.Printf("debrief %s\n", app.CurrentBuild())
+	term.Printf("debrief %s\n", program.CurrentBuild())
 	return nil
 }

@@ -218,7 +218,7 @@ describe("retries", { concurrency: true }, () => {
 
   test("timeout", async () => {
     const api = await fake("hang");
-    const error = await failure(api.url, { timeout: 100 });
+    const error = await failure(api.url, { timeout: 1000 }); // enough for each attempt to reach a busy server
     assert.deepEqual([api.requests.length, error.status, error.temporary], [ATTEMPTS, 0, true]);
     assert.match(error.message, /timeout/);
   });

@@ -232,7 +232,7 @@ class TestErrors(Test):
 
     def test_timeout(self):
         fake = self.fake("hang")
-        err = self.failure(fake, timeout=0.1)
+        err = self.failure(fake, timeout=1.0)  # enough for each attempt to reach a busy server
         self.assertEqual((len(fake.requests), err.status, err.temporary), (debrief.ATTEMPTS, 0, True))
         self.assertIn("timed out", str(err))
 

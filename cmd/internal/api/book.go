@@ -1,0 +1,173 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/api/versions"
+	"debrief/events"
+	"debrief/events/window"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// inspectBookRoutes are the routes that show a whole playbook, its rejections, and the playbook of an execution.
+func inspectBookRoutes() []route {
+	inBook := map[string]string{"book": "default"}
+	whole := get("/books/{book}", "getBook", "Return the version, the hash and the statistics of a playbook.", getBook)
+	whole.query = []parameter{atParameter, {name: "outcomes", kind: "boolean", doc: "Compare the stored runs with and without each bullet."}}
+	whole.example = example{path: inBook}
+	rejected := get("/books/{book}/rejections", "listRejections", "List rejected proposals and removed bullets with their reasons, newest first.", listRejections)
+	rejected.query, rejected.example = pageParameters, example{path: inBook, query: "limit=5"}
+	found := get("/executions/{handle}", "findExecution", "Return the playbook and the session of an execution.", findExecution)
+	found.own, found.example = true, example{path: map[string]string{"handle": "17-ab12cd34"}}
+	return []route{whole, rejected, found, markRoute()}
+}
+
+// BookState is a playbook at a version, without its bullets.
+type BookState struct {
+	Book      playbook.Book     `json:"book"`
+	Version   uint64            `json:"version"`
+	Label     string            `json:"label"`
+	StateHash string            `json:"state_hash" doc:"Hash of all bullets, in hexadecimal."`
+	Bullets   int               `json:"bullets"`
+	Shown     int               `json:"shown" doc:"Bullets that generators show."`
+	Stats     playbook.Stats    `json:"stats"`
+	Outcomes  *explain.Outcomes `json:"outcomes,omitempty" doc:"Success of the stored runs with and without each bullet."`
+}
+
+func getBook(c *call) (*BookState, error) {
+	p, label, err := c.playbook(c.query.Get("at"))
+	if err != nil {
+		return nil, err
+	}
+	out := &BookState{
+		Book: c.name(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
+		Bullets: p.Len(), Shown: len(p.Top(p.Len())), Stats: p.Stats(),
+	}
+	wanted, err := c.boolean("outcomes")
+	if err != nil || !wanted {
+		return out, err
+	}
+	if out.Outcomes, err = explain.ReadOutcomes(c.ctx, c.handler.conn.Events, c.name()); err == nil {
+		out.Outcomes.Of(p)
+	}
+	return out, err
+}
+
+// listRejections numbers the rejections from the first one of the log, so that the cursor stays valid.
+func listRejections(c *call) (*page[history.Rejection], error) {
+	limit, err := c.limit()
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := c.playbook(""); err != nil {
+		return nil, err
+	}
+	all, err := history.Rejections(c.handler.books.store.History(c.ctx, c.name()))
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	end := len(all)
+	if after := c.query.Get("after"); after != "" {
+		if end, err = strconv.Atoi(after); err != nil || end < 1 || end > len(all) {
+			return nil, invalid("after", "want the field next of a page")
+		}
+	}
+	begin := max(end-limit, 0)
+	out := &page[history.Rejection]{Items: append([]history.Rejection{}, all[begin:end]...)}
+	slices.Reverse(out.Items)
+	if begin > 0 {
+		out.Next = strconv.Itoa(begin)
+	}
+	return out, nil
+}
+
+// FoundExecution names the playbook of an execution.
+type FoundExecution struct {
+	Book    playbook.Book `json:"book"`
+	Session string        `json:"session,omitempty"`
+}
+
+func findExecution(c *call) (*FoundExecution, error) {
+	e, err := c.storedExecution()
+	if err != nil {
+		return nil, err
+	}
+	return &FoundExecution{Book: e.Book, Session: e.Session}, nil
+}
+
+// storedExecution returns the execution of the handle in the path, if it is stored and the token may read it.
+func (c *call) storedExecution() (*events.Execution, error) {
+	h, err := c.handle()
+	if err != nil {
+		return nil, err
+	}
+	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
+	if err == nil && (e == nil || !c.token.Sees(e.Owner) || !c.token.AllowsBook(e.Book)) {
+		err = executionNotFound(h)
+	}
+	return e, err
+}
+
+// markRoute pins, stars and unpins interactions of sessions.
+func markRoute() route {
+	mark := post("/books/{book}/executions/{handle}/mark", "markExecution", "Pin or star an interaction, so that the window of its session keeps it, or remove the mark.", http.StatusOK, markExecution)
+	mark.scope = tokens.Review
+	mark.example = example{path: map[string]string{"book": "default", "handle": "17-ab12cd34"}, body: `{"mark": "pin"}`}
+	return mark
+}
+
+// MarkRequest is a new mark of an interaction.
+type MarkRequest struct {
+	Mark events.Mark `json:"mark" doc:"pin, star, or empty to remove the mark."`
+}
+
+// MarkReply is a marked interaction.
+type MarkReply struct {
+	Execution events.Handle `json:"execution"`
+	Book      playbook.Book `json:"book"`
+	Session   string        `json:"session"`
+	Mark      events.Mark   `json:"mark" doc:"Empty if it was removed."`
+}
+
+func markExecution(c *call, r *MarkRequest) (*MarkReply, error) {
+	if r.Mark != events.Pin && r.Mark != events.Star && r.Mark != "" {
+		return nil, invalid("mark", "want pin, star or nothing")
+	}
+	e, err := c.storedExecution()
+	if err != nil {
+		return nil, err
+	}
+	h := events.Handle(c.path["handle"])
+	if err := c.checkOrigin(h, e, e.Book); err != nil {
+		return nil, err
+	}
+	if e.Session == "" {
+		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s has no session, so it is not in a window", h)}
+	}
+	return &MarkReply{Execution: h, Book: e.Book, Session: e.Session, Mark: r.Mark}, c.setMark(h, e, r.Mark)
+}
+
+func (c *call) setMark(h events.Handle, e *events.Execution, m events.Mark) error {
+	store := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream())
+	var err error
+	if m != "" {
+		err = store.Mark(c.ctx, e.Book, e.Owner, e.Session, events.MarkedInteraction{Mark: m, By: c.token.Name, At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
+	} else {
+		var found bool
+		if found, err = store.Unmark(c.ctx, e.Book, e.Owner, e.Session, h); err == nil && !found {
+			err = &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s is not marked", h)}
+		}
+	}
+	if errors.Is(err, window.ErrFull) {
+		return &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error()}
+	}
+	return err
+}

@@ -1,0 +1,178 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"debrief/cmd/internal/program"
+)
+
+// Client calls the API: that of a gateway, or a handler in this process.
+type Client struct {
+	base, token string
+	http        *http.Client
+}
+
+// NewClient returns a client of the gateway at an address such as http://127.0.0.1:4280. An empty token sends none. The caller
+// limits the time of a request by its context.
+func NewClient(address, token string) *Client {
+	refuse := func(r *http.Request, _ []*http.Request) error {
+		return fmt.Errorf("it redirects to %s: use the address of the gateway", r.URL)
+	}
+	return &Client{base: strings.TrimRight(address, "/"), token: token, http: &http.Client{CheckRedirect: refuse}}
+}
+
+// InProcess returns a client of a handler in this process.
+func InProcess(h http.Handler) *Client {
+	return &Client{base: "http://127.0.0.1", http: &http.Client{Transport: inProcess{h}}}
+}
+
+// Address returns the address of the gateway.
+func (c *Client) Address() string { return c.base }
+
+// Delete removes an object.
+func Delete[T any](ctx context.Context, c *Client, path string) (*T, error) {
+	return send[T](ctx, c, http.MethodDelete, path, nil, nil)
+}
+
+// Error is an error response of the API.
+type Error struct{ Problem }
+
+func (e *Error) Error() string { return e.Detail }
+
+// exitCode returns the exit code of a command for an error response.
+func (e *Error) exitCode() int {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest:
+		return program.ExitUsage
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout, http.StatusBadGateway, http.StatusTooManyRequests:
+		return program.ExitUnreachable
+	case http.StatusInternalServerError:
+		return program.ExitFailed
+	}
+	return program.ExitRefused
+}
+
+// Path returns the escaped path of segments below /api/v1: "/books/default".
+func Path(segments ...string) string {
+	var out strings.Builder
+	for _, s := range segments {
+		out.WriteString("/" + url.PathEscape(s))
+	}
+	return out.String()
+}
+
+// Get reads an object. Empty parameters are left out.
+func Get[T any](ctx context.Context, c *Client, path string, query map[string]string) (*T, error) {
+	return send[T](ctx, c, http.MethodGet, path, query, nil)
+}
+
+// Post sends an object. Empty parameters are left out.
+func Post[T any](ctx context.Context, c *Client, path string, query map[string]string, body any) (*T, error) {
+	return send[T](ctx, c, http.MethodPost, path, query, body)
+}
+
+// List returns the first items of a list; 0 for all. More reports whether the list has more of them.
+func List[T any](ctx context.Context, c *Client, path string, query map[string]string, limit int) (all []T, more bool, err error) {
+	for after := ""; ; {
+		part := map[string]string{"after": after, "limit": fmt.Sprint(MaxLimit)}
+		if left := limit - len(all); limit > 0 && left < MaxLimit {
+			part["limit"] = fmt.Sprint(left)
+		}
+		for name, value := range query {
+			part[name] = value
+		}
+		p, err := Get[page[T]](ctx, c, path, part)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, p.Items...)
+		if after = p.Next; after == "" || limit > 0 && len(all) >= limit {
+			return all, after != "", nil
+		}
+	}
+}
+
+// send sends a request and decodes the reply. Its errors have the exit code of a command: an *Error for an error response, and
+// ExitUnreachable for a gateway that does not answer.
+func send[T any](ctx context.Context, c *Client, method, path string, query map[string]string, body any) (*T, error) {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return nil, fmt.Errorf("request to the API: %w", err)
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+prefix+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--url: want an address such as http://127.0.0.1:4280: %w", err))
+	}
+	values := url.Values{}
+	for name, value := range query {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	r.URL.RawQuery = values.Encode()
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: %w", c.base, errors.Unwrap(err)))
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err = io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: read the reply: %w", c.base, err))
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		e := &Error{}
+		if json.Unmarshal(data, &e.Problem) != nil || e.Status == 0 {
+			e.Status, e.Detail = resp.StatusCode, fmt.Sprintf("%s: %s: is this the address of the gateway?", c.base, resp.Status)
+		}
+		return nil, program.Exit(e.exitCode(), e)
+	}
+	out := new(T)
+	if err := json.Unmarshal(data, out); err != nil {
+		return nil, fmt.Errorf("%s: reply to %s %s: %w: is this the address of the gateway?", c.base, method, path, err)
+	}
+	return out, nil
+}
+
+// inProcess is the transport to a handler in this process.
+type inProcess struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	out := &recorder{header: http.Header{}, status: http.StatusOK}
+	t.handler.ServeHTTP(out, r)
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", out.status, http.StatusText(out.status)), StatusCode: out.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: out.header, Body: io.NopCloser(&out.body), Request: r,
+	}, nil
+}
+
+// recorder keeps a response.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }

@@ -1,0 +1,159 @@
+package edits
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/program"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook/formats"
+
+	book "debrief/playbook"
+)
+
+func TestBulletOps(t *testing.T) {
+	t.Parallel()
+	was := []events.Expectation{
+		{Bullet: "misc-00001", Section: "misc", Content: "old"}, {Bullet: "misc-00002", Content: "other"}, {Bullet: "misc-00003", Content: "third"},
+	}
+	sources := []book.BulletID{"misc-00002", "misc-00003"}
+	for _, test := range []struct {
+		name      string
+		got, want book.Op
+	}{
+		{"add", Add("new", "Common Mistakes"), book.Op{Kind: book.Add, Section: "common_mistakes", Content: "new"}},
+		{"content", Update(was[0], "new", ""), book.Op{Kind: book.Update, Bullet: "misc-00001", Content: "new"}},
+		{"section", Update(was[0], "", "Formulas"), book.Op{Kind: book.Update, Bullet: "misc-00001", Section: "formulas", Content: "old"}},
+		{"both", Update(was[0], "new", "Formulas"), book.Op{Kind: book.Update, Bullet: "misc-00001", Section: "formulas", Content: "new"}},
+		{"merge", Merge(was, ""), book.Op{Kind: book.Merge, Bullet: "misc-00001", Sources: sources, Content: "old"}},
+		{"merge with a new text", Merge(was, "new"), book.Op{Kind: book.Merge, Bullet: "misc-00001", Sources: sources, Content: "new"}},
+	} {
+		if !reflect.DeepEqual(test.got, test.want) {
+			t.Errorf("%s: got %+v, want %+v", test.name, test.got, test.want)
+		}
+	}
+}
+
+// TestSectionHasNoSecret checks that a section loses its secrets before its characters change.
+func TestSectionHasNoSecret(t *testing.T) {
+	t.Parallel()
+	const secret = "AKIAIOSFODNN7EXAMPLE"
+	for _, op := range []book.Op{Add("new", secret), Update(events.Expectation{}, "", secret)} {
+		if strings.Contains(op.Section, strings.ToLower(secret)) {
+			t.Errorf("got section %q", op.Section)
+		}
+	}
+}
+
+func TestNewImport(t *testing.T) {
+	t.Parallel()
+	bullet := func(id book.BulletID, content string) book.Bullet {
+		return book.Bullet{ID: id, Section: "misc", Content: content}
+	}
+	now := playbookOf(t, "", bullet("misc-00001", "same"), bullet("misc-00002", "taken"))
+	for _, test := range []struct {
+		name, file string
+		added      []book.BulletID
+		notes      int
+		fails      bool
+	}{
+		{name: "same", file: `[misc-00001] helpful=0 harmful=0 :: same`},
+		{name: "new", file: `[misc-00001] helpful=0 harmful=0 :: same` + "\n" + `[misc-00009] helpful=0 harmful=0 :: new`, added: []book.BulletID{"misc-00009"}},
+		{name: "taken id", file: `[misc-00002] helpful=0 harmful=0 :: new`, added: []book.BulletID{"misc-00002-2"}, notes: 1},
+		{name: "no playbook", file: "nothing", fails: true},
+	} {
+		made, err := NewImport([]byte("## MISC\n"+test.file+"\n"), formats.ACE, now)
+		if (err != nil) != test.fails {
+			t.Errorf("%s: got error %v", test.name, err)
+		}
+		if err != nil {
+			continue
+		}
+		var added []book.BulletID
+		for _, op := range made.Ops {
+			if op.Kind != book.Put || op.PutBullet.ID != op.Bullet {
+				t.Errorf("%s: got operation %+v", test.name, op)
+			}
+			added = append(added, op.Bullet)
+		}
+		if !slices.Equal(added, test.added) || len(made.Notes) != test.notes {
+			t.Errorf("%s: got bullets %v and notes %v, want %v", test.name, added, made.Notes, test.added)
+		}
+	}
+}
+
+func TestImportParts(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		ops  int
+		want []int
+	}{{0, nil}, {1, []int{1}}, {request.PerEdit, []int{request.PerEdit}}, {2*request.PerEdit + 1, []int{request.PerEdit, request.PerEdit, 1}}} {
+		var got []int
+		for part := range (&Import{Ops: make([]book.Op, test.ops)}).Parts() {
+			got = append(got, len(part))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%d operations: got parts %v, want %v", test.ops, got, test.want)
+		}
+	}
+}
+
+func TestPlanForget(t *testing.T) {
+	t.Parallel()
+	cover := func(id, source string) book.Cover {
+		return book.Cover{ID: id, Seq: 1, Evidence: &book.Evidence{Execution: id, Sample: id, Source: source, Outcome: "success", Score: 1}}
+	}
+	deltas := []*book.Delta{
+		{Version: 1, Covers: []book.Cover{cover("a", "forum")}, Ops: []book.Op{{Kind: book.Add, Bullet: "misc-00001", Section: "misc", Content: "from the forum", Support: []int{0}}}},
+		{Version: 2, Covers: []book.Cover{cover("b", "desk")}, Ops: []book.Op{{Kind: book.Add, Bullet: "misc-00002", Section: "misc", Content: "from the desk", Support: []int{0}}}},
+	}
+	now := new(book.Playbook)
+	for _, d := range deltas {
+		if _, err := now.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := fmt.Errorf("read: %w", deltalog.ErrBrokenLog)
+	for _, test := range []struct {
+		name, source string
+		logErr       error
+		removed      []book.BulletID
+		code         int
+	}{
+		{name: "one source", source: "forum", removed: []book.BulletID{"misc-00001"}},
+		{name: "unknown source", source: "nowhere"},
+		{name: "broken log", source: "forum", logErr: broken, code: program.ExitRefused},
+		{name: "outage", source: "forum", logErr: errors.New("no reply"), code: program.ExitFailed},
+	} {
+		log := func(fn func(*book.Delta) error) error {
+			for _, d := range deltas {
+				if err := fn(d); err != nil {
+					return err
+				}
+			}
+			return test.logErr
+		}
+		plan, err := planForget(now, log, book.Selector{Source: test.source})
+		if program.ExitCode(err) != test.code {
+			t.Errorf("%s: got error %v", test.name, err)
+		}
+		if err != nil {
+			continue
+		}
+		var removed []book.BulletID
+		for _, d := range plan.Changes {
+			if d.After == nil {
+				removed = append(removed, d.Before.ID)
+			}
+		}
+		if !slices.Equal(removed, test.removed) || len(plan.Changes) != len(test.removed) || plan.Matched != len(test.removed) {
+			t.Errorf("%s: got %+v", test.name, plan)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package edits
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// bestVersion is the name of the best version of a run's playbook.
+const bestVersion = "best"
+
+// Promotion is the plan to copy the changes of a run's playbook into another playbook, and its result.
+type Promotion struct {
+	Book     book.Book                       `json:"book"`
+	Run      book.Book                       `json:"run"`
+	At       string                          `json:"at"`             // label of the run's version
+	Fork     string                          `json:"fork,omitempty"` // playbook and version that the run began with
+	Was      string                          `json:"before"`         // label of the playbook's version before
+	Changes  []history.Difference            `json:"changes"`
+	Left     []history.Difference            `json:"conflicts"`         // conflicts: the playbook keeps its own bullet
+	Moved    []book.BulletID                 `json:"moved"`             // changed in the playbook since the run began
+	Renamed  map[book.BulletID]book.BulletID `json:"renamed"`           // new ids of bullets whose id is in use
+	Version  uint64                          `json:"version,omitempty"` // of the playbook after the change
+	Label    string                          `json:"label,omitempty"`
+	Promoted bool                            `json:"promoted"`
+	// NeedsMerge is true if the plan changes something, and the playbook has changed since the run began.
+	NeedsMerge bool `json:"needs_merge,omitempty"`
+
+	ops    []book.Op
+	before *book.Playbook // the playbook before the change
+	after  *book.Playbook // the playbook after the change
+}
+
+// PlanPromotion returns the plan to copy the changes of a run at a version into the target. An empty version means the one
+// named best, else the newest.
+func PlanPromotion(ctx context.Context, run, target *versions.Book, point string) (*Promotion, error) {
+	known, err := run.Store.BooksWithLog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fork, whole, err := history.ForkOf(run.Store.History(ctx, run.Name))
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	at, err := runVersion(ctx, run, point)
+	if err != nil {
+		return nil, err
+	}
+	if at.Number < whole {
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--at: must be at least %d, the version at the start of the run, got %s", whole, at.Label()))
+	}
+	learned, err := run.Store.PlaybookAt(ctx, run.Name, at.Number)
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	base := new(book.Playbook)
+	if slices.Contains(known, target.Name) { // a new playbook also gets the bullets that the run began with
+		if base, err = run.Store.PlaybookAt(ctx, run.Name, whole); err != nil {
+			return nil, versions.LogError(err)
+		}
+	}
+	began, label, err := target.At(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	plan := newPromotion(base, learned, began)
+	plan.Book, plan.Run, plan.At, plan.Was = target.Name, run.Name, at.Label(), label
+	if whole > 0 {
+		plan.Fork = fork.String()
+	}
+	return plan, nil
+}
+
+// newPromotion returns the plan to copy the changes from base to learned, two states of the run, into the target.
+func newPromotion(base, learned, target *book.Playbook) *Promotion {
+	with := history.Promote(base, learned, target)
+	none := []history.Difference{} // an empty JSON list instead of null
+	plan := &Promotion{
+		Changes: append(none, history.Diff(target, with.After)...), Left: append(none, with.Skipped...), Moved: []book.BulletID{},
+		Renamed: with.Renamed, ops: with.Ops, before: target, after: with.After,
+	}
+	for _, d := range with.ChangedInTarget {
+		plan.Moved = append(plan.Moved, d.ID())
+	}
+	plan.NeedsMerge = len(plan.Moved) > 0 && !plan.IsEmpty()
+	return plan
+}
+
+// runVersion returns the version of a run to promote.
+func runVersion(ctx context.Context, run *versions.Book, point string) (versions.Version, error) {
+	if point != "" {
+		return run.Version(ctx, point)
+	}
+	if best, err := run.Version(ctx, bestVersion); err == nil {
+		return best, nil
+	}
+	return run.Version(ctx, "newest")
+}
+
+// IsEmpty reports whether the plan changes nothing.
+func (p *Promotion) IsEmpty() bool { return len(p.ops) == 0 }
+
+// MovedIDs lists the first ten bullets that have changed in the playbook since the run began.
+func (p *Promotion) MovedIDs() string {
+	const most = 10
+	if len(p.Moved) <= most {
+		return explain.JoinIDs(p.Moved)
+	}
+	return fmt.Sprintf("%s and %d more", explain.JoinIDs(p.Moved[:most]), len(p.Moved)-most)
+}
+
+// Reason returns the default reason of the change: the run and its version.
+func (p *Promotion) Reason() string { return fmt.Sprintf("promotion of %s at %s", p.Run, p.At) }
+
+// Submit sends the planned operations as edits with send, and records the new version. The Curator rejects an edit if one of
+// its bullets has changed since the plan was made. Without merge it also rejects the edit if any other bullet has changed.
+func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditReply, error)) error {
+	seen := p.before.Version()
+	state := p.before.Clone()
+	for ops := range slices.Chunk(p.ops, request.PerEdit) {
+		e := &events.Edit{Ops: ops, Expect: Expectations(state, ops)}
+		if !merge {
+			e.BaseVersion = new(seen)
+		}
+		d, err := send(e)
+		if err != nil {
+			return err
+		}
+		if _, err := state.Apply(&book.Delta{Version: state.Version() + 1, Ops: ops}); err != nil {
+			return err
+		}
+		seen, p.Version, p.Label, p.Promoted = d.Version, d.Version, book.VersionLabel(d.Version, d.Chain), true
+	}
+	return nil
+}
+
+// Text formats the changes, the renamed bullets and the conflicts.
+func (p *Promotion) Text() string {
+	var out strings.Builder
+	since := "from an empty playbook"
+	if p.Fork != "" {
+		since = "since " + p.Fork
+	}
+	term.Fprintf(&out, "Changes of %s at %s %s, applied to playbook %q:\n\n", p.Run, p.At, since, p.Book)
+	term.Fprintln(&out, term.Block(explain.Differences(p.Changes, "")))
+	for _, id := range slices.Sorted(maps.Keys(p.Renamed)) {
+		term.Fprintf(&out, "%s gets the new id %s: the playbook has used its id.\n", id, p.Renamed[id])
+	}
+	if len(p.Left) > 0 {
+		term.Fprintf(&out, "%s with a conflict, not applied:\n", term.Plural(len(p.Left), "bullet"))
+		for _, d := range p.Left {
+			term.Fprintf(&out, "  %s  %s → keeps: %s\n", d.ID(), shortBullet(d.After), shortBullet(d.Before))
+		}
+	}
+	return out.String()
+}
+
+// shortBullet returns the beginning of a bullet's text.
+func shortBullet(b *book.Bullet) string {
+	if b == nil {
+		return "removed"
+	}
+	return term.OneLine(fmt.Sprintf("%q%s", b.Content, explain.Traits(b)), 60)
+}

@@ -1,0 +1,134 @@
+package edits
+
+import (
+	"context"
+	"testing"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+
+	book "debrief/playbook"
+)
+
+// TestPromotionAppliesItsPlan checks that the Curator applies all operations of a plan in order, and none of them if a
+// bullet has changed since the plan was made.
+func TestPromotionAppliesItsPlan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	ctx := t.Context()
+	conn := serve(t)
+	open := func(b book.Book) *versions.Book { return versions.New(conn.JetStream(), b) }
+	sendTo := func(b book.Book, e *events.Edit) (*events.EditReply, error) {
+		e.ID, e.Author, e.Book = events.NewID(), "ann", b
+		return Request(ctx, conn, e, bus.PublishOptions{})
+	}
+	send := func(e *events.Edit) (*events.EditReply, error) { return sendTo("default", e) }
+	ask := func(b book.Book, ops ...book.Op) {
+		t.Helper()
+		if _, err := sendTo(b, &events.Edit{Ops: ops}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := func(b book.Book) *book.Playbook {
+		t.Helper()
+		p, _, err := open(b).At(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	put := func(b book.Bullet) book.Op { return book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: &b} }
+	update := func(id book.BulletID, text string) book.Op {
+		return book.Op{Kind: book.Update, Bullet: id, Content: text}
+	}
+
+	for _, letter := range []string{"a", "b", "c", "d", "e", "f"} {
+		ask("default", book.Op{Kind: book.Add, Section: "others", Content: letter})
+	}
+	ask("default", book.Op{Kind: book.Pin, Bullet: "misc-00003", Pinned: true})
+	m, err := open("default").Version(ctx, "newest")
+	if err == nil {
+		_, err = Fork(ctx, conn, "default", m, "run")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ask("run", update("misc-00002", "what b says"), update("misc-00001", "b")) // texts swap
+	ask("run", book.Op{Kind: book.Pin, Bullet: "misc-00003"}, book.Op{Kind: book.Remove, Bullet: "misc-00003"}, update("misc-00004", "c"))
+	ask("run", book.Op{Kind: book.SetStatus, Bullet: "misc-00005", Status: book.Retired}, book.Op{Kind: book.Pin, Bullet: "misc-00004", Pinned: true})
+	ask("run", put(book.Bullet{ID: "misc-00007", Section: "others", Content: "new", Helpful: 3}),
+		put(book.Bullet{ID: "misc-00008", Section: "others", Content: "on trial", Status: book.Probation, Experiment: &book.Experiment{Number: 1, Standing: book.StandingNew}}),
+		put(book.Bullet{ID: "misc-00009", Section: "others", Content: "odd", Status: book.Quarantined}))
+
+	plan := func() *Promotion {
+		t.Helper()
+		plan, err := PlanPromotion(ctx, open("run"), open("default"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	for name, meanwhile := range map[string]struct {
+		merge bool
+		op    book.Op
+		undo  book.Op
+	}{
+		"a bullet of the plan":      {true, update("misc-00001", "other words"), update("misc-00001", "a")},
+		"a new bullet of the plan":  {true, put(book.Bullet{ID: "misc-00007", Section: "others", Content: "taken"}), book.Op{Kind: book.Remove, Bullet: "misc-00007"}},
+		"a bullet outside the plan": {false, update("misc-00006", "other words"), update("misc-00006", "f")},
+	} {
+		planned := plan()
+		ask("default", meanwhile.op)
+		before := now("default").StateHash()
+		if err := planned.Submit(meanwhile.merge, send); program.ExitCode(err) != program.ExitRefused {
+			t.Errorf("%s: got %v, want a refusal", name, err)
+		}
+		if now("default").StateHash() != before {
+			t.Errorf("%s: the playbook was changed", name)
+		}
+		ask("default", meanwhile.undo)
+	}
+
+	planned := plan() // ids of removed bullets are not used again
+	if err := planned.Submit(true, send); err != nil {
+		t.Fatal(err)
+	}
+	got := now("default")
+	if got.StateHash() != planned.after.StateHash() {
+		t.Error("the playbook differs from the plan")
+	}
+	for id, want := range map[book.BulletID]string{
+		"misc-00001": "b", "misc-00002": "what b says", "misc-00004": "c pinned", "misc-00005": "e retired", "misc-00006": "f",
+		"misc-00008": "on trial", "misc-00009": "odd quarantined", "misc-00010": "new",
+	} {
+		if b := got.Bullet(id); b == nil || b.Content+explain.Traits(b) != want {
+			t.Errorf("%s: got %v, want %q", id, b, want)
+		}
+	}
+	if b := got.Bullet("misc-00010"); got.Len() != 8 || b != nil && b.Helpful != 3 {
+		t.Errorf("got %d bullets, the new one is %v", got.Len(), b)
+	}
+}
+
+// serve returns a connection to a server with a Curator.
+func serve(t *testing.T) *bus.Conn {
+	t.Helper()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	c, err := curator.New(nil, curator.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- c.Run(ctx, conn) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return conn
+}

@@ -1,0 +1,79 @@
+package edits
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/api/explain"
+
+	book "debrief/playbook"
+)
+
+// SelectQuarantined returns the ids, sorted and without duplicates. It returns an error if a bullet does not wait for a person.
+func SelectQuarantined(p *book.Playbook, ids []book.BulletID) ([]book.BulletID, error) {
+	list := slices.Compact(slices.Sorted(slices.Values(ids)))
+	for _, id := range list {
+		switch is := p.Bullet(id); {
+		case is == nil:
+			return nil, fmt.Errorf("bullet %q is not in the playbook", id)
+		case !is.AwaitsPerson():
+			return nil, fmt.Errorf("bullet %q does not wait for a person, it is %s", id, explain.Status(is))
+		}
+	}
+	return list, nil
+}
+
+// Approval is the change that releases bullets from quarantine.
+type Approval struct {
+	Ops     []book.Op
+	Retired []book.BulletID // bullets that the approved ones replace, sorted
+}
+
+// NewApproval returns the change that approves bullets in quarantine. They become active and retire the bullets that they
+// replace. It returns an error if two of the bullets replace the same bullet, or if a replaced bullet is pinned. An empty
+// reason means "approved".
+func NewApproval(p *book.Playbook, list []book.BulletID, reason string) (*Approval, error) {
+	a := &Approval{}
+	replacements := map[book.BulletID]book.BulletID{}
+	for _, id := range list {
+		is := p.Bullet(id)
+		if other := replacements[is.Replaces]; is.Replaces != "" && other != "" {
+			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
+		}
+		replacements[is.Replaces] = id
+		a.Ops = append(a.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Active, Reason: cmp.Or(reason, "approved")})
+		if is.Replaces == "" {
+			continue
+		}
+		if err := a.retireReplaced(p, is); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(a.Retired)
+	return a, nil
+}
+
+// retireReplaced retires the bullet that an approved one replaces, and its other replacements.
+func (a *Approval) retireReplaced(p *book.Playbook, by *book.Bullet) error {
+	for _, old := range p.Sorted() {
+		if (old.ID != by.Replaces && old.Replaces != by.Replaces) || !old.Shown() || slices.Contains(a.Retired, old.ID) {
+			continue
+		}
+		if old.Pinned {
+			return fmt.Errorf("bullet %q would replace the pinned bullet %q: unpin it first", by.ID, old.ID)
+		}
+		a.Retired = append(a.Retired, old.ID)
+		a.Ops = append(a.Ops, book.Op{Kind: book.SetStatus, Bullet: old.ID, Status: book.Retired, Reason: fmt.Sprintf("replaced by bullet %q, approved by a person", by.ID)})
+	}
+	return nil
+}
+
+// Reject returns the operations that retire bullets in quarantine. An empty reason means "rejected".
+func Reject(list []book.BulletID, reason string) []book.Op {
+	var ops []book.Op
+	for _, id := range list {
+		ops = append(ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Retired, Reason: cmp.Or(reason, "rejected")})
+	}
+	return ops
+}

@@ -1,0 +1,88 @@
+package executions
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// TestFindReturnsWhatMatches compares the index with the filter on random executions, page by page, also after old rows were dropped.
+func TestFindReturnsWhatMatches(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		x := New(nil)
+		x.maxRows = rapid.SampledFrom([]int{8, 1000}).Draw(t, "rows")
+		names := rapid.SampledFrom([]string{"", "a", "b"})
+		labels := rapid.SampledFrom([]events.Label{events.Success, events.Failure})
+		day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+		all := map[uint64]*events.Execution{}
+		last := uint64(rapid.IntRange(0, 40).Draw(t, "executions"))
+		for seq := uint64(1); seq <= last; seq++ {
+			e := &events.Execution{
+				Session: names.Draw(t, "session"), RunID: names.Draw(t, "task"), Outcome: events.Outcome{Label: labels.Draw(t, "label")},
+				Started: day.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "hour")) * time.Hour),
+			}
+			for _, id := range rapid.SliceOfDistinct(rapid.SampledFrom([]playbook.BulletID{"x", "y", "z"}), rapid.ID).Draw(t, "shown") {
+				e.Shown = append(e.Shown, events.ShownBullet{ID: id})
+			}
+			e.Book = playbook.Book(rapid.SampledFrom([]string{"one", "two"}).Draw(t, "book"))
+			all[seq] = e
+			x.addRow(seq, e)
+			x.seq = seq
+		}
+		f := &Filter{
+			Book: "one", Session: names.Draw(t, "of session"), Task: names.Draw(t, "of task"), InSession: rapid.Bool().Draw(t, "in session"),
+			Bullet: rapid.SampledFrom([]playbook.BulletID{"", "", "x", "unknown"}).Draw(t, "of bullet"),
+			Label:  rapid.SampledFrom([]events.Label{"", events.Failure}).Draw(t, "of label"),
+			Before: rapid.SampledFrom([]time.Time{{}, day.Add(2 * time.Hour)}).Draw(t, "before"),
+		}
+		first, through := x.Range()
+		if through != last || first > 0 && last-first+1 > 8 {
+			t.Fatalf("the index covers %d to %d of %d", first, through, last)
+		}
+		var want, got []uint64
+		for seq := last; seq > 0 && seq >= first; seq-- {
+			if e := all[seq]; e.Book == f.Book && f.Matches(e) {
+				want = append(want, seq)
+			}
+		}
+		for end := last + 1; end > 0; {
+			var found []uint64
+			found, end = x.Find(f, end, 3)
+			got = append(got, found...)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("filter %+v: got %v, want %v", f, got, want)
+		}
+	})
+}
+
+// TestOldVersionsAreMerged: the number of cells is bounded, and the totals stay.
+func TestOldVersionsAreMerged(t *testing.T) {
+	t.Parallel()
+	x := New(nil)
+	const n = 3 * maxVersions
+	for i := range n {
+		e := &events.Execution{Book: "b", Version: uint64(i), Outcome: events.Outcome{Label: events.Success}, ContextID: "c", Started: time.Date(2026, 1, 1, i%24, 0, 0, 0, time.UTC)}
+		x.count(e)
+	}
+	late := &events.Execution{Version: 1, Outcome: events.Outcome{Label: events.Failure}} // of a merged version
+	late.Book = "b"
+	x.count(late)
+	if cells := len(x.books["b"].versions.at); cells > 2*maxVersions {
+		t.Errorf("got %d cells", cells)
+	}
+	c := x.Curve("b", 50, 0)
+	if len(c.Versions) != 50 || *c.Versions[49].Version != n-1 || c.Total.Executions != n+1 || c.Earlier.Executions != n+1-50 || c.Earlier.Accuracy.N != n+1-50 {
+		t.Errorf("got %d versions, total %+v, earlier %+v", len(c.Versions), c.Total, c.Earlier)
+	}
+	if got := fmt.Sprint(c.Total.Inject.Executions, " ", len(c.Days)); got != fmt.Sprint(n, " 2") {
+		t.Errorf("got %s", got)
+	}
+}

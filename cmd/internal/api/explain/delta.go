@@ -1,0 +1,71 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"debrief/cmd/internal/program/term"
+	book "debrief/playbook"
+)
+
+// CoverSummary returns the number of reflections that a delta covers, or "an edit".
+func CoverSummary(d *book.Delta) string {
+	edits := 0
+	for _, c := range d.Covers {
+		if c.Evidence == nil {
+			edits++
+		}
+	}
+	switch reflections := len(d.Covers) - edits; {
+	case d.More:
+		return "part of a change"
+	case reflections > 0:
+		return term.Plural(reflections, "reflection")
+	case edits > 0:
+		return "an edit"
+	}
+	return ""
+}
+
+// DeltaSummary describes the effect of a delta in one line.
+func DeltaSummary(d *book.Delta) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	for _, n := range d.Names {
+		add("version %d is named %s", n.Version, n.Name)
+	}
+	if d.RestoredVersion != nil {
+		add("restores version %d", *d.RestoredVersion)
+	}
+	if d.Forget != nil {
+		add("forgets %s", d.Forget)
+	}
+	if d.Gate != "" {
+		add("the gate is %s", d.Gate)
+	}
+	if d.Review != "" {
+		add("review %s", d.Review)
+	}
+	switch name := d.LeadingScore; {
+	case name != nil && *name == "":
+		add("no leading score")
+	case name != nil:
+		add("the leading score is %q", *name)
+	}
+	count := map[book.OpKind]int{}
+	for i := range d.Ops {
+		count[d.Ops[i].Kind] += operations[d.Ops[i].Kind].count(&d.Ops[i])
+	}
+	for _, kind := range operationOrder {
+		if n := count[kind]; n > 0 {
+			parts = append(parts, operations[kind].summary(n))
+		}
+	}
+	if len(d.Rejected) > 0 {
+		add("%d rejected", len(d.Rejected))
+	}
+	if d.Reason != "" {
+		add("%q", term.OneLine(d.Reason, 60))
+	}
+	return strings.Join(parts, ", ")
+}

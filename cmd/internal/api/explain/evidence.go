@@ -1,0 +1,124 @@
+package explain
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Evidence reads the executions and reflections that a log refers to. It returns nil without an error if one has expired.
+type Evidence interface {
+	Execution(ctx context.Context, handle string) (*events.Execution, error)
+	Reflection(ctx context.Context, c book.Cover) (*events.Reflection, error)
+}
+
+// Stored is the evidence on a server. It caches executions.
+type Stored struct {
+	conn  *bus.Conn
+	found map[string]*events.Execution // by handle; nil if not stored
+}
+
+// NewStored returns the evidence on a server.
+func NewStored(conn *bus.Conn) *Stored { return &Stored{conn, map[string]*events.Execution{}} }
+
+// Execution implements Evidence.
+func (r *Stored) Execution(ctx context.Context, handle string) (*events.Execution, error) {
+	if e, ok := r.found[handle]; ok {
+		return e, nil
+	}
+	seq, is, err := events.Handle(handle).Parse()
+	if err != nil {
+		return nil, nil // not our handle: imported with the log of another system
+	}
+	found, err := r.conn.Events.Find(ctx, events.StreamExecutions, seq, is)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return nil, err
+	}
+	e, _ := found.(*events.Execution)
+	r.found[handle] = e
+	return e, nil
+}
+
+// Reflection implements Evidence.
+func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflection, error) {
+	found, err := r.conn.Events.Find(ctx, events.StreamReflections, c.Seq, func(events.ID) bool { return true })
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return nil, err
+	}
+	if ref, ok := found.(*events.Reflection); ok && ref.Cover(c.Seq).ID == c.ID {
+		return ref, nil
+	}
+	return nil, nil
+}
+
+// labelled returns a log in the form that package history reads, and a map that gets the labels of the versions it has read.
+func labelled(log deltalog.Log) (history.Log, map[uint64]string) {
+	labels := map[uint64]string{}
+	return deltalog.Log(func(fn func(*deltalog.Record) error) error {
+		return log(func(r *deltalog.Record) error {
+			labels[r.Version] = book.VersionLabel(r.Version, r.Chain)
+			return fn(r)
+		})
+	}).History(), labels
+}
+
+// labelsOf returns the labels of the versions of events.
+func labelsOf(all []history.Event, labels map[uint64]string) map[uint64]string {
+	some := map[uint64]string{}
+	for _, e := range all {
+		some[e.Version] = labels[e.Version]
+	}
+	return some
+}
+
+// Outcome formats a label with its score.
+func Outcome(label string, score float64) string {
+	if label == "" || label == string(events.Unknown) {
+		return "outcome unknown"
+	}
+	return fmt.Sprintf("%s %.2f", label, score)
+}
+
+// by formats a reflector with its model, if any.
+func by(reflector, model string) string {
+	if model == "" {
+		return reflector
+	}
+	return fmt.Sprintf("%s, model %s", reflector, model)
+}
+
+// expired returns a note if something has expired, else "".
+func expired(gone bool, object string) string {
+	if gone {
+		return fmt.Sprintf(" (%s itself has expired)", object)
+	}
+	return ""
+}
+
+// origin formats the session and the source of an execution, if any.
+func origin(session, source string) string {
+	text := ""
+	if session != "" {
+		text += ", session " + session
+	}
+	if source != "" {
+		text += ", source " + source
+	}
+	return text
+}
+
+// model formats the model and the prompt of an execution, "" if it has no model.
+func model(e *events.Execution) string {
+	if e.Model == "" {
+		return ""
+	}
+	return fmt.Sprintf(", model %s, prompt %s", e.Model, hex.EncodeToString(e.PromptSHA256[:min(4, len(e.PromptSHA256))]))
+}

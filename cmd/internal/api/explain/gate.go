@@ -1,0 +1,51 @@
+package explain
+
+import (
+	"debrief/curator/gate"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Gate is the state of the gate of a playbook.
+type Gate struct {
+	Book    book.Book   `json:"book"`
+	Version uint64      `json:"version"`
+	Label   string      `json:"label"`
+	Mode    book.Gate   `json:"gate"`
+	Chosen  bool        `json:"explicit"` // set explicitly, not the default
+	Review  book.Review `json:"review"`   // first or off
+	// LeadingScore is the name of the score that counts if an outcome has several.
+	LeadingScore string `json:"leading_score,omitempty"`
+	// Unapproved has the shown bullets that no person wrote or approved, if new texts wait for a person. They stay in prompts.
+	Unapproved []book.BulletID `json:"unapproved,omitempty"`
+	Bullets    []gate.Row      `json:"bullets"`
+	Waiting    []gate.Row      `json:"waiting"`
+	// Decisions has the latest decision on each bullet that the gate retired or put on probation again, newest first.
+	Decisions []history.Decision `json:"decisions"`
+}
+
+// GateAt returns the state of the gate at version p of a playbook, with its decisions. Only the first limit bullets of each
+// list have a lift and a next step; 0 for all.
+func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.Decision, cfg gate.Config, limit int) *Gate {
+	g := &Gate{Book: name, Version: p.Version(), Label: label, Decisions: decisions}
+	g.Mode, g.Chosen = p.Gate()
+	g.Review, g.Unapproved = ReviewOf(p)
+	g.LeadingScore = p.LeadingScore()
+	g.Bullets, g.Waiting = gate.NewReport(p, cfg, limit).Rows(g.Mode)
+	return g
+}
+
+// ReviewOf returns the review mode of a playbook, and with reviews first the shown bullets that no person wrote or approved.
+func ReviewOf(p *book.Playbook) (book.Review, []book.BulletID) {
+	if a := p.Admission(); !a.ReviewsFirst() {
+		return book.ReviewOff, nil
+	}
+	var ids []book.BulletID
+	for _, b := range p.Sorted() {
+		if (b.Shown() || b.Status == book.Probation) && !b.Approved {
+			ids = append(ids, b.ID)
+		}
+	}
+	return book.ReviewFirst, ids
+}

@@ -1,0 +1,174 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Bullet explains a bullet: the changes of its text and its votes, with their evidence.
+type Bullet struct {
+	Book   book.Book         `json:"book"`
+	Labels map[uint64]string `json:"labels"` // of the versions of the events
+	*history.Lineage
+	Executions map[string]*events.Execution `json:"executions"` // null if expired
+	Expired    []string                     `json:"expired_reflections,omitempty"`
+}
+
+// BulletOf returns the explanation of a bullet, without executions, from the log of its playbook or the part of it that concerns the
+// bullet. The error is history.ErrBulletNotFound for an unknown bullet.
+func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, error) {
+	read, labels := labelled(log)
+	l, err := history.LineageOf(read, id)
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	return &Bullet{Book: name, Labels: labelsOf(l.Events, labels), Lineage: l}, nil
+}
+
+// Load sets the executions that support the events, and the reflections that have expired: of all executions of each event, or of the
+// first ones that Text describes. It skips handles of other systems, which come with an imported log.
+func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
+	x.Executions = map[string]*events.Execution{}
+	for _, e := range x.Events {
+		for i, c := range withEvidence(e.Support) {
+			if !all && (i == firstFew || isCount(e.Kind)) {
+				break
+			}
+			if err := x.load(ctx, ev, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
+	handle := c.Evidence.Execution
+	if _, _, err := events.Handle(handle).Parse(); err != nil {
+		return nil //nolint:nilerror // of another system
+	}
+	found, err := ev.Execution(ctx, handle)
+	if err != nil {
+		return err
+	}
+	x.Executions[handle] = found
+	ref, err := ev.Reflection(ctx, c)
+	if err == nil && ref == nil {
+		x.Expired = append(x.Expired, c.ID)
+	}
+	return err
+}
+
+// Text formats the explanation. For each change it lists the first three executions, or all of them. Load must have read these.
+func (x *Bullet) Text(all bool) string {
+	out := new(strings.Builder)
+	if now := x.Current; now != nil {
+		term.Fprintf(out, "%s [%s]%s %s\n%s", x.Bullet, now.Section, Traits(now), votes(now), term.Block(Marked("  ", now.Content)))
+	} else {
+		term.Fprintf(out, "%s is not in the playbook any more: %s in %s.\n", x.Bullet, strings.ToLower(string(x.RemovedBy.Kind)), x.Labels[x.RemovedBy.Version])
+	}
+	term.Fprintf(out, "\n%s\n", summary(x.Lineage))
+	for _, e := range history.MergeExposures(x.Events) {
+		term.Fprintf(out, "\n%s  %s  %s\n", x.Labels[e.Version], e.Time.Local().Format(time.DateTime), DescribeEvent(&e, x.Bullet))
+		if isCount(e.Kind) && !all {
+			term.Fprintf(out, "    from %s\n", handles(e.Support))
+		} else {
+			x.writeSupport(out, e.Support, all)
+		}
+	}
+	return out.String()
+}
+
+// isCount reports whether events of a kind change only votes or outcomes.
+func isCount(kind book.OpKind) bool {
+	return kind == book.Tag || kind == book.AddExposures || kind == book.Retag
+}
+
+// summary describes the author and the evidence of a bullet.
+func summary(l *history.Lineage) string {
+	n := 0
+	var outcomes []string
+	for _, label := range []events.Label{events.Success, events.Partial, events.Failure, events.Unknown} {
+		if k := l.Outcomes[string(label)]; k > 0 {
+			n += k
+			outcomes = append(outcomes, fmt.Sprintf("%d %s", k, label))
+		}
+	}
+	text := fmt.Sprintf("Added by %s. ", l.Author)
+	switch {
+	case n > 0:
+		text += fmt.Sprintf("Evidence: %s (%s).", term.Plural(n, "execution"), strings.Join(outcomes, ", "))
+	default:
+		text += "Evidence: no executions."
+	}
+	if l.Forgotten > 0 {
+		text += fmt.Sprintf(" %d were forgotten.", l.Forgotten)
+	}
+	if len(l.Merged) > 0 {
+		text += fmt.Sprintf(" %s merged into it.", strings.Join(l.Merged, ", "))
+	}
+	return text
+}
+
+// firstFew is the number of executions listed for a change unless all are wanted.
+const firstFew = 3
+
+// handles lists the handles of the executions behind a vote in one line.
+func handles(covers []book.Cover) string {
+	var all []string
+	for i, c := range covers {
+		if i == firstFew {
+			all = append(all, fmt.Sprintf("and %d more", len(covers)-i))
+			break
+		}
+		if c.Evidence != nil {
+			all = append(all, c.Evidence.Execution)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// withEvidence returns the covers that have evidence.
+func withEvidence(covers []book.Cover) []book.Cover {
+	return slices.DeleteFunc(slices.Clone(covers), func(c book.Cover) bool { return c.Evidence == nil })
+}
+
+// writeSupport lists the executions behind a change.
+func (x *Bullet) writeSupport(out io.Writer, covers []book.Cover, all bool) {
+	covers = withEvidence(covers)
+	for i, c := range covers {
+		if i == firstFew && !all {
+			term.Fprintf(out, "    and %d more\n", len(covers)-i)
+			break
+		}
+		x.writeCover(out, c)
+	}
+}
+
+// writeCover describes one execution behind a change: the digest from the log, and the stored execution if it has not expired.
+func (x *Bullet) writeCover(out io.Writer, c book.Cover) {
+	digest := c.Evidence
+	term.Fprintf(out, "    %s  %s  %q\n", digest.Execution, Outcome(digest.Outcome, digest.Score), digest.Excerpt)
+	if digest.Reflector != "" { // the evidence of an edit has none
+		term.Fprintf(out, "        reflected on by %s%s\n", by(digest.Reflector, digest.Model), expired(slices.Contains(x.Expired, c.ID), "the reflection"))
+	}
+	e := x.Executions[digest.Execution]
+	if e == nil {
+		term.Fprintf(out, "        %s\n", strings.TrimSpace(origin(digest.Session, digest.Source)+expired(true, "the execution")))
+		return
+	}
+	term.Fprintf(out, "        run %s%s%s, playbook version %d, %d bullets shown, %d cited\n",
+		e.RunID, origin(e.Session, e.Origin.Source), model(e), e.Version, len(e.Shown), len(e.Cited))
+}

@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// fakeEvidence has stored executions by handle, and reflections by the id of their cover. It counts the reads.
+type fakeEvidence struct {
+	executions  map[string]*events.Execution
+	reflections map[string]*events.Reflection
+	reads       int
+}
+
+func (f *fakeEvidence) Execution(_ context.Context, handle string) (*events.Execution, error) {
+	f.reads++
+	return f.executions[handle], nil
+}
+
+func (f *fakeEvidence) Reflection(_ context.Context, c book.Cover) (*events.Reflection, error) {
+	return f.reflections[c.ID], nil
+}
+
+// handle returns the handle of an execution; n begins at 0.
+func handle(n int) string { return fmt.Sprintf("%d-ab12cd34", n+1) }
+
+// covers returns n covers with evidence, and one of an edit.
+func covers(n int) []book.Cover {
+	list := []book.Cover{{ID: "edit"}}
+	for i := range n {
+		list = append(list, book.Cover{ID: fmt.Sprint(i), Evidence: &book.Evidence{Execution: handle(i)}})
+	}
+	return list
+}
+
+func TestBulletTextListsExecutions(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		kind    book.OpKind
+		support int
+		all     bool
+		listed  int // executions that are read and described
+		more    bool
+	}{
+		{"few", book.Add, 2, false, 2, false},
+		{"many", book.Add, 5, false, firstFew, true},
+		{"all of many", book.Add, 5, true, 5, false},
+		{"votes", book.Tag, 2, false, 0, false},
+		{"many votes", book.Tag, 5, false, 0, true},
+		{"all votes", book.Tag, 5, true, 5, false},
+		{"edit", book.Add, 0, false, 0, false},
+	} {
+		x := &Bullet{Labels: map[uint64]string{1: "1@ab12cd"}, Lineage: &history.Lineage{
+			Bullet: "a", Current: &book.Bullet{ID: "a", Section: "misc", Content: "x"},
+			Events: []history.Event{{Version: 1, Kind: test.kind, Bullet: "a", Support: covers(test.support), Op: book.Op{Kind: test.kind, Bullet: "a", Helpful: 1}}},
+		}}
+		ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
+		if err := x.Load(t.Context(), ev, test.all); err != nil {
+			t.Fatal(err)
+		}
+		text := x.Text(test.all)
+		if ev.reads != test.listed || strings.Contains(text, "more\n") != test.more || strings.Contains(text, "run t-1") != (test.listed > 0) {
+			t.Errorf("%s: got %d executions in\n%s", test.name, ev.reads, text)
+		}
+	}
+}
+
+func TestBulletTextOfRemoved(t *testing.T) {
+	t.Parallel()
+	x := &Bullet{Labels: map[uint64]string{2: "2@ab12cd"}, Lineage: &history.Lineage{
+		Bullet: "a", RemovedBy: &history.Event{Version: 2, Kind: book.Remove}, Summary: history.Summary{Author: "ann"},
+	}}
+	text := x.Text(false)
+	if first, _, _ := strings.Cut(text, "\n"); !strings.HasSuffix(first, "remove in 2@ab12cd.") {
+		t.Errorf("got %q", text)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	support := append(covers(2), book.Cover{ID: "foreign", Evidence: &book.Evidence{Execution: "run/7"}})
+	x := &Bullet{Lineage: &history.Lineage{Events: []history.Event{{Support: support}}}}
+	ev := &fakeEvidence{executions: map[string]*events.Execution{handle(0): {RunID: "t-1"}}}
+	if err := x.Load(t.Context(), ev, true); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(maps.Keys(x.Executions))
+	if !slices.Equal(got, []string{handle(0), handle(1)}) || x.Executions[handle(0)] == nil || x.Executions[handle(1)] != nil {
+		t.Errorf("got %v, want a stored execution, an expired one, and none of another system", x.Executions)
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		lineage history.Lineage
+		want    string
+	}{
+		{history.Lineage{}, "no executions"},
+		{history.Lineage{Summary: history.Summary{Outcomes: map[string]int{"success": 2, "unknown": 1}}}, "3 executions (2 success, 1 unknown)"},
+		{history.Lineage{Summary: history.Summary{Forgotten: 4}}, "4 were forgotten"},
+		{history.Lineage{Merged: []string{"b", "c"}}, "b, c merged into it"},
+	} {
+		if got := summary(&test.lineage); !strings.Contains(got, test.want) {
+			t.Errorf("got %q, want %q in it", got, test.want)
+		}
+	}
+}

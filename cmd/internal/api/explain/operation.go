@@ -1,0 +1,167 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/program/term"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// operation describes the operations of one kind.
+type operation struct {
+	meaning  string                // for readers who do not know the kind
+	count    func(*book.Op) int    // weight of an operation in the summary of a delta
+	summary  func(n int) string    // describes operations with the total weight n
+	describe func(*book.Op) string // describes one operation, without its bullet
+}
+
+// operations has an entry for each kind.
+var operations = map[book.OpKind]operation{
+	book.Add:    {"Adds a bullet.", each, number("added"), quoted("added")},
+	book.Put:    {"Stores a complete bullet of a file, another playbook or an earlier version.", each, number("put"), func(op *book.Op) string { return fmt.Sprintf("put: %q", term.OneLine(op.PutBullet.Content, 100)) }},
+	book.Update: {"Replaces the text of a bullet.", each, number("updated"), quoted("reworded")},
+	book.Remove: {"Deletes a bullet.", each, number("removed"), func(*book.Op) string { return "removed" }},
+	book.SetStatus: {"Changes the status of a bullet, for example to retired.", each, number("changed in status"), func(op *book.Op) string {
+		if op.Standing != "" {
+			return fmt.Sprintf("now %s, %s", op.Status, op.Standing)
+		}
+		return "now " + string(op.Status)
+	}},
+	book.Pin: {"Pins a bullet, which is then shown before all others, or unpins it.", each, number("pinned or unpinned"), func(op *book.Op) string {
+		if op.Pinned {
+			return "pinned"
+		}
+		return "unpinned"
+	}},
+	book.Merge: {"Replaces several bullets by one, with all their votes.", each, number("merged"), func(op *book.Op) string {
+		return fmt.Sprintf("merged with %s: %q", JoinIDs(op.Sources), term.OneLine(op.Content, 100))
+	}},
+	book.Confirm: {"Records that another sample gave the same lesson as a bullet.", each, number("proposed again"), func(op *book.Op) string {
+		return "proposed again by " + term.Plural(len(op.Support), "execution")
+	}},
+	book.Tag: {
+		"Adds votes to a bullet: a reflection found it helpful, harmful or neutral for its sample.",
+		func(op *book.Op) int { return op.Helpful + op.Harmful + op.Neutral },
+		func(n int) string { return term.Plural(n, "vote") },
+		func(op *book.Op) string { return fmt.Sprintf("%s +%d", op.NewVote(), op.Helpful+op.Harmful+op.Neutral) },
+	},
+	book.Retag: {
+		"Moves votes after a corrected outcome.",
+		func(op *book.Op) int { return len(op.Support) },
+		func(n int) string { return term.Plural(n, "vote") + " corrected" },
+		func(op *book.Op) string {
+			text := VoteChange(op.OldVote, op.NewVote())
+			if len(op.Support) > 1 {
+				text = fmt.Sprintf("%d times %s", len(op.Support), text)
+			}
+			return text
+		},
+	},
+	book.AddExposures: {
+		"Adds outcomes of samples to the record of a bullet, which decides whether it stays.",
+		func(op *book.Op) int { return len(op.Exposures) },
+		func(n int) string { return term.Plural(n, "outcome") },
+		func(op *book.Op) string { return describeExposures(op.Exposures) },
+	},
+}
+
+// OperationMeaning explains the operations of a kind in a sentence. It returns an empty string for an unknown kind.
+func OperationMeaning(kind book.OpKind) string { return operations[kind].meaning }
+
+// operationOrder is the order of the kinds in the summary of a delta.
+var operationOrder = []book.OpKind{
+	book.Add, book.Put, book.Update, book.Merge, book.Remove, book.SetStatus, book.Pin, book.Confirm, book.Tag, book.Retag,
+	book.AddExposures,
+}
+
+func each(*book.Op) int { return 1 }
+
+func number(verb string) func(int) string {
+	return func(n int) string { return fmt.Sprintf("%d %s", n, verb) }
+}
+
+func quoted(verb string) func(*book.Op) string {
+	return func(op *book.Op) string { return fmt.Sprintf("%s: %q", verb, term.OneLine(op.Content, 100)) }
+}
+
+// JoinIDs lists bullet ids, separated by commas.
+func JoinIDs(ids []book.BulletID) string {
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = string(id)
+	}
+	return strings.Join(text, ", ")
+}
+
+// VoteChange describes a changed vote. An empty before is a new vote, an empty after a withdrawn one.
+func VoteChange(before, after book.Vote) string {
+	switch {
+	case before == "":
+		return string(after) + " (new)"
+	case after == "":
+		return string(before) + " (withdrawn)"
+	}
+	return fmt.Sprintf("%s → %s", before, after)
+}
+
+// describeExposures returns the number and the mean score of outcomes in each arm of an experiment.
+func describeExposures(seen []book.Exposure) string {
+	arms := []book.Arm{book.ArmShown, book.ArmWithheld, book.ArmOpen}
+	names := []string{"shown", "withheld", "shown without an experiment"}
+	scores := make([]book.Scores, len(arms))
+	undone := 0
+	for _, s := range seen {
+		arm := &scores[max(0, slices.Index(arms, s.Arm))]
+		if s.Undo {
+			undone++
+			arm[s.Score]--
+		} else {
+			arm[s.Score]++
+		}
+	}
+	var text []string
+	for i := range arms {
+		if n := scores[i].Count(); n > 0 {
+			text = append(text, fmt.Sprintf("%d %s with a mean score of %.2f", n, names[i], scores[i].Mean()))
+		}
+	}
+	if undone > 0 {
+		text = append(text, term.Plural(undone, "outcome")+" corrected")
+	}
+	return "outcomes: " + strings.Join(text, ", ")
+}
+
+// DescribeEvent describes in one line the effect of an event on a bullet.
+func DescribeEvent(e *history.Event, bullet book.BulletID) string {
+	op := &e.Op
+	var text string
+	switch e.Kind {
+	case history.DuplicateEvent:
+		text = fmt.Sprintf("proposed again: %q", term.OneLine(op.Content, 100))
+	case history.RejectedEvent:
+		text = fmt.Sprintf("%s rejected: %q", strings.ToLower(string(op.Kind)), term.OneLine(op.Content, 100))
+	default:
+		text = operations[e.Kind].describe(op)
+	}
+	if e.Bullet != bullet && e.Bullet != "" {
+		text = fmt.Sprintf("%s %s", e.Bullet, text)
+	}
+	text += " by " + e.Author
+	if e.Model != "" && e.Kind != book.Tag && e.Kind != book.AddExposures {
+		text += fmt.Sprintf(" (model %s, prompt %s)", e.Model, e.Prompt)
+	}
+	if e.Restores != nil {
+		text += fmt.Sprintf(", restoring version %d", *e.Restores)
+	}
+	if e.Forgets != nil {
+		text += fmt.Sprintf(", forgetting %s", e.Forgets)
+	}
+	if e.Reason != "" {
+		text += fmt.Sprintf(": %s", term.OneLine(e.Reason, 120))
+	}
+	return text
+}

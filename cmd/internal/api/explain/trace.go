@@ -1,0 +1,204 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Execution explains an execution: its bullets, its outcome, the reflections on it and their effects.
+type Execution struct {
+	Book      book.Book         `json:"book"`
+	Labels    map[uint64]string `json:"labels"` // of the versions of the events
+	Execution *events.Execution `json:"stored"` // null if expired
+	Ignored   []string          `json:"ignored,omitempty"`
+	*history.Trace
+
+	Analyses []*events.Reflection `json:"analyses"` // of Trace.Reflections; null if expired
+
+	// Waiting is a reflection that waits for a Curator, and Later the last execution of a further round; see LoadPending.
+	Waiting *events.Reflection `json:"waiting,omitempty"`
+	Later   events.Handle      `json:"later_round,omitempty"`
+}
+
+// ErrExecutionNotFound is returned for an execution that is not stored and that the log does not refer to.
+var ErrExecutionNotFound = errors.New("not found: expired or never stored")
+
+// Effects returns the log of a playbook, or the part of it that covers an execution.
+type Effects func(b book.Book, handle events.Handle) deltalog.Log
+
+// ExecutionOf returns the explanation of an execution. If the execution is stored, its playbook replaces name.
+func ExecutionOf(ctx context.Context, name book.Book, effects Effects, ev Evidence, handle events.Handle) (*Execution, error) {
+	e, err := ev.Execution(ctx, string(handle))
+	if err != nil {
+		return nil, err
+	}
+	if e != nil {
+		name = e.Book
+	}
+	log, labels := labelled(effects(name, handle))
+	t, err := history.TraceOf(log, string(handle))
+	if err != nil {
+		return nil, versions.LogError(err)
+	}
+	if e == nil && len(t.Reflections) == 0 {
+		return nil, fmt.Errorf("execution %s: %w, and playbook %q does not refer to it", handle, ErrExecutionNotFound, name)
+	}
+	x := &Execution{Book: name, Labels: labelsOf(t.Events, labels), Execution: e, Trace: t}
+	return x, x.loadReflections(ctx, ev)
+}
+
+// loadReflections reads the reflections of the trace and sets Ignored.
+func (x *Execution) loadReflections(ctx context.Context, ev Evidence) error {
+	for _, r := range x.Reflections {
+		ref, err := ev.Reflection(ctx, r.Cover)
+		if err != nil {
+			return err
+		}
+		x.Analyses = append(x.Analyses, ref)
+		if ref != nil {
+			x.Ignored = append(x.Ignored, ref.Ignored...)
+		}
+	}
+	return nil
+}
+
+// LoadPending looks for the reason why the log has no reflection on the execution: a reflection that waits for a Curator, or
+// a further round. It reads all reflections of the playbook.
+func (x *Execution) LoadPending(ctx context.Context, conn *bus.Conn) error {
+	if len(x.Reflections) > 0 || x.Execution == nil || x.Execution.Purpose == events.Evaluate {
+		return nil
+	}
+	return conn.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(x.Book), func(s bus.Stored) error {
+		if ref, ok := s.Event.(*events.Reflection); ok && x.addPending(ref) {
+			return bus.ErrStop
+		}
+		return nil
+	})
+}
+
+// addPending keeps a reflection on the execution or on a later round of its task. It reports whether ref is one.
+func (x *Execution) addPending(ref *events.Reflection) bool {
+	e := x.Execution
+	switch {
+	case ref.Execution == e.ID:
+		x.Waiting = ref
+		return true
+	case ref.ID == events.ReflectionID(e.SampleID(), "", ref.Reflector):
+		x.Later = ref.Handle
+		return true
+	}
+	return false
+}
+
+// Text formats the explanation.
+func (x *Execution) Text() string {
+	out := new(strings.Builder)
+	if x.Execution == nil {
+		x.writeDigest(out)
+	} else {
+		writeExecution(out, x.Trace.Execution, x.Execution)
+	}
+	if len(x.Reflections) > 0 {
+		x.writeLessons(out)
+	} else {
+		x.writePending(out)
+	}
+	return out.String()
+}
+
+// writeDigest writes the digest of an expired execution.
+func (x *Execution) writeDigest(out io.Writer) {
+	digest := x.Reflections[0].Cover.Evidence
+	term.Fprintf(out, "Execution %s%s has expired; the log keeps only this digest.\n  asked     %q\n  outcome   %s\n",
+		x.Trace.Execution, origin(digest.Session, digest.Source), digest.Excerpt, Outcome(digest.Outcome, digest.Score))
+}
+
+// writeExecution writes a stored execution.
+func writeExecution(out io.Writer, handle string, e *events.Execution) {
+	term.Fprintf(out, "Execution %s of run %s in playbook %q%s%s\n", handle, e.RunID, e.Book, origin(e.Session, e.Origin.Source), model(e))
+	term.Fprintf(out, "  asked     %q\n", term.OneLine(e.Question, 200))
+	if n := len(e.Steps); n > 0 {
+		term.Fprintf(out, "  did       %s\n", term.Plural(n, "step"))
+	}
+	if e.Answer != "" {
+		term.Fprintf(out, "  answered  %q\n", term.OneLine(e.Answer, 200))
+	}
+	term.Fprintf(out, "  outcome   %s", Outcome(string(e.Outcome.Label), e.Outcome.Score))
+	if e.Outcome.Feedback != "" {
+		term.Fprintf(out, ": %s", term.OneLine(e.Outcome.Feedback, 300))
+	}
+	term.Fprintf(out, "\n  playbook  version %d", e.Version)
+	if len(e.Shown) == 0 {
+		term.Fprintf(out, ", no bullets shown")
+	}
+	term.Fprintln(out)
+	for _, s := range e.Shown {
+		mark := "shown"
+		if slices.Contains(e.Cited, s.ID) {
+			mark = "cited"
+		}
+		term.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, term.OneLine(s.Content, 120))
+	}
+}
+
+// writeLessons writes the reflections on the execution and their changes.
+func (x *Execution) writeLessons(out io.Writer) {
+	for i, ref := range x.Reflections {
+		digest := ref.Cover.Evidence
+		feedback := ""
+		if digest.FeedbackSeq > 0 {
+			feedback = fmt.Sprintf(" after feedback, %s", Outcome(digest.Outcome, digest.Score))
+		}
+		if digest.Reflector == "" {
+			term.Fprintf(out, "\nEvidence for an edit; applied in version %d.\n", ref.Version)
+		} else {
+			term.Fprintf(out, "\nReflected on by %s%s; applied in version %d.\n", by(digest.Reflector, digest.Model), feedback, ref.Version)
+		}
+		writeIgnored(out, x.Analyses[i])
+	}
+	for i := range x.Events {
+		e := &x.Events[i]
+		term.Fprintf(out, "  %s  %s %s\n", x.Labels[e.Version], e.Bullet, DescribeEvent(e, e.Bullet))
+	}
+	if len(x.Events) == 0 {
+		term.Fprintf(out, "  It changed nothing in the playbook.\n")
+	}
+}
+
+// writePending writes the reason why the log has no reflection on the execution.
+func (x *Execution) writePending(out io.Writer) {
+	switch {
+	case x.Execution.Purpose == events.Evaluate:
+		term.Fprintf(out, "\nIt was an evaluation: nothing is learned from it.\n")
+	case x.Waiting != nil:
+		term.Fprintf(out, "\nIts reflection waits for a curator.\n")
+		writeIgnored(out, x.Waiting)
+	case x.Later != "":
+		term.Fprintf(out, "\nA further round followed: see its last execution, %s.\n", x.Later)
+	default:
+		term.Fprintf(out, "\nNo reflection on it is stored: it waits for a reflector, or there was nothing to learn.\n")
+	}
+}
+
+// writeIgnored writes the parts of the model's reply that the reflection left out. A nil ref writes nothing.
+func writeIgnored(out io.Writer, ref *events.Reflection) {
+	if ref == nil {
+		return
+	}
+	for _, why := range ref.Ignored {
+		term.Fprintf(out, "  ignored   %s\n", term.OneLine(why, 300))
+	}
+}

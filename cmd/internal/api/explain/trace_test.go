@@ -1,0 +1,82 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/events"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+func TestLoadReflections(t *testing.T) {
+	t.Parallel()
+	x := &Execution{Trace: &history.Trace{Reflections: []history.Reflected{{Cover: book.Cover{ID: "a"}}, {Cover: book.Cover{ID: "b"}}, {Cover: book.Cover{ID: "c"}}}}}
+	ev := &fakeEvidence{reflections: map[string]*events.Reflection{"a": {Ignored: []string{"one"}}, "c": {Ignored: []string{"two", "three"}}}}
+	if err := x.loadReflections(t.Context(), ev); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(x.Ignored, []string{"one", "two", "three"}) || len(x.Analyses) != 3 || x.Analyses[1] != nil {
+		t.Errorf("got ignored %v, reflections %v", x.Ignored, x.Analyses)
+	}
+}
+
+func TestAddPending(t *testing.T) {
+	t.Parallel()
+	e := &events.Execution{ID: "e-1", RunID: "t-1"}
+	later := events.Reflection{Execution: "e-2", Handle: "9-ab12cd34", Reflector: "v1"}
+	later.ID = events.ReflectionID(e.SampleID(), "", later.Reflector)
+	for _, test := range []struct {
+		name           string
+		ref            events.Reflection
+		waiting, later bool
+	}{
+		{"its own", events.Reflection{Execution: "e-1"}, true, false},
+		{"of a later round", later, false, true},
+		{"of another task", events.Reflection{ID: "r-1", Execution: "e-3", Reflector: "v1"}, false, false},
+	} {
+		x := &Execution{Execution: e}
+		found := x.addPending(&test.ref)
+		if found != (test.waiting || test.later) || (x.Waiting != nil) != test.waiting || (x.Later != "") != test.later {
+			t.Errorf("%s: got %v, waiting %v, later %v", test.name, found, x.Waiting, x.Later)
+		}
+	}
+}
+
+func TestExecutionText(t *testing.T) {
+	t.Parallel()
+	stored := &events.Execution{RunID: "t-1", Shown: []events.ShownBullet{{ID: "a"}, {ID: "b"}}, Cited: []book.BulletID{"b"}}
+	applied := []history.Reflected{{Version: 7, Cover: book.Cover{ID: "a", Evidence: &book.Evidence{Reflector: "v1", FeedbackSeq: 3, Outcome: "failure"}}}}
+	change := history.Event{Version: 7, Kind: book.Pin, Bullet: "a", Op: book.Op{Kind: book.Pin, Bullet: "a", Pinned: true}}
+	for _, test := range []struct {
+		name string
+		x    Execution
+		want []string // in the text, in order
+	}{
+		{"expired", Execution{Trace: &history.Trace{Reflections: applied}, Analyses: make([]*events.Reflection, 1)}, []string{"has expired", "applied in version 7", "changed nothing"}},
+		{
+			"applied",
+			Execution{
+				Execution: stored, Labels: map[uint64]string{7: "7@ab12cd"}, Trace: &history.Trace{Reflections: applied, Events: []history.Event{change}},
+				Analyses: []*events.Reflection{{Ignored: []string{"a claim"}}},
+			},
+			[]string{"run t-1", "shown     a", "cited     b", "after feedback, failure", "ignored   a claim", "7@ab12cd  a pinned"},
+		},
+		{"evaluation", Execution{Execution: &events.Execution{Purpose: events.Evaluate}, Trace: &history.Trace{}}, []string{"no bullets shown", "evaluation"}},
+		{"waiting", Execution{Execution: stored, Trace: &history.Trace{}, Waiting: &events.Reflection{Ignored: []string{"a claim"}}}, []string{"waits for a curator", "a claim"}},
+		{"later round", Execution{Execution: stored, Trace: &history.Trace{}, Later: "9-ab12cd34"}, []string{"9-ab12cd34"}},
+		{"nothing", Execution{Execution: stored, Trace: &history.Trace{}}, []string{"No reflection"}},
+	} {
+		rest := test.x.Text()
+		for _, want := range test.want {
+			_, after, ok := strings.Cut(rest, want)
+			if !ok {
+				t.Errorf("%s: %q not found in\n%s", test.name, want, test.x.Text())
+				break
+			}
+			rest = after
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train/stats"
+	"debrief/events"
+)
+
+// WindowOutcomes are the runs whose prompts had the same part of the earlier turns of their sessions.
+type WindowOutcomes struct {
+	Earlier  string         `json:"earlier_turns"` // all, part or none
+	Success  stats.Estimate `json:"success"`
+	Messages float64        `json:"messages"` // mean number of messages of earlier turns in a prompt
+	Tokens   float64        `json:"tokens"`   // mean number of their tokens
+	Share    float64        `json:"share"`    // share of the tokens of all stored turns, from 0 to 1
+}
+
+// The parts of the earlier turns, as an index of windowRuns and for people.
+const (
+	windowAll = iota
+	windowPart
+	windowNone
+)
+
+var windowNames = [...]string{"all", "part", "none"}
+
+// windowRuns counts runs by the part of the earlier turns in their prompts.
+type windowRuns [len(windowNames)]struct {
+	rate
+	messages, tokens, omitted int
+}
+
+// add adds an execution with a known outcome. A first turn has no earlier ones, and the prompt of a recorded run is unknown.
+func (n *windowRuns) add(e *events.Execution) {
+	if e.Manifest == nil || e.Session == "" {
+		return
+	}
+	var messages, tokens, omitted, omittedTokens int
+	for _, t := range e.Manifest.Totals() {
+		if t.Kind.OfWindow() {
+			messages, tokens = messages+t.Included, tokens+t.Tokens
+			omitted, omittedTokens = omitted+t.Omitted, omittedTokens+t.OmittedTokens
+		}
+	}
+	kind := windowPart
+	switch {
+	case messages == 0 && omitted == 0 && e.Turn < 2:
+		return
+	case messages == 0:
+		kind = windowNone
+	case omitted == 0:
+		kind = windowAll
+	}
+	n[kind].add(e.Outcome.Label == events.Success)
+	n[kind].messages += messages
+	n[kind].tokens += tokens
+	n[kind].omitted += omittedTokens
+}
+
+// outcomes returns a row for each part that has runs.
+func (n *windowRuns) outcomes() []WindowOutcomes {
+	all := []WindowOutcomes{}
+	for kind, w := range n {
+		if w.runs == 0 {
+			continue
+		}
+		o := WindowOutcomes{
+			Earlier: windowNames[kind], Success: stats.Share(w.right, w.runs),
+			Messages: float64(w.messages) / float64(w.runs), Tokens: float64(w.tokens) / float64(w.runs),
+		}
+		if sum := w.tokens + w.omitted; sum > 0 {
+			o.Share = float64(w.tokens) / float64(sum)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// writeWindows prints the outcomes of runs in sessions as a table. It prints nothing without such runs.
+func writeWindows(w io.Writer, all []WindowOutcomes) error {
+	if len(all) == 0 {
+		return nil
+	}
+	writeText(w, "Success with the earlier turns of the session in the prompt, a part of them, and none:")
+	t := term.NewTable(w)
+	term.Fprintf(t, "turns\tsuccess\tmessages\ttokens\tshare of history\n")
+	for _, o := range all {
+		term.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%s\n", o.Earlier, describeRate(o.Success), o.Messages, o.Tokens, fmt.Sprintf("%.0f %%", 100*o.Share))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	term.Fprintf(w, "\n")
+	return nil
+}

@@ -1,0 +1,66 @@
+package versions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/program"
+	"debrief/events"
+	"debrief/events/deltalog"
+
+	book "debrief/playbook"
+)
+
+// Book is a playbook on a server. It may not exist yet.
+type Book struct {
+	Store *deltalog.Store
+	Name  book.Book
+}
+
+// New returns a playbook on a server. It sends no request.
+func New(js jetstream.JetStream, name book.Book) *Book { return &Book{deltalog.New(js), name} }
+
+// LogError adds the exit code to the error of a broken log. It returns other errors unchanged.
+func LogError(err error) error {
+	if errors.Is(err, deltalog.ErrBrokenLog) {
+		return program.Exit(program.ExitRefused, err)
+	}
+	return err
+}
+
+// At returns the playbook at a version, empty for the newest, and the label of the version.
+func (b *Book) At(ctx context.Context, point string) (*book.Playbook, string, error) {
+	if point == "" {
+		w, err := b.Store.Writer(ctx, b.Name)
+		if err != nil {
+			return nil, "", LogError(err)
+		}
+		return w.State().Playbook(), book.VersionLabel(w.State().Playbook().Version(), w.State().Chain()), nil
+	}
+	m, err := b.Version(ctx, point)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := b.Store.PlaybookAt(ctx, b.Name, m.Number)
+	return p, m.Label(), LogError(err)
+}
+
+// Expect returns the bullets at a version, empty for the newest. The Curator refuses the edit if they changed since.
+func (b *Book) Expect(ctx context.Context, point string, ids ...book.BulletID) ([]events.Expectation, error) {
+	p, label, err := b.At(ctx, point)
+	if err != nil {
+		return nil, err
+	}
+	var all []events.Expectation
+	for _, id := range ids {
+		was := p.Bullet(id)
+		if was == nil {
+			return nil, program.Exit(program.ExitRefused, fmt.Errorf("bullet %q is not in the playbook at version %s", id, label))
+		}
+		all = append(all, events.Expectation{Bullet: id, Section: was.Section, Content: was.Content})
+	}
+	return all, nil
+}

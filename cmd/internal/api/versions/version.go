@@ -1,0 +1,151 @@
+// Package versions finds the versions of playbooks in their logs: by number, label, time or name. Its errors have the exit codes of
+// commands: program.ExitUsage for an invalid version, program.ExitRefused for an unknown one and for a broken log.
+package versions
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/program"
+	"debrief/events/deltalog"
+	"debrief/playbook/history"
+
+	book "debrief/playbook"
+)
+
+// Help documents the formats of a version on the command line.
+const Help = `Formats of a version:
+
+  17               number; 0 is the empty playbook
+  17@ab12cd        label; an error if version 17 has another hash
+  2026-11-20       last version at or before a time; also with a time of
+                   day, as '2026-11-20 15:04' or 2026-11-20T15:04:05Z
+  90m, 36h         last version at or before that time ago
+  before-import    name from 'debrief playbook tag'
+  newest           the newest version`
+
+// Version is one version of a playbook, with its chain hash and time.
+type Version struct {
+	Number uint64
+	chain  []byte
+	time   time.Time
+}
+
+// Label returns the number and the beginning of the hash, such as 17@ab12cd.
+func (m Version) Label() string { return book.VersionLabel(m.Number, m.chain) }
+
+// Version finds a version in the log; see Help for the formats.
+func (b *Book) Version(ctx context.Context, point string) (Version, error) {
+	return Find(b.Name, point, b.Store.Log(ctx, b.Name))
+}
+
+// Find finds a version of a playbook in its log; see Help for the formats. It reads only versions, times, hashes and names.
+func Find(name book.Book, point string, log deltalog.Log) (Version, error) {
+	want, err := parsePoint(point, time.Now())
+	if err != nil {
+		return Version{}, program.Exit(program.ExitUsage, err)
+	}
+	var found, newest Version
+	ok := want.version == 0 && want.by == byNumber
+	names := map[string]uint64{}
+	versions := []Version{{}}
+	err = log(func(r *deltalog.Record) error {
+		newest = Version{r.Version, r.Chain, r.Time}
+		versions = append(versions, newest)
+		for _, n := range r.Names {
+			names[n.Name] = n.Version
+		}
+		if want.by == byNumber && r.Version == want.version || want.by == byTime && !r.Time.After(want.time) {
+			found, ok = newest, true
+		}
+		return nil
+	})
+	if err != nil {
+		return Version{}, LogError(err)
+	}
+	switch want.by {
+	case byNewest:
+		found, ok = newest, true
+	case byName:
+		v, named := names[want.name]
+		if ok = named && v < uint64(len(versions)); ok {
+			found = versions[v]
+		}
+	}
+	switch {
+	case !ok && want.by == byNumber:
+		err = fmt.Errorf("playbook %q: %w", name, &history.VersionNotFoundError{Version: want.version, Newest: newest.Number})
+	case !ok && want.by == byTime:
+		err = fmt.Errorf("playbook %q: no version at %s: the first is from %s", name, want.time.Local().Format(time.DateTime), versions[min(1, len(versions)-1)].time.Local().Format(time.DateTime))
+	case !ok:
+		err = fmt.Errorf("playbook %q: no version named %q: see 'debrief playbook log --names'", name, want.name)
+	case !strings.HasPrefix(hex.EncodeToString(found.chain), want.chain):
+		err = fmt.Errorf("playbook %q: version %d is %s, not %s: the label belongs to another installation", name, found.Number, found.Label(), point)
+	}
+	return found, program.Exit(program.ExitRefused, err)
+}
+
+// The formats of a version.
+const (
+	byNumber = iota
+	byTime
+	byName
+	byNewest
+)
+
+// point is a parsed version; the fields in use depend on by.
+type point struct {
+	by      int
+	version uint64
+	chain   string // prefix, in hex
+	time    time.Time
+	name    string
+}
+
+// parsePoint parses a version; see Help for the formats. Durations are relative to now.
+func parsePoint(text string, now time.Time) (point, error) {
+	number, chain, _ := strings.Cut(text, "@")
+	if v, err := strconv.ParseUint(number, 10, 64); err == nil {
+		if strings.Trim(chain, "0123456789abcdef") != "" {
+			return point{}, fmt.Errorf("version %q: invalid label: want one such as 17@ab12cd", text)
+		}
+		return point{by: byNumber, version: v, chain: chain}, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			if layout == time.DateOnly {
+				t = t.AddDate(0, 0, 1).Add(-time.Nanosecond) // the end of that day
+			}
+			return point{by: byTime, time: t}, nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return point{by: byTime, time: now.Add(-ago)}, nil
+	}
+	if text == "newest" {
+		return point{by: byNewest}, nil
+	}
+	if (book.Name{Name: text}).Validate() == nil {
+		return point{by: byName, name: text}, nil
+	}
+	return point{}, fmt.Errorf("version %q: want a number, a label such as 17@ab12cd, a time such as 2026-11-20, or a name", text)
+}
+
+// ParseSince parses the flag --since: a time, or a duration before now. Empty text returns the zero time.
+func ParseSince(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	p, err := parsePoint(text, time.Now())
+	if err != nil || p.by != byTime {
+		return time.Time{}, program.Exit(program.ExitUsage, fmt.Errorf("--since: want a time such as 2026-11-20 or '2026-11-20 15:04', or a duration such as 90m, got %q", text))
+	}
+	if d, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
+		return d, nil // the start of the day; parsePoint returns its end
+	}
+	return p.time, nil
+}

@@ -1,0 +1,155 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/api/tokens"
+)
+
+// actionForm is a form of an action that succeeds once.
+type actionForm struct {
+	path   string
+	scope  tokens.Scope
+	values url.Values
+}
+
+// forms returns a form for each action, by its pattern. A test with new actions fails until they are here.
+func (in *installation) forms(t *testing.T) map[string][]actionForm {
+	t.Helper()
+	one := func(path string, scope tokens.Scope, pairs ...string) []actionForm {
+		values := url.Values{}
+		for i := 0; i < len(pairs); i += 2 {
+			values.Add(pairs[i], pairs[i+1])
+		}
+		return []actionForm{{path, scope, values}}
+	}
+	all := map[string][]actionForm{
+		"/books/{book}/bullets":                      one("/books/default/bullets", tokens.Review, "content", "Ask for the currency.", "section", "payment", "reason", "a test"),
+		"/books/{book}/review":                       one("/books/default/review", tokens.Review, "decision", "approve:inv-00005"),
+		"/books/{book}/review/{id}/edit":             one("/books/default/review/inv-00012/edit", tokens.Review, "content", "Send the invoice once."),
+		"/books/{book}/gate":                         one("/books/default/gate", tokens.Review, "mode", "guard"),
+		"/books/{book}/review/mode":                  one("/books/default/review/mode", tokens.Review, "mode", "off"),
+		"/books/{book}/leading-score":                one("/books/default/leading-score", tokens.Review, "name", "tone"),
+		"/books/{book}/tag":                          one("/books/default/tag", tokens.Review, "name", "a-name", "version", "3"),
+		"/books/{book}/restore":                      one("/books/default/restore", tokens.Review, "version", "3"),
+		"/books/{book}/executions/{handle}/feedback": one("/books/default/executions/"+in.seeded.executions[0]+"/feedback", tokens.Report, "label", "failure", "feedback", "It was wrong."),
+		"/dead": one("/dead", tokens.Operate, "change", "drop", "id", in.deadLetters(t, "default")[0]),
+	}
+	for _, change := range []string{"pin", "unpin", "edit", "retire", "activate", "remove"} {
+		all["/books/{book}/bullets/{id}/{change}"] = append(all["/books/{book}/bullets/{id}/{change}"], one("/books/default/bullets/inv-00001/"+change, tokens.Review, "content", "Ask for the number.")...)
+	}
+	return all
+}
+
+// deadLetters returns the ids of the dead letters of a playbook.
+func (in *installation) deadLetters(t testing.TB, book string) (ids []string) {
+	t.Helper()
+	var reply struct {
+		Items []struct{ ID string }
+	}
+	check(t, json.Unmarshal([]byte(get(t, in.open, "/api/v1/dead?book="+book).body), &reply))
+	for _, item := range reply.Items {
+		ids = append(ids, item.ID)
+	}
+	if len(ids) == 0 {
+		t.Fatalf("playbook %s has no dead letters", book)
+	}
+	return ids
+}
+
+// state returns all that forms can change.
+func (in *installation) state(t testing.TB) string {
+	t.Helper()
+	var all strings.Builder
+	for _, path := range []string{"/books/default/bullets?limit=500", "/books/default/versions?limit=1", "/books/default/gate", "/books/default/executions/" + in.seeded.executions[0], "/dead"} {
+		all.WriteString(get(t, in.open, "/api/v1"+path).body)
+	}
+	return all.String()
+}
+
+// TestFormsNeedTheirScope sends the form of every action with every token: first with those that do not permit it.
+func TestFormsNeedTheirScope(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	forms := in.forms(t)
+	all := actions()
+	slices.SortStableFunc(all, func(a, b action) int { // feedback is last, because the roles change the playbook later
+		return strings.Count(a.pattern, "/feedback") - strings.Count(b.pattern, "/feedback")
+	})
+	for _, a := range all {
+		if len(forms[a.pattern]) == 0 {
+			t.Errorf("action %s: add a form to the test", a.pattern)
+		}
+		for _, f := range forms[a.pattern] {
+			eventually(t, in.idle) // the roles react to the form before
+			before := in.state(t)
+			for _, token := range append([]string{"", "unknown"}, names()...) {
+				if allows(token, f.scope, "default") || strings.HasSuffix(a.pattern, "/feedback") && allows(token, tokens.Review, "default") {
+					continue
+				}
+				got := post(t, in.guarded, f.path, f.values, in.as(token))
+				want := http.StatusForbidden
+				if in.secrets[token] == "" {
+					want = http.StatusSeeOther // to the login
+				}
+				if got.status != want || want == http.StatusSeeOther && got.header.Get("Location") != "/login" {
+					t.Errorf("POST %s as %q: got status %d to %q, want %d", f.path, token, got.status, got.header.Get("Location"), want)
+				}
+			}
+			if in.state(t) != before {
+				t.Errorf("POST %s changed something without the right", f.path)
+			}
+			got := post(t, in.guarded, f.path, f.values, in.as("admin"))
+			if got.status != http.StatusSeeOther || strings.HasPrefix(got.header.Get("Location"), "/login") {
+				t.Errorf("POST %s as admin: got status %d to %q: %s", f.path, got.status, got.header.Get("Location"), got.body)
+			}
+			if a.pattern != "/books/{book}/executions/{handle}/feedback" && in.state(t) == before {
+				t.Errorf("POST %s as admin changed nothing", f.path)
+			}
+		}
+	}
+	// The name of the token is the author.
+	if log := get(t, in.open, "/api/v1/books/default/versions?limit=5").body; !strings.Contains(log, `"author":"admin"`) {
+		t.Errorf("the token is not the author: %s", log)
+	}
+}
+
+// names returns the names of the tokens.
+func names() (all []string) {
+	for _, s := range tokenSpecs {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+// TestRepeatedForm sends a form twice, as a person who clicks twice does.
+func TestRepeatedForm(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	values := url.Values{"content": {"Ask for the currency."}, "key": {"key-of-the-form"}, "from": {"/books/default?sort=lift"}}
+	first := post(t, in.open, "/books/default/bullets", values)
+	before := in.state(t)
+	second := post(t, in.open, "/books/default/bullets", values)
+	if first.status != http.StatusSeeOther || second.status != http.StatusSeeOther || in.state(t) != before {
+		t.Errorf("got status %d, then %d: %s", first.status, second.status, second.body)
+	}
+	// The next page shows the result once. A notice without details has no link.
+	values = url.Values{"name": {"a-name"}, "version": {"2"}, "from": {"/books/default/versions"}}
+	done := post(t, in.open, "/books/default/tag", values)
+	c := done.cookie(t, noticeCookie)
+	if done.header.Get("Location") != "/books/default/versions" || c == nil || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+		t.Fatalf("got %v", done.header)
+	}
+	page := get(t, in.open, "/books/default/versions", withCookie(c.Name, c.Value))
+	if removed := page.cookie(t, noticeCookie); !strings.Contains(page.body, `role="status"`) || removed == nil || removed.MaxAge >= 0 || strings.Contains(page.body, ">Details</a>") {
+		t.Errorf("got %v: %s", page.header, page.body)
+	}
+	if again := get(t, in.open, "/books/default/versions"); strings.Contains(again.body, `role="status"`) {
+		t.Error("the notice is shown twice")
+	}
+}

@@ -1,0 +1,183 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/console/components"
+	"debrief/curator/gate"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// bookPages are the pages of the bullets of a playbook.
+func bookPages() []view {
+	return []view{
+		{pattern: "/books/{book}", file: "book", tab: "playbook", run: showBook},
+		{pattern: "/books/{book}/bullets/{id}", file: "bullet", tab: "playbook", run: showBullet},
+	}
+}
+
+// bullet is a bullet with its record in experiments.
+type bullet struct {
+	playbook.Bullet
+	State  playbook.Status `json:"state"`
+	Record *gate.Row       `json:"record"`
+}
+
+// Standing returns the standing of the bullet in its experiment, "" without one.
+func (b *bullet) Standing() playbook.Standing {
+	if b.Experiment == nil {
+		return ""
+	}
+	return b.Experiment.Standing
+}
+
+// Lift returns the chart of the lift with its interval, nil if it was not measured.
+func (b *bullet) Lift() *components.Interval {
+	if b.Record == nil {
+		return nil
+	}
+	return lift(*b.Record)
+}
+
+// bookPage is the list of bullets.
+type bookPage struct {
+	list[bullet]
+	Sections []string // of the items
+	Query    map[string]string
+	States   []string
+	Sorts    []option
+	Filtered bool
+}
+
+// option is an entry of a selection.
+type option struct{ Value, Text string }
+
+// bookStates are the states that the list can select.
+var bookStates = []string{"shown", "active", "probation", "candidate", "quarantined", "retired"}
+
+var bookSorts = []option{
+	{"id", "by id"},
+	{"lift", "highest lift first"},
+	{"helpful", "most helpful votes first"},
+	{"harmful", "most harmful votes first"},
+	{"updated", "last changed first"},
+	{"used", "last used first"},
+	{"section", "by section"},
+}
+
+func showBook(q *request) (any, error) {
+	q.title = "Bullets of " + q.book
+	p := &bookPage{States: bookStates, Sorts: bookSorts, Query: map[string]string{}}
+	values := url.Values{"limit": {"50"}}
+	for _, name := range []string{"q", "section", "state", "sort", "at", "after"} {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+			p.Query[name] = v
+			p.Filtered = p.Filtered || name != "sort" && name != "after"
+		}
+	}
+	if err := q.api.get(pathOf("books", q.book, "bullets"), values, &p.list); err != nil {
+		return nil, err
+	}
+	for _, b := range p.Items {
+		if !slices.Contains(p.Sections, b.Section) {
+			p.Sections = append(p.Sections, b.Section)
+		}
+	}
+	if s := p.Query["section"]; s != "" && !slices.Contains(p.Sections, s) {
+		p.Sections = append(p.Sections, s)
+	}
+	slices.Sort(p.Sections)
+	return p, nil
+}
+
+// bulletPage is the life of a bullet.
+type bulletPage struct {
+	ID       string
+	Current  *bullet // nil if it was removed
+	Life     bulletLife
+	Evidence list[evidence]
+	Charts   []*components.Chart // e-values, wide and narrow; empty without outcomes
+	Similar  list[similarBullet]
+	Label    string // of the version of the newest event
+	// Executions in which the bullet was in the prompt, newest first.
+	Used list[execution]
+}
+
+// bulletLife is the history of a bullet.
+type bulletLife struct {
+	explain.Bullet
+	Omitted int `json:"omitted_votes"` // number of older events that only change votes or outcomes
+}
+
+// maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
+const maxVotes = "10"
+
+// Sides counts the outcomes of the evidence: for and against.
+func (p *bulletPage) Sides() string {
+	n := map[string]int{}
+	for _, e := range p.Evidence.Items {
+		n[e.Outcome]++
+	}
+	var parts []string
+	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} {
+		if n[string(label)] > 0 {
+			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", components.Thousands(n[string(label)]), label))
+		}
+	}
+	if len(parts) == 0 || p.Evidence.Next != "" {
+		return ""
+	}
+	return "Outcomes: " + strings.Join(parts, ", ") + "."
+}
+
+// similarBullet is a bullet with a similar text.
+type similarBullet struct {
+	bullet
+	Similarity float64 `json:"similarity"`
+	Duplicate  bool    `json:"duplicate"`
+}
+
+// evidence is an execution that supports a change of a bullet.
+type evidence struct {
+	playbook.Evidence
+	Versions []uint64          `json:"versions"`
+	Stored   *events.Execution `json:"stored"`
+}
+
+func showBullet(q *request) (any, error) {
+	p := &bulletPage{ID: q.PathValue("id")}
+	q.title = p.ID + " in " + q.book
+	base := pathOf("books", q.book, "bullets", p.ID)
+	if err := q.api.get(base+"/history", url.Values{"votes": {maxVotes}}, &p.Life); err != nil {
+		return nil, err
+	}
+	if len(p.Life.Events) == 0 {
+		return nil, &apiError{api.Problem{Status: http.StatusNotFound, Detail: "The bullet has no history."}}
+	}
+	slices.Reverse(p.Life.Events) // newest first
+	p.Label = p.Life.Labels[p.Life.Events[0].Version]
+	if p.Life.Current != nil {
+		p.Current = new(bullet)
+		if err := q.api.get(base, nil, p.Current); err != nil {
+			return nil, err
+		}
+		if err := q.api.get(base+"/similar", url.Values{"limit": {"5"}}, &p.Similar); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.addExperiment(q, base); err != nil {
+		return nil, err
+	}
+	if err := q.api.get(base+"/evidence", url.Values{"limit": {"20"}}, &p.Evidence); err != nil {
+		return nil, err
+	}
+	return p, q.api.get(pathOf("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
+}

@@ -1,0 +1,177 @@
+package components
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ChartTemplate defines the template "chart" for a *Chart.
+//
+//go:embed chart.html
+var ChartTemplate string
+
+// Chart is a chart of measurements over a numeric axis, in the units of its viewBox. The template "chart" draws it.
+type Chart struct {
+	Class  string // "wide" or "narrow", where there is one of each
+	Label  string // text alternative
+	Width  float64
+	Height float64
+	Left   float64 // edges of the plot
+	Right  float64
+	Top    float64
+	Bottom float64
+	AxisX  string  // label of the horizontal axis
+	MaxX   float64 // value at the right edge; the left edge is 0
+	MaxY   float64 // value at the top; the bottom is 0
+	XTicks []Tick
+	YTicks []Tick
+	Spans  []Tick // begins of named parts, such as epochs
+	Levels []Tick // values that are marked by a horizontal line
+	Best   *Tick  // position that is marked; nil for none
+	Lines  []Line
+}
+
+// Tick is a labelled position on an axis.
+type Tick struct {
+	At    float64
+	Label string
+}
+
+// Line is a series of measurements.
+type Line struct {
+	Class string
+	Name  string
+	Shape string // SVG path of a mark at 0,0
+	Path  string // SVG path of a step line; empty for marks alone
+	Marks []Mark
+}
+
+// Mark is a measurement and its position in a chart. An accuracy has an interval: Low and High in percent, and YLow and
+// YHigh in the chart.
+type Mark struct {
+	Step      int
+	Value     float64
+	Low, High float64
+	Title     string
+
+	X, Y        float64
+	YLow, YHigh float64
+}
+
+// HasInterval reports whether the mark has an interval.
+func (m Mark) HasInterval() bool { return m.High > m.Low }
+
+// Shapes of marks as SVG paths, so that lines can be distinguished without colours.
+const (
+	Dot     = "M-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z"
+	Disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
+	Diamond = "M0-6 6 0 0 6-6 0z"
+)
+
+// X returns the position of a value on the horizontal axis.
+func (c *Chart) X(step int) float64 {
+	return Round(c.Left + (c.Right-c.Left)*min(max(float64(step)/c.MaxX, 0), 1))
+}
+
+// Y returns the position of a value on the vertical axis.
+func (c *Chart) Y(value float64) float64 {
+	return Round(c.Bottom - (c.Bottom-c.Top)*min(max(value/c.MaxY, 0), 1))
+}
+
+// Size is the size of a chart and of its axes: x up to MaxX, y from 0 up to MaxY in a unit.
+type Size struct {
+	Height float64
+	Axis   string // name of the horizontal axis
+	MaxX   int
+	MaxY   float64
+	Unit   string
+}
+
+// Sizes returns a chart for wide screens and one for phones, both drawn by a function.
+func Sizes(s Size, draw func(*Chart)) []*Chart {
+	wide, narrow := newChart(940, s), newChart(340, s)
+	wide.Class, narrow.Class = "wide", "narrow"
+	draw(wide)
+	draw(narrow)
+	return []*Chart{wide, narrow}
+}
+
+// newChart returns a chart with axes that have ticks at round numbers.
+func newChart(width float64, s Size) *Chart {
+	c := &Chart{
+		Width: width, Height: s.Height, AxisX: s.Axis,
+		Left: 46, Right: width - 18, Top: 24, Bottom: s.Height - 42,
+		MaxX: float64(max(s.MaxX, 1)),
+	}
+	step := max(roundStep(s.MaxY/4), 1)
+	if s.MaxY == 100 {
+		step = 25 // percent
+	}
+	c.MaxY = step * math.Ceil(max(s.MaxY, 1)/step-1e-9)
+	for v := 0.0; v <= c.MaxY+step/2; v += step {
+		c.YTicks = append(c.YTicks, Tick{At: c.Y(v), Label: short(v) + s.Unit})
+	}
+	step = max(roundStep(c.MaxX/max((width-60)/90, 2)), 1)
+	for v := 0.0; v <= c.MaxX; v += step {
+		c.XTicks = append(c.XTicks, Tick{At: c.X(int(v)), Label: short(v)})
+	}
+	return c
+}
+
+// Round rounds a coordinate, so that the page is small.
+func Round(x float64) float64 { return math.Round(x*10) / 10 }
+
+// roundStep returns the smallest of 1, 2, 5, 10, 20, 50 … that is at least x.
+func roundStep(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, n := range []float64{1, 2, 5} {
+		if n*power >= x*(1-1e-9) {
+			return n * power
+		}
+	}
+	return 10 * power
+}
+
+// short formats a number for an axis: 1500000 is 1.5M.
+func short(v float64) string {
+	switch {
+	case v >= 1e6:
+		return strconv.FormatFloat(v/1e6, 'f', -1, 64) + "M"
+	case v >= 1e4:
+		return strconv.FormatFloat(v/1e3, 'f', -1, 64) + "k"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// AddMarks adds a series to the chart. It has no line: nothing was measured between two marks.
+func (c *Chart) AddMarks(name, class, shape string, marks []Mark) {
+	if len(marks) == 0 {
+		return
+	}
+	marks = slices.Clone(marks) // each chart sets its own positions
+	for i := range marks {
+		m := &marks[i]
+		m.X, m.Y = c.X(m.Step), c.Y(m.Value)
+		m.YLow, m.YHigh = c.Y(m.Low), c.Y(m.High)
+	}
+	c.Lines = append(c.Lines, Line{Class: class, Name: name, Shape: shape, Marks: marks})
+}
+
+// AddLine adds a series as a step line without marks, for many measurements: a value holds until the next one.
+func (c *Chart) AddLine(name, class string, marks []Mark) {
+	var path strings.Builder
+	for i, m := range marks {
+		if i == 0 {
+			fmt.Fprintf(&path, "M%g %g", c.X(m.Step), c.Y(m.Value))
+			continue
+		}
+		fmt.Fprintf(&path, "H%gV%g", c.X(m.Step), c.Y(m.Value))
+	}
+	if len(marks) > 0 {
+		c.Lines = append(c.Lines, Line{Class: class, Name: name, Path: path.String()})
+	}
+}

@@ -1,0 +1,94 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/console/components"
+	"debrief/cmd/internal/train/stats"
+)
+
+// curvePages are the pages about the development of results.
+func curvePages() []view {
+	return []view{{pattern: "/books/{book}/curve", file: "curve", tab: "curve", run: showCurve}}
+}
+
+// curvePage is the curve of a playbook.
+type curvePage struct {
+	executions.Curve
+	Charts []*components.Chart // wide and narrow; empty without outcomes
+	Pooled int                 // minimum number of outcomes of a mark
+}
+
+// fewOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
+// with their neighbours.
+const fewOutcomes = 20
+
+func showCurve(q *request) (any, error) {
+	q.title = "Learning curve of " + q.book
+	p := &curvePage{Pooled: fewOutcomes}
+	if err := q.api.get(pathOf("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
+		return nil, err
+	}
+	inject := marks("with the playbook", measuredOf(p.Versions, func(c executions.Counts) *executions.Cell { return c.Inject }), fewOutcomes)
+	observe := marks("without the playbook", measuredOf(p.Versions, func(c executions.Counts) *executions.Cell { return c.Observe }), fewOutcomes)
+	if len(inject)+len(observe) == 0 {
+		return p, nil
+	}
+	total := 0
+	for _, v := range p.Versions {
+		total += v.Executions
+	}
+	p.Charts = components.Sizes(components.Size{Height: 320, Axis: "executions", MaxX: total, MaxY: 100, Unit: " %"}, func(c *components.Chart) {
+		c.Label = "Accuracy in percent over executions, with 95 % intervals. The table below has the numbers."
+		c.AddMarks("with the playbook", "validation", components.Disc, inject)
+		c.AddMarks("without the playbook", "test", components.Diamond, observe)
+	})
+	return p, nil
+}
+
+// measuredOf returns the measurements of an arm in each version, over the number of executions so far.
+func measuredOf(points []executions.Point, arm func(executions.Counts) *executions.Cell) (out []measured) {
+	steps := 0
+	for _, v := range points {
+		steps += v.Executions
+		if c := arm(v.Counts); c != nil && c.Accuracy.N > 0 {
+			out = append(out, measured{step: steps, n: c.Accuracy.N, right: rightOf(c.Accuracy), at: fmt.Sprintf("version %d", *v.Version)})
+		}
+	}
+	return out
+}
+
+// measured are counted outcomes at a step of a curve.
+type measured struct {
+	step, n, right int
+	group          int    // only neighbours of one group are pooled
+	at             string // the step in words
+}
+
+// marks returns the accuracies of a series. Neighbours are pooled until a mark has enough outcomes, because the accuracy of few is
+// mostly chance; the last mark of a group may have fewer.
+func marks(name string, all []measured, enough int) (out []components.Mark) {
+	known, right, first := 0, 0, ""
+	for i, m := range all {
+		if known == 0 {
+			first = m.at
+		}
+		known, right = known+m.n, right+m.right
+		if known < enough && i+1 < len(all) && all[i+1].group == m.group {
+			continue
+		}
+		at := m.at
+		if first != at {
+			at = first + " to " + at
+		}
+		share := stats.Share(right, known)
+		out = append(out, components.Mark{
+			Step: m.step, Value: 100 * share.Mean, Low: 100 * share.Low, High: 100 * share.High,
+			Title: fmt.Sprintf("%s %s, %d of %s, 95 %% interval %s to %s, %s", name, components.Percent(share.Mean), right, components.Plural(known, "outcome"), components.Percent(share.Low), components.Percent(share.High), at),
+		})
+		known, right = 0, 0
+	}
+	return out
+}

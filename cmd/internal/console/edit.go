@@ -1,0 +1,163 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/console/components"
+)
+
+// editActions are the forms that change a playbook.
+func editActions() []action {
+	return []action{
+		{"/books/{book}/bullets", addBullet},
+		{"/books/{book}/bullets/{id}/{change}", changeBullet},
+		{"/books/{book}/review", decide},
+		{"/books/{book}/review/{id}/edit", editQuarantined},
+		{"/books/{book}/gate", setGate},
+		{"/books/{book}/review/mode", setReview},
+		{"/books/{book}/leading-score", setLeadingScore},
+		{"/books/{book}/tag", tagVersion},
+		{"/books/{book}/restore", restoreVersion},
+	}
+}
+
+// edit is the body of an edit of the API.
+type edit map[string]any
+
+// edited is the reply to an edit.
+type edited struct {
+	Version uint64   `json:"version"`
+	Added   []string `json:"added"`
+	Changed int      `json:"changed"`
+}
+
+// field returns a field of the form, without spaces around it.
+func (q *request) field(name string) string {
+	return strings.TrimSpace(strings.ReplaceAll(q.PostForm.Get(name), "\r\n", "\n"))
+}
+
+// key returns the key of the form for a step of its action: a form that is sent twice has no further effect.
+func (q *request) key(step string) string {
+	if k := q.field("key"); k != "" {
+		return k + "-" + step
+	}
+	return ""
+}
+
+// edit sends an edit of the playbook in the path.
+func (q *request) edit(e edit) (out edited, err error) {
+	return out, q.api.post(pathOf("books", q.book, "edits"), q.key("edit"), e, &out)
+}
+
+// saved returns the notice of a change of the playbook.
+func (q *request) saved(text string, version uint64) notice {
+	return notice{Text: fmt.Sprintf("%s Version %d.", text, version), Link: pathOf("books", q.book, "versions", fmt.Sprint(version))}
+}
+
+func addBullet(q *request) (notice, error) {
+	out, err := q.edit(edit{"add": []edit{{"content": q.field("content"), "section": q.field("section")}}, "reason": q.field("reason")})
+	if err != nil {
+		return notice{}, err
+	}
+	n := q.saved("Added.", out.Version)
+	if len(out.Added) == 1 {
+		n.To = pathOf("books", q.book, "bullets", out.Added[0])
+	}
+	return n, nil
+}
+
+// errNoText is the error of an edit whose text has only spaces. The API would keep the text of the bullet.
+var errNoText = &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Field: "content", Detail: "The text of the bullet is required."}}
+
+// changes are the changes of one bullet without further fields, with their notices.
+var changes = map[string]string{"pin": "Pinned.", "unpin": "Unpinned.", "retire": "Retired: it is no longer shown.", "activate": "It is shown again.", "remove": "Removed."}
+
+func changeBullet(q *request) (notice, error) {
+	id, change := q.PathValue("id"), q.PathValue("change")
+	e, done := edit{"reason": q.field("reason")}, changes[change]
+	switch {
+	case change == "edit" && q.field("content") == "":
+		return notice{}, errNoText
+	case change == "edit":
+		e["change"], done = []edit{{"id": id, "content": q.field("content"), "section": q.field("section")}}, "Saved."
+		e["read"] = q.field("read")
+	case done == "":
+		return notice{}, &apiError{api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
+	default:
+		e[change] = []string{id}
+	}
+	out, err := q.edit(e)
+	return q.saved(done, out.Version), err
+}
+
+func setGate(q *request) (notice, error) {
+	out, err := q.edit(edit{"gate": q.field("mode"), "reason": q.field("reason")})
+	return q.saved("The mode of the gate is "+q.field("mode")+".", out.Version), err
+}
+
+func setReview(q *request) (notice, error) {
+	out, err := q.edit(edit{"review": q.field("mode"), "reason": q.field("reason")})
+	return q.saved("The review mode is "+q.field("mode")+".", out.Version), err
+}
+
+func setLeadingScore(q *request) (notice, error) {
+	if !q.PostForm.Has("name") { // an empty name removes the leading score
+		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "The name of the leading score is missing."}}
+	}
+	name := q.field("name")
+	out, err := q.edit(edit{"leading_score": name, "reason": q.field("reason")})
+	if name == "" {
+		return q.saved("The playbook has no leading score.", out.Version), err
+	}
+	return q.saved("The leading score is "+name+".", out.Version), err
+}
+
+func tagVersion(q *request) (notice, error) {
+	_, err := q.edit(edit{"tag": edit{"name": q.field("name"), "version": q.field("version")}})
+	return notice{Text: fmt.Sprintf("Version %s is named %s.", q.field("version"), q.field("name"))}, err
+}
+
+func restoreVersion(q *request) (notice, error) {
+	out, err := q.edit(edit{"restore": q.field("version"), "read": q.field("read"), "reason": q.field("reason")})
+	n := q.saved(fmt.Sprintf("Restored the bullets of version %s.", q.field("version")), out.Version)
+	n.To = pathOf("books", q.book, "versions")
+	return n, err
+}
+
+// decide approves or rejects the selected bullets in quarantine.
+func decide(q *request) (notice, error) {
+	decision, ids := q.field("decision"), q.PostForm["id"]
+	if one, id, ok := strings.Cut(decision, ":"); ok { // the button of one bullet
+		decision, ids = one, []string{id}
+	}
+	verb := map[string]string{"approve": "Approved", "reject": "Rejected"}[decision]
+	switch {
+	case verb == "":
+		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Choose to approve or to reject."}}
+	case len(ids) == 0:
+		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one bullet."}}
+	}
+	var out edited
+	for i, id := range ids {
+		body := edit{"reason": q.field("reason")}
+		if err := q.api.post(pathOf("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
+			if i > 0 {
+				return notice{}, fmt.Errorf("%s %d of %d bullets, then %s: %w", strings.ToLower(verb), i, len(ids), id, err)
+			}
+			return notice{}, err
+		}
+	}
+	return q.saved(verb+" "+components.Plural(len(ids), "bullet")+".", out.Version), nil
+}
+
+// editQuarantined changes the text of a bullet in quarantine. It stays there until it is approved.
+func editQuarantined(q *request) (notice, error) {
+	if q.field("content") == "" {
+		return notice{}, errNoText
+	}
+	out, err := q.edit(edit{"change": []edit{{"id": q.PathValue("id"), "content": q.field("content")}}, "reason": q.field("reason")})
+	return q.saved("Saved. It still waits for a decision.", out.Version), err
+}

@@ -1,0 +1,216 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/playbook"
+)
+
+// executionPages are the pages of executions and sessions.
+func executionPages() []view {
+	return []view{
+		{pattern: "/books/{book}/executions", file: "executions", tab: "executions", run: showExecutions},
+		{pattern: "/books/{book}/executions/{handle}", file: "execution", tab: "executions", run: showExecution},
+		{pattern: "/books/{book}/sessions", file: "sessions", tab: "sessions", run: showSessions},
+		{pattern: "/books/{book}/sessions/{session}", file: "session", tab: "sessions", run: showSession},
+	}
+}
+
+func executionActions() []action {
+	return []action{{"/books/{book}/executions/{handle}/feedback", giveFeedback}}
+}
+
+// execution is an execution in a list.
+type execution struct {
+	Handle       events.Handle       `json:"handle"`
+	RunID        string              `json:"run_id"`
+	Task         string              `json:"task"`
+	Owner        string              `json:"owner"`
+	User         string              `json:"user"`
+	Session      string              `json:"session"`
+	Turn         int                 `json:"turn"`
+	Started      time.Time           `json:"started"`
+	Question     string              `json:"question"`
+	Answer       string              `json:"answer"`
+	Outcome      events.Outcome      `json:"outcome"`
+	Purpose      events.Purpose      `json:"purpose"`
+	LabelSuspect string              `json:"label_suspect"`
+	Version      uint64              `json:"playbook_version"`
+	Shown        []playbook.BulletID `json:"shown"`
+	Cited        []playbook.BulletID `json:"cited"`
+	Steps        int                 `json:"steps"`
+	Model        string              `json:"model"`
+}
+
+// executionsPage is a list of executions.
+type executionsPage struct {
+	list[execution]
+	Query  map[string]string
+	Labels []string
+}
+
+func showExecutions(q *request) (any, error) {
+	q.title = "Executions of " + q.book
+	p := &executionsPage{Query: map[string]string{}, Labels: []string{"success", "partial", "failure", "unknown"}}
+	values := url.Values{"limit": {"50"}}
+	for _, name := range []string{"session", "run", "task", "user", "owner", "outcome", "doubted", "bullet", "before", "after"} {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+			p.Query[name] = v
+		}
+	}
+	return p, q.api.get(pathOf("books", q.book, "executions"), values, &p.list)
+}
+
+// executionPage is an execution with the context that its model received.
+type executionPage struct {
+	Handle string
+	explain.Execution
+	Context *generator.RebuiltContext // nil without one
+	Why     string                    // no context
+}
+
+// Evaluation reports whether the execution measured a playbook, and is never learned from.
+func (p *executionPage) Evaluation() bool {
+	return p.Execution.Execution != nil && p.Execution.Execution.Purpose == events.Evaluate
+}
+
+func showExecution(q *request) (any, error) {
+	p := &executionPage{Handle: q.PathValue("handle")}
+	q.title = "Execution " + p.Handle
+	base := pathOf("books", q.book, "executions", p.Handle)
+	if err := q.api.get(base, nil, &p.Execution); err != nil {
+		return nil, err
+	}
+	p.Context = new(generator.RebuiltContext)
+	err := q.api.get(base+"/context", nil, p.Context)
+	var missing *apiError
+	if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+		p.Context, p.Why, err = nil, missing.Detail, nil
+	}
+	return p, err
+}
+
+// ShowsBullets reports whether message i of the context has lines that are bullets.
+func (p *executionPage) ShowsBullets(i int) bool {
+	return slices.ContainsFunc(p.Lines(i), func(l line) bool { return l.Bullet != "" })
+}
+
+// Lines returns the parts of message i of the context: each bullet, the question and its background, and the lines between them.
+func (p *executionPage) Lines(i int) []line {
+	m, e := p.Context.Messages[i], p.Execution.Execution
+	if e == nil {
+		return []line{{Text: m.Text}}
+	}
+	shown, task := map[string]bool{}, map[string]bool{}
+	for _, b := range e.Shown {
+		shown[string(b.ID)] = true
+	}
+	isUser := func(m chat.Message) bool { return m.Speaker == chat.User }
+	if isUser(m) && !slices.ContainsFunc(p.Context.Messages[i+1:], isUser) { // earlier messages of the user are other turns
+		for text := range strings.SplitSeq(e.Question+"\n"+e.Context, "\n") {
+			task[text] = strings.TrimSpace(text) != ""
+		}
+	}
+	var out []line
+	for text := range strings.SplitSeq(m.Text, "\n") {
+		id, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(text), "- "), "["), "]")
+		l := line{Text: text, Task: task[text]}
+		if shown[id] && strings.Contains(text, "["+id+"]") {
+			l.Bullet, l.Cited = id, slices.Contains(e.Cited, playbook.BulletID(id))
+		}
+		n := len(out)
+		if l.Task && n > 1 && out[n-2].Task && out[n-1].Bullet == "" && strings.TrimSpace(out[n-1].Text) == "" { // a blank line of the question
+			out[n-2].Text += "\n" + out[n-1].Text + "\n" + text
+			out = out[:n-1]
+			continue
+		}
+		if n > 0 && l.Bullet == "" && out[n-1].Bullet == "" && l.Task == out[n-1].Task {
+			out[n-1].Text += "\n" + text
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// line is a part of a message: one line with a bullet, or several lines without one.
+type line struct {
+	Text   string
+	Bullet string // id; empty for other lines
+	Cited  bool
+	Task   bool // of the question or its background
+}
+
+func giveFeedback(q *request) (notice, error) {
+	outcome := map[string]any{"label": q.field("label"), "by": q.me.Name}
+	if words := q.field("feedback"); words != "" {
+		outcome["feedback"] = words
+	}
+	body := map[string]any{"book": q.book, "execution": q.PathValue("handle"), "outcome": outcome}
+	if score, err := strconv.ParseFloat(q.field("score"), 64); err == nil {
+		outcome["score"] = score
+	}
+	if target := q.field("target"); target != "" {
+		body["target"] = target
+	}
+	return notice{Text: "The feedback is stored."}, q.api.post("/feedback", q.key("feedback"), body, nil)
+}
+
+// session is a session in a list.
+type session struct {
+	Session    string        `json:"session"`
+	Owner      string        `json:"owner"`
+	Executions int           `json:"executions"`
+	Last       events.Handle `json:"last"`
+	At         time.Time     `json:"at"`
+	Question   string        `json:"question"`
+}
+
+func showSessions(q *request) (any, error) {
+	q.title = "Sessions of " + q.book
+	all := new(list[session])
+	return all, q.api.get(pathOf("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
+}
+
+// sessionPage is the window of a session.
+type sessionPage struct {
+	Session      string
+	Interactions []*events.Interaction      `json:"interactions"`
+	Marks        []events.MarkedInteraction `json:"marks"`
+	Damaged      int                        `json:"damaged"`
+	Stored       list[execution]            `json:"-"`
+}
+
+func showSession(q *request) (any, error) {
+	p := &sessionPage{Session: q.PathValue("session")}
+	q.title = "Session " + p.Session
+	stored := url.Values{"session": {p.Session}, "limit": {"50"}}
+	var of url.Values
+	if owner, ok := q.URL.Query()["owner"]; ok {
+		of = url.Values{"owner": owner[:1]}
+		stored["owner"] = owner[:1]
+	}
+	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), of, p)
+	var missing *apiError
+	if err != nil && (!errors.As(err, &missing) || missing.Status != http.StatusNotFound) {
+		return nil, err
+	}
+	if err := q.api.get(pathOf("books", q.book, "executions"), stored, &p.Stored); err != nil {
+		return nil, err
+	}
+	if missing != nil && len(p.Stored.Items) == 0 && p.Stored.Next == "" {
+		return nil, missing
+	}
+	return p, nil
+}

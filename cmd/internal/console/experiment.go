@@ -1,0 +1,62 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+
+	"debrief/cmd/internal/console/components"
+	"debrief/curator/gate"
+)
+
+// experiment is the development of the evidence on a bullet.
+type experiment struct {
+	Threshold float64 `json:"threshold"`
+	Points    []struct {
+		Version    uint64         `json:"version"`
+		Experiment int            `json:"experiment"`
+		Shown      gate.ArmScores `json:"shown"`
+		Withheld   gate.ArmScores `json:"withheld"`
+		Helps      float64        `json:"e_helps"`
+		Harms      float64        `json:"e_harms"`
+	} `json:"points"`
+}
+
+// addExperiment draws the e-values of the current wording over its outcomes, on a logarithmic scale from 1.
+func (p *bulletPage) addExperiment(q *request, base string) error {
+	var e experiment
+	if err := q.api.get(base+"/experiment", url.Values{"limit": {"100"}}, &e); err != nil {
+		return err
+	}
+	if len(e.Points) == 0 {
+		return nil
+	}
+	current := e.Points[len(e.Points)-1].Experiment
+	scale := func(value float64) float64 { return math.Log10(max(value, 1)) }
+	var helps, harms []components.Mark
+	outcomes, most := 0, scale(e.Threshold)
+	for _, x := range e.Points {
+		n := x.Shown.N + x.Withheld.N
+		if x.Experiment != current || n == 0 || len(helps) > 0 && n == outcomes {
+			continue
+		}
+		outcomes, most = n, max(most, scale(x.Helps), scale(x.Harms))
+		after := fmt.Sprintf("%s, version %d", components.Plural(n, "outcome"), x.Version)
+		helps = append(helps, components.Mark{Step: n, Value: scale(x.Helps), Title: fmt.Sprintf("helps: e-value %.3g after %s", x.Helps, after)})
+		harms = append(harms, components.Mark{Step: n, Value: scale(x.Harms), Title: fmt.Sprintf("harms: e-value %.3g after %s", x.Harms, after)})
+	}
+	if len(helps) == 0 {
+		return nil
+	}
+	last := e.Points[len(e.Points)-1]
+	p.Charts = components.Sizes(components.Size{Height: 240, Axis: "outcomes", MaxX: outcomes, MaxY: math.Ceil(most)}, func(c *components.Chart) {
+		c.Label = fmt.Sprintf("E-values over outcomes, on a logarithmic scale. Now %.3g that the bullet helps, %.3g that it harms; the gate decides at %g.", last.Helps, last.Harms, e.Threshold)
+		for i := range c.YTicks {
+			c.YTicks[i].Label = fmt.Sprintf("%g", math.Pow(10, float64(i)))
+		}
+		c.Levels = []components.Tick{{At: c.Y(scale(e.Threshold)), Label: fmt.Sprintf("decision at %g", e.Threshold)}}
+		c.AddMarks("evidence that it helps", "validation", components.Disc, helps)
+		c.AddMarks("evidence that it harms", "test", components.Diamond, harms)
+	})
+	return nil
+}

@@ -1,0 +1,225 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/console/components"
+	"debrief/cmd/internal/train/stats"
+	"debrief/events/liveness"
+)
+
+// homePages are the pages about the whole installation at a glance.
+func homePages() []view {
+	return []view{{pattern: "/{$}", file: "home", tab: "home", run: showHome}}
+}
+
+// overview is the activity of an installation.
+type overview struct {
+	Learned learned                         `json:"learned"` // in the last hour
+	Today   learned                         `json:"today"`   // in the last 24 hours
+	Changes []activity.Change               `json:"changes"`
+	Lag     []activity.Sample               `json:"lag"`
+	Roles   map[string]liveness.RoleSummary `json:"roles"`
+	Waiting struct {
+		Total int `json:"total"`
+		Dead  int `json:"dead_letters"`
+	} `json:"waiting"`
+	Books []bookState `json:"books"`
+}
+
+// learned sums changes.
+type learned struct {
+	Versions int `json:"versions"`
+	activity.Counts
+}
+
+// bookState has the numbers of a playbook.
+type bookState struct {
+	Book        string `json:"book"`
+	Bullets     int    `json:"bullets"`
+	Shown       int    `json:"shown"`
+	Probation   int    `json:"probation"`
+	Quarantined int    `json:"quarantined"`
+	Executions  int    `json:"executions"`
+	Error       string `json:"error"`
+}
+
+// homePage shows the health of the roles, the newest lessons, the difference that they make, and the decisions that wait for a person.
+type homePage struct {
+	overview
+	Worth  *worth              // of the playbook with the most executions; nil without enough outcomes
+	Charts []*components.Chart // of the lag, wide and narrow
+}
+
+// Limits of the lists of the overview.
+const (
+	homeLessons = 6
+	homeChanges = 10
+)
+
+func showHome(q *request) (any, error) {
+	q.title = "Overview"
+	p := new(homePage)
+	if err := q.api.get("/overview", url.Values{"limit": {"200"}}, &p.overview); err != nil {
+		return nil, err
+	}
+	q.overview = &p.overview
+	p.drawLag()
+	var most *bookState
+	for i := range p.Books {
+		if b := &p.Books[i]; b.Executions > 0 && (most == nil || b.Executions > most.Executions) {
+			most = b
+		}
+	}
+	if most == nil {
+		return p, nil
+	}
+	var c executions.Curve
+	if err := q.api.get(pathOf("books", most.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
+		return nil, err
+	}
+	p.Worth = newWorth(&c)
+	return p, nil
+}
+
+// Level is the health of the role that is worst, "" before the first sample.
+func (p *homePage) Level() (worst liveness.Level) {
+	for _, r := range p.Roles {
+		if worst == "" || severity[r.Level] > severity[worst] {
+			worst = r.Level
+		}
+	}
+	return worst
+}
+
+var severity = map[liveness.Level]int{liveness.Yellow: 1, liveness.Red: 2}
+
+// lesson is a bullet with a new text, and the version that it came with.
+type lesson struct {
+	activity.Lesson
+	activity.Change
+}
+
+// Lessons returns the newest texts of bullets.
+func (p *homePage) Lessons() (all []lesson) {
+	for _, c := range p.Changes {
+		for _, l := range c.Lessons {
+			if len(all) < homeLessons {
+				all = append(all, lesson{l, c})
+			}
+		}
+	}
+	return all
+}
+
+// Newest returns the newest changes.
+func (p *homePage) Newest() []activity.Change { return p.Changes[:min(homeChanges, len(p.Changes))] }
+
+// worth compares the accuracy of a playbook now with that without it.
+type worth struct {
+	Book        string
+	Before, Now stats.Estimate
+	Control     bool // Before is of runs without a context, else of version 0
+	From        uint64
+}
+
+// newWorth compares the newest versions with at least fewOutcomes outcomes with the runs without a context, or with those of the
+// empty playbook. It returns nil if there are not enough of both.
+func newWorth(c *executions.Curve) *worth {
+	w, known, right := &worth{Book: string(c.Book)}, 0, 0
+	for _, v := range slices.Backward(c.Versions) {
+		if *v.Version == 0 {
+			w.Before = v.Accuracy
+		} else if v.Inject != nil && known < fewOutcomes {
+			known, right, w.From = known+v.Inject.Accuracy.N, right+rightOf(v.Inject.Accuracy), *v.Version
+		}
+	}
+	if o := c.Total.Observe; o != nil && o.Accuracy.N >= fewOutcomes {
+		w.Before, w.Control = o.Accuracy, true
+	}
+	if known < fewOutcomes || w.Before.N < fewOutcomes {
+		return nil
+	}
+	w.Now = stats.Share(right, known)
+	return w
+}
+
+// rightOf returns the number of outcomes that are a success.
+func rightOf(share stats.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
+
+// roleOrder is the order in which the roles work.
+var roleOrder = []string{"generator", "reflector", "curator"}
+
+// InOrder returns the health of the roles in the order of their work.
+func (p *homePage) InOrder() []liveness.RoleSummary { return inOrder(p.Roles) }
+
+// inOrder returns roles in the order of their work.
+func inOrder(roles map[string]liveness.RoleSummary) []liveness.RoleSummary {
+	return slices.SortedFunc(maps.Values(roles), func(a, b liveness.RoleSummary) int {
+		return slices.Index(roleOrder, a.Role) - slices.Index(roleOrder, b.Role)
+	})
+}
+
+// lagClasses are the classes of the lines of the lag, in the order of the roles.
+var lagClasses = []string{"validation", "test", "train"}
+
+// lagMinute is the largest lag of each role in a minute.
+type lagMinute struct {
+	Time time.Time
+	Lag  []uint64 // in the order of the roles
+}
+
+// LagMinutes returns the lag of the last hour by minute, oldest first.
+func (p *homePage) LagMinutes() (all []lagMinute) {
+	for _, s := range p.Lag {
+		at := s.Time.Truncate(time.Minute)
+		if n := len(all); n == 0 || !all[n-1].Time.Equal(at) {
+			all = append(all, lagMinute{at, make([]uint64, len(roleOrder))})
+		}
+		last := &all[len(all)-1]
+		for i, role := range roleOrder {
+			last.Lag[i] = max(last.Lag[i], s.Lag[role])
+		}
+	}
+	return all
+}
+
+// drawLag draws the lag of the last hour. It draws nothing if no message waited.
+func (p *homePage) drawLag() {
+	minutes, most := p.LagMinutes(), uint64(0)
+	for _, m := range minutes {
+		most = max(most, slices.Max(m.Lag))
+	}
+	if most == 0 {
+		return
+	}
+	began := minutes[0].Time
+	since := func(m lagMinute) int { return int(m.Time.Sub(began).Minutes()) }
+	end := since(minutes[len(minutes)-1]) + 1
+	p.Charts = components.Sizes(components.Size{Height: 200, Axis: "minutes since " + began.Format("15:04 UTC"), MaxX: end, MaxY: float64(most)}, func(c *components.Chart) {
+		c.Label = fmt.Sprintf("Events that wait or are in progress, by role, at most %d. The table below has the numbers.", most)
+		for i, role := range roleOrder {
+			var marks []components.Mark
+			for _, m := range minutes {
+				marks = append(marks, components.Mark{Step: since(m), Value: float64(m.Lag[i])})
+			}
+			c.AddLine(role, lagClasses[i], append(marks, components.Mark{Step: end, Value: marks[len(marks)-1].Value}))
+		}
+	})
+}
+
+// capital returns a word with a capital letter.
+func capital(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}

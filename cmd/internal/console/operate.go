@@ -1,0 +1,147 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/console/components"
+	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate/doctor"
+	"debrief/cmd/internal/program"
+	"debrief/events/liveness"
+)
+
+// operatePages are the pages for people who operate Debrief.
+func operatePages() []view {
+	return []view{
+		{pattern: "/dead", file: "dead", tab: "dead", run: showDead},
+		{pattern: "/dead/{letter}", file: "letter", tab: "dead", run: showLetter},
+		{pattern: "/status", file: "status", tab: "status", run: showStatus},
+		{pattern: "/settings", file: "settings", tab: "settings", run: showSettings},
+	}
+}
+
+func operateActions() []action {
+	return []action{{"/dead", changeDead}}
+}
+
+// deadPage is the list of dead letters.
+type deadPage struct {
+	list[deadletters.Row]
+	Role  string
+	Roles []string
+}
+
+func showDead(q *request) (any, error) {
+	q.title = "Dead letters"
+	p := &deadPage{Role: q.param("role"), Roles: []string{"generator", "reflector", "curator"}}
+	values := url.Values{"limit": {"50"}}
+	for _, name := range []string{"role", "book", "after"} {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+		}
+	}
+	return p, q.api.get("/dead", values, &p.list)
+}
+
+// letterPage is a dead letter with its event.
+type letterPage struct {
+	deadletters.Row
+	Stream     string              `json:"stream"`
+	Seq        uint64              `json:"seq"`
+	Subject    string              `json:"subject"`
+	Header     map[string][]string `json:"header"`
+	Event      json.RawMessage     `json:"event"`
+	Unreadable string              `json:"unreadable"`
+	Raw        []byte              `json:"raw"`
+}
+
+// Text returns the event as indented JSON, or the bytes that cannot be decoded.
+func (p *letterPage) Text() string {
+	var out bytes.Buffer
+	if len(p.Event) == 0 || json.Indent(&out, p.Event, "", "  ") != nil {
+		return fmt.Sprintf("%q", p.Raw)
+	}
+	return out.String()
+}
+
+func showLetter(q *request) (any, error) {
+	q.title = "Dead letter " + q.PathValue("letter")
+	d := new(letterPage)
+	return d, q.api.get(pathOf("dead", q.PathValue("letter")), nil, d)
+}
+
+// changeDead requeues or drops the selected dead letters.
+func changeDead(q *request) (notice, error) {
+	ids, change := q.PostForm["id"], q.field("change")
+	switch {
+	case len(ids) == 0:
+		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one dead letter."}}
+	case change != "requeue" && change != "drop":
+		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Choose to requeue or to drop."}}
+	}
+	verb := map[string]string{"requeue": "Requeued", "drop": "Dropped"}[change]
+	for i, id := range ids {
+		var err error
+		if change == "drop" {
+			err = q.api.delete(pathOf("dead", id))
+		} else {
+			err = q.api.post(pathOf("dead", id, "requeue"), "", map[string]any{}, nil)
+		}
+		if err != nil {
+			return notice{}, fmt.Errorf("%s %d of %d, then %s: %w", verb, i, len(ids), id, err)
+		}
+	}
+	return notice{Text: verb + " " + components.Plural(len(ids), "dead letter") + "."}, nil
+}
+
+// statusPage is the health of Debrief.
+type statusPage struct {
+	doctor.Overview
+	Advice []string       `json:"advice"`
+	Checks []doctor.Check `json:"-"` // those of doctor, without the right to operate none
+}
+
+// InOrder returns the health of the roles in the order of their work.
+func (p *statusPage) InOrder() []liveness.RoleSummary { return inOrder(p.Roles) }
+
+// Dead returns the number of dead letters of all roles.
+func (p *statusPage) Dead() (n uint64) {
+	for _, r := range p.Roles {
+		n += r.Dead
+	}
+	return n
+}
+
+func showStatus(q *request) (any, error) {
+	q.title = "Status"
+	p := new(statusPage)
+	if err := q.api.get("/status", nil, p); err != nil || q.param("checks") == "" {
+		return p, err
+	}
+	var checks struct {
+		Checks []doctor.Check `json:"checks"`
+	}
+	err := q.api.get("/doctor", nil, &checks)
+	p.Checks = checks.Checks
+	return p, err
+}
+
+// settingsPage has the settings of the program that serves the console, and its tokens.
+type settingsPage struct {
+	Settings list[program.Setting]
+	Tokens   list[identity]
+}
+
+func showSettings(q *request) (any, error) {
+	q.title = "Settings"
+	p := new(settingsPage)
+	if err := q.api.get("/settings", nil, &p.Settings); err != nil {
+		return nil, err
+	}
+	return p, q.api.get("/tokens", url.Values{"limit": {"200"}}, &p.Tokens)
+}

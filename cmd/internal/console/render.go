@@ -1,0 +1,158 @@
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+
+	"debrief/cmd/internal/console/components"
+	"debrief/events"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// templates returns the templates of all pages by their names. Each has the layout and the shared parts.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	template.Must(shared.Parse(components.ChartTemplate))
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		panic(err)
+	}
+	all := map[string]*template.Template{}
+	for _, file := range names {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		all[name] = template.Must(template.Must(shared.Clone()).ParseFS(files, file))
+	}
+	return all
+})
+
+// frame is the data of the layout.
+type frame struct {
+	Title   string
+	Static  bool   // a file, without a server
+	Theme   string // "light", "dark" or "" for that of the system
+	Here    string // path and query of the page
+	Book    string // of the page, else the default
+	Books   []string
+	Tab     string
+	waiting // of the playbook
+	Me      identity
+	Known   bool // the browser has a valid token, or the server has no tokens
+	Notice  *notice
+	Key     string // for the forms of the page: a repeated form has no further effect
+	Content any
+}
+
+// render writes a page.
+func (s *Site) render(q *request, status int, file string, content any) {
+	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
+	if f.Known {
+		f.Notice = q.takeNotice()
+		q.readNavigation(f)
+	}
+	if c, err := q.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
+		f.Theme = c.Value
+	}
+	if q.Method != http.MethodGet {
+		f.Here = "/"
+	}
+	var out bytes.Buffer
+	if err := templates()[file].ExecuteTemplate(&out, "layout", f); err != nil {
+		s.log.Error().Err(err).Str("template", file).Msg("page failed")
+		http.Error(q.w, "The page failed. The log of the server has the reason.", http.StatusInternalServerError)
+		return
+	}
+	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	q.w.WriteHeader(status)
+	_, _ = q.w.Write(out.Bytes()) // ignore the error: the browser has gone
+}
+
+// maxBookLinks limits the playbooks in the navigation.
+const maxBookLinks = 50
+
+// waiting are the numbers of things that wait for a person.
+type waiting struct {
+	Quarantined int // bullets of the playbook
+	Dead        int // dead letters
+}
+
+// readNavigation sets the playbooks of the navigation and the numbers beside its entries, both empty without the right to read. A page
+// without a playbook shows the entries of the playbook with the newest change.
+func (q *request) readNavigation(f *frame) {
+	o := q.overview
+	if o == nil {
+		o = new(overview)
+		if q.api.get("/overview", url.Values{"limit": {"1"}}, o) != nil {
+			o = new(overview)
+		}
+	}
+	switch {
+	case f.Book != "":
+	case len(o.Changes) > 0:
+		f.Book = string(o.Changes[0].Book)
+	default:
+		f.Book = string(events.DefaultBook)
+	}
+	f.Dead = o.Waiting.Dead
+	for _, b := range o.Books {
+		if len(f.Books) < maxBookLinks {
+			f.Books = append(f.Books, b.Book)
+		}
+		if b.Book == f.Book {
+			f.Quarantined = b.Quarantined
+		}
+	}
+}
+
+// staticTypes are the content types of the static files.
+var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+// staticHash is a hash of all static files. It is in their addresses, so that browsers may keep them.
+var staticHash = sync.OnceValue(func() string {
+	h := sha256.New()
+	_, _ = io.WriteString(h, components.Base)
+	_ = fs.WalkDir(files, "static", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, _ := files.ReadFile(name) // an embedded file cannot fail
+			h.Write(data)
+		}
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:12]
+})
+
+// styles returns the style sheet of a page that has it inside.
+func styles() (template.CSS, error) {
+	css, err := files.ReadFile("static/console.css")
+	return template.CSS(components.Base + string(css)), err
+}
+
+func serveStatic(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("file")
+	data, err := files.ReadFile("static/" + name)
+	kind := staticTypes[path.Ext(name)]
+	if err != nil || kind == "" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	if name == "console.css" {
+		_, _ = io.WriteString(w, components.Base)
+	}
+	_, _ = w.Write(data)
+}

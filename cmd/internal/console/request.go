@@ -1,0 +1,235 @@
+package console
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/api"
+)
+
+// Cookies of the console.
+const (
+	tokenCookie  = "debrief_token"  // secret of the token
+	noticeCookie = "debrief_notice" // result of the last action, for the next page
+	themeCookie  = "debrief_theme"  // "light" or "dark"; none for that of the system
+)
+
+// request is a request for a page or an action.
+type request struct {
+	*http.Request
+	w    http.ResponseWriter
+	site *Site
+	api  *client
+	me   identity
+	book string // in the path; empty without one
+
+	title    string // of the page, set by its handler
+	tab      string
+	overview *overview // nil if the page does not read it
+}
+
+// identity is the token of the browser.
+type identity struct {
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes"`
+	Books  []string `json:"books"`
+	Local  bool     `json:"local"` // the server has no tokens
+}
+
+// Can reports whether the token has a scope.
+func (i identity) Can(scope string) bool { return slices.Contains(i.Scopes, scope) }
+
+// newRequest returns the request of a browser with its identity.
+func (s *Site) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
+	q := &request{Request: r, w: w, site: s, book: r.PathValue("book"), api: &client{api: s.api, from: r, secret: secretOf(r)}}
+	return q, q.api.get("/token", nil, &q.me)
+}
+
+// secretOf returns the secret in the cookie, "" without one.
+func secretOf(r *http.Request) string {
+	c, err := r.Cookie(tokenCookie)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// param returns a parameter of the query, without spaces around it.
+func (q *request) param(name string) string { return strings.TrimSpace(q.URL.Query().Get(name)) }
+
+// show returns the handler of a page.
+func (s *Site) show(v view) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := s.newRequest(w, r)
+		q.tab = v.tab
+		var content any
+		if err == nil {
+			content, err = v.run(q)
+		}
+		if err != nil {
+			s.fail(q, err)
+			return
+		}
+		s.render(q, http.StatusOK, v.file, content)
+	}
+}
+
+// notice is the result of an action. The next page shows it once.
+type notice struct {
+	Text string `json:"text"`
+	Link string `json:"link,omitempty"` // path of the details
+	To   string `json:"-"`              // path of the next page; empty: the page of the form
+}
+
+// act returns the handler of a form. After success the browser loads the next page, so that a reload does not repeat the action.
+func (s *Site) act(a action) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := s.newRequest(w, r)
+		if err == nil {
+			err = parseForm(r)
+		}
+		var n notice
+		if err == nil {
+			n, err = a.run(q)
+		}
+		if err != nil {
+			s.fail(q, err)
+			return
+		}
+		q.setNotice(n)
+		http.Redirect(w, r, localPath(cmp.Or(n.To, r.PostForm.Get("from"))), http.StatusSeeOther)
+	}
+}
+
+// parseForm parses the form of a request. An invalid form is an error of the browser.
+func parseForm(r *http.Request) error {
+	err := r.ParseForm()
+	var tooLarge *http.MaxBytesError
+	if err == nil || errors.As(err, &tooLarge) {
+		return err
+	}
+	return &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: "The form is invalid: " + err.Error() + "."}}
+}
+
+// localPath returns a path of this server, "/" for anything else: a form of another origin must not choose where a browser goes.
+func localPath(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return path
+}
+
+// setNotice stores the result of an action for the next page.
+func (q *request) setNotice(n notice) {
+	if n.Text == "" {
+		return
+	}
+	data, _ := json.Marshal(n) // texts cannot fail
+	if len(data) > 2000 {
+		data, _ = json.Marshal(notice{Text: "Done.", Link: n.Link})
+	}
+	http.SetCookie(q.w, q.cookie(noticeCookie, base64.RawURLEncoding.EncodeToString(data), time.Minute))
+}
+
+// takeNotice returns the result of the last action, and removes it.
+func (q *request) takeNotice() *notice {
+	c, err := q.Cookie(noticeCookie)
+	if err != nil {
+		return nil
+	}
+	http.SetCookie(q.w, q.cookie(noticeCookie, "", -time.Second))
+	n := new(notice)
+	data, err := base64.RawURLEncoding.DecodeString(c.Value)
+	if err != nil || json.Unmarshal(data, n) != nil || n.Text == "" {
+		return nil
+	}
+	if n.Link != "" {
+		n.Link = localPath(n.Link)
+	}
+	return n
+}
+
+// cookie returns a cookie that scripts cannot read, and that browsers send only with requests from pages of this server.
+func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
+	secure := q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https")
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
+}
+
+// fail shows an error. Without a valid token it asks for one.
+func (s *Site) fail(q *request, err error) {
+	var e *apiError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &e):
+	case errors.As(err, &tooLarge):
+		e = &apiError{api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
+	case q.Context().Err() != nil:
+		return // the browser has gone
+	default:
+		s.log.Error().Err(err).Str("path", q.URL.Path).Msg("page failed")
+		e = &apiError{api.Problem{Status: http.StatusInternalServerError, Detail: "The page failed. The log of the server has the reason."}}
+	}
+	if e.Status == http.StatusUnauthorized {
+		to := "/login"
+		if q.Method == http.MethodGet && q.URL.Path != "/" {
+			to += "?next=" + url.QueryEscape(q.URL.RequestURI())
+		}
+		http.Redirect(q.w, q.Request, to, http.StatusSeeOther)
+		return
+	}
+	shown := e.Problem
+	if errors.Is(err, e) {
+		shown.Detail = err.Error() // includes the steps that were done before the error
+	}
+	q.title = titleOf(e.Status)
+	shown.Title = q.title // an error of the console has none
+	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
+}
+
+// errorPage is the page of an error.
+type errorPage struct {
+	api.Problem
+	Back string // path of the page before; "/" if it is unknown
+}
+
+// titleOf returns the title of the page for the status of an error.
+func titleOf(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "Invalid request"
+	case http.StatusNotFound:
+		return "Not found"
+	case http.StatusRequestEntityTooLarge:
+		return "Too large"
+	case http.StatusUnprocessableEntity:
+		return "Refused"
+	case http.StatusInternalServerError:
+		return "Internal error"
+	case http.StatusServiceUnavailable:
+		return "Unavailable"
+	case http.StatusGatewayTimeout:
+		return "Timeout"
+	}
+	return http.StatusText(status)
+}
+
+// Advice returns the next step for the user, "" if there is nothing to do.
+func (e errorPage) Advice() string {
+	switch e.Status {
+	case http.StatusForbidden:
+		return "Log in with a token that has this right. The command 'debrief token new' makes one."
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return "Load the page again in a few seconds."
+	case http.StatusConflict:
+		return "Load the page of the form again: it shows the current state."
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"debrief/cmd/internal/console/components"
+	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/report"
+	"debrief/playbook"
+)
+
+// runPage is the page of a run of train. It has no report while the run works.
+type runPage struct {
+	replay.RunState
+	Charts []*components.Chart // accuracy, wide and narrow; empty without outcomes
+	Pooled int                 // minimum number of training samples of a mark
+}
+
+func showRun(q *request) (any, error) {
+	q.title = "Run " + q.PathValue("run")
+	p := new(runPage)
+	err := q.api.get(pathOf("runs", q.PathValue("run")), nil, &p.RunState)
+	p.draw()
+	return p, err
+}
+
+// WriteRun writes the page of a run as a file that needs no server: one HTML page without scripts and without links.
+func WriteRun(w io.Writer, r *report.Report) error {
+	p := &runPage{RunState: replay.RunState{
+		Book: playbook.Book(r.Run.Book), Mode: replay.Mode(r.Mode), From: r.Run.From, Settings: r.Settings, Data: r.Data,
+		Started: r.Run.Begun, Ended: r.Run.Ended, Resumed: r.Run.Resumed, Seconds: r.Timing.Seconds,
+		Epoch: r.Final.Epoch, Step: r.Final.Step, Version: r.Final.Version, Report: r,
+	}}
+	p.draw()
+	f := &frame{Title: "Run " + r.Run.Book, Static: true, Content: p}
+	if err := templates()["run"].ExecuteTemplate(w, "layout", f); err != nil {
+		return fmt.Errorf("write page: %w", err)
+	}
+	return nil
+}
+
+// draw draws the learning curve of the report.
+func (p *runPage) draw() {
+	r := p.Report
+	if r == nil {
+		return
+	}
+	sets, samples, last := map[string][]measured{}, 0, 0
+	for _, x := range r.Points {
+		last = max(last, x.Step)
+		if x.Score.N > 0 {
+			sets[x.Set] = append(sets[x.Set], measured{step: x.Step, n: x.Score.N, right: x.Score.Right, group: x.Epoch, at: "sample " + strconv.Itoa(x.Step)})
+		}
+	}
+	for _, x := range sets["train"] {
+		samples += x.n
+	}
+	p.Pooled = max(fewOutcomes, samples/maxMarks)
+	training := marks("training", sets["train"], p.Pooled)
+	validation := marks("validation", sets["validation"], 1)
+	test := marks("test", sets["test"], 1)
+	if len(training)+len(validation)+len(test) == 0 {
+		return
+	}
+	p.Charts = components.Sizes(components.Size{Height: 330, Axis: "training samples", MaxX: last, MaxY: 100, Unit: " %"}, func(c *components.Chart) {
+		c.Label = "Accuracy in percent over training samples, with 95 % intervals. The table below has the numbers."
+		if from := 0; len(r.Epochs) > 1 && len(r.Epochs) <= int(c.Right-c.Left)/56 {
+			for _, e := range r.Epochs {
+				c.Spans = append(c.Spans, components.Tick{At: c.X(from), Label: fmt.Sprintf("epoch %d", e.Epoch)})
+				from = e.Book.Step
+			}
+		}
+		if r.Learned() {
+			c.Best = &components.Tick{At: c.X(r.Best.Step), Label: "best"}
+		}
+		c.AddMarks("training", "train", components.Dot, training)
+		c.AddMarks("validation", "validation", components.Disc, validation)
+		c.AddMarks("test", "test", components.Diamond, test)
+	})
+}
+
+// maxMarks limits the marks of the training samples: more cannot be distinguished on a screen.
+const maxMarks = 200
+
+// mostShown returns the bullets that were shown most.
+func mostShown(all []report.Bullet, limit int) []report.Bullet {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b report.Bullet) int {
+		return cmp.Or(cmp.Compare(b.Shown, a.Shown), cmp.Compare(b.Helpful-b.Harmful, a.Helpful-a.Harmful))
+	})
+	return all[:min(len(all), limit)]
+}

@@ -1,0 +1,93 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+
+	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/stats"
+)
+
+// runPages are the pages of the runs of train.
+func runPages() []view {
+	return []view{
+		{pattern: "/runs", file: "runs", tab: "runs", run: showRuns},
+		{pattern: "/runs/{run}", file: "run", tab: "runs", run: showRun},
+		{pattern: "/runs/{run}/compare", file: "compare", tab: "runs", run: compareRuns},
+	}
+}
+
+func showRuns(q *request) (any, error) {
+	q.title = "Runs"
+	all := new(list[replay.RunState])
+	values := url.Values{"limit": {"50"}}
+	if after := q.param("after"); after != "" {
+		values.Set("after", after)
+	}
+	return all, q.api.get("/runs", values, all)
+}
+
+// comparePage compares the answers of two runs to the same samples.
+type comparePage struct {
+	Name   string
+	With   string
+	Others []string // the names of the other runs
+	Why    string   // no comparison
+
+	Set    string     `json:"set"`
+	Run    runAnswers `json:"run"`
+	Other  runAnswers `json:"other"`
+	Pair   stats.Pair `json:"pair"`
+	Differ []struct {
+		Sample      string `json:"sample"`
+		Question    string `json:"question"`
+		Target      string `json:"target"`
+		Right       bool   `json:"right"`
+		Answer      string `json:"answer"`
+		OtherAnswer string `json:"other_answer"`
+		Handle      string `json:"handle"`
+		OtherHandle string `json:"other_handle"`
+	} `json:"differ"`
+}
+
+// runAnswers are the answers of a run to a set.
+type runAnswers struct {
+	Run      string         `json:"run"`
+	Version  uint64         `json:"version"`
+	Accuracy stats.Estimate `json:"accuracy"`
+}
+
+// Both returns the answers of both runs.
+func (p *comparePage) Both() []runAnswers { return []runAnswers{p.Run, p.Other} }
+
+// compareRuns compares a run with that of the parameter with, else it asks for one.
+func compareRuns(q *request) (any, error) {
+	p := &comparePage{Name: q.PathValue("run"), With: q.param("with")}
+	q.title = "Comparison of " + p.Name
+	if err := q.api.get(pathOf("runs", p.Name), nil, new(replay.RunState)); err != nil {
+		return nil, err
+	}
+	var all list[replay.RunState]
+	if err := q.api.get("/runs", url.Values{"limit": {"200"}}, &all); err != nil {
+		return nil, err
+	}
+	for _, r := range all.Items {
+		if string(r.Book) != p.Name {
+			p.Others = append(p.Others, string(r.Book))
+		}
+	}
+	if p.With == "" {
+		if len(p.Others) == 0 {
+			return p, nil
+		}
+		p.With = p.Others[0] // the newest
+	}
+	q.title += " with " + p.With
+	err := q.api.get(pathOf("runs", p.Name, "compare", p.With), url.Values{"limit": {"50"}}, p)
+	var e *apiError
+	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusConflict || e.Status == http.StatusUnprocessableEntity) {
+		p.Why, err = e.Detail, nil
+	}
+	return p, err
+}

@@ -1,0 +1,112 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/train/stats"
+)
+
+// joined returns the texts that the words of a comparison came from.
+func joined(words []word) (before, after string) {
+	var a, b strings.Builder
+	for _, w := range words {
+		if w.Kind != "ins" {
+			a.WriteString(w.Text)
+		}
+		if w.Kind != "del" {
+			b.WriteString(w.Text)
+		}
+	}
+	return a.String(), b.String()
+}
+
+func TestDiffWords(t *testing.T) {
+	t.Parallel()
+	words := diffWords("Round the sum at the end.", "Round each line at the end.")
+	var got strings.Builder
+	for _, w := range words {
+		got.WriteString(w.Kind + "[" + w.Text + "]")
+	}
+	if want := "[Round ]del[the sum ]ins[each line ][at the end.]"; got.String() != want {
+		t.Errorf("got %s, want %s", got.String(), want)
+	}
+	long := strings.Repeat("a b ", maxDiffWords)
+	if words := diffWords(long, "c"); len(words) != 2 {
+		t.Errorf("long texts: got %d parts", len(words))
+	}
+}
+
+// FuzzDiffWords compares any texts: the parts of a comparison are the texts.
+func FuzzDiffWords(f *testing.F) {
+	f.Add("", "x")
+	f.Add("a  b\nc", "a c\u2003d")
+	f.Add("\xff a", "a \xff")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		if a, b := joined(diffWords(before, after)); a != before || b != after {
+			t.Errorf("got %q and %q, want %q and %q", a, b, before, after)
+		}
+	})
+}
+
+func TestLocalPath(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/books/a?x=1": "/books/a?x=1", "": "/", "//evil.example": "/", "https://evil.example": "/", "/\\evil.example": "/", "javascript:alert(1)": "/",
+		"/\tx": "/", "x": "/", "/%2f": "/%2f", "///x": "/", "/a\r\nSet-Cookie: x": "/",
+	} {
+		if got := localPath(path); got != want {
+			t.Errorf("%q: got %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestWithParameter(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"/b?state=active":      {"/b?after=3", "state", "active"},
+		"/b?section=a+%26+b":   {"/b?section=x", "section", "a & b"},
+		"/b":                   {"/b?q=x", "q", ""},
+		"/b?after=7&q=x":       {"/b?q=x", "after", "7"},
+		"/books/a%2Fb?at=17":   {"/books/a%2Fb", "at", "17"},
+		"/b?from=1&to=2":       {"/b", "from", "1", "to", "2"},
+		"/b?q=%22%3E%3Cscript": {"/b", "q", `"><script`},
+	} {
+		if got, err := withParameter(args[0], args[1:]...); got != want || err != nil {
+			t.Errorf("%q: got %q, %v, want %q", args, got, err, want)
+		}
+	}
+	if _, err := withParameter("/b", "q"); err == nil {
+		t.Error("a name without a value: got no error")
+	}
+}
+
+func TestTook(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{0: "–", 24969344: "25\u00a0ms", 30604597: "30.6\u00a0ms", 5199: "5.2\u00a0µs", 66584: "66.6\u00a0µs", 1234567890: "1.23\u00a0s", 75 * time.Second: "1\u00a0m15\u00a0s"} {
+		if got := took(d); got != want {
+			t.Errorf("%d: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestMarksPoolVersions(t *testing.T) {
+	t.Parallel()
+	point := func(version uint64, n, known, right int) executions.Point {
+		cell := executions.Cell{Executions: n, Accuracy: stats.Share(right, known)}
+		return executions.Point{Version: &version, Counts: executions.Counts{Cell: cell, Inject: &cell}}
+	}
+	arm := func(c executions.Counts) *executions.Cell { return c.Inject }
+	got := marks("with", measuredOf([]executions.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}, arm), fewOutcomes)
+	if len(got) != 3 || got[0].Step != 25 || got[0].Value != 40 || got[1].Step != 65 || got[1].Value != 100 || got[2].Value != 50 {
+		t.Errorf("got %+v", got)
+	}
+	if !strings.HasPrefix(got[0].Title, "with 40.0\u00a0%, 8 of 20\u00a0outcomes") || !strings.HasSuffix(got[0].Title, "version 1 to version 2") {
+		t.Errorf("got %q", got[0].Title)
+	}
+	if got := marks("with", nil, fewOutcomes); got != nil {
+		t.Errorf("got %+v", got)
+	}
+}

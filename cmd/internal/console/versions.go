@@ -1,0 +1,180 @@
+package console
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// versionPages are the pages of the history of a playbook.
+func versionPages() []view {
+	return []view{
+		{pattern: "/books/{book}/versions", file: "versions", tab: "versions", run: showVersions},
+		{pattern: "/books/{book}/versions/{version}", file: "version", tab: "versions", run: showVersion},
+		{pattern: "/books/{book}/diff", file: "diff", tab: "versions", run: showDiff},
+		{pattern: "/books/{book}/restore", file: "restore", tab: "versions", run: showRestore},
+	}
+}
+
+// version is a version of a playbook in a list.
+type version struct {
+	Version uint64    `json:"version"`
+	Label   string    `json:"label"`
+	Names   []string  `json:"names"`
+	Time    time.Time `json:"time"`
+	Author  string    `json:"author"`
+	Reason  string    `json:"reason"`
+	Covers  string    `json:"covers"`
+	Summary string    `json:"summary"`
+	Bytes   int       `json:"bytes"`
+}
+
+// versionsPage is a list of versions, newest first.
+type versionsPage struct {
+	list[version]
+	First bool // the list begins with the newest version
+}
+
+// Newest reports whether an item is the newest version.
+func (p *versionsPage) Newest(i int) bool { return p.First && i == 0 }
+
+// Past returns points in time for a restore, at which the playbook existed.
+func (p *versionsPage) Past() (all []option) {
+	for _, o := range []struct {
+		hours int
+		text  string
+	}{{1, "an hour ago"}, {24, "yesterday at this time"}, {7 * 24, "a week ago"}} {
+		then := time.Now().Add(-time.Duration(o.hours) * time.Hour)
+		i := slices.IndexFunc(p.Items, func(v version) bool { return !v.Time.After(then) })
+		switch {
+		case i >= 0:
+			all = append(all, option{fmt.Sprint(p.Items[i].Version), fmt.Sprintf("%s: version %d", o.text, p.Items[i].Version)})
+		case p.Next != "": // on one of the next pages
+			all = append(all, option{fmt.Sprintf("%dh", o.hours), o.text})
+		}
+	}
+	return all
+}
+
+func showVersions(q *request) (any, error) {
+	q.title = "Versions of " + q.book
+	all := &versionsPage{First: true}
+	values := url.Values{"limit": {"50"}}
+	if after := q.param("after"); after != "" {
+		all.First = false
+		values.Set("after", after)
+	}
+	return all, q.api.get(pathOf("books", q.book, "versions"), values, &all.list)
+}
+
+// versionPage is a version with its operations.
+type versionPage struct {
+	version
+	Delta playbook.Delta `json:"delta"`
+}
+
+// Operations are the changes of the version, in words.
+func (p *versionPage) Operations() (all []operation) {
+	for i := range p.Delta.Ops {
+		op := &p.Delta.Ops[i]
+		all = append(all, operation{op.Bullet, explain.DescribeEvent(&history.Event{Kind: op.Kind, Bullet: op.Bullet, Op: *op, Author: p.Author}, op.Bullet), op.Reason})
+	}
+	return all
+}
+
+// operation is a change of a bullet in words.
+type operation struct {
+	Bullet playbook.BulletID
+	Text   string
+	Reason string
+}
+
+// Previous returns the version before, as text.
+func (p *versionPage) Previous() uint64 { return p.Version - 1 }
+
+func showVersion(q *request) (any, error) {
+	p := new(versionPage)
+	q.title = "Version " + q.PathValue("version") + " of " + q.book
+	return p, q.api.get(pathOf("books", q.book, "versions", q.PathValue("version")), nil, p)
+}
+
+// diffPage has the bullets that differ between two versions.
+type diffPage struct {
+	From  string       `json:"from"`
+	To    string       `json:"to"`
+	Items []difference `json:"items"`
+}
+
+// difference is a bullet in two versions.
+type difference struct {
+	Before *playbook.Bullet `json:"before"`
+	After  *playbook.Bullet `json:"after"`
+}
+
+// Bullet returns the bullet of the newer version, else that of the older one.
+func (d difference) Bullet() *playbook.Bullet {
+	if d.After != nil {
+		return d.After
+	}
+	return d.Before
+}
+
+// TextChanged reports whether both versions have the bullet with different texts.
+func (d difference) TextChanged() bool {
+	return d.Before != nil && d.After != nil && d.Before.Content != d.After.Content
+}
+
+// Words returns the words of both texts, with marks for removed and added ones.
+func (d difference) Words() []word { return diffWords(d.Before.Content, d.After.Content) }
+
+// Notes are the differences of the fields that people compare, besides the text.
+func (d difference) Notes() string {
+	if d.Before == nil || d.After == nil {
+		return ""
+	}
+	var notes []string
+	add := func(name, before, after string) {
+		if before != after {
+			notes = append(notes, name+" "+before+" → "+after)
+		}
+	}
+	add("section", d.Before.Section, d.After.Section)
+	add("state", string(explain.Status(d.Before)), string(explain.Status(d.After)))
+	add("votes", votes(d.Before), votes(d.After))
+	if d.Before.Pinned != d.After.Pinned {
+		notes = append(notes, map[bool]string{true: "pinned", false: "unpinned"}[d.After.Pinned])
+	}
+	return strings.Join(notes, ", ")
+}
+
+func showDiff(q *request) (any, error) {
+	p := new(diffPage)
+	values := url.Values{}
+	for _, name := range []string{"from", "to"} {
+		if v := q.param(name); v != "" {
+			values.Set(name, v)
+		}
+	}
+	q.title = "Difference of versions of " + q.book
+	return p, q.api.get(pathOf("books", q.book, "diff"), values, p)
+}
+
+// showRestore previews the changes of a restore.
+func showRestore(q *request) (any, error) {
+	q.title = "Restore " + q.book
+	to := q.param("to")
+	var preview struct {
+		Label   string       `json:"label"`
+		Changes []difference `json:"changes"`
+	}
+	if err := q.api.post(pathOf("books", q.book, "edits"), "", edit{"restore": to, "dry_run": true}, &preview); err != nil {
+		return nil, err
+	}
+	return &diffPage{From: preview.Label, To: to, Items: preview.Changes}, nil
+}

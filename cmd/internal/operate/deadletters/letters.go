@@ -1,0 +1,114 @@
+// Package deadletters lists, decodes, requeues and drops dead letters for the operator, and classifies the results.
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/events/bus"
+)
+
+// finder reads a dead letter.
+type finder interface {
+	Get(ctx context.Context, id events.Handle) (*bus.Letter, error)
+}
+
+type requeuer interface {
+	finder
+	Requeue(ctx context.Context, l *bus.Letter) (bus.Receipt, error)
+}
+
+type dropper interface {
+	finder
+	Drop(ctx context.Context, l *bus.Letter) error
+}
+
+// Find returns a dead letter. Its error has the exit code ExitUsage for an invalid id, and ExitRefused for an unknown one.
+func Find(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) {
+	if _, _, err := id.Parse(); err != nil {
+		return nil, program.Exit(program.ExitUsage, err)
+	}
+	l, err := s.Get(ctx, id)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not found: requeued, dropped or older than a week; see 'debrief dead list'", id))
+	}
+	return l, err
+}
+
+// Requeued is the result for one letter: requeued as a new message, refused, or (both empty) already gone.
+type Requeued struct {
+	ID      events.Handle `json:"id"`
+	As      events.Handle `json:"as,omitempty"`
+	Subject string        `json:"subject,omitempty"`
+	Refused string        `json:"refused,omitempty"`
+}
+
+// Requeue requeues a letter. The error ends a requeue of several letters; a letter that cannot be requeued is a result.
+func Requeue(ctx context.Context, s requeuer, id events.Handle) (Requeued, error) {
+	out := Requeued{ID: id}
+	l, err := Find(ctx, s, id)
+	if err != nil {
+		return out, err
+	}
+	r, err := s.Requeue(ctx, l)
+	var full *bus.FullError
+	switch {
+	case err == nil:
+		out.As, out.Subject = r.Handle, l.Subject
+	case ctx.Err() != nil, errors.As(err, &full), bus.IsUnavailable(err):
+		return out, err
+	default:
+		out.Refused = err.Error()
+	}
+	return out, nil
+}
+
+// Summary counts the results of a requeue.
+type Summary struct {
+	Done, Refused int
+
+	results int
+	last    Requeued // the last refused
+}
+
+// Add counts a result.
+func (s *Summary) Add(r Requeued) {
+	s.results++
+	switch {
+	case r.Refused != "":
+		s.Refused++
+		s.last = r
+	case r.As != "":
+		s.Done++
+	}
+}
+
+// Err returns nil if no letter was refused. Otherwise its error has the exit code ExitPartial if a letter was requeued, else
+// ExitRefused.
+func (s *Summary) Err() error {
+	switch {
+	case s.Refused == 0:
+		return nil
+	case s.results == 1:
+		return program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not requeued: %s", s.last.ID, s.last.Refused))
+	case s.Done == 0:
+		return program.Exit(program.ExitRefused, errors.New("no dead letter was requeued; see above"))
+	}
+	return program.Exit(program.ExitPartial, fmt.Errorf("%s not requeued; see above", Number(s.Refused)))
+}
+
+// Drop drops a letter.
+func Drop(ctx context.Context, s dropper, id events.Handle) error {
+	l, err := Find(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	return s.Drop(ctx, l)
+}
+
+// Number formats a number of dead letters.
+func Number(n int) string { return term.Plural(n, "dead letter") }

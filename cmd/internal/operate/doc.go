@@ -1,0 +1,18 @@
+// Package operate is the room of the tools of an operator, and holds only other packages:
+//
+//	doctor       checks of everything that a pipeline needs, with fixes
+//	rights       the users of a NATS server with their rights, and the server's configuration
+//	metrics      metrics of the programs for Prometheus
+//	deadletters  lists, requeues and drops dead letters
+//	backup       copies the streams while the pipeline runs
+//
+// They never decide how a message is handled and never change a playbook: package bus has the failure policy.
+//
+// # The walk of a check
+//
+//	doctor/doctor.go    Server, Resources  the server, its streams and buckets
+//	doctor/rights.go    Rights, Roles      the rights of each user, against the list of package rights
+//	doctor/storage.go   Disk, Playbooks    room on the disk, and the log of each playbook
+//	doctor/model.go     Models             a call of the model, as the workers make it
+//	doctor/overview.go  ReadOverview       roles, lag and dead letters, as status and the console show them
+package operate

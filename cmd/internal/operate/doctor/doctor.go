@@ -1,0 +1,290 @@
+// Package doctor checks everything that a pipeline needs, from the server to the model, and suggests fixes. It
+// changes nothing.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/denied"
+	"debrief/events/inspect"
+	"debrief/events/liveness"
+	"debrief/events/redact"
+)
+
+// Result is the result of a check.
+type Result string
+
+// The results, from best to worst.
+const (
+	OK   Result = "ok"
+	Warn Result = "warn" // worth knowing; the pipeline works
+	Fail Result = "FAIL"
+)
+
+// Check is one check with its result.
+type Check struct {
+	Name   string `json:"check"`
+	Result Result `json:"result"`
+	Text   string `json:"text"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// Report is a series of checks.
+type Report struct{ Checks []Check }
+
+// Add adds a check. It drops the fix if the result is OK.
+func (x *Report) Add(name string, r Result, fix, format string, args ...any) {
+	if r == OK {
+		fix = ""
+	}
+	x.Checks = append(x.Checks, Check{name, r, fmt.Sprintf(format, args...), fix})
+}
+
+// Failed returns the number of failed checks.
+func (x *Report) Failed() (n int) {
+	for _, c := range x.Checks {
+		if c.Result == Fail {
+			n++
+		}
+	}
+	return n
+}
+
+// minVersion is the oldest supported server version. The view needs its atomic batches.
+var minVersion = [2]int{2, 12}
+
+// Server checks the server. Where is its name for people; the default is its address.
+func (x *Report) Server(nc *nats.Conn, where string) {
+	where = cmp.Or(where, redact.Address(nc.ConnectedUrl()))
+	rtt, err := nc.RTT()
+	if err != nil {
+		x.Add("server", Fail, "check that the server is running and reachable", "%s does not answer: %v", where, err)
+		return
+	}
+	var major, minor int
+	_, err = fmt.Sscanf(nc.ConnectedServerVersion(), "%d.%d", &major, &minor)
+	r := OK
+	if err != nil || major < minVersion[0] || major == minVersion[0] && minor < minVersion[1] {
+		r = Fail
+	}
+	x.Add("server", r, fmt.Sprintf("run nats-server %d.%d or newer: older ones have no atomic batches", minVersion[0], minVersion[1]),
+		"%s, version %s, round trip %s", where, nc.ConnectedServerVersion(), rtt.Round(10*time.Microsecond))
+}
+
+// JetStream checks the account's storage. It reports whether further checks are possible.
+func (x *Report) JetStream(ctx context.Context, js jetstream.JetStream) bool {
+	i, err := denied.Call(ctx, denied.WatchOf(js), "$JS.API.INFO", js.AccountInfo)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
+		x.Add("jetstream", Fail, "start the server with JetStream (-js, or jetstream {} in its configuration), and enable it for the account", "not enabled: %v", err)
+		return false
+	case err != nil:
+		x.Add("jetstream", Warn, "give the user the right to publish $JS.API.INFO", "cannot read the account's storage: %v", err)
+		return true
+	}
+	limit := i.Limits.MaxStore
+	if limit <= 0 {
+		x.Add("jetstream", OK, "", "%s stored, no limit of the account", size(i.Store))
+		return true
+	}
+	if i.Store > uint64(limit) {
+		x.Add("jetstream", Fail, "free space on the server's disk, since 'debrief up' lowers the limit while that is nearly full; or raise the account's limit (max_file)",
+			"%s stored, more than the limit of %s: the server stores nothing new", size(i.Store), size(uint64(limit)))
+		return true
+	}
+	share := float64(i.Store) / float64(limit)
+	r := OK
+	switch {
+	case share > 0.95:
+		r = Fail
+	case share > 0.8:
+		r = Warn
+	}
+	x.Add("jetstream", r, "raise the account's limit (max_file; 'debrief up --max-store'), or shorten the retention",
+		"%s of %s stored (%.0f %%)", size(i.Store), size(uint64(limit)), 100*share)
+	return true
+}
+
+const setupHint = "run 'debrief setup' as the operator, or start a worker with the rights to create it"
+
+// Resources checks streams, buckets and durables. It reports whether all streams exist.
+func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
+	streams, durables := inspect.Resources(ctx, c)
+	whole = x.checkExist("streams", "create them: "+setupHint, Fail, streams)
+	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
+	var lagging, full, runs []string
+	leaderless, clustered, read := false, false, 0
+	for _, f := range streams {
+		if f.Err == nil && !f.Missing {
+			read++
+		}
+	}
+	for _, f := range slices.Concat(streams, durables) {
+		clustered = clustered || f.Replicas > 1
+		leaderless = leaderless || f.Replicas > 1 && f.Leader == ""
+		for _, p := range f.Lagging {
+			lagging = append(lagging, f.Name+" on "+p)
+		}
+		if f.MaxBytes > 0 && f.Bytes > f.MaxBytes/5*4 {
+			full = append(full, fmt.Sprintf("%s %s of %s", f.Name, size(f.Bytes), size(f.MaxBytes)))
+		}
+		if holdsRuns(f.Name) && f.Messages > f.MaxMessages/5*4 && f.MaxMessages > 0 {
+			runs = append(runs, fmt.Sprintf("%s %d of %d values", f.Name, f.Messages, f.MaxMessages))
+		}
+	}
+	switch {
+	case leaderless:
+		x.Add("replicas", Fail, "start the cluster's servers: a stream without a majority stores nothing", "a stream has no leader")
+	case len(lagging) > 0:
+		x.Add("replicas", Warn, "start these servers, or wait until they catch up; the loss of another server stops the streams", "offline or behind: %s", joinSome(lagging))
+	case clustered:
+		x.Add("replicas", OK, "", "every stream has a leader, and all replicas are current")
+	case read > 0:
+		x.Add("replicas", OK, "", "one server: all data is on one machine, so take backups")
+	}
+	if len(full) > 0 {
+		x.Add("room", Warn, "raise max_bytes of the stream, or wait until its readers catch up: a full stream stores nothing", "nearly full: %s", joinSome(full))
+	}
+	if len(runs) > 0 {
+		x.Add("runs", Warn, "raise max_msgs of the bucket: at its limit runs of the gateway are not captured (openruns), or the oldest ids for feedback are forgotten (captures)", "nearly full: %s", joinSome(runs))
+	}
+	return whole
+}
+
+// holdsRuns reports whether a stream is a bucket with runs of the gateway. Other buckets with a limit are caches: they are full in
+// normal use.
+func holdsRuns(name string) bool {
+	return name == "KV_"+events.BucketOpen || name == "KV_"+events.BucketCaptures
+}
+
+func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Resource) bool {
+	var absent, bad []string
+	for _, f := range all {
+		switch {
+		case f.Missing:
+			absent = append(absent, f.Name)
+		case f.Err != nil:
+			bad = append(bad, f.Err.Error())
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		x.Add(name, Fail, "change it as the message says (nats stream edit), or grant the missing right", "%s", joinSome(bad))
+	case len(absent) > 0:
+		x.Add(name, missing, fix, "missing: %s", joinSome(absent))
+	default:
+		x.Add(name, OK, "", "all %d exist with the right configuration", len(all))
+	}
+	return len(bad)+len(absent) == 0
+}
+
+// StoreErrors adds a failure for each reason why a worker cannot store events.
+func (x *Report) StoreErrors(reasons []string) {
+	for _, why := range reasons {
+		x.Add("store", Fail, "free space on the server's disk; then restart a standalone nats-server whose disk was full", "%s", why)
+	}
+}
+
+// Clock compares this machine's clock with the clocks of the server and the workers.
+func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []liveness.Report, heard time.Time) {
+	const much = 5 * time.Second
+	fix := "synchronise the clocks of both machines (NTP): ages, windows and reports use them"
+	asked := time.Now()
+	s, err := js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return // another check reports it
+	}
+	took := time.Since(asked)
+	r, skew := OK, s.CachedInfo().TimeStamp.Sub(asked.Add(took/2))
+	if skew.Abs() > much {
+		r = Warn
+	}
+	x.Add("clock", r, fix, "the server's clock differs from this machine's by %s", formatSkew(skew))
+	for _, w := range reports {
+		if skew := w.Time.Sub(heard); skew.Abs() > much {
+			x.Add("clock", Warn, fix, "the clock of %s (%s) differs from this machine's by %s", w.Program, w.Process, formatSkew(skew))
+		}
+	}
+}
+
+func formatSkew(d time.Duration) string {
+	if d.Abs() < time.Second {
+		return "less than a second"
+	}
+	return d.Abs().Round(time.Second).String()
+}
+
+// Workers checks the running workers, the backlog and the dead letters of each role.
+func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Report) {
+	for _, role := range roles {
+		w, err := c.Consumers.Backlog(ctx, role)
+		if err != nil {
+			x.Add(role, Fail, "see the checks above", "%v", err)
+			continue
+		}
+		s := liveness.Summarize(role, w, reports, time.Now(), liveness.Floor)
+		start := "start one: 'debrief up', or the program of that name"
+		fix := "see the reason, the log of the role, and its results with 'debrief tail --role " + role + "'"
+		if withoutModel(s) {
+			fix = modelFix(role)
+		}
+		switch {
+		case s.Workers == 0 && s.Level == liveness.Red:
+			x.Add(role, Fail, start, "%s", joinSome(s.Reasons))
+		case s.Workers == 0:
+			x.Add(role, Warn, start, "no worker is running; %s", formatWaiting(s.Pending))
+		case s.Level == liveness.Red:
+			x.Add(role, Fail, fix, "%s", joinSome(s.Reasons))
+		case s.Level == liveness.Yellow:
+			x.Add(role, Warn, fix, "%s", joinSome(s.Reasons))
+		default:
+			x.Add(role, OK, "", "%d running, %d waiting", s.Workers, s.Pending)
+		}
+		if w.Dead > 0 {
+			x.Add(role, Warn, "see the reasons with 'debrief dead list --role "+role+"', then requeue or drop them", "%s", term.Plural(int(w.Dead), "dead letter"))
+		}
+	}
+	versions := map[string]bool{}
+	for _, r := range reports {
+		versions[r.Version] = true
+	}
+	if len(versions) > 1 {
+		x.Add("versions", Warn, "normal during a rollout; after it restart the old workers", "workers of %d versions are running", len(versions))
+	}
+}
+
+func formatWaiting(n uint64) string {
+	if n == 0 {
+		return "no messages are waiting"
+	}
+	return fmt.Sprintf("%d messages are waiting", n)
+}
+
+func joinSome(all []string) string {
+	if len(all) > 4 {
+		return strings.Join(all[:4], "; ") + fmt.Sprintf("; and %d more", len(all)-4)
+	}
+	return strings.Join(all, "; ")
+}
+
+func size(n uint64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+}

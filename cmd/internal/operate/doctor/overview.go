@@ -1,0 +1,194 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/inspect"
+	"debrief/events/liveness"
+	"debrief/playbook"
+)
+
+// DamageFix is the advice for lost messages.
+const DamageFix = "restore a backup, or accept the loss with 'debrief doctor --accept-damage'"
+
+// roles are the roles in the order of the pipeline.
+var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// Overview is the state of the streams, the roles and the playbooks at one moment.
+type Overview struct {
+	Level   liveness.Level                  `json:"level"`
+	Store   []string                        `json:"store,omitempty"` // reasons why processes cannot write to the store
+	Streams []bus.StreamState               `json:"streams"`
+	Roles   map[string]liveness.RoleSummary `json:"roles"`
+	Books   []BookState                     `json:"books"`
+	Workers []liveness.Report               `json:"workers"`
+	Damage  []inspect.Damage                `json:"damage,omitempty"`
+}
+
+// BookState is the state of a playbook's log and view.
+type BookState struct {
+	Book    playbook.Book `json:"book"`
+	Version string        `json:"version"`
+	Bullets int           `json:"bullets"`
+	Shown   int           `json:"shown"`
+	Lag     uint64        `json:"lag"`             // versions that the view is behind the log
+	Error   string        `json:"error,omitempty"` // the log is damaged, or its end is lost
+	Delta   time.Time     `json:"last_delta_at"`
+}
+
+// ReadOverview reads the state of the streams and the roles, without playbooks, damage and level. A role with work is red after the
+// time alarmAfter without a result. If processes are known to run, it waits for reports only until each of them has replied.
+func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration, known ...string) (*Overview, error) {
+	o := &Overview{Roles: map[string]liveness.RoleSummary{}}
+	var err error
+	if o.Workers, err = liveness.CollectReports(ctx, conn.NATS(), known...); err != nil {
+		return nil, err
+	}
+	o.Store = liveness.StoreErrors(o.Workers)
+	if o.Streams, err = conn.Streams(ctx); err != nil {
+		return nil, err
+	}
+	for _, role := range roles {
+		w, err := conn.Consumers.Backlog(ctx, role)
+		if err != nil {
+			return nil, err
+		}
+		o.Roles[role] = liveness.Summarize(role, w, o.Workers, time.Now(), alarmAfter)
+	}
+	return o, nil
+}
+
+// Rate sets Level to the worst level of all parts.
+func (o *Overview) Rate() {
+	o.Level = liveness.Green
+	for _, r := range o.Roles {
+		o.Level = liveness.Worse(o.Level, r.Level)
+	}
+	for _, w := range o.Workers {
+		if w.Gateway != nil {
+			o.Level = liveness.Worse(o.Level, w.Gateway.Level)
+		}
+	}
+	if len(o.Damage) > 0 {
+		o.Level = liveness.Worse(o.Level, liveness.Yellow)
+	}
+	if len(o.Red()) > 0 {
+		o.Level = liveness.Red
+	}
+}
+
+// Red names the parts that are red: the store, roles, streams with lost messages, and playbooks with a broken log.
+func (o *Overview) Red() (names []string) {
+	if len(o.Store) > 0 {
+		names = append(names, "the store")
+	}
+	for _, role := range roles {
+		if o.Roles[role].Level == liveness.Red {
+			names = append(names, role)
+		}
+	}
+	for _, d := range o.Damage {
+		if d.Lost && !slices.Contains(names, "stream "+d.Stream) {
+			names = append(names, "stream "+d.Stream)
+		}
+	}
+	for _, b := range o.broken() {
+		names = append(names, "playbook "+b)
+	}
+	return names
+}
+
+// broken returns the names of playbooks with a damaged or truncated log.
+func (o *Overview) broken() (names []string) {
+	for _, b := range o.Books {
+		if b.Error != "" {
+			names = append(names, string(b.Book))
+		}
+	}
+	return names
+}
+
+// Advice returns a line for each problem that the operator can fix.
+func (o *Overview) Advice() (lines []string) {
+	if len(o.Damage) > 0 {
+		lines = append(lines, "see 'debrief doctor' for the damage; "+DamageFix)
+	}
+	for _, b := range o.broken() {
+		lines = append(lines, "see 'debrief playbook verify --book "+b+"'")
+	}
+	for _, w := range o.Workers {
+		if w.Gateway != nil && w.Gateway.Level != liveness.Green {
+			lines = append(lines, "check the base URL and the requests of the agents: each response says in X-Debrief-Degraded why its call is not captured")
+			break
+		}
+	}
+	dead := uint64(0)
+	for _, role := range roles {
+		r := o.Roles[role]
+		dead += r.Dead
+		switch {
+		case r.Level == liveness.Green:
+		case r.Workers == 0:
+			lines = append(lines, fmt.Sprintf("start a %s: 'debrief up', or the program %s", role, role))
+		case withoutModel(r):
+			lines = append(lines, modelFix(role))
+		default:
+			lines = append(lines, fmt.Sprintf("check the %s: its log, its model, 'debrief doctor', and its results with 'debrief tail --role %s'", role, role))
+		}
+		if r.MaxBytes > 0 && r.Bytes > r.MaxBytes/5*4 {
+			lines = append(lines, fmt.Sprintf("the input stream of the %s is %d %% full: increase its size, or start more %ss", role, 100*r.Bytes/r.MaxBytes, role))
+		}
+	}
+	if dead > 0 {
+		lines = append(lines, fmt.Sprintf("%s: read the reasons with 'debrief dead list', then run 'debrief dead requeue --all', or drop them", term.Plural(int(dead), "dead letter")))
+	}
+	return lines
+}
+
+// withoutModel reports whether workers of the role run, none of them with a model.
+func withoutModel(r liveness.RoleSummary) bool {
+	return r.Workers > 0 && r.States[string(bus.Serving)] == r.Workers
+}
+
+// modelFix is the advice for a role whose workers have no model.
+func modelFix(role string) string {
+	return fmt.Sprintf("restart 'debrief up' with --model NAME, or start the program %s with it", role)
+}
+
+// StateOf returns the state of a playbook from a writer that has just read its log and its view. If that has failed because the log is
+// damaged, the error is in the state.
+func StateOf(ctx context.Context, js jetstream.JetStream, b playbook.Book, w *deltalog.Writer, failed error) (BookState, error) {
+	if errors.Is(failed, deltalog.ErrBrokenLog) || errors.Is(failed, events.ErrNewerSchema) {
+		return BookState{Book: b, Error: failed.Error()}, nil
+	}
+	if failed != nil {
+		return BookState{}, failed
+	}
+	p := w.State().Playbook()
+	state := BookState{Book: b, Version: playbook.VersionLabel(p.Version(), w.State().Chain()), Bullets: p.Len(), Shown: len(p.Top(p.Len())), Lag: w.ViewLag()}
+	if lost := w.LostVersion(); lost != "" {
+		state.Error = fmt.Sprintf("stream %s lost the end of the log, which was at version %s", events.StreamDeltas, lost)
+	}
+	log, err := js.Stream(ctx, events.StreamDeltas)
+	if err != nil {
+		return BookState{}, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
+	}
+	last, err := log.GetLastMsgForSubject(ctx, events.KindDelta.Subject(b))
+	switch {
+	case err == nil:
+		state.Delta = last.Time
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return BookState{}, fmt.Errorf("read the last delta of %q: %w", b, err)
+	}
+	return state, nil
+}

@@ -1,0 +1,162 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/cmd/internal/operate/rights"
+	"debrief/events/denied"
+)
+
+// task is a task of an operator, with the subjects that it publishes to.
+type task struct {
+	name     string
+	subjects []string
+}
+
+// tasks of an operator. Each subject is an example of its kind: any book, any stream.
+var tasks = []task{
+	{"submit tasks", []string{"debrief.task.x"}},
+	{"give feedback", []string{"debrief.feedback.x"}},
+	{"request edits", []string{"debrief.edit.x"}},
+	{"request the health of roles", []string{"debrief.health"}},
+	{"inspect streams", []string{"$JS.API.STREAM.INFO.DELTAS", "$JS.API.DIRECT.GET.DELTAS", "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector"}},
+	{"read streams", []string{"$JS.API.CONSUMER.CREATE.DEAD.x", "$JS.API.CONSUMER.MSG.NEXT.DEAD.x"}},
+	{"requeue and drop dead letters", []string{"debrief.execution.x", "debrief.reflection.x", "$JS.API.STREAM.MSG.DELETE.DEAD"}},
+	{"remove strays from playbooks", []string{"$JS.API.STREAM.MSG.DELETE.DELTAS"}},
+	{"take backups", []string{"$JS.API.STREAM.SNAPSHOT.DELTAS", "$JS.SNAPSHOT.ACK.DELTAS.x.1.1"}},
+	{"restore backups", []string{"$JS.API.STREAM.RESTORE.DELTAS", "$JS.SNAPSHOT.RESTORE.DELTAS.x", "$JS.API.STREAM.DELETE.DELTAS"}},
+	{"create streams and durables", []string{"$JS.API.STREAM.CREATE.DELTAS", "$JS.API.CONSUMER.CREATE.EXECUTIONS.reflector"}},
+}
+
+// list contains the subjects that the server allows and denies.
+type list struct {
+	Allow []string `json:"allow"`
+	Deny  []string `json:"deny"`
+}
+
+func (l *list) allows(subject string) bool {
+	if l == nil {
+		return true
+	}
+	allowed := len(l.Allow) == 0
+	for _, p := range l.Allow {
+		allowed = allowed || covers(p, subject)
+	}
+	for _, p := range l.Deny {
+		allowed = allowed && !covers(p, subject)
+	}
+	return allowed
+}
+
+// covers reports whether a pattern of the server matches a subject.
+func covers(pattern, subject string) bool {
+	pattern, _, _ = strings.Cut(pattern, " ") // remove a queue group
+	return rights.Covers(pattern, subject)
+}
+
+const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key of a role only has the rights of that role"
+
+// Rights requests the rights of this user from the server and checks those of an operator. It publishes nothing else.
+// It reports whether further checks are possible: a user without the right to its inboxes receives no replies.
+func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	const subject = "$SYS.REQ.USER.INFO"
+	m, err := denied.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+	if refused := (*denied.Error)(nil); errors.As(err, &refused) && refused.Subscribe {
+		x.Add("rights", Fail, asOperator, "%v", err)
+		return false
+	}
+	if err != nil {
+		x.Add("rights", Warn, "let the user publish "+subject, "cannot read the rights of this user: %v", err)
+		return true
+	}
+	var answer struct {
+		Data struct {
+			User        string `json:"user"`
+			Account     string `json:"account"`
+			Permissions *struct {
+				Publish *list `json:"publish"`
+			} `json:"permissions"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		x.Add("rights", Warn, "", "invalid reply of the server: %v", err)
+		return true
+	}
+	who := fmt.Sprintf("user %q of account %q", answer.Data.User, answer.Data.Account)
+	if answer.Data.User == "" {
+		who = "this user"
+	}
+	var publish *list
+	if answer.Data.Permissions != nil {
+		publish = answer.Data.Permissions.Publish
+	}
+	var refused []string
+	for _, d := range tasks {
+		for _, s := range d.subjects {
+			if !publish.allows(s) {
+				refused = append(refused, d.name+" ("+s+")")
+				break
+			}
+		}
+	}
+	if len(refused) > 0 {
+		x.Add("rights", Warn, asOperator, "%s has no right to %s", who, strings.Join(refused, ", "))
+		return true
+	}
+	x.Add("rights", OK, "", "%s has all rights of an operator", who)
+	return true
+}
+
+// Roles checks the rights of each role whose inbox these credentials may subscribe to, after Rights returned false. If there is one,
+// the missing rights of an operator become a warning. Dial connects with the inbox of a role. Roles ends without a check if dial
+// fails: the connection was refused meanwhile.
+func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, error)) {
+	for _, role := range roles {
+		nc, err := dial(role)
+		if err != nil {
+			return
+		}
+		defer nc.Close()
+		watch := denied.New(nc)
+		if mayReceive(ctx, nc, watch) {
+			x.excuseRole()
+			x.Role(ctx, nc, watch, role)
+		}
+	}
+}
+
+// excuseRole turns the failed check of an operator's rights into a warning.
+func (x *Report) excuseRole() {
+	for i := range x.Checks {
+		if c := &x.Checks[i]; c.Name == "rights" && c.Result == Fail {
+			c.Result, c.Text = Warn, "these are the credentials of a role: the checks of an operator were skipped"
+		}
+	}
+}
+
+// mayReceive reports whether the user of a connection may subscribe to its inbox.
+func mayReceive(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
+	const subject = "$JS.API.INFO" // any reply to it needs the inbox
+	_, err := denied.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+	refused := (*denied.Error)(nil)
+	return !errors.As(err, &refused) || !refused.Subscribe
+}
+
+// Role checks the rights of a role on a connection with its credentials.
+func (x *Report) Role(ctx context.Context, nc *nats.Conn, w *denied.Watch, role string) {
+	missing := rights.Missing(ctx, nc, w, role)
+	if len(missing) > 0 {
+		x.Add("rights of "+role, Fail, rights.Hint, "missing: %s", joinSome(missing))
+		return
+	}
+	x.Add("rights of "+role, OK, "", "these credentials belong to the %s and have all of its rights", role)
+}

@@ -1,0 +1,54 @@
+package metrics
+
+import "time"
+
+// Gateway returns the function that observes the requests to the gateway. The class groups paths, degraded is the reason code if a
+// call of a model passed without advice or capture, failure is the code of an error of the gateway; both can be empty. It exports:
+//
+//	name                              unit     kind      meaning
+//	debrief_gateway_requests_total    requests counter   class: chat, responses, messages, embeddings, model, api, other; status: 2xx, 4xx, 5xx, …
+//	debrief_gateway_degraded_total    calls    counter   calls without advice or capture; class, reason
+//	debrief_gateway_errors_total      requests counter   errors of the gateway itself and cut responses; class, code
+//	debrief_gateway_header_seconds    seconds  histogram from the request to the headers of the response; class
+func (m *Metrics) Gateway() func(class string, status int, header time.Duration, degraded, failure string) {
+	requests := m.counter("debrief_gateway_requests_total", "Requests to the gateway.", "class", "status")
+	degradations := m.counter("debrief_gateway_degraded_total", "Calls of models that passed without advice or capture.", "class", "reason")
+	failures := m.counter("debrief_gateway_errors_total", "Errors of the gateway itself, and cut responses.", "class", "code")
+	for _, class := range []string{"chat", "responses", "messages"} { // alerts compare these, also before the first call
+		requests.WithLabelValues(class, "2xx")
+		degradations.WithLabelValues(class, "deadline")
+	}
+	headers := m.histogram("debrief_gateway_header_seconds", "Time from the request to the headers of the response.", seconds, "class")
+	return func(class string, status int, header time.Duration, degraded, failure string) {
+		requests.WithLabelValues(class, statusClass(status)).Inc()
+		if status != 0 {
+			headers.WithLabelValues(class).Observe(header.Seconds())
+		}
+		if degraded != "" {
+			degradations.WithLabelValues(class, degraded).Inc()
+		}
+		if failure != "" {
+			failures.WithLabelValues(class, failure).Inc()
+		}
+	}
+}
+
+// Captures returns the function that counts results of capturing runs. It exports:
+//
+//	name                              unit     kind      meaning
+//	debrief_gateway_captures_total    results  counter   result: begun, reported, dropped (runs); continued, lost (calls)
+func (m *Metrics) Captures() func(result string) {
+	captures := m.counter("debrief_gateway_captures_total", "Runs of agents that were begun, reported or dropped, and calls that continued one or could not be stored.", "result")
+	for _, result := range []string{"begun", "continued", "reported", "dropped", "lost"} { // an increase is visible from the first one
+		captures.WithLabelValues(result)
+	}
+	return func(result string) { captures.WithLabelValues(result).Inc() }
+}
+
+// statusClass returns "4xx" for 404, and none if the client disconnected before a response.
+func statusClass(status int) string {
+	if status == 0 {
+		return none
+	}
+	return string(rune('0'+status/100)) + "xx"
+}

@@ -1,0 +1,118 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"debrief/events"
+	"debrief/events/service"
+	"debrief/generator"
+)
+
+// Generator returns the meter for the configuration of this process's generator.
+// It exports these metrics; debrief_follower_behind_versions needs SetFollowerLag, and the requests need Endpoint:
+//
+//	name                                 unit       kind      meaning
+//	debrief_follower_delay_seconds       seconds    histogram from a flush of the view to its arrival in a generator; compares the clocks of two machines
+//	debrief_follower_behind_versions     versions   gauge     lag of the book that is furthest behind its view; server
+//	debrief_context_seconds              seconds    histogram stage: all (building a context), and its parts recall and assembly
+//	debrief_window_messages_total        messages   counter   in contexts of sessions with earlier turns; result: kept, omitted
+//	debrief_window_tokens_total          tokens     counter   of these messages; result: kept, omitted
+//	debrief_window_share                 ratio      histogram share of the tokens of the stored turns that one context keeps, 0 to 1
+//	debrief_duplicates_total             requests   counter   reports and feedback that were stored before; verb: execution, feedback
+//	debrief_requests_total               requests   counter   door: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
+//	debrief_request_seconds              seconds    histogram door, verb
+func (m *Metrics) Generator() generator.Meter {
+	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
+	messages := m.counter("debrief_window_messages_total", "Messages of the session in contexts, and those left out.", "result")
+	tokens := m.counter("debrief_window_tokens_total", "Tokens of the session in contexts, and those left out.", "result")
+	duplicates := m.counter("debrief_duplicates_total", "Reports and feedback that were stored before and counted once.", "verb")
+	return &generatorMeter{
+		reports: duplicates.WithLabelValues(events.VerbReport), feedback: duplicates.WithLabelValues(events.VerbFeedback),
+		kept: messages.WithLabelValues(kept), omitted: messages.WithLabelValues(omitted), keptTokens: tokens.WithLabelValues(kept), omittedTokens: tokens.WithLabelValues(omitted),
+		share: m.histogram("debrief_window_share", "Share of the tokens of the stored turns that a context keeps.", shares).WithLabelValues(),
+		all:   stages.WithLabelValues("all"), recall: stages.WithLabelValues("recall"), assembly: stages.WithLabelValues("assembly"),
+		followed: m.histogram("debrief_follower_delay_seconds", "Time from a flush of the view to its arrival in the generator.", seconds).WithLabelValues(),
+	}
+}
+
+// generatorMeter implements generator.Meter.
+type generatorMeter struct {
+	all, recall, assembly, followed, share   prometheus.Observer
+	kept, omitted, keptTokens, omittedTokens prometheus.Counter
+	reports, feedback                        prometheus.Counter
+}
+
+// Values of the label result of windows.
+const (
+	kept    = "kept"
+	omitted = "omitted"
+)
+
+// shares are the buckets for the share of a history.
+var shares = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}
+
+func (c *generatorMeter) ContextBuilt(took time.Duration) { c.all.Observe(took.Seconds()) }
+func (c *generatorMeter) Recalled(took time.Duration)     { c.recall.Observe(took.Seconds()) }
+func (c *generatorMeter) Assembled(took time.Duration)    { c.assembly.Observe(took.Seconds()) }
+func (c *generatorMeter) PlaybookDelay(ago time.Duration) { c.followed.Observe(ago.Seconds()) }
+
+func (c *generatorMeter) Duplicate(verb string) {
+	if verb == events.VerbFeedback {
+		c.feedback.Inc()
+	} else {
+		c.reports.Inc()
+	}
+}
+
+func (c *generatorMeter) WindowBuilt(s generator.WindowSize) {
+	c.kept.Add(float64(s.Messages))
+	c.omitted.Add(float64(s.OmittedMessages))
+	c.keptTokens.Add(float64(s.Tokens))
+	c.omittedTokens.Add(float64(s.OmittedTokens))
+	c.share.Observe(s.Share())
+}
+
+// SetFollowerLag sets the function that returns how many versions this process is behind the views. Call it before Watch.
+func (m *Metrics) SetFollowerLag(behind func(context.Context) (uint64, error)) { m.behind = behind }
+
+// verbs are the values of the label verb. A request with an unknown verb counts as none.
+var verbs = []string{events.VerbContext, events.VerbReport, events.VerbFeedback, none}
+
+const none = "none"
+
+// codes are the values of the label code, by status. Other statuses count as other.
+var codes = map[int]string{
+	200: "200", 400: "400", 401: "401", 404: "404", 405: "405", 408: "408", 413: "413", 415: "415", 421: "421", 500: "500", 503: "503", 504: "504",
+	0: "other",
+}
+
+// Values of the label endpoint.
+const (
+	NATS = "nats"
+	HTTP = "http"
+)
+
+// Endpoint returns the function that counts the responses at an endpoint.
+func (m *Metrics) Endpoint(name string) service.Observer {
+	durations, counts := map[string]prometheus.Observer{}, map[string]map[int]prometheus.Counter{}
+	for _, verb := range verbs {
+		durations[verb] = m.requestDuration.WithLabelValues(name, verb)
+		counts[verb] = map[int]prometheus.Counter{}
+		for code, label := range codes {
+			counts[verb][code] = m.requests.WithLabelValues(name, verb, label)
+		}
+	}
+	return func(verb string, code int, d time.Duration) {
+		if durations[verb] == nil {
+			verb = none
+		}
+		if counts[verb][code] == nil {
+			code = 0
+		}
+		durations[verb].Observe(d.Seconds())
+		counts[verb][code].Inc()
+	}
+}

@@ -1,0 +1,175 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/chat/openai"
+	"debrief/generator"
+)
+
+// Results of model calls.
+const (
+	ok          = "ok"
+	unavailable = "unavailable" // no call can succeed now
+	refused     = "refused"     // the server refused this call
+	tooLong     = "too_long"
+	canceled    = "canceled" // cancelled by the caller
+	failed      = "failed"
+)
+
+var results = []string{ok, unavailable, refused, tooLong, canceled, failed}
+
+// Kinds of models.
+const (
+	chats  = "chat"
+	embeds = "embedding"
+)
+
+// calls counts the calls of one model by one role.
+type calls struct {
+	duration prometheus.Observer
+	result   map[string]prometheus.Counter
+}
+
+// end counts a call that began at a time.
+func (c *calls) end(ctx context.Context, began time.Time, err error) {
+	c.duration.Observe(time.Since(began).Seconds())
+	c.result[resultOf(ctx, err)].Inc()
+}
+
+func resultOf(ctx context.Context, err error) string {
+	if err == nil {
+		return ok
+	}
+	var unavail interface{ Unavailable() bool }
+	var long interface{ TooLong() bool }
+	var refusal *openai.Error
+	switch {
+	case ctx.Err() != nil:
+		return canceled
+	case errors.As(err, &unavail) && unavail.Unavailable():
+		return unavailable
+	case errors.As(err, &long) && long.TooLong():
+		return tooLong
+	case errors.As(err, &refusal):
+		return refused
+	}
+	return failed
+}
+
+// models collects the counters of the clients.
+type models struct {
+	duration *prometheus.HistogramVec
+	results  *prometheus.CounterVec
+	clients  []client
+}
+
+type client struct {
+	role, kind string
+	stats      func() openai.Stats
+}
+
+var (
+	modelInFlight = describe("debrief_model_in_flight_calls", "Calls in progress, including waiting ones.", "role", "kind")
+	modelRequests = describe("debrief_model_requests_total", "Requests sent to the server.", "role", "kind")
+	modelRetries  = describe("debrief_model_retries_total", "Requests that were repeated after a failure.", "role", "kind")
+	modelTokens   = describe("debrief_model_tokens_total", "Tokens, as reported by the server.", "role", "kind", "direction")
+	modelCost     = describe("debrief_model_cost_dollars_total", "US dollars, at the prices of the flags; else 0.", "role", "kind")
+	modelBreaker  = describe("debrief_model_breaker_state", "State of the circuit breaker: 1 for the current state. All are 0 without a model.", "role", "kind", "state")
+
+	breakers = []string{"closed", "open", "half-open"}
+)
+
+func (m *models) collect(to scrape) {
+	for _, c := range m.clients {
+		s := c.stats()
+		to.Gauge(modelInFlight, float64(s.InFlight), c.role, c.kind)
+		to.Counter(modelRequests, float64(s.Requests), c.role, c.kind)
+		to.Counter(modelRetries, float64(s.Retries), c.role, c.kind)
+		to.Counter(modelTokens, float64(s.InputTokens), c.role, c.kind, "input")
+		to.Counter(modelTokens, float64(s.OutputTokens), c.role, c.kind, "output")
+		to.Counter(modelCost, s.Cost, c.role, c.kind)
+		for _, b := range breakers {
+			to.Gauge(modelBreaker, flag(s.Breaker == b), c.role, c.kind, b)
+		}
+	}
+}
+
+// statser is a client of package llm.
+type statser interface{ Stats() openai.Stats }
+
+func (m *models) add(role, kind string, of any) *calls {
+	c := client{role, kind, func() openai.Stats { return openai.Stats{} }}
+	if s, ok := of.(statser); ok {
+		c.stats = s.Stats
+	}
+	m.clients = append(m.clients, c)
+	n := &calls{m.duration.WithLabelValues(role, kind), map[string]prometheus.Counter{}}
+	for _, r := range results {
+		n.result[r] = m.results.WithLabelValues(role, kind, r)
+	}
+	return n
+}
+
+// Model returns a model that counts the calls of a role. It returns nil for a nil model.
+//
+// Its metrics have the labels role and kind (chat, or the embedding of the Generator). A call is one call by a role. It may
+// take several requests, and it may wait for the rate limits. Without a model these metrics stay at 0.
+//
+//	name                                 unit       kind      meaning
+//	debrief_model_calls_total            calls      counter   result: ok, unavailable, refused, too_long, canceled (by the caller), failed
+//	debrief_model_seconds                seconds    histogram duration of calls with any result
+//	debrief_model_in_flight_calls        calls      gauge     in progress, including waiting ones
+//	debrief_model_requests_total         requests   counter   sent to the server
+//	debrief_model_retries_total          requests   counter   repeated after a failure; also in requests_total
+//	debrief_model_tokens_total           tokens     counter   direction: input, output; as reported by the server
+//	debrief_model_cost_dollars_total     US dollars counter   at the prices of the flags, else 0
+//	debrief_model_breaker_state          –          gauge     state: 1 for closed, open or half-open; all 0 without a model
+func (m *Metrics) Model(role string, of chat.Model) chat.Model {
+	n := m.models.add(role, chats, of)
+	if of == nil {
+		return nil
+	}
+	return &model{of, n}
+}
+
+type model struct {
+	chat.Model
+	calls *calls
+}
+
+// Complete implements chat.Model.
+func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+	began := time.Now()
+	reply, err := m.Model.Complete(ctx, p)
+	m.calls.end(ctx, began, err)
+	return reply, err
+}
+
+// Embedder returns an embedder that counts the calls of the generator. It returns nil for a nil embedder.
+func (m *Metrics) Embedder(of generator.Embedder) generator.Embedder {
+	n := m.models.add(events.RoleGenerator, embeds, of)
+	if of == nil {
+		return nil
+	}
+	return &embedder{of, n}
+}
+
+type embedder struct {
+	generator.Embedder
+	calls *calls
+}
+
+// Embed implements generator.Embedder.
+func (e *embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	began := time.Now()
+	vectors, err := e.Embedder.Embed(ctx, texts)
+	e.calls.end(ctx, began, err)
+	return vectors, err
+}

@@ -1,0 +1,395 @@
+// Package cli has the parts that commands share: the connection to a server or to an embedded one, playbooks and their
+// versions, edits through a Curator, and output. It has no commands. Worker programs do not use it, because it links the
+// server.
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/program"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/natsd"
+
+	book "debrief/playbook"
+)
+
+// ServerFlags holds the flags that select the server with the streams: a remote server, or an embedded one on a directory.
+type ServerFlags struct {
+	program.NATS
+	URL      string `name:"url" help:"Address of a gateway to send the request to, with --token; needs no NATS. Default: $DEBRIEF_URL, if no server is named." placeholder:"URL" env:"-" instead:"nats,data" group:"Server"`
+	Data     string `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR" group:"Server"`
+	Sync     string `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." rare:"" group:"Server"`
+	MaxStore Size   `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." rare:"" group:"Server"`
+}
+
+// SetDefaults sets the defaults of the embedded server.
+func (p *ServerFlags) SetDefaults() {
+	d := natsd.Config{}.WithDefaults()
+	p.Sync, p.MaxStore = d.Sync, Size(d.MaxStore)
+}
+
+// DataDir returns the default data directory.
+func DataDir() string {
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "debrief")
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(home, ".local", "share", "debrief")
+	}
+	return "debrief-data"
+}
+
+// Check returns an error for each invalid setting, and for --url: a command that is a client of the API has apiclient.Flags.
+func (p ServerFlags) Check() error {
+	if err := (NoGateway{p.URL}).Check(); err != nil {
+		return err
+	}
+	return p.CheckConnection()
+}
+
+// NoGateway has the flag --url of a command that no gateway can run.
+type NoGateway struct {
+	URL string `name:"url" help:"Address of a gateway: this command needs NATS." hidden:"" env:"-"`
+}
+
+// Check returns an error if the flag is set.
+func (n NoGateway) Check() error {
+	if n.URL == "" {
+		return nil
+	}
+	return program.Exit(program.ExitUsage, errors.New("--url: this command needs NATS: name the server with --nats or --data"))
+}
+
+// CheckConnection returns an error for each invalid setting of the connection.
+func (p ServerFlags) CheckConnection() error {
+	return errors.Join(p.NATS.Check(), p.checkServer(natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}))
+}
+
+// checkServer returns an error for each invalid field of the server's configuration, with its flag.
+func (p ServerFlags) checkServer(cfg natsd.Config) error {
+	flags := struct {
+		ServerFlags
+		Listen string `name:"listen"` // a flag of 'debrief up'
+	}{}
+	return program.Exit(program.ExitUsage, program.FlagErrors(cfg.Validate(), flags))
+}
+
+// Session is a connection to a server, and the embedded server if this process runs it.
+type Session struct {
+	*bus.Conn
+	Server *natsd.Server // nil if another process runs it
+	Data   string        // data directory of the server, if ConnectReading found the server by it
+}
+
+// Connect opens another connection to the embedded server.
+func (s *Session) Connect(ctx context.Context, log zerolog.Logger) (*bus.Conn, error) {
+	nc, err := s.Server.Connect(program.Options("debrief", log)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	conn, err := bus.Open(ctx, nc, bus.Options{Log: log})
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Close closes the connection and stops the embedded server.
+func (s *Session) Close() {
+	s.NATS().Close()
+	if s.Server != nil {
+		s.Server.Close()
+	}
+}
+
+// Connect connects to the server of --nats. Without --nats it connects to the server that runs on the data directory, and
+// starts one there if none runs.
+func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	if p.NATS.NATS != "" {
+		return p.ConnectURL(ctx, log)
+	}
+	return p.StartServer(ctx, "", log)
+}
+
+// ConnectReading connects for a command that only reads: it creates no directory and no stream. Without --nats it uses the
+// data directory, and the default server if the directory has no streams and was not named.
+func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	switch dir := p.Dir(); {
+	case p.NATS.NATS != "":
+		return p.dialReading(ctx, log)
+	case natsd.HasStore(dir):
+		s, err := p.startReading(ctx, log)
+		if err == nil {
+			s.Data = dir
+		}
+		return s, err
+	case p.Data != "":
+		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("--data: %s has no streams: name another directory, or begin with 'debrief up' or 'debrief learn FILE'", p.Data))
+	default:
+		s, err := p.dialReading(ctx, log)
+		if program.ExitCode(err) == program.ExitUnreachable {
+			err = program.Exit(program.ExitUnreachable, fmt.Errorf("%w (no streams in %s)", err, dir))
+		}
+		return s, err
+	}
+}
+
+// ConnectReadingOrEmpty is ConnectReading. If no server is named, none runs, and the data directory has no streams, it starts an
+// empty temporary server.
+func (p ServerFlags) ConnectReadingOrEmpty(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	s, err := p.ConnectReading(ctx, log)
+	if program.ExitCode(err) == program.ExitUnreachable && p.NATS.NATS == "" && !natsd.HasStore(p.Dir()) {
+		return p.StartTemporary(ctx, p.Sync, log)
+	}
+	return s, err
+}
+
+// startReading starts a server on the data directory, or connects to the one that runs there.
+func (p ServerFlags) startReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	cfg, err := p.serverConfig("", log)
+	if err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(cfg)
+	var used *natsd.InUseError
+	switch {
+	case errors.As(err, &used) && used.URL != "":
+		p.NATS.NATS = used.URL
+		return p.dialReading(ctx, log)
+	case errors.As(err, &used):
+		return nil, program.Exit(program.ExitRefused, err)
+	case err != nil:
+		return nil, err
+	}
+	nc, err := server.Connect(program.Options("debrief", log)...)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	conn, err := p.OpenReading(ctx, nc, log)
+	if err != nil {
+		nc.Close()
+		server.Close()
+		return nil, err
+	}
+	return &Session{Conn: conn, Server: server}, nil
+}
+
+// dialReading connects to the server of --nats and creates nothing.
+func (p ServerFlags) dialReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	nc, err := p.Dial("debrief", log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.OpenReading(ctx, nc, log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &Session{Conn: conn}, nil
+}
+
+// ConnectRunning connects to a server that already runs. It starts none.
+func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	if p.NATS.NATS == "" {
+		if natsd.HasStore(p.Dir()) {
+			s, err := p.StartServer(ctx, "", log)
+			if err != nil {
+				return nil, err
+			}
+			if s.Server == nil {
+				return s, nil
+			}
+			s.Close() // started by StartServer: no other process runs one
+		}
+		if p.Data != "" {
+			return nil, p.NoServerError()
+		}
+	}
+	return p.ConnectURL(ctx, log)
+}
+
+// NoServerError is the error for a --data directory without a running server. Connecting to another server would ignore
+// the flag.
+func (p ServerFlags) NoServerError() error {
+	return program.Exit(program.ExitUnreachable, fmt.Errorf("--data: no server runs on %s: start one with 'debrief up', or name one with --nats", p.Data))
+}
+
+// DirExists reports whether dir is an existing directory.
+func DirExists(dir string) bool {
+	i, err := os.Stat(dir)
+	return err == nil && i.IsDir()
+}
+
+// Dir returns the data directory of the embedded server.
+func (p ServerFlags) Dir() string {
+	if p.Data != "" {
+		return p.Data
+	}
+	return DataDir()
+}
+
+// ConnectURL connects to the server of --nats.
+func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	nc, err := p.Dial("debrief", log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.Open(ctx, nc, "", log)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return &Session{Conn: conn}, nil
+}
+
+// StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
+// process serves the directory and listens, StartServer connects to that one.
+func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
+	cfg, err := p.serverConfig(listen, log)
+	if err != nil {
+		return nil, err
+	}
+	return p.StartConfigured(ctx, cfg, log)
+}
+
+// serverConfig returns the configuration of a server on the data directory.
+func (p ServerFlags) serverConfig(listen string, log zerolog.Logger) (natsd.Config, error) {
+	user, password, token, err := p.Login()
+	return natsd.Config{
+		Dir: p.Dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
+		User: user, Password: password, Token: token, Views: Views(),
+		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
+	}, err
+}
+
+// Views returns the streams that the Curator computes from others. See natsd.Config.
+func Views() []string { return []string{"KV_" + events.BucketPlaybook} }
+
+// StartTemporary starts a server on a temporary directory, which Close removes.
+func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {
+	return p.StartConfigured(ctx, natsd.Config{Sync: sync}, log)
+}
+
+// StartConfigured starts an embedded server with a configuration. If another process serves the directory and cfg does not
+// listen, StartConfigured connects to that one.
+func (p ServerFlags) StartConfigured(ctx context.Context, cfg natsd.Config, log zerolog.Logger) (*Session, error) {
+	if err := p.checkServer(cfg); err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(cfg)
+	var used *natsd.InUseError
+	switch {
+	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
+		p.NATS.NATS = used.URL
+		return p.ConnectURL(ctx, log)
+	case errors.As(err, &used) && used.URL != "":
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
+	case errors.As(err, &used):
+		return nil, program.Exit(program.ExitRefused, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
+	case err != nil:
+		return nil, err
+	}
+	nc, err := server.Connect(program.Options("debrief", log)...)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	conn, err := p.Open(ctx, nc, "", log)
+	if err != nil {
+		nc.Close()
+		server.Close()
+		return nil, err
+	}
+	s := &Session{Conn: conn, Server: server}
+	s.prepareRoles(ctx, cfg.Listen == "", log)
+	return s, nil
+}
+
+// prepareRoles prepares an embedded server for roles in this process. An exclusive server has no workers in other processes,
+// which may still hold messages.
+func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.Logger) {
+	s.Server.Watch(s.SetStoreClosed)
+	if !exclusive {
+		return
+	}
+	if err := s.Consumers.Reclaim(ctx); err != nil {
+		log.Warn().Err(err).Msg("reclaim unacknowledged messages: the server redelivers them after the ack wait")
+	}
+}
+
+// ConnectChanging is ConnectReading for a command that changes stored data: it creates missing streams.
+func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	s, err := p.ConnectReading(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := p.Open(ctx, s.NATS(), "", log)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.Conn = conn
+	if s.Server != nil {
+		s.prepareRoles(ctx, true, log)
+	}
+	return s, nil
+}
+
+// Size is a size on the command line: a number with an optional unit B, KiB, MiB, GiB or TiB.
+type Size int64
+
+// String returns the size in the format of UnmarshalText.
+func (b Size) String() string {
+	for _, u := range []struct {
+		name  string
+		scale Size
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if b >= u.scale && b%u.scale == 0 {
+			return fmt.Sprintf("%d%s", b/u.scale, u.name)
+		}
+	}
+	return fmt.Sprint(int64(b))
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Size) UnmarshalText(text []byte) error {
+	var n float64
+	var unit string
+	if _, err := fmt.Sscanf(string(text)+" ", "%f%s", &n, &unit); err != nil && unit != "" || n < 0 {
+		return fmt.Errorf("want a size such as 512MiB, got %q", text)
+	}
+	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[unit]
+	if !ok || n == 0 {
+		return fmt.Errorf("want a size such as 512MiB, got %q", text)
+	}
+	*b = Size(n * scale)
+	return nil
+}
+
+// ParseBook validates the name of a playbook from the command line.
+func ParseBook(name string) (book.Book, error) {
+	b := book.Book(name)
+	if err := b.Validate(); err != nil {
+		return "", program.Exit(program.ExitUsage, fmt.Errorf("--book: %w", err))
+	}
+	return b, nil
+}
+
+// Roles are the roles in the order of the pipeline.
+var Roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
+
+// Author returns the author of an edit or feedback: the name of the flag, or else the user of the shell.
+func Author(name string) string { return cmp.Or(name, os.Getenv("USER"), "operator") }

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
+)
+
+// Confirm asks the user for confirmation. It returns an error if the answer is not yes, or without a terminal.
+func Confirm(question string) error {
+	if !term.InputIsTerminal() {
+		return program.Exit(program.ExitRefused, errors.New("not a terminal: pass --yes to confirm"))
+	}
+	term.Fprintf(term.Stderr, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return program.Exit(program.ExitRefused, errors.New("not confirmed: nothing was changed"))
+	}
+	return nil
+}
+
+// WriteJSON writes v as one line of JSON.
+func WriteJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// WriteLines writes each item as a line of JSON.
+func WriteLines[T any](out io.Writer, all []T) error {
+	for _, item := range all {
+		if err := WriteJSON(out, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Package program contains the parts that the programs share: configuration, logging, connections, running roles and exit
+// codes. Each program defines its own flags and roles. The package does not import the embedded server, so worker
+// programs do not contain it.
+//
+// Package cli adds what commands share, and package term is their only way to the terminal.
+//
+// It never does the work of a role, never starts a server (package cli does), and never prints a secret.
+//
+// # The walk of a setting
+//
+// A setting is a flag, an environment variable or a line of a file, in this order, or a default of the library that uses it.
+//
+//	program.go   Main         parses the command line, runs the command until a signal, exits with a code
+//	settings.go  newSettings  reads the file that --config names; Resolve finds the value of a flag, and where it came from
+//	mapping.go   copyFields   flags to the Config of a library, whose errors FlagErrors translates back to flags
+//	nats.go      Dial, Open   the connection, with the user of the program, and its streams
+//	model.go     Client       the model of a role, with its key
+//	worker.go    Work         connection, health, metrics and one role
+//	run.go       Run          all roles of a process; the first error stops the others
+//	exit.go      ExitCode     the meaning of an error for a script
+package program

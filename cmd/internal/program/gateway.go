@@ -1,0 +1,48 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"debrief/events/chat/openai"
+)
+
+// Gateway contains the flags of programs that serve the gateway: the HTTP server for agents and people.
+type Gateway struct {
+	HTTP   string `name:"http" help:"Address of the gateway; 'auto' is 127.0.0.1:4280 or a free port, or 'none'." default:"auto" placeholder:"HOST:PORT" group:"Gateway"`
+	Tokens string `help:"File with tokens, written by 'debrief token new'; required beyond loopback." type:"path" placeholder:"FILE" group:"Gateway"`
+
+	UpstreamOpenAI       string        `name:"upstream-openai" help:"URL of the OpenAI-compatible server behind the gateway." placeholder:"URL" group:"Gateway"`
+	UpstreamOpenAIKey    openai.Secret `name:"upstream-openai-key" help:"Its key, for agents that send none." placeholder:"KEY" secret:"" group:"Gateway" rare:""`
+	UpstreamAnthropic    string        `name:"upstream-anthropic" help:"URL of the Anthropic-compatible server behind the gateway." placeholder:"URL" group:"Gateway" rare:""`
+	UpstreamAnthropicKey openai.Secret `name:"upstream-anthropic-key" help:"Its key, for agents that send none." placeholder:"KEY" secret:"" group:"Gateway" rare:""`
+
+	UpstreamOpenAIKeyFile    string `name:"upstream-openai-key-file" help:"File with the key of --upstream-openai." type:"path" placeholder:"FILE" instead:"upstream-openai-key" group:"Gateway" rare:""`
+	UpstreamAnthropicKeyFile string `name:"upstream-anthropic-key-file" help:"File with the key of --upstream-anthropic." type:"path" placeholder:"FILE" instead:"upstream-anthropic-key" group:"Gateway" rare:""`
+
+	GatewayMode   string        `name:"gateway-mode" help:"Place of advice in calls of agents: tail (user's message), system, observe (none, capture only) or off." default:"tail" enum:"tail,system,observe,off" placeholder:"MODE" group:"Gateway"`
+	AdviceTimeout time.Duration `name:"advice-timeout" help:"Time limit of advice; after it a call passes unchanged." default:"150ms" group:"Gateway" rare:""`
+	RunIdle       time.Duration `name:"run-idle" help:"Report a run after this time without a call." default:"10m" group:"Gateway" rare:""`
+}
+
+// Keys returns the keys of the gateway for OpenAI and Anthropic. It reads the files that contain them.
+func (g Gateway) Keys() (openAI, anthropic string, err error) {
+	openAI, err = secret("--upstream-openai-key", string(g.UpstreamOpenAIKey), "--upstream-openai-key-file", g.UpstreamOpenAIKeyFile)
+	if err == nil {
+		anthropic, err = secret("--upstream-anthropic-key", string(g.UpstreamAnthropicKey), "--upstream-anthropic-key-file", g.UpstreamAnthropicKeyFile)
+	}
+	return openAI, anthropic, err
+}
+
+// Check returns an error for each invalid setting.
+func (g Gateway) Check() error {
+	_, _, err := g.Keys()
+	if g.AdviceTimeout < time.Millisecond {
+		err = errors.Join(err, Exit(ExitUsage, fmt.Errorf("--advice-timeout: must be at least 1ms, got %s", g.AdviceTimeout)))
+	}
+	if g.RunIdle < time.Second {
+		err = errors.Join(err, Exit(ExitUsage, fmt.Errorf("--run-idle: must be at least 1s, got %s", g.RunIdle)))
+	}
+	return err
+}

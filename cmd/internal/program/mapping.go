@@ -1,0 +1,124 @@
+package program
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"debrief/events/config"
+)
+
+// copyFields copies the fields of a configuration to the fields of flags with the same names, or back. The first argument
+// is a pointer to a struct, the second one a struct. Fields without a counterpart stay unchanged. It panics if the types of
+// two fields differ.
+func copyFields(to, from any) { copyValues(reflect.ValueOf(to).Elem(), reflect.ValueOf(from)) }
+
+func copyValues(to, from reflect.Value) {
+	for i := range to.NumField() {
+		switch field, other := to.Field(i), from.FieldByName(to.Type().Field(i).Name); {
+		case !other.IsValid():
+		case field.Type() == other.Type():
+			field.Set(other)
+		default:
+			copyValues(field, other)
+		}
+	}
+}
+
+// FlagErrors returns the error of a configuration with the names of flags in place of the names of fields. flags is the
+// struct with the flags. A field without a flag keeps its name.
+func FlagErrors(err error, flags any) error {
+	return config.Rename(err, func(field string) string { return flagOf(flags, field) })
+}
+
+// flagOf returns the flag of a field, with its dashes, or the field if it has none.
+func flagOf(flags any, field string) string {
+	t, prefix, name := reflect.TypeOf(flags), "", ""
+	for part := range strings.SplitSeq(field, ".") {
+		if t.Kind() != reflect.Struct {
+			return field
+		}
+		f, ok := t.FieldByName(part)
+		if !ok {
+			return field
+		}
+		t, name = f.Type, f.Tag.Get("name")
+		prefix += f.Tag.Get("prefix")
+	}
+	if name == "" {
+		return field
+	}
+	return "--" + prefix + name
+}
+
+// defaulter is a struct of flags that takes the defaults of its fields from a library.
+type defaulter interface{ SetDefaults() }
+
+// setDefaults gives the flags of a command, and of those below it, the defaults of the libraries. It runs before the flags
+// are parsed. A default of zero is written in the tag, so that the help shows it.
+func setDefaults(n *kong.Node) {
+	defaults := map[uintptr]reflect.Value{}
+	collectDefaults(n.Target, defaults)
+	for _, flag := range n.Flags {
+		if !flag.Target.CanAddr() {
+			continue // a flag of kong, such as --help
+		}
+		value, ok := defaults[flag.Target.UnsafeAddr()]
+		if ok && !flag.HasDefault && !value.IsZero() {
+			flag.Default, flag.HasDefault = defaultText(value), true
+		}
+	}
+	for _, child := range n.Children {
+		setDefaults(child)
+	}
+}
+
+// collectDefaults adds the default of each field by the address of the field.
+func collectDefaults(v reflect.Value, defaults map[uintptr]reflect.Value) {
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	fresh := reflect.New(v.Type())
+	if d, ok := fresh.Interface().(defaulter); ok {
+		d.SetDefaults()
+		addDefaults(v, fresh.Elem(), defaults)
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.Anonymous || hasTag(f, "embed") {
+			collectDefaults(v.Field(i), defaults)
+		}
+	}
+}
+
+func hasTag(f reflect.StructField, key string) bool {
+	_, ok := f.Tag.Lookup(key)
+	return ok
+}
+
+// addDefaults adds the values of a struct and its nested structs.
+func addDefaults(v, values reflect.Value, defaults map[uintptr]reflect.Value) {
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Struct {
+			addDefaults(v.Field(i), values.Field(i), defaults)
+		} else if v.Type().Field(i).IsExported() {
+			defaults[v.Field(i).UnsafeAddr()] = values.Field(i)
+		}
+	}
+}
+
+// defaultText formats a default as on the command line.
+func defaultText(v reflect.Value) string {
+	if d, ok := v.Interface().(time.Duration); ok {
+		text := d.String() // 168h0m0s
+		for _, zero := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(text, zero) {
+				text = text[:len(text)-2]
+			}
+		}
+		return text
+	}
+	return fmt.Sprint(v.Interface())
+}

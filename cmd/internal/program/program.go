@@ -1,0 +1,307 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/program/term"
+	"debrief/events/bus"
+	"debrief/events/redact"
+)
+
+// Common contains the flags of every program.
+type Common struct {
+	Config   string           `help:"File with settings: YAML, one key for each flag. Flags and environment override it." type:"path" placeholder:"FILE"`
+	LogLevel string           `help:"Lowest level to log: debug, info, warn or error." default:"warn" enum:"debug,info,warn,error" rare:""`
+	LogJSON  bool             `help:"Log JSON lines even on a terminal." rare:""`
+	Version  kong.VersionFlag `help:"Print the version and quit." env:"-" rare:""`
+
+	ShowConfig bool     `help:"Print every setting with its value and source, and quit. Exit code 2 if one is invalid." env:"-"`
+	HelpAll    fullHelp `help:"Show this help with all flags." env:"-"`
+
+	Telemetry `group:"Traces"`
+}
+
+func (c *Common) common() *Common { return c }
+
+// Logger logs to standard error: as text on a terminal, as JSON lines otherwise.
+func (c Common) Logger() zerolog.Logger {
+	level, _ := zerolog.ParseLevel(c.LogLevel)
+	var out io.Writer = term.Stderr
+	if !c.LogJSON && term.Stderr.IsTerminal() {
+		out = zerolog.ConsoleWriter{
+			Out: term.Stderr.Raw(), TimeFormat: time.TimeOnly, NoColor: os.Getenv("NO_COLOR") != "",
+			FormatPrepare: func(event map[string]any) error { term.Values(event); return nil },
+		}
+	}
+	return zerolog.New(redactingWriter{out}).Level(level).With().Timestamp().Logger()
+}
+
+// redactingWriter removes secrets from log lines. An error may quote a client's message or a server's reply.
+type redactingWriter struct{ out io.Writer }
+
+func (d redactingWriter) Write(line []byte) (int, error) {
+	if _, err := io.WriteString(d.out, redact.Text(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// Program is a command line. CLI is a pointer to a struct that embeds Common. It has the flags of the program, or,
+// for a program with commands, the flags common to all commands.
+type Program struct {
+	Name, Description string
+
+	CLI      any
+	Commands []Command
+	Vars     kong.Vars // variables of the help texts
+}
+
+// Command is a command of a program. Run is a pointer to a struct of flags with a method Run. Group is a heading of the
+// help; commands without one are under "Commands:".
+type Command struct {
+	Group, Name, Help string
+	Run               any
+}
+
+// Main parses the command line, runs the command and returns the exit code. Settings come from flags, then the
+// environment (DEBRIEF_ and the flag in capitals), then the file of --config, then defaults. A first interrupt
+// cancels the context; a second one ends the program.
+func (m Program) Main(args []string) int {
+	zerolog.ErrorMarshalFunc = func(err error) any { return bus.Loggable(err) } // for every logger
+	p, err := m.parse(args)
+	if err != nil {
+		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, firstLine(err))
+		if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
+			command := m.Name
+			if n := usage.Context.Selected(); n != nil {
+				command = n.FullPath()
+			}
+			term.Fprintf(term.Stderr, "See '%s --help'.\n", command)
+		}
+		return ExitUsage
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	if err := p.do(ctx); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = context.Cause(ctx) // the signal says more than "context canceled"
+		}
+		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, firstLine(userError(err)))
+		return ExitCode(err)
+	}
+	return exitDone
+}
+
+// errTerminated is the cause of a context that SIGTERM has ended.
+var errTerminated = errors.New("terminated")
+
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second signal ends the process. After SIGINT
+// workers do not wait for the messages in progress: the cause is bus.ErrInterrupted.
+func untilSignal() (ctx context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			if s == os.Interrupt {
+				end(bus.ErrInterrupted)
+			} else {
+				end(errTerminated)
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); end(nil) }
+}
+
+// parsed is a parsed command line.
+type parsed struct {
+	program  Program
+	run      *kong.Context
+	settings *settings
+}
+
+// parse parses a command line with the environment and the settings file. An unknown flag, variable or key is an
+// error.
+func (m Program) parse(args []string) (*parsed, error) {
+	s, err := newSettings(args)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.checkEnvironment(os.Environ()); err != nil {
+		return nil, err
+	}
+	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
+	s.own(parser.Model)
+	run, err := parser.Parse(args)
+	if err == nil {
+		err = errors.Join(s.checkRivals(run), checkZeros(run))
+	}
+	return &parsed{program: m, run: run, settings: s}, err
+}
+
+// neededCommands returns the commands that the command line may name. Parsing the flags of all commands takes longer
+// than most commands run. All commands are needed for help, and for a settings file, whose keys may belong to any
+// command.
+func (m Program) neededCommands(s *settings, args []string) []Command {
+	var named []Command
+	for _, c := range m.Commands {
+		if slices.Contains(args, c.Name) {
+			named = append(named, c)
+		}
+	}
+	if len(named) == 0 || s.file != "" {
+		return m.Commands
+	}
+	return named
+}
+
+func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
+	vars := kong.Vars{"version": CurrentBuild().String()}
+	maps.Copy(vars, m.Vars)
+	help := new(helpPrinter)
+	options = append([]kong.Option{
+		kong.Name(m.Name), kong.Description(m.Description), kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars,
+		kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); return nil }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help.print), kong.Bind(help),
+	}, options...)
+	for _, c := range commands {
+		options = append(options, kong.DynamicCommand(c.Name, c.Help, c.Group, c.Run))
+	}
+	parser, err := kong.New(m.CLI, options...)
+	if err != nil {
+		panic(err) // invalid struct tags; the tests parse the flags of every program
+	}
+	return parser
+}
+
+// Model returns the commands and flags of the program.
+func (m Program) Model() *kong.Application { return m.parser(m.Commands).Model }
+
+// ShowHelp prints the help of a command, or of the program without words. It returns an error for an unknown command.
+func (m Program) ShowHelp(words []string) error {
+	if _, err := m.parse(append(words, "--help")); err != nil {
+		return Exit(ExitUsage, fmt.Errorf("%w: '%s help' lists the commands", err, m.Name))
+	}
+	return nil
+}
+
+// ShowSettings prints the settings of a command line without running it. The flags of run, the current command line,
+// that are common to all commands apply too. The exit code is 2 if the command line or a setting is invalid.
+func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) error {
+	var common []string
+	for _, flag := range run.Model.Flags {
+		if onCommandLine(run, flag) {
+			common = append(common, fmt.Sprintf("--%s=%v", flag.Name, flag.Target))
+		}
+	}
+	p, err := m.parse(append(common, args...))
+	if err != nil {
+		return Exit(ExitUsage, err)
+	}
+	return p.show(asJSON)
+}
+
+// show prints the settings and returns the errors of invalid ones.
+func (p *parsed) show(asJSON bool) (err error) {
+	all := p.settings.effective(p.run)
+	if asJSON {
+		err = json.NewEncoder(term.Stdout).Encode(all)
+	} else {
+		w := term.NewTable(term.Stdout)
+		term.Fprintf(w, "setting\tvalue\torigin\n")
+		for _, s := range all {
+			term.Fprintf(w, "%s\t%s\t%s\n", s.Name, strings.Join(strings.Fields(s.Value), " "), s.Origin)
+		}
+		err = w.Flush()
+	}
+	return errors.Join(err, p.check())
+}
+
+// chosen returns the selected command, or the program itself if it has no commands.
+func (p *parsed) chosen() any {
+	if n := p.run.Selected(); n != nil {
+		return n.Target.Addr().Interface()
+	}
+	return p.program.CLI
+}
+
+// checker is a command that can validate its settings without side effects.
+type checker interface{ Check() error }
+
+// check returns the errors of invalid settings before the command does anything.
+func (p *parsed) check() error {
+	if c, ok := p.chosen().(checker); ok {
+		return c.Check()
+	}
+	return nil
+}
+
+// do runs the command.
+func (p *parsed) do(ctx context.Context) error {
+	name := p.program.Name
+	common, ok := p.program.CLI.(interface{ common() *Common })
+	if ok && common.common().ShowConfig {
+		return p.show(false)
+	}
+	if c, ok := p.chosen().(prober); ok && c.probes() {
+		return c.probe(ctx)
+	}
+	if err := p.check(); err != nil {
+		return err
+	}
+	if ok {
+		p.run.Bind(common.common(), p.settings.effective(p.run))
+		traced, flush, err := common.common().trace(ctx, name, common.common().Logger())
+		if err != nil {
+			return err
+		}
+		defer flush()
+		ctx = traced
+	}
+	p.run.BindTo(ctx, (*context.Context)(nil))
+	if n := p.run.Selected(); n != nil {
+		name = n.FullPath()
+	}
+	defer term.ShowActivity(name + " works")()
+	return p.run.Run()
+}
+
+var errFull = errors.New("the server's store is full: enlarge it with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
+
+var errClosed = errors.New("the server stores nothing new: its disk is nearly full, or the account is at its limit ('debrief doctor' shows which): free space, then try again")
+
+// userError replaces the server's error for a full store by an error that says how to fix it.
+func userError(err error) error {
+	if full := (*bus.FullError)(nil); errors.As(err, &full) {
+		var api *jetstream.APIError
+		switch {
+		case !errors.As(err, &api):
+			return full
+		case api.ErrorCode == bus.AccountFull:
+			return errClosed
+		}
+		return errFull
+	}
+	return err
+}
+
+// firstLine formats an error as one line without secrets.
+func firstLine(err error) string { return redact.Text(strings.ReplaceAll(err.Error(), "\n", "; ")) }

@@ -1,0 +1,131 @@
+package term
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal returns a writer to a terminal with a number of columns, and a function that returns the output so far.
+func openTerminal(t *testing.T, columns uint16) (*Writer, func() string) {
+	t.Helper()
+	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminal: %v", err)
+	}
+	t.Cleanup(func() { control.Close() })
+	fd := int(control.Fd())
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminal: %v", err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return &Writer{&terminal}, func() string {
+		data := make([]byte, 64<<10)
+		n, err := control.Read(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data[:n])
+	}
+}
+
+func TestTerminalHasWidthAndColors(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	out, read := openTerminal(t, 47)
+	if got := Width(out); got != 47 {
+		t.Errorf("got width %d, want 47", got)
+	}
+	show := func() string {
+		w := NewTable(out)
+		w.Colors = Colors{"red": Red}
+		_, _ = Fprintf(w, "role\thealth\n%s\tred\n", "\x1b[7mx")
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		return read()
+	}
+	if got, want := show(), "\x1b[1mrole\x1b[0m        \x1b[1mhealth\x1b[0m\r\n\\u001b[7mx  \x1b[31mred\x1b[0m\r\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for name, value := range map[string]string{"NO_COLOR": "1", "TERM": "dumb"} {
+		was := os.Getenv(name)
+		t.Setenv(name, value)
+		if got, want := show(), "role        health\r\n\\u001b[7mx  red\r\n"; got != want {
+			t.Errorf("%s=%s: got %q, want %q", name, value, got, want)
+		}
+		t.Setenv(name, was)
+	}
+	t.Setenv("COLUMNS", "60")
+	if got := Width(out); got != 60 {
+		t.Errorf("COLUMNS: got width %d, want 60", got)
+	}
+}
+
+// TestPipeHasNoWidthAndNoColors is the control.
+func TestPipeHasNoWidthAndNoColors(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if out := (&Writer{&w}); Width(out) != 0 || hasColor(out) {
+		t.Errorf("got width %d, colours %t", Width(out), hasColor(out))
+	}
+}
+
+// TestActivityDisappearsBeforeOutput: the line appears after a second without output, and not behind a prompt or the progress of
+// a command.
+func TestActivityDisappearsBeforeOutput(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	out, read := openTerminal(t, 30)
+	a := &activity{to: out, running: true, text: "waiting for the answer"}
+	begun := time.Now()
+	a.begun, a.output = begun, begun
+	a.update(begun.Add(quiet / 2)) // too early
+	a.update(begun.Add(3 * quiet))
+	if got, want := read(), "\r\x1b[Kwaiting for the answer  3s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	a.before([]byte("done\n"))
+	if got, want := read(), "\r\x1b[K"; got != want {
+		t.Errorf("before output: got %q, want %q", got, want)
+	}
+	shows := func() bool {
+		a.update(time.Now().Add(quiet))
+		return a.shown
+	}
+	if a.before([]byte("Remove? [y/N] ")); shows() {
+		t.Error("it appears behind a prompt")
+	}
+	if a.control(ClearLine); !shows() {
+		t.Error("it does not appear after the line was cleared")
+	}
+	if a.set(""); shows() {
+		t.Error("it appears without a text")
+	}
+	if a.set(strings.Repeat("long ", 20)); !shows() {
+		t.Error("it does not appear with a text")
+	}
+	if got := read(); textWidth(got[strings.LastIndexByte(got, 'K')+1:]) >= 30 {
+		t.Errorf("got %q, which is wider than the terminal", got)
+	}
+}

@@ -1,0 +1,112 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/program/term"
+	"debrief/events/bus"
+	"debrief/events/redact"
+	"debrief/events/service"
+	"debrief/generator"
+)
+
+// maxInstructions limits the size of a file with instructions, in bytes. They are part of every prompt.
+const maxInstructions = 64 << 10
+
+// Instructions returns the text of the file that a flag names, "" if it names none.
+func Instructions(flag, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", flag, err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxInstructions+1))
+	text := strings.TrimSpace(string(data))
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", flag, err)
+	case len(data) > maxInstructions:
+		err = fmt.Errorf("%s: %s: longer than %d bytes", flag, name, maxInstructions)
+	case text == "":
+		err = fmt.Errorf("%s: %s: is empty; leave the flag out for the built-in instructions", flag, name)
+	case !utf8.ValidString(text):
+		err = fmt.Errorf("%s: %s: not UTF-8", flag, name)
+	default:
+		return text, nil
+	}
+	return "", Exit(ExitUsage, err)
+}
+
+// NATSEndpoint returns the NATS endpoint for outside agents.
+func NATSEndpoint(m *metrics.Metrics) generator.Endpoint {
+	report := m.Endpoint(metrics.NATS)
+	return func(conn *bus.Conn, desk *generator.ContextBuilder) (closed func(), err error) {
+		closed, err = service.Serve(conn.NATS(), desk, *conn.Log(), report)
+		if err != nil {
+			return nil, fmt.Errorf("serve contexts over NATS: %w", err)
+		}
+		return closed, nil
+	}
+}
+
+// CacheDir returns the directory for files that a program can build again, empty if the user has no cache directory.
+func CacheDir() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "debrief")
+}
+
+// Worker contains the flags of a worker program.
+type Worker struct {
+	Common
+	NATS
+	Health
+}
+
+// Check returns an error for each invalid setting.
+func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
+
+// Work runs a role until the context ends, and prints a line at its start and its stop. Model describes the role's model. The
+// program is ready when this number of roles runs.
+func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Metrics, model string, r Role) error {
+	log := w.Logger()
+	nc, err := w.Dial(name, log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	conn, err := w.Open(ctx, nc, name, log)
+	if err != nil {
+		return ignoreStop(ctx, err)
+	}
+	w.checkRights(ctx, conn, name, log)
+	stop, err := w.Serve(conn, m, name, roles, nil, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	health := ""
+	if w.Health.Health != "" {
+		health = "; health checks at " + w.Health.Health
+	}
+	term.Doing("")
+	term.Printf("%s is running: server %s, all playbooks, %s%s\n", name, redact.Address(nc.ConnectedUrl()), model, health)
+	defer term.Printf("%s has stopped\n", name)
+	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it became unavailable while the role started
+		return Exit(ExitUnreachable, err)
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+package proxy
+
+import (
+	"cmp"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Tokens finds the tokens of callers.
+type Tokens interface {
+	// Find returns the token with a secret. It is safe for concurrent use.
+	Find(secret string) (Token, bool)
+}
+
+// Token is the access of a caller.
+type Token struct {
+	Caller  events.Caller
+	Calls   bool            // it may make model calls
+	Reports bool            // it may report runs, and so set outcomes
+	Books   []playbook.Book // empty means all books
+}
+
+// checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none.
+func (g *Gateway) checkBrowser(r *http.Request) *failure {
+	if g.o.Tokens != nil {
+		return nil
+	}
+	if !isLoopback(r.Host) {
+		return refusal(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
+	}
+	_, model := findRoute(r)
+	if model && g.origins.Check(r) != nil { // also a page of another port of this machine
+		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
+	}
+	origin := r.Header.Get("Origin")
+	if origin != "" {
+		u, err := url.Parse(origin)
+		if err == nil && isLoopback(u.Host) {
+			return nil
+		}
+	}
+	// A browser sends no Origin with a GET of an image or a script.
+	if origin != "" || model && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
+	}
+	return nil
+}
+
+// isLoopback reports whether a Host header names the loopback, with or without a port.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// authorize returns the token of a model call.
+func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure) {
+	key := cmp.Or(h.Get(headerKey), bearer(h))
+	if g.o.Tokens == nil {
+		return Token{Reports: true}, nil // everyone who can reach the gateway may use it, with any key: keys are renewed within a run
+	}
+	token, ok := g.findToken(cmp.Or(h.Get(headerToken), key))
+	if !ok {
+		return Token{}, refusal(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
+	}
+	if !token.Calls {
+		return Token{}, refusal(http.StatusForbidden, "scope_forbidden", "the token "+token.Caller.Name+" does not have the scope context, which permits calls of models")
+	}
+	if len(token.Books) > 0 && !slices.Contains(token.Books, book) {
+		return Token{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Caller.Name+" has no access to book "+string(book))
+	}
+	return token, nil
+}
+
+func (g *Gateway) findToken(secret string) (Token, bool) {
+	if g.o.Tokens == nil || secret == "" {
+		return Token{}, false
+	}
+	return g.o.Tokens.Find(secret)
+}
+
+// bearer returns the bearer token of a request, or "".
+func bearer(h http.Header) string {
+	scheme, key, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(key)
+}
+
+// setKey removes tokens of Debrief from a request, and adds the gateway's key if no key is left. It fails if
+// the gateway has no key to replace a token, or if the path is not one for the gateway's key.
+func (g *Gateway) setKey(r *http.Request, rt route) *failure {
+	h := r.Header
+	removed := g.removeTokens(r)
+	own := g.upstreams[rt.provider].key
+	switch {
+	case hasKey(h[headerKey]) || hasKey(h["Authorization"]):
+	case !rt.within(ownKeyPaths...):
+		return refusal(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
+	case own == "" && removed:
+		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
+	case own == "":
+	case rt.provider == Anthropic:
+		h.Set(headerKey, own)
+	default:
+		h.Set("Authorization", "Bearer "+own)
+	}
+	return nil
+}
+
+// requestID returns a valid id of the client, or a random one.
+func requestID(id string) string {
+	for _, c := range []byte(id) {
+		if c <= ' ' || c > '~' {
+			id = ""
+			break
+		}
+	}
+	if id == "" || len(id) > 128 {
+		return string(events.NewID())
+	}
+	return id
+}
+
+// cookiePrefix begins the names of the console's cookies, such as debrief_token. They belong to this server, not to the provider.
+const cookiePrefix = "debrief_"
+
+// maxToken is the maximum length of a part of a header that is compared with tokens, in bytes.
+const maxToken = 512
+
+// removeTokens removes tokens of Debrief from all headers and from the query of a request, also as the password of Basic
+// authentication, and cookies of the console. It reports whether it removed a token.
+func (g *Gateway) removeTokens(r *http.Request) bool {
+	removed := false
+	removeCookies(r.Header)
+	if g.o.Tokens == nil {
+		return false
+	}
+	for name, values := range r.Header {
+		if strings.HasPrefix(name, headerPrefix) {
+			continue // all of them stay here
+		}
+		kept := slices.DeleteFunc(slices.Clone(values), g.hasToken)
+		if len(kept) == len(values) {
+			continue
+		}
+		removed = true
+		if r.Header[name] = kept; len(kept) == 0 {
+			delete(r.Header, name)
+		}
+	}
+	var pairs []string
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		if !g.hasToken(pair) {
+			pairs = append(pairs, pair)
+		}
+	}
+	if query := strings.Join(pairs, "&"); query != r.URL.RawQuery {
+		u := *r.URL
+		u.RawQuery = query
+		r.URL, removed = &u, true
+	}
+	return removed
+}
+
+// hasToken reports whether a part of a text is a token, plain, percent-encoded, or in Basic credentials.
+func (g *Gateway) hasToken(text string) bool {
+	parts := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t,;=\"'", c) })
+	for _, part := range parts {
+		if len(part) > maxToken {
+			continue
+		}
+		candidates := []string{part, unescape(part)}
+		if basic, err := base64.RawStdEncoding.DecodeString(part); err == nil {
+			candidates = append(candidates, strings.Split(string(basic), ":")...)
+		}
+		for _, candidate := range candidates {
+			if _, ok := g.findToken(candidate); ok {
+				return true
+			}
+		}
+	}
+	decoded := unescape(strings.ReplaceAll(text, "+", " "))
+	return decoded != text && len(decoded) < len(text) && g.hasToken(decoded)
+}
+
+// removeCookies removes the console's cookies from a request.
+func removeCookies(h http.Header) {
+	var kept []string
+	for _, line := range h["Cookie"] {
+		var cookies []string
+		for cookie := range strings.SplitSeq(line, ";") {
+			if cookie = strings.TrimSpace(cookie); cookie != "" && !ownCookie(cookie) {
+				cookies = append(cookies, cookie)
+			}
+		}
+		if len(cookies) > 0 {
+			kept = append(kept, strings.Join(cookies, "; "))
+		}
+	}
+	if h.Del("Cookie"); len(kept) > 0 {
+		h["Cookie"] = kept
+	}
+}
+
+// removeSetCookies removes headers of a response that would set cookies of the console.
+func removeSetCookies(h http.Header) {
+	kept := slices.DeleteFunc(h["Set-Cookie"], ownCookie)
+	if h["Set-Cookie"] = kept; len(kept) == 0 {
+		delete(h, "Set-Cookie")
+	}
+}
+
+// ownCookie reports whether a cookie, with its name at the start, is one of the console.
+func ownCookie(cookie string) bool {
+	name, _, _ := strings.Cut(cookie, "=")
+	return strings.HasPrefix(strings.ToLower(unescape(strings.TrimSpace(name))), cookiePrefix)
+}
+
+// hasKey reports whether a header that can carry an API key has a value.
+func hasKey(values []string) bool {
+	return slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) != "" })
+}
+
+// maxHops is the maximum number of gateways that forward one call.
+const maxHops = 16
+
+// loopLogInterval is the minimum time between two warnings about loops.
+const loopLogInterval = 10 * time.Second
+
+// checkHops refuses a call that this gateway has forwarded before: its upstream leads back to it.
+func (g *Gateway) checkHops(h http.Header) *failure {
+	var hops []string
+	for _, value := range h.Values(headerHops) {
+		for id := range strings.SplitSeq(value, ",") {
+			hops = append(hops, strings.TrimSpace(id))
+		}
+	}
+	if !slices.Contains(hops, g.id) && len(hops) < maxHops {
+		return nil
+	}
+	const message = "the call has come back to the gateway that forwarded it: an upstream leads to the gateway itself"
+	now := time.Now().UnixNano()
+	if last := g.loops.Load(); now-last >= int64(loopLogInterval) && g.loops.CompareAndSwap(last, now) {
+		g.o.Log.Error().Str("fix", "set "+upstreamFlags(OpenAI)+", or --upstream-anthropic to the provider").Msg(message)
+	}
+	return refusal(http.StatusLoopDetected, "loop", message+": set the address of the provider")
+}
+
+// checkSocket refuses a WebSocket of the responses API: the gateway could neither advise nor capture its calls. Clients then use POST
+// and event streams.
+func checkSocket(r *http.Request, x *exchange) *failure {
+	if x.mode != ModeOff && isWebSocket(r.Header) && x.route.rest == "/responses" {
+		return refusal(http.StatusUpgradeRequired, "websocket", "the gateway does not read WebSockets: send the request by POST, with stream for events")
+	}
+	return nil
+}

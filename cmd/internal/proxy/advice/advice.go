@@ -1,0 +1,326 @@
+// Package advice is the learning part of the gateway: it adds the advice of a playbook to calls of models, and captures the runs
+// of agents. It implements proxy.Middle.
+//
+// A call that begins a run gets advice for its last user turn. The text is the same in all calls of the run, and in all later
+// calls of the conversation, so a provider's prompt cache keeps its prefixes. The modes differ in the place of the advice:
+//
+//	tail     at the end of the user's message: nothing before the last user turn changes
+//	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
+//	observe  nowhere: a control group that is captured
+//
+// A call that repeats the text gets it without the bullets and reflections that admission refuses by then: those that a person has rejected or
+// forgotten, for example. A provider that stores the conversation itself (previous_response_id) has the text that it got.
+//
+// A call passes unchanged and uncaptured if it has no user text, or if it is a helper call: it asks for a title or a summary of a
+// conversation. A message inside a conversation that says nothing, such as "go on", gets no new advice. Every call that is not advised or
+// not captured says why, in Edit.Degraded.
+package advice
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/proxy"
+	"debrief/cmd/internal/proxy/capture"
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// Reasons why a call is not advised or not captured, beside those of the gateway.
+const (
+	unreadable   = "unreadable"       // the request is not of the API
+	noText       = "no-text"          // the request has no text of a user
+	helperCall   = "helper-call"      // a title or a summary of a conversation
+	nothingSaid  = "nothing-said"     // "go on" inside a conversation: captured, without new advice
+	runClosed    = "run-closed"       // the run is reported: the call gets its advice, and is not captured
+	openRunsFull = "open-runs-full"   // the store of open runs is full
+	openRunQuota = "open-runs-quota"  // the token has too many open runs
+	notStored    = "capture"          // the beginning of the call could not be stored
+	noAdvice     = "no-advice"        // the playbook is not available
+	lateAdvice   = "advice-timeout"   // not in time
+	noPlace      = "no-place"         // the message has no place for a text
+	badReply     = "unreadable-reply" // counted only: the response is complete and cannot be read
+)
+
+// Contexts builds the advice. A service client and a Generator implement it.
+type Contexts interface {
+	Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error)
+}
+
+// Advisor adds advice to calls and captures them. It is safe for concurrent use.
+type Advisor struct {
+	contexts Contexts
+	runs     *capture.Store
+	books    *books
+	losses   zerolog.Logger
+	unread   func(reason string)
+}
+
+// lossInterval is the time in which at most one lost call is logged. A server that fails loses all calls; a metric counts them.
+const lossInterval = 10 * time.Second
+
+// New returns an Advisor. The caller must call Close. Unread counts the calls whose responses cannot be read, by the reason.
+func New(contexts Contexts, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *Advisor {
+	return &Advisor{contexts: contexts, runs: runs, books: newBooks(conn), losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}), unread: unread}
+}
+
+// Close stops to follow playbooks.
+func (a *Advisor) Close() { a.books.close() }
+
+// Begin implements proxy.Middle.
+func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error) {
+	if c.Response != "" {
+		return a.poll(ctx, c)
+	}
+	request, err := modelapi.Parse(c.API, c.Body)
+	if err != nil {
+		return &proxy.Edit{Degraded: unreadable}, nil //nolint:nilerror // the provider names the error
+	}
+	call := newCall(c, request)
+	turn := request.Turn()
+	if turn >= 0 && isHelper(request, turn, func(texts []string) bool { return a.runs.Quotes(ctx, call, texts) }) {
+		return &proxy.Edit{Degraded: helperCall}, nil
+	}
+	open, err := a.runs.Begin(ctx, call)
+	if reason := refusal(err); reason != "" {
+		return &proxy.Edit{Degraded: reason}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	edit := &proxy.Edit{Header: http.Header{headerRun: {string(open.Run)}}}
+	lost := a.repeat(ctx, c.Book, open)
+	var block capture.Block
+	block, edit.Degraded = a.advise(ctx, c, request, open)
+	edit.Degraded = cmp.Or(edit.Degraded, lost)
+	open.Start(block)
+	edit.Body, err = insert(c.Mode, request, open)
+	if err != nil {
+		edit.Body, edit.Degraded = nil, noPlace
+	}
+	setHeaders(edit.Header, open)
+	edit.Recorder = &recorder{api: c.API, store: open, losses: a.losses, unread: a.unread, background: call.Background}
+	return edit, nil
+}
+
+// refusal returns the reason for which the store takes no part in a call, or "".
+func refusal(err error) string {
+	switch {
+	case errors.Is(err, capture.ErrNoTurn):
+		return noText
+	case errors.Is(err, capture.ErrQuota):
+		return openRunQuota
+	case errors.Is(err, capture.ErrFull):
+		return openRunsFull
+	}
+	return ""
+}
+
+// repeat leaves out the lines in the advice of earlier calls that may not be shown anymore. Without the playbook that is all of it, and repeat returns the
+// reason.
+func (a *Advisor) repeat(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
+	for at, b := range open.Blocks {
+		now, err := a.books.admitted(ctx, name, b)
+		if err != nil {
+			reason = degraded(err)
+		}
+		if open.Blocks[at] = now; now.Text == "" {
+			delete(open.Blocks, at)
+		}
+		if b.ContextID == open.Block.ContextID {
+			open.Block.Bullets = now.Bullets
+		}
+	}
+	return reason
+}
+
+// advise returns the advice for a new run, and the reason why it has none. A call that continues a run has the advice of the run.
+func (a *Advisor) advise(ctx context.Context, c *proxy.Call, request *modelapi.Request, open *capture.Open) (b capture.Block, reason string) {
+	inherits := c.Mode == proxy.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
+	turn := request.Turn()
+	switch {
+	case open.Closed:
+		return b, runClosed
+	case !open.New || c.Mode == proxy.ModeObserve || inherits || turn < 0:
+		return b, ""
+	}
+	query := queryOf(request, turn, open.Number)
+	if query == "" {
+		return b, nothingSaid
+	}
+	b, err := a.request(ctx, c, query, open)
+	if err != nil {
+		return b, degraded(err)
+	}
+	if b.Text != "" {
+		open.Blocks[turn] = b
+		a.books.follow(c.Book) // loads it for the next call
+	}
+	return b, ""
+}
+
+// request requests advice.
+func (a *Advisor) request(ctx context.Context, c *proxy.Call, query string, open *capture.Open) (b capture.Block, err error) {
+	reply, err := a.contexts.Context(ctx, &events.ContextRequest{
+		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: open.Session, Query: query, Advice: true,
+	})
+	if err != nil {
+		return b, err
+	}
+	b = capture.Block{ContextID: reply.ID, Version: reply.Version, Lines: reply.Lines}
+	for _, m := range reply.Messages {
+		b.Text = m.Text
+	}
+	for _, shown := range reply.Shown {
+		b.Bullets = append(b.Bullets, shown.ID)
+	}
+	return b, nil
+}
+
+// poll observes a poll for a response that the model creates in the background.
+func (a *Advisor) poll(ctx context.Context, c *proxy.Call) (*proxy.Edit, error) {
+	pending, err := a.runs.Poll(ctx, c.Caller.Owner, c.Book, c.Response)
+	if err != nil || pending == nil {
+		return nil, err
+	}
+	return &proxy.Edit{
+		Header:   http.Header{headerRun: {string(pending.Run)}},
+		Recorder: &recorder{api: c.API, store: pending, losses: a.losses, unread: a.unread, background: true},
+	}, nil
+}
+
+// insert returns the body with the advice, or nil without advice.
+func insert(mode proxy.Mode, request *modelapi.Request, open *capture.Open) ([]byte, error) {
+	if mode == proxy.ModeObserve || len(open.Blocks) == 0 {
+		return nil, nil
+	}
+	if mode == proxy.ModeSystem {
+		return request.Insert(nil, open.Blocks[slices.Min(slices.Collect(maps.Keys(open.Blocks)))].Text)
+	}
+	texts := make(map[int]string, len(open.Blocks))
+	for i, b := range open.Blocks {
+		texts[i] = b.Text
+	}
+	return request.Insert(texts, "")
+}
+
+// Headers of requests and responses. The gateway removes those of requests.
+const (
+	headerRun     = "X-Debrief-Run"
+	headerContext = "X-Debrief-Context"
+	headerVersion = "X-Debrief-Playbook-Version"
+	headerBullets = "X-Debrief-Bullets"
+
+	headerSession = "X-Debrief-Session"
+	headerTask    = "X-Debrief-Task"
+	headerUser    = "X-Debrief-User"
+	headerRetry   = "X-Stainless-Retry-Count" // of the SDKs of OpenAI and Anthropic
+)
+
+func setHeaders(h http.Header, open *capture.Open) {
+	b := open.Block
+	if b.ContextID == "" {
+		return
+	}
+	ids := make([]string, len(b.Bullets))
+	for i, id := range b.Bullets {
+		ids[i] = string(id)
+	}
+	h.Set(headerContext, string(b.ContextID))
+	h.Set(headerVersion, strconv.FormatUint(b.Version, 10))
+	h.Set(headerBullets, strings.Join(ids, ","))
+}
+
+// newCall describes a call to the store of runs.
+func newCall(c *proxy.Call, request *modelapi.Request) *capture.Call {
+	return &capture.Call{
+		Owner: c.Caller.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation),
+		Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
+		Inject: c.Mode != proxy.ModeObserve, Background: inBackground(c), At: c.At, Outcome: c.Outcome,
+	}
+}
+
+// inBackground reports whether the model may reply later.
+func inBackground(c *proxy.Call) bool {
+	var body struct {
+		Background bool `json:"background"`
+	}
+	return c.API == modelapi.Responses && bytes.Contains(c.Body, []byte(`"background"`)) && json.Unmarshal(c.Body, &body) == nil && body.Background
+}
+
+func retries(h http.Header) int {
+	n, err := strconv.Atoi(h.Get(headerRetry))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// degraded returns the reason code for missing advice.
+func degraded(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return lateAdvice
+	}
+	return noAdvice
+}
+
+// store stores the reply to one call: a capture.Open or a capture.Pending.
+type store interface {
+	Finish(ctx context.Context, reply *modelapi.Reply, status int) error
+	Wait(ctx context.Context) error
+	Hold() bool
+}
+
+// recorder reads one response for the store of runs.
+type recorder struct {
+	api        modelapi.API
+	store      store
+	losses     zerolog.Logger
+	unread     func(reason string)
+	background bool
+	status     int
+	collector  *modelapi.Collector
+}
+
+// Start implements proxy.Recorder.
+func (r *recorder) Start(ctx context.Context, status int, header http.Header) (body proxy.Copy, degraded string) {
+	r.status = status
+	r.collector = modelapi.NewCollector(r.api, header.Get("Content-Encoding"))
+	if err := r.store.Wait(ctx); err != nil {
+		degraded = notStored
+	}
+	return r.collector, degraded
+}
+
+// Hold implements proxy.Recorder.
+func (r *recorder) Hold() bool { return r.store.Hold() }
+
+// End implements proxy.Recorder.
+func (r *recorder) End(ctx context.Context, err error) {
+	reply := &modelapi.Reply{Finish: modelapi.FinishFailed, Error: "no response"}
+	if r.collector != nil {
+		reply = r.collector.Reply()
+	}
+	if err != nil && !reply.Complete() {
+		reply.Finish, reply.Error = modelapi.FinishFailed, err.Error()
+	}
+	if err == nil && r.status < http.StatusMultipleChoices && reply.Finish == modelapi.FinishNone && !r.background {
+		r.unread(badReply)
+	}
+	if err := r.store.Finish(ctx, reply, r.status); err != nil {
+		r.losses.Warn().Err(err).Msg("calls of models are not captured")
+	}
+}

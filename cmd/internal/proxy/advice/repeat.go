@@ -1,0 +1,215 @@
+package advice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"debrief/cmd/internal/proxy/capture"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+	"debrief/playbook/admit"
+)
+
+// books decides about advice that a conversation repeats: a text that package admit refuses by now is left out. It follows the
+// playbooks of recent calls, so a decision counts as soon as the view of the playbook has it. It is safe for concurrent use.
+type books struct {
+	conn  *bus.Conn
+	store *deltalog.Store
+	mu    sync.Mutex
+	open  *simplelru.LRU[playbook.Book, *book] // nil after close
+	all   sync.WaitGroup                       // one goroutine for each open book
+}
+
+// maxBooks is the number of playbooks that are followed.
+const maxBooks = 128
+
+// book is a playbook that is followed.
+type book struct {
+	stop     context.CancelFunc
+	ready    chan struct{}      // closed when loading has succeeded or failed
+	follower *deltalog.Follower // follower and err are valid after ready
+	err      error
+
+	mu        sync.Mutex // guards the fields below
+	admission admit.Book
+	evidence  map[events.Handle]*playbook.Evidence // of reflections; nil for one that is not stored anymore
+}
+
+// maxEvidence is the number of reflections of a playbook whose evidence stays in memory.
+const maxEvidence = 1024
+
+func newBooks(conn *bus.Conn) *books {
+	open, _ := simplelru.NewLRU(maxBooks, func(_ playbook.Book, b *book) { b.stop() }) // fails only for a size of 0
+	return &books{conn: conn, store: deltalog.New(conn.JetStream()), open: open}
+}
+
+// close stops to follow. Later calls find no playbook.
+func (s *books) close() {
+	s.mu.Lock()
+	s.open.Purge()
+	s.open = nil
+	s.mu.Unlock()
+	s.all.Wait()
+}
+
+// follow returns a playbook, which may still be loading, or nil after close.
+func (s *books) follow(name playbook.Book) *book {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		return nil
+	}
+	b, ok := s.open.Get(name)
+	if !ok {
+		ctx, stop := context.WithCancel(context.Background())
+		b = &book{stop: stop, ready: make(chan struct{}), evidence: map[events.Handle]*playbook.Evidence{}}
+		s.open.Add(name, b)
+		s.all.Go(func() { s.run(ctx, name, b) })
+	}
+	return b
+}
+
+// run follows a playbook until ctx ends. After an error the next call tries again.
+func (s *books) run(ctx context.Context, name playbook.Book, b *book) {
+	defer b.stop()
+	var wait func()
+	b.follower, wait, b.err = s.store.Follow(ctx, name)
+	if b.err == nil {
+		b.follower.Read(func(p *playbook.Playbook, _ []byte) { b.admission.Update(p) })
+	}
+	close(b.ready)
+	if b.err == nil {
+		<-ctx.Done()
+		wait()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open != nil {
+		if now, _ := s.open.Peek(name); now == b {
+			s.open.Remove(name)
+		}
+	}
+}
+
+// admitted returns a block without the lines that a prompt may not contain today. The other lines keep their bytes. Without any line
+// its text is empty. It waits until the playbook is loaded.
+func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.Block) (capture.Block, error) {
+	b := s.follow(name)
+	if b == nil {
+		return capture.Block{}, context.Canceled
+	}
+	select {
+	case <-b.ready:
+	case <-ctx.Done():
+		return capture.Block{}, ctx.Err()
+	}
+	if b.err != nil {
+		return capture.Block{}, b.err
+	}
+	facts := map[events.Handle]*playbook.Evidence{}
+	for _, l := range block.Lines {
+		var err error
+		if facts[l.Reflection], err = b.evidenceOf(ctx, s.conn, l.Reflection); err != nil {
+			return capture.Block{}, err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.follower.Read(func(p *playbook.Playbook, _ []byte) {
+		b.admission.Update(p)
+		block = withLines(block, func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, facts[l.Reflection]) })
+	})
+	return block, nil
+}
+
+// evidenceOf returns the evidence of a reflection, or nil if it is not stored anymore.
+func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) (*playbook.Evidence, error) {
+	b.mu.Lock()
+	evidence, known := b.evidence[h]
+	b.mu.Unlock()
+	if known || h == "" {
+		return evidence, nil
+	}
+	seq, matches, err := h.Parse()
+	if err != nil {
+		return nil, err
+	}
+	found, err := conn.Events.Find(ctx, events.StreamReflections, seq, matches)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return nil, fmt.Errorf("read reflection %s: %w", h, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.evidence) >= maxEvidence {
+		clear(b.evidence)
+	}
+	if r, ok := found.(*events.Reflection); ok {
+		if n := events.NewNote(h, r); n != nil { // else it has no texts anymore
+			evidence = n.Evidence()
+		}
+	}
+	b.evidence[h] = evidence
+	return evidence, nil
+}
+
+// admits reports whether a prompt of the conversation may still contain a line.
+func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, evidence *playbook.Evidence) bool {
+	if l.Bullet != "" {
+		bullet := p.Bullet(l.Bullet)
+		reworded := bullet != nil && events.WordingOf(bullet.Content) != l.Wording
+		return admit.Decide(admit.Text{Use: admit.UseBullet, State: admit.StateOf(bullet), Gate: b.admission.Gate(), Repeated: true, Reworded: reworded}).Shown()
+	}
+	if evidence == nil {
+		return false
+	}
+	seq, _, _ := l.Reflection.Parse() // valid, because it was read
+	use := admit.UseSession
+	if l.Field == events.FieldInsight {
+		use = admit.UseInsight
+	}
+	facts := b.admission.Facts(use, seq, evidence)
+	facts.Repeated = true
+	_, said, _ := strings.Cut(text, ": ") // behind the name of the text
+	return admit.Decide(facts).Shown() && !b.admission.Hides(said)
+}
+
+// withLines returns a block with the lines that admits returns true for. The heading of a reflection stays with any of its texts.
+func withLines(block capture.Block, admits func(l *events.AdviceLine, text string) bool) capture.Block {
+	keep := make([]bool, len(block.Lines))
+	heading, kept := 0, false
+	for i := range block.Lines {
+		l := &block.Lines[i]
+		if l.Bullet == "" && l.Field == "" {
+			heading = i
+			continue
+		}
+		if keep[i] = admits(l, block.Text[l.Start:l.End]); keep[i] {
+			kept = true
+			keep[heading] = keep[heading] || l.Field != ""
+		}
+	}
+	out := block
+	out.Text, out.Bullets = "", nil
+	if !kept {
+		return out
+	}
+	end := 0
+	for i, l := range block.Lines {
+		if !keep[i] {
+			out.Text += block.Text[end:l.Start]
+			end = l.End
+		} else if l.Bullet != "" {
+			out.Bullets = append(out.Bullets, l.Bullet)
+		}
+	}
+	out.Text += block.Text[end:]
+	return out
+}

@@ -1,0 +1,173 @@
+package advice
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"debrief/cmd/internal/runs/modelapi"
+)
+
+// A helper call is a call of a chat front end or a coding agent for itself: it asks for a title, a summary, tags or follow-up questions of a
+// conversation. It is no work on a task: it gets no advice and is no run. It is recognised by its form: one message has a transcript
+// with the roles of a chat, or quotes an open conversation of the same owner, and an order about the format of the reply.
+
+// isHelper reports whether a request is a helper call. Quoted reports whether a text is a question of an open conversation of the owner.
+func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) bool {
+	orders := r.System
+	for _, i := range r.Items {
+		switch i.Role {
+		case modelapi.RoleUser:
+			orders += "\n" + i.Text
+		case modelapi.RoleTool:
+			return false // an agent at work
+		}
+	}
+	text := r.Items[turn].Text
+	rest, roles := withoutTranscript(text)
+	if roles && !answered(r.Items) {
+		return orderOnFormat.MatchString(r.System + "\n" + rest)
+	}
+	return product.MatchString(withoutQuotes(orders)) && orderOnFormat.MatchString(withoutQuotes(orders)) && quoted(quotations(text))
+}
+
+// answered reports whether a conversation has a reply of the model.
+func answered(items []modelapi.Item) bool {
+	for _, i := range items {
+		if i.Role == modelapi.RoleAssistant {
+			return true
+		}
+	}
+	return false
+}
+
+// role matches the beginning of a line of a transcript, in text, XML and JSON.
+var role = regexp.MustCompile(`(?i)^[\s*#>\[{"'<-]*(?:role"?\s*[:=]\s*"?)?(user|human|assistant|ai|model|bot|chatbot)\b["'*\]]*\s*(?:[:>]|",)`)
+
+// withoutTranscript returns the lines of a text that are not part of a transcript, and whether it has one: lines of the user and of
+// the model.
+func withoutTranscript(text string) (rest string, ok bool) {
+	var user, model, inside bool
+	var lines []string
+	for line := range strings.Lines(text) {
+		m := role.FindStringSubmatch(line)
+		switch {
+		case m != nil && strings.EqualFold(m[1], "user"), m != nil && strings.EqualFold(m[1], "human"):
+			user, inside = true, true
+		case m != nil:
+			model, inside = true, true
+		case strings.HasPrefix(strings.TrimSpace(line), "</") || strings.TrimSpace(line) == "":
+			inside = false
+			fallthrough
+		case !inside:
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, ""), user && model && !openEnd.MatchString(text)
+}
+
+// openEnd matches a transcript that the model is to continue: a prompt for the next line, which is work.
+var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
+
+// orderOnFormat matches orders about the form of a reply.
+var orderOnFormat = regexp.MustCompile(`(?i)\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+	`\b(only|just)\b[^.\n]{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b[^.\n]{0,20}\bonly\b|` +
+	`\b(no|without)\b[^.\n]{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b[^.\n]{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)
+
+// product matches orders for what a helper makes.
+var product = regexp.MustCompile(`(?i)\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b[^.\n]{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|\b(summari[sz]e|title)\b[^.\n]{0,30}\b(this|the|following|above)\b[^.\n]{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`)
+
+// withoutQuotes returns the beginning and the end of a text, where its orders stand.
+func withoutQuotes(text string) string {
+	const part = 2 << 10
+	if len(text) <= 2*part {
+		return text
+	}
+	return text[:part] + "\n" + text[len(text)-part:]
+}
+
+// quotations returns the texts that a message may quote: itself, its lines, and what stands between marks.
+func quotations(text string) (list []string) {
+	const shortest, most = 8, 64
+	add := func(s string) {
+		s = strings.Trim(strings.TrimSpace(s), "\"'`“”«»")
+		if len(s) >= shortest && len(list) < most {
+			list = append(list, s)
+		}
+	}
+	add(text)
+	for _, block := range marked.FindAllStringSubmatch(text, most) {
+		add(block[1])
+	}
+	for line := range strings.Lines(text) {
+		add(line)
+		if _, after, ok := strings.Cut(line, ": "); ok {
+			add(after)
+		}
+	}
+	return list
+}
+
+// marked matches texts between tags or fences.
+var marked = regexp.MustCompile("(?s)(?:<[a-z_-]+>|```[a-z]*\n|\"\"\")(.+?)(?:</[a-z_-]+>|```|\"\"\")")
+
+// Limits of the text that selects advice, in bytes.
+const (
+	maxQuery = 16 << 10
+	minQuery = 80 // a shorter message inside a conversation selects advice together with the one before it
+)
+
+// queryOf returns the text that selects advice for a turn. It is empty if the message says nothing: inside a conversation, "go on" asks
+// for no advice of its own. The first message of a conversation is always a query.
+func queryOf(request *modelapi.Request, turn, number int) string {
+	query := strings.TrimSpace(request.Items[turn].Text)
+	if number > 1 {
+		if saysNothing(query) {
+			return ""
+		}
+		if before := lastQuestion(request.Items[:turn]); len(query) < minQuery && before != "" {
+			query = before + "\n" + query
+		}
+	}
+	if len(query) > maxQuery {
+		query = query[:maxQuery]
+	}
+	return strings.ToValidUTF8(query, "")
+}
+
+// lastQuestion returns the last message of the user that says something, or "".
+func lastQuestion(items []modelapi.Item) string {
+	for i := len(items) - 1; i >= 0; i-- {
+		if text := strings.TrimSpace(items[i].Text); items[i].Role == modelapi.RoleUser && text != "" && !saysNothing(text) {
+			return text
+		}
+	}
+	return ""
+}
+
+// nothing has messages that only let the model go on, or confirm.
+var nothing = setOf(
+	"go on", "go ahead", "go for it", "continue", "please continue", "continue please", "keep going", "carry on", "proceed", "please proceed", "next", "more",
+	"do it", "do that", "yes", "yes please", "y", "yep", "yeah", "yup", "sure", "sure thing", "ok", "okay", "k", "fine", "good", "great", "perfect", "nice", "cool",
+	"thanks", "thank you", "thx", "ty", "lgtm", "sounds good", "looks good", "alright", "right", "correct", "exactly", "agreed", "approved",
+	"ja", "ja bitte", "weiter", "bitte weiter", "mach weiter", "gut", "danke", "oui", "continuez", "vas y", "merci", "d accord", "sí", "si", "sigue", "continúa", "continua",
+	"gracias", "vale", "sim", "continue por favor", "obrigado", "obrigada", "da", "да", "дальше", "продолжай", "спасибо", "хорошо", "继续", "好", "好的", "是", "是的", "谢谢", "可以", "はい", "続けて", "ありがとう", "계속", "네", "감사합니다",
+)
+
+func setOf(words ...string) map[string]bool {
+	set := make(map[string]bool, len(words))
+	for _, w := range words {
+		set[w] = true
+	}
+	return set
+}
+
+// saysNothing reports whether a message has no word that could select advice.
+func saysNothing(text string) bool {
+	const longest = 40
+	if len(text) > longest {
+		return false
+	}
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.Mn, r) })
+	return len(words) == 0 || nothing[strings.Join(words, " ")]
+}

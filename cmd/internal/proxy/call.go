@@ -1,0 +1,313 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
+	"debrief/events/outcome"
+	"debrief/playbook"
+)
+
+// Middle edits and observes model calls. It is safe for concurrent use.
+type Middle interface {
+	// Begin is called before a call is sent upstream. Ctx ends at the deadline of the gateway. If it returns nil, the call
+	// passes unchanged and unobserved. The same happens after an error, and the response then has X-Debrief-Degraded.
+	Begin(ctx context.Context, c *Call) (*Edit, error)
+}
+
+// Call is a request to one of the three model APIs. Header and Body are read-only. They stay valid until Recorder.End returns,
+// or until Begin returns without a Recorder.
+type Call struct {
+	API  modelapi.API
+	Mode Mode // not ModeOff
+	Book playbook.Book
+	// Caller is the holder of the token, zero without tokens: callers never see runs of other owners.
+	Caller events.Caller
+	// Outcome is that of the headers of a caller that may report runs. Without one its label is empty.
+	Outcome events.Outcome
+	// Header has the headers of the request, with X-Debrief-*.
+	Header http.Header
+	Body   []byte
+	// Response is the id of the response that the client polls for. Such a call has no body.
+	Response string
+	At       time.Time
+}
+
+// Edit is the change of a call.
+type Edit struct {
+	// Body replaces the body of the request. Nil keeps it.
+	Body []byte
+	// Header has headers for the response, such as X-Debrief-Context.
+	Header http.Header
+	// Degraded is the reason why the edit is incomplete, as a code: "no-context". Empty means that it is complete.
+	Degraded string
+	// Recorder observes the response. Nil disables it.
+	Recorder Recorder
+}
+
+// Recorder observes one response.
+type Recorder interface {
+	// Start is called at the headers of the response, if the upstream responds. A nil copy wants no bytes. Degraded is the reason
+	// why the call is not observed, as far as it is known by then. Ctx ends after Options.Deadline.
+	Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string)
+	// End is called once, at the end of the response or without one. The error is nil if the response is complete. Ctx ends
+	// after storeTimeout. The client receives the last bytes after End returns, or when Hold permits it: a response that
+	// the client has is stored, also if this process is killed.
+	End(ctx context.Context, err error)
+	// Hold is called each time when the client has waited for End for another Options.Deadline. False releases the client. It
+	// may be called during End.
+	Hold() bool
+}
+
+// Copy receives the body of a response as it arrives.
+type Copy interface {
+	// Write must not block, and its errors are ignored.
+	io.Writer
+	// Ended reports whether the bytes contain the end marker of an event stream. Clients do not wait for bytes after it.
+	Ended() bool
+}
+
+// storeTimeout limits Recorder.End.
+const storeTimeout = 10 * time.Second
+
+// reason is why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded.
+type reason struct{ code, text string }
+
+var (
+	bodySize = reason{"body_size", fmt.Sprintf("body over %d bytes", maxBody)}
+	noMemory = reason{"memory", "too many request bodies in memory"}
+	encoding = reason{"encoding", "request body has a content encoding"}
+	tooLate  = reason{"deadline", "playbook not available in time"}
+	notReady = reason{"unavailable", "playbook unavailable"}
+)
+
+// exchange is the state of one request.
+type exchange struct {
+	began   time.Time
+	class   Class
+	route   route
+	book    playbook.Book
+	mode    Mode
+	token   Token          // zero without tokens
+	outcome events.Outcome // of the headers
+
+	source   *pacedBody    // body of the client, nil without one
+	body     []byte        // nil: the body of the client is streamed
+	sent     chan struct{} // closed after the transport has sent a streamed body; nil without one
+	room     int64         // memory to give back at the end
+	edit     Edit
+	degraded reason
+
+	status int
+	header time.Duration
+	code   string
+	whole  bool          // the upstream sent the whole response
+	failed error         // why it did not
+	stored chan struct{} // closed after Recorder.End; nil before end
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
+
+// respond records the status of the response. Only the first call has an effect.
+func (x *exchange) respond(status int) {
+	if x.status == 0 {
+		x.status, x.header = status, time.Since(x.began)
+	}
+}
+
+// begin reads the body and offers the call to the Middle. Afterwards x.body or r.Body is the body for the upstream.
+func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
+	if x.mode == ModeOff || g.o.Middle == nil {
+		return nil
+	}
+	if x.degraded = x.route.unseen(r); x.degraded.code != "" || x.route.api == "" {
+		return nil
+	}
+	if x.route.response != "" {
+		g.offer(r, x)
+		return nil
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		x.degraded = encoding
+		return nil
+	}
+	if r.ContentLength > maxBody {
+		x.degraded = bodySize
+		return nil
+	}
+	h, err := g.memory.hold(r.Body, r.ContentLength, maxBody)
+	x.room = h.room
+	if err != nil {
+		return x.source.failure()
+	}
+	if !h.whole {
+		x.degraded, r.Body = h.why, h.rest(r.Body)
+		return nil
+	}
+	x.body = h.data
+	g.offer(r, x)
+	return nil
+}
+
+// offer gives a call to the Middle, and takes over its edit.
+func (g *Gateway) offer(r *http.Request, x *exchange) {
+	ctx, cancel := context.WithTimeout(r.Context(), g.o.Deadline)
+	defer cancel()
+	call := &Call{
+		API: x.route.api, Mode: x.mode, Book: x.book, Caller: x.token.Caller, Outcome: x.outcome,
+		Header: r.Header.Clone(), Body: x.body, Response: x.route.response, At: x.began,
+	}
+	var edit *Edit
+	var err error
+	g.guard(func() { edit, err = g.o.Middle.Begin(ctx, call) }, func() { err = errPanic })
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		x.degraded = tooLate
+	case err != nil:
+		x.degraded = notReady
+		g.o.Log.Debug().Err(err).Str("book", string(x.book)).Msg("pass a model call unchanged")
+	case edit != nil:
+		x.edit = *edit
+		if edit.Body != nil {
+			x.body = edit.Body
+		}
+		if edit.Degraded != "" {
+			x.degraded = reason{edit.Degraded, edit.Degraded}
+		}
+	}
+}
+
+var errPanic = errors.New("panic")
+
+// guard runs f. A panic in it is logged, and failed runs: an error in the Middle must not fail a call.
+func (g *Gateway) guard(f, failed func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.o.Log.Error().Str("panic", fmt.Sprintf("%T", p)).Bytes("stack", debug.Stack()).Msg("process a model call")
+			failed()
+		}
+	}()
+	f()
+}
+
+// end reports the end of the response to the recorder, and frees the body. Only the first call has an effect.
+func (g *Gateway) end(x *exchange) {
+	if x.stored != nil {
+		return
+	}
+	x.stored = make(chan struct{})
+	rec := x.edit.Recorder
+	if rec == nil {
+		g.memory.give(x.room)
+		close(x.stored)
+		return
+	}
+	err := x.failed
+	if !x.whole && err == nil {
+		err = errors.New("response was cut")
+	}
+	g.active.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		defer close(x.stored)
+		defer g.memory.give(x.room)
+		g.guard(func() { rec.End(ctx, err) }, func() {})
+	})
+}
+
+// awaitStored waits until the recorder has stored a call, or releases the client.
+func (g *Gateway) awaitStored(x *exchange) {
+	limit := time.NewTicker(g.o.Deadline)
+	defer limit.Stop()
+	for hold := true; hold; {
+		select {
+		case <-x.stored:
+			return
+		case <-limit.C:
+			g.guard(func() { hold = x.edit.Recorder.Hold() }, func() { hold = false })
+		}
+	}
+}
+
+// recordedBody is a response body that the recorder receives a copy of. It returns the last bytes after the recorder has stored
+// the call.
+type recordedBody struct {
+	io.ReadCloser
+	g    *Gateway
+	x    *exchange
+	left int64 // bytes of the body that are not read; negative if its length is unknown
+	copy Copy  // nil: no copy
+}
+
+// Read implements io.Reader.
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	ended := err == io.EOF || n > 0 && b.left == int64(n) //nolint:errorlint // readers return io.EOF itself
+	b.left -= int64(n)
+	if n > 0 && b.copy != nil {
+		b.g.guard(func() {
+			_, _ = b.copy.Write(p[:n])
+			ended = ended || b.copy.Ended()
+		}, func() { b.copy = nil })
+	}
+	switch {
+	case ended && b.x.stored == nil:
+		b.x.whole, b.copy = true, nil // the recorder reads the copy from now on
+		b.g.end(b.x)
+		b.g.awaitStored(b.x)
+	case err != nil && !ended:
+		b.x.failed = err
+	}
+	return n, err
+}
+
+// teaches reports whether the work of a call could teach: a call of a model that the provider answered. Helper calls, embeddings and
+// counts of tokens could not.
+func (x *exchange) teaches() bool {
+	calls := x.route.api != "" && x.route.response == "" || x.degraded == unreadPath || x.degraded == webSocket
+	return calls && x.mode != ModeOff && x.code == "" && x.status/100 != 4 && x.status/100 != 5 && x.degraded.code != "helper-call"
+}
+
+// uncaptured returns the reason why a call is not observed, or "".
+func (x *exchange) uncaptured() string {
+	if x.edit.Recorder != nil && x.degraded.code != "capture" {
+		return ""
+	}
+	return cmp.Or(x.degraded.code, "unknown")
+}
+
+// Headers with the outcome of the run of a call.
+const (
+	headerScore = "X-Debrief-Score"
+	headerLabel = "X-Debrief-Label"
+)
+
+// readOutcome reads the outcome in the headers of a request. It refuses an unknown form. An outcome is ignored if the leading score of the
+// book cannot be read, because the call passes whatever the state of NATS, and nothing is captured then.
+func (g *Gateway) readOutcome(r *http.Request, x *exchange) *failure {
+	decoder := outcome.Decoder{}
+	if g.o.LeadingScore != nil {
+		decoder.Leading = func() (string, error) { return g.o.LeadingScore(r.Context(), x.book) }
+	}
+	said, err := decoder.OfHeaders(r.Header.Get(headerScore), r.Header.Get(headerLabel))
+	switch {
+	case errors.As(err, new(*outcome.LookupError)):
+		g.o.Log.Warn().Err(err).Str("book", string(x.book)).Msg("ignore the outcome in the headers of a call")
+	case err != nil:
+		return refusal(http.StatusBadRequest, "invalid_outcome", headerScore+", "+headerLabel+": "+err.Error())
+	case said.Known() && x.token.Reports: // an outcome changes what others are told
+		x.outcome = said
+		x.outcome.By = "header"
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package capture
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Ref names a run of a playbook. ID is the id of a response, the id of the run, a session, which means its latest run, SESSION/N for
+// its turn N, from 1, a trace id, or the handle of an execution.
+type Ref struct {
+	Book   playbook.Book
+	ID     string
+	Caller events.Caller // only runs that it may rate count
+}
+
+// AmbiguousError is returned for a reference that names several runs.
+type AmbiguousError struct {
+	Ref  Ref
+	Runs []string // the handles of the executions, or the ids of open runs: each names one run
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("execution %.80q in playbook %q: several runs have this id: name one of %s", e.Ref.ID, string(e.Ref.Book), strings.Join(e.Runs, ", "))
+}
+
+// Names returns Runs. The API answers an error with names as a conflict, and lists them.
+func (e *AmbiguousError) Names() []string { return e.Runs }
+
+// NotFoundError is returned for a reference that names no run, or a run that has no execution.
+type NotFoundError struct{ text string }
+
+func (e *NotFoundError) Error() string { return e.text }
+
+// NotFound marks the error as not found.
+func (e *NotFoundError) NotFound() bool { return true }
+
+func notFound(ref Ref, reason string) error {
+	return &NotFoundError{fmt.Sprintf("execution %.80q in playbook %q: %s", ref.ID, string(ref.Book), reason)}
+}
+
+// Feedback gives a run an outcome and returns the handle of its execution. An open run is closed with this outcome. Feedback on a
+// closed run is sent to the Reporter; f.Execution is set. The same id of f identifies the same feedback. It returns a
+// *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for several.
+func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest) (*events.StoredReply, error) {
+	request := *f
+	request.Book = ref.Book
+	if _, _, err := events.Handle(ref.ID).Parse(); err == nil {
+		request.Execution = events.Handle(ref.ID)
+		return s.reporter.Feedback(ctx, &request)
+	}
+	r, err := s.resolveRef(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	used := false
+	if outcome := f.Outcome.Complete(); !r.Closed {
+		if outcome.Violation { // the owner of the run, who reports it, may not set one
+			outcome = events.Outcome{}
+		}
+		if r, used, err = s.closeRun(ctx, r.ID, outcome, false); err != nil {
+			return nil, fmt.Errorf("close run %s: %w", ref.ID, err)
+		}
+		used = used && outcome.Known() && f.Target == ""
+	}
+	if r.Handle == "" {
+		return nil, notFound(ref, "no complete reply, so it is not an execution")
+	}
+	if used {
+		return &events.StoredReply{Handle: r.Handle}, nil
+	}
+	request.Execution = r.Handle
+	return s.reporter.Feedback(ctx, &request)
+}
+
+// A client can have a reply before its reference is stored, so an unknown reference is looked up several times.
+const (
+	refTries = 5
+	refPause = 100 * time.Millisecond
+)
+
+// resolveRef returns the run that a reference names.
+func (s *Store) resolveRef(ctx context.Context, ref Ref) (*run, error) {
+	for try := 1; ; try++ {
+		r, err := s.findRef(ctx, ref)
+		if err != nil || r != nil {
+			return r, err
+		}
+		if try == refTries {
+			return nil, notFound(ref, "unknown or expired")
+		}
+		if err := pause(ctx, refPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// findRef returns the run that a reference names, or nil. Ids have priority in the order of Ref.
+func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
+	kinds := []string{ofResponse, ofSession, ofTurn, ofTrace}
+	refs := make([][]reference, len(kinds))
+	key := keys{ref.Caller.Owner, ref.Book}.of
+	if ref.Caller.Reviews {
+		key = keys{book: ref.Book}.ofAll
+	}
+	for i, kind := range kinds {
+		f, err := s.references(ctx, &s.closed, key(kind, ref.ID))
+		if err != nil {
+			return nil, fmt.Errorf("find run: %w", err)
+		}
+		refs[i] = f.refs
+	}
+	found, err := s.resolve(ctx, slices.Insert(refs, 1, []reference{{Run: events.ID(ref.ID)}}))
+	if err != nil {
+		return nil, fmt.Errorf("find run: %w", err)
+	}
+	for _, list := range found {
+		list = slices.DeleteFunc(list, func(c candidate) bool { return c.Book != ref.Book || !ref.Caller.MayRate(c.Owner) })
+		if len(list) > 0 && !sameRun(list) {
+			return nil, ambiguous(ref, list)
+		}
+		if len(list) > 0 {
+			return list[0].run, nil
+		}
+	}
+	return nil, nil
+}
+
+// ambiguous returns the error for several runs.
+func ambiguous(ref Ref, list []candidate) error {
+	e := &AmbiguousError{Ref: ref}
+	for _, c := range list {
+		if name := cmp.Or(string(c.Handle), string(c.ID)); !slices.Contains(e.Runs, name) {
+			e.Runs = append(e.Runs, name)
+		}
+	}
+	return e
+}

@@ -1,0 +1,155 @@
+package capture
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// keys makes the keys of the references of one owner in a playbook. An owner finds only its own runs, however many others have the same ids.
+type keys struct {
+	owner string
+	book  playbook.Book
+}
+
+func (c *Call) keys() keys { return keys{c.Owner, c.Book} }
+
+// of returns the key of a kind of reference: a hash of it, and one of the owner. A run has many of them, so they are short; that two owners have the
+// same hash only costs places.
+func (k keys) of(kind string, parts ...string) string {
+	return k.inBook(kind, parts) + string(events.Hash("owner", k.owner)[:6])
+}
+
+// ofAll returns the filter for such keys of all owners.
+func (k keys) ofAll(kind string, parts ...string) string { return k.inBook(kind, parts) + "*" }
+
+func (k keys) inBook(kind string, parts []string) string {
+	return "r." + string(events.Hash(append([]string{kind, string(k.book)}, parts...)...)[:16]) + "."
+}
+
+// Kinds of references with an id that clients know.
+const (
+	ofResponse     = "response"
+	ofSession      = "session"
+	ofTurn         = "turn"
+	ofTrace        = "trace"
+	ofConversation = "conversation" // that the provider stores
+)
+
+// newest is the token of a reference that names the newest run of a session or conversation.
+const newest = "newest"
+
+// start names the runs that began with the texts of a conversation.
+func (k keys) start(chain textChain, r *modelapi.Request) string {
+	return k.of("start", string(chain), r.PreviousID, r.Conversation)
+}
+
+// named names the runs that began with a question in a session that the client names. It is empty without one of them.
+func (k keys) named(session, question string) string {
+	if session == "" || question == "" {
+		return ""
+	}
+	return k.of("named", session, question)
+}
+
+// reply names the runs with a reply after a conversation. A reply with calls is known by the last of them: its id, name and arguments.
+// Clients write parallel calls with the results between them, so that only the last call stands in a known place. Calls that the provider
+// has run do not count. A call without an id, and a text, are known together with the conversation before them.
+func (k keys) reply(before textChain, calls []modelapi.ToolCall, text string) string {
+	calls = modelapi.ClientCalls(calls)
+	if n := len(calls); n > 0 && calls[n-1].ID != "" {
+		return k.of("calls", callParts(calls[n-1:], true)...)
+	}
+	return k.of("reply", append([]string{string(before), replyText(text)}, callParts(calls, false)...)...)
+}
+
+// stored names the runs with the reply that the history ends with that the provider stores. It is empty without such a history.
+func (k keys) stored(r *modelapi.Request) string {
+	switch {
+	case r.PreviousID != "":
+		return k.of(ofResponse, r.PreviousID)
+	case r.Conversation != "":
+		return k.of(ofConversation, r.Conversation)
+	}
+	return ""
+}
+
+// A conversation is known by what stays the same while a client works on a turn: the texts of the user and the replies of the model.
+// The system prompt may have a clock, reminders move, and old results of tools are cleared. None of them is part of a key.
+
+// textChain is the hash of a conversation, which grows with each item.
+type textChain string
+
+// add returns the hash after one more item.
+func (c textChain) add(i *modelapi.Item) textChain {
+	switch {
+	case i.IsTurn():
+		return textChain(events.Hash("user", string(c), withoutSpaces(modelapi.WithoutReminders(i.Text))))
+	case i.Role == modelapi.RoleAssistant:
+		return textChain(events.Hash(append([]string{"assistant", string(c), replyText(i.Text)}, callParts(modelapi.ClientCalls(i.Calls), false)...)...))
+	}
+	return c
+}
+
+// callParts returns names and arguments of calls, and their ids if they count.
+func callParts(calls []modelapi.ToolCall, ids bool) (parts []string) {
+	for _, c := range calls {
+		if ids {
+			parts = append(parts, c.ID)
+		}
+		parts = append(parts, c.Name, canonicalArguments(c.Arguments))
+	}
+	return parts
+}
+
+// canonicalArguments returns arguments in a form that ignores the spaces of JSON and the order of its keys.
+func canonicalArguments(arguments string) string {
+	d := json.NewDecoder(strings.NewReader(arguments))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil || d.More() {
+		return withoutSpaces(arguments)
+	}
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(v); err != nil {
+		return withoutSpaces(arguments)
+	}
+	if s := strings.TrimSpace(b.String()); s != "{}" && s != "null" {
+		return s
+	}
+	return ""
+}
+
+// replyText returns the text of a reply as it is compared: clients change its spaces and remove the thoughts of a model.
+func replyText(text string) string {
+	if _, answer, ok := strings.Cut(text, "</think>"); ok && strings.HasPrefix(strings.TrimSpace(text), "<think>") {
+		text = answer
+	}
+	return withoutSpaces(text)
+}
+
+func withoutSpaces(s string) string { return strings.Join(strings.Fields(s), "") }
+
+// isRandom reports whether an id was drawn at random: no other call has it. Others count the calls of a conversation, such as
+// "functions.find:0" and "call_1". An id in base64url has "-" and "_" anywhere, so its parts are counted together. A word, a number, and
+// a word with a small number say nothing.
+func isRandom(id string) bool {
+	n := 0
+	for _, part := range strings.FieldsFunc(id, func(r rune) bool { return !isDigit(r) && !isLetter(r) }) {
+		if strings.ContainsFunc(part, isDigit) && strings.ContainsFunc(part, isLetter) && !numberedWord.MatchString(part) {
+			n += len(part)
+		}
+	}
+	return n >= 8
+}
+
+// numberedWord matches a word with a small number, such as step2.
+var numberedWord = regexp.MustCompile(`^(?:[a-z]+|[A-Z][a-z]{2,})[0-9]{1,3}$`)
+
+func isDigit(r rune) bool  { return r >= '0' && r <= '9' }
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }

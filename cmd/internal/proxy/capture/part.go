@@ -1,0 +1,227 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/events/outcome"
+	"debrief/events/redact"
+)
+
+// part is what one call adds to a run: results of tools, and a reply.
+type part struct {
+	Number   int             `msgpack:"n"`
+	Attempt  int             `msgpack:"t"`
+	Question string          `msgpack:"q,omitempty"` // of the first call of a run
+	Items    []item          `msgpack:"i,omitempty"` // added by the client: tool results, or all work of a run that begins in the middle
+	Complete bool            `msgpack:"ok,omitempty"`
+	Reply    item            `msgpack:"r,omitempty"`
+	Finish   modelapi.Finish `msgpack:"f,omitempty"`
+	Status   int             `msgpack:"s,omitempty"`
+	Model    string          `msgpack:"m,omitempty"`
+	Usage    modelapi.Usage  `msgpack:"u,omitempty"`
+	Begun    time.Time       `msgpack:"b"`
+	Ended    time.Time       `msgpack:"e"`
+}
+
+// item is an item of a conversation.
+type item struct {
+	Role    modelapi.Role         `msgpack:"r"`
+	Text    string                `msgpack:"t,omitempty"`
+	Calls   []modelapi.ToolCall   `msgpack:"c,omitempty"`
+	Results []modelapi.ToolResult `msgpack:"o,omitempty"`
+}
+
+// A small call is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
+// limits the rate of calls. The limits bound a run, because each call of it stores it twice.
+const (
+	maxSmall      = 4 << 10
+	maxSmallCalls = 4
+)
+
+// small reports whether the call is stored in its run.
+func (c *part) small() bool {
+	return c.Number <= maxSmallCalls && c.Attempt == 1 && c.size() <= maxSmall
+}
+
+// key returns the key of the call of a run.
+func (c *part) key(id events.ID) string {
+	return fmt.Sprintf("%s.%d.%d", callKey(id), c.Number, c.Attempt)
+}
+
+// Limits of stored texts, in bytes. From a longer text both ends are kept, with a note between them.
+const (
+	maxQuestion = 64 << 10
+	maxText     = 15 << 10  // of any other text; conversions of runs cut at 16 KiB, which would cut the note
+	minText     = 64        // no text is cut below
+	maxCall     = 512 << 10 // of all texts of a call, so that it fits into a message of 1 MB
+	maxID       = 256       // of an id or a name
+	maxParts    = 4096      // calls and results of an item
+)
+
+// newPart returns the stored form of a call, redacted.
+func (o *Open) newPart(reply *modelapi.Reply, status int) *part {
+	c := &part{
+		Number: o.attempt.Call, Attempt: o.attempt.Number, Complete: reply.Complete(), Finish: reply.Finish, Status: status,
+		Model: clip(reply.Model, maxID), Usage: reply.Usage, Begun: o.call.At, Ended: time.Now(),
+	}
+	if c.Model == "" {
+		c.Model = clip(o.call.Request.Model, maxID)
+	}
+	if o.attempt.Call == 1 {
+		c.Question = clip(modelapi.WithoutReminders(o.call.Request.Items[max(o.place.turn, 0)].Text), maxQuestion)
+	}
+	c.Items = newItems(o.added())
+	if c.Complete {
+		c.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
+	}
+	c.shrink()
+	redact.Fields(c)
+	return c
+}
+
+// added returns the items that the client has added to the work on the turn: results of tools. Of a run that begins in the middle these are
+// all items. Clients of some APIs write each call of a reply with its result behind it, so the results begin before the last item of the assistant.
+func (o *Open) added() []modelapi.Item {
+	p := o.place
+	if o.attempt.Call == 1 {
+		return p.work
+	}
+	from := p.answer + 1
+	if a := o.run.known(o.after); a != nil && a.Work < from && p.turn >= 0 {
+		from = a.Work
+	}
+	return slices.DeleteFunc(slices.Clone(p.work[from:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
+}
+
+// newItems returns the stored form of the items of the assistant and of tools.
+func newItems(list []modelapi.Item) (items []item) {
+	for _, i := range list {
+		if i.Role == modelapi.RoleAssistant || i.Role == modelapi.RoleTool {
+			items = append(items, newItem(i))
+		}
+	}
+	return items
+}
+
+// newItem returns the stored form of an item.
+func newItem(i modelapi.Item) item {
+	out := item{Role: i.Role, Text: clip(i.Text, maxText)}
+	for _, c := range i.Calls[:min(len(i.Calls), maxParts)] {
+		call := modelapi.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)}
+		if c.Result != nil {
+			result := newResult(c.Result)
+			call.Result = &result
+		}
+		out.Calls = append(out.Calls, call)
+	}
+	for _, r := range i.Results[:min(len(i.Results), maxParts)] {
+		out.Results = append(out.Results, newResult(&r))
+	}
+	if n := len(i.Calls) + len(i.Results) - len(out.Calls) - len(out.Results); n > 0 {
+		out.Text += fmt.Sprintf(" [left out %d calls or results]", n)
+	}
+	return out
+}
+
+// newResult returns the stored form of a result. Whether the call failed is decided later, by the ends of its output, except for JSON
+// that is cut: its error may be in the middle.
+func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
+	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Signs: r.Signs}
+	cut := len(out.Output) < len(r.Output)
+	if cut && strings.HasPrefix(r.Output, "{") && outcome.OfTool(nil, r.Output, r.Signs) == events.Failure {
+		out.Signs.Error = new(true)
+	}
+	return out
+}
+
+func clip(s string, limit int) string { return steps.ClipTo(s, limit) }
+
+// shrink cuts the texts of a call until they fit into a message. At the limits of the numbers the shortest texts fit.
+func (c *part) shrink() {
+	for limit := maxText; c.size() > maxCall && limit > minText; {
+		limit /= 2
+		for i := range c.Items {
+			c.Items[i].clip(limit)
+		}
+		c.Reply.clip(limit)
+	}
+	for n := 0; c.size() > maxCall && len(c.Items) > 1; n++ { // thousands of items: a run that begins in the middle
+		c.Items = c.Items[(len(c.Items)+1)/2:]
+	}
+}
+
+func (i *item) clip(limit int) {
+	i.Text = clip(i.Text, limit)
+	for n := range i.Calls {
+		i.Calls[n].Arguments = clip(i.Calls[n].Arguments, limit)
+		if r := i.Calls[n].Result; r != nil {
+			r.Output = clip(r.Output, limit)
+		}
+	}
+	for n := range i.Results {
+		i.Results[n].Output = clip(i.Results[n].Output, limit)
+	}
+}
+
+func (c *part) size() int {
+	size := len(c.Question) + c.Reply.size()
+	for i := range c.Items {
+		size += c.Items[i].size()
+	}
+	return size
+}
+
+func (i *item) size() int {
+	const overhead = 32 // of an element
+	size := overhead + len(i.Text)
+	for _, c := range i.Calls {
+		size += overhead + len(c.ID) + len(c.Name) + len(c.Arguments)
+		if c.Result != nil {
+			size += overhead + len(c.Result.CallID) + len(c.Result.Output)
+		}
+	}
+	for _, r := range i.Results {
+		size += overhead + len(r.CallID) + len(r.Output)
+	}
+	return size
+}
+
+// storedParts returns the calls of a run in order. Of several attempts at a call it returns the last complete one, else the last.
+// The keys are those of the attempts that are stored apart from the run.
+func (s *Store) storedParts(ctx context.Context, r *run) (calls []*part, keys []string, err error) {
+	byNumber := map[int]*part{}
+	last := 0
+	add := func(c *part) {
+		old := byNumber[c.Number]
+		if old == nil || c.Complete && !old.Complete || c.Complete == old.Complete && c.Attempt > old.Attempt {
+			byNumber[c.Number] = c
+		}
+		last = max(last, c.Number)
+	}
+	for _, c := range r.Parts {
+		add(c)
+	}
+	err = s.open.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
+		c, err := decode[part](m)
+		if err != nil || c == nil { // an unreadable call is lost
+			return nil
+		}
+		keys = append(keys, m.Subject[len(s.open.prefix()):])
+		add(c)
+		return nil
+	})
+	for n := range last + 1 {
+		if c := byNumber[n]; c != nil {
+			calls = append(calls, c)
+		}
+	}
+	return calls, keys, err
+}

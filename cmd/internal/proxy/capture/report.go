@@ -1,0 +1,181 @@
+package capture
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// maxReport is the limit of a report in JSON, in bytes. A NATS server accepts messages of up to 1 MB.
+const maxReport = 768 << 10
+
+// newReport returns the report of a run, or nil if the run has no complete reply or no question.
+func newReport(r *run, calls []*part) *events.Report {
+	last := lastComplete(calls)
+	if last == nil {
+		return nil
+	}
+	report := &events.Report{
+		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number, Answer: last.Reply.Text, Model: last.Model, Started: r.Started,
+		Duration: max(0, calls[len(calls)-1].Ended.Sub(r.Started)),
+	}
+	if r.Block != nil {
+		report.ContextID = r.Block.ContextID
+	}
+	for _, c := range calls {
+		if c.Question != "" {
+			report.Question = c.Question
+		}
+		if c.Complete { // a repeated call counts once
+			report.Usage = report.Usage.Add(usage(c))
+		}
+	}
+	report.Steps = stepsOf(calls, r.Tail)
+	if n := len(report.Steps); n > 0 && len(report.Steps[n-1].Calls) == 0 && report.Steps[n-1].Text == report.Answer {
+		report.Steps = report.Steps[:n-1]
+	}
+	report.Cited = cited(r.Block, report)
+	report.Outcome = r.Outcome
+	if !report.Outcome.Known() {
+		report.Outcome = infer(&ending{
+			Question: report.Question, Steps: report.Steps, Finish: last.Finish, Status: r.Status, Last: calls[len(calls)-1] == last, Next: r.Next,
+		})
+	}
+	fit(report)
+	return report
+}
+
+// cited returns the bullets of the block whose ids the run mentions in square brackets, as the block shows them.
+func cited(b *block, r *events.Report) (ids []playbook.BulletID) {
+	if b == nil {
+		return nil
+	}
+	for _, id := range b.Bullets {
+		mark := "[" + string(id) + "]"
+		if strings.Contains(r.Answer, mark) || slices.ContainsFunc(r.Steps, func(s events.Step) bool { return strings.Contains(s.Text, mark) }) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func lastComplete(calls []*part) *part {
+	for _, c := range slices.Backward(calls) {
+		if c.Complete {
+			return c
+		}
+	}
+	return nil
+}
+
+func usage(c *part) chat.Usage {
+	return chat.Usage{Calls: 1, InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens, CachedTokens: c.Usage.CachedTokens}
+}
+
+// stepsOf returns the turns of the assistant, with the results of their calls.
+func stepsOf(calls []*part, tail []item) []events.Step {
+	c := conversation{seen: map[string]bool{}}
+	for _, call := range calls {
+		c.add(call.Items)
+		if call.Complete {
+			before := len(c.Steps)
+			if c.AddItem(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()}); len(c.Steps) > before {
+				c.Steps[before].Usage = usage(call)
+			}
+		}
+	}
+	c.add(tail)
+	return c.Steps
+}
+
+// conversation assembles the items of a run.
+type conversation struct {
+	steps.Conversation
+	seen map[string]bool // ids of calls with a result
+}
+
+// add adds the items of a client.
+func (c *conversation) add(items []item) {
+	for i := range items {
+		t := turnOf(&items[i])
+		if t.Role == "tool" {
+			t.Text = ""
+			t.Results = c.newResults(t.Results)
+		}
+		c.AddItem(t, events.Step{})
+	}
+}
+
+// newResults returns the results that are not known. A call may repeat the results of another one at the same time. Results
+// with other ids than the calls have belong to the open calls in their order.
+func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelapi.ToolResult) {
+	for _, r := range results {
+		open := slices.ContainsFunc(c.Open, func(o steps.OpenCall) bool { return o.ID == r.CallID })
+		if !open && c.seen[r.CallID] {
+			continue
+		}
+		if c.seen[r.CallID] = r.CallID != ""; !open && len(c.Open) > 0 {
+			r.CallID = ""
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func turnOf(i *item) *modelapi.Item {
+	return &modelapi.Item{Role: i.Role, Text: i.Text, Calls: i.Calls, Results: i.Results}
+}
+
+// fit shortens the texts of a report until it fits into a message. If even short texts do not fit, it leaves out the first
+// steps: the last ones lead to the answer.
+func fit(r *events.Report) {
+	for limit := maxText; size(r) > maxReport; {
+		if limit > minText {
+			limit /= 2
+			clipSteps(r.Steps, limit)
+			continue
+		}
+		if len(r.Steps) == 0 { // control characters take six bytes each in JSON
+			r.Question, r.Answer = clip(r.Question, maxText), clip(r.Answer, maxText)
+			return
+		}
+		n := (len(r.Steps) + 1) / 2
+		r.Steps = r.Steps[n:]
+		r.Context = fmt.Sprintf("[left out the first steps: at least %d]", n)
+	}
+}
+
+func clipSteps(steps []events.Step, limit int) {
+	for i := range steps {
+		s := &steps[i]
+		s.Text = clip(s.Text, limit)
+		for n := range s.Calls {
+			s.Calls[n].Arguments, s.Calls[n].Output = clip(s.Calls[n].Arguments, limit), clip(s.Calls[n].Output, limit)
+		}
+	}
+}
+
+func size(r *events.Report) int {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return 0 // the reporter returns the error
+	}
+	return len(data)
+}
+
+// ending describes the end of a run without an explicit outcome.
+type ending struct {
+	Question string
+	Steps    []events.Step
+	Finish   modelapi.Finish // of the last complete reply
+	Status   int             // HTTP status of the last call
+	Last     bool            // the last call has a complete reply
+	Next     string          // the user's next message
+}

@@ -1,0 +1,242 @@
+package capture
+
+import (
+	"slices"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// run is the stored state of a run. Its calls are stored apart from it.
+type run struct {
+	ID      events.ID     `msgpack:"id" redact:"-"`
+	Owner   string        `msgpack:"owner" redact:"-"`
+	Caller  events.Caller `msgpack:"caller,omitempty" redact:"-"` // of the first call
+	User    string        `msgpack:"user,omitempty" redact:"id"`
+	Book    playbook.Book `msgpack:"book" redact:"-"`
+	Session string        `msgpack:"session" redact:"id"`
+	Named   bool          `msgpack:"named,omitempty"` // the client named the session
+	Task    string        `msgpack:"task,omitempty" redact:"id"`
+	Trace   string        `msgpack:"trace,omitempty" redact:"-"` // trace context of the first call
+
+	// What the run began with, as hashes.
+	Start    string   `msgpack:"start" redact:"-"`              // key of the texts of the conversation
+	Exact    string   `msgpack:"exact" redact:"-"`              // the whole request
+	Question string   `msgpack:"question,omitempty" redact:"-"` // the text of the turn
+	System   string   `msgpack:"system" redact:"-"`             // the system prompt
+	Slots    []string `msgpack:"slots,omitempty" redact:"-"`    // keys of the stored references to this beginning
+
+	Turn    int         `msgpack:"turn"`             // item index of the user's message
+	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
+	Block   *block      `msgpack:"block,omitempty"`
+	Earlier []placement `msgpack:"earlier,omitempty"` // blocks of the turns before this one
+
+	Attempts []attempt `msgpack:"attempts,omitempty"`         // the last ones, one for each call
+	Calls    int       `msgpack:"calls"`                      // number of calls
+	Parts    []*part   `msgpack:"parts,omitempty" redact:"-"` // the first calls, if they are small; redacted before
+	Started  time.Time `msgpack:"started"`
+	Active   time.Time `msgpack:"active"`           // begin or end of the last call
+	Waits    bool      `msgpack:"waits,omitempty"`  // the last reply called tools
+	Status   int       `msgpack:"status,omitempty"` // HTTP status of the last call that ended
+
+	Outcome events.Outcome `msgpack:"outcome,omitempty"` // explicit
+	Closing time.Time      `msgpack:"closing,omitempty"` // when a gateway began to close the run
+	Ended   time.Time      `msgpack:"ended,omitempty"`   // when the next turn began although the run waits for tools: a fork, or its end
+	Next    string         `msgpack:"next,omitempty"`    // the user's next message
+	Tail    []item         `msgpack:"tail,omitempty"`    // tool results that the client sent only with that message
+
+	Closed bool          `msgpack:"closed,omitempty"`
+	Handle events.Handle `msgpack:"handle,omitempty" redact:"-"` // of the execution; empty if the run was dropped
+}
+
+// block is a stored Block.
+type block struct {
+	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
+	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`
+	Version   uint64              `msgpack:"v,omitempty"`
+	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
+	Lines     []events.AdviceLine `msgpack:"l,omitempty" redact:"-"`
+}
+
+// placement is the block of a run at a user item. The item may move: clients insert and remove messages.
+type placement struct {
+	Item     int       `msgpack:"i"`
+	Question string    `msgpack:"q,omitempty" redact:"-"` // hash of the text of the item
+	Run      events.ID `msgpack:"r" redact:"-"`
+}
+
+// reference names a run, or the reply of one of its calls.
+type reference struct {
+	Run  events.ID `msgpack:"r" redact:"-"`
+	Call int       `msgpack:"n,omitempty"` // 0 for the run itself
+}
+
+// state is the state of an attempt. Stored; append only.
+type state uint8
+
+const (
+	inFlight state = iota
+	complete
+	incomplete // ended without a complete reply
+)
+
+// attempt is the last attempt at a call.
+type attempt struct {
+	ID     string `msgpack:"id" redact:"-"` // random
+	Call   int    `msgpack:"n"`             // number of the call, from 1
+	After  int    `msgpack:"a,omitempty"`   // number of the call whose reply it extends; 0 for none
+	Number int    `msgpack:"t"`             // from 1
+	State  state  `msgpack:"s,omitempty"`
+	Work   int    `msgpack:"w,omitempty"`            // number of items behind the turn in its request
+	Reply  string `msgpack:"r,omitempty" redact:"-"` // key of its reply
+	// Chain has the texts of the request while its response is created in the background.
+	Chain textChain `msgpack:"c,omitempty" redact:"-"`
+}
+
+// maxAttempts is the number of calls whose attempts a run knows. A call extends one of the last replies.
+const maxAttempts = 16
+
+// clone returns a copy to change.
+func (r *run) clone() *run {
+	c := *r
+	c.Attempts, c.Parts = slices.Clone(r.Attempts), slices.Clone(r.Parts)
+	return &c
+}
+
+// begin adds a call that extends the reply of the call after, or another attempt at such a call. A call is repeated if its last
+// attempt has no complete reply, or if the client says so. A second begin with the same id changes nothing. It returns
+// errClosed if the run does not accept calls anymore.
+func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, error) {
+	if i := r.attempt(id); i >= 0 {
+		return r.Attempts[i], nil
+	}
+	if !r.open() {
+		return attempt{}, errClosed
+	}
+	r.Active = later(r.Active, at)
+	r.Ended, r.Next, r.Tail = time.Time{}, "", nil // the turn that began meanwhile is that of a fork
+	if i := r.repeated(after, retry); i >= 0 {
+		a := &r.Attempts[i]
+		a.ID, a.Number, a.State, a.Work = id, a.Number+1, inFlight, work
+		return *a, nil
+	}
+	r.Calls++
+	a := attempt{ID: id, Call: r.Calls, After: after, Number: 1, Work: work}
+	r.Attempts = append(r.Attempts, a)
+	if n := len(r.Attempts) - maxAttempts; n > 0 {
+		r.Attempts = slices.Delete(r.Attempts, 0, n)
+	}
+	return a, nil
+}
+
+// attempt returns the index of the attempt with an id, or -1.
+func (r *run) attempt(id string) int {
+	return slices.IndexFunc(r.Attempts, func(a attempt) bool { return a.ID == id })
+}
+
+// repeated returns the index of the call that such a call repeats, or -1. The client's word counts only for the only such call, and
+// if that has not more attempts than the client made before: others may belong to another of several equal calls at the same time.
+func (r *run) repeated(after, retry int) int {
+	first, n := -1, 0
+	for i, a := range r.Attempts {
+		if a.After != after {
+			continue
+		}
+		if a.State == incomplete {
+			return i
+		}
+		first, n = i, n+1
+	}
+	if n == 1 && r.Attempts[first].Number <= retry {
+		return first
+	}
+	return -1
+}
+
+// end records the end of an attempt. The end of an earlier attempt at a repeated call changes nothing.
+func (r *run) end(id, key string, reply *modelapi.Reply, status int, at time.Time) {
+	r.Active = later(r.Active, at)
+	i := r.attempt(id)
+	if i < 0 {
+		return
+	}
+	r.Status = status
+	if r.Attempts[i].State = incomplete; reply.Complete() {
+		r.Attempts[i].State, r.Attempts[i].Reply = complete, key
+		r.Attempts[i].Chain = ""
+		r.Waits = reply.Finish == modelapi.FinishTools
+	}
+}
+
+// known returns the attempt at a call, or nil.
+func (r *run) known(call int) *attempt {
+	for i := range r.Attempts {
+		if r.Attempts[i].Call == call {
+			return &r.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// addPart adds a small call, or replaces it: a write can be repeated.
+func (r *run) addPart(c *part) {
+	r.Parts = append(slices.DeleteFunc(r.Parts, func(p *part) bool { return p.Number == c.Number && p.Attempt == c.Attempt }), c)
+}
+
+// open reports whether calls may continue the run.
+func (r *run) open() bool { return !r.Closed && r.Closing.IsZero() }
+
+// busy reports whether a call is in flight.
+func (r *run) busy() bool {
+	return slices.ContainsFunc(r.Attempts, func(a attempt) bool { return a.State == inFlight })
+}
+
+// lastReply returns the number of the last call with a complete reply, or 0.
+func (r *run) lastReply() (n int) {
+	for _, a := range r.Attempts {
+		if a.State == complete {
+			n = max(n, a.Call)
+		}
+	}
+	return n
+}
+
+// extended reports whether a call that is in flight or complete extends the reply of a call.
+func (r *run) extended(call int) bool {
+	return slices.ContainsFunc(r.Attempts, func(a attempt) bool { return a.After == call && a.State != incomplete })
+}
+
+// due reports whether the run must be closed. A run that waits for tools or a model stays open longer.
+func (r *run) due(now time.Time, idle time.Duration) bool {
+	if !r.Closing.IsZero() {
+		return now.Sub(r.Closing) > closingTimeout
+	}
+	if (r.Waits || r.busy()) && r.Ended.IsZero() {
+		idle *= waitingFactor
+	}
+	return now.Sub(later(r.Active, r.Ended)) > idle
+}
+
+// waitingFactor is the ratio of the idle time of a run that waits, for example for a person who permits a command.
+const waitingFactor = 6
+
+// placements returns the blocks of the run and of the turns before it, for the next turn of its conversation.
+func (r *run) placements() []placement {
+	if r.Block == nil || r.Block.Text == "" {
+		return r.Earlier
+	}
+	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Question, r.ID})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func openKey(id events.ID) string   { return "o." + string(id) }
+func closedKey(id events.ID) string { return "d." + string(id) }
+func callKey(id events.ID) string   { return "c." + string(id) }

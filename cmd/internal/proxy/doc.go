@@ -1,0 +1,76 @@
+// Package proxy is the HTTP server in front of model providers. It passes the calls of agents to the APIs of OpenAI and
+// Anthropic. A Middle can add text to requests and observe responses. Other handlers of the same port are mounted.
+//
+//	/v1/…                          API of OpenAI, or of Anthropic if the request has anthropic-version or is /v1/messages
+//	/anthropic/v1/…                API of Anthropic
+//	/books/{book}/v1/…             the same for another book
+//	/books/{book}/anthropic/v1/…
+//	other paths                    mounted handlers
+//
+// # Pass-through
+//
+// In ModeOff, the bodies of requests and responses are not changed, nor are headers, except hop-by-hop headers. Queries,
+// trailers, upgrades to WebSocket and status codes pass, and all methods but TRACE, CONNECT and unknown ones. Redirects are not
+// followed. The gateway answers the header Expect. In every mode it removes request headers that begin with X-Debrief-, and adds its
+// id to Debrief-Hops: a call that comes back is a loop.
+//
+// A path passes only if it cannot be read as another one: no dot segments, escaped slashes, backslashes, semicolons or escaped
+// percent signs. The gateway's own key goes only to the paths of the model APIs. Telemetry (/v1/traces, /v1/logs, /v1/metrics)
+// never passes. Responses are sent as they arrive,
+// without a time limit. If the upstream cuts a response, it is cut for the client, too. A client that disconnects cancels
+// the upstream call.
+//
+// In other modes, calls of the three model APIs go through the Middle. A failure of the Middle never fails a call: the
+// request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middle receives a copy of
+// the response. The client receives the last bytes after the Middle has stored the call, or after the deadline. So a response that
+// the client has is not lost if the process is killed.
+//
+// # The walk of one call
+//
+// An exchange is one HTTP request with its response, a call is its question to a model, and a run is the work on one message of a user: the
+// calls that continue each other.
+//
+// Package front puts the gateway together for a program: it listens, and mounts the API and the console beside it.
+//
+// It never changes a call in ModeOff, never fails a call because learning fails, and never sends a token to a provider.
+//
+//	gateway.go  ServeHTTP         methods, web pages, mounted handlers
+//	route.go    findRoute         provider, playbook and model API of the path
+//	proxy.go    serveModel        the exchange: checks, the call, ReverseProxy; rewrite and modifyResponse on its way
+//	access.go   authorize         token, key of the provider, loops
+//	call.go     begin, offer      the body goes to the Middle, within the deadline; recordedBody holds back the last bytes
+//
+// The Middle is package advice, with the runs of package capture:
+//
+//	advice.go   Begin             parse the call, find its run, ask for advice, insert it
+//	repeat.go   admitted          the advice of earlier calls, without lines that may not be shown
+//	begin.go    Begin, match      the run that the call continues, or a new one
+//	place.go    locate            the turn, the reply and the turns before it, with their keys
+//	keys.go     keys, textChain   what identifies a conversation, a reply and an id
+//	lookup.go   candidates        the runs behind keys
+//	open.go     Start, Finish     store the beginning while the model works, and the end with the reply
+//	part.go     newPart           the part that the call adds to its run
+//	run.go      run               the stored state of the run
+//
+// # Errors of the gateway
+//
+// They have the shape of the API that the client uses, and the header X-Debrief-Error with one of these codes:
+//
+//	400  invalid_book, invalid_mode, invalid_path, incomplete_body
+//	401  token_required, key_required
+//	403  book_forbidden, origin_forbidden, path_forbidden, scope_forbidden
+//	404  unknown_path
+//	405  method_not_allowed
+//	408  slow_body
+//	421  host_forbidden
+//	502  upstream_unreachable
+//	508  loop
+//
+// # Access control
+//
+// Without tokens the server listens on the loopback only. It then accepts only Host headers of the loopback, because a web page can
+// resolve its own name to 127.0.0.1, and no requests that a browser sends for another site. With tokens each model call
+// needs one: in X-Debrief-Token, or in place of the API key. Then the gateway's own key replaces it. No token reaches an upstream.
+//
+// Keys, bodies and queries are never logged.
+package proxy

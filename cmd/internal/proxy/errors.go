@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/playbook/text"
+)
+
+// CodeCut is the code of an Observation whose response was cut, by the upstream or by the client.
+const CodeCut = "cut"
+
+// failure is an error of the gateway itself.
+type failure struct {
+	status        int
+	code, message string
+}
+
+func refusal(status int, code, message string) *failure { return &failure{status, code, message} }
+
+// body returns the failure in the shape of the provider's API.
+func (f *failure) body(p Provider) []byte {
+	api := modelapi.Chat
+	if p == Anthropic {
+		api = modelapi.Messages
+	}
+	return append(modelapi.ErrorBody(api, f.status, f.code, "debrief gateway: "+f.message), '\n')
+}
+
+// refuse answers with a failure and finishes the request.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, x *exchange, f *failure) {
+	g.writeFailure(w, r, x, f)
+	g.finish(r, x)
+}
+
+// writeFailure answers with a failure.
+func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchange, f *failure) {
+	x.respond(f.status)
+	x.code = f.code
+	body := f.body(x.route.provider)
+	h := w.Header()
+	clear(h)
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Request-Id", requestID(r.Header.Get("X-Request-Id")))
+	h.Set(headerError, f.code)
+	if f.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="debrief"`)
+	}
+	if f.status == http.StatusMethodNotAllowed {
+		h.Set("Allow", strings.Join(methods, ", "))
+	}
+	if f.status == http.StatusUpgradeRequired {
+		h.Set("Upgrade", "HTTP/1.1")
+	}
+	if f.status == http.StatusRequestTimeout {
+		h.Set("Connection", "close")
+	}
+	w.WriteHeader(f.status)
+	_, _ = w.Write(body) // ignore the error: the client has disconnected
+}
+
+// finish logs a request and reports it to the observer.
+func (g *Gateway) finish(r *http.Request, x *exchange) {
+	took := time.Since(x.began)
+	g.o.Log.Debug().Str("method", text.Prefix(r.Method, 16)).Str("path", text.Clip(r.URL.Path, 64)).Str("class", string(x.class)).
+		Int("status", x.status).Str("error", x.code).Str("degraded", x.degraded.code).Dur("took", took).Msg("request")
+	g.o.Observe(Observation{
+		Class: x.class, Status: x.status, Header: x.header, Total: took,
+		Degraded: x.degraded.code, Error: x.code, Model: x.teaches(), Uncaptured: x.uncaptured(),
+	})
+}

@@ -1,0 +1,231 @@
+// Package front runs the gateway of a program: it listens, passes calls of models through, and adds advice, capture and the API
+// as soon as a server is connected.
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/console"
+	"debrief/cmd/internal/operate/metrics"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/proxy"
+	"debrief/cmd/internal/proxy/advice"
+	"debrief/cmd/internal/proxy/capture"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/redact"
+	"debrief/events/service"
+	"debrief/playbook"
+)
+
+// closeGrace is the time for open streams at the end.
+const closeGrace = 30 * time.Second
+
+// Options are the options of Listen.
+type Options struct {
+	program.Gateway
+	// OpenAI is the server of the program's own model, and the upstream if the flag --upstream-openai is not set. Empty is the
+	// provider.
+	OpenAI, OpenAIKey string
+	// Settings are the settings of the program, for people.
+	Settings program.Effective
+	Metrics  *metrics.Metrics
+	Health   http.Handler // health checks of the program; nil: none
+	Log      zerolog.Logger
+}
+
+// Front is a listening gateway.
+type Front struct {
+	o      Options
+	server *proxy.Server
+	tokens *tokens.Set // nil without a file
+	count  func(capture.Result)
+	unread func(reason string)
+	middle atomic.Pointer[advice.Advisor]
+	api    atomic.Pointer[http.Handler]
+	store  atomic.Pointer[deltalog.Store]
+}
+
+// Listen starts to pass calls of models through. The caller must call Close.
+func Listen(o Options) (*Front, error) {
+	f := &Front{o: o}
+	g := proxy.Options{
+		OpenAI: proxy.Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: proxy.Upstream{URL: o.UpstreamAnthropic},
+		Mode: proxy.Mode(o.GatewayMode), Middle: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log, Mounts: f.mounts(),
+	}
+	var err error
+	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
+		return nil, err
+	}
+	if o.UpstreamOpenAI == "" { // the key belongs to this server
+		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, o.OpenAIKey)
+	}
+	if o.Tokens != "" {
+		f.tokens, err = tokens.Load(o.Tokens, func(err error) { o.Log.Error().Err(err).Msg("read the changed tokens file") })
+		if err != nil {
+			return nil, program.Exit(program.ExitUsage, fmt.Errorf("--tokens: %w", err))
+		}
+		g.Tokens = callers{f.tokens}
+		o.Metrics.Calls().WatchTokens(f.tokens.Check)
+	}
+	observe := o.Metrics.Gateway()
+	captured := o.Metrics.Captures()
+	f.count = func(r capture.Result) { captured(string(r)) }
+	f.unread = func(reason string) { captured(reason) }
+	g.Observe = func(x proxy.Observation) {
+		if x.Model {
+			o.Metrics.Calls().Add(x.Uncaptured)
+		}
+		observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error)
+	}
+	handler, err := proxy.New(g)
+	if err != nil {
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("gateway: %w", err))
+	}
+	if f.server, err = proxy.Serve(o.HTTP, handler); err != nil {
+		return nil, program.Exit(program.ExitUsage, errors.Join(err, handler.Close(context.Background())))
+	}
+	if err := f.checkUpstreams(); err != nil {
+		return nil, program.Exit(program.ExitUsage, errors.Join(err, f.Close()))
+	}
+	return f, nil
+}
+
+// checkUpstreams returns an error if a model address is that of the gateway itself: each call would call the gateway again.
+func (f *Front) checkUpstreams() error {
+	for _, setting := range [][2]string{
+		{"--upstream-openai", f.o.UpstreamOpenAI},
+		{"--upstream-anthropic", f.o.UpstreamAnthropic},
+		{"--base-url (DEBRIEF_BASE_URL, OPENAI_BASE_URL)", f.o.OpenAI},
+	} {
+		if name, address := setting[0], setting[1]; address != "" && f.server.IsOwn(address) {
+			return fmt.Errorf("%s: %s is the gateway's own address, for agents only: set the address of the model's server", name, redact.Address(address))
+		}
+	}
+	return nil
+}
+
+// callers are the tokens of the gateway.
+type callers struct{ set *tokens.Set }
+
+// Find implements proxy.Tokens.
+func (c callers) Find(secret string) (proxy.Token, bool) {
+	t, ok := c.set.Find(secret)
+	if !ok {
+		return proxy.Token{}, false
+	}
+	return proxy.Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Books: t.Books}, true
+}
+
+// URL returns the URL of the gateway, without a path.
+func (f *Front) URL() string { return f.server.URL() }
+
+// Close waits for open streams, up to half a minute.
+func (f *Front) Close() error { return f.server.Close(closeGrace) }
+
+// errNotConnected is the reason to pass a call unchanged before Connect.
+var errNotConnected = errors.New("no NATS server is connected")
+
+// Begin implements proxy.Middle.
+func (f *Front) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error) {
+	if m := f.middle.Load(); m != nil {
+		return m.Begin(ctx, c)
+	}
+	return nil, errNotConnected
+}
+
+// leadingScore returns the leading score of a book.
+func (f *Front) leadingScore(ctx context.Context, b playbook.Book) (string, error) {
+	store := f.store.Load()
+	if store == nil {
+		return "", errNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return store.LeadingScore(ctx, b)
+}
+
+// mounts returns the handlers beside the model APIs.
+func (f *Front) mounts() map[string]http.Handler {
+	alive := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "alive") })
+	served := http.HandlerFunc(f.serveAPI)
+	mounts := map[string]http.Handler{
+		"/livez": alive, "/readyz": alive, // calls are answered without a NATS server, too
+		"/clients/": http.StripPrefix("/clients/", api.Clients()),
+		"/api/":     served,
+	}
+	if f.o.Health != nil {
+		mounts["/healthz"], mounts["/metrics"] = http.HandlerFunc(f.serveHealth), http.HandlerFunc(f.serveHealth)
+	}
+	site := console.New(console.Options{API: served, Log: f.o.Log})
+	for _, path := range console.Paths {
+		mounts[path] = site
+	}
+	return mounts
+}
+
+// serveHealth serves the health checks to tokens that may read.
+func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
+	switch t, ok := f.tokens.Find(tokens.SecretOf(r.Header)); {
+	case !ok:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="debrief"`)
+		http.Error(w, "missing or unknown token: want the header Authorization: Bearer TOKEN", http.StatusUnauthorized)
+	case !t.Allows(tokens.Read):
+		http.Error(w, fmt.Sprintf("token %q does not have the scope %q", t.Name, tokens.Read), http.StatusForbidden)
+	default:
+		f.o.Health.ServeHTTP(w, r)
+	}
+}
+
+func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
+	h := f.api.Load()
+	if h == nil {
+		api.Unavailable(w, r, errNotConnected)
+		return
+	}
+	(*h).ServeHTTP(w, r)
+}
+
+// Connect adds advice, capture and the API. The backend builds contexts and stores reports. Stop ends them and keeps passing
+// calls through.
+func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
+	index, logs, feed := executions.New(conn), logindex.New(conn), activity.New(conn, 0)
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Logs: logs, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	f.api.Store(&handler)
+	f.store.Store(deltalog.New(conn.JetStream()))
+	advisor := advice.New(backend, runs, conn, f.unread, f.o.Log)
+	f.middle.Store(advisor)
+	ctx, cancel := context.WithCancel(ctx)
+	var closing sync.WaitGroup
+	closing.Go(func() {
+		if err := runs.Run(ctx); err != nil && ctx.Err() == nil {
+			f.o.Log.Error().Err(err).Msg("close idle runs")
+		}
+	})
+	closing.Go(func() { index.Run(ctx) })
+	closing.Go(func() { logs.Run(ctx) })
+	closing.Go(func() { feed.Run(ctx) })
+	return func() {
+		f.middle.Store(nil)
+		f.api.Store(nil)
+		f.store.Store(nil)
+		advisor.Close()
+		cancel()
+		closing.Wait()
+	}
+}

@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/events"
+	"debrief/events/config"
+	"debrief/playbook"
+)
+
+// Mode is the treatment of a model call.
+type Mode string
+
+// The modes.
+const (
+	ModeTail    Mode = "tail"    // add bullets to the last user turn, and capture
+	ModeSystem  Mode = "system"  // add bullets to the system prompt, and capture
+	ModeObserve Mode = "observe" // capture only
+	ModeOff     Mode = "off"     // pass through
+)
+
+// Valid reports whether the mode is one of the constants.
+func (m Mode) Valid() bool {
+	return m == ModeTail || m == ModeSystem || m == ModeObserve || m == ModeOff
+}
+
+// Options are the options of New. The zero value passes calls to the providers' public addresses.
+type Options struct {
+	OpenAI, Anthropic Upstream
+	// Tokens finds the tokens of callers. Nil requires no token.
+	Tokens Tokens
+	// Book is the book of calls that name none. Default "default".
+	Book playbook.Book
+	// Mode is the mode of calls that name none. Default ModeOff.
+	Mode Mode
+	// Middle edits and observes model calls. Nil passes them through in every mode.
+	Middle Middle
+	// LeadingScore returns the name of the score that counts in a book if an outcome has several, "" for none. Nil knows none.
+	LeadingScore func(context.Context, playbook.Book) (string, error)
+	// Deadline is the time limit of Middle.Begin, and of a wait for Recorder.End, see Recorder.Hold. Default 150 ms.
+	Deadline time.Duration
+	// Memory limits the bytes of all bodies that the gateway holds for the Middle. Bodies beyond it pass unmodified. Default 256 MiB.
+	Memory int64
+	// Mounts are further handlers by path. A path that ends with "/" includes all paths below it, except "/{$}", the root alone. They
+	// check tokens themselves.
+	Mounts map[string]http.Handler
+	// Observe receives every request after its end. Nil disables it. Calls may be concurrent.
+	Observe func(Observation)
+	Log     zerolog.Logger
+}
+
+// WithDefaults returns the options with defaults in place of zero fields.
+func (o Options) WithDefaults() Options {
+	if o.OpenAI.URL == "" {
+		o.OpenAI.URL = "https://api.openai.com"
+	}
+	if o.Anthropic.URL == "" {
+		o.Anthropic.URL = "https://api.anthropic.com"
+	}
+	if o.Book == "" {
+		o.Book = "default"
+	}
+	if o.Mode == "" {
+		o.Mode = ModeOff
+	}
+	if o.Deadline == 0 {
+		o.Deadline = 150 * time.Millisecond
+	}
+	if o.Memory == 0 {
+		o.Memory = 256 << 20
+	}
+	if o.Observe == nil {
+		o.Observe = func(Observation) {}
+	}
+	return o
+}
+
+// Validate returns all invalid fields, joined. Their names do not contain keys.
+func (o Options) Validate() error {
+	o = o.WithDefaults()
+	var e config.Errors
+	e.Wrap("OpenAI", o.OpenAI.validate())
+	e.Wrap("Anthropic", o.Anthropic.validate())
+	e.Wrap("Book", o.Book.Validate())
+	if !o.Mode.Valid() {
+		e.Add("Mode", "must be tail, system, observe or off, got %.20q", o.Mode)
+	}
+	config.AtLeast(&e, "Deadline", o.Deadline, time.Millisecond)
+	config.AtLeast(&e, "Memory", o.Memory, 1<<20)
+	for path := range o.Mounts {
+		if !strings.HasPrefix(path, "/") {
+			e.Add("Mounts", "path %.40q must begin with a slash", path)
+		}
+	}
+	return e.Join()
+}
+
+// Observation describes a finished request.
+type Observation struct {
+	Class    Class
+	Status   int           // 0 if the client disconnected before a response
+	Header   time.Duration // from the request to the headers of the response
+	Total    time.Duration // from the request to the end of the response
+	Degraded string        // reason code of X-Debrief-Degraded, or ""
+	Error    string        // code of X-Debrief-Error, CodeCut or ""
+	// Model is set for an answered call of a model whose work could teach. Uncaptured is the reason why it is not observed, or "".
+	Model      bool
+	Uncaptured string
+}
+
+// Gateway handles the requests. It is safe for concurrent use.
+type Gateway struct {
+	o         Options
+	upstreams map[Provider]*target
+	transport *http.Transport
+	proxy     *httputil.ReverseProxy
+	origins   *http.CrossOriginProtection
+	memory    *budget
+	pace      pace
+	id        string         // in headerHops; random
+	loops     atomic.Int64   // time of the last warning about a loop, in nanoseconds since 1970
+	active    sync.WaitGroup // requests, and recorders that store their calls
+}
+
+// New returns a gateway. The caller must call Close.
+func New(o Options) (*Gateway, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: defaultPace, origins: http.NewCrossOriginProtection(), id: string(events.NewID())}
+	g.memory = &budget{limit: g.o.Memory}
+	g.upstreams = map[Provider]*target{}
+	for p, u := range map[Provider]Upstream{OpenAI: g.o.OpenAI, Anthropic: g.o.Anthropic} {
+		t, err := u.target(p)
+		if err != nil {
+			return nil, err
+		}
+		g.upstreams[p] = t
+	}
+	g.proxy = g.newProxy()
+	return g, nil
+}
+
+// Close waits until ctx ends for requests in progress, and for recorders that store their calls. It closes idle upstream
+// connections. Stop the server first.
+func (g *Gateway) Close(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		g.active.Wait()
+		close(done)
+	}()
+	defer g.transport.CloseIdleConnections()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close gateway: requests are still in progress: %w", ctx.Err())
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.active.Add(1)
+	defer g.active.Done()
+	failed := checkMethod(r.Method)
+	if failed == nil {
+		failed = g.checkBrowser(r)
+	}
+	if failed != nil {
+		g.refuse(w, r, &exchange{began: time.Now(), class: ClassOther}, failed)
+		return
+	}
+	if rt, ok := findRoute(r); ok {
+		g.serveModel(w, r, rt)
+		return
+	}
+	g.serveMount(w, r)
+}
+
+// serveMount serves a request with the mounted handler of the longest path.
+func (g *Gateway) serveMount(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{began: time.Now(), class: ClassOther}
+	id := requestID(r.Header.Get("X-Request-Id"))
+	r.Header.Set("X-Request-Id", id)
+	w.Header().Set("X-Request-Id", id)
+	h, class := g.mount(r.URL.Path)
+	if h == nil {
+		g.refuse(w, r, x, refusal(http.StatusNotFound, "unknown_path", "unknown path"))
+		return
+	}
+	x.class = class
+	defer g.finish(r, x)
+	h.ServeHTTP(&statusWriter{w, x}, r)
+	x.respond(http.StatusOK) // without effect if the handler has responded
+}
+
+// mount returns the mounted handler of the longest path that matches, or nil.
+func (g *Gateway) mount(path string) (h http.Handler, class Class) {
+	longest := ""
+	for p, mounted := range g.o.Mounts {
+		matches := path == strings.TrimSuffix(p, "{$}") || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)
+		if matches && len(p) > len(longest) {
+			longest, h = p, mounted
+		}
+	}
+	if strings.HasPrefix(longest, "/api/") {
+		return h, ClassAPI
+	}
+	return h, ClassOther
+}

@@ -1,0 +1,352 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/events/config"
+)
+
+func (g *Gateway) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite:        g.rewrite,
+		ModifyResponse: g.modifyResponse,
+		ErrorHandler:   g.handleError,
+		Transport:      g.transport,
+		FlushInterval:  -1, // each chunk at once
+		BufferPool:     &bufferPool{},
+		ErrorLog:       stdlog.New(debugLog{g.o.Log}, "", 0),
+	}
+}
+
+// debugLog logs the errors of ReverseProxy, such as the reason of a cut response. They have addresses, but no paths.
+type debugLog struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (l debugLog) Write(p []byte) (int, error) {
+	l.log.Debug().Str("reason", strings.TrimSpace(string(p))).Msg("proxy")
+	return len(p), nil
+}
+
+// serveModel passes a request to its provider.
+func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
+	x := &exchange{began: time.Now(), class: rt.class, route: rt}
+	defer g.finish(r, x)
+	if r.ContentLength != 0 {
+		x.source = g.pace.wrap(w, r.Body)
+		r.Body = x.source
+	}
+	if f := g.admit(r, x); f != nil {
+		g.writeFailure(w, r, x, f)
+		return
+	}
+	defer g.end(x)
+	if f := g.begin(r, x); f != nil {
+		x.failed = errors.New(f.message)
+		g.writeFailure(w, r, x, f)
+		return
+	}
+	h := w.Header()
+	h["Content-Type"], h["Date"] = nil, nil // the server adds neither if the upstream sends none
+	returned := false
+	defer func() {
+		if !returned && x.code == "" { // the proxy aborts the response by a panic
+			x.code = CodeCut
+		}
+	}()
+	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	returned = true
+}
+
+// admit checks a request, and sets the key for the upstream.
+func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
+	if f = checkPath(r.URL.EscapedPath()); f != nil {
+		return f
+	}
+	if f = g.checkHops(r.Header); f != nil { // first: the token was removed at the first hop
+		return f
+	}
+	if x.book, f = g.bookOf(r, x.route); f != nil {
+		return f
+	}
+	if x.mode, f = g.modeOf(r); f != nil {
+		return f
+	}
+	if f = checkSocket(r, x); f != nil {
+		return f
+	}
+	if x.token, f = g.authorize(r.Header, x.book); f != nil {
+		return f
+	}
+	if f = g.readOutcome(r, x); f != nil {
+		return f
+	}
+	return g.setKey(r, x.route)
+}
+
+// rewrite makes the request for the upstream. ReverseProxy has removed hop-by-hop headers.
+func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
+	x := exchangeOf(pr.In.Context())
+	out := pr.Out
+	if err := g.upstreams[x.route.provider].point(out, x.route.rest, pr.In.URL.RawQuery); err != nil {
+		out.URL.Scheme, out.URL.Host = "", "" // the transport refuses it
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := pr.In.Header[name]; ok { // ReverseProxy removes them
+			out.Header[name] = values
+		}
+	}
+	for name := range out.Header {
+		if strings.HasPrefix(name, headerPrefix) {
+			delete(out.Header, name)
+		}
+	}
+	out.Header.Del("Expect") // the server has answered it
+	out.Header.Add(headerHops, g.id)
+	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") { // another protocol could carry requests that nothing checks
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+	}
+	out.Trailer = pr.In.Trailer
+	if x.edit.Recorder != nil {
+		restrictEncodings(out.Header)
+	}
+	if body := x.body; len(body) > 0 {
+		out.ContentLength, out.TransferEncoding, out.Trailer = int64(len(body)), nil, nil
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		out.Body, _ = out.GetBody()
+	} else if out.Body != nil {
+		x.sent = make(chan struct{})
+		out.Body = &sentBody{ReadCloser: out.Body, done: x.sent}
+	}
+}
+
+// sentBody closes a channel when the transport needs a streamed body no more.
+type sentBody struct {
+	io.ReadCloser
+	once sync.Once
+	done chan struct{}
+}
+
+// Close implements io.Closer.
+func (b *sentBody) Close() error {
+	b.once.Do(func() { close(b.done) })
+	return b.ReadCloser.Close()
+}
+
+// awaitSent waits until the transport has sent a streamed body. When a response begins, the server reads and closes the rest
+// of the body: if the transport still read it, also only to find its end, the transport would fail and cut the response. A
+// provider that responds and then does not read the body can delay the response by one window.
+func (g *Gateway) awaitSent(ctx context.Context, x *exchange) {
+	if x.sent == nil {
+		return
+	}
+	limit := time.NewTimer(g.pace.window)
+	defer limit.Stop()
+	select {
+	case <-x.sent:
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+}
+
+// restrictEncodings leaves only gzip and identity in Accept-Encoding, so that the copy of the response is readable.
+func restrictEncodings(h http.Header) {
+	values, ok := h["Accept-Encoding"]
+	if !ok {
+		return
+	}
+	var kept []string
+	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		coding, _, _ := strings.Cut(part, ";")
+		switch strings.ToLower(strings.TrimSpace(coding)) {
+		case "gzip", "identity":
+			kept = append(kept, strings.TrimSpace(part))
+		}
+	}
+	if len(kept) == 0 {
+		kept = []string{"identity"}
+	}
+	h.Set("Accept-Encoding", strings.Join(kept, ", "))
+}
+
+// modifyResponse adds headers of the gateway to a response, and starts the recorder.
+func (g *Gateway) modifyResponse(res *http.Response) error {
+	x := exchangeOf(res.Request.Context())
+	g.awaitSent(res.Request.Context(), x)
+	x.respond(res.StatusCode)
+	removeSetCookies(res.Header)
+	if rec := x.edit.Recorder; rec != nil && res.StatusCode != http.StatusSwitchingProtocols {
+		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
+		g.guard(func() { body.copy = g.startRecorder(res, x) }, func() {})
+		res.Body = body
+	}
+	for name, values := range x.edit.Header {
+		res.Header[name] = values
+	}
+	if x.degraded.text != "" {
+		res.Header.Set(headerDegraded, x.degraded.text)
+	}
+	return nil
+}
+
+// startRecorder starts the recorder. It waits for it up to the deadline, so that the response can say whether the call is observed.
+func (g *Gateway) startRecorder(res *http.Response, x *exchange) Copy {
+	ctx, cancel := context.WithTimeout(res.Request.Context(), g.o.Deadline)
+	defer cancel()
+	body, degraded := x.edit.Recorder.Start(ctx, res.StatusCode, res.Header)
+	if degraded != "" {
+		x.degraded = reason{degraded, degraded}
+	}
+	return body
+}
+
+// handleError answers a request that got no response from the upstream.
+func (g *Gateway) handleError(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	x.failed = err
+	f := x.source.failure()
+	if f == nil && r.Context().Err() != nil { // the client has disconnected
+		x.code = CodeCut
+		panic(http.ErrAbortHandler)
+	}
+	if f == nil {
+		g.o.Log.Warn().Err(err).Str("provider", string(x.route.provider)).Msg("call the model provider")
+		f = refusal(http.StatusBadGateway, "upstream_unreachable", "the model provider is unreachable: check that it runs, and "+upstreamFlags(x.route.provider))
+	}
+	g.writeFailure(w, r, x, f)
+}
+
+// upstreamFlags names the flags with the address of a provider.
+func upstreamFlags(p Provider) string {
+	flags := "--upstream-" + string(p) + " of the gateway"
+	if p == OpenAI {
+		flags += ", or --base-url of 'debrief up'"
+	}
+	return flags
+}
+
+// bufferPool has the buffers that copy responses.
+type bufferPool struct{ pool sync.Pool }
+
+const bufferSize = 16 << 10
+
+// Get implements httputil.BufferPool.
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[bufferSize]byte); ok {
+		return b[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+// Put implements httputil.BufferPool.
+func (p *bufferPool) Put(b []byte) { p.pool.Put((*[bufferSize]byte)(b)) }
+
+// statusWriter records the status of a mounted handler.
+type statusWriter struct {
+	http.ResponseWriter
+	x *exchange
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.x.respond(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find the methods of the server's writer.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Upstream is the server of a provider.
+type Upstream struct {
+	// URL is the base URL. For OpenAI a path takes the place of /v1: "https://api.openai.com" and "https://api.openai.com/v1"
+	// are equal. For Anthropic /v1 follows the path.
+	URL string
+	// Key is the gateway's own API key, for clients that send none. Empty adds no key.
+	Key string
+}
+
+// target is a parsed Upstream.
+type target struct {
+	scheme, host string
+	path         string // escaped path that takes the place of /v1
+	key          string
+}
+
+func (u Upstream) validate() error {
+	_, err := u.target(OpenAI)
+	return err
+}
+
+func (u Upstream) target(p Provider) (*target, error) {
+	parsed, err := url.Parse(u.URL)
+	if err != nil {
+		return nil, fieldError("URL", "invalid URL") // the error of package url contains the URL, and the URL may contain a password
+	}
+	switch {
+	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
+		return nil, fieldError("URL", "must begin with http:// or https:// and name a host")
+	case parsed.User != nil:
+		return nil, fieldError("URL", "must not contain a user: set the key")
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		return nil, fieldError("URL", "must have neither a query nor a fragment")
+	}
+	for _, c := range []byte(u.Key) {
+		if c <= ' ' || c > '~' {
+			return nil, fieldError("Key", "must contain only visible ASCII characters")
+		}
+	}
+	path := strings.TrimRight(parsed.EscapedPath(), "/")
+	if path == "" || p == Anthropic && !strings.HasSuffix(path, "/v1") {
+		path += "/v1"
+	}
+	return &target{scheme: parsed.Scheme, host: parsed.Host, path: path, key: u.Key}, nil
+}
+
+func fieldError(field, reason string) error {
+	return &config.FieldError{Fields: []string{field}, Err: errors.New(reason)}
+}
+
+// point sets the URL of an outgoing request to a path below the target. It keeps the query.
+func (t *target) point(out *http.Request, rest, query string) error {
+	raw := t.path + rest
+	path, err := url.PathUnescape(raw)
+	if err != nil {
+		return fmt.Errorf("unescape path: %w", err)
+	}
+	u := *out.URL
+	u.Scheme, u.Host, u.Path, u.RawPath, u.RawQuery = t.scheme, t.host, path, raw, query
+	out.URL, out.Host = &u, ""
+	return nil
+}
+
+// newTransport returns the transport for all upstreams. A response may take any time: only connecting has limits. On HTTP/2,
+// pings find dead connections.
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+		DisableCompression:  true, // else it would add Accept-Encoding and decompress
+		MaxIdleConnsPerHost: 1024,
+		IdleConnTimeout:     90 * time.Second,
+	}
+}

@@ -1,0 +1,263 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/playbook"
+)
+
+// Provider is the vendor of a model API.
+type Provider string
+
+// The providers.
+const (
+	OpenAI    Provider = "openai"
+	Anthropic Provider = "anthropic"
+)
+
+// Class groups paths for metrics.
+type Class string
+
+// The classes. ClassModel is every other path of a provider.
+const (
+	ClassChat       Class = "chat"
+	ClassResponses  Class = "responses"
+	ClassMessages   Class = "messages"
+	ClassEmbeddings Class = "embeddings"
+	ClassModel      Class = "model"
+	ClassAPI        Class = "api"
+	ClassOther      Class = "other"
+)
+
+// route is the destination of a request below /v1.
+type route struct {
+	provider Provider
+	book     string // "" if the path has none; not validated
+	rest     string // the escaped path after /v1: "/chat/completions"
+	path     string // rest without escapes and repeated slashes
+	response string // id of the response that a client polls for
+	api      modelapi.API
+	class    Class
+}
+
+// findRoute returns the route of a request, or false if a mounted handler serves it. Telemetry has no route: agents that
+// export to the gateway would send their prompts to the model provider.
+func findRoute(r *http.Request) (route, bool) {
+	var rt route
+	path := r.URL.EscapedPath()
+	if rest, ok := strings.CutPrefix(path, "/books/"); ok {
+		segment, rest, _ := strings.Cut(rest, "/")
+		rt.book, path = unescape(segment), "/"+rest
+		if rt.book == "" {
+			return rt, false
+		}
+	}
+	rt.provider = OpenAI
+	if rest, ok := strings.CutPrefix(path, "/anthropic/"); ok {
+		rt.provider, path = Anthropic, "/"+rest
+	}
+	rest, ok := strings.CutPrefix(path, "/v1")
+	if !ok || rest != "" && rest[0] != '/' {
+		return rt, false
+	}
+	rest = normalRest(rest)
+	rt.rest, rt.path = rest, withoutVersion(collapse(unescape(rest)))
+	if rt.within("traces", "logs", "metrics") {
+		return rt, false
+	}
+	if r.Header.Get("Anthropic-Version") != "" || rt.within("messages") {
+		rt.provider = Anthropic
+	}
+	rt.classify(r.Method)
+	return rt, true
+}
+
+// within reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
+func (rt *route) within(names ...string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(rt.path, "/"), "/")
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(first, name) })
+}
+
+// collapse returns a path with one slash in place of several.
+func collapse(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	return path
+}
+
+// ownKeyPaths are the paths below /v1 that the gateway calls with its own key, with all paths below them. Other paths, such as
+// those that administer an organization or load models, need the key of the client.
+var ownKeyPaths = []string{
+	"audio", "batches", "chat", "completions", "conversations", "embeddings", "files", "fine_tuning", "images", "messages",
+	"models", "moderations", "responses", "vector_stores",
+}
+
+// checkPath refuses an escaped path that a server behind the gateway can read as another path: a proxy decodes escapes before
+// it resolves dots, some do so twice, and some end a segment at a semicolon or take a backslash for a slash.
+func checkPath(escaped string) *failure {
+	path, err := url.PathUnescape(escaped)
+	lower := strings.ToLower(escaped)
+	switch {
+	case err != nil:
+		return invalidPath("has an invalid escape")
+	case strings.Contains(lower, "%2f") || strings.Contains(lower, "%5c"):
+		return invalidPath("must not contain an escaped slash or backslash")
+	case strings.ContainsAny(path, `\;%`):
+		return invalidPath("must not contain a backslash, a semicolon or an escaped percent sign")
+	case strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c > '~' }):
+		return invalidPath("must contain only printable ASCII characters")
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment != "" && strings.Trim(segment, ". ") == "" {
+			return invalidPath("must not contain a segment of dots or spaces")
+		}
+	}
+	return nil
+}
+
+func invalidPath(reason string) *failure {
+	return refusal(http.StatusBadRequest, "invalid_path", "path: "+reason)
+}
+
+// checkMethod refuses methods that are no calls: TRACE returns the headers of a request, with the key, and CONNECT opens a tunnel.
+func checkMethod(method string) *failure {
+	if slices.Contains(methods, method) {
+		return nil
+	}
+	return refusal(http.StatusMethodNotAllowed, "method_not_allowed", "method: want "+strings.Join(methods, ", "))
+}
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+// classify sets the model API and the class.
+func (rt *route) classify(method string) {
+	rt.class = ClassModel
+	if method == http.MethodGet && rt.provider == OpenAI {
+		if rt.response = responseOf(rt.rest); rt.response != "" {
+			rt.api, rt.class = modelapi.Responses, ClassResponses
+		}
+	}
+	if method != http.MethodPost {
+		return
+	}
+	switch {
+	case rt.provider == Anthropic && rt.path == "/messages":
+		rt.api, rt.class = modelapi.Messages, ClassMessages
+	case rt.provider == OpenAI && rt.path == "/chat/completions":
+		rt.api, rt.class = modelapi.Chat, ClassChat
+	case rt.provider == OpenAI && rt.path == "/responses":
+		rt.api, rt.class = modelapi.Responses, ClassResponses
+	case rt.provider == OpenAI && rt.path == "/embeddings":
+		rt.class = ClassEmbeddings
+	}
+}
+
+// unescape decodes a path segment. It returns an invalid segment unchanged.
+func unescape(segment string) string {
+	if s, err := url.PathUnescape(segment); err == nil {
+		return s
+	}
+	return segment
+}
+
+// Headers of requests and responses.
+const (
+	headerPrefix   = "X-Debrief-"
+	headerBook     = "X-Debrief-Book"
+	headerMode     = "X-Debrief-Mode"
+	headerToken    = "X-Debrief-Token"
+	headerDegraded = "X-Debrief-Degraded"
+	headerError    = "X-Debrief-Error"
+	headerKey      = "X-Api-Key"    // of Anthropic
+	headerHops     = "Debrief-Hops" // ids of the gateways that forwarded a call
+)
+
+// bookOf returns the book of a request: from the path, else from the header, else the default.
+func (g *Gateway) bookOf(r *http.Request, rt route) (playbook.Book, *failure) {
+	book, where := playbook.Book(rt.book), "path"
+	if book == "" {
+		book, where = playbook.Book(r.Header.Get(headerBook)), headerBook
+	}
+	if book == "" {
+		return g.o.Book, nil
+	}
+	if err := book.Validate(); err != nil {
+		return "", refusal(http.StatusBadRequest, "invalid_book", where+": "+err.Error())
+	}
+	return book, nil
+}
+
+// modeOf returns the mode of a request: from the header, else the default.
+func (g *Gateway) modeOf(r *http.Request) (Mode, *failure) {
+	mode := Mode(strings.ToLower(r.Header.Get(headerMode)))
+	if mode == "" {
+		return g.o.Mode, nil
+	}
+	if !mode.Valid() {
+		return "", refusal(http.StatusBadRequest, "invalid_mode", headerMode+": must be tail, system, observe or off")
+	}
+	return mode, nil
+}
+
+// Every call of a model that is neither advised nor captured says so. These are the reasons of paths.
+var (
+	unreadPath    = reason{"path", "the gateway does not read calls of this path"}
+	embeddings    = reason{"embeddings", "embeddings have no advice"}
+	tokenCounting = reason{"token_counting", "a count of tokens has no advice"}
+	webSocket     = reason{"websocket", "the gateway does not read WebSockets"}
+)
+
+// readPaths are the paths after /v1 of the APIs that the gateway reads.
+var readPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
+
+// normalRest returns the path after /v1 without repeated slashes, a slash at its end and another /v1 at its beginning, if it then
+// names an API that the gateway reads: base URLs are often written so. It returns other paths unchanged.
+func normalRest(rest string) string {
+	path := withoutVersion(strings.TrimSuffix(collapse(rest), "/"))
+	if slices.Contains(readPaths, path) || responseOf(path) != "" {
+		return path
+	}
+	return rest
+}
+
+// withoutVersion returns a path after /v1 without another /v1 at its beginning.
+func withoutVersion(path string) string {
+	for strings.HasPrefix(path, "/v1/") {
+		path = strings.TrimPrefix(path, "/v1")
+	}
+	return path
+}
+
+// responseOf returns the id of the response that a path names, or "".
+func responseOf(path string) string {
+	id, ok := strings.CutPrefix(path, "/responses/")
+	if !ok || strings.Contains(id, "/") {
+		return ""
+	}
+	return unescape(id)
+}
+
+// isWebSocket reports whether a request opens a WebSocket.
+func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
+
+// unseen returns the reason why the gateway does not read a request, or none for requests that are no calls of a model.
+func (rt *route) unseen(r *http.Request) (why reason) {
+	switch {
+	case isWebSocket(r.Header):
+		return webSocket
+	case r.Method != http.MethodPost || rt.api != "":
+		return why
+	case rt.class == ClassEmbeddings:
+		return embeddings
+	case rt.rest == "/messages/count_tokens":
+		return tokenCounting
+	}
+	return unreadPath
+}

@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// AutoAddr is the address for Serve that means DefaultAddr, or a free port of the same host if DefaultAddr is in use.
+const AutoAddr = "auto"
+
+// DefaultAddr is the preferred address of AutoAddr.
+const DefaultAddr = "127.0.0.1:4280"
+
+// cutTimeout limits the time that cut requests need to end.
+const cutTimeout = 5 * time.Second
+
+// Server serves a Gateway until Close.
+type Server struct {
+	gateway *Gateway
+	http    http.Server
+	url     string
+	cut     context.CancelFunc // cancels all requests
+	served  chan struct{}
+}
+
+// Serve listens on addr and serves the gateway. Addr is AutoAddr, or a host:port with the default host 127.0.0.1. An address
+// that is reachable from other machines requires tokens. Errors name the flags --http and --tokens.
+func Serve(addr string, g *Gateway) (*Server, error) {
+	if addr == AutoAddr {
+		return serveAuto(DefaultAddr, g)
+	}
+	return serve(addr, g)
+}
+
+// serveAuto listens on the preferred address, or on a free port of 127.0.0.1 if it is in use.
+func serveAuto(preferred string, g *Gateway) (*Server, error) {
+	s, err := serve(preferred, g)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if s, err = serve("127.0.0.1:0", g); err == nil {
+			g.o.Log.Warn().Str("used", preferred).Str("address", s.url).Msg("another program listens at the default address: set this one in agents")
+		}
+	}
+	return s, err
+}
+
+func serve(addr string, g *Gateway) (*Server, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("--http: want HOST:PORT: %w", err)
+	}
+	if host == "" {
+		host = "127.0.0.1" // package net would listen on every interface
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, fmt.Errorf("--http: %w", err)
+	}
+	if g.o.Tokens == nil && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		_ = l.Close()
+		return nil, fmt.Errorf("--http: %s is reachable from other machines: set --tokens, or listen on 127.0.0.1", addr)
+	}
+	ctx, cut := context.WithCancel(context.Background())
+	s := &Server{
+		gateway: g,
+		http: http.Server{ // bodies and responses have no time limit here: the handlers limit slow bodies
+			Handler:           g,
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    64 << 10,
+			BaseContext:       func(net.Listener) context.Context { return ctx },
+			ErrorLog:          stdlog.New(g.o.Log, "", 0),
+		},
+		url:    "http://" + l.Addr().String(),
+		cut:    cut,
+		served: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.served)
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			g.o.Log.Error().Err(err).Msg("serve HTTP")
+		}
+	}()
+	return s, nil
+}
+
+// URL returns the URL of the server, without a path.
+func (s *Server) URL() string { return s.url }
+
+// Close stops accepting requests, and waits up to grace for those in progress. Then it cuts them. It returns an error if it
+// cut requests. It closes the gateway.
+func (s *Server) Close(grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err == nil {
+		err = s.gateway.Close(ctx) // also WebSockets, which Shutdown does not know
+	}
+	s.cut()
+	if err != nil {
+		late, cancel := context.WithTimeout(context.Background(), cutTimeout)
+		defer cancel()
+		err = fmt.Errorf("close gateway: requests were cut after %s: %w", grace, errors.Join(err, s.http.Close(), s.gateway.Close(late)))
+	}
+	<-s.served
+	return err
+}
+
+// resolveTimeout limits the look-up of one host name.
+const resolveTimeout = 2 * time.Second
+
+// IsOwn reports whether a URL leads to this server: its port, and a name or an address of this machine that the server
+// listens at. For a server on the loopback, all names of the loopback count, and the machine's own name. It resolves names only
+// if the port is equal. Of an unknown name it returns false.
+func (s *Server) IsOwn(address string) bool {
+	u, err := url.Parse(address)
+	own, ownErr := netip.ParseAddrPort(strings.TrimPrefix(s.url, "http://"))
+	if err != nil || ownErr != nil || portOf(u) != own.Port() {
+		return false
+	}
+	name := cmp.Or(strings.TrimSuffix(u.Hostname(), "."), "localhost")
+	if host, err := os.Hostname(); err == nil && strings.EqualFold(name, host) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	defer cancel()
+	ips, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name) // an unknown name is not this server
+	return slices.ContainsFunc(ips, func(ip netip.Addr) bool { return reaches(ip.Unmap().WithZone(""), own.Addr().Unmap()) })
+}
+
+// portOf returns the port of a URL, or 0 if it is invalid.
+func portOf(u *url.URL) uint16 {
+	service := u.Port()
+	if service == "" {
+		service = u.Scheme
+	}
+	port, err := net.LookupPort("tcp", service)
+	if err != nil {
+		return 0
+	}
+	return uint16(port)
+}
+
+// reaches reports whether connections to an IP address arrive at a listener on this machine.
+func reaches(ip, listener netip.Addr) bool {
+	switch {
+	case ip == listener:
+		return true
+	case ip.IsLoopback() || ip.IsUnspecified(): // an unspecified address connects to the loopback
+		return listener.IsLoopback() || listener.IsUnspecified()
+	case !listener.IsUnspecified():
+		return false
+	}
+	local, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(local, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && p.Addr().Unmap().WithZone("") == ip
+	})
+}

@@ -1,0 +1,106 @@
+package runs
+
+import (
+	"cmp"
+	"strconv"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+// atif parses a trajectory in the Agent Trajectory Interchange Format, which Harbor and Terminal-Bench write. The trajectories of
+// each sub-agent in it is a separate run. The format has no outcome, but some recorders add one.
+func atif(v *record) ([]*steps.Run, error) {
+	var c steps.Conversation
+	c.Session, c.Model = v.Want('"', "session_id").Text(), v.Want('{', "agent").Text("model_name")
+	i := 0
+	for step := range v.Want('[', "steps").Elements() {
+		if !step.WantObject() {
+			break
+		}
+		i++
+		if step.IsTrue("is_copied_context") { // of the trajectory that this one continues
+			c.Omit(source.Copies, 1)
+			if step.Text("source") == "user" {
+				c.Question = step.Get("message").Content(modelapi.RoleUser).Text
+			}
+			continue
+		}
+		c.Spoke(step.Time("timestamp"))
+		if metrics := step.Want('{', "metrics"); metrics.IsSet() {
+			c.Usage = c.Usage.Add(atifUsage(metrics, "prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd"))
+			c.Usage.Calls++
+		}
+		before := len(c.Steps)
+		addATIFStep(&c, step)
+		if c.Session != "" && len(c.Steps) > before {
+			c.Identify(c.Session + "/" + cmp.Or(step.ID("step_id"), strconv.Itoa(i)))
+		}
+	}
+	if final := v.Get("final_metrics"); final.HasAny("total_prompt_tokens", "total_completion_tokens") {
+		calls := c.Usage.Calls
+		c.Usage = atifUsage(final, "total_prompt_tokens", "total_completion_tokens", "total_cached_tokens", "total_cost_usd")
+		c.Usage.Calls = calls
+	}
+	c.TextActions()
+	var err error
+	for _, place := range []modelapi.Value{v.Value, v.Get("extra")} {
+		if c.Outcome, err = steps.ParseOutcome(place, sourceATIF, v.leading); err != nil {
+			return nil, err
+		}
+		if c.Outcome.Known() {
+			break
+		}
+	}
+	runs, err := c.End()
+	if err != nil {
+		return nil, err
+	}
+	for inner := range v.Want('[', "subagent_trajectories").Elements() {
+		more, err := atif(&record{Value: inner, leading: v.leading})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, more...)
+	}
+	return runs, nil
+}
+
+func atifUsage(v modelapi.Value, in, out, cached, cost string) chat.Usage {
+	return chat.Usage{
+		InputTokens: v.Count(in), OutputTokens: v.Count(out), CachedTokens: v.Count(cached), Cost: steps.ValidCost(v.Number(cost)),
+	}
+}
+
+// addATIFStep adds a step: a message with its calls, and the results of the calls.
+func addATIFStep(c *steps.Conversation, step modelapi.Value) {
+	speaker := map[string]modelapi.Role{"user": modelapi.RoleUser, "agent": modelapi.RoleAssistant, "system": modelapi.RoleSystem}[step.Text("source")]
+	if speaker == "" {
+		step.Note("source", "got %.40q, want system, user or agent", step.Text("source"))
+	}
+	item := step.WantContent("message").Content(speaker)
+	if step.Text("reasoning_content") != "" {
+		item.Omitted.Thoughts++
+	}
+	for v := range step.Want('[', "tool_calls").Elements() {
+		call := modelapi.ToolCall{ID: v.ID("tool_call_id"), Name: v.Text("function_name"), Arguments: v.Get("arguments").Arguments()}
+		if call.Name == "" {
+			v.Note("function_name", "is missing")
+		}
+		item.Calls = append(item.Calls, call)
+	}
+	c.AddItem(&item, events.Step{At: step.Time("timestamp")})
+	for r := range step.Want('{', "observation").Want('[', "results").Elements() {
+		r.WantContent("content")
+		result := r.ToolResult("source_call_id")
+		switch {
+		case result.CallID == "" && len(item.Calls) == 0 && result.Output != "": // the agent acts in its text
+			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, events.Step{})
+		case result.CallID != "" || len(item.Calls) > 0:
+			c.AddResult(&result)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package runs
+
+import (
+	"cmp"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+)
+
+// chatLog parses a recorded conversation of a chat API: an example for fine-tuning, or a request with its response. It may have an
+// outcome, also in its metadata.
+func chatLog(v *record) ([]*steps.Run, error) {
+	request, response := v.Want('{', "request"), v.Want('{', "response")
+	c := steps.Conversation{}
+	if v.Want('[', "messages").Len() > 0 {
+		c.AddItems(v.WantMessages("messages"))
+	} else {
+		c.AddItems(request.WantMessages("messages"))
+	}
+	addReply(&c, v.Value, response)
+	c.TextActions()
+	metadata := v.Get("metadata")
+	var err error
+	if c.Outcome, err = steps.ParseOutcome(v.Value, sourceOpenAIChat, v.leading); err != nil {
+		return nil, err
+	}
+	other, err := steps.ParseOutcome(metadata, sourceOpenAIChat, v.leading)
+	if err != nil {
+		metadata.Note("", "%v", err)
+	} else if !c.Outcome.Known() && other.Known() {
+		c.Outcome = other
+	}
+	c.Name = source.Printable(cmp.Or(v.ID("id"), metadata.ID("id"), response.ID("id")))
+	c.Model = cmp.Or(response.Text("model"), v.Text("model"), request.Text("model"))
+	c.Usage = steps.Tokens(v.Get("usage").Usage()).Add(steps.Tokens(response.Get("usage").Usage()))
+	return c.End()
+}
+
+// addReply adds the reply in a log. The conversation continued with the first choice. The reply of Anthropic's API has its
+// content in the response itself.
+func addReply(c *steps.Conversation, v, response modelapi.Value) {
+	for _, list := range []modelapi.Value{response.Want('[', "choices"), v.Want('[', "choices")} {
+		for choice := range list.Elements() {
+			choice.Get("message").WantMessage()
+			c.AddItems(choice.Get("message").Messages(""))
+			return
+		}
+	}
+	reply := response.WantContent("content").Content(modelapi.RoleAssistant)
+	c.AddItem(&reply, events.Step{})
+}
+
+// responsesLog parses a request and a response of OpenAI's Responses API: in the fields input and output of one object, or in
+// the objects request and response.
+func responsesLog(v *record) ([]*steps.Run, error) {
+	request, response := responsesParts(v.Value)
+	c := steps.Conversation{}
+	if request.Has("instructions") {
+		c.Omit(source.SystemPrompts, 1)
+	}
+	c.AddItems(request.Get("input").Messages("user"))
+	c.AddItems(response.Get("output").Messages("assistant"))
+	var err error
+	if c.Outcome, err = steps.ParseOutcome(v.Value, sourceResponses, v.leading); err != nil {
+		return nil, err
+	}
+	c.Usage = steps.Tokens(response.Get("usage").Usage())
+	c.Usage.Calls = 1
+	c.Model = response.Text("model")
+	c.Name = source.Printable(cmp.Or(v.ID("id"), response.ID("id")))
+	return c.End()
+}
+
+// responsesParts returns the request and the response of a log.
+func responsesParts(v modelapi.Value) (request, response modelapi.Value) {
+	request, response = v, v
+	if inner := v.Get("request"); inner.Kind() == '{' {
+		request = inner
+	}
+	if inner := v.Get("response"); inner.Kind() == '{' {
+		response = inner
+	}
+	return request, response
+}
+
+// isResponsesLog reports whether an object has a list of output items.
+func isResponsesLog(v modelapi.Value) bool {
+	_, response := responsesParts(v)
+	for first := range response.Get("output").Elements() {
+		return first.Text("type") != "" && (v.HasAny("input", "request") || response.Text("object") == "response")
+	}
+	return false
+}
+
+// chatMessages builds a run from objects that are single messages or items.
+type chatMessages struct{ steps.Conversation }
+
+func (c *chatMessages) Add(v modelapi.Value, _ string) { c.AddItems(v.Messages("")) }
+
+func (c *chatMessages) End() ([]*steps.Run, error) {
+	c.TextActions()
+	c.Question = miniTask(c.Question)
+	return c.Conversation.End()
+}

@@ -1,0 +1,235 @@
+package runs
+
+import (
+	"cmp"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/outcome"
+)
+
+// codexSession builds a run from a rollout file of Codex CLI. Its response items are those of OpenAI's Responses API. A
+// rollout does not contain an outcome.
+type codexSession struct {
+	steps.Conversation
+	speaking bool // the last item was of the assistant: the next one belongs to the same step
+	requests int  // model calls
+}
+
+func checkCodex(v modelapi.Value) {
+	if v.Text("type") == "response_item" {
+		v.Get("payload").WantMessage()
+	}
+}
+
+func (c *codexSession) Add(v modelapi.Value, _ string) {
+	p := v.Get("payload")
+	switch kind := v.Text("type"); {
+	case kind == "session_meta" && c.Session != "": // a fork begins with the lines of the session it was forked from
+		c.Omit(source.LogEvents, 1)
+	case kind == "session_meta":
+		c.Session, c.Started = p.Text("id"), p.Time("timestamp")
+	case kind == "turn_context":
+		c.Model = cmp.Or(p.Text("model"), c.Model)
+	case kind == "event_msg" && p.Text("type") == "token_count":
+		if total := p.Get("info", "total_token_usage"); total.IsSet() { // the sum so far
+			c.requests++
+			c.Usage = steps.Tokens(total.Usage())
+			c.Usage.Calls = c.requests
+		}
+	case kind == "response_item":
+		c.addItem(p, v.Time("timestamp"))
+	default: // the other events repeat response items for the screen
+		c.Omit(source.LogEvents, 1)
+	}
+}
+
+// addItem adds a response item.
+func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
+	for _, item := range p.Messages("") {
+		switch {
+		case item.Role == "user" && isHarnessText(item.Text):
+			c.Omit(source.HarnessMessages, 1)
+			continue
+		case item.Role == "user":
+			item.Text = codexRequest(item.Text)
+		}
+		speaks := item.Role == "assistant" && (item.Text != "" || len(item.Calls) > 0)
+		if speaks && c.speaking {
+			c.AddTurn(true, events.Step{Text: item.Text}, item.Calls)
+		} else {
+			durations := codexResults(item.Results)
+			for i := range item.Results {
+				open := c.AddResult(&item.Results[i])
+				c.Steps[open.Step].Calls[open.Call].Duration = durations[i]
+			}
+			item.Results = nil
+			c.AddItem(&item, events.Step{At: at})
+		}
+		if c.speaking = speaks; speaks { // a fork has new times, and the ids of the provider
+			c.Identify(p.ID("call_id", "id"))
+		}
+	}
+}
+
+// isHarnessText reports whether Codex added a message as the user.
+func isHarnessText(text string) bool {
+	for _, tag := range []string{"<environment_context>", "<user_instructions>", "<permissions", "<turn_aborted>", "# AGENTS.md instructions"} {
+		if strings.HasPrefix(strings.TrimSpace(text), tag) {
+			return true
+		}
+	}
+	return false
+}
+
+// codexRequest returns the user's request without the context that an editor adds before it.
+func codexRequest(text string) string {
+	if _, request, ok := strings.Cut(text, "\n## My request for Codex:\n"); ok {
+		return strings.TrimSpace(request)
+	}
+	return text
+}
+
+// codexHeader matches the lines before the output of a command, in later versions.
+var codexHeader = regexp.MustCompile(`(?s)^Exit code: (-?\d+)\nWall time: ([0-9.]+) seconds\n(?:Total output lines: \d+\n)?Output:\n`)
+
+// codexResults replaces the outputs of commands by their text, sets their signs, and returns the durations.
+func codexResults(results []modelapi.ToolResult) []time.Duration {
+	durations := make([]time.Duration, len(results))
+	for i := range results {
+		r := &results[i]
+		if m := codexHeader.FindStringSubmatch(r.Output); m != nil {
+			if code, err := strconv.Atoi(m[1]); err == nil {
+				r.Signs.ExitCode = &code
+			}
+			seconds, _ := strconv.ParseFloat(m[2], 64)
+			durations[i] = steps.ValidDuration(seconds)
+			r.Output = r.Output[len(m[0]):]
+			continue
+		}
+		report := modelapi.ParseValue([]byte(r.Output))
+		if output := report.First("output", "content"); output.Kind() == '"' {
+			r.Output = output.Text()
+			r.Signs.ExitCode = exitCode(report.Get("metadata", "exit_code"))
+			if success := report.Mark("success"); success != nil {
+				r.Signs.Error = new(!*success)
+			}
+			durations[i] = steps.ValidDuration(report.Number("metadata", "duration_seconds"))
+		}
+	}
+	return durations
+}
+
+// exitCode returns the exit code in a value, or nil.
+func exitCode(v modelapi.Value) *int {
+	if v.Kind() != '0' {
+		return nil
+	}
+	return new(int(v.Number()))
+}
+
+// codexExec builds a run from the output of 'codex exec --json'. It does not contain the prompt.
+type codexExec struct{ steps.Conversation }
+
+// isCodexEvent reports whether an object is an event of 'codex exec --json'.
+func isCodexEvent(v modelapi.Value) bool {
+	switch v.Text("type") {
+	case "item.started", "item.updated", "item.completed":
+		return v.Has("item")
+	case "thread.started", "turn.started", "turn.completed", "turn.failed":
+		return true
+	}
+	return false
+}
+
+func checkCodexEvent(v modelapi.Value) { v.Want('{', "item") }
+
+func (c *codexExec) Add(v modelapi.Value, _ string) {
+	switch kind := v.Text("type"); kind {
+	case "thread.started":
+		c.Session = v.Text("thread_id")
+	case "turn.completed":
+		u := steps.Tokens(v.Get("usage").Usage())
+		c.Usage = c.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens})
+	case "turn.failed":
+		c.Outcome = events.Outcome{Label: events.Failure, By: sourceCodex, Feedback: v.Text("error", "message")}
+	case "item.started", "item.completed":
+		c.addItem(v.Get("item"), kind == "item.completed")
+	default:
+		c.Omit(source.LogEvents, 1)
+	}
+}
+
+// addItem adds an item that has started or is done. The item of a call has the call and its result.
+func (c *codexExec) addItem(item modelapi.Value, done bool) {
+	id := item.Text("id")
+	switch kind := item.Text("type"); {
+	case kind == "agent_message" && done:
+		c.AddTurn(false, events.Step{Text: item.Text("text")}, nil)
+	case kind == "user_message" && done:
+		c.User(item.Text("text"))
+		return
+	case kind == "reasoning" && done:
+		c.Omit(source.ThinkingBlocks, 1)
+		return
+	default:
+		call, ok := codexCall(item)
+		if !ok {
+			c.Omit(source.LogEvents, 1)
+			return
+		}
+		if !c.IsOpen(id) {
+			last := len(c.Steps) - 1
+			c.AddTurn(last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0, events.Step{}, []modelapi.ToolCall{call})
+		}
+		if !done {
+			return
+		}
+		if item.HasAny("aggregated_output", "exit_code", "result", "error", "status") {
+			c.AddResult(codexResult(item))
+		}
+	}
+	if c.Session != "" && id != "" { // the items of each thread have the same numbers
+		c.Identify(c.Session + "/" + id)
+	}
+}
+
+// codexCall returns the call of an item. It reports false for another item.
+func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
+	call := modelapi.ToolCall{ID: item.Text("id")}
+	member := func(name string) string { return `{"` + name + `":` + cmp.Or(item.Get(name).Compact(), "null") + "}" }
+	switch item.Text("type") {
+	case "command_execution":
+		call.Name, call.Arguments = "shell", member("command")
+	case "file_change":
+		call.Name, call.Arguments = "apply_patch", member("changes")
+	case "web_search":
+		call.Name, call.Arguments = "web_search", member("query")
+	default: // of an MCP server, or of the client
+		call.Name, call.Arguments = item.Text("tool"), item.Get("arguments").Arguments()
+	}
+	return call, call.Name != ""
+}
+
+func codexResult(item modelapi.Value) *modelapi.ToolResult {
+	return &modelapi.ToolResult{
+		CallID: item.Text("id"),
+		Output: cmp.Or(item.Text("aggregated_output"), item.Get("result").Output(), item.Text("error", "message")),
+		Signs:  outcome.Signs{ExitCode: exitCode(item.Get("exit_code")), Status: item.Text("status"), Error: failed(item.Get("error"))},
+	}
+}
+
+// failed returns the mark of an error if there is an error, else nil.
+func failed(problem modelapi.Value) *bool {
+	if !problem.IsSet() {
+		return nil
+	}
+	return new(true)
+}

@@ -1,0 +1,299 @@
+package runs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/spans"
+	"debrief/cmd/internal/runs/steps"
+)
+
+// Values of Origin.Source and Report.Source.
+const (
+	sourceTauBench     = "tau-bench"
+	sourceSWEAgent     = "swe-agent"
+	sourceClaudeCode   = "claude-code"
+	sourceOpenAIChat   = "openai-chat"
+	sourceQA           = "qa"
+	sourceTau2         = "tau2"
+	sourceCodex        = "codex"
+	sourceGemini       = "gemini-cli"
+	sourceOpenHands    = "openhands"
+	sourceMiniSWEAgent = "mini-swe-agent"
+	sourceResponses    = "openai-responses"
+	sourceExecutions   = "debrief"
+	sourceATIF         = "atif"
+	sourceInspect      = "inspect"
+)
+
+// smallestLine is the smallest line that can be read.
+const smallestLine = `{"question": "2+2?", "answer": "4", "score": 1}`
+
+// ErrFormat is returned if no object of the file has a known format.
+var ErrFormat = errors.New("want a format of 'debrief learn --help'; the smallest line that works is " + smallestLine)
+
+// Formats returns the known formats, for help texts. It has line breaks and no full stop.
+func Formats() string {
+	var text strings.Builder
+	width := 0
+	for i, f := range formats {
+		if f.title == "" {
+			continue
+		}
+		for _, word := range strings.Fields(f.title) {
+			if width+len(word) > 100 {
+				text.WriteByte('\n')
+				width = 0
+			} else if width > 0 {
+				text.WriteByte(' ')
+			}
+			n, _ := text.WriteString(word)
+			width += n + 1
+		}
+		if i < len(formats)-1 {
+			text.WriteByte(',')
+		}
+	}
+	return text.String()
+}
+
+// record is an object of a file.
+type record struct {
+	modelapi.Value
+	header  modelapi.Value // the members of its container in front of the list
+	leading string         // see Reader.LeadingScore
+}
+
+// format describes one of the known formats. Exactly one of parse, newBuilder and split is set.
+type format struct {
+	source  string
+	title   string // for help texts; empty for another form of the format before it
+	matches func(modelapi.Value) bool
+	byFile  bool // outcomes of a separate file name the runs by their file
+	// parse returns the runs of an object that has whole runs. newBuilder is for formats whose objects are parts of runs.
+	// split returns the objects inside an object.
+	parse      func(*record) ([]*steps.Run, error)
+	newBuilder func() runBuilder
+	check      func(modelapi.Value) // notes the problem of a part, which is then skipped; may be nil
+	split      func(modelapi.Value) ([][]byte, error)
+	// session returns the id of the run to which a part belongs. sessions returns such a function for one file, for formats
+	// where it depends on the parts before.
+	session  func(modelapi.Value) string
+	sessions func() func(modelapi.Value) string
+	// isFirst and isLast report whether a part is the first or last one of a run; nil if the format has no such part.
+	isFirst, isLast func(modelapi.Value) bool
+}
+
+// runBuilder builds runs from their parts.
+type runBuilder interface {
+	Add(v modelapi.Value, leading string)
+	End() ([]*steps.Run, error)
+}
+
+// noSession is the session of parts that belong to the last run that started.
+func noSession(modelapi.Value) string { return "" }
+
+// hasType returns a function that reports whether an object has the type given.
+func hasType(name string) func(modelapi.Value) bool {
+	return func(v modelapi.Value) bool { return v.Text("type") == name }
+}
+
+// formats lists the formats; the first one that matches an object is used.
+var formats = []*format{
+	{
+		source: sourceTau2, title: "tau2-bench results",
+		matches: func(v modelapi.Value) bool {
+			return v.Has("task_id", "messages") && v.HasAny("reward_info", "termination_reason")
+		},
+		parse: tau2,
+	},
+	{
+		source: sourceTauBench, title: "tau-bench results", byFile: true,
+		matches: func(v modelapi.Value) bool {
+			return v.Has("traj") || v.Has("task_id", "reward") && !v.HasAny("messages", "question", "steps", "answer")
+		},
+		parse: tauBench,
+	},
+	{
+		source: sourceATIF, title: "ATIF trajectories (Harbor, Terminal-Bench)",
+		matches: func(v modelapi.Value) bool {
+			return v.Kind("steps") == '[' && (strings.HasPrefix(v.Text("schema_version"), "ATIF") || v.Kind("agent") == '{')
+		},
+		parse: atif,
+	},
+	{
+		source: sourceInspect, title: "Inspect logs (.eval, .json)",
+		matches: func(v modelapi.Value) bool { return v.Has("id", "epoch") && v.HasAny("messages", "scores", "output") },
+		parse:   inspectSample,
+	},
+	{
+		source: sourceOpenHands, title: "OpenHands trajectories and outputs of its evaluation",
+		matches: func(v modelapi.Value) bool {
+			return v.Kind("history") == '[' && v.HasAny("instruction", "git_patch", "test_result", "metrics")
+		},
+		parse: handsOutput,
+	},
+	{
+		source: sourceOpenHands, byFile: true,
+		matches: func(v modelapi.Value) bool {
+			return v.Has("source") && v.HasAny("action", "observation") && v.HasAny("id", "timestamp") && !v.Has("kind")
+		},
+		newBuilder: func() runBuilder { return &handsSession{} },
+		check:      checkHands,
+		session:    noSession,
+	},
+	{
+		source: sourceOpenHands, byFile: true,
+		matches: func(v modelapi.Value) bool {
+			return v.Has("source", "kind") && v.HasAny("llm_message", "tool_call_id", "system_prompt", "timestamp")
+		},
+		newBuilder: func() runBuilder { return &handsSDKSession{} },
+		check:      checkHandsSDK,
+		session:    noSession,
+	},
+	{
+		source: sourceSWEAgent, title: "SWE-agent trajectories (.traj)", byFile: true,
+		matches: func(v modelapi.Value) bool { return v.HasAny("trajectory", "history") },
+		parse:   sweAgent,
+	},
+	{
+		source: sourceCodex, title: "Codex CLI rollouts and the output of 'codex exec --json'",
+		matches:    func(v modelapi.Value) bool { return v.Has("payload", "timestamp") && v.Text("type") != "" },
+		newBuilder: func() runBuilder { return &codexSession{} },
+		check:      checkCodex,
+		session:    noSession,
+		isFirst:    hasType("session_meta"),
+	},
+	{
+		source:     sourceCodex,
+		matches:    isCodexEvent,
+		newBuilder: func() runBuilder { return &codexExec{} },
+		check:      checkCodexEvent,
+		session:    noSession,
+		isFirst:    hasType("thread.started"),
+	},
+	{
+		source: sourceGemini, title: "Gemini CLI sessions and the output of 'gemini --output-format stream-json'",
+		matches:    isGeminiRecord,
+		newBuilder: func() runBuilder { return &geminiSession{} },
+		check:      checkGemini,
+		session:    noSession,
+		isFirst:    isGeminiHead,
+	},
+	{
+		source:     sourceGemini,
+		matches:    isGeminiEvent,
+		newBuilder: func() runBuilder { return &geminiStream{} },
+		session:    noSession,
+		isFirst:    hasType("init"),
+	},
+	{
+		source: spans.SourceLangSmith, title: "LangSmith runs",
+		matches:    func(v modelapi.Value) bool { return v.Text("run_type") != "" && v.Has("id") },
+		newBuilder: func() runBuilder { return &spans.LangSmithTrace{} },
+		session:    func(v modelapi.Value) string { return cmp.Or(v.Text("trace_id"), v.Text("id")) },
+	},
+	{
+		source: spans.SourceOTel, title: "OpenTelemetry spans (OTLP in JSON, SDK exporters; GenAI, OpenInference, Vercel AI SDK)",
+		matches: spans.IsOTLP,
+		split:   spans.SplitOTLP,
+	},
+	{
+		source:     spans.SourceOTel,
+		matches:    func(v modelapi.Value) bool { return spans.OTelTraceID(v) != "" },
+		newBuilder: func() runBuilder { return &spans.OTelTrace{} },
+		session:    spans.OTelTraceID,
+	},
+	{
+		source:  spans.SourceOTel,
+		matches: spans.IsAttributes,
+		parse:   func(r *record) ([]*steps.Run, error) { return spans.OTelAttributes(r.Value, r.leading) },
+	},
+	{
+		source: sourceClaudeCode, title: "Claude Code (the output of 'claude -p --output-format stream-json', and transcripts)",
+		matches: func(v modelapi.Value) bool {
+			return v.Text("type") != "" && v.Text("session_id")+v.Text("sessionId") != ""
+		},
+		newBuilder: func() runBuilder { return &claudeSession{} },
+		check:      checkClaude,
+		sessions:   claudeSessions,
+		isLast:     hasType("result"),
+	},
+	{
+		source: spans.SourceLangfuse, title: "Langfuse traces and observations",
+		matches: func(v modelapi.Value) bool { return v.Kind("observations") == '[' },
+		parse:   func(r *record) ([]*steps.Run, error) { return spans.LangfuseTrace(r.Value, r.leading) },
+	},
+	{
+		source: spans.SourceLangfuse,
+		matches: func(v modelapi.Value) bool {
+			return v.Has("traceId", "type", "startTime") && v.HasAny("input", "output")
+		},
+		newBuilder: func() runBuilder { return &spans.LangfuseSpans{} },
+		session:    func(v modelapi.Value) string { return v.Text("traceId") },
+	},
+	{
+		source: sourceResponses, title: "OpenAI Responses (request logs)",
+		matches: isResponsesLog,
+		parse:   responsesLog,
+	},
+	{
+		source: sourceMiniSWEAgent, title: "mini-SWE-agent trajectories, and other agents whose actions stand in their text", byFile: true,
+		matches: func(v modelapi.Value) bool { return v.Kind("messages") == '[' && v.Kind("info") == '{' },
+		parse:   miniSWEAgent,
+	},
+	{
+		source: sourceOpenAIChat, title: `OpenAI chat and Anthropic messages ({"messages": […]}, a list of messages or items, fine-tuning files, request logs)`,
+		matches: func(v modelapi.Value) bool { return v.HasAny("messages", "request") },
+		parse:   chatLog,
+	},
+	{
+		source:     sourceOpenAIChat,
+		matches:    func(v modelapi.Value) bool { return v.Text("role") != "" || v.IsItem() },
+		newBuilder: func() runBuilder { return &chatMessages{} },
+		check:      modelapi.Value.WantMessage,
+		session:    noSession,
+	},
+	{
+		source: sourceExecutions, title: `executions in the form of 'debrief submit --wait --json', one per line: {"task_id", "question", "answer", "steps", "outcome"}`,
+		matches: func(v modelapi.Value) bool {
+			return v.HasAny("task_id", "question") && v.HasAny("steps", "answer", "outcome") && !isAnswerLog(v)
+		},
+		parse: execution,
+	},
+	answerFormat,
+}
+
+var answerFormat = &format{
+	source: sourceQA, title: "tables and lines of question, answer and score (CSV, JSON Lines)",
+	matches: isAnswer, parse: answer,
+}
+
+// matchFormat returns the format of an object, or nil.
+func matchFormat(v modelapi.Value) *format {
+	for _, f := range formats {
+		if f.matches(v) {
+			return f
+		}
+	}
+	return nil
+}
+
+// findFormat returns the format of an object. It is nil for an event that is not a turn.
+func findFormat(v modelapi.Value) (*format, error) {
+	f := matchFormat(v)
+	names := v.Names()
+	switch kind := v.Kind(); {
+	case f != nil, v.Text("type") != "":
+		return f, nil
+	case kind != '{' && kind != 'n':
+		v.WantObject()
+		return nil, v.Problem()
+	case names == "":
+		return nil, errors.New("unknown format: the object has no fields")
+	}
+	return nil, fmt.Errorf("unknown format: no supported recording has the fields %s", names)
+}

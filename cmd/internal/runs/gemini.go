@@ -1,0 +1,233 @@
+package runs
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/outcome"
+)
+
+// geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes. A
+// message is written again under its id when its calls are known. A session does not contain an outcome.
+type geminiSession struct {
+	steps.Conversation
+	messages []geminiMessage // in the order of their first lines
+}
+
+type geminiMessage struct {
+	id  string
+	raw []byte
+}
+
+// isGeminiHead reports whether an object is the head of a session, or a whole session.
+func isGeminiHead(v modelapi.Value) bool {
+	return v.Text("sessionId") != "" && (v.Has("projectHash") || v.Kind("messages") == '[') && !v.Has("type")
+}
+
+// isGeminiRecord reports whether an object belongs to a session.
+func isGeminiRecord(v modelapi.Value) bool {
+	if isGeminiHead(v) || v.Kind("$set") == '{' || v.Text("$rewindTo") != "" {
+		return true
+	}
+	kind := v.Text("type")
+	return slices.Contains([]string{"user", "gemini", "info", "warning", "error"}, kind) && v.Text("id") != "" && v.HasAny("content", "toolCalls") &&
+		!v.HasAny("sessionId", "session_id", "role", "message")
+}
+
+// IsEmpty reports whether the session has no message yet.
+func (g *geminiSession) IsEmpty() bool { return len(g.messages) == 0 }
+
+func checkGemini(v modelapi.Value) {
+	head, isMessage := geminiHead(v)
+	if isMessage && v.Text("$rewindTo") == "" {
+		checkGeminiMessage(v)
+	}
+	for m := range head.Want('[', "messages").Elements() {
+		checkGeminiMessage(m)
+	}
+}
+
+// geminiHead returns the fields of a head or of a change. It reports whether the object is neither.
+func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
+	if change := v.Want('{', "$set"); change.IsSet() {
+		return change, false
+	}
+	return v, !isGeminiHead(v)
+}
+
+func (g *geminiSession) Add(v modelapi.Value, _ string) {
+	head, isMessage := geminiHead(v)
+	target := v.Text("$rewindTo")
+	switch {
+	case target != "": // the user went back, and the session ends before that message
+		at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == target })
+		g.messages = g.messages[:max(at, 0)]
+		return
+	case isMessage:
+		g.put(v)
+		return
+	}
+	g.Session = cmp.Or(head.Text("sessionId"), g.Session)
+	if started := head.Time("startTime"); !started.IsZero() {
+		g.Started = started
+	}
+	if updated := head.Time("lastUpdated"); !updated.IsZero() {
+		g.Duration = steps.ValidDuration(updated.Sub(g.Started).Seconds())
+	}
+	for m := range head.Get("messages").Elements() {
+		g.put(m)
+	}
+}
+
+// checkGeminiMessage notes a problem if a message is damaged.
+func checkGeminiMessage(v modelapi.Value) {
+	if !v.WantObject() {
+		return
+	}
+	v.WantContent("content")
+	for call := range v.Want('[', "toolCalls").Elements() {
+		if call.WantObject() && call.Text("name") == "" {
+			call.Note("name", "is missing")
+		}
+	}
+}
+
+// put adds a message, or replaces the one with its id.
+func (g *geminiSession) put(v modelapi.Value) {
+	m := geminiMessage{v.Text("id"), slices.Clone(v.Raw())}
+	i := slices.IndexFunc(g.messages, func(old geminiMessage) bool { return old.id != "" && old.id == m.id })
+	if i >= 0 {
+		g.messages[i] = m
+		return
+	}
+	g.messages = append(g.messages, m)
+}
+
+func (g *geminiSession) End() ([]*steps.Run, error) {
+	var doc modelapi.Document
+	for _, m := range g.messages {
+		if v, err := doc.Parse(m.raw); err == nil {
+			g.addMessage(v)
+		}
+	}
+	return g.Conversation.End()
+}
+
+func (g *geminiSession) addMessage(v modelapi.Value) {
+	kind := v.Text("type")
+	if kind != "user" && kind != "gemini" { // info, warning, error
+		g.Omit(source.HarnessMessages, 1)
+		return
+	}
+	item := v.Get("content").Content(modelapi.RoleOf(kind))
+	item.Text = strings.TrimSpace(item.Text)
+	if kind == "user" {
+		// Results stand in the call, too, except in a history that the CLI has written again.
+		item.Results = slices.DeleteFunc(item.Results, func(r modelapi.ToolResult) bool { return !g.IsOpen(r.CallID) })
+		g.AddItem(&item, events.Step{})
+		return
+	}
+	g.Omit(source.ThinkingBlocks, v.Get("thoughts").Len())
+	g.Model = cmp.Or(v.Text("model"), g.Model)
+	tokens := v.Get("tokens")
+	if tokens.IsSet() {
+		g.Usage = g.Usage.Add(chat.Usage{
+			Calls: 1, InputTokens: tokens.Count("input") + tokens.Count("tool"), OutputTokens: tokens.Count("output") + tokens.Count("thoughts"),
+			CachedTokens: tokens.Count("cached"),
+		})
+	}
+	calls := v.Get("toolCalls")
+	if calls.Len() > 0 {
+		item.Calls = nil
+		for call := range calls.Elements() {
+			item.Calls = append(item.Calls, modelapi.ToolCall{ID: call.Text("id"), Name: call.Text("name"), Arguments: call.Get("args").Arguments()})
+		}
+	}
+	before := len(g.Steps)
+	if g.AddItem(&item, events.Step{At: v.Time("timestamp")}); len(g.Steps) == before {
+		return
+	}
+	g.Identify(v.Text("id"))
+	for call := range calls.Elements() {
+		if ended := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status")); ended || call.Has("result") {
+			g.AddResult(geminiResult(call))
+		}
+	}
+}
+
+// geminiResult returns the result of a call, which stands in the call.
+func geminiResult(call modelapi.Value) *modelapi.ToolResult {
+	result := call.Get("result")
+	var texts []string
+	for _, r := range result.Content(modelapi.RoleTool).Results {
+		texts = append(texts, r.Output)
+	}
+	output := strings.Join(texts, "\n")
+	if len(texts) == 0 {
+		output = result.Output()
+	}
+	return &modelapi.ToolResult{CallID: call.Text("id"), Name: call.Text("name"), Output: output, Signs: outcome.Signs{Status: call.Text("status")}}
+}
+
+// geminiStream builds a run from the output of 'gemini --output-format stream-json'.
+type geminiStream struct {
+	steps.Conversation
+	talking bool // the last event was a part of a message of the assistant
+}
+
+// isGeminiEvent reports whether an object is an event of the stream.
+func isGeminiEvent(v modelapi.Value) bool {
+	switch v.Text("type") {
+	case "init":
+		return v.Has("session_id", "model")
+	case "message":
+		return v.Has("role", "timestamp") && v.Kind("content") == '"' && !v.Has("id")
+	case "tool_use", "tool_result":
+		return v.Has("tool_id")
+	case "result":
+		return v.Has("status") && v.HasAny("stats", "timestamp") && !v.HasAny("session_id", "sessionId")
+	}
+	return false
+}
+
+func (g *geminiStream) Add(v modelapi.Value, _ string) {
+	wasTalking := g.talking
+	g.talking = false
+	switch v.Text("type") {
+	case "init":
+		g.Session, g.Model, g.Started = v.Text("session_id"), v.Text("model"), v.Time("timestamp")
+	case "message":
+		if v.Text("role") == "user" {
+			g.User(v.Text("content"))
+			return
+		}
+		g.talking = true
+		if last := len(g.Steps) - 1; wasTalking && v.IsTrue("delta") {
+			g.Steps[last].Text += v.Text("content")
+			g.Answer = g.Steps[last].Text
+			return
+		}
+		g.AddTurn(false, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)
+	case "tool_use":
+		call := modelapi.ToolCall{ID: v.Text("tool_id"), Name: v.Text("tool_name"), Arguments: v.Get("parameters").Arguments()}
+		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})
+	case "tool_result":
+		g.AddResult(&modelapi.ToolResult{
+			CallID: v.Text("tool_id"), Output: cmp.Or(v.Get("output").Output(), v.Text("error", "message")),
+			Signs: outcome.Signs{Status: v.Text("status")},
+		})
+	case "result":
+		stats := v.Get("stats")
+		g.Usage = chat.Usage{InputTokens: stats.Count("input_tokens"), OutputTokens: stats.Count("output_tokens"), CachedTokens: stats.Count("cached")}
+		g.Duration = steps.ValidDuration(stats.Number("duration_ms") / 1000)
+		if v.Text("status") == "error" {
+			g.Outcome = events.Outcome{Label: events.Failure, By: sourceGemini, Feedback: v.Text("error", "message")}
+		}
+	}
+}

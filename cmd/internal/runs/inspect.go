@@ -1,0 +1,93 @@
+package runs
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/outcome"
+)
+
+// inspectSample parses a sample of a log of Inspect. The header of the log has the name of the task and the model.
+func inspectSample(v *record) ([]*steps.Run, error) {
+	var c steps.Conversation
+	items := v.WantMessages("messages")
+	if len(items) == 0 { // a sample that ended before its first message
+		items = append(v.Get("input").Messages(modelapi.RoleUser), v.Get("output").Messages(modelapi.RoleAssistant)...)
+	}
+	c.AddItems(items)
+	others := 0
+	if c.Outcome, others = inspectOutcome(v); !c.Outcome.Known() {
+		c.Outcome.Feedback = cmp.Or(v.Text("error", "message"), v.Text("limit", "type"))
+	}
+	c.Omit(source.OtherScores, others)
+	if v.HasAny("target") {
+		c.Omit(source.References, 1)
+	}
+	about := v.header.Get("eval")
+	c.Task = source.Printable(v.ID("id"))
+	if task := source.Printable(about.Text("task")); task != "" {
+		c.Task = task + "/" + c.Task
+	}
+	c.Name = c.Task + "/" + cmp.Or(v.ID("epoch"), "1")
+	c.Model = cmp.Or(v.Text("output", "model"), about.Text("model"))
+	c.Started, c.Duration = v.Time("started_at"), steps.ValidDuration(v.Number("total_time"))
+	for _, u := range v.Get("model_usage").Members() {
+		used := u.Usage()
+		c.Usage = c.Usage.Add(chat.Usage{InputTokens: used.InputTokens, OutputTokens: used.OutputTokens, CachedTokens: used.CachedTokens})
+	}
+	return c.End()
+}
+
+// inspectGrades are the grades of Inspect as numbers: correct, partially correct, incorrect, and no answer.
+var inspectGrades = map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
+
+// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. The only score counts, or the one that
+// leads.
+func inspectOutcome(v *record) (out events.Outcome, others int) {
+	scores := map[string]json.RawMessage{}
+	comments := map[string]string{}
+	add := func(name string, value modelapi.Value, comment string) {
+		scores[name], comments[name] = value.Raw(), comment
+		if grade := inspectGrades[value.Text()]; grade != "" {
+			scores[name] = json.RawMessage(grade)
+		}
+	}
+	for key, score := range v.Want('{', "scores").Members() {
+		if !score.WantObject() {
+			break
+		}
+		name, value := key.Text(), score.Get("value")
+		for part, inner := range value.Members() { // a score of several values
+			add(name+"/"+part.Text(), inner, score.Text("explanation"))
+		}
+		if value.Kind() != '{' && value.IsSet() {
+			add(name, value, score.Text("explanation"))
+		}
+	}
+	out = events.Outcome{Label: events.Unknown}
+	var leading []string
+	for name := range scores {
+		if len(scores) == 1 && v.leading == "" || outcome.Leads(name, v.leading) {
+			leading = append(leading, name)
+		}
+	}
+	if len(leading) != 1 {
+		return out, len(scores)
+	}
+	name := leading[0]
+	decoded, err := outcome.Parse(string(scores[name]))
+	if err != nil {
+		v.Note("scores."+name, "%v", err)
+		return out, 0
+	}
+	decoded.Label = cmp.Or(decoded.Label, events.Unknown)
+	if decoded.Known() {
+		decoded.By, decoded.Feedback = sourceInspect+":"+name, cmp.Or(decoded.Feedback, comments[name])
+	}
+	return decoded, len(scores) - 1
+}

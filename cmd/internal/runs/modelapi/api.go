@@ -1,0 +1,131 @@
+// Package modelapi reads the messages of model APIs: OpenAI chat completions and responses, Anthropic messages, and the
+// shapes in which agents and observability tools record them. It reads requests, responses, streams and recorded
+// conversations with one parser, and inserts text into requests without changing their other bytes. It makes no requests.
+//
+// The parts of the parser, from the bytes to the result:
+//
+//	value.go     a JSON text with the positions of its values
+//	message.go   the parts, calls and results of one message or item in any dialect
+//	request.go   the items of a request, insert.go the places where text can be added
+//	collector.go a copy of a response: sse.go splits a stream, and chat.go, responses.go and messages.go read its events
+//	find.go      the messages in a recorded value
+package modelapi
+
+import "debrief/events/outcome"
+
+// API is a model API.
+type API string
+
+// The model APIs.
+const (
+	Chat      API = "chat"      // POST /v1/chat/completions
+	Responses API = "responses" // POST /v1/responses
+	Messages  API = "messages"  // POST /v1/messages
+)
+
+// Role is the author of an item of a conversation.
+type Role string
+
+// The roles. An item with tool results has the role RoleTool in every API, also if the API calls its role "user".
+const (
+	RoleSystem    Role = "system" // also "developer"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+)
+
+// ToolCall is a call of a tool that a model requested.
+type ToolCall struct {
+	ID        string `msgpack:"i,omitempty"`
+	Name      string `msgpack:"n"`
+	Arguments string `msgpack:"a,omitempty"` // JSON, or the free text of a custom tool
+	// Result is the result of a tool that the provider ran, in the same response; nil for a tool that the client runs.
+	Result *ToolResult `msgpack:"r,omitempty"`
+}
+
+// ToolResult is the result of a tool call.
+type ToolResult struct {
+	CallID string `msgpack:"i,omitempty"`
+	Name   string `msgpack:"n,omitempty"` // of the tool; empty if the message does not name it
+	Output string `msgpack:"o,omitempty"`
+	// Signs are the marks of the message from which package outcome decides whether the call failed.
+	Signs outcome.Signs `msgpack:"s,omitempty"`
+}
+
+// ClientCalls returns the calls that the client must answer: those without a result of the provider.
+func ClientCalls(calls []ToolCall) (list []ToolCall) {
+	for _, c := range calls {
+		if c.Result == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Hash is a hash of conversation items that ignores spaces and cache markers of JSON.
+type Hash [16]byte
+
+// Item is one message or item of a conversation.
+type Item struct {
+	Role    Role
+	Text    string // texts of all parts, separated by blank lines
+	Calls   []ToolCall
+	Results []ToolResult
+	// Omitted counts the content that the other fields do not have.
+	Omitted Omitted
+	// Prefix is the hash of the system prompt and of all items up to this one; set by Parse only.
+	Prefix Hash
+}
+
+// Omitted counts content of messages without text, by kind.
+type Omitted struct {
+	Thoughts    int // of a model
+	Media       int // images and other parts
+	Records     int // items that are no messages, such as a list of tools
+	InvalidJSON int // texts that begin like JSON and are not valid
+}
+
+func (o *Omitted) add(other Omitted) {
+	o.Thoughts += other.Thoughts
+	o.Media += other.Media
+	o.Records += other.Records
+	o.InvalidJSON += other.InvalidJSON
+}
+
+// Usage is the token usage of one call. CachedTokens are the input tokens that the provider read from its cache. They are
+// part of InputTokens in every API.
+type Usage struct {
+	InputTokens  int `msgpack:"i,omitempty"`
+	CachedTokens int `msgpack:"c,omitempty"`
+	OutputTokens int `msgpack:"o,omitempty"`
+}
+
+// Finish is the reason why a model stopped.
+type Finish string
+
+// The reasons. FinishNone is the reason of a response that has no end.
+const (
+	FinishNone    Finish = ""
+	FinishStop    Finish = "stop"
+	FinishTools   Finish = "tools"  // the client must call tools
+	FinishLength  Finish = "length" // a token limit
+	FinishRefusal Finish = "refusal"
+	FinishFailed  Finish = "failed" // the response or the stream contains an error
+)
+
+// Reply is the response of a model.
+type Reply struct {
+	ID    string // "chatcmpl-…", "resp_…" or "msg_…"
+	Model string
+	Text  string
+	Calls []ToolCall
+	// Results are the results of calls in earlier responses that the provider ran.
+	Results []ToolResult
+	Usage   Usage
+	Finish  Finish
+	// Error is the error in the response or stream, or why it could not be read.
+	Error string
+}
+
+// Complete reports whether the response has its end marker and no error.
+func (r *Reply) Complete() bool { return r.Finish != FinishNone && r.Finish != FinishFailed }

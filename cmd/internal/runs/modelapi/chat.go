@@ -1,0 +1,144 @@
+package modelapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+)
+
+// chatParser builds the reply of the chat completions API from the first choice.
+type chatParser struct {
+	r       Reply
+	usage   counts
+	message message // of a response without a stream
+	reason  string
+	ended   bool
+	// The deltas of a stream.
+	text    strings.Builder
+	refusal strings.Builder
+	calls   []*callParts
+}
+
+// callParts is a call whose arguments arrive in parts.
+type callParts struct {
+	id, name  string
+	index     string // empty if the server gives none
+	arguments strings.Builder
+}
+
+func (p *chatParser) whole(root Value) {
+	choices := root.Get("choices")
+	if !p.head(root) && choices.Kind() != '[' {
+		p.r = foreign(root)
+		return
+	}
+	for choice := range choices.Elements() {
+		if choice.Get("index").Count() == 0 {
+			p.message = message{Item: Item{Role: RoleAssistant}}
+			p.message.addMessage(choice.Get("message"))
+			p.reason, p.ended = choice.Text("finish_reason"), true
+		}
+	}
+}
+
+func (p *chatParser) event(_ string, root Value) {
+	p.head(root)
+	for choice := range root.Get("choices").Elements() {
+		if choice.Get("index").Count() == 0 {
+			p.delta(choice.First("delta", "message"))
+			choice.setText(&p.reason, "finish_reason")
+		}
+	}
+}
+
+func (p *chatParser) end() { p.ended = true }
+
+// head reads the fields that responses and chunks share. It reports whether there is an error.
+func (p *chatParser) head(root Value) bool {
+	root.setText(&p.r.ID, "id")
+	root.setText(&p.r.Model, "model")
+	p.usage.add(root.Get("usage"))
+	problem := failure(root)
+	if problem != "" {
+		p.r.fail(problem)
+	}
+	return problem != ""
+}
+
+// delta adds the delta of a choice.
+func (p *chatParser) delta(v Value) {
+	content := v.Get("content")
+	p.text.WriteString(content.Text())
+	for part := range content.Elements() {
+		p.text.WriteString(part.Text("text"))
+	}
+	p.refusal.WriteString(v.Text("refusal"))
+	if call := v.Get("function_call"); call.Kind() == '{' {
+		p.addCall(call, "function_call")
+	}
+	for call := range v.Get("tool_calls").Elements() {
+		p.addCall(call, string(call.Get("index").Raw()))
+	}
+}
+
+// addCall adds a part of a call. Id and name come once.
+func (p *chatParser) addCall(v Value, index string) {
+	if v.Kind() != '{' {
+		return
+	}
+	part := callOf(v)
+	call := p.findPart(&part, index)
+	if call == nil {
+		call = &callParts{index: index}
+		p.calls = append(p.calls, call)
+	}
+	call.id, call.name = cmp.Or(part.ID, call.id), cmp.Or(part.Name, call.name)
+	if v.Get("function", "arguments").Kind() == '{' { // some servers send the object at once
+		call.arguments.Reset()
+	}
+	call.arguments.WriteString(part.Arguments)
+}
+
+// findPart returns the call that a part continues, or nil if the part begins a call. Some servers give all calls the index 0 or one
+// id, and some give neither index nor id: then a part with a name begins a call.
+func (p *chatParser) findPart(part *ToolCall, index string) *callParts {
+	var found *callParts
+	for _, call := range p.calls {
+		switch {
+		case index != "" && call.index != "" && index != call.index:
+		case part.ID != "" && call.id != "":
+			if part.ID == call.id {
+				found = call
+			}
+		case index != "" && index == call.index, index == "" && part.ID == "" && part.Name == "":
+			found = call
+		}
+	}
+	if found == nil || found.isBefore(part) {
+		return nil
+	}
+	return found
+}
+
+// isBefore reports whether a part with a name begins the next call: it has another name, or the name again behind complete arguments.
+func (c *callParts) isBefore(part *ToolCall) bool {
+	if part.Name == "" || c.name == "" {
+		return false
+	}
+	return part.Name != c.name || part.Arguments != "" && json.Valid([]byte(c.arguments.String()))
+}
+
+func (p *chatParser) reply() *Reply {
+	m := p.message
+	m.addText(p.text.String())
+	m.addRefusal(p.refusal.String())
+	for _, call := range p.calls {
+		m.Calls = append(m.Calls, ToolCall{ID: call.id, Name: call.name, Arguments: call.arguments.String()})
+	}
+	r := p.r
+	r.setContent(&m, p.usage.usage())
+	if p.reason != "" || p.ended {
+		r.finish(&m, p.reason)
+	}
+	return &r
+}

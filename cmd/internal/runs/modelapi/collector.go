@@ -1,0 +1,176 @@
+package modelapi
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxBody bounds the bytes of a response that a Collector reads.
+const maxBody = 16 << 20
+
+// Collector reads a copy of a response. Its Write never fails and never blocks. It reads at most 16 MiB of a body. Of a
+// stream it keeps only the texts, the calls and the current event. It is not safe for concurrent use.
+type Collector struct {
+	api     API
+	stream  *eventStream  // nil until the first byte shows a stream
+	body    *bytes.Buffer // of all others
+	gzip    bool
+	plain   bool // the first byte shows a body without a stream
+	size    int
+	problem string // the reason why the response cannot be read
+	ended   bool   // the stream has its end marker
+	doc     Document
+	parser  parser
+}
+
+// parser builds the reply of one API. The values that it gets are valid until the method returns, except those of whole.
+type parser interface {
+	// event adds an event of a stream.
+	event(name string, root Value)
+	// whole adds a response without a stream.
+	whole(root Value)
+	// end records the end marker of a stream.
+	end()
+	// reply returns the reply to the bytes read so far.
+	reply() *Reply
+}
+
+// NewCollector returns a Collector for a response with the given content encoding. It reads JSON and event streams, plain or with
+// gzip, and tells them apart by their first byte: some servers label one as the other. The reply to any other response has no text
+// and an error.
+func NewCollector(api API, contentEncoding string) *Collector {
+	c := &Collector{api: api, parser: newParser(api), body: new(bytes.Buffer)}
+	switch encoding := strings.ToLower(strings.TrimSpace(contentEncoding)); encoding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		c.gzip = true
+	default:
+		c.fail(fmt.Sprintf("response has the unknown content encoding %.40q", encoding))
+	}
+	return c
+}
+
+func newParser(api API) parser {
+	switch api {
+	case Responses:
+		return &responsesParser{}
+	case Messages:
+		return &messagesParser{}
+	}
+	return &chatParser{}
+}
+
+// Write adds bytes of the body. It returns len(p) and no error.
+func (c *Collector) Write(p []byte) (int, error) {
+	if c.problem != "" {
+		return len(p), nil
+	}
+	if c.size += len(p); c.size > maxBody {
+		c.fail(fmt.Sprintf("response is over %d bytes", maxBody))
+		return len(p), nil
+	}
+	if c.stream != nil {
+		c.stream.write(p)
+		return len(p), nil
+	}
+	c.body.Write(p)
+	if c.gzip || c.plain {
+		return len(p), nil
+	}
+	first, ok := firstByte(p)
+	if !ok {
+		return len(p), nil
+	}
+	switch first {
+	case 'd', 'e', 'i', 'r', ':': // a line of a stream begins with the name of a field, or a colon
+		c.stream = &eventStream{emit: c.event}
+		c.stream.write(c.body.Bytes())
+		c.body = nil
+	default:
+		c.plain = true
+	}
+	return len(p), nil
+}
+
+// firstByte returns the first byte that is neither white space nor part of a byte order mark, and whether there is one.
+func firstByte(p []byte) (byte, bool) {
+	for _, c := range p {
+		if strings.IndexByte(" \t\r\n\xef\xbb\xbf", c) < 0 {
+			return c, true
+		}
+	}
+	return 0, false
+}
+
+// fail gives up the response and its memory.
+func (c *Collector) fail(problem string) {
+	*c = Collector{api: c.api, problem: problem}
+}
+
+// doneData is the last event of a stream of OpenAI.
+const doneData = "[DONE]"
+
+// event reads the data of an event. It ignores data that is not JSON.
+func (c *Collector) event(name string, data []byte) {
+	if string(bytes.TrimSpace(data)) == doneData {
+		c.ended = true
+		c.parser.end()
+		return
+	}
+	root, err := c.doc.Parse(data)
+	if err != nil {
+		return
+	}
+	name = cmp.Or(root.Text("type"), name)
+	c.parser.event(name, root)
+	switch name {
+	case "message_stop", "response.completed", "response.done", "response.incomplete", "response.failed", "response.cancelled":
+		c.ended = true
+	}
+}
+
+// Ended reports whether an event stream has its end marker: clients do not wait for bytes after it. It is false for streams with
+// gzip, and for other responses.
+func (c *Collector) Ended() bool { return c.ended }
+
+// Reply returns the reply after the end of the body. Without an end marker, Finish is FinishNone and Error has the reason.
+func (c *Collector) Reply() *Reply {
+	switch {
+	case c.problem != "":
+		return &Reply{Error: c.problem}
+	case c.gzip:
+		return c.unpack()
+	case c.stream != nil:
+		c.stream.close()
+	default:
+		root, err := c.doc.Parse(c.body.Bytes())
+		if err != nil {
+			return &Reply{Error: "read response: " + err.Error()}
+		}
+		c.parser.whole(root)
+	}
+	r := c.parser.reply()
+	if r.Finish == FinishNone && r.Error == "" {
+		r.Error = "response has no end"
+	}
+	return r
+}
+
+// unpack reads a body with gzip.
+func (c *Collector) unpack() *Reply {
+	zr, err := gzip.NewReader(c.body)
+	if err != nil {
+		return &Reply{Error: "read response: " + err.Error()}
+	}
+	inner := NewCollector(c.api, "")
+	_, err = io.Copy(inner, io.LimitReader(zr, maxBody+1))
+	r := inner.Reply()
+	if err != nil && !r.Complete() && r.Finish != FinishFailed {
+		r.Error = "read response: " + err.Error()
+	}
+	return r
+}

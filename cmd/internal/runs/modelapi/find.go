@@ -1,0 +1,315 @@
+package modelapi
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// roles maps the names of roles and of message types to roles.
+var roles = map[string]Role{
+	"user": RoleUser, "human": RoleUser, "HumanMessage": RoleUser, "HumanMessageChunk": RoleUser,
+	"assistant": RoleAssistant, "ai": RoleAssistant, "model": RoleAssistant, "gemini": RoleAssistant,
+	"AIMessage": RoleAssistant, "AIMessageChunk": RoleAssistant,
+	"system": RoleSystem, "developer": RoleSystem, "SystemMessage": RoleSystem,
+	"tool": RoleTool, "function": RoleTool, "ToolMessage": RoleTool, "ToolMessageChunk": RoleTool, "FunctionMessage": RoleTool,
+}
+
+// RoleOf returns the role with a name of a role or of a type of messages in any dialect, or "".
+func RoleOf(name string) Role { return roles[name] }
+
+// MaxNesting is the maximum depth of containers around messages.
+const MaxNesting = 8
+
+// Find returns the messages in a recorded text; see Value.Messages.
+func Find(raw []byte, role Role) []Item { return ParseValue(raw).Messages(role) }
+
+// Messages returns the messages in a recorded value: a message, a list of messages, an object with messages, a JSON text of one of
+// these, or plain text, in any dialect: OpenAI chat and responses, Anthropic, Gemini, LangChain, Vercel AI SDK, OpenTelemetry GenAI.
+// Role is the role of plain text and of parts without a message; if it is empty, they are ignored. Other content is ignored.
+func (v Value) Messages(role Role) []Item { return finder{role}.value(v, 0) }
+
+// Content returns a message whose content is the value: a text, a list of parts, or null.
+func (v Value) Content(role Role) Item {
+	m := message{Item: Item{Role: role}}
+	m.addContent(v)
+	m.attachResults()
+	return m.item()
+}
+
+// Call returns a recorded tool call. It reports false for another value.
+func (v Value) Call() (ToolCall, bool) {
+	var m message
+	if m.addCall(v); len(m.Calls) == 0 {
+		return ToolCall{}, false
+	}
+	return m.Calls[0], true
+}
+
+// IsItem reports whether the value is an item of the Responses API other than a message.
+func (v Value) IsItem() bool { return v.Text("role") == "" && new(message).addItem(v) }
+
+// WantMessages returns the messages of a list, in any dialect, and notes the problem of the first element that is not a message.
+func (v Value) WantMessages(key string) []Item {
+	list := v.Want('[', key)
+	for element := range list.Elements() {
+		element.WantMessage()
+	}
+	return finder{}.list(list, 0)
+}
+
+// WantMessage notes a problem if the value is not a message of a known dialect.
+func (v Value) WantMessage() {
+	inner := v
+	if fields, role := langChainMessage(v); role != "" {
+		inner = fields
+	}
+	switch {
+	case !v.WantObject(), v.IsItem(), messageRole(v) != "":
+	case roles[v.Text("role")] == "" && inner == v:
+		v.Note("role", "got %.40q, want system, user, assistant or tool", v.Text("role"))
+	}
+	inner.WantContent("content")
+	for call := range inner.Want('[', "tool_calls").Elements() {
+		if callOf(call).Name == "" {
+			call.Note("function.name", "is missing")
+		}
+	}
+}
+
+// WantContent returns a member with the content of a message. It notes a problem unless the content is a text, a part, a list of parts or
+// null.
+func (v Value) WantContent(key string) Value {
+	content := v.Get(key)
+	switch content.Kind() {
+	case 'n', '"', '{':
+		return content
+	case '[':
+		for part := range content.Elements() {
+			if kind := part.Kind(); kind != '{' && kind != '"' {
+				part.Note("", "got a JSON %s, want a string or a part", kindNames[kind])
+			}
+		}
+		return content
+	}
+	v.Note(key, "got a JSON %s, want a string or a list of parts", kindNames[content.Kind()])
+	return Value{}
+}
+
+// finder finds messages. The role is that of plain text.
+type finder struct{ role Role }
+
+func (f finder) value(v Value, depth int) []Item {
+	if depth > MaxNesting {
+		return nil
+	}
+	switch v.Kind() {
+	case '"':
+		return f.text(v.Text(), depth)
+	case '[':
+		return f.list(v, depth)
+	case '{':
+		return f.object(v, depth)
+	}
+	return nil
+}
+
+// text reads plain text, or JSON in a text.
+func (f finder) text(text string, depth int) []Item {
+	i := Item{Role: f.role, Text: text}
+	if inner := strings.TrimSpace(text); inner != "" && strings.IndexByte(`{["`, inner[0]) >= 0 {
+		if v := ParseValue([]byte(inner)); v.IsSet() {
+			return f.value(v, depth+1)
+		}
+		if inner[0] != '"' && strings.Contains(inner, `":`) {
+			i.Omitted.InvalidJSON++
+		}
+	}
+	if items := transcript(text); items != nil && f.role == RoleUser {
+		return items
+	}
+	if strings.TrimSpace(text) == "" || f.role == "" && i.Omitted == (Omitted{}) {
+		return nil
+	}
+	return []Item{i}
+}
+
+func (f finder) list(v Value, depth int) (items []Item) {
+	if f.isParts(v) {
+		m := message{Item: Item{Role: cmp.Or(f.role, RoleAssistant)}}
+		m.addContent(v)
+		m.attachResults()
+		return []Item{m.item()}
+	}
+	for e := range v.Elements() {
+		next := f.value(e, depth+1)
+		if n := len(items); n > 0 && len(next) == 1 && isCall(e) && items[n-1].Role == RoleAssistant { // items of one response
+			items[n-1].Calls = append(items[n-1].Calls, next[0].Calls...)
+			continue
+		}
+		items = append(items, next...)
+	}
+	return items
+}
+
+// isParts reports whether a list has the parts of one message, and no messages.
+func (f finder) isParts(list Value) bool {
+	for v := range list.Elements() {
+		if v.HasAny("role", "content", "messages") && v.Text("type") != "text" {
+			return false
+		}
+		switch v.Text("type") {
+		case "text", "tool_use", "tool-call", "tool_call", "tool_result", "tool-result", "thinking", "output_text":
+			return !v.HasAny("additional_kwargs", "response_metadata")
+		}
+		return v.HasAny("toolCallId") && v.HasAny("toolName")
+	}
+	return false
+}
+
+// isCall reports whether an element is a call of the Responses API, which is not part of a message.
+func isCall(v Value) bool {
+	kind := v.Text("type")
+	return strings.HasSuffix(kind, "_call") && kind != "tool_call" && v.Text("role") == ""
+}
+
+// containers lists the fields with messages, in the order of preference.
+var containers = []string{
+	"messages", "contents", "new_message", "message", "generations", "choices", "candidates", "kwargs", "data", "input", "output", "prompt", "content",
+}
+
+func (f finder) object(v Value, depth int) []Item {
+	var m message
+	if m.addItem(v) {
+		return []Item{m.item()}
+	}
+	if role := messageRole(v); role != "" {
+		return findMessage(v, role)
+	}
+	if inner, role := langChainMessage(v); role != "" {
+		return findMessage(inner, role)
+	}
+	for _, name := range containers {
+		if items, ok := f.inside(v, name, depth); ok {
+			return items
+		}
+	}
+	if text := v.Text("text"); text != "" && f.role != "" {
+		return []Item{{Role: f.role, Text: text}}
+	}
+	return nil
+}
+
+// inside returns the messages in a field of an object. It reports false if there are none, and the other fields may have some.
+func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
+	member := v.Get(name)
+	inner := f
+	switch name {
+	case "prompt":
+		inner.role = RoleUser
+	case "generations", "choices", "candidates", "output":
+		inner.role = RoleAssistant
+	case "content":
+		if member.IsSet() && member.Kind() != '{' && member.Kind() != '[' {
+			return nil, true // a text without a role
+		}
+	}
+	items := inner.value(member, depth+1)
+	switch name {
+	case "choices", "candidates", "generations": // the conversation continued with the first one
+		if items = items[:min(1, len(items))]; len(items) > 0 {
+			items = append(callsOfSDK(v, depth), items...)
+		}
+	}
+	if items != nil && inner.role != RoleAssistant {
+		items = append(f.instructions(v), items...)
+	}
+	return items, items != nil
+}
+
+// callsOfSDK returns the calls, and their results, that the SDK of Gemini made before a response. Their list also has the prompt.
+func callsOfSDK(v Value, depth int) []Item {
+	history := v.First("automatic_function_calling_history", "automaticFunctionCallingHistory")
+	items := finder{}.value(history, depth+1)
+	return slices.DeleteFunc(items, func(i Item) bool { return len(i.Calls)+len(i.Results) == 0 })
+}
+
+// instructions returns the system prompt that is not one of the messages.
+func (f finder) instructions(v Value) []Item {
+	system := v.First("system", "system_instruction", "systemInstruction", "instructions")
+	if !system.IsSet() {
+		system = v.Get("config").First("system_instruction", "systemInstruction")
+	}
+	return finder{RoleSystem}.value(system, MaxNesting-2)
+}
+
+// messageRole returns the role of a message, or "" for another object.
+func messageRole(v Value) Role {
+	role := roles[v.Text("role")]
+	if role == RoleAssistant || role != "" && v.HasAny("content", "parts", "tool_calls", "toolCalls", "function_call", "text", "additional_kwargs") {
+		return role
+	}
+	if v.HasAny("content") && !v.HasAny("role") {
+		return roles[v.Text("type")]
+	}
+	return ""
+}
+
+// langChainMessage returns the fields and the role of a message as LangChain serializes it: {"lc", "type": "constructor", "id",
+// "kwargs"} or {"type": "human", "data"}. The role of another object is "".
+func langChainMessage(v Value) (Value, Role) {
+	if data := v.Get("data"); data.HasAny("content") {
+		return data, roles[v.Text("type")]
+	}
+	var class string
+	for name := range v.Get("id").Elements() {
+		class = name.Text()
+	}
+	if kwargs := v.Get("kwargs"); kwargs.Kind() == '{' {
+		return kwargs, roles[class]
+	}
+	return Value{}, ""
+}
+
+// findMessage returns a message with a role. It returns nothing for the definition of a tool.
+func findMessage(v Value, role Role) []Item {
+	m := message{Item: Item{Role: role}}
+	m.addMessage(v)
+	if role == RoleTool && len(m.Results) == 0 {
+		return nil
+	}
+	return []Item{m.item()}
+}
+
+// transcriptMark matches the beginning of a message in a prompt of lines such as "user: text".
+var transcriptMark = regexp.MustCompile(`(?m)^(system|developer|user|human|assistant|ai|model|tool): ?`)
+
+// transcript returns the messages of a prompt that a recorder wrote as one text of lines such as "user: text", with None for a message
+// without text. It returns nil for another text.
+func transcript(text string) (items []Item) {
+	marks := transcriptMark.FindAllStringSubmatchIndex(text, -1)
+	if len(marks) == 0 || marks[0][0] != 0 {
+		return nil
+	}
+	asked := false
+	for i, mark := range marks {
+		end := len(text)
+		if i+1 < len(marks) {
+			end = marks[i+1][0]
+		}
+		item := Item{Role: roles[text[mark[2]:mark[3]]], Text: strings.TrimSpace(text[mark[1]:end])}
+		switch {
+		case item.Role == RoleTool:
+			item = Item{Role: RoleTool, Results: []ToolResult{{Output: item.Text}}}
+		case item.Role == RoleAssistant && item.Text == "None":
+			continue
+		}
+		asked = asked || item.Role == RoleUser
+		items = append(items, item)
+	}
+	if !asked {
+		return nil
+	}
+	return items
+}

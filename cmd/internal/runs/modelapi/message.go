@@ -1,0 +1,249 @@
+package modelapi
+
+import (
+	"cmp"
+	"strings"
+)
+
+// message collects the content of one message or item.
+type message struct {
+	Item
+	texts   []string
+	others  []Value // parts and members of other kinds, which only the hash covers
+	refused bool    // a part is a refusal of the model
+}
+
+// item returns the message as an item.
+func (m *message) item() Item {
+	m.Text = joinTexts(m.texts)
+	return m.Item
+}
+
+// joinTexts joins the texts of parts as Item.Text has them.
+func joinTexts(texts []string) string { return strings.Join(texts, "\n\n") }
+
+// addText adds a text. A blank one changes nothing, because APIs write a message without text in several ways.
+func (m *message) addText(text string) {
+	if strings.TrimSpace(text) != "" {
+		m.texts = append(m.texts, text)
+	}
+}
+
+func (m *message) addRefusal(text string) {
+	m.refused = m.refused || text != ""
+	m.addText(text)
+}
+
+// addOther adds a part without text, such as an image.
+func (m *message) addOther(v Value) {
+	m.Omitted.Media++
+	m.others = append(m.others, v)
+}
+
+// addMessage adds a message with a role: of the chat completions API, the Messages API, or a recorder.
+func (m *message) addMessage(v Value) {
+	content := v.First("content", "parts", "text")
+	if m.Role == RoleTool {
+		m.addToolMessage(v, content)
+		return
+	}
+	m.addContent(content)
+	m.addRefusal(v.Text("refusal"))
+	for _, key := range []string{"name", "audio"} {
+		if member := v.Get(key); member.IsSet() {
+			m.others = append(m.others, member)
+		}
+	}
+	calls := v.First("tool_calls", "toolCalls")
+	if calls.Len() == 0 {
+		calls = v.Get("additional_kwargs", "tool_calls") // of LangChain
+	}
+	for call := range calls.Elements() {
+		m.addCall(call)
+	}
+	if call := v.Get("function_call"); call.Kind() == '{' && len(m.Calls) == 0 {
+		m.addCall(call)
+	}
+	m.attachResults()
+}
+
+// addToolMessage adds the message of a tool: its result, or parts with results. It adds nothing for the definition of a tool,
+// which LangChain's integration with Langfuse adds to the messages.
+func (m *message) addToolMessage(v, content Value) {
+	if content.Text("type") == "function" && content.HasAny("function") {
+		return
+	}
+	for part := range content.Elements() {
+		if isResultPart(part) {
+			m.addResult(part)
+		}
+	}
+	if len(m.Results) > 0 {
+		return
+	}
+	id := v.ID("tool_call_id", "toolCallId", "call_id")
+	for first := range v.Get("tool_call_ids").Elements() { // of SWE-agent
+		id = cmp.Or(id, first.Text())
+	}
+	m.Results = append(m.Results, ToolResult{
+		CallID: cmp.Or(id, v.ID("id")), // of tau2-bench
+		Name:   cmp.Or(v.Text("name"), v.Text("tool_name"), v.Text("function")),
+		Output: cmp.Or(m.outputText(content), v.Text("error", "message")), Signs: signsOf(v, content),
+	})
+}
+
+// addContent adds the content of a message: a text, a list of parts, a part, or null.
+func (m *message) addContent(v Value) {
+	switch v.Kind() {
+	case '[':
+		for part := range v.Elements() {
+			m.addPart(part)
+		}
+	case '{':
+		if parts := v.Get("parts"); parts.IsSet() {
+			m.addContent(parts)
+			return
+		}
+		m.addPart(v)
+	default:
+		m.addPart(v)
+	}
+}
+
+// addPart adds one part. The names of types are disjoint in all dialects.
+func (m *message) addPart(v Value) {
+	if v.Kind() != '{' {
+		m.addText(v.Text())
+		return
+	}
+	switch kind := v.Text("type"); {
+	case v.HasAny("function_call", "functionCall"): // Gemini
+		m.addCall(v.First("function_call", "functionCall"))
+	case isResultPart(v):
+		m.addResult(v)
+	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", kind == "toolCall", v.HasAny("toolCallId") && v.HasAny("toolName"):
+		m.addCall(v)
+	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", v.Get("thought").Kind() == 't':
+		m.Omitted.Thoughts++
+	case kind == "refusal":
+		m.addRefusal(v.Text("refusal"))
+	case kind == "text", v.Get("text").Kind() == '"':
+		m.addText(outputText(v.First("text", "content")))
+	default:
+		m.addOther(v)
+	}
+}
+
+// isResultPart reports whether a part is the result of a tool. The Vercel AI SDK once wrote calls and results without a type.
+func isResultPart(v Value) bool {
+	switch kind := v.Text("type"); {
+	case strings.HasSuffix(kind, "tool_result"), kind == "tool-result", kind == "tool_call_response", v.HasAny("function_response", "functionResponse"):
+		return true
+	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call":
+		return false
+	}
+	return v.HasAny("toolCallId") && (v.HasAny("output", "result") || !v.HasAny("toolName"))
+}
+
+// addCall adds a tool call.
+func (m *message) addCall(v Value) {
+	if v.Kind() == '{' {
+		call := callOf(v)
+		call.Name = cmp.Or(call.Name, "unknown")
+		m.Calls = append(m.Calls, call)
+	}
+}
+
+// callOf returns a tool call, or a part of one in a stream. OpenAI has the function in an inner object.
+func callOf(v Value) ToolCall {
+	call := ToolCall{ID: v.ID("call_id", "id", "toolCallId", "tool_call_id")}
+	if inner := v.First("function", "custom"); inner.Kind() == '{' {
+		v = inner
+	}
+	call.Name = cmp.Or(v.Text("name"), v.Text("toolName"), v.Text("tool_name"), v.Text("function")) // the last one of Inspect
+	call.Arguments = v.First("arguments", "args", "input").Arguments()
+	return call
+}
+
+// addResult adds the part with the result of a tool.
+func (m *message) addResult(v Value) {
+	if inner := v.First("function_response", "functionResponse"); inner.IsSet() { // Gemini
+		v = inner
+	}
+	output := v.First("content", "output", "response", "result")
+	m.Results = append(m.Results, ToolResult{
+		CallID: v.ID("tool_use_id", "toolCallId", "tool_call_id", "id"), Name: cmp.Or(v.Text("toolName"), v.Text("name")),
+		Output: m.outputText(output), Signs: signsOf(v, output),
+	})
+}
+
+// attachResults moves the results of calls in the same message to these calls: the provider ran them.
+func (m *message) attachResults() {
+	var rest []ToolResult
+	for _, r := range m.Results {
+		if call := findCall(m.Calls, r.CallID); call != nil {
+			call.Result = &r
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	m.Results = rest
+}
+
+// findCall returns the call with an id and without a result, or nil.
+func findCall(calls []ToolCall, id string) *ToolCall {
+	for i := range calls {
+		if id != "" && calls[i].ID == id && calls[i].Result == nil {
+			return &calls[i]
+		}
+	}
+	return nil
+}
+
+// addItem adds an item of the Responses API and sets the role. It reports false for a message.
+func (m *message) addItem(v Value) bool {
+	kind := v.Text("type")
+	name, isCall := strings.CutSuffix(kind, "_call")
+	m.Role = RoleAssistant
+	switch {
+	case kind == "reasoning":
+		m.Omitted.Thoughts++
+	case strings.HasSuffix(kind, "_call_output"):
+		m.Role = RoleTool
+		output := v.Get("output")
+		m.Results = append(m.Results, ToolResult{CallID: v.ID("call_id", "id"), Output: m.outputText(output), Signs: signsOf(v, output)})
+	case isCall && name != "" && name != "tool":
+		m.addItemCall(v, name)
+	case strings.HasPrefix(kind, "mcp_"), kind == "item_reference", strings.HasSuffix(kind, "compaction"):
+		if strings.HasSuffix(kind, "_response") { // of the client, to a request for approval
+			m.Role = RoleTool
+		}
+		m.Omitted.Records++
+		m.others = append(m.others, v)
+	default:
+		return false
+	}
+	return true
+}
+
+// addItemCall adds the call of an item. A call of a tool that the provider ran has no call id, and has its result.
+func (m *message) addItemCall(v Value, name string) {
+	call := ToolCall{
+		ID: v.ID("call_id", "id"), Name: cmp.Or(v.Text("name"), name),
+		Arguments: v.First("arguments", "input", "action", "actions", "operation", "code", "queries").Arguments(),
+	}
+	output, signs := v.First("output", "outputs", "results"), signsOf(v, Value{})
+	if problem := v.Get("error"); problem.IsSet() {
+		output, signs.Error = problem, new(true)
+	}
+	done := signs.Status == "completed"
+	client := v.HasAny("call_id") || name == "function" || name == "custom_tool"
+	if output.IsSet() || signs.Failed() || !client && done {
+		if done && !output.IsSet() { // the provider reports an error of its tools
+			signs.Error = cmp.Or(signs.Error, new(false))
+		}
+		call.Result = &ToolResult{CallID: call.ID, Output: m.outputText(output), Signs: signs}
+		m.others = append(m.others, v)
+	}
+	m.Calls = append(m.Calls, call)
+}

@@ -1,0 +1,114 @@
+package modelapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// messagesParser builds the reply of the Messages API.
+type messagesParser struct {
+	r       Reply
+	message message
+	reason  string
+	ended   bool
+	usage   counts
+	// The content blocks of a stream, and the index of each one that is not complete.
+	blocks []*block
+	open   map[int]*block
+}
+
+// block is a content block of a stream: the JSON of its start, without the deltas that belong to its text or input.
+type block struct {
+	start     []byte
+	text      strings.Builder
+	arguments strings.Builder
+}
+
+func (p *messagesParser) whole(root Value) {
+	if problem := failure(root); problem != "" {
+		p.r.fail(problem)
+		return
+	}
+	parts := root.Get("content")
+	if parts.Kind() != '[' {
+		p.r = foreign(root)
+		return
+	}
+	p.head(root)
+	p.message.addContent(parts)
+	p.reason, p.ended = root.Text("stop_reason"), true
+}
+
+// head reads a message object without its content.
+func (p *messagesParser) head(v Value) {
+	v.setText(&p.r.ID, "id")
+	v.setText(&p.r.Model, "model")
+	p.usage.add(v.Get("usage"))
+}
+
+func (p *messagesParser) event(name string, root Value) {
+	switch name {
+	case "message_start":
+		p.head(root.Get("message"))
+	case "content_block_start":
+		p.startBlock(root)
+	case "content_block_delta":
+		if b := p.open[root.Get("index").Count()]; b != nil {
+			b.text.WriteString(root.Text("delta", "text"))
+			b.arguments.WriteString(root.Text("delta", "partial_json"))
+		}
+	case "message_delta":
+		root.Get("delta").setText(&p.reason, "stop_reason")
+		p.usage.add(root.Get("usage"))
+	case "message_stop":
+		p.ended = true
+	case "error":
+		p.r.fail(cmp.Or(failure(root), "the stream contains an error without a message"))
+	}
+}
+
+func (p *messagesParser) end() { p.ended = true }
+
+func (p *messagesParser) startBlock(root Value) {
+	if p.open == nil {
+		p.open = map[int]*block{}
+	}
+	b := &block{start: append([]byte{}, root.Get("content_block").Raw()...)}
+	p.open[root.Get("index").Count()] = b
+	p.blocks = append(p.blocks, b)
+}
+
+// addBlock adds a block. The texts of its deltas continue the text of its start; the input of its deltas replaces that of its start.
+func (m *message) addBlock(b *block) {
+	v := ParseValue(b.start)
+	calls, texts := len(m.Calls), len(m.texts)
+	if v.Text("type") == "text" {
+		m.addText(v.Text("text") + b.text.String())
+	} else {
+		m.addPart(v)
+	}
+	if len(m.texts) > texts || len(m.Calls) == calls || b.arguments.Len() == 0 {
+		return
+	}
+	arguments := jsontext.Value(b.arguments.String())
+	if json.Valid(arguments) {
+		_ = arguments.Compact(options)
+	}
+	m.Calls[calls].Arguments = string(arguments)
+}
+
+func (p *messagesParser) reply() *Reply {
+	m := p.message
+	for _, b := range p.blocks {
+		m.addBlock(b)
+	}
+	r := p.r
+	r.setContent(&m, p.usage.usage())
+	if p.reason != "" || p.ended {
+		r.finish(&m, p.reason)
+	}
+	return &r
+}

@@ -1,0 +1,146 @@
+package modelapi
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"debrief/events/outcome"
+)
+
+// outputText returns the output of a tool as the model sees it, and keeps its parts without text for the hash.
+func (m *message) outputText(v Value) string {
+	for part := range v.Elements() {
+		if part.Kind() == '{' && !part.HasAny("text", "refusal", "logs", "stdout", "stderr", "title", "url") {
+			m.others = append(m.others, part)
+		}
+	}
+	return outputText(v)
+}
+
+// outputText returns the output of a tool: a text, the texts of a list of parts, the only text of an object, or else the JSON of
+// the value.
+func outputText(v Value) string {
+	switch v.Kind() {
+	case 'n':
+		return ""
+	case '"':
+		return v.Text()
+	case '[':
+		var texts []string
+		for part := range v.Elements() {
+			if text := partText(part); text != "" {
+				texts = append(texts, text)
+			}
+		}
+		if len(texts) > 0 || v.Len() == 0 {
+			return joinTexts(texts)
+		}
+	case '{':
+		if only := onlyMember(v, "output", "value", "error", "content", "message", "logs", "result"); only.IsSet() {
+			return outputText(only)
+		}
+		if text := partText(v); text != "" && v.HasAny("type") {
+			return text
+		}
+	}
+	return string(v.Raw())
+}
+
+// onlyMember returns the member that has the text of an object, if the others only describe it.
+func onlyMember(v Value, keys ...string) Value {
+	only := v.First(keys...)
+	for k, member := range v.Members() {
+		switch k.Text() {
+		case "type", "code", "param", "is_error", "isError":
+		default:
+			if member != only {
+				return Value{}
+			}
+		}
+	}
+	return only
+}
+
+// partText returns the text of a part of an output: of a text, of the output of a command, or of a result of a search.
+func partText(v Value) string {
+	if v.Kind() == '"' {
+		return v.Text()
+	}
+	for _, key := range []string{"text", "refusal", "logs"} {
+		if text := v.Text(key); text != "" {
+			return text
+		}
+	}
+	var texts []string
+	for _, key := range []string{"stdout", "stderr", "title", "url"} {
+		if text := v.Text(key); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return joinTexts(texts)
+}
+
+// signsOf returns the signs for the end of a call: of the result, and of its output.
+func signsOf(v, output Value) outcome.Signs {
+	s := outcome.Signs{Status: v.Text("status"), Error: v.Mark("is_error", "isError", "error", "tool_call_error")}
+	if problem := v.Get("error"); problem.Kind() == '{' || problem.Text() != "" {
+		s.Error = new(true)
+		if problem.Text("type") == "approval" { // of Inspect: a person refused the call
+			s = outcome.Signs{Status: "rejected"}
+		}
+	}
+	if s.Error != nil {
+		return s
+	}
+	kind := output.Text("type")
+	if onlyMember(output, "error").IsSet() || strings.HasPrefix(kind, "error-") || strings.HasSuffix(kind, "tool_result_error") { // Vercel AI SDK, Anthropic
+		s.Error = new(true)
+	}
+	addExit(&s, output)
+	for part := range output.Elements() { // one part for each command: the first one that failed counts
+		if !s.Failed() {
+			addExit(&s, part)
+		}
+	}
+	return s
+}
+
+// addExit adds the end of a command, as the APIs record it in the output of a shell.
+func addExit(s *outcome.Signs, v Value) {
+	code := v.Get("return_code")
+	if end := v.Get("outcome"); end.Text("type") == "timeout" {
+		s.Status = "timeout"
+		return
+	} else if end.IsSet() {
+		code = end.Get("exit_code")
+	}
+	if n, err := strconv.Atoi(string(code.Raw())); err == nil && v.HasAny("type", "stdout") {
+		s.ExitCode = &n
+	}
+}
+
+// Arguments returns the arguments of a call: JSON without spaces, or a text that already is JSON or free text.
+func (v Value) Arguments() string {
+	if v.Kind() == '"' {
+		return v.Text()
+	}
+	return v.Compact()
+}
+
+// Output returns the output of a tool as text: a string, the texts of a list of parts, the only text of an object, or else the JSON
+// of the value.
+func (v Value) Output() string { return outputText(v) }
+
+// ToolResult returns the recorded result of a tool. Key is the member with the id of its call.
+func (v Value) ToolResult(key string) ToolResult {
+	content := v.First("content", "output")
+	r := ToolResult{CallID: v.ID(key), Output: outputText(content), Signs: signsOf(v, content)}
+	for _, about := range []Value{v, v.Get("extra"), v.Get("metadata")} {
+		if code := about.Get("exit_code"); code.Kind() == '0' && r.Signs.ExitCode == nil {
+			r.Signs.ExitCode = new(int(code.Number()))
+		}
+		r.Signs.Error = cmp.Or(r.Signs.Error, about.Mark("is_error", "isError"))
+	}
+	return r
+}

@@ -1,0 +1,60 @@
+package modelapi
+
+// setContent sets the content and the usage of a reply.
+func (r *Reply) setContent(m *message, u Usage) {
+	m.attachResults()
+	r.Text, r.Calls, r.Results, r.Usage = joinTexts(m.texts), m.Calls, m.Results, u
+}
+
+// finish sets the finish of a complete response without an error, by the reason that the provider gives. Providers give the reason
+// "stop", or none, also for calls.
+func (r *Reply) finish(m *message, reason string) {
+	if r.Finish != FinishNone {
+		return
+	}
+	switch reason {
+	case "length", "max_tokens", "max_output_tokens", "model_context_window_exceeded":
+		r.Finish = FinishLength
+	case "content_filter", "refusal":
+		r.Finish = FinishRefusal
+	case "tool_calls", "function_call", "tool_use":
+		r.Finish = FinishTools
+	default:
+		r.Finish = FinishStop
+		if len(ClientCalls(m.Calls)) > 0 {
+			r.Finish = FinishTools
+		}
+	}
+	if m.refused && r.Finish != FinishLength {
+		r.Finish = FinishRefusal
+	}
+}
+
+// fail marks a reply as failed.
+func (r *Reply) fail(problem string) { r.Finish, r.Error = FinishFailed, problem }
+
+// failure returns the message of the error in an object, in one of the shapes of model providers, and "" without an error.
+func failure(v Value) string {
+	switch e := v.Get("error"); e.Kind() {
+	case '"':
+		return e.Text()
+	case '{':
+		for _, key := range []string{"message", "code", "type"} {
+			if text := e.Text(key); text != "" {
+				return text
+			}
+		}
+		return "the response contains an error without a message"
+	}
+	return ""
+}
+
+// foreign returns the reply for JSON of another program than a model: an error of a proxy or server, or unknown JSON.
+func foreign(root Value) Reply {
+	for _, key := range []string{"message", "detail"} {
+		if text := root.Text(key); text != "" {
+			return Reply{Finish: FinishFailed, Error: text}
+		}
+	}
+	return Reply{Error: "response is not of the API of the request"}
+}

@@ -1,0 +1,239 @@
+package modelapi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Request is the body of a call of a model. It keeps the body that it was parsed from, which must not change. Its methods
+// are safe for concurrent use.
+type Request struct {
+	API    API
+	Model  string
+	Stream bool
+	// MaxTokens is the limit of output tokens: max_tokens, max_completion_tokens or max_output_tokens; 0 if unset.
+	MaxTokens int
+	// System is the text of the system prompt: the system and developer messages in front of all others, instructions, system.
+	System string
+	// Items are the messages and items behind the system prompt. Neighbouring items of the assistant are one Item, and so are
+	// neighbouring tool results, so that a turn has the same shape in every API.
+	Items []Item
+	// PreviousID and Conversation name a history that the provider stores; only Responses has them.
+	PreviousID   string
+	Conversation string
+	// Session is the first set of prompt_cache_key, metadata.session_id, metadata.user_id and user.
+	Session string
+	// Root is the hash of the API and the system prompt.
+	Root Hash
+
+	body        []byte
+	places      []place // of each item
+	systemPlace place
+}
+
+// Parse reads the body of a request. It ignores unknown fields, and fields of an unexpected type. It returns an error if
+// the body is not a JSON object, or exceeds the limits of depth and number of values.
+func Parse(api API, body []byte) (*Request, error) {
+	root, err := new(Document).Parse(body)
+	if err == nil && root.Kind() != '{' {
+		err = errNoObject
+	}
+	if err != nil {
+		return nil, fmt.Errorf("parse %s request: %w", api, err)
+	}
+	r := &Request{
+		API: api, Model: root.Text("model"), Stream: root.Get("stream").Kind() == 't',
+		MaxTokens: maxTokens(root), Session: session(root), body: body,
+	}
+	b := &requestBuilder{req: r}
+	switch api {
+	case Chat:
+		b.addChat(root)
+	case Responses:
+		b.addResponses(root)
+	case Messages:
+		b.addSystemField(root, "system")
+		b.addList(root.Get("messages"), "text")
+	}
+	b.start()
+	b.closeItem()
+	return r, nil
+}
+
+var errNoObject = errors.New("the body is not a JSON object")
+
+func maxTokens(root Value) int {
+	for _, key := range []string{"max_completion_tokens", "max_output_tokens", "max_tokens"} {
+		if n := root.Get(key).Count(); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+func session(root Value) string {
+	for _, path := range [][]string{{"prompt_cache_key"}, {"metadata", "session_id"}, {"metadata", "user_id"}, {"user"}} {
+		if s := root.Text(path...); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// Turn returns the index of the item of the user that the request works on, or -1.
+func (r *Request) Turn() int { return LastTurn(r.Items) }
+
+// LastTurn returns the index of the last turn of the user, or -1.
+func LastTurn(items []Item) int {
+	for i := len(items) - 1; i >= 0; i-- {
+		if items[i].IsTurn() {
+			return i
+		}
+	}
+	return -1
+}
+
+// IsTurn reports whether the item is a message of the user that is not only a reminder of a coding agent.
+func (i *Item) IsTurn() bool {
+	return i.Role == RoleUser && (i.Text == "" || WithoutReminders(i.Text) != "")
+}
+
+// requestBuilder builds the items of a request, in order.
+type requestBuilder struct {
+	req     *Request
+	system  []string // texts of the system prompt
+	texts   []string // of the last item, which neighbours may extend
+	started bool     // the system prompt is complete
+	hash    chain
+}
+
+func (b *requestBuilder) addChat(root Value) {
+	list := root.Get("messages")
+	if list.Kind() == '[' {
+		b.req.systemPlace = firstPlace(list, `{"role":"system","content":`, "}")
+	}
+	b.addList(list, "text")
+}
+
+func (b *requestBuilder) addResponses(root Value) {
+	b.req.PreviousID = root.Text("previous_response_id")
+	if b.req.Conversation = root.Text("conversation"); b.req.Conversation == "" {
+		b.req.Conversation = root.Text("conversation", "id")
+	}
+	b.addSystemField(root, "instructions")
+	input := root.Get("input")
+	if input.Kind() == '"' {
+		m := message{Item: Item{Role: RoleUser}}
+		m.addText(input.Text())
+		b.add(&m, contentPlace(input, "input_text"))
+	}
+	b.addList(input, "input_text")
+}
+
+// addList adds messages and items. PartType is the type of a part with text.
+func (b *requestBuilder) addList(list Value, partType string) {
+	for v := range list.Elements() {
+		var m message
+		if v.Text("role") != "" || !m.addItem(v) {
+			m.Role = requestRole(v)
+			m.addMessage(v)
+		}
+		if m.Role == RoleUser && len(m.Results) > 0 {
+			m.Role = RoleTool
+		}
+		var at place
+		switch m.Role {
+		case RoleUser:
+			at = contentPlace(v.Get("content"), partType)
+		case RoleSystem:
+			at = partPlace(v.Get("content"), partType)
+		}
+		b.add(&m, at)
+	}
+}
+
+// requestRole returns the role of a message of a request. An unknown role counts as the assistant's, so that no text is inserted.
+func requestRole(v Value) Role {
+	if role := roles[v.Text("role")]; role != "" {
+		return role
+	}
+	return RoleAssistant
+}
+
+// add adds a message. System messages in front of all others belong to the system prompt.
+func (b *requestBuilder) add(m *message, at place) {
+	if m.Role == RoleSystem && !b.started {
+		b.addSystem(m.texts)
+		if at.ok() && b.req.API == Chat { // the other APIs have a field
+			b.req.systemPlace = at
+		}
+		return
+	}
+	b.start()
+	b.hash.add(m)
+	r := b.req
+	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || m.Role != RoleAssistant && m.Role != RoleTool {
+		b.closeItem()
+		r.Items = append(r.Items, Item{Role: m.Role})
+		r.places = append(r.places, place{})
+	}
+	last := len(r.Items) - 1
+	item := &r.Items[last]
+	item.Calls = append(item.Calls, m.Calls...)
+	item.Results = append(item.Results, m.Results...)
+	item.Omitted.add(m.Omitted)
+	item.Prefix = b.hash.sum
+	b.texts = append(b.texts, m.texts...)
+	if m.Role == RoleUser {
+		r.places[last] = at
+	}
+}
+
+// closeItem sets the text of the last item.
+func (b *requestBuilder) closeItem() {
+	if n := len(b.req.Items); n > 0 {
+		b.req.Items[n-1].Text = joinTexts(b.texts)
+	}
+	b.texts = nil
+}
+
+// start completes the system prompt.
+func (b *requestBuilder) start() {
+	if b.started {
+		return
+	}
+	b.started = true
+	b.req.System = joinTexts(b.system)
+	b.hash.add(&message{Item: Item{Role: Role(b.req.API)}, texts: b.system})
+	b.req.Root = b.hash.sum
+}
+
+// billingHeader starts a line of the system prompt of Claude Code. A value in it changes with each request, although the
+// conversation does not change.
+const billingHeader = "x-anthropic-billing-header:"
+
+// addSystem adds texts to the system prompt.
+func (b *requestBuilder) addSystem(texts []string) {
+	for _, text := range texts {
+		if strings.HasPrefix(text, billingHeader) {
+			_, text, _ = strings.Cut(text, "\n")
+		}
+		if text != "" {
+			b.system = append(b.system, text)
+		}
+	}
+}
+
+// addSystemField adds a field with the system prompt: a string, a list of parts or nothing.
+func (b *requestBuilder) addSystemField(root Value, key string) {
+	field := root.Get(key)
+	var m message
+	m.addContent(field)
+	b.addSystem(m.texts)
+	if field.IsMissing() {
+		b.req.systemPlace = firstPlace(root, `"`+key+`":`, "")
+	} else {
+		b.req.systemPlace = partPlace(field, "text")
+	}
+}

@@ -1,0 +1,271 @@
+package runs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/outcome"
+)
+
+// handsSession builds a run from the events of OpenHands: actions of the agent and observations, which are their results.
+type handsSession struct {
+	steps.Conversation
+	requests map[string]bool // ids of the model's responses; each of their events repeats the usage
+	last     steps.OpenCall  // the last call, for observations without an id
+}
+
+// handsTools maps actions to the names of the agent's tools, for events that do not name them.
+var handsTools = map[string]string{
+	"run": "execute_bash", "run_ipython": "execute_ipython_cell", "edit": "str_replace_editor", "read": "str_replace_editor", "write": "write",
+	"browse": "browse", "browse_interactive": "browser", "call_tool_mcp": "mcp", "delegate": "delegate",
+}
+
+func checkHands(v modelapi.Value) {
+	for _, name := range []string{"action", "source", "observation"} {
+		v.Want('"', name)
+	}
+}
+
+func (h *handsSession) Add(v modelapi.Value, _ string) {
+	action, speaker := v.Text("action"), v.Text("source")
+	switch {
+	case v.Text("observation") != "":
+		h.addObservation(v)
+	case action == "message" && speaker == "user", action == "message" && speaker == "" && h.Question == "":
+		h.User(handsText(v))
+	case action == "message", action == "finish", action == "reject":
+		h.addUsage(v)
+		h.AddTurn(false, events.Step{Text: handsText(v), At: v.Time("timestamp")}, nil)
+		h.identify(v)
+	case action == "think":
+		h.Omit(source.ThinkingBlocks, 1)
+	case handsTools[action] != "":
+		h.addAction(v, handsTools[action])
+	default: // of the harness, such as change_agent_state, recall and system
+		h.Omit(source.HarnessMessages, 1)
+	}
+}
+
+// identify adds the id of an event. A trajectory numbers its events, so its time is part of the id.
+func (h *handsSession) identify(v modelapi.Value) {
+	if v.Has("id", "timestamp") {
+		h.Identify(v.ID("id") + " " + v.Text("timestamp"))
+	}
+}
+
+// handsArgs returns the arguments of an event; in older outputs they are fields of the event.
+func handsArgs(v modelapi.Value) modelapi.Value {
+	if args := v.Get("args"); args.Kind() == '{' {
+		return args
+	}
+	return v
+}
+
+// handsText returns the text of a message: of its arguments, or of the event.
+func handsText(v modelapi.Value) string {
+	args := handsArgs(v)
+	return cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"), v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
+}
+
+// addAction adds a tool call. The model's response has its arguments; without one they are the fields of the action.
+func (h *handsSession) addAction(v modelapi.Value, tool string) {
+	h.addUsage(v)
+	about := v.Get("tool_call_metadata")
+	id := about.Text("tool_call_id")
+	call := modelapi.ToolCall{ID: cmp.Or(id, v.ID("id")), Name: cmp.Or(about.Text("function_name"), tool)}
+	for _, item := range about.Get("model_response").Messages("assistant") {
+		for _, recorded := range item.Calls {
+			if recorded.ID == id {
+				call.Name, call.Arguments = recorded.Name, recorded.Arguments
+			}
+		}
+	}
+	args := handsArgs(v)
+	if call.Arguments == "" {
+		call.Arguments = handsArguments(args)
+	}
+	h.AddTurn(false, events.Step{Text: args.Text("thought"), At: v.Time("timestamp")}, []modelapi.ToolCall{call})
+	h.identify(v)
+	h.last = h.Open[len(h.Open)-1]
+}
+
+// handsArguments returns the fields of an action that the agent chose.
+func handsArguments(args modelapi.Value) string {
+	chosen := map[string]json.RawMessage{}
+	for _, name := range []string{"command", "code", "path", "content", "url", "browser_actions", "name", "arguments", "inputs", "agent", "start", "end", "is_input"} {
+		if v := args.Get(name); v.IsSet() && string(v.Raw()) != `""` && v.Kind() != 'f' {
+			chosen[name] = v.Raw()
+		}
+	}
+	raw, _ := json.Marshal(chosen)
+	return string(raw)
+}
+
+// addObservation adds the result of the call with the same id, or of the last call.
+func (h *handsSession) addObservation(v modelapi.Value) {
+	id, at := v.Text("tool_call_metadata", "tool_call_id"), -1
+	for i, c := range h.Open {
+		if c.ID != "" && c.ID == id || id == "" && c == h.last {
+			at = i
+		}
+	}
+	if at < 0 {
+		h.Omit(source.HarnessMessages, 1) // such as a change of the agent's state
+		return
+	}
+	extras := v.Get("extras")
+	code := cmp.Or(exitCode(v.Get("exit_code")), exitCode(extras.Get("exit_code")), exitCode(extras.Get("metadata", "exit_code")))
+	h.Close(at, &modelapi.ToolResult{Output: v.Get("content").Output(), Signs: outcome.Signs{Error: new(v.Text("observation") == "error"), ExitCode: code}})
+}
+
+// addUsage adds the tokens of the model's response once.
+func (h *handsSession) addUsage(v modelapi.Value) {
+	r := v.Get("tool_call_metadata", "model_response")
+	id := r.Text("id")
+	if r.Kind() != '{' || h.requests[id] {
+		return
+	}
+	if h.requests == nil {
+		h.requests = map[string]bool{}
+	}
+	h.requests[id] = true
+	h.Model = cmp.Or(h.Model, r.Text("model"))
+	u := r.Get("usage").Usage()
+	h.Usage = h.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
+}
+
+// handsOutput parses a line of an output of the evaluation or of the resolver. An outcome is in the fields success or
+// test_result.report.resolved.
+func handsOutput(v *record) ([]*steps.Run, error) {
+	h := &handsSession{}
+	for event := range v.Get("history").Elements() {
+		pair := event.Elements() // in older outputs an action with its observation
+		if event.Kind() != '[' {
+			pair = func(yield func(modelapi.Value) bool) { yield(event) }
+		}
+		for e := range pair {
+			if e.WantObject() {
+				checkHands(e)
+				h.Add(e, "")
+			}
+		}
+	}
+	if v.Get("history").Len() == 0 {
+		v.Note("history", "is empty")
+		return nil, nil
+	}
+	h.Question = cmp.Or(h.Question, v.Want('"', "instruction").Text())
+	h.Outcome = handsOutcome(v.Value)
+	metrics := v.Get("metrics")
+	if h.Usage == (chat.Usage{}) {
+		tokens := metrics.Get("accumulated_token_usage")
+		h.Usage = chat.Usage{Calls: metrics.Get("costs").Len(), InputTokens: tokens.Count("prompt_tokens"), OutputTokens: tokens.Count("completion_tokens")}
+	}
+	h.Usage.Cost = steps.ValidCost(metrics.Number("accumulated_cost"))
+	h.Name = source.Printable(v.ID("instance_id"))
+	h.Task = h.Name
+	runs, err := h.End()
+	h.IDs = nil // the run of an instance is whole
+	return runs, err
+}
+
+func handsOutcome(v modelapi.Value) events.Outcome {
+	verdict := cmp.Or(v.Mark("success"), v.Get("test_result", "report").Mark("resolved"))
+	out := events.Outcome{Label: events.Unknown, Feedback: v.Get("error").Output()}
+	if verdict == nil {
+		return out
+	}
+	out.By, out.Feedback = sourceOpenHands, cmp.Or(v.Get("result_explanation").Output(), out.Feedback)
+	if out.Label = events.Failure; *verdict {
+		out.Label = events.Success
+	}
+	return out.Complete()
+}
+
+// handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. Each has its class in the field kind. A
+// conversation has one event in each file or line. It does not contain an outcome.
+type handsSDKSession struct{ steps.Conversation }
+
+func checkHandsSDK(v modelapi.Value) {
+	if message := v.Want('{', "llm_message"); message.IsSet() {
+		message.WantMessage()
+	}
+}
+
+func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
+	switch v.Text("kind") {
+	case "MessageEvent":
+		h.AddItems(v.Get("llm_message").Messages(""))
+	case "ActionEvent":
+		h.addAction(v)
+	case "ObservationEvent", "AgentErrorEvent", "UserRejectObservation":
+		h.addObservation(v)
+	case "SystemPromptEvent":
+		h.Omit(source.SystemPrompts, 1)
+	default: // states, pauses, condensations
+		h.Omit(source.HarnessMessages, 1)
+	}
+}
+
+func (h *handsSDKSession) addAction(v modelapi.Value) {
+	h.Omit(source.ThinkingBlocks, v.Get("thinking_blocks").Len())
+	item := v.Get("thought").Content(modelapi.RoleAssistant)
+	tool, action := v.Text("tool_name"), v.Get("action")
+	if tool == "finish" && action.Kind() == '{' {
+		item.Text = strings.TrimSpace(item.Text + "\n\n" + action.Text("message"))
+	} else {
+		call := modelapi.ToolCall{ID: v.Text("tool_call_id"), Name: cmp.Or(tool, "unknown"), Arguments: action.Arguments()}
+		if recorded, ok := v.Get("tool_call").Call(); ok {
+			call.Arguments = withoutRemarks(recorded.Arguments, v)
+		}
+		item.Calls = []modelapi.ToolCall{call}
+	}
+	h.AddItem(&item, events.Step{At: v.Time("timestamp")})
+	h.Identify(v.Text("id"))
+}
+
+// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for and moves into the event. They are
+// other words in each call, and no arguments of the tool.
+func withoutRemarks(arguments string, event modelapi.Value) string {
+	v := modelapi.ParseValue([]byte(arguments))
+	if v.Kind() != '{' {
+		return arguments
+	}
+	var members []string
+	for name, value := range v.Members() {
+		if key := name.Text(); (key == "summary" || key == "security_risk") && bytes.Equal(value.Raw(), event.Get(key).Raw()) {
+			continue
+		}
+		members = append(members, string(name.Raw())+":"+string(value.Raw()))
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+func (h *handsSDKSession) addObservation(v modelapi.Value) {
+	kind, inner := v.Text("kind"), v.Get("observation")
+	r := modelapi.ToolResult{
+		CallID: v.Text("tool_call_id"), Name: v.Text("tool_name"), Output: cmp.Or(v.Text("error"), v.Text("rejection_reason")),
+		Signs: outcome.Signs{Error: new(kind == "AgentErrorEvent")},
+	}
+	if r.Name == "finish" {
+		return
+	}
+	if inner.Kind() == '{' {
+		r.Output = inner.First("content", "output").Output()
+		r.Signs = outcome.Signs{Error: new(inner.IsTrue("is_error")), ExitCode: exitCode(inner.Get("exit_code"))}
+		if inner.IsTrue("timeout") {
+			r.Signs.Status = "timeout"
+		}
+	}
+	if kind == "UserRejectObservation" {
+		r.Signs.Status = "rejected"
+	}
+	h.AddResult(&r)
+}

@@ -1,0 +1,174 @@
+package runs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/events"
+	"debrief/events/outcome"
+)
+
+// maxOutcomes is the maximum number of outcomes in a file.
+const maxOutcomes = 2_000_000
+
+// Outcomes holds the outcomes of runs by the id of the run. It is not safe for concurrent use.
+type Outcomes struct {
+	byID map[string]recordedResult
+	doc  modelapi.Document
+	// leading is the name of the score that counts if an outcome has several.
+	leading string
+	// Applied counts the runs that received an outcome, and Kept the runs that were recorded with one, which is not replaced.
+	Applied, Kept int
+	// Examples are the ids of the first runs in the files, to show how ids look.
+	Examples []string
+}
+
+type recordedResult struct {
+	events.Outcome
+	used bool
+}
+
+// outcomeIDs are the names of the field and the column with the id of a run.
+var outcomeIDs = []string{"id", "run_id", "run", "task_id", "trace_id", "session_id", "instance_id", "name"}
+
+// ReadOutcomes reads the outcomes of runs. The file is a table with the columns id and score, or JSON: objects with the fields
+// id and score, one per line or in a list; one object with the ids as fields; or a report of SWE-bench with the fields
+// resolved_ids and unresolved_ids. A score is a number from 0 to 1, a label, true or false, or an object with several
+// named scores, of which that with the leading name counts. A line without a valid id and score is an error.
+func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string) (*Outcomes, error) {
+	text, closeText, err := source.Open(ctx, r, source.Omissions{})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer closeText()
+	o := &Outcomes{byID: map[string]recordedResult{}, leading: leading}
+	values := source.NewValues(text, maxRun)
+	values.Columns = [][]string{outcomeIDs, scoreNames}
+	if err := values.Each(o.add); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(o.byID) == 0 {
+		return nil, fmt.Errorf(`read %s: no outcome found: want lines such as {"id": "run-7", "score": 1}, or a table with the columns id and score`, name)
+	}
+	return o, nil
+}
+
+// add adds the outcomes of an object. If it is not in a list or table, its fields may be ids.
+func (o *Outcomes) add(value *source.Value) error {
+	if value.Err != nil {
+		return value.Err
+	}
+	v, err := o.doc.Parse(value.Raw)
+	if err != nil && !bytes.HasPrefix(value.Raw, []byte("{")) && len(o.byID) == 0 {
+		return errors.New("unknown format: want JSON, or a table with the columns id and score")
+	}
+	if err != nil {
+		return err
+	}
+	if !v.WantObject() {
+		return v.Problem()
+	}
+	if v.HasAny("resolved_ids", "unresolved_ids") {
+		err = errors.Join(o.addAll(v, "resolved_ids", "1"), o.addAll(v, "unresolved_ids", "0"))
+		return cmp.Or(err, v.Problem())
+	}
+	if score := v.First(scoreNames...); score.IsSet() && v.HasAny(outcomeIDs...) {
+		id := v.ID(outcomeIDs...)
+		if trial := v.ID("trial"); trial != "" {
+			id += "/" + trial
+		}
+		return o.addScore(id, score.Arguments(), v.ID(commentNames...))
+	}
+	if value.At.Line == 0 || value.IsRow {
+		return fmt.Errorf("fields id, score: required, got %s", v.Names())
+	}
+	for name, score := range v.Members() {
+		if err := o.addScore(name.Text(), score.Arguments(), ""); err != nil {
+			return fmt.Errorf("field %.80q: %w", name.Text(), err)
+		}
+	}
+	return nil
+}
+
+// addAll adds the same score for a list of ids.
+func (o *Outcomes) addAll(v modelapi.Value, field, score string) error {
+	for id := range v.Want('[', field).Elements() {
+		if err := o.addScore(id.Text(), score, ""); err != nil {
+			return fmt.Errorf("field %s: want a list of ids: %w", field, err)
+		}
+	}
+	return nil
+}
+
+func (o *Outcomes) addScore(id, score, feedback string) error {
+	id = source.Printable(strings.TrimSpace(id))
+	if id == "" {
+		return errors.New("field id: is missing")
+	}
+	out, err := outcome.Decoder{Leading: outcome.Lead(o.leading)}.Parse(score)
+	if err != nil {
+		return fmt.Errorf("field score: %w", err)
+	}
+	if !out.Known() {
+		return errors.New("field score: is missing")
+	}
+	if old, ok := o.byID[id]; ok && old.Score != out.Score {
+		return fmt.Errorf("id %.80q: has two scores, %v and %v", id, old.Score, out.Score)
+	}
+	if len(o.byID) == maxOutcomes {
+		return fmt.Errorf("more than %d outcomes: split the file", maxOutcomes)
+	}
+	out.By, out.Feedback = cmp.Or(out.By, "outcomes file"), cmp.Or(out.Feedback, feedback)
+	o.byID[id] = recordedResult{Outcome: out}
+	return nil
+}
+
+// apply sets the outcome of a run that has none. The run is found by its task id, by its name, by its session, or by the name
+// of its file if the file has one run.
+func (o *Outcomes) apply(e *events.Execution, file, name string) {
+	ids := []string{e.RunID, name, e.Session, file}
+	if len(o.Examples) < 3 {
+		if i := slices.IndexFunc(ids[1:], func(id string) bool { return id != "" }); i >= 0 {
+			o.Examples = append(o.Examples, ids[i+1])
+		}
+	}
+	for _, id := range ids {
+		id = source.Printable(id)
+		r, ok := o.byID[id]
+		if id == "" || !ok {
+			continue
+		}
+		r.used = true
+		o.byID[id] = r
+		if e.Outcome.Known() {
+			o.Kept++
+			return
+		}
+		o.Applied++
+		e.Outcome = r.Outcome
+		return
+	}
+}
+
+// Unused returns the number of ids that belong to no run, and the first of them in alphabetical order.
+func (o *Outcomes) Unused() (n int, first []string) {
+	const most = 3
+	for id, r := range o.byID {
+		if r.used {
+			continue
+		}
+		n++
+		first = append(first, id)
+		slices.Sort(first)
+		first = first[:min(most, len(first))]
+	}
+	return n, first
+}

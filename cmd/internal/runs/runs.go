@@ -1,0 +1,68 @@
+package runs
+
+import (
+	"context"
+	"io"
+
+	"debrief/cmd/internal/runs/source"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// SourceFile begins the source of each recorded run. The format follows, such as file/codex. No content of a file changes the
+// beginning, so that trust in the source file holds for all files.
+const SourceFile = "file"
+
+// Limits of Read.
+const (
+	// maxRun is the maximum size of the JSON of one run, and of one line, in bytes. Larger ones are skipped and reported.
+	maxRun = 16 << 20
+	// maxOpen is the maximum number of unfinished runs whose lines are interleaved in a file. If there is one more, or if
+	// the unfinished runs hold more than 1.5 × maxRun bytes, the run without a line for longest is ended.
+	maxOpen = 64
+	// maxProblems is the maximum number of problems, and of repairs, in a report. The counts include all of them.
+	maxProblems = 100
+)
+
+// Report summarizes the reading of a file.
+type Report struct {
+	Source   string // format of the first run or part of a run, for example tau-bench
+	Runs     int    // runs for which the callback was called
+	Skipped  int    // runs, or lines of runs, that could not be read
+	Repaired int    // lines that were read without the other bytes before the object
+	Problems []Problem
+	Repairs  []Problem
+	Omitted  source.Omissions // content that was left out of the runs
+}
+
+// Problem describes a line or element of a file that was skipped or repaired.
+type Problem = source.Problem
+
+// Reader reads recorded runs as executions of a playbook. A copy in another file that the same Reader read counts once. It is not safe for
+// concurrent use.
+type Reader struct {
+	Book playbook.Book
+	// Outcomes has the outcomes of runs that were recorded without one. Nil has none.
+	Outcomes *Outcomes
+	// LeadingScore is the name of the score that counts in the playbook if a run has several, "" for none.
+	LeadingScore string
+	// Known reports whether a run is stored. A run that continues a stored one is read from there on. Nil knows none.
+	Known func(events.ID) bool
+
+	seen recordedRuns // the runs read so far, in all files
+}
+
+// Read calls fn for each run in r, in the order in which the runs end in the file. Its memory is bounded for a file of any
+// length. The name is the file name; only outcomes of a separate file refer to it. A line or
+// element that is unreadable is reported as a Problem, and Read continues with the next one. It ends with an error after 1 GB or a
+// million unreadable lines or elements in a row. An error of fn ends Read, which wraps it. The report is valid also if Read returns an error.
+func (r *Reader) Read(ctx context.Context, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
+	f := fileReader{book: r.Book, known: r.Known, seen: &r.seen, outcomes: r.Outcomes, leading: r.LeadingScore, base: source.BaseName(name), limit: maxRun, fn: fn}
+	err := f.readFile(ctx, in)
+	return f.report, err
+}
+
+// Read calls Reader.Read without outcomes.
+func Read(ctx context.Context, book playbook.Book, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
+	return (&Reader{Book: book}).Read(ctx, name, in, fn)
+}

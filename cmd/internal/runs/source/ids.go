@@ -1,0 +1,59 @@
+// Package source reads the files of recorded runs: it decompresses and decodes them, and splits them into lines, JSON objects
+// and records of tables. It repairs damaged lines, bounds memory, and counts omitted content. It knows no formats of
+// recorders and no events.
+package source
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"debrief/playbook/text"
+)
+
+// Digest returns a hash of a run's JSON without white space, so that a reformatted file has the same runs.
+func Digest(raw []byte) []byte {
+	sum := sha256.Sum256(Compact(raw))
+	return sum[:16]
+}
+
+// Compact returns valid JSON without white space between its tokens, as json.Compact does.
+func Compact(raw []byte) []byte {
+	out, err := jsontext.AppendFormat(nil, raw, append([]jsontext.Options{jsontext.PreserveRawStrings(true)}, lenient...)...)
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// BaseName returns the file name without folder and extension, for use in an id.
+func BaseName(name string) string {
+	name = filepath.Base(name)
+	for _, compressed := range []string{".gz", ".zst"} {
+		name = strings.TrimSuffix(name, compressed)
+	}
+	return Printable(strings.TrimSuffix(name, filepath.Ext(name)))
+}
+
+// Printable replaces the characters of s that an id cannot contain.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "_"))
+}
+
+// Shorten returns s if it has at most n bytes. Otherwise it replaces the end of s by a hash of s.
+func Shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return text.Prefix(s, n-17) + "~" + hex.EncodeToString(sum[:8])
+}

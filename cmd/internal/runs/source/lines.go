@@ -1,0 +1,149 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// readLines reads JSON Lines, or a table.
+func (v *Values) readLines(fn func(*Value) error) error {
+	for first := true; ; first = false {
+		line, err := v.line()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil && !errors.Is(err, ErrTooLarge):
+			return err
+		}
+		line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte("\uFFFD")) // half a character at the end of UTF-16
+		if first && err == nil && len(line) > 0 {
+			t := newTable(line)
+			if t.has(v.Columns) {
+				return v.readRows(t, fn)
+			}
+			err = t.missing(line, v.Columns)
+		}
+		values := valuesOf(line)
+		if err != nil {
+			values = []Value{{Err: err}}
+		}
+		for i := range values {
+			values[i].At.Line = v.lines
+			if err := fn(&values[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// line returns the next line, valid until the next call. It skips a line that is longer than the limit and returns ErrTooLarge.
+// At the end of the file it returns io.EOF, not wrapped.
+func (v *Values) line() ([]byte, error) {
+	const large = 1 << 20
+	if cap(v.buf) > large {
+		v.buf = nil // release the memory of a large line
+	}
+	v.buf = v.buf[:0]
+	v.lines++
+	for size := 0; ; {
+		part, err := v.r.ReadSlice('\n')
+		size += len(part)
+		switch {
+		case err == nil && size == len(part) && size <= v.limit:
+			return part, nil
+		case err != nil && err != bufio.ErrBufferFull && err != io.EOF:
+			return nil, err
+		case err == io.EOF && size == 0:
+			return nil, io.EOF
+		}
+		if size <= v.limit {
+			v.buf = append(withRoom(v.buf, len(part), v.limit), part...)
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if size > v.limit {
+			return nil, tooLarge(size, v.limit)
+		}
+		return v.buf, nil
+	}
+}
+
+// valuesOf returns the value of a line. It repairs a line with other bytes before its object, and a line with several objects. A killed
+// writer, or two concurrent writers, leave such lines.
+func valuesOf(line []byte) []Value {
+	if len(line) == 0 {
+		return nil
+	}
+	repair := ""
+	if i := bytes.IndexByte(line, '{'); i > 0 && jsontext.Value(line[i:]).IsValid(lenient...) {
+		repair = fmt.Sprintf("was read without the %d bytes before its first brace: %.40q", i, line[:i])
+		line = line[i:]
+	}
+	values := objectsOf(line)
+	if len(values) < 2 {
+		return []Value{{Raw: line, Repair: repair}}
+	}
+	values[0].Repair = fmt.Sprintf("was read as %d objects: a line break is missing", len(values))
+	return values
+}
+
+// objectsOf returns the objects of a line that has nothing else.
+func objectsOf(line []byte) (list []Value) {
+	d := newDecoder(line)
+	for {
+		raw, err := d.ReadValue()
+		switch {
+		case err == io.EOF:
+			return list
+		case err != nil || raw.Kind() != '{':
+			return nil
+		}
+		end := int(d.InputOffset())
+		list = append(list, Value{Raw: line[end-len(raw) : end : end]})
+	}
+}
+
+// isPartialObject reports whether a line begins a longer object. A truncated line mostly ends inside a string; JSON strings contain no
+// line breaks, so a record cannot begin with such a line.
+func isPartialObject(line []byte) bool {
+	if len(line) == 0 || line[0] != '{' {
+		return false
+	}
+	d := newDecoder(line)
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			rest := bytes.TrimLeft(d.UnreadBuffer(), ",: \t\r\n")
+			return errors.Is(err, io.ErrUnexpectedEOF) && (len(rest) == 0 || rest[0] != '"')
+		}
+	}
+}
+
+// lenient are the options for recorded JSON: recorders write invalid UTF-8 and duplicate names.
+var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+
+func newDecoder(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewBuffer(raw), lenient...)
+}
+
+// notNumber matches strings, and the numbers of Python that JSON does not have.
+var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b`)
+
+// WithoutNaN returns JSON of Python with an empty text, of the same length, in place of each NaN and Infinity.
+func WithoutNaN(raw []byte) []byte {
+	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
+		return raw
+	}
+	return notNumber.ReplaceAllFunc(raw, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		return append([]byte(`""`), bytes.Repeat([]byte(" "), len(token)-2)...)
+	})
+}

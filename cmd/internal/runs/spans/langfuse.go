@@ -1,0 +1,128 @@
+package spans
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events/chat"
+)
+
+// LangfuseTrace parses a trace with its observations: {"trace", "observations"}, or a trace of the API, which has the field
+// observations itself.
+func LangfuseTrace(v modelapi.Value, leading string) ([]*steps.Run, error) {
+	about := v
+	if inner := v.Get("trace"); inner.Kind() == '{' {
+		about = inner
+	}
+	t := &recordedTrace{name: about.Text("id"), session: about.Text("sessionId")}
+	t.question = lastText(about.Get("input").Messages("user"), "user")
+	t.answer = lastText(about.Get("output").Messages("assistant"), "assistant")
+	for s := range about.Get("scores").Elements() {
+		if s.Text("observationId") != "" {
+			continue
+		}
+		value := s.First("value", "stringValue")
+		if s.Text("dataType") == "CATEGORICAL" {
+			value = s.First("stringValue", "value")
+		}
+		t.addScore(&score{name: s.Text("name"), value: value, comment: s.Text("comment"), source: SourceLangfuse, leading: leading})
+	}
+	for span := range v.Want('[', "observations").Elements() {
+		if span.Kind() != '{' {
+			span.Note("", "want an object")
+		}
+		t.all = append(t.all, langfuseObservation(span, len(t.all)))
+	}
+	return t.End()
+}
+
+// lastText returns the text of the last message of a role, or "".
+func lastText(items []modelapi.Item, role modelapi.Role) (text string) {
+	for i := range items {
+		if items[i].Role == role {
+			text = cmp.Or(items[i].Text, text)
+		}
+	}
+	return text
+}
+
+// langfuseObservation parses an observation. Index names an observation without an id.
+func langfuseObservation(v modelapi.Value, index int) observation {
+	// Langfuse stores the attributes of the span of OpenTelemetry from which it made an observation in the metadata.
+	span := otelSpan{name: v.Text("name"), attributes: parseAttributes(parsed(parsed(v.Get("metadata")).Get("attributes")))}
+	out := observation{
+		id: cmp.Or(v.Text("id"), fmt.Sprintf("observation-%d", index)), parent: v.Text("parentObservationId"), model: v.Text("model"),
+		start: v.Time("startTime"), end: v.Time("endTime"), failed: v.Text("level") == "ERROR",
+	}
+	if out.kind = kinds[strings.ToLower(v.Text("type"))]; out.kind == otherSpan { // of an integration that sets only the attributes
+		out.kind = otelKind(&span)
+	}
+	switch out.kind {
+	case modelCall:
+		out.input, out.output = langfuseMessages(v, &span)
+		out.usage = langfuseUsage(v)
+	case toolSpan:
+		out.tool, out.result = span.toolCall()
+		if input := v.Get("input"); input.IsSet() {
+			out.tool.Arguments = langfuseArguments(input)
+		}
+		if output := v.Get("output"); output.IsSet() {
+			id := ""
+			id, out.result = toolResult(output)
+			out.tool.ID = cmp.Or(out.tool.ID, id)
+		}
+	}
+	if out.failed {
+		out.result = cmp.Or(out.result, v.Text("statusMessage"))
+	}
+	return out
+}
+
+// langfuseMessages returns the messages of a model call: of the attributes that name each message, else of the observation.
+func langfuseMessages(v modelapi.Value, span *otelSpan) (input, output []modelapi.Item) {
+	input, output = v.Get("input").Messages("user"), v.Get("output").Messages("assistant")
+	if v.Kind("input") == '"' && v.Text("output") == "None" { // a recorder of texts, and a message without one
+		output = nil
+	}
+	if listed := span.inputs(); len(input) == 0 || len(listed) > len(input) {
+		input = listed
+	}
+	if len(output) == 0 {
+		output = span.outputs()
+	}
+	return input, output
+}
+
+// langfuseArguments returns the arguments of a tool. Some integrations wrap them in an object with the field input.
+func langfuseArguments(v modelapi.Value) string {
+	text := v.Arguments()
+	inner := modelapi.ParseValue([]byte(text))
+	if wrapped := inner.Get("input"); wrapped.Kind() == '{' && isOnlyMember(inner, "input") {
+		return string(wrapped.Raw())
+	}
+	return text
+}
+
+// langfuseUsage returns the tokens of a model call, from the fields of the current or of an older version.
+func langfuseUsage(v modelapi.Value) chat.Usage {
+	count := func(name, tokens string) int {
+		return steps.ValidCount(cmp.Or(v.Number("usageDetails", name), v.Number("usage", name), v.Number("usage", tokens)))
+	}
+	return chat.Usage{
+		Calls: 1, InputTokens: count("input", "promptTokens"), OutputTokens: count("output", "completionTokens"),
+		Cost: steps.ValidCost(v.Number("totalCost")),
+	}
+}
+
+// LangfuseSpans builds a trace from exported observations, one per line.
+type LangfuseSpans struct{ recordedTrace }
+
+// Add adds a span.
+func (l *LangfuseSpans) Add(v modelapi.Value, _ string) {
+	l.name = v.Text("traceId")
+	l.session = cmp.Or(l.session, v.Text("sessionId"))
+	l.all = append(l.all, langfuseObservation(v, len(l.all)))
+}

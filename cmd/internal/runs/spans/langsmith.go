@@ -1,0 +1,100 @@
+package spans
+
+import (
+	"cmp"
+	"strings"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events/chat"
+)
+
+// LangSmithTrace builds a trace from the runs of LangSmith, which are its spans.
+type LangSmithTrace struct{ recordedTrace }
+
+// Add adds a span.
+func (t *LangSmithTrace) Add(v modelapi.Value, leading string) {
+	t.addRun(v, leading, 0)
+}
+
+func (t *LangSmithTrace) addRun(v modelapi.Value, leading string, depth int) {
+	const maxDepth = 50
+	if depth > maxDepth {
+		t.all = append(t.all, observation{id: v.Text("id")})
+		return
+	}
+	t.all = append(t.all, langSmithRun(v))
+	if v.Text("parent_run_id") == "" && depth == 0 {
+		t.addRoot(v, leading)
+	}
+	t.name = cmp.Or(v.Text("trace_id"), t.name, v.Text("id"))
+	for child := range v.Get("child_runs").Elements() {
+		t.addRun(child, leading, depth+1)
+	}
+}
+
+// addRoot adds question, answer and outcome of the root.
+func (t *LangSmithTrace) addRoot(v modelapi.Value, leading string) {
+	t.question = langSmithText(v.Get("inputs"), "user", steps.QuestionNames)
+	t.answer = langSmithText(v.Get("outputs"), "assistant", append([]string{"result"}, steps.AnswerNames...))
+	metadata := v.Get("extra", "metadata")
+	t.session = cmp.Or(metadata.Text("session_id"), metadata.Text("thread_id"), metadata.Text("conversation_id"))
+	for name, stats := range v.Get("feedback_stats").Members() {
+		if stats.Kind() == '{' {
+			stats = stats.Get("avg")
+		}
+		t.addScore(&score{name: name.Text(), value: stats, source: SourceLangSmith, leading: leading})
+	}
+	for f := range v.Get("feedback").Elements() {
+		t.addScore(&score{name: f.Text("key"), value: f.First("score", "value"), comment: f.Text("comment"), source: SourceLangSmith, leading: leading})
+	}
+}
+
+// langSmithText returns the text in inputs or outputs: the last message, or a field with a text.
+func langSmithText(v modelapi.Value, role modelapi.Role, names []string) string {
+	return cmp.Or(lastText(v.Messages(role), role), v.ID(names...))
+}
+
+func langSmithRun(v modelapi.Value) observation {
+	out := observation{
+		id: v.Text("id"), parent: v.Text("parent_run_id"), failed: v.Text("error") != "" || strings.EqualFold(v.Text("status"), "error"),
+		start: v.Time("start_time"), end: v.Time("end_time"),
+	}
+	inputs, outputs := v.Get("inputs"), v.Get("outputs")
+	out.kind = kinds[strings.ToLower(v.Text("run_type"))] // upper case in version 2 of the API
+	switch out.kind {
+	case modelCall:
+		out.input, out.output = inputs.Messages("user"), outputs.Messages("assistant")
+		out.usage, out.model = langSmithTokens(v), langSmithModel(v.Get("extra"))
+	case toolSpan:
+		out.tool = modelapi.ToolCall{Name: cmp.Or(v.Text("name"), "unknown"), Arguments: string(inputs.Raw())}
+		if input := inputs.Get("input"); input.IsSet() && isOnlyMember(inputs, "input") { // may be JSON in a text
+			out.tool.Arguments = input.Arguments()
+		}
+		if out.tool.ID, out.result = toolResult(outputs.Get("output")); out.result == "" && outputs.Kind() == '{' {
+			out.tool.ID, out.result = toolResult(outputs)
+		}
+		out.result = cmp.Or(out.result, v.Text("error"))
+	}
+	return out
+}
+
+// langSmithTokens returns the tokens of a model call: of the run, else of its output.
+func langSmithTokens(v modelapi.Value) chat.Usage {
+	in, out := v.Number("prompt_tokens"), v.Number("completion_tokens")
+	for _, place := range []modelapi.Value{v.Get("outputs", "llm_output", "token_usage"), v.Get("outputs", "usage_metadata")} {
+		if in+out == 0 {
+			in = cmp.Or(place.Number("prompt_tokens"), place.Number("input_tokens"))
+			out = cmp.Or(place.Number("completion_tokens"), place.Number("output_tokens"))
+		}
+	}
+	return chat.Usage{Calls: 1, InputTokens: steps.ValidCount(in), OutputTokens: steps.ValidCount(out), Cost: steps.ValidCost(v.Number("total_cost"))}
+}
+
+func langSmithModel(extra modelapi.Value) (model string) {
+	for _, place := range []string{"metadata", "invocation_params"} {
+		m := extra.Get(place)
+		model = cmp.Or(model, m.Text("ls_model_name"), m.Text("model"), m.Text("model_name"))
+	}
+	return model
+}

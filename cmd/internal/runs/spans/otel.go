@@ -1,0 +1,453 @@
+package spans
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events/chat"
+)
+
+// otelSpan is a span in any of its forms: OTLP in JSON, or as the SDKs for JavaScript and Python print it.
+type otelSpan struct {
+	name       string
+	status     string
+	failed     bool
+	attributes attributes
+	events     []otelEvent
+}
+
+type otelEvent struct {
+	name       string
+	attributes attributes
+}
+
+// attributes are the attributes of a span.
+type attributes map[string]modelapi.Value
+
+// text returns the first of the attributes that has a text.
+func (a attributes) text(names ...string) string {
+	for _, name := range names {
+		if s := a[name].Arguments(); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// first returns the first of the attributes that is set.
+func (a attributes) first(names ...string) modelapi.Value {
+	for _, name := range names {
+		if a[name].IsSet() {
+			return a[name]
+		}
+	}
+	return modelapi.Value{}
+}
+
+// count returns the first of the attributes that is a positive number. OTLP writes integers as text.
+func (a attributes) count(names ...string) int {
+	for _, name := range names {
+		if n := a[name].Number(); n > 0 {
+			return steps.ValidCount(n)
+		}
+	}
+	return 0
+}
+
+// parsed returns the value of JSON in a text, and another value unchanged.
+func parsed(v modelapi.Value) modelapi.Value {
+	if inner := modelapi.ParseValue([]byte(v.Text())); !inner.IsMissing() {
+		return inner
+	}
+	return v
+}
+
+// isOnlyMember reports whether an object has one member with the name given.
+func isOnlyMember(v modelapi.Value, name string) bool {
+	n := 0
+	for range v.Members() {
+		n++
+	}
+	return n == 1 && v.Get(name).IsSet()
+}
+
+// otlpLists are the names of the lists around spans, from the outside to the inside.
+var otlpLists = []string{"resourceSpans", "scopeSpans", "instrumentationLibrarySpans"}
+
+// IsOTLP reports whether an object has spans of OTLP: the whole export, or one resource of it.
+func IsOTLP(v modelapi.Value) bool {
+	return slices.ContainsFunc(otlpLists, func(name string) bool { return v.Kind(name) == '[' })
+}
+
+// SplitOTLP returns the spans of an export.
+func SplitOTLP(v modelapi.Value) (spans [][]byte, err error) {
+	for inner := range v.First(otlpLists...).Elements() {
+		if inner.Kind() != '{' {
+			return nil, errors.New("field resourceSpans: want a list of objects")
+		}
+		if IsOTLP(inner) {
+			more, err := SplitOTLP(inner)
+			if err != nil {
+				return nil, err
+			}
+			spans = append(spans, more...)
+			continue
+		}
+		for span := range inner.Get("spans").Elements() {
+			spans = append(spans, span.Raw())
+		}
+	}
+	return spans, nil
+}
+
+// OTelTraceID returns the id of the trace of a span, or "".
+func OTelTraceID(v modelapi.Value) string {
+	if c := v.First("spanContext", "context"); c.Kind() == '{' {
+		return cmp.Or(c.Text("traceId"), c.Text("trace_id"))
+	}
+	if v.HasAny("spanId", "span_id") {
+		return cmp.Or(v.Text("traceId"), v.Text("trace_id"))
+	}
+	return ""
+}
+
+// IsAttributes reports whether an object has the attributes of a model call as its fields.
+func IsAttributes(v modelapi.Value) bool {
+	return v.HasAny("gen_ai.operation.name", "openinference.span.kind", "gen_ai.input.messages", "gen_ai.request.model", "llm.model_name")
+}
+
+// OTelAttributes parses the attributes of a single span.
+func OTelAttributes(v modelapi.Value, leading string) ([]*steps.Run, error) {
+	o := observation{id: "span", kind: modelCall}
+	s := otelSpan{attributes: parseAttributes(v)}
+	s.fill(&o, leading)
+	return (&recordedTrace{all: []observation{o}}).End()
+}
+
+// OTelTrace builds a trace from its spans.
+type OTelTrace struct{ recordedTrace }
+
+// Add adds a span.
+func (t *OTelTrace) Add(v modelapi.Value, leading string) {
+	c := v.First("spanContext", "context")
+	s := otelSpan{
+		name: v.Text("name"), attributes: parseAttributes(v.Get("attributes")),
+		status: cmp.Or(v.Text("status", "message"), v.Text("status", "description")),
+	}
+	code := strings.Trim(string(v.Get("status").First("code", "status_code").Raw()), `"`)
+	s.failed = code == "2" || strings.HasSuffix(code, "ERROR") || s.attributes.text("error.type") != ""
+	for e := range v.Get("events").Elements() {
+		s.events = append(s.events, otelEvent{e.Text("name"), parseAttributes(e.Get("attributes"))})
+	}
+	o := observation{
+		id:     cmp.Or(c.Text("spanId"), c.Text("span_id"), v.Text("spanId"), v.Text("span_id")),
+		parent: cmp.Or(v.Text("parentSpanContext", "spanId"), v.Text("parentSpanId"), v.Text("parent_id"), v.Text("parent_span_id")),
+		start:  otelTime(v.First("startTimeUnixNano", "startTime", "start_time")), end: otelTime(v.First("endTimeUnixNano", "endTime", "end_time")),
+		kind: otelKind(&s),
+	}
+	s.fill(&o, leading)
+	t.name = OTelTraceID(v)
+	t.all = append(t.all, o)
+}
+
+// parseAttributes parses attributes: an object, or the list of keys and values of OTLP.
+func parseAttributes(v modelapi.Value) attributes {
+	a := attributes{}
+	for name, value := range v.Members() {
+		a[name.Text()] = value
+	}
+	for pair := range v.Elements() {
+		a[pair.Text("key")] = otlpValue(pair.Get("value"))
+	}
+	return a
+}
+
+// otlpValue returns the value of an attribute of OTLP, such as {"stringValue": "x"}.
+func otlpValue(v modelapi.Value) modelapi.Value {
+	if v.HasAny("arrayValue", "kvlistValue") {
+		return modelapi.ParseValue(otlpJSON(v, 0))
+	}
+	for _, value := range v.Members() {
+		return value
+	}
+	return modelapi.Value{}
+}
+
+// otlpJSON returns the JSON of an attribute of OTLP.
+func otlpJSON(v modelapi.Value, depth int) []byte {
+	if depth > modelapi.MaxNesting {
+		return []byte("null")
+	}
+	out := any(json.RawMessage("null"))
+	switch list, pairs := v.Get("arrayValue", "values"), v.Get("kvlistValue", "values"); {
+	case v.HasAny("arrayValue"):
+		values := []json.RawMessage{}
+		for e := range list.Elements() {
+			values = append(values, otlpJSON(e, depth+1))
+		}
+		out = values
+	case v.HasAny("kvlistValue"):
+		values := map[string]json.RawMessage{}
+		for pair := range pairs.Elements() {
+			values[pair.Text("key")] = otlpJSON(pair.Get("value"), depth+1)
+		}
+		out = values
+	default:
+		if value := otlpValue(v); value.IsSet() {
+			return value.Raw()
+		}
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return []byte("null")
+	}
+	return raw
+}
+
+// otelTime parses nanoseconds since 1970, [seconds, nanoseconds], or RFC 3339. An invalid time is zero.
+func otelTime(v modelapi.Value) time.Time {
+	if v.Kind() != '[' {
+		if n, err := strconv.ParseInt(v.Arguments(), 10, 64); err == nil {
+			return time.Unix(0, n).UTC()
+		}
+		return v.Time()
+	}
+	var pair []int64
+	for e := range v.Elements() {
+		pair = append(pair, int64(e.Number()))
+	}
+	if len(pair) != 2 {
+		return time.Time{}
+	}
+	return time.Unix(pair[0], pair[1]).UTC()
+}
+
+// fill sets the fields of an observation from the attributes and events of its span.
+func (s *otelSpan) fill(o *observation, leading string) {
+	a := s.attributes
+	o.failed = s.failed
+	o.session = a.text("gen_ai.conversation.id", "session.id")
+	o.model = a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id")
+	switch o.kind {
+	case modelCall:
+		o.input, o.output = s.inputs(), s.outputs()
+		o.usage = chat.Usage{
+			Calls:        1,
+			InputTokens:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.promptTokens", "ai.usage.inputTokens"),
+			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.completionTokens", "ai.usage.outputTokens"),
+		}
+	case toolSpan:
+		o.tool, o.result = s.toolCall()
+		if s.failed {
+			o.result = cmp.Or(o.result, s.status, a.text("exception.message", "error.type"))
+		}
+	}
+	for _, e := range s.events {
+		if e.name != "gen_ai.evaluation.result" {
+			continue
+		}
+		o.addScore(&score{
+			name: e.attributes.text("gen_ai.evaluation.name"), value: e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
+			comment: e.attributes.text("gen_ai.evaluation.explanation"), source: SourceOTel, leading: leading,
+		})
+	}
+}
+
+// toolSpanPrefixes begin the names of tool spans, before the name of the tool.
+var toolSpanPrefixes = []string{"execute_tool ", "running tool: ", "running tool "}
+
+// toolCall returns the call and the result of a tool span. Without an attribute, the tool is the name of the span without the words
+// of its recorder.
+func (s *otelSpan) toolCall() (modelapi.ToolCall, string) {
+	a, name := s.attributes, s.name
+	for _, prefix := range toolSpanPrefixes {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	id, result := toolResult(a.first("gen_ai.tool.call.result", "ai.toolCall.result", "ai.toolCall.output", "output.value", "traceloop.entity.output"))
+	return modelapi.ToolCall{
+		ID:        cmp.Or(a.text("gen_ai.tool.call.id", "ai.toolCall.id", "ai.toolCall.toolCallId", "tool_call.id", "tool_call_id"), id),
+		Name:      cmp.Or(a.text("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"), name, "unknown"),
+		Arguments: a.text("gen_ai.tool.call.arguments", "ai.toolCall.args", "ai.toolCall.input", "input.value", "tool.parameters", "traceloop.entity.input"),
+	}, result
+}
+
+// toolResult returns the output of a tool span, and the id of its call if the output is the message of the tool. An object may be
+// stored as JSON text.
+func toolResult(output modelapi.Value) (callID, text string) {
+	for _, item := range output.Messages("") {
+		if len(item.Results) == 1 && item.Results[0].CallID != "" {
+			return item.Results[0].CallID, item.Results[0].Output
+		}
+	}
+	text = output.Output()
+	if inner := modelapi.ParseValue([]byte(text)); inner.Kind() == '{' {
+		return "", inner.Output()
+	}
+	return "", text
+}
+
+// otelKind returns the kind of a span from the attributes of the GenAI conventions, OpenInference, the Vercel AI SDK or
+// OpenLLMetry.
+func otelKind(s *otelSpan) observationKind {
+	a := s.attributes
+	operation := a.text("ai.operationId")
+	for _, name := range []string{"gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "llm.request.type"} {
+		if kind, ok := kinds[strings.ToLower(a.text(name))]; ok {
+			return kind
+		}
+	}
+	switch {
+	case operation == "ai.toolCall":
+		return toolSpan
+	case strings.HasPrefix(operation, "ai.generate"), strings.HasPrefix(operation, "ai.stream"):
+		return modelCall
+	}
+	return otherSpan
+}
+
+// inputs returns the messages of the prompt.
+func (s *otelSpan) inputs() []modelapi.Item {
+	a := s.attributes
+	items := a["gen_ai.system_instructions"].Messages("system")
+	for _, e := range s.events {
+		if role, ok := strings.CutSuffix(strings.TrimPrefix(e.name, "gen_ai."), ".message"); ok && modelapi.RoleOf(role) != "" {
+			items = append(items, e.message(role)...)
+		}
+		items = append(items, e.attributes["gen_ai.input.messages"].Messages("user")...)
+	}
+	prompt := a.first("gen_ai.input.messages", "ai.prompt.messages", "ai.prompt")
+	for _, prefix := range []string{"llm.input_messages.", "gen_ai.prompt."} {
+		if !prompt.IsSet() {
+			prompt = a.list(prefix)
+		}
+	}
+	if !prompt.IsSet() && len(items) == 0 {
+		prompt = a.first("input.value", "input")
+	}
+	return append(items, prompt.Messages("user")...)
+}
+
+// outputs returns the messages of the response.
+func (s *otelSpan) outputs() []modelapi.Item {
+	a := s.attributes
+	for _, e := range s.events {
+		if e.name == "gen_ai.choice" {
+			return e.message("assistant")
+		}
+		if v := e.attributes["gen_ai.output.messages"]; v.IsSet() {
+			return v.Messages("assistant")
+		}
+	}
+	output := a["gen_ai.output.messages"]
+	for _, prefix := range []string{"llm.output_messages.", "gen_ai.completion."} {
+		if !output.IsSet() {
+			output = a.list(prefix)
+		}
+	}
+	text, calls := a.text("ai.response.text", "ai.response.object"), a["ai.response.toolCalls"]
+	if !output.IsSet() && (text != "" || calls.IsSet()) {
+		item := modelapi.Item{Role: "assistant", Text: text}
+		for _, more := range calls.Messages("") {
+			item.Calls = append(item.Calls, more.Calls...)
+		}
+		return []modelapi.Item{item}
+	}
+	if !output.IsSet() {
+		output = a.first("output.value", "output")
+	}
+	return output.Messages("assistant")
+}
+
+// message returns the message in an event.
+func (e *otelEvent) message(role string) []modelapi.Item {
+	members := map[string]json.RawMessage{"role": json.RawMessage(strconv.Quote(role))}
+	add := func(a attributes) {
+		for name, value := range a {
+			if name == "message" || name == "tool_calls" {
+				value = parsed(value)
+			}
+			members[name] = value.Raw()
+		}
+	}
+	add(e.attributes)
+	if inner := parsed(e.attributes["message"]); inner.Kind() == '{' {
+		delete(members, "message")
+		add(parseAttributes(inner))
+	}
+	if id := members["id"]; id != nil && role == "tool" {
+		members["tool_call_id"] = id
+	}
+	raw, err := json.Marshal(members)
+	if err != nil { // an attribute is not valid JSON
+		return nil
+	}
+	return modelapi.Find(raw, modelapi.RoleOf(role))
+}
+
+// list returns the attributes with a prefix as a list: "llm.input_messages.0.message.role" is the field role of the first
+// element. It is missing without such attributes.
+func (a attributes) list(prefix string) modelapi.Value {
+	root := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		path, ok := strings.CutPrefix(name, prefix)
+		if !ok || strings.Count(path, ".") > 12 {
+			continue
+		}
+		at, parts := root, strings.Split(path, ".")
+		last := len(parts) - 1
+		for _, part := range parts[:last] {
+			next, ok := at[part].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[part] = next
+			}
+			at = next
+		}
+		if at[parts[last]] == nil && a[name].IsSet() {
+			at[parts[last]] = json.RawMessage(a[name].Raw())
+		}
+	}
+	raw, err := json.Marshal(nested(root))
+	if err != nil || len(root) == 0 {
+		return modelapi.Value{}
+	}
+	return modelapi.ParseValue(raw)
+}
+
+// nested converts maps with numbers as keys to lists, and removes the wrappers of OpenInference.
+func nested(v any) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	if len(m) == 1 {
+		for _, wrapper := range []string{"message", "message_content", "tool_call"} {
+			if inner, ok := m[wrapper]; ok {
+				return nested(inner)
+			}
+		}
+	}
+	if _, ok := m["0"]; ok {
+		var list []any
+		for i := 0; m[strconv.Itoa(i)] != nil; i++ {
+			list = append(list, nested(m[strconv.Itoa(i)]))
+		}
+		return list
+	}
+	for name, value := range m {
+		m[name] = nested(value)
+	}
+	if contents, ok := m["contents"]; ok && m["content"] == nil {
+		m["content"] = contents
+		delete(m, "contents")
+	}
+	return m
+}

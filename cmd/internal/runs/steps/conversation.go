@@ -1,0 +1,245 @@
+// Package steps assembles recorded messages to the steps of a run. It matches results to calls, converts actions in the text of an
+// agent to calls, and detects failed calls from their output. Package modelapi reads the messages.
+package steps
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/source"
+	"debrief/events"
+	"debrief/events/outcome"
+)
+
+// Conversation converts messages to the steps of an execution. The first message of a user is the question. Tool results
+// are added to their calls. Every other turn of a user or an assistant is a step.
+type Conversation struct {
+	// Commands: the agent writes commands in its text, and the next user message is the output of the command.
+	Commands bool
+	// Greets: the agent speaks first, and the first user message after it is the question.
+	Greets bool
+
+	// Run is the run so far. Its answer is the text of the last assistant turn without a tool call.
+	Run
+	Open []OpenCall // calls that have no result yet
+
+	turn  int // the step of the last turn of the assistant
+	calls []recordedCall
+	ids   map[int]string // the recorder's ids of the steps
+}
+
+// Omit counts content that is left out.
+func (c *Conversation) Omit(kind source.Omission, n int) {
+	if c.Omitted == nil {
+		c.Omitted = source.Omissions{}
+	}
+	c.Omitted.Add(kind, n)
+}
+
+// OpenCall is a call that waits for its result.
+type OpenCall struct {
+	ID         string
+	Step, Call int // indices into steps and its Calls
+}
+
+// maxOpenCalls is the maximum number of calls that wait for a result. If there are more, the oldest ones get no result.
+const maxOpenCalls = 1000
+
+// AddItems adds messages.
+func (c *Conversation) AddItems(items []modelapi.Item) {
+	for i := range items {
+		c.AddItem(&items[i], events.Step{})
+	}
+}
+
+// AddItem adds a message. About has the other fields of the step of an assistant.
+func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
+	c.omit(t.Omitted)
+	for i := range t.Results {
+		c.AddResult(&t.Results[i])
+	}
+	switch {
+	case t.Role == modelapi.RoleSystem:
+		c.Omit(source.SystemPrompts, 1)
+	case t.Role == modelapi.RoleUser && t.Text != "":
+		c.User(t.Text)
+	case t.Role == modelapi.RoleAssistant && (t.Text != "" || len(t.Calls) > 0):
+		about.Text = t.Text
+		c.AddTurn(false, about, t.Calls)
+	}
+}
+
+func (c *Conversation) omit(o modelapi.Omitted) {
+	if o == (modelapi.Omitted{}) {
+		return
+	}
+	c.Omit(source.ThinkingBlocks, o.Thoughts)
+	c.Omit(source.MediaParts, o.Media)
+	c.Omit(source.HarnessMessages, o.Records)
+	c.Omit(source.InvalidJSON, o.InvalidJSON)
+}
+
+// Identify adds the recorder's id of a message to the last step. The id must be unique among the runs of the recorder, and a copy of the
+// run must keep it.
+func (c *Conversation) Identify(id string) {
+	if id == "" || len(c.Steps) == 0 {
+		return
+	}
+	if c.ids == nil {
+		c.ids = map[int]string{}
+	}
+	c.ids[len(c.Steps)-1] += id + "\n"
+}
+
+// Spoke sets the start of the run to the first time given, and its duration up to the last one.
+func (c *Conversation) Spoke(at time.Time) {
+	switch {
+	case at.IsZero():
+	case c.Started.IsZero():
+		c.Started = at
+	default:
+		c.Duration = ValidDuration(at.Sub(c.Started).Seconds())
+	}
+}
+
+// IsEmpty reports whether no message was added.
+func (c *Conversation) IsEmpty() bool { return c.Question == "" && len(c.Steps) == 0 }
+
+// IsOpen reports whether a call with the id waits for its result.
+func (c *Conversation) IsOpen(id string) bool {
+	return id != "" && slices.ContainsFunc(c.Open, func(o OpenCall) bool { return o.ID == id })
+}
+
+// User adds a message of the user: the question, the output of a command, or a step.
+func (c *Conversation) User(content string) {
+	output := &modelapi.ToolResult{Output: content}
+	switch {
+	case c.Commands && c.find(output) >= 0:
+		c.Close(c.find(output), output)
+	case c.Question == "" && (len(c.Steps) == 0 || c.Greets):
+		c.Question = content
+	default:
+		c.Steps = append(c.Steps, events.Step{Speaker: "user", Text: content})
+	}
+}
+
+// AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. A turn whose calls all
+// have a result of the provider is an answer.
+func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
+	if continued = continued && len(c.Steps) > 0; !continued {
+		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: said.At})
+	}
+	c.turn = len(c.Steps) - 1
+	step := &c.Steps[c.turn]
+	if step.Text != "" && said.Text != "" {
+		step.Text += "\n"
+	}
+	step.Text += said.Text
+	for i := range calls {
+		call := &calls[i]
+		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
+		recorded := &step.Calls[len(step.Calls)-1]
+		place := OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1}
+		c.calls = append(c.calls, recordedCall{OpenCall: place, answered: call.Result != nil})
+		if call.Result != nil {
+			c.setResult(recorded, call.Result)
+			continue
+		}
+		c.Open = append(c.Open, place)
+	}
+	if n := len(c.Open) - maxOpenCalls; n > 0 {
+		c.Open = slices.Delete(c.Open, 0, n)
+	}
+	if len(modelapi.ClientCalls(calls)) == 0 && len(step.Calls) == len(calls) && step.Text != "" {
+		c.Answer = step.Text
+	}
+}
+
+// AddResult adds a result to its call, and returns the call. Ids are not unique in real recordings: tau-bench and the examples of
+// SWE-agent repeat them. So it is the last open call with the id, else a call of the tool in the last turn, else the first one of that turn.
+func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
+	found := c.find(r)
+	if found < 0 { // the call was not recorded; its result is not lost
+		tool := cmp.Or(r.Name, "unknown")
+		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
+		c.Open = append(c.Open, OpenCall{Step: len(c.Steps) - 1})
+		found = len(c.Open) - 1
+	}
+	return c.Close(found, r)
+}
+
+// find returns the index of the open call of a result, or -1. Without a call of its id, it is one of the last turn.
+func (c *Conversation) find(r *modelapi.ToolResult) int {
+	byID, byName, first := -1, -1, -1
+	for i, o := range c.Open {
+		switch {
+		case r.CallID != "" && o.ID == r.CallID:
+			byID = i
+		case o.Step != c.turn:
+		case byName < 0 && r.Name != "" && r.Name == c.Steps[o.Step].Calls[o.Call].Tool:
+			byName = i
+		case first < 0:
+			first = i
+		}
+	}
+	switch {
+	case byID >= 0:
+		return byID
+	case byName >= 0:
+		return byName
+	}
+	return first
+}
+
+// Close sets the result of the i-th open call, and returns the call.
+func (c *Conversation) Close(i int, r *modelapi.ToolResult) OpenCall {
+	o := c.Open[i]
+	c.setResult(c.TakeCall(i), r)
+	return o
+}
+
+// setResult sets the result of a call. The whole output decides about the outcome: the error may be in the middle.
+func (c *Conversation) setResult(call *events.ToolCall, r *modelapi.ToolResult) {
+	c.SetOutput(call, r.Output, outcome.OfTool(call, r.Output, r.Signs))
+}
+
+// TakeCall removes the i-th call from the open calls and returns it.
+func (c *Conversation) TakeCall(i int) *events.ToolCall {
+	o := c.Open[i]
+	c.Open = slices.Delete(c.Open, i, i+1)
+	for j := range slices.Backward(c.calls) {
+		if c.calls[j].OpenCall == o {
+			c.calls[j].answered = true
+			break
+		}
+	}
+	return &c.Steps[o.Step].Calls[o.Call]
+}
+
+// SetOutput sets the result of a call. A call without a result keeps the outcome Unknown.
+func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome events.Label) {
+	if n := len(output) - MaxOutput; n > 0 {
+		c.Omit(source.CutOutput, n)
+	}
+	call.Outcome, call.Output = outcome, Clip(output)
+}
+
+// End returns the run. No more can be added to it. A run without a name is named by its session.
+func (c *Conversation) End() ([]*Run, error) {
+	c.dropRepeated()
+	if !slices.ContainsFunc(c.Steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {
+		return nil, errors.New("the run has no assistant turn")
+	}
+	c.Name = cmp.Or(c.Name, source.Printable(c.Session))
+	c.Outcome.Label = cmp.Or(c.Outcome.Label, events.Unknown)
+	if len(c.ids) > 0 {
+		c.IDs = make([]string, len(c.Steps))
+		for i := range c.IDs {
+			c.IDs[i] = c.ids[i]
+		}
+	}
+	return []*Run{&c.Run}, nil
+}

@@ -1,0 +1,37 @@
+package steps
+
+import (
+	"cmp"
+	"fmt"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
+	"debrief/events/outcome"
+)
+
+// ParseOutcome returns the outcome in the first of the members outcome, reward and score that is set, or Unknown without any. If it
+// does not name an evaluator, that is by. Leading is the name of the score that counts among several.
+func ParseOutcome(v modelapi.Value, by, leading string) (events.Outcome, error) {
+	for _, name := range []string{"outcome", "reward", "score"} {
+		member := v.Get(name)
+		if !member.IsSet() {
+			continue
+		}
+		d, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Decode(member.Raw())
+		o := d.Outcome
+		if err != nil {
+			return o, fmt.Errorf("field %s: %w", name, err)
+		}
+		if o.Label = cmp.Or(o.Label, events.Unknown); o.Known() {
+			o.By = cmp.Or(o.By, by)
+		}
+		return o, nil
+	}
+	return events.Outcome{Label: events.Unknown}, nil
+}
+
+// The names of the fields with a question and an answer, outside conversations. The first one that has a value is used.
+var (
+	QuestionNames = []string{"question", "input", "prompt", "query", "instruction", "problem"}
+	AnswerNames   = []string{"answer", "output", "response", "completion", "prediction", "model_answer", "model_output", "final_answer"}
+)

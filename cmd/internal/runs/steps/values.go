@@ -1,0 +1,39 @@
+package steps
+
+import (
+	"math"
+	"time"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events/chat"
+)
+
+// ValidCost returns a recorded cost in US dollars, or 0 if it is negative, NaN or implausibly large.
+func ValidCost(p float64) float64 {
+	if p < 0 || p > 1e9 || math.IsNaN(p) {
+		return 0
+	}
+	return p
+}
+
+// ValidDuration converts recorded seconds to a duration. It returns 0 for a negative or implausible value.
+func ValidDuration(s float64) time.Duration {
+	const year = 365 * 24 * 3600
+	if s < 0 || s > year {
+		return 0
+	}
+	return time.Duration(s * float64(time.Second))
+}
+
+// ValidCount returns a recorded count, or 0 if it is negative or implausibly large.
+func ValidCount(n float64) int {
+	if n < 0 || n > 1e12 {
+		return 0
+	}
+	return int(n)
+}
+
+// Tokens returns the tokens of a recorded usage.
+func Tokens(u modelapi.Usage) chat.Usage {
+	return chat.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}
+}

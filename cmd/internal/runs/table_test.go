@@ -1,0 +1,118 @@
+package runs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"debrief/cmd/internal/runs/source"
+	"debrief/events"
+)
+
+// answers reads question-and-answer logs as "question=answer label".
+func answers(t *testing.T, name, text string) ([]string, Report, error) {
+	t.Helper()
+	got, report, err := read(t, name, text)
+	var list []string
+	for _, e := range got {
+		list = append(list, fmt.Sprintf("%s=%s %s", e.Question, e.Answer, e.Outcome.Label))
+	}
+	return list, report, err
+}
+
+func TestAnswerLogs(t *testing.T) {
+	t.Parallel()
+	three := []string{"q1=a1 success", "q2=a2 failure", "q3=a3 unknown"}
+	for name, text := range map[string]string{
+		"CSV":               "question,answer,score\nq1,a1,1\nq2,a2,0\nq3,a3,\n",
+		"CSV with words":    "Answer,Question,Correct\r\na1,q1,yes\r\na2,q2,FALSE\r\na3,q3,\r\n",
+		"semicolons":        "input;output;label\nq1;a1;success\n\nq2;a2;failure\nq3;a3;",
+		"tabs":              "prompt\tresponse\tpassed\nq1\ta1\ttrue\nq2\ta2\tfalse\nq3\ta3\t\n",
+		"lines":             `{"question":"q1","answer":"a1","score":1.0}` + "\n" + `{"question":"q2","answer":"a2","score":0}` + "\n" + `{"question":"q3","answer":"a3"}`,
+		"lines with others": `{"input":"q1","output":"a1","correct":true}` + "\n" + `{"prompt":"q2","completion":"a2","passed":"no"}` + "\n" + `{"query":"q3","response":"a3","is_correct":null}`,
+		"a list":            `[{"id":1,"question":"q1","answer":"a1","score":1},{"id":2,"question":"q2","answer":"a2","label":"failure"},{"id":3,"question":"q3","answer":"a3"}]`,
+	} {
+		got, report, err := answers(t, "f.csv", text)
+		if err != nil || report.Skipped != 0 || !reflect.DeepEqual(got, three) {
+			t.Errorf("%s: got %q, report %+v, error %v", name, got, report, err)
+		}
+	}
+}
+
+func TestTablesRecoverFromQuotes(t *testing.T) {
+	t.Parallel()
+	got, report, err := answers(t, "f.csv", `question,answer,target,id
+"two
+  lines, ""quoted""",a1,t,1
+a 5" pipe,a2,,2
+"open,a3,,3
+q4,a4,,4
+too,many,fields,in,this
+q5,"a5",,5
+,no question,,6
+`)
+	want := []string{"two\n  lines, \"quoted\"=a1 unknown", "a 5\" pipe=a2 unknown", "q4=a4 unknown", "q5=a5 unknown"}
+	if err != nil || !reflect.DeepEqual(got, want) || report.Omitted[source.References] != 1 {
+		t.Errorf("got %q, report %+v, error %v", got, report, err)
+	}
+	var lines []int
+	for _, p := range report.Problems {
+		lines = append(lines, p.Line)
+	}
+	if !reflect.DeepEqual(lines, []int{5, 7, 9}) {
+		t.Errorf("got problems %v, want lines 5, 7 and 9", report.Problems)
+	}
+}
+
+func TestTablesAreBounded(t *testing.T) {
+	t.Parallel()
+	text := "question,answer\n\"" + strings.Repeat(strings.Repeat("x", 100)+"\n", 100) + "q,a\n" + strings.Repeat("y", 5000) + ",b\nr,c\n"
+	var got []string
+	f := fileReader{book: "book", limit: 2000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
+	if err := f.read(t.Context(), strings.NewReader(text)); err != nil || !reflect.DeepEqual(got, []string{"q", "r"}) || f.report.Skipped != 101 {
+		t.Errorf("got %q, skipped %d, error %v", got, f.report.Skipped, err)
+	}
+}
+
+// TestStrayQuotesTakeLinearTime reads a table whose first quote has no partner.
+func TestStrayQuotesTakeLinearTime(t *testing.T) {
+	t.Parallel()
+	rows := 200_000
+	if testing.Short() {
+		rows = 50_000 // quadratic time would still be minutes
+	}
+	got, report, err := answers(t, "f.csv", "question,answer\n\"q,a\n"+strings.Repeat("q,a\n", rows))
+	if err != nil || len(got) != rows || report.Skipped != 1 {
+		t.Errorf("got %d answers, %d skipped, error %v", len(got), report.Skipped, err)
+	}
+}
+
+// TestFormattedEvents reads events over several lines, as jq prints them.
+func TestFormattedEvents(t *testing.T) {
+	t.Parallel()
+	want := one(t, claude)
+	if e := one(t, strings.ReplaceAll(claude, `{"type"`, "{\n  \"type\"")); e.ID != want.ID || !reflect.DeepEqual(e.Steps, want.Steps) {
+		t.Errorf("got %+v, want %+v", e, want)
+	}
+	_, report, err := read(t, "f", "{\n\"question\":\"q\",\"answer\":\"a\"}\n\n{\n\"x\":1}\n{\n\"y\":\n1}\n{\"z\":1}\n")
+	if err != nil || report.Runs != 1 || len(report.Problems) != 3 || report.Problems[0].Line != 4 || report.Problems[1].Line != 6 || report.Problems[2].Line != 9 {
+		t.Errorf("got %+v, error %v, want problems in lines 4, 6 and 9", report, err)
+	}
+}
+
+func TestUnknownTablesNameTheirColumns(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"input,tokens\nq,1\n":   `line 1: unknown format: a table needs columns for question and answer, found "input", "tokens"`,
+		"Yes, this is a text\n": "line 1: invalid JSON at byte 0",
+	} {
+		if _, _, err := read(t, "f", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzTable(f *testing.F) {
+	fuzz(f, "question,answer,score\nq,a,1\n\"x\ny\",b,0\n", "input;output\n\"a;b\n\"", "prompt\tresponse\n\"\"\"\t\"")
+}

@@ -1,0 +1,37 @@
+// Package simulated replaces a language model, so that the whole learning loop runs, and can be measured, without one.
+// It is a server with the OpenAI chat API that answers the prompts of all roles. The model's name and the fingerprint
+// of every reply state that it is simulated.
+//
+// # The task
+//
+// The tasks are those of the world invoice: invoices of a company, whose amounts depend on hidden house rules. The model
+// is a roles.Model without errors. It knows the steps of an invoice, but no rule: a rule reaches it only in a prompt. As
+// generator it adds up without mistakes and applies the bullets of the prompt, also those with wrong numbers. As reflector
+// it derives a rule from one expected amount. As curator it adds missing rules and corrects wrong ones. It understands the
+// wordings of rules that it writes itself, with any number, and no other ones.
+//
+// The model therefore learns only through the playbook. Removing a bullet, or changing its number, changes exactly the
+// answers that use it.
+//
+// Each reply is a function of the prompt and of Options. It depends on no counter, clock or order of calls. Injected
+// faults also depend on the header X-Stainless-Retry-Count, so that a retry can succeed.
+//
+// The same server embeds texts by hashing words and letters (embeddings.go). Texts that share words have a high cosine;
+// synonyms do not.
+//
+// # Limits
+//
+// The package does not measure how well language models learn, and its mistakes are simpler than theirs. It only shows
+// that the workers around a model preserve and apply the insights of the model.
+//
+// It never stands in for a model unless the user names it, and every page and command calls its results simulated.
+//
+// # The walk of a reply
+//
+//	server.go                   complete  the request of the chat API; faults.go decides whether it fails
+//	prompt.go                   role      whose prompt it is, and the draws of its seed
+//	simulated.go                answer    the reply of the world's model, with the errors that Options add
+//	worlds/invoice/invoice.go   NewModel  the knowledge of the model about invoices
+//	worlds/roles/roles.go                 the replies of the three roles in all worlds
+//	worlds/prompt/prompt.go               bullets, task and reflections as a model reads them
+package simulated

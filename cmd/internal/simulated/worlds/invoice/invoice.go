@@ -1,0 +1,92 @@
+// Package invoice is a simulated world of an invoice desk. The amount due of an invoice depends on 21 hidden rules, such as
+// the discount of gold customers or the tax of region North. The feedback names the first wrong step and its expected
+// amount.
+//
+// The model knows the steps and the forms of rules (vocabulary.go), but no numbers. It computes without mistakes and
+// follows the bullets in the prompt. As a Reflector it derives a rule from one expected amount. Decisions of the Curator
+// and errors are those of package roles.
+package invoice
+
+import (
+	"fmt"
+
+	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
+)
+
+// Name is the name of the world.
+const Name = "invoice"
+
+// Language is the knowledge of a model about invoices: the steps and the forms of rules, but no number of a rule.
+type Language struct {
+	stated    roles.Memo[rule]
+	questions roles.Memo[invoice]
+}
+
+// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
+func NewModel(seed uint64, e world.Imperfection) *roles.Model {
+	return &roles.Model{Seed: seed, Errors: e, Language: new(Language)}
+}
+
+// World is the invoice desk of one seed.
+type World struct {
+	*Language
+	*roles.Model
+	rules []rule
+	tasks roles.Tasks
+}
+
+// New returns the world of a seed.
+func New(seed uint64, e world.Imperfection) *World {
+	m := NewModel(seed, e)
+	return &World{Language: m.Language.(*Language), Model: m, rules: hidden(seed)}
+}
+
+// Name implements world.World.
+func (*World) Name() string { return Name }
+
+// Train implements world.World. There are at most MaxTrain tasks.
+func (w *World) Train(n int) []world.Task {
+	return w.tasks.First(train, min(n, MaxTrain), func(n int) []world.Task { return w.write(train, n) })
+}
+
+// HeldOut implements world.World. There is one phase, and there are at most MaxHeldOut tasks.
+func (w *World) HeldOut(_, n int) []world.Task {
+	return w.tasks.First(heldOut, min(n, MaxHeldOut), func(n int) []world.Task { return w.write(heldOut, n) })
+}
+
+// ByHand implements world.World.
+func (w *World) ByHand(int) []string {
+	out := make([]string, len(w.rules))
+	for i, r := range w.rules {
+		out[i] = r.Text(world.Draw(w.Seed, "by hand", r.Condition()))
+	}
+	return out
+}
+
+// States implements world.World.
+func (w *World) States(text string, _, rule int) bool {
+	r, ok := w.readRule(text)
+	return ok && r == w.rules[rule]
+}
+
+// Alter implements world.World.
+func (w *World) Alter(_, rule int, draw uint64) string {
+	r := w.rules[rule]
+	return r.otherNumber(draw).Text(world.Draw(draw, "altered rule", r.Condition()))
+}
+
+// Attempt implements world.World.
+func (w *World) Attempt(t world.Task, system string) world.Attempt {
+	a := w.Answer(t.Question, t.Context, system)
+	return world.Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
+}
+
+// Distractors implements world.World.
+func (w *World) Distractors(n int) []string {
+	return world.Distinct(n, func(i int) string {
+		d := world.Draw(w.Seed, "distractor", fmt.Sprint(i))
+		value := onsets[d%20] + codas[d>>8%20]
+		return "For " + fmt.Sprintf(fields[d>>16%6], value) + " " + fmt.Sprintf(numbers[d>>24%3], 2+d>>32%17)
+	})
+}

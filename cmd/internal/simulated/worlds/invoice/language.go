@@ -1,0 +1,203 @@
+package invoice
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/prompt"
+	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
+)
+
+// readRule is readRule with a cache.
+func (l *Language) readRule(text string) (rule, bool) {
+	return l.stated.Find(text, readRule)
+}
+
+// read is readInvoice with a cache.
+func (l *Language) read(text string) (invoice, bool) {
+	return l.questions.Find(text, readInvoice)
+}
+
+// report returns a line "name: amount" for each step.
+func report(inv *invoice, sheet *worksheet) string {
+	lines := "goods: " + inv.goods.String() + "\n"
+	for i, c := range sheet {
+		lines += steps[i].name + ": " + c.String() + "\n"
+	}
+	return lines
+}
+
+// Answer implements roles.Language. Of two bullets about one key the model applies the first.
+func (l *Language) Answer(question, _, system string) prompt.Answer {
+	out := prompt.Answer{BulletIDs: []string{}}
+	inv, ok := l.read(question)
+	if !ok {
+		out.Reasoning, out.FinalAnswer = "This is no invoice, and this simulated model knows nothing else.", "I do not know."
+		return out
+	}
+	var rules []rule
+	var ids []string
+	for _, b := range prompt.Bullets(system) {
+		if r, ok := l.readRule(b.Text); ok {
+			rules, ids = append(rules, r), append(ids, b.ID)
+		}
+	}
+	sheet, used := fill(&inv, rules)
+	for i, at := range used {
+		about := "For " + condition{i, inv.keys[i]}.phrase()
+		switch {
+		case at >= 0:
+			out.Reasoning += about + " I follow [" + ids[at] + "].\n"
+			out.BulletIDs = append(out.BulletIDs, ids[at])
+		case inv.keys[i] != "" && inv.keys[i] != steps[i].defaultKey:
+			out.Reasoning += about + " the playbook has no rule, so I take nothing.\n"
+		}
+	}
+	out.Reasoning += report(&inv, &sheet)
+	out.FinalAnswer = sheet.total(&inv).String()
+	return out
+}
+
+// Embed implements world.World.
+func (*Language) Embed(texts []string) [][]float32 {
+	return world.Embed(texts, concepts)
+}
+
+// Read implements roles.Language.
+func (l *Language) Read(text string) (roles.Rule, bool) {
+	r, ok := l.readRule(text)
+	return r, ok
+}
+
+// Platitudes implements world.World.
+func (*Language) Platitudes(n int) []string {
+	return world.Cross(n, 0, 7, platitudeStarts, platitudeEnds)
+}
+
+// Nonsense implements world.World.
+func (*Language) Nonsense(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = nonsense[i%len(nonsense)]
+	}
+	return out
+}
+
+// Analyse implements roles.Language.
+func (l *Language) Analyse(e *prompt.Execution, _ roles.Dice) roles.Analysis {
+	r, ok := l.derive(e)
+	if !ok {
+		return roles.Analysis{Reasoning: "No rule follows from the feedback."}
+	}
+	a := roles.Analysis{
+		Insight: r, Reasoning: "One rule gives the expected amount.",
+		Error:    "The " + r.Section() + " is wrong.",
+		Approach: "Compute the " + r.Section() + " by the rule.",
+	}
+	for _, b := range e.Shown {
+		if old, ok := l.readRule(b.Text); ok && b.Cited && old.condition == r.condition {
+			a.Blamed = append(a.Blamed, b.ID)
+			break
+		}
+	}
+	return a
+}
+
+var wrongStep = regexp.MustCompile(`First wrong step: ([a-z ]+): expected (-?[\d.]+\d), got `)
+
+// derive returns the rule that gives the expected amount of the first wrong step.
+func (l *Language) derive(e *prompt.Execution) (rule, bool) {
+	m := wrongStep.FindStringSubmatch(e.Feedback)
+	inv, ok := l.read(e.Question)
+	if m == nil || !ok {
+		return rule{}, false
+	}
+	want, ok := readCents(m[2])
+	at := stepIndex(m[1])
+	if !ok || at < 0 {
+		return rule{}, false
+	}
+	// All amounts before the first wrong step are right. A step that is not in the reasoning was not needed.
+	var sheet worksheet
+	stated := readSteps(e.Reasoning)
+	for i := range at {
+		sheet[i], _ = readCents(stated[steps[i].name])
+	}
+	return infer(&inv, &sheet, at, want)
+}
+
+// readSteps returns the amounts in the lines "name: amount" of a reasoning.
+func readSteps(reasoning string) map[string]string {
+	stated := make(map[string]string)
+	for line := range strings.Lines(reasoning) {
+		if name, amount, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			stated[name] = amount
+		}
+	}
+	return stated
+}
+
+// infer returns the simplest rule that gives the amount of a step. It prefers a whole percentage to a fraction, the base
+// ofSum to other bases, and the smallest multiple. It knows the forms of rules, but no numbers.
+func infer(inv *invoice, sheet *worksheet, at int, want cents) (rule, bool) {
+	s := &steps[at]
+	r := rule{condition: condition{at, inv.keys[at]}}
+	amount := want
+	if s.reduces {
+		amount = -want
+	}
+	if r.key == "" || r.key == s.defaultKey || amount < 0 {
+		return r, false
+	}
+	for _, r := range candidates(r, inv, sheet, amount) {
+		if r.amount(inv, sheet) == want {
+			return r, true
+		}
+	}
+	return r, false
+}
+
+// candidates returns rules that can give an amount, the simplest first.
+func candidates(r rule, inv *invoice, sheet *worksheet, amount cents) (out []rule) {
+	add := func(numbers ...cents) {
+		for _, r.number = range numbers {
+			out = append(out, r)
+		}
+	}
+	switch steps[r.step].form {
+	case flat:
+		add(amount)
+	case each:
+		add(amount / cents(max(inv.stamps, 1)))
+	case rounded:
+		add(5, 10, 20, 50, 100, 500, 1000)
+	case share:
+		for _, grain := range []cents{100, 50, 10, 1} { // hundredths of a percent
+			for _, r.base = range []base{ofSum, ofNet, ofList} {
+				if of := r.base.of(inv, sheet, r.step); of > 0 {
+					exact := (amount*10000 + of/2) / of
+					add((exact + grain/2) / grain * grain)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Generalise implements roles.Language. The rule is about another key of the step. If the step has one key, the rule has
+// another number.
+func (*Language) Generalise(of roles.Rule, _ *prompt.Execution, d roles.Dice) roles.Rule {
+	r, ok := of.(rule)
+	if !ok {
+		return of
+	}
+	draw, keys := d.Draw("other key"), steps[r.step].keys
+	if len(keys) < 2 {
+		r.number += cents(1+draw%3) * 100
+		return r
+	}
+	r.key = keys[(slices.Index(keys, r.key)+1+int(draw%uint64(len(keys)-1)))%len(keys)]
+	return r
+}

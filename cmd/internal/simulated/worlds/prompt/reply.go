@@ -1,0 +1,98 @@
+package prompt
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/world"
+)
+
+// Answer is a Generator's reply.
+type Answer struct {
+	Reasoning   string   `json:"reasoning"`
+	BulletIDs   []string `json:"bullet_ids"`
+	FinalAnswer string   `json:"final_answer"`
+}
+
+// Reflection is a Reflector's reply.
+type Reflection struct {
+	Reasoning           string `json:"reasoning"`
+	ErrorIdentification string `json:"error_identification"`
+	RootCauseAnalysis   string `json:"root_cause_analysis"`
+	CorrectApproach     string `json:"correct_approach"`
+	KeyInsight          string `json:"key_insight"`
+	Section             string `json:"section"`
+	BulletTags          []Tag  `json:"bullet_tags"`
+}
+
+// Tag is a vote on a bullet: helpful, harmful or neutral.
+type Tag struct {
+	ID  string `json:"id"`
+	Tag string `json:"tag"`
+}
+
+// Curated is the reply of a Curator or a refiner.
+type Curated struct {
+	Reasoning  string      `json:"reasoning"`
+	Operations []Operation `json:"operations"`
+}
+
+// Operation is one change of the playbook. Fields that its type does not use are empty.
+type Operation struct {
+	Type        string   `json:"type"` // ADD, SAME, UPDATE, MERGE or REMOVE
+	BulletID    string   `json:"bullet_id"`
+	SourceIDs   []string `json:"source_ids"`
+	KeepID      string   `json:"keep_id"`
+	Section     string   `json:"section"`
+	Content     string   `json:"content"`
+	Reason      string   `json:"reason"`
+	Reflections []int    `json:"reflections"` // numbers of the insights
+}
+
+// Reduction is a reducer's reply.
+type Reduction struct {
+	Reasoning string     `json:"reasoning"`
+	Decisions []Decision `json:"decisions"`
+}
+
+// Decision keeps one proposal and drops others.
+type Decision struct {
+	Keep    int    `json:"keep"`
+	Drop    []int  `json:"drop"`
+	Content string `json:"content"`
+	Reason  string `json:"reason"`
+}
+
+// JSON encodes a reply. Empty lists are encoded as null if they are nil. It panics if v is not encodable.
+func JSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}
+
+// Break returns a reply that is not parseable: truncated, or with an unescaped quote. The draw selects the kind.
+func Break(reply string, draw uint64) string {
+	if draw%2 == 0 {
+		return reply[:len(reply)/2]
+	}
+	return strings.Replace(reply, `":`, ":", 2)
+}
+
+// Summarise returns the reply to a summary prompt: up to 30 words of the first line of every quotation.
+func Summarise(messages []world.Message) string {
+	quotes := Quotes(User(messages))
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(quotes)) {
+		text, _, _ := strings.Cut(strings.TrimSpace(quotes[name]), "\n")
+		if words := strings.Fields(text); len(words) > 0 {
+			said = append(said, name+": "+strings.Join(words[:min(len(words), 30)], " "))
+		}
+	}
+	return JSON(struct {
+		Summary string `json:"summary"`
+	}{strings.Join(said, "\n")})
+}

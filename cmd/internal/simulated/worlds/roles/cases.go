@@ -1,0 +1,113 @@
+package roles
+
+import (
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/prompt"
+)
+
+// Features holds one value for each feature of a task. In the condition of a case an empty value means any.
+type Features [5]string
+
+// With returns the features, with those that others name.
+func (f Features) With(others Features) Features {
+	for i, v := range others {
+		if v != "" {
+			f[i] = v
+		}
+	}
+	return f
+}
+
+// Case is a rule that decides a slot of the answer to the tasks with all features of a condition. Of two cases for a slot the
+// one with more conditions wins.
+type Case struct {
+	When        Features
+	Slot, Value string
+}
+
+// Applies reports whether the case decides a task.
+func (c Case) Applies(task Features) bool { return task.With(c.When) == task }
+
+// Conditions counts the features of the condition.
+func (c Case) Conditions() int {
+	n := 0
+	for _, v := range c.When {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Condition implements Rule.
+func (c Case) Condition() string { return c.Slot + "|" + strings.Join(c.When[:], "|") }
+
+// Meaning implements Rule.
+func (c Case) Meaning() string { return c.Condition() + "=" + c.Value }
+
+// Decide returns the index of the case that decides a slot of a task, or -1: the one with most conditions, else the first. tie
+// reports whether another case with as many conditions has another value.
+func Decide(cases []Case, slot string, task Features) (at int, tie bool) {
+	at = -1
+	for i, c := range cases {
+		if c.Slot != slot || !c.Applies(task) {
+			continue
+		}
+		switch {
+		case at < 0 || c.Conditions() > cases[at].Conditions():
+			at, tie = i, false
+		case c.Conditions() == cases[at].Conditions() && c.Value != cases[at].Value:
+			tie = true
+		}
+	}
+	return at, tie
+}
+
+// Advice holds the cases that bullets state, each with its bullet.
+type Advice struct {
+	Cases   []Case
+	Bullets []prompt.Bullet
+}
+
+// ReadAdvice returns the cases of bullets. It calls read for the case that a text states.
+func ReadAdvice(bullets []prompt.Bullet, read func(text string) (Case, bool)) Advice {
+	var a Advice
+	for _, b := range bullets {
+		if c, ok := read(b.Text); ok {
+			a.Cases, a.Bullets = append(a.Cases, c), append(a.Bullets, b)
+		}
+	}
+	return a
+}
+
+// Cited returns the advice of the cited bullets.
+func (a Advice) Cited() Advice {
+	var out Advice
+	for i, b := range a.Bullets {
+		if b.Cited {
+			out.Cases, out.Bullets = append(out.Cases, a.Cases[i]), append(out.Bullets, b)
+		}
+	}
+	return out
+}
+
+// Decide returns the case that decides a slot of a task, and the id of its bullet, or an empty id.
+func (a Advice) Decide(slot string, task Features) (c Case, id string) {
+	at, _ := Decide(a.Cases, slot, task)
+	if at < 0 {
+		return c, ""
+	}
+	return a.Cases[at], a.Bullets[at].ID
+}
+
+// Supporter returns the case with the most conditions that gives a slot of a task a value.
+func (a Advice) Supporter(slot, value string, task Features) (Case, bool) {
+	agree := slices.DeleteFunc(slices.Clone(a.Cases), func(c Case) bool { return c.Value != value })
+	at, _ := Decide(agree, slot, task)
+	if at < 0 {
+		return Case{}, false
+	}
+	return agree[at], true
+}

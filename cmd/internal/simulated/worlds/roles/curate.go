@@ -1,0 +1,209 @@
+package roles
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/prompt"
+)
+
+// claim is one statement of one or more insights.
+type claim struct {
+	text     string
+	section  string
+	rule     Rule // nil if the text states no rule
+	insights []int
+}
+
+// meaning identifies the statement.
+func (c *claim) meaning() string {
+	if c.rule != nil {
+		return c.rule.Meaning()
+	}
+	return normalize(c.text)
+}
+
+// read returns a text as a claim.
+func (m *Model) read(text, section string) claim {
+	c := claim{text: text, section: section}
+	if r, ok := m.Language.Read(text); ok {
+		c.rule = r
+		if section == "" {
+			c.section = r.Section()
+		}
+	}
+	if c.section == "" {
+		c.section = "general"
+	}
+	return c
+}
+
+// curate proposes one operation for each claim. Of claims that contradict each other it follows the one with the most
+// insights, else the last.
+func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
+	out := prompt.Curated{Operations: []prompt.Operation{}}
+	if d.Chance(m.Errors.Idle, "idle") {
+		out.Reasoning = "The playbook needs no change."
+		return out
+	}
+	bullets := m.readAll(in.Bullets)
+	rejected := make(map[string]bool)
+	for _, text := range in.Rejected {
+		c := m.read(text, "")
+		rejected[c.meaning()] = true
+	}
+	for i, c := range m.claims(in.Insights) {
+		of := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
+		op := prompt.Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, Content: c.text}
+		same := slices.IndexFunc(bullets, func(b bullet) bool { return b.meaning() == c.meaning() })
+		about := -1
+		if c.rule != nil {
+			about = slices.IndexFunc(bullets, func(b bullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
+		}
+		switch {
+		case same >= 0 && !of.Chance(m.Errors.Duplicate, "duplicate"):
+			op = prompt.Operation{Type: "SAME", BulletID: bullets[same].id, SourceIDs: []string{}, Reflections: c.insights}
+		case same < 0 && about >= 0:
+			op.Type, op.BulletID, op.Reason = "UPDATE", bullets[about].id, "the results contradict the bullet"
+		case same < 0 && rejected[c.meaning()]:
+			continue
+		default:
+			op.Type = "ADD"
+		}
+		if op.Type != "SAME" && c.rule != nil {
+			if w := m.wording(of, "content"); w != 0 || same >= 0 {
+				op.Content = c.rule.Text(w)
+			}
+		}
+		if op.BulletID != "" && of.Chance(m.Errors.UnknownID, "unknown id") {
+			op.BulletID = unknownID(of)
+		}
+		out.Operations = append(out.Operations, op)
+	}
+	// An updated bullet has another meaning after this reply, so it is not merged.
+	bullets = slices.DeleteFunc(bullets, func(b bullet) bool {
+		return slices.ContainsFunc(out.Operations, func(op prompt.Operation) bool { return op.Type == "UPDATE" && op.BulletID == b.id })
+	})
+	out.Operations = append(out.Operations, merges(bullets)...)
+	out.Reasoning = fmt.Sprintf("%d bullets, %d insights, %d changes.", len(bullets), len(in.Insights), len(out.Operations))
+	return out
+}
+
+// claims groups insights by condition and meaning.
+func (m *Model) claims(insights []prompt.Insight) []claim {
+	var all []claim
+	for i := range insights {
+		in := &insights[i]
+		for _, text := range in.Texts() {
+			c := m.read(text, in.Section)
+			at := slices.IndexFunc(all, func(o claim) bool { return o.meaning() == c.meaning() })
+			if at < 0 {
+				all = append(all, c)
+				at = len(all) - 1
+			}
+			if !slices.Contains(all[at].insights, in.Number) {
+				all[at].insights = append(all[at].insights, in.Number)
+			}
+		}
+	}
+	strongest := make(map[string]int) // by condition
+	for i, c := range all {
+		if c.rule == nil {
+			continue
+		}
+		key := c.rule.Condition()
+		if best, ok := strongest[key]; !ok || len(c.insights) >= len(all[best].insights) {
+			strongest[key] = i
+		}
+	}
+	var out []claim
+	for i, c := range all {
+		if c.rule == nil || strongest[c.rule.Condition()] == i {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// bullet is a bullet with its meaning.
+type bullet struct {
+	claim
+	id string
+}
+
+func (m *Model) readAll(all []prompt.Bullet) []bullet {
+	out := make([]bullet, len(all))
+	for i, b := range all {
+		out[i] = bullet{m.read(b.Text, ""), b.ID}
+	}
+	return out
+}
+
+// merges returns one operation for each group of bullets that state one rule.
+func merges(bullets []bullet) []prompt.Operation {
+	var out []prompt.Operation
+	taken := make(map[string]bool)
+	for i, b := range bullets {
+		if b.rule == nil || taken[b.id] {
+			continue
+		}
+		op := prompt.Operation{
+			Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, Content: b.text,
+			Reason: "the bullets state one rule", Reflections: []int{},
+		}
+		for _, other := range bullets[i+1:] {
+			if other.rule != nil && !taken[other.id] && other.meaning() == b.meaning() {
+				taken[other.id] = true
+				op.SourceIDs = append(op.SourceIDs, other.id)
+			}
+		}
+		if len(op.SourceIDs) > 1 {
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+// refine merges the bullets that state one rule.
+func (m *Model) refine(in prompt.Curation) prompt.Curated {
+	out := prompt.Curated{Operations: merges(m.readAll(in.Bullets))}
+	if out.Operations == nil {
+		out.Operations = []prompt.Operation{}
+	}
+	out.Reasoning = fmt.Sprintf("%d bullets, %d groups of duplicates.", len(in.Bullets), len(out.Operations))
+	return out
+}
+
+// reduce keeps, of the proposals about one condition, the one with the most insights.
+func (m *Model) reduce(all []prompt.Proposal) prompt.Reduction {
+	out := prompt.Reduction{Decisions: []prompt.Decision{}}
+	slices.SortStableFunc(all, func(a, b prompt.Proposal) int { return len(b.Insights) - len(a.Insights) })
+	key := func(p prompt.Proposal) string {
+		if c := m.read(p.Content, ""); c.rule != nil {
+			return c.rule.Condition()
+		}
+		return normalize(p.Content)
+	}
+	kept := make(map[string]int) // index of the decision
+	for _, p := range all {
+		if p.Content == "" {
+			continue
+		}
+		k := key(p)
+		if at, ok := kept[k]; ok {
+			out.Decisions[at].Drop = append(out.Decisions[at].Drop, p.Proposal)
+			continue
+		}
+		kept[k] = len(out.Decisions)
+		out.Decisions = append(out.Decisions, prompt.Decision{Keep: p.Proposal, Drop: []int{}, Reason: "the proposals state one rule"})
+	}
+	out.Decisions = slices.DeleteFunc(out.Decisions, func(d prompt.Decision) bool { return len(d.Drop) == 0 })
+	out.Reasoning = fmt.Sprintf("%d proposals, %d groups of duplicates.", len(all), len(out.Decisions))
+	return out
+}
+
+// normalize removes case, extra spaces and final punctuation, to compare texts.
+func normalize(s string) string {
+	return strings.Trim(strings.Join(strings.Fields(strings.ToLower(s)), " "), ".!")
+}

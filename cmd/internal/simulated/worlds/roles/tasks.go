@@ -1,0 +1,30 @@
+package roles
+
+import (
+	"slices"
+	"sync"
+
+	"debrief/cmd/internal/simulated/worlds/world"
+)
+
+// Tasks caches lists of tasks by a name, because writing them takes time. The zero value is ready for use. It is safe for
+// concurrent use.
+type Tasks struct {
+	mu    sync.Mutex
+	lists map[string][]world.Task
+}
+
+// First returns the first n tasks of a list. It calls write if fewer are cached. A longer list must begin with the
+// shorter one.
+func (c *Tasks) First(name string, n int, write func(n int) []world.Task) []world.Task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lists == nil {
+		c.lists = make(map[string][]world.Task)
+	}
+	n = max(n, 0)
+	if len(c.lists[name]) < n {
+		c.lists[name] = write(n)
+	}
+	return slices.Clone(c.lists[name][:n])
+}

@@ -1,0 +1,152 @@
+package text
+
+import (
+	"debrief/cmd/internal/simulated/worlds/prompt"
+	"debrief/cmd/internal/simulated/worlds/roles"
+)
+
+// Analyse implements roles.Language. It compares the answer with the queue or the priority in the feedback. One example
+// does not determine the condition of a rule, so the model guesses it unless the feedback contains the reason.
+func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
+	t := l.read(e.Question)
+	said := e.Feedback + "\n" + e.Target
+	got, want := readAnswer(e.Answer), readAnswer(said)
+	output, value := "", ""
+	for i, o := range []string{toQueue, toPriority} {
+		if want[i] != "" && want[i] != got[i] && (output == "" || d.Chance(0.3, "second error")) {
+			output, value = o, want[i]
+		}
+	}
+	if output == "" {
+		return roles.Analysis{Reasoning: "The material does not name the right queue or priority."}
+	}
+	a := roles.Analysis{
+		Error:    "The " + output + " is wrong.",
+		Approach: "The " + output + " " + value + " was expected.",
+	}
+	r := roles.Case{Slot: output, Value: value}
+	shown := roles.ReadAdvice(e.Shown, l.readRule)
+	old, blamed := shown.Cited().Decide(output, t)
+	if blamed != "" {
+		a.Blamed = append(a.Blamed, blamed)
+	}
+	reason := readCondition(e.Feedback)
+	switch {
+	case reason != (ticket{}) && (output == toQueue || want[0] == "" || want[0] == got[0]):
+		a.Reasoning, r.When = "The feedback contains the reason.", reason
+	case blamed != "":
+		r.When = old.When
+		if better, ok := shown.Supporter(output, value, t); ok {
+			// Another bullet was right, so it must win where both apply.
+			a.Reasoning, r.When = "Two bullets apply, and the other one was right.", r.When.With(better.When)
+			break
+		}
+		a.Reasoning = "A bullet said otherwise, and the feedback contradicts it."
+		if main := mainFeature(output); r.When[main] == "" {
+			r.When[main] = t[main] // a bullet without the main feature is doubtful
+		} else if d.Chance(exceptionRate, "exception") { // the bullet may hold in general
+			narrow(&r.When, t, d)
+		}
+	default:
+		a.Reasoning, r.When = "No bullet decided the "+output+".", guess(output, t, d)
+	}
+	a.Insight = rule{r}
+	return a
+}
+
+// exceptionRate is the share of contradicted bullets that the model takes for right in general. It cannot know.
+const exceptionRate = 0.5
+
+// suspicion is how plausible a feature seems as the cause of an exception.
+var suspicion = [featureCount]uint64{topic: 6, product: 5, plan: 4, language: 2, impact: 1}
+
+// narrow adds one more feature of the ticket to a condition, if there is one.
+func narrow(when *ticket, t ticket, d roles.Dice) {
+	total := uint64(0)
+	for f, v := range when {
+		if v == "" && t[f] != "" {
+			total += suspicion[f]
+		}
+	}
+	if total == 0 {
+		return
+	}
+	n := d.Draw("narrow") % total
+	for f, v := range when {
+		if v != "" || t[f] == "" {
+			continue
+		}
+		if n < suspicion[f] {
+			when[f] = t[f]
+			return
+		}
+		n -= suspicion[f]
+	}
+}
+
+// mainFeature returns the feature that decides an output most often. This is common sense: topics lead to queues and
+// impacts to priorities.
+func mainFeature(output string) feature {
+	if output == toPriority {
+		return impact
+	}
+	return topic
+}
+
+// guess returns the condition that seems most plausible.
+func guess(output string, t ticket, d roles.Dice) ticket {
+	var when ticket
+	main := mainFeature(output)
+	when[main] = t[main]
+	switch n := d.Draw("guess") % 100; {
+	case n < 72:
+	case n < 82:
+		when[product] = t[product]
+	case n < 90:
+		when[plan] = t[plan]
+	case n < 95:
+		when[language] = t[language]
+	default:
+		other := topic + impact - main
+		when[other] = t[other]
+	}
+	return when
+}
+
+// Generalise implements roles.Language. The rule lacks a feature that matters, or has one that does not.
+func (l *Language) Generalise(of roles.Rule, e *prompt.Execution, d roles.Dice) roles.Rule {
+	r, ok := of.(rule)
+	if !ok {
+		return of
+	}
+	t := l.read(e.Question)
+	main := mainFeature(r.Slot)
+	var named []feature // without the main feature
+	for f, v := range r.When {
+		if v != "" && feature(f) != main {
+			named = append(named, feature(f))
+		}
+	}
+	kept := r.When
+	if r.When[main] != "" && d.Chance(0.15, "without the main feature") {
+		narrow(&r.When, t, d)
+		if r.When != kept {
+			r.When[main] = ""
+		}
+		return r
+	}
+	if len(named) == 0 {
+		narrow(&r.When, t, d)
+		return r
+	}
+	f := named[d.Draw("which feature")%uint64(len(named))]
+	if r.Conditions() > 1 && d.Chance(0.5, "too general") {
+		r.When[f] = ""
+		return r
+	}
+	narrow(&r.When, t, d)
+	if r.When != kept {
+		r.When[f] = ""
+	}
+	return r
+}

@@ -1,0 +1,413 @@
+// Package text is a simulated world of rules in words. Tickets of customers go to a queue with a priority. Forty hidden rules
+// decide: by the topic and the impact, with exceptions for products, plans and languages. In a drifting world the queues of five
+// rules change with training task 1,501.
+//
+// An agent without rules sends every ticket to the reception. The feedback names the right queue and priority, and
+// sometimes the reason.
+package text
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/prompt"
+	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
+)
+
+// Names of the world with rules that stay, and of the one with rules that change. They have the same rules and tasks until then.
+const (
+	Name     = "text"
+	Drifting = "drift"
+)
+
+// ChangeAfter is the number of training tasks of phase 0. All further training tasks of a drifting world are of phase 1.
+const ChangeAfter = 1500
+
+// Language is the knowledge of a model about tickets. It has no hidden rule.
+type Language struct {
+	rules   roles.Memo[roles.Case]
+	tickets roles.Memo[ticket]
+}
+
+// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
+func NewModel(seed uint64, e world.Imperfection) *roles.Model {
+	return &roles.Model{Seed: seed, Errors: e, Language: new(Language)}
+}
+
+// World is the world of one seed.
+type World struct {
+	*Language
+	*roles.Model
+	drifts   bool
+	phases   [2][]roles.Case
+	products []string
+	changed  []int
+	tasks    roles.Tasks
+}
+
+// New returns the world of a seed. With drifts, some of its rules change.
+func New(seed uint64, drifts bool, e world.Imperfection) *World {
+	m := NewModel(seed, e)
+	w := &World{Language: m.Language.(*Language), Model: m, drifts: drifts}
+	w.phases, w.products, w.changed = hidden(seed)
+	return w
+}
+
+// Name implements world.World.
+func (w *World) Name() string {
+	if w.drifts {
+		return Drifting
+	}
+	return Name
+}
+
+// Changed implements world.Changer.
+func (w *World) Changed() []int {
+	if !w.drifts {
+		return nil
+	}
+	return slices.Clone(w.changed)
+}
+
+// phase returns the nearest phase that the world has.
+func (w *World) phase(n int) int {
+	if n <= 0 || !w.drifts {
+		return 0
+	}
+	return 1
+}
+
+// Train implements world.World.
+func (w *World) Train(n int) []world.Task {
+	return w.tasks.First("train", n, func(n int) []world.Task {
+		tasks := w.write("train", n, 1, false)
+		for i := range tasks {
+			phase := 0
+			if i >= ChangeAfter {
+				phase = 1
+			}
+			w.setPhase(&tasks[i], phase)
+		}
+		return tasks
+	})
+}
+
+// HeldOut implements world.World. The tickets of the phases are the same, and their right answers differ.
+func (w *World) HeldOut(phase, n int) []world.Task {
+	phase = w.phase(phase)
+	name := fmt.Sprintf("held-out-%d", phase)
+	return w.tasks.First(name, n, func(n int) []world.Task {
+		tasks := w.write(name, n, 2, true)
+		for i := range tasks {
+			w.setPhase(&tasks[i], phase)
+		}
+		return tasks
+	})
+}
+
+// setPhase sets the phase and the deciding rules.
+func (w *World) setPhase(t *world.Task, phase int) {
+	t.Phase = w.phase(phase)
+	of := w.read(t.Question)
+	for _, output := range []string{toQueue, toPriority} {
+		if at, _ := roles.Decide(w.phases[t.Phase], output, of); at >= 0 {
+			t.Deciding = append(t.Deciding, at)
+		}
+	}
+}
+
+// write writes different tickets. A hash of the features decides whether a ticket is held out, so no combination of
+// features is in both kinds.
+func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.Task {
+	rng := rand.New(rand.NewPCG(w.Seed, stream))
+	seen := make(map[string]bool)
+	out := make([]world.Task, 0, n)
+	for len(out) < n {
+		t := w.draw(rng)
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(strings.Join(t[:], "|")))
+		if (h.Sum64()%5 == 0) != heldOut || !w.isDecided(t) {
+			continue
+		}
+		question := writeTicket(t, rng)
+		if seen[question] {
+			continue
+		}
+		seen[question] = true
+		out = append(out, world.Task{ID: fmt.Sprintf("%s-%05d", kind, len(out)+1), Question: question})
+	}
+	return out
+}
+
+// draw returns the features of a ticket. One in three has those of an exception.
+func (w *World) draw(rng *rand.Rand) ticket {
+	var t ticket
+	for f := range vocabulary {
+		if f := feature(f); f != product {
+			// Of two draws the lower one: the first values are the most frequent.
+			n := len(vocabulary[f])
+			t[f] = vocabulary[f][min(rng.IntN(n), rng.IntN(n))].name
+		}
+	}
+	t[product] = w.products[min(rng.IntN(len(w.products)), rng.IntN(len(w.products)))]
+	if rng.IntN(3) == 0 {
+		for f, v := range w.phases[0][rng.IntN(len(w.phases[0]))].When {
+			if v != "" {
+				t[f] = v
+			}
+		}
+	}
+	return t
+}
+
+// isDecided reports whether the rules of both phases decide a ticket without a contradiction.
+func (w *World) isDecided(t ticket) bool {
+	for _, rules := range w.phases {
+		for _, output := range []string{toQueue, toPriority} {
+			if _, tie := roles.Decide(rules, output, t); tie {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Words of a ticket that do not matter.
+var (
+	people   = strings.Fields("Anouk Bilal Chiara Dagmar Emre Farida Goran Hiroko Imani Jorge Katya Liam Mireille Noor Otis Priya Quentin Rosa Sven Tomoko")
+	fillers  = []string{"Our reference is %d.", "We wrote to you on the %d. already.", "My callback number ends in %d.", "This concerns file %d.", "We are office %d."}
+	closings = []string{"Thanks, %s", "Regards, %s", "Yours, %s", "Best wishes from %s", "Sincerely, %s"}
+	places   = []string{"It happens in %s.", "We are speaking of %s.", "%s is the part in question.", "The matter is %s.", "You will know it: %s."}
+)
+
+// writeTicket returns a ticket as a text.
+func writeTicket(t ticket, rng *rand.Rand) string {
+	pick := func(list []string) string { return list[rng.IntN(len(list))] }
+	phrase := func(f feature) string {
+		for i := range vocabulary[f] {
+			if v := &vocabulary[f][i]; v.name == t[f] {
+				return pick(v.tickets)
+			}
+		}
+		return ""
+	}
+	sentence := func(s string) string {
+		if s == "" {
+			return s
+		}
+		return strings.ToUpper(s[:1]) + s[1:] + "."
+	}
+	parts := []string{
+		sentence(phrase(topic)), sentence(phrase(plan)), sentence(phrase(impact)),
+		fmt.Sprintf(pick(places), t[product]), fmt.Sprintf(pick(fillers), 2+rng.IntN(27)+100*rng.IntN(9)),
+	}
+	rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	return phrase(language) + ",\n" + strings.Join(parts, " ") + "\n" + fmt.Sprintf(pick(closings), pick(people))
+}
+
+// ByHand implements world.World.
+func (w *World) ByHand(phase int) []string {
+	rules := w.phases[w.phase(phase)]
+	out := make([]string, len(rules))
+	for i, r := range rules {
+		out[i] = rule{r}.Text(world.Draw(w.Seed, "by hand", r.Condition()))
+	}
+	return out
+}
+
+// States implements world.World.
+func (w *World) States(text string, phase, rule int) bool {
+	r, ok := w.readRule(text)
+	return ok && r == w.phases[w.phase(phase)][rule]
+}
+
+// Alter implements world.World.
+func (w *World) Alter(phase, i int, draw uint64) string {
+	r := w.phases[w.phase(phase)][i]
+	values := queues
+	if r.Slot == toPriority {
+		values = []string{"1", "2", "3", "4"}
+	}
+	others := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == r.Value })
+	r.Value = others[draw%uint64(len(others))]
+	return rule{r}.Text(world.Draw(draw, "altered rule", r.Condition()))
+}
+
+// Embed implements world.World.
+func (*Language) Embed(texts []string) [][]float32 {
+	return world.Embed(texts, concepts)
+}
+
+// Attempt implements world.World.
+func (w *World) Attempt(t world.Task, system string) world.Attempt {
+	a := w.Answer(t.Question, t.Context, system)
+	return world.Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
+}
+
+// right returns the queue and the priority that the rules of the task's phase decide.
+func (w *World) right(t *world.Task) (queue, priority string) {
+	of := w.read(t.Question)
+	rules := w.phases[t.Phase]
+	queue, priority = defaultQueue, defaultPriority
+	if at, _ := roles.Decide(rules, toQueue, of); at >= 0 {
+		queue = rules[at].Value
+	}
+	if at, _ := roles.Decide(rules, toPriority, of); at >= 0 {
+		priority = rules[at].Value
+	}
+	return queue, priority
+}
+
+// Verdict implements world.World. The feedback on a wrong answer contains the reason in four of ten cases.
+func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
+	queue, priority := w.right(&t)
+	got := readAnswer(a.Answer)
+	d := roles.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+	if got[0] == queue && got[1] == priority {
+		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well sorted."}[d.Draw("praise")%3]}
+	}
+	output, want := toQueue, queue
+	if got[0] == queue {
+		output, want = toPriority, priority
+	}
+	var reason ticket
+	if d.Chance(0.4, "reason") {
+		if at, _ := roles.Decide(w.phases[t.Phase], output, w.read(t.Question)); at >= 0 {
+			reason = w.phases[t.Phase][at].When
+		}
+	}
+	text := correction(output, want, reason, d)
+	if output == toQueue && got[1] != priority {
+		text += " " + correction(toPriority, priority, ticket{}, d)
+	}
+	return world.Verdict{Feedback: text}
+}
+
+// Wrong implements world.World.
+func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
+	if !v.Right() {
+		return world.Verdict{Score: 1, Feedback: "Right."}
+	}
+	queue, priority := w.right(&t)
+	d := roles.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
+	output, want := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
+	if want == queue {
+		want = defaultQueue
+	}
+	if d.Chance(0.4, "output") {
+		output, want = toPriority, fmt.Sprint(1+d.Draw("priority")%4)
+		if want == priority {
+			want = fmt.Sprint(1 + (want[0]-'0')%4)
+		}
+	}
+	var reason ticket
+	if d.Chance(0.3, "reason") {
+		of := w.read(t.Question)
+		f := feature(d.Draw("feature") % uint64(featureCount))
+		reason[f] = of[f]
+	}
+	return world.Verdict{Feedback: correction(output, want, reason, d)}
+}
+
+// correction returns feedback with the right value, and with the reason unless it is empty.
+func correction(output, value string, reason ticket, d roles.Dice) string {
+	forms := []string{"This ticket belongs to %s", "It should have gone to %s", "%s had to deal with this one", "The proper place was %s"}
+	if output == toPriority {
+		forms = []string{"This ticket has priority %s", "We treat such a ticket as P%s", "It should have had urgency %s", "The right rank was priority %s"}
+	}
+	text := fmt.Sprintf(forms[d.Draw("form "+output)%4], value)
+	var why []string
+	for f, v := range reason {
+		if v != "" {
+			why = append(why, say(feature(f), v, d.Draw("reason "+featureNames[f])))
+		}
+	}
+	if len(why) > 0 {
+		text += ", because of " + strings.Join(why, " and ")
+	}
+	return text + "."
+}
+
+// Platitudes implements world.World.
+func (*Language) Platitudes(n int) []string {
+	return world.Cross(n, 0, 7, platitudeStarts, platitudeEnds)
+}
+
+// Nonsense implements world.World.
+func (*Language) Nonsense(n int) []string {
+	return world.Cross(n, 0, 7, nonsenseStarts, nonsenseEnds)
+}
+
+var (
+	platitudeStarts = []string{"Read the whole message", "Stay polite", "Take your time", "Check the details again", "Keep the customer in mind", "Avoid hasty conclusions", "Work with care", "Note the essential facts", "Consider the wider picture"}
+	platitudeEnds   = []string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "as a matter of good service.", "so that errors stay rare.", "whenever you are unsure."}
+	nonsenseStarts  = []string{"Letters sealed with wax", "Requests from lighthouse keepers", "Parrots that recite poems", "Telegrams in violet ink", "Complaints about moon dust", "Calls from submarines", "Notes found in bottles", "Invitations to a regatta", "Bees with a passport"}
+	nonsenseEnds    = []string{"are answered by the harbour master.", "wait until the tide turns.", "go up the spiral staircase.", "need a stamp with a swan.", "are read aloud at noon.", "belong into the blue drawer.", "are counted twice on Sundays."}
+)
+
+// Distractors implements world.World. The rules are about products that no ticket names.
+func (w *World) Distractors(n int) []string {
+	var others []string
+	for i := range len(names) {
+		if name := productName(i); !slices.Contains(w.products, name) {
+			others = append(others, name)
+		}
+	}
+	rng := rand.New(rand.NewPCG(w.Seed, 3))
+	return world.Distinct(n, func(int) string {
+		r := roles.Case{Slot: toQueue, Value: queues[rng.IntN(len(queues))]}
+		if rng.IntN(3) == 0 {
+			r.Slot, r.Value = toPriority, fmt.Sprint(1+rng.IntN(4))
+		}
+		r.When[product] = others[rng.IntN(len(others))]
+		for _, f := range []feature{topic, plan, language, impact} {
+			if rng.IntN(2) == 0 {
+				r.When[f] = vocabulary[f][rng.IntN(len(vocabulary[f]))].name
+			}
+		}
+		return rule{r}.Text(rng.Uint64())
+	})
+}
+
+// readRule is readRule with a cache.
+func (l *Language) readRule(text string) (roles.Case, bool) {
+	return l.rules.Find(text, readRule)
+}
+
+// readAnswer returns the queue and the priority of an answer.
+func readAnswer(answer string) [2]string {
+	return [2]string{readQueue(answer), readPriority(answer)}
+}
+
+// read returns the features of a ticket. It is readTicket with a cache.
+func (l *Language) read(question string) ticket { return l.tickets.Get(question, readTicket) }
+
+// Read implements roles.Language.
+func (l *Language) Read(text string) (roles.Rule, bool) {
+	r, ok := l.readRule(text)
+	return rule{r}, ok
+}
+
+// Answer implements roles.Language. The model applies the bullets: of several that apply the one with most features,
+// else the first.
+func (l *Language) Answer(question, _, system string) prompt.Answer {
+	t, advice := l.read(question), roles.ReadAdvice(prompt.Bullets(system), l.readRule)
+	out := prompt.Answer{BulletIDs: []string{}}
+	decide := func(slot, usual string) string {
+		c, id := advice.Decide(slot, t)
+		if id == "" {
+			out.Reasoning += "No bullet decides the " + slot + ", so it is the usual one.\n"
+			return usual
+		}
+		out.BulletIDs = append(out.BulletIDs, id)
+		out.Reasoning += "The " + slot + " follows from [" + id + "].\n"
+		return c.Value
+	}
+	queue, priority := decide(toQueue, defaultQueue), decide(toPriority, defaultPriority)
+	out.FinalAnswer = queue + ", priority " + priority
+	return out
+}

@@ -1,0 +1,198 @@
+package tools
+
+import (
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/prompt"
+	"debrief/cmd/internal/simulated/worlds/roles"
+)
+
+// Rates of guesses. A model that sees an error code without an explanation, or a failure without any sign, guesses a
+// cause now and then.
+const (
+	codeGuessRate  = 0.25
+	blindGuessRate = 0.05
+)
+
+// exceptionRate returns the share of contradicted bullets that the model takes for right in general. It cannot know. If the
+// usual value was right, an exception is less plausible.
+func exceptionRate(r roles.Case) float64 {
+	if r.Value == slots[slotIndex(r.Slot)].values[0] {
+		return 0.3
+	}
+	return 0.5
+}
+
+// material is an execution as the model reads it.
+type material struct {
+	facts  facts
+	shown  roles.Advice
+	values []string // of the plan, by slot
+	code   string   // E412, E422 or empty
+	manual string   // output of the failed call
+}
+
+func (l *Language) readMaterial(e *prompt.Execution) material {
+	m := material{values: readPlan(e.Answer), shown: roles.ReadAdvice(e.Shown, l.readRule)}
+	known := e.Question
+	for _, c := range prompt.Calls(e.Trace) {
+		if c.Tool == inventory {
+			known += "\n" + c.Output
+		}
+		if c.Failed {
+			m.manual = c.Output
+			m.code = errorCode.FindString(c.Output)
+		}
+	}
+	m.facts = readFacts(known)
+	m.facts[operation] = l.read(e.Question).op
+	return m
+}
+
+// Analyse implements roles.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
+// what should have been done, but not when, so the model guesses the condition.
+func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
+	m := l.readMaterial(e)
+	if m.facts[operation] == "" {
+		return roles.Analysis{Reasoning: "The request is not clear."}
+	}
+	if r, ok := l.readRule(e.Feedback); ok && r.Applies(m.facts) {
+		a, _ := m.because(r)
+		a.Reasoning = "The feedback states a rule."
+		return a
+	}
+	slotName, value, ok := readSign(e.Feedback)
+	if !ok {
+		slotName, value, ok = readSign(m.manual)
+	}
+	if !ok && (m.code != "" || e.Outcome != "unknown") {
+		slotName, value, ok = m.guessCause(d)
+	}
+	if !ok {
+		return roles.Analysis{Reasoning: "The material shows no cause."}
+	}
+	r := roles.Case{When: facts{operation: m.facts[operation]}, Slot: slotName, Value: value}
+	a, old := m.because(r)
+	if len(a.Blamed) == 0 {
+		m.guessCondition(&r.When, d)
+		a.Insight = rule{r}
+		return a
+	}
+	r.When = r.When.With(old.When)
+	if better, ok := m.shown.Supporter(r.Slot, r.Value, m.facts); ok {
+		r.When = r.When.With(better.When) // another bullet was right, so it must win where both apply
+	} else if old.When[operation] != "" && d.Chance(exceptionRate(r), "exception") { // the bullet may hold in general
+		m.narrow(&r.When, d)
+	}
+	a.Insight = rule{r}
+	return a
+}
+
+// Followed implements roles.Follower: the bullets that decide a slot, if the calls have their values.
+func (l *Language) Followed(e *prompt.Execution) []string {
+	m := l.readMaterial(e)
+	var followed []string
+	for i := range slots {
+		if c, id := m.shown.Decide(slots[i].name, m.facts); id != "" && m.facts[operation] != "" && c.Value == m.values[i] {
+			followed = append(followed, id)
+		}
+	}
+	return followed
+}
+
+// because returns an analysis with a rule as the insight. It blames the cited bullet that decided the slot otherwise, and returns
+// its rule.
+func (m *material) because(r roles.Case) (a roles.Analysis, old roles.Case) {
+	a = roles.Analysis{
+		Insight: rule{r}, Reasoning: "The result shows what was wrong, but not in which cases.",
+		Error:    "The plan had the wrong " + r.Slot + ".",
+		Approach: "Use " + r.Slot + " " + r.Value + " here.",
+	}
+	old, id := m.shown.Cited().Decide(r.Slot, m.facts)
+	if id != "" && old.Value != r.Value {
+		a.Blamed = append(a.Blamed, id)
+	}
+	return a, old
+}
+
+// guessCause guesses a slot and a value that differs from the plan. An error code limits the slots.
+func (m *material) guessCause(d roles.Dice) (slotName, value string, ok bool) {
+	rate := blindGuessRate
+	if m.code != "" {
+		rate = codeGuessRate
+	}
+	if !d.Chance(rate, "guess") {
+		return "", "", false
+	}
+	type cause struct{ slot, value string }
+	var causes []cause
+	for i := range slots {
+		s := &slots[i]
+		if m.code == "E412" && (!s.isGuard || s.isLast) || m.code == "E422" && s.isGuard {
+			continue
+		}
+		for _, v := range s.values {
+			if v != m.values[i] {
+				causes = append(causes, cause{s.name, v})
+			}
+		}
+	}
+	if len(causes) == 0 {
+		return "", "", false
+	}
+	c := causes[d.Draw("cause")%uint64(len(causes))]
+	return c.slot, c.value, true
+}
+
+// guessCondition guesses the facts that matter: none, one or two.
+func (m *material) guessCondition(when *facts, d roles.Dice) {
+	n := d.Draw("facts") % 20
+	if n >= 7 {
+		m.narrow(when, d)
+	}
+	if n == 19 {
+		m.narrow(when, d)
+	}
+}
+
+// narrow adds one more fact to a condition, if there is one.
+func (m *material) narrow(when *facts, d roles.Dice) {
+	var free []int
+	for f, v := range when {
+		if fact(f) != operation && v == "" && m.facts[f] != "" {
+			free = append(free, f)
+		}
+	}
+	if len(free) > 0 {
+		f := free[d.Draw(strings.Join(append([]string{"narrow"}, when[:]...), "|"))%uint64(len(free))]
+		when[f] = m.facts[f]
+	}
+}
+
+// Generalise implements roles.Language. The rule lacks a condition that matters, or has one that does not.
+func (l *Language) Generalise(of roles.Rule, e *prompt.Execution, d roles.Dice) roles.Rule {
+	r, ok := of.(rule)
+	if !ok {
+		return of
+	}
+	m := l.readMaterial(e)
+	var named []int
+	for f, v := range r.When {
+		if fact(f) != operation && v != "" {
+			named = append(named, f)
+		}
+	}
+	switch {
+	case d.Chance(0.1, "any operation"):
+		r.When[operation] = ""
+	case len(named) == 0:
+		m.narrow(&r.When, d)
+	default:
+		f := named[d.Draw("which fact")%uint64(len(named))]
+		if d.Chance(0.5, "other fact") {
+			m.narrow(&r.When, d)
+		}
+		r.When[f] = ""
+	}
+	return r
+}

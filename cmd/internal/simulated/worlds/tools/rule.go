@@ -1,0 +1,139 @@
+package tools
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/roles"
+)
+
+// rule decides one slot of the plans for an operation. A rule without an operation is about any.
+type rule struct{ roles.Case }
+
+// Section implements roles.Rule.
+func (r rule) Section() string {
+	return cmp.Or(r.When[operation], "operations")
+}
+
+// Words of a rule for any operation.
+var anyOperation = []string{"any operation", "every intervention"}
+
+// Text implements roles.Rule.
+func (r rule) Text(draw uint64) string {
+	words := anyOperation
+	for i := range operations {
+		if operations[i].name == r.When[operation] {
+			words = operations[i].rules
+		}
+	}
+	subject := words[draw%uint64(len(words))]
+	for f, v := range r.When {
+		if f := fact(f); f != operation && v != "" {
+			subject += say(f, v, draw>>(8+f))
+		}
+	}
+	s := &slots[slotIndex(r.Slot)]
+	pick := func(forms ...string) string { return forms[(draw>>32)%uint64(len(forms))] }
+	if !s.isGuard {
+		form := pick("For %s, set %s to %s.", "With %s, pass %s=%s.", "Work on %s needs %s %s.")
+		return fmt.Sprintf(form, subject, s.name, r.Value)
+	}
+	do := s.do[(draw>>40)%uint64(len(s.do))]
+	switch {
+	case r.Value == no:
+		return fmt.Sprintf(pick("For %s, do not %s.", "With %s, never %s.", "Work on %s goes without this step: %s."), subject, do)
+	case s.isLast:
+		return fmt.Sprintf(pick("After %s, %s.", "Once %s is finished, %s.", "With %s, the last step is to %s."), subject, do)
+	}
+	return fmt.Sprintf(pick("Before %s, %s.", "Ahead of %s, %s.", "With %s, the first step is to %s."), subject, do)
+}
+
+var (
+	negation = regexp.MustCompile(`(?i)\b(?:do not|never|goes without)\b`)
+	setting  = regexp.MustCompile(`\b(window|mode|ticket|approver)(?: to |=| )([\w-]+)`)
+)
+
+// readRule returns the rule that a text states. A text without an operation, or with no slot or several, states none.
+func readRule(text string) (roles.Case, bool) {
+	lower := strings.ToLower(text)
+	r := roles.Case{When: readFacts(text)}
+	found := slices.ContainsFunc(anyOperation, func(p string) bool { return strings.Contains(lower, p) })
+	for i := range operations {
+		for _, p := range operations[i].rules {
+			if strings.Contains(lower, p) {
+				r.When[operation], found = operations[i].name, true
+			}
+		}
+	}
+	decisions := 0
+	for i := range slots {
+		s := &slots[i]
+		if s.isGuard && slices.ContainsFunc(s.do, func(p string) bool { return strings.Contains(lower, p) }) {
+			r.Slot, r.Value = s.name, yes
+			if negation.MatchString(text) {
+				r.Value = no
+			}
+			decisions++
+		}
+	}
+	for _, m := range setting.FindAllStringSubmatch(text, -1) {
+		if slices.Contains(slots[slotIndex(m[1])].values, m[2]) {
+			r.Slot, r.Value = m[1], m[2]
+			decisions++
+		}
+	}
+	return r, found && decisions == 1
+}
+
+// totalRules is the number of hidden rules.
+const totalRules = 45
+
+// hidden draws the rules. No two rules for a slot that apply to one task have the same number of conditions, except
+// with different values of one fact.
+func hidden(rng *rand.Rand, values [factCount][]string) []roles.Case {
+	var rules []roles.Case
+	value := func(f fact) string { return values[f][rng.IntN(len(values[f]))] }
+	first := slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
+	settings := slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
+	for i := range operations {
+		op := operations[i].name
+		for _, s := range []int{rng.IntN(first), first + rng.IntN(settings-first)} {
+			r := roles.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
+			if rng.IntN(3) > 0 {
+				f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
+				r.When[f] = value(f)
+			}
+			rules = append(rules, r)
+		}
+		for n, s := range rng.Perm(len(slots) - settings)[:2] {
+			of := &slots[settings+s]
+			f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
+			v := rng.Perm(len(values[f]))
+			for k := range 2 - n { // two values of the first argument, one of the second
+				r := roles.Case{When: facts{operation: op}, Slot: of.name, Value: of.values[1+(k+rng.IntN(2))%(len(of.values)-1)]}
+				r.When[f] = values[f][v[k]]
+				rules = append(rules, r)
+			}
+		}
+	}
+	general := len(rules)
+	hasException := make(map[int]bool)
+	for len(rules) < totalRules {
+		i := rng.IntN(general)
+		r := rules[i]
+		f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
+		if hasException[i] || r.When[f] != "" {
+			continue
+		}
+		hasException[i] = true
+		r.When[f] = value(f)
+		of := slots[slotIndex(r.Slot)].values
+		r.Value = of[(slices.Index(of, r.Value)+1)%len(of)]
+		rules = append(rules, r)
+	}
+	return rules
+}

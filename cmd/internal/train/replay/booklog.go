@@ -1,0 +1,129 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// bookLog is the part of the delta log that a run keeps in memory.
+type bookLog struct {
+	store *deltalog.Store
+	book  playbook.Book
+
+	seq          uint64
+	playbook     playbook.Playbook      // folded up to seq
+	byVersion    map[uint64]report.Book // by version
+	editVersions map[events.ID]uint64   // edit id to the version in which it took effect
+	coveredSeqs  map[uint64]bool        // by sequence of the reflection
+	learnPoints  []learnPoint
+	newest       uint64 // newest version with a change other than version names
+	operations   []report.Operation
+}
+
+// learnPoint is the first version that learned from an execution stored at seq or later.
+type learnPoint struct{ seq, version uint64 }
+
+func newBookLog(store *deltalog.Store, b playbook.Book) *bookLog {
+	l := &bookLog{store: store, book: b, byVersion: map[uint64]report.Book{}, editVersions: map[events.ID]uint64{}, coveredSeqs: map[uint64]bool{}}
+	l.byVersion[0] = describeBook(&l.playbook)
+	return l
+}
+
+// follow reads the records that were added since the last call.
+func (l *bookLog) follow(ctx context.Context) error {
+	return l.store.DeltasAfter(ctx, l.book, l.seq, func(rec *deltalog.Record) error {
+		return l.apply(rec)
+	})
+}
+
+func (l *bookLog) apply(rec *deltalog.Record) error {
+	if _, err := l.playbook.Apply(&rec.Delta); err != nil {
+		return fmt.Errorf("fold version %d: %w", rec.Version, err)
+	}
+	l.seq, l.byVersion[rec.Version] = rec.Seq, describeBook(&l.playbook)
+	if rec.Author != author { // online, the edits of the run itself only name versions
+		l.newest = rec.Version
+	}
+	for _, cover := range rec.Covers {
+		l.editVersions[events.ID(cover.ID)] = rec.Version
+		if cover.Evidence == nil {
+			continue
+		}
+		l.coveredSeqs[cover.Seq] = true
+		seq, _, err := events.Handle(cover.Evidence.Execution).Parse()
+		if n := len(l.learnPoints); err == nil && (n == 0 || seq > l.learnPoints[n-1].seq) {
+			l.learnPoints = append(l.learnPoints, learnPoint{seq, rec.Version})
+		}
+	}
+	for i := range rec.Ops {
+		op := &rec.Ops[i]
+		l.operations = append(l.operations, newOperation(rec.Version, op, op.Code, ""))
+	}
+	for i := range rec.Rejected {
+		j := &rec.Rejected[i]
+		l.operations = append(l.operations, newOperation(rec.Version, &j.Op, j.Code, j.Reason))
+	}
+	return nil
+}
+
+// coversReflection reports whether the log covers a reflection.
+func (l *bookLog) coversReflection(h events.Handle) bool {
+	seq, _, err := h.Parse()
+	return err == nil && l.coveredSeqs[seq]
+}
+
+// versionBefore returns the newest version that learned from no execution stored after a sequence.
+func (l *bookLog) versionBefore(seq uint64) uint64 {
+	i, _ := slices.BinarySearchFunc(l.learnPoints, seq+1, func(at learnPoint, seq uint64) int { return cmp.Compare(at.seq, seq) })
+	if i < len(l.learnPoints) {
+		return l.learnPoints[i].version - 1
+	}
+	return l.newest
+}
+
+// operationsBetween returns the operations of the versions above after, up to and including last. This leaves out the
+// operations of the fork and edits by people after the end of the run.
+func (l *bookLog) operationsBetween(after, last uint64) []report.Operation {
+	return slices.DeleteFunc(slices.Clone(l.operations), func(o report.Operation) bool { return o.Version <= after || o.Version > last })
+}
+
+// bookAt describes the playbook at the version of a position.
+func (l *bookLog) bookAt(ctx context.Context, at position) (report.Book, error) {
+	d, ok := l.byVersion[at.version]
+	if !ok {
+		if err := l.follow(ctx); err != nil {
+			return d, err
+		}
+		if d, ok = l.byVersion[at.version]; !ok {
+			return d, &deltalog.VersionError{Book: l.book, Version: at.version, Newest: l.playbook.Version()}
+		}
+	}
+	d.Epoch, d.Step = at.epoch, at.step
+	return d, nil
+}
+
+func describeBook(p *playbook.Playbook) report.Book {
+	d := report.Book{Version: p.Version(), StateHash: fmt.Sprintf("%x", p.StateHash())}
+	for b := range p.All() {
+		if b.Shown() {
+			d.Bullets++
+			d.Tokens += chat.Tokens(b.Content)
+		}
+	}
+	return d
+}
+
+func newOperation(version uint64, op *playbook.Op, code playbook.Reason, rejected string) report.Operation {
+	return report.Operation{
+		Version: version, Kind: string(op.Kind), Bullet: op.Bullet, Section: op.Section, Content: op.Content,
+		Code: code, Reason: op.Reason, Rejected: rejected,
+	}
+}

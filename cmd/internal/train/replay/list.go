@@ -1,0 +1,114 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// RunState is the stored progress of a run. Its playbook has the name of the run.
+type RunState struct {
+	Book     playbook.Book    `json:"book"`
+	Mode     Mode             `json:"mode"`
+	From     string           `json:"from,omitempty"` // playbook and version that the run began with
+	Settings []report.Setting `json:"settings"`
+	Data     []report.Data    `json:"data"`
+	Working  bool             `json:"working"` // a process works on the run
+	Started  time.Time        `json:"started"`
+	Ended    time.Time        `json:"ended,omitzero"`
+	Resumed  int              `json:"resumed"`
+	Seconds  float64          `json:"seconds"` // working time of all processes
+	Epoch    int              `json:"epoch"`
+	Step     int              `json:"step"`
+	Version  uint64           `json:"playbook_version"`
+	Curating report.Usage     `json:"curator_usage"` // of the models of the Curator
+	// Report is the result of a run that has ended. A list of runs has none.
+	Report *report.Report `json:"report,omitempty"`
+}
+
+// ErrRunNotFound is returned for a run that is not stored.
+var ErrRunNotFound = errors.New("run not found")
+
+// ListRuns returns the stored runs, newest first.
+func ListRuns(ctx context.Context, js jetstream.JetStream) ([]RunState, error) {
+	stream, err := js.Stream(ctx, "KV_"+events.BucketRuns)
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	prefix := "$KV." + events.BucketRuns + "."
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	var all []RunState
+	for subject := range info.State.Subjects {
+		name := playbook.Book(strings.TrimPrefix(subject, prefix))
+		if name.Validate() != nil {
+			continue // the report of a run
+		}
+		r, err := readState(ctx, js, name)
+		if errors.Is(err, ErrRunNotFound) {
+			continue // deleted
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *r)
+	}
+	slices.SortFunc(all, func(a, b RunState) int {
+		if c := b.Started.Compare(a.Started); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.Book), string(b.Book))
+	})
+	return all, nil
+}
+
+// ReadRun returns the stored run with the name of its playbook and its report, or ErrRunNotFound.
+func ReadRun(ctx context.Context, js jetstream.JetStream, name playbook.Book) (*RunState, error) {
+	out, err := readState(ctx, js, name)
+	if err != nil || out.Ended.IsZero() {
+		return out, err
+	}
+	kv, err := js.KeyValue(ctx, events.BucketRuns)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
+	}
+	out.Report, err = storedReport(ctx, kv, string(name))
+	return out, err
+}
+
+// readState returns a stored run without its report.
+func readState(ctx context.Context, js jetstream.JetStream, name playbook.Book) (*RunState, error) {
+	kv, err := js.KeyValue(ctx, events.BucketRuns)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
+	}
+	entry, err := kv.Get(ctx, string(name))
+	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return nil, fmt.Errorf("%s: %w", name, ErrRunNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read run %s: %w", name, err)
+	}
+	var r record
+	if err := json.Unmarshal(entry.Value(), &r); err != nil {
+		return nil, fmt.Errorf("read run %s: %w", name, err)
+	}
+	out := &RunState{
+		Book: name, Mode: r.Mode, From: r.From, Settings: r.Settings, Data: r.Data, Started: r.Begun, Ended: r.Ended, Resumed: r.Resumed,
+		Seconds: r.Seconds, Epoch: r.Epoch, Step: r.Step, Version: r.Version, Curating: r.Curating,
+	}
+	out.Working = r.Owner != nil && time.Since(entry.Created()) < deadAfter
+	return out, nil
+}

@@ -1,0 +1,344 @@
+// Package replay runs a data set through the same workers as production. It decides which reflections are learned
+// from together, measures accuracy over time, and reports every sample and its cost.
+//
+// A run has its own playbook, and its result depends only on the contents of the streams. The id of every step is
+// derived from the run, the epoch and the sample. A process that resumes an interrupted run therefore repeats the
+// same steps. A stored result is not requested again, and a covered edit is not committed again. The bucket "runs"
+// holds the owner, the settings and the progress of a run.
+//
+//	step             id                                         done when                      on resume
+//	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
+//	its reflection   of the execution                           reflection, held; dead letter  skipped
+//	a gathering      H("gather", book, epoch, window)           a delta covers it              skipped
+//	                 at the end of an epoch, the uncovered reflections in windows "rest 0", "rest 1", …
+//	a measurement    task "<set>@<version>/<sample>"            execution, or dead letter      skipped
+//
+// Offline, the tasks of a batch pin the version of the playbook, and their reflections are held. The number and speed
+// of the workers therefore do not change what is learned. Online, tasks are live traffic: they are answered with the
+// newest playbook. Each window is learned from before the next one is submitted.
+package replay
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// Mode selects how the samples are processed.
+type Mode string
+
+// The modes.
+const (
+	Offline    Mode = "offline"    // epochs, in batches on one version
+	Online     Mode = "online"     // one pass in the order of arrival: score each window, then learn from it
+	Executions Mode = "executions" // no task is run: recorded executions are reflected on again
+)
+
+// Config holds the settings that decide the result of a run. Zero fields mean the defaults.
+type Config struct {
+	Mode   Mode
+	Epochs int // passes over the training set; default 1
+	// Batch is the number of samples answered with one version of the playbook. The default is 1, the sequential loop
+	// of ACE. Online it is the window, with a default of 15 as in ACE's online mode.
+	Batch int
+	// CurateEvery is the number of samples that the Curator learns from together. The default is Batch.
+	CurateEvery int
+	Rounds      int    // rounds for each sample; 0 leaves the number to the reflector
+	Shuffle     bool   // another order in every epoch, derived from Seed
+	Seed        uint64 // of the shuffled orders
+	// ValidateEvery measures the validation set after this number of training samples, in addition to the end of
+	// every epoch. 0 disables it.
+	ValidateEvery int
+	// Patience ends the run after this number of validations in a row without a better result. 0 disables it.
+	Patience int
+	// SnapshotEvery names the version of the playbook after this number of training samples: step-50, step-100, … The names
+	// are given at the end of the run. 0 disables it.
+	SnapshotEvery int
+}
+
+// withDefaults replaces zero fields by their defaults.
+func (c Config) withDefaults() Config {
+	c.Mode = cmp.Or(c.Mode, Offline)
+	c.Epochs = max(c.Epochs, 1)
+	if c.Batch == 0 {
+		c.Batch = 1
+		if c.Mode == Online {
+			c.Batch = 15
+		}
+	}
+	if c.CurateEvery == 0 {
+		c.CurateEvery = c.Batch
+	}
+	return c
+}
+
+// Validate returns an error for each invalid field. The errors name the flags.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if c.Batch < 1 || c.Batch > events.MaxGather {
+		errs = append(errs, fmt.Errorf("--batch: must be 1 to %d, got %d", events.MaxGather, c.Batch))
+	}
+	if c.CurateEvery < c.Batch || c.CurateEvery > events.MaxGather || c.CurateEvery%max(c.Batch, 1) != 0 {
+		errs = append(errs, fmt.Errorf("--curate-every: must be a multiple of --batch (%d) up to %d, got %d", c.Batch, events.MaxGather, c.CurateEvery))
+	}
+	if c.ValidateEvery < 0 {
+		errs = append(errs, fmt.Errorf("--validate-every: must be at least 0, got %d", c.ValidateEvery))
+	}
+	if c.SnapshotEvery < 0 {
+		errs = append(errs, fmt.Errorf("--snapshot-every: must be at least 0, got %d", c.SnapshotEvery))
+	}
+	if c.Patience < 0 {
+		errs = append(errs, fmt.Errorf("--patience: must be at least 0, got %d", c.Patience))
+	}
+	if c.Mode == Online && c.Epochs > 1 {
+		errs = append(errs, fmt.Errorf("--epochs: must be 1 in online mode, got %d", c.Epochs))
+	}
+	return errors.Join(errs...)
+}
+
+// Set holds the samples of one file.
+type Set struct {
+	report.Data
+	Tasks []events.Task
+	// Stream delivers the tasks as they arrive. Only the training set of an online run may have one; nil otherwise.
+	Stream <-chan events.Task
+}
+
+// Sets are the data sets of a run. Validation and Test may be nil.
+type Sets struct{ Train, Validation, Test *Set }
+
+// The names of sets.
+const (
+	Train      = "train"
+	Validation = "validation"
+	Test       = "test"
+)
+
+func (s Sets) each(yield func(*Set) bool) {
+	for _, set := range []*Set{s.Train, s.Validation, s.Test} {
+		if set != nil && !yield(set) {
+			return
+		}
+	}
+}
+
+// Data returns the description of each set.
+func (s Sets) Data() []report.Data {
+	all := []report.Data{}
+	for set := range s.each {
+		all = append(all, set.Data)
+	}
+	return all
+}
+
+// Options are the settings that do not decide the result.
+type Options struct {
+	Name     string
+	Settings []report.Setting // of the command, for the report; part of the run's identity
+	From     string           // source of the fork, for people
+	Debrief  string           // version of the program
+	Model    string           // that must answer the tasks; empty for the models of the server's generators
+	// Fork creates the run's playbook and returns its version. It may be called again after an interruption. Nil
+	// starts with the empty playbook.
+	Fork func(ctx context.Context) (version uint64, err error)
+	// Source describes the recorded executions of a run in the mode Executions.
+	Source Source
+
+	OnProgress func(Progress)        // called often; may be nil
+	OnPoint    func(report.Point)    // every measurement, once; may be nil
+	OnEpoch    func(report.Epoch)    // every epoch; may be nil
+	OnStall    func(waitsFor string) // no change for 5 s: waitsFor is the role; may be nil
+	// OnSkipped is called when a gathering leaves reflections for the next one; may be nil.
+	OnSkipped func(reflections int, reason string)
+}
+
+// Progress is the progress of a run.
+type Progress struct {
+	Phase   string       `json:"phase"`   // "epoch 2", "validation, step 200", "test, before"
+	Done    int          `json:"done"`    // complete in this phase
+	Total   int          `json:"total"`   // of this phase; 0 if unknown
+	Step    int          `json:"step"`    // training samples so far
+	Samples int          `json:"samples"` // training samples of the whole run; 0 if unknown
+	Usage   report.Usage `json:"usage"`
+	Seconds float64      `json:"seconds"`
+}
+
+// position is the progress of a run in this process.
+type position struct {
+	epoch   int
+	step    int    // training samples so far
+	version uint64 // of the playbook, after the last gathering
+}
+
+// passed reports whether the last samples reached a multiple of every. It returns false if every is 0.
+func (p *position) passed(every, samples int) bool {
+	return every > 0 && p.step/every > (p.step-samples)/every
+}
+
+// run drives one run through its samples. Its parts share the position.
+type run struct {
+	Config
+	Sets
+	Options
+
+	book   playbook.Book
+	store  *deltalog.Store
+	conn   *bus.Conn
+	state  *state
+	follow *deltalog.Follower
+
+	*position
+	log       *bookLog
+	tracker   *tracker
+	submitter *submitter
+	committer *committer
+	gatherer  *gatherer
+	recorder  *recorder
+	measurer  *measurer
+
+	forked      uint64       // version of the fork
+	sourceUsage report.Usage // of the generators on the source playbook
+}
+
+// fingerprint identifies the settings and data that decide the result of a run.
+func fingerprint(c Config, sets Sets, o Options) string {
+	text, err := json.Marshal([]any{c.withDefaults(), sets.Data(), o.Settings, o.From})
+	if err != nil {
+		panic(err) // these are plain structs
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// DefaultName returns the name of a run without a --name. The same command gives the same name.
+func DefaultName(stem string, c Config, sets Sets, o Options) string {
+	return stem + "-" + fingerprint(c, sets, o)[:8]
+}
+
+// Result is the result of a run.
+type Result struct {
+	Report     *report.Report
+	Samples    []report.Sample            // in the order of submission
+	Operations []report.Operation         // operations of the Curator in the run's book, applied or rejected
+	BulletUses iter.Seq[report.BulletUse] // the bullets of each sample, in the order of Samples
+}
+
+// Run runs a run, or resumes an interrupted run of the same name.
+func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Result, err error) {
+	c = c.withDefaults()
+	store, book := deltalog.New(conn.JetStream()), playbook.Book(o.Name)
+	r := &run{
+		Config: c, Sets: sets, Options: o, book: book, store: store, conn: conn,
+		position: new(position), log: newBookLog(store, book),
+	}
+	if err := r.book.Validate(); err != nil {
+		return nil, fmt.Errorf("invalid run name: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.state, err = acquire(ctx, conn.JetStream(), r, cancel); err != nil {
+		return nil, err
+	}
+	done := false
+	defer func() {
+		if rerr := r.state.release(context.WithoutCancel(ctx), done); err == nil {
+			err = rerr
+		}
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
+			err = cause
+		}
+	}()
+	if r.submitter, err = openSubmitter(ctx, conn, r.book, r.Options); err != nil {
+		return nil, err
+	}
+	r.tracker = r.submitter.tracker
+	defer r.tracker.close()
+	f, followed, err := r.store.Follow(r.tracker.ctx, r.book)
+	if err != nil {
+		return nil, err
+	}
+	r.follow = f
+	defer func() { r.tracker.close(); followed() }()
+	r.assemble()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	operations, err := r.replay(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done = true
+	return &Result{Report: &r.recorder.report, Samples: r.recorder.samples, Operations: operations, BulletUses: r.recorder.bulletUses}, nil
+}
+
+// assemble creates the parts of a run that has its state, tracker and follower.
+func (r *run) assemble() {
+	switch {
+	case r.state.ended && r.streams():
+		r.submitter.ended = &ConflictError{r.Name, []string{"it has ended, with other samples than this stream"}}
+	case r.state.ended:
+		r.submitter.ended = &ExpiredError{r.Name}
+	}
+	r.recorder = &recorder{Options: r.Options, position: r.position, tracker: r.tracker, state: r.state, report: report.New(), began: time.Now()}
+	if r.Train != nil {
+		r.recorder.total = len(r.Train.Tasks) * r.Epochs
+	}
+	r.committer = &committer{
+		conn: r.conn, book: r.book, log: r.log, follow: r.follow, submitter: r.submitter, state: r.state, onStall: r.OnStall, position: r.position,
+	}
+	r.gatherer = &gatherer{run: r.Name, committer: r.committer, position: r.position, onSkipped: r.OnSkipped}
+	r.measurer = &measurer{Sets: r.Sets, run: r.Name, model: r.Model, patience: r.Patience, position: r.position, log: r.log, submitter: r.submitter, recorder: r.recorder}
+}
+
+// prepare forks the playbook.
+func (r *run) prepare(ctx context.Context) error {
+	if r.Fork == nil {
+		return nil
+	}
+	v, err := r.Fork(ctx)
+	if err != nil {
+		return fmt.Errorf("fork %s: %w", r.From, err)
+	}
+	r.forked, r.version = v, v
+	return r.follow.Wait(ctx, v)
+}
+
+// replay processes the samples in the run's mode and fills in the report. It returns the operations of the Curator.
+func (r *run) replay(ctx context.Context) ([]report.Operation, error) {
+	var err error
+	switch r.Mode {
+	case Online:
+		err = r.runOnline(ctx)
+	case Executions:
+		err = r.runExecutions(ctx)
+	default:
+		err = r.runOffline(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.summarize(ctx)
+}
+
+// taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.
+func taskID(phase, id string) string {
+	if full := phase + "/" + id; len(full) <= 200 {
+		return full
+	}
+	return phase + "/" + string(events.Hash("sample", id))
+}
+
+func epochPhase(epoch int) string { return fmt.Sprintf("e%03d", epoch) }

@@ -1,0 +1,349 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// record is the value of a run's key in the bucket.
+type record struct {
+	Format      int              `json:"format"`
+	Fingerprint string           `json:"fingerprint"`
+	Mode        Mode             `json:"mode"`
+	Settings    []report.Setting `json:"settings"`
+	Data        []report.Data    `json:"data"`
+	From        string           `json:"from,omitempty"`
+
+	Owner *owner `json:"owner,omitempty"` // nil if no process works on the run
+
+	Begun   time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Resumed int       `json:"resumed"`
+	Seconds float64   `json:"seconds"` // working time of all processes
+	Epoch   int       `json:"epoch"`
+	Step    int       `json:"step"`
+	Version uint64    `json:"playbook_version"`
+	// Curating is the model usage of the Curator, from the replies that arrived.
+	Curating report.Usage `json:"curator_usage"`
+	// Source is the range of executions of a run in the mode Executions.
+	Source *sourceRange `json:"source,omitempty"`
+}
+
+// owner is the process that works on a run. Other processes wait until its lease expires.
+type owner struct {
+	ID   events.ID `json:"id"`
+	Host string    `json:"host"`
+	PID  int       `json:"pid"`
+	Beat time.Time `json:"heartbeat"`
+}
+
+// The interval of the owner's heartbeat, and the time without a heartbeat after which the lease expires.
+const (
+	beatEvery = 3 * time.Second
+	deadAfter = 15 * time.Second
+)
+
+// expired reports whether an owner's lease has expired after a time without heartbeats. For a process of this machine
+// it also checks whether the process has exited.
+func (o *owner) expired(silent time.Duration) bool {
+	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && exited(o.PID) {
+		return true
+	}
+	return silent > deadAfter
+}
+
+// sinceWrite returns the age of an entry by the server's clock. The clock of the owner or of this process may be
+// wrong.
+func sinceWrite(ctx context.Context, kv jetstream.KeyValue, entry jetstream.KeyValueEntry) (time.Duration, error) {
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read bucket %s: %w", events.BucketRuns, err)
+	}
+	b, ok := status.(*jetstream.KeyValueBucketStatus)
+	if !ok {
+		return 0, fmt.Errorf("read bucket %s: got a %T", events.BucketRuns, status)
+	}
+	return max(b.StreamInfo().TimeStamp.Sub(entry.Created()), 0), nil
+}
+
+// InUseError is returned when another process works on the run.
+type InUseError struct {
+	Name   string
+	Host   string
+	PID    int
+	Silent time.Duration // time since its last heartbeat
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("run %q: in use by process %d on %s, last heartbeat %s ago: wait for it, or choose another --name",
+		e.Name, e.PID, e.Host, e.Silent.Round(time.Second))
+}
+
+// ConflictError is returned when a run of this name has other data or other settings.
+type ConflictError struct {
+	Name  string
+	Diffs []string
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("run %q exists with other settings or data (%s): nothing was changed; choose another --name", e.Name, strings.Join(e.Diffs, "; "))
+}
+
+// ExpiredError is returned when a run has ended and some of its events have expired since.
+type ExpiredError struct{ Name string }
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("run %q has ended, and its events have expired since: use the report written at that time, or choose another --name to run it again", e.Name)
+}
+
+// errOwnerChanged ends a run whose key another process has written.
+var errOwnerChanged = errors.New("another process has taken over the run")
+
+// state is the run's key while this process owns it.
+type state struct {
+	kv     jetstream.KeyValue
+	name   string
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	owner events.ID // this process
+
+	mu       sync.Mutex
+	record   record
+	revision uint64
+	began    time.Time
+	before   float64 // seconds of earlier processes
+	ended    bool    // the run had ended before
+}
+
+// acquire makes this process the owner of a new or interrupted run.
+func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context.CancelCauseFunc) (*state, error) {
+	kv, err := js.KeyValue(ctx, events.BucketRuns)
+	if err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", events.BucketRuns, err)
+	}
+	s := &state{kv: kv, name: r.Name, cancel: cancel, began: time.Now()}
+	want := record{
+		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.Sets.Data(), From: r.From,
+	}
+	entry, err := kv.Get(ctx, r.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		if err := checkUnused(ctx, r.store, r.book); err != nil {
+			return nil, err
+		}
+		s.record = want
+		s.record.Begun = s.began.UTC()
+	case err != nil:
+		return nil, fmt.Errorf("read run %q: %w", r.Name, err)
+	default:
+		if err := json.Unmarshal(entry.Value(), &s.record); err != nil {
+			return nil, fmt.Errorf("read run %q: %w", r.Name, err)
+		}
+		if s.record.Fingerprint != want.Fingerprint {
+			return nil, &ConflictError{r.Name, differences(&s.record, &want)}
+		}
+		if o := s.record.Owner; o != nil {
+			silent, err := sinceWrite(ctx, kv, entry)
+			if err != nil {
+				return nil, err
+			}
+			if !o.expired(silent) {
+				return nil, &InUseError{r.Name, o.Host, o.PID, silent}
+			}
+		}
+		s.revision, s.before, s.ended = entry.Revision(), s.record.Seconds, !s.record.Ended.IsZero()
+		if !s.ended {
+			s.record.Resumed++
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	s.record.Owner = &owner{ID: events.NewID(), Host: host, PID: os.Getpid()}
+	s.owner = s.record.Owner.ID
+	if err := s.write(ctx); err != nil {
+		if errors.Is(err, errOwnerChanged) {
+			return nil, &InUseError{r.Name, "another machine", 0, 0}
+		}
+		// The record may be stored in spite of the error. Without the release, the next process would wait for this
+		// one.
+		return nil, errors.Join(err, s.clearOwner(context.WithoutCancel(ctx)))
+	}
+	beat, stop := context.WithCancel(ctx)
+	s.stop = stop
+	s.done.Go(func() { s.heartbeat(beat) })
+	return s, nil
+}
+
+// checkUnused returns an error if a playbook with the name of the run exists.
+func checkUnused(ctx context.Context, store *deltalog.Store, name playbook.Book) error {
+	known, err := store.BooksWithLog(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range known {
+		if b == name {
+			return &ConflictError{string(name), []string{"a playbook of this name exists"}}
+		}
+	}
+	return nil
+}
+
+// differences lists the differences between a stored run and the requested run.
+func differences(stored, want *record) []string {
+	all := report.Differences(stored.Settings, want.Settings, stored.Data, want.Data)
+	if stored.From != want.From {
+		all = append(all, fmt.Sprintf("from: %s there, %s here", cmp.Or(stored.From, "nothing"), cmp.Or(want.From, "nothing")))
+	}
+	if stored.Mode != want.Mode {
+		all = append(all, fmt.Sprintf("mode: %s there, %s here", stored.Mode, want.Mode))
+	}
+	if len(all) == 0 {
+		all = append(all, "other settings or data")
+	}
+	return all
+}
+
+// write stores the record with a new heartbeat. It fails if another process has written the key.
+func (s *state) write(ctx context.Context) error {
+	s.record.Owner.Beat = time.Now().UTC()
+	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	return s.put(ctx)
+}
+
+// put stores the record. It fails if another process has written the key.
+func (s *state) put(ctx context.Context) error {
+	data, err := json.Marshal(&s.record)
+	if err != nil {
+		return fmt.Errorf("write run %q: %w", s.name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for {
+		revision, err := s.kv.Update(ctx, s.name, data, s.revision) // the revision of a new key is 0
+		if err == nil {
+			s.revision = revision
+			return nil
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return fmt.Errorf("write run %q: %w", s.name, err)
+		}
+		// The stored record may be from this process: the write succeeded and the reply was lost.
+		entry, err := s.kv.Get(ctx, s.name)
+		if err != nil {
+			return fmt.Errorf("read run %q: %w", s.name, err)
+		}
+		var stored record
+		if json.Unmarshal(entry.Value(), &stored) != nil || stored.Owner == nil || stored.Owner.ID != s.owner || entry.Revision() == s.revision {
+			return fmt.Errorf("write run %q: %w", s.name, errOwnerChanged)
+		}
+		s.revision = entry.Revision()
+	}
+}
+
+// heartbeat renews the lease until the context ends or another process takes over the run.
+func (s *state) heartbeat(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		err := s.write(ctx)
+		s.mu.Unlock()
+		if errors.Is(err, errOwnerChanged) {
+			s.cancel(err)
+			return
+		}
+	}
+}
+
+// sourceRange returns the range of executions that the run began with, nil if it is not recorded yet.
+func (s *state) sourceRange() *sourceRange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.Source
+}
+
+// setSourceRange stores the range of executions before the first of them is processed.
+func (s *state) setSourceRange(ctx context.Context, source *sourceRange) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Source = source
+	return s.write(ctx)
+}
+
+// setProgress records the progress of the run. The next heartbeat stores it.
+func (s *state) setProgress(epoch, step int, version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if step >= s.record.Step {
+		s.record.Epoch, s.record.Step, s.record.Version = epoch, step, version
+	}
+}
+
+// addCuratorUsage adds model usage of the Curator.
+func (s *state) addCuratorUsage(u report.Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record.Curating = s.record.Curating.Plus(u)
+}
+
+// release gives up the ownership of the run. If done is set, the run has ended; else another process can resume it.
+func (s *state) release(ctx context.Context, done bool) error {
+	s.stop()
+	s.done.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if done && s.record.Ended.IsZero() {
+		s.record.Ended = time.Now().UTC()
+	}
+	if s.ended { // reading the results of an ended run adds no working time
+		s.began = time.Now()
+	}
+	s.record.Seconds = s.before + time.Since(s.began).Seconds()
+	return s.clearOwner(ctx)
+}
+
+// clearOwner stores the record without an owner. It leaves the record alone if another process has taken over.
+func (s *state) clearOwner(ctx context.Context) error {
+	s.record.Owner = nil
+	if err := s.put(ctx); !errors.Is(err, errOwnerChanged) {
+		return err
+	}
+	return nil
+}
+
+// snapshot returns the current record of the run.
+func (s *state) snapshot() record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rec := s.record
+	if s.ended {
+		rec.Seconds = s.before
+	} else {
+		rec.Seconds = s.before + time.Since(s.began).Seconds()
+		rec.Ended = time.Now().UTC()
+	}
+	return rec
+}

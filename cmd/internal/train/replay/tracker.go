@@ -1,0 +1,188 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// tracker follows the streams and records the state of the run's samples. It works until close is called. It is safe
+// for concurrent use.
+type tracker struct {
+	conn    *bus.Conn
+	book    playbook.Book
+	runName string
+	ctx     context.Context
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+
+	onStall func(waitsFor string) // may be nil
+
+	oldLetters uint64 // sequence of the last dead letter before the pending tasks were read
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed and replaced on every change
+	err       error         // of following a stream
+	answers   map[events.ID]*answer
+	reflected map[events.ID]events.Handle // by execution id
+	dead      deadLetters
+	tally     tally
+}
+
+// openTracker reads the stored events and starts to follow new ones. OldLetters is the sequence of the last dead letter that
+// does not end the run.
+func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetters uint64, o Options) (*tracker, error) {
+	ctx, stop := context.WithCancel(ctx)
+	l := &tracker{
+		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.OnStall, changed: make(chan struct{}), oldLetters: oldLetters,
+		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
+		tally: tally{bullets: map[playbook.BulletID]bulletUsage{}},
+	}
+	for _, s := range []struct {
+		stream, subject string
+		note            func(bus.Stored)
+	}{
+		{events.StreamDead, events.DeadSubject("", b), l.addDeadLetter},
+		{events.StreamExecutions, events.KindExecution.Subject(b), l.addExecution},
+		{events.StreamReflections, events.KindReflection.Subject(b), l.addReflection},
+	} {
+		last := uint64(0)
+		err := conn.Events.ReadStored(ctx, s.stream, s.subject, func(st bus.Stored) error {
+			last = st.Seq
+			s.note(st)
+			return nil
+		})
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.done.Go(func() {
+			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
+				return l.note(st, s.note)
+			})
+			if err != nil && ctx.Err() == nil {
+				l.fail(err)
+			}
+		})
+	}
+	return l, nil
+}
+
+// close stops following. It can be called more than once.
+func (l *tracker) close() {
+	l.stop()
+	l.done.Wait()
+}
+
+// fail ends the run with its first error.
+func (l *tracker) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.wake()
+}
+
+// wake wakes the waiting goroutines. The caller holds the lock.
+func (l *tracker) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// note passes an event to its handler. An event that is invalid is dead-lettered by its worker. A temporary read
+// failure is an error, because the event would never be read again.
+func (l *tracker) note(s bus.Stored, to func(bus.Stored)) error {
+	if bus.Unreachable(s.Err) {
+		return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
+	}
+	to(s)
+	return nil
+}
+
+func (l *tracker) addExecution(s bus.Stored) {
+	e, ok := s.Event.(*events.Execution)
+	if !ok || e.Origin.Run != l.runName {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tally.generator = l.tally.generator.Plus(report.UsageOf(e.Usage))
+	if l.answers[e.ID] != nil {
+		return // the first one counts
+	}
+	if e.Purpose == events.Learn && e.Origin.Round == 0 {
+		l.tally.countBullets(e)
+	}
+	l.answers[e.ID] = newAnswer(s.Seq, e)
+	l.tally.addModel(e.Model)
+	l.wake()
+}
+
+func (l *tracker) addReflection(s bus.Stored) {
+	ref, ok := s.Event.(*events.Reflection)
+	if !ok || ref.Feedback != "" || ref.Origin.Run != l.runName {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reflected[ref.Execution] != "" {
+		return
+	}
+	l.tally.reflector = l.tally.reflector.Plus(report.UsageOf(ref.Usage))
+	l.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
+	l.wake()
+}
+
+// reflectionOn returns the handle of the stored reflection on an execution, "" without one.
+func (l *tracker) reflectionOn(id events.ID) events.Handle {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reflected[id]
+}
+
+// coalesce is the time to collect further changes before they are evaluated.
+const coalesce = time.Millisecond
+
+// wait waits until the channel is closed by the next change. It calls onStall with the result of role after stallTime.
+func (l *tracker) wait(ctx context.Context, moved <-chan struct{}, role func() string) error {
+	stalled := time.NewTimer(stallTime)
+	defer stalled.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.ctx.Done():
+			return l.ctx.Err()
+		case <-moved:
+			time.Sleep(coalesce)
+			return nil
+		case <-stalled.C:
+			if l.onStall != nil {
+				l.onStall(role())
+			}
+		}
+	}
+}
+
+// usage returns the model usage of the run so far, and the models of its answers.
+func (l *tracker) usage() (generator, reflector report.Usage, models []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tally.generator, l.tally.reflector, slices.Clone(l.tally.models)
+}
+
+// bulletUsages returns a copy of the counts of each bullet.
+func (l *tracker) bulletUsages() map[playbook.BulletID]bulletUsage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.tally.bullets)
+}

@@ -1,0 +1,169 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/cmd/internal/program"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/chat"
+	"debrief/generator"
+	"debrief/reflector"
+)
+
+// TestDeadLetteredCopyEndsSample: an execution is dead-lettered after crashes, and its second copy with a reason.
+func TestDeadLetteredCopyEndsSample(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	e := &events.Execution{
+		Book: "r",
+		ID:   events.ExecutionID("r", "", "e001/a", 0), RunID: "e001/a", Question: "?", Answer: "!", Model: "m", Purpose: events.Learn,
+		Origin: events.Origin{Run: "r", Held: true},
+	}
+	if _, err := conn.Publish(t.Context(), e, bus.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSubmitter(t.Context(), conn, "r", Options{Name: "r"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.tracker.close()
+	deadLetter := func(seq uint64, code events.DeadCode) {
+		subject, header, data, err := events.Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header[nats.MsgIdHdr] = []string{string(e.ID) + "~7"}
+		letter := &events.DeadLetter{
+			Role: events.RoleReflector, Reason: "it is bad", Stream: events.StreamExecutions, Seq: seq, Subject: subject, Header: header, Data: data,
+			Time: time.Now(), Code: code,
+		}
+		if err := conn.DeadLetters.Store(t.Context(), letter); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadLetter(1, events.DeadAttempts)
+	deadLetter(2, events.DeadError)
+	task := events.Task{Book: "r", ID: "e001/a", Question: "?", Origin: events.Origin{Run: "r", Held: true}}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	results, err := s.run(ctx, []events.Task{task}, nil)
+	if err != nil || !strings.Contains(results[0].lostReason, "it is bad") {
+		t.Errorf("got %+v, %v", results, err)
+	}
+}
+
+// TestLargeTaskIsLost has a task whose payload is not in the dead letter.
+func TestLargeTaskIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	s := sets(16, 4)
+	s.Validation, s.Test = nil, nil
+	s.Train.Tasks = append([]events.Task(nil), s.Train.Tasks...)
+	s.Train.Tasks[3].Context = strings.Repeat("a long story. ", bus.MaxInline/10)
+	h := open(t, 8, func(p chat.Prompt) error {
+		for _, m := range p.Messages {
+			if p.Name == events.RoleGenerator && strings.Contains(m.Text, "a long story") {
+				return errors.New("no")
+			}
+		}
+		return nil
+	})
+	rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report
+	if len(rep.Losses) != 1 || rep.Losses[0].Sample != s.Train.Tasks[3].ID || rep.Epochs[0].Train.N != 15 {
+		t.Errorf("losses %+v, training %+v", rep.Losses, rep.Epochs[0].Train)
+	}
+}
+
+// TestDeadLetteredGatheringIsRequestedOnResume dead-letters a gathering edit and runs the same command again.
+func TestDeadLetteredGatheringIsRequestedOnResume(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	s := sets(16, 4)
+	s.Validation, s.Test = nil, nil
+	deadLetterEdit(t, h.conn, &events.Edit{ID: events.Hash("gather", "r", "1", "0"), Author: author, Rebuild: true, Created: time.Now()}, 1, events.DeadError)
+	if rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report; rep.Final.Version == 0 {
+		t.Errorf("nothing was learned: %+v", rep.Final)
+	}
+}
+
+func deadLetterEdit(t *testing.T, conn *bus.Conn, e *events.Edit, seq uint64, code events.DeadCode) {
+	t.Helper()
+	e.Book = "r"
+	subject, header, data, err := events.Encode(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header[nats.MsgIdHdr] = []string{string(e.ID)}
+	letter := &events.DeadLetter{
+		Role: events.RoleCurator, Reason: "no worker finished it", Stream: events.StreamReflections, Seq: seq, Subject: subject, Header: header, Data: data,
+		Time: time.Now(), Code: code,
+	}
+	if err := conn.DeadLetters.Store(t.Context(), letter); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replyTo returns the reply subject of a stored edit.
+func replyTo(ctx context.Context, conn *bus.Conn, seq uint64) (string, error) {
+	s, err := conn.JetStream().Stream(ctx, events.StreamReflections)
+	if err != nil {
+		return "", err
+	}
+	m, err := s.GetMsg(ctx, seq)
+	if err != nil {
+		return "", err
+	}
+	return m.Header.Get(events.HeaderReply), nil
+}
+
+// TestRunSurvivesCuratorCrashes: the reply says that no curator finished the edit, and the run submits it again.
+func TestRunSurvivesCuratorCrashes(t *testing.T) {
+	t.Parallel()
+	h := open(t, 8, nil)
+	h.stop()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() {
+		done <- program.Run(ctx, h.conn, bustest.Must(generator.New(h.asked, nil, generator.Config{})), bustest.Must(reflector.New(h.asked, reflector.Config{})))
+	}()
+	go func() { // in place of five curators
+		err := h.conn.Events.Read(ctx, events.StreamReflections, events.KindEdit.Subject("r"), func(st bus.Stored) error {
+			e := st.Event.(*events.Edit)
+			to, err := replyTo(ctx, h.conn, st.Seq)
+			if err != nil {
+				return err
+			}
+			deadLetterEdit(t, h.conn, e, st.Seq, events.DeadAttempts)
+			if err := h.conn.NATS().PublishMsg(&nats.Msg{Subject: to, Header: nats.Header{events.HeaderError: {"no worker finished it"}}}); err != nil {
+				return err
+			}
+			return bus.ErrStop
+		})
+		if err == nil {
+			err = program.Run(ctx, h.conn, bustest.Must(curator.New(h.asked, curator.Config{})))
+		}
+		done <- err
+	}()
+	s := sets(16, 4)
+	s.Validation, s.Test = nil, nil
+	if rep := h.run(Config{Batch: 16}, s, Options{Name: "r"}).Report; rep.Final.Version == 0 {
+		t.Errorf("nothing was learned: %+v", rep.Final)
+	}
+	stop()
+	for range 2 {
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}

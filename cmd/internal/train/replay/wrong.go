@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"debrief/cmd/internal/train/report"
+	"debrief/events"
+)
+
+// listAnswers adds the wrong answers and the models to the report.
+func (c *recorder) listAnswers() {
+	models := map[string]*report.ModelAnswers{}
+	set, phase := c.strongest()
+	wrong := report.WrongAnswers{Set: set, Phase: phase, First: []report.WrongAnswer{}}
+	for i := range c.samples {
+		s := &c.samples[i]
+		if s.Lost == "" {
+			countAnswer(models, s)
+		}
+		if s.Set != set || s.Phase != phase || !labelled(s) {
+			continue
+		}
+		wrong.Of++
+		if s.Label == events.Success {
+			continue
+		}
+		if wrong.Wrong++; len(wrong.First) < report.MaxWrong {
+			a := c.answers[i] // a labelled sample has one
+			wrong.First = append(wrong.First, report.WrongAnswer{Sample: *s, Bullets: a.shownBullets(), Cited: a.citedBullets()})
+		}
+	}
+	c.report.Wrong = wrong
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		c.report.Models = append(c.report.Models, *models[name])
+	}
+}
+
+func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
+	name := cmp.Or(s.Model, "unknown")
+	m := models[name]
+	if m == nil {
+		m = &report.ModelAnswers{Model: name}
+		models[name] = m
+	}
+	m.Answers++
+	if labelled(s) {
+		m.N++
+	}
+	if s.Label == events.Success {
+		m.Right++
+	}
+}
+
+// strongest returns the set and the phase of the samples that tell most about the result of the run.
+func (c *recorder) strongest() (set, phase string) {
+	switch best := c.report.Best; {
+	case c.report.After != nil && c.report.After.N > 0:
+		return Test, "after"
+	case slices.ContainsFunc(c.report.Points, func(p report.Point) bool { return p.Set == Validation && p.Score.N > 0 }):
+		return Validation, fmt.Sprintf("step %d", best.Step)
+	}
+	for _, s := range slices.Backward(c.samples) {
+		if s.Set == Train {
+			return Train, s.Phase
+		}
+	}
+	return "", ""
+}
+
+func labelled(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }

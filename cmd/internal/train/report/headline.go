@@ -1,0 +1,136 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"debrief/cmd/internal/train/stats"
+)
+
+// Headline is the main result of a run in words.
+type Headline struct {
+	From, To string // figures; From is empty without an earlier figure
+	What     string // meaning of the figures
+	Detail   []string
+}
+
+// Headline returns the result of the strongest measurement: the test set, else the validation set, else the training
+// samples.
+func (r *Report) Headline() Headline {
+	switch {
+	case r.After != nil && r.After.N > 0:
+		return r.testHeadline()
+	case r.Validated():
+		return r.validationHeadline()
+	case len(r.Epochs) > 0 && r.Epochs[len(r.Epochs)-1].Train.N > 0:
+		return r.trainingHeadline()
+	}
+	return Headline{
+		To: count(r.Final.Bullets, "bullet"), What: "in the final playbook",
+		Detail: []string{"No sample has a label, so the quality of the playbook is unknown. Add a test set, or evaluate the playbook on one."},
+	}
+}
+
+func (r *Report) testHeadline() Headline {
+	h := Headline{To: percent(r.After.Accuracy), What: "of the test set answered right with the best playbook"}
+	if r.Before == nil || r.Before.N == 0 {
+		h.Detail = []string{r.After.describe() + ". The test set was not measured without the playbook, so the effect of the playbook is unknown."}
+		return h
+	}
+	h.From, h.What = percent(r.Before.Accuracy), "of the test set answered right, before learning and with the best playbook"
+	if r.Against != nil {
+		h.What = fmt.Sprintf("of the test set answered right, with playbook %s and with the playbook learned from its executions", r.Against.Book)
+	}
+	p := r.Paired
+	if p == nil || p.N == 0 {
+		h.Detail = []string{"No sample has a label both times."}
+		return h
+	}
+	h.Detail = []string{fmt.Sprintf("%+.1f points (95 %% interval %+.1f to %+.1f) on the %s with a label both times: %d went from wrong to right and %d from right to wrong (p = %.2g, McNemar's exact test).",
+		100*p.Difference, 100*p.Low, 100*p.High, count(p.N, "sample"), p.Wins, p.Losses, p.P)}
+	switch {
+	case p.High < 0:
+		h.Detail = append(h.Detail, "The learned playbook does harm.")
+	case p.Low <= 0:
+		h.Detail = append(h.Detail, "The interval contains 0: this run does not show a difference.")
+	}
+	return h
+}
+
+// Validated reports whether the validation set was measured: the best playbook was chosen on it.
+func (r *Report) Validated() bool { return slices.ContainsFunc(r.Points, isValidation) }
+
+func isValidation(p Point) bool { return p.Set == "validation" && p.Score.N > 0 }
+
+func (r *Report) validationHeadline() Headline {
+	var first, best *Point
+	for i := range r.Points {
+		p := &r.Points[i]
+		if !isValidation(*p) {
+			continue
+		}
+		if first == nil {
+			first = p
+		}
+		if best == nil || p.Book.Version == r.Best.Version {
+			best = p
+		}
+	}
+	h := Headline{
+		To: percent(best.Score.Accuracy), What: "of the validation set answered right with the best playbook",
+		Detail: []string{best.Score.describe() + ". The best playbook was chosen on these samples, so this figure is too high; use a test set for an unbiased figure."},
+	}
+	if first.Step < best.Step {
+		h.From = percent(first.Score.Accuracy)
+		h.What = fmt.Sprintf("of the validation set answered right, after %s and with the best playbook", count(first.Step, "training sample"))
+	}
+	return h
+}
+
+func (r *Report) trainingHeadline() Headline {
+	first, last := r.Epochs[0], r.Epochs[len(r.Epochs)-1]
+	h := Headline{
+		To: percent(last.Train.Accuracy), What: "of the training samples answered right, each before learning from it",
+		Detail: []string{last.Train.describe() + ", each with the playbook of that moment."},
+	}
+	if len(r.Epochs) > 1 && first.Train.N > 0 {
+		h.From = percent(first.Train.Accuracy)
+		h.What = fmt.Sprintf("of the training samples answered right in epoch %d and in epoch %d", first.Epoch, last.Epoch)
+		h.Detail = append(h.Detail, "After the first epoch the playbook has learned from these samples, so this is no estimate for new samples; use a test set.")
+		return h
+	}
+	if early, late := r.fifth(false), r.fifth(true); early.N > 0 {
+		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", percent(early.Mean), percent(late.Mean)))
+	}
+	return h
+}
+
+// fifth returns the accuracy of the first or the last fifth of the training batches.
+func (r *Report) fifth(last bool) stats.Estimate {
+	train := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Set != "train" })
+	from, n := 0, len(train)/5
+	if last {
+		from = len(train) - n
+	}
+	var all Score
+	for _, p := range train[from : from+n] {
+		all = all.Plus(p.Score)
+	}
+	return all.Interval()
+}
+
+// describe describes a score: 8 of 10 samples, with the interval.
+func (s Score) describe() string {
+	e := s.Interval()
+	return fmt.Sprintf("%d of %s (95 %% interval %s to %s)", s.Right, count(s.N, "sample"), percent(e.Low), percent(e.High))
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// count formats a number of things.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,105 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/natserr"
+	"debrief/events/streams"
+	"debrief/playbook"
+)
+
+// Backlog is the backlog of a role, as the server reports it.
+type Backlog struct {
+	Lag
+	Oldest     time.Time     `json:"oldest_at"`      // when the oldest waiting message was stored; zero if none waits
+	Book       playbook.Book `json:"oldest_book"`    // the book of that message
+	LastAck    time.Time     `json:"last_ack_at"`    // when the ack floor last moved; zero if it has not since the server started
+	LastOutput time.Time     `json:"last_output_at"` // when the role's output was last stored
+	Outputs    uint64        `json:"outputs"`        // number of stored outputs
+	Retention  time.Duration `json:"retention_ns"`   // retention of the role's stream; 0 means unlimited
+	Bytes      uint64        `json:"bytes"`          // size of its stream
+	MaxBytes   uint64        `json:"max_bytes"`      // limit of its stream; 0 means unlimited
+	Dead       uint64        `json:"dead_letters"`   // number of dead letters
+	// Blocked is the setting of the server by which the role can handle no message, with its fix: a paused consumer or a sealed
+	// stream. It is empty without one.
+	Blocked string `json:"blocked,omitempty"`
+}
+
+// Backlog returns the backlog of a role. No worker of the role needs to run.
+func (c *Consumers) Backlog(ctx context.Context, role string) (Backlog, error) {
+	var status Backlog
+	in, err := c.js.Stream(ctx, streams.Input(role))
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // no program of the role ran yet
+		return status, nil
+	}
+	if err != nil {
+		return status, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	cfg, state := in.CachedInfo().Config, in.CachedInfo().State
+	status.Retention, status.Bytes, status.MaxBytes = cfg.MaxAge, state.Bytes, uint64(max(cfg.MaxBytes, 0))
+
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound): // the role never ran
+		status.Pending = state.Msgs
+	case err != nil:
+		return status, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+	default:
+		i := cons.CachedInfo()
+		status.Lag = lagOf(i)
+		if i.Paused {
+			status.Blocked = pausedText(role, i)
+		}
+		if i.AckFloor.Last != nil {
+			status.LastAck = *i.AckFloor.Last
+		}
+	}
+	if !status.Idle() {
+		m, err := c.getMsg(ctx, in, streams.Input(role), max(status.Floor+1, state.FirstSeq), jetstream.WithGetMsgSubject(">"))
+		switch {
+		case err == nil:
+			status.Oldest = m.Time
+			_, status.Book, _ = events.ParseSubject(m.Subject)
+		case !errors.Is(err, jetstream.ErrMsgNotFound): // acknowledged meanwhile
+			return status, fmt.Errorf("read %s after %d: %w", streams.Input(role), status.Floor, natserr.AsTimeout(ctx, err))
+		}
+	}
+	out, err := c.js.Stream(ctx, streams.Output(role))
+	if err != nil {
+		return status, fmt.Errorf("read stream %s: %w", streams.Output(role), natserr.AsTimeout(ctx, err))
+	}
+	if out.CachedInfo().Config.Sealed {
+		status.Blocked = fmt.Sprintf("stream %s is sealed and accepts no messages: %s", streams.Output(role), streams.UnsealFix)
+	}
+	status.Outputs = out.CachedInfo().State.Msgs
+	if status.Outputs > 0 {
+		status.LastOutput = out.CachedInfo().State.LastTime
+	}
+	if status.Dead, err = c.letters.count(ctx, role); err != nil {
+		return status, err
+	}
+	return status, nil
+}
+
+// pausedText describes a paused consumer of a role.
+func pausedText(role string, i *jetstream.ConsumerInfo) string {
+	return fmt.Sprintf("consumer %s of %s is paused for another %s: run 'nats consumer resume %s %s'",
+		role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
+}
+
+// Blocked returns the setting of the server by which a role can handle no message, with its fix, or "". See Backlog.
+func (c *Consumers) Blocked(ctx context.Context, role string) string {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer stop()
+	b, err := c.Backlog(ctx, role)
+	if err != nil {
+		return "" // the caller has an error already
+	}
+	return b.Blocked
+}

@@ -1,0 +1,154 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/denied"
+	"debrief/events/natserr"
+	"debrief/events/streams"
+)
+
+// Consumers has the durable consumers of the roles. A consumer knows which messages of its stream the role has handled. It
+// outlives the programs of the role, so it can be read while none runs. Consumers is safe for concurrent use.
+type Consumers struct {
+	*link
+	letters *DeadLetters
+}
+
+// bind opens the durable of a role. It also returns the last restored sequence of its stream, or 0.
+func (c *Consumers) bind(ctx context.Context, role string) (jetstream.Consumer, uint64, error) {
+	cons, err := c.open(ctx, role)
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := c.js.Stream(ctx, streams.Input(role))
+	if err != nil {
+		return nil, 0, fmt.Errorf("open stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	text := s.CachedInfo().Config.Metadata[streams.MetadataRestored]
+	if text == "" {
+		return cons, 0, nil
+	}
+	restored, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil, 0, fmt.Errorf("stream %s: metadata %s: %w", streams.Input(role), streams.MetadataRestored, err)
+	}
+	return cons, restored, nil
+}
+
+// CreateAfter creates the consumer of a role so that it starts after the sequence floor. It is for a restore: the backup had
+// acknowledged everything up to that sequence. It returns an error if the consumer exists.
+func (c *Consumers) CreateAfter(ctx context.Context, role string, floor uint64) error {
+	switch _, err := c.js.Consumer(ctx, streams.Input(role), role); {
+	case err == nil:
+		return fmt.Errorf("create consumer %s of %s: already exists", role, streams.Input(role))
+	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+		return fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+	}
+	cfg := c.config(role)
+	if floor > 0 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, floor+1
+	}
+	if _, err := c.js.CreateConsumer(ctx, streams.Input(role), cfg); err != nil {
+		return fmt.Errorf("create consumer %s of %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	return nil
+}
+
+// Create creates the missing consumers of all roles, so that the roles need no right to do so.
+func (c *Consumers) Create(ctx context.Context) error {
+	for _, role := range streams.Roles {
+		if _, err := c.open(ctx, role); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config returns the configuration of a role's durable.
+func (c *Consumers) config(role string) jetstream.ConsumerConfig {
+	want := jetstream.ConsumerConfig{
+		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: c.policy.AckWait, MaxDeliver: streams.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
+	}
+	if role == events.RoleCurator {
+		want.MaxAckPending = c.policy.MaxAckPendingCurator
+	}
+	return want
+}
+
+// open opens the durable of a role. It creates it if it is missing, and updates it if the policy differs.
+func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, error) {
+	want := c.config(role)
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		cons, err = c.js.CreateOrUpdateConsumer(ctx, streams.Input(role), want)
+		err = explainMissing("the consumer", err)
+	} else if err == nil {
+		got := cons.CachedInfo().Config
+		if got.AckWait != want.AckWait || got.MaxDeliver != want.MaxDeliver || got.MaxAckPending != want.MaxAckPending {
+			got.AckWait, got.MaxDeliver, got.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
+			var changed jetstream.Consumer
+			changed, err = c.js.UpdateConsumer(ctx, streams.Input(role), got)
+			if denied.Is(err) {
+				c.log.Warn().Str("role", role).Msg("the consumer's policy differs, and this user may not change it: run 'debrief setup' as the operator")
+				return cons, nil
+			}
+			cons = changed
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open consumer %s of %s: %w", role, streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	return cons, nil
+}
+
+// Lag describes how far a role is behind.
+type Lag struct {
+	Pending     uint64 `json:"pending"`        // not delivered yet
+	InFlight    int    `json:"in_flight"`      // delivered, not acknowledged
+	Redelivered int    `json:"redelivered"`    // of those, more than once
+	Floor       uint64 `json:"ack_floor"`      // all messages up to this stream sequence are acknowledged
+	Last        uint64 `json:"last_delivered"` // highest stream sequence that was delivered
+}
+
+// Idle reports whether no message is pending or in flight.
+func (l Lag) Idle() bool { return l.Pending == 0 && l.InFlight == 0 }
+
+// Lag returns the lag of a role. If the role never ran, all messages of its stream are pending.
+func (c *Consumers) Lag(ctx context.Context, role string) (Lag, error) {
+	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		s, err := c.js.Stream(ctx, streams.Input(role))
+		if err != nil {
+			return Lag{}, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+		}
+		return Lag{Pending: s.CachedInfo().State.Msgs}, nil
+	}
+	if err != nil {
+		return Lag{}, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+	}
+	return lagOf(cons.CachedInfo()), nil
+}
+
+// Idle reports whether a role has acknowledged all messages of its stream. The pending count of a consumer may lack the
+// newest messages, so Idle compares the last delivered sequence with the end of the stream.
+func (c *Consumers) Idle(ctx context.Context, role string) (bool, error) {
+	s, err := c.js.Stream(ctx, streams.Input(role))
+	if err != nil {
+		return false, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
+	}
+	end := s.CachedInfo().State
+	l, err := c.Lag(ctx, role)
+	return err == nil && l.Idle() && (l.Last >= end.LastSeq || end.Msgs == 0), err
+}
+
+func lagOf(i *jetstream.ConsumerInfo) Lag {
+	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}
+}

@@ -1,0 +1,119 @@
+package client
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"debrief/events"
+	"debrief/events/chat"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	var reports []events.Report
+	var down error
+	backend := &backend{
+		context: func(r *events.ContextRequest) (*events.ContextReply, error) {
+			if r.Query == "" {
+				return nil, &refused{text: "query: required", invalid: true}
+			}
+			if down != nil {
+				return nil, down
+			}
+			return &events.ContextReply{ID: "c-1", Book: r.Book, Messages: []chat.Message{{Speaker: chat.System, Text: "advice"}}}, nil
+		},
+		report: func(r *events.Report) (*events.StoredReply, error) {
+			if down != nil {
+				return nil, down
+			}
+			reports = append(reports, *r)
+			return &events.StoredReply{Handle: "1-00000000"}, nil
+		},
+	}
+	c := overNATS(t, backend)
+	c.Book = "shelves"
+	ctx := t.Context()
+
+	run, err := c.Run(ctx, &events.ContextRequest{Query: "Where is the globe?", Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []chat.Message{{Speaker: chat.System, Text: "advice"}}; !cmp.Equal(run.Messages, want) || run.Degraded != nil || run.Context.Book != "shelves" {
+		t.Errorf("a run: got messages %v, book %s, degraded %v; want those of the context", run.Messages, run.Context.Book, run.Degraded)
+	}
+	run.Tool("catalogue", map[string]string{"title": "globe"}, nil, errors.New("unknown field title"))
+	run.Tool("catalogue", map[string]string{"item": "globe"}, "shelf 7", nil)
+	if err := run.Report(ctx, errors.New("the model refused")); err != nil || run.Handle != "1-00000000" {
+		t.Fatalf("report: got %v, handle %s", err, run.Handle)
+	}
+	got := reports[0]
+	calls := []events.ToolCall{
+		{Tool: "catalogue", Arguments: `{"title":"globe"}`, Output: "unknown field title", Outcome: events.Failure},
+		{Tool: "catalogue", Arguments: `{"item":"globe"}`, Output: "shelf 7", Outcome: events.Success},
+	}
+	if got.ContextID != "c-1" || got.RunID != "" || got.Session != "s" || got.Outcome.Label != events.Failure || got.Outcome.Feedback != "the model refused" {
+		t.Errorf("the report of a failed run: got %+v", got)
+	}
+	if len(got.Steps) != 2 || !cmp.Equal(append(got.Steps[0].Calls, got.Steps[1].Calls...), calls) {
+		t.Errorf("steps: got %+v, want one for each of %+v", got.Steps, calls)
+	}
+
+	if _, err := c.Run(ctx, &events.ContextRequest{}); err == nil || !strings.Contains(err.Error(), "query: required") {
+		t.Errorf("a run without a query: got %v, want the refusal", err)
+	}
+
+	down = &refused{text: "busy", absent: true}
+	run, err = c.Run(ctx, &events.ContextRequest{Query: "Where is the map?"})
+	if err != nil || run.Degraded == nil {
+		t.Fatalf("a run while the service is down: got %v, degraded %v", err, run.Degraded)
+	}
+	if want := []chat.Message{{Speaker: chat.User, Text: "Where is the map?"}}; !cmp.Equal(run.Messages, want) {
+		t.Errorf("messages while the service is down: got %v, want %v", run.Messages, want)
+	}
+	down = nil
+	for range 2 {
+		if err := run.Report(ctx, nil); err != nil {
+			t.Errorf("report after the service is back: got %v", err)
+		}
+	}
+	if first, second := reports[1], reports[2]; first.RunID == "" || first.RunID != second.RunID || first.Book != "shelves" {
+		t.Errorf("a run without a context, reported twice: got ids %q and %q in book %q, want one id, so that it counts once", first.RunID, second.RunID, first.Book)
+	}
+}
+
+func TestFromEnv(t *testing.T) {
+	t.Setenv("DEBRIEF_URL", "127.0.0.1:4280")
+	if _, err := FromEnv(); err == nil || !strings.Contains(err.Error(), "DEBRIEF_URL") {
+		t.Errorf("an address without a scheme: got %v, want an error that names the variable", err)
+	}
+	t.Setenv("DEBRIEF_URL", "https://debrief.example")
+	t.Setenv("DEBRIEF_BOOK", "shelves")
+	c, err := FromEnv()
+	if err != nil || c.Book != "shelves" || c.transport.(*httpTransport).base != "https://debrief.example/api/v1/" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// TestClientLinksLittle keeps the client small for the programs of others.
+func TestClientLinksLittle(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 50 {
+		t.Fatalf("only %d packages: the list is not complete", len(packages))
+	}
+	for _, name := range packages {
+		for _, heavy := range []string{"debrief/events/bus", "debrief/cmd/", "github.com/rs/zerolog", "go.opentelemetry.io/", "github.com/nats-io/nats-server/"} {
+			if strings.HasPrefix(name, heavy) {
+				t.Errorf("links %s", name)
+			}
+		}
+	}
+}

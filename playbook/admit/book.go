@@ -1,0 +1,132 @@
+package admit
+
+import (
+	"slices"
+	"sync"
+
+	"debrief/playbook"
+	"debrief/playbook/similar"
+)
+
+// NearCopy is the minimum similarity of two texts that say the same. A text that is only near is left out too.
+const NearCopy = 0.8
+
+// Book has what decides about the reflections of one playbook, at one version. The zero value knows no version, and admits nothing. Methods
+// other than Update may be called concurrently.
+type Book struct {
+	known     bool // the playbook has a version, so the fields are known
+	gate      playbook.Gate
+	admission playbook.Admission
+	mark      playbook.Mark
+	learned   map[uint64][]playbook.BulletID // bullets by the sequence of a reflection that they were learned from
+	states    map[playbook.BulletID]State
+	from      map[playbook.BulletID][]uint64 // of the bullets in learned
+
+	mu     sync.Mutex    // guards hidden, because a search changes it
+	hidden similar.Index // texts of the bullets that are not shown to every task
+}
+
+// Update changes the book to a version of the playbook.
+func (b *Book) Update(p *playbook.Playbook) {
+	b.known, b.admission = p.Version() > 0, p.Admission()
+	b.gate, _ = p.Gate()
+	ids, now, known := p.ChangedSince(b.mark)
+	b.mark = now
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !known {
+		b.learned, b.states, b.from = map[uint64][]playbook.BulletID{}, map[playbook.BulletID]State{}, map[playbook.BulletID][]uint64{}
+		b.hidden = similar.Index{}
+		for bullet := range p.All() {
+			b.put(bullet.ID, bullet)
+		}
+		return
+	}
+	for _, id := range ids {
+		b.put(id, p.Bullet(id))
+	}
+}
+
+// put updates a bullet, which is nil if it was removed.
+func (b *Book) put(id playbook.BulletID, bullet *playbook.Bullet) {
+	for _, seq := range b.from[id] {
+		b.learned[seq] = slices.DeleteFunc(slices.Clone(b.learned[seq]), func(o playbook.BulletID) bool { return o == id })
+		if len(b.learned[seq]) == 0 {
+			delete(b.learned, seq)
+		}
+	}
+	delete(b.from, id)
+	delete(b.states, id)
+	if bullet == nil || bullet.Shown() {
+		b.hidden.Drop(string(id))
+	} else {
+		b.hidden.Put(string(id), bullet.Content)
+	}
+	if bullet == nil || len(bullet.LearnedFrom) == 0 {
+		return
+	}
+	b.from[id], b.states[id] = bullet.LearnedFrom, StateOf(bullet)
+	for _, seq := range bullet.LearnedFrom {
+		b.learned[seq] = append(b.learned[seq], id)
+	}
+}
+
+// Gate returns the mode of the playbook, or "" if it is unknown.
+func (b *Book) Gate() playbook.Gate {
+	if !b.known {
+		return ""
+	}
+	return b.gate
+}
+
+// Admission returns the state that decides about reflections and executions.
+func (b *Book) Admission() playbook.Admission { return b.admission }
+
+// Learned returns the bullets that were learned from the reflection with a sequence. The caller must not change the list.
+func (b *Book) Learned(seq uint64) []playbook.BulletID { return b.learned[seq] }
+
+// Hides reports whether a bullet that is not shown to every task says about the same as a text.
+func (b *Book) Hides(text string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, found := b.hidden.Nearest(text, NearCopy, func(string) bool { return false })
+	return found
+}
+
+// StateOf returns the state of the bullet that was learned from the reflection with a sequence and its evidence.
+func (b *Book) StateOf(seq uint64, e *playbook.Evidence) State {
+	switch {
+	case !b.known || seq == 0:
+		return ""
+	case b.admission.Forgets(e):
+		return Forgotten
+	case b.admission.WasDropped(seq, len(b.learned[seq]) > 0):
+		return Rejected
+	case !b.admission.Decided.Has(seq):
+		return Undecided
+	}
+	state := Decided
+	for _, id := range b.learned[seq] {
+		switch is := b.states[id]; is {
+		case Active, Probation, Candidate:
+			if state == Decided {
+				state = is
+			}
+		default: // one silent bullet silences the reflection
+			return is
+		}
+	}
+	return state
+}
+
+// Facts returns the facts about a text of a reflection. The caller sets Foreign, Suspect and Withheld, which the playbook does not know.
+func (b *Book) Facts(use Use, seq uint64, e *playbook.Evidence) Text {
+	t := Text{Use: use, Inferred: e.Inferred, State: b.StateOf(seq, e), Review: b.admission.ReviewsFirst(), Gate: b.Gate()}
+	if e.Model != "" { // else its author is unknown: lessons of rules are edits
+		t.Source = Model
+	}
+	if b.known {
+		t.Trust = b.admission.Policy.Level(e.Source, e.Inferred)
+	}
+	return t
+}

@@ -1,0 +1,144 @@
+package formats
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"debrief/playbook"
+	"debrief/playbook/text"
+)
+
+// nativeSchema is the version of the project's own formats, and native the value of "format" in them.
+const (
+	nativeSchema = 1
+	native       = "debrief-playbook"
+)
+
+// nativeHead is the header of the project's own formats: a json file without its bullets, or the first line of a jsonl
+// file.
+type nativeHead struct {
+	Format string `json:"format"`
+	Schema int    `json:"schema"`
+	Book   string `json:"book"`
+}
+
+func (h nativeHead) check() error {
+	switch {
+	case h.Format != native:
+		return fmt.Errorf("%w of this format: want \"format\":%q", ErrFormat, native)
+	case h.Schema < 1 || h.Schema > nativeSchema:
+		return fmt.Errorf("unknown schema %d; this program supports schemas up to %d", h.Schema, nativeSchema)
+	}
+	return nil
+}
+
+// readJSON reads one object with all bullets.
+func (r *reader) readJSON(input string) (list []found, err error) {
+	var file struct {
+		nativeHead
+		Bullets []json.RawMessage `json:"bullets"`
+	}
+	if err := decode(input, &file); err != nil {
+		return nil, err
+	}
+	r.doc.Book = file.Book
+	for i, raw := range file.Bullets {
+		var b playbook.Bullet
+		if err := json.Unmarshal(raw, &b); err != nil {
+			return nil, fmt.Errorf("bullets[%d]: %w", i, err)
+		}
+		list = append(list, found{b, Note{Item: text.Prefix(string(b.ID), playbook.MaxID)}})
+	}
+	return list, file.check()
+}
+
+// readJSONL reads a header and one bullet per line.
+func (r *reader) readJSONL(input string) (list []found, err error) {
+	heads, n := 0, 0
+	for text := range strings.Lines(input) {
+		if n++; strings.TrimSpace(text) == "" {
+			continue
+		}
+		var line struct {
+			nativeHead
+			playbook.Bullet
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			return nil, fmt.Errorf("line %d: incomplete or invalid bullet: %w", n, err)
+		}
+		if line.Format == "" {
+			list = append(list, found{line.Bullet, Note{Line: n}})
+			continue
+		}
+		if err := line.check(); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if heads++; heads == 1 {
+			r.doc.Book = line.Book
+		} else {
+			r.note(Note{Line: n}, "second header, of book %q; its bullets are added to the same document", line.Book)
+		}
+	}
+	if heads == 0 && len(list) > 0 {
+		r.note(Note{}, "the header line is missing; read as schema %d", nativeSchema)
+	}
+	return list, nil
+}
+
+func (w *writer) head() nativeHead {
+	return nativeHead{Format: native, Schema: nativeSchema, Book: w.name}
+}
+
+func (w *writer) writeJSON() ([]byte, error) {
+	return encodeIndented(struct {
+		nativeHead
+		Bullets []*playbook.Bullet `json:"bullets"`
+	}{w.head(), w.bullets})
+}
+
+func (w *writer) writeJSONL() ([]byte, error) {
+	out, err := encode(w.head())
+	for _, b := range w.bullets {
+		var raw []byte
+		if err == nil {
+			raw, err = encode(b)
+		}
+		out = append(append(out, '\n'), raw...)
+	}
+	return append(out, '\n'), err
+}
+
+// decode parses a JSON text. A syntax error has the number of the line.
+func decode(text string, v any) error {
+	err := json.Unmarshal([]byte(text), v)
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case !ok:
+		return err
+	case syntax.Offset >= int64(len(text)):
+		return fmt.Errorf("the JSON is cut off in line %d: %w", 1+strings.Count(text, "\n"), err)
+	}
+	return fmt.Errorf("line %d: %w", 1+strings.Count(text[:syntax.Offset], "\n"), err)
+}
+
+// encode returns v as JSON without escaping < > &.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}
+
+// encodeIndented returns v as JSON with two spaces and a final line end.
+func encodeIndented(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}

@@ -1,0 +1,372 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// rank orders the remedies of one error: a lower one says more about the cause.
+type rank uint8
+
+const (
+	rankHow     rank = iota // how an argument differs: white space, type, a number of the error
+	rankSet                 // an argument or an option that is new or left out, the program, the folder
+	rankForm                // the form of a new value
+	rankValue               // a new value
+	rankInstall             // an installation of the missing object, or a fixed package
+	rankSame                // a call in between about the same object
+	rankBetween             // a call in between
+	rankRetry               // nothing: the error is temporary
+	rankTrivial             // another value, or an edit: it teaches nothing that the text of the error does not show
+)
+
+// change is one difference between a failed act and a later act of the same name.
+type change struct {
+	rank   rank
+	advice string // imperative, clean; equal texts are one change
+	of     string // advice of the general change that this one makes precise
+	word   string // the new value, or the name of the new argument: an error can name it
+	isNew  bool   // the first call lacks the argument
+
+	// The rest is set for a call in between.
+	do     string // its name
+	shared string // the argument that it has in common with the call
+	lookup bool   // it looks for or creates a file after an error about a missing file
+	reads  bool   // it only reads
+}
+
+const (
+	maxChanged = 8  // compared arguments of a call
+	maxValue   = 40 // bytes of a value that a lesson names
+	maxWords   = 64 // compared words of a command
+)
+
+// compare returns the differences of the arguments of two acts of one name. Each has one change or several that describe the same thing,
+// from the specific to the general one. It returns false if the second act is not another attempt at the first: they share no argument, or
+// their forms differ.
+func compare(from, to *act) (differences [][]change, related bool) {
+	a, b := &from.arguments, &to.arguments
+	switch {
+	case a.equal(b):
+		return nil, true
+	case !a.sameForm(b):
+		return nil, false
+	case a.fields != nil:
+		return compareFields(a.fields, b.fields, &from.message)
+	case a.words != nil:
+		return compareCommands(a, b)
+	}
+	changes := compareTexts("", a.text, b.text)
+	return [][]change{changes}, len(changes) > 1 || similar(a.text, b.text)
+}
+
+// compareFields returns the differences of two objects, at most maxChanged.
+func compareFields(from, to map[string]any, m *message) (differences [][]change, related bool) {
+	renamed := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		if other := newName(name, from, to); other != "" {
+			renamed[name], renamed[other], related = true, true, true
+			differences = append(differences, []change{{rank: rankHow, advice: "give " + argument(other) + " in place of " + argument(name)}})
+		}
+	}
+	all := maps.Clone(from)
+	maps.Copy(all, to)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		v, before := from[name]
+		w, after := to[name]
+		switch {
+		case renamed[name]:
+		case before && after && reflect.DeepEqual(v, w):
+			related = related || identifies(v)
+		case !before:
+			add := change{rank: rankSet, advice: "give " + argument(name), word: name, isNew: true}
+			differences = append(differences, append(valueOf(add.advice, name, w), add))
+		case !after:
+			differences = append(differences, []change{{rank: rankSet, advice: "leave out " + argument(name)}})
+		default:
+			found := compareValues(name, v, w, m)
+			only := len(from) == 1 && len(to) == 1
+			related = related || found[0].rank == rankHow || keepsFile(v, w) || only && isNumeric(w) && found[0].rank == rankForm
+			differences = append(differences, found)
+		}
+	}
+	return differences[:min(len(differences), maxChanged)], related
+}
+
+// argument returns the name of an argument for a lesson.
+func argument(name string) string {
+	if name == "" {
+		return "the arguments"
+	}
+	return "`" + quote(name, maxName) + "`"
+}
+
+// newName returns the name that an argument has in the second call, with the same value, or "".
+func newName(name string, from, to map[string]any) string {
+	if _, ok := to[name]; ok || !identifies(from[name]) {
+		return ""
+	}
+	for _, other := range slices.Sorted(maps.Keys(to)) {
+		if _, ok := from[other]; !ok && reflect.DeepEqual(from[name], to[other]) {
+			return other
+		}
+	}
+	return ""
+}
+
+// compareValues returns the differences of an argument: at least the general one, which is the last.
+func compareValues(name string, v, w any, m *message) []change {
+	before, isText := v.(string)
+	after, both := w.(string)
+	if isText && both {
+		return compareTexts(name, before, after)
+	}
+	general := change{rank: rankTrivial, advice: "change " + argument(name)}
+	var found []change
+	if how := howDiffers(argument(name), v, w, m); how != "" {
+		found = append(found, change{rank: rankHow, advice: how, of: general.advice})
+	}
+	found = append(found, valueOf(general.advice, name, w)...)
+	return append(found, general)
+}
+
+// howDiffers describes how a new value differs from the old one: by its type, or as a number. It returns "" if nothing is known.
+func howDiffers(argument string, v, w any, m *message) string {
+	before, isNumber := v.(json.Number)
+	after, both := w.(json.Number)
+	switch {
+	case typeOf(v) != typeOf(w):
+		return "give " + argument + " as " + typeOf(w)
+	case !isNumber || !both:
+		return ""
+	}
+	if i := slices.Index(m.numbers, string(after)); i >= 0 {
+		return "make " + argument + " equal the " + ordinals[i] + " number in the error"
+	}
+	x, _ := before.Float64()
+	y, _ := after.Float64()
+	for _, unit := range units {
+		switch {
+		case x != 0 && x == y*unit:
+			return fmt.Sprintf("divide %s by `%v`", argument, unit)
+		case x != 0 && y == x*unit:
+			return fmt.Sprintf("multiply %s by `%v`", argument, unit)
+		}
+	}
+	return ""
+}
+
+// units are the usual factors between two units of one quantity: seconds, minutes and hours, grams and kilograms, cents, bytes.
+var units = [...]float64{60, 100, 1000, 1024, 3600}
+
+// ordinals name the numbers of an error.
+var ordinals = [...]string{"first", "second", "third", "fourth"}
+
+var numberPattern = regexp.MustCompile(`\b\d+(?:\.\d+)?\b`)
+
+// numbersOf returns the first numbers of an error. One digit is too little to be equal by more than chance.
+func numbersOf(line string) (found []string) {
+	for _, n := range numberPattern.FindAllString(line, -1) {
+		if len(n) > 1 && len(n) <= 15 && len(found) < len(ordinals) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// typeOf returns the type of a decoded JSON value in words.
+func typeOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a text"
+	case json.Number:
+		return "a number"
+	case bool:
+		return "true or false"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "null"
+}
+
+// compareTexts returns the differences of two texts: at least the general one, which is the last. The name is that of the argument, or ""
+// for all arguments of a call.
+func compareTexts(name, s, t string) []change {
+	argument := argument(name)
+	general := change{rank: rankTrivial, advice: "change " + argument}
+	how := func(advice string) []change {
+		return []change{{rank: rankHow, advice: advice, of: general.advice}, general}
+	}
+	switch {
+	case sameLines(s, t):
+		return how("correct the white space at the start of lines in " + argument)
+	case strings.Join(strings.Fields(s), "") == strings.Join(strings.Fields(t), ""):
+		return how("correct the white space in " + argument)
+	case strings.EqualFold(s, t):
+		return how("correct upper and lower case in " + argument)
+	case isPath(s) && isPath(t) && path.Base(s) == path.Base(t) && path.IsAbs(s) != path.IsAbs(t):
+		if path.IsAbs(t) {
+			return how("give " + argument + " as an absolute path")
+		}
+		return how("give " + argument + " as a relative path")
+	}
+	var found []change
+	if after := form(t); after != "" && form(s) != after {
+		found = append(found, change{rank: rankForm, advice: "give " + argument + " in the form `" + quote(after, maxName) + "`", of: general.advice})
+	}
+	if name != "" {
+		found = append(found, valueOf(general.advice, name, t)...)
+	}
+	return append(found, general)
+}
+
+// valueOf returns the change "set the argument to this value" for a short value.
+func valueOf(general, name string, v any) []change {
+	s := valueText(v)
+	if !valueForm.MatchString(s) {
+		return nil
+	}
+	return []change{{rank: rankValue, advice: "set " + argument(name) + " to `" + s + "`", of: general, word: s}}
+}
+
+// valueText returns the text of a simple value, "" for others.
+func valueText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return string(v)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}
+
+// sameLines reports whether two texts differ only by the white space at the starts of lines.
+func sameLines(s, t string) bool {
+	withoutIndent := func(s string) string {
+		var b strings.Builder
+		for line := range strings.Lines(s) {
+			b.WriteString(strings.TrimLeft(line, " \t"))
+		}
+		return b.String()
+	}
+	return withoutIndent(s) == withoutIndent(t)
+}
+
+func isPath(s string) bool { return len(s) <= 1024 && !strings.ContainsAny(s, "\n ") && s != "" }
+
+// keepsFile reports whether two values are paths of files with one name.
+func keepsFile(v, w any) bool {
+	s, ok := v.(string)
+	t, also := w.(string)
+	return ok && also && isPath(s) && isPath(t) && strings.Contains(s+t, "/") && path.Base(s) == path.Base(t)
+}
+
+// isNumeric reports whether a value is a text of digits and punctuation, such as a date. If this form is new, a call with no other
+// argument is another attempt, although the two have nothing in common.
+func isNumeric(v any) bool {
+	s, ok := v.(string)
+	return ok && !strings.ContainsFunc(s, unicode.IsLetter)
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// words match letters that can be the name of a person.
+var words = regexp.MustCompile(`\p{L}{4}`)
+
+// form returns a short value with a placeholder for its digits, or "" for a value without digits, with words or with white space.
+func form(s string) string {
+	if len(s) > maxValue || strings.ContainsAny(s, " \t\r\n/") || !strings.ContainsAny(s, "0123456789") || words.MatchString(s) {
+		return ""
+	}
+	return digits.ReplaceAllString(s, "<n>")
+}
+
+// similar reports whether two texts share most of their start and end, as two attempts at one edit do.
+func similar(s, t string) bool {
+	short := min(len(s), len(t))
+	start := 0
+	for start < short && s[start] == t[start] {
+		start++
+	}
+	end := 0
+	for end < short-start && s[len(s)-1-end] == t[len(t)-1-end] {
+		end++
+	}
+	return short > 0 && 2*(start+end) >= short
+}
+
+// compareCommands returns the differences of two commands of one program. It returns false if they have no operand in
+// common, which is a script or an object.
+func compareCommands(from, to *arguments) (differences [][]change, related bool) {
+	set := func(advice string) { differences = append(differences, []change{{rank: rankSet, advice: advice}}) }
+	if from.program != to.program {
+		set("use " + argument(to.program) + " in place of " + argument(from.program))
+	}
+	if from.dir != to.dir {
+		set("run it in another folder")
+	}
+	options, operands := splitWords(from.words)
+	newOptions, newOperands := splitWords(to.words)
+	added, removed := missingFrom(options, newOptions), missingFrom(newOptions, options)
+	if len(added) == 1 && len(removed) == 1 {
+		set("give the option " + argument(added[0]) + " in place of " + argument(removed[0]))
+	} else {
+		for _, o := range added {
+			set("add the option " + argument(o))
+		}
+		for _, o := range removed {
+			set("leave out the option " + argument(o))
+		}
+	}
+	if slices.Equal(operands, newOperands) && from.text == to.text {
+		return differences, true
+	}
+	related = len(operands) == 0 || len(newOperands) == 0
+	for _, o := range operands {
+		related = related || slices.ContainsFunc(newOperands, func(p string) bool { return o == p || keepsFile(o, p) })
+	}
+	if len(operands) == 1 && len(newOperands) == 1 {
+		found := compareTexts("", operands[0], newOperands[0])
+		return append(differences, found), related || found[0].rank == rankHow
+	}
+	return append(differences, []change{{rank: rankTrivial, advice: "change the arguments"}}), related
+}
+
+// missingFrom returns the words that a list lacks, at most maxChanged.
+func missingFrom(list, words []string) (missing []string) {
+	for _, w := range words {
+		if !slices.Contains(list, w) {
+			missing = addNew(missing, w, maxChanged)
+		}
+	}
+	return missing
+}
+
+// splitWords separates the options of a command from its operands. The value of an option after "=" is left out.
+func splitWords(words []string) (options, operands []string) {
+	words = words[:min(len(words), maxWords)]
+	for i, w := range words {
+		if w == "--" {
+			return options, append(operands, words[i+1:]...)
+		}
+		if len(w) < 2 || w[0] != '-' || strings.Trim(w, "-0123456789.") == "" {
+			operands = append(operands, w)
+			continue
+		}
+		name, _, _ := strings.Cut(w, "=")
+		options = append(options, name)
+	}
+	return options, operands
+}

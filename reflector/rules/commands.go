@@ -1,0 +1,158 @@
+package rules
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"debrief/events/shell"
+	"debrief/playbook/text"
+)
+
+// shellTools are the names of tools that take a command line, in lower case and without their server.
+var shellTools = text.Set("bash sh shell zsh exec execute execute_bash execute_command execute_shell run_command run_shell run_shell_command " +
+	"run_bash run_terminal_cmd run_in_terminal terminal local_shell cmd powershell command bash_tool ipython_bash")
+
+// commandLine returns the command line of a call, or "". It is an argument of a shell tool, or the whole call of an agent that acts by
+// commands, where the tool is the first word.
+func commandLine(c *call) string {
+	tool, args := strings.ToLower(baseTool(c.Tool)), &c.arguments
+	switch {
+	case args.fields != nil && shellTools[tool]:
+		return commandField(args.fields)
+	case args.fields != nil, editors[tool], strings.HasPrefix(strings.TrimLeft(c.Arguments, " \t\r\n"), "{"):
+		return ""
+	case shellTools[tool] && !strings.HasPrefix(c.Arguments, "-") && !strings.HasSuffix(c.Arguments, ".sh"):
+		return c.Arguments
+	case isWholeLine(c):
+		return c.Arguments
+	case shellTools[tool] || shell.Known(c.Tool) || strings.Contains(c.Tool, "/") || strings.HasSuffix(c.Tool, ".sh"):
+		return c.Tool + " " + c.Arguments
+	}
+	return ""
+}
+
+// isWholeLine reports whether the arguments are a command line whose work is done by the tool. Readers record "cd x && python y" so: the
+// tool is python, and the arguments are the whole line.
+func isWholeLine(c *call) bool {
+	if c.Tool == "" || !strings.Contains(c.Arguments, c.Tool) {
+		return false
+	}
+	commands, _ := shell.Parse(c.Arguments)
+	work, _ := shell.MainCommand(commands)
+	return work.Program == c.Tool || work.Word == c.Tool
+}
+
+// commandField returns the command in the arguments of a shell tool: a text, or a list of words.
+func commandField(fields map[string]any) string {
+	for _, name := range [...]string{"command", "cmd", "script", "input", "code"} {
+		switch v := fields[name].(type) {
+		case string:
+			if v != "" {
+				return v
+			}
+		case []any:
+			var words []string
+			for _, w := range v {
+				s, _ := w.(string)
+				words = append(words, s)
+			}
+			if len(words) > 2 && shellTools[path.Base(words[0])] { // ["bash", "-lc", "…"]
+				return words[len(words)-1]
+			}
+			return strings.Join(words, " ")
+		}
+	}
+	return ""
+}
+
+// shellActs returns the acts of a command line. Filters behind a pipe and changes of the directory are left out.
+func shellActs(c *call, line string) []act {
+	commands, err := shell.Parse(line)
+	if err != nil {
+		return nil // the call is compared as a whole
+	}
+	commands = slices.DeleteFunc(commands, func(cmd shell.Command) bool {
+		return cmd.Piped || cmd.Program == "" || cmd.Action().Kind&(shell.ChangesDir|shell.Environment) != 0
+	})
+	var acts []act
+	states := statesOf(c, commands)
+	for i, cmd := range commands {
+		action := cmd.Action()
+		acts = append(acts, act{
+			call: c, name: commandName(action.Name), kind: kindOfCommand(cmd, action), state: states[i], path: action.Path,
+			arguments: arguments{program: cmd.Word, words: append([]string{}, cmd.Args...), dir: cmd.Dir, text: cmd.Input},
+		})
+		if n := len(cmd.Writes); n > 0 && cmd.Program != "tee" && states[i] != failed { // tee itself writes
+			acts = append(acts, act{call: c, name: commandName(cmd.Program + " >"), kind: shell.Writes, state: states[i], path: cleanPath(cmd.Writes[n-1])})
+		}
+	}
+	return acts
+}
+
+// commandName replaces the numbers in a name, which differ from run to run.
+func commandName(name string) string {
+	if strings.ContainsAny(name, "0123456789") {
+		name = digits.ReplaceAllString(name, "<n>")
+	}
+	return quote(name, maxName)
+}
+
+func kindOfCommand(cmd shell.Command, action shell.Action) kind {
+	switch cmd.Program {
+	case "echo", "printf", "true", ":", "pwd", "clear":
+		return idles
+	}
+	script := action.Path
+	if strings.Contains(cmd.Word, "/") && action.Name == path.Base(cmd.Word) {
+		script = action.Name
+	}
+	if action.Kind == shell.Runs && script != "" && isTest(script) {
+		return shell.Tests
+	}
+	return action.Kind
+}
+
+// statesOf returns the results of the commands of a call. If the call failed, one command is the failed one and the results of the
+// others are unknown, except that a command before "&&" worked.
+func statesOf(c *call, commands []shell.Command) []state {
+	states := slices.Repeat([]state{stateOf(c)}, len(commands))
+	if stateOf(c) != failed {
+		return states
+	}
+	at := failedCommand(commands, c.Output)
+	for i := range states {
+		if i != at {
+			states[i] = unknown
+		}
+	}
+	for i := at - 1; i >= 0 && commands[i+1].After; i-- {
+		states[i] = worked
+	}
+	return states
+}
+
+// failedCommand returns the index of the failed command of a line: the one whose name begins a line of the output, else the last one. It
+// returns -1 if a change of the directory failed, so that none of them ran.
+func failedCommand(commands []shell.Command, output string) int {
+	if complains(output, "cd") {
+		return -1
+	}
+	i := slices.IndexFunc(commands, func(cmd shell.Command) bool { return complains(output, cmd.Program) })
+	if i < 0 {
+		return len(commands) - 1
+	}
+	return i
+}
+
+// complains reports whether a line near the start of the output begins with the name of the program and a colon, also after the name of
+// the shell.
+func complains(output, program string) bool {
+	for line := range strings.Lines(output[:min(len(output), 4<<10)]) {
+		before, _, ok := strings.Cut(line, program+": ")
+		if ok && (before == "" || strings.HasSuffix(before, "sh: ") || strings.HasSuffix(before, ": line 1: ")) {
+			return true
+		}
+	}
+	return false
+}

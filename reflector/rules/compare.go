@@ -1,0 +1,254 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unique"
+)
+
+// Runs are compared only within one stratum, that is one task and one agent, because tasks differ in difficulty and agents in strength.
+// Within a stratum and given its margins, the number of successes among the runs that followed a habit without effect is
+// hypergeometric. The sum over strata gives one exact test for each habit (Mantel and Haenszel 1959, Zelen 1971). A stratum with one
+// outcome only, or in which all runs did the same, says nothing. Habits that the runs cannot tell apart are one test.
+//
+// One correction follows, the step-up procedure of Benjamini and Hochberg (1995): it bounds the share of habits without effect among the
+// shown ones, and the probability to show anything if none has an effect, by falseLevel. The number of tests leaves out habits that could
+// not become significant by their margins, and those that only one task shows.
+//
+// An association within a task is not yet a cause: a habit that goes along with an effective one is shown too.
+
+const (
+	// falseLevel bounds the expected share of habits without effect among the shown ones.
+	falseLevel = 0.05
+	// minCompared is the number of comparable runs that a habit needs. Without it, ten runs could show a contrast if there are at
+	// most two habits.
+	minCompared = 20
+)
+
+// Comparison has the counts behind the habits. Only strata with both outcomes can show a contrast.
+type Comparison struct {
+	Strata     int `json:"strata"`     // with both outcomes
+	Runs       int `json:"runs"`       // in these strata
+	Candidates int `json:"candidates"` // habits that vary within these strata
+	Tested     int `json:"tested"`     // of these, those that could become significant; those that the runs cannot tell apart are one
+	// RunsNeeded is the approximate number of runs in such strata that show a difference of 40 points in nine of ten cases, with as
+	// many tests.
+	RunsNeeded int `json:"runs_needed"`
+}
+
+// Contrast is a habit that separates success from failure.
+type Contrast struct {
+	Helps bool `json:"helps"` // runs with the habit succeeded more often
+	Counts
+	Difference float64 `json:"difference"` // of success rates, weighted over strata (Mantel and Haenszel)
+	P          float64 `json:"p"`          // two-sided and exact, before the correction for the number of tests
+
+	habits []*fact // one, or several that the runs cannot tell apart, sorted by key
+}
+
+// Counts has the runs that could follow the habit, in strata where some did and some did not, and where some of these runs succeeded and
+// some failed. Other runs allow no comparison.
+type Counts struct {
+	Strata        int `json:"strata"`
+	DidSuccess    int `json:"did_success"`
+	DidFailure    int `json:"did_failure"`
+	DidNotSuccess int `json:"did_not_success"`
+	DidNotFailure int `json:"did_not_failure"`
+}
+
+func (c *Contrast) String() string {
+	return fmt.Sprintf("in %s with successful and failed runs: %d of %d runs with it and %d of %d without it succeeded (p = %.2g)",
+		count(c.Strata, "task"), c.DidSuccess, c.DidSuccess+c.DidFailure, c.DidNotSuccess, c.DidNotSuccess+c.DidNotFailure, c.P)
+}
+
+// candidate is a habit with its tables, one for each stratum that says something.
+type candidate struct {
+	*fact
+	tables []table
+	task   unique.Handle[string] // of the first table
+	spread bool                  // another task has a table too
+	runs   maphash.Hash          // of the runs and whether they have the habit: equal hashes cannot be distinguished
+}
+
+// compare tests all habits. It returns those that separate success from failure, the smallest p-value first.
+func (a *Analysis) compare() (Comparison, []*Contrast) {
+	strata := a.strata()
+	result := Comparison{Strata: len(strata)}
+	for _, runs := range strata {
+		result.Runs += len(runs)
+	}
+	var tested []*Contrast
+	same := map[uint64]*Contrast{}
+	for _, c := range a.candidates(strata) {
+		if len(c.tables) == 0 {
+			continue
+		}
+		result.Candidates++
+		runs := c.runs.Sum64()
+		if same[runs] == nil {
+			found, ok := test(c.tables)
+			same[runs] = found
+			if ok && c.spread {
+				tested = append(tested, found)
+			}
+		}
+		same[runs].habits = append(same[runs].habits, c.fact)
+	}
+	result.Tested = len(tested)
+	result.RunsNeeded = runsNeeded(&result)
+	slices.SortFunc(tested, func(x, y *Contrast) int {
+		return cmp.Or(cmp.Compare(x.P, y.P), -cmp.Compare(math.Abs(x.Difference), math.Abs(y.Difference)), compareKeys(x.habits[0].key, y.habits[0].key))
+	})
+	shown := 0
+	for i, c := range tested {
+		if c.P <= falseLevel*float64(i+1)/float64(len(tested)) {
+			shown = i + 1
+		}
+	}
+	return result, tested[:shown]
+}
+
+// strata returns the runs of each stratum with both outcomes, in the order of their first runs.
+func (a *Analysis) strata() (all [][]*comparedRun) {
+	index := map[stratum]int{}
+	for i := range a.runs {
+		r := &a.runs[i]
+		n, ok := index[r.stratum]
+		if !ok {
+			n = len(all)
+			index[r.stratum], all = n, append(all, nil)
+		}
+		all[n] = append(all[n], r)
+	}
+	return slices.DeleteFunc(all, func(runs []*comparedRun) bool {
+		return !slices.ContainsFunc(runs, func(r *comparedRun) bool { return r.success != runs[0].success })
+	})
+}
+
+// candidates returns the habits that runs of the strata have, sorted by key, with their tables.
+func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
+	all := map[int32]*candidate{}
+	seed, asked := maphash.MakeSeed(), requests{}
+	for _, runs := range strata {
+		seen := map[int32]bool{}
+		for _, r := range runs {
+			for _, n := range r.facts {
+				f := a.facts[n]
+				if seen[n] || f.situation == (factKey{}) {
+					continue
+				}
+				seen[n] = true
+				if all[n] == nil {
+					all[n] = &candidate{fact: f}
+					all[n].runs.SetSeed(seed)
+				}
+				all[n].add(a.byKey[f.situation], runs, asked)
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(x, y *candidate) int { return compareKeys(x.key, y.key) })
+}
+
+// add adds the table of the runs of a stratum that were in the situation of the habit, if it says something. A run that was asked to
+// follow the habit cannot confirm it.
+func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
+	var t table
+	var compared []*comparedRun
+	for _, r := range runs {
+		if situation == nil || !r.has(situation.number) || asked.any(r, c.about) {
+			continue
+		}
+		compared = append(compared, r)
+		t.count(r.has(c.number), r.success)
+	}
+	if t.did == 0 || t.did == t.n || t.successes == 0 || t.successes == t.n {
+		return
+	}
+	if len(c.tables) == 0 {
+		c.task = runs[0].stratum.task
+	}
+	c.spread = c.spread || runs[0].stratum.task != c.task
+	c.tables = append(c.tables, t)
+	for _, r := range compared {
+		type choice struct {
+			run *comparedRun
+			did bool
+		}
+		maphash.WriteComparable(&c.runs, choice{r, r.has(c.number)})
+	}
+}
+
+// test returns the contrast of the tables of a candidate. It returns false if no counts with these margins could be significant.
+func test(tables []table) (*Contrast, bool) {
+	c := &Contrast{}
+	var above, below float64
+	for _, t := range tables {
+		c.Strata++
+		c.DidSuccess += t.both
+		c.DidFailure += t.did - t.both
+		c.DidNotSuccess += t.successes - t.both
+		c.DidNotFailure += t.n - t.did - t.successes + t.both
+		above += float64(t.both) - t.mean()
+		below += float64(t.did) * float64(t.n-t.did) / float64(t.n)
+	}
+	c.Difference = above / below
+	c.Helps = c.Difference > 0
+	var smallest float64
+	c.P, smallest = probability(tables)
+	return c, c.DidSuccess+c.DidFailure+c.DidNotSuccess+c.DidNotFailure >= minCompared && smallest <= falseLevel
+}
+
+// runsNeeded returns Comparison.RunsNeeded. A stratum of n runs compares like n-1 independent runs.
+func runsNeeded(r *Comparison) int {
+	const inNineOfTen, difference = 1.2816, 0.4
+	perStratum := 5.0
+	if r.Strata > 0 {
+		perStratum = float64(r.Runs) / float64(r.Strata)
+	}
+	z := math.Sqrt2*math.Erfcinv(falseLevel/float64(max(1, r.Tested))) + inNineOfTen
+	return int(math.Ceil(z * z / (difference * difference) * perStratum / (perStratum - 1)))
+}
+
+// requests remembers which shown texts mention which tools.
+type requests map[request]bool
+
+type request struct {
+	shown unique.Handle[string]
+	about string
+}
+
+// any reports whether a text that a run was shown mentions a tool.
+func (q requests) any(r *comparedRun, about string) bool {
+	return slices.ContainsFunc(r.shown, func(shown unique.Handle[string]) bool {
+		asked, known := q[request{shown, about}]
+		if !known {
+			asked = mentions(shown.Value(), about)
+			q[request{shown, about}] = asked
+		}
+		return asked
+	})
+}
+
+// mentions reports whether a text contains a name as a word.
+func mentions(content, name string) bool {
+	isPart := func(c byte) bool {
+		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	}
+	padded := " " + content + " "
+	for i := 0; name != "" && i < len(content); i++ {
+		next := strings.Index(content[i:], name)
+		if next < 0 {
+			return false
+		}
+		i += next
+		if !isPart(padded[i]) && !isPart(padded[i+1+len(name)]) {
+			return true
+		}
+	}
+	return false
+}

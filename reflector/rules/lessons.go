@@ -1,0 +1,167 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"debrief/playbook/text"
+)
+
+// Section is the section of the playbook for lessons about errors.
+const Section = "troubleshooting_and_pitfalls"
+
+// MaxContent is the maximum length of Lesson.Content in bytes.
+const MaxContent = 400
+
+const (
+	minTasks = 2 // in which a remedy must have worked
+	minRuns  = 3 // in which it must have worked if more than it changed and the error does not explain it
+	minPairs = 3 // pairs of calls that worked, for a comparison with them
+)
+
+// ErrorEvidence counts the runs that support a lesson about an error.
+type ErrorEvidence struct {
+	Error  string `json:"error"` // the part that a lesson may quote; "" if it may quote nothing
+	Remedy string `json:"remedy"`
+	Tasks  int    `json:"tasks"`  // in which the remedy was followed by a working call, at most 16
+	Runs   int    `json:"runs"`   // with the error
+	Worked int    `json:"worked"` // runs in which the remedy was followed by a working call
+	Failed int    `json:"failed"` // runs in which the same call failed with the same error after the remedy
+	// Repeated counts the runs in which another attempt had the same error.
+	Repeated int `json:"repeated"`
+}
+
+func (e *ErrorEvidence) String() string {
+	return fmt.Sprintf("%q in %s: the call then worked in %d (%s) and failed again in %d", e.Error, count(e.Runs, "run"), e.Worked, count(e.Tasks, "task"), e.Failed)
+}
+
+// Lessons returns the lessons that the evidence supports, sorted by tool and error.
+func (x *Errors) Lessons() []Lesson {
+	errorsOf := map[string]int{} // by tool
+	for key := range x.failures {
+		errorsOf[key.name]++
+	}
+	var lessons []Lesson
+	for _, f := range x.sorted() {
+		t, line := x.choose(f), said(f.text, f.names)
+		if t == nil || !isName(f.tool) || line == "" && errorsOf[f.tool] > 1 {
+			continue // without a quotation, a lesson would be about all errors of the tool
+		}
+		l := lessonOf(f, t, line)
+		if !slices.ContainsFunc(lessons, func(k Lesson) bool { return k.Content == l.Content }) {
+			lessons = append(lessons, l)
+		}
+	}
+	return lessons
+}
+
+func lessonOf(f *failure, t *tally, line string) Lesson {
+	e := &ErrorEvidence{
+		Error: line, Remedy: t.advice, Tasks: len(t.tasks),
+		Runs: f.runs, Worked: t.runs.worked, Failed: t.runs.again, Repeated: f.repeated,
+	}
+	return Lesson{
+		Section: Section, Content: text.Prefix(sentence(f, t, line), MaxContent),
+		Evidence: e.String(), Executions: slices.Clone(t.examples), Error: e,
+	}
+}
+
+// sentence returns the content of a lesson.
+func sentence(f *failure, t *tally, line string) string {
+	tool := "`" + f.tool + "`"
+	condition := "If " + tool + " fails, "
+	if line != "" {
+		condition = fmt.Sprintf("If %s answers \"%s\", ", tool, line)
+	}
+	switch {
+	case t.rank == rankSame && t.reads && !t.lookup && line != "": // reading first does no harm
+		return fmt.Sprintf("Before %s, call `%s` with the same `%s`. Otherwise %s can answer \"%s\".", tool, t.do, t.shared, tool, line)
+	case t.do != "":
+		return condition + t.advice + ", then call " + tool + " again."
+	case t.rank == rankRetry:
+		return condition + t.advice + ". It worked the next time."
+	}
+	return condition + t.advice + "."
+}
+
+// choose returns the remedy of an error, or nil. Of the remedies that worked in nearly as many runs as the best one it prefers the most
+// specific one.
+func (x *Errors) choose(f *failure) *tally {
+	var found []*tally
+	best := 0
+	for _, t := range f.changes {
+		if t.rank != rankTrivial && x.isRemedy(f, t) {
+			found = append(found, t)
+			best = max(best, t.runs.worked)
+		}
+	}
+	found = slices.DeleteFunc(found, func(t *tally) bool { return 5*t.runs.worked < 4*best })
+	if len(found) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(found, bySpecificity)
+	if i := slices.IndexFunc(found, func(t *tally) bool { return t.rank == rankValue && t.of == first.advice }); i >= 0 {
+		return found[i] // "set x to y" says more than "give x"
+	}
+	return first
+}
+
+func bySpecificity(a, b *tally) int {
+	special := func(t *tally) int { return min(len(t.of), 1) }
+	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.runs.worked, a.runs.worked), cmp.Compare(special(b), special(a)), strings.Compare(a.advice, b.advice))
+}
+
+// isRemedy reports whether a change made the call work: it did so in two tasks, in most runs with the error, at least twice as often as not,
+// and calls without it did not work more often. And either the error explains it, or calls without it fail and nothing else changed.
+func (x *Errors) isRemedy(f *failure, t *tally) bool {
+	without := attempts{f.pairs.worked - t.pairs.worked, f.pairs.again - t.pairs.again}
+	switch {
+	case len(t.tasks) < minTasks, 2*t.runs.worked <= f.runs, t.pairs.worked < 2*t.pairs.again:
+		return false
+	case t.pairs.worked*without.again < without.worked*t.pairs.again:
+		return false // the share of working calls is larger without it
+	case t.rank == rankValue && t.named < t.pairs.worked && !t.forObjects():
+		return false // the datum of one object
+	case t.explained(f):
+		return true
+	case without.worked > without.again:
+		return false
+	case t.runs.worked < minRuns && t.alone < t.pairs.worked:
+		return false
+	case t.rank == rankForm || t.rank == rankValue:
+		general := f.changes[t.of] // a new value is a cause only if it is always the same
+		return general == nil || general.runs.worked <= t.runs.worked
+	}
+	return t.do == "" || !x.isUsual(f, t)
+}
+
+// explained reports whether the error, or the form of the remedy, shows that the remedy is the cause. This is a better
+// witness than counts, because agents follow a known rule also without the error.
+func (t *tally) explained(f *failure) bool {
+	switch t.rank {
+	case rankHow, rankInstall, rankRetry:
+		return true
+	case rankValue, rankSet:
+		return t.named > 0 && t.named == t.pairs.worked
+	}
+	return t.do != "" && (t.lookup || names(f.text, t.do))
+}
+
+// isUsual reports whether a call stands about as often between calls of the tool that both worked: its share there, with one more such
+// pair, is more than half of its share among the pairs that worked.
+func (x *Errors) isUsual(f *failure, t *tally) bool {
+	u := x.usual[f.tool]
+	return u != nil && u.pairs >= minPairs && 2*(u.between[t.do]+1)*f.pairs.worked > t.pairs.worked*(u.pairs+1)
+}
+
+// names reports whether the text of an error contains the words of a tool's name, or of its operation.
+func names(text, tool string) bool {
+	words := nameWords(text)
+	_, operation, _ := strings.Cut(tool, " ")
+	return slices.ContainsFunc([]string{baseTool(tool), operation}, func(name string) bool {
+		list := slices.DeleteFunc(nameWords(name), func(w string) bool { return len(w) < 3 || w == "get" || w == "run" })
+		return len(list) > 0 && !slices.ContainsFunc(list, func(w string) bool { return !slices.Contains(words, w) })
+	})
+}

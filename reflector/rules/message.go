@@ -1,0 +1,114 @@
+package rules
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+
+	"debrief/playbook/text"
+)
+
+// Limits of the texts that a lesson quotes. The text of a recording is not trusted: all of it passes through quote.
+const (
+	maxQuote = 120 // bytes of an error
+	maxName  = 48  // bytes of a tool, program, argument or value
+)
+
+// quote returns s as one clean line of at most limit bytes, apart from an ellipsis; see [text.Quotable].
+func quote(s string, limit int) string {
+	if s = text.Quotable(s, limit); s == "" {
+		return "?"
+	}
+	if len(s) > limit+len(text.Ellipsis) {
+		s = text.Prefix(s, limit) + text.Ellipsis
+	}
+	return s
+}
+
+// message is the error of a failed act.
+type message struct {
+	// text is the main line of the error, clean, with a placeholder for each part that differs between two reports of
+	// one error. Equal texts are one error.
+	text string
+	// cause is the cause of the failure, if it is known, and missing the name of the missing object, if the error has it.
+	cause   cause
+	missing string
+	line    string   // as the tool wrote it
+	numbers []string // of the line, the first maxNumbers
+}
+
+// messages finds the messages of outputs. It remembers some of them, because most runs have few different errors.
+type messages map[string]message
+
+// maxRemembered is the maximum number of lines in messages.
+const maxRemembered = 4096
+
+// find returns the error in the output of a failed call.
+func (known messages) find(output string) message {
+	line := text.ErrorLine(output)
+	m, ok := known[line]
+	if !ok {
+		if len(known) >= maxRemembered {
+			clear(known)
+		}
+		line = strings.Clone(line)
+		m = newMessage(line)
+		known[line] = m
+	}
+	return m
+}
+
+func newMessage(line string) message {
+	m := message{line: line, text: quote(replaceVarying(line), maxQuote), numbers: numbersOf(line)}
+	m.cause, m.missing = causeOf(line)
+	return m
+}
+
+// varyingPatterns match the parts that differ between two reports of one error, with a placeholder for each. Earlier
+// patterns win. The first pattern keeps its match: a numeric code identifies the error.
+var varyingPatterns = []struct{ placeholder, pattern string }{
+	{"", `^[45]\d\d\b|(?i:\b(?:http|status|code|errno|exit)(?:/[\d.]+)?(?:[ :=]+(?:code|status))?[ :=]*\d{1,3}\b)|\b(?:[EWFC]|TS)\d{3,4}\b`},
+	{"<url>", `\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`},
+	{"<email>", `[\w.+-]+@[\w-]+\.[\w.-]+`},
+	{"<text>", `"[^"]*"|'[^'\s]*'|` + "`[^`]*`" + `|\B'[^']*'\B`},
+	{"<date>", `\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?\b`},
+	{"<date>", `\b\d{1,2}[/.]\d{1,2}[/.](?:\d{2}|\d{4})\b`},
+	{"<time>", `\b\d{1,2}:\d{2}(?::\d{2})?\b`},
+	{"<path>", `(?:\.{0,2}/[\w.@+-]+){2,}/?|(?:[\w.@+-]+/)+[\w.@+-]+|\b[\w-]+\.(?:py|go|js|ts|json|ya?ml|md|txt|sh|toml|cfg|csv|java|rs|c|h|cpp)\b`},
+	{"<id>", `\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F-]{22}\b|\b0x[0-9a-fA-F]+\b|\b[A-Za-z][A-Za-z_-]*[A-Za-z_-]?\d{3,}\w*\b|\b\w*\d\w*[A-Za-z]\w*\d\w*\b`},
+	{"<n>", `\b\d+(?:[.,]\d+)*\b`},
+}
+
+var varyingPattern = sync.OnceValue(func() *regexp.Regexp {
+	var kinds []string
+	for _, v := range varyingPatterns {
+		kinds = append(kinds, "("+v.pattern+")")
+	}
+	return regexp.MustCompile(strings.Join(kinds, "|"))
+})
+
+// replaceVarying replaces the parts of a text that differ from run to run, such as numbers, paths and quoted names, with
+// placeholders such as <n>.
+func replaceVarying(text string) string {
+	var b strings.Builder
+	end := 0
+	for _, m := range varyingPattern().FindAllStringSubmatchIndex(text, -1) {
+		for kind, v := range varyingPatterns {
+			if m[2+2*kind] < 0 || v.placeholder == "" {
+				continue
+			}
+			b.WriteString(text[end:m[0]])
+			b.WriteString(v.placeholder)
+			end = m[1]
+			break
+		}
+	}
+	b.WriteString(text[end:])
+	return replaceSubject(b.String())
+}
+
+// subjects match a name without quotation marks that an error puts before or after fixed words.
+var subjects = regexp.MustCompile(`\b(No module named |command not found: )[\w.-]+|\b[\w.-]+(: (?:command not found|not found)$)`)
+
+// replaceSubject replaces the name of a missing module or command.
+func replaceSubject(line string) string { return subjects.ReplaceAllString(line, "${1}<text>${2}") }

@@ -1,0 +1,136 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+
+	"debrief/events/redact"
+	"debrief/events/shell"
+)
+
+// maxDistance is the maximum number of acts between a failed act and the next attempt. A later success has other causes.
+const maxDistance = 16
+
+// pair is a failed act and the next act of the same name about the same object.
+type pair struct {
+	failed, next *act
+	unchanged    bool // with exactly equal arguments
+	// differences are the things that changed. Each has one change or several that describe the same thing, from the specific to the
+	// general one.
+	differences [][]change
+}
+
+// attempts counts the second call. A pair may be neither: another error, or an unknown result.
+func (p *pair) attempts() attempts {
+	a, b := p.failed.message, p.next.message
+	switch {
+	case p.next.state == worked:
+		return attempts{worked: 1}
+	case p.next.state == failed && strings.EqualFold(a.text, b.text) && a.missing == b.missing:
+		return attempts{again: 1}
+	}
+	return attempts{}
+}
+
+// isOneChange reports whether one thing changed. Arguments that are new together, such as the page and its size, are one.
+func (p *pair) isOneChange() bool {
+	other := slices.ContainsFunc(p.differences, func(same []change) bool { return !same[len(same)-1].isNew })
+	return len(p.differences) == 1 || !other
+}
+
+// nextAttempt returns the pair of a failed act, or nil if no other attempt follows within maxDistance.
+func nextAttempt(acts []act, i int) *pair {
+	from := &acts[i]
+	for j := i + 1; j < len(acts) && j <= i+1+maxDistance; j++ {
+		to := &acts[j]
+		if to.name != from.name || to.step == from.step {
+			continue
+		}
+		differences, related := compare(from, to)
+		if !related {
+			continue
+		}
+		if redact.Marked(from.call.Arguments) && redact.Marked(to.call.Arguments) {
+			return nil // two different secrets look equal
+		}
+		p := &pair{failed: from, next: to, differences: differences, unchanged: from.arguments.equal(&to.arguments)}
+		between := actsBetween(acts[i+1:j], from, to)
+		if p.unchanged && len(between) == 0 && from.turn == to.turn && from.arguments.exact() && temporary.MatchString(from.message.line) {
+			p.differences = [][]change{{{rank: rankRetry, advice: "call it again with the same arguments"}}}
+		}
+		for _, a := range between {
+			p.differences = append(p.differences, callChanges(a, from, to))
+		}
+		return p
+	}
+	return nil
+}
+
+// actsBetween returns the acts that can be a remedy: those that worked, in a later step than the failed act, of another name. A change of
+// a file or an installation is the likely cause, so that acts that only read are left out then.
+func actsBetween(acts []act, from, to *act) []*act {
+	var found []*act
+	changed := false
+	for i := range acts {
+		a := &acts[i]
+		if a.state == worked && a.step != from.step && a.name != to.name && a.kind&idles == 0 {
+			found = append(found, a)
+			changed = changed || a.kind&(writing|shell.Installs) != 0
+		}
+	}
+	if changed {
+		found = slices.DeleteFunc(found, (*act).readsOnly)
+	}
+	return found
+}
+
+// callChanges returns the changes that a call in between stands for: an installation, a call about the same object, a call.
+func callChanges(a, from, to *act) []change {
+	call := change{rank: rankBetween, advice: "call `" + a.name + "` first", do: a.name}
+	call.lookup = a.kind&(reading|writing) != 0 && from.message.cause == missingFile
+	if a.kind&shell.Installs != 0 {
+		call.rank = rankTrivial
+		return append(installChanges(a, from), call)
+	}
+	if a.kind&writing != 0 && !call.lookup {
+		return []change{{rank: rankTrivial, advice: "change a file with `" + a.name + "`"}}
+	}
+	name := sharedName(&to.arguments, &a.arguments)
+	if name == "" {
+		return []change{call}
+	}
+	same := call
+	same.rank, same.of, same.shared, same.reads = rankSame, call.advice, quote(name, maxName), a.readsOnly()
+	same.advice = "call `" + a.name + "` with the same `" + same.shared + "` first"
+	return []change{same, call}
+}
+
+// installChanges returns the changes "install the missing module" and "install the missing command". Another package is a value that one
+// machine needed.
+func installChanges(a, from *act) []change {
+	found := change{rank: rankInstall, of: "call `" + a.name + "` first", do: a.name}
+	installs := func(missing string) bool {
+		return slices.ContainsFunc(a.arguments.words, func(w string) bool { return isPackage(w, missing) })
+	}
+	module := from.message.missing
+	top, _, _ := strings.Cut(module, ".") // google.protobuf
+	switch {
+	case from.message.cause == missingModule && (installs(module) || installs(top)):
+		found.advice = "install the missing module with `" + a.name + "`"
+	case from.message.cause == missingCommand && installs(from.name):
+		found.advice = "install `" + from.name + "` with `" + a.name + "`"
+	default:
+		return nil
+	}
+	return []change{found}
+}
+
+// isPackage reports whether a word of an installation is the package of this name, with or without a version.
+func isPackage(word, name string) bool {
+	if len(word) > 1 {
+		if i := strings.IndexAny(word[1:], "=<>!~;[ @"); i >= 0 { // @types/node@20 is @types/node
+			word = word[:i+1]
+		}
+	}
+	return name != "" && strings.EqualFold(strings.ReplaceAll(word, "_", "-"), strings.ReplaceAll(name, "_", "-"))
+}
