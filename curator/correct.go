@@ -3,6 +3,7 @@ package curator
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,8 @@ import (
 )
 
 // A correction is a reflection on feedback that replaces the votes and outcomes of its sample. It reads the current votes
-// and outcomes from the log, up to the version before its own delta, so it gets a separate delta. It also waits until
+// and outcomes from the deltas of its sample, up to the version before its own delta, so it gets a separate delta. An index
+// finds these deltas. It also waits until
 // the earlier reflections on the same sample are in the log; reflections on other samples do not matter. A correction waits
 // alone: the rest of its batch is committed, and the server delivers the correction again, which is not an attempt. The wait
 // is limited to earlierWait. If an earlier reflection is committed after the correction, all of it is rejected
@@ -58,7 +60,7 @@ func sortItems(items []*workItem) {
 // returns the items that are left.
 func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workItem) (left []*workItem, err error) {
 	if first := items[0]; first.EarlierDone {
-		return items, w.readContributions(ctx, b, first, items)
+		return items, w.readContribution(ctx, b, first)
 	}
 	missing, err := w.missingEarlier(ctx, b, items)
 	if err != nil {
@@ -89,25 +91,57 @@ func (b *book) mayWait(seq uint64, limit time.Duration) bool {
 	return now.Sub(since) < limit
 }
 
-// readContributions reads the log for a correction, and at once for the other corrections that have read as far.
-func (w *worker) readContributions(ctx context.Context, b *book, item *workItem, items []*workItem) error {
-	var with []*workItem
-	for _, other := range items {
-		if !other.IsCorrection() || other.readSeq != item.readSeq {
-			continue
-		}
-		if other.Contribution == nil {
-			other.Contribution = history.NewContribution(string(other.Reflection.SampleID()))
-		}
-		with = append(with, other)
+// sampleIndex locates the deltas of each sample in the log of a book. It is filled at the first correction.
+type sampleIndex struct {
+	history.SampleIndex
+	positions []deltalog.Position // of version 1, 2, …
+}
+
+// read continues to read the log up to its end.
+func (x *sampleIndex) read(ctx context.Context, store *deltalog.Store, b playbook.Book) error {
+	var seq uint64
+	if n := len(x.positions); n > 0 {
+		seq = x.positions[n-1].Seq
 	}
-	return w.store.DeltasAfter(ctx, b.name, item.readSeq, func(r *deltalog.Record) error {
-		for _, other := range with {
-			other.Contribution.Apply(&r.Delta)
-			other.readSeq = r.Seq
-		}
+	return store.DeltasAfter(ctx, b, seq, func(r *deltalog.Record) error {
+		x.Add(&r.Delta)
+		x.positions = append(x.positions, deltalog.Position{Seq: r.Seq, Chain: [sha256.Size]byte(r.Chain)})
 		return nil
 	})
+}
+
+// contribution reads the deltas of a sample.
+func (x *sampleIndex) contribution(ctx context.Context, store *deltalog.Store, b playbook.Book, sample events.ID) (*history.Contribution, error) {
+	versions := x.Versions(string(sample))
+	positions := make([]deltalog.Position, len(versions))
+	for i, version := range versions {
+		positions[i] = x.positions[version-1]
+	}
+	span := 0
+	if n := len(versions); n > 0 {
+		span = int(versions[n-1]-versions[0]) + 1
+	}
+	var deltas []*playbook.Delta
+	err := store.Records(ctx, b, positions, span, func(r *deltalog.Record) error {
+		deltas = append(deltas, &r.Delta)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return x.Contribution(string(sample), deltas), nil
+}
+
+// readContribution reads the votes and outcomes of the sample of a correction.
+func (w *worker) readContribution(ctx context.Context, b *book, item *workItem) error {
+	err := b.samples.read(ctx, w.store, b.name)
+	if err == nil {
+		item.Contribution, err = b.samples.contribution(ctx, w.store, b.name, item.Reflection.SampleID())
+	}
+	if err != nil {
+		return fmt.Errorf("read the votes of sample %s in the log of playbook %q: %w", item.Reflection.SampleID(), b.name, err)
+	}
+	return nil
 }
 
 // missingEarlier returns the corrections that have an earlier reflection on their sample which is neither in the log nor

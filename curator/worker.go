@@ -45,6 +45,7 @@ type book struct {
 	rejectionLog     propose.RejectionLog
 	fullLog          fullLog              // replaces rejectionLog when reflections are gathered
 	added            draft.Additions      // recently added bullets; survives unload
+	samples          sampleIndex          // for corrections
 	waiting          map[uint64]time.Time // first delivery of each correction that waits, by sequence
 	lastUsed         time.Time
 	settingsRecorded bool // after the start; see recordSettings
@@ -59,7 +60,7 @@ func (b *book) unload() {
 	b.close()
 	b.duplicates, b.costs, b.totals = draft.DuplicateIndex{}, nil, draft.Totals{}
 	b.bulletIndex, b.rejectionLog, b.fullLog = propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
-	b.waiting = nil
+	b.waiting, b.samples = nil, sampleIndex{}
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -95,7 +96,8 @@ func (w *worker) open(ctx context.Context, b *book) error {
 		return nil
 	}
 	writer, err := w.store.Writer(ctx, b.name)
-	b.writer, b.fullLog = writer, fullLog{} // the log may have been replaced
+	b.writer = writer
+	b.fullLog, b.samples = fullLog{}, sampleIndex{} // the log may have been replaced
 	return err
 }
 

@@ -21,7 +21,6 @@ type workItem struct {
 
 	modelUseful bool          // a model was asked about it, and its reply was useful
 	gathered    *gatherResult // for an edit that gathers reflections
-	readSeq     uint64        // for a correction: its Contribution contains the log up to this sequence
 }
 
 // drafts returns the items in the form of the package draft.

@@ -2,6 +2,9 @@ package history_test
 
 import (
 	"fmt"
+	"iter"
+	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -17,6 +20,30 @@ func (k *logWriter) standingOf(handle string) *history.Contribution {
 		s.Apply(d)
 	}
 	return s
+}
+
+// indexedContribution returns the contribution of a sample from the deltas that the index names.
+func (k *logWriter) indexedContribution(handle string) *history.Contribution {
+	var x history.SampleIndex
+	for _, d := range k.deltas {
+		x.Add(d)
+	}
+	var deltas []*playbook.Delta
+	for _, version := range x.Versions(handle) {
+		deltas = append(deltas, k.deltas[version-1])
+	}
+	return x.Contribution(handle, deltas)
+}
+
+// sameContribution reports whether two contributions of a sample to the bullets are equal.
+func sameContribution(a, b *history.Contribution, bullets iter.Seq[*playbook.Bullet]) bool {
+	same := a.Version() == b.Version() && a.LastFeedback() == b.LastFeedback() && a.Inferred() == b.Inferred() &&
+		reflect.DeepEqual(a.Votes(), b.Votes())
+	for bullet := range bullets {
+		number := bullet.CurrentExperiment().Number
+		same = same && a.MergedInto(bullet.ID) == b.MergedInto(bullet.ID) && slices.Equal(a.Outcomes(bullet.ID, number), b.Outcomes(bullet.ID, number))
+	}
+	return same
 }
 
 // addFeedback writes a delta that covers feedback on an execution. It casts one vote on a bullet, or moves the vote
@@ -99,6 +126,10 @@ func TestStandingsSumToTheCounters(t *testing.T) {
 		}
 		for _, handle := range handles {
 			s := k.standingOf(handle)
+			if indexed := k.indexedContribution(handle); !sameContribution(s, indexed, k.p.All()) {
+				t.Fatalf("%s: the index leads to votes %v, last feedback %d at version %d, want %v, %d and %d\n%v",
+					handle, indexed.Votes(), indexed.LastFeedback(), indexed.Version(), s.Votes(), s.LastFeedback(), s.Version(), k)
+			}
 			for id, votes := range s.Votes() {
 				v := got[id]
 				for _, vote := range votes {
