@@ -26,7 +26,7 @@ type Backup struct {
 // Help implements kong.HelpProvider.
 func (*Backup) Help() string {
 	return `A backup holds all streams with their sequences, and the position of each role's consumer. A restored pipeline continues
-from these positions and learns nothing twice. The log of the playbooks alone (--streams deltas) is enough to restore
+from these positions and learns nothing twice. The current playbooks are computed from their log. The log of the playbooks alone (--streams deltas) is enough to restore
 every version of every playbook.
 
 Examples:
@@ -48,7 +48,7 @@ type backupCreate struct {
 func (*backupCreate) Help() string {
 	return `Workers may run meanwhile. The file gets its name only after it is complete and its hashes have been verified.
 
-Streams: runs, tasks, dead, playbook, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, blobs.
+Streams: runs, tasks, dead, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, blobs.
 
 Examples:
 
@@ -245,7 +245,7 @@ func verifyRestored(ctx context.Context, s *cli.Session, o *backup.Summary, asJS
 			return err
 		}
 		for _, v := range found {
-			term.Printf("Playbook %q is at version %s, with %s; its view is at version %d.\n", v.Book, v.Label, term.Plural(v.Bullets, "bullet"), v.View)
+			term.Printf("Playbook %q is at version %s, with %s.\n", v.Book, v.Label, term.Plural(v.Bullets, "bullet"))
 		}
 	}
 	if len(damaged) > 0 {

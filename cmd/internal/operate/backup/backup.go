@@ -10,7 +10,7 @@
 // The floors of deltas, the handles and the votes depend on the sequences. The hashes detect damage, not attacks: an
 // attacker who can write the file can also write its manifest.
 //
-// The view of the playbooks is included, so that a restored server has it at once.
+// The view of the playbooks is not included: a Curator writes it from their log.
 //
 // # Consistency while the pipeline runs
 //
@@ -21,14 +21,13 @@
 //     Everything acknowledged since is redelivered after a restore, and its effect is found.
 //   - Tasks are copied before executions: a task that is missing has its execution. Dead letters are copied after
 //     the tasks and before all others. If dead letters are requeued during a backup, take another backup.
-//   - The view is copied before the deltas. The deltas may be ahead of it, as after a crash. The deltas are copied
-//     before the reflections, and these before the executions. Everything that a delta or a reflection refers to
-//     is therefore included, and no sequence is used a second time. Payloads are stored before the messages that
-//     refer to them, so they are copied last.
+//   - The deltas are copied before the reflections, and these before the executions. Everything that a delta or a
+//     reflection refers to is therefore included, and no sequence is used a second time. Payloads are stored before
+//     the messages that refer to them, so they are copied last.
 //
 // A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
 // an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
-// later), for the view (rebuilt from the deltas), for vectors (embedded again) and for windows (the oldest entries
+// later), for vectors (embedded again) and for windows (the oldest entries
 // are missing). The state of runs is copied again until nothing was removed meanwhile. The manifest has the number of
 // removed messages, and a restore accepts no larger loss.
 //
@@ -59,7 +58,7 @@ import (
 func Streams() []string {
 	return []string{
 		"KV_" + events.BucketRuns, events.StreamTasks, events.StreamDead,
-		"KV_" + events.BucketPlaybook, events.StreamDeltas, events.StreamReflections, events.StreamExecutions,
+		events.StreamDeltas, events.StreamReflections, events.StreamExecutions,
 		"KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors, "KV_" + events.BucketOpen, "KV_" + events.BucketCaptures,
 		"OBJ_" + events.BucketBlobs,
 	}
@@ -300,18 +299,24 @@ func (m *Manifest) checkConfigs() error {
 // deleteStreams deletes the streams to restore. Without replace it returns an error if one of them is not empty.
 func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) error {
 	js := conn.JetStream()
-	var there, full []string
+	var names, there, full []string
 	for _, s := range m.Streams {
-		old, err := js.Stream(ctx, s.Name)
+		names = append(names, s.Name)
+	}
+	if m.hasPlaybooks() {
+		names = append(names, viewStream)
+	}
+	for _, name := range names {
+		old, err := js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("open stream %s: %w", s.Name, err)
+			return fmt.Errorf("open stream %s: %w", name, err)
 		}
-		there = append(there, s.Name)
+		there = append(there, name)
 		if old.CachedInfo().State.Msgs > 0 {
-			full = append(full, s.Name)
+			full = append(full, name)
 		}
 	}
 	if len(full) > 0 && !replace {
@@ -323,6 +328,14 @@ func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace boo
 		}
 	}
 	return nil
+}
+
+// viewStream is the stream of the view, which is computed from the log of the playbooks.
+const viewStream = "KV_" + events.BucketPlaybook
+
+// hasPlaybooks reports whether the backup has the log of the playbooks.
+func (m *Manifest) hasPlaybooks() bool {
+	return slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Name == events.StreamDeltas })
 }
 
 // restoreOne restores one stream, and the durable of its role at its position.

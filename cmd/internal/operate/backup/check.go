@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
@@ -75,7 +74,7 @@ type verifier interface {
 // VerifyPlaybooks verifies all playbooks of a server after a restore, and returns the names of the damaged ones. It verifies
 // none if the backup does not contain their log.
 func (m *Manifest) VerifyPlaybooks(ctx context.Context, store verifier) (all []*deltalog.Verification, damaged []string, err error) {
-	if !slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Name == events.StreamDeltas }) {
+	if !m.hasPlaybooks() {
 		return nil, nil, nil
 	}
 	books, err := store.BooksWithLog(ctx)

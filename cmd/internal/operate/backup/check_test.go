@@ -19,7 +19,7 @@ func TestSelectStreams(t *testing.T) {
 		ok          bool
 	}{
 		{nil, nil, true},
-		{[]string{"Deltas", "playbook", "blobs"}, []string{events.StreamDeltas, "KV_" + events.BucketPlaybook, "OBJ_" + events.BucketBlobs}, true},
+		{[]string{"Deltas", "runs", "blobs"}, []string{events.StreamDeltas, "KV_" + events.BucketRuns, "OBJ_" + events.BucketBlobs}, true},
 		{[]string{"deltas", "delta"}, nil, false},
 		{[]string{""}, nil, false},
 	} {

@@ -43,8 +43,8 @@ func TestRestoreRefusesOtherConfig(t *testing.T) {
 		"small messages alone":       {"REFLECTIONS", "max_msg_size", 10, false},
 		"a name of another stream":   {"REFLECTIONS", "name", "DELTAS", false},
 		"may be purged":              {"DELTAS", "deny_purge", false, false},
-		"counters instead of values": {"KV_playbook", "allow_msg_counter", true, false},
-		"a longer history":           {"KV_playbook", "max_msgs_per_subject", 5, false},
+		"counters instead of values": {"KV_state", "allow_msg_counter", true, false},
+		"a longer history":           {"KV_state", "max_msgs_per_subject", 5, false},
 		"what nobody knows yet":      {"OBJ_blobs", "forward_everything", "debrief.delta.b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
