@@ -14,8 +14,8 @@ import (
 	"debrief/playbook/history"
 )
 
-// readTarget computes the target of a restore or forget from the log, or reads the playbook that a fork copies. It also executes a rebuild, because the delta of a
-// rebuild only records it.
+// readTarget computes the target of a restore or forget from the log, or reads the playbook that a fork copies. It also
+// executes a rebuild, because the delta of a rebuild only records it.
 func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
 		if item.Target == nil {
@@ -26,7 +26,7 @@ func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error 
 		item.Target = &draft.Target{Version: b.writer.State().Playbook().Version()}
 		return nil
 	}
-	log := w.store.History(ctx, b.name)
+	log := b.log.history(ctx, w.store, b.name)
 	item.Target = new(draft.Target)
 	var err error
 	switch {

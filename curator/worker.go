@@ -46,6 +46,7 @@ type book struct {
 	fullLog          fullLog              // replaces rejectionLog when reflections are gathered
 	added            draft.Additions      // recently added bullets; survives unload
 	samples          sampleIndex          // for corrections
+	log              logCache             // for edits that fold the whole log
 	waiting          map[uint64]time.Time // first delivery of each correction that waits, by sequence
 	lastUsed         time.Time
 	settingsRecorded bool // after the start; see recordSettings
@@ -60,7 +61,7 @@ func (b *book) unload() {
 	b.close()
 	b.duplicates, b.costs, b.totals = draft.DuplicateIndex{}, nil, draft.Totals{}
 	b.bulletIndex, b.rejectionLog, b.fullLog = propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
-	b.waiting, b.samples = nil, sampleIndex{}
+	b.waiting, b.samples, b.log = nil, sampleIndex{}, logCache{}
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -97,7 +98,7 @@ func (w *worker) open(ctx context.Context, b *book) error {
 	}
 	writer, err := w.store.Writer(ctx, b.name)
 	b.writer = writer
-	b.fullLog, b.samples = fullLog{}, sampleIndex{} // the log may have been replaced
+	b.fullLog, b.samples, b.log = fullLog{}, sampleIndex{}, logCache{} // the log may have been replaced
 	return err
 }
 
