@@ -280,7 +280,6 @@ func (p *parsed) do(ctx context.Context) error {
 	if n := p.run.Selected(); n != nil {
 		name = n.FullPath()
 	}
-	defer term.ShowActivity(name + " works")()
 	return p.run.Run()
 }
 

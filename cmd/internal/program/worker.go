@@ -102,7 +102,6 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 	if w.Health.Health != "" {
 		health = "; health checks at " + w.Health.Health
 	}
-	term.Doing("")
 	term.Printf("%s is running: server %s, all playbooks, %s%s\n", name, redact.Address(nc.ConnectedUrl()), model, health)
 	defer term.Printf("%s has stopped\n", name)
 	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it became unavailable while the role started

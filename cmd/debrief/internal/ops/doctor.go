@@ -178,7 +178,7 @@ func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
 
 func printChecks(checks []doctor.Check) error {
 	w := term.NewTable(term.Stdout)
-	w.Plain, w.Colors = true, term.Colors{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
+	w.Plain, w.Colors = true, map[string]term.Color{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
 	for _, c := range checks {
 		term.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, term.Line(c.Text))
 		if c.Fix != "" {
