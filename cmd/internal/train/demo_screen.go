@@ -3,8 +3,8 @@ package train
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"io"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/program/cli"
