@@ -24,11 +24,11 @@ import (
 
 // Context groups the commands to inspect and change the context of a model.
 type Context struct {
-	Show    showContext `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution."`
-	Pin     pinTurn     `cmd:"" help:"Pin an interaction: its session's window keeps it."`
-	Star    starTurn    `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher."`
-	Unpin   unpinTurn   `cmd:"" help:"Remove the pin or star from an interaction."`
-	Session showSession `cmd:"" help:"List the interactions in a session's window."`
+	Show    showContext `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution." example:"--query 'and by courier?' --session desk-7 --explain"`
+	Pin     pinTurn     `cmd:"" help:"Pin an interaction: its session's window keeps it. 'debrief context session' lists the handles." example:"1003-824a105a"`
+	Star    starTurn    `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher." example:"1003-824a105a"`
+	Unpin   unpinTurn   `cmd:"" help:"Remove the pin or star from an interaction." example:"1003-824a105a"`
+	Session showSession `cmd:"" help:"List the interactions in a session's window." example:"--session desk-7 --book support"`
 }
 
 // Help implements kong.HelpProvider.
@@ -60,15 +60,6 @@ type showContext struct {
 	Manifest   bool              `help:"Show only the manifest, without the messages."`
 	JSON       bool              `help:"Print one JSON document."`
 	Config     program.Generator `embed:""`
-}
-
-// Help implements kong.HelpProvider.
-func (*showContext) Help() string {
-	return `Examples:
-
-  debrief context show --query "What is due for Orchard?" --manifest
-  debrief context show --query "and by courier?" --session desk-7 --explain
-  debrief context show --execution 1003-824a105a`
 }
 
 // Run implements the command.
@@ -318,14 +309,6 @@ type showSession struct {
 	JSON    bool   `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
-func (*showSession) Help() string {
-	return `Examples:
-
-  debrief context session --session desk-7
-  debrief context session --session desk-7 --book support --json`
-}
-
 // Run implements the command.
 func (s *showSession) Run(ctx context.Context, c *program.Common) error {
 	x, err := apiclient.Get[api.SessionWindow](ctx, c, s.Flags, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner})
@@ -367,34 +350,6 @@ type (
 	starTurn  struct{ interactionFlags }
 	unpinTurn struct{ interactionFlags }
 )
-
-// Help implements kong.HelpProvider.
-func (*pinTurn) Help() string {
-	return `'debrief context session' lists the handles of a session's executions.
-
-Examples:
-
-  debrief context pin 1003-824a105a
-  debrief context pin 1003-824a105a --nats nats://localhost:4222`
-}
-
-// Help implements kong.HelpProvider.
-func (*starTurn) Help() string {
-	return `'debrief context session' lists the handles of a session's executions.
-
-Examples:
-
-  debrief context star 1003-824a105a
-  debrief context star 1003-824a105a --nats nats://localhost:4222`
-}
-
-// Help implements kong.HelpProvider.
-func (*unpinTurn) Help() string {
-	return `Examples:
-
-  debrief context unpin 1003-824a105a
-  debrief context unpin 1003-824a105a --nats nats://localhost:4222`
-}
 
 // Run implements the command.
 func (p *pinTurn) Run(ctx context.Context, c *program.Common) error {

@@ -25,15 +25,6 @@ type logBook struct {
 	JSON  bool `help:"Print JSON lines with all operations."`
 }
 
-// Help implements kong.HelpProvider.
-func (*logBook) Help() string {
-	return `Examples:
-
-  debrief playbook log
-  debrief playbook log --book support --limit 3
-  debrief playbook log --names`
-}
-
 // Run implements the command.
 func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 	a, err := l.Open(ctx, c, apiclient.Read, "")

@@ -15,8 +15,8 @@ import (
 
 // Token groups the commands on the tokens of the gateway.
 type Token struct {
-	New  tokenNew  `cmd:"" help:"Add a token to a file and print its secret once."`
-	List tokenList `cmd:"" help:"List the tokens of a file, without secrets."`
+	New  tokenNew  `cmd:"" help:"Add a token to a file and print its secret once." example:"ann --file tokens.yaml --scope read,review --books support"`
+	List tokenList `cmd:"" help:"List the tokens of a file, without secrets." example:"--file tokens.yaml"`
 }
 
 // Help implements kong.HelpProvider.
@@ -46,15 +46,6 @@ type tokenNew struct {
 	Books      []string       `help:"Playbooks that the token may use; separate several by commas. Default: all." placeholder:"NAME"`
 	SecretFile string         `help:"Write the secret to this new file, and do not print it." type:"path" placeholder:"FILE"`
 	JSON       bool           `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*tokenNew) Help() string {
-	return `Examples:
-
-  debrief token new agent --file tokens.yaml
-  debrief token new ann --file tokens.yaml --scope read,review --books support
-  debrief token new bot --file tokens.yaml --secret-file bot.token`
 }
 
 // Run implements the command.
@@ -112,14 +103,6 @@ func (t *tokenNew) Run() error {
 type tokenList struct {
 	File string `help:"Tokens file." type:"path" required:"" placeholder:"FILE"`
 	JSON bool   `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*tokenList) Help() string {
-	return `Examples:
-
-  debrief token list --file tokens.yaml
-  debrief token list --file tokens.yaml --json`
 }
 
 // listedToken is a token in the JSON of the list.
