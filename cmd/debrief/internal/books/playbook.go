@@ -125,25 +125,12 @@ func (sh *showBook) printStats(b *api.BookState) error {
 	return b.Outcomes.Write(term.Stdout)
 }
 
-// readBook returns the bullets of a playbook at a version, empty for the newest, as a playbook.
-func readBook(ctx context.Context, c *program.Common, b *apiclient.BookFlags, at string) (*book.Playbook, error) {
-	a, err := b.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	return readBullets(ctx, a.Client, b.Path("bullets"), at)
-}
-
-func readBullets(ctx context.Context, a *api.Client, path, at string) (*book.Playbook, error) {
-	bullets, _, err := api.List[*book.Bullet](ctx, a, path, map[string]string{"at": at}, 0)
-	if err != nil {
-		return nil, err
-	}
+// newPlaybook returns a playbook with these bullets.
+func newPlaybook(bullets []*book.Bullet) (*book.Playbook, error) {
 	p, d := new(book.Playbook), &book.Delta{Version: 1}
 	for _, b := range bullets {
 		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
 	}
-	_, err = p.Apply(d)
+	_, err := p.Apply(d)
 	return p, err
 }

@@ -68,12 +68,7 @@ func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(d.Unapproved)))
 		})
 	}
-	a, err := m.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	g, err := api.Get[api.GateState](ctx, a.Client, m.Path("gate"), map[string]string{"limit": "1"})
+	g, err := apiclient.Get[api.GateState](ctx, c, m.Flags, m.Path("gate"), map[string]string{"limit": "1"})
 	if err != nil {
 		return err
 	}
@@ -100,12 +95,7 @@ type reviewList struct {
 
 // Run implements the command.
 func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
-	a, err := l.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	list, _, err := api.List[*api.Quarantined](ctx, a.Client, l.Path("review"), nil, 0)
+	list, _, err := apiclient.List[*api.Quarantined](ctx, c, l.Flags, l.Path("review"), nil, 0)
 	if err != nil {
 		return err
 	}
