@@ -33,6 +33,16 @@ func NewTable(out io.Writer) *Table { return &Table{Out: out} }
 // Write adds lines. It never fails.
 func (t *Table) Write(p []byte) (int, error) { return t.buf.Write(p) }
 
+// PrintTable prints a table with the names of its columns and a line for each item, which line writes.
+func PrintTable[T any](out io.Writer, columns string, items []T, line func(w io.Writer, item T)) error {
+	w := NewTable(out)
+	_, _ = io.WriteString(w, columns+"\n")
+	for _, item := range items {
+		line(w, item)
+	}
+	return w.Flush()
+}
+
 // gap is the space between two columns.
 const gap = 2
 
