@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -125,16 +126,13 @@ func (t *tokenList) Run() error {
 		}
 		return cli.WriteJSON(term.Stdout, list)
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "token\tscopes\tplaybooks\n")
-	for _, token := range set.List() {
+	return term.PrintTable(term.Stdout, "token\tscopes\tplaybooks", set.List(), func(w io.Writer, token *tokens.Token) {
 		books := "all"
 		if len(token.Books) > 0 {
 			books = joinNames(token.Books)
 		}
 		term.Fprintf(w, "%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books)
-	}
-	return w.Flush()
+	})
 }
 
 // joinNames joins names for a table.
