@@ -36,7 +36,7 @@ func TestEachCommandHasExamplesAndJSON(t *testing.T) {
 	}
 	for path, n := range commands {
 		if !strings.Contains(n.Detail, "Examples:\n") {
-			t.Errorf("%s: no example: add the method Help with a part 'Examples:'", path)
+			t.Errorf("%s: no example: add the tag example, or the method Help with a part 'Examples:'", path)
 		}
 		i := slices.IndexFunc(n.Flags, func(f *kong.Flag) bool { return f.Name == "json" })
 		if withoutJSON[path] != "" {

@@ -53,7 +53,6 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 	}()
 	term.Printf("gateway is running: calls of models at %s/v1 and %s/anthropic, API at %s/api/v1/\n", f.URL(), f.URL(), f.URL())
 	defer term.Printf("gateway has stopped\n")
-	term.Doing("")
 	conn, err := c.connect(ctx)
 	if err != nil || conn == nil {
 		return err

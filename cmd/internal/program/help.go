@@ -37,6 +37,16 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
+// addExamples adds the arguments in the tag example of a command, and of those below it, to the help.
+func addExamples(n *kong.Node) {
+	if n.Tag != nil && n.Tag.Has("example") {
+		n.Detail = "Examples:\n\n  " + n.FullPath() + " " + n.Tag.Get("example")
+	}
+	for _, child := range n.Children {
+		addExamples(child)
+	}
+}
+
 // fullHelp is the flag --help-all.
 type fullHelp bool
 

@@ -60,15 +60,10 @@ type defaulter interface{ SetDefaults() }
 // setDefaults gives the flags of a command, and of those below it, the defaults of the libraries. It runs before the flags
 // are parsed. A default of zero is written in the tag, so that the help shows it.
 func setDefaults(n *kong.Node) {
-	defaults := map[uintptr]reflect.Value{}
-	collectDefaults(n.Target, defaults)
+	callDefaulters(n.Target)
 	for _, flag := range n.Flags {
-		if !flag.Target.CanAddr() {
-			continue // a flag of kong, such as --help
-		}
-		value, ok := defaults[flag.Target.UnsafeAddr()]
-		if ok && !flag.HasDefault && !value.IsZero() {
-			flag.Default, flag.HasDefault = defaultText(value), true
+		if !flag.HasDefault && !flag.Target.IsZero() {
+			flag.Default, flag.HasDefault = defaultText(flag.Target), true
 		}
 	}
 	for _, child := range n.Children {
@@ -76,35 +71,20 @@ func setDefaults(n *kong.Node) {
 	}
 }
 
-// collectDefaults adds the default of each field by the address of the field.
-func collectDefaults(v reflect.Value, defaults map[uintptr]reflect.Value) {
+// callDefaulters calls SetDefaults of a struct and of those embedded in it.
+func callDefaulters(v reflect.Value) {
 	if v.Kind() != reflect.Struct {
 		return
 	}
-	fresh := reflect.New(v.Type())
-	if d, ok := fresh.Interface().(defaulter); ok {
-		d.SetDefaults()
-		addDefaults(v, fresh.Elem(), defaults)
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.Anonymous || hasTag(f, "embed") {
-			collectDefaults(v.Field(i), defaults)
+	if v.CanInterface() {
+		if d, ok := v.Addr().Interface().(defaulter); ok {
+			d.SetDefaults()
 		}
 	}
-}
-
-func hasTag(f reflect.StructField, key string) bool {
-	_, ok := f.Tag.Lookup(key)
-	return ok
-}
-
-// addDefaults adds the values of a struct and its nested structs.
-func addDefaults(v, values reflect.Value, defaults map[uintptr]reflect.Value) {
 	for i := range v.NumField() {
-		if v.Field(i).Kind() == reflect.Struct {
-			addDefaults(v.Field(i), values.Field(i), defaults)
-		} else if v.Type().Field(i).IsExported() {
-			defaults[v.Field(i).UnsafeAddr()] = values.Field(i)
+		f := v.Type().Field(i)
+		if _, embedded := f.Tag.Lookup("embed"); embedded || f.Anonymous {
+			callDefaulters(v.Field(i))
 		}
 	}
 }

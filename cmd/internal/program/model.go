@@ -74,12 +74,10 @@ func (m Model) Client(role string) (*openai.Client, error) {
 	if key == "" && m.BaseURL == "" {
 		return nil, Exit(ExitUsage, fmt.Errorf("model of the %s: OpenAI requires a key: set OPENAI_API_KEY, or choose another server with --base-url", role))
 	}
-	client, err := openai.New(openai.Config{
-		BaseURL: m.BaseURL, APIKey: key, Model: m.NameOf(role), Temperature: m.Temperature, MaxTokens: m.MaxTokens,
-		Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent, RequestsPerMinute: m.RequestsPerMinute,
-		TokensPerMinute: m.TokensPerMinute, Stream: m.Stream, NoSchema: m.NoSchema,
-		InputPrice: m.InputPrice, OutputPrice: m.OutputPrice, FieldName: m.fieldName, Attempts: m.attempts,
-	})
+	cfg := openai.Config{FieldName: m.fieldName, Attempts: m.attempts}
+	copyFields(&cfg, m)
+	cfg.Model, cfg.APIKey = m.NameOf(role), key
+	client, err := openai.New(cfg)
 	if err != nil {
 		return nil, Exit(ExitUsage, FlagErrors(err, m))
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -67,26 +68,33 @@ func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
-	case value != "": // precedence has not decided; see resolveOverrides
+	case value != "": // precedence has not decided; see settings.beaten
 		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
 	}
+	return readText(fileFlag, name, maxSecret)
+}
+
+// readText returns the text of a file that a flag names, without the space around it. The limit of its size is in bytes.
+func readText(flag, name string, limit int) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
+		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", flag, err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	text := strings.TrimSpace(string(data))
 	switch {
 	case err != nil:
-	case len(data) > maxSecret:
-		err = fmt.Errorf("%s: longer than %d bytes", name, maxSecret)
+	case len(data) > limit:
+		err = fmt.Errorf("longer than %d bytes", limit)
 	case text == "":
-		err = fmt.Errorf("%s: is empty", name)
+		err = errors.New("is empty: leave the flag out, or name another file")
+	case !utf8.ValidString(text):
+		err = errors.New("not UTF-8")
 	default:
 		return text, nil
 	}
-	return "", Exit(ExitUsage, fmt.Errorf("%s: %w", fileFlag, err))
+	return "", Exit(ExitUsage, fmt.Errorf("%s: %s: %w", flag, name, err))
 }
 
 // login returns the connection options for the credentials. The error for an unreadable file names the flag.

@@ -149,10 +149,10 @@ func (m Program) parse(args []string) (*parsed, error) {
 		return nil, err
 	}
 	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
-	s.own(parser.Model)
+	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil }) // settings resolves flag.Envs: kong knows no rivals
 	run, err := parser.Parse(args)
 	if err == nil {
-		err = errors.Join(s.checkRivals(run), checkZeros(run))
+		err = errors.Join(checkRivals(run), checkZeros(run))
 	}
 	return &parsed{program: m, run: run, settings: s}, err
 }
@@ -179,7 +179,7 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	help := new(helpPrinter)
 	options = append([]kong.Option{
 		kong.Name(m.Name), kong.Description(m.Description), kong.DefaultEnvars(strings.TrimSuffix(variablePrefix, "_")), vars,
-		kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); return nil }),
+		kong.PostBuild(func(k *kong.Kong) error { setDefaults(k.Model.Node); addExamples(k.Model.Node); return nil }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Help(help.print), kong.Bind(help),
 	}, options...)
 	for _, c := range commands {
@@ -280,7 +280,6 @@ func (p *parsed) do(ctx context.Context) error {
 	if n := p.run.Selected(); n != nil {
 		name = n.FullPath()
 	}
-	defer term.ShowActivity(name + " works")()
 	return p.run.Run()
 }
 

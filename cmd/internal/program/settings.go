@@ -22,12 +22,11 @@ type settings struct {
 	values map[string]string // of the file, as written: they are parsed like the values of flags
 
 	origins map[*kong.Flag]string // the variable or the file of each resolved flag
-	rivals  map[string][]string   // the flags that a flag excludes, by the tag instead; in both directions
 }
 
 // newSettings reads the file that the arguments or DEBRIEF_CONFIG name. It must be known before the command line is parsed.
 func newSettings(args []string) (*settings, error) {
-	s := &settings{file: os.Getenv(variablePrefix + "CONFIG"), origins: map[*kong.Flag]string{}, rivals: map[string][]string{}}
+	s := &settings{file: os.Getenv(variablePrefix + "CONFIG"), origins: map[*kong.Flag]string{}}
 	for i, arg := range args {
 		if arg == "--" {
 			break
@@ -57,19 +56,6 @@ func (s *settings) read(text []byte) error {
 	return nil
 }
 
-// own takes the variables of the flags away from kong, whose own precedence knows no rivals. The help still shows them.
-func (s *settings) own(program *kong.Application) {
-	eachFlag(program.Node, func(flag *kong.Flag) {
-		flag.Tag.Envs = nil
-		for name := range strings.SplitSeq(flag.Tag.Get("instead"), ",") {
-			if name != "" {
-				s.rivals[flag.Name] = append(s.rivals[flag.Name], name)
-				s.rivals[name] = append(s.rivals[name], flag.Name)
-			}
-		}
-	})
-}
-
 // Validate implements kong.Resolver. It returns an error for an unknown key.
 func (s *settings) Validate(program *kong.Application) error {
 	known := map[string]bool{}
@@ -84,16 +70,16 @@ func (s *settings) Validate(program *kong.Application) error {
 
 // Resolve implements kong.Resolver.
 func (s *settings) Resolve(run *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	found := s.find(run, flag)
-	if found.from == fromDefault || s.beaten(run, flag, found.from) {
+	set := s.find(run, flag)
+	if set.from == fromDefault || s.beaten(run, flag, set.from) {
 		return nil, nil
 	}
 	scratch := reflect.New(flag.Target.Type()).Elem()
-	if err := flag.Parse(kong.Scan().PushTyped(found.value, kong.FlagValueToken), scratch); err != nil {
-		return nil, fmt.Errorf("%s: %w", found.name, err)
+	if err := flag.Parse(kong.Scan().PushTyped(set.value, kong.FlagValueToken), scratch); err != nil {
+		return nil, fmt.Errorf("%s: %w", set.name, err)
 	}
-	s.origins[flag] = found.name
-	return found.value, nil
+	s.origins[flag] = set.name
+	return set.value, nil
 }
 
 // source is the source of a setting, in order of precedence.
@@ -131,7 +117,7 @@ func (s *settings) find(run *kong.Context, flag *kong.Flag) found {
 // beaten reports whether a rival of a flag comes from a source of higher precedence, and is not beaten itself.
 func (s *settings) beaten(run *kong.Context, flag *kong.Flag, from source) bool {
 	return slices.ContainsFunc(flagsOf(run), func(rival *kong.Flag) bool {
-		if !slices.Contains(s.rivals[flag.Name], rival.Name) {
+		if !excludes(flag, rival) && !excludes(rival, flag) {
 			return false
 		}
 		other := s.find(run, rival).from
@@ -139,14 +125,17 @@ func (s *settings) beaten(run *kong.Context, flag *kong.Flag, from source) bool 
 	})
 }
 
+// excludes reports whether the tag instead of a flag names another one.
+func excludes(flag, other *kong.Flag) bool {
+	return slices.Contains(strings.Split(flag.Tag.Get("instead"), ","), other.Name)
+}
+
 // checkRivals returns an error for two flags on the command line that exclude each other.
-func (s *settings) checkRivals(run *kong.Context) error {
+func checkRivals(run *kong.Context) error {
 	for _, flag := range flagsOf(run) {
-		for name := range strings.SplitSeq(flag.Tag.Get("instead"), ",") {
-			for _, other := range flagsOf(run) {
-				if other.Name == name && onCommandLine(run, flag) && onCommandLine(run, other) {
-					return fmt.Errorf("--%s: is set, and so is --%s: choose one", flag.Name, name)
-				}
+		for _, other := range flagsOf(run) {
+			if excludes(flag, other) && onCommandLine(run, flag) && onCommandLine(run, other) {
+				return fmt.Errorf("--%s: is set, and so is --%s: choose one", flag.Name, other.Name)
 			}
 		}
 	}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode/utf8"
 
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/program/term"
@@ -26,26 +23,7 @@ func Instructions(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", Exit(ExitUsage, fmt.Errorf("%s: %w", flag, err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxInstructions+1))
-	text := strings.TrimSpace(string(data))
-	switch {
-	case err != nil:
-		err = fmt.Errorf("%s: %w", flag, err)
-	case len(data) > maxInstructions:
-		err = fmt.Errorf("%s: %s: longer than %d bytes", flag, name, maxInstructions)
-	case text == "":
-		err = fmt.Errorf("%s: %s: is empty; leave the flag out for the built-in instructions", flag, name)
-	case !utf8.ValidString(text):
-		err = fmt.Errorf("%s: %s: not UTF-8", flag, name)
-	default:
-		return text, nil
-	}
-	return "", Exit(ExitUsage, err)
+	return readText(flag, name, maxInstructions)
 }
 
 // NATSEndpoint returns the NATS endpoint for outside agents.
@@ -102,7 +80,6 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 	if w.Health.Health != "" {
 		health = "; health checks at " + w.Health.Health
 	}
-	term.Doing("")
 	term.Printf("%s is running: server %s, all playbooks, %s%s\n", name, redact.Address(nc.ConnectedUrl()), model, health)
 	defer term.Printf("%s has stopped\n", name)
 	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it became unavailable while the role started

@@ -141,7 +141,7 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	for _, a := range r.Arms {
 		if a.Score.Unjudged > 0 {
-			term.Fprose(out, "%s: %s without a score\n", a.Arm, term.Plural(a.Score.Unjudged, "answer"))
+			term.Fprintf(out, "%s: %s without a score\n", a.Arm, term.Plural(a.Score.Unjudged, "answer"))
 		}
 	}
 	if len(r.Comparisons) > 0 {
@@ -157,25 +157,25 @@ func (r *evalResult) print(out io.Writer) error {
 	}
 	for _, c := range r.Comparisons {
 		if c.LeftOut > 0 {
-			term.Fprose(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
+			term.Fprintf(out, "%s: %s out: no score in one of the two\n", c.Against, pluralOf(c.LeftOut, "sample is left", "samples are left"))
 		}
 		if len(c.Differ) > 0 {
-			term.Fprose(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
+			term.Fprintf(out, "\nAgainst %s, %d of the %d samples with a different result:\n", c.Against, len(c.Differ), c.Wins+c.Losses)
 		}
 		for _, d := range c.Differ {
 			verdict := "lost"
 			if d.Won {
 				verdict = "won "
 			}
-			term.Fprose(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, term.OneLine(d.Question, 90),
+			term.Fprintf(out, "  %s %s: %s\n       expected %s; got %s; the other got %s\n", verdict, d.ID, term.OneLine(d.Question, 90),
 				shortAnswer(d.Target), shortAnswer(d.Answer), shortAnswer(d.Other))
 		}
 	}
 	for _, l := range r.Losses {
-		term.Fprose(out, "lost: %s, %s: %s\n", l.Set, l.Sample, term.OneLine(l.Reason, 200))
+		term.Fprintf(out, "lost: %s, %s: %s\n", l.Set, l.Sample, term.OneLine(l.Reason, 200))
 	}
 	for _, p := range r.Problems {
-		term.Fprose(out, "%s was not read: %s\n", p.Place, term.OneLine(p.Reason, 200))
+		term.Fprintf(out, "%s was not read: %s\n", p.Place, term.OneLine(p.Reason, 200))
 	}
 	if more := r.Data.Unread - len(r.Problems); more > 0 {
 		term.Fprintf(out, "%d more lines were not read\n", more)

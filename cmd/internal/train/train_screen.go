@@ -174,9 +174,9 @@ func (s *trainScreen) result(out *replay.Result, folder string) error {
 	if err != nil {
 		return err
 	}
-	term.Fprose(s.out, "%s\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", term.Block(text), folder, r.Run.Book, r.Best.Version)
+	term.Fprintf(s.out, "%s\nThe report and all results are in %s (report.html). The playbook is %q, its best version %d.\n", term.Block(text), folder, r.Run.Book, r.Best.Version)
 	if r.Best.Version > 0 {
-		term.Fprose(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
+		term.Fprintf(s.out, "To use it: debrief playbook promote %s --to BOOK\n", r.Run.Name)
 	}
 	return lossError(out)
 }

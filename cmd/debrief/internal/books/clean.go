@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"debrief/cmd/internal/api/versions"
@@ -89,10 +90,7 @@ func printStrays(strays []deltalog.Stray) error {
 		term.Println("No strays.")
 		return nil
 	}
-	w := term.NewTable(term.Stdout)
-	fmt.Fprintln(w, "sequence\tbytes\tstored\treason")
-	for _, s := range strays {
-		term.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), term.Line(s.Reason))
-	}
-	return w.Flush()
+	return term.PrintTable(term.Stdout, "sequence\tbytes\tstored\treason", strays, func(w io.Writer, s deltalog.Stray) {
+		term.Fprintf(w, "%d\t%d\t%s\t%s\n", s.Seq, s.Size, s.Time.Local().Format(time.DateTime), s.Reason)
+	})
 }

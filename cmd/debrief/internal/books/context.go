@@ -24,11 +24,11 @@ import (
 
 // Context groups the commands to inspect and change the context of a model.
 type Context struct {
-	Show    showContext `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution."`
-	Pin     pinTurn     `cmd:"" help:"Pin an interaction: its session's window keeps it."`
-	Star    starTurn    `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher."`
-	Unpin   unpinTurn   `cmd:"" help:"Remove the pin or star from an interaction."`
-	Session showSession `cmd:"" help:"List the interactions in a session's window."`
+	Show    showContext `cmd:"" default:"withargs" help:"Show the context for a query, or of a past execution." example:"--query 'and by courier?' --session desk-7 --explain"`
+	Pin     pinTurn     `cmd:"" help:"Pin an interaction: its session's window keeps it. 'debrief context session' lists the handles." example:"1003-824a105a"`
+	Star    starTurn    `cmd:"" help:"Star an interaction: its session's window keeps it and ranks it higher." example:"1003-824a105a"`
+	Unpin   unpinTurn   `cmd:"" help:"Remove the pin or star from an interaction." example:"1003-824a105a"`
+	Session showSession `cmd:"" help:"List the interactions in a session's window." example:"--session desk-7 --book support"`
 }
 
 // Help implements kong.HelpProvider.
@@ -60,15 +60,6 @@ type showContext struct {
 	Manifest   bool              `help:"Show only the manifest, without the messages."`
 	JSON       bool              `help:"Print one JSON document."`
 	Config     program.Generator `embed:""`
-}
-
-// Help implements kong.HelpProvider.
-func (*showContext) Help() string {
-	return `Examples:
-
-  debrief context show --query "What is due for Orchard?" --manifest
-  debrief context show --query "and by courier?" --session desk-7 --explain
-  debrief context show --execution 1003-824a105a`
 }
 
 // Run implements the command.
@@ -166,7 +157,6 @@ func (s *showContext) showPast(ctx context.Context, a *apiclient.Client) error {
 		out := term.Stdout
 		term.Fprintf(out, "Context of execution %s, built %s.\n", s.Execution, r.Manifest.At.Local().Format(time.DateTime))
 		writeManifest(out, &r.Manifest)
-		writeToolCosts(out, r.Calls)
 		writeCalls(out, r.Calls)
 		if !s.Manifest {
 			writeMessages(out, r.Messages)
@@ -207,30 +197,20 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 	if m.Window < 0 {
 		window = "unlimited"
 	}
-	size := fmt.Sprintf("%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.", m.Tokens, m.Limit, window, m.Conversation, m.State)
-	width := term.Width(out)
-	term.Fprintf(out, "%s\n\n", term.Block(strings.Join(term.Wrap(term.Line(size), width, width > 0), "\n")))
-	w := term.NewTable(out)
-	term.Fprintf(w, "part\tin\ttokens\tleft out\ttokens\treason\n")
-	for _, t := range m.Totals() {
+	term.Fprintf(out, "%d of %d tokens (estimated); window %s, conversation budget %d tokens, state %s.\n\n", m.Tokens, m.Limit, window, m.Conversation, m.State)
+	_ = term.PrintTable(out, "part\tin\ttokens\tleft out\ttokens\treason", m.Totals(), func(w io.Writer, t events.PartTotals) {
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
-	}
-	_ = w.Flush()
+	})
 	for _, p := range m.Parts {
 		if p.Why != "" && p.Kind != events.PartBullet && p.Kind != events.PartRecord {
 			term.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
 		}
 	}
-	writeExposures(out, m.Exposures)
+	for _, x := range m.Exposures {
+		term.Fprintf(out, "experiment %d: bullet %s is %s at random\n", x.Experiment, x.Bullet, x.Arm)
+	}
 	for _, d := range m.Warnings {
 		term.Fprintf(out, "warning: %s\n", d)
-	}
-}
-
-// writeExposures describes the experiment of the prompt.
-func writeExposures(out io.Writer, all []events.Exposure) {
-	for _, x := range all {
-		term.Fprintf(out, "experiment %d: bullet %s is %s at random\n", x.Experiment, x.Bullet, x.Arm)
 	}
 }
 
@@ -245,57 +225,33 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 	if len(scores) == 0 {
 		return
 	}
-	term.Fprintln(out)
-	w := term.NewTable(out)
-	term.Fprintf(w, "bullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason\n")
-	for _, s := range scores {
+	_ = term.PrintTable(out, "\nbullet\ttotal\teffectiveness\trecency\trelevance\ttokens\tin\treason", scores, func(w io.Writer, s events.BulletScore) {
 		term.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n", s.ID, s.Total, s.Effectiveness, s.Recency, s.Relevance, s.Tokens, yesNo(s.Shown), s.Why)
-	}
-	_ = w.Flush()
+	})
 }
 
 func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 	if len(scores) == 0 {
 		return
 	}
-	term.Fprintln(out)
-	w := term.NewTable(out)
-	term.Fprintf(w, "window\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason\n")
-	for _, s := range scores {
+	_ = term.PrintTable(out, "\nwindow\titem\tpriority\ttotal\trecency\tflags\tsemantic\tsource\ttokens\tin\treason", scores, func(w io.Writer, s events.WindowScore) {
 		term.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%d\t%s\t%s\n",
 			s.Kind, s.Ref, s.Priority, s.Total, s.Recency, s.Flags, s.Semantic, s.Source, s.Tokens, yesNo(s.Shown), s.Why)
-	}
-	_ = w.Flush()
+	})
 }
 
-// writeToolCosts prints calls, failures, time and tokens of each tool of a run.
-func writeToolCosts(out io.Writer, calls []trail.Call) {
-	costs := trail.Costs(calls)
-	if len(costs) == 0 {
-		return
-	}
-	term.Fprintln(out)
-	w := term.NewTable(out)
-	term.Fprintf(w, "tool\tcalls\tfailed\ttime\ttokens\n")
-	for _, c := range costs {
-		term.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
-	}
-	_ = w.Flush()
-}
-
-// writeCalls prints the tool calls of a run, with the agent's text before each.
+// writeCalls prints the costs of each tool of a run, and its tool calls with the agent's text before each.
 func writeCalls(out io.Writer, calls []trail.Call) {
 	if len(calls) == 0 {
 		return
 	}
-	term.Fprintln(out)
-	w := term.NewTable(out)
-	term.Fprintf(w, "iteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale\n")
-	for _, c := range calls {
+	_ = term.PrintTable(out, "\ntool\tcalls\tfailed\ttime\ttokens", trail.Costs(calls), func(w io.Writer, c trail.Cost) {
+		term.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
+	})
+	_ = term.PrintTable(out, "\niteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale", calls, func(w io.Writer, c trail.Call) {
 		term.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
 			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), term.OneLine(c.Rationale, 80))
-	}
-	_ = w.Flush()
+	})
 }
 
 func writeMessages(out io.Writer, messages []chat.Message) {
@@ -316,14 +272,6 @@ type showSession struct {
 	Session string `help:"Name of the session." required:""`
 	Owner   string `help:"Owner of the session, as executions name it. Default: yours." placeholder:"ID"`
 	JSON    bool   `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*showSession) Help() string {
-	return `Examples:
-
-  debrief context session --session desk-7
-  debrief context session --session desk-7 --book support --json`
 }
 
 // Run implements the command.
@@ -367,34 +315,6 @@ type (
 	starTurn  struct{ interactionFlags }
 	unpinTurn struct{ interactionFlags }
 )
-
-// Help implements kong.HelpProvider.
-func (*pinTurn) Help() string {
-	return `'debrief context session' lists the handles of a session's executions.
-
-Examples:
-
-  debrief context pin 1003-824a105a
-  debrief context pin 1003-824a105a --nats nats://localhost:4222`
-}
-
-// Help implements kong.HelpProvider.
-func (*starTurn) Help() string {
-	return `'debrief context session' lists the handles of a session's executions.
-
-Examples:
-
-  debrief context star 1003-824a105a
-  debrief context star 1003-824a105a --nats nats://localhost:4222`
-}
-
-// Help implements kong.HelpProvider.
-func (*unpinTurn) Help() string {
-	return `Examples:
-
-  debrief context unpin 1003-824a105a
-  debrief context unpin 1003-824a105a --nats nats://localhost:4222`
-}
 
 // Run implements the command.
 func (p *pinTurn) Run(ctx context.Context, c *program.Common) error {

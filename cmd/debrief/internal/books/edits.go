@@ -19,14 +19,6 @@ type addBullet struct {
 	Section string `help:"Section of the bullet." default:"others"`
 }
 
-// Help implements kong.HelpProvider.
-func (*addBullet) Help() string {
-	return `Examples:
-
-  debrief playbook add "Ask for the invoice number first."
-  debrief playbook add "Round at the end." --section formulas --reason bank`
-}
-
 // Run implements the command.
 func (a *addBullet) Run(ctx context.Context, c *program.Common) error {
 	r := &api.EditRequest{Add: []api.NewBullet{{Content: a.Content, Section: a.Section}}}
@@ -39,15 +31,6 @@ type editBullet struct {
 	Content string    `help:"New text of the bullet." placeholder:"TEXT"`
 	Section string    `help:"New section of the bullet." placeholder:"NAME"`
 	Read    string    `help:"Version that you read: refuse the edit if the bullet changed since. Default: newest." placeholder:"VERSION"`
-}
-
-// Help implements kong.HelpProvider.
-func (*editBullet) Help() string {
-	return `Examples:
-
-  debrief playbook edit misc-00001 --content "Round at the end."
-  debrief playbook edit misc-00001 --section formulas
-  debrief playbook edit misc-00001 --content "Round at the end." --read 17`
 }
 
 // Run implements the command.
@@ -63,14 +46,6 @@ type removeBullet struct {
 	Read    string      `help:"Version that you read: refuse if a bullet changed since. Default: newest." placeholder:"VERSION"`
 }
 
-// Help implements kong.HelpProvider.
-func (*removeBullet) Help() string {
-	return `Examples:
-
-  debrief playbook remove misc-00001
-  debrief playbook remove misc-00001 misc-00002 --read 17 --reason outdated`
-}
-
 // Run implements the command.
 func (r *removeBullet) Run(ctx context.Context, c *program.Common) error {
 	list := ids(r.Bullets)
@@ -81,16 +56,6 @@ type pinBullet struct {
 	change
 	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
 	Off     bool        `help:"Unpin the bullets."`
-}
-
-// Help implements kong.HelpProvider.
-func (*pinBullet) Help() string {
-	return `A pinned bullet is not pruned, and edits cannot remove it or merge it away.
-
-Examples:
-
-  debrief playbook pin misc-00001 misc-00002
-  debrief playbook pin misc-00001 --off`
 }
 
 // Run implements the command.
@@ -108,14 +73,6 @@ type mergeBullets struct {
 	Others  []bulletArg `arg:"" help:"Ids of the bullets to merge into the first, with their votes."`
 	Content string      `help:"New text of the merged bullet. Default: unchanged." placeholder:"TEXT"`
 	Read    string      `help:"Version that you read: refuse if a bullet changed since. Default: newest." placeholder:"VERSION"`
-}
-
-// Help implements kong.HelpProvider.
-func (*mergeBullets) Help() string {
-	return `Examples:
-
-  debrief playbook merge misc-00001 misc-00002
-  debrief playbook merge misc-00001 misc-00002 --content "Round to cents."`
 }
 
 // Run implements the command.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -57,30 +56,22 @@ func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
 			return fmt.Sprintf("The gate is %s: %s. %s changed.", mode, gate.Describe(mode), term.Plural(d.Changed, "bullet"))
 		})
 	}
-	a, err := g.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
+	limit := g.Limit
+	if limit == 0 || limit > api.MaxLimit {
+		limit = api.MaxLimit
 	}
-	defer a.Close()
-	limit := map[string]string{"limit": fmt.Sprint(g.Limit)}
-	if g.Limit == 0 || g.Limit > api.MaxLimit {
-		limit["limit"] = fmt.Sprint(api.MaxLimit)
-	}
-	state, err := api.Get[api.GateState](ctx, a.Client, g.Path("gate"), limit)
+	state, err := apiclient.Get[api.GateState](ctx, c, g.Flags, g.Path("gate"), map[string]string{"limit": fmt.Sprint(limit)})
 	if err != nil {
 		return err
 	}
 	if g.JSON {
 		return cli.WriteJSON(term.Stdout, state)
 	}
-	(&gateView{state}).print()
-	return nil
+	return printGate(state)
 }
 
-// gateView prints the state of the gate.
-type gateView struct{ *api.GateState }
-
-func (v *gateView) print() {
+// printGate prints the state of the gate.
+func printGate(v *api.GateState) error {
 	chosen := ""
 	if !v.Chosen {
 		chosen = " (default)"
@@ -111,7 +102,9 @@ func (v *gateView) print() {
 	for _, text := range slices.Sorted(maps.Keys(next)) {
 		term.Fprintf(w, "%s\t%s\n", term.OneLine(text, 160), explain.JoinIDs(next[text]))
 	}
-	w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
 	if more := v.Total - len(v.Bullets); more > 0 {
 		term.Printf("%d more bullets: a larger --limit lists them.\n", more)
 	}
@@ -122,10 +115,11 @@ func (v *gateView) print() {
 		term.Fprintf(w, "\nwaiting\tconfirmations\tagainst\tnext\ttext\n")
 	}
 	for _, l := range v.Waiting {
-		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Requests, orDash(cmp.Or(l.Replaces, l.Contests)), l.Next, term.OneLine(l.Content, 80))
+		term.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", l.ID, l.Requests, cmp.Or(l.Replaces, l.Contests, "-"), l.Next, term.OneLine(l.Content, 80))
 	}
-	printMore(w, v.TotalWaiting-len(v.Waiting))
-	w.Flush()
+	if more := v.TotalWaiting - len(v.Waiting); more > 0 {
+		term.Fprintf(w, "%d more\n", more)
+	}
 	if len(v.Decisions) > 0 {
 		term.Fprintf(w, "\nversion\tbullet\tstatus\treason\n")
 	}
@@ -136,20 +130,5 @@ func (v *gateView) print() {
 		}
 		term.Fprintf(w, "%d\t%s\t%s\t%s\n", d.Version, d.ID, status, d.Reason)
 	}
-	w.Flush()
-}
-
-// printMore prints the number of rows beyond the limit.
-func printMore(w io.Writer, more int) {
-	if more > 0 {
-		term.Fprintf(w, "%d more\n", more)
-	}
-}
-
-// orDash returns the id, or "-" if it is empty.
-func orDash(id book.BulletID) string {
-	if id == "" {
-		return "-"
-	}
-	return string(id)
+	return w.Flush()
 }

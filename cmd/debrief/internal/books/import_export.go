@@ -14,6 +14,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	book "debrief/playbook"
 	"debrief/playbook/formats"
 )
 
@@ -107,7 +108,11 @@ func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	if _, known := formats.Formats(); !slices.Contains(known, format) {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", known, ex.Format))
 	}
-	p, err := readBook(ctx, c, &ex.BookFlags, ex.At)
+	all, _, err := apiclient.List[*book.Bullet](ctx, c, ex.Flags, ex.Path("bullets"), map[string]string{"at": ex.At}, 0)
+	if err != nil {
+		return err
+	}
+	p, err := newPlaybook(all)
 	if err != nil {
 		return err
 	}

@@ -51,12 +51,7 @@ func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 }
 
 func (l *leadingScore) show(ctx context.Context, c *program.Common) error {
-	a, err := l.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	g, err := api.Get[api.GateState](ctx, a.Client, l.Path("gate"), map[string]string{"limit": "1"})
+	g, err := apiclient.Get[api.GateState](ctx, c, l.Flags, l.Path("gate"), map[string]string{"limit": "1"})
 	switch {
 	case err != nil:
 		return err

@@ -3,6 +3,7 @@ package books
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -23,15 +24,6 @@ type logBook struct {
 	Limit int  `help:"Maximum number of changes to list; 0 lists all." default:"20"`
 	Names bool `help:"List only the versions that have a name."`
 	JSON  bool `help:"Print JSON lines with all operations."`
-}
-
-// Help implements kong.HelpProvider.
-func (*logBook) Help() string {
-	return `Examples:
-
-  debrief playbook log
-  debrief playbook log --book support --limit 3
-  debrief playbook log --names`
 }
 
 // Run implements the command.
@@ -58,13 +50,10 @@ func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 	if l.JSON {
 		return l.printOperations(ctx, a, all)
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "version\twhen\tby\tcovers\tchanges\n")
-	for _, v := range all {
+	return term.PrintTable(term.Stdout, "version\twhen\tby\tcovers\tchanges", all, func(w io.Writer, v logindex.Version) {
 		title := strings.Join(append([]string{v.Label}, v.Names...), " ")
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", title, v.Time.Local().Format(time.DateTime), term.OneLine(v.Author, 20), v.Covers, v.Summary)
-	}
-	return w.Flush()
+	})
 }
 
 // printOperations prints each version with its operations.

@@ -18,17 +18,17 @@ import (
 
 // Playbook has the commands on playbooks.
 type Playbook struct {
-	Show    showBook    `cmd:"" help:"Show a playbook at its newest or an older version."`
-	Log     logBook     `cmd:"" help:"List the changes of a playbook, newest first."`
+	Show    showBook    `cmd:"" help:"Show a playbook at its newest or an older version." example:"--book support --at 36h --hidden"`
+	Log     logBook     `cmd:"" help:"List the changes of a playbook, newest first." example:"--book support --limit 3"`
 	Diff    diffBook    `cmd:"" help:"Compare two versions."`
 	Tag     tagBook     `cmd:"" help:"Name a version."`
 	Restore restoreBook `cmd:"" help:"Restore the bullets of an older version."`
 
-	Add    addBullet    `cmd:"" help:"Add a bullet."`
-	Edit   editBullet   `cmd:"" help:"Change the text or section of a bullet."`
-	Remove removeBullet `cmd:"" help:"Remove bullets."`
-	Pin    pinBullet    `cmd:"" help:"Pin bullets, so that they are not pruned."`
-	Merge  mergeBullets `cmd:"" help:"Merge several bullets into one."`
+	Add    addBullet    `cmd:"" help:"Add a bullet." example:"'Round at the end.' --section formulas --reason bank"`
+	Edit   editBullet   `cmd:"" help:"Change the text or section of a bullet." example:"misc-00001 --content 'Round at the end.' --read 17"`
+	Remove removeBullet `cmd:"" help:"Remove bullets." example:"misc-00001 misc-00002 --read 17 --reason outdated"`
+	Pin    pinBullet    `cmd:"" help:"Pin bullets: they are not pruned, and edits cannot remove them or merge them away." example:"misc-00001 misc-00002"`
+	Merge  mergeBullets `cmd:"" help:"Merge several bullets into one." example:"misc-00001 misc-00002 --content 'Round to cents.'"`
 	Refine refineBook   `cmd:"" help:"Merge duplicate bullets and retire harmful ones; shows the plan first."`
 
 	Import importBook `cmd:"" help:"Import a playbook from a file."`
@@ -70,16 +70,6 @@ type showBook struct {
 	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
 	Stats  bool   `help:"Print counts of bullets, and success with and without each bullet and earlier turns of the session." xor:"form"`
 	JSON   bool   `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*showBook) Help() string {
-	return `Examples:
-
-  debrief playbook show
-  debrief playbook show --book support --at 36h --hidden
-  debrief playbook show --stats
-  debrief playbook show --prompt`
 }
 
 // Run implements the command.
@@ -135,25 +125,12 @@ func (sh *showBook) printStats(b *api.BookState) error {
 	return b.Outcomes.Write(term.Stdout)
 }
 
-// readBook returns the bullets of a playbook at a version, empty for the newest, as a playbook.
-func readBook(ctx context.Context, c *program.Common, b *apiclient.BookFlags, at string) (*book.Playbook, error) {
-	a, err := b.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return nil, err
-	}
-	defer a.Close()
-	return readBullets(ctx, a.Client, b.Path("bullets"), at)
-}
-
-func readBullets(ctx context.Context, a *api.Client, path, at string) (*book.Playbook, error) {
-	bullets, _, err := api.List[*book.Bullet](ctx, a, path, map[string]string{"at": at}, 0)
-	if err != nil {
-		return nil, err
-	}
+// newPlaybook returns a playbook with these bullets.
+func newPlaybook(bullets []*book.Bullet) (*book.Playbook, error) {
 	p, d := new(book.Playbook), &book.Delta{Version: 1}
 	for _, b := range bullets {
 		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
 	}
-	_, err = p.Apply(d)
+	_, err := p.Apply(d)
 	return p, err
 }

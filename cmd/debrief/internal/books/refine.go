@@ -97,7 +97,11 @@ func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
 
 // paraphrases asks the model for bullets that state the same rule in other words.
 func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model chat.Model) ([]book.Op, error) {
-	p, err := readBullets(ctx, a.Client, r.Path("bullets"), "")
+	bullets, _, err := api.List[*book.Bullet](ctx, a.Client, r.Path("bullets"), nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPlaybook(bullets)
 	if err != nil {
 		return nil, err
 	}

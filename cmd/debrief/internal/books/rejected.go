@@ -3,6 +3,7 @@ package books
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -22,9 +23,9 @@ type newest struct {
 	JSON  bool `help:"Print JSON lines."`
 }
 
-// list reads the newest items of a list that is newest first, and prints them as JSON or with row, oldest first. Empty is the text
+// list reads the newest items of a list that is newest first, and prints them as JSON or with line, oldest first. Empty is the text
 // for an empty list.
-func list[T any](ctx context.Context, c *program.Common, n *newest, query map[string]string, path, empty, columns string, row func(*term.Table, T)) error {
+func list[T any](ctx context.Context, c *program.Common, n *newest, query map[string]string, path, empty, columns string, line func(io.Writer, T)) error {
 	all, older, err := apiclient.List[T](ctx, c, n.Flags, n.Path(path), query, n.Limit)
 	if err != nil {
 		return err
@@ -37,12 +38,7 @@ func list[T any](ctx context.Context, c *program.Common, n *newest, query map[st
 		_, err := term.Println(empty)
 		return err
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, columns)
-	for _, item := range all {
-		row(w, item)
-	}
-	if err := w.Flush(); err != nil {
+	if err := term.PrintTable(term.Stdout, columns, all, line); err != nil {
 		return err
 	}
 	if older {
@@ -69,7 +65,7 @@ Examples:
 // Run implements the command.
 func (r *rejectedBook) Run(ctx context.Context, c *program.Common) error {
 	return list(ctx, c, &r.newest, nil, "rejections", "No proposals or bullets were rejected, merged or removed.",
-		"version\twhen\tkind\toperation\tbullet\treason\ttext\n", func(w *term.Table, l history.Rejection) {
+		"version\twhen\tkind\toperation\tbullet\treason\ttext", func(w io.Writer, l history.Rejection) {
 			term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason, term.OneLine(l.Op.Content, 120))
 		})
 }
@@ -92,7 +88,7 @@ Examples:
 // Run implements the command.
 func (d *doubtsBook) Run(ctx context.Context, c *program.Common) error {
 	return list(ctx, c, &d.newest, map[string]string{"doubted": "true"}, "executions", "The Reflector doubts no outcome.",
-		"execution\twhen\toutcome\tquestion\treason\n", func(w *term.Table, e api.ExecutionItem) {
+		"execution\twhen\toutcome\tquestion\treason", func(w io.Writer, e api.ExecutionItem) {
 			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Handle, e.Started.Local().Format(time.DateTime), explain.Outcome(string(e.Outcome.Label), e.Outcome.Score),
 				term.OneLine(e.Question, 80), term.OneLine(e.LabelSuspect, 200))
 		})

@@ -18,10 +18,10 @@ import (
 
 // review lists and decides on bullets that the Curator does not trust.
 type review struct {
-	List    reviewList    `cmd:"" default:"withargs" help:"List the bullets in quarantine with their reasons."`
-	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts."`
+	List    reviewList    `cmd:"" default:"withargs" help:"List the bullets in quarantine with their reasons." example:"--book support --json"`
+	Approve reviewApprove `cmd:"" help:"Approve bullets: use them in prompts." example:"misc-00012 misc-00013 --reason checked"`
 	Mode    reviewMode    `cmd:"" help:"Show the review mode, or set it to first or off."`
-	Reject  reviewReject  `cmd:"" help:"Retire bullets. The Curator rejects the same text from then on."`
+	Reject  reviewReject  `cmd:"" help:"Retire bullets. The Curator rejects the same text from then on." example:"misc-00013 misc-00014 --reason 'not ours'"`
 }
 
 // Help implements kong.HelpProvider.
@@ -68,12 +68,7 @@ func (m *reviewMode) Run(ctx context.Context, c *program.Common) error {
 			return strings.TrimSpace(fmt.Sprintf("The review mode is %s.\n%s", m.Mode, unapproved(d.Unapproved)))
 		})
 	}
-	a, err := m.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	g, err := api.Get[api.GateState](ctx, a.Client, m.Path("gate"), map[string]string{"limit": "1"})
+	g, err := apiclient.Get[api.GateState](ctx, c, m.Flags, m.Path("gate"), map[string]string{"limit": "1"})
 	if err != nil {
 		return err
 	}
@@ -98,22 +93,9 @@ type reviewList struct {
 	JSON bool `help:"Print JSON lines."`
 }
 
-// Help implements kong.HelpProvider.
-func (*reviewList) Help() string {
-	return `Examples:
-
-  debrief playbook review list
-  debrief playbook review list --book support --json`
-}
-
 // Run implements the command.
 func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
-	a, err := l.Open(ctx, c, apiclient.Read, "")
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	list, _, err := api.List[*api.Quarantined](ctx, a.Client, l.Path("review"), nil, 0)
+	list, _, err := apiclient.List[*api.Quarantined](ctx, c, l.Flags, l.Path("review"), nil, 0)
 	if err != nil {
 		return err
 	}
@@ -148,14 +130,6 @@ type reviewApprove struct {
 	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
 }
 
-// Help implements kong.HelpProvider.
-func (*reviewApprove) Help() string {
-	return `Examples:
-
-  debrief playbook review approve misc-00012
-  debrief playbook review approve misc-00012 misc-00013 --reason checked`
-}
-
 // Run implements the command.
 func (a *reviewApprove) Run(ctx context.Context, c *program.Common) error {
 	list := ids(a.Bullets)
@@ -172,14 +146,6 @@ func (a *reviewApprove) Run(ctx context.Context, c *program.Common) error {
 type reviewReject struct {
 	change
 	Bullets []bulletArg `arg:"" help:"Ids of the bullets."`
-}
-
-// Help implements kong.HelpProvider.
-func (*reviewReject) Help() string {
-	return `Examples:
-
-  debrief playbook review reject misc-00013
-  debrief playbook review reject misc-00013 misc-00014 --reason "not ours"`
 }
 
 // Run implements the command.

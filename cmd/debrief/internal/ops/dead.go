@@ -25,10 +25,10 @@ import (
 
 // Dead groups the commands on dead letters: events whose processing failed permanently.
 type Dead struct {
-	List    deadList    `cmd:"" default:"withargs" help:"List dead letters with code and reason."`
-	Show    deadShow    `cmd:"" help:"Show one dead letter: origin, headers and event."`
+	List    deadList    `cmd:"" default:"withargs" help:"List dead letters with code and reason." example:"--role reflector --since 2h"`
+	Show    deadShow    `cmd:"" help:"Show one dead letter: origin, headers and event." example:"12-ab12cd34"`
 	Requeue deadRequeue `cmd:"" help:"Publish the events again, with their original ids."`
-	Drop    deadDrop    `cmd:"" help:"Delete dead letters permanently."`
+	Drop    deadDrop    `cmd:"" help:"Delete dead letters: their events are never learned from." example:"--all --book scratch --yes"`
 }
 
 // Help implements kong.HelpProvider.
@@ -78,15 +78,6 @@ type deadList struct {
 	JSON  bool `help:"Print JSON lines."`
 }
 
-// Help implements kong.HelpProvider.
-func (*deadList) Help() string {
-	return `Examples:
-
-  debrief dead list
-  debrief dead list --role reflector --since 2h
-  debrief dead list --limit 0 --json | jq .code`
-}
-
 // Run implements the command.
 func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 	if d.Limit < 0 {
@@ -132,14 +123,6 @@ type deadShow struct {
 	apiclient.Flags
 	ID   events.Handle `arg:"" help:"Id of the letter; see 'debrief dead list'." placeholder:"ID"`
 	JSON bool          `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*deadShow) Help() string {
-	return `Examples:
-
-  debrief dead show 12-ab12cd34
-  debrief dead show 12-ab12cd34 --json`
 }
 
 // Run implements the command.

@@ -90,18 +90,8 @@ func (d *deadRequeue) report(r deadletters.Requeued, of int) error {
 
 type deadDrop struct {
 	letterSelection
-	Yes  bool `help:"Do not ask for confirmation."`
+	Yes  bool `help:"Do not ask for confirmation: scripts pass --yes."`
 	JSON bool `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*deadDrop) Help() string {
-	return `The events of dropped letters are never learned from. The command asks for confirmation; scripts pass --yes.
-
-Examples:
-
-  debrief dead drop 12-ab12cd34
-  debrief dead drop --all --book scratch --yes`
 }
 
 // Run implements the command.

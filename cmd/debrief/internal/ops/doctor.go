@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/events/bus"
 	"debrief/events/deltalog"
 	"debrief/events/denied"
 	"debrief/events/liveness"
@@ -45,67 +43,15 @@ Examples:
   debrief doctor --json | jq '.checks[] | select(.result != "ok")'`
 }
 
-// diagnosedServer is the server to diagnose.
-type diagnosedServer struct {
-	nc    *nats.Conn
-	dir   string // data directory if it is an embedded server
-	where string // description instead of an address
-	close func()
-}
-
-// openForDiagnosis connects to the server of the flags without creating streams or a directory.
-func (d *Doctor) openForDiagnosis(log zerolog.Logger) (*diagnosedServer, error) {
-	switch {
-	case d.NATS.NATS != "", d.Data == "" && !cli.DirExists(d.Dir()):
-		return d.dialForDiagnosis("", log)
-	case !cli.DirExists(d.Dir()):
-		return nil, d.NoServerError()
-	}
-	user, password, token, err := d.Login()
-	if err != nil {
-		return nil, err
-	}
-	server, err := natsd.Start(natsd.Config{
-		Dir: d.Dir(), Sync: d.Sync, MaxStore: int64(d.MaxStore), User: user, Password: password, Token: token, Views: cli.Views(),
-	})
-	var used *natsd.InUseError
-	switch {
-	case errors.As(err, &used) && used.URL != "":
-		d.NATS.NATS = used.URL
-		return d.dialForDiagnosis(d.Dir(), log)
-	case err != nil:
-		return nil, program.Exit(program.ExitUnreachable, err)
-	}
-	nc, err := server.Connect(program.Options("debrief", log)...)
-	if err != nil {
-		server.Close()
-		return nil, fmt.Errorf("connect to the embedded server: %w", err)
-	}
-	return &diagnosedServer{nc, d.Dir(), "the embedded server, started for this check", func() { nc.Close(); server.Close() }}, nil
-}
-
-// dialForDiagnosis connects to a server that already runs.
-func (d *Doctor) dialForDiagnosis(dir string, log zerolog.Logger) (*diagnosedServer, error) {
-	nc, err := d.Dial("debrief", log)
-	if err != nil {
-		return nil, err
-	}
-	return &diagnosedServer{nc, dir, "", nc.Close}, nil
-}
-
 // Run implements the command.
 func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
-	server, err := d.openForDiagnosis(c.Logger())
+	s, err := d.Attach(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
-	defer server.close()
-	conn, err := bus.Attach(server.nc, bus.Options{Log: c.Logger()})
-	if err != nil {
-		return err
-	}
+	defer s.Close()
 	x := new(doctor.Report)
-	d.check(ctx, x, conn, server)
+	d.check(ctx, x, s)
 	d.checkModels(ctx, x)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // a check that was interrupted has not failed
@@ -124,15 +70,23 @@ func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-func (d *Doctor) check(ctx context.Context, x *doctor.Report, conn *bus.Conn, on *diagnosedServer) {
-	x.Server(on.nc, on.where)
+func (d *Doctor) check(ctx context.Context, x *doctor.Report, s *cli.Session) {
+	conn, where := s.Conn, ""
+	if s.Server != nil {
+		where = "the embedded server, started for this check"
+	}
+	x.Server(conn.NATS(), where)
 	watch := denied.WatchOf(conn.JetStream())
 	if !x.Rights(ctx, conn.NATS(), watch) {
-		x.Roles(ctx, func(role string) (*nats.Conn, error) { return d.Dial(role, zerolog.Nop()) })
+		server := d.NATS
+		if s.Data != "" {
+			server.NATS = conn.NATS().ConnectedUrl()
+		}
+		x.Roles(ctx, func(role string) (*nats.Conn, error) { return server.Dial(role, zerolog.Nop()) })
 		return
 	}
-	if on.dir != "" {
-		d.checkDisk(x, on.dir)
+	if s.Data != "" {
+		d.checkDisk(x, s.Data)
 	}
 	if !x.JetStream(ctx, conn.JetStream()) {
 		return
@@ -178,7 +132,7 @@ func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
 
 func printChecks(checks []doctor.Check) error {
 	w := term.NewTable(term.Stdout)
-	w.Plain, w.Colors = true, term.Colors{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
+	w.Plain, w.Colors = true, map[string]term.Color{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
 	for _, c := range checks {
 		term.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, term.Line(c.Text))
 		if c.Fix != "" {

@@ -1,9 +1,11 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"debrief/cmd/internal/program"
@@ -70,16 +72,9 @@ func (s *Schema) Run() error {
 		}
 		return cli.WriteJSON(term.Stdout, list)
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "message\tencoding\tsubject\n")
-	for _, m := range schema.Messages() {
-		subject := m.Subject
-		if subject == "" {
-			subject = "(reply)"
-		}
-		term.Fprintf(w, "%s\t%s\t%s\n", m.Name, encodings[m.Encoding], subject)
-	}
-	return w.Flush()
+	return term.PrintTable(term.Stdout, "message\tencoding\tsubject", schema.Messages(), func(w io.Writer, m schema.Message) {
+		term.Fprintf(w, "%s\t%s\t%s\n", m.Name, encodings[m.Encoding], cmp.Or(m.Subject, "(reply)"))
+	})
 }
 
 func messageNames() (names []string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -59,12 +60,9 @@ func (s *Setup) Run(ctx context.Context, c *program.Common) error {
 	if s.JSON {
 		return cli.WriteJSON(term.Stdout, all)
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "stream\treplicas\tmessages\tconsumers\n")
-	for _, st := range all {
-		term.Fprintf(w, "%s\t%d\t%d\t%d\n", st.Name, st.Replicas, st.Messages, st.Consumers)
-	}
-	return w.Flush()
+	return term.PrintTable(term.Stdout, "stream\treplicas\tmessages\tconsumers", all, func(w io.Writer, s bus.StreamState) {
+		term.Fprintf(w, "%s\t%d\t%d\t%d\n", s.Name, s.Replicas, s.Messages, s.Consumers)
+	})
 }
 
 // connect connects to the server and opens its streams. It waits up to --wait-server for the server.

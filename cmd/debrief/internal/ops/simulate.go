@@ -69,6 +69,5 @@ func (s *Simulate) Run(ctx context.Context) error {
 	} else {
 		_, err = term.Printf("the simulated model %s listens at %s\n", simulated.Name, url)
 	}
-	term.Doing("")
 	return errors.Join(err, wait())
 }

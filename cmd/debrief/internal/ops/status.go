@@ -112,7 +112,6 @@ const watchEvery = 2 * time.Second
 
 // watch repeats the status until the context ends. It continues after an outage of the server.
 func (st *Status) watch(ctx context.Context, a *apiclient.Client, at location) error {
-	term.Doing("")
 	inPlace := !st.JSON && term.Stdout.IsTerminal()
 	for {
 		if inPlace {
@@ -246,7 +245,7 @@ func printGateways(w *term.Table, o *doctor.Overview) {
 }
 
 // levelColors has the colours of the levels.
-var levelColors = term.Colors{string(liveness.Green): term.Green, string(liveness.Yellow): term.Yellow, string(liveness.Red): term.Red}
+var levelColors = map[string]term.Color{string(liveness.Green): term.Green, string(liveness.Yellow): term.Yellow, string(liveness.Red): term.Red}
 
 // printReason prints a reason after its level.
 func printReason(level liveness.Level, reason string) {

@@ -71,13 +71,7 @@ func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	if s.Wait {
 		wait = s.WaitTimeout.String()
 	}
-	defer term.Doing("waiting for the answer")()
-	if s.Wait && !term.Stderr.IsTerminal() { // which has no line of activity
-		notice := time.AfterFunc(waitNotice, func() {
-			term.Fprintf(term.Stderr, "waiting for the answer to task %s, for up to %s\n", s.ID, s.WaitTimeout)
-		})
-		defer notice.Stop()
-	}
+	defer term.Doing(fmt.Sprintf("waiting for the answer to task %s, for up to %s", s.ID, s.WaitTimeout))()
 	reply, err := api.Post[api.TaskReply](ctx, a.Client, s.Path("tasks"), map[string]string{"wait": wait}, task)
 	switch {
 	case err != nil:
@@ -87,9 +81,6 @@ func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	}
 	return s.print(reply)
 }
-
-// waitNotice is the time after which a command without a terminal prints that it waits.
-const waitNotice = 5 * time.Second
 
 func (s *Submit) print(reply *api.TaskReply) error {
 	e := reply.Execution
@@ -110,10 +101,10 @@ func (s *Submit) print(reply *api.TaskReply) error {
 		}{reply.Handle, reply.Trace, e})
 	}
 	term.Fprintln(term.Stdout, term.Block(e.Answer))
-	term.Fprose(term.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
+	term.Fprintf(term.Stderr, "execution %s, playbook version %d, %s shown, %d cited, outcome %s\n",
 		reply.Handle, e.Version, term.Plural(len(e.Shown), "bullet"), len(e.Cited), e.Outcome.Label)
 	if e.Outcome.Feedback != "" {
-		term.Fprose(term.Stderr, "%s\n", e.Outcome.Feedback)
+		term.Fprintf(term.Stderr, "%s\n", e.Outcome.Feedback)
 	}
 	return nil
 }

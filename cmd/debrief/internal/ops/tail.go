@@ -82,9 +82,6 @@ func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	if t.Follow {
-		term.Doing("")
-	}
 	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
 		if t.Role != "" && !e.IsFrom(t.Role) {
 			return nil

@@ -3,6 +3,7 @@ package ops
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 
 // Token groups the commands on the tokens of the gateway.
 type Token struct {
-	New  tokenNew  `cmd:"" help:"Add a token to a file and print its secret once."`
-	List tokenList `cmd:"" help:"List the tokens of a file, without secrets."`
+	New  tokenNew  `cmd:"" help:"Add a token to a file and print its secret once." example:"ann --file tokens.yaml --scope read,review --books support"`
+	List tokenList `cmd:"" help:"List the tokens of a file, without secrets." example:"--file tokens.yaml"`
 }
 
 // Help implements kong.HelpProvider.
@@ -46,15 +47,6 @@ type tokenNew struct {
 	Books      []string       `help:"Playbooks that the token may use; separate several by commas. Default: all." placeholder:"NAME"`
 	SecretFile string         `help:"Write the secret to this new file, and do not print it." type:"path" placeholder:"FILE"`
 	JSON       bool           `help:"Print one JSON document."`
-}
-
-// Help implements kong.HelpProvider.
-func (*tokenNew) Help() string {
-	return `Examples:
-
-  debrief token new agent --file tokens.yaml
-  debrief token new ann --file tokens.yaml --scope read,review --books support
-  debrief token new bot --file tokens.yaml --secret-file bot.token`
 }
 
 // Run implements the command.
@@ -114,14 +106,6 @@ type tokenList struct {
 	JSON bool   `help:"Print one JSON document."`
 }
 
-// Help implements kong.HelpProvider.
-func (*tokenList) Help() string {
-	return `Examples:
-
-  debrief token list --file tokens.yaml
-  debrief token list --file tokens.yaml --json`
-}
-
 // listedToken is a token in the JSON of the list.
 type listedToken struct {
 	Name   string          `json:"name"`
@@ -142,16 +126,13 @@ func (t *tokenList) Run() error {
 		}
 		return cli.WriteJSON(term.Stdout, list)
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "token\tscopes\tplaybooks\n")
-	for _, token := range set.List() {
+	return term.PrintTable(term.Stdout, "token\tscopes\tplaybooks", set.List(), func(w io.Writer, token *tokens.Token) {
 		books := "all"
 		if len(token.Books) > 0 {
 			books = joinNames(token.Books)
 		}
 		term.Fprintf(w, "%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books)
-	}
-	return w.Flush()
+	})
 }
 
 // joinNames joins names for a table.

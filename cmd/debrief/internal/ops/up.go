@@ -126,7 +126,6 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 		case <-ctx.Done():
 		}
 	}()
-	term.Doing("")
 	if !u.JSON { // one document
 		defer term.Printf("debrief has stopped\n")
 	}

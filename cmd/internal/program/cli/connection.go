@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/program"
@@ -112,6 +113,77 @@ func (s *Session) Close() {
 	}
 }
 
+// opener opens the streams of a connection.
+type opener func(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error)
+
+// create opens all streams, and creates missing ones.
+func (p ServerFlags) create(ctx context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+	return p.Open(ctx, nc, "", log)
+}
+
+// newSession opens the streams of a connection. If that fails, it closes the connection and the embedded server.
+func newSession(ctx context.Context, nc *nats.Conn, server *natsd.Server, open opener, log zerolog.Logger) (*Session, error) {
+	conn, err := open(ctx, nc, log)
+	if err != nil {
+		nc.Close()
+		if server != nil {
+			server.Close()
+		}
+		return nil, err
+	}
+	return &Session{Conn: conn, Server: server}, nil
+}
+
+// dial connects to the server of --nats.
+func (p ServerFlags) dial(ctx context.Context, open opener, log zerolog.Logger) (*Session, error) {
+	nc, err := p.Dial("debrief", log)
+	if err != nil {
+		return nil, err
+	}
+	return newSession(ctx, nc, nil, open, log)
+}
+
+// start starts an embedded server. If another process serves the directory and cfg does not listen, start connects to that one.
+func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, log zerolog.Logger) (*Session, error) {
+	if err := p.checkServer(cfg); err != nil {
+		return nil, err
+	}
+	server, err := natsd.Start(cfg)
+	var used *natsd.InUseError
+	switch {
+	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
+		p.NATS.NATS = used.URL
+		return p.dial(ctx, open, log)
+	case errors.As(err, &used) && used.URL != "":
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
+	case errors.As(err, &used):
+		return nil, program.Exit(program.ExitRefused, err)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
+	case err != nil:
+		return nil, err
+	}
+	nc, err := server.Connect(program.Options("debrief", log)...)
+	if err != nil {
+		server.Close()
+		return nil, fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	return newSession(ctx, nc, server, open, log)
+}
+
+// startOnData is start on the data directory.
+func (p ServerFlags) startOnData(ctx context.Context, listen string, open opener, log zerolog.Logger) (*Session, error) {
+	user, password, token, err := p.Login()
+	if err != nil {
+		return nil, err
+	}
+	return p.start(ctx, natsd.Config{
+		Dir: p.Dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
+		User: user, Password: password, Token: token, Views: []string{"KV_" + events.BucketPlaybook},
+		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
+	}, open, log)
+}
+
 // Connect connects to the server of --nats. Without --nats it connects to the server that runs on the data directory, and
 // starts one there if none runs.
 func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session, error) {
@@ -121,14 +193,38 @@ func (p ServerFlags) Connect(ctx context.Context, log zerolog.Logger) (*Session,
 	return p.StartServer(ctx, "", log)
 }
 
+// ConnectURL connects to the server of --nats.
+func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	return p.dial(ctx, p.create, log)
+}
+
+// StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
+// process serves the directory and listens, StartServer connects to that one.
+func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
+	s, err := p.startOnData(ctx, listen, p.create, log)
+	if err == nil {
+		s.prepareRoles(ctx, listen == "", log)
+	}
+	return s, err
+}
+
+// StartTemporary starts a server on a temporary directory, which Close removes.
+func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {
+	s, err := p.start(ctx, natsd.Config{Sync: sync}, p.create, log)
+	if err == nil {
+		s.prepareRoles(ctx, true, log)
+	}
+	return s, err
+}
+
 // ConnectReading connects for a command that only reads: it creates no directory and no stream. Without --nats it uses the
 // data directory, and the default server if the directory has no streams and was not named.
 func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	switch dir := p.Dir(); {
 	case p.NATS.NATS != "":
-		return p.dialReading(ctx, log)
+		return p.dial(ctx, p.OpenReading, log)
 	case natsd.HasStore(dir):
-		s, err := p.startReading(ctx, log)
+		s, err := p.startOnData(ctx, "", p.OpenReading, log)
 		if err == nil {
 			s.Data = dir
 		}
@@ -136,7 +232,7 @@ func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*S
 	case p.Data != "":
 		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("--data: %s has no streams: name another directory, or begin with 'debrief up' or 'debrief learn FILE'", p.Data))
 	default:
-		s, err := p.dialReading(ctx, log)
+		s, err := p.dial(ctx, p.OpenReading, log)
 		if program.ExitCode(err) == program.ExitUnreachable {
 			err = program.Exit(program.ExitUnreachable, fmt.Errorf("%w (no streams in %s)", err, dir))
 		}
@@ -154,49 +250,20 @@ func (p ServerFlags) ConnectReadingOrEmpty(ctx context.Context, log zerolog.Logg
 	return s, err
 }
 
-// startReading starts a server on the data directory, or connects to the one that runs there.
-func (p ServerFlags) startReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
-	cfg, err := p.serverConfig("", log)
+// ConnectChanging is ConnectReading for a command that changes stored data: it creates missing streams.
+func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	s, err := p.ConnectReading(ctx, log)
 	if err != nil {
 		return nil, err
 	}
-	server, err := natsd.Start(cfg)
-	var used *natsd.InUseError
-	switch {
-	case errors.As(err, &used) && used.URL != "":
-		p.NATS.NATS = used.URL
-		return p.dialReading(ctx, log)
-	case errors.As(err, &used):
-		return nil, program.Exit(program.ExitRefused, err)
-	case err != nil:
+	conn, err := p.create(ctx, s.NATS(), log)
+	if err != nil {
+		s.Close()
 		return nil, err
 	}
-	nc, err := server.Connect(program.Options("debrief", log)...)
-	if err != nil {
-		server.Close()
-		return nil, fmt.Errorf("connect to the embedded server: %w", err)
-	}
-	conn, err := p.OpenReading(ctx, nc, log)
-	if err != nil {
-		nc.Close()
-		server.Close()
-		return nil, err
-	}
-	return &Session{Conn: conn, Server: server}, nil
-}
-
-// dialReading connects to the server of --nats and creates nothing.
-func (p ServerFlags) dialReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
-	nc, err := p.Dial("debrief", log)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := p.OpenReading(ctx, nc, log)
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return &Session{Conn: conn}, nil
+	s.Conn = conn
+	s.prepareRoles(ctx, true, log)
+	return s, nil
 }
 
 // ConnectRunning connects to a server that already runs. It starts none.
@@ -204,123 +271,57 @@ func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*S
 	if p.NATS.NATS == "" {
 		if natsd.HasStore(p.Dir()) {
 			s, err := p.StartServer(ctx, "", log)
-			if err != nil {
-				return nil, err
-			}
-			if s.Server == nil {
-				return s, nil
+			if err != nil || s.Server == nil {
+				return s, err
 			}
 			s.Close() // started by StartServer: no other process runs one
 		}
 		if p.Data != "" {
-			return nil, p.NoServerError()
+			return nil, p.noServerError()
 		}
 	}
 	return p.ConnectURL(ctx, log)
 }
 
-// NoServerError is the error for a --data directory without a running server. Connecting to another server would ignore
+// Attach connects for a diagnosis: the server need not have streams. Without --nats it uses the data directory if that exists.
+func (p ServerFlags) Attach(ctx context.Context, log zerolog.Logger) (*Session, error) {
+	attach := func(_ context.Context, nc *nats.Conn, log zerolog.Logger) (*bus.Conn, error) {
+		return bus.Attach(nc, bus.Options{Log: log})
+	}
+	switch {
+	case p.Embedded():
+		s, err := p.startOnData(ctx, "", attach, log)
+		if err == nil {
+			s.Data = p.Dir()
+		}
+		return s, err
+	case p.NATS.NATS == "" && p.Data != "":
+		return nil, p.noServerError()
+	}
+	return p.dial(ctx, attach, log)
+}
+
+// noServerError is the error for a --data directory without a running server. Connecting to another server would ignore
 // the flag.
-func (p ServerFlags) NoServerError() error {
+func (p ServerFlags) noServerError() error {
 	return program.Exit(program.ExitUnreachable, fmt.Errorf("--data: no server runs on %s: start one with 'debrief up', or name one with --nats", p.Data))
 }
 
-// DirExists reports whether dir is an existing directory.
-func DirExists(dir string) bool {
-	i, err := os.Stat(dir)
-	return err == nil && i.IsDir()
-}
-
 // Dir returns the data directory of the embedded server.
-func (p ServerFlags) Dir() string {
-	if p.Data != "" {
-		return p.Data
-	}
-	return DataDir()
-}
+func (p ServerFlags) Dir() string { return cmp.Or(p.Data, DataDir()) }
 
-// ConnectURL connects to the server of --nats.
-func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Session, error) {
-	nc, err := p.Dial("debrief", log)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := p.Open(ctx, nc, "", log)
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return &Session{Conn: conn}, nil
-}
-
-// StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
-// process serves the directory and listens, StartServer connects to that one.
-func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
-	cfg, err := p.serverConfig(listen, log)
-	if err != nil {
-		return nil, err
-	}
-	return p.StartConfigured(ctx, cfg, log)
-}
-
-// serverConfig returns the configuration of a server on the data directory.
-func (p ServerFlags) serverConfig(listen string, log zerolog.Logger) (natsd.Config, error) {
-	user, password, token, err := p.Login()
-	return natsd.Config{
-		Dir: p.Dir(), Listen: listen, Sync: p.Sync, MaxStore: int64(p.MaxStore),
-		User: user, Password: password, Token: token, Views: Views(),
-		OnError: func(text string) { log.Error().Str("server", text).Msg("nats server") },
-	}, err
-}
-
-// Views returns the streams that the Curator computes from others. See natsd.Config.
-func Views() []string { return []string{"KV_" + events.BucketPlaybook} }
-
-// StartTemporary starts a server on a temporary directory, which Close removes.
-func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolog.Logger) (*Session, error) {
-	return p.StartConfigured(ctx, natsd.Config{Sync: sync}, log)
-}
-
-// StartConfigured starts an embedded server with a configuration. If another process serves the directory and cfg does not
-// listen, StartConfigured connects to that one.
-func (p ServerFlags) StartConfigured(ctx context.Context, cfg natsd.Config, log zerolog.Logger) (*Session, error) {
-	if err := p.checkServer(cfg); err != nil {
-		return nil, err
-	}
-	server, err := natsd.Start(cfg)
-	var used *natsd.InUseError
-	switch {
-	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
-		p.NATS.NATS = used.URL
-		return p.ConnectURL(ctx, log)
-	case errors.As(err, &used) && used.URL != "":
-		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
-	case errors.As(err, &used):
-		return nil, program.Exit(program.ExitRefused, err)
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
-	case err != nil:
-		return nil, err
-	}
-	nc, err := server.Connect(program.Options("debrief", log)...)
-	if err != nil {
-		server.Close()
-		return nil, fmt.Errorf("connect to the embedded server: %w", err)
-	}
-	conn, err := p.Open(ctx, nc, "", log)
-	if err != nil {
-		nc.Close()
-		server.Close()
-		return nil, err
-	}
-	s := &Session{Conn: conn, Server: server}
-	s.prepareRoles(ctx, cfg.Listen == "", log)
-	return s, nil
+// Embedded reports whether the streams belong to an embedded server, in this process or another one.
+func (p ServerFlags) Embedded() bool {
+	i, err := os.Stat(p.Dir())
+	return p.NATS.NATS == "" && err == nil && i.IsDir()
 }
 
 // prepareRoles prepares an embedded server for roles in this process. An exclusive server has no workers in other processes,
 // which may still hold messages.
 func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.Logger) {
+	if s.Server == nil {
+		return
+	}
 	s.Server.Watch(s.SetStoreClosed)
 	if !exclusive {
 		return
@@ -328,24 +329,6 @@ func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.
 	if err := s.Consumers.Reclaim(ctx); err != nil {
 		log.Warn().Err(err).Msg("reclaim unacknowledged messages: the server redelivers them after the ack wait")
 	}
-}
-
-// ConnectChanging is ConnectReading for a command that changes stored data: it creates missing streams.
-func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*Session, error) {
-	s, err := p.ConnectReading(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := p.Open(ctx, s.NATS(), "", log)
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
-	s.Conn = conn
-	if s.Server != nil {
-		s.prepareRoles(ctx, true, log)
-	}
-	return s, nil
 }
 
 // Size is a size on the command line: a number with an optional unit B, KiB, MiB, GiB or TiB.

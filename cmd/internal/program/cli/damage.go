@@ -29,9 +29,6 @@ func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, read uint64) ([
 	return all, nil
 }
 
-// Embedded reports whether the streams belong to an embedded server, in this process or another one.
-func (p ServerFlags) Embedded() bool { return p.NATS.NATS == "" && DirExists(p.Dir()) }
-
 // WarnOfDamage logs the losses that the embedded server recorded.
 func (p ServerFlags) WarnOfDamage(c *program.Common) {
 	found, err := natsd.ReadDamage(p.Dir())

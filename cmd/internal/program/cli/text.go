@@ -10,58 +10,34 @@ import (
 	book "debrief/playbook"
 )
 
-// sortBySection returns the bullets sorted by section. It keeps their order within a section.
-func sortBySection(bullets []*book.Bullet) []*book.Bullet {
-	out := slices.Clone(bullets)
-	slices.SortStableFunc(out, func(a, b *book.Bullet) int {
-		return strings.Compare(a.Section, b.Section)
-	})
-	return out
-}
-
-// wrap breaks lines at spaces to at most width columns. It keeps existing line breaks.
-func wrap(text string, width int) (lines []string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		lines = append(lines, term.Wrap(line, width, true)...)
-	}
-	return lines
-}
-
-// bulletText is the maximum width of the text of a bullet in a table. narrow is the width below which its text gets lines of its
-// own.
-const (
-	bulletText = 88
-	narrow     = 72
-)
+// bulletText is the maximum width of the text of a bullet in a table.
+const bulletText = 88
 
 // FormatBullets formats bullets as a table, by section, for a width of the output, 0 for any.
 func FormatBullets(bullets []*book.Bullet, width int) string {
 	if len(bullets) == 0 {
 		return "The playbook is empty.\n"
 	}
-	if width > 0 && width < narrow {
-		return narrowBullets(bullets, width)
-	}
 	limit := bulletText
 	if width > 0 {
-		longest := 0
-		for _, b := range bullets {
-			longest = max(longest, len(b.ID)+len(mark(b)), len(book.SectionTitle(b.Section)))
-		}
-		limit = min(limit, max(width-longest-22, 20)) // the two columns of votes, and the spaces between
+		limit = min(bulletText, max(width-40, 20)) // the columns before the text
 	}
+	bySection := slices.Clone(bullets)
+	slices.SortStableFunc(bySection, func(a, b *book.Bullet) int { return strings.Compare(a.Section, b.Section) })
 	var out strings.Builder
 	w := &term.Table{Out: &out, Plain: true}
 	section := ""
-	for _, b := range sortBySection(bullets) {
+	for _, b := range bySection {
 		if b.Section != section {
 			section = b.Section
 			term.Fprintf(w, "%s\thelpful\tharmful\t\n", book.SectionTitle(section))
 		}
-		lines := wrap(b.Content, limit)
-		term.Fprintf(w, "  %s%s\t%d\t%d\t%s\n", b.ID, mark(b), b.Helpful, b.Harmful, lines[0])
-		for _, l := range lines[1:] {
-			term.Fprintf(w, "\t\t\t%s\n", l)
+		first := fmt.Sprintf("  %s\t%d\t%d", term.Line(string(b.ID)+mark(b)), b.Helpful, b.Harmful)
+		for paragraph := range strings.SplitSeq(b.Content, "\n") {
+			for _, line := range term.Wrap(paragraph, limit, true) {
+				term.Fprintf(w, "%s\t%s\n", term.Block(first), line)
+				first = "\t\t"
+			}
 		}
 	}
 	_ = w.Flush()
@@ -89,23 +65,6 @@ func FormatStats(s book.Stats) string {
 		row(book.SectionTitle(of.Section), of.Bullets, fmt.Sprintf("helpful %d, harmful %d", of.Helpful, of.Harmful))
 	}
 	_ = w.Flush()
-	return out.String()
-}
-
-// narrowBullets formats bullets with their text below their id and votes.
-func narrowBullets(bullets []*book.Bullet, width int) string {
-	var out strings.Builder
-	section := ""
-	for _, b := range sortBySection(bullets) {
-		if b.Section != section {
-			section = b.Section
-			term.Fprintf(&out, "%s\n", book.SectionTitle(section))
-		}
-		term.Fprintf(&out, "  %s%s  helpful %d, harmful %d\n", b.ID, mark(b), b.Helpful, b.Harmful)
-		for _, line := range wrap(b.Content, max(width-4, 20)) {
-			term.Fprintf(&out, "    %s\n", line)
-		}
-	}
 	return out.String()
 }
 

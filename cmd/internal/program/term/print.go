@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"io"
+	"time"
 )
 
 // Block is text that may have several lines.
@@ -39,16 +40,43 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 // Fprintln is like fmt.Fprintln, but cleans each argument and keeps it on one line, except Blocks.
 func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, arguments(args)...) }
 
-// Printf prints text for people to standard output: like Fprintf, and broken at spaces to fit the terminal. Use Fprintf for
-// text that must stay whole, such as a prompt, an answer or a script.
-func Printf(format string, args ...any) (int, error) { return Fprose(Stdout, format, args...) }
+// Printf is like Fprintf, to standard output.
+func Printf(format string, args ...any) (int, error) { return Fprintf(Stdout, format, args...) }
 
-// Fprose is like Printf, to an output.
-func Fprose(w io.Writer, format string, args ...any) (int, error) {
-	return io.WriteString(w, Reflow(fmt.Sprintf(format, arguments(args)...), Width(w)))
+// Println is like Fprintln, to standard output.
+func Println(args ...any) (int, error) { return Fprintln(Stdout, args...) }
+
+// FprintColored prints an argument like Fprintf, in a colour if out has colours.
+func FprintColored(out io.Writer, c Color, arg any) (int, error) {
+	w, ok := out.(*Writer)
+	if !ok || c == "" || !hasColor(out) {
+		return Fprintf(out, "%v", arg)
+	}
+	return io.WriteString(rawWriter{w}, c.paint(Line(fmt.Sprint(arg))))
 }
 
-// Println is like Printf with the format of Fprintln.
-func Println(args ...any) (int, error) {
-	return io.WriteString(Stdout, Reflow(fmt.Sprintln(arguments(args)...), Width(Stdout)))
+// noticeDelay is the time after which Doing prints its text.
+const noticeDelay = 5 * time.Second
+
+// Doing prints a text such as "waiting for the answer" to standard error, unless done is called within five seconds.
+func Doing(text string) (done func()) {
+	notice := time.AfterFunc(noticeDelay, func() { Fprintf(Stderr, "%s\n", text) })
+	return func() { notice.Stop() }
+}
+
+// Plural returns a number with its noun, which forms its plural with s.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// OneLine returns the beginning of text on one line, with at most limit characters. The limit must be at least 1.
+func OneLine(text string, limit int) string {
+	r := []rune(Line(text))
+	if len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return string(r)
 }

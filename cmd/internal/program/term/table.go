@@ -3,19 +3,23 @@ package term
 import (
 	"bytes"
 	"io"
+	"os"
+	"strconv"
 	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
-// Table formats lines with tab-separated cells as a table that fits the terminal. An empty line begins the next table. The last
-// column is wrapped at spaces if the table is too wide; words, such as ids, stay whole. If that column would become too narrow,
-// the table is printed with its rows as columns, or each row as a list of its cells with the names of the columns. Output that is not a terminal is not wrapped.
+// Table aligns the cells of lines, which are separated by tabs. An empty line begins the next table.
 type Table struct {
 	// Plain is a table without names of columns. Otherwise the first line has them.
 	Plain bool
-	// Right aligns all cells to the right.
+	// Right aligns all cells to the right. Each cell must end with a tab.
 	Right bool
 	// Colors has the colour of cells by their text.
-	Colors Colors
+	Colors map[string]Color
 
 	// Out is the output of Flush.
 	Out io.Writer
@@ -29,186 +33,125 @@ func NewTable(out io.Writer) *Table { return &Table{Out: out} }
 // Write adds lines. It never fails.
 func (t *Table) Write(p []byte) (int, error) { return t.buf.Write(p) }
 
+// PrintTable prints a table with the names of its columns and a line for each item, which line writes.
+func PrintTable[T any](out io.Writer, columns string, items []T, line func(w io.Writer, item T)) error {
+	w := NewTable(out)
+	_, _ = io.WriteString(w, columns+"\n")
+	for _, item := range items {
+		line(w, item)
+	}
+	return w.Flush()
+}
+
+// gap is the space between two columns.
+const gap = 2
+
 // Flush prints the tables.
 func (t *Table) Flush() error {
-	text := strings.TrimSuffix(t.buf.String(), "\n")
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, gap, ' ', 0)
+	if t.Right {
+		w.Init(&text, 0, 0, gap, ' ', tabwriter.AlignRight)
+	}
+	out, colored := t.Out, hasColor(t.Out)
+	names := !t.Plain
+	for line := range strings.Lines(clean(t.buf.String())) {
+		if colored {
+			line = t.paint(line, names)
+		}
+		names = !t.Plain && line == "\n"
+		_, _ = io.WriteString(w, line)
+	}
 	t.buf.Reset()
-	if text == "" {
-		return nil
+	_ = w.Flush()
+	if to, ok := out.(*Writer); ok {
+		out = rawWriter{to}
 	}
-	p := &page{colored: hasColor(t.Out)}
-	var rows [][]string
-	for _, line := range append(strings.Split(text, "\n"), "") {
-		if line != "" {
-			rows = append(rows, strings.Split(strings.TrimSuffix(line, "\t"), "\t"))
-			continue
+	for line := range strings.Lines(text.String()) {
+		if t.Right {
+			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // the package puts the gap before the first column, too
 		}
-		if len(rows) > 0 {
-			t.print(p, rows, Width(t.Out))
+		if _, err := io.WriteString(out, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
 		}
-		p.text.WriteByte('\n')
-		rows = nil
 	}
-	return p.print(t.Out)
+	return nil
 }
 
-// gap is the space between two columns. minText is the minimum width of a wrapped column of a table with names of columns.
+// paint adds colours to the cells of a line. The sequences of all cells are equally long, so the columns stay aligned.
+func (t *Table) paint(line string, names bool) string {
+	cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	for i, cell := range cells {
+		c := t.Colors[cell]
+		switch {
+		case names:
+			c = Bold
+		case c == "":
+			c = noColor
+		}
+		if i < len(cells)-1 || cell != "" {
+			cells[i] = c.paint(cell)
+		}
+	}
+	return strings.Join(cells, "\t") + "\n"
+}
+
+// Color is a control sequence that begins text in a colour or style.
+type Color Sequence
+
+// The colours and styles that the programs use. All are equally long.
 const (
-	gap     = 2
-	minText = 20
+	Bold   Color = "\x1b[01m"
+	Red    Color = "\x1b[31m"
+	Green  Color = "\x1b[32m"
+	Yellow Color = "\x1b[33m"
+
+	noColor Color = "\x1b[00m"
 )
 
-// noValue is the text of a cell without a value. Lists leave it out.
-const noValue = "-"
+func (c Color) paint(text string) string { return string(c) + text + string(noColor) }
 
-// print formats the rows of one table for a width, 0 for any.
-func (t *Table) print(p *page, rows [][]string, width int) {
-	widths := columnWidths(rows)
-	last := len(widths) - 1
-	if all := total(widths); width > 0 && all > width {
-		widths[last] -= all - width
-		if !t.Plain && widths[last] < minText {
-			if turned := transpose(rows); total(columnWidths(turned)) <= width {
-				t.print(p, turned, 0)
-			} else {
-				t.printLists(p, rows, width)
-			}
-			return
+// hasColor reports whether an output is a terminal with colours, and the user has not disabled them with NO_COLOR.
+func hasColor(out io.Writer) bool {
+	w, ok := out.(*Writer)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && w.IsTerminal()
+}
+
+// Width returns the number of columns of an output: of COLUMNS, or of the terminal. It returns 0 for an output without a width,
+// such as a pipe or a file.
+func Width(out io.Writer) int {
+	w, ok := out.(*Writer)
+	if !ok {
+		return 0
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	n, _, err := term.GetSize(int(w.File().Fd()))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Wrap breaks text at spaces into lines of at most limit columns. A longer word has a line to itself. The spaces at the
+// beginning are kept on each line. Without wrapping it returns the text as one line.
+func Wrap(text string, limit int, wrapping bool) (lines []string) {
+	if !wrapping || utf8.RuneCountInString(text) <= limit {
+		return []string{text}
+	}
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == indent:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > limit:
+			lines = append(lines, line)
+			line = indent + word
+		default:
+			line += " " + word
 		}
 	}
-	for i, row := range rows {
-		var text []string
-		if len(row) > last {
-			text = Wrap(row[last], max(widths[last], minText/2), width > 0)
-		}
-		for j := range max(len(text), 1) {
-			for c, w := range widths {
-				cell := ""
-				switch {
-				case c == last && j < len(text):
-					cell = text[j]
-				case c < last && c < len(row) && j == 0:
-					cell = row[c]
-				}
-				p.cell(cell, t.color(cell, i), w, t.Right, c < last)
-			}
-			p.endLine()
-		}
-	}
-}
-
-// printLists prints each row as a list: its first cell, and below it the other cells with the names of their columns. A row
-// without a first cell continues the row before.
-func (t *Table) printLists(p *page, rows [][]string, width int) {
-	names := rows[0]
-	indent := 0
-	for _, n := range names[1:] {
-		indent = max(indent, textWidth(strings.TrimSpace(n)))
-	}
-	for _, row := range rows[1:] {
-		if first := strings.TrimSpace(row[0]); first != "" {
-			p.cell(first, Bold, 0, false, false)
-			p.endLine()
-		}
-		for c := 1; c < min(len(row), len(names)); c++ {
-			for j, line := range Wrap(strings.TrimSpace(row[c]), max(width-indent-2*gap, minText/2), true) {
-				if line == "" || line == noValue {
-					continue
-				}
-				name := ""
-				if j == 0 {
-					name = strings.TrimSpace(names[c])
-				}
-				p.text.WriteString(strings.Repeat(" ", gap))
-				p.cell(name, "", indent, false, true)
-				p.cell(line, t.color(line, 1), 0, false, false)
-				p.endLine()
-			}
-		}
-	}
-}
-
-// color returns the colour of a cell.
-func (t *Table) color(cell string, row int) Color {
-	if row == 0 && !t.Plain {
-		return Bold
-	}
-	return t.Colors[cell]
-}
-
-// columnWidths returns the width of the widest cell of each column.
-func columnWidths(rows [][]string) (widths []int) {
-	for _, row := range rows {
-		for c, cell := range row {
-			if c == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[c] = max(widths[c], textWidth(cell))
-		}
-	}
-	return widths
-}
-
-// total returns the width of a table.
-func total(widths []int) int {
-	sum := gap * (len(widths) - 1)
-	for _, w := range widths {
-		sum += w
-	}
-	return sum
-}
-
-// transpose returns a table with the rows as columns.
-func transpose(rows [][]string) [][]string {
-	turned := make([][]string, len(rows[0]))
-	for c := range turned {
-		for _, row := range rows {
-			cell := ""
-			if c < len(row) {
-				cell = row[c]
-			}
-			turned[c] = append(turned[c], cell)
-		}
-	}
-	return turned
-}
-
-// page is formatted text with the control sequences of its colours.
-type page struct {
-	colored bool
-	text    strings.Builder
-	blanks  int // spaces that are written before the next text, so that no line ends with them
-}
-
-// cell adds a cell with its padding, and a gap to the next one.
-func (p *page) cell(text string, c Color, width int, right, more bool) {
-	text = strings.TrimRight(clean(text), " ")
-	padding := max(width-textWidth(text), 0)
-	if right {
-		p.blanks, padding = p.blanks+padding, 0
-	}
-	if text != "" {
-		p.text.WriteString(strings.Repeat(" ", p.blanks))
-		p.blanks = 0
-		p.text.WriteString(paint(text, c, p.colored))
-	}
-	p.blanks += padding
-	if more {
-		p.blanks += gap
-	}
-}
-
-func (p *page) endLine() {
-	p.blanks = 0
-	p.text.WriteByte('\n')
-}
-
-// print writes the text, which is cleaned already.
-func (p *page) print(out io.Writer) error {
-	text := strings.TrimSuffix(p.text.String(), "\n")
-	if w, ok := out.(*Writer); ok {
-		out = w.Raw()
-	}
-	_, err := io.WriteString(out, text)
-	return err
+	return append(lines, line)
 }

@@ -3,9 +3,7 @@ package term
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,14 +52,14 @@ func TestTerminalHasWidthAndColors(t *testing.T) {
 	}
 	show := func() string {
 		w := NewTable(out)
-		w.Colors = Colors{"red": Red}
+		w.Colors = map[string]Color{"red": Red}
 		_, _ = Fprintf(w, "role\thealth\n%s\tred\n", "\x1b[7mx")
 		if err := w.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		return read()
 	}
-	if got, want := show(), "\x1b[1mrole\x1b[0m        \x1b[1mhealth\x1b[0m\r\n\\u001b[7mx  \x1b[31mred\x1b[0m\r\n"; got != want {
+	if got, want := show(), "\x1b[01mrole\x1b[00m        \x1b[01mhealth\x1b[00m\r\n\x1b[00m\\u001b[7mx\x1b[00m  \x1b[31mred\x1b[00m\r\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for name, value := range map[string]string{"NO_COLOR": "1", "TERM": "dumb"} {
@@ -89,43 +87,5 @@ func TestPipeHasNoWidthAndNoColors(t *testing.T) {
 	defer w.Close()
 	if out := (&Writer{&w}); Width(out) != 0 || hasColor(out) {
 		t.Errorf("got width %d, colours %t", Width(out), hasColor(out))
-	}
-}
-
-// TestActivityDisappearsBeforeOutput: the line appears after a second without output, and not behind a prompt or the progress of
-// a command.
-func TestActivityDisappearsBeforeOutput(t *testing.T) {
-	t.Setenv("COLUMNS", "")
-	out, read := openTerminal(t, 30)
-	a := &activity{to: out, running: true, text: "waiting for the answer"}
-	begun := time.Now()
-	a.begun, a.output = begun, begun
-	a.update(begun.Add(quiet / 2)) // too early
-	a.update(begun.Add(3 * quiet))
-	if got, want := read(), "\r\x1b[Kwaiting for the answer  3s"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	a.before([]byte("done\n"))
-	if got, want := read(), "\r\x1b[K"; got != want {
-		t.Errorf("before output: got %q, want %q", got, want)
-	}
-	shows := func() bool {
-		a.update(time.Now().Add(quiet))
-		return a.shown
-	}
-	if a.before([]byte("Remove? [y/N] ")); shows() {
-		t.Error("it appears behind a prompt")
-	}
-	if a.control(ClearLine); !shows() {
-		t.Error("it does not appear after the line was cleared")
-	}
-	if a.set(""); shows() {
-		t.Error("it appears without a text")
-	}
-	if a.set(strings.Repeat("long ", 20)); !shows() {
-		t.Error("it does not appear with a text")
-	}
-	if got := read(); textWidth(got[strings.LastIndexByte(got, 'K')+1:]) >= 30 {
-		t.Errorf("got %q, which is wider than the terminal", got)
 	}
 }

@@ -29,7 +29,6 @@ type Writer struct{ file **os.File }
 
 // Write writes p as cleaned text and returns the number of bytes of p. A character must not be split between two writes.
 func (w *Writer) Write(p []byte) (int, error) {
-	current.before(p)
 	text := string(p)
 	cleaned := clean(text)
 	if cleaned == text {
@@ -54,7 +53,6 @@ const (
 // Control sends a control sequence to w if w is a terminal.
 func Control(w io.Writer, s Sequence) {
 	if w, ok := w.(*Writer); ok && w.IsTerminal() {
-		current.control(s)
 		_, _ = io.WriteString(w.File(), string(s)) // the text that follows reports the error
 	}
 }
@@ -72,7 +70,6 @@ type rawWriter struct{ *Writer }
 
 // Write implements io.Writer.
 func (r rawWriter) Write(p []byte) (int, error) {
-	current.before(p)
 	return r.File().Write(p)
 }
 
