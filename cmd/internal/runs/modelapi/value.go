@@ -135,32 +135,24 @@ func syntaxError(err error) error {
 }
 
 // path returns the place of a value for errors, such as messages[3].content. It is empty for the root.
-func (d *Document) path(i int) string {
-	var b strings.Builder
-	for at := 1; at != i; {
-		isObject := d.nodes[at].kind == '{'
-		child := at + 1
-		for k := 0; ; k++ {
-			key := child
-			if isObject {
-				child++
-			}
-			if i >= int(d.nodes[child].next) {
-				child = int(d.nodes[child].next)
-				continue
-			}
-			if !isObject {
-				fmt.Fprintf(&b, "[%d]", k)
-			} else if name := (Value{d, key}).Text(); b.Len() > 0 {
-				b.WriteString("." + name)
-			} else {
-				b.WriteString(name)
-			}
-			break
+func (d *Document) path(i int) (path string) {
+	d.decoder.Reset(bytes.NewBuffer(d.body), options, jsontext.AllowInvalidUTF8(true))
+	for int32(d.decoder.InputOffset()) <= d.nodes[i].start {
+		if _, err := d.decoder.ReadToken(); err != nil {
+			return ""
 		}
-		at = child
 	}
-	return b.String()
+	for key := range d.decoder.StackPointer().Tokens() {
+		if _, err := strconv.Atoi(key); err == nil {
+			path += "[" + key + "]"
+			continue
+		}
+		if path != "" {
+			path += "."
+		}
+		path += key
+	}
+	return path
 }
 
 // Value is a value of a document. The zero value is a missing one: it reads as null.
