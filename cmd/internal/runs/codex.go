@@ -11,7 +11,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/events/outcome"
 )
 
@@ -41,8 +40,7 @@ func (c *codexSession) Add(v modelapi.Value, _ string) {
 	case kind == "event_msg" && p.Text("type") == "token_count":
 		if total := p.Get("info", "total_token_usage"); total.IsSet() { // the sum so far
 			c.requests++
-			c.Usage = steps.Tokens(total.Usage())
-			c.Usage.Calls = c.requests
+			c.Usage = steps.Usage(c.requests, total, 0)
 		}
 	case kind == "response_item":
 		c.addItem(p, v.Time("timestamp"))
@@ -156,8 +154,7 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 	case "thread.started":
 		c.Session = v.Text("thread_id")
 	case "turn.completed":
-		u := steps.Tokens(v.Get("usage").Usage())
-		c.Usage = c.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens})
+		c.Usage = c.Usage.Add(steps.Usage(1, v.Get("usage"), 0))
 	case "turn.failed":
 		c.Outcome = events.Outcome{Label: events.Failure, By: sourceCodex, Feedback: v.Text("error", "message")}
 	case "item.started", "item.completed":

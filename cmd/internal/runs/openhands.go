@@ -137,8 +137,7 @@ func (h *handsSession) addUsage(v modelapi.Value) {
 	}
 	h.requests[id] = true
 	h.Model = cmp.Or(h.Model, r.Text("model"))
-	u := r.Get("usage").Usage()
-	h.Usage = h.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
+	h.Usage = h.Usage.Add(steps.Usage(1, r.Get("usage"), 0))
 }
 
 // handsOutput parses a line of an output of the evaluation or of the resolver. An outcome is in the fields success or
@@ -165,10 +164,9 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 	h.Outcome = handsOutcome(v.Value)
 	metrics := v.Get("metrics")
 	if h.Usage == (chat.Usage{}) {
-		tokens := metrics.Get("accumulated_token_usage")
-		h.Usage = chat.Usage{Calls: metrics.Get("costs").Len(), InputTokens: tokens.Count("prompt_tokens"), OutputTokens: tokens.Count("completion_tokens")}
+		h.Usage = steps.Usage(metrics.Get("costs").Len(), metrics.Get("accumulated_token_usage"), 0)
 	}
-	h.Usage.Cost = steps.ValidCost(metrics.Number("accumulated_cost"))
+	h.Usage = h.Usage.Add(steps.Usage(0, modelapi.Value{}, metrics.Number("accumulated_cost")))
 	h.Name = source.Printable(v.ID("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()

@@ -364,9 +364,9 @@ func (v Value) Time(path ...string) (t time.Time) {
 	return time.Unix(0, int64(n)).UTC()
 }
 
-// setCount sets n to the number at a path of keys, if there is one.
-func (v Value) setCount(n *int, path ...string) {
-	if v = v.Get(path...); v.Kind() == '0' {
+// setCount sets n to the value, if it is a number.
+func (v Value) setCount(n *int) {
+	if v.Kind() == '0' {
 		*n = v.Count()
 	}
 }

@@ -33,7 +33,8 @@ func ValidCount(n float64) int {
 	return int(n)
 }
 
-// Tokens returns the tokens of a recorded usage.
-func Tokens(u modelapi.Usage) chat.Usage {
-	return chat.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}
+// Usage returns the usage of calls of a model. Tokens is an object with the counts in any names, and cost is in US dollars.
+func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
+	u := tokens.Usage()
+	return chat.Usage{Calls: calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Cost: ValidCost(cost)}
 }
