@@ -85,7 +85,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 	c.AddItem(&item, events.Step{At: step.Time("timestamp")})
 	for r := range step.Want('{', "observation").Want('[', "results").Elements() {
 		r.WantContent("content")
-		result := r.ToolResult("source_call_id")
+		result := r.ToolResult()
 		switch {
 		case result.CallID == "" && len(item.Calls) == 0 && result.Output != "": // the agent acts in its text
 			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, events.Step{})

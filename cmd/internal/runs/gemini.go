@@ -216,10 +216,8 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 		call := modelapi.ToolCall{ID: v.Text("tool_id"), Name: v.Text("tool_name"), Arguments: v.Get("parameters").Arguments()}
 		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})
 	case "tool_result":
-		g.AddResult(&modelapi.ToolResult{
-			CallID: v.Text("tool_id"), Output: cmp.Or(v.Get("output").Output(), v.Text("error", "message")),
-			Signs: outcome.Signs{Status: v.Text("status")},
-		})
+		result := v.ToolResult()
+		g.AddResult(&result)
 	case "result":
 		stats := v.Get("stats")
 		g.Usage = steps.Usage(0, stats, 0)

@@ -40,7 +40,7 @@ func (c *chain) add(m *message) {
 		call := &m.Calls[i]
 		dst = appendField(dst, tagCall, call.ID)
 		dst = appendField(dst, tagCall, call.Name)
-		dst = appendField(dst, tagCall, canonical([]byte(call.Arguments)))
+		dst = appendField(dst, tagCall, Canonical([]byte(call.Arguments)))
 	}
 	for i := range m.Results {
 		r := &m.Results[i]
@@ -66,9 +66,9 @@ func appendField(dst []byte, tag byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// canonical returns JSON in a form that ignores spaces, the order of keys and escape sequences, and returns another text unchanged.
+// Canonical returns JSON in a form that ignores spaces, the order of keys and escape sequences, and returns another text unchanged.
 // Clients write JSON again, so that these may change.
-func canonical(raw []byte) string {
+func Canonical(raw []byte) string {
 	text, _ := jsontext.AppendFormat(nil, raw, options, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false), jsontext.ReorderRawObjects(true))
 	return string(text)
 }
@@ -81,12 +81,12 @@ func isCacheMarker(key string) bool {
 // appendOther appends a part of another type without its cache markers.
 func appendOther(dst []byte, v Value) []byte {
 	if v.Kind() != '{' {
-		return appendField(dst, tagOther, canonical(v.Raw()))
+		return appendField(dst, tagOther, Canonical(v.Raw()))
 	}
 	var members []string
 	for key, member := range v.Members() {
 		if name := key.Text(); !isCacheMarker(name) {
-			members = append(members, string(appendField(nil, tagOther, name))+canonical(member.Raw()))
+			members = append(members, string(appendField(nil, tagOther, name))+Canonical(member.Raw()))
 		}
 	}
 	slices.Sort(members)
