@@ -66,10 +66,14 @@ func appendField(dst []byte, tag byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// Canonical returns JSON in a form that ignores spaces, the order of keys and escape sequences, and returns another text unchanged.
-// Clients write JSON again, so that these may change.
+// canonicalForm ignores spaces, the order of keys and escape sequences.
+var canonicalForm = []jsontext.Options{
+	options, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false), jsontext.ReorderRawObjects(true),
+}
+
+// Canonical returns JSON in a form that is the same after a client has written it again. It returns another text unchanged.
 func Canonical(raw []byte) string {
-	text, _ := jsontext.AppendFormat(nil, raw, options, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false), jsontext.ReorderRawObjects(true))
+	text, _ := jsontext.AppendFormat(nil, raw, canonicalForm...)
 	return string(text)
 }
 

@@ -286,11 +286,36 @@ func (v Value) Text(path ...string) string {
 		return ""
 	}
 	raw := v.Raw()
-	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+	inner := raw[1 : len(raw)-1]
+	isValid := utf8.Valid(inner)
+	if isValid && bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
-	v.d.scratch, _ = jsontext.AppendUnquote(v.d.scratch[:0], raw) // an error reports replaced characters
+	if !isValid || !v.d.unescape(inner) {
+		v.d.scratch, _ = jsontext.AppendUnquote(v.d.scratch[:0], raw) // an error reports replaced characters
+	}
 	return string(v.d.scratch)
+}
+
+// shortEscapes maps the letters of the short escape sequences to their characters.
+var shortEscapes = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\', '/': '/'}
+
+// unescape sets scratch to the text of a string, several times as fast as AppendUnquote. It reports false at an escape sequence by number.
+func (d *Document) unescape(inner []byte) bool {
+	d.scratch = d.scratch[:0]
+	for {
+		i := bytes.IndexByte(inner, '\\')
+		if i < 0 {
+			d.scratch = append(d.scratch, inner...)
+			return true
+		}
+		c := shortEscapes[inner[i+1]]
+		if c == 0 {
+			return false
+		}
+		d.scratch = append(append(d.scratch, inner[:i]...), c)
+		inner = inner[i+2:]
+	}
 }
 
 // ID returns the first of the members that is a string with text or a number: some servers number their calls.
