@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,8 +56,8 @@ func (a attributes) first(names ...string) modelapi.Value {
 // count returns the first of the attributes that is a positive number. OTLP writes integers as text.
 func (a attributes) count(names ...string) int {
 	for _, name := range names {
-		if n := a[name].Number(); n > 0 {
-			return steps.ValidCount(n)
+		if n := a[name].Number(); n > 0 && n < math.MaxInt32 {
+			return int(n)
 		}
 	}
 	return 0

@@ -25,14 +25,6 @@ func ValidDuration(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// ValidCount returns a recorded count, or 0 if it is negative or implausibly large.
-func ValidCount(n float64) int {
-	if n < 0 || n > 1e12 {
-		return 0
-	}
-	return int(n)
-}
-
 // Usage returns the usage of calls of a model. Tokens is an object with the counts in any names, and cost is in US dollars.
 func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
 	u := tokens.Usage()
