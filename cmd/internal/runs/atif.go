@@ -8,7 +8,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/chat"
 )
 
 // atif parses a trajectory in the Agent Trajectory Interchange Format, which Harbor and Terminal-Bench write. The trajectories of
@@ -31,8 +30,7 @@ func atif(v *record) ([]*steps.Run, error) {
 		}
 		c.Spoke(step.Time("timestamp"))
 		if metrics := step.Want('{', "metrics"); metrics.IsSet() {
-			c.Usage = c.Usage.Add(atifUsage(metrics, "prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd"))
-			c.Usage.Calls++
+			c.Usage = c.Usage.Add(steps.Usage(1, metrics, metrics.Number("cost_usd")))
 		}
 		before := len(c.Steps)
 		addATIFStep(&c, step)
@@ -41,9 +39,7 @@ func atif(v *record) ([]*steps.Run, error) {
 		}
 	}
 	if final := v.Get("final_metrics"); final.HasAny("total_prompt_tokens", "total_completion_tokens") {
-		calls := c.Usage.Calls
-		c.Usage = atifUsage(final, "total_prompt_tokens", "total_completion_tokens", "total_cached_tokens", "total_cost_usd")
-		c.Usage.Calls = calls
+		c.Usage = steps.Usage(c.Usage.Calls, final, final.Number("total_cost_usd"))
 	}
 	c.TextActions()
 	var err error
@@ -69,12 +65,6 @@ func atif(v *record) ([]*steps.Run, error) {
 	return runs, nil
 }
 
-func atifUsage(v modelapi.Value, in, out, cached, cost string) chat.Usage {
-	return chat.Usage{
-		InputTokens: v.Count(in), OutputTokens: v.Count(out), CachedTokens: v.Count(cached), Cost: steps.ValidCost(v.Number(cost)),
-	}
-}
-
 // addATIFStep adds a step: a message with its calls, and the results of the calls.
 func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 	speaker := map[string]modelapi.Role{"user": modelapi.RoleUser, "agent": modelapi.RoleAssistant, "system": modelapi.RoleSystem}[step.Text("source")]
@@ -95,7 +85,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 	c.AddItem(&item, events.Step{At: step.Time("timestamp")})
 	for r := range step.Want('{', "observation").Want('[', "results").Elements() {
 		r.WantContent("content")
-		result := r.ToolResult("source_call_id")
+		result := r.ToolResult()
 		switch {
 		case result.CallID == "" && len(item.Calls) == 0 && result.Output != "": // the agent acts in its text
 			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, events.Step{})

@@ -34,7 +34,7 @@ func chatLog(v *record) ([]*steps.Run, error) {
 	}
 	c.Name = source.Printable(cmp.Or(v.ID("id"), metadata.ID("id"), response.ID("id")))
 	c.Model = cmp.Or(response.Text("model"), v.Text("model"), request.Text("model"))
-	c.Usage = steps.Tokens(v.Get("usage").Usage()).Add(steps.Tokens(response.Get("usage").Usage()))
+	c.Usage = steps.Usage(0, v.Get("usage"), 0).Add(steps.Usage(0, response.Get("usage"), 0))
 	return c.End()
 }
 
@@ -66,8 +66,7 @@ func responsesLog(v *record) ([]*steps.Run, error) {
 	if c.Outcome, err = steps.ParseOutcome(v.Value, sourceResponses, v.leading); err != nil {
 		return nil, err
 	}
-	c.Usage = steps.Tokens(response.Get("usage").Usage())
-	c.Usage.Calls = 1
+	c.Usage = steps.Usage(1, response.Get("usage"), 0)
 	c.Model = response.Text("model")
 	c.Name = source.Printable(cmp.Or(v.ID("id"), response.ID("id")))
 	return c.End()

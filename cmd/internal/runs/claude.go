@@ -105,7 +105,7 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, said *modelapi.Item) 
 		return
 	}
 	c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
-	c.addUsage(id, steps.Tokens(m.Get("usage").Usage()))
+	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
 	continued := id != "" && id == c.message
 	if !continued && said.Text == "" && len(said.Calls) == 0 { // a thinking block
 		return
@@ -153,10 +153,7 @@ func (c *claudeSession) addResultEvent(v modelapi.Value) {
 		c.Outcome.Label, c.Outcome.By = events.Failure, sourceClaudeCode
 	}
 	c.Duration = steps.ValidDuration(v.Number("duration_ms") / float64(time.Second/time.Millisecond))
-	u := v.Get("usage").Usage()
-	c.Usage = chat.Usage{
-		Calls: v.Count("num_turns"), InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cost: steps.ValidCost(v.Number("total_cost_usd")),
-	}
+	c.Usage = steps.Usage(v.Count("num_turns"), v.Get("usage"), v.Number("total_cost_usd"))
 }
 
 // harnessAgents begin the ids of sub-agents that Claude Code starts for itself: it compacts the session, suggests the next prompt of

@@ -11,8 +11,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/chat"
-	"debrief/events/outcome"
 )
 
 // codexSession builds a run from a rollout file of Codex CLI. Its response items are those of OpenAI's Responses API. A
@@ -41,8 +39,7 @@ func (c *codexSession) Add(v modelapi.Value, _ string) {
 	case kind == "event_msg" && p.Text("type") == "token_count":
 		if total := p.Get("info", "total_token_usage"); total.IsSet() { // the sum so far
 			c.requests++
-			c.Usage = steps.Tokens(total.Usage())
-			c.Usage.Calls = c.requests
+			c.Usage = steps.Usage(c.requests, total, 0)
 		}
 	case kind == "response_item":
 		c.addItem(p, v.Time("timestamp"))
@@ -115,9 +112,9 @@ func codexResults(results []modelapi.ToolResult) []time.Duration {
 			continue
 		}
 		report := modelapi.ParseValue([]byte(r.Output))
-		if output := report.First("output", "content"); output.Kind() == '"' {
-			r.Output = output.Text()
-			r.Signs.ExitCode = exitCode(report.Get("metadata", "exit_code"))
+		if report.First("output", "content").Kind() == '"' {
+			inner := report.ToolResult()
+			r.Output, r.Signs.ExitCode = inner.Output, inner.Signs.ExitCode
 			if success := report.Mark("success"); success != nil {
 				r.Signs.Error = new(!*success)
 			}
@@ -125,14 +122,6 @@ func codexResults(results []modelapi.ToolResult) []time.Duration {
 		}
 	}
 	return durations
-}
-
-// exitCode returns the exit code in a value, or nil.
-func exitCode(v modelapi.Value) *int {
-	if v.Kind() != '0' {
-		return nil
-	}
-	return new(int(v.Number()))
 }
 
 // codexExec builds a run from the output of 'codex exec --json'. It does not contain the prompt.
@@ -156,8 +145,7 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 	case "thread.started":
 		c.Session = v.Text("thread_id")
 	case "turn.completed":
-		u := steps.Tokens(v.Get("usage").Usage())
-		c.Usage = c.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens})
+		c.Usage = c.Usage.Add(steps.Usage(1, v.Get("usage"), 0))
 	case "turn.failed":
 		c.Outcome = events.Outcome{Label: events.Failure, By: sourceCodex, Feedback: v.Text("error", "message")}
 	case "item.started", "item.completed":
@@ -193,7 +181,8 @@ func (c *codexExec) addItem(item modelapi.Value, done bool) {
 			return
 		}
 		if item.HasAny("aggregated_output", "exit_code", "result", "error", "status") {
-			c.AddResult(codexResult(item))
+			result := item.ToolResult()
+			c.AddResult(&result)
 		}
 	}
 	if c.Session != "" && id != "" { // the items of each thread have the same numbers
@@ -216,20 +205,4 @@ func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
 		call.Name, call.Arguments = item.Text("tool"), item.Get("arguments").Arguments()
 	}
 	return call, call.Name != ""
-}
-
-func codexResult(item modelapi.Value) *modelapi.ToolResult {
-	return &modelapi.ToolResult{
-		CallID: item.Text("id"),
-		Output: cmp.Or(item.Text("aggregated_output"), item.Get("result").Output(), item.Text("error", "message")),
-		Signs:  outcome.Signs{ExitCode: exitCode(item.Get("exit_code")), Status: item.Text("status"), Error: failed(item.Get("error"))},
-	}
-}
-
-// failed returns the mark of an error if there is an error, else nil.
-func failed(problem modelapi.Value) *bool {
-	if !problem.IsSet() {
-		return nil
-	}
-	return new(true)
 }

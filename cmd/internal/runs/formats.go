@@ -79,8 +79,8 @@ type format struct {
 	newBuilder func() runBuilder
 	check      func(modelapi.Value) // notes the problem of a part, which is then skipped; may be nil
 	split      func(modelapi.Value) ([][]byte, error)
-	// session returns the id of the run to which a part belongs. sessions returns such a function for one file, for formats
-	// where it depends on the parts before.
+	// session returns the id of the run to which a part belongs. If it is nil, that is the last run that started. sessions returns such a
+	// function for one file, for formats where it depends on the parts before.
 	session  func(modelapi.Value) string
 	sessions func() func(modelapi.Value) string
 	// isFirst and isLast report whether a part is the first or last one of a run; nil if the format has no such part.
@@ -92,9 +92,6 @@ type runBuilder interface {
 	Add(v modelapi.Value, leading string)
 	End() ([]*steps.Run, error)
 }
-
-// noSession is the session of parts that belong to the last run that started.
-func noSession(modelapi.Value) string { return "" }
 
 // hasType returns a function that reports whether an object has the type given.
 func hasType(name string) func(modelapi.Value) bool {
@@ -143,7 +140,6 @@ var formats = []*format{
 		},
 		newBuilder: func() runBuilder { return &handsSession{} },
 		check:      checkHands,
-		session:    noSession,
 	},
 	{
 		source: sourceOpenHands, byFile: true,
@@ -152,7 +148,6 @@ var formats = []*format{
 		},
 		newBuilder: func() runBuilder { return &handsSDKSession{} },
 		check:      checkHandsSDK,
-		session:    noSession,
 	},
 	{
 		source: sourceSWEAgent, title: "SWE-agent trajectories (.traj)", byFile: true,
@@ -164,7 +159,6 @@ var formats = []*format{
 		matches:    func(v modelapi.Value) bool { return v.Has("payload", "timestamp") && v.Text("type") != "" },
 		newBuilder: func() runBuilder { return &codexSession{} },
 		check:      checkCodex,
-		session:    noSession,
 		isFirst:    hasType("session_meta"),
 	},
 	{
@@ -172,7 +166,6 @@ var formats = []*format{
 		matches:    isCodexEvent,
 		newBuilder: func() runBuilder { return &codexExec{} },
 		check:      checkCodexEvent,
-		session:    noSession,
 		isFirst:    hasType("thread.started"),
 	},
 	{
@@ -180,14 +173,12 @@ var formats = []*format{
 		matches:    isGeminiRecord,
 		newBuilder: func() runBuilder { return &geminiSession{} },
 		check:      checkGemini,
-		session:    noSession,
 		isFirst:    isGeminiHead,
 	},
 	{
 		source:     sourceGemini,
 		matches:    isGeminiEvent,
 		newBuilder: func() runBuilder { return &geminiStream{} },
-		session:    noSession,
 		isFirst:    hasType("init"),
 	},
 	{
@@ -255,7 +246,6 @@ var formats = []*format{
 		matches:    func(v modelapi.Value) bool { return v.Text("role") != "" || v.IsItem() },
 		newBuilder: func() runBuilder { return &chatMessages{} },
 		check:      modelapi.Value.WantMessage,
-		session:    noSession,
 	},
 	{
 		source: sourceExecutions, title: `executions in the form of 'debrief submit --wait --json', one per line: {"task_id", "question", "answer", "steps", "outcome"}`,

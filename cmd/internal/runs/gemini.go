@@ -9,7 +9,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/events/outcome"
 )
 
@@ -135,12 +134,11 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	}
 	g.Omit(source.ThinkingBlocks, v.Get("thoughts").Len())
 	g.Model = cmp.Or(v.Text("model"), g.Model)
-	tokens := v.Get("tokens")
-	if tokens.IsSet() {
-		g.Usage = g.Usage.Add(chat.Usage{
-			Calls: 1, InputTokens: tokens.Count("input") + tokens.Count("tool"), OutputTokens: tokens.Count("output") + tokens.Count("thoughts"),
-			CachedTokens: tokens.Count("cached"),
-		})
+	if tokens := v.Get("tokens"); tokens.IsSet() {
+		u := steps.Usage(1, tokens, 0)
+		u.InputTokens += tokens.Count("tool")
+		u.OutputTokens += tokens.Count("thoughts")
+		g.Usage = g.Usage.Add(u)
 	}
 	calls := v.Get("toolCalls")
 	if calls.Len() > 0 {
@@ -218,13 +216,11 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 		call := modelapi.ToolCall{ID: v.Text("tool_id"), Name: v.Text("tool_name"), Arguments: v.Get("parameters").Arguments()}
 		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})
 	case "tool_result":
-		g.AddResult(&modelapi.ToolResult{
-			CallID: v.Text("tool_id"), Output: cmp.Or(v.Get("output").Output(), v.Text("error", "message")),
-			Signs: outcome.Signs{Status: v.Text("status")},
-		})
+		result := v.ToolResult()
+		g.AddResult(&result)
 	case "result":
 		stats := v.Get("stats")
-		g.Usage = chat.Usage{InputTokens: stats.Count("input_tokens"), OutputTokens: stats.Count("output_tokens"), CachedTokens: stats.Count("cached")}
+		g.Usage = steps.Usage(0, stats, 0)
 		g.Duration = steps.ValidDuration(stats.Number("duration_ms") / 1000)
 		if v.Text("status") == "error" {
 			g.Outcome = events.Outcome{Label: events.Failure, By: sourceGemini, Feedback: v.Text("error", "message")}

@@ -8,7 +8,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/events/outcome"
 )
 
@@ -37,8 +36,7 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 	c.Model = cmp.Or(v.Text("output", "model"), about.Text("model"))
 	c.Started, c.Duration = v.Time("started_at"), steps.ValidDuration(v.Number("total_time"))
 	for _, u := range v.Get("model_usage").Members() {
-		used := u.Usage()
-		c.Usage = c.Usage.Add(chat.Usage{InputTokens: used.InputTokens, OutputTokens: used.OutputTokens, CachedTokens: used.CachedTokens})
+		c.Usage = c.Usage.Add(steps.Usage(0, u, 0))
 	}
 	return c.End()
 }

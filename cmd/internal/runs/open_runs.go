@@ -78,10 +78,12 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 
 // sessionOf returns the id of the run to which a part belongs.
 func (f *fileReader) sessionOf(known *format, v modelapi.Value) string {
-	if known.sessions == nil {
+	switch {
+	case known.session != nil:
 		return known.session(v)
-	}
-	if f.sessions[known] == nil {
+	case known.sessions == nil:
+		return ""
+	case f.sessions[known] == nil:
 		f.sessions = map[*format]func(modelapi.Value) string{known: known.sessions()}
 	}
 	return f.sessions[known](v)

@@ -11,7 +11,6 @@ import (
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/outcome"
 )
 
 // handsSession builds a run from the events of OpenHands: actions of the agent and observations, which are their results.
@@ -120,9 +119,9 @@ func (h *handsSession) addObservation(v modelapi.Value) {
 		h.Omit(source.HarnessMessages, 1) // such as a change of the agent's state
 		return
 	}
-	extras := v.Get("extras")
-	code := cmp.Or(exitCode(v.Get("exit_code")), exitCode(extras.Get("exit_code")), exitCode(extras.Get("metadata", "exit_code")))
-	h.Close(at, &modelapi.ToolResult{Output: v.Get("content").Output(), Signs: outcome.Signs{Error: new(v.Text("observation") == "error"), ExitCode: code}})
+	result := v.ToolResult()
+	result.Signs.Error = new(v.Text("observation") == "error")
+	h.Close(at, &result)
 }
 
 // addUsage adds the tokens of the model's response once.
@@ -137,8 +136,7 @@ func (h *handsSession) addUsage(v modelapi.Value) {
 	}
 	h.requests[id] = true
 	h.Model = cmp.Or(h.Model, r.Text("model"))
-	u := r.Get("usage").Usage()
-	h.Usage = h.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens})
+	h.Usage = h.Usage.Add(steps.Usage(1, r.Get("usage"), 0))
 }
 
 // handsOutput parses a line of an output of the evaluation or of the resolver. An outcome is in the fields success or
@@ -165,10 +163,9 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 	h.Outcome = handsOutcome(v.Value)
 	metrics := v.Get("metrics")
 	if h.Usage == (chat.Usage{}) {
-		tokens := metrics.Get("accumulated_token_usage")
-		h.Usage = chat.Usage{Calls: metrics.Get("costs").Len(), InputTokens: tokens.Count("prompt_tokens"), OutputTokens: tokens.Count("completion_tokens")}
+		h.Usage = steps.Usage(metrics.Get("costs").Len(), metrics.Get("accumulated_token_usage"), 0)
 	}
-	h.Usage.Cost = steps.ValidCost(metrics.Number("accumulated_cost"))
+	h.Usage = h.Usage.Add(steps.Usage(0, modelapi.Value{}, metrics.Number("accumulated_cost")))
 	h.Name = source.Printable(v.ID("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()
@@ -250,19 +247,15 @@ func withoutRemarks(arguments string, event modelapi.Value) string {
 
 func (h *handsSDKSession) addObservation(v modelapi.Value) {
 	kind, inner := v.Text("kind"), v.Get("observation")
-	r := modelapi.ToolResult{
-		CallID: v.Text("tool_call_id"), Name: v.Text("tool_name"), Output: cmp.Or(v.Text("error"), v.Text("rejection_reason")),
-		Signs: outcome.Signs{Error: new(kind == "AgentErrorEvent")},
-	}
+	r := v.ToolResult()
 	if r.Name == "finish" {
 		return
 	}
+	r.Signs.Error = new(kind == "AgentErrorEvent")
 	if inner.Kind() == '{' {
-		r.Output = inner.First("content", "output").Output()
-		r.Signs = outcome.Signs{Error: new(inner.IsTrue("is_error")), ExitCode: exitCode(inner.Get("exit_code"))}
-		if inner.IsTrue("timeout") {
-			r.Signs.Status = "timeout"
-		}
+		about := inner.ToolResult()
+		r.Output, r.Signs = about.Output, about.Signs
+		r.Signs.Error = new(inner.IsTrue("is_error"))
 	}
 	if kind == "UserRejectObservation" {
 		r.Signs.Status = "rejected"

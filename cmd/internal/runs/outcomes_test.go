@@ -75,11 +75,11 @@ func TestInvalidOutcomes(t *testing.T) {
 		"id,score\nx,\n":                  `line 2: fields id, score: required, got "id"`,
 		"id,score\nx,1\nx,0\n":            "has two scores",
 		`{"x": "purple"}`:                 `field "x": field score: got`,
-		`{"x": 1} y`:                      "line 1: invalid JSON at byte 9",
+		`{"x": 1} y`:                      "line 1: invalid JSON at byte 0",
 		`[{"id":"x","score":1}`:           "truncated",
 		`{"resolved_ids": "x"}`:           "field resolved_ids: got a JSON string, want a list",
 		"\x1f\x8b\x08garbage":             "decompress gzip",
-		`{"id":"x","score":1}{"id":"x"`:   "line 1: invalid JSON at byte 29: unexpected end",
+		`{"id":"x","score":1}{"id":"x"`:   "line 1: invalid JSON at byte 9: unexpected end",
 		`[{"id":"x","score":1},{"id":1}]`: "element 1: ",
 	} {
 		if o, err := ReadOutcomes(t.Context(), "o.csv", strings.NewReader(text), ""); err == nil || !strings.Contains(err.Error(), want) {

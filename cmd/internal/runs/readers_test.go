@@ -64,7 +64,7 @@ func TestClaudeCodeStreams(t *testing.T) {
 	if e.Question != "" || e.Answer != "All done." || e.Session != "s-1" || e.Model != "m-1" || e.Duration != 1500*time.Millisecond {
 		t.Errorf("got %+v", e)
 	}
-	if want := (chat.Usage{Calls: 4, InputTokens: 16, OutputTokens: 7, Cost: 0.25}); e.Usage != want {
+	if want := (chat.Usage{Calls: 4, InputTokens: 16, OutputTokens: 7, Cost: 0.25, CachedTokens: 5}); e.Usage != want {
 		t.Errorf("got usage %+v, want %+v", e.Usage, want)
 	}
 	if want := (events.Outcome{Label: events.Unknown, Feedback: "result: success"}); e.Outcome != want {

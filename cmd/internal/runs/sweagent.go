@@ -7,7 +7,6 @@ import (
 	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/events/outcome"
 )
 
@@ -32,10 +31,7 @@ func sweAgent(v *record) ([]*steps.Run, error) {
 	info := v.Want('{', "info")
 	c.Question, c.Answer, c.Outcome = taskStatement(c.Question), wantText(info, "submission"), exitOutcome(info)
 	stats := info.Get("model_stats")
-	c.Usage = chat.Usage{
-		Calls: stats.Count("api_calls"), InputTokens: stats.Count("tokens_sent"), OutputTokens: stats.Count("tokens_received"),
-		Cost: steps.ValidCost(stats.Number("instance_cost")),
-	}
+	c.Usage = steps.Usage(stats.Count("api_calls"), stats, stats.Number("instance_cost"))
 	return []*steps.Run{&c.Run}, nil
 }
 
@@ -154,7 +150,7 @@ func miniSWEAgent(v *record) ([]*steps.Run, error) {
 		r.Outcome = exitOutcome(info)
 	}
 	stats := info.Get("model_stats")
-	r.Usage.Calls, r.Usage.Cost = stats.Count("api_calls"), steps.ValidCost(stats.Number("instance_cost"))
+	r.Usage = r.Usage.Add(steps.Usage(stats.Count("api_calls"), modelapi.Value{}, stats.Number("instance_cost")))
 	if r.Model == "" {
 		r.Model = info.Text("config", "model", "model_name")
 	}

@@ -31,12 +31,15 @@ func tauBench(v *record) ([]*steps.Run, error) {
 func tau2(v *record) ([]*steps.Run, error) {
 	r := tauRun(v, &steps.Conversation{Greets: true}, "messages")
 	for m := range v.Get("messages").Elements() {
-		u, cost := m.Get("usage").Usage(), m.Number("cost")
-		if m.Text("role") == "assistant" && (u != (modelapi.Usage{}) || cost > 0) {
-			r.Usage = r.Usage.Add(chat.Usage{Calls: 1, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cost: steps.ValidCost(cost)})
+		u := steps.Usage(0, m.Get("usage"), m.Number("cost"))
+		if m.Text("role") == "assistant" && u != (chat.Usage{}) {
+			u.Calls = 1
+			r.Usage = r.Usage.Add(u)
 		}
 	}
-	r.Usage.Cost = cmp.Or(r.Usage.Cost, steps.ValidCost(v.Number("agent_cost")))
+	if r.Usage.Cost == 0 {
+		r.Usage = r.Usage.Add(steps.Usage(0, modelapi.Value{}, v.Number("agent_cost")))
+	}
 	r.Outcome = tauReward(v.Want('{', "reward_info"), sourceTau2)
 	if reason := v.Text("termination_reason"); reason != "" && reason != "user_stop" {
 		r.Outcome.Feedback = "termination: " + reason

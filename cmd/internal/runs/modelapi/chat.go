@@ -8,11 +8,7 @@ import (
 
 // chatParser builds the reply of the chat completions API from the first choice.
 type chatParser struct {
-	r       Reply
-	usage   counts
-	message message // of a response without a stream
-	reason  string
-	ended   bool
+	partialReply
 	// The deltas of a stream.
 	text    strings.Builder
 	refusal strings.Builder
@@ -28,7 +24,7 @@ type callParts struct {
 
 func (p *chatParser) whole(root Value) {
 	choices := root.Get("choices")
-	if !p.head(root) && choices.Kind() != '[' {
+	if !p.chunk(root) && choices.Kind() != '[' {
 		p.r = foreign(root)
 		return
 	}
@@ -42,7 +38,7 @@ func (p *chatParser) whole(root Value) {
 }
 
 func (p *chatParser) event(_ string, root Value) {
-	p.head(root)
+	p.chunk(root)
 	for choice := range root.Get("choices").Elements() {
 		if choice.Get("index").Count() == 0 {
 			p.delta(choice.First("delta", "message"))
@@ -51,13 +47,9 @@ func (p *chatParser) event(_ string, root Value) {
 	}
 }
 
-func (p *chatParser) end() { p.ended = true }
-
-// head reads the fields that responses and chunks share. It reports whether there is an error.
-func (p *chatParser) head(root Value) bool {
-	root.setText(&p.r.ID, "id")
-	root.setText(&p.r.Model, "model")
-	p.usage.add(root.Get("usage"))
+// chunk reads the fields that responses and chunks share. It reports whether there is an error.
+func (p *chatParser) chunk(root Value) bool {
+	p.head(root)
 	problem := failure(root)
 	if problem != "" {
 		p.r.fail(problem)
@@ -135,10 +127,5 @@ func (p *chatParser) reply() *Reply {
 	for _, call := range p.calls {
 		m.Calls = append(m.Calls, ToolCall{ID: call.id, Name: call.name, Arguments: call.arguments.String()})
 	}
-	r := p.r
-	r.setContent(&m, p.usage.usage())
-	if p.reason != "" || p.ended {
-		r.finish(&m, p.reason)
-	}
-	return &r
+	return p.finish(&m)
 }

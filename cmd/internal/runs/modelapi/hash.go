@@ -4,7 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
-	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The hash of a message covers a byte string of fields, each with a tag, and texts with their length, so that different
@@ -24,8 +25,7 @@ const (
 // chain is the hash of a conversation, which grows with each message.
 type chain struct {
 	sum    Hash
-	fields []byte   // reused
-	doc    Document // of arguments; reused
+	fields []byte // reused
 }
 
 // add extends the hash. A message of the assistant without content, such as its thoughts, changes nothing.
@@ -40,7 +40,7 @@ func (c *chain) add(m *message) {
 		call := &m.Calls[i]
 		dst = appendField(dst, tagCall, call.ID)
 		dst = appendField(dst, tagCall, call.Name)
-		dst = c.appendArguments(dst, call.Arguments)
+		dst = appendField(dst, tagCall, Canonical([]byte(call.Arguments)))
 	}
 	for i := range m.Results {
 		r := &m.Results[i]
@@ -51,7 +51,7 @@ func (c *chain) add(m *message) {
 		}
 	}
 	for _, v := range m.others {
-		dst = appendJSON(append(dst, tagOther), v, false)
+		dst = appendOther(dst, v)
 	}
 	c.fields = dst
 	if len(dst) > empty || m.Role == RoleUser || c.sum == (Hash{}) {
@@ -66,12 +66,15 @@ func appendField(dst []byte, tag byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// appendArguments appends the arguments of a call. Clients write JSON again, so that its spaces and order may change.
-func (c *chain) appendArguments(dst []byte, arguments string) []byte {
-	if v, err := c.doc.Parse([]byte(arguments)); err == nil {
-		return appendJSON(dst, v, true)
-	}
-	return appendField(dst, tagCall, arguments)
+// canonicalForm ignores spaces, the order of keys and escape sequences.
+var canonicalForm = []jsontext.Options{
+	options, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false), jsontext.ReorderRawObjects(true),
+}
+
+// Canonical returns JSON in a form that is the same after a client has written it again. It returns another text unchanged.
+func Canonical(raw []byte) string {
+	text, _ := jsontext.AppendFormat(nil, raw, canonicalForm...)
+	return string(text)
 }
 
 // isCacheMarker reports whether a key only marks a position for the prompt cache of a provider.
@@ -79,40 +82,20 @@ func isCacheMarker(key string) bool {
 	return key == "cache_control" || key == "prompt_cache_breakpoint"
 }
 
-// appendJSON appends a JSON value in a form that ignores spaces, the order of keys and escape sequences. It leaves out the
-// cache markers unless exact is set.
-func appendJSON(dst []byte, v Value, exact bool) []byte {
-	switch v.Kind() {
-	case '"':
-		return appendField(dst, '"', v.Text())
-	case '[':
-		dst = append(dst, '[')
-		for e := range v.Elements() {
-			dst = appendJSON(dst, e, exact)
-		}
-		return append(dst, ']')
-	case '{':
-		return appendObject(dst, v, exact)
+// appendOther appends a part of another type without its cache markers.
+func appendOther(dst []byte, v Value) []byte {
+	if v.Kind() != '{' {
+		return appendField(dst, tagOther, Canonical(v.Raw()))
 	}
-	return appendField(dst, '#', string(v.Raw()))
-}
-
-// appendObject appends the members of an object, sorted by key.
-func appendObject(dst []byte, v Value, exact bool) []byte {
-	type member struct {
-		key   string
-		value Value
-	}
-	var members []member
-	for k, inner := range v.Members() {
-		if key := k.Text(); exact || !isCacheMarker(key) {
-			members = append(members, member{key, inner})
+	var members []string
+	for key, member := range v.Members() {
+		if name := key.Text(); !isCacheMarker(name) {
+			members = append(members, string(appendField(nil, tagOther, name))+Canonical(member.Raw()))
 		}
 	}
-	slices.SortStableFunc(members, func(a, b member) int { return strings.Compare(a.key, b.key) })
-	dst = append(dst, '{')
-	for _, m := range members {
-		dst = appendJSON(appendField(dst, 'k', m.key), m.value, exact)
+	slices.Sort(members)
+	for _, member := range members {
+		dst = appendField(dst, tagOther, member)
 	}
-	return append(dst, '}')
+	return append(dst, tagOther)
 }

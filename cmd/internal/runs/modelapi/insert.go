@@ -2,9 +2,10 @@ package modelapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // place is a position of the body where a text can be inserted. The zero value means that a text cannot be inserted.
@@ -155,11 +156,7 @@ func (r *Request) apply(insertions []insertion) []byte {
 
 // quote returns the JSON string of a text, without its quotes if bare is set.
 func quote(text string, bare bool) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a string always has a JSON form
-	quoted := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	quoted, _ := jsontext.AppendQuote(nil, text) // an error reports replaced characters
 	if bare {
 		return quoted[1 : len(quoted)-1]
 	}

@@ -10,11 +10,7 @@ import (
 
 // messagesParser builds the reply of the Messages API.
 type messagesParser struct {
-	r       Reply
-	message message
-	reason  string
-	ended   bool
-	usage   counts
+	partialReply
 	// The content blocks of a stream, and the index of each one that is not complete.
 	blocks []*block
 	open   map[int]*block
@@ -42,13 +38,6 @@ func (p *messagesParser) whole(root Value) {
 	p.reason, p.ended = root.Text("stop_reason"), true
 }
 
-// head reads a message object without its content.
-func (p *messagesParser) head(v Value) {
-	v.setText(&p.r.ID, "id")
-	v.setText(&p.r.Model, "model")
-	p.usage.add(v.Get("usage"))
-}
-
 func (p *messagesParser) event(name string, root Value) {
 	switch name {
 	case "message_start":
@@ -69,8 +58,6 @@ func (p *messagesParser) event(name string, root Value) {
 		p.r.fail(cmp.Or(failure(root), "the stream contains an error without a message"))
 	}
 }
-
-func (p *messagesParser) end() { p.ended = true }
 
 func (p *messagesParser) startBlock(root Value) {
 	if p.open == nil {
@@ -105,10 +92,5 @@ func (p *messagesParser) reply() *Reply {
 	for _, b := range p.blocks {
 		m.addBlock(b)
 	}
-	r := p.r
-	r.setContent(&m, p.usage.usage())
-	if p.reason != "" || p.ended {
-		r.finish(&m, p.reason)
-	}
-	return &r
+	return p.finish(&m)
 }

@@ -132,15 +132,21 @@ func (v Value) Arguments() string {
 // of the value.
 func (v Value) Output() string { return outputText(v) }
 
-// ToolResult returns the recorded result of a tool. Key is the member with the id of its call.
-func (v Value) ToolResult(key string) ToolResult {
-	content := v.First("content", "output")
-	r := ToolResult{CallID: v.ID(key), Output: outputText(content), Signs: signsOf(v, content)}
-	for _, about := range []Value{v, v.Get("extra"), v.Get("metadata")} {
+// ToolResult returns the recorded result of a tool, in the names of any recorder.
+func (v Value) ToolResult() ToolResult {
+	content := v.First("content", "output", "aggregated_output", "result")
+	r := ToolResult{
+		CallID: v.ID("source_call_id", "tool_call_id", "tool_id", "id"), Name: v.Text("tool_name"), Signs: signsOf(v, content),
+		Output: cmp.Or(outputText(content), v.Text("error"), v.Text("error", "message"), v.Text("rejection_reason")),
+	}
+	for _, about := range []Value{v, v.Get("extra"), v.Get("extras"), v.Get("metadata"), v.Get("extras", "metadata")} {
 		if code := about.Get("exit_code"); code.Kind() == '0' && r.Signs.ExitCode == nil {
 			r.Signs.ExitCode = new(int(code.Number()))
 		}
 		r.Signs.Error = cmp.Or(r.Signs.Error, about.Mark("is_error", "isError"))
+	}
+	if v.IsTrue("timeout") {
+		r.Signs.Status = "timeout"
 	}
 	return r
 }

@@ -1,9 +1,33 @@
 package modelapi
 
-// setContent sets the content and the usage of a reply.
-func (r *Reply) setContent(m *message, u Usage) {
+// partialReply collects what the responses of all APIs have.
+type partialReply struct {
+	r       Reply
+	usage   counts
+	message message // of a response without a stream
+	reason  string  // the reason why the model stopped
+	ended   bool
+}
+
+// head reads the fields of a response or an event other than its content.
+func (p *partialReply) head(v Value) {
+	v.setText(&p.r.ID, "id")
+	v.setText(&p.r.Model, "model")
+	p.usage.add(v.Get("usage"))
+}
+
+// end records the end marker of a stream.
+func (p *partialReply) end() { p.ended = true }
+
+// finish returns the reply with a message.
+func (p *partialReply) finish(m *message) *Reply {
 	m.attachResults()
-	r.Text, r.Calls, r.Results, r.Usage = joinTexts(m.texts), m.Calls, m.Results, u
+	r := p.r
+	r.Text, r.Calls, r.Results, r.Usage = joinTexts(m.texts), m.Calls, m.Results, p.usage.usage()
+	if p.reason != "" || p.ended {
+		r.finish(m, p.reason)
+	}
+	return &r
 }
 
 // finish sets the finish of a complete response without an error, by the reason that the provider gives. Providers give the reason

@@ -7,11 +7,7 @@ import (
 
 // responsesParser builds the reply of the responses API. The last event of a stream contains the whole response.
 type responsesParser struct {
-	r      Reply
-	usage  counts
-	output message
-	status string
-	reason string // of an incomplete response
+	partialReply
 	// The events of a stream, for one whose last event is missing or has no output: its items, and the text of the others.
 	items message
 	text  strings.Builder
@@ -22,7 +18,7 @@ func (p *responsesParser) whole(root Value) {
 		p.r = foreign(root)
 		return
 	}
-	p.response(root, "completed")
+	p.object(root, "completed")
 }
 
 func (p *responsesParser) event(name string, root Value) {
@@ -35,14 +31,11 @@ func (p *responsesParser) event(name string, root Value) {
 	case "response.output_text.delta":
 		p.text.WriteString(root.Text("delta"))
 	case "response.completed", "response.done", "response.incomplete", "response.failed", "response.cancelled":
-		p.response(response, strings.TrimPrefix(name, "response."))
+		p.object(response, strings.TrimPrefix(name, "response."))
 	default:
-		response.setText(&p.r.ID, "id")
-		response.setText(&p.r.Model, "model")
+		p.head(response)
 	}
 }
-
-func (p *responsesParser) end() { p.status = cmp.Or(p.status, "completed") }
 
 // addOutput adds an item of the output.
 func (m *message) addOutput(v Value) {
@@ -51,19 +44,26 @@ func (m *message) addOutput(v Value) {
 	}
 }
 
-// response reads a response object. The status is the one of an object without status.
-func (p *responsesParser) response(v Value, status string) {
-	v.setText(&p.r.ID, "id")
-	v.setText(&p.r.Model, "model")
-	p.usage.add(v.Get("usage"))
-	p.reason = v.Text("incomplete_details", "reason")
-	p.status = cmp.Or(v.Text("status"), status)
-	p.output = message{}
+// object reads a response object. The status is the one of an object without status.
+func (p *responsesParser) object(v Value, status string) {
+	p.head(v)
+	p.message = message{}
 	for item := range v.Get("output").Elements() {
-		p.output.addOutput(item)
+		p.message.addOutput(item)
 	}
-	if p.status == "failed" || failure(v) != "" {
+	status = cmp.Or(v.Text("status"), status)
+	p.ended, p.reason = false, ""
+	switch {
+	case status == "failed", failure(v) != "":
 		p.fail(v)
+	case status == "completed", status == "done":
+		p.ended = true
+	case status == "incomplete":
+		p.reason = cmp.Or(v.Text("incomplete_details", "reason"), "length")
+	case status == "cancelled":
+		p.r.fail("the response was cancelled")
+	default: // queued, in_progress: a response in the background
+		p.r.Error = "the response is " + status
 	}
 }
 
@@ -73,28 +73,12 @@ func (p *responsesParser) fail(v Value) {
 }
 
 func (p *responsesParser) reply() *Reply {
-	m := p.output
+	m := p.message
 	if len(m.texts)+len(m.Calls) == 0 {
 		m = p.items
 	}
 	if len(m.texts)+len(m.Calls) == 0 {
 		m.addText(p.text.String())
 	}
-	r := p.r
-	r.setContent(&m, p.usage.usage())
-	if r.Finish != FinishNone {
-		return &r
-	}
-	switch p.status {
-	case "completed", "done":
-		r.finish(&m, "")
-	case "incomplete":
-		r.finish(&m, cmp.Or(p.reason, "length"))
-	case "cancelled":
-		r.fail("the response was cancelled")
-	case "":
-	default: // queued, in_progress: a response in the background
-		r.Error = "the response is " + p.status
-	}
-	return &r
+	return p.finish(&m)
 }

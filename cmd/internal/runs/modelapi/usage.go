@@ -2,21 +2,29 @@ package modelapi
 
 import "cmp"
 
-// counts are the numbers of tokens in the names of OpenAI and of Anthropic. Input of Anthropic does not contain the tokens that
-// its cache read and wrote.
+// counts are the numbers of tokens. Input of Anthropic does not contain the tokens that its cache read and wrote.
 type counts struct{ prompt, input, read, written, cached, output int }
 
-// add reads a usage, whose counts replace earlier ones.
+// add reads a usage in the names of any API or recorder. Its counts replace earlier ones.
 func (c *counts) add(v Value) {
-	v.setCount(&c.prompt, "prompt_tokens")
-	v.setCount(&c.input, "input_tokens")
-	v.setCount(&c.read, "cache_read_input_tokens")
-	v.setCount(&c.written, "cache_creation_input_tokens")
-	v.setCount(&c.cached, "prompt_tokens_details", "cached_tokens")
-	v.setCount(&c.cached, "input_tokens_details", "cached_tokens")
-	v.setCount(&c.cached, "cached_input_tokens") // of Codex
-	v.setCount(&c.output, "completion_tokens")
-	v.setCount(&c.output, "output_tokens")
+	for key, member := range v.Members() {
+		switch key.Text() {
+		case "prompt_tokens", "promptTokens", "total_prompt_tokens", "tokens_sent":
+			member.setCount(&c.prompt)
+		case "input_tokens", "input":
+			member.setCount(&c.input)
+		case "cache_read_input_tokens":
+			member.setCount(&c.read)
+		case "cache_creation_input_tokens":
+			member.setCount(&c.written)
+		case "prompt_tokens_details", "input_tokens_details":
+			member.Get("cached_tokens").setCount(&c.cached)
+		case "cached_input_tokens", "cached_tokens", "total_cached_tokens", "cached":
+			member.setCount(&c.cached)
+		case "completion_tokens", "completionTokens", "total_completion_tokens", "output_tokens", "tokens_received", "output":
+			member.setCount(&c.output)
+		}
+	}
 }
 
 func (c *counts) usage() Usage {

@@ -135,32 +135,24 @@ func syntaxError(err error) error {
 }
 
 // path returns the place of a value for errors, such as messages[3].content. It is empty for the root.
-func (d *Document) path(i int) string {
-	var b strings.Builder
-	for at := 1; at != i; {
-		isObject := d.nodes[at].kind == '{'
-		child := at + 1
-		for k := 0; ; k++ {
-			key := child
-			if isObject {
-				child++
-			}
-			if i >= int(d.nodes[child].next) {
-				child = int(d.nodes[child].next)
-				continue
-			}
-			if !isObject {
-				fmt.Fprintf(&b, "[%d]", k)
-			} else if name := (Value{d, key}).Text(); b.Len() > 0 {
-				b.WriteString("." + name)
-			} else {
-				b.WriteString(name)
-			}
-			break
+func (d *Document) path(i int) (path string) {
+	d.decoder.Reset(bytes.NewBuffer(d.body), options, jsontext.AllowInvalidUTF8(true))
+	for int32(d.decoder.InputOffset()) <= d.nodes[i].start {
+		if _, err := d.decoder.ReadToken(); err != nil {
+			return ""
 		}
-		at = child
 	}
-	return b.String()
+	for key := range d.decoder.StackPointer().Tokens() {
+		if _, err := strconv.Atoi(key); err == nil {
+			path += "[" + key + "]"
+			continue
+		}
+		if path != "" {
+			path += "."
+		}
+		path += key
+	}
+	return path
 }
 
 // Value is a value of a document. The zero value is a missing one: it reads as null.
@@ -294,11 +286,36 @@ func (v Value) Text(path ...string) string {
 		return ""
 	}
 	raw := v.Raw()
-	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+	inner := raw[1 : len(raw)-1]
+	isValid := utf8.Valid(inner)
+	if isValid && bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
-	v.d.scratch, _ = jsontext.AppendUnquote(v.d.scratch[:0], raw) // an error reports replaced characters
+	if !isValid || !v.d.unescape(inner) {
+		v.d.scratch, _ = jsontext.AppendUnquote(v.d.scratch[:0], raw) // an error reports replaced characters
+	}
 	return string(v.d.scratch)
+}
+
+// shortEscapes maps the letters of the short escape sequences to their characters.
+var shortEscapes = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\', '/': '/'}
+
+// unescape sets scratch to the text of a string, several times as fast as AppendUnquote. It reports false at an escape sequence by number.
+func (d *Document) unescape(inner []byte) bool {
+	d.scratch = d.scratch[:0]
+	for {
+		i := bytes.IndexByte(inner, '\\')
+		if i < 0 {
+			d.scratch = append(d.scratch, inner...)
+			return true
+		}
+		c := shortEscapes[inner[i+1]]
+		if c == 0 {
+			return false
+		}
+		d.scratch = append(append(d.scratch, inner[:i]...), c)
+		inner = inner[i+2:]
+	}
 }
 
 // ID returns the first of the members that is a string with text or a number: some servers number their calls.
@@ -372,9 +389,9 @@ func (v Value) Time(path ...string) (t time.Time) {
 	return time.Unix(0, int64(n)).UTC()
 }
 
-// setCount sets n to the number at a path of keys, if there is one.
-func (v Value) setCount(n *int, path ...string) {
-	if v = v.Get(path...); v.Kind() == '0' {
+// setCount sets n to the value, if it is a number.
+func (v Value) setCount(n *int) {
+	if v.Kind() == '0' {
 		*n = v.Count()
 	}
 }

@@ -17,17 +17,9 @@ import (
 
 // Digest returns a hash of a run's JSON without white space, so that a reformatted file has the same runs.
 func Digest(raw []byte) []byte {
-	sum := sha256.Sum256(Compact(raw))
+	compact, _ := jsontext.AppendFormat(nil, raw, append([]jsontext.Options{jsontext.PreserveRawStrings(true)}, lenient...)...)
+	sum := sha256.Sum256(compact)
 	return sum[:16]
-}
-
-// Compact returns valid JSON without white space between its tokens, as json.Compact does.
-func Compact(raw []byte) []byte {
-	out, err := jsontext.AppendFormat(nil, raw, append([]jsontext.Options{jsontext.PreserveRawStrings(true)}, lenient...)...)
-	if err != nil {
-		return raw
-	}
-	return out
 }
 
 // BaseName returns the file name without folder and extension, for use in an id.

@@ -110,21 +110,6 @@ func objectsOf(line []byte) (list []Value) {
 	}
 }
 
-// isPartialObject reports whether a line begins a longer object. A truncated line mostly ends inside a string; JSON strings contain no
-// line breaks, so a record cannot begin with such a line.
-func isPartialObject(line []byte) bool {
-	if len(line) == 0 || line[0] != '{' {
-		return false
-	}
-	d := newDecoder(line)
-	for {
-		if _, err := d.ReadToken(); err != nil {
-			rest := bytes.TrimLeft(d.UnreadBuffer(), ",: \t\r\n")
-			return errors.Is(err, io.ErrUnexpectedEOF) && (len(rest) == 0 || rest[0] != '"')
-		}
-	}
-}
-
 // lenient are the options for recorded JSON: recorders write invalid UTF-8 and duplicate names.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 

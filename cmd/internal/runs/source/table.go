@@ -11,17 +11,10 @@ import (
 	"strings"
 )
 
-// table reads the rows of a CSV text. A field in quotes can have several lines. A stray quote costs only its own row.
+// table is the header of a CSV text.
 type table struct {
 	comma   rune
 	columns []string
-	pending []tableLine // lines that were read to find the end of a row
-}
-
-type tableLine struct {
-	n    int
-	text string
-	err  error // the line is too large; it has no text
 }
 
 // newTable returns the table with a header, whose comma gives the most columns. For a line that is not a header it has no columns.
@@ -32,7 +25,9 @@ func newTable(header []byte) *table {
 	}
 	for _, comma := range []rune{',', ';', '\t'} {
 		t := &table{comma: comma}
-		names, err := t.parse(string(header))
+		r := csv.NewReader(bytes.NewReader(header))
+		r.Comma = comma
+		names, err := r.Read()
 		if err != nil || len(names) <= len(best.columns) {
 			continue
 		}
@@ -72,24 +67,25 @@ func (t *table) missing(line []byte, groups [][]string) error {
 	return fmt.Errorf("unknown format: a table needs columns for %s, found %s", strings.Join(wanted, " and "), strings.Join(names[:min(8, len(names))], ", "))
 }
 
-// readRows reads the rows of a table as objects. An object has no member for an empty field.
+// readRows reads the rows of a table as objects. An object has no member for an empty field. A row that is too large ends the reading.
 func (v *Values) readRows(t *table, fn func(*Value) error) error {
+	in := &rowReader{Reader: v.r, limit: v.limit + bufferSize}
+	r := csv.NewReader(in)
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord = t.comma, len(t.columns), true
 	for {
-		fields, line, err := t.next(v)
-		value := Value{At: Problem{Line: line}, IsRow: true, Err: err}
-		switch {
-		case err == io.EOF:
+		in.size = 0
+		fields, err := r.Read()
+		value := Value{IsRow: true}
+		if invalid, ok := errors.AsType[*csv.ParseError](err); ok {
+			value.At.Line, value.Err = v.lines+invalid.StartLine, fmt.Errorf("invalid row: %w", invalid.Err)
+		} else if err == io.EOF {
 			return nil
-		case err == nil:
-			row := map[string]string{}
-			for i, field := range fields {
-				if _, ok := row[t.columns[i]]; !ok && field != "" {
-					row[t.columns[i]] = field
-				}
-			}
-			value.Raw, value.Err = json.Marshal(row)
-		case !errors.Is(err, errRow):
+		} else if err != nil {
 			return err
+		} else {
+			line, _ := r.FieldPos(0)
+			value.At.Line = v.lines + line
+			value.Raw, value.Err = json.Marshal(t.object(fields))
 		}
 		if err := fn(&value); err != nil {
 			return err
@@ -97,94 +93,29 @@ func (v *Values) readRows(t *table, fn func(*Value) error) error {
 	}
 }
 
-// parse splits a row into fields.
-func (t *table) parse(row string) ([]string, error) {
-	fields, err := t.parseQuoted(row, false)
-	if err != nil { // a quote inside a field
-		fields, err = t.parseQuoted(row, true)
+// object returns the fields of a row by their columns.
+func (t *table) object(fields []string) map[string]string {
+	row := map[string]string{}
+	for i, field := range fields {
+		if _, ok := row[t.columns[i]]; !ok && field != "" {
+			row[t.columns[i]] = field
+		}
 	}
-	return fields, err
+	return row
 }
 
-func (t *table) parseQuoted(row string, lazy bool) ([]string, error) {
-	r := csv.NewReader(strings.NewReader(row))
-	r.Comma, r.FieldsPerRecord, r.LazyQuotes = t.comma, -1, lazy
-	fields, err := r.Read()
-	if err == nil {
-		if _, end := r.Read(); end != io.EOF {
-			err = errors.New("several rows")
-		}
-	}
-	return fields, err
+// rowReader ends the reading at a row that is larger than the limit.
+type rowReader struct {
+	io.Reader
+	size, limit int // of the bytes since the last row
 }
 
-// errRow is returned for an invalid row. Reading can continue.
-var errRow = errors.New("invalid CSV record")
-
-// next returns the fields of the next row, as many as columns, and its first line. At the end it returns io.EOF.
-func (t *table) next(v *Values) (fields []string, line int, err error) {
-	var text strings.Builder
-	used := 0
-	for quotes := 0; used == 0 || quotes%2 == 1; used++ {
-		if used == len(t.pending) {
-			if err = t.fill(v); err != nil {
-				break
-			}
-		}
-		if err = t.pending[used].err; err != nil {
-			break
-		}
-		if text.Len()+len(t.pending[used].text) >= v.limit {
-			err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, v.limit)
-			break
-		}
-		if used > 0 {
-			text.WriteByte('\n')
-		}
-		text.WriteString(t.pending[used].text)
-		quotes += strings.Count(t.pending[used].text, `"`)
+// Read implements io.Reader.
+func (r *rowReader) Read(p []byte) (int, error) {
+	if r.size > r.limit {
+		return 0, fmt.Errorf("the row is %w", tooLarge(r.size, r.limit))
 	}
-	if len(t.pending) == 0 {
-		return nil, v.lines, err
-	}
-	first := t.pending[0]
-	if first.err != nil {
-		t.pending = t.pending[1:]
-		return nil, first.n, fmt.Errorf("%w: %w", errRow, first.err)
-	}
-	fields, parseErr := t.parse(text.String())
-	if err != nil || parseErr != nil || used > 1 && len(fields) != len(t.columns) {
-		// The quote of the first line has no partner, or one in another row.
-		single, e := t.parse(first.text)
-		if e == nil && len(single) == len(t.columns) || err != nil || parseErr != nil {
-			fields, used, parseErr = single, 1, e
-		}
-	}
-	t.pending = t.pending[used:]
-	if parseErr != nil {
-		return nil, first.n, errRow
-	}
-	if len(fields) != len(t.columns) {
-		return nil, first.n, fmt.Errorf("%w: got %d fields, want %d", errRow, len(fields), len(t.columns))
-	}
-	return fields, first.n, nil
-}
-
-// fill reads the next line that is not blank, or any line inside a row.
-func (t *table) fill(v *Values) error {
-	for {
-		line, err := v.line()
-		if errors.Is(err, ErrTooLarge) {
-			t.pending = append(t.pending, tableLine{n: v.lines, err: err})
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
-		if len(t.pending) > 0 || len(bytes.TrimSpace(line)) > 0 {
-			t.pending = append(t.pending, tableLine{n: v.lines, text: string(line)})
-			return nil
-		}
-	}
+	n, err := r.Reader.Read(p)
+	r.size += n
+	return n, err
 }

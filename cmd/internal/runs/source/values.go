@@ -50,17 +50,14 @@ type Values struct {
 	Columns [][]string
 
 	r     *bufio.Reader
-	under *rewinder // the source of r
 	limit int
-	lines int     // line breaks before the next byte
-	buf   []byte  // the last value or line; reused
-	taken *[]byte // gets the bytes that are read, unless it is nil
+	lines int    // line breaks before the next byte
+	buf   []byte // the last value or line; reused
 }
 
 // NewValues returns the values of r. A value longer than limit bytes is skipped and reported as ErrTooLarge.
 func NewValues(r io.Reader, limit int) *Values {
-	v := &Values{under: &rewinder{Reader: r}, limit: limit, IsList: func(string, []byte) bool { return false }}
-	v.r = bufio.NewReaderSize(v.under, bufferSize)
+	v := &Values{r: bufio.NewReaderSize(r, bufferSize), limit: limit, IsList: func(string, []byte) bool { return false }}
 	if mark, _ := v.r.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		_, _ = v.r.Discard(len(mark))
 	}
@@ -82,7 +79,7 @@ func (v *Values) Each(fn func(*Value) error) error {
 			return nil
 		case err != nil:
 		case c == '[':
-			v.skip()
+			_, _ = v.r.Discard(1)
 			err = v.readList(false, at)
 		case c == '{':
 			err = v.readObject(at)
@@ -104,14 +101,13 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 		if err == nil && !hasNext {
 			return nil
 		}
-		var raw []byte
 		if err == nil {
-			raw, err = v.value()
+			_, err = v.scan(0, nil)
 		}
 		if err != nil && !errors.Is(err, ErrTooLarge) {
 			return fmt.Errorf("element %d: %w", i, err)
 		}
-		if err := fn(&Value{Raw: raw, At: Problem{Index: i}, InList: inObject, Err: err}); err != nil {
+		if err := fn(&Value{Raw: v.buf, At: Problem{Index: i}, InList: inObject, Err: err}); err != nil {
 			return err
 		}
 	}
@@ -120,151 +116,36 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 // readObject reads an object: a container, an object over several lines, or the first one of JSON Lines.
 func (v *Values) readObject(fn func(*Value) error) error {
 	at := Problem{Line: v.lines + 1}
-	raw, atList := v.members()
-	line, _, isLong := bytes.Cut(raw, []byte("\n"))
-	_, err := v.r.Peek(1)
-	isLong = (isLong || err == io.EOF) && isPartialObject(bytes.TrimSpace(line))
+	atList, err := v.scan(0, v.IsList)
+	isLine := v.lines < at.Line
 	switch {
 	case atList:
 		if err := v.readList(true, fn); err != nil {
 			return err
 		}
 		return v.footer()
-	case isLong && raw[len(raw)-1] == '}' && jsontext.Value(raw).IsValid(lenient...):
-		return fn(&Value{Raw: raw, At: at})
-	}
-	v.unread(raw, at.Line-1)
-	if !isLong {
-		return v.readLines(fn)
-	}
-	raw, err = v.value()
-	if err != nil && !errors.Is(err, ErrTooLarge) {
+	case errors.Is(err, errTorn):
+		isLine, err = true, nil // fn finds the error
+	case err != nil && !errors.Is(err, ErrTooLarge):
 		return err
 	}
-	return fn(&Value{Raw: raw, At: at, Err: err})
-}
-
-// members reads an object up to a list of values in it, or up to its end or the first error. It returns the bytes that it read.
-func (v *Values) members() (raw []byte, atList bool) {
-	v.taken = &raw
-	defer func() { v.taken = nil }()
-	v.skip()
-	end := len(raw)
-	for len(raw) <= v.limit {
-		name := v.member(':')
-		if name == nil {
-			break
-		}
-		c, err := v.peek()
-		if err != nil {
-			break
-		}
-		if c == '[' && v.isObjectNext() {
-			header := append(bytes.Clone(raw[:end]), '}')
-			if text, _ := jsontext.AppendUnquote(nil, name); v.IsList(string(text), WithoutNaN(header)) {
-				v.skip()
-				return raw, true
-			}
-		}
-		if _, err = v.value(); err != nil {
-			break
-		}
-		end = len(raw)
-		if c, err = v.peek(); err != nil {
-			break
-		}
-		if v.skip(); c != ',' {
-			break
-		}
+	if err := fn(&Value{Raw: v.buf, At: at, Err: err}); err != nil || !isLine {
+		return err
 	}
-	return raw, false
+	return v.readLines(fn)
 }
-
-// member reads a name and the mark behind it. It returns nil at other bytes.
-func (v *Values) member(mark byte) (name []byte) {
-	if c, err := v.peek(); err != nil || c != '"' {
-		return nil
-	}
-	raw, err := v.value()
-	if err != nil {
-		return nil
-	}
-	name = bytes.Clone(raw)
-	if c, err := v.peek(); err != nil || c != mark {
-		return nil
-	}
-	v.skip()
-	return name
-}
-
-// isObjectNext reports whether a list begins with an object.
-func (v *Values) isObjectNext() bool {
-	data, _ := v.r.Peek(v.r.Size())
-	return bytes.HasPrefix(bytes.TrimSpace(data[1:]), []byte("{"))
-}
-
-// unread puts bytes back. Lines is the number of line breaks before them. It keeps no other copy of them: they can be as large as a run.
-func (v *Values) unread(raw []byte, lines int) {
-	buffered, _ := v.r.Peek(v.r.Buffered())
-	v.under.again = append([][]byte{raw, bytes.Clone(buffered)}, v.under.again...)
-	v.lines = lines
-	v.buf = nil
-	v.r.Reset(v.under)
-}
-
-// rewinder reads bytes again.
-type rewinder struct {
-	io.Reader
-	again [][]byte
-}
-
-// Read implements io.Reader.
-func (r *rewinder) Read(p []byte) (int, error) {
-	for len(r.again) > 0 && len(r.again[0]) == 0 {
-		r.again = r.again[1:]
-	}
-	if len(r.again) == 0 {
-		return r.Reader.Read(p)
-	}
-	n := copy(p, r.again[0])
-	r.again[0] = r.again[0][n:]
-	return n, nil
-}
-
-// readByte reads a byte, and keeps it if members are read.
-func (v *Values) readByte() (byte, error) {
-	c, err := v.r.ReadByte()
-	if err != nil || v.taken == nil {
-		return c, err
-	}
-	if *v.taken = append(withRoom(*v.taken, 1, v.limit), c); len(*v.taken) > v.limit {
-		return 0, ErrTooLarge
-	}
-	return c, nil
-}
-
-func (v *Values) unreadByte() {
-	_ = v.r.UnreadByte()
-	if v.taken != nil {
-		*v.taken = (*v.taken)[:len(*v.taken)-1]
-	}
-}
-
-// skip consumes the byte that peek returned.
-func (v *Values) skip() { _, _ = v.readByte() }
 
 // peek skips white space and returns the next byte without consuming it. At the end of the file it returns io.EOF, not wrapped.
 func (v *Values) peek() (byte, error) {
 	for {
-		c, err := v.readByte()
+		c, err := v.r.ReadByte()
 		switch {
 		case err != nil:
 			return 0, err
 		case c == '\n':
 			v.lines++
 		case c != ' ' && c != '\r' && c != '\t':
-			v.unreadByte()
-			return c, nil
+			return c, v.r.UnreadByte()
 		}
 	}
 }
@@ -276,14 +157,14 @@ func (v *Values) hasNext(first bool) (bool, error) {
 	case err != nil:
 		return false, truncated(err)
 	case c == ']':
-		v.skip()
-		return false, nil
+		_, err = v.r.Discard(1)
+		return false, err
 	case first:
 		return true, nil
 	case c != ',':
 		return false, fmt.Errorf(`unexpected %q before the element, want "," or "]"`, c)
 	}
-	v.skip()
+	_, _ = v.r.Discard(1)
 	if c, err = v.peek(); err == nil && c == ']' {
 		return false, errors.New(`unexpected "]" after a comma, want an element`)
 	}
@@ -292,57 +173,53 @@ func (v *Values) hasNext(first bool) (bool, error) {
 
 // footer skips the members after the list of a container, and the closing brace.
 func (v *Values) footer() error {
-	for {
-		c, err := v.peek()
-		if err != nil {
-			return truncated(err)
-		}
-		if v.skip(); c == '}' {
-			return nil
-		}
-		if c != ',' {
-			return errors.New(`unexpected data after the list, want "," or "}"`)
-		}
-		name := v.member(':')
-		if _, err = v.peek(); err == nil && name == nil {
-			return errors.New("invalid field after the list")
-		}
-		if err == nil {
-			_, err = v.value()
-		}
-		if err != nil && !errors.Is(err, ErrTooLarge) {
-			return truncated(err)
-		}
+	c, err := v.peek()
+	switch {
+	case err != nil:
+		return truncated(err)
+	case c != ',' && c != '}':
+		return errors.New(`unexpected data after the list, want "," or "}"`)
 	}
+	if _, err = v.scan(1, nil); err != nil && !errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	rest := append([]byte(`{"list":[]`), WithoutNaN(v.buf)...)
+	if err == nil && !jsontext.Value(rest).IsValid(lenient...) {
+		return errors.New("invalid field after the list")
+	}
+	return nil
 }
 
-// value returns the bytes of the next value, valid until the next call. It needs no valid JSON: unlike a decoder it can continue after
-// a value that is too large or malformed, if its quotes and brackets are balanced. So one invalid run does not end the reading.
-func (v *Values) value() ([]byte, error) {
+// errTorn is returned for a line whose end is missing: JSON has no line breaks inside strings.
+var errTorn = errors.New("invalid JSON: unexpected end of the line")
+
+// scan reads the next value into buf, or the rest of a list or object of the depth given. It needs no valid JSON: unlike a decoder it can
+// continue after a value that is too large or malformed, if its quotes and brackets are balanced. So one invalid run does not end the
+// reading. In an object it stops behind the opening bracket of a list that isList accepts, and returns true.
+func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (atList bool, err error) {
 	v.buf = v.buf[:0]
-	start := 0
-	if v.taken != nil { // the bytes are kept there
-		start = len(*v.taken)
-	}
-	size, depth := 0, 0
+	size, lastText, firstLine := 0, 0, v.lines
 	quoted, escaped := false, false
 	for done := false; !done; {
-		c, err := v.readByte()
+		c, err := v.r.ReadByte()
 		if err != nil && size > v.limit {
 			break
 		}
 		if err != nil {
-			return nil, truncated(err)
+			return false, truncated(err)
 		}
 		if depth == 0 && !quoted && size > 0 && strings.IndexByte(",]} \n\r\t", c) >= 0 {
-			v.unreadByte() // the byte after a number, true, false or null is not part of it
+			_ = v.r.UnreadByte() // the byte after a number, true, false or null is not part of it
 			break
 		}
-		if size++; size <= v.limit && v.taken == nil {
+		if size++; size <= v.limit {
 			v.buf = append(withRoom(v.buf, 1, v.limit), c)
 		}
 		if c == '\n' {
-			v.lines++
+			isFirst := v.lines == firstLine
+			if v.lines++; quoted || isFirst && isList != nil && size <= v.limit && !isPartial(v.buf) {
+				return false, errTorn
+			}
 		}
 		switch {
 		case escaped:
@@ -350,9 +227,17 @@ func (v *Values) value() ([]byte, error) {
 		case quoted && c == '\\':
 			escaped = true
 		case c == '"':
-			quoted = !quoted
+			if quoted = !quoted; quoted && depth == 1 {
+				lastText = len(v.buf) - 1
+			}
 			done = !quoted && depth == 0
 		case quoted:
+		case c == '[' && depth == 1 && isList != nil && size <= v.limit && v.isObjectNext():
+			name, header := v.container(lastText)
+			if isList(name, header) {
+				return true, nil
+			}
+			depth++
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
@@ -361,12 +246,32 @@ func (v *Values) value() ([]byte, error) {
 		}
 	}
 	if size > v.limit {
-		return nil, tooLarge(size, v.limit)
+		return false, tooLarge(size, v.limit)
 	}
-	if v.taken != nil {
-		return (*v.taken)[start:], nil
+	return false, nil
+}
+
+// isObjectNext reports whether a list begins with an object.
+func (v *Values) isObjectNext() bool {
+	data, _ := v.r.Peek(v.r.Size())
+	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{"))
+}
+
+// container returns the name of the list at which scan stands, and an object with the members before it.
+func (v *Values) container(nameStart int) (name string, header []byte) {
+	text, _ := jsontext.AppendUnquote(nil, v.buf[nameStart:bytes.LastIndexByte(v.buf, '"')+1])
+	header = bytes.Clone(bytes.TrimRight(v.buf[:nameStart], ", \t\r\n"))
+	return string(text), WithoutNaN(append(header, '}'))
+}
+
+// isPartial reports whether a text is the beginning of a JSON value.
+func isPartial(text []byte) bool {
+	d := newDecoder(text)
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return errors.Is(err, io.ErrUnexpectedEOF)
+		}
 	}
-	return v.buf, nil
 }
 
 func tooLarge(size, limit int) error {

@@ -108,13 +108,7 @@ func langfuseArguments(v modelapi.Value) string {
 
 // langfuseUsage returns the tokens of a model call, from the fields of the current or of an older version.
 func langfuseUsage(v modelapi.Value) chat.Usage {
-	count := func(name, tokens string) int {
-		return steps.ValidCount(cmp.Or(v.Number("usageDetails", name), v.Number("usage", name), v.Number("usage", tokens)))
-	}
-	return chat.Usage{
-		Calls: 1, InputTokens: count("input", "promptTokens"), OutputTokens: count("output", "completionTokens"),
-		Cost: steps.ValidCost(v.Number("totalCost")),
-	}
+	return steps.Usage(1, v.First("usageDetails", "usage"), v.Number("totalCost"))
 }
 
 // LangfuseSpans builds a trace from exported observations, one per line.

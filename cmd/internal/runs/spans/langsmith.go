@@ -2,6 +2,7 @@ package spans
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"debrief/cmd/internal/runs/modelapi"
@@ -81,14 +82,9 @@ func langSmithRun(v modelapi.Value) observation {
 
 // langSmithTokens returns the tokens of a model call: of the run, else of its output.
 func langSmithTokens(v modelapi.Value) chat.Usage {
-	in, out := v.Number("prompt_tokens"), v.Number("completion_tokens")
-	for _, place := range []modelapi.Value{v.Get("outputs", "llm_output", "token_usage"), v.Get("outputs", "usage_metadata")} {
-		if in+out == 0 {
-			in = cmp.Or(place.Number("prompt_tokens"), place.Number("input_tokens"))
-			out = cmp.Or(place.Number("completion_tokens"), place.Number("output_tokens"))
-		}
-	}
-	return chat.Usage{Calls: 1, InputTokens: steps.ValidCount(in), OutputTokens: steps.ValidCount(out), Cost: steps.ValidCost(v.Number("total_cost"))}
+	places := []modelapi.Value{v, v.Get("outputs", "llm_output", "token_usage"), v.Get("outputs", "usage_metadata")}
+	i := slices.IndexFunc(places, func(place modelapi.Value) bool { return place.Usage() != modelapi.Usage{} })
+	return steps.Usage(1, places[max(i, 0)], v.Number("total_cost"))
 }
 
 func langSmithModel(extra modelapi.Value) (model string) {

@@ -294,7 +294,7 @@ func remember(calls []steps.OpenCall, c steps.OpenCall) []steps.OpenCall {
 func messageKey(t *modelapi.Item) string {
 	raw, _ := json.Marshal([]any{t.Role, t.Text, len(t.Calls), len(t.Results)})
 	for _, c := range t.Calls {
-		raw = append(append(append(raw, c.Name...), 0), compact(c.Arguments)...)
+		raw = append(append(append(raw, c.Name...), 0), modelapi.Canonical([]byte(c.Arguments))...)
 	}
 	for _, r := range t.Results {
 		raw = append(append(append(raw, r.CallID...), 0), r.Output...)
@@ -302,25 +302,12 @@ func messageKey(t *modelapi.Item) string {
 	return string(source.Digest(raw))
 }
 
-// compact returns JSON without white space, and returns another text unchanged.
-func compact(text string) string {
-	var v any
-	if json.Unmarshal([]byte(text), &v) != nil {
-		return text
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return text
-	}
-	return string(raw)
-}
-
 // addToolSpan adds the result of a tool call to the call of the model. Without one, it adds a call: the agent
 // called the tool without a request of the model, or the model call was not recorded. A second span of a call, of another
 // instrumentation, adds nothing.
 func (b *traceBuilder) addToolSpan(o *observation) {
 	if o.tool.ID != "" {
-		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + compact(o.tool.Arguments)
+		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + modelapi.Canonical([]byte(o.tool.Arguments))
 		if b.spans[key] && b.findCall(b.Open, o) < 0 {
 			return
 		}
@@ -356,7 +343,7 @@ func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 // findCall returns the index of the call of a span: the one with its id, else one of its tool with equal arguments, else one
 // of its tool, because a framework may add arguments. It returns -1 without one.
 func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
-	equal, other, want := -1, -1, compact(o.tool.Arguments)
+	equal, other, want := -1, -1, modelapi.Canonical([]byte(o.tool.Arguments))
 	for i, open := range calls {
 		call := &b.Steps[open.Step].Calls[open.Call]
 		switch {
@@ -379,7 +366,7 @@ func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 func (b *traceBuilder) compactArguments(open steps.OpenCall) string {
 	text, ok := b.arguments[open]
 	if !ok {
-		text = compact(b.Steps[open.Step].Calls[open.Call].Arguments)
+		text = modelapi.Canonical([]byte(b.Steps[open.Step].Calls[open.Call].Arguments))
 		b.arguments[open] = text
 	}
 	return text

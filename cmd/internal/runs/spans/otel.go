@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,8 +56,8 @@ func (a attributes) first(names ...string) modelapi.Value {
 // count returns the first of the attributes that is a positive number. OTLP writes integers as text.
 func (a attributes) count(names ...string) int {
 	for _, name := range names {
-		if n := a[name].Number(); n > 0 {
-			return steps.ValidCount(n)
+		if n := a[name].Number(); n > 0 && n < math.MaxInt32 {
+			return int(n)
 		}
 	}
 	return 0
@@ -173,7 +174,11 @@ func parseAttributes(v modelapi.Value) attributes {
 // otlpValue returns the value of an attribute of OTLP, such as {"stringValue": "x"}.
 func otlpValue(v modelapi.Value) modelapi.Value {
 	if v.HasAny("arrayValue", "kvlistValue") {
-		return modelapi.ParseValue(otlpJSON(v, 0))
+		raw, err := json.Marshal(otlpAny(v, 0))
+		if err != nil {
+			return modelapi.Value{}
+		}
+		return modelapi.ParseValue(raw)
 	}
 	for _, value := range v.Members() {
 		return value
@@ -181,35 +186,26 @@ func otlpValue(v modelapi.Value) modelapi.Value {
 	return modelapi.Value{}
 }
 
-// otlpJSON returns the JSON of an attribute of OTLP.
-func otlpJSON(v modelapi.Value, depth int) []byte {
+// otlpAny returns the value of an attribute of OTLP for json.Marshal.
+func otlpAny(v modelapi.Value, depth int) any {
 	if depth > modelapi.MaxNesting {
-		return []byte("null")
+		return nil
 	}
-	out := any(json.RawMessage("null"))
-	switch list, pairs := v.Get("arrayValue", "values"), v.Get("kvlistValue", "values"); {
+	switch {
 	case v.HasAny("arrayValue"):
-		values := []json.RawMessage{}
-		for e := range list.Elements() {
-			values = append(values, otlpJSON(e, depth+1))
+		list := []any{}
+		for e := range v.Get("arrayValue", "values").Elements() {
+			list = append(list, otlpAny(e, depth+1))
 		}
-		out = values
+		return list
 	case v.HasAny("kvlistValue"):
-		values := map[string]json.RawMessage{}
-		for pair := range pairs.Elements() {
-			values[pair.Text("key")] = otlpJSON(pair.Get("value"), depth+1)
+		object := map[string]any{}
+		for pair := range v.Get("kvlistValue", "values").Elements() {
+			object[pair.Text("key")] = otlpAny(pair.Get("value"), depth+1)
 		}
-		out = values
-	default:
-		if value := otlpValue(v); value.IsSet() {
-			return value.Raw()
-		}
+		return object
 	}
-	raw, err := json.Marshal(out)
-	if err != nil {
-		return []byte("null")
-	}
-	return raw
+	return json.RawMessage(cmp.Or(string(otlpValue(v).Raw()), "null"))
 }
 
 // otelTime parses nanoseconds since 1970, [seconds, nanoseconds], or RFC 3339. An invalid time is zero.

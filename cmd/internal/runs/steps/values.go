@@ -25,15 +25,8 @@ func ValidDuration(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// ValidCount returns a recorded count, or 0 if it is negative or implausibly large.
-func ValidCount(n float64) int {
-	if n < 0 || n > 1e12 {
-		return 0
-	}
-	return int(n)
-}
-
-// Tokens returns the tokens of a recorded usage.
-func Tokens(u modelapi.Usage) chat.Usage {
-	return chat.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens}
+// Usage returns the usage of calls of a model. Tokens is an object with the counts in any names, and cost is in US dollars.
+func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
+	u := tokens.Usage()
+	return chat.Usage{Calls: calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Cost: ValidCost(cost)}
 }
