@@ -11,9 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 	"debrief/events/bus"
@@ -28,12 +26,8 @@ type Options struct {
 	Local *tokens.Token
 	// Conn is the connection to the streams and buckets. Nil serves only contexts, executions and feedback.
 	Conn *bus.Conn
-	// Executions is the index of the executions. The caller runs it. Required with Conn.
-	Executions *executions.Index
-	// Logs is the index of the logs of the playbooks. The caller runs it. Required with Conn.
-	Logs *logindex.Index
-	// Activity is the feed of changes, lag and dead letters. The caller runs it; its end ends the streams of events. Required with Conn.
-	Activity *activity.Feed
+	// Index has the executions, logs and changes in memory. The caller runs it; its end ends the streams of events. Required with Conn.
+	Index *index.Index
 	// Settings are the settings of the program, for people.
 	Settings program.Effective
 	Log      zerolog.Logger

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/curator/gate"
@@ -24,7 +24,7 @@ const maxBooks = 256
 // books keeps the playbooks that were read last in memory. A read costs one request for the end of the log, and not all bullets.
 type books struct {
 	store *deltalog.Store
-	logs  *logindex.Index
+	logs  *index.Logs
 
 	mu   sync.Mutex
 	open *simplelru.LRU[playbook.Book, *openBook]
@@ -44,7 +44,7 @@ type openBook struct {
 	review   []*history.Quarantined
 }
 
-func newBooks(store *deltalog.Store, logs *logindex.Index) *books {
+func newBooks(store *deltalog.Store, logs *index.Logs) *books {
 	open, _ := simplelru.NewLRU[playbook.Book, *openBook](maxBooks, nil) // fails only for a size of 0
 	return &books{store: store, logs: logs, open: open}
 }

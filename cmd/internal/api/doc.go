@@ -44,8 +44,8 @@
 //
 // # Data in memory
 //
-// Lists and curves come from memory: an index of the executions, an index of the logs of the playbooks, a feed of changes, and the
-// playbooks that were read last. They follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
+// Lists and curves come from memory: package index has the executions, the logs of the playbooks and the newest changes,
+// and the handler has the playbooks that were read last. They follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
 // executions read the stream, which takes longer, and the field behind of a curve is above 0.
 //
 // # The walk of a request

@@ -54,7 +54,7 @@ func getExperiment(c *call) (*experiment, error) {
 	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
 	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
 	found := false
-	err = history.StatesOf(c.handler.logs.Bullet(c.ctx, c.name(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
+	err = history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.name(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
 		if bullet == nil {
 			return
 		}

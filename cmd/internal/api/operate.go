@@ -298,7 +298,7 @@ func getStatus(c *call) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), c.handler.feed.State().Running...)
+	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), c.handler.index.Activity.State().Running...)
 	if err != nil {
 		return nil, err
 	}
