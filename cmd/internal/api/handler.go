@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/api/body"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
@@ -50,7 +51,7 @@ type handler struct {
 	tokens  *tokens.Set
 	local   *tokens.Token
 	origins *http.CrossOriginProtection
-	bodies  *bodies
+	memory  *body.Memory // of bodies
 	limits  limits
 	slots   chan struct{}
 	waiting chan struct{}
@@ -66,7 +67,7 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, local: o.Local, index: o.Index, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		agents: agents, tokens: o.Tokens, local: o.Local, index: o.Index, program: o.Settings, origins: http.NewCrossOriginProtection(), memory: body.NewMemory(lim.memory), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), streams: streamCounts{open: map[string]int{}}, told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
@@ -181,11 +182,12 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 		return response{}, err
 	}
 	if rt.in != nil {
-		b := h.bodies.open(w)
-		defer h.bodies.release(b)
-		if c.body, err = h.readBody(w, r, rt, b); err != nil {
+		held, err := h.readBody(w, r, rt)
+		defer h.memory.Give(held.Room)
+		if err != nil {
 			return response{}, err
 		}
+		c.body = held.Data
 	}
 	if rt.live != nil {
 		return h.serveLive(c, w, r)

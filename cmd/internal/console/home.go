@@ -24,8 +24,8 @@ func homePages() []view {
 type overview struct {
 	Learned learned                         `json:"learned"` // in the last hour
 	Today   learned                         `json:"today"`   // in the last 24 hours
-	Changes []index.Change               `json:"changes"`
-	Lag     []index.Sample               `json:"lag"`
+	Changes []index.Change                  `json:"changes"`
+	Lag     []index.Sample                  `json:"lag"`
 	Roles   map[string]liveness.RoleSummary `json:"roles"`
 	Waiting struct {
 		Total int `json:"total"`
