@@ -10,7 +10,6 @@ import (
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/curator/gate"
 	"debrief/events/deltalog"
@@ -191,7 +190,7 @@ func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 	w, err := s.store.Writer(ctx, name)
 	if err != nil {
 		s.forget(name)
-		return versions.LogError(err)
+		return explain.LogError(err)
 	}
 	b.writer = w
 	b.copy()

@@ -59,7 +59,7 @@
 //	call.go        readBody                 the body, in the pace and the memory of package body
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings
 //	agents.go      createContext            package service answers agents; their outcomes pass package outcome first
-//	edits.go       editRoutes               one file for each kind of resource, over packages edits, versions and explain
+//	edits.go       editRoutes               one file for each kind of resource, over packages edits and explain
 //	cache.go       newest, items            the newest playbook, for all readers
 //	problem.go     newProblem               the status and the field of an error
 //

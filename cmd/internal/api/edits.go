@@ -12,7 +12,6 @@ import (
 	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -414,7 +413,7 @@ func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) e
 		}
 		out.Changes = history.Diff(now, then)
 	case e.Forget != nil:
-		plan, err := edits.PlanForget(c.ctx, c.handler.conn, versions.New(c.handler.conn.JetStream(), c.name()), *e.Forget)
+		plan, err := edits.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.name()), *e.Forget)
 		if err != nil {
 			return err
 		}
@@ -464,7 +463,7 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	})
 	switch {
 	case err != nil || done == nil:
-		return id, nil, versions.LogError(err)
+		return id, nil, explain.LogError(err)
 	case done.Changed == 0 && len(refused) > 0:
 		return id, nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: "refused before: " + strings.Join(refused, "; ")}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -108,7 +107,7 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 		err = x.update(ctx, b, e)
 	}
 	if err != nil {
-		return versions.LogError(err)
+		return explain.LogError(err)
 	}
 	if len(e.log.at) == 0 { // clients request names that do not exist
 		x.remove(b)
@@ -180,7 +179,7 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 			return nil
 		})
 		if err == nil || !errors.Is(err, deltalog.ErrBrokenLog) || try > 0 {
-			return all, versions.LogError(err)
+			return all, explain.LogError(err)
 		}
 		x.remove(b) // the log was replaced since
 	}
@@ -231,10 +230,10 @@ func (x *Logs) Covering(ctx context.Context, b playbook.Book, id string) deltalo
 	})
 }
 
-// Version finds a version of a playbook; see versions.Help for the formats.
-func (x *Logs) Version(ctx context.Context, b playbook.Book, point string) (at versions.Version, err error) {
+// Version finds a version of a playbook; see explain.VersionHelp for the formats.
+func (x *Logs) Version(ctx context.Context, b playbook.Book, point string) (at explain.Version, err error) {
 	err = x.read(ctx, b, func(l *bookLog) error {
-		at, err = versions.Find(b, point, l.outline)
+		at, err = explain.FindVersion(b, point, l.outline)
 		return err
 	})
 	return at, err
@@ -278,7 +277,7 @@ func (x *Logs) Playbook(ctx context.Context, b playbook.Book, version uint64) (*
 	}
 	for _, r := range rest {
 		if _, err := p.Apply(&r.Delta); err != nil {
-			return nil, versions.LogError(fmt.Errorf("playbook %q: %w: %w", b, err, deltalog.ErrBrokenLog))
+			return nil, explain.LogError(fmt.Errorf("playbook %q: %w: %w", b, err, deltalog.ErrBrokenLog))
 		}
 	}
 	if p.Version() != version {

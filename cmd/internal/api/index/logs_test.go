@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -215,7 +214,7 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	if slices.Sort(changes); len(changes) != int(newest) || len(slices.Compact(changes)) != int(newest) {
 		t.Fatalf("the activity has the changes %v, want each of %d once", changes, newest)
 	}
-	b := &versions.Book{Store: store, Name: book}
+	b := &explain.Book{Store: store, Name: book}
 	for _, point := range []string{"newest", "0", "1", "7", "7@00", "999", "name-1", "name-3", "none", "1970-01-01T03:00:00Z", "1960-01-01", "?"} {
 		want, wantErr := b.Version(ctx, point)
 		got, err := x.Version(ctx, book, point)
