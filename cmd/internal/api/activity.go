@@ -7,6 +7,7 @@ import (
 
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/events/bus"
 	"debrief/events/liveness"
 	"debrief/playbook"
 )
@@ -93,9 +94,11 @@ func getOverview(c *call) (*overview, error) {
 		out.Books = append(out.Books, b)
 		out.Waiting.Quarantined += b.Quarantined
 	}
-	if out.Waiting.Dead, err = c.deadLetters(); err != nil {
+	dead, err := c.deadLetters(bus.LetterFilter{})
+	if err != nil {
 		return nil, err
 	}
+	out.Waiting.Dead = len(dead)
 	out.Waiting.Total = out.Waiting.Quarantined + out.Waiting.Dead
 	return out, nil
 }
