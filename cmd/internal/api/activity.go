@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/api/activity"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/events/bus"
 	"debrief/events/liveness"
 	"debrief/playbook"
 )
@@ -28,8 +29,8 @@ func activityRoutes() []route {
 type overview struct {
 	Learned learned                         `json:"learned" doc:"Changes of the last hour."`
 	Today   learned                         `json:"today" doc:"Changes of the last 24 hours."`
-	Changes []activity.Change               `json:"changes" doc:"Newest changes, newest first."`
-	Lag     []activity.Sample               `json:"lag" doc:"Samples of the last hour, oldest first."`
+	Changes []index.Change                  `json:"changes" doc:"Newest changes, newest first."`
+	Lag     []index.Sample                  `json:"lag" doc:"Samples of the last hour, oldest first."`
 	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
 	Waiting waiting                         `json:"waiting" doc:"Items that wait for a person."`
 	Books   []bookActivity                  `json:"books"`
@@ -38,7 +39,7 @@ type overview struct {
 // learned sums changes.
 type learned struct {
 	Versions int `json:"versions" doc:"Number of versions of all playbooks."`
-	activity.Counts
+	index.ChangeCounts
 }
 
 // waiting counts the items that wait for a person.
@@ -66,11 +67,11 @@ func getOverview(c *call) (*overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := c.handler.feed.State()
-	out := &overview{Changes: []activity.Change{}, Lag: append([]activity.Sample{}, state.Samples...), Books: []bookActivity{}}
+	state := c.handler.index.Activity.State()
+	out := &overview{Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Books: []bookActivity{}}
 	now := time.Now()
-	out.Learned.Counts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
-	out.Today.Counts, out.Today.Versions = state.Learned(now.Add(-24*time.Hour), c.token.AllowsBook)
+	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
+	out.Today.ChangeCounts, out.Today.Versions = state.Learned(now.Add(-24*time.Hour), c.token.AllowsBook)
 	for _, ch := range slices.Backward(state.Changes) {
 		if c.token.AllowsBook(ch.Book) && len(out.Changes) < limit {
 			out.Changes = append(out.Changes, ch)
@@ -83,7 +84,7 @@ func getOverview(c *call) (*overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	executions := c.handler.index.Counts()
+	executions := c.handler.index.Executions.Counts()
 	for _, name := range names {
 		b, err := c.handler.books.activity(c.ctx, name)
 		if err != nil {
@@ -93,9 +94,11 @@ func getOverview(c *call) (*overview, error) {
 		out.Books = append(out.Books, b)
 		out.Waiting.Quarantined += b.Quarantined
 	}
-	if out.Waiting.Dead, err = c.deadLetters(); err != nil {
+	dead, err := c.deadLetters(bus.LetterFilter{})
+	if err != nil {
 		return nil, err
 	}
+	out.Waiting.Dead = len(dead)
 	out.Waiting.Total = out.Waiting.Quarantined + out.Waiting.Dead
 	return out, nil
 }
@@ -125,11 +128,11 @@ type liveState struct {
 	sample     time.Time
 }
 
-// streamEvents sends changes until the client disconnects, the token is revoked, or the feed ends.
+// streamEvents sends changes until the client disconnects, the token is revoked, or the index ends.
 func streamEvents(c *call, out *eventStream) {
-	feed, index := c.handler.feed, c.handler.index
-	s := &liveState{c: c, out: out, book: playbook.Book(c.query.Get("book")), versions: map[playbook.Book]uint64{}, executions: index.Counts()}
-	state := feed.State()
+	activity, executions := c.handler.index.Activity, c.handler.index.Executions
+	s := &liveState{c: c, out: out, book: playbook.Book(c.query.Get("book")), versions: map[playbook.Book]uint64{}, executions: executions.Counts()}
+	state := activity.State()
 	for _, ch := range state.Changes {
 		s.versions[ch.Book] = max(s.versions[ch.Book], ch.Version)
 	}
@@ -144,13 +147,13 @@ func streamEvents(c *call, out *eventStream) {
 		select {
 		case <-c.ctx.Done():
 			return
-		case <-feed.Closed():
+		case <-activity.Closed():
 			return
 		case <-state.Changed:
-			state = feed.State()
+			state = activity.State()
 			more = c.renew() && s.sendState(state)
 		case <-count.C:
-			more = c.renew() && s.sendExecutions(index.Counts())
+			more = c.renew() && s.sendExecutions(executions.Counts())
 		case <-beat.C:
 			more = out.write(": beat\n\n")
 		}
@@ -161,7 +164,7 @@ func (s *liveState) wants(b playbook.Book) bool {
 	return s.c.token.AllowsBook(b) && (s.book == "" || s.book == b)
 }
 
-func (s *liveState) sendState(state activity.State) bool {
+func (s *liveState) sendState(state index.State) bool {
 	for _, ch := range state.Changes {
 		if ch.Version <= s.versions[ch.Book] {
 			continue

@@ -11,9 +11,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/body"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 	"debrief/events/bus"
@@ -28,12 +27,8 @@ type Options struct {
 	Local *tokens.Token
 	// Conn is the connection to the streams and buckets. Nil serves only contexts, executions and feedback.
 	Conn *bus.Conn
-	// Executions is the index of the executions. The caller runs it. Required with Conn.
-	Executions *executions.Index
-	// Logs is the index of the logs of the playbooks. The caller runs it. Required with Conn.
-	Logs *logindex.Index
-	// Activity is the feed of changes, lag and dead letters. The caller runs it; its end ends the streams of events. Required with Conn.
-	Activity *activity.Feed
+	// Index has the executions, logs and changes in memory. The caller runs it; its end ends the streams of events. Required with Conn.
+	Index *index.Index
 	// Settings are the settings of the program, for people.
 	Settings program.Effective
 	Log      zerolog.Logger
@@ -57,14 +52,13 @@ type limits struct {
 	response time.Duration // from the headers to the end of the response, without the wait for a worker
 	grace    time.Duration // for requests in progress at Close: longer than the handler's timeout
 
-	window time.Duration // the time in which a body must send step bytes, or its rest
-	step   int64         // bytes
-	memory int64         // maximum bytes of all bodies that are read or handled
+	pace   body.Pace // of bodies
+	memory int64     // maximum bytes of all bodies that are read or handled
 }
 
 var defaultLimits = limits{
 	header: 5 * time.Second, body: 30 * time.Second, idle: time.Minute, response: time.Minute, grace: 15 * time.Second,
-	window: 2 * time.Second, step: 8 << 10, memory: 128 << 20,
+	pace: body.Pace{Step: 8 << 10, Window: 2 * time.Second}, memory: 128 << 20,
 }
 
 // Serve listens on addr, a host:port with the default host 127.0.0.1, and serves only the API. Programs serve it beside the

@@ -13,7 +13,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,12 +20,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
@@ -466,35 +463,6 @@ func TestHugeBodyMemory(t *testing.T) {
 			t.Errorf("%s: read on after the limit: %d bytes", test.name, body.read.Load())
 		}
 	}
-}
-
-func TestReadLimits(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		body := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "body")
-		most := rapid.Int64Range(0, 200).Draw(t, "most")
-		declared := int64(-1)
-		if len(body) <= int(most) && rapid.Bool().Draw(t, "declared") {
-			declared = int64(len(body))
-		}
-		var from io.Reader = bytes.NewReader(body)
-		if rapid.Bool().Draw(t, "slow") {
-			from = iotest.OneByteReader(from)
-		}
-		all := newBodies(defaultLimits)
-		b := all.open(httptest.NewRecorder())
-		defer all.release(b)
-		got, err := all.read(b, from, declared, most)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := body[:min(len(body), int(most)+1)]; !bytes.Equal(got, want) {
-			t.Errorf("got %d bytes, want %d", len(got), len(want))
-		}
-		if int64(cap(got)) > most+1 {
-			t.Errorf("made room for %d bytes, want at most %d", cap(got), most+1)
-		}
-	})
 }
 
 // raw opens a connection and sends a text unchanged.

@@ -40,11 +40,11 @@ func BenchmarkPages(b *testing.B) {
 	fillExecutions(b, conn, n)
 	began := time.Now()
 	index := runIndex(b, conn)
-	for index.Curve("b", 1, uint64(n)).Behind > 0 {
+	for index.Executions.Curve("b", 1, uint64(n)).Behind > 0 {
 		time.Sleep(time.Millisecond)
 	}
 	b.Logf("%d bullets, %d executions; the index was complete after %s", bullets, n, time.Since(began).Round(time.Millisecond))
-	h := newHandler(desk{}, Options{Conn: conn, Executions: index, Logs: runLogs(b, conn), Activity: runFeed(b, conn), Log: zerolog.Nop()}, defaultLimits)
+	h := newHandler(desk{}, Options{Conn: conn, Index: index, Log: zerolog.Nop()}, defaultLimits)
 	for _, path := range []string{
 		"/overview", "/books", "/books/b/curve?limit=200", "/books/b/bullets", "/books/b/bullets?q=parcel+77&sort=lift", "/books/b/bullets/misc-05000", "/books/b/gate", "/books/b/review",
 		"/books/b/versions", "/books/b/versions/newest", "/books/b/diff?from=19", "/books/b/bullets/misc-05000/history",

@@ -10,7 +10,6 @@ import (
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/window"
 	"debrief/playbook"
@@ -72,7 +71,7 @@ func listRejections(c *call) (*page[history.Rejection], error) {
 	}
 	all, err := history.Rejections(c.handler.books.store.History(c.ctx, c.name()))
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, explain.LogError(err)
 	}
 	end := len(all)
 	if after := c.query.Get("after"); after != "" {

@@ -115,7 +115,7 @@ func (c *call) name() playbook.Book { return playbook.Book(c.path["book"]) }
 // playbook returns the playbook in the path at a version, empty for the newest, and its label.
 func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
 	if point != "" {
-		return c.handler.logs.At(c.ctx, c.name(), point)
+		return c.handler.index.Logs.At(c.ctx, c.name(), point)
 	}
 	p, label, err := c.handler.books.newest(c.ctx, c.name())
 	if err == nil && p.Version() == 0 {
@@ -358,7 +358,7 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 // lineage returns the lineage of the bullet in the path.
 func (c *call) lineage() (*explain.Bullet, error) {
 	id := playbook.BulletID(c.path["id"])
-	return explain.BulletOf(c.name(), c.handler.logs.Bullet(c.ctx, c.name(), id), id)
+	return explain.BulletOf(c.name(), c.handler.index.Logs.Bullet(c.ctx, c.name(), id), id)
 }
 
 // evidenceItem is an execution that supports a change of a bullet.

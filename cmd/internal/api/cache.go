@@ -9,8 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/logindex"
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/curator/gate"
 	"debrief/events/deltalog"
@@ -24,7 +23,7 @@ const maxBooks = 256
 // books keeps the playbooks that were read last in memory. A read costs one request for the end of the log, and not all bullets.
 type books struct {
 	store *deltalog.Store
-	logs  *logindex.Index
+	logs  *index.Logs
 
 	mu   sync.Mutex
 	open *simplelru.LRU[playbook.Book, *openBook]
@@ -44,7 +43,7 @@ type openBook struct {
 	review   []*history.Quarantined
 }
 
-func newBooks(store *deltalog.Store, logs *logindex.Index) *books {
+func newBooks(store *deltalog.Store, logs *index.Logs) *books {
 	open, _ := simplelru.NewLRU[playbook.Book, *openBook](maxBooks, nil) // fails only for a size of 0
 	return &books{store: store, logs: logs, open: open}
 }
@@ -191,7 +190,7 @@ func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 	w, err := s.store.Writer(ctx, name)
 	if err != nil {
 		s.forget(name)
-		return versions.LogError(err)
+		return explain.LogError(err)
 	}
 	b.writer = w
 	b.copy()

@@ -11,11 +11,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api/body"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/service"
@@ -134,42 +134,42 @@ func (c *call) unchanged(tag string) error {
 	return nil
 }
 
-// readBody reads the body of a request for a route. The caller must release it.
-func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route, b *body) ([]byte, error) {
+// readBody reads the body of a request for a route. The caller must give the room of the body back, also after an error.
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (held body.Held, err error) {
 	limit := cmp.Or(rt.max, maxBody)
 	tooLarge := service.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
 	if r.ContentLength == 0 && rt.max == 0 {
-		return nil, nil
+		return held, nil
 	}
 	packed, err := checkJSON(r.Header)
 	if err != nil {
-		return nil, err
+		return held, err
 	}
 	if r.ContentLength > limit {
 		drain(w, r, 0)
-		return nil, tooLarge
+		return held, tooLarge
 	}
-	from, declared := io.Reader(r.Body), r.ContentLength
+	from, declared := io.Reader(h.limits.pace.Wrap(w, r.Body, time.Now().Add(h.limits.body))), r.ContentLength
 	if packed {
-		from, declared = &unpacker{from: r.Body}, -1
+		from, declared = &unpacker{from: from}, -1
 	}
-	data, err := h.bodies.read(b, from, declared, limit)
+	held, err = h.memory.Hold(from, declared, limit)
 	switch {
-	case errors.Is(err, service.ErrBusy):
+	case errors.Is(err, body.ErrSlow):
 		w.Header().Set("Connection", "close")
-		return nil, err
-	case errors.Is(err, errSlow), errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, service.NewError(http.StatusRequestTimeout, "body too slow")
+		return held, service.NewError(http.StatusRequestTimeout, "body too slow")
 	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
-		return nil, service.NewError(http.StatusBadRequest, "the body: invalid gzip")
+		return held, service.NewError(http.StatusBadRequest, "the body: invalid gzip")
 	case err != nil:
-		return nil, service.NewError(http.StatusBadRequest, "incomplete body")
-	case int64(len(data)) > limit:
-		drain(w, r, int64(len(data)))
-		return nil, tooLarge
+		return held, service.NewError(http.StatusBadRequest, "incomplete body")
+	case errors.Is(held.Reason, body.ErrNoMemory):
+		w.Header().Set("Connection", "close")
+		return held, service.ErrBusy
+	case held.Reason != nil:
+		drain(w, r, int64(len(held.Data)))
+		return held, tooLarge
 	}
-	return data, nil
+	return held, nil
 }
 
 // Limits of a body that is too large and is read to its end.

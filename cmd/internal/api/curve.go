@@ -1,7 +1,7 @@
 package api
 
 import (
-	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -16,12 +16,12 @@ func curveRoutes() []route {
 	return []route{r, errors}
 }
 
-func getKnownErrors(c *call) (*executions.Errors, error) {
+func getKnownErrors(c *call) (*index.Errors, error) {
 	last, err := c.lastExecution()
 	if err != nil {
 		return nil, err
 	}
-	return c.handler.index.Errors(playbook.Book(c.path["book"]), last), nil
+	return c.handler.index.Executions.Errors(playbook.Book(c.path["book"]), last), nil
 }
 
 // lastExecution returns the last sequence of the stream of executions.
@@ -33,7 +33,7 @@ func (c *call) lastExecution() (uint64, error) {
 	return stream.CachedInfo().State.LastSeq, nil
 }
 
-func getCurve(c *call) (*executions.Curve, error) {
+func getCurve(c *call) (*index.Curve, error) {
 	limit, err := c.limit()
 	if err != nil {
 		return nil, err
@@ -42,5 +42,5 @@ func getCurve(c *call) (*executions.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.handler.index.Curve(playbook.Book(c.path["book"]), limit, last), nil
+	return c.handler.index.Executions.Curve(playbook.Book(c.path["book"]), limit, last), nil
 }

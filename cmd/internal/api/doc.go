@@ -44,8 +44,8 @@
 //
 // # Data in memory
 //
-// Lists and curves come from memory: an index of the executions, an index of the logs of the playbooks, a feed of changes, and the
-// playbooks that were read last. They follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
+// Lists and curves come from memory: package index has the executions, the logs of the playbooks and the newest changes,
+// and the handler has the playbooks that were read last. They follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
 // executions read the stream, which takes longer, and the field behind of a curve is above 0.
 //
 // # The walk of a request
@@ -56,18 +56,17 @@
 //	handler.go     ServeHTTP                the request id, the log line, the time limit; a panic is a 500
 //	route.go       match                    the route of a path, with its parameters
 //	access.go      authenticate, authorize  the token and its scopes; without tokens the Host header
-//	bodies.go      read                     the body, within the memory of all bodies
+//	call.go        readBody                 the body, in the pace and the memory of package body
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings
 //	agents.go      createContext            package service answers agents; their outcomes pass package outcome first
-//	edits.go       editRoutes               one file for each kind of resource, over packages edits, versions and explain
+//	edits.go       editRoutes               one file for each kind of resource, over packages edits and explain
 //	cache.go       newest, items            the newest playbook, for all readers
 //	problem.go     newProblem               the status and the field of an error
 //
 // # Slow bodies
 //
 // A body must send 8 KiB, or its rest, in each 2 seconds, and all of it within 30 seconds. Memory is reserved as
-// bytes arrive, not by the declared length. All bodies together hold at most 128 MiB. At that limit, the slowest body
-// among those older than 2 seconds is dropped with 408. A request gets 503 only if no slower body is left.
+// bytes arrive, not by the declared length. All bodies together hold at most 128 MiB; a body that needs more gets 503.
 //
 // # Access control
 //

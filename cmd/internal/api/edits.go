@@ -12,7 +12,6 @@ import (
 	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -220,7 +219,7 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (e *
 	default:
 		read := now
 		if r.Read != "" {
-			if read, _, err = c.handler.logs.At(c.ctx, c.name(), r.Read); err != nil {
+			if read, _, err = c.handler.index.Logs.At(c.ctx, c.name(), r.Read); err != nil {
 				return nil, err
 			}
 		}
@@ -310,14 +309,14 @@ func missingBullet(field string, id playbook.BulletID) error {
 }
 
 func (r *EditRequest) restore(c *call, out *EditReply) (*events.Edit, error) {
-	at, err := c.handler.logs.Version(c.ctx, c.name(), r.Restore)
+	at, err := c.handler.index.Logs.Version(c.ctx, c.name(), r.Restore)
 	if err != nil {
 		return nil, err
 	}
 	out.Of = at.Label()
 	e := &events.Edit{Restore: &at.Number}
 	if r.Read != "" {
-		seen, err := c.handler.logs.Version(c.ctx, c.name(), r.Read)
+		seen, err := c.handler.index.Logs.Version(c.ctx, c.name(), r.Read)
 		if err != nil {
 			return nil, err
 		}
@@ -327,7 +326,7 @@ func (r *EditRequest) restore(c *call, out *EditReply) (*events.Edit, error) {
 }
 
 func (r *EditRequest) tag(c *call, out *EditReply) (*events.Edit, error) {
-	at, err := c.handler.logs.Version(c.ctx, c.name(), cmp.Or(r.Tag.Version, "newest"))
+	at, err := c.handler.index.Logs.Version(c.ctx, c.name(), cmp.Or(r.Tag.Version, "newest"))
 	if err != nil {
 		return nil, err
 	}
@@ -408,13 +407,13 @@ func (b *ChangedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) error {
 	switch {
 	case e.Restore != nil:
-		then, err := c.handler.logs.Playbook(c.ctx, c.name(), *e.Restore)
+		then, err := c.handler.index.Logs.Playbook(c.ctx, c.name(), *e.Restore)
 		if err != nil {
 			return err
 		}
 		out.Changes = history.Diff(now, then)
 	case e.Forget != nil:
-		plan, err := edits.PlanForget(c.ctx, c.handler.conn, versions.New(c.handler.conn.JetStream(), c.name()), *e.Forget)
+		plan, err := edits.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.name()), *e.Forget)
 		if err != nil {
 			return err
 		}
@@ -451,7 +450,7 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	}
 	var done *EditReply
 	var refused []string
-	err = c.handler.logs.Covering(c.ctx, c.name(), string(id))(func(r *deltalog.Record) error {
+	err = c.handler.index.Logs.Covering(c.ctx, c.name(), string(id))(func(r *deltalog.Record) error {
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
 				done = &EditReply{Book: c.name(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
@@ -464,7 +463,7 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	})
 	switch {
 	case err != nil || done == nil:
-		return id, nil, versions.LogError(err)
+		return id, nil, explain.LogError(err)
 	case done.Changed == 0 && len(refused) > 0:
 		return id, nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: "refused before: " + strings.Join(refused, "; ")}
 	}

@@ -3,12 +3,11 @@ package api
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
-	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -26,7 +25,7 @@ const batch = 64
 
 // newestFirst calls fn for the executions that match, with a sequence below end, newest first, until fn returns false. It returns the
 // sequence below which the reading can continue, and 0 at the beginning of the stream. An end of 0 is that of the stream.
-func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
+func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
 		return 0, err
@@ -36,7 +35,7 @@ func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uin
 		end = state.LastSeq + 1
 	}
 	first := max(state.FirstSeq, 1)
-	covered, last := h.index.Range()
+	covered, last := h.index.Executions.Range(f)
 	if end > last+firstSpan { // after a start, the index is far behind
 		return h.scanBack(ctx, f, first, end, fn)
 	}
@@ -49,7 +48,7 @@ func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uin
 	}
 	start := end
 	for end > first {
-		seqs, next := h.index.Find(f, end, batch)
+		seqs, next := h.index.Executions.Find(f, end, batch)
 		all, err := h.readAll(ctx, f, seqs)
 		if err != nil {
 			return 0, err
@@ -69,28 +68,8 @@ func (h *handler) newestFirst(ctx context.Context, f *executions.Filter, end uin
 	return 0, nil
 }
 
-// doubted is newestFirst for the executions whose outcome the Reflector doubts. The index alone knows them.
-func (h *handler) doubted(ctx context.Context, f *executions.Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
-	if end == 0 {
-		end = math.MaxUint64
-	}
-	for {
-		seqs := h.index.Doubted(end, batch)
-		all, err := h.readAll(ctx, f, seqs)
-		if err != nil || len(seqs) == 0 {
-			return 0, err
-		}
-		for _, e := range all {
-			if e.Handle != "" && !fn(e.ExecutionItem) {
-				return e.seq, nil
-			}
-		}
-		end = seqs[len(seqs)-1]
-	}
-}
-
 // readAll returns the executions with some sequences. One that has expired, or does not match, has no handle.
-func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint64) ([]foundExecution, error) {
+func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) ([]foundExecution, error) {
 	all := make([]foundExecution, len(seqs))
 	var failed atomic.Pointer[error]
 	var group sync.WaitGroup
@@ -105,7 +84,7 @@ func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint
 				}
 				if e, ok := found.(*events.Execution); ok && e.Book == f.Book && f.Matches(e) {
 					all[i] = foundExecution{newExecutionItem(seqs[i], e), seqs[i]}
-					all[i].LabelSuspect = h.index.Doubt(seqs[i])
+					all[i].LabelSuspect = h.index.Executions.Doubt(seqs[i])
 				}
 			}
 		})
@@ -118,7 +97,7 @@ func (h *handler) readAll(ctx context.Context, f *executions.Filter, seqs []uint
 }
 
 // scanBack is newestFirst without the index, for sequences of at least first.
-func (h *handler) scanBack(ctx context.Context, f *executions.Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
+func (h *handler) scanBack(ctx context.Context, f *index.Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	for span, read := uint64(firstSpan), uint64(0); end > first; span = min(2*span, maxSpan) {
 		if read >= maxRead {
 			return end, nil
@@ -146,7 +125,7 @@ type foundExecution struct {
 }
 
 // readSpan returns the executions that match, with a sequence of at least from and below end, oldest first.
-func (h *handler) readSpan(ctx context.Context, f *executions.Filter, from, end uint64) (all []foundExecution, err error) {
+func (h *handler) readSpan(ctx context.Context, f *index.Filter, from, end uint64) (all []foundExecution, err error) {
 	err = h.conn.Events.Scan(ctx, events.StreamExecutions, events.KindExecution.Subject(f.Book), from, func(s bus.Stored) error {
 		if s.Seq >= end {
 			return bus.ErrStop

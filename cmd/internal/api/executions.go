@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"debrief/cmd/internal/api/executions"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/events/window"
@@ -108,8 +108,8 @@ func (c *call) ownerFilter() (*string, error) {
 	return &owner, nil
 }
 
-func newExecutionFilter(b playbook.Book, q url.Values) (f *executions.Filter, err error) {
-	f = &executions.Filter{
+func newExecutionFilter(b playbook.Book, q url.Values) (f *index.Filter, err error) {
+	f = &index.Filter{
 		Book: b, Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"), Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
 	}
 	if f.Label != "" && !slices.Contains(labels, string(f.Label)) {
@@ -141,18 +141,14 @@ func listExecutions(c *call) (*page[ExecutionItem], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	find := c.handler.newestFirst
-	if doubted, err := c.boolean("doubted"); err != nil {
+	if filter.Doubted, err = c.boolean("doubted"); err == nil && filter.Doubted && c.handler.local != nil { // a command does not run the index
+		err = c.handler.index.Executions.ReadDoubts(c.ctx)
+	}
+	if err != nil {
 		return nil, err
-	} else if doubted {
-		if find = c.handler.doubted; c.handler.local != nil { // a command does not run the index
-			if err := c.handler.index.ReadDoubts(c.ctx); err != nil {
-				return nil, err
-			}
-		}
 	}
 	out := &page[ExecutionItem]{Items: []ExecutionItem{}}
-	next, err := find(c.ctx, filter, end, func(e ExecutionItem) bool {
+	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e ExecutionItem) bool {
 		out.Items = append(out.Items, e)
 		return len(out.Items) < limit
 	})
@@ -177,7 +173,7 @@ func getExecution(c *call) (*explain.Execution, error) {
 		return nil, err
 	}
 	effects := func(b playbook.Book, h events.Handle) deltalog.Log {
-		return c.handler.logs.Covering(c.ctx, b, string(h))
+		return c.handler.index.Logs.Covering(c.ctx, b, string(h))
 	}
 	x, err := explain.ExecutionOf(c.ctx, c.name(), effects, explain.NewStored(c.handler.conn), h)
 	switch {
@@ -256,12 +252,12 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	sessions := c.handler.index.Sessions(book, owner, limit)
+	sessions := c.handler.index.Executions.Sessions(book, owner, limit)
 	seqs := make([]uint64, len(sessions))
 	for i, s := range sessions {
 		seqs[i] = s.Last
 	}
-	all, err := c.handler.readAll(c.ctx, &executions.Filter{Book: book, Owner: owner, InSession: true}, seqs)
+	all, err := c.handler.readAll(c.ctx, &index.Filter{Book: book, Owner: owner, InSession: true}, seqs)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +281,7 @@ func (h *handler) awaitIndex(ctx context.Context) error {
 	}
 	want, end := stream.CachedInfo().State.LastSeq, time.Now().Add(indexWait)
 	for {
-		if _, last := h.index.Range(); last >= want || time.Now().After(end) {
+		if _, last := h.index.Executions.Range(&index.Filter{}); last >= want || time.Now().After(end) {
 			return nil
 		}
 		select {

@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/events"
 	"debrief/events/bus"
 )
@@ -111,7 +109,7 @@ func TestDoubtedOutcomesAreListed(t *testing.T) {
 		if _, err := w.conn.Publish(t.Context(), r, bus.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(time.Minute); index.Doubt(seq) != doubt && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); index.Executions.Doubt(seq) != doubt && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
@@ -144,7 +142,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, c := open(t, desk{}, Options{Conn: w.conn, Executions: executions.New(w.conn), Logs: logindex.New(w.conn), Activity: activity.New(w.conn, 0)}, defaultLimits)
+	s, c := open(t, desk{}, Options{Conn: w.conn, Index: index.New(w.conn)}, defaultLimits)
 	without := &world{Server: s, client: c}
 	if err := w.http.Handler.(*handler).awaitIndex(t.Context()); err != nil {
 		t.Fatal(err)

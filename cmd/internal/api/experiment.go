@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/curator/gate"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -54,7 +54,7 @@ func getExperiment(c *call) (*experiment, error) {
 	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
 	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
 	found := false
-	err = history.StatesOf(c.handler.logs.Bullet(c.ctx, c.name(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
+	err = history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.name(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
 		if bullet == nil {
 			return
 		}
@@ -69,7 +69,7 @@ func getExperiment(c *call) (*experiment, error) {
 		out.Points = append(out.Points, evidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e})
 	})
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, explain.LogError(err)
 	}
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not found in the log", text40(string(id))))

@@ -39,8 +39,8 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &p) != nil || p.Detail == "" || p.Code == "" || p.Status != w.Code) {
 			t.Errorf("%q, %q: got %d without a reason: %q", path, body, w.Code, w.Body)
 		}
-		if d.bodies.reserved != 0 || len(d.bodies.reading) != 0 || d.bodies.leaving != 0 {
-			t.Errorf("%q: %d bytes are counted as held", path, d.bodies.reserved)
+		if held := d.memory.Held(); held != 0 {
+			t.Errorf("%q: %d bytes are counted as held", path, held)
 		}
 	})
 }

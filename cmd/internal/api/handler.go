@@ -19,9 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/body"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 	"debrief/events"
@@ -46,15 +45,13 @@ type handler struct {
 	routes  []route
 	agents  service.Backend
 	conn    *bus.Conn // nil: only the routes of agents
-	index   *executions.Index
-	logs    *logindex.Index
+	index   *index.Index
 	books   *books
-	feed    *activity.Feed
 	program program.Effective // settings
 	tokens  *tokens.Set
 	local   *tokens.Token
 	origins *http.CrossOriginProtection
-	bodies  *bodies
+	memory  *body.Memory // of bodies
 	limits  limits
 	slots   chan struct{}
 	waiting chan struct{}
@@ -70,12 +67,12 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, local: o.Local, index: o.Executions, logs: o.Logs, feed: o.Activity, program: o.Settings, origins: http.NewCrossOriginProtection(), bodies: newBodies(lim), limits: lim,
+		agents: agents, tokens: o.Tokens, local: o.Local, index: o.Index, program: o.Settings, origins: http.NewCrossOriginProtection(), memory: body.NewMemory(lim.memory), limits: lim,
 		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), streams: streamCounts{open: map[string]int{}}, told: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn = o.Conn; h.conn != nil {
-		h.books = newBooks(deltalog.New(h.conn.JetStream()), o.Logs)
+		h.books = newBooks(deltalog.New(h.conn.JetStream()), o.Index.Logs)
 		routes = slices.Concat(routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(), operateRoutes(), activityRoutes(), experimentRoutes())
 	}
 	h.routes = sorted(routes)
@@ -185,11 +182,12 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 		return response{}, err
 	}
 	if rt.in != nil {
-		b := h.bodies.open(w)
-		defer h.bodies.release(b)
-		if c.body, err = h.readBody(w, r, rt, b); err != nil {
+		held, err := h.readBody(w, r, rt)
+		defer h.memory.Give(held.Room)
+		if err != nil {
 			return response{}, err
 		}
+		c.body = held.Data
 	}
 	if rt.live != nil {
 		return h.serveLive(c, w, r)
@@ -325,16 +323,16 @@ func requestIDOf(h http.Header) string {
 	return string(events.NewID())
 }
 
-// index is the list of routes.
-type index struct {
-	Service string       `json:"service"`
-	Version string       `json:"version" doc:"Semantic version of the requests and replies."`
-	OpenAPI string       `json:"openapi" doc:"Path of the OpenAPI document."`
-	Routes  []indexEntry `json:"routes"`
+// routeList is the list of routes.
+type routeList struct {
+	Service string        `json:"service"`
+	Version string        `json:"version" doc:"Semantic version of the requests and replies."`
+	OpenAPI string        `json:"openapi" doc:"Path of the OpenAPI document."`
+	Routes  []listedRoute `json:"routes"`
 }
 
-// indexEntry is a route.
-type indexEntry struct {
+// listedRoute is a route.
+type listedRoute struct {
 	Method   string       `json:"method"`
 	Path     string       `json:"path"`
 	Scope    tokens.Scope `json:"scope,omitempty" doc:"Scope that a token needs; empty: none."`
@@ -344,10 +342,10 @@ type indexEntry struct {
 
 // indexRoute lists the routes.
 func indexRoute() route {
-	r := get("/", "listRoutes", "List the routes.", func(c *call) (*index, error) {
-		out := &index{Service: service.Name, Version: service.Version, OpenAPI: prefix + "/openapi.json"}
+	r := get("/", "listRoutes", "List the routes.", func(c *call) (*routeList, error) {
+		out := &routeList{Service: service.Name, Version: service.Version, OpenAPI: prefix + "/openapi.json"}
 		for _, r := range c.handler.routes {
-			e := indexEntry{Method: r.method, Path: prefix + r.path, Scope: r.scope, Summary: r.summary}
+			e := listedRoute{Method: r.method, Path: prefix + r.path, Scope: r.scope, Summary: r.summary}
 			if r.in != nil {
 				e.MaxBytes = cmp.Or(r.max, maxBody)
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"debrief/cmd/internal/api/request"
@@ -17,6 +18,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/liveness"
+	"debrief/events/service"
 	"debrief/events/window"
 	"debrief/generator/scoring"
 	"debrief/playbook"
@@ -90,7 +92,7 @@ func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 		Origin: events.Origin{Source: c.token.Caller().Source(), Task: r.Task},
 	}
 	if err := task.Validate(); err != nil {
-		return nil, &statusError{status: http.StatusBadRequest, code: CodeInvalid, field: fieldOf(err.Error(), c.route.in), text: err.Error()}
+		return nil, service.NewError(http.StatusBadRequest, err.Error())
 	}
 	first, err := c.answered(task)
 	if err != nil {
@@ -179,12 +181,7 @@ func listRuns(c *call) (*page[replay.RunState], error) {
 	if err != nil {
 		return nil, err
 	}
-	permitted := all[:0]
-	for _, r := range all {
-		if c.token.AllowsBook(r.Book) {
-			permitted = append(permitted, r)
-		}
-	}
+	permitted := slices.DeleteFunc(all, func(r replay.RunState) bool { return !c.token.AllowsBook(r.Book) })
 	return paginate(c, permitted, func(r replay.RunState) string { return string(r.Book) })
 }
 
@@ -206,7 +203,7 @@ func listDead(c *call) (*page[deadletters.Row], error) {
 			return nil, err
 		}
 	}
-	if f.Role != "" && !isRole(f.Role) {
+	if f.Role != "" && !slices.Contains(roles, f.Role) {
 		return nil, invalid("role", "want generator, reflector or curator")
 	}
 	if text := c.query.Get("since"); text != "" {
@@ -215,38 +212,17 @@ func listDead(c *call) (*page[deadletters.Row], error) {
 			return nil, invalid("since", "want a time such as 2026-11-20T15:04:05Z")
 		}
 	}
-	all, err := deadletters.List(c.ctx, c.handler.conn.DeadLetters, f)
+	permitted, err := c.deadLetters(f)
 	if err != nil {
 		return nil, err
-	}
-	permitted := all[:0]
-	for _, l := range all {
-		if c.token.AllowsBook(playbook.Book(l.Book)) {
-			permitted = append(permitted, l)
-		}
 	}
 	return paginate(c, permitted, func(l deadletters.Row) string { return string(l.ID) })
 }
 
-// deadLetters returns the number of dead letters of the playbooks that the token permits.
-func (c *call) deadLetters() (int, error) {
-	all, err := deadletters.List(c.ctx, c.handler.conn.DeadLetters, bus.LetterFilter{})
-	n := 0
-	for _, l := range all {
-		if c.token.AllowsBook(playbook.Book(l.Book)) {
-			n++
-		}
-	}
-	return n, err
-}
-
-func isRole(name string) bool {
-	for _, r := range roles {
-		if r == name {
-			return true
-		}
-	}
-	return false
+// deadLetters returns the dead letters of the playbooks that the token permits.
+func (c *call) deadLetters(f bus.LetterFilter) ([]deadletters.Row, error) {
+	all, err := deadletters.List(c.ctx, c.handler.conn.DeadLetters, f)
+	return slices.DeleteFunc(all, func(l deadletters.Row) bool { return !c.token.AllowsBook(playbook.Book(l.Book)) }), err
 }
 
 // letter returns the id of the dead letter in the path, if the token permits its book.
@@ -298,7 +274,7 @@ func getStatus(c *call) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), c.handler.feed.State().Running...)
+	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), c.handler.index.Activity.State().Running...)
 	if err != nil {
 		return nil, err
 	}
@@ -307,13 +283,7 @@ func getStatus(c *call) (*Status, error) {
 	}
 	o.Rate()
 	advice := o.Advice()
-	permitted := []doctor.BookState{}
-	for _, b := range o.Books {
-		if c.token.AllowsBook(b.Book) {
-			permitted = append(permitted, b)
-		}
-	}
-	o.Books = permitted
+	o.Books = append([]doctor.BookState{}, slices.DeleteFunc(o.Books, func(b doctor.BookState) bool { return !c.token.AllowsBook(b.Book) })...)
 	return &Status{o, advice}, nil
 }
 

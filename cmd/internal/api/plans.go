@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/edits"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/api/versions"
 	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/playbook"
@@ -150,7 +150,7 @@ func promoteRun(c *call, r *PromoteRequest) (*edits.Promotion, error) {
 		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", text40(string(r.Run)), joinBooks(known)))
 	}
 	js := c.handler.conn.JetStream()
-	plan, err := edits.PlanPromotion(c.ctx, versions.New(js, r.Run), versions.New(js, c.name()), r.At)
+	plan, err := edits.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.name()), r.At)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 	if slices.Contains(known, r.To) {
 		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, field: "to", text: fmt.Sprintf("playbook %q: already exists: choose another name", r.To)}
 	}
-	at, err := versions.New(c.handler.conn.JetStream(), c.name()).Version(c.ctx, cmp.Or(r.At, "newest"))
+	at, err := explain.NewBook(c.handler.conn.JetStream(), c.name()).Version(c.ctx, cmp.Or(r.At, "newest"))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 	}
 	p, err := store.PlaybookAt(c.ctx, r.To, out.Version)
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, explain.LogError(err)
 	}
 	out.Bullets = p.Len()
 	c.location("books", string(r.To))

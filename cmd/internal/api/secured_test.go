@@ -83,7 +83,7 @@ func startSecuredWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.token, w.conn = secret, s.open(t, events.UserGateway)
-	w.Server, w.client = open(t, client.NATS(w.conn.NATS()), Options{Tokens: set, Conn: w.conn, Executions: runIndex(t, w.conn), Logs: runLogs(t, w.conn), Activity: runFeed(t, w.conn), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}, defaultLimits)
+	w.Server, w.client = open(t, client.NATS(w.conn.NATS()), Options{Tokens: set, Conn: w.conn, Index: runIndex(t, w.conn), Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)}, defaultLimits)
 	return w
 }
 

@@ -5,12 +5,12 @@ import (
 	"math"
 	"strconv"
 
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
 
-func listVersions(c *call) (*page[logindex.Version], error) {
+func listVersions(c *call) (*page[*index.Version], error) {
 	limit, err := c.limit()
 	if err != nil {
 		return nil, err
@@ -21,7 +21,7 @@ func listVersions(c *call) (*page[logindex.Version], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	part, newest, err := c.handler.logs.Versions(c.ctx, c.name(), end, limit)
+	part, newest, err := c.handler.index.Logs.Versions(c.ctx, c.name(), end, limit)
 	switch {
 	case err != nil:
 		return nil, err
@@ -30,7 +30,7 @@ func listVersions(c *call) (*page[logindex.Version], error) {
 	case end != math.MaxInt64 && end > newest:
 		return nil, invalid("after", "the list does not have this item any more: begin again without it")
 	}
-	out := &page[logindex.Version]{Items: append([]logindex.Version{}, part...)}
+	out := &page[*index.Version]{Items: append([]*index.Version{}, part...)}
 	if n := len(part); n > 0 && part[n-1].Version > 1 {
 		out.Next = strconv.FormatUint(part[n-1].Version, 10)
 	}
@@ -39,19 +39,19 @@ func listVersions(c *call) (*page[logindex.Version], error) {
 
 // VersionDetails is a version with its operations.
 type VersionDetails struct {
-	logindex.Version
+	index.Version
 	Delta *playbook.Delta `json:"delta"`
 }
 
 func getVersion(c *call) (*VersionDetails, error) {
-	at, err := c.handler.logs.Version(c.ctx, c.name(), c.path["version"])
+	at, err := c.handler.index.Logs.Version(c.ctx, c.name(), c.path["version"])
 	if err != nil {
 		return nil, err
 	}
 	if at.Number == 0 {
 		return nil, notFound("version 0: the empty playbook, which no change made")
 	}
-	v, d, err := c.handler.logs.Delta(c.ctx, c.name(), at.Number)
+	v, d, err := c.handler.index.Logs.Delta(c.ctx, c.name(), at.Number)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
@@ -54,33 +52,17 @@ func startWorld(t *testing.T, o Options) *world {
 	runRoles(t, conn, bustest.Must(generator.New(chat.ModelFunc(answer), nil, generator.Config{})), bustest.Must(reflector.New(nil, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
 	o.Log = zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
 	o.Conn = conn
-	o.Executions, o.Logs, o.Activity = runIndex(t, conn), runLogs(t, conn), runFeed(t, conn)
+	o.Index = runIndex(t, conn)
 	s, c := open(t, builder, o, defaultLimits)
 	return &world{Server: s, conn: conn, admin: conn, client: c}
 }
 
-// runIndex runs an index of executions until the end of the test.
-func runIndex(t testing.TB, conn *bus.Conn) *executions.Index {
+// runIndex runs an index until the end of the test.
+func runIndex(t testing.TB, conn *bus.Conn) *index.Index {
 	t.Helper()
-	x := executions.New(conn)
+	x := index.New(conn)
 	inBackground(t, x.Run)
 	return x
-}
-
-// runLogs runs an index of the logs of playbooks until the end of the test.
-func runLogs(t testing.TB, conn *bus.Conn) *logindex.Index {
-	t.Helper()
-	x := logindex.New(conn)
-	inBackground(t, x.Run)
-	return x
-}
-
-// runFeed runs a feed until the end of the test.
-func runFeed(t testing.TB, conn *bus.Conn) *activity.Feed {
-	t.Helper()
-	f := activity.New(conn, 50*time.Millisecond)
-	inBackground(t, f.Run)
-	return f
 }
 
 // inBackground calls fn with a context that ends with the test, and waits for its end.

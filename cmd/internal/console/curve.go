@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/train/stats"
 )
@@ -16,7 +16,7 @@ func curvePages() []view {
 
 // curvePage is the curve of a playbook.
 type curvePage struct {
-	executions.Curve
+	index.Curve
 	Charts []*components.Chart // wide and narrow; empty without outcomes
 	Pooled int                 // minimum number of outcomes of a mark
 }
@@ -31,8 +31,8 @@ func showCurve(q *request) (any, error) {
 	if err := q.api.get(pathOf("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
 		return nil, err
 	}
-	inject := marks("with the playbook", measuredOf(p.Versions, func(c executions.Counts) *executions.Cell { return c.Inject }), fewOutcomes)
-	observe := marks("without the playbook", measuredOf(p.Versions, func(c executions.Counts) *executions.Cell { return c.Observe }), fewOutcomes)
+	inject := marks("with the playbook", measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Inject }), fewOutcomes)
+	observe := marks("without the playbook", measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Observe }), fewOutcomes)
 	if len(inject)+len(observe) == 0 {
 		return p, nil
 	}
@@ -49,11 +49,11 @@ func showCurve(q *request) (any, error) {
 }
 
 // measuredOf returns the measurements of an arm in each version, over the number of executions so far.
-func measuredOf(points []executions.Point, arm func(executions.Counts) *executions.Cell) (out []measured) {
+func measuredOf(points []index.Point, arm func(index.ByArm) *index.Cell) (out []measured) {
 	steps := 0
 	for _, v := range points {
 		steps += v.Executions
-		if c := arm(v.Counts); c != nil && c.Accuracy.N > 0 {
+		if c := arm(v.ByArm); c != nil && c.Accuracy.N > 0 {
 			out = append(out, measured{step: steps, n: c.Accuracy.N, right: rightOf(c.Accuracy), at: fmt.Sprintf("version %d", *v.Version)})
 		}
 	}

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/train/stats"
 	"debrief/events/liveness"
@@ -25,8 +24,8 @@ func homePages() []view {
 type overview struct {
 	Learned learned                         `json:"learned"` // in the last hour
 	Today   learned                         `json:"today"`   // in the last 24 hours
-	Changes []activity.Change               `json:"changes"`
-	Lag     []activity.Sample               `json:"lag"`
+	Changes []index.Change                  `json:"changes"`
+	Lag     []index.Sample                  `json:"lag"`
 	Roles   map[string]liveness.RoleSummary `json:"roles"`
 	Waiting struct {
 		Total int `json:"total"`
@@ -38,7 +37,7 @@ type overview struct {
 // learned sums changes.
 type learned struct {
 	Versions int `json:"versions"`
-	activity.Counts
+	index.ChangeCounts
 }
 
 // bookState has the numbers of a playbook.
@@ -82,7 +81,7 @@ func showHome(q *request) (any, error) {
 	if most == nil {
 		return p, nil
 	}
-	var c executions.Curve
+	var c index.Curve
 	if err := q.api.get(pathOf("books", most.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
 		return nil, err
 	}
@@ -104,8 +103,8 @@ var severity = map[liveness.Level]int{liveness.Yellow: 1, liveness.Red: 2}
 
 // lesson is a bullet with a new text, and the version that it came with.
 type lesson struct {
-	activity.Lesson
-	activity.Change
+	index.Lesson
+	index.Change
 }
 
 // Lessons returns the newest texts of bullets.
@@ -121,7 +120,7 @@ func (p *homePage) Lessons() (all []lesson) {
 }
 
 // Newest returns the newest changes.
-func (p *homePage) Newest() []activity.Change { return p.Changes[:min(homeChanges, len(p.Changes))] }
+func (p *homePage) Newest() []index.Change { return p.Changes[:min(homeChanges, len(p.Changes))] }
 
 // worth compares the accuracy of a playbook now with that without it.
 type worth struct {
@@ -133,7 +132,7 @@ type worth struct {
 
 // newWorth compares the newest versions with at least fewOutcomes outcomes with the runs without a context, or with those of the
 // empty playbook. It returns nil if there are not enough of both.
-func newWorth(c *executions.Curve) *worth {
+func newWorth(c *index.Curve) *worth {
 	w, known, right := &worth{Book: string(c.Book)}, 0, 0
 	for _, v := range slices.Backward(c.Versions) {
 		if *v.Version == 0 {

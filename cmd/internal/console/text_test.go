@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/api/executions"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/train/stats"
 )
 
@@ -94,12 +94,12 @@ func TestTook(t *testing.T) {
 
 func TestMarksPoolVersions(t *testing.T) {
 	t.Parallel()
-	point := func(version uint64, n, known, right int) executions.Point {
-		cell := executions.Cell{Executions: n, Accuracy: stats.Share(right, known)}
-		return executions.Point{Version: &version, Counts: executions.Counts{Cell: cell, Inject: &cell}}
+	point := func(version uint64, n, known, right int) index.Point {
+		cell := index.Cell{Executions: n, Accuracy: stats.Share(right, known)}
+		return index.Point{Version: &version, ByArm: index.ByArm{Cell: cell, Inject: &cell}}
 	}
-	arm := func(c executions.Counts) *executions.Cell { return c.Inject }
-	got := marks("with", measuredOf([]executions.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}, arm), fewOutcomes)
+	arm := func(c index.ByArm) *index.Cell { return c.Inject }
+	got := marks("with", measuredOf([]index.Point{point(1, 15, 15, 3), point(2, 10, 5, 5), point(3, 40, 30, 30), point(4, 3, 0, 0), point(5, 2, 2, 1)}, arm), fewOutcomes)
 	if len(got) != 3 || got[0].Step != 25 || got[0].Value != 40 || got[1].Step != 65 || got[1].Value != 100 || got[2].Value != 50 {
 		t.Errorf("got %+v", got)
 	}

@@ -16,9 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
@@ -153,11 +151,9 @@ func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
 	in.closers = append(in.closers, builder.Close)
 
 	set := in.tokenFile(t)
-	index, logs, feed := executions.New(in.conn), logindex.New(in.conn), activity.New(in.conn, 0)
-	in.follow(index.Run)
-	in.follow(logs.Run)
-	in.follow(feed.Run)
-	options := api.Options{Conn: in.conn, Executions: index, Logs: logs, Activity: feed, Log: failures}
+	views := index.New(in.conn)
+	in.follow(views.Run)
+	options := api.Options{Conn: in.conn, Index: views, Log: failures}
 	in.open = in.serve(api.New(builder, options))
 	options.Tokens = set
 	in.guarded = in.serve(api.New(builder, options))

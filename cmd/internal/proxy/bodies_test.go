@@ -2,106 +2,13 @@ package proxy
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 )
-
-func TestHoldBody(t *testing.T) {
-	t.Parallel()
-	const limit = 100 << 10
-	for _, test := range []struct {
-		name     string
-		size     int
-		declared int64
-		memory   int64
-		whole    bool
-		why      reason
-		room     int64
-	}{
-		{"empty", 0, 0, limit, true, reason{}, 1},
-		{"small", 1, 1, limit, true, reason{}, 2},
-		{"small, unknown length", 1, -1, limit, true, reason{}, firstRoom},
-		{"doubles up to the declared length", 20 << 10, 20 << 10, limit, true, reason{}, 20<<10 + 1},
-		{"as large as possible", limit, -1, 2 * limit, true, reason{}, limit + 1},
-		{"one byte more", limit + 1, -1, 2 * limit, false, bodySize, limit + 1},
-		{"no memory", firstRoom + 1, -1, firstRoom + 1, false, noMemory, firstRoom},
-		{"no memory at all", 1, 1, 1, false, noMemory, 0},
-	} {
-		for name, wrap := range map[string]func(io.Reader) io.Reader{
-			"at once":            func(r io.Reader) io.Reader { return r },
-			"with EOF":           iotest.DataErrReader,
-			"in pieces":          iotest.HalfReader,
-			"in smallest pieces": iotest.OneByteReader,
-		} {
-			b := &budget{limit: test.memory}
-			body := strings.Repeat("x", test.size)
-			source := wrap(strings.NewReader(body))
-			h, err := b.hold(source, test.declared, limit)
-			if err != nil || h.whole != test.whole || h.why != test.why || h.room != test.room || b.held.Load() != h.room {
-				t.Errorf("%s, %s: got whole %v, %v, room %d, held %d, %v", test.name, name, h.whole, h.why, h.room, b.held.Load(), err)
-			}
-			if all, err := io.ReadAll(h.rest(io.NopCloser(source))); err != nil || string(all) != body {
-				t.Errorf("%s, %s: the rest is different: %d bytes, %v", test.name, name, len(all), err)
-			}
-		}
-	}
-	b := &budget{limit: limit}
-	if h, err := b.hold(iotest.ErrReader(errSlow), -1, limit); !errors.Is(err, errSlow) || h.room != firstRoom {
-		t.Errorf("got %v, room %d", err, h.room)
-	}
-}
-
-// TestPaceOfBodies checks the deadlines of a body: they move with each step, and end with the body.
-func TestPaceOfBodies(t *testing.T) {
-	t.Parallel()
-	var left []time.Duration // time until each deadline, -1 for none
-	deadline := func(at time.Time) error {
-		if at.IsZero() {
-			left = append(left, -1)
-			return nil
-		}
-		left = append(left, time.Until(at).Round(time.Minute))
-		return nil
-	}
-	next := func(n int, err error, waited time.Duration, bytes int) *pacedBody {
-		read := func(p []byte) (int, error) { return n, err }
-		return &pacedBody{ReadCloser: io.NopCloser(reader(read)), deadline: deadline, pace: pace{8, time.Hour}, waited: waited, bytes: bytes}
-	}
-	for _, test := range []struct {
-		name   string
-		body   *pacedBody
-		err    error
-		waits  bool // the time counts on
-		before time.Duration
-		after  time.Duration // 0: not changed
-	}{
-		{"a byte", next(1, nil, time.Minute, 0), nil, true, 59 * time.Minute, 0},
-		{"a step", next(1, nil, time.Minute, 7), nil, false, 59 * time.Minute, 0},
-		{"the end", next(1, io.EOF, 0, 0), io.EOF, true, time.Hour, -1},
-		{"too slow", next(0, os.ErrDeadlineExceeded, 0, 0), errSlow, true, time.Hour, 0},
-	} {
-		left = nil
-		_, err := test.body.Read(make([]byte, 10))
-		if !errors.Is(err, test.err) || (test.body.waited > 0) != test.waits || left[0] != test.before {
-			t.Errorf("%s: got %v, waited %s, deadline %s", test.name, err, test.body.waited, left[0])
-		}
-		if test.after == 0 && len(left) > 1 || test.after != 0 && left[1] != test.after {
-			t.Errorf("%s: got deadlines %v", test.name, left)
-		}
-	}
-}
-
-// reader is an io.Reader as a function.
-type reader func([]byte) (int, error)
-
-func (f reader) Read(p []byte) (int, error) { return f(p) }
 
 // TestSlowBodies: a body that stops is refused, also one that is streamed upstream. A slow response is not.
 func TestSlowBodies(t *testing.T) {
@@ -117,7 +24,7 @@ func TestSlowBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.pace.window = window
+	g.pace.Window = window
 	s, c := serveTest(t, g)
 	for _, mode := range []Mode{ModeOff, ModeObserve} {
 		got := raw(t, s, "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nX-Debrief-Mode: "+string(mode)+"\r\nContent-Length: 10\r\n\r\nhalf")
@@ -133,9 +40,9 @@ func TestSlowBodies(t *testing.T) {
 			t.Errorf("%s: a slow response: got %d %s", mode, res.StatusCode, body)
 		}
 	}
-	for end := time.Now().Add(patience); g.memory.held.Load() != 0; time.Sleep(time.Millisecond) { // the client may have the response first
+	for end := time.Now().Add(patience); g.memory.Held() != 0; time.Sleep(time.Millisecond) { // the client may have the response first
 		if time.Now().After(end) {
-			t.Fatalf("%d bytes are still counted", g.memory.held.Load())
+			t.Fatalf("%d bytes are still counted", g.memory.Held())
 		}
 	}
 }

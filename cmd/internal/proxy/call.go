@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"debrief/cmd/internal/api/body"
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
 	"debrief/events/outcome"
@@ -75,6 +76,9 @@ type Copy interface {
 	Ended() bool
 }
 
+// maxBody is the size limit of bodies for the Middle, in bytes.
+const maxBody = 32 << 20
+
 // storeTimeout limits Recorder.End.
 const storeTimeout = 10 * time.Second
 
@@ -89,6 +93,20 @@ var (
 	notReady = reason{"unavailable", "playbook unavailable"}
 )
 
+// bodyFailure returns the failure of reading the body of the client, or nil.
+func (x *exchange) bodyFailure() *failure {
+	if x.source == nil {
+		return nil
+	}
+	switch failed, slow := x.source.Failed(); {
+	case slow:
+		return refusal(http.StatusRequestTimeout, "slow_body", "request body arrives too slowly")
+	case failed:
+		return refusal(http.StatusBadRequest, "incomplete_body", "incomplete request body")
+	}
+	return nil
+}
+
 // exchange is the state of one request.
 type exchange struct {
 	began   time.Time
@@ -99,7 +117,7 @@ type exchange struct {
 	token   Token          // zero without tokens
 	outcome events.Outcome // of the headers
 
-	source   *pacedBody    // body of the client, nil without one
+	source   *body.Paced   // body of the client, nil without one
 	body     []byte        // nil: the body of the client is streamed
 	sent     chan struct{} // closed after the transport has sent a streamed body; nil without one
 	room     int64         // memory to give back at the end
@@ -145,16 +163,19 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 		x.degraded = bodySize
 		return nil
 	}
-	h, err := g.memory.hold(r.Body, r.ContentLength, maxBody)
-	x.room = h.room
-	if err != nil {
-		return x.source.failure()
-	}
-	if !h.whole {
-		x.degraded, r.Body = h.why, h.rest(r.Body)
+	h, err := g.memory.Hold(r.Body, r.ContentLength, maxBody)
+	x.room = h.Room
+	switch {
+	case err != nil:
+		return x.bodyFailure()
+	case errors.Is(h.Reason, body.ErrNoMemory):
+		x.degraded, r.Body = noMemory, h.Rest(r.Body)
+		return nil
+	case h.Reason != nil:
+		x.degraded, r.Body = bodySize, h.Rest(r.Body)
 		return nil
 	}
-	x.body = h.data
+	x.body = h.Data
 	g.offer(r, x)
 	return nil
 }
@@ -208,7 +229,7 @@ func (g *Gateway) end(x *exchange) {
 	x.stored = make(chan struct{})
 	rec := x.edit.Recorder
 	if rec == nil {
-		g.memory.give(x.room)
+		g.memory.Give(x.room)
 		close(x.stored)
 		return
 	}
@@ -220,7 +241,7 @@ func (g *Gateway) end(x *exchange) {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
 		defer close(x.stored)
-		defer g.memory.give(x.room)
+		defer g.memory.Give(x.room)
 		g.guard(func() { rec.End(ctx, err) }, func() {})
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/api/body"
 	"debrief/events"
 	"debrief/events/config"
 	"debrief/playbook"
@@ -124,8 +125,8 @@ type Gateway struct {
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
 	origins   *http.CrossOriginProtection
-	memory    *budget
-	pace      pace
+	memory    *body.Memory
+	pace      body.Pace
 	id        string         // in headerHops; random
 	loops     atomic.Int64   // time of the last warning about a loop, in nanoseconds since 1970
 	active    sync.WaitGroup // requests, and recorders that store their calls
@@ -136,8 +137,8 @@ func New(o Options) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: defaultPace, origins: http.NewCrossOriginProtection(), id: string(events.NewID())}
-	g.memory = &budget{limit: g.o.Memory}
+	g := &Gateway{o: o.WithDefaults(), transport: newTransport(), pace: body.Pace{Step: 8 << 10, Window: 10 * time.Second}, origins: http.NewCrossOriginProtection(), id: string(events.NewID())}
+	g.memory = body.NewMemory(g.o.Memory)
 	g.upstreams = map[Provider]*target{}
 	for p, u := range map[Provider]Upstream{OpenAI: g.o.OpenAI, Anthropic: g.o.Anthropic} {
 		t, err := u.target(p)

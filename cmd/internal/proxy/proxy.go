@@ -46,7 +46,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 	x := &exchange{began: time.Now(), class: rt.class, route: rt}
 	defer g.finish(r, x)
 	if r.ContentLength != 0 {
-		x.source = g.pace.wrap(w, r.Body)
+		x.source = g.pace.Wrap(w, r.Body, time.Time{})
 		r.Body = x.source
 	}
 	if f := g.admit(r, x); f != nil {
@@ -154,7 +154,7 @@ func (g *Gateway) awaitSent(ctx context.Context, x *exchange) {
 	if x.sent == nil {
 		return
 	}
-	limit := time.NewTimer(g.pace.window)
+	limit := time.NewTimer(g.pace.Window)
 	defer limit.Stop()
 	select {
 	case <-x.sent:
@@ -218,7 +218,7 @@ func (g *Gateway) startRecorder(res *http.Response, x *exchange) Copy {
 func (g *Gateway) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r.Context())
 	x.failed = err
-	f := x.source.failure()
+	f := x.bodyFailure()
 	if f == nil && r.Context().Err() != nil { // the client has disconnected
 		x.code = CodeCut
 		panic(http.ErrAbortHandler)

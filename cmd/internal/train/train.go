@@ -20,7 +20,7 @@ import (
 
 	"debrief/cmd/internal/api/edits"
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -179,7 +179,7 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 }
 
 // parent returns the playbook and the version that the run begins with.
-func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at versions.Version, err error) {
+func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at explain.Version, err error) {
 	text, point, old := strings.Cut(p.From, "@")
 	name = book.Book(text)
 	store := deltalog.New(s.JetStream())

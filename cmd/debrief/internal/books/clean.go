@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -55,7 +55,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *program.Common) error {
 		return program.Exit(program.ExitRefused, fmt.Errorf("--sequence: %w; see 'debrief playbook verify'", err))
 	}
 	if err != nil {
-		return versions.LogError(err)
+		return explain.LogError(err)
 	}
 	out := cleanResult{Book: string(b.Name), Strays: strays}
 	if !cl.JSON {

@@ -7,7 +7,6 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -23,7 +22,7 @@ type diffBook struct {
 
 // Help implements kong.HelpProvider.
 func (*diffBook) Help() string {
-	return versions.Help + `
+	return explain.VersionHelp + `
 
 Examples:
 

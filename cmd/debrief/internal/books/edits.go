@@ -7,7 +7,6 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	book "debrief/playbook"
@@ -90,7 +89,7 @@ type tagBook struct {
 
 // Help implements kong.HelpProvider.
 func (*tagBook) Help() string {
-	return versions.Help + `
+	return explain.VersionHelp + `
 
 Examples:
 
@@ -115,7 +114,7 @@ func (*restoreBook) Help() string {
 	return `Restores the bullets with a new change at the end of the log. The log is not rewritten: restore the version before to undo
 it. Content removed by 'debrief playbook forget' stays removed, and ids are not reused.
 
-` + versions.Help + `
+` + explain.VersionHelp + `
 
 Examples:
 

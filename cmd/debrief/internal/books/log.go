@@ -10,7 +10,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -37,12 +37,12 @@ func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 	if l.Names {
 		limit = 0
 	}
-	all, _, err := api.List[logindex.Version](ctx, a.Client, l.Path("versions"), nil, limit)
+	all, _, err := api.List[index.Version](ctx, a.Client, l.Path("versions"), nil, limit)
 	if err != nil {
 		return err
 	}
 	if l.Names {
-		all = slices.DeleteFunc(all, func(v logindex.Version) bool { return len(v.Names) == 0 })
+		all = slices.DeleteFunc(all, func(v index.Version) bool { return len(v.Names) == 0 })
 		if l.Limit > 0 && len(all) > l.Limit {
 			all = all[:l.Limit]
 		}
@@ -57,7 +57,7 @@ func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 }
 
 // printOperations prints each version with its operations.
-func (l *logBook) printOperations(ctx context.Context, a *apiclient.Client, all []logindex.Version) error {
+func (l *logBook) printOperations(ctx context.Context, a *apiclient.Client, all []index.Version) error {
 	for _, v := range all {
 		d, err := api.Get[api.VersionDetails](ctx, a.Client, l.Path("versions", fmt.Sprint(v.Version)), nil)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/edits"
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -37,7 +37,7 @@ pin, and keep their own votes. Bullets that the run removed are removed.
 If the playbook has changed since the run began, nothing is changed, the bullets are listed, and the exit code is 3. With
 --merge, the playbook keeps its own changes and gets the others.
 
-` + versions.Help + `
+` + explain.VersionHelp + `
 
 Examples:
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -81,10 +81,10 @@ func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
 	p, err := b.Store.PlaybookAt(ctx, b.Name, v.Version)
 	if err != nil {
-		return versions.LogError(err)
+		return explain.LogError(err)
 	}
 	v.Traced, v.Untraced, err = history.CountTraced(b.Store.History(ctx, b.Name), p)
-	return versions.LogError(err)
+	return explain.LogError(err)
 }
 
 // print prints the hashes, the traced bullets and the findings.

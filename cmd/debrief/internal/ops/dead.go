@@ -14,7 +14,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/operate/deadletters"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -60,7 +60,7 @@ type letterFlags struct {
 // list returns the selected dead letters, oldest first.
 func (l letterFlags) list(ctx context.Context, a *apiclient.Client) ([]deadletters.Row, error) {
 	query := map[string]string{"role": l.Role, "book": l.Book}
-	since, err := versions.ParseSince(l.Since)
+	since, err := explain.ParseSince(l.Since)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -67,7 +66,7 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 		}
 		f.Kinds = append(f.Kinds, events.Kind(k))
 	}
-	f.Since, err = versions.ParseSince(t.Since)
+	f.Since, err = explain.ParseSince(t.Since)
 	return f, err
 }
 

@@ -10,9 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -143,7 +141,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
 	a.Client = api.InProcess(api.New(a.contexts, api.Options{
 		Local: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
-		Executions: executions.New(s.Conn), Logs: logindex.New(s.Conn), Activity: activity.New(s.Conn, 0), Log: log,
+		Index: index.New(s.Conn), Log: log,
 	}))
 	return a, nil
 }

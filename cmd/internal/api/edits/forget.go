@@ -3,7 +3,7 @@ package edits
 import (
 	"context"
 
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/curator"
 	"debrief/events/bus"
 	"debrief/playbook/history"
@@ -19,7 +19,7 @@ type Forgetting struct {
 }
 
 // PlanForget returns the change that forgets the selected executions. It changes nothing.
-func PlanForget(ctx context.Context, conn *bus.Conn, b *versions.Book, selector book.Selector) (*Forgetting, error) {
+func PlanForget(ctx context.Context, conn *bus.Conn, b *explain.Book, selector book.Selector) (*Forgetting, error) {
 	now, label, err := b.At(ctx, "")
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func PlanForget(ctx context.Context, conn *bus.Conn, b *versions.Book, selector 
 func planForget(now *book.Playbook, log history.Log, selector book.Selector) (*Forgetting, error) {
 	then, err := history.Forget(log, selector)
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, explain.LogError(err)
 	}
 	return &Forgetting{Matched: then.Matched, Changes: history.Diff(now, then.Playbook)}, nil
 }

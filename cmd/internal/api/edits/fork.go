@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
@@ -22,23 +22,23 @@ import (
 // left out, and a text that is refused today is in quarantine. It returns the version at which the copy is complete, or 0 if the source
 // is empty. A repeated call for the same playbooks and version continues an interrupted fork, also after the new playbook has learned
 // something. A Curator must run.
-func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at versions.Version, to book.Book) (uint64, error) {
+func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at explain.Version, to book.Book) (uint64, error) {
 	store := deltalog.New(conn.JetStream())
 	source, err := store.PlaybookAt(ctx, from, at.Number)
 	if err != nil {
-		return 0, versions.LogError(err)
+		return 0, explain.LogError(err)
 	}
 	origin := book.Fork{Of: from, At: at.Label()}
 	copied, err := curator.ForkSource(ctx, store, origin)
 	if err != nil {
-		return 0, versions.LogError(err)
+		return 0, explain.LogError(err)
 	}
 	done, err := coveredIDs(ctx, store, to)
 	if err != nil {
 		return 0, err
 	}
 	if is, _, err := history.ForkOf(store.History(ctx, to)); err != nil {
-		return 0, versions.LogError(err)
+		return 0, explain.LogError(err)
 	} else if len(done) > 0 && is != origin {
 		return 0, program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: already exists and is not a %s: choose another name", to, origin))
 	}
@@ -51,7 +51,7 @@ func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at versions.Versi
 		}
 	}
 	_, whole, err := history.ForkOf(store.History(ctx, to))
-	return whole, versions.LogError(err)
+	return whole, explain.LogError(err)
 }
 
 // forker is the author of the edits that copy a playbook into a new one.
@@ -98,7 +98,7 @@ func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[st
 		}
 		return nil
 	})
-	return done, versions.LogError(err)
+	return done, explain.LogError(err)
 }
 
 // requestForkEdit submits one edit of a fork and waits until the log covers it. After a crash the same edit is submitted

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
@@ -39,16 +39,16 @@ func TestForkContinuesAfterACrash(t *testing.T) {
 		}
 		return p
 	}
-	newest := func(b book.Book) versions.Version {
+	newest := func(b book.Book) explain.Version {
 		t.Helper()
-		m, err := versions.New(conn.JetStream(), b).Version(ctx, "newest")
+		m, err := explain.NewBook(conn.JetStream(), b).Version(ctx, "newest")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return m
 	}
 
-	if whole, err := Fork(ctx, conn, "nothing", versions.Version{}, "run-0"); err != nil || whole != 0 {
+	if whole, err := Fork(ctx, conn, "nothing", explain.Version{}, "run-0"); err != nil || whole != 0 {
 		t.Errorf("fork of an empty playbook: got version %d, %v", whole, err)
 	}
 

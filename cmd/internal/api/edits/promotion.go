@@ -9,7 +9,6 @@ import (
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/request"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
@@ -45,14 +44,14 @@ type Promotion struct {
 
 // PlanPromotion returns the plan to copy the changes of a run at a version into the target. An empty version means the one
 // named best, else the newest.
-func PlanPromotion(ctx context.Context, run, target *versions.Book, point string) (*Promotion, error) {
+func PlanPromotion(ctx context.Context, run, target *explain.Book, point string) (*Promotion, error) {
 	known, err := run.Store.BooksWithLog(ctx)
 	if err != nil {
 		return nil, err
 	}
 	fork, whole, err := history.ForkOf(run.Store.History(ctx, run.Name))
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, explain.LogError(err)
 	}
 	at, err := runVersion(ctx, run, point)
 	if err != nil {
@@ -63,12 +62,12 @@ func PlanPromotion(ctx context.Context, run, target *versions.Book, point string
 	}
 	learned, err := run.Store.PlaybookAt(ctx, run.Name, at.Number)
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, explain.LogError(err)
 	}
 	base := new(book.Playbook)
 	if slices.Contains(known, target.Name) { // a new playbook also gets the bullets that the run began with
 		if base, err = run.Store.PlaybookAt(ctx, run.Name, whole); err != nil {
-			return nil, versions.LogError(err)
+			return nil, explain.LogError(err)
 		}
 	}
 	began, label, err := target.At(ctx, "")
@@ -99,7 +98,7 @@ func newPromotion(base, learned, target *book.Playbook) *Promotion {
 }
 
 // runVersion returns the version of a run to promote.
-func runVersion(ctx context.Context, run *versions.Book, point string) (versions.Version, error) {
+func runVersion(ctx context.Context, run *explain.Book, point string) (explain.Version, error) {
 	if point != "" {
 		return run.Version(ctx, point)
 	}

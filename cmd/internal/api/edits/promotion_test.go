@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program"
 	"debrief/curator"
 	"debrief/events"
@@ -24,7 +23,7 @@ func TestPromotionAppliesItsPlan(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	conn := serve(t)
-	open := func(b book.Book) *versions.Book { return versions.New(conn.JetStream(), b) }
+	open := func(b book.Book) *explain.Book { return explain.NewBook(conn.JetStream(), b) }
 	sendTo := func(b book.Book, e *events.Edit) (*events.EditReply, error) {
 		e.ID, e.Author, e.Book = events.NewID(), "ann", b
 		return Request(ctx, conn, e, bus.PublishOptions{})

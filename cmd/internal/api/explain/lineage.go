@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/deltalog"
@@ -32,7 +31,7 @@ func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, erro
 	read, labels := labelled(log)
 	l, err := history.LineageOf(read, id)
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, LogError(err)
 	}
 	return &Bullet{Book: name, Labels: labelsOf(l.Events, labels), Lineage: l}, nil
 }

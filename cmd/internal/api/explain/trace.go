@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/api/versions"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
@@ -51,7 +50,7 @@ func ExecutionOf(ctx context.Context, name book.Book, effects Effects, ev Eviden
 	log, labels := labelled(effects(name, handle))
 	t, err := history.TraceOf(log, string(handle))
 	if err != nil {
-		return nil, versions.LogError(err)
+		return nil, LogError(err)
 	}
 	if e == nil && len(t.Reflections) == 0 {
 		return nil, fmt.Errorf("execution %s: %w, and playbook %q does not refer to it", handle, ErrExecutionNotFound, name)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/api/versions"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 
 	book "debrief/playbook"
@@ -21,12 +21,12 @@ type BookFlags struct {
 // Playbook is a session and a playbook on its server. The playbook may not exist yet.
 type Playbook struct {
 	*Session
-	*versions.Book
+	*explain.Book
 }
 
 // Playbook returns a playbook on the server of the session. It sends no request.
 func (s *Session) Playbook(name book.Book) *Playbook {
-	return &Playbook{s, versions.New(s.JetStream(), name)}
+	return &Playbook{s, explain.NewBook(s.JetStream(), name)}
 }
 
 // OpenExisting opens a session that only reads. It returns an error if the playbook has no version.

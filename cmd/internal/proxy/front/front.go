@@ -15,9 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/api/activity"
-	"debrief/cmd/internal/api/executions"
-	"debrief/cmd/internal/api/logindex"
+	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/operate/metrics"
@@ -204,8 +202,8 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // calls through.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
-	index, logs, feed := executions.New(conn), logindex.New(conn), activity.New(conn, 0)
-	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Executions: index, Logs: logs, Activity: feed, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	views := index.New(conn)
+	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
 	advisor := advice.New(backend, runs, conn, f.unread, f.o.Log)
@@ -217,9 +215,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 			f.o.Log.Error().Err(err).Msg("close idle runs")
 		}
 	})
-	closing.Go(func() { index.Run(ctx) })
-	closing.Go(func() { logs.Run(ctx) })
-	closing.Go(func() { feed.Run(ctx) })
+	closing.Go(func() { views.Run(ctx) })
 	return func() {
 		f.middle.Store(nil)
 		f.api.Store(nil)

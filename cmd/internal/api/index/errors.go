@@ -1,6 +1,8 @@
-package executions
+package index
 
 import (
+	"sync"
+
 	"debrief/events"
 	"debrief/playbook"
 	"debrief/reflector/rules"
@@ -15,27 +17,33 @@ type Errors struct {
 	Known []rules.Known `json:"known_errors" doc:"Errors that agents met again in several runs and tasks, the most frequent first, at most 20. A report for people: they teach nothing."`
 }
 
-// addErrors collects the errors of an execution.
-func (x *Index) addErrors(e *events.Execution) {
-	x.errorsMu.Lock()
-	defer x.errorsMu.Unlock()
-	of := x.errors[e.Book]
+// knownErrors collects the errors of tools. It has its own lock, because an analysis takes longer than the rest of the index.
+type knownErrors struct {
+	mu    sync.Mutex
+	books map[playbook.Book]*rules.Errors
+}
+
+func newKnownErrors() knownErrors { return knownErrors{books: map[playbook.Book]*rules.Errors{}} }
+
+// add collects the errors of an execution.
+func (k *knownErrors) add(e *events.Execution) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	of := k.books[e.Book]
 	if of == nil {
 		of = rules.NewErrors()
-		x.errors[e.Book] = of
+		k.books[e.Book] = of
 	}
 	of.Add(e)
 }
 
 // Errors returns the errors of tools in a playbook. Last is the last sequence of the stream.
-func (x *Index) Errors(b playbook.Book, last uint64) *Errors {
-	x.mu.RLock()
-	seq := x.seq
-	x.mu.RUnlock()
-	x.errorsMu.Lock()
-	defer x.errorsMu.Unlock()
+func (x *Executions) Errors(b playbook.Book, last uint64) *Errors {
+	_, seq := x.Range(&Filter{})
+	x.errors.mu.Lock()
+	defer x.errors.mu.Unlock()
 	out := &Errors{Book: b, Through: seq, Behind: last - min(last, seq), Known: []rules.Known{}}
-	if of := x.errors[b]; of != nil {
+	if of := x.errors.books[b]; of != nil {
 		out.Known = append(out.Known, of.Known()...)
 	}
 	return out

@@ -1,6 +1,4 @@
-// Package versions finds the versions of playbooks in their logs: by number, label, time or name. Its errors have the exit codes of
-// commands: program.ExitUsage for an invalid version, program.ExitRefused for an unknown one and for a broken log.
-package versions
+package explain
 
 import (
 	"context"
@@ -12,13 +10,12 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/events/deltalog"
+	"debrief/playbook"
 	"debrief/playbook/history"
-
-	book "debrief/playbook"
 )
 
-// Help documents the formats of a version on the command line.
-const Help = `Formats of a version:
+// VersionHelp documents the formats of a version on the command line.
+const VersionHelp = `Formats of a version:
 
   17               number; 0 is the empty playbook
   17@ab12cd        label; an error if version 17 has another hash
@@ -36,15 +33,15 @@ type Version struct {
 }
 
 // Label returns the number and the beginning of the hash, such as 17@ab12cd.
-func (m Version) Label() string { return book.VersionLabel(m.Number, m.chain) }
+func (m Version) Label() string { return playbook.VersionLabel(m.Number, m.chain) }
 
-// Version finds a version in the log; see Help for the formats.
+// Version finds a version in the log; see VersionHelp for the formats.
 func (b *Book) Version(ctx context.Context, point string) (Version, error) {
-	return Find(b.Name, point, b.Store.Log(ctx, b.Name))
+	return FindVersion(b.Name, point, b.Store.Log(ctx, b.Name))
 }
 
-// Find finds a version of a playbook in its log; see Help for the formats. It reads only versions, times, hashes and names.
-func Find(name book.Book, point string, log deltalog.Log) (Version, error) {
+// FindVersion finds a version of a playbook in its log; see VersionHelp for the formats. It reads only versions, times, hashes and names.
+func FindVersion(name playbook.Book, point string, log deltalog.Log) (Version, error) {
 	want, err := parsePoint(point, time.Now())
 	if err != nil {
 		return Version{}, program.Exit(program.ExitUsage, err)
@@ -106,7 +103,7 @@ type point struct {
 	name    string
 }
 
-// parsePoint parses a version; see Help for the formats. Durations are relative to now.
+// parsePoint parses a version; see VersionHelp for the formats. Durations are relative to now.
 func parsePoint(text string, now time.Time) (point, error) {
 	number, chain, _ := strings.Cut(text, "@")
 	if v, err := strconv.ParseUint(number, 10, 64); err == nil {
@@ -129,7 +126,7 @@ func parsePoint(text string, now time.Time) (point, error) {
 	if text == "newest" {
 		return point{by: byNewest}, nil
 	}
-	if (book.Name{Name: text}).Validate() == nil {
+	if (playbook.Name{Name: text}).Validate() == nil {
 		return point{by: byName, name: text}, nil
 	}
 	return point{}, fmt.Errorf("version %q: want a number, a label such as 17@ab12cd, a time such as 2026-11-20, or a name", text)

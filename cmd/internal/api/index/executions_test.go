@@ -1,4 +1,4 @@
-package executions
+package index
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 func TestFindReturnsWhatMatches(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		x := New(nil)
+		x := newExecutions(nil)
 		x.maxRows = rapid.SampledFrom([]int{8, 1000}).Draw(t, "rows")
 		names := rapid.SampledFrom([]string{"", "a", "b"})
 		labels := rapid.SampledFrom([]events.Label{events.Success, events.Failure})
@@ -33,7 +33,7 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 			}
 			e.Book = playbook.Book(rapid.SampledFrom([]string{"one", "two"}).Draw(t, "book"))
 			all[seq] = e
-			x.addRow(seq, e)
+			x.addExecution(seq, e)
 			x.seq = seq
 		}
 		f := &Filter{
@@ -42,7 +42,7 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 			Label:  rapid.SampledFrom([]events.Label{"", events.Failure}).Draw(t, "of label"),
 			Before: rapid.SampledFrom([]time.Time{{}, day.Add(2 * time.Hour)}).Draw(t, "before"),
 		}
-		first, through := x.Range()
+		first, through := x.Range(f)
 		if through != last || first > 0 && last-first+1 > 8 {
 			t.Fatalf("the index covers %d to %d of %d", first, through, last)
 		}
@@ -66,16 +66,16 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 // TestOldVersionsAreMerged: the number of cells is bounded, and the totals stay.
 func TestOldVersionsAreMerged(t *testing.T) {
 	t.Parallel()
-	x := New(nil)
+	x := newExecutions(nil)
 	const n = 3 * maxVersions
 	for i := range n {
 		e := &events.Execution{Book: "b", Version: uint64(i), Outcome: events.Outcome{Label: events.Success}, ContextID: "c", Started: time.Date(2026, 1, 1, i%24, 0, 0, 0, time.UTC)}
-		x.count(e)
+		x.resultsOf("b").add(e)
 	}
 	late := &events.Execution{Version: 1, Outcome: events.Outcome{Label: events.Failure}} // of a merged version
 	late.Book = "b"
-	x.count(late)
-	if cells := len(x.books["b"].versions.at); cells > 2*maxVersions {
+	x.resultsOf("b").add(late)
+	if cells := len(x.results["b"].versions.at); cells > 2*maxVersions {
 		t.Errorf("got %d cells", cells)
 	}
 	c := x.Curve("b", 50, 0)

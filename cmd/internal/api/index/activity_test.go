@@ -1,4 +1,4 @@
-package activity
+package index
 
 import (
 	"testing"
@@ -12,14 +12,14 @@ import (
 func TestNoDeltas(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	f := New(conn, 0)
+	x := New(conn)
 	if err := conn.JetStream().DeleteStream(t.Context(), events.StreamDeltas); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.readAll(t.Context()); err != nil {
+	if _, err := x.Logs.followAll(t.Context(), 0); err != nil {
 		t.Errorf("read changes: %v", err)
 	}
-	if err := f.sample(t.Context()); err != nil {
+	if _, err := x.Activity.sample(t.Context()); err != nil {
 		t.Errorf("sample roles: %v", err)
 	}
 }

@@ -1,8 +1,7 @@
-package logindex
+package index
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"time"
 
@@ -13,38 +12,26 @@ import (
 
 // Limits of the memory of one log.
 const (
-	maxVersions    = 20_000  // versions whose texts are in memory; older ones are read again
 	maxCheckpoints = 12      // playbooks at earlier versions
 	checkpointStep = 1 << 20 // bytes of the log between checkpoints, at first
 )
-
-// seed is that of the hashes of ids. A delta that is found by a hash is read, so that a collision only costs time.
-var seed = maphash.MakeSeed()
 
 // delta is a delta of a log. Its index in bookLog.at is its version minus one.
 type delta struct {
 	deltalog.Position
 	time   time.Time
 	change int // index of the first delta of its change
+	// about has the hashes of the ids of the bullets, events and executions that the delta is about.
+	about   []uint64
+	forgets bool // the delta forgets executions
 }
 
-// coverage links an event or an execution to a delta that covers it.
-type coverage struct {
-	id    uint64 // hash
-	delta int
-}
-
-// bookLog is the index of one log. Its memory is about 100 bytes for a delta, 4 bytes for each bullet that the delta concerns, and 32
-// bytes for each execution that it covers.
+// bookLog is the index of one log. Its memory is about 120 bytes for a delta, and 8 bytes for each id that the delta is about.
 type bookLog struct {
 	book     playbook.Book
 	at       []delta
-	names    []playbook.Name                // each belongs to the version that got it last
-	recent   []Version                      // newest versions, oldest first, without names
-	touched  map[playbook.BulletID][]uint32 // deltas that concern a bullet
+	names    []playbook.Name // each belongs to the version that got it last
 	merged   map[playbook.BulletID][]playbook.BulletID
-	forgets  []int // deltas that forget executions
-	covers   []coverage
 	changeID string // of the newest delta
 	statuses history.Statuses
 
@@ -54,7 +41,7 @@ type bookLog struct {
 }
 
 func newBookLog(b playbook.Book, step int) *bookLog {
-	return &bookLog{book: b, touched: map[playbook.BulletID][]uint32{}, merged: map[playbook.BulletID][]playbook.BulletID{}, step: step}
+	return &bookLog{book: b, merged: map[playbook.BulletID][]playbook.BulletID{}, step: step}
 }
 
 // add adds the next delta of the log.
@@ -63,19 +50,19 @@ func (l *bookLog) add(r *deltalog.Record) error {
 		return fmt.Errorf("playbook %q: %w: %w", l.book, err, deltalog.ErrBrokenLog)
 	}
 	n := len(l.at)
-	d := delta{Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n}
+	d := delta{Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n, about: aboutOf(&r.Delta), forgets: r.Forget != nil}
 	if n > 0 && r.ChangeID != "" && r.ChangeID == l.changeID {
 		d.change = l.at[n-1].change
 	}
 	l.at, l.changeID = append(l.at, d), r.ChangeID
-	l.addReferences(n, &r.Delta)
+	for i := range r.Ops {
+		if op := &r.Ops[i]; op.Kind == playbook.Merge {
+			l.merged[op.Bullet] = append(l.merged[op.Bullet], op.Sources...)
+		}
+	}
 	for _, name := range r.Names {
 		l.names = append(slices.DeleteFunc(l.names, func(o playbook.Name) bool { return o.Name == name.Name }), name)
 	}
-	if len(l.recent) == maxVersions {
-		l.recent = slices.Clone(l.recent[maxVersions/4:])
-	}
-	l.recent = append(l.recent, newVersion(r))
 	l.statuses.Add(&r.Delta)
 	if l.since += r.Size; l.since >= l.step {
 		l.addCheckpoint()
@@ -83,36 +70,26 @@ func (l *bookLog) add(r *deltalog.Record) error {
 	return nil
 }
 
-// addReferences records the bullets, events and executions of the delta with index n.
-func (l *bookLog) addReferences(n int, d *playbook.Delta) {
-	touch := func(id playbook.BulletID) {
-		if all := l.touched[id]; id != "" && (len(all) == 0 || all[len(all)-1] != uint32(n)) {
-			l.touched[id] = append(all, uint32(n))
-		}
-	}
+// aboutOf returns the hashes of the ids of the bullets, events and executions that a delta is about.
+func aboutOf(d *playbook.Delta) []uint64 {
+	var all []uint64
 	for i := range d.Ops {
-		op := &d.Ops[i]
-		touch(op.Bullet)
-		for _, id := range op.Sources {
-			touch(id)
-		}
-		if op.Kind == playbook.Merge {
-			l.merged[op.Bullet] = append(l.merged[op.Bullet], op.Sources...)
+		all = append(all, hash(string(d.Ops[i].Bullet)))
+		for _, id := range d.Ops[i].Sources {
+			all = append(all, hash(string(id)))
 		}
 	}
 	for i := range d.Rejected {
-		touch(d.Rejected[i].DuplicateOf)
-	}
-	if d.Forget != nil {
-		l.forgets = append(l.forgets, n)
+		all = append(all, hash(string(d.Rejected[i].DuplicateOf)))
 	}
 	for i := range d.Covers {
-		c := &d.Covers[i]
-		l.covers = append(l.covers, coverage{maphash.String(seed, c.ID), n})
-		if c.Evidence != nil {
-			l.covers = append(l.covers, coverage{maphash.String(seed, c.Evidence.Execution), n})
+		all = append(all, hash(d.Covers[i].ID))
+		if e := d.Covers[i].Evidence; e != nil {
+			all = append(all, hash(e.Execution))
 		}
 	}
+	slices.Sort(all)
+	return slices.Clip(slices.Compact(all))
 }
 
 // addCheckpoint keeps a copy of the newest state. At the limit it drops every second copy.
@@ -144,17 +121,6 @@ func (l *bookLog) checkpoint(version uint64) *playbook.Playbook {
 	return new(playbook.Playbook)
 }
 
-// whole adds the other deltas of the changes that the deltas belong to.
-func (l *bookLog) whole(some []int) (all []int) {
-	for _, n := range some {
-		first := l.at[n].change
-		for i := first; i < len(l.at) && l.at[i].change == first; i++ {
-			all = append(all, i)
-		}
-	}
-	return all
-}
-
 // family returns a bullet and those that were merged into it.
 func (l *bookLog) family(id playbook.BulletID) map[playbook.BulletID]bool {
 	seen, next := map[playbook.BulletID]bool{id: true}, []playbook.BulletID{id}
@@ -169,27 +135,42 @@ func (l *bookLog) family(id playbook.BulletID) map[playbook.BulletID]bool {
 	return seen
 }
 
-// concerning returns the deltas that concern some bullets, and all that forget executions.
+// concerning returns the deltas about some bullets, and all that forget executions.
 func (l *bookLog) concerning(family map[playbook.BulletID]bool) []int {
-	some := slices.Clone(l.forgets)
+	wanted := map[uint64]bool{}
 	for id := range family {
-		for _, n := range l.touched[id] {
-			some = append(some, int(n))
-		}
+		wanted[hash(string(id))] = true
 	}
-	return l.whole(some)
+	return l.changes(func(d *delta) bool {
+		return d.forgets || slices.ContainsFunc(d.about, func(id uint64) bool { return wanted[id] })
+	})
 }
 
-// covering returns the deltas that cover an event with an id, or an execution with a handle.
+// covering returns the deltas about an event with an id, or an execution with a handle.
 func (l *bookLog) covering(id string) []int {
-	hash := maphash.String(seed, id)
-	var some []int
-	for _, c := range l.covers {
-		if c.id == hash {
-			some = append(some, c.delta)
+	wanted := hash(id)
+	return l.changes(func(d *delta) bool {
+		_, found := slices.BinarySearch(d.about, wanted)
+		return found
+	})
+}
+
+// changes returns the deltas that are selected, and the other deltas of their changes.
+func (l *bookLog) changes(selected func(*delta) bool) (all []int) {
+	for first := 0; first < len(l.at); {
+		end := first + 1
+		for end < len(l.at) && l.at[end].change == first {
+			end++
 		}
+		change := l.at[first:end]
+		if slices.ContainsFunc(change, func(d delta) bool { return selected(&d) }) {
+			for i := range change {
+				all = append(all, first+i)
+			}
+		}
+		first = end
 	}
-	return l.whole(some)
+	return all
 }
 
 // outline calls fn with the version, time and hash of each delta. The last has the names of all versions.
@@ -218,19 +199,10 @@ func (l *bookLog) namesOf(version uint64) (names []string) {
 	return names
 }
 
-// page returns at most limit versions below end, newest first. Missing are the deltas of the older ones among them, which are not in
-// memory.
-func (l *bookLog) page(end uint64, limit int) (all []Version, missing []int) {
-	last := int(min(end-1, uint64(len(l.at)))) // its version
-	first := max(1, last-limit+1)
-	old := len(l.at) - len(l.recent) // versions that are not in memory
-	for v := last; v >= first && v > old; v-- {
-		item := l.recent[v-old-1]
-		item.Names = l.namesOf(item.Version)
-		all = append(all, item)
+// between returns the deltas of the versions from first to before end that exist.
+func (l *bookLog) between(first, end uint64) (all []int) {
+	for v := max(first, 1); v < min(end, uint64(len(l.at)+1)); v++ {
+		all = append(all, int(v-1))
 	}
-	for v := first; v <= min(last, old); v++ {
-		missing = append(missing, v-1)
-	}
-	return all, missing
+	return all
 }

@@ -1,4 +1,4 @@
-package versions
+package explain
 
 import (
 	"context"
@@ -10,18 +10,17 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/deltalog"
-
-	book "debrief/playbook"
+	"debrief/playbook"
 )
 
 // Book is a playbook on a server. It may not exist yet.
 type Book struct {
 	Store *deltalog.Store
-	Name  book.Book
+	Name  playbook.Book
 }
 
-// New returns a playbook on a server. It sends no request.
-func New(js jetstream.JetStream, name book.Book) *Book { return &Book{deltalog.New(js), name} }
+// NewBook returns a playbook on a server. It sends no request.
+func NewBook(js jetstream.JetStream, name playbook.Book) *Book { return &Book{deltalog.New(js), name} }
 
 // LogError adds the exit code to the error of a broken log. It returns other errors unchanged.
 func LogError(err error) error {
@@ -32,13 +31,13 @@ func LogError(err error) error {
 }
 
 // At returns the playbook at a version, empty for the newest, and the label of the version.
-func (b *Book) At(ctx context.Context, point string) (*book.Playbook, string, error) {
+func (b *Book) At(ctx context.Context, point string) (*playbook.Playbook, string, error) {
 	if point == "" {
 		w, err := b.Store.Writer(ctx, b.Name)
 		if err != nil {
 			return nil, "", LogError(err)
 		}
-		return w.State().Playbook(), book.VersionLabel(w.State().Playbook().Version(), w.State().Chain()), nil
+		return w.State().Playbook(), playbook.VersionLabel(w.State().Playbook().Version(), w.State().Chain()), nil
 	}
 	m, err := b.Version(ctx, point)
 	if err != nil {
@@ -49,7 +48,7 @@ func (b *Book) At(ctx context.Context, point string) (*book.Playbook, string, er
 }
 
 // Expect returns the bullets at a version, empty for the newest. The Curator refuses the edit if they changed since.
-func (b *Book) Expect(ctx context.Context, point string, ids ...book.BulletID) ([]events.Expectation, error) {
+func (b *Book) Expect(ctx context.Context, point string, ids ...playbook.BulletID) ([]events.Expectation, error) {
 	p, label, err := b.At(ctx, point)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package logindex
+package index
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/api/versions"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -123,20 +122,22 @@ func (a *author) op(s deltalog.State, number uint64) playbook.Op {
 	return op
 }
 
-// text returns a value, or its error, as text to compare.
-func text(value any, err error) string {
+// printed returns a value, or its error, as text to compare.
+func printed(value any, err error) string {
 	data, _ := json.Marshal(value)
 	return fmt.Sprint(string(data), " ", err)
 }
 
 // states returns the states of a bullet in a log.
 func states(log deltalog.Log, id playbook.BulletID) (all []string, err error) {
-	err = history.StatesOf(log.History(), id, func(d *playbook.Delta, b *playbook.Bullet) { all = append(all, text(d.Version, nil)+text(b, nil)) })
+	err = history.StatesOf(log.History(), id, func(d *playbook.Delta, b *playbook.Bullet) {
+		all = append(all, printed(d.Version, nil)+printed(b, nil))
+	})
 	return slices.Compact(all), err
 }
 
 // compare compares all results of an index with those of the whole log.
-func compare(t *testing.T, x *Index, store *deltalog.Store, handles []string) {
+func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	t.Helper()
 	ctx := t.Context()
 	whole := store.Log(ctx, book)
@@ -147,7 +148,7 @@ func compare(t *testing.T, x *Index, store *deltalog.Store, handles []string) {
 		}
 	}
 	ids, newest := map[playbook.BulletID]bool{"others-99999": true}, uint64(0)
-	var list []Version
+	var list []*Version
 	statuses := new(history.Statuses)
 	var log []*deltalog.Record
 	names := map[string]uint64{} // a name belongs to the version that got it last
@@ -164,7 +165,7 @@ func compare(t *testing.T, x *Index, store *deltalog.Store, handles []string) {
 		return nil
 	}))
 	for _, ch := range slices.Backward(log) {
-		v := newVersion(ch)
+		v := newVersion(ch, nil)
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			if names[name] == ch.Version {
 				v.Names = append(v.Names, name)
@@ -174,18 +175,18 @@ func compare(t *testing.T, x *Index, store *deltalog.Store, handles []string) {
 		got, d, err := x.Delta(ctx, book, ch.Version)
 		check(t, err)
 		slices.Sort(got.Names)
-		same("version", text(got, nil)+text(d, nil), text(v, nil)+text(ch.Delta, nil))
+		same("version", printed(got, nil)+printed(d, nil), printed(v, nil)+printed(ch.Delta, nil))
 	}
 	for id := range ids {
 		want, wantErr := explain.BulletOf(book, whole, id)
 		got, err := explain.BulletOf(book, x.Bullet(ctx, book, id), id)
-		same("bullet "+string(id), text(got, err), text(want, wantErr))
-		same("states of "+string(id), text(states(x.Bullet(ctx, book, id), id)), text(states(whole, id)))
+		same("bullet "+string(id), printed(got, err), printed(want, wantErr))
+		same("states of "+string(id), printed(states(x.Bullet(ctx, book, id), id)), printed(states(whole, id)))
 	}
 	for _, h := range append(handles, "1-none") {
 		want, err := history.TraceOf(whole.History(), h)
 		got, gotErr := history.TraceOf(x.Covering(ctx, book, h).History(), h)
-		same("execution "+h, text(got, gotErr), text(want, err))
+		same("execution "+h, printed(got, gotErr), printed(want, err))
 	}
 	var p *playbook.Playbook
 	for v := range newest + 2 {
@@ -201,12 +202,19 @@ func compare(t *testing.T, x *Index, store *deltalog.Store, handles []string) {
 		}
 	}
 	got, err := x.Quarantine(ctx, book, p)
-	same("quarantine", text(got, err), text(statuses.Quarantine(p), nil))
+	same("quarantine", printed(got, err), printed(statuses.Quarantine(p), nil))
 	decisions, version, err := x.Decisions(ctx, book)
-	same("decisions", text(decisions, err)+fmt.Sprint(version), text(statuses.Decisions(), nil)+fmt.Sprint(newest))
+	same("decisions", printed(decisions, err)+fmt.Sprint(version), printed(statuses.Decisions(), nil)+fmt.Sprint(newest))
 	all, err := pages(ctx, x)
-	same("versions", text(all, err), text(list, nil))
-	b := &versions.Book{Store: store, Name: book}
+	same("versions", printed(all, err), printed(list, nil))
+	var changes []uint64
+	for _, c := range x.activity.State().Changes {
+		changes = append(changes, c.Version)
+	}
+	if slices.Sort(changes); len(changes) != int(newest) || len(slices.Compact(changes)) != int(newest) {
+		t.Fatalf("the activity has the changes %v, want each of %d once", changes, newest)
+	}
+	b := &explain.Book{Store: store, Name: book}
 	for _, point := range []string{"newest", "0", "1", "7", "7@00", "999", "name-1", "name-3", "none", "1970-01-01T03:00:00Z", "1960-01-01", "?"} {
 		want, wantErr := b.Version(ctx, point)
 		got, err := x.Version(ctx, book, point)
@@ -215,7 +223,7 @@ func compare(t *testing.T, x *Index, store *deltalog.Store, handles []string) {
 }
 
 // pages returns all versions, page by page.
-func pages(ctx context.Context, x *Index) (all []Version, err error) {
+func pages(ctx context.Context, x *Logs) (all []*Version, err error) {
 	for end := uint64(math.MaxInt64); ; end = all[len(all)-1].Version {
 		part, _, err := x.Versions(ctx, book, end, 7)
 		for i := range part {
@@ -233,7 +241,7 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	store := deltalog.New(conn.JetStream())
-	x := New(conn)
+	x := New(conn).Logs
 	x.step = 2000 // several checkpoints
 	for seed := range uint64(2) {
 		w, err := store.Writer(t.Context(), book)
@@ -245,12 +253,9 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 				compare(t, x, store, a.from)
 			}
 		}
-		if l := opened(x, book).log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || len(l.forgets) == 0 || len(l.names) == 0 {
-			t.Errorf("seed %d: got %d checkpoints, %d merges, %d forgets, %d names", seed, len(l.checkpoints), len(l.merged), len(l.forgets), len(l.names))
+		if l := opened(x, book).log; len(l.checkpoints) < 3 || len(l.checkpoints) > maxCheckpoints || len(l.merged) == 0 || !slices.ContainsFunc(l.at, func(d delta) bool { return d.forgets }) || len(l.names) == 0 {
+			t.Errorf("seed %d: got %d checkpoints, %d merges, %d names, want some of each, and forgotten executions", seed, len(l.checkpoints), len(l.merged), len(l.names))
 		}
-		l := opened(x, book).log
-		l.recent = l.recent[len(l.recent)/2:] // the texts of older versions are read again
-		compare(t, x, store, a.from)
 		check(t, w.Flush(t.Context()))
 		check(t, conn.JetStream().DeleteStream(t.Context(), events.StreamDeltas))
 		check(t, conn.JetStream().DeleteKeyValue(t.Context(), events.BucketPlaybook))
@@ -273,7 +278,7 @@ func TestReplacedDelta(t *testing.T) {
 	for range 40 {
 		a.commit()
 	}
-	x := New(conn)
+	x := New(conn).Logs
 	check(t, x.read(t.Context(), book, func(*bookLog) error { return nil }))
 	l := opened(x, book).log
 	for _, count := range []int{1, 20} { // read one by one, and as a part of the log
@@ -289,38 +294,20 @@ func TestReplacedDelta(t *testing.T) {
 }
 
 // opened returns the entry of a playbook that was read.
-func opened(x *Index, b playbook.Book) *entry {
+func opened(x *Logs, b playbook.Book) *entry {
 	e, _ := x.open.Peek(b)
 	return e
 }
 
-// TestIndexDropsPlaybooksAndParts checks the limits of the memory.
-func TestIndexDropsPlaybooksAndParts(t *testing.T) {
+// TestLogsDropPlaybooks checks the limit of the playbooks in memory.
+func TestLogsDropPlaybooks(t *testing.T) {
 	t.Parallel()
-	x := &Index{}
+	x := &Logs{}
 	x.open, _ = simplelru.NewLRU[playbook.Book, *entry](maxBooks, nil)
 	for i := range maxBooks + 3 {
 		x.take(playbook.Book(fmt.Sprint("book-", i)))
-		x.keepPart(&bulletPart{book: playbook.Book(fmt.Sprint("book-", i))})
 	}
 	if x.open.Len() != maxBooks || x.open.Contains("book-0") || !x.open.Contains(playbook.Book(fmt.Sprint("book-", maxBooks+2))) {
-		t.Errorf("got %d playbooks", x.open.Len())
-	}
-	if len(x.parts) != maxParts {
-		t.Errorf("got %d parts, want %d", len(x.parts), maxParts)
-	}
-	x.parts[0].used = time.Now().Add(-2 * partIdle)
-	x.dropParts()
-	if len(x.parts) != maxParts-1 {
-		t.Errorf("got %d parts, want %d", len(x.parts), maxParts-1)
-	}
-	l := newBookLog(book, checkpointStep)
-	for v := range maxVersions + 1 {
-		check(t, l.add(&deltalog.Record{Delta: playbook.Delta{Version: uint64(v + 1)}, Seq: uint64(v + 1), Chain: make([]byte, 32)}))
-	}
-	for end, want := range map[uint64]int{maxVersions + 2: 0, maxVersions / 2: 0, maxVersions/4 + 8: 3, 3: 2} {
-		if all, missing := l.page(end, 10); len(missing) != want || len(all)+len(missing) != int(min(10, end-1)) {
-			t.Errorf("below %d: got %d versions and %d missing, want %d", end, len(all), len(missing), want)
-		}
+		t.Errorf("got %d playbooks, want the %d that were used last", x.open.Len(), maxBooks)
 	}
 }

@@ -1,0 +1,152 @@
+// Package body reads the bodies of HTTP requests with a minimum rate, and within the memory of all bodies.
+package body
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// firstRoom is the initial capacity for a body of unknown length, in bytes.
+const firstRoom = 16 << 10
+
+// ErrSlow is returned for a body that arrives too slowly.
+var ErrSlow = errors.New("body too slow")
+
+// Reasons why a body is not held as a whole.
+var (
+	ErrTooLarge = errors.New("body too large")
+	ErrNoMemory = errors.New("too many request bodies in memory")
+)
+
+// Pace is the minimum rate of a request body: Step bytes, or its rest, in each Window that the server waits for it.
+type Pace struct {
+	Step   int
+	Window time.Duration
+}
+
+// Paced is a request body that must arrive with a minimum rate. Time that the reader needs does not count. It sets read deadlines of
+// the connection, and removes them at the end of the body: a later deadline would cancel the request.
+type Paced struct {
+	io.ReadCloser
+	deadline func(time.Time) error
+	pace     Pace
+	end      time.Time     // deadline of the whole body; zero for none
+	bytes    int           // received in this window
+	waited   time.Duration // in this window
+	failed   atomic.Bool   // reading failed
+	slow     atomic.Bool   // because the body is too slow
+}
+
+// Wrap returns a body that must arrive with the pace, and before end. A zero end is no deadline.
+func (p Pace) Wrap(w http.ResponseWriter, body io.ReadCloser, end time.Time) *Paced {
+	return &Paced{ReadCloser: body, deadline: http.NewResponseController(w).SetReadDeadline, pace: p, end: end}
+}
+
+// Read implements io.Reader. It returns ErrSlow for a slow body.
+func (b *Paced) Read(p []byte) (int, error) {
+	began := time.Now()
+	until := began.Add(b.pace.Window - b.waited)
+	if !b.end.IsZero() && until.After(b.end) {
+		until = b.end
+	}
+	_ = b.deadline(until) // tests may have no connection
+	n, err := b.ReadCloser.Read(p)
+	b.waited += time.Since(began)
+	if b.bytes += n; b.bytes >= b.pace.Step {
+		b.bytes, b.waited = 0, 0
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		b.slow.Store(true)
+		b.failed.Store(true)
+		return n, ErrSlow
+	case err != nil:
+		b.failed.Store(!errors.Is(err, io.EOF))
+		_ = b.deadline(time.Time{})
+	}
+	return n, err
+}
+
+// Failed reports whether reading the body failed. The error of a caller may be another one, because the server cancels the request when a
+// read fails. Slow reports whether the body was too slow.
+func (b *Paced) Failed() (failed, slow bool) { return b.failed.Load(), b.slow.Load() }
+
+// Memory counts the bytes that all bodies hold. It is safe for concurrent use.
+type Memory struct {
+	limit int64
+	held  atomic.Int64
+}
+
+// NewMemory returns the memory of at most limit bytes.
+func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
+
+// take reserves n bytes, or nothing if the limit would be exceeded.
+func (m *Memory) take(n int64) bool {
+	if m.held.Add(n) > m.limit {
+		m.held.Add(-n)
+		return false
+	}
+	return true
+}
+
+// Give gives reserved bytes back.
+func (m *Memory) Give(n int64) { m.held.Add(-n) }
+
+// Held returns the number of reserved bytes.
+func (m *Memory) Held() int64 { return m.held.Load() }
+
+// Held is a body, or its beginning, in memory that is reserved.
+type Held struct {
+	Data   []byte
+	Room   int64 // reserved bytes
+	Reason error // ErrTooLarge or ErrNoMemory if Data is only the beginning
+}
+
+// Hold reads a body up to its end, up to one byte over limit, or until the memory has no room left. Room is reserved as bytes arrive: a
+// declared length, -1 for none, reserves nothing. The caller must give the room back, also after an error.
+func (m *Memory) Hold(body io.Reader, declared, limit int64) (Held, error) {
+	var h Held
+	most := limit + 1
+	if declared >= 0 {
+		most = declared + 1 // one more byte to find the end without growing
+	}
+	for {
+		if len(h.Data) == cap(h.Data) {
+			size := min(max(2*int64(cap(h.Data)), firstRoom), most)
+			if int64(len(h.Data)) > limit {
+				h.Reason = ErrTooLarge
+				return h, nil
+			}
+			if !m.take(size - h.Room) {
+				h.Reason = ErrNoMemory
+				return h, nil
+			}
+			h.Room = size
+			h.Data = append(make([]byte, 0, size), h.Data...)
+		}
+		n, err := body.Read(h.Data[len(h.Data):cap(h.Data)])
+		h.Data = h.Data[:len(h.Data)+n]
+		if errors.Is(err, io.EOF) {
+			if int64(len(h.Data)) > limit {
+				h.Reason = ErrTooLarge
+			}
+			return h, nil
+		}
+		if err != nil {
+			return h, err
+		}
+	}
+}
+
+// Rest returns a body with the held beginning and the rest that is not read.
+func (h Held) Rest(body io.ReadCloser) io.ReadCloser {
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(h.Data), body), body}
+}

@@ -1,0 +1,254 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/liveness"
+	"debrief/events/streams"
+	"debrief/playbook"
+	"debrief/playbook/text"
+)
+
+// Limits of the activity in memory.
+const (
+	maxChanges      = 2000             // newest changes
+	maxSamples      = 240              // of the lag: one hour
+	sampleInterval  = 15 * time.Second // of the lag and the health
+	missingInterval = 2 * time.Second  // of the health, while a role has no worker
+	maxReason       = 200              // bytes
+	maxLessons      = 3                // of a change
+	maxLesson       = 300              // bytes
+)
+
+// Change is a version of a playbook.
+type Change struct {
+	Book    playbook.Book `json:"book"`
+	Version uint64        `json:"version"`
+	Label   string        `json:"label"`
+	Time    time.Time     `json:"time"`
+	Author  string        `json:"author"`
+	Reason  string        `json:"reason,omitempty"`
+	Covers  string        `json:"covers,omitempty" doc:"What the version covers, for people."`
+	Summary string        `json:"summary" doc:"The changes, for people."`
+	Lessons []Lesson      `json:"lessons,omitempty" doc:"The first bullets with a new text."`
+	ChangeCounts
+}
+
+// Lesson is a bullet with a new text.
+type Lesson struct {
+	Bullet playbook.BulletID `json:"bullet"`
+	Text   string            `json:"text" doc:"Beginning of the text of the bullet."`
+	New    bool              `json:"new" doc:"The bullet was added, not changed."`
+	// Quarantined is set if the bullet went into quarantine; a person may have decided since.
+	Quarantined bool `json:"quarantined,omitempty" doc:"The bullet went into quarantine; a person may have decided since."`
+}
+
+// ChangeCounts are numbers of operations on bullets.
+type ChangeCounts struct {
+	Added   int `json:"added" doc:"Bullets that were added."`
+	Changed int `json:"changed" doc:"Bullets with a new text, section, state or pin, or merged."`
+	Removed int `json:"removed" doc:"Bullets that were removed."`
+	Votes   int `json:"votes" doc:"Votes and outcomes of experiments."`
+}
+
+func (c *ChangeCounts) add(d ChangeCounts) {
+	c.Added, c.Changed, c.Removed, c.Votes = c.Added+d.Added, c.Changed+d.Changed, c.Removed+d.Removed, c.Votes+d.Votes
+}
+
+// Sample is the lag of the roles at a time: the number of messages that wait or are in progress.
+type Sample struct {
+	Time time.Time         `json:"time"`
+	Lag  map[string]uint64 `json:"lag" doc:"Messages that wait or are in progress, by role."`
+}
+
+// Activity has the newest changes of all playbooks, the lag of the roles over time, and the number of dead letters, for live pages.
+// It is safe for concurrent use.
+type Activity struct {
+	conn *bus.Conn
+
+	mu      sync.Mutex
+	read    map[playbook.Book]uint64 // sequence of the last delta
+	changes []Change                 // oldest first
+	samples []Sample
+	roles   map[string]liveness.RoleSummary // replaced, not changed
+	running []string                        // processes that sent a report at the last sample; replaced, not changed
+	dead    uint64
+	changed chan struct{} // closed and replaced at each change of the fields above
+
+	closed chan struct{} // closed at the end of Index.Run
+}
+
+func newActivity(conn *bus.Conn) *Activity {
+	return &Activity{conn: conn, read: map[playbook.Book]uint64{}, changed: make(chan struct{}), closed: make(chan struct{})}
+}
+
+// newChanges collects the changes of a playbook that the activity does not have yet.
+type newChanges struct {
+	book playbook.Book
+	last uint64 // sequence of the last delta
+	all  []Change
+}
+
+func (a *Activity) changesOf(b playbook.Book) *newChanges {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &newChanges{book: b, last: a.read[b]}
+}
+
+// add adds a delta of the log, if it is a new one.
+func (c *newChanges) add(r *deltalog.Record) error {
+	if r.Seq <= c.last {
+		return nil
+	}
+	c.last = r.Seq
+	if c.all = append(c.all, newChange(c.book, r)); len(c.all) > maxChanges {
+		c.all = slices.Delete(c.all, 0, maxChanges/2)
+	}
+	return nil
+}
+
+// addChanges adds the changes that were collected, unless another reader was faster.
+func (a *Activity) addChanges(c *newChanges) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(c.all) == 0 || c.last <= a.read[c.book] {
+		return
+	}
+	a.read[c.book] = c.last
+	all := slices.Concat(a.changes, c.all) // readers have the old list
+	slices.SortStableFunc(all, func(a, b Change) int { return a.Time.Compare(b.Time) })
+	a.changes = slices.Clone(all[max(0, len(all)-maxChanges):])
+	a.notify()
+}
+
+// forget removes the changes of a playbook whose log was replaced.
+func (a *Activity) forget(b playbook.Book) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.read, b)
+	a.changes = slices.DeleteFunc(slices.Clone(a.changes), func(c Change) bool { return c.Book == b })
+}
+
+// countDead reads the number of dead letters.
+func (a *Activity) countDead(ctx context.Context) (pause time.Duration, err error) {
+	state, err := streamState(ctx, a.conn, events.StreamDead)
+	if err != nil {
+		return 0, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if state.Msgs != a.dead {
+		a.dead = state.Msgs
+		a.notify()
+	}
+	return pollInterval, nil
+}
+
+// notify wakes the readers. The caller holds the lock.
+func (a *Activity) notify() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// sample adds a sample of the lag, and replaces the health of the roles. The pause before the next one is short while a role has no
+// worker, so that pages do not show a start of workers late.
+func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) {
+	reports, err := liveness.CollectReports(ctx, a.conn.NATS())
+	if err != nil {
+		return 0, err
+	}
+	pause = sampleInterval
+	s := Sample{Time: time.Now().UTC(), Lag: map[string]uint64{}}
+	roles := map[string]liveness.RoleSummary{}
+	for _, role := range streams.Roles {
+		w, err := a.conn.Consumers.Backlog(ctx, role)
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return 0, err
+		}
+		s.Lag[role] = w.Pending + uint64(w.InFlight)
+		roles[role] = liveness.Summarize(role, w, reports, s.Time, liveness.Floor)
+		if roles[role].Workers == 0 {
+			pause = missingInterval
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.roles, a.running = roles, nil
+	for _, r := range reports {
+		a.running = append(a.running, r.Process)
+	}
+	if n := len(a.samples); n == 0 || s.Time.Sub(a.samples[n-1].Time) >= sampleInterval/2 {
+		a.samples = slices.Concat(a.samples[max(0, len(a.samples)-maxSamples+1):], []Sample{s})
+	}
+	a.notify()
+	return pause, nil
+}
+
+func newChange(b playbook.Book, r *deltalog.Record) Change {
+	c := Change{
+		Book: b, Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Time: r.Time, Author: r.Author, Reason: text.Clip(r.Reason, maxReason),
+		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta),
+	}
+	for i := range r.Ops {
+		if op := &r.Ops[i]; len(c.Lessons) < maxLessons && op.Content != "" {
+			c.Lessons = append(c.Lessons, Lesson{op.Bullet, text.Clip(op.Content, maxLesson), op.Kind == playbook.Add, op.Status == playbook.Quarantined})
+		}
+		switch r.Ops[i].Kind {
+		case playbook.Add:
+			c.Added++
+		case playbook.Remove:
+			c.Removed++
+		case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm:
+			c.Votes++
+		default:
+			c.Changed++
+		}
+	}
+	return c
+}
+
+// Closed returns a channel that is closed when Index.Run ends.
+func (a *Activity) Closed() <-chan struct{} { return a.closed }
+
+// State is the activity at a moment.
+type State struct {
+	Changes []Change
+	Samples []Sample
+	Roles   map[string]liveness.RoleSummary // health at the last sample; empty before the first
+	Running []string                        // processes that sent a report at the last sample
+	Dead    uint64                          // number of dead letters
+	// Changed is closed at the next change of the state.
+	Changed <-chan struct{}
+}
+
+// State returns the newest changes, oldest first, the samples of the last hour, the health of the roles, and the number of dead letters. The caller must not
+// change it.
+func (a *Activity) State() State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return State{a.changes, a.samples, a.roles, a.running, a.dead, a.changed}
+}
+
+// Learned sums the changes since a time of the playbooks that permitted accepts.
+func (s *State) Learned(since time.Time, permitted func(playbook.Book) bool) (n ChangeCounts, versions int) {
+	for _, c := range slices.Backward(s.Changes) {
+		if c.Time.Before(since) {
+			break
+		}
+		if permitted(c.Book) {
+			versions++
+			n.add(c.ChangeCounts)
+		}
+	}
+	return n, versions
+}

@@ -1,0 +1,257 @@
+package index
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// maxRows is the number of executions of all playbooks that lists find without reading the stream.
+const maxRows = 500_000
+
+// Executions is the index of the stored executions of all playbooks: the fields that lists filter by, their results, and the errors of
+// tools that agents repeat. It is safe for concurrent use.
+type Executions struct {
+	conn   *bus.Conn
+	errors knownErrors
+
+	mu        sync.RWMutex
+	results   map[playbook.Book]*results
+	seq       uint64 // last sequence that was read
+	reflected uint64 // last sequence of a reflection that was read
+	rows      []row  // oldest first
+	maxRows   int
+	dropped   bool // whether older rows were dropped
+
+	// The following have the sequences of executions as keys. An execution without a row may have none.
+	revised map[uint64]events.Outcome // outcomes after feedback
+	doubts  map[uint64]string         // reasons why the Reflector doubts the outcome
+}
+
+func newExecutions(conn *bus.Conn) *Executions {
+	return &Executions{
+		conn: conn, errors: newKnownErrors(), results: map[playbook.Book]*results{}, maxRows: maxRows,
+		revised: map[uint64]events.Outcome{}, doubts: map[uint64]string{},
+	}
+}
+
+// add adds a stored execution, or feedback.
+func (x *Executions) add(ctx context.Context, s bus.Stored) error {
+	switch e := s.Event.(type) {
+	case *events.Execution:
+		x.errors.add(e)
+		x.addExecution(s.Seq, e)
+	case *events.Feedback:
+		if err := x.revise(ctx, e); err != nil {
+			return err
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.seq = s.Seq
+	return nil
+}
+
+// row has the fields of an execution that lists filter by.
+type row struct {
+	seq         uint64
+	book        uint64 // hashes; a list checks the execution itself
+	owner, user uint64
+	session     uint64
+	run, task   uint64
+	started     int64 // nanoseconds since 1970
+	label       events.Label
+	shown       []uint32 // shorter hashes of the bullets
+}
+
+// seed is the seed of the hashes. What a hash selects is read, so that a collision only costs time.
+var seed = maphash.MakeSeed()
+
+func hash(s string) uint64 { return maphash.String(seed, s) }
+
+func bulletHash(id playbook.BulletID) uint32 { return uint32(hash(string(id))) }
+
+// addExecution adds an execution. Above the limit it drops the oldest quarter of the rows.
+func (x *Executions) addExecution(seq uint64, e *events.Execution) {
+	r := row{seq: seq, book: hash(string(e.Book)), owner: hash(e.Owner), session: hash(e.Session), run: hash(e.RunID), task: hash(e.Origin.Task), user: hash(e.User), started: e.Started.UnixNano(), label: e.Outcome.Label}
+	for _, b := range e.Shown {
+		r.shown = append(r.shown, bulletHash(b.ID))
+	}
+	r.shown = slices.Clip(r.shown)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.resultsOf(e.Book).add(e)
+	if len(x.rows) == x.maxRows {
+		x.rows, x.dropped = slices.Clone(x.rows[x.maxRows/4:]), true
+		first := x.rows[0].seq
+		maps.DeleteFunc(x.revised, func(seq uint64, _ events.Outcome) bool { return seq < first })
+		maps.DeleteFunc(x.doubts, func(seq uint64, _ string) bool { return seq < first })
+	}
+	x.rows = append(x.rows, r)
+}
+
+// Filter selects executions of a playbook. Empty fields select all.
+type Filter struct {
+	Book      playbook.Book
+	Owner     *string // nil: all owners
+	Session   string  // name of the session
+	Run       string
+	Task      string // label
+	User      string
+	InSession bool // only executions of a session
+	Bullet    playbook.BulletID
+	Label     events.Label
+	Before    time.Time
+	Doubted   bool // only executions whose outcome the Reflector doubts; the index alone knows them
+}
+
+// Matches reports whether an execution of the playbook matches.
+func (f *Filter) Matches(e *events.Execution) bool {
+	return (f.Owner == nil || e.Owner == *f.Owner) && (f.Session == "" || e.Session == f.Session) && (f.Run == "" || e.RunID == f.Run) &&
+		(f.Task == "" || e.Origin.Task == f.Task) && (f.User == "" || e.User == f.User) && (f.Label == "" || e.Outcome.Label == f.Label) &&
+		(!f.InSession || e.Session != "") && (f.Before.IsZero() || e.Started.Before(f.Before)) &&
+		(f.Bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.Bullet }))
+}
+
+// row returns the hashes of the fields of the filter.
+func (f *Filter) row() *row {
+	r := &row{book: hash(string(f.Book)), session: hash(f.Session), run: hash(f.Run), task: hash(f.Task), user: hash(f.User)}
+	if f.Owner != nil {
+		r.owner = hash(*f.Owner)
+	}
+	return r
+}
+
+// selects reports whether a row has the hashes of the fields that the filter sets.
+func (w *row) selects(f *Filter, r *row) bool {
+	return r.book == w.book && (f.Owner == nil || r.owner == w.owner) && (f.Session == "" || r.session == w.session) && (f.Run == "" || r.run == w.run) &&
+		(f.Task == "" || r.task == w.task) && (f.User == "" || r.user == w.user) && (!f.InSession || r.session != hash(""))
+}
+
+// Range returns the sequences that the index covers for a filter: from first, up to and including last. Last is 0 for an empty index.
+func (x *Executions) Range(f *Filter) (first, last uint64) {
+	if f.Doubted {
+		return 0, math.MaxInt64
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.dropped {
+		first = x.rows[0].seq
+	}
+	return first, x.seq
+}
+
+// Find returns the sequences of at most n executions that match, below end, newest first. Pass next as end to
+// find older ones. It is 0 after the oldest.
+func (x *Executions) Find(f *Filter, end uint64, n int) (found []uint64, next uint64) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if f.Doubted {
+		return x.doubted(end, n)
+	}
+	want, bullet := f.row(), bulletHash(f.Bullet)
+	at, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return int(int64(r.seq) - int64(end)) })
+	for i := at - 1; i >= 0; i-- {
+		r := &x.rows[i]
+		if !want.selects(f, r) || f.Label != "" && r.label != f.Label || !f.Before.IsZero() && r.started >= f.Before.UnixNano() || f.Bullet != "" && !slices.Contains(r.shown, bullet) {
+			continue
+		}
+		if found = append(found, r.seq); len(found) == n {
+			return found, r.seq
+		}
+	}
+	return found, 0
+}
+
+// Counts returns the number of executions that were read of each playbook.
+func (x *Executions) Counts() map[playbook.Book]int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	all := map[playbook.Book]int{}
+	for b, r := range x.results {
+		all[b] = r.total.byArm().Executions
+	}
+	return all
+}
+
+// Session is a session in a list.
+type Session struct {
+	Last       uint64 // sequence of the last execution
+	Executions int
+}
+
+// Sessions returns the n sessions of a playbook and an owner, nil for all owners, with the newest executions, newest first.
+func (x *Executions) Sessions(b playbook.Book, owner *string, n int) []Session {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	book, none := hash(string(b)), hash("")
+	at, all := map[[2]uint64]int{}, []Session{} // by owner and name
+	for _, r := range slices.Backward(x.rows) {
+		if r.book != book || r.session == none || owner != nil && r.owner != hash(*owner) {
+			continue
+		}
+		key := [2]uint64{r.owner, r.session}
+		i, ok := at[key]
+		switch {
+		case ok:
+			all[i].Executions++
+		case len(all) < n:
+			at[key] = len(all)
+			all = append(all, Session{r.seq, 1})
+		}
+	}
+	return all
+}
+
+// addDoubt adds a stored reflection, if it doubts the outcome of its execution. A later reflection without a doubt, after feedback, removes
+// it.
+func (x *Executions) addDoubt(s bus.Stored) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reflected = s.Seq
+	r, ok := s.Event.(*events.Reflection)
+	if !ok {
+		return nil
+	}
+	seq, _, err := r.Handle.Parse()
+	switch {
+	case err != nil: // it is about no stored execution
+	case r.LabelSuspect == "":
+		delete(x.doubts, seq)
+	default:
+		x.doubts[seq] = r.LabelSuspect
+	}
+	return nil
+}
+
+// ReadDoubts reads the stored reflections, for an index that does not run.
+func (x *Executions) ReadDoubts(ctx context.Context) error {
+	return x.conn.Events.ReadStored(ctx, events.StreamReflections, ">", x.addDoubt)
+}
+
+// doubted is Find for the executions of all playbooks whose outcome the Reflector doubts.
+func (x *Executions) doubted(end uint64, n int) (found []uint64, next uint64) {
+	seqs := slices.Sorted(maps.Keys(x.doubts))
+	i, _ := slices.BinarySearch(seqs, end)
+	found = seqs[max(0, i-n):i]
+	slices.Reverse(found)
+	if i > n {
+		next = found[n-1]
+	}
+	return found, next
+}
+
+// Doubt returns the reason why the Reflector doubts the outcome of an execution, or "".
+func (x *Executions) Doubt(seq uint64) string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.doubts[seq]
+}

@@ -1,0 +1,127 @@
+// Package index keeps views of the streams of a server in memory, so that lists and live pages do not read the streams. Executions has
+// the executions that lists find, and their results per version and day. Logs has the logs of the playbooks: pages about a bullet, an
+// execution or an old version read only the deltas that they show. Activity has the newest changes, the lag of the roles and the number of dead letters.
+//
+// One Index follows each stream once and hands each event to its views. A view that is behind says so: Executions.Range, and the field
+// behind of results. Logs also works without Run: each request first reads the new deltas.
+package index
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/playbook"
+)
+
+// Intervals of following a server.
+const (
+	readInterval = 50 * time.Millisecond // shortest interval of reads while events arrive
+	pollInterval = time.Second           // of looks for dead letters, and for deltas that no curator has announced
+	retryDelay   = 2 * time.Second       // after a failed read
+)
+
+// Index follows a server. It is safe for concurrent use.
+type Index struct {
+	Executions *Executions
+	Logs       *Logs
+	Activity   *Activity
+
+	conn *bus.Conn
+}
+
+// New returns an empty index.
+func New(conn *bus.Conn) *Index {
+	activity := newActivity(conn)
+	return &Index{Executions: newExecutions(conn), Logs: newLogs(conn, activity), Activity: activity, conn: conn}
+}
+
+// Run reads what is stored, and then what is new, until the context ends. It continues after failed reads. It must be called once.
+func (x *Index) Run(ctx context.Context) {
+	defer close(x.Activity.closed)
+	var group sync.WaitGroup
+	for source, follow := range map[string]func(context.Context) error{
+		"executions":   x.followExecutions,
+		"reflections":  x.followReflections,
+		"deltas":       x.followDeltas,
+		"dead letters": func(ctx context.Context) error { return repeat(ctx, x.Activity.countDead) },
+		"roles":        func(ctx context.Context) error { return repeat(ctx, x.Activity.sample) },
+	} {
+		group.Go(func() { x.follow(ctx, source, follow) })
+	}
+	group.Wait()
+}
+
+// follow calls fn again after it has failed, until the context ends.
+func (x *Index) follow(ctx context.Context, source string, fn func(context.Context) error) {
+	for {
+		err := fn(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		x.conn.Log().Warn().Err(err).Str("source", source).Msg("follow the server; lists and live pages are behind")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(retryDelay):
+		}
+	}
+}
+
+// repeat calls fn after each pause that it returns, until it fails or the context ends.
+func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)) error {
+	for {
+		pause, err := fn(ctx)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (x *Index) followExecutions(ctx context.Context) error {
+	_, last := x.Executions.Range(&Filter{})
+	return x.conn.Events.Poll(ctx, events.StreamExecutions, ">", last+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
+}
+
+func (x *Index) followReflections(ctx context.Context) error {
+	return x.conn.Events.Poll(ctx, events.StreamReflections, ">", x.Executions.reflected+1, readInterval, x.Executions.addDoubt)
+}
+
+// followDeltas reads the new deltas of a playbook when a curator announces them, and those of all playbooks at an interval.
+func (x *Index) followDeltas(ctx context.Context) error {
+	announced := make(chan playbook.Book, 64)
+	sub, err := x.conn.NATS().Subscribe(events.HeadSubject(""), func(m *nats.Msg) {
+		select {
+		case announced <- playbook.Book(strings.TrimPrefix(m.Subject, strings.TrimSuffix(events.HeadSubject(""), "*"))):
+		default: // the next poll reads it
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	last, err := x.Logs.followAll(ctx, 0)
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b := <-announced:
+			err = x.Logs.follow(ctx, b)
+		case <-poll.C:
+			last, err = x.Logs.followAll(ctx, last)
+		}
+	}
+	return err
+}

@@ -1,0 +1,343 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/cmd/internal/api/explain"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+	"debrief/playbook/history"
+)
+
+// maxBooks is the number of playbooks whose logs stay in the index.
+const maxBooks = 256
+
+// Logs is the index of the logs of all playbooks. Each request first reads the new deltas, so its result is that of the whole log at
+// that time. It is safe for concurrent use.
+type Logs struct {
+	conn     *bus.Conn
+	store    *deltalog.Store
+	activity *Activity // receives the new deltas
+	step     int       // bytes of a log between checkpoints, at first
+
+	mu   sync.Mutex
+	open *simplelru.LRU[playbook.Book, *entry]
+}
+
+// entry is the index of one log.
+type entry struct {
+	mu     sync.Mutex
+	reader *deltalog.Reader
+	log    *bookLog
+}
+
+func newLogs(conn *bus.Conn, activity *Activity) *Logs {
+	open, _ := simplelru.NewLRU[playbook.Book, *entry](maxBooks, nil) // fails only for a size of 0
+	return &Logs{conn: conn, store: deltalog.New(conn.JetStream()), activity: activity, step: checkpointStep, open: open}
+}
+
+// followAll reads the new deltas of all logs, if the last sequence of the stream is not that of the call before. It returns the last
+// sequence. A missing stream is empty: its role has not started yet.
+func (x *Logs) followAll(ctx context.Context, before uint64) (last uint64, err error) {
+	state, err := streamState(ctx, x.conn, events.StreamDeltas)
+	if last = state.LastSeq; err != nil || last == before {
+		return last, err
+	}
+	books, err := x.store.BooksWithLog(ctx)
+	for _, b := range books {
+		err = errors.Join(err, x.follow(ctx, b))
+	}
+	return last, err
+}
+
+// streamState returns the state of a stream. That of a missing stream is zero.
+func streamState(ctx context.Context, conn *bus.Conn, name string) (state jetstream.StreamState, err error) {
+	stream, err := conn.JetStream().Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return state, nil
+	}
+	if err != nil {
+		return state, fmt.Errorf("open stream %s: %w", name, err)
+	}
+	return stream.CachedInfo().State, nil
+}
+
+// follow reads the new deltas of a log. If the index is full, it reads them for the activity only. The status reports the damage of a
+// log and deltas of a newer program.
+func (x *Logs) follow(ctx context.Context, b playbook.Book) error {
+	x.mu.Lock()
+	full := x.open.Len() == maxBooks && !x.open.Contains(b)
+	x.mu.Unlock()
+	var err error
+	if full {
+		changes := x.activity.changesOf(b)
+		err = x.store.DeltasAfter(ctx, b, changes.last, changes.add)
+		x.activity.addChanges(changes)
+	} else {
+		err = x.read(ctx, b, func(*bookLog) error { return nil })
+	}
+	if errors.Is(err, deltalog.ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema) {
+		return nil
+	}
+	return err
+}
+
+// read reads the new deltas of a log, and calls fn with the index of the log. fn must not keep it.
+func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) error) error {
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	e := x.take(b)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := x.update(ctx, b, e)
+	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log: read the rest from its beginning
+		e.log = nil
+		x.activity.forget(b)
+		err = x.update(ctx, b, e)
+	}
+	if err != nil {
+		return explain.LogError(err)
+	}
+	if len(e.log.at) == 0 { // clients request names that do not exist
+		x.remove(b)
+	}
+	return fn(e.log)
+}
+
+// update reads the new deltas of a log, for the index and for the activity. The caller holds the lock of the entry.
+func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
+	if e.log == nil {
+		e.reader, e.log = x.store.Reader(b), newBookLog(b, x.step)
+	}
+	changes := x.activity.changesOf(b)
+	err := e.reader.Read(ctx, func(r *deltalog.Record) error {
+		if err := e.log.add(r); err != nil {
+			return err
+		}
+		return changes.add(r)
+	})
+	x.activity.addChanges(changes)
+	if errors.Is(err, deltalog.ErrBrokenLog) {
+		e.log = nil
+	}
+	return err
+}
+
+// take returns the entry of a playbook. At the limit it removes the entry that was used least recently.
+func (x *Logs) take(b playbook.Book) *entry {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e, ok := x.open.Get(b)
+	if !ok {
+		e = new(entry)
+		x.open.Add(b, e)
+	}
+	return e
+}
+
+func (x *Logs) remove(b playbook.Book) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.open.Remove(b)
+}
+
+// part returns the deltas of a log whose numbers choose returns, in order.
+func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) []int) ([]*deltalog.Record, error) {
+	var all []*deltalog.Record
+	for try := 0; ; try++ {
+		var at []deltalog.Position
+		span := 0
+		err := x.read(ctx, b, func(l *bookLog) error {
+			some := choose(l)
+			slices.Sort(some)
+			some = slices.Compact(some)
+			for _, i := range some {
+				at = append(at, l.at[i].Position)
+			}
+			if n := len(some); n > 0 {
+				span = some[n-1] - some[0] + 1
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = make([]*deltalog.Record, 0, len(at))
+		err = x.store.Records(ctx, b, at, span, func(r *deltalog.Record) error {
+			all = append(all, r)
+			return nil
+		})
+		if err == nil || !errors.Is(err, deltalog.ErrBrokenLog) || try > 0 {
+			return all, explain.LogError(err)
+		}
+		x.remove(b) // the log was replaced since
+	}
+}
+
+// logOf returns a log that calls read at its first use.
+func logOf(read func() ([]*deltalog.Record, error)) deltalog.Log {
+	read = sync.OnceValues(read)
+	return func(fn func(*deltalog.Record) error) error {
+		all, err := read()
+		for _, r := range all {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		return err
+	}
+}
+
+// Bullet returns the part of a log that concerns a bullet, or bullets that were merged into it, without the operations on other bullets.
+// The log is read at its first use, once.
+func (x *Logs) Bullet(ctx context.Context, b playbook.Book, id playbook.BulletID) deltalog.Log {
+	return logOf(func() ([]*deltalog.Record, error) {
+		var family map[playbook.BulletID]bool
+		all, err := x.part(ctx, b, func(l *bookLog) []int {
+			family = l.family(id)
+			return l.concerning(family)
+		})
+		for _, r := range all {
+			keepFamily(&r.Delta, family)
+		}
+		return all, err
+	})
+}
+
+// keepFamily removes the operations and rejections of a delta that do not concern some bullets.
+func keepFamily(d *playbook.Delta, family map[playbook.BulletID]bool) {
+	in := func(id playbook.BulletID) bool { return family[id] }
+	d.Ops = slices.Clip(slices.DeleteFunc(d.Ops, func(op playbook.Op) bool { return !family[op.Bullet] && !slices.ContainsFunc(op.Sources, in) }))
+	d.Rejected = slices.DeleteFunc(d.Rejected, func(r playbook.Rejection) bool { return !family[r.DuplicateOf] })
+}
+
+// Covering returns the part of a log that covers an event, by its id, or an execution, by its handle. The log is read at its first
+// use, once.
+func (x *Logs) Covering(ctx context.Context, b playbook.Book, id string) deltalog.Log {
+	return logOf(func() ([]*deltalog.Record, error) {
+		return x.part(ctx, b, func(l *bookLog) []int { return l.covering(id) })
+	})
+}
+
+// Version finds a version of a playbook; see explain.VersionHelp for the formats.
+func (x *Logs) Version(ctx context.Context, b playbook.Book, point string) (at explain.Version, err error) {
+	err = x.read(ctx, b, func(l *bookLog) error {
+		at, err = explain.FindVersion(b, point, l.outline)
+		return err
+	})
+	return at, err
+}
+
+// Delta returns a version that exists, and its delta.
+func (x *Logs) Delta(ctx context.Context, b playbook.Book, version uint64) (*Version, *playbook.Delta, error) {
+	var names []string
+	all, err := x.part(ctx, b, func(l *bookLog) []int {
+		names = l.namesOf(version)
+		return l.between(version, version+1)
+	})
+	if err == nil && len(all) == 0 {
+		err = &deltalog.VersionError{Book: b, Version: version}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return newVersion(all[0], names), &all[0].Delta, nil
+}
+
+// At returns the playbook at a version, and the label of the version. The caller must not change it.
+func (x *Logs) At(ctx context.Context, b playbook.Book, point string) (*playbook.Playbook, string, error) {
+	at, err := x.Version(ctx, b, point)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := x.Playbook(ctx, b, at.Number)
+	return p, at.Label(), err
+}
+
+// Playbook returns the playbook at a version that exists.
+func (x *Logs) Playbook(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
+	var p *playbook.Playbook
+	rest, err := x.part(ctx, b, func(l *bookLog) []int {
+		p = l.checkpoint(version)
+		return l.between(p.Version()+1, version+1)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rest {
+		if _, err := p.Apply(&r.Delta); err != nil {
+			return nil, explain.LogError(fmt.Errorf("playbook %q: %w: %w", b, err, deltalog.ErrBrokenLog))
+		}
+	}
+	if p.Version() != version {
+		return nil, &deltalog.VersionError{Book: b, Version: version, Newest: p.Version()}
+	}
+	return p, nil
+}
+
+// Quarantine returns the bullets of a playbook in quarantine, oldest first, with the reason and the evidence from its log.
+func (x *Logs) Quarantine(ctx context.Context, b playbook.Book, p *playbook.Playbook) (all []*history.Quarantined, err error) {
+	err = x.read(ctx, b, func(l *bookLog) error {
+		all = l.statuses.Quarantine(p)
+		return nil
+	})
+	return all, err
+}
+
+// Decisions returns the latest decisions of the Curator in a log, newest first, and the version of its end.
+func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.Decision, version uint64, err error) {
+	err = x.read(ctx, b, func(l *bookLog) error {
+		all, version = l.statuses.Decisions(), uint64(len(l.at))
+		return nil
+	})
+	return all, version, err
+}
+
+// Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version.
+func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int) (all []*Version, newest uint64, err error) {
+	var names [][]string // of the versions, oldest first
+	part, err := x.part(ctx, b, func(l *bookLog) []int {
+		newest = uint64(len(l.at))
+		last := min(end, newest+1)
+		first := last - min(last, uint64(limit))
+		for v := max(first, 1); v < last; v++ {
+			names = append(names, l.namesOf(v))
+		}
+		return l.between(first, last)
+	})
+	for i, r := range slices.Backward(part) {
+		all = append(all, newVersion(r, names[i]))
+	}
+	return all, newest, err
+}
+
+// Version is a version in a list.
+type Version struct {
+	Version uint64    `json:"version"`
+	Label   string    `json:"label"`
+	Names   []string  `json:"names,omitempty" doc:"Names of the version."`
+	Time    time.Time `json:"time"`
+	Author  string    `json:"author"`
+	Reason  string    `json:"reason,omitempty"`
+	Covers  string    `json:"covers,omitempty" doc:"What the version covers, for people."`
+	Summary string    `json:"summary" doc:"The changes, for people."`
+	Bytes   int       `json:"bytes" doc:"Size in the log."`
+}
+
+func newVersion(r *deltalog.Record, names []string) *Version {
+	return &Version{
+		Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Names: names, Time: r.Time, Author: r.Author, Reason: r.Reason,
+		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta), Bytes: r.Size,
+	}
+}

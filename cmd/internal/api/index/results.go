@@ -1,0 +1,256 @@
+package index
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"debrief/cmd/internal/train/stats"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/playbook"
+)
+
+// Limits of the results of a playbook. Beyond them the oldest are merged.
+const (
+	maxVersions = 2000
+	maxDays     = 400
+)
+
+// results are the results of the executions of a playbook.
+type results struct {
+	total    split
+	versions splits[uint64]
+	days     splits[string]
+}
+
+// resultsOf returns the results of a playbook. The caller holds the lock.
+func (x *Executions) resultsOf(b playbook.Book) *results {
+	r := x.results[b]
+	if r == nil {
+		r = &results{versions: splits[uint64]{limit: maxVersions}, days: splits[string]{limit: maxDays}}
+		x.results[b] = r
+	}
+	return r
+}
+
+// cells returns the cells that an execution belongs to.
+func (r *results) cells(e *events.Execution) []*Cell {
+	arm := armOf(e)
+	return []*Cell{&r.total[arm], &r.versions.split(e.Version)[arm], &r.days.split(e.Started.UTC().Format(time.DateOnly))[arm]}
+}
+
+// add adds an execution.
+func (r *results) add(e *events.Execution) {
+	for _, cell := range r.cells(e) {
+		cell.Executions++
+		cell.Usage = cell.Usage.Add(e.Usage)
+	}
+	r.addOutcome(e, e.Outcome.Complete(), 1)
+}
+
+// addOutcome adds n outcomes of an execution, or removes them if n is negative.
+func (r *results) addOutcome(e *events.Execution, o events.Outcome, n int) {
+	if !o.Known() {
+		return
+	}
+	for _, cell := range r.cells(e) {
+		cell.known += n
+		if o.Label == events.Success {
+			cell.right += n
+		}
+		if o.Inferred {
+			cell.Inferred += n
+		}
+	}
+}
+
+// revise replaces the outcome of an execution by that of feedback.
+func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
+	seq, matches, err := f.Execution.Parse()
+	outcome := f.Outcome.Complete()
+	if err != nil || !outcome.Known() {
+		return nil //nolint:nilerror // it is about no stored execution
+	}
+	found, err := x.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
+	if err != nil && !errors.Is(err, bus.ErrNotFound) {
+		return err
+	}
+	e, ok := found.(*events.Execution)
+	if !ok || e.Book != f.Book { // it has expired
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before, ok := x.revised[seq]
+	if !ok {
+		before = e.Outcome.Complete()
+	}
+	x.revised[seq] = events.Outcome{Label: outcome.Label, Inferred: outcome.Inferred}
+	x.resultsOf(e.Book).addOutcome(e, before, -1)
+	x.resultsOf(e.Book).addOutcome(e, outcome, 1)
+	return nil
+}
+
+// Cell has the counts of some executions.
+type Cell struct {
+	Executions int            `json:"executions"`
+	Accuracy   stats.Estimate `json:"accuracy" doc:"Share of the outcome success among known outcomes, after feedback, with its 95 % interval (Wilson); n is the number of known outcomes."`
+	Inferred   int            `json:"inferred,omitempty" doc:"Known outcomes that the gateway derived from the messages of the run."`
+	Usage      chat.Usage     `json:"usage" doc:"Sums of calls, tokens and cost; the cost is that of priced models."`
+	Cached     float64        `json:"cached_share" doc:"Share of the input tokens that the provider read from its cache."`
+
+	known, right int
+}
+
+// add adds the counts of another cell.
+func (c *Cell) add(d *Cell) {
+	c.Executions += d.Executions
+	c.Inferred += d.Inferred
+	c.Usage = c.Usage.Add(d.Usage)
+	c.known += d.known
+	c.right += d.right
+}
+
+// complete computes the shares.
+func (c *Cell) complete() {
+	c.Accuracy = stats.Share(c.right, c.known)
+	if c.Usage.InputTokens > 0 {
+		c.Cached = float64(c.Usage.CachedTokens) / float64(c.Usage.InputTokens)
+	}
+}
+
+// Point is a part of a curve: the counts of one version or of one day.
+type Point struct {
+	Version *uint64 `json:"version,omitempty" doc:"Version of the playbook; missing for days and for earlier."`
+	Day     string  `json:"day,omitempty" doc:"Day in UTC."`
+	ByArm
+}
+
+// ByArm has the counts of all executions, and of the two arms.
+type ByArm struct {
+	Cell
+	Inject  *Cell `json:"inject,omitempty" doc:"Executions with a context from the playbook."`
+	Observe *Cell `json:"observe,omitempty" doc:"Executions of agents without such a context: mode observe, and reports without a context_id."`
+}
+
+// Curve is the development of a playbook's results.
+type Curve struct {
+	Book     playbook.Book `json:"book"`
+	Through  uint64        `json:"through" doc:"Sequence of the last event that is counted."`
+	Behind   uint64        `json:"behind" doc:"Number of stored sequences that are not counted yet; above 0 after a start."`
+	Total    ByArm         `json:"total"`
+	Versions []Point       `json:"versions" doc:"ByArm per version of the playbook in the prompt, oldest first; version 0 is no playbook."`
+	Days     []Point       `json:"days" doc:"ByArm per day, oldest first."`
+	Earlier  *ByArm        `json:"earlier,omitempty" doc:"ByArm of versions before the first in the list."`
+}
+
+// Curve returns the curve of a playbook with at most limit versions and days, the newest. Last is the last sequence of the stream.
+func (x *Executions) Curve(b playbook.Book, limit int, last uint64) *Curve {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	out := &Curve{Book: b, Through: x.seq, Behind: last - min(last, x.seq), Versions: []Point{}, Days: []Point{}}
+	all := x.results[b]
+	if all == nil {
+		return out
+	}
+	out.Total = all.total.byArm()
+	earlier := all.versions.earlier
+	keys := all.versions.keys()
+	for i, v := range keys {
+		if i < len(keys)-limit {
+			earlier.add(all.versions.at[v])
+			continue
+		}
+		out.Versions = append(out.Versions, Point{Version: &v, ByArm: all.versions.at[v].byArm()})
+	}
+	if n := earlier.byArm(); n.Executions > 0 {
+		out.Earlier = &n
+	}
+	days := all.days.keys()
+	for _, d := range days[max(0, len(days)-limit):] {
+		out.Days = append(out.Days, Point{Day: d, ByArm: all.days.at[d].byArm()})
+	}
+	return out
+}
+
+// splits are the results per version, or per day. The oldest are merged into earlier.
+type splits[K cmp.Ordered] struct {
+	at      map[K]*split
+	earlier split
+	merged  K // splits up to this key are merged
+	limit   int
+}
+
+// split returns the split of a key.
+func (c *splits[K]) split(key K) *split {
+	if s := c.at[key]; s != nil {
+		return s
+	}
+	if c.at == nil {
+		c.at = map[K]*split{}
+	}
+	var zero K
+	if c.merged != zero && key <= c.merged {
+		return &c.earlier
+	}
+	if len(c.at) >= 2*c.limit {
+		for _, k := range c.keys()[:c.limit] {
+			c.earlier.add(c.at[k])
+			delete(c.at, k)
+			c.merged = k
+		}
+	}
+	s := new(split)
+	c.at[key] = s
+	return s
+}
+
+func (c *splits[K]) keys() []K { return slices.Sorted(maps.Keys(c.at)) }
+
+// The arms.
+const (
+	inject = iota
+	observe
+	other // recorded runs, and tasks without a context
+	arms
+)
+
+// armOf returns the arm of an execution.
+func armOf(e *events.Execution) int {
+	switch {
+	case e.ContextID != "", e.Manifest != nil:
+		return inject
+	case e.Origin.FromAgent():
+		return observe
+	}
+	return other
+}
+
+// split has a cell for each arm.
+type split [arms]Cell
+
+func (s *split) add(t *split) {
+	for i := range s {
+		s[i].add(&t[i])
+	}
+}
+
+func (s *split) byArm() (n ByArm) {
+	for i := range s {
+		n.add(&s[i])
+	}
+	n.complete()
+	for arm, to := range map[int]**Cell{inject: &n.Inject, observe: &n.Observe} {
+		if s[arm].Executions > 0 {
+			cell := s[arm]
+			cell.complete()
+			*to = &cell
+		}
+	}
+	return n
+}
