@@ -47,15 +47,16 @@ func (c Caller) Request(verb string, b playbook.Book) (subject string, header ma
 	return ServiceSubject(verb, b, c.Owner), header
 }
 
-// CallerOf returns the book and the caller of a request to the service. Without an owner in the subject it is the common owner,
-// whatever the headers are.
+// CallerOf returns the book and the caller of a request to the service. A subject without an owner means the common owner, whatever
+// the headers are.
 func CallerOf(subject string, header map[string][]string) (b playbook.Book, c Caller, err error) {
 	tokens := strings.Split(subject, ".") // debrief.api.<verb>.<book>[.<owner>]
 	if len(tokens) < 4 {
 		return "", c, fmt.Errorf("subject %.160q: not a subject of a request", subject)
 	}
 	b = playbook.Book(tokens[3])
-	if c.Owner = OwnerOfSubject(subject); c.Owner == "" {
+	c.Owner = OwnerOfSubject(subject)
+	if c.Owner == "" {
 		return b, c, nil
 	}
 	if values := header[headerToken]; len(values) == 1 {

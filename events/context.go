@@ -23,7 +23,7 @@ type Manifest struct {
 	// these turns.
 	Window       int    `msgpack:"win,omitempty" json:"window,omitempty"`
 	Conversation int    `msgpack:"conv,omitempty" json:"conversation_budget,omitempty"`
-	BudgetReason string `msgpack:"budget_reason,omitempty" json:"budget_reason,omitempty"` // reason for that budget
+	BudgetReason string `msgpack:"budget_reason,omitempty" json:"budget_reason,omitempty"` // reason for the budget in Conversation
 	State        string `msgpack:"state,omitempty" json:"state,omitempty"`                 // coding, debugging, research or general
 	// Texts says which agent messages of earlier turns are included: final, none or all.
 	Texts string `msgpack:"texts,omitempty" json:"texts,omitempty"`
@@ -70,7 +70,7 @@ type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
 	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"id"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
-	// Keep is the number of bytes of its text that are included; 0 includes the whole text.
+	// Keep is the number of bytes of the part's text that are included; 0 includes the whole text.
 	Keep int `msgpack:"c,omitempty" json:"keep,omitempty"`
 	// Text is the text of a part that is not stored elsewhere.
 	Text string `msgpack:"x,omitempty" json:"text,omitempty"`
@@ -125,11 +125,12 @@ const (
 	maxStepBytes  = 512 << 10
 )
 
-// NewInteraction returns the interaction for an execution. The result depends only on its arguments. If there are
-// more than 64 steps, the last ones are kept.
+// NewInteraction returns the interaction for an execution. The result depends only on the arguments. If there are too many
+// steps, the last ones are kept.
 func NewInteraction(h Handle, e *Execution) *Interaction {
 	i := &Interaction{
-		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label, User: e.User, Source: e.Origin.Source, Inferred: e.Outcome.Inferred,
+		Execution: h, ID: e.ID, Turn: e.Turn, At: e.Started, Label: e.Outcome.Label,
+		User: e.User, Source: e.Origin.Source, Inferred: e.Outcome.Inferred,
 		Question: TruncateChars(e.Question, maxQuestion), Context: TruncateChars(e.Context, maxContext), Answer: TruncateChars(e.Answer, maxAnswer),
 	}
 	if e.Manifest != nil {
@@ -140,14 +141,17 @@ func NewInteraction(h Handle, e *Execution) *Interaction {
 	}
 	bytes := 0
 	for _, s := range slices.Backward(e.Steps[max(0, len(e.Steps)-maxSteps):]) {
-		s.Text, s.Feedback = TruncateChars(s.Text, maxStepText), TruncateChars(s.Feedback, maxStepText)
+		s.Text = TruncateChars(s.Text, maxStepText)
+		s.Feedback = TruncateChars(s.Feedback, maxStepText)
 		calls := s.Calls[:min(len(s.Calls), maxCalls)]
 		s.Calls = make([]ToolCall, len(calls))
 		for j, c := range calls {
-			c.Arguments, c.Output = TruncateChars(c.Arguments, maxArguments), TruncateChars(c.Output, maxToolResult)
+			c.Arguments = TruncateChars(c.Arguments, maxArguments)
+			c.Output = TruncateChars(c.Output, maxToolResult)
 			s.Calls[j] = c
 		}
-		if bytes += s.bytes(); bytes > maxStepBytes {
+		bytes += s.bytes()
+		if bytes > maxStepBytes {
 			break
 		}
 		i.Steps = append(i.Steps, s)
@@ -176,16 +180,17 @@ func (s *Step) bytes() int {
 	return n
 }
 
-// TruncateChars returns text as valid UTF-8, truncated to most characters (Unicode code points). A note with the number of
-// omitted bytes is appended to a truncated text, beyond that limit.
-func TruncateChars(text string, most int) string {
-	if len(text) <= most {
+// TruncateChars returns text as valid UTF-8, truncated to limit characters (Unicode code points). A truncated text ends with a
+// note of the number of omitted bytes, which the limit does not include.
+func TruncateChars(text string, limit int) string {
+	if len(text) <= limit {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
 	n := 0
-	for at := range text {
-		if n++; n > most {
-			return fmt.Sprintf("%s… [%d bytes left out]", strings.ToValidUTF8(text[:at], "\uFFFD"), len(text)-at)
+	for i := range text {
+		n++
+		if n > limit {
+			return fmt.Sprintf("%s… [%d bytes left out]", strings.ToValidUTF8(text[:i], "\uFFFD"), len(text)-i)
 		}
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
@@ -204,8 +209,8 @@ type Note struct {
 	Error      string    `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach   string    `msgpack:"a,omitempty" json:"correct_approach,omitempty"`
 	Insight    string    `msgpack:"k,omitempty" json:"key_insight,omitempty"`
-	// Execution is the execution that the reflection is about. Records describe its last steps. Prompts use them
-	// instead of records that are derived from the steps without a model.
+	// Execution is the execution that the reflection is about. Records describe its last steps. Prompts use Records
+	// instead of the records that are derived from the steps without a model.
 	Execution Handle `msgpack:"of,omitempty" json:"execution,omitempty"`
 	Sample    ID     `msgpack:"f,omitempty" json:"sample_id,omitempty"` // the execution of the first round
 	// Source and Inferred tell who reported the outcome, and Model is the model of the reflection; empty if only rules reflected.
@@ -258,7 +263,7 @@ const (
 // Summary is a model's summary of the older turns of a session.
 type Summary struct {
 	Through int `msgpack:"n" json:"through"` // the last turn that it covers
-	// Version is a version of the playbook. The summary contains nothing that was forgotten up to it.
+	// Version is a version of the playbook. The summary contains nothing that was forgotten up to this version.
 	Version uint64    `msgpack:"v,omitempty" json:"playbook_version,omitempty"`
 	Text    string    `msgpack:"x" json:"text"`
 	Model   string    `msgpack:"m,omitempty" json:"model,omitempty"`
@@ -380,8 +385,8 @@ type AdviceLine struct {
 	// Bullet is the bullet of the line, and Wording a hash of its text. They are empty for a reflection.
 	Bullet  playbook.BulletID `msgpack:"b,omitempty" json:"bullet,omitempty"`
 	Wording ID                `msgpack:"w,omitempty" json:"wording,omitempty"`
-	// Reflection is the reflection of the line, and Field names the text. It is empty for the heading of the reflection, which stands
-	// before its texts.
+	// Reflection is the reflection of the line, and Field names the text of the reflection. Field is empty for the heading before
+	// these texts.
 	Reflection Handle `msgpack:"r,omitempty" json:"reflection,omitempty"`
 	Field      string `msgpack:"f,omitempty" json:"field,omitempty"`
 }

@@ -44,8 +44,8 @@ type Edit struct {
 	// Gather applies held reflections (Origin.Held) as one change, in this order. They form a batch without other
 	// reflections, and are evaluated against the current playbook.
 	Gather []Handle `msgpack:"gather,omitempty" json:"gather,omitempty"`
-	// Fork is the origin of the book, in the edits that copy another one into it. A bullet of such an edit is copied from the log of the
-	// origin with its approval and evidence. A bullet that the origin does not have is an import.
+	// Fork is set in the edits that copy another book into this one, and names that origin. A bullet of such an edit is copied from the
+	// log of the origin with its approval and evidence. A bullet that the origin does not have is an import.
 	Fork *playbook.Fork `msgpack:"fork,omitempty" json:"fork,omitempty"`
 	// Rebuild requests that the Curator writes the complete view again from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
@@ -93,7 +93,9 @@ func (e *Edit) Validate() error {
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
-	if len(e.Ops)+len(e.Names) == 0 && e.Restore == nil && e.Forget == nil && e.Gate == "" && e.Review == "" && e.LeadingScore == nil && !e.Rebuild && len(e.Gather) == 0 {
+	changesBullets := len(e.Ops)+len(e.Names)+len(e.Gather) > 0 || e.Restore != nil || e.Forget != nil
+	changesSettings := e.Gate != "" || e.Review != "" || e.LeadingScore != nil
+	if !changesBullets && !changesSettings && !e.Rebuild {
 		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, leading_score, gather, rebuild: at least one is required"))
 	}
 	for _, n := range e.Names {
@@ -142,9 +144,9 @@ type EditReply struct {
 	Added []playbook.BulletID `msgpack:"added,omitempty" json:"added,omitempty"`
 	// Usage is the cost of model calls for an edit that gathers reflections.
 	Usage chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
-	// Asked counts the gathered reflections in requests to a model. Skipped counts those that the edit did not
-	// cover, because no reply of the model was usable. SkippedReason is the error of the first one. A later edit
-	// may gather them.
+	// Asked counts the gathered reflections in requests to a model. Skipped counts the reflections that the edit did not
+	// cover, because no reply of the model was usable; a later edit may gather them. SkippedReason is the error of the
+	// first skipped one.
 	Asked         int    `msgpack:"asked,omitempty" json:"asked,omitempty"`
 	Skipped       int    `msgpack:"skipped,omitempty" json:"skipped,omitempty"`
 	SkippedReason string `msgpack:"skipped_reason,omitempty" json:"skipped_reason,omitempty"`

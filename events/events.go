@@ -134,7 +134,7 @@ func (t *Task) EventID() ID {
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validName("run_id", t.ID), ValidateOwner(t.Owner), validPurpose(t.Purpose), validTries(t.PreviousRounds)}
+	errs := []error{validName("run_id", t.ID), ValidateOwner(t.Owner), validPurpose(t.Purpose), validPreviousRounds(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -157,7 +157,7 @@ type PreviousRound struct {
 	Approach  string `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
 	Insight   string `msgpack:"k,omitempty" json:"key_insight,omitempty"`
 	Section   string `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
-	// Score is the score of the round. Exposures are the bullets that get it. Only those of the first round
+	// Score is the score of the round. Exposures are the bullets that get the score. Only the exposures of the first round
 	// count, because the prompts of later rounds contain advice that is not from the playbook.
 	Score     float64    `msgpack:"o" json:"score"`
 	Exposures []Exposure `msgpack:"t,omitempty" json:"exposures,omitempty"`
@@ -177,16 +177,16 @@ const MaxRounds = 3
 // MaxPreviousRounds is the maximum number of earlier rounds in a task.
 const MaxPreviousRounds = 8
 
-func validTries(tries []PreviousRound) error {
-	if len(tries) > MaxPreviousRounds {
-		return fmt.Errorf("previous_rounds: at most %d, got %d", MaxPreviousRounds, len(tries))
+func validPreviousRounds(rounds []PreviousRound) error {
+	if len(rounds) > MaxPreviousRounds {
+		return fmt.Errorf("previous_rounds: at most %d, got %d", MaxPreviousRounds, len(rounds))
 	}
-	for i := range tries {
-		t := &tries[i]
-		if !(t.Score >= 0 && t.Score <= 1) {
-			return fmt.Errorf("previous_rounds[%d].score: must be between 0 and 1, got %v", i, t.Score)
+	for i := range rounds {
+		r := &rounds[i]
+		if !(r.Score >= 0 && r.Score <= 1) {
+			return fmt.Errorf("previous_rounds[%d].score: must be between 0 and 1, got %v", i, r.Score)
 		}
-		if err := validTags(t.Tags); err != nil {
+		if err := validTags(r.Tags); err != nil {
 			return fmt.Errorf("previous_rounds[%d].%w", i, err)
 		}
 	}
@@ -212,13 +212,13 @@ func (e *Execution) Exposures() []Exposure {
 	if e.Manifest != nil {
 		all = slices.Clone(e.Manifest.Exposures)
 	}
-	drawn := len(all)
+	inExperiments := len(all)
 	for i := range all {
 		all[i].Cited = all[i].Arm == playbook.ArmShown && slices.Contains(e.Cited, all[i].Bullet)
 	}
 	for i := range e.Shown {
 		b := &e.Shown[i]
-		inExperiment := slices.ContainsFunc(all[:drawn], func(x Exposure) bool { return x.Bullet == b.ID })
+		inExperiment := slices.ContainsFunc(all[:inExperiments], func(x Exposure) bool { return x.Bullet == b.ID })
 		if !inExperiment && slices.Contains(e.Cited, b.ID) {
 			all = append(all, Exposure{Bullet: b.ID, Experiment: b.Experiment, Arm: playbook.ArmOpen, Cited: true})
 		}
@@ -271,7 +271,7 @@ type Outcome struct {
 	Label    Label   `msgpack:"label" json:"label"`
 	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
 	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
-	// Inferred is set if the outcome was derived from the messages of the run, and nobody reported it.
+	// Inferred is set if the outcome was derived from the messages of the run, without a report of it.
 	Inferred bool `msgpack:"inferred,omitempty" json:"inferred,omitempty"`
 	// Violation is set if the run broke a rule that no score outweighs. The outcome is then a failure with the score 0, and the
 	// Curator suspends the bullets behind it until a person decides. Only an evaluator program or a person with the scope review sets it.
@@ -413,7 +413,7 @@ func (e *Execution) SampleID() ID {
 
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validTries(e.PreviousRounds))
+	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validPreviousRounds(e.PreviousRounds))
 }
 
 func (o *Outcome) validate() error {
@@ -488,8 +488,8 @@ func validTags(tags []BulletTag) error {
 type Lesson struct {
 	Section string `msgpack:"section,omitempty" json:"section,omitempty"`
 	Content string `msgpack:"content" json:"content"`
-	// Code is set if the content looks like an order to models or is copied from a text of the run, and Reason has the pattern and the
-	// sentence, or the name of the text. Such a lesson waits in quarantine for a person.
+	// Code is set if the content looks like an order to models, or is copied from a text of the run. Such a lesson waits in quarantine
+	// for a person. Reason has the pattern and the sentence, or the name of the copied text.
 	Code   playbook.Reason `msgpack:"code,omitempty" json:"code,omitempty"`
 	Reason string          `msgpack:"reason,omitempty" json:"reason,omitempty"`
 }

@@ -36,8 +36,8 @@ func LabelOf(score float64) Label {
 // WithFeedback returns the outcome after feedback. Feedback with a known outcome replaces this one. Other feedback, such
 // as a comment or only a target, replaces just the comment.
 func (o Outcome) WithFeedback(f *Feedback) Outcome {
-	if now := f.Outcome.Complete(); now.Known() {
-		return now
+	if corrected := f.Outcome.Complete(); corrected.Known() {
+		return corrected
 	}
 	o.Feedback = cmp.Or(f.Outcome.Feedback, o.Feedback)
 	return o

@@ -86,10 +86,12 @@ func walk(data []byte, i int) (end int, err error) {
 			return 0, fmt.Errorf("byte %d: declared length %d, but only %d bytes follow", at, n, len(data)-i)
 		}
 		if k.form == array || k.form == mapping {
-			if elements += n; elements > maxElements {
+			elements += n
+			if elements > maxElements {
 				return 0, limitErrorf("byte %d: more than %d elements", at, maxElements)
 			}
-			if depth++; depth > maxDepth {
+			depth++
+			if depth > maxDepth {
 				return 0, limitErrorf("byte %d: nested deeper than %d", at, maxDepth)
 			}
 			left[depth] = uint32(n)
@@ -107,27 +109,35 @@ func RewriteStrings(data []byte, rewrite func(string) string) ([]byte, error) {
 	}
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); {
-		c, k := data[i], &kinds[data[i]]
-		n := k.length(data[i:])
+		c := data[i]
+		k := &kinds[c]
 		body := i + int(k.head)
-		if k.form == array || k.form == mapping {
+		if k.form == array || k.form == mapping { // copy only the head; the elements follow
 			out = append(out, data[i:body]...)
 			i = body
 			continue
 		}
-		end, text := body+n, ""
+		end := body + k.length(data[i:])
+		value := data[i:end]
 		isString := c >= 0xa0 && c <= 0xbf || c >= 0xd9 && c <= 0xdb
 		if isString {
-			text = rewrite(string(data[body:end]))
+			value = rewriteString(value, string(data[body:end]), rewrite)
 		}
-		if isString && text != string(data[body:end]) {
-			out = append(binary.BigEndian.AppendUint32(append(out, 0xdb), uint32(len(text))), text...)
-		} else {
-			out = append(out, data[i:end]...)
-		}
+		out = append(out, value...)
 		i = end
 	}
 	return out, nil
+}
+
+// rewriteString returns the encoded value of a rewritten text. The value is the same if rewrite does not change the text.
+func rewriteString(value []byte, text string, rewrite func(string) string) []byte {
+	rewritten := rewrite(text)
+	if rewritten == text {
+		return value
+	}
+	out := []byte{0xdb} // a string with a length of 4 bytes
+	out = binary.BigEndian.AppendUint32(out, uint32(len(rewritten)))
+	return append(out, rewritten...)
 }
 
 // keyAt returns the key whose value ends at or after offset, in the map that data encodes. It returns "" if no
@@ -186,37 +196,42 @@ func (k *kind) length(data []byte) int {
 	return int(k.fixed)
 }
 
+// kinds has the kind of each first byte. A byte without one is invalid.
 var kinds = func() (t [256]kind) {
+	fixed := func(f form, length uint8) kind { return kind{form: f, head: 1, fixed: length} }
+	sized := func(f form, size uint8) kind { return kind{form: f, head: 1 + size, size: size} }
 	for c := range t {
 		switch n := uint8(c); {
 		case n <= 0x7f, n >= 0xe0: // small integers
-			t[c] = kind{plain, 1, 0, 0}
+			t[c] = fixed(plain, 0)
 		case n <= 0x8f:
-			t[c] = kind{mapping, 1, 0, n & 0x0f}
+			t[c] = fixed(mapping, n&0x0f)
 		case n <= 0x9f:
-			t[c] = kind{array, 1, 0, n & 0x0f}
+			t[c] = fixed(array, n&0x0f)
 		case n <= 0xbf: // short strings
-			t[c] = kind{plain, 1, 0, n & 0x1f}
+			t[c] = fixed(plain, n&0x1f)
 		}
 	}
-	t[0xc0] = kind{plain, 1, 0, 0} // nil
-	t[0xc2] = kind{plain, 1, 0, 0} // false
-	t[0xc3] = kind{plain, 1, 0, 0} // true
+	t[0xc0] = fixed(plain, 0) // nil
+	t[0xc2] = fixed(plain, 0) // false
+	t[0xc3] = fixed(plain, 0) // true
 	for i, size := range [...]uint8{1, 2, 4} {
-		t[0xc4+i] = kind{plain, 1 + size, size, 0}     // bytes
-		t[0xd9+i] = kind{plain, 1 + size, size, 0}     // strings
-		t[0xc7+i] = kind{timestamp, 2 + size, size, 0} // extensions
+		t[0xc4+i] = sized(plain, size)                                    // bytes
+		t[0xd9+i] = sized(plain, size)                                    // strings
+		t[0xc7+i] = kind{form: timestamp, head: 1 + size + 1, size: size} // extensions
 	}
 	for i := range 4 {
-		t[0xcc+i] = kind{plain, 1, 0, 1 << i} // unsigned integers
-		t[0xd0+i] = kind{plain, 1, 0, 1 << i} // signed integers
+		t[0xcc+i] = fixed(plain, 1<<i) // unsigned integers
+		t[0xd0+i] = fixed(plain, 1<<i) // signed integers
 	}
-	t[0xca] = kind{plain, 1, 0, 4} // float32
-	t[0xcb] = kind{plain, 1, 0, 8} // float64
+	t[0xca] = fixed(plain, 4) // float32
+	t[0xcb] = fixed(plain, 8) // float64
 	for i := range 5 {
-		t[0xd4+i] = kind{timestamp, 2, 0, 1 << i} // extensions of fixed length
+		t[0xd4+i] = kind{form: timestamp, head: 2, fixed: 1 << i} // extensions of fixed length
 	}
-	t[0xdc], t[0xdd] = kind{array, 3, 2, 0}, kind{array, 5, 4, 0}
-	t[0xde], t[0xdf] = kind{mapping, 3, 2, 0}, kind{mapping, 5, 4, 0}
+	t[0xdc] = sized(array, 2)
+	t[0xdd] = sized(array, 4)
+	t[0xde] = sized(mapping, 2)
+	t[0xdf] = sized(mapping, 4)
 	return t
 }()

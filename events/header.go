@@ -67,9 +67,9 @@ func decodeJSON(header map[string][]string, data []byte, e Event, book playbook.
 	return nil
 }
 
-// ReplySubject returns the subject for the reply to a message, empty without one. It returns an error for a subject that
-// is not an inbox. The worker publishes the reply with its permissions, so with another subject a client could publish
-// where it has no permission itself.
+// ReplySubject returns the subject for the reply to a message, or "" if the message requests none. It returns an error for a
+// subject that is not an inbox. The worker publishes the reply with its own permissions, so with another subject a client
+// could publish where it has no permission itself.
 func ReplySubject(header map[string][]string) (string, error) {
 	values := header[HeaderReply]
 	if len(values) == 0 {

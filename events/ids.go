@@ -60,12 +60,13 @@ func (id ID) handleSuffix() string {
 }
 
 // Parse returns the sequence of the handle, and a function that reports whether an id matches the handle.
-func (h Handle) Parse() (seq uint64, is func(ID) bool, err error) {
-	num, suffix, ok := strings.Cut(string(h), "-")
-	if ok = ok && len(num) <= 20 && len(suffix) == 8; ok { // the bound keeps long input out of the error of ParseUint
-		seq, err = strconv.ParseUint(num, 10, 64)
+func (h Handle) Parse() (seq uint64, matches func(ID) bool, err error) {
+	number, suffix, ok := strings.Cut(string(h), "-")
+	hasForm := ok && len(number) <= 20 && len(suffix) == 8
+	if hasForm {
+		seq, err = strconv.ParseUint(number, 10, 64)
 	}
-	if !ok || err != nil || seq == 0 { // a stream begins at 1
+	if !hasForm || err != nil || seq == 0 { // a stream begins at 1
 		return 0, nil, fmt.Errorf("handle %.80q: want <sequence>-<8 hex digits>, such as 17-ab12cd34", string(h))
 	}
 	return seq, func(id ID) bool { return id.handleSuffix() == suffix }, nil

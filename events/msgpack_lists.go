@@ -108,7 +108,8 @@ func encodePart(w *fieldWriter, p *Part) {
 	}
 }
 
-// maxAtOnce is the number of elements for which memory is allocated before they are read. An element can be one byte long.
+// maxAtOnce is the number of elements for which memory is allocated before they are read. A hostile list can declare many more,
+// because an element can be one byte long.
 const maxAtOnce = 256
 
 // decodeList returns a function that decodes a slice. decode sets the field with a name, and reports whether it is known.
@@ -134,7 +135,8 @@ func decodeList[T any](decode func(dec *msgpack.Decoder, name []byte, to *T) (kn
 				return err
 			}
 			for range fields { // none for nil
-				if name, err = readName(dec, name); err != nil {
+				name, err = readName(dec, name)
+				if err != nil {
 					return err
 				}
 				known, err := decode(dec, name, &list[len(list)-1])

@@ -69,8 +69,8 @@ const (
 	// HeaderSchema is the schema version of the payload, see Schema.
 	HeaderSchema = "Debrief-Schema"
 	// HeaderRepeat marks a message that may already have been published with another sequence, because it was
-	// requeued, imported again, or produced by a redelivered message. It is information for operators. No code
-	// reads it for a decision.
+	// requeued, imported again, or produced by a redelivered message. A worker then checks whether the message has an
+	// effect or a dead letter already. Whether an event counts does not depend on it.
 	HeaderRepeat = "Debrief-Repeat"
 	// HeaderBlob is the SHA-256 of the payload, which is the name of the blob that contains it. The message body is
 	// empty.
@@ -79,8 +79,8 @@ const (
 	// be an inbox. The reply subject of the message itself gets only the acknowledgement of the stream, and the server
 	// does not store it.
 	HeaderReply = "Debrief-Reply"
-	// HeaderReplyType is the media type of that reply, if it is not that of the message: the message was made from a request
-	// in JSON.
+	// HeaderReplyType is the media type of that reply. It is set if the message was made from a request in JSON but is not JSON
+	// itself.
 	HeaderReplyType = "Debrief-Reply-Type"
 	// HeaderContentType is the media type of the payload: application/json, or MessagePack if it is missing.
 	HeaderContentType = "Content-Type"
@@ -152,29 +152,32 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 
 // ParseSubject returns the kind and the book of a subject. OwnerOfSubject returns its owner.
 func ParseSubject(subject string) (Kind, playbook.Book, error) {
-	rest, ours := strings.CutPrefix(subject, prefix)
+	rest, hasPrefix := strings.CutPrefix(subject, prefix)
 	kind, name, ok := strings.Cut(rest, ".")
 	if ok && Kind(kind) == KindDead {
 		tokens := strings.Split(name, ".") // role, code, book, id
-		if ok = len(tokens) == 4; ok {
+		ok = len(tokens) == 4
+		if ok {
 			name = tokens[2]
 		}
 	}
-	if !ours || !ok {
+	if !hasPrefix || !ok {
 		return "", "", fmt.Errorf("subject %.160q: not a subject of an event", subject)
 	}
+	const invalidOwner = "."
 	owner := ""
-	if i := strings.IndexByte(name, '.'); i >= 0 && (Kind(kind) == KindTask || kind == roundToken) {
-		if name, owner = name[:i], name[i+1:]; owner == "" {
-			owner = "." // invalid
-		}
+	mayHaveOwner := Kind(kind) == KindTask || kind == roundToken
+	if i := strings.IndexByte(name, '.'); i >= 0 && mayHaveOwner {
+		owner = cmp.Or(name[i+1:], invalidOwner)
+		name = name[:i]
 	}
 	if kind == roundToken {
 		kind = string(KindTask)
-		if owner == ownerToken("") {
+		switch owner {
+		case ownerToken(""):
 			owner = ""
-		} else if owner == "" {
-			owner = "." // invalid
+		case "": // a further round must name its owner
+			owner = invalidOwner
 		}
 	}
 	book := playbook.Book(name)

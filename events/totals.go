@@ -19,10 +19,12 @@ var partKinds = []PartKind{
 // Totals returns the totals of each kind that has parts in the context or omitted ones.
 func (m *Manifest) Totals() (all []PartTotals) {
 	for _, kind := range partKinds {
-		t, truncated := PartTotals{Kind: kind}, 0
+		t := PartTotals{Kind: kind}
+		truncated := 0
 		for _, p := range m.Parts {
 			if p.Kind == kind {
-				t.Included, t.Tokens = t.Included+1, t.Tokens+p.Tokens
+				t.Included++
+				t.Tokens += p.Tokens
 				if p.Keep > 0 {
 					truncated++
 				}
@@ -30,7 +32,8 @@ func (m *Manifest) Totals() (all []PartTotals) {
 		}
 		for _, o := range m.Omitted {
 			if o.Kind == kind {
-				t.Omitted, t.OmittedTokens = t.Omitted+o.Count, t.OmittedTokens+o.Tokens
+				t.Omitted += o.Count
+				t.OmittedTokens += o.Tokens
 				t.Reasons = append(t.Reasons, fmt.Sprintf("%d %s", o.Count, o.Why))
 			}
 		}

@@ -29,7 +29,8 @@ func TraceID(context string) string {
 	if len(context) != traceLen || context[2] != '-' || context[35] != '-' || context[52] != '-' {
 		return ""
 	}
-	version, trace, span, flags := context[:2], context[3:35], context[36:52], context[53:]
+	version, flags := context[:2], context[53:]
+	trace, span := context[3:35], context[36:52]
 	for _, part := range []string{version, trace, span, flags} {
 		if strings.Trim(part, "0123456789abcdef") != "" {
 			return ""

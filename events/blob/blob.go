@@ -120,7 +120,8 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	case err == nil && uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
 		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
 	}
-	if sum := sha256.Sum256(data); err != nil || hex.EncodeToString(sum[:]) != name {
+	sum := sha256.Sum256(data)
+	if err != nil || hex.EncodeToString(sum[:]) != name { // the error is ErrInvalid: too much content
 		return nil, fmt.Errorf("%w %s: content does not match its name", ErrInvalid, name)
 	}
 	return data, nil
@@ -131,7 +132,8 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (data []byte, err error) {
 	err = denied.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
 		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: Prefix + ".C." + info.NUID}, func(m direct.Message) error {
-			if data = append(data, m.Data...); uint64(len(data)) > info.Size {
+			data = append(data, m.Data...)
+			if uint64(len(data)) > info.Size {
 				return ErrInvalid
 			}
 			return nil

@@ -21,9 +21,9 @@ import (
 // when a hold starts and before it releases a message, so that its crash costs no attempt. Usually nothing is stored:
 // without a record every delivery was an attempt.
 //
-// A batching worker that crashes costs an attempt of every message that it holds, though one of them may be at fault. So
-// the last attempts of a message are in a small group and then alone, and only those use it up. Their number is stored
-// before they start.
+// A batching worker that crashes costs an attempt of every message that it holds, although only one of them may be at
+// fault. So the last attempts at a message are in a small group and then alone, see groupSizes. Only these attempts can
+// exhaust the message. Their number is stored before they start.
 
 // attemptRecord is the record of one message: of its first Delivered deliveries, Attempts were attempts.
 type attemptRecord struct {
@@ -41,15 +41,19 @@ var groupSizes = []int{16, 1, 1, 1}
 // groups returns the last of groupSizes, not more than a message has attempts in all.
 func (r *runner) groups() []int { return groupSizes[max(0, len(groupSizes)-r.policy.MaxAttempts):] }
 
-// isExhausted reports whether an item has no attempt left.
+// isExhausted reports whether an item has no attempt left. In a batching worker the attempts in groups come last.
 func (r *runner) isExhausted(it *item) bool {
 	return it.d.Attempt > r.policy.MaxAttempts && (r.worker.Batch <= 1 || it.groupsBegun >= len(r.groups()))
 }
 
-// groupSize returns the size of the batch of the next attempt at an item if workers that had it crashed, else 0.
+// groupSize returns the size of the batch of the next attempt at an item. It is 0 for an ordinary batch: the first attempts
+// are in one, and an item that will not be handled needs no group.
 func (r *runner) groupSize(it *item) int {
-	known := it.attemptKnown && it.result == nil && it.letterSubject == ""
-	if r.worker.Batch <= 1 || !known || r.isExhausted(it) || it.d.Attempt <= max(1, r.policy.MaxAttempts-len(r.groups())+1) {
+	if r.worker.Batch <= 1 || it.d.Attempt <= max(1, r.policy.MaxAttempts-len(r.groups())+1) {
+		return 0
+	}
+	willBeHandled := it.attemptKnown && it.result == nil && it.letterSubject == "" && !r.isExhausted(it)
+	if !willBeHandled {
 		return 0
 	}
 	return r.groups()[min(it.groupsBegun, len(r.groups())-1)]
@@ -73,7 +77,7 @@ type attemptRecords struct {
 	order   sync.Mutex // records are published in the order in which they are created
 }
 
-// record returns the current record of an item. Known is false until the stored record was read.
+// record returns the current record of an item. It is not known until the stored record was read.
 func (r *attemptRecords) record(it *item) (a attemptRecord, known bool) {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()
@@ -94,10 +98,10 @@ const (
 )
 
 // setUncounted sets whether the newest delivery of items is not an attempt, and stores the records.
-func (r *attemptRecords) setUncounted(items []*item, idle bool) {
+func (r *attemptRecords) setUncounted(items []*item, uncounted bool) {
 	r.flight.mu.Lock()
 	for _, it := range items {
-		it.uncounted = idle
+		it.uncounted = uncounted
 	}
 	r.flight.mu.Unlock()
 	r.store(items)
@@ -172,37 +176,40 @@ const lookupBatch = 512
 
 // load reads the number of attempts at redelivered items, and whether they have a dead letter.
 func (r *attemptRecords) load(ctx context.Context, items []*item) error {
-	var open []*item
+	var unknown []*item
 	for _, it := range items {
 		if !it.attemptKnown {
-			open = append(open, it)
+			unknown = append(unknown, it)
 		}
 	}
-	for len(open) > 0 {
-		n := min(len(open), lookupBatch)
-		if err := r.loadBatch(ctx, open[:n]); err != nil {
+	for len(unknown) > 0 {
+		n := min(len(unknown), lookupBatch)
+		if err := r.loadBatch(ctx, unknown[:n]); err != nil {
 			return err
 		}
-		open = open[n:]
+		unknown = unknown[n:]
 	}
 	return nil
 }
 
 func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
-	var records []string
-	at := make(map[string]*item, len(items))
+	var subjects []string
+	bySubject := make(map[string]*item, len(items))
 	for _, it := range items {
-		record := attemptsSubject(r.worker.Role, it.d.Seq)
-		records, at[record] = append(records, record), it
+		subject := attemptsSubject(r.worker.Role, it.d.Seq)
+		subjects = append(subjects, subject)
+		bySubject[subject] = it
 	}
 	found := make(map[*item]attemptRecord, len(items))
-	err := r.conn.lastPerSubject(ctx, streams.Attempts, records, func(m direct.Message) {
+	err := r.conn.lastPerSubject(ctx, streams.Attempts, subjects, func(m direct.Message) {
 		var a attemptRecord
-		it := at[m.Subject]
-		if err := json.Unmarshal(m.Data, &a); err != nil || it == nil || a.ID != r.flight.message(it).Headers().Get(nats.MsgIdHdr) {
-			return // invalid, or of another message with this sequence
+		it := bySubject[m.Subject]
+		if err := json.Unmarshal(m.Data, &a); err != nil || it == nil {
+			return
 		}
-		found[it] = a
+		if a.ID == r.flight.message(it).Headers().Get(nats.MsgIdHdr) { // else of an older message with this sequence
+			found[it] = a
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("read attempt records: %w", err)
@@ -210,17 +217,17 @@ func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
 	if err := r.letters.load(ctx, items); err != nil {
 		return err
 	}
-	var again []*item
+	var recounted []*item // the server counts their deliveries from 1 again, so the record must change
 	for _, it := range items {
 		a := found[it]
 		r.flight.mu.Lock()
 		it.d.Attempt, it.attemptKnown = a.number(it.deliveryNumber), true
 		it.groupsBegun = a.Grouped
 		r.flight.mu.Unlock()
-		if it.deliveryNumber <= a.Delivered { // the server counts from 1 again, so store a new record
-			again = append(again, it)
+		if it.deliveryNumber <= a.Delivered {
+			recounted = append(recounted, it)
 		}
 	}
-	r.store(again)
+	r.store(recounted)
 	return nil
 }

@@ -26,8 +26,8 @@ type Backlog struct {
 	Bytes      uint64        `json:"bytes"`          // size of its stream
 	MaxBytes   uint64        `json:"max_bytes"`      // limit of its stream; 0 means unlimited
 	Dead       uint64        `json:"dead_letters"`   // number of dead letters
-	// Blocked is the setting of the server by which the role can handle no message, with its fix: a paused consumer or a sealed
-	// stream. It is empty without one.
+	// Blocked says why the server lets the role handle no message, and how to fix that: its consumer is paused, or its output
+	// stream is sealed. It is empty if the server does not block the role.
 	Blocked string `json:"blocked,omitempty"`
 }
 
@@ -66,7 +66,8 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (Backlog, error) {
 		case err == nil:
 			status.Oldest = m.Time
 			_, status.Book, _ = events.ParseSubject(m.Subject)
-		case !errors.Is(err, jetstream.ErrMsgNotFound): // acknowledged meanwhile
+		case errors.Is(err, jetstream.ErrMsgNotFound): // acknowledged meanwhile
+		default:
 			return status, fmt.Errorf("read %s after %d: %w", streams.Input(role), status.Floor, natserr.AsTimeout(ctx, err))
 		}
 	}
@@ -93,7 +94,7 @@ func pausedText(role string, i *jetstream.ConsumerInfo) string {
 		role, streams.Input(role), i.PauseRemaining.Round(time.Second), streams.Input(role), role)
 }
 
-// Blocked returns the setting of the server by which a role can handle no message, with its fix, or "". See Backlog.
+// Blocked returns Backlog.Blocked of a role, or "" if the backlog cannot be read.
 func (c *Consumers) Blocked(ctx context.Context, role string) string {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer stop()

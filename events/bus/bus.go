@@ -24,12 +24,12 @@
 // One attempt is up to four calls of the model (chat.Ask), so a message becomes a dead letter after 20 invalid replies.
 // Independent faults do that rarely: with 60 % invalid replies once in 27,000 messages.
 //
-// A role pauses after ten useless outputs for new messages in a row, or for one message in the second half of its attempts,
-// with no useful output in between. A paused role holds those messages and tries one message after 1 s, 2 s, 4 s and so
-// on, at last every 30 s. Useless outputs can follow each other by chance, and then the first probes end the pause. The role
-// takes a new message from the stream while it holds fewer than 128, and otherwise one that it holds. The first useful
-// output ends the pause. A role that takes batches releases messages instead of holding them, because a held message
-// blocks its book. Such a release does not count as an attempt.
+// A role pauses after ten useless outputs in a row for new messages. It also pauses after a useless output in the second half
+// of the attempts at one message, if no other message had useful output since the first attempt. A paused role holds those
+// messages and probes: it tries one message after 1 s, 2 s, 4 s and so on, at last every 30 s. The role probes with a new
+// message from the stream while it holds fewer than 128, and otherwise with one that it holds. The first useful output ends
+// the pause, so a pause that began by chance is short. A role that takes batches releases messages instead of holding
+// them, because a held message blocks its book. Such a release does not count as an attempt.
 package bus
 
 import (
@@ -75,7 +75,7 @@ type link struct {
 // Options configures Open and Attach.
 type Options struct {
 	Policy   Policy
-	Replicas int // number of replicas of the streams that Open creates; default 1
+	Replicas int // replicas of the streams that Open creates; default 1
 	Log      zerolog.Logger
 	// Role limits Open to the streams that this role uses. Empty means all streams.
 	Role string
@@ -190,7 +190,8 @@ func Request[T any](ctx context.Context, c *Conn, e events.Event, o PublishOptio
 // reply.
 var ErrDuplicate = errors.New("duplicate id: already submitted; the first requester gets the reply")
 
-// Request publishes an event with a new inbox in ReplyTo, and waits for its reply. The function Request also decodes it. If ctx ends first, the event stays stored and is still handled.
+// Request publishes an event with a new inbox in ReplyTo, and waits for its reply. The function Request also decodes the
+// reply. If ctx ends first, the event stays stored and is still handled.
 func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*Reply, error) {
 	inbox := c.nc.NewInbox()
 	sub, err := c.nc.SubscribeSync(inbox)

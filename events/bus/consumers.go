@@ -93,7 +93,9 @@ func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, 
 	} else if err == nil {
 		got := cons.CachedInfo().Config
 		if got.AckWait != want.AckWait || got.MaxDeliver != want.MaxDeliver || got.MaxAckPending != want.MaxAckPending {
-			got.AckWait, got.MaxDeliver, got.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
+			got.AckWait = want.AckWait
+			got.MaxDeliver = want.MaxDeliver
+			got.MaxAckPending = want.MaxAckPending
 			var changed jetstream.Consumer
 			changed, err = c.js.UpdateConsumer(ctx, streams.Input(role), got)
 			if denied.Is(err) {
@@ -146,9 +148,16 @@ func (c *Consumers) Idle(ctx context.Context, role string) (bool, error) {
 	}
 	end := s.CachedInfo().State
 	l, err := c.Lag(ctx, role)
-	return err == nil && l.Idle() && (l.Last >= end.LastSeq || end.Msgs == 0), err
+	if err != nil {
+		return false, err
+	}
+	allDelivered := l.Last >= end.LastSeq || end.Msgs == 0
+	return l.Idle() && allDelivered, nil
 }
 
 func lagOf(i *jetstream.ConsumerInfo) Lag {
-	return Lag{i.NumPending, i.NumAckPending, i.NumRedelivered, i.AckFloor.Stream, i.Delivered.Stream}
+	return Lag{
+		Pending: i.NumPending, InFlight: i.NumAckPending, Redelivered: i.NumRedelivered,
+		Floor: i.AckFloor.Stream, Last: i.Delivered.Stream,
+	}
 }

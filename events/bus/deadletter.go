@@ -47,8 +47,8 @@ type DeadLetters struct {
 	publisher *publisher
 }
 
-// Store stores a dead letter. If the message already has one, also with another code, it stores nothing. A shared
-// letter replaces the one before, so that its readers learn of each message.
+// Store stores a dead letter. If the message already has one, also with another code, it stores nothing. A shared letter
+// is stored again for each of its messages, so that its readers learn of each message.
 func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 	l.Book = bookOf(l.Subject)
 	redactLetter(l)
@@ -58,12 +58,14 @@ func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 		l.Reason += fmt.Sprintf(" (original truncated to %d bytes)", maxLetterData)
 	}
 	filter := events.DeadIDSubject(l.Role, l.Book, l.EventID())
-	o, only := PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}, []jetstream.PublishOpt{jetstream.WithExpectLastSequenceForSubject(0, filter)}
-	if l.Shared != "" {
-		o.Copy, only = int(time.Now().UnixNano()), nil
+	options := PublishOptions{Trace: nats.Header(l.Header).Get(events.HeaderTrace)}
+	onlyFirst := []jetstream.PublishOpt{jetstream.WithExpectLastSequenceForSubject(0, filter)}
+	if l.Shared != "" { // each message stores a new copy
+		options.Copy = int(time.Now().UnixNano())
+		onlyFirst = nil
 	}
-	_, _, err := d.publisher.publish(ctx, l, o, only...)
-	if natserr.IsConflict(err) { // a busy cluster also returns this without another letter
+	_, _, err := d.publisher.publish(ctx, l, options, onlyFirst...)
+	if natserr.IsConflict(err) { // the message has a letter, or a cluster was busy
 		stored := false
 		if err := d.lastPerSubject(ctx, events.StreamDead, []string{filter}, func(m direct.Message) { stored = !Withdrawn(m.Header) }); err != nil {
 			return fmt.Errorf("store dead letter: %w", err)
@@ -71,7 +73,7 @@ func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 		if stored {
 			return nil
 		}
-		err = fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
+		err = fmt.Errorf("%w (%v)", nats.ErrTimeout, err) // a busy cluster: the worker holds the message
 	}
 	if err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
@@ -121,7 +123,8 @@ type roleLetters struct {
 	shared sync.Map // names of shared letters that this process has stored
 }
 
-// isRepeated reports whether this process has stored the shared letter of a reason before.
+// isRepeated reports whether this process has stored the shared letter of a reason before. It remembers the letter for the
+// next call. A letter that is not shared is never repeated.
 func (r *roleLetters) isRepeated(reason error) bool {
 	name := sharedLetter(reason)
 	if name == "" {
@@ -168,11 +171,11 @@ func (r *roleLetters) store(it *item, reason error) (stored bool, err error) {
 	return true, nil
 }
 
-// reply answers the requester of an item with a dead letter: with the reason, or, if the item is an execution, with the
-// execution. Its answer is the last one that there is.
+// reply answers the requester of an item that became a dead letter. The answer is the reason, unless the item is an
+// execution: then the execution itself is the answer to the task, and no later stage will give another.
 func (r *roleLetters) reply(it *item, m jetstream.Msg, reason error) {
 	to := requestOf(m.Headers())
-	if _, answered := it.d.Event.(*events.Execution); answered && to.to != "" {
+	if _, isExecution := it.d.Event.(*events.Execution); isExecution && to.to != "" {
 		if err := r.conn.replyStored(r.work, to, asStored(m.Subject(), m.Headers(), m.Data(), &it.d)); err == nil {
 			return
 		}
@@ -196,16 +199,18 @@ func (r *roleLetters) effectStored(it *item) (bool, error) {
 	return done, nil
 }
 
-// load sets the letter subject of each item that has a dead letter. It takes one request for all of them.
+// load sets the letter subject of each item that has a dead letter. One request is for up to lookupBatch items.
 func (r *roleLetters) load(ctx context.Context, items []*item) error {
 	for len(items) > 0 {
 		n := min(len(items), lookupBatch)
-		filters, at := make([]string, n), make(map[events.ID]*item, n)
+		filters := make([]string, n)
+		byID := make(map[events.ID]*item, n)
 		for i, it := range items[:n] {
-			filters[i], at[r.id(it)] = r.filter(it), it
+			filters[i] = r.filter(it)
+			byID[r.id(it)] = it
 		}
 		err := r.conn.lastPerSubject(ctx, events.StreamDead, filters, func(m direct.Message) {
-			if it := at[events.ID(lastToken(m.Subject))]; it != nil && !Withdrawn(m.Header) {
+			if it := byID[events.ID(lastToken(m.Subject))]; it != nil && !Withdrawn(m.Header) {
 				it.letterSubject = m.Subject
 			}
 		})
@@ -217,8 +222,8 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// loadOfDone loads the dead letters of all items whose effect is stored in one request. A worker that asks for one after
-// the other and is killed meanwhile leaves some of them. If the request fails, withdraw asks again.
+// loadOfDone loads the dead letters of all items whose effect is stored, before withdraw needs them. One request for all is
+// fast, so that few letters remain if the worker is killed meanwhile. If the request fails, withdraw asks for each letter.
 func (r *roleLetters) loadOfDone(items []*item) {
 	var done []*item
 	for _, it := range items {
@@ -226,7 +231,10 @@ func (r *roleLetters) loadOfDone(items []*item) {
 			done = append(done, it)
 		}
 	}
-	if len(done) < 2 || r.load(r.work, done) != nil {
+	if len(done) < 2 { // withdraw loads the letter of a single item
+		return
+	}
+	if r.load(r.work, done) != nil {
 		return
 	}
 	for _, it := range done {
@@ -284,7 +292,7 @@ func deadCode(reason error) events.DeadCode {
 	return events.DeadError
 }
 
-// sharedLetter returns the name of the run whose messages share a letter for this reason, "" if each has its own.
+// sharedLetter returns the name of the run whose messages share a letter for this reason, or "" if each message has its own.
 func sharedLetter(reason error) string {
 	var e interface{ SharedLetter() string }
 	if errors.As(reason, &e) {

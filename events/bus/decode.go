@@ -51,7 +51,7 @@ func (l *link) getMsg(ctx context.Context, s jetstream.Stream, stream string, se
 	})
 }
 
-// getBlob returns a blob. No further delivery can read an expired or damaged one.
+// getBlob returns a blob. The error of an expired or damaged blob is marked by Discard.
 func (l *link) getBlob(ctx context.Context, name string) ([]byte, error) {
 	data, err := l.blobs.Get(ctx, name)
 	if errors.Is(err, blob.ErrExpired) || errors.Is(err, blob.ErrInvalid) {
@@ -66,7 +66,7 @@ func (l *link) decode(ctx context.Context, m jetstream.Msg) (events.Event, error
 }
 
 // decodeStored returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
-// message, the error is one of Discard.
+// message, the error is marked by Discard.
 func (l *link) decodeStored(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
 	if name := header.Get(events.HeaderBlob); name != "" {
 		if err := events.CheckSchema(header); err != nil {
@@ -84,6 +84,7 @@ func (l *link) decodeStored(ctx context.Context, subject string, header nats.Hea
 	return e, nil
 }
 
+// classifyDecode marks a decoding error by Discard, except for a newer schema: a newer version can decode the event.
 func classifyDecode(err error) error {
 	if errors.Is(err, events.ErrNewerSchema) {
 		return err

@@ -19,15 +19,15 @@ type item struct {
 	msg          jetstream.Msg
 	latestNumber int
 	uncounted    bool // the newest delivery does not count as an attempt so far
-	grouped      bool // it is an attempt in one of groupSizes
-	groupsBegun  int  // number of such attempts, this one included
-	redelivered  bool // the server redelivered the message while it was held
+	grouped      bool // the newest delivery is an attempt in a group, see groupSizes
+	groupsBegun  int  // number of attempts in groups, including the newest delivery
+	redelivered  bool // the server redelivered the message while this worker had it
 
 	deliveryNumber int       // number of the delivery that created the item
 	received       time.Time // when that delivery arrived
-	// reconnects is the connection's number of reconnects at that time.
-	reconnects    uint64
-	attemptKnown  bool   // d.Attempt is final: the record was read, or none is expected; written under the same mutex
+	reconnects     uint64    // the connection's number of reconnects when that delivery arrived
+
+	attemptKnown  bool   // d.Attempt is final: the record was read, or none is expected; written under mu of inFlight
 	letterSubject string // subject of the message's dead letter, if it has one
 	letterKnown   bool   // letterSubject was read after the effect was stored
 
@@ -36,12 +36,12 @@ type item struct {
 	span         trace.Span // nil if tracing is disabled
 	result       *Result    // set after the handler, so that a hold does not call it again
 	storedEvents int        // number of result.Events that are stored
-	firstMsg     *nats.Msg  // the first of them as stored, for the reply
-	firstReceipt Receipt    // its receipt
+	firstMsg     *nats.Msg  // the first of result.Events as a stored message, for the reply; nil until it is stored
+	firstReceipt Receipt    // the receipt of firstMsg
 	inDoubt      bool       // a publish failed without an answer: the event may be stored
 
-	disposition disposition // the latest disposition, and its error
-	err         error
+	disposition disposition // the latest disposition
+	err         error       // the error that led to the disposition
 }
 
 // inFlight lists the messages in progress and keeps them alive.
@@ -61,9 +61,9 @@ func (f *inFlight) size() (messages, bytes int) {
 	return len(f.items), f.bytes
 }
 
-// add adds an item. If the worker still holds the message, add does not add the item. Instead it records the new
-// delivery in the old item and returns that: the server has lost the signs of life, for example in a restart. From now
-// on only the new delivery can be acknowledged.
+// add adds an item and returns nil. If the worker still has the message, add returns its old item instead and records the
+// new delivery there: the server has lost the signs of life, for example in a restart. From now on only the new delivery
+// can be acknowledged.
 func (f *inFlight) add(it *item) (old *item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,13 +118,15 @@ func (f *inFlight) recordContact(sent time.Time) {
 	f.lastContact = sent
 }
 
-// mayBeShared reports whether another worker may have, or have had, the message of an item. This is so if the event was
-// published before, or if the server has redelivered the message. It is also so if the server may redeliver it, because
-// it got no sign of life for the ack wait or because the connection was lost.
+// mayBeShared reports whether another worker may have, or have had, the message of an item: the event was published or
+// delivered before, or the server may have redelivered the message, because it got no sign of life for the ack wait.
 func (f *inFlight) mayBeShared(it *item) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return it.d.Repeat || it.redelivered || it.reconnects != f.conn.nc.Stats().Reconnects || it.received.Before(f.contactRegained) || time.Since(f.lastContact) >= f.policy.AckWait
+	reconnected := it.reconnects != f.conn.nc.Stats().Reconnects
+	hadNoContact := it.received.Before(f.contactRegained)
+	hasNoContact := time.Since(f.lastContact) >= f.policy.AckWait
+	return it.d.Repeat || it.redelivered || reconnected || hadNoContact || hasNoContact
 }
 
 // remove removes an item and returns its newest message.

@@ -55,6 +55,7 @@ type dependencyError struct {
 
 // set sets the state of a role. It reports whether the state changed.
 func (h *Health) set(role string, s State, reason string, misconfigured bool) bool {
+	health := RoleHealth{Role: role, State: s, Reason: reason, Since: time.Now(), Misconfigured: misconfigured}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range h.roles {
@@ -63,11 +64,11 @@ func (h *Health) set(role string, s State, reason string, misconfigured bool) bo
 				r.Reason, r.Misconfigured = reason, misconfigured
 				return false
 			}
-			*r = RoleHealth{role, s, reason, time.Now(), misconfigured}
+			*r = health
 			return true
 		}
 	}
-	h.roles = append(h.roles, RoleHealth{role, s, reason, time.Now(), misconfigured})
+	h.roles = append(h.roles, health)
 	return true
 }
 
@@ -77,11 +78,13 @@ func (h *Health) SetDependencyError(role, dependency string, err error) {
 	if !h.setDependency(role, dependency, err) {
 		return
 	}
-	level, state, loggable := h.log.Info(), Running, ""
+	line := h.log.Info()
+	state, loggable := Running, ""
 	if err != nil {
-		level, state, loggable = h.log.Warn(), Unavailable, Loggable(err)
+		line = h.log.Warn()
+		state, loggable = Unavailable, Loggable(err)
 	}
-	level.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", dependency).Str("reason", loggable).Msg("state changed")
+	line.Str(events.LogRole, role).Str("state", string(state)).Str("lacks", dependency).Str("reason", loggable).Msg("state changed")
 }
 
 // setDependency sets or clears the error of a dependency. It reports whether one appeared or went away.
@@ -123,9 +126,14 @@ func (h *Health) Roles() []RoleHealth {
 			all[i] = RoleHealth{Role: l.role, State: Unavailable, Reason: l.dependency + ": " + l.reason, Since: l.since}
 		}
 	}
+	if h.disconnectedSince.IsZero() {
+		return all
+	}
 	for i := range all {
 		r := &all[i]
-		if h.disconnectedSince.IsZero() || r.State != Running && r.State != Serving && !(r.State == Unavailable && r.Since.After(h.disconnectedSince)) {
+		wasHealthy := r.State == Running || r.State == Serving
+		causedByDisconnection := r.State == Unavailable && r.Since.After(h.disconnectedSince)
+		if !wasHealthy && !causedByDisconnection {
 			continue // keep the more specific state from before the disconnection
 		}
 		*r = RoleHealth{Role: r.Role, State: Unavailable, Reason: "no connection to the server", Since: h.disconnectedSince}

@@ -40,7 +40,7 @@ type LetterFilter struct {
 }
 
 // List calls fn for every stored dead letter, oldest first, until fn returns an error. ErrStop ends it without an
-// error. An unreadable message is passed as a letter with that reason. It needs no consumer, which not every user may
+// error. For an unreadable message fn gets a letter whose reason says so. List needs no consumer, which not every user may
 // create. If a lagging replica answers, the newest letters may be missing.
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
@@ -85,8 +85,8 @@ func (d *DeadLetters) Get(ctx context.Context, h events.Handle) (*Letter, error)
 	return l, nil
 }
 
-// Event returns the event of the message that became a dead letter. If the message cannot be decoded, and never could be, the
-// error is one of Discard.
+// Event returns the event of the message that became a dead letter. If no later call can decode the message, the error is
+// marked by Discard.
 func (d *DeadLetters) Event(ctx context.Context, l *Letter) (events.Event, error) {
 	return d.decodeStored(ctx, l.DeadLetter.Subject, l.DeadLetter.Header, l.DeadLetter.Data)
 }
@@ -98,9 +98,9 @@ func (d *DeadLetters) decodeLetter(ctx context.Context, subject string, header n
 		err = errors.New("not a dead letter")
 	}
 	if err != nil { // of another program, or of a newer version
-		kind := strings.Split(subject, ".")
+		tokens := strings.Split(subject, ".")
 		l = &events.DeadLetter{
-			Role: kind[min(2, len(kind)-1)], Reason: fmt.Sprintf("unreadable dead letter: %v", err),
+			Role: tokens[min(2, len(tokens)-1)], Reason: fmt.Sprintf("unreadable dead letter: %v", err),
 			Header: header, Data: data, Time: at, Stream: events.StreamDead, Seq: seq, Subject: subject,
 		}
 	}
@@ -124,10 +124,11 @@ func (d *DeadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	}
 	msg := nats.NewMsg(l.Subject)
 	maps.Copy(msg.Header, l.Header)
-	maps.DeleteFunc(msg.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-") })
+	maps.DeleteFunc(msg.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-") }) // of the first publish
 	msg.Header[events.HeaderRepeat] = []string{"1"}
-	if msg.Data = l.Data; msg.Header.Get(events.HeaderBlob) != "" {
-		data, err := d.getBlob(ctx, msg.Header.Get(events.HeaderBlob))
+	msg.Data = l.Data
+	if name := msg.Header.Get(events.HeaderBlob); name != "" {
+		data, err := d.getBlob(ctx, name)
 		if err == nil {
 			_, err = d.blobs.Put(ctx, data) // renews its age
 		}

@@ -11,7 +11,8 @@ import (
 	"debrief/events/natserr"
 )
 
-// checkNewerSchema looks for the oldest dead letter of a newer schema. An error does not change the state of the role.
+// checkNewerSchema looks for the oldest dead letter of a newer schema. While there is one, the role is outdated. An error of
+// the search does not change the state of the role.
 func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 	l, err := w.conn.DeadLetters.newerSchema(ctx, w.worker.Role)
 	if err != nil {
@@ -27,7 +28,8 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 	w.state.mu.Lock()
 	before := w.state.outdated
 	w.state.mu.Unlock()
-	if (reason == nil) == (before == nil) && (reason == nil || reason.Error() == before.Error()) {
+	bothNil := reason == nil && before == nil
+	if bothNil || reason != nil && before != nil && reason.Error() == before.Error() {
 		return
 	}
 	w.state.update(func(s *workerState) { s.outdated = reason })

@@ -93,8 +93,8 @@ const (
 
 // decide is the failure policy. No other code decides how a delivery ends. It looks at the behaviour of the error and
 // the number of the attempt. Paused means that the role has paused because of useless output; then the prompt or the
-// model is at fault. An error that is useless or unavailable is not the fault of the message; assignFault hides these
-// behaviours when it is.
+// model is at fault. Useless output and an outage count as no fault of the message, because assignFault has hidden these
+// behaviours of the error if the message is at fault.
 func (p Policy) decide(err error, attempt int, paused bool) disposition {
 	switch {
 	case err == nil:

@@ -27,14 +27,14 @@ type processor struct {
 	queues   *bookQueues
 }
 
-// process handles items until each has its final disposition: together, and those that crashed workers had in small groups. The
-// caller has a slot.
+// process handles items until each has its final disposition. It first handles most of them together, then in small groups
+// those that may have crashed a worker. The caller has a slot.
 func (p *processor) process(items []*item) {
 	together, groups := p.separate(items)
 	p.processTogether(together)
 	for i, group := range groups {
-		probe := len(items) == 1 // a paused worker gets one message at a time
-		if p.intake.Err() != nil || p.state.isPaused() && !probe {
+		isProbe := len(items) == 1 // a paused worker gets one message at a time
+		if p.intake.Err() != nil || p.state.isPaused() && !isProbe {
 			p.release(slices.Concat(groups[i:]...), p.policy.BackoffMin)
 			return
 		}
@@ -43,13 +43,13 @@ func (p *processor) process(items []*item) {
 	}
 }
 
-// separate returns the items of an ordinary batch, and the groups of the others.
+// separate returns the items of an ordinary batch, and the groups of the others, largest groups first. See groupSize.
 func (p *processor) separate(items []*item) (together []*item, groups [][]*item) {
 	if p.worker.Batch <= 1 {
 		return items, nil
 	}
 	if err := p.attempts.load(p.work, items); err != nil {
-		return items, nil // prepare tries again, and holds them
+		return items, nil // prepare loads again, and holds the items if that fails too
 	}
 	bySize := make(map[int][]*item)
 	for _, it := range items {
@@ -70,7 +70,8 @@ func (p *processor) processTogether(items []*item) {
 		valid, failed := p.decode(p.prepare(items))
 		held, reason := p.finish(failed, nil, nil) // before the handler, which can take long
 		p.handle(valid)
-		if items, reason = p.finish(valid, held, reason); len(items) == 0 {
+		items, reason = p.finish(valid, held, reason)
+		if len(items) == 0 {
 			if try > 0 {
 				p.state.addHolding(-1, nil)
 			}
@@ -93,9 +94,10 @@ func (p *processor) processTogether(items []*item) {
 }
 
 // prepare loads the number of attempts and the dead letters of redelivered items. It sets an error as the result of
-// items that already have a dead letter, have no attempt left, or could not be looked up.
+// items that already have a dead letter, have no attempt left, or could not be looked up. It returns items.
 func (p *processor) prepare(items []*item) []*item {
-	var waited []*item // another worker may have stored a letter since they arrived
+	// Items whose handler will run, and which another worker may have had since they arrived: it may have stored a letter.
+	var waited []*item
 	for _, it := range items {
 		if it.attemptKnown && it.result == nil && p.flight.mayBeShared(it) {
 			waited = append(waited, it)
@@ -134,7 +136,7 @@ func (p *processor) prepare(items []*item) []*item {
 // errHasLetter is the result of an item that already has a dead letter.
 var errHasLetter = errors.New("already has a dead letter")
 
-// decode fetches and decodes the events of items. Failed are the items without an event.
+// decode fetches and decodes the events of items. An item without an event is in failed, and its result is the reason.
 func (p *processor) decode(items []*item) (valid, failed []*item) {
 	valid = items[:0:0]
 	for _, it := range items {
@@ -216,13 +218,13 @@ func (p *processor) finish(items, held []*item, reason error) ([]*item, error) {
 	return held, reason
 }
 
-// finishItem returns an error if the item must be held.
+// finishItem applies the disposition of an item. It returns the reason if the item must be held, else nil.
 func (p *processor) finishItem(it *item) error {
 	err := it.result.Err
 	switch {
 	case err == errHasLetter:
 		return p.finishExistingLetter(it)
-	case !it.attemptKnown: // the number of the attempt is still unknown
+	case !it.attemptKnown: // the records could not be read
 		it.result = nil
 		return p.hold(it, err)
 	case err == nil:
@@ -231,9 +233,10 @@ func (p *processor) finishItem(it *item) error {
 	err = p.state.assignFault(it, err)
 	attempt := it.d.Attempt
 	it.disposition, it.err = p.policy.decide(err, attempt, p.state.isPaused()), err
-	switch {
-	case err != nil && p.work.Err() != nil,
-		it.disposition == hold && isUseless(err) && p.worker.Batch > 1: // a held item would block its book
+	if err != nil && p.work.Err() != nil { // the stop may have caused the error
+		it.disposition = release
+	}
+	if it.disposition == hold && isUseless(err) && p.worker.Batch > 1 { // a held item would block its book
 		it.disposition = release
 	}
 	switch it.disposition {
@@ -276,31 +279,25 @@ func (p *processor) hold(it *item, reason error) error {
 
 // finishDeadLetter stores the dead letter of an item and acknowledges it. If that fails, the item is held.
 func (p *processor) finishDeadLetter(it *item, reason error) error {
-	dead, err := p.letters.store(it, reason)
+	stored, err := p.letters.store(it, reason)
 	if err != nil {
 		return p.hold(it, err)
 	}
 	log := p.flight.itemLog(it)
-	repeated := dead && p.letters.isRepeated(reason)
-	if repeated {
-		log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Msg("shared dead letter")
-	} else if dead {
-		log.Error().Str(zerolog.ErrorFieldName, Loggable(reason)).Int(events.LogDelivery, p.attemptsBegun(it)).Msg("dead letter")
-	} else {
+	count := func(v *roleCounters) { v.Dead, v.DeadSinceSuccess = v.Dead+1, v.DeadSinceSuccess+1 }
+	switch {
+	case !stored:
 		it.disposition, it.err = ack, nil
 		log.Info().Msg("acknowledged: the effect of the message is already stored")
+		count = func(v *roleCounters) { v.addSuccess(false) }
+	case p.letters.isRepeated(reason): // only the first message of a shared letter counts
+		log.Debug().Str(zerolog.ErrorFieldName, Loggable(reason)).Msg("shared dead letter")
+		count = func(*roleCounters) {}
+	default:
+		log.Error().Str(zerolog.ErrorFieldName, Loggable(reason)).Int(events.LogDelivery, p.attemptsBegun(it)).Msg("dead letter")
 	}
 	p.ack(it)
-	p.conn.Stats.update(p.worker.Role, func(v *roleCounters) {
-		if repeated {
-			return
-		}
-		if dead {
-			v.Dead, v.DeadSinceSuccess = v.Dead+1, v.DeadSinceSuccess+1
-		} else {
-			v.addSuccess(false)
-		}
-	})
+	p.conn.Stats.update(p.worker.Role, count)
 	if deadCode(reason) == events.DeadNewerSchema {
 		p.watch.checkNewerSchema(p.work)
 	}
@@ -325,31 +322,33 @@ func (p *processor) finishExistingLetter(it *item) error {
 // storeResult publishes the events of the handler and sends the reply. Call it before the acknowledgement. After an
 // error, the next call continues with the event that failed.
 func (p *processor) storeResult(it *item) error {
+	asked := requestOf(p.flight.message(it).Headers())
 	for ; it.storedEvents < len(it.result.Events); it.storedEvents++ {
-		marks := PublishOptions{Repeat: it.d.Repeat || it.inDoubt, Trace: it.d.Trace}
-		if asked := requestOf(p.flight.message(it).Headers()); it.result.Forward {
-			marks.ReplyTo, marks.ReplyJSON = asked.to, asked.asJSON
+		e := it.result.Events[it.storedEvents]
+		options := PublishOptions{Repeat: it.d.Repeat || it.inDoubt, Trace: it.d.Trace}
+		if it.result.Forward {
+			options.ReplyTo, options.ReplyJSON = asked.to, asked.asJSON
 		}
-		receipt, msg, err := p.conn.publisher.publish(p.work, it.result.Events[it.storedEvents], marks)
+		receipt, msg, err := p.conn.publisher.publish(p.work, e, options)
 		if err != nil {
 			// After an error without an answer the event may be stored, and the server may forget its id during a hold.
 			it.inDoubt = it.inDoubt || !isFull(err)
 			return err
 		}
-		if it.storedEvents == 0 {
-			if receipt.Duplicate && requestOf(p.flight.message(it).Headers()).to != "" { // reply with the first stored answer, which is the one that counts
-				first, err := p.conn.originalMsg(p.work, it.result.Events[0].Kind(), receipt.Seq)
-				if err != nil {
-					return err
-				}
-				if first != nil {
-					msg = first
-				}
-			}
-			it.firstMsg = msg
-			it.firstMsg.Header.Set(events.HeaderHandle, string(receipt.Handle))
-			it.firstReceipt = receipt
+		if it.storedEvents > 0 {
+			continue
 		}
+		if receipt.Duplicate && asked.to != "" { // an earlier attempt has stored another answer, and only that one counts
+			first, err := p.conn.originalMsg(p.work, e.Kind(), receipt.Seq)
+			if err != nil {
+				return err
+			}
+			if first != nil {
+				msg = first
+			}
+		}
+		msg.Header.Set(events.HeaderHandle, string(receipt.Handle))
+		it.firstMsg, it.firstReceipt = msg, receipt
 	}
 	if it.result.AfterStore != nil && it.firstMsg != nil {
 		if err := it.result.AfterStore(p.work, it.firstReceipt); err != nil {
@@ -357,11 +356,11 @@ func (p *processor) storeResult(it *item) error {
 		}
 		it.result.AfterStore = nil
 	}
-	return p.conn.replyResult(p.work, requestOf(p.flight.message(it).Headers()), it, p.original(it))
+	return p.conn.replyResult(p.work, asked, it, p.original(it))
 }
 
-// ack acknowledges an item. It stays in r.held until the ack is sent. So accept absorbs a redelivery that crosses the
-// ack, and the ack also covers that redelivery.
+// ack acknowledges an item. The item stays in flight until the ack is sent: if the server redelivers the message just before,
+// inFlight.add finds the item, and nothing is processed twice.
 func (p *processor) ack(it *item) {
 	it.endSpan()
 	p.state.forgetFaults(it)
@@ -369,8 +368,8 @@ func (p *processor) ack(it *item) {
 	p.flight.remove(it)
 }
 
-// nak returns an item to the server, which redelivers it after a delay. The item leaves r.held first. Otherwise accept
-// would absorb the redelivery, and no goroutine would process it.
+// nak returns an item to the server, which redelivers it after a delay. The item is removed from flight before that:
+// otherwise inFlight.add would find it there, and no goroutine would process the redelivery.
 func (p *processor) nak(it *item, after time.Duration) {
 	it.endSpan()
 	p.logAckError(p.flight.remove(it).NakWithDelay(after), it)

@@ -41,7 +41,7 @@ type puller struct {
 
 // capacity returns how many messages the worker may pull now, and whether a pull may stay open. With Batch 1 the worker
 // pulls only for free slots, so that no message waits for a busy worker while another one is free. A batching worker
-// pulls one batch ahead.
+// pulls one batch ahead. A probing worker pulls one message at each probe interval.
 func (p *puller) capacity() (n int, open bool) {
 	held, bytes := p.flight.size()
 	p.state.mu.Lock()
@@ -49,13 +49,15 @@ func (p *puller) capacity() (n int, open bool) {
 	s := &p.state.workerState
 	switch {
 	case s.probing():
-		// A worker that holds messages pulls one more at each probe interval. If that one succeeds, a held message that
-		// fails again is itself at fault, and no longer blocks the others.
+		// If the probe succeeds, a held message that fails again is itself at fault, and no longer blocks the others.
 		limit := max(p.worker.Slots, p.worker.Batch)
 		if s.paused {
 			limit = max(limit, p.policy.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
 		}
-		if s.holding == 0 && held > 0 || held >= limit || bytes >= maxHeldBytes || time.Now().Before(s.probeAt) {
+		isFull := held >= limit || bytes >= maxHeldBytes
+		isTooEarly := time.Now().Before(s.probeAt)
+		isBusy := s.holding == 0 && held > 0 // the messages in progress are not on hold: wait for their results
+		if isFull || isTooEarly || isBusy {
 			return 0, false
 		}
 		return 1, false
@@ -70,7 +72,7 @@ func (p *puller) capacity() (n int, open bool) {
 
 // run pulls messages while there is capacity, until the stop. Then it releases the messages that were not started.
 func (p *puller) run() {
-	failed := 0 // failures in a row; above 0 the consumer may not exist any more
+	failed := 0 // failures in a row; after a failure the consumer may not exist any more
 	for p.intake.Err() == nil {
 		if failed > 0 {
 			cons, restored, err := p.conn.Consumers.bind(p.intake, p.worker.Role)
@@ -108,8 +110,8 @@ func (p *puller) run() {
 // pullBatch pulls up to n messages, until the capacity is used or the pull fails. It also accepts the messages in
 // transit, so that none waits for its ack wait. Probe means that the pull is for a single message of a probing worker.
 func (p *puller) pullBatch(n int, probe bool) error {
-	// Each pull ends after its messages: if it is closed before, the server redelivers those in transit. The client keeps messages
-	// and the status messages of the server in a channel of PullMaxMessages, and drops further ones.
+	// StopAfter ends the pull after its n messages. Closed by us, it would leave messages in transit to be redelivered. The client
+	// has room for PullMaxMessages messages, status messages of the server included, and drops further ones.
 	pulls, err := p.cons.Messages(jetstream.PullMaxMessages(n+maxStatus), jetstream.StopAfter(n), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	return err
 }
 
-// next returns the next message. It waits until the worker stops or the pull is closed.
+// next returns the next message, or an error after the worker stopped or the pull was closed.
 func (p *puller) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
 	for {
 		ctx, stop := context.WithTimeout(p.intake, 2*pullExpiry)
@@ -164,7 +166,7 @@ func (p *puller) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
 		if !errors.Is(err, context.DeadlineExceeded) || p.intake.Err() != nil {
 			return m, err
 		}
-		if p.conn.nc.IsConnected() { // without a connection the server cannot have taken the pull
+		if p.conn.nc.IsConnected() { // the server would have denied the pull by now
 			p.state.clearDeniedPull()
 		}
 	}
@@ -188,11 +190,17 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 		p.log.Error().Err(err).Str("subject", m.Subject()).Msg("message without metadata")
 		return nil
 	}
-	it := &item{msg: m, latestNumber: int(md.NumDelivered), deliveryNumber: int(md.NumDelivered), received: time.Now(), reconnects: p.conn.nc.Stats().Reconnects, d: Delivery{
-		Seq: md.Sequence.Stream, Attempt: int(md.NumDelivered), Stored: md.Timestamp,
-		Repeat: m.Headers().Get(events.HeaderRepeat) != "" || md.NumDelivered > 1 || md.Sequence.Stream <= p.restored,
-		Trace:  m.Headers().Get(events.HeaderTrace),
-	}}
+	publishedBefore := m.Headers().Get(events.HeaderRepeat) != "" || md.Sequence.Stream <= p.restored
+	number := int(md.NumDelivered)
+	it := &item{
+		msg: m, latestNumber: number, deliveryNumber: number,
+		received: time.Now(), reconnects: p.conn.nc.Stats().Reconnects,
+		d: Delivery{
+			Seq: md.Sequence.Stream, Attempt: number, Stored: md.Timestamp,
+			Repeat: publishedBefore || number > 1,
+			Trace:  m.Headers().Get(events.HeaderTrace),
+		},
+	}
 	it.attemptKnown = !it.d.Repeat // a first delivery has no record
 	if events.TraceID(it.d.Trace) == "" {
 		it.d.Trace = ""
@@ -208,7 +216,7 @@ func (p *puller) accept(m jetstream.Msg) {
 	}
 	if old := p.flight.add(it); old != nil {
 		old.addSpanEvent("redelivered", nil)
-		p.busy.Go(func() { p.attempts.store([]*item{old}) })
+		p.busy.Go(func() { p.attempts.store([]*item{old}) }) // the redelivery is no further attempt
 		return
 	}
 	p.state.recordDelivery()

@@ -73,7 +73,8 @@ func (b *bookQueues) dequeue(q *bookQueue) []*item {
 	defer b.mu.Unlock()
 	n := min(len(q.items), b.worker.Batch)
 	batch := q.items[:n:n]
-	if q.items = q.items[n:]; len(q.items) == 0 {
+	q.items = q.items[n:]
+	if len(q.items) == 0 {
 		q.items, q.urgent = nil, false
 	}
 	select {
@@ -83,6 +84,7 @@ func (b *bookQueues) dequeue(q *bookQueue) []*item {
 	return batch
 }
 
+// linger waits until the queue has a full batch, an item is urgent, d has passed or the worker stops.
 func (b *bookQueues) linger(q *bookQueue, d time.Duration) {
 	b.mu.Lock()
 	full := len(q.items) >= b.worker.Batch || q.urgent

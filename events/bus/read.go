@@ -53,8 +53,9 @@ func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func
 	return r.read(ctx, stream, subject, 0, true, fn)
 }
 
-// Scan calls fn for every stored event of a subject from a sequence on, in order. Unlike Read it needs no consumer,
-// which not every user may create. If a lagging replica answers, the newest events may be missing.
+// Scan calls fn for every stored event of a subject from a sequence on, in order. It returns the error of fn, also ErrStop.
+// Unlike Read it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
+// be missing.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
 	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
@@ -79,8 +80,8 @@ func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, f
 const maxPollInterval = 500 * time.Millisecond
 
 // Poll is Scan that continues with new events until ctx ends or fn returns an error. ErrStop ends it without an error.
-// After an event it reads again after the duration soon. While no events arrive it doubles the interval, up to
-// maxPollInterval.
+// After an event Poll waits for the duration soon before it reads again. While no events arrive it doubles the interval, up
+// to maxPollInterval.
 func (r *Reader) Poll(ctx context.Context, stream, subject string, seq uint64, soon time.Duration, fn func(Stored) error) error {
 	for wait := soon; ; wait = min(2*wait, maxPollInterval) {
 		err := r.Scan(ctx, stream, subject, seq, func(s Stored) error {
@@ -192,7 +193,8 @@ func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 		} else if err != nil {
 			return err
 		}
-		if left--; stored && (left == 0 || md.NumPending == 0) { // fewer if messages were deleted meanwhile
+		left--
+		if stored && (left == 0 || md.NumPending == 0) { // NumPending is 0 earlier if messages were deleted meanwhile
 			return nil
 		}
 	}
@@ -201,7 +203,8 @@ func (r *Reader) scan(ctx context.Context, stream string, cfg jetstream.OrderedC
 // ErrNotFound is returned if an event is not stored.
 var ErrNotFound = errors.New("not found: expired or never stored")
 
-// Find returns the event at a sequence of a stream. It returns ErrNotFound if its id does not match or it is not stored.
+// Find returns the event at a sequence of a stream. It returns ErrNotFound if the event is not stored, or if matches returns
+// false for its id.
 func (r *Reader) Find(ctx context.Context, stream string, seq uint64, matches func(events.ID) bool) (events.Event, error) {
 	m, err := r.storedMsg(ctx, stream, seq)
 	switch {
@@ -245,7 +248,7 @@ func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID
 }
 
 // Decode returns the event of a stored message. It fetches the payload if that is a blob. If no later call can decode the
-// message, the error is one of Discard.
+// message, the error is marked by Discard.
 func (r *Reader) Decode(ctx context.Context, subject string, header nats.Header, data []byte) (events.Event, error) {
 	return r.decodeStored(ctx, subject, header, data)
 }

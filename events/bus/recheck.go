@@ -20,12 +20,12 @@ import (
 // letterInterval is the interval at which a role reads its dead letters, in units of Policy.HoldInterval.
 const letterInterval = 5
 
-// A letter is checked at each interval at first, and less and less often up to recheckAge. Only a worker that was
-// suspended for longer stores an effect later.
+// recheckAge is the age from which a letter is not checked any more: only a worker that was suspended for longer stores an
+// effect later. Until then the interval between two checks of a letter grows with its age.
 const recheckAge = 10 * time.Minute
 
-// recheckSlack is subtracted from the time of a letter to search for the effect. The worker that wrote the letter has
-// checked before and after, but may have missed an effect that was stored shortly before.
+// recheckSlack is how long before its letter an effect may have been stored. The worker that wrote the letter has looked for
+// the effect before and after, but may have missed one that had just been stored.
 const recheckSlack = time.Minute
 
 // maxRechecks bounds the letters that a role checks again.
@@ -71,7 +71,7 @@ func (w *letterWatch) run(ctx context.Context) {
 	}
 }
 
-// read adds the letters that were stored since the last call.
+// read adds the letters that were stored since the last call; the first call reads those since w.since.
 func (w *letterWatch) read(ctx context.Context) error {
 	q := direct.Query{Subject: events.DeadSubject(w.worker.Role, ""), Since: w.since}
 	if w.next > 0 {
@@ -101,8 +101,8 @@ func (w *letterWatch) read(ctx context.Context) error {
 	return err
 }
 
-// check withdraws the letters for which the effect of the message is stored. A letter that cannot be checked does not keep
-// the others from being checked.
+// check withdraws the letters for which the effect of the message is stored. After an error it checks the other letters, and
+// returns the last error.
 func (w *letterWatch) check(ctx context.Context) (failed error) {
 	now := time.Now()
 	w.open = slices.DeleteFunc(w.open, func(l *recheck) bool {
@@ -111,13 +111,14 @@ func (w *letterWatch) check(ctx context.Context) (failed error) {
 		}
 		done, err := w.worker.Done(ctx, &l.d)
 		if err == nil && done {
-			if err = w.withdrawStored(ctx, l); err == nil {
-				return true
-			}
+			err = w.withdrawStored(ctx, l)
 		}
 		if err != nil {
 			failed = err
 			return false
+		}
+		if done {
+			return true
 		}
 		age := now.Sub(l.stored)
 		l.next = now.Add(age / 2)

@@ -34,11 +34,15 @@ func redactPayload(l *events.DeadLetter) []byte {
 			marshal = json.Marshal
 		}
 		before, err := marshal(e)
-		redact.Fields(e)
-		if after, failed := marshal(e); err == nil && failed == nil && !bytes.Equal(before, after) {
-			return after
+		if err != nil {
+			return l.Data
 		}
-		return l.Data
+		redact.Fields(e)
+		after, err := marshal(e)
+		if err != nil || bytes.Equal(before, after) { // without a secret the letter keeps the original bytes
+			return l.Data
+		}
+		return after
 	}
 	if data, err := events.RewriteStrings(l.Data, redact.Text); err == nil { // for example an event of a newer schema
 		return data

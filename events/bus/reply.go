@@ -31,7 +31,7 @@ func requestOf(h nats.Header) request {
 // event.
 func (c *Conn) replyResult(ctx context.Context, to request, it *item, original *nats.Msg) error {
 	switch {
-	case to.to == "", it.result.Forward:
+	case to.to == "", it.result.Forward: // no requester, or another worker replies
 	case it.result.ReplyOriginal:
 		return c.replyStored(ctx, to, original)
 	case it.result.Reply != nil:
@@ -78,8 +78,9 @@ func (c *Conn) replyJSON(ctx context.Context, to string, stored *nats.Msg) error
 	}
 	handle := stored.Header.Get(events.HeaderHandle)
 	data, err := json.Marshal(e)
-	if most := c.nc.MaxPayload() - maxReason; err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("reply too large: %d bytes, the server accepts %d: the result is stored as %s", len(data), most, handle)
+	limit := c.nc.MaxPayload() - maxReason
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("reply too large: %d bytes, the server accepts %d: the result is stored as %s", len(data), limit, handle)
 	}
 	if err != nil {
 		c.replyError(request{to, true}, err.Error())

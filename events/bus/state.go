@@ -13,7 +13,7 @@ import (
 
 // workerState contains the reasons that stop or limit the pulling of messages. mu of roleState guards it.
 type workerState struct {
-	outdated      error          // the role has a dead letter of a newer schema
+	outdated      error          // set if the role has a dead letter of a newer schema
 	holding       int            // groups of deliveries that wait for an unavailable dependency
 	usefulCount   int            // messages with useful output since the start
 	unavailableAt map[uint64]int // by sequence: usefulCount when the model was last unavailable for the message
@@ -30,8 +30,8 @@ type workerState struct {
 	probeAt    time.Time // when a probing worker may take its next message
 }
 
-// isMessageFault reports whether the message is at fault for useless output. It is if the model gave useful output for
-// another message since the first useless output for this one. It is never during a pause.
+// isMessageFault reports whether a message is at fault for useless output: the model gave useful output for another message
+// since the first useless output for this one. During a pause no message is at fault.
 func (s *workerState) isMessageFault(seq uint64) bool {
 	before, known := s.uselessAt[seq]
 	return known && s.usefulCount > before && !s.paused
@@ -74,8 +74,9 @@ type roleState struct {
 	openPull jetstream.MessagesContext // the open pull that is not a probe, or nil
 }
 
-// setOpenPull sets the open pull; nil means that none is open. It ends when the worker starts to probe, which may have happened
-// already, unless it is a probe itself: the server may send a message to a pull that has just ended, and then delivers it again.
+// setOpenPull sets the open pull; nil means that none is open. The pull is drained when the worker starts to probe, or at once
+// if the worker probes already. The pull of a probe itself is not drained: the server might just have sent a message to it,
+// and would have to deliver that again.
 func (r *roleState) setOpenPull(pulls jetstream.MessagesContext, probe bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +107,8 @@ func (r *roleState) update(f func(*workerState)) {
 	r.mu.Lock()
 	f(&r.workerState)
 	s := &r.workerState
-	state, reason, unusable := Running, error(nil), false
+	state, unusable := Running, false
+	var reason error
 	switch {
 	case s.outdated != nil:
 		state, reason = Outdated, s.outdated
@@ -117,7 +119,8 @@ func (r *roleState) update(f func(*workerState)) {
 	case s.deniedErr != nil:
 		state, reason = Unavailable, s.deniedErr
 	case s.paused:
-		state, reason, unusable = Paused, s.uselessErr, s.isUnusable()
+		state, reason = Paused, s.uselessErr
+		unusable = s.isUnusable()
 	}
 	text, loggable := "", ""
 	if reason != nil {
@@ -148,22 +151,22 @@ func (r *roleState) setConsumerErr(err error) {
 // clears it.
 func (r *roleState) setDenied(err error) { r.update(func(s *workerState) { s.deniedErr = err }) }
 
-// clearDeniedPull is called when the server has accepted a pull without a message for it. It clears the error of a
-// denied pull. It keeps that of a denied acknowledgement until the message is redelivered.
+// clearDeniedPull clears the error of a denied pull. Call it when the server has accepted a pull without a message for it. The
+// error of a denied acknowledgement remains until the message is redelivered.
 func (r *roleState) clearDeniedPull() {
 	var e *DeniedError
 	r.mu.Lock()
-	pull := errors.As(r.deniedErr, &e) && strings.HasPrefix(e.Subject, pullSubject)
+	isPull := errors.As(r.deniedErr, &e) && strings.HasPrefix(e.Subject, pullSubject)
 	r.mu.Unlock()
-	if pull {
+	if isPull {
 		r.setDenied(nil)
 	}
 }
 
-// assignFault returns err as a messageFault if the message is at fault, and err otherwise. At first the model is at
-// fault. The message is at fault if the model meanwhile gave useful output for another message. Meanwhile means since
-// the first useless output for this message, or since the model was last unavailable for it: some prompts crash the
-// server of a model. An error without a request, such as that of an open circuit breaker, does not count.
+// assignFault returns err as a messageFault if the message is at fault, and err otherwise. At first the model is at fault.
+// The message is at fault if the model has given useful output for another message since the first useless output for
+// this one. Some prompts crash the server of a model, so the same holds since the model was last unavailable for this
+// message. An error without a request, such as that of an open circuit breaker, does not count.
 func (r *roleState) assignFault(it *item, err error) error {
 	if isNotSent(err) || !isUnavailable(err) && !isUseless(err) {
 		return err
@@ -171,28 +174,29 @@ func (r *roleState) assignFault(it *item, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, seq := &r.workerState, it.d.Seq
-	var own bool
+	var isFault bool
 	if isUnavailable(err) {
 		before, known := s.unavailableAt[seq]
-		own = known && s.usefulCount > before
+		isFault = known && s.usefulCount > before
 		remember(&s.unavailableAt, seq, s.usefulCount)
 	} else {
-		own = s.isMessageFault(seq)
+		isFault = s.isMessageFault(seq)
 		if _, known := s.uselessAt[seq]; !known {
 			remember(&s.uselessAt, seq, s.usefulCount)
 		}
 	}
-	if own {
+	if isFault {
 		return &messageFault{err}
 	}
 	return err
 }
 
-func remember(m *map[uint64]int, seq uint64, answered int) {
+// remember stores usefulCount for a message. A full map starts empty again.
+func remember(m *map[uint64]int, seq uint64, usefulCount int) {
 	if *m == nil || len(*m) >= maxFaults {
 		*m = make(map[uint64]int)
 	}
-	(*m)[seq] = answered
+	(*m)[seq] = usefulCount
 }
 
 // forgetFaults removes the useless and unavailable results of a finished message.
@@ -228,41 +232,42 @@ func (f *messageFault) Loggable() string {
 
 // addHolding changes the number of groups of deliveries that wait for an unavailable dependency. While it is above 0,
 // the worker pulls no more than a probe.
-func (r *roleState) addHolding(d int, why error) {
+func (r *roleState) addHolding(n int, reason error) {
 	r.update(func(s *workerState) {
-		s.holding += d
-		if why != nil {
-			s.holdReason = why
+		s.holding += n
+		if reason != nil {
+			s.holdReason = reason
 		}
 	})
 }
 
-// waitHold waits until held messages may be retried. It returns false if the worker stops.
-func (r *roleState) waitHold(why error, try int) bool {
-	if isUseless(why) {
+// waitHold waits until held messages may be retried. Try is the number of tries before. It returns false if the worker stops.
+func (r *roleState) waitHold(reason error, try int) bool {
+	if isUseless(reason) {
 		return r.waitProbe()
 	}
 	d := min(r.policy.HoldInterval*time.Duration(1+try), 10*r.policy.HoldInterval)
 	var after interface{ RetryAfter() time.Duration }
-	if errors.As(why, &after) {
+	if errors.As(reason, &after) {
 		d = max(d, min(after.RetryAfter(), 10*r.policy.HoldInterval))
 	}
 	return r.wait(d)
 }
 
-// waitProbe waits until the pause ends, or until no message was probed for twice the Hold interval. Messages in the
-// stream come first, so that a few held messages do not decide how long the pause lasts.
+// waitProbe waits until the pause ends, or until a held message may be the next probe. A message of the stream comes first,
+// so that a few held messages do not decide how long the pause lasts. A held message is tried if none came within twice
+// the hold interval after the time of the probe. waitProbe returns false if the worker stops.
 func (r *roleState) waitProbe() bool {
 	for {
 		r.mu.Lock()
 		s := &r.workerState
 		left, resumed := time.Until(s.probeAt.Add(2*r.policy.HoldInterval)), s.resumed
-		turn := !s.paused || left <= 0
-		if s.paused && turn {
+		mayTry := !s.paused || left <= 0
+		if s.paused && mayTry {
 			s.startProbe(&r.policy)
 		}
 		r.mu.Unlock()
-		if turn {
+		if mayTry {
 			return r.intake.Err() == nil
 		}
 		t := time.NewTimer(left)
@@ -278,10 +283,9 @@ func (r *roleState) waitProbe() bool {
 	}
 }
 
-// recordResults records the results of handled items. Useful output ends a pause. Repeated useless output starts one:
-// the role holds useless messages, and tries one message for each probe interval. recordResults reports whether a pause
-// has started; then the caller releases the queued messages. Other errors, and messages that were handled without the
-// model, do not count.
+// recordResults records the results of handled items. Useful output ends a pause. Repeated useless output starts one. Other
+// errors, and messages that were handled without the model, do not count. recordResults reports whether a pause has
+// started; then the caller releases the queued messages.
 func (r *roleState) recordResults(items []*item) (paused bool) {
 	useful := 0
 	for _, it := range items {
@@ -327,28 +331,30 @@ func (r *roleState) recordUseful(n int) {
 	})
 }
 
-// recordUseless records the useless output for a message. Only the first one of a message is counted, because retries of one
-// message often follow each other, and only if isOwn is set: an output counts once for all its messages. It reports whether
-// a pause starts.
-func (r *roleState) recordUseless(it *item, isOwn bool) bool {
+// recordUseless records the useless output for a message, and reports whether a pause starts. Only the first output of a
+// message is counted, because retries of one message often follow each other. An output for several messages is counted
+// once: isNewOutput is false for the others.
+func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
 	r.mu.Lock()
 	s := &r.workerState
-	if _, known := s.uselessAt[it.d.Seq]; !known && isOwn {
+	if _, known := s.uselessAt[it.d.Seq]; !known && isNewOutput {
 		s.uselessInRow++
 	}
 	n := s.uselessInRow
-	begin := !s.paused && !s.isMessageFault(it.d.Seq) && (n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts)
+	isRepeated := n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts
+	begins := isRepeated && !s.paused && !s.isMessageFault(it.d.Seq)
 	unusable := s.isUnusable()
 	r.mu.Unlock()
 	if unusable {
-		r.update(func(*workerState) {})
+		r.update(func(*workerState) {}) // only shows the role as misconfigured
 	}
-	if !begin {
+	if !begins {
 		return false
 	}
 	r.update(func(s *workerState) {
 		if !s.paused {
-			s.paused, s.resumed, s.probes = true, make(chan struct{}), 0
+			s.paused, s.resumed = true, make(chan struct{})
+			s.probes = 0
 		}
 		s.probeAt = time.Now().Add(s.probeInterval(&r.policy))
 		s.uselessErr = fmt.Errorf("the last %s useless: %w", outputs(max(n, 1)), it.result.Err)

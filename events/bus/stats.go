@@ -15,7 +15,7 @@ type RoleStats struct {
 	P50                  time.Duration `json:"p50_ns"`                     // of the last calls, at most durationsKept of them
 	P95                  time.Duration `json:"p95_ns"`                     // of the same
 	Stored               uint64        `json:"stored"`                     // deliveries with stored events
-	Handled              uint64        `json:"handled"`                    // deliveries acknowledged without: no event resulted, or the curator's delta contains the effect
+	Handled              uint64        `json:"handled"`                    // deliveries acknowledged without stored events: there were none, or the effect is in a delta
 	Retried              uint64        `json:"retried"`                    // deliveries redelivered after an error
 	Dead                 uint64        `json:"dead_letters"`               // stored dead letters
 	Deltas               uint64        `json:"deltas"`                     // deltas applied to a playbook
@@ -104,8 +104,8 @@ func (s *Stats) CountDeltas(role string, deltas, rejected int) {
 	})
 }
 
-// CountOutcomes counts the outcomes of tasks that a role has committed, and the failures among them. If the commits changed a
-// bullet or its standing, the count begins again.
+// CountOutcomes counts the outcomes of tasks that a role has committed, and the failures among them. isChange means that the
+// commits also changed a bullet or its standing: then both counts begin again at 0.
 func (s *Stats) CountOutcomes(role string, outcomes, failures int, isChange bool) {
 	s.update(role, func(r *roleCounters) {
 		if isChange {

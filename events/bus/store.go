@@ -63,7 +63,7 @@ type silentStream struct {
 func (c *Conn) SetStoreClosed(reason error) {
 	s := &c.publisher.storeState
 	s.mu.Lock()
-	was := s.closed
+	before := s.closed
 	s.closed = reason
 	switch {
 	case reason != nil && s.cancel != nil:
@@ -73,9 +73,9 @@ func (c *Conn) SetStoreClosed(reason error) {
 	}
 	s.mu.Unlock()
 	switch {
-	case reason == nil && was != nil:
+	case reason == nil && before != nil:
 		c.log.Warn().Msg("the server accepts new messages again")
-	case reason != nil && was == nil:
+	case reason != nil && before == nil:
 		c.log.Error().Str("reason", reason.Error()).Msg("the server accepts no new messages")
 	}
 }
@@ -118,7 +118,8 @@ func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg
 	if err != nil && ctx.Err() == nil && ackCtx.Err() != nil {
 		err = nats.ErrTimeout
 	}
-	if err = asFull(err); isFull(err) {
+	err = asFull(err)
+	if isFull(err) {
 		p.recordAnswer(nil) // the server has answered
 	} else {
 		p.recordAnswer(err)
@@ -135,14 +136,16 @@ func (p *publisher) checkStore(stream string) (open context.Context, err error) 
 		return nil, &FullError{p.storeState.closed}
 	}
 	s := p.storeState.silentStreams[stream]
-	if s == nil || s.reconnects != p.nc.Stats().Reconnects || time.Since(s.lastTry) >= silentRetry {
-		if s != nil {
-			s.lastTry = time.Now()
-		}
+	if s == nil {
 		return p.storeState.open, nil
 	}
-	silent := s.noAckError
-	return nil, &silent
+	isNewConnection := s.reconnects != p.nc.Stats().Reconnects
+	if !isNewConnection && time.Since(s.lastTry) < silentRetry {
+		silent := s.noAckError // a copy, because recordPublish changes the original
+		return nil, &silent
+	}
+	s.lastTry = time.Now()
+	return p.storeState.open, nil
 }
 
 // recordPublish records whether a stream answered a publish, and returns the error of the publish.
@@ -162,7 +165,8 @@ func (p *publisher) recordPublish(ctx context.Context, stream string, err error)
 		return err
 	}
 	s := p.storeState.silentStreams[stream]
-	if reconnects := p.nc.Stats().Reconnects; s == nil || s.reconnects != reconnects {
+	reconnects := p.nc.Stats().Reconnects
+	if s == nil || s.reconnects != reconnects {
 		if p.storeState.silentStreams == nil {
 			p.storeState.silentStreams = make(map[string]*silentStream)
 		}

@@ -22,7 +22,9 @@ var ErrNoStreams = errors.New("the server has no streams of Debrief")
 // ensure creates the streams that a role uses and that do not exist, unless the connection is read-only. It keeps the
 // configuration of an existing stream, but returns an error if the role cannot work with it.
 func (c *Conn) ensure(ctx context.Context, o Options) error {
-	only, replicas, exist := streams.Required(o.Role), max(o.Replicas, 1), 0
+	only := streams.Required(o.Role) // nil: all streams
+	replicas := max(o.Replicas, 1)
+	exist := 0
 	for _, want := range append(streams.All(replicas), streams.Blobs(replicas)) {
 		if only != nil && want.Name != blob.Stream && !slices.Contains(only, want.Name) {
 			continue
@@ -36,11 +38,12 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 		}
 		exist++
 		err = streams.Check(s.CachedInfo().Config, want)
-		if unsuitable := (*streams.ConfigError)(nil); errors.As(err, &unsuitable) {
+		var unsuitable *streams.ConfigError
+		if errors.As(err, &unsuitable) {
 			switch {
-			case unsuitable.Field == streams.FieldSealed && o.ReadOnly:
+			case unsuitable.Field == streams.FieldSealed && o.ReadOnly: // a sealed stream can be read
 				err = nil
-			case unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly:
+			case unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly: // a user of all streams may change them
 				err = c.forbidRollup(ctx, s.CachedInfo().Config)
 			}
 		}
@@ -135,13 +138,17 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
 		st := s.CachedInfo().State
-		all = append(all, StreamState{want.Name, st.Msgs, st.Bytes, st.LastSeq, s.CachedInfo().Config.Replicas, st.Consumers})
+		all = append(all, StreamState{
+			Name: want.Name, Messages: st.Msgs, Bytes: st.Bytes, Last: st.LastSeq,
+			Replicas: s.CachedInfo().Config.Replicas, Consumers: st.Consumers,
+		})
 	}
 	return all, nil
 }
 
-// CheckStreams requests the state of each stream that a running role of this connection needs. It returns an error for each role
-// with a stream whose state the server does not return. A server with a damaged stream can accept connections and answer nothing.
+// CheckStreams requests the state of each stream that a running role of this connection needs. For each role with a stream whose
+// state the server does not return, the result has an error. A server with a damaged stream can accept connections and answer
+// nothing.
 func (c *Conn) CheckStreams(ctx context.Context) map[string]error {
 	var mu sync.Mutex
 	var all sync.WaitGroup

@@ -74,8 +74,8 @@ func traceparent(sc trace.SpanContext) string {
 	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-" + sc.TraceFlags().String()
 }
 
-// startPublishSpan starts the span of a publish. The event belongs to the trace of the marks, otherwise to that of ctx,
-// otherwise to a new one.
+// startPublishSpan starts the span of a publish, and sets the trace of m. The event belongs to the trace that m has already,
+// otherwise to that of ctx, otherwise to a new one.
 func (l *link) startPublishSpan(ctx context.Context, e events.Event, m *PublishOptions) (context.Context, trace.Span) {
 	if events.TraceID(m.Trace) == "" {
 		m.Trace = traceparent(trace.SpanContextFromContext(ctx))
@@ -115,7 +115,8 @@ func (r *runner) startSpan(it *item) {
 			keyMessage.String(messageID(it.msg.Headers())), keyRole.String(r.worker.Role), keyKind.String(string(kind)),
 			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.latestNumber),
 		))
-	it.span, it.d.Trace = span, traceparent(trace.SpanContextFromContext(ctx))
+	it.span = span
+	it.d.Trace = traceparent(trace.SpanContextFromContext(ctx))
 }
 
 // endSpan ends the span of a delivery.
@@ -123,7 +124,7 @@ func (it *item) endSpan() {
 	if it.span == nil {
 		return
 	}
-	if it.disposition == "" || it.disposition == hold {
+	if it.disposition == "" || it.disposition == hold { // the worker stops before the item is finished
 		it.disposition = release
 	}
 	it.span.SetAttributes(keyDisposition.String(string(it.disposition)))
@@ -195,6 +196,7 @@ func Loggable(err error) string {
 	return text.Line(redact.Text(withoutModelText(err, err.Error())), maxLoggable)
 }
 
+// withoutModelText returns text, which contains the text of err, with the loggable texts of err and its causes.
 func withoutModelText(err error, text string) string {
 	switch e := err.(type) {
 	case interface{ Loggable() string }:

@@ -54,10 +54,10 @@ type Result struct {
 	AfterStore func(ctx context.Context, first Receipt) error
 	// Reply, if set, is sent to the reply subject of the event. Otherwise the first of Events is sent.
 	Reply []byte
-	// Forward defers the reply: the request for it is passed on with Events, and the worker of one of them replies.
+	// Forward makes another worker reply: Events are published with the reply subject of this event.
 	Forward bool
-	// ReplyOriginal replies with the handled event itself, in place of the first of Events: the reply was deferred to this
-	// worker. A dead letter of such an event replies with it, too.
+	// ReplyOriginal replies with the handled event itself, in place of the first of Events. It is for the worker that replies
+	// after a Forward.
 	ReplyOriginal bool
 	// Version is the playbook version that contains the effect of the delivery; 0 if the playbook did not change.
 	Version uint64

@@ -55,7 +55,8 @@ type wireCall struct {
 // MarshalJSON implements json.Marshaler.
 func (c Call) MarshalJSON() ([]byte, error) {
 	w := wireCall{ID: c.ID, Type: "function"}
-	w.Function.Name, w.Function.Arguments = c.Tool, c.Arguments
+	w.Function.Name = c.Tool
+	w.Function.Arguments = c.Arguments
 	return json.Marshal(w)
 }
 
@@ -65,7 +66,7 @@ func (c *Call) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return err
 	}
-	*c = Call{w.ID, w.Function.Name, w.Function.Arguments}
+	*c = Call{ID: w.ID, Tool: w.Function.Name, Arguments: w.Function.Arguments}
 	return nil
 }
 
@@ -121,7 +122,8 @@ type Reply struct {
 	Finish string
 	Usage  Usage
 
-	// Repaired, if not nil, is set to true by ParseObject if it repairs the JSON. Ask sets it for parse.
+	// Repaired, if not nil, points to a variable that ParseObject sets to true if it repairs the JSON. Ask passes such a pointer to
+	// its function parse.
 	Repaired *bool
 }
 
@@ -168,8 +170,8 @@ func (f ModelFunc) Complete(ctx context.Context, p Prompt) (Reply, error) { retu
 type UnavailableError struct {
 	Err   error
 	After time.Duration // delay before the next attempt; 0 if unknown
-	// NotSent is set if no request was sent, because earlier requests had failed. The error is then independent of
-	// the prompt.
+	// NotSent is set if no request was sent, because earlier requests had failed. Such an error says nothing about the
+	// prompt.
 	NotSent bool
 	// Permanent is set if every request probably fails until a person changes a setting, the account or the server: the server
 	// refuses the key, the model, the address or the account, or it was never reachable.

@@ -14,9 +14,9 @@ const (
 
 type observerKey struct{}
 
-// ObserveReplies returns a context with an observer. Ask calls it with the quality of its first reply. It does not report the
-// replies to its further prompts: a message that never gets a valid reply would otherwise count four times. The observer must
-// be safe for concurrent use and must not block. It replaces the observer of ctx.
+// ObserveReplies returns a context with an observer, which replaces that of ctx. Ask calls it with the quality of its first reply
+// only: otherwise a message that never gets a valid reply would count four times. The observer must be safe for concurrent use
+// and must not block.
 func ObserveReplies(ctx context.Context, observe func(Quality)) context.Context {
 	return context.WithValue(ctx, observerKey{}, observe)
 }

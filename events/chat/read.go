@@ -20,7 +20,7 @@ const (
 )
 
 // ParseObject returns the JSON object in a model's answer. Models wrap JSON in thoughts, prose and code fences, and omit
-// quotes, commas and brackets. Of several objects ParseObject selects the first fenced one, or else the longest, and
+// quotes, commas and brackets. Of several objects ParseObject selects a fenced one before others, and the longest of these, and
 // repairs small errors. A list with one object is accepted as that object. An answer that the length limit
 // truncated is never repaired, because the repair would invent the missing end.
 //
@@ -31,11 +31,11 @@ func ParseObject(r Reply) (json.RawMessage, error) {
 		return nil, err
 	}
 	raw, err := best(r, objects, errors.New("there is no JSON object in the answer"))
-	if err == nil || len(objects) > 0 || len(lists) == 0 {
+	if len(objects) > 0 || len(lists) == 0 {
 		return raw, err
 	}
 
-	raw, err = best(r, lists, nil)
+	raw, err = best(r, lists, nil) // there is no object, but a list
 	if err != nil {
 		return nil, err
 	}
@@ -159,13 +159,14 @@ func match(s string) (n int, closed bool, err error) {
 	return len(s), false, nil
 }
 
-// best returns the first valid span: fenced spans first, then the longest. Without spans it returns the error none.
+// best returns the first valid span: fenced spans come before others, and longer before shorter ones. If none is valid, it
+// returns the error of the first. Without spans it returns the error none.
 func best(r Reply, spans []span, none error) (json.RawMessage, error) {
 	slices.SortStableFunc(spans, func(a, b span) int {
-		if a.fenced != b.fenced {
-			if a.fenced {
-				return -1
-			}
+		switch {
+		case a.fenced && !b.fenced:
+			return -1
+		case b.fenced && !a.fenced:
 			return 1
 		}
 		return cmp.Compare(len(b.text), len(a.text))

@@ -33,17 +33,18 @@ func (m *Message) Tokens() int {
 func Tokens(text string) int { return CostTokens(Cost("", text)) }
 
 // Cost estimates a text that follows another text, in parts of a token; CostTokens returns the tokens. The costs of a text and of
-// the text that follows it add up to the cost of both. After a line feed the cost of a text is the same whatever comes before.
+// the text that follows it add up to the cost of both. After a line feed the cost of a text does not depend on the text before.
 func Cost(before, text string) int {
-	var e, sum uint
+	var e entry
 	for i := range len(before) {
-		e = uint(costs[e&^0xff|uint(before[i])])
+		e = e.after(before[i])
 	}
+	sum := 0
 	for i := range len(text) {
-		e = uint(costs[e&^0xff|uint(text[i])])
-		sum += e & 0xff
+		e = e.after(text[i])
+		sum += e.cost()
 	}
-	return int(sum)
+	return sum
 }
 
 // CostTokens returns the tokens of a cost, rounded up.
@@ -52,11 +53,13 @@ func CostTokens(cost int) int { return (cost + token - 1) / token }
 // PrefixLen returns the length in bytes of the longest prefix of text with at most that many tokens. The prefix does not
 // end within a rune.
 func PrefixLen(text string, tokens int) int {
-	limit := uint(min(max(tokens, 0), math.MaxInt/token)) * token
-	var e, sum uint
+	limit := min(max(tokens, 0), math.MaxInt/token) * token
+	var e entry
+	sum := 0
 	for i := range len(text) {
-		e = uint(costs[e&^0xff|uint(text[i])])
-		if sum += e & 0xff; sum > limit {
+		e = e.after(text[i])
+		sum += e.cost()
+		if sum > limit {
 			return runeStart(text, i)
 		}
 	}
@@ -79,16 +82,25 @@ func runeStart(text string, i int) int {
 // token is the cost of one token: costs are in twentieths of a token.
 const token = 20
 
-// costs contains the next state (high byte) and the cost (low byte) for each state and input byte.
-var costs = func() (t [states << 8]uint16) {
+// entry is the result of one transition: the next state in the high byte, and the cost in the low byte. Its zero value has the
+// state start.
+type entry uint16
+
+// costs contains an entry for each state (high byte of the index) and input byte (low byte).
+var costs = func() (t [states << 8]entry) {
 	for s := range state(states) {
 		for b := range 256 {
 			next, cost := s.step(byte(b))
-			t[int(s)<<8|b] = uint16(next)<<8 | uint16(cost)
+			t[int(s)<<8|b] = entry(next)<<8 | entry(cost)
 		}
 	}
 	return t
 }()
+
+// after returns the entry for the byte that follows.
+func (e entry) after(b byte) entry { return costs[e&^0xff|entry(b)] }
+
+func (e entry) cost() int { return int(e & 0xff) }
 
 // state summarizes the preceding bytes.
 type state uint8
@@ -260,13 +272,14 @@ func (s state) onMark(b byte) (state, int) {
 	next := mark
 	at := strings.IndexByte(ruler, b)
 	if at >= 0 {
-		next = marks + state(at)
-		if s == next || s == rulers+state(at) {
-			if s == next {
-				return rulers + state(at), 8
-			}
-			return s, 2
+		once, repeated := marks+state(at), rulers+state(at)
+		switch s {
+		case once:
+			return repeated, 8
+		case repeated:
+			return repeated, 2
 		}
+		next = once
 	}
 	joins := strings.IndexByte("\"'_()[]{}<>=*#", b) >= 0
 	switch {

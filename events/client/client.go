@@ -74,7 +74,8 @@ func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredRe
 	withID := *r
 	withID.Outcome = r.Outcome.Complete() // the service refuses a label that contradicts the score
 	if r.ContextID == "" {
-		withID.RunID, withID.Book = cmp.Or(r.RunID, string(events.NewID())), cmp.Or(r.Book, c.Book)
+		withID.RunID = cmp.Or(r.RunID, string(events.NewID()))
+		withID.Book = cmp.Or(r.Book, c.Book)
 	}
 	return request[events.StoredReply](ctx, c, events.VerbReport, withID.Book, r.Caller, &withID)
 }
@@ -82,7 +83,9 @@ func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredRe
 // Feedback stores the outcome of an execution. Without an id, it gets a random one.
 func (c *Client) Feedback(ctx context.Context, r *events.FeedbackRequest) (*events.StoredReply, error) {
 	withID := *r
-	withID.ID, withID.Book, withID.Outcome = cmp.Or(r.ID, events.NewID()), cmp.Or(r.Book, c.Book), r.Outcome.Complete()
+	withID.ID = cmp.Or(r.ID, events.NewID())
+	withID.Book = cmp.Or(r.Book, c.Book)
+	withID.Outcome = r.Outcome.Complete()
 	return request[events.StoredReply](ctx, c, events.VerbFeedback, withID.Book, r.Caller, &withID)
 }
 
@@ -111,9 +114,13 @@ func request[T any](ctx context.Context, c *Client, verb string, book playbook.B
 func (c *Client) send(ctx context.Context, m *message) ([]byte, error) {
 	for n := 1; ; n++ {
 		reply, err := c.transport.send(ctx, m)
+		if err == nil {
+			return reply, nil
+		}
 		var failed *Error
-		if err == nil || n == attempts || m.verb == events.VerbContext || !errors.As(err, &failed) || !failed.Unavailable() {
-			return reply, err
+		mayRepeat := errors.As(err, &failed) && failed.Unavailable() && m.verb != events.VerbContext
+		if !mayRepeat || n == attempts {
+			return nil, err
 		}
 		delay := max(failed.Delay, c.delay<<(n-1))
 		if until, ok := ctx.Deadline(); ok && time.Until(until) < delay {
@@ -147,7 +154,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Invalid reports that the request is invalid: it fails again if it is sent again.
 func (e *Error) Invalid() bool {
-	return e.Code >= 400 && e.Code < 500 && e.Code != http.StatusNotFound && e.Code != http.StatusRequestTimeout && e.Code != http.StatusTooManyRequests
+	switch e.Code {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return e.Code >= 400 && e.Code < 500
 }
 
 // NotFound reports that the object of the request is unknown or has expired.

@@ -29,7 +29,7 @@ type Run struct {
 
 	client  *Client
 	request events.ContextRequest
-	runID   string // of a run without a context; else the context identifies the run
+	runID   string // only of a run without a context, because otherwise the id of the context identifies the run
 	started time.Time
 }
 
@@ -40,9 +40,11 @@ func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error
 	reply, err := c.Context(ctx, r)
 	switch {
 	case err == nil:
-		run.Context, run.Messages = *reply, reply.Messages
+		run.Context = *reply
+		run.Messages = reply.Messages
 	case temporary(err):
-		run.Degraded, run.runID = err, string(events.NewID())
+		run.Degraded = err
+		run.runID = string(events.NewID())
 		run.Messages = []chat.Message{{Speaker: chat.User, Text: r.Query}}
 	default:
 		return nil, err

@@ -36,8 +36,8 @@ func (e *Errors) Add(field, format string, args ...any) {
 	e.Wrap(field, fmt.Errorf(format, args...))
 }
 
-// Wrap adds an invalid field with an error as the reason. It ignores a nil error. The field of an error that names fields
-// already becomes the first part of their paths.
+// Wrap adds an invalid field with an error as the reason. It ignores a nil error. If err has a *FieldError, field becomes the
+// first part of its paths: "Gate" and "Share" give "Gate.Share".
 func (e *Errors) Wrap(field string, err error) {
 	var inner *FieldError
 	switch {

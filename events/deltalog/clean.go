@@ -48,9 +48,9 @@ func (e *NotStraysError) Error() string {
 	return fmt.Sprintf("%d of the messages are not strays of playbook %q", e.Number, e.Book)
 }
 
-// SelectStrays returns the strays with these sequences; without sequences it returns all. In a broken log, or one with a newer
-// schema, it returns the error of Strays, unless sequences are given: they may then also select undecided messages. It returns
-// a *NotStraysError if a message is not a stray.
+// SelectStrays returns the strays with these sequences; without sequences it returns all. It returns a *NotStraysError if a message
+// is not a stray. In a broken log, or a log with a newer schema, sequences may also select undecided messages; without sequences
+// it returns the error of Strays.
 func (s *Store) SelectStrays(ctx context.Context, b playbook.Book, seqs []uint64) ([]Stray, error) {
 	strays, undecided, err := s.Strays(ctx, b)
 	return selectStrays(b, strays, undecided, err, seqs)
@@ -58,8 +58,8 @@ func (s *Store) SelectStrays(ctx context.Context, b playbook.Book, seqs []uint64
 
 // selectStrays selects from the results of Strays.
 func selectStrays(b playbook.Book, strays, undecided []Stray, err error, seqs []uint64) ([]Stray, error) {
-	undecidable := errors.Is(err, ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
-	if err != nil && (!undecidable || len(seqs) == 0) {
+	hasUndecided := errors.Is(err, ErrBrokenLog) || errors.Is(err, events.ErrNewerSchema)
+	if err != nil && (!hasUndecided || len(seqs) == 0) {
 		return nil, err
 	}
 	if len(seqs) == 0 {

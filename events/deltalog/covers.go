@@ -9,9 +9,9 @@ import (
 	"debrief/playbook"
 )
 
-// Each event has exactly one effect. The log decides: a delta lists the executions, feedback and edits that it covers,
-// and the index contains all their ids. The Curator looks up every event before it commits, also at its first delivery.
-// The compare-and-swap guarantees that no event was covered in between.
+// Each event has exactly one effect, and the log decides whether it has had its effect: a delta lists the executions, feedback
+// and edits that it covers, and the index contains all their ids. The Curator looks up every event before it commits, also
+// at its first delivery. The compare-and-swap guarantees that no event was covered in between.
 
 // errNoIndex is a programming error of the caller.
 var errNoIndex = errors.New("the index of covered ids is not open: call OpenIndex first")
@@ -58,7 +58,8 @@ func (w *Writer) updateIndex(ctx context.Context, x *index) error {
 	if x.seq > w.seq {
 		return errOtherLog
 	}
-	from, log := x.seq, &logCursor{book: w.book}
+	from := x.seq
+	log := &logCursor{book: w.book}
 	if from > 0 {
 		log = startAt(w.book, from)
 	}
@@ -102,8 +103,8 @@ func (w *Writer) Close() {
 	w.s.indexes[w.book] = x
 }
 
-// takeIndex returns the index of the last closed writer of a book, or loads it from its file. Without both it returns an
-// empty index.
+// takeIndex returns the index of the last closed writer of a book, or loads it from its file. It returns an empty index if
+// there is neither.
 func (s *Store) takeIndex(b playbook.Book) *index {
 	s.mu.Lock()
 	x := s.indexes[b]

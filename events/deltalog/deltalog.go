@@ -58,7 +58,7 @@ type Store struct {
 	OnFollowerDelay func(ago time.Duration)
 	// OnStalled receives the error if a follower cannot read its view. It receives nil if the follower can read again or has
 	// stopped.
-	OnStalled func(b playbook.Book, why error)
+	OnStalled func(b playbook.Book, reason error)
 
 	// IndexDir is the directory for the indexes of covered ids; empty keeps them in memory.
 	IndexDir string
@@ -75,7 +75,7 @@ func New(js jetstream.JetStream) *Store {
 	return &Store{nc: js.Conn(), js: js, watch: denied.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
 }
 
-// Load returns the newest version of a book, empty if the book does not exist. Store.PlaybookAt returns an older one, and a
+// Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a
 // Follower has each later one. Conn is a *bus.Conn.
 func Load(ctx context.Context, conn interface{ JetStream() jetstream.JetStream }, b playbook.Book) (*playbook.Playbook, error) {
 	w, err := New(conn.JetStream()).Writer(ctx, b)
@@ -142,7 +142,7 @@ func (s *Store) read(ctx context.Context, stream string, q direct.Query, fn func
 	return denied.Do(ctx, s.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, s.nc, stream, q, fn) })
 }
 
-// last returns the last message on a subject, nil if the subject is empty.
+// last returns the last message on a subject, or nil if the subject is empty.
 func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Message, error) {
 	m, err := denied.Call(ctx, s.watch, stream, func(ctx context.Context) (*direct.Message, error) {
 		return direct.Last(ctx, s.nc, stream, subject)
@@ -198,19 +198,19 @@ func (s *Store) DeltasAfter(ctx context.Context, b playbook.Book, seq uint64, fn
 // PlaybookAt folds the log up to a version and returns the playbook. If the version does not exist it returns a *VersionError.
 func (s *Store) PlaybookAt(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
 	f := fold{book: b}
-	errDone := errors.New("done")
-	err := errDone
-	if version > 0 {
-		err = s.readDeltas(ctx, &logCursor{book: b}, func(r *Record) error {
-			if _, err := f.apply(r); err != nil {
-				return err
-			}
-			if r.Version == version {
-				return errDone
-			}
-			return nil
-		})
+	if version == 0 {
+		return &f.playbook, nil
 	}
+	errDone := errors.New("done")
+	err := s.readDeltas(ctx, &logCursor{book: b}, func(r *Record) error {
+		if _, err := f.apply(r); err != nil {
+			return err
+		}
+		if r.Version == version {
+			return errDone
+		}
+		return nil
+	})
 	switch {
 	case errors.Is(err, errDone):
 		return &f.playbook, nil

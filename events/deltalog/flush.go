@@ -43,7 +43,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 			w.reportCurrent()
 			return nil
 		}
-		if !natserr.IsConflict(err) && (ctx.Err() != nil || isRefusal(err)) {
+		mayRetry := natserr.IsConflict(err) || ctx.Err() == nil && !isRefusal(err) // without a reply the batch may be stored
+		if !mayRetry {
 			return fmt.Errorf("flush playbook %q: %w", w.book, err)
 		}
 		if rerr := w.readHead(ctx); rerr != nil {
@@ -71,21 +72,23 @@ func (w *Writer) readHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if h != nil && !w.repair { // else this writer may have found a loss that is not in the head yet
+	if h == nil {
+		wasWritten := rev > 0 || w.headRev > 0 // a view that was never written needs no repair
+		w.repair = w.repair || wasWritten
+		w.viewAt, w.headRev = 0, rev
+		return nil
+	}
+	if !w.repair { // otherwise this writer may have found a loss that is not in the head yet
 		w.lost = h.Lost
 	}
-	switch {
-	case h == nil:
-		// The head was deleted or is unreadable. A view that was never written needs no repair.
-		w.repair = w.repair || rev > 0 || w.headRev > 0
-		w.viewAt, w.headRev = 0, rev
-	case h.Partial, h.Version == w.playbook.Version() && !bytes.Equal(h.Chain, w.chain), h.Version < w.viewAt:
-		// Partly written, of another log, or older than before. In the last case the bucket lost bullets that w.dirty does
-		// not contain.
-		w.viewAt, w.headRev, w.repair = h.Version, rev, true
-	default:
-		w.setView(h.Version, rev)
+	isOfOtherLog := h.Version == w.playbook.Version() && !bytes.Equal(h.Chain, w.chain)
+	isOlder := h.Version < w.viewAt // the bucket lost bullets that w.dirty does not contain
+	if h.Partial || isOfOtherLog || isOlder {
+		w.viewAt, w.headRev = h.Version, rev
+		w.repair = true
+		return nil
 	}
+	w.setView(h.Version, rev)
 	return nil
 }
 
@@ -151,7 +154,9 @@ func (w *Writer) compareView(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.repair = len(w.dirty)+len(w.strayKeys) > 0 || (h.Version > 0 || h.Lost != nil) && !bytes.Equal(got, want)
+	keysDiffer := len(w.dirty)+len(w.strayKeys) > 0
+	needsHead := h.Version > 0 || h.Lost != nil
+	w.repair = keysDiffer || needsHead && !bytes.Equal(got, want)
 	return nil
 }
 
@@ -178,11 +183,13 @@ func (w *Writer) flushOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.headRev, writes = rev, writes[playbook.MaxDeltaKeys:]
+		w.headRev = rev
+		writes = writes[playbook.MaxDeltaKeys:]
 	}
 	h := w.newHead()
 	if !w.repair && len(w.strayKeys) == 0 && len(w.dirty) <= maxChanged {
-		h.Since, h.Changed = w.viewAt, slices.Collect(maps.Keys(w.dirty))
+		h.Since = w.viewAt
+		h.Changed = slices.Collect(maps.Keys(w.dirty))
 	}
 	rev, err := w.publishBatch(ctx, writes, h)
 	if err != nil {
@@ -212,12 +219,13 @@ const (
 // conflict if another writer has changed the head.
 func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (uint64, error) {
 	id := nuid.Next()
-	for i, wr := range writes {
-		msg, err := wr.message()
+	for i, write := range writes {
+		msg, err := write.message()
 		if err != nil {
 			return 0, err
 		}
-		msg.Header[batchID], msg.Header[batchSeq] = []string{id}, []string{strconv.Itoa(i + 1)}
+		msg.Header[batchID] = []string{id}
+		msg.Header[batchSeq] = []string{strconv.Itoa(i + 1)}
 		if err := w.s.nc.PublishMsg(msg); err != nil {
 			return 0, err
 		}
@@ -232,17 +240,17 @@ func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (u
 	}})
 }
 
-func (wr *keyWrite) message() (msg *nats.Msg, err error) {
-	msg = &nats.Msg{Subject: viewPrefix + wr.key, Header: nats.Header{}}
-	if wr.bullet == nil {
+func (k *keyWrite) message() (msg *nats.Msg, err error) {
+	msg = &nats.Msg{Subject: viewPrefix + k.key, Header: nats.Header{}}
+	if k.bullet == nil {
 		msg.Header.Set("KV-Operation", "DEL")
 		return msg, nil
 	}
-	msg.Data, err = events.Marshal(wr.bullet)
+	msg.Data, err = events.Marshal(k.bullet)
 	return msg, err
 }
 
-// batchTimeout bounds the wait for the ack of a batch. The server discards an unfinished batch after 10 s, too.
+// batchTimeout bounds the wait for the ack of a batch. The server also discards an unfinished batch after 10 s.
 const batchTimeout = 10 * time.Second
 
 func (w *Writer) commitBatch(ctx context.Context, msg *nats.Msg) (uint64, error) {

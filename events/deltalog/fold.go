@@ -12,8 +12,8 @@ type fold struct {
 	playbook playbook.Playbook
 
 	seq   uint64 // of the last delta, 0 for none
-	chain []byte
-	floor uint64
+	chain []byte // chain hash of the log up to the last delta
+	floor uint64 // highest floor of a delta; see State.Floor
 	// changeStart is the sequence of the first delta of an incomplete change, 0 if every change is complete.
 	changeStart uint64
 	change      string // id of the change that begins at changeStart

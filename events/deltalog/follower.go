@@ -33,12 +33,12 @@ type Follower struct {
 	loadErr chan error    // the error that prevents loading; buffers one
 
 	// The following fields belong to the goroutine of run.
-	pending    map[playbook.BulletID]*playbook.Bullet // bullets read since the last matching head
-	keys       map[string]playbook.BulletID
-	mismatches int       // heads in a row that did not match the bullets
-	reloading  bool      // no head has matched since the view is read from the start
-	failedAt   time.Time // start of the time in which the view cannot be read; zero if it can
-	stalled    bool      // Store.OnStalled was called with an error
+	pending    map[playbook.BulletID]*playbook.Bullet // bullets read since the last matching head; nil means deleted
+	keys       map[string]playbook.BulletID           // by the subject of their key
+	mismatches int                                    // heads in a row that did not match the bullets
+	reloading  bool                                   // the view is read from its start, and no head has matched yet
+	failedAt   time.Time                              // since when the view cannot be read; zero if it can
+	stalled    bool                                   // Store.OnStalled was called with an error
 }
 
 // maxMismatches is the number of mismatching heads in a row after which the follower reads the view from the start. A
@@ -155,8 +155,8 @@ const deniedPause = 70
 // stallAfter is the time after which an unreadable view is reported. A reconnect or a large change takes less.
 const stallAfter = 5 * time.Second
 
-// reportRead records the result of reading the view. It reports a denied permission at once, because only an operator
-// can fix it.
+// reportRead records the result of reading the view. It reports an error after stallAfter, and a denied permission at once,
+// because only an operator can fix that.
 func (f *Follower) reportRead(err error) {
 	if err == nil {
 		f.failedAt = time.Time{}
@@ -211,7 +211,8 @@ func (f *Follower) follow(ctx context.Context) error {
 	connected, stop := context.WithCancel(ctx) // ends at the next reconnect
 	defer stop()
 	defer f.s.onReconnect(stop)()
-	next, wait := uint64(1), time.Duration(0)
+	next := uint64(1)        // sequence of the first entry that was not read yet
+	wait := time.Duration(0) // until the next read
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	for {
@@ -241,18 +242,22 @@ func (f *Follower) follow(ctx context.Context) error {
 		} else {
 			f.reportRead(nil)
 		}
-		if wait = min(max(2*wait, minPoll), maxPoll); f.p.Version() >= announced.Load() {
+		wait = min(max(2*wait, minPoll), maxPoll)
+		if f.p.Version() >= announced.Load() {
 			wait = maxPoll
 		}
 		t.Reset(wait)
 	}
 }
 
-// readNew reads the entries of the view that are new, from the sequence next on. It returns the next sequence.
+// readNew reads the entries of the view that are new, from the sequence next on. It returns the sequence for the next call.
 func (f *Follower) readNew(ctx context.Context, next uint64) (uint64, error) {
 	last, err := f.readChanged(ctx)
-	if err != nil || last > 0 {
-		return max(next, last+1), err
+	if err != nil {
+		return next, err
+	}
+	if last > 0 {
+		return max(next, last+1), nil
 	}
 	err = f.s.scan(ctx, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
 		next = m.Seq + 1
@@ -261,9 +266,9 @@ func (f *Follower) readNew(ctx context.Context, next uint64) (uint64, error) {
 	return next, err
 }
 
-// readChanged reads only the bullets that the last flush changed. A scan finds the same, but for each scan the server walks all
-// keys of the view. It returns the sequence of the head if the mirror has its version, and 0 if the view must be scanned:
-// the mirror is more than one flush behind, or the view has changed meanwhile.
+// readChanged reads only the bullets that the last flush changed. It returns the sequence of the head if the mirror then has the
+// version of the head. It returns 0 if the view must be scanned: the mirror is more than one flush behind, or the view has
+// changed meanwhile. A scan costs more, because the server walks all keys of the view.
 func (f *Follower) readChanged(ctx context.Context) (uint64, error) {
 	if f.reloading || len(f.pending) > 0 {
 		return 0, nil
@@ -295,7 +300,7 @@ func (f *Follower) readChanged(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read the changes of version %d: %w", h.Version, err)
 	}
 	if len(all) == 0 || all[len(all)-1].Seq != at.Seq {
-		return 0, nil // there is a newer head, or this replica does not have that one yet
+		return 0, nil // there is a newer head, or the replica that answered does not have this head yet
 	}
 	for _, m := range all {
 		if err := f.apply(m); err != nil {
@@ -311,17 +316,18 @@ func (f *Follower) readChanged(ctx context.Context) (uint64, error) {
 // onReconnect calls fn once after the next reconnect. The server may have lost the end of a stream, so a reader must not
 // continue at its old sequence: it would see nothing until the stream reaches that sequence again.
 func (s *Store) onReconnect(fn func()) (stop func()) {
-	back, over := s.nc.StatusChanged(nats.CONNECTED), make(chan struct{})
+	connected := s.nc.StatusChanged(nats.CONNECTED)
+	stopped := make(chan struct{})
 	go func() {
 		select {
-		case <-back:
+		case <-connected:
 			fn()
-		case <-over:
+		case <-stopped:
 		}
 	}()
 	return func() {
-		close(over)
-		s.nc.RemoveStatusListener(back)
+		close(stopped)
+		s.nc.RemoveStatusListener(connected)
 	}
 }
 
@@ -338,18 +344,18 @@ func (f *Follower) apply(m direct.Message) error {
 			f.pending[id] = nil
 		}
 		return nil
-	case e.head == nil && m.Subject == viewPrefix+events.HeadKey(f.book): // unreadable
+	case e.head == nil && m.Subject == viewPrefix+events.HeadKey(f.book): // an unreadable head
 		return f.countMismatch()
-	case e.head == nil:
+	case e.head == nil: // an unreadable bullet: the next head does not match
 		return nil
 	case e.head.Partial:
 		return nil
 	}
-	first, before := f.reloading, f.p.Version()
+	wasReloading, before := f.reloading, f.p.Version()
 	if err := f.advance(e.head); err != nil {
 		return err
 	}
-	if !first && f.p.Version() != before && f.s.OnFollowerDelay != nil { // the first head may be old
+	if !wasReloading && f.p.Version() != before && f.s.OnFollowerDelay != nil { // the first head may be old
 		f.s.OnFollowerDelay(max(time.Since(m.Stored()), 0)) // the clocks of the two machines may differ
 	}
 	return nil
@@ -357,7 +363,8 @@ func (f *Follower) apply(m direct.Message) error {
 
 // countMismatch counts a head that does not match the bullets. It returns errPartialView if there are too many in a row.
 func (f *Follower) countMismatch() error {
-	if f.mismatches++; f.mismatches >= maxMismatches {
+	f.mismatches++
+	if f.mismatches >= maxMismatches {
 		return errPartialView
 	}
 	return nil
@@ -369,7 +376,7 @@ func (f *Follower) advance(h *head) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	changed := f.pending
-	if f.reloading {
+	if f.reloading { // a bullet of the mirror that was not read is no longer in the view
 		changed = maps.Clone(f.pending)
 		for b := range f.p.All() {
 			if _, ok := changed[b.ID]; !ok {

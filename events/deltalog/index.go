@@ -24,7 +24,7 @@ import (
 // most maxTail. A key is as wide as an event's id, so the index is exact.
 //
 // The file is a cache. It is replaced atomically by a rename. A damaged file does not match its checksum, and a file of
-// another log refers to a delta that this log does not contain. Both are rebuilt from the log.
+// another log refers to a delta that this log does not contain. In both cases the index is rebuilt from the log.
 type index struct {
 	dir     string // empty: keep everything in memory
 	book    playbook.Book
@@ -59,7 +59,9 @@ func newIndex(dir string, b playbook.Book, minTail int, warn func(error)) *index
 func (x *index) reset() {
 	x.close()
 	x.seq, x.chain = 0, nil
-	x.run, x.keys, x.fence, x.tail = bytes.NewReader(nil), 0, nil, make(map[playbook.CoverKey]struct{})
+	x.run, x.keys = bytes.NewReader(nil), 0
+	x.fence = nil
+	x.tail = make(map[playbook.CoverKey]struct{})
 }
 
 // add indexes the covers of the next delta of the log.
@@ -85,8 +87,11 @@ func (x *index) has(key playbook.CoverKey) (bool, error) {
 		return true, nil
 	}
 	page, found := slices.BinarySearchFunc(x.fence, key, compareKeys)
-	if found || page == 0 {
-		return found, nil
+	if found { // it is the first key of a page
+		return true, nil
+	}
+	if page == 0 { // it is less than all keys
+		return false, nil
 	}
 	first := int64(page-1) * pageKeys
 	keys := make([]byte, min(pageKeys, x.keys-first)*keySize)
@@ -114,10 +119,12 @@ func (x *index) setRun(run io.ReaderAt, file *os.File, keys int64) error {
 		fence = append(fence, key)
 	}
 	x.close()
-	x.run, x.file, x.keys, x.fence = run, file, keys, fence
+	x.run, x.file = run, file
+	x.keys, x.fence = keys, fence
 	return nil
 }
 
+// offset returns the offset of the key with this number in the run.
 func (x *index) offset(key int64) int64 {
 	if x.file == nil {
 		return key * keySize
@@ -146,7 +153,7 @@ func (x *index) merge() {
 	if err == nil {
 		err = x.setRun(bytes.NewReader(run.Bytes()), nil, keys)
 	}
-	if err == nil { // on an error the tail keeps the new keys, and has returns the error of the file
+	if err == nil { // on an error the tail keeps the new keys, and the method has returns the error of the file
 		clear(x.tail)
 	}
 }
@@ -252,7 +259,8 @@ func (x *index) load() error {
 		return nil
 	}
 	if err == nil {
-		if err = x.read(f); err != nil {
+		err = x.read(f)
+		if err != nil {
 			f.Close()
 		}
 	}
@@ -262,6 +270,7 @@ func (x *index) load() error {
 	return nil
 }
 
+// read makes the file the run of the index, after it has compared the checksum.
 func (x *index) read(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -290,7 +299,7 @@ func (x *index) read(f *os.File) error {
 	return nil
 }
 
-// save writes the tail to the file if it is large enough. A small tail is quickly read from the log at the next start.
+// save writes the tail to the file, unless the tail is small: then the next start quickly reads it from the log.
 func (x *index) save() {
 	if x.dir != "" && len(x.tail) > x.tailLimit()/16 {
 		x.merge()

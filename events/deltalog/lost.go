@@ -7,9 +7,9 @@ import (
 	"debrief/playbook"
 )
 
-// lostVersion identifies a version that the view contains and the log no longer contains. The view is written only from
-// the log, so the log lost its end, or the stream was replaced. The writer that detects this continues from the rest of
-// the log and records the loss in the head, so that operators see it.
+// lostVersion identifies a version that the view contains and the log does not. The view is written only from the log, so the
+// log has lost its end, or the stream was replaced. The writer that detects this continues from the rest of the log and
+// records the loss in the head, so that operators see it.
 type lostVersion struct {
 	Version uint64 `msgpack:"v"`
 	Seq     uint64 `msgpack:"q"`
@@ -36,7 +36,7 @@ func (s *Store) findLost(ctx context.Context, b playbook.Book, h *head) (*lostVe
 	return &lostVersion{h.Version, h.Seq, h.Chain}, nil
 }
 
-// newHead returns the head for the writer's version.
+// newHead returns the head for the writer's version, with a recorded loss.
 func (w *Writer) newHead() head {
 	h := w.head()
 	h.Lost = w.lost

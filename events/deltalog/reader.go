@@ -15,7 +15,8 @@ import (
 	"debrief/playbook/history"
 )
 
-// Log calls a function for each delta of a log, or of a part of it, in order, until the function returns an error. It returns the error.
+// Log calls a function for each delta of a log, or of a part of it, in order, until the function returns an error. It returns
+// that error.
 type Log func(func(*Record) error) error
 
 // History returns the log in the form that package history reads.
@@ -46,9 +47,9 @@ func (r *Reader) Read(ctx context.Context, fn func(*Record) error) error {
 	return err
 }
 
-// readNew moves a cursor to the end of the log and calls fn for each new delta. News is true if the log has messages after the cursor.
-// It returns ErrBrokenLog if the log no longer contains the delta that was read last.
-func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) error) (news bool, err error) {
+// readNew moves a cursor to the end of the log and calls fn for each new delta. It reports whether there were messages after the
+// cursor, strays included. It returns ErrBrokenLog if the log no longer contains the delta that was read last.
+func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) error) (hasNew bool, err error) {
 	m, err := s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(c.book))
 	if err != nil {
 		return false, err
@@ -59,7 +60,7 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	if c.isLastRead(m) {
 		return false, nil
 	}
-	// A lagging replica also returns an older message. Only the leader has the real end.
+	// The log lost its end, strays were removed, or the replica that answered lags. Only the leader has the real end.
 	last, err := s.leaderDelta(ctx, map[string]any{"last_by_subj": events.KindDelta.Subject(c.book)})
 	switch {
 	case err != nil:
@@ -69,8 +70,8 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	default:
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
-	if m != nil && m.Seq > c.end || c.isLastRead(m) {
-		return false, nil // the next read finds new deltas
+	if c.isLastRead(m) || m != nil && m.Seq > c.end { // the replica lags; a later call reads the new deltas
+		return false, nil
 	}
 	if c.rewind(m) {
 		return false, nil
@@ -78,8 +79,8 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	return false, c.lostDeltaError()
 }
 
-// isLastRead reports whether a message, nil for an empty subject, is the one that was read last. It compares the hash
-// too, because a server that lost the end of its log assigns the same sequences again.
+// isLastRead reports whether m is the message that was read last. M is nil if the subject is empty. The hash counts too, because a
+// server that lost the end of its log assigns the same sequences again.
 func (c *logCursor) isLastRead(m *direct.Message) bool {
 	if m == nil {
 		return c.end == 0
@@ -96,14 +97,14 @@ type Position struct {
 
 // Limits of reading single deltas.
 const (
-	fewDeltas = 8  // read one by one
+	fewDeltas = 8  // up to this number, deltas are always read one by one
 	densePart = 3  // if at least one in three deltas of a span is wanted, the whole span is read
-	getBatch  = 64 // deltas at a time
-	getters   = 8  // requests at a time
+	getBatch  = 64 // deltas that getRecords reads in one call
+	getters   = 8  // concurrent requests of getRecords
 )
 
-// Records calls fn for the deltas of a book at known positions, which must be in order. Span is the number of deltas of the log from
-// the first of them to the last. It returns ErrBrokenLog if the log no longer contains one of them.
+// Records calls fn for the deltas of a book at known positions, which must be in order. Span is the number of deltas that the log has
+// from the first position to the last. It returns ErrBrokenLog if the log no longer contains one of the positions.
 func (s *Store) Records(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
 	if len(at) == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (s *Store) Records(ctx context.Context, b playbook.Book, at []Position, spa
 	return nil
 }
 
-// selectRecords reads the span of the log from the first position to the last.
+// selectRecords reads the span of the log from the first position to the last, and calls fn for the deltas at the positions.
 func (s *Store) selectRecords(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
 	errDone := errors.New("done")
 	err := s.scanPart(ctx, b, direct.Query{From: at[0].Seq, Batch: span}, func(m *candidate) error {
@@ -142,7 +143,8 @@ func (s *Store) selectRecords(ctx context.Context, b playbook.Book, at []Positio
 		if err := fn(m.Record); err != nil {
 			return err
 		}
-		if at = at[1:]; len(at) == 0 {
+		at = at[1:]
+		if len(at) == 0 {
 			return errDone
 		}
 		return nil
@@ -158,7 +160,8 @@ func (s *Store) selectRecords(ctx context.Context, b playbook.Book, at []Positio
 
 // getRecords reads deltas one by one, some at a time.
 func (s *Store) getRecords(ctx context.Context, b playbook.Book, at []Position) ([]*Record, error) {
-	all, errs := make([]*Record, len(at)), make([]error, getters)
+	all := make([]*Record, len(at))
+	errs := make([]error, getters)
 	var group sync.WaitGroup
 	for g := range getters {
 		group.Go(func() {

@@ -10,8 +10,8 @@ import (
 	"debrief/playbook"
 )
 
-// RecentDeltas calls fn in order for the folded deltas of the book that are among the last n sequences of the stream. If other
-// books share the stream, these are fewer than n.
+// RecentDeltas calls fn in order for the folded deltas of the book that are among the last n sequences of the stream. There are
+// fewer than n if other books share the stream.
 func (w *Writer) RecentDeltas(ctx context.Context, n uint64, fn func(*playbook.Delta)) error {
 	if w.seq == 0 || n == 0 {
 		return nil

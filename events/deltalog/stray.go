@@ -49,12 +49,14 @@ type candidate struct {
 func newCandidate(m direct.Message) *candidate {
 	sum := sha256.Sum256(m.Data)
 	c := &candidate{Record: &Record{Seq: m.Seq, Chain: sum[:], Size: len(m.Data)}, stored: m.Stored()}
-	if c.err = events.CheckSchema(m.Header); c.err != nil {
+	c.err = events.CheckSchema(m.Header)
+	if c.err != nil {
 		return c
 	}
 	c.hasSchema = true
 	d, err := events.DecodeDelta(m.Data)
-	if c.err = err; d != nil {
+	c.err = err
+	if d != nil {
 		c.Delta = *d
 	}
 	return c
@@ -68,9 +70,9 @@ type logCursor struct {
 	book    playbook.Book
 	version uint64
 	seq     uint64 // of the last delta, 0 for none
-	chain   []byte
-	end     uint64 // last sequence that was read, strays included; expected by the next compare-and-swap
-	endHash []byte // hash of that message
+	chain   []byte // hash of the last delta
+	end     uint64 // sequence of the last message that was read, strays included; expected by the next compare-and-swap
+	endHash []byte // hash of the message at end
 	// undecided are the messages after the last delta. They are strays, or deltas of a broken log or a newer schema.
 	undecided []Stray
 	checked   int // number of undecided messages that checkUndecided accepted as strays
@@ -92,15 +94,16 @@ func (c *logCursor) advance(m *candidate) (bool, error) {
 	if anchored && (m.Seq != c.anchor || m.err != nil) {
 		return false, fmt.Errorf("playbook %q: the log does not contain the delta at sequence %d: %w", c.book, c.anchor, ErrBrokenLog)
 	}
-	why := m.err
-	if why == nil && !anchored {
-		why = c.follows(m.Record)
+	reason := m.err
+	if reason == nil && !anchored {
+		reason = c.follows(m.Record)
 	}
-	if why != nil {
-		c.undecided = append(c.undecided, c.newStray(m, why))
+	if reason != nil {
+		c.undecided = append(c.undecided, c.newStray(m, reason))
 		return false, nil
 	}
-	c.version, c.seq, c.chain = m.Version, m.Seq, m.Chain
+	c.version = m.Version
+	c.seq, c.chain = m.Seq, m.Chain
 	c.confirmStrays()
 	return true, nil
 }
@@ -123,28 +126,31 @@ func (c *logCursor) follows(r *Record) error {
 	return nil
 }
 
-// rewind moves the cursor back to the message that is last on the subject after strays were removed, nil if the subject
-// is empty. It reports false if the log lost a delta that was read.
+// rewind moves the cursor back to m after strays were removed. M is the last message on the subject, or nil if the subject is
+// empty. It reports false if the log lost a delta that was read.
 func (c *logCursor) rewind(m *direct.Message) bool {
 	if m == nil {
 		m = new(direct.Message)
 	}
 	sum := sha256.Sum256(m.Data)
 	i := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == m.Seq && bytes.Equal(s.hash, sum[:]) })
-	if i < 0 && (m.Seq != c.seq || c.seq > 0 && !bytes.Equal(c.chain, sum[:])) {
+	isLastDelta := m.Seq == c.seq && (c.seq == 0 || bytes.Equal(c.chain, sum[:]))
+	if i < 0 && !isLastDelta {
 		return false
 	}
-	c.undecided, c.checked, c.end, c.endHash = c.undecided[:i+1], 0, m.Seq, sum[:]
+	c.undecided, c.checked = c.undecided[:i+1], 0
+	c.end, c.endHash = m.Seq, sum[:]
 	return true
 }
 
-// newStray describes a message that is not the next delta.
-func (c *logCursor) newStray(m *candidate, why error) Stray {
-	s := Stray{Seq: m.Seq, Size: m.Size, Time: m.stored, Reason: why.Error(), hash: m.Chain, hasSchema: m.hasSchema}
+// newStray describes a message that is not the next delta, for the reason.
+func (c *logCursor) newStray(m *candidate, reason error) Stray {
+	s := Stray{Seq: m.Seq, Size: m.Size, Time: m.stored, Reason: reason.Error(), hash: m.Chain, hasSchema: m.hasSchema}
 	if m.Version > 0 {
 		s.delta = &m.Delta
 	}
-	s.Newer = errors.Is(why, events.ErrNewerSchema) && (s.delta == nil || c.follows(m.Record) == nil)
+	mayBeNext := s.delta == nil || c.follows(m.Record) == nil
+	s.Newer = mayBeNext && errors.Is(reason, events.ErrNewerSchema)
 	return s
 }
 
@@ -196,9 +202,9 @@ func (c *logCursor) lostDeltaError() error {
 }
 
 // brokenError is returned if a message that is not a stray does not continue the log.
-func (c *logCursor) brokenError(s Stray, why string) error {
+func (c *logCursor) brokenError(s Stray, evidence string) error {
 	return fmt.Errorf("playbook %q: the message at sequence %d does not follow version %s at %d (%s), and it is not a stray: %s: %w",
-		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, why, ErrBrokenLog)
+		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, evidence, ErrBrokenLog)
 }
 
 // followsLost reports whether an undecided message is a delta that follows a missing or damaged one: the message at the
@@ -206,8 +212,11 @@ func (c *logCursor) brokenError(s Stray, why string) error {
 // a record that was altered on its disk, so a delivered delta is intact.
 func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, error) {
 	d := c.undecided[i].delta
-	if d == nil || d.Version <= c.version+1 || d.PrevSeq <= c.seq || d.PrevSeq >= c.undecided[i].Seq ||
-		d.Version-c.version-1 > d.PrevSeq-c.seq { // more deltas than sequences
+	if d == nil || d.PrevSeq <= c.seq || d.PrevSeq >= c.undecided[i].Seq || d.Version <= c.version+1 {
+		return false, nil // its predecessor is not between the end of the log and itself
+	}
+	missing := d.Version - c.version - 1
+	if missing > d.PrevSeq-c.seq { // more deltas than sequences
 		return false, nil
 	}
 	before := slices.IndexFunc(c.undecided, func(s Stray) bool { return s.Seq == d.PrevSeq })
@@ -225,7 +234,7 @@ func (s *Store) scanLog(ctx context.Context, b playbook.Book, from uint64, fn fu
 	return s.scanPart(ctx, b, direct.Query{From: from}, fn)
 }
 
-// scanPart is scanLog for a query without a subject.
+// scanPart is scanLog for any query. It sets the subject of the query.
 func (s *Store) scanPart(ctx context.Context, b playbook.Book, q direct.Query, fn func(*candidate) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -265,7 +274,8 @@ func (s *Store) decodeLog(ctx context.Context, b playbook.Book, q direct.Query, 
 	}
 	q.Subject = events.KindDelta.Subject(b)
 	err := s.read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
-		if all = append(all, newCandidate(m)); len(all) < decodeBatch {
+		all = append(all, newCandidate(m))
+		if len(all) < decodeBatch {
 			return nil
 		}
 		return send()
@@ -288,8 +298,11 @@ func (s *Store) readDeltas(ctx context.Context, c *logCursor, fn func(*Record) e
 		}
 		return fn(m.Record)
 	})
-	if err != nil || len(c.undecided) == c.checked {
+	if err != nil {
 		return err
+	}
+	if len(c.undecided) == c.checked { // none, or all accepted before
+		return nil
 	}
 	if err := s.checkUndecided(ctx, c); err != nil {
 		return err

@@ -96,14 +96,15 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covers: newCoverCheck(),
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
-	var err error
-	// The log is read after the view, so that it contains every delta that the view contains.
-	if v.view, err = s.matchingView(ctx, b); err != nil {
+	view, err := s.matchingView(ctx, b)
+	if err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
-	v.View = v.view.head.Version
+	v.view = view
+	v.View = view.head.Version
+	// The log is read after the view, so that it contains every delta that the view contains.
 	err = s.readDeltas(ctx, v.log, v.checkRecord)
-	if err = v.reportReadError(err); err != nil {
+	if err := v.reportReadError(err); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.reportLog()
@@ -118,12 +119,16 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 }
 
 // matchingView reads the view. If the bullets do not match the head, it reads up to viewReads times, because a writer may
-// be changing the view.
+// be changing the view. The last view is returned even if it does not match.
 func (s *Store) matchingView(ctx context.Context, b playbook.Book) (*view, error) {
 	for try := 1; ; try++ {
 		v, err := s.readView(ctx, b)
-		if err != nil || try == viewReads || v.head.Version == 0 && !v.head.Partial || v.playbook() != nil {
-			return v, err
+		if err != nil {
+			return nil, err
+		}
+		isEmpty := v.head.Version == 0 && !v.head.Partial
+		if isEmpty || v.playbook() != nil || try == viewReads {
+			return v, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -141,11 +146,11 @@ type verifier struct {
 	view   *view
 	covers coverCheck
 
-	broken      bool // the log cannot be read to its end
-	parts       int  // number of deltas read of an incomplete change
-	change      string
-	compared    bool // the view was compared with the log at the view's version
-	differences int  // keys of the view that differ from the log
+	broken      bool   // the log cannot be read to its end
+	parts       int    // number of deltas read of a change that is not complete yet
+	change      string // id of that change
+	compared    bool   // the view was compared with the log at the view's version
+	differences int    // keys of the view that differ from the log
 }
 
 func (v *verifier) addFinding(s Severity, code FindingCode, format string, args ...any) {
@@ -211,8 +216,10 @@ func (v *verifier) countAbandoned(r *Record) {
 func (v *verifier) reportLog() {
 	p := &v.fold.playbook
 	state := p.StateHash()
-	v.Version, v.Bullets, v.Label = p.Version(), p.Len(), playbook.VersionLabel(p.Version(), v.fold.chain)
-	v.StateHash, v.ChainHash = hex.EncodeToString(state[:]), hex.EncodeToString(v.fold.chain)
+	v.Version, v.Bullets = p.Version(), p.Len()
+	v.Label = playbook.VersionLabel(p.Version(), v.fold.chain)
+	v.StateHash = hex.EncodeToString(state[:])
+	v.ChainHash = hex.EncodeToString(v.fold.chain)
 	v.reportStrays()
 	if v.parts > 0 {
 		v.addFinding(Note, FindingIncomplete, "the log ends in an incomplete change of %d deltas: a curator is writing it, or died while writing it and another one repeats the change; it has no effect until it is complete", v.parts)
@@ -239,7 +246,11 @@ func (v *verifier) compareView(r *Record) {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has last id number %d and start sequence %d, the log has %d and %d: %s",
 			h.Last, h.From, p.LastMinted(), v.fold.readFrom(), v.rebuildHint())
 	}
-	if mode, set := p.Gate(); set && h.Gate != mode || !set && h.Gate != "" {
+	mode, set := p.Gate()
+	if !set {
+		mode = "" // as in the head
+	}
+	if h.Gate != mode {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has gate mode %q, the log has %q: %s", h.Gate, mode, v.rebuildHint())
 	}
 	if h.LeadingScore != p.LeadingScore() {
@@ -273,8 +284,10 @@ func (v *verifier) sameAdmission(h *head) bool {
 // maxDifferences is the maximum number of differing keys that a verification lists.
 const maxDifferences = 20
 
+// addDifference counts a key of the view that differs from the log. The first maxDifferences become findings.
 func (v *verifier) addDifference(format string, args ...any) {
-	if v.differences++; v.differences <= maxDifferences {
+	v.differences++
+	if v.differences <= maxDifferences {
 		v.addFinding(Broken, FindingViewKey, format, args...)
 	}
 }
@@ -282,15 +295,15 @@ func (v *verifier) addDifference(format string, args ...any) {
 // compareBullet compares one bullet of the log with the view, and removes its key from the values still to compare.
 func (v *verifier) compareBullet(b *playbook.Bullet) {
 	key := events.BulletKey(v.Book, b.ID)
-	is, ok := v.view.values[key]
+	got, ok := v.view.values[key]
 	delete(v.view.values, key)
 	switch {
 	case !ok:
 		v.addDifference("bullet %q is missing from the view", b.ID)
-	case is.bullet == nil:
+	case got.bullet == nil:
 		v.addDifference("key %q of the view is unreadable or does not contain bullet %q", key, b.ID)
 	default:
-		if fields := differingFields(is.bullet, b); len(fields) > 0 {
+		if fields := differingFields(got.bullet, b); len(fields) > 0 {
 			v.addDifference("bullet %q of the view differs from the log in %s", b.ID, strings.Join(fields, ", "))
 		}
 	}
@@ -323,7 +336,7 @@ func differingFields(a, b *playbook.Bullet) (fields []string) {
 	return fields
 }
 
-// reportView adds findings about the state of the view. It needs the version of the whole log.
+// reportView adds findings about the state of the view. Call it after the whole log was read.
 func (v *verifier) reportView() {
 	h := &v.view.head
 	if h.Lost != nil {
@@ -340,7 +353,7 @@ func (v *verifier) reportView() {
 		v.addFinding(Broken, FindingViewHead, "the head of the view is missing or unreadable: %s", v.rebuildHint())
 	case v.compared && h.Version < v.Version:
 		v.addFinding(Behind, FindingViewBehind, "the view is %d versions behind the log: a running curator updates it within 15 seconds; if none runs, start one", v.Version-h.Version)
-	case v.compared:
+	case v.compared: // both have the same version
 	case v.broken:
 		v.addFinding(Note, FindingNotCompared, "the view is at version %d, which is after the readable part of the log: the view was not compared", h.Version)
 	default:

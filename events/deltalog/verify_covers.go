@@ -34,8 +34,8 @@ func (c *coverCheck) add(r *Record) {
 	inDelta := make(map[playbook.CoverKey]bool, len(r.Covers))
 	for _, cover := range r.Covers {
 		key := cover.Key()
-		before, _ := c.ids.has(key) // an index in memory returns no error
-		if before || inDelta[key] {
+		inLog, _ := c.ids.has(key) // an index in memory returns no error
+		if inLog || inDelta[key] {
 			c.repeated[key] = &repeatedCover{cover: cover}
 		}
 		inDelta[key] = true
@@ -55,8 +55,8 @@ func (v *verifier) reportCovers(ctx context.Context, s *Store) error {
 			return errUpToDate
 		}
 		for _, cover := range r.Covers {
-			if t := repeated[cover.Key()]; t != nil {
-				t.versions = append(t.versions, r.Version)
+			if found := repeated[cover.Key()]; found != nil {
+				found.versions = append(found.versions, r.Version)
 			}
 		}
 		return nil
@@ -67,12 +67,12 @@ func (v *verifier) reportCovers(ctx context.Context, s *Store) error {
 	all := slices.SortedFunc(maps.Values(repeated), func(a, b *repeatedCover) int {
 		return cmp.Or(slices.Compare(a.versions, b.versions), strings.Compare(a.cover.ID, b.cover.ID))
 	})
-	for _, t := range all[:min(len(all), maxDifferences)] {
+	for _, found := range all[:min(len(all), maxDifferences)] {
 		fix := ""
-		if e := t.cover.Evidence; e != nil {
+		if e := found.cover.Evidence; e != nil {
 			fix = fmt.Sprintf("; run 'debrief playbook forget --book %s --execution %s' to remove its votes", v.Book, e.Execution)
 		}
-		v.addFinding(Broken, FindingDuplicate, "%s %s is applied more than once: in versions %s%s", t.cover.Kind(), t.cover.ID, joinVersions(t.versions), fix)
+		v.addFinding(Broken, FindingDuplicate, "%s %s is applied more than once: in versions %s%s", found.cover.Kind(), found.cover.ID, joinVersions(found.versions), fix)
 	}
 	if more := len(all) - maxDifferences; more > 0 {
 		v.addFinding(Broken, FindingDuplicate, "%d more ids are applied more than once", more)

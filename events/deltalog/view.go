@@ -24,7 +24,7 @@ type value struct {
 	data   []byte
 }
 
-// playbook returns the view as a playbook, nil if the bullets do not match the head.
+// playbook returns the view as a playbook, or nil if the bullets do not match the head.
 func (v *view) playbook() *playbook.Playbook {
 	for _, e := range v.values {
 		if e.bullet == nil {
@@ -50,6 +50,7 @@ func (v *view) playbook() *playbook.Playbook {
 // viewReads is the maximum number of reads of a view that does not match its head. A writer may be changing it.
 const viewReads = 3
 
+// readView returns the view of a book. Its bullets do not match its head if it is partial or damaged.
 func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
 	for try := 1; ; try++ {
 		v := &view{values: make(map[string]value)}
@@ -60,7 +61,8 @@ func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
 		if err != nil {
 			return nil, err
 		}
-		if try == viewReads || v.head.Version == 0 || v.head.Partial || v.playbook() != nil {
+		isComplete := v.head.Version > 0 && !v.head.Partial
+		if !isComplete || v.playbook() != nil || try == viewReads {
 			return v, nil
 		}
 		if err := pause(ctx, try); err != nil {
@@ -111,7 +113,7 @@ func parseEntry(b playbook.Book, m direct.Message) (e entry) {
 	return e
 }
 
-// LeadingScore returns the name of the score that counts if an outcome has several, "" if the book has none.
+// LeadingScore returns the name of the score that counts if an outcome has several, or "" if the book has none.
 func (s *Store) LeadingScore(ctx context.Context, b playbook.Book) (string, error) {
 	h, _, err := s.readHead(ctx, b)
 	if h == nil {
@@ -120,8 +122,8 @@ func (s *Store) LeadingScore(ctx context.Context, b playbook.Book) (string, erro
 	return h.LeadingScore, err
 }
 
-// readHead returns the head of a book's view and the revision of its key. It returns nil and 0 if the head was never
-// written, and nil with a revision if it was deleted or is unreadable.
+// readHead returns the head of a book's view and the revision of its key. The head is nil if it was never written, was
+// deleted or is unreadable. The revision is 0 only if it was never written.
 func (s *Store) readHead(ctx context.Context, b playbook.Book) (*head, uint64, error) {
 	m, err := s.last(ctx, viewStream, viewPrefix+events.HeadKey(b))
 	if err != nil || m == nil {
@@ -137,8 +139,11 @@ func (s *Store) IsViewCurrent(ctx context.Context, b playbook.Book) (bool, error
 		return false, err
 	}
 	m, err := s.last(ctx, events.StreamDeltas, events.KindDelta.Subject(b))
-	if err != nil || m == nil {
-		return m == nil && rev == 0, err
+	if err != nil {
+		return false, err
+	}
+	if m == nil { // without a log there must be no view
+		return rev == 0, nil
 	}
 	sum := sha256.Sum256(m.Data)
 	return h != nil && !h.Partial && h.Seq == m.Seq && bytes.Equal(h.Chain, sum[:]), nil

@@ -45,12 +45,12 @@ type Writer struct {
 	// dirty maps the bullets that changed after the view's version to the version of their last change.
 	dirty   map[playbook.BulletID]uint64
 	viewAt  uint64 // version of the head in the bucket
-	headRev uint64 // revision of its key, 0 if it was never written
+	headRev uint64 // revision of the head's key, 0 if it was never written
 	// repair is set if the view may contradict the log. The next flush then compares them and writes the differences.
 	repair bool
 	// strayKeys are the keys of the view that belong to no bullet.
 	strayKeys []string
-	lost      *lostVersion // recorded in the head
+	lost      *lostVersion // the loss that the head records; nil if none
 	// contended > 0: Commit reads the end of the log first. Each read without a delta of another writer decrements it.
 	contended  int
 	reconnects uint64 // of the connection, at the last commit
@@ -101,13 +101,14 @@ func (w *Writer) open(ctx context.Context) error {
 	}
 	if ok {
 		w.viewAt = v.head.Version
+		w.lost = v.head.Lost
+		return w.catchUp(ctx)
 	}
-	if w.lost = v.head.Lost; !ok {
-		if w.lost, err = w.s.findLost(ctx, w.book, &v.head); err != nil {
-			return err
-		}
+	w.repair = true // the view is partial, ahead of the log or of another log
+	w.lost, err = w.s.findLost(ctx, w.book, &v.head)
+	if err != nil {
+		return err
 	}
-	w.repair = !ok // the view is partial, ahead of the log or of another log
 	return w.catchUp(ctx)
 }
 
@@ -121,28 +122,29 @@ func (w *Writer) resume(ctx context.Context, v *view) (bool, error) {
 		return false, nil
 	}
 	errPast := errors.New("past the head")
-	ok := false
+	isAtHead := false
 	f := fold{book: w.book, playbook: *restored}
 	log := startAt(w.book, min(v.head.From, v.head.Seq))
 	err := w.s.scanLog(ctx, w.book, log.anchor, func(m *candidate) error {
 		if m.Seq > v.head.Seq {
 			return errPast
 		}
-		if next, err := log.advance(m); err != nil || !next {
+		isNext, err := log.advance(m)
+		if err != nil || !isNext {
 			return err
 		}
 		f.playbook.ResumeChange(&m.Delta)
 		f.setPosition(m.Record)
-		ok = m.Seq == v.head.Seq && m.Version == v.head.Version && bytes.Equal(m.Chain, v.head.Chain)
+		isAtHead = m.Seq == v.head.Seq && m.Version == v.head.Version && bytes.Equal(m.Chain, v.head.Chain)
 		return nil
 	})
 	if err != nil && !errors.Is(err, errPast) && !errors.Is(err, ErrBrokenLog) {
 		return false, err
 	}
-	if ok {
+	if isAtHead {
 		w.fold, w.log = f, log
 	}
-	return ok, nil
+	return isAtHead, nil
 }
 
 // Rebuild discards the writer's state and folds the log from its beginning. The next Flush compares every key of the
@@ -153,7 +155,8 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 	if w.ids != nil {
 		w.ids.reset()
 	}
-	w.viewAt, w.repair, w.lost = 0, true, nil
+	w.viewAt, w.lost = 0, nil
+	w.repair = true
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
 		return fmt.Errorf("rebuild playbook %q: %w", w.book, err)
@@ -164,9 +167,9 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 // catchUp folds the new deltas of other writers. It returns ErrBrokenLog if the log no longer contains the delta that
 // was folded last, for example after a power loss. A new Writer then folds the remaining log.
 func (w *Writer) catchUp(ctx context.Context) error {
-	news, err := w.s.readNew(ctx, w.log, w.applyRecord)
+	hasNew, err := w.s.readNew(ctx, w.log, w.applyRecord)
 	switch {
-	case news:
+	case hasNew:
 		w.contended = contendedReads
 	case err == nil:
 		w.contended = max(w.contended-1, 0)
@@ -202,19 +205,21 @@ const commitTries = 20
 // attempt then finds its events covered.
 func (w *Writer) Commit(ctx context.Context, build func(State) ([]*playbook.Delta, error)) ([]*playbook.Delta, error) {
 	began := time.Now()
-	if n := w.s.nc.Stats().Reconnects; n != w.reconnects { // the server may be another one, or may have lost data
-		w.reconnects, w.contended = n, contendedReads
+	reconnects := w.s.nc.Stats().Reconnects
+	if reconnects != w.reconnects { // the server may be another one, or may have lost data
+		w.reconnects = reconnects
+		w.contended = contendedReads
 	}
 	for try := range commitTries {
-		read := w.contended > 0
-		if read {
+		readFirst := w.contended > 0
+		if readFirst {
 			if err := w.catchUp(ctx); err != nil {
 				return nil, err
 			}
 		}
 		change, err := build(w.State())
 		if err != nil || len(change) == 0 {
-			if !read { // build again on the newest state before this is final
+			if !readFirst { // an older state may be the cause: build again on the newest
 				w.contended = 1
 				continue
 			}
@@ -253,17 +258,18 @@ func (e *contendedError) Unavailable() bool { return true }
 // or between them. The deltas stored so far then never take effect.
 func (w *Writer) publishAll(ctx context.Context, change []*playbook.Delta) (bool, error) {
 	last := change[len(change)-1]
-	name := ""
+	id := ""
 	if len(change) > 1 {
-		name = w.changeID(last)
+		id = w.changeID(last)
 	}
 	for _, d := range change {
 		if len(change) > 1 {
-			d.ChangeID, d.More = name, d != last
+			d.ChangeID, d.More = id, d != last
 		}
-		d.Version, d.PrevSeq, d.PrevChain = w.playbook.Version()+1, w.seq, w.chain
+		d.Version = w.playbook.Version() + 1
+		d.PrevSeq, d.PrevChain = w.seq, w.chain
 		d.Floor = max(d.Floor, w.floor)
-		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys {
+		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys { // so that the next flush fits into one batch
 			if err := w.Flush(ctx); err != nil {
 				return false, err
 			}
@@ -309,8 +315,8 @@ func (w *Writer) publish(ctx context.Context, d *playbook.Delta) (bool, error) {
 	return false, nil
 }
 
-// newRecord returns the record of a delta that was stored as data, equal to the one that a reader of the log decodes. A
-// delta with whole bullets is decoded from data, because the caller may share these pointers. The other fields
+// newRecord returns the record of a delta that was stored as data, equal to the record that a reader of the log decodes. A
+// delta with whole bullets is decoded from data, because the caller may change these bullets later. The other fields
 // are values.
 func newRecord(d *playbook.Delta, seq uint64, data []byte) (*Record, error) {
 	if d.More || slices.ContainsFunc(d.Ops, func(op playbook.Op) bool { return op.PutBullet != nil }) {
@@ -321,7 +327,7 @@ func newRecord(d *playbook.Delta, seq uint64, data []byte) (*Record, error) {
 		d = decoded
 	}
 	sum := sha256.Sum256(data)
-	r := &Record{*d, seq, sum[:], len(data)}
+	r := &Record{Delta: *d, Seq: seq, Chain: sum[:], Size: len(data)}
 	r.Time = r.Time.UTC().Round(0)
 	return r, nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Error is returned when the server denies this user a publish, or a subscription if Listen is set.
+// Error is returned when the server denies this user a publish, or a subscription if Subscribe is set.
 type Error struct {
 	Subject   string
 	Subscribe bool

@@ -44,7 +44,8 @@ type Query struct {
 
 	Since time.Time `json:"start_time,omitzero"` // only messages stored at this time or later; not with From
 
-	// Batch is the number of messages in one reply, at most and by default a thousand. A caller that needs fewer saves the rest.
+	// Batch is the number of messages in one reply, at most and by default a thousand. With a smaller number the server sends no
+	// messages that the caller does not need.
 	Batch int `json:"-"`
 }
 
@@ -78,7 +79,7 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 	if q.Batch > 0 {
 		batch = min(q.Batch, batch)
 	}
-	for more := true; more; {
+	for {
 		if err := in.request(stream, request{q, batch, replyBytes}); err != nil {
 			return err
 		}
@@ -86,9 +87,11 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 		if err != nil {
 			return err
 		}
-		q.From, q.Since, more = next, time.Time{}, next > 0
+		if next == 0 {
+			return nil
+		}
+		q.From, q.Since = next, time.Time{}
 	}
-	return nil
 }
 
 // Count returns the number of messages of a subject, which may have wildcards. It returns the same errors as Read.
@@ -175,11 +178,12 @@ type inbox struct {
 // short read, and took a quarter of its time.
 func openInbox(nc *nats.Conn, size int) (*inbox, error) {
 	in := &inbox{nc: nc, subject: nc.NewInbox(), messages: make(chan *nats.Msg, size), closed: make(chan struct{}), timeout: time.NewTimer(replyTimeout)}
-	var err error
-	if in.sub, err = nc.ChanSubscribe(in.subject, in.messages); err != nil {
+	sub, err := nc.ChanSubscribe(in.subject, in.messages)
+	if err != nil {
 		in.timeout.Stop()
 		return nil, err
 	}
+	in.sub = sub
 	in.sub.SetClosedHandler(func(string) { close(in.closed) })
 	return in, nil
 }
@@ -244,15 +248,15 @@ func (in *inbox) next(ctx context.Context) (*nats.Msg, error) {
 	}
 }
 
-// parse returns the stored message in a message of the reply, or io.EOF at the end of the reply. It looks for a
-// sequence, because a stored message can also have a status header.
+// parse returns the stored message in a message of the reply, or io.EOF at the end of the reply. A stored message can have a
+// status header of its own, so parse looks for a sequence first.
 func parse(m *nats.Msg) (Message, error) {
 	if sequence := serverHeader(m, "Nats-Sequence"); sequence != "" {
 		seq, err := strconv.ParseUint(sequence, 10, 64)
 		if err != nil {
 			return Message{}, fmt.Errorf("parse reply of direct get: sequence: %w", err)
 		}
-		return Message{serverHeader(m, "Nats-Subject"), seq, m.Header, m.Data}, nil
+		return Message{Subject: serverHeader(m, "Nats-Subject"), Seq: seq, Header: m.Header, Data: m.Data}, nil
 	}
 	switch status := m.Header.Get("Status"); status {
 	case "204", "404":

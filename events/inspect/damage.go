@@ -34,7 +34,7 @@ const maxDetails = 50_000
 // CheckDamage compares the content of each stream with its state. The streams of executions, reflections and deltas have no
 // gaps, because their messages only expire, oldest first. Messages of work queues, buckets and dead letters can be
 // deleted in any order, so only a loss that the server reports counts there. CheckDamage reads streams of at most read bytes
-// completely. Only then does the server detect some damage; it skips a message with a wrong checksum.
+// completely, because the server detects some damage only when it reads a message: it skips one with a wrong checksum.
 func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error) {
 	var all []Damage
 	for _, stream := range append(streams.All(1), streams.Blobs(1)) {
@@ -57,8 +57,8 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64) ([]
 		return nil, fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
 	}
 	before := s.CachedInfo().State
-	counted := before.Bytes <= read
-	readable, err := countReadable(ctx, c, name, counted)
+	isRead := before.Bytes <= read
+	readable, err := countReadable(ctx, c, name, isRead)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64) ([]
 	after := info.State
 	all := damageOf(info)
 	unchanged := after.Msgs == before.Msgs && after.LastSeq == before.LastSeq
-	if counted && unchanged && after.Lost == nil && readable < before.Msgs {
+	if isRead && unchanged && after.Lost == nil && readable < before.Msgs {
 		text := fmt.Sprintf("%d of %d messages are damaged and unreadable", before.Msgs-readable, before.Msgs)
 		all = append(all, Damage{Stream: name, Text: text, Lost: true})
 	}
@@ -117,7 +117,7 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	if l := s.Lost; l != nil {
 		add(true, "the server lost %d messages, %d bytes", len(l.Msgs), l.Bytes)
 	}
-	// An operator may delete stray deltas; the chain of hashes shows a lost delta.
+	// The log may have gaps, because an operator may delete strays. The chain of hashes shows a lost delta.
 	isLog := name == events.StreamDeltas
 	if !isLog && name != events.StreamExecutions && name != events.StreamReflections {
 		return all
@@ -137,7 +137,7 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	return all
 }
 
-// consumerOf returns the role whose durable reads a stream.
+// consumerOf returns the role whose durable reads a stream without gaps, or "" for another stream.
 func consumerOf(stream string) string {
 	switch stream {
 	case events.StreamExecutions:

@@ -25,8 +25,8 @@ type Resource struct {
 	Leader   string   // name of the leader server, in a cluster
 	Lagging  []string // names of the replicas that are offline or behind
 
-	Messages, MaxMessages, Bytes, MaxBytes uint64 // a maximum of 0 means no limit
-	At                                     time.Time
+	Messages, MaxMessages, Bytes, MaxBytes uint64    // a maximum of 0 means no limit
+	At                                     time.Time // when the server read the state
 }
 
 // Resources returns the state of every stream and bucket, and of the durable of each role. A resource that cannot be
@@ -61,7 +61,9 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 			f.Err = fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
 		default:
 			i := cons.CachedInfo()
-			if i.Config.AckPolicy != jetstream.AckExplicitPolicy || i.Config.DeliverSubject != "" || i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0 {
+			hasFilter := i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0
+			isPush := i.Config.DeliverSubject != ""
+			if i.Config.AckPolicy != jetstream.AckExplicitPolicy || isPush || hasFilter {
 				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
 			} else if i.Config.MaxDeliver != streams.MaxDeliver {
 				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
@@ -75,7 +77,7 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 	return stored, durables
 }
 
-// maxPeerLag is the number of operations that a follower may be behind. Under load it is always somewhat behind.
+// maxPeerLag is the number of operations that a replica may be behind. Under load each replica is somewhat behind.
 const maxPeerLag = 10_000
 
 func (f *Resource) setPeers(c *jetstream.ClusterInfo) {

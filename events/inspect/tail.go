@@ -76,93 +76,60 @@ const (
 	tailPollInterval = 200 * time.Millisecond
 )
 
+// selects reports whether an entry has one of the kinds.
+func (f *TailFilter) selects(e *Entry) bool {
+	return len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind)
+}
+
 // tailStream is a stream that Tail reads, and its next message.
 type tailStream struct {
 	name    string
 	stream  jetstream.Stream
 	subject string
-	next    uint64
-	head    *jetstream.RawStreamMsg
-	atEnd   time.Time // when its end was last reached
+	next    uint64                  // sequence at which the search for the next message begins
+	head    *jetstream.RawStreamMsg // the next message; nil if it was not read yet
+	atEnd   time.Time               // when the end of the stream was last reached; zero if head is set
 }
 
 // Tail calls fn for the messages of the streams of tasks, executions, reflections, deltas and dead letters, in the
 // order of their time. It creates no consumer. With Follow it waits if the server does not answer. It may miss a task
 // that is answered between two polls.
 func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error) error {
-	var all []*tailStream
-	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
-		s, err := c.JetStream().Stream(ctx, name)
-		if err != nil {
-			return fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
-		}
-		state := s.CachedInfo().State
-		w := &tailStream{name: name, stream: s, subject: events.Kind("*").Subject(f.Book), next: max(state.FirstSeq, 1)}
-		if name == events.StreamDead {
-			w.subject = events.DeadSubject("", f.Book)
-		}
-		switch {
-		case !f.Since.IsZero():
-			if w.next, err = w.at(ctx, state, f.Since); err != nil {
-				return fmt.Errorf("read %s: %w", name, natserr.AsTimeout(ctx, err))
-			}
-		case state.LastSeq >= tailBacklog:
-			w.next = max(w.next, state.LastSeq-tailBacklog+1)
-		}
-		all = append(all, w)
-		if name == events.StreamTasks {
-			for _, subject := range events.TaskSubjects(f.Book)[1:] { // w has the first
-				owned := *w
-				owned.subject = subject
-				all = append(all, &owned)
-			}
-		}
+	all, err := openTail(ctx, c, f)
+	if err != nil {
+		return err
 	}
-	show := func(e *Entry) error {
-		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {
-			return nil
-		}
-		return fn(e)
-	}
-	var recent []*Entry // the newest stored entries, until the end of the backlog
 	inBacklog := f.Since.IsZero()
-	down := false
+	var recent []*Entry // the newest selected entries of the backlog
+	isDown := false     // the server does not answer
 	for {
 		w, err := earliest(ctx, all)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && f.Follow && bus.Unreachable(err):
-			if !down {
-				down = true
-				c.Log().Warn().Err(err).Msg("server does not answer: waiting")
-			}
-		case err != nil:
+		case err != nil && !(f.Follow && bus.Unreachable(err)):
 			return err
-		default:
-			down = false
+		case err != nil && !isDown:
+			c.Log().Warn().Err(err).Msg("server does not answer: waiting")
 		}
-		if w != nil && bus.Withdrawn(w.head.Header) {
-			w.next, w.head = w.head.Sequence+1, nil
-			continue
-		}
+		isDown = err != nil
 		if w != nil {
-			e := w.entry(ctx, c)
-			w.next, w.head = w.head.Sequence+1, nil
+			e := w.take(ctx, c)
 			switch {
-			case !inBacklog:
-				err = show(e)
-			case len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind):
-				if recent = append(recent, e); len(recent) > f.Last {
+			case e == nil, !f.selects(e):
+			case inBacklog:
+				recent = append(recent, e)
+				if len(recent) > f.Last {
 					recent = recent[1:]
 				}
-			}
-			if err != nil {
-				return err
+			default:
+				if err := fn(e); err != nil {
+					return err
+				}
 			}
 			continue
 		}
-		if inBacklog && !down {
+		if inBacklog && !isDown {
 			inBacklog = false
 			for _, e := range recent {
 				if err := fn(e); err != nil {
@@ -180,6 +147,46 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		case <-time.After(tailPollInterval):
 		}
 	}
+}
+
+// openTail opens the streams that Tail reads, each at its first message. A work queue needs one read for each of its subjects, so it
+// is several times in the result.
+func openTail(ctx context.Context, c *bus.Conn, f TailFilter) ([]*tailStream, error) {
+	var all []*tailStream
+	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
+		s, err := c.JetStream().Stream(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("open stream %s: %w", name, natserr.AsTimeout(ctx, err))
+		}
+		state := s.CachedInfo().State
+		w := tailStream{name: name, stream: s, next: max(state.FirstSeq, 1)}
+		switch {
+		case !f.Since.IsZero():
+			w.next, err = w.at(ctx, state, f.Since)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", name, natserr.AsTimeout(ctx, err))
+			}
+		case state.LastSeq >= tailBacklog:
+			w.next = max(w.next, state.LastSeq-tailBacklog+1)
+		}
+		for _, subject := range tailSubjects(name, f.Book) {
+			one := w
+			one.subject = subject
+			all = append(all, &one)
+		}
+	}
+	return all, nil
+}
+
+// tailSubjects returns the subjects that Tail reads of a stream.
+func tailSubjects(stream string, b playbook.Book) []string {
+	switch stream {
+	case events.StreamTasks:
+		return events.TaskSubjects(b)
+	case events.StreamDead:
+		return []string{events.DeadSubject("", b)}
+	}
+	return []string{events.Kind("*").Subject(b)}
 }
 
 // earliest returns the stream with the oldest next message, or nil at the end of all streams.
@@ -217,14 +224,23 @@ func (w *tailStream) at(ctx context.Context, state jetstream.StreamState, t time
 		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			failed = err
 		}
-		return err != nil || !m.Time.Before(t)
+		return err != nil || !m.Time.Before(t) // err: there is no message from here on
 	})
 	return first + uint64(n), failed
 }
 
-// entry decodes the next message of the stream.
-func (w *tailStream) entry(ctx context.Context, c *bus.Conn) *Entry {
+// take returns the entry of the next message and moves on. It returns nil for a withdrawn dead letter.
+func (w *tailStream) take(ctx context.Context, c *bus.Conn) *Entry {
 	m := w.head
+	w.next, w.head = m.Sequence+1, nil
+	if bus.Withdrawn(m.Header) {
+		return nil
+	}
+	return w.entry(ctx, c, m)
+}
+
+// entry decodes a message of the stream.
+func (w *tailStream) entry(ctx context.Context, c *bus.Conn, m *jetstream.RawStreamMsg) *Entry {
 	e := &Entry{Stream: w.name, Seq: m.Sequence, Time: m.Time, Repeat: m.Header.Get(events.HeaderRepeat) != ""}
 	if e.Kind, e.Book, e.Err = events.ParseSubject(m.Subject); e.Err != nil {
 		return e

@@ -50,8 +50,9 @@ func (p *Process) ServeReports() (closed func(), err error) {
 	}, nil
 }
 
-// CollectReports requests a report from every process of the account, and collects the replies of 600 ms, one for each process: between
-// accounts, the server can deliver a request to a process more than once. Unreadable replies are skipped. If processes are known to run, it returns as soon as each of them has replied.
+// CollectReports requests a report from every process of the account, and collects the replies of 600 ms. If processes are known to
+// run, it returns as soon as each of them has replied. Unreadable replies are skipped. A process counts once: between accounts, the
+// server can deliver a request to it more than once.
 func CollectReports(ctx context.Context, nc *nats.Conn, known ...string) ([]Report, error) {
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
@@ -80,8 +81,8 @@ func CollectReports(ctx context.Context, nc *nats.Conn, known ...string) ([]Repo
 			return all, nil
 		}
 		var r Report
-		again := func(other Report) bool { return r.Process != "" && other.Process == r.Process }
-		if json.Unmarshal(m.Data, &r) == nil && !slices.ContainsFunc(all, again) {
+		isSameProcess := func(other Report) bool { return r.Process != "" && other.Process == r.Process }
+		if json.Unmarshal(m.Data, &r) == nil && !slices.ContainsFunc(all, isSameProcess) {
 			all = append(all, r)
 			missing = slices.DeleteFunc(missing, func(process string) bool { return process == r.Process })
 		}

@@ -46,12 +46,13 @@ func (c *Calls) WatchTokens(check func() (valid int, err error)) {
 	c.tokens = check
 }
 
-// Add counts a call. The reason is why it was not captured, "" if it was.
+// Add counts a call. The reason is why it was not captured, or "" if it was captured.
 func (c *Calls) Add(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if reason == "" {
-		c.captured, c.unseen = c.captured+1, 0
+		c.captured++
+		c.unseen = 0
 		return
 	}
 	if c.passed == nil {
@@ -65,7 +66,8 @@ func (c *Calls) Add(reason string) {
 func (c *Calls) health() *Gateway {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	valid, err := 0, error(nil)
+	valid := 0
+	var err error
 	if c.tokens != nil {
 		valid, err = c.tokens()
 	}

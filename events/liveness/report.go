@@ -92,8 +92,9 @@ func (p *Process) Check(ctx context.Context) Report {
 		if i := slices.IndexFunc(vitals, func(v bus.RoleStats) bool { return v.Role == h.Role }); i >= 0 {
 			role.Vitals = vitals[i]
 		}
-		var err error
-		if role.Work, err = p.conn.Consumers.Backlog(ctx, h.Role); err != nil {
+		backlog, err := p.conn.Consumers.Backlog(ctx, h.Role)
+		role.Work = backlog
+		if err != nil {
 			r.Error = err.Error()
 		}
 		role.Verdict = assess(measure(role, now), p.floor)
@@ -137,16 +138,16 @@ func measure(r Role, now time.Time) measurements {
 	return m
 }
 
-// lastSuccess returns the time of the last success of a worker, or from when on one is expected. For a worker that crashes again
-// and again that is the last success of the role, because its start must not reset the time.
+// lastSuccess returns the time of the last success of a worker. A worker without a success has the time of the last success of
+// its role, or of its own start if there is none: a worker that crashes again and again must not reset the time.
 func lastSuccess(r Role) time.Time {
-	switch v := r.Vitals; {
-	case !v.LastSuccess.IsZero():
-		return v.LastSuccess
-	case r.Work.LastAck.IsZero():
-		return v.Started
+	switch {
+	case !r.Vitals.LastSuccess.IsZero():
+		return r.Vitals.LastSuccess
+	case !r.Work.LastAck.IsZero():
+		return r.Work.LastAck
 	}
-	return r.Work.LastAck
+	return r.Vitals.Started
 }
 
 // measureWork returns the measurements that the server provides.
@@ -168,7 +169,8 @@ func measureWork(role string, w bus.Backlog, now time.Time) measurements {
 
 // add adds the measurements of another worker of the role.
 func (m *measurements) add(o measurements) {
-	// One running worker is enough to learn. Without one, learning stopped when the last worker stopped.
+	// One running worker is enough to learn. Without a running worker, the state of the worker that changed last counts, because
+	// then learning stopped.
 	better := m.State != bus.Running && (o.State == bus.Running || o.InState < m.InState)
 	if m.Workers == 0 || better {
 		m.State = o.State
@@ -277,7 +279,8 @@ func (r Report) Public() Report {
 		}
 		role.Reason = ""
 	}
-	r.Roles, r.Error = roles, ""
+	r.Roles = roles
+	r.Error = ""
 	if r.Store != "" {
 		r.Store = "closed"
 	}

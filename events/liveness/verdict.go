@@ -123,8 +123,8 @@ const (
 	// least minReplies. A message that is itself at fault costs five of them, one for each attempt.
 	maxInvalid = 0.5
 	minReplies = 40
-	// maxGaps is the time without a malformed reply, in mean times between two of them, after which the fault is over. While
-	// it lasts, a longer time has a probability of 5 % (e⁻³).
+	// maxGaps is the time without a malformed reply after which the fault is over, in mean times between two malformed replies.
+	// While the fault lasts, a longer gap has a probability of 5 % (e⁻³).
 	maxGaps = 3
 	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
 	// messages.
@@ -165,7 +165,8 @@ func assess(f measurements, floor time.Duration) Verdict {
 		v.add(l, NoWorker, "no %s with a model runs: %s, the oldest for %s", f.Role, messages(f.Pending), brief(f.Oldest))
 	case f.State != bus.Running && f.State != bus.Serving:
 		l := Yellow
-		if f.Misconfigured || f.InState > limit || stalled || f.State == bus.Paused && f.InState > maxPause(floor) {
+		pausedTooLong := f.State == bus.Paused && f.InState > maxPause(floor)
+		if f.Misconfigured || f.InState > limit || stalled || pausedTooLong {
 			l = Red
 		}
 		v.add(l, NotRunning, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))
@@ -192,7 +193,8 @@ func assess(f measurements, floor time.Duration) Verdict {
 		}
 		v.add(l, NoProgress, "%d of %d tasks failed, and no bullet was added, changed or retired since", f.Failures, f.Outcomes)
 	}
-	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green && f.SinceMalformed <= max(limit, maxGaps*meanGap(f.Replies)) {
+	isFaultOver := f.SinceMalformed > max(limit, maxGaps*meanGap(f.Replies))
+	if l := replyLevel(f.Replies); f.Workers > 0 && l != Green && !isFaultOver {
 		v.add(l, BadReplies, "%d of the last %d replies of the model were malformed: %d were repaired, %d were not usable",
 			f.Replies.Malformed(), f.Replies.Total, f.Replies.Repaired, f.Replies.Invalid)
 	}

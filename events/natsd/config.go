@@ -30,8 +30,8 @@ type Config struct {
 	// 0.2 ms. With "100ms" the rate is ten times higher, and a power failure loses the last writes. A killed
 	// process loses nothing in both cases.
 	Sync string
-	// Views are the names of streams that another program computes from other streams. One with a damaged file is removed at
-	// the start.
+	// Views are the names of streams that are computed from other streams. A view with a damaged file is moved aside at the start,
+	// and its program computes it again.
 	Views []string
 	// MaxStore and MaxMemory limit the size of streams in bytes, on disk (default 16 GiB) and in memory (default
 	// 256 MiB). At the limit publishers get an error until messages are deleted or expire.

@@ -64,8 +64,11 @@ func AcceptDamage(dir string) error {
 // addDamage records a loss, unless it is already recorded.
 func addDamage(dir string, d Damage) error {
 	known, err := ReadDamage(dir)
-	if err != nil || slices.ContainsFunc(known, func(k Damage) bool { return k.Stream == d.Stream && k.Text == d.Text }) {
+	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(known, func(k Damage) bool { return k.Stream == d.Stream && k.Text == d.Text }) {
+		return nil
 	}
 	line, err := json.Marshal(d)
 	if err != nil {
@@ -88,7 +91,7 @@ type checkpoint struct {
 }
 
 type streamCheckpoint struct {
-	Messages  uint64                         `json:"messages"` // of a work queue without those in flight
+	Messages  uint64                         `json:"messages"` // without those in flight, if the stream is a work queue
 	Last      uint64                         `json:"last"`
 	FirstTime time.Time                      `json:"first_time"`
 	Consumers map[string]*consumerCheckpoint `json:"consumers"`
@@ -99,10 +102,12 @@ type consumerCheckpoint struct {
 	Floor  uint64                   `json:"floor"` // all messages up to this stream sequence were acknowledged
 }
 
+// readCheckpoint returns the last checkpoint. It is empty if the file is missing or damaged: then there is nothing to compare
+// with.
 func readCheckpoint(dir string) *checkpoint {
 	m := &checkpoint{Streams: map[string]*streamCheckpoint{}}
 	data, err := os.ReadFile(filepath.Join(dir, checkpointName))
-	if err != nil || json.Unmarshal(data, m) != nil || m.Streams == nil { // missing or damaged: nothing to compare with
+	if err != nil || json.Unmarshal(data, m) != nil || m.Streams == nil {
 		return &checkpoint{Streams: map[string]*streamCheckpoint{}}
 	}
 	return m
@@ -120,8 +125,8 @@ func (m *checkpoint) write(dir string) error {
 	return os.Rename(tmp, filepath.Join(dir, checkpointName))
 }
 
-// lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It
-// returns "" if the stream lost nothing.
+// lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It returns "" if
+// the stream lost nothing. Was is nil if the checkpoint does not contain the stream. Exact is that of the checkpoint.
 func lost(i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) string {
 	s := i.State
 	switch {

@@ -66,7 +66,7 @@ func (s *Server) Watch(notify func(reason error)) {
 
 // watch checks the store until the server is closed.
 func (s *Server) watch() {
-	defer close(s.guarded)
+	defer close(s.guardStopped)
 	tick := time.NewTicker(guardInterval)
 	defer tick.Stop()
 	for {
@@ -90,22 +90,25 @@ func (s *Server) check() {
 	}
 	reserve := Reserve(size)
 	if g.closed != nil {
-		reserve += reserve / 4 // hysteresis
+		reserve += reserve / 4 // hysteresis: the store does not open and close all the time
 	}
 	failed := s.log.failed()
 	if failed == nil && !s.srv.Load().JetStreamEnabled() {
 		failed = errDisabled
 	}
-	switch low := free < reserve; {
-	case low || failed != nil && g.closed == nil:
-		s.closeStore(&closedError{s.config.Dir, free, Reserve(size), failed})
-	case failed != nil:
+	reason := &closedError{Dir: s.config.Dir, Free: free, Reserve: Reserve(size), Err: failed}
+	isLow := free < reserve
+	switch {
+	case isLow || failed != nil && g.closed == nil:
+		s.closeStore(reason)
+	case failed != nil: // closed, and there is free space
 		if time.Since(g.restarted) < restartInterval {
 			return
 		}
 		g.restarted = time.Now()
 		if err := s.restart(); err != nil {
-			s.closeStore(&closedError{s.config.Dir, free, Reserve(size), err})
+			reason.Err = err
+			s.closeStore(reason)
 			return
 		}
 		s.openStore()

@@ -14,14 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// checkpointInterval is the time between checkpoints. An older checkpoint detects fewer losses.
+// checkpointInterval is the time between checkpoints. After a crash, losses since the last checkpoint are not detected.
 const checkpointInterval = 10 * time.Second
 
 // inspectTimeout limits one inspection of all streams.
 const inspectTimeout = 20 * time.Second
 
-// maxDetails is the maximum number of deleted messages of a stream for a request of its details, because these list
-// them all.
+// maxDetails is the maximum number of deleted messages of a stream whose details are requested: the server lists all of them
+// or none.
 const maxDetails = 50_000
 
 // inspector compares the store of a server with the checkpoint of the previous run, recreates damaged consumers,
@@ -90,7 +90,8 @@ func (in *inspector) report(err error) {
 	}
 }
 
-// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage.
+// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage. Exact is set if
+// no other connection is open, so that nothing can be stored or acknowledged after the checkpoint.
 func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
@@ -101,16 +102,20 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 		if err != nil {
 			return err
 		}
-		inFlight, err := unacknowledged(ctx, s, i.Config.Retention) // before the state: it only shrinks
+		inFlight, err := unacknowledged(ctx, s, i.Config.Retention) // read before the state, so that it is not too small
 		if err != nil {
 			return err
 		}
 		if i.State.NumDeleted <= maxDetails {
-			if i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)); err != nil { // these include lost messages
+			i, err = s.Info(ctx, jetstream.WithDeletedDetails(true)) // the details include lost messages
+			if err != nil {
 				return err
 			}
 		}
-		saved := &streamCheckpoint{Messages: i.State.Msgs - min(i.State.Msgs, inFlight), Last: i.State.LastSeq, FirstTime: i.State.FirstTime, Consumers: map[string]*consumerCheckpoint{}}
+		saved := &streamCheckpoint{
+			Messages: i.State.Msgs - min(i.State.Msgs, inFlight), Last: i.State.LastSeq,
+			FirstTime: i.State.FirstTime, Consumers: map[string]*consumerCheckpoint{},
+		}
 		now.Streams[i.Config.Name] = saved
 		var was *streamCheckpoint
 		if before != nil {
@@ -145,8 +150,9 @@ func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	return now.write(in.dir)
 }
 
-// unacknowledged returns the number of messages of a work queue that are delivered and not acknowledged yet. The server
-// may still process their acks, and remove them, after the last checkpoint.
+// unacknowledged returns the number of messages of a work queue that are delivered and not acknowledged yet, and 0 for other
+// streams. A message is removed from a work queue by its ack, which may arrive after the last checkpoint. So these messages
+// are no loss if they are missing later.
 func unacknowledged(ctx context.Context, s jetstream.Stream, retention jetstream.RetentionPolicy) (n uint64, err error) {
 	if retention != jetstream.WorkQueuePolicy {
 		return 0, nil
@@ -158,10 +164,12 @@ func unacknowledged(ctx context.Context, s jetstream.Stream, retention jetstream
 	return n, consumers.Err()
 }
 
+// add records a loss of messages.
 func (in *inspector) add(stream, format string, args ...any) {
 	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...)}))
 }
 
+// repaired records damage without a loss of messages.
 func (in *inspector) repaired(stream, format string, args ...any) {
 	in.report(addDamage(in.dir, Damage{Time: time.Now().UTC(), Stream: stream, Text: fmt.Sprintf(format, args...), Repaired: true}))
 }
@@ -169,29 +177,29 @@ func (in *inspector) repaired(stream, format string, args ...any) {
 // recreate recreates durable consumers with unreadable or outdated state. They continue after the last checkpoint,
 // so messages that were acknowledged since then are redelivered.
 func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) error {
-	on, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
+	dirs, err := filepath.Glob(filepath.Join(in.dir, "jetstream", "*", "streams", i.Config.Name, "obs", "*"))
 	if err != nil {
 		return err
 	}
-	names := map[string]string{} // consumer name to directory
-	for _, dir := range on {
-		names[filepath.Base(dir)] = dir
+	dirOf := map[string]string{} // by the name of a consumer; "" if its directory is missing
+	for _, dir := range dirs {
+		dirOf[filepath.Base(dir)] = dir
 	}
 	if was == nil {
 		was = &streamCheckpoint{}
 	}
 	for name := range was.Consumers {
-		if _, ok := names[name]; !ok {
-			names[name] = "" // its directory is missing
+		if _, ok := dirOf[name]; !ok {
+			dirOf[name] = ""
 		}
 	}
-	for name, dir := range names {
+	for name, dir := range dirOf {
 		saved := was.Consumers[name]
 		c, err := s.Consumer(ctx, name)
 		switch {
-		case err == nil && saved == nil:
+		case err == nil && saved == nil: // created after the checkpoint: nothing to compare with
 			continue
-		case err == nil:
+		case err == nil: // readable, but the state may be outdated
 			floor := c.CachedInfo().AckFloor.Stream
 			if intact(floor, saved.Floor, i.State, exact) {
 				continue
@@ -199,10 +207,12 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 			if err := s.DeleteConsumer(ctx, name); err != nil {
 				return err
 			}
-		case dir != "":
-			if saved, err = in.setAside(i.Config.Name, dir, saved); err != nil {
+		case dir != "": // the server cannot read its files
+			saved, err = in.setAside(i.Config.Name, dir, saved)
+			if err != nil {
 				return err
 			}
+		default: // its files are missing: recreate it from the checkpoint
 		}
 		if saved == nil {
 			in.repaired(i.Config.Name, "the files of consumer %s are unreadable; its role creates it again, and all messages are redelivered", name)
@@ -215,22 +225,25 @@ func (in *inspector) recreate(ctx context.Context, s jetstream.Stream, i *jetstr
 	return nil
 }
 
-// intact reports whether the ack floor of a consumer agrees with the checkpoint. After a crash it may be somewhat
-// older or newer. The server moves a floor up to the first message of the stream, and down to the last.
+// intact reports whether the ack floor of a consumer agrees with the recorded one of the checkpoint. The floor can differ after
+// a crash, when the checkpoint is not exact.
 func intact(floor, recorded uint64, s jetstream.StreamState, exact bool) bool {
 	switch {
-	case floor == recorded, recorded > s.LastSeq:
+	case floor == recorded:
 		return true
-	case floor > recorded:
+	case recorded > s.LastSeq: // the stream lost its end, and the server moved the floor down to it
+		return true
+	case floor > recorded: // messages were acknowledged after the checkpoint, or expired: then the server moved the floor up
 		return !exact || floor < s.FirstSeq
 	}
-	return !exact && floor > 0
+	return !exact && floor > 0 // the server has stored an older floor; 0 means that it has lost the state
 }
 
 // recreateConsumer creates a durable consumer that continues after its checkpoint.
 func (in *inspector) recreateConsumer(ctx context.Context, s jetstream.Stream, i *jetstream.StreamInfo, name string, saved *consumerCheckpoint) error {
-	config, position := saved.Config, "redelivers the messages of the stream"
+	config := saved.Config
 	config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverAllPolicy, 0
+	position := "redelivers the messages of the stream"
 	if i.Config.Retention != jetstream.WorkQueuePolicy && saved.Floor > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, min(saved.Floor, i.State.LastSeq)+1
 		position = "continues after sequence " + strconv.FormatUint(config.OptStartSeq-1, 10)
@@ -242,8 +255,8 @@ func (in *inspector) recreateConsumer(ctx context.Context, s jetstream.Stream, i
 	return nil
 }
 
-// setAside moves the unreadable files of a consumer to another directory, so that the consumer can be recreated.
-// Without a checkpoint the configuration comes from these files.
+// setAside moves the unreadable files of a consumer to another directory, so that the consumer can be recreated. It returns
+// saved; if that is nil, it returns the configuration in these files, or nil if that is unreadable too.
 func (in *inspector) setAside(stream, dir string, saved *consumerCheckpoint) (*consumerCheckpoint, error) {
 	if saved == nil {
 		data, err := os.ReadFile(filepath.Join(dir, "meta.inf"))

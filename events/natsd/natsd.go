@@ -36,8 +36,8 @@ type Server struct {
 	closed chan struct{}
 	close  sync.Once
 
-	guard   guard
-	guarded chan struct{} // closed after the guard has stopped
+	guard        guard
+	guardStopped chan struct{} // closed while no guard runs
 }
 
 // guard is the state of the disk guard.
@@ -62,14 +62,15 @@ func Start(c Config) (*Server, error) {
 }
 
 func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Server, error) {
-	s := &Server{closed: make(chan struct{}), guarded: make(chan struct{}), log: &logger{onError: c.OnError}, disk: disk}
-	close(s.guarded) // no guard is running yet
+	s := &Server{closed: make(chan struct{}), guardStopped: make(chan struct{}), log: &logger{onError: c.OnError}, disk: disk}
+	close(s.guardStopped) // no guard is running yet
 	if c.Dir == "" {
 		dir, err := os.MkdirTemp("", "debrief-")
 		if err != nil {
 			return nil, err
 		}
-		c.Dir, s.temp = dir, dir
+		c.Dir = dir
+		s.temp = dir
 	}
 	s.config = c
 	if err := s.start(); err != nil {
@@ -77,7 +78,7 @@ func start(c Config, disk func(dir string) (free, size uint64, err error)) (*Ser
 		return nil, err
 	}
 	s.check()
-	s.guarded = make(chan struct{})
+	s.guardStopped = make(chan struct{})
 	go s.watch()
 	return s, nil
 }
@@ -124,7 +125,8 @@ func (s *Server) run() error {
 	return nil
 }
 
-// addr returns the address of the server before a restart.
+// addr returns the address of the server before a restart. It returns false at the first start and if the server does not
+// listen.
 func (s *Server) addr() (*net.TCPAddr, bool) {
 	if s.url == "" {
 		return nil, false
@@ -224,12 +226,13 @@ func (s *Server) Close() {
 		s.mu.Lock()
 		close(s.closed)
 		for _, nc := range s.conns {
-			if s.inspector == nil || nc != s.inspector.nc {
+			isInspector := s.inspector != nil && nc == s.inspector.nc // writes the last checkpoint after the others are closed
+			if !isInspector {
 				nc.Close()
 			}
 		}
 		s.mu.Unlock()
-		<-s.guarded
+		<-s.guardStopped
 		if s.inspector != nil {
 			s.inspector.close()
 		}
@@ -251,41 +254,43 @@ func (s *Server) Close() {
 type logger struct {
 	onError func(string)
 
-	mu    sync.Mutex
-	err   error
-	write error // the first error of a file operation
+	mu       sync.Mutex
+	fatalErr error // the first fatal error
+	writeErr error // the first error of a file operation
 }
 
 // failed returns the error of the first failed write, or nil.
 func (l *logger) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.write
+	return l.writeErr
 }
 
 // reset clears the errors of the previous server.
 func (l *logger) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.err, l.write = nil, nil
+	l.fatalErr, l.writeErr = nil, nil
 }
 
 func (l *logger) fatal() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.err
+	return l.fatalErr
 }
 
 func (l *logger) Fatalf(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
+	if l.fatalErr != nil {
 		return
 	}
-	l.err = fmt.Errorf("start server: "+format, args...)
+	l.fatalErr = fmt.Errorf("start server: "+format, args...)
 	for _, a := range args {
-		if err, ok := a.(error); ok { // "listen tcp 127.0.0.1:4222: bind: address already in use" is clear enough
-			l.err = fmt.Errorf("start server: %w", err)
+		// An error among the arguments says enough without the rest of the line, for example "listen tcp 127.0.0.1:4222: bind:
+		// address already in use".
+		if err, ok := a.(error); ok {
+			l.fatalErr = fmt.Errorf("start server: %w", err)
 		}
 	}
 }
@@ -293,8 +298,8 @@ func (l *logger) Fatalf(format string, args ...any) {
 func (l *logger) Errorf(format string, args ...any) {
 	if err := failure(args); err != nil {
 		l.mu.Lock()
-		if l.write == nil {
-			l.write = err
+		if l.writeErr == nil {
+			l.writeErr = err
 		}
 		l.mu.Unlock()
 	}

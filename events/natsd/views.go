@@ -16,9 +16,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A record with a wrong checksum stops the server for good as soon as a newer message replaces it: the request that removes the
-// old message keeps the lock of its stream, and every later request waits for it. A view can be computed again, so a view with a
-// damaged file is moved aside before the server reads it.
+// A record with a wrong checksum blocks the server for good as soon as a newer message replaces it: the request that removes the
+// old message never releases the lock of its stream, and every later request waits for that lock. A view can be computed again,
+// so a view with a damaged file is moved aside before the server reads it.
 
 // dropDamagedViews moves each damaged view of the directory aside, and records it as repaired damage.
 func (s *Server) dropDamagedViews() error {
@@ -40,6 +40,7 @@ func (s *Server) dropDamagedViews() error {
 	return nil
 }
 
+// dropView moves the files of one view aside, and records why.
 func (s *Server) dropView(view, dir string, reason error) error {
 	if err := moveAside(s.config.Dir, dir, view); err != nil {
 		return err
@@ -112,10 +113,16 @@ func checksum(name string, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// The format of a block of the server: records, each with its length in 4 bytes, of which the highest bit means that the message
-// has headers, sequence and time in 8 bytes each, the length of the subject in 2 bytes, the subject, with headers their length in
-// 4 bytes, the headers and the data, and a checksum of 8 bytes. The checksum covers all but the lengths. A compressed block begins
-// with "cmp".
+// A block of the server is a sequence of records, or begins with "cmp" if it is compressed. A record is
+//
+//	length of the record    4 bytes; the highest bit (hasHeaders) means that the message has headers
+//	sequence                8 bytes
+//	time                    8 bytes
+//	length of the subject   2 bytes
+//	subject
+//	length of the headers   4 bytes, only with headers
+//	headers and data
+//	checksum                8 bytes, of everything but the lengths
 const (
 	recordHeader   = 4 + 8 + 8 + 2
 	recordChecksum = 8
@@ -134,17 +141,18 @@ func checkBlock(key string, block []byte) error {
 		if len(rest) < recordHeader {
 			return fmt.Errorf("the record at byte %d is incomplete", at)
 		}
-		length, subject := binary.LittleEndian.Uint32(rest), int(binary.LittleEndian.Uint16(rest[20:]))
-		n, begin := int(length&^hasHeaders), recordHeader+subject
-		body := begin
+		length := binary.LittleEndian.Uint32(rest)
+		n := int(length &^ hasHeaders)
+		subjectEnd := recordHeader + int(binary.LittleEndian.Uint16(rest[20:]))
+		body := subjectEnd
 		if length&hasHeaders != 0 {
 			body += 4
 		}
-		if n > len(rest) || body > n-recordChecksum {
+		end := n - recordChecksum
+		if n > len(rest) || body > end {
 			return fmt.Errorf("the record at byte %d has an invalid length", at)
 		}
-		end := n - recordChecksum
-		if !bytes.Equal(checksum(key, rest[4:20], rest[recordHeader:begin], rest[body:end]), rest[end:n]) {
+		if !bytes.Equal(checksum(key, rest[4:20], rest[recordHeader:subjectEnd], rest[body:end]), rest[end:n]) {
 			return fmt.Errorf("the record at byte %d has a wrong checksum", at)
 		}
 		at += n

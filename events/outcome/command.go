@@ -35,16 +35,19 @@ var viewerWords = map[string]bool{
 
 // isViewer reports whether the name of a tool says that it shows content, such as read_file, WebFetch or search-docs.
 func isViewer(tool string) bool {
-	word := 0
+	start := 0 // of the current word
 	for i := 0; i <= len(tool); i++ {
-		if i < len(tool) && isLetter(tool[i]) && !(i > word && isUpper(tool[i]) && !isUpper(tool[i-1])) {
+		atLetter := i < len(tool) && isLetter(tool[i])
+		atCapital := atLetter && i > start && isUpper(tool[i]) && !isUpper(tool[i-1]) // begins a word, as in WebFetch
+		if atLetter && !atCapital {
 			continue
 		}
-		if viewerWords[strings.ToLower(tool[word:i])] {
+		if viewerWords[strings.ToLower(tool[start:i])] {
 			return true
 		}
-		if word = i; i < len(tool) && !isLetter(tool[i]) {
-			word++
+		start = i
+		if !atLetter {
+			start++
 		}
 	}
 	return false
@@ -53,8 +56,8 @@ func isViewer(tool string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isUpper(c byte) bool  { return c >= 'A' && c <= 'Z' }
 
-// commandLine returns the command line of a call, or "" for other tools. It is a field of the arguments, or, for an agent that
-// acts by commands, the tool and the text behind it.
+// commandLine returns the command line of a call, or "" for other tools. Mostly it is a field of the arguments. For an agent that
+// acts by commands it is the name of the tool with the arguments after it.
 func commandLine(call *events.ToolCall) string {
 	arguments := strings.TrimSpace(call.Arguments)
 	if !strings.HasPrefix(arguments, "{") {

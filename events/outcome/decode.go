@@ -29,10 +29,10 @@ type Decoded struct {
 
 // Decoder decodes outcomes. The zero value is ready.
 type Decoder struct {
-	// Leading returns the name of the score that counts in the playbook, "" if no person chose one. It is called only for an outcome
-	// with named scores. Nil chooses none.
+	// Leading returns the name of the score that counts in the playbook, or "" if no person chose one. It is called only for an
+	// outcome with named scores. Nil means that no person chose one.
 	Leading func() (string, error)
-	// Violations accepts the field violation: the caller has the scope review. Without it a violation is ErrViolation.
+	// Violations accepts the field violation, because the caller has the scope review. Otherwise a violation is ErrViolation.
 	Violations bool
 }
 
@@ -61,11 +61,12 @@ func Parse(word string) (events.Outcome, error) { return Decoder{}.Parse(word) }
 func (d Decoder) Parse(word string) (events.Outcome, error) {
 	word = strings.TrimSpace(word)
 	if json.Valid([]byte(word)) && !strings.HasPrefix(word, `"`) {
-		said, err := d.Decode([]byte(word))
-		return said.Outcome, err
+		decoded, err := d.Decode([]byte(word))
+		return decoded.Outcome, err
 	}
-	if s := ""; json.Unmarshal([]byte(word), &s) == nil {
-		word = s
+	var unquoted string
+	if json.Unmarshal([]byte(word), &unquoted) == nil {
+		word = unquoted
 	}
 	return ofWord(word)
 }
@@ -88,6 +89,7 @@ func (d Decoder) Decode(raw []byte) (Decoded, error) {
 	return Decoded{Outcome: o}, err
 }
 
+// refuse returns the error for a value that has none of the accepted forms.
 func refuse(raw []byte) error {
 	return fmt.Errorf("got %s: want %s", text.Clip(string(raw), 60), Accepted)
 }
@@ -95,22 +97,24 @@ func refuse(raw []byte) error {
 // OfHeaders returns the outcome of a run from the headers with its score and its label, of which either may be empty.
 func (d Decoder) OfHeaders(score, label string) (events.Outcome, error) {
 	if strings.TrimSpace(score) == "" || strings.TrimSpace(label) == "" {
-		return d.Parse(score + label)
+		return d.Parse(score + label) // one of them is empty
 	}
 	raw, err := json.Marshal(map[string]string{"score": score, "label": label})
 	if err != nil {
 		return events.Outcome{}, err
 	}
-	said, err := d.Decode(raw)
-	return said.Outcome, err
+	decoded, err := d.Decode(raw)
+	return decoded.Outcome, err
 }
 
 // ofValue returns the outcome for a value that is not an object.
 func ofValue(raw json.RawMessage) (events.Outcome, error) {
 	var word string
 	switch {
-	case string(raw) == "true", string(raw) == "false":
-		return ofScore(map[bool]float64{true: 1}[string(raw) == "true"]), nil
+	case string(raw) == "true":
+		return ofScore(1), nil
+	case string(raw) == "false":
+		return ofScore(0), nil
 	case json.Unmarshal(raw, &word) == nil:
 		return ofWord(word)
 	case raw[0] == '[', raw[0] == '{':
@@ -154,7 +158,7 @@ var words = func() map[string]float64 {
 	return all
 }()
 
-// variants are the characters behind an emoji that choose its colour and form.
+// variants are the characters after an emoji that choose its colour and form.
 const variants = "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
 
 var (
@@ -204,7 +208,7 @@ func ofWord(word string) (events.Outcome, error) {
 	return ofNumber(n, err, []byte(strconv.Quote(word)))
 }
 
-// within returns the outcome for a number in a range.
+// within returns the outcome for a number in a range, scaled to a score from 0 to 1.
 func within(n, low, high float64) (events.Outcome, error) {
 	if math.IsInf(high-low, 0) || !(low < high) || !(n >= low && n <= high) {
 		return events.Outcome{}, fmt.Errorf("score: %v is not within the range from %v to %v", n, low, high)
@@ -228,7 +232,7 @@ var (
 	}
 	commentNames = []string{"feedback", "comment", "comments", "text", "explanation", "reason", "note", "message"}
 	byNames      = []string{"by", "author", "evaluator", "rater", "reviewer"}
-	rangeNames   = []string{"range", "scale", "min", "max", "outof", "minscore", "maxscore", "bestrating", "worstrating"}
+	rangeNames   = []string{"range", "scale"}
 	// keyNames are the fields with the name of the one score of the object.
 	keyNames = []string{"name", "key", "metric", "criterion"}
 	// leaders are the names of the scores that measure if a run succeeded. Others measure tone, cost or hallucinations.
@@ -238,7 +242,8 @@ var (
 	}
 )
 
-// Leads reports whether the score with this name counts: that of the playbook, or without one each score that measures if a run succeeded.
+// Leads reports whether the score with this name counts. Leading is the leading score of the playbook. If it is empty, each score
+// that measures if a run succeeded counts.
 func Leads(name, leading string) bool {
 	if leading != "" {
 		return plainName(name) == plainName(leading)
@@ -256,7 +261,7 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if err != nil {
 		return Decoded{}, err
 	}
-	low, high, ranged, err := fields.takeRange()
+	limits, err := fields.takeRange()
 	if err != nil {
 		return Decoded{}, err
 	}
@@ -267,8 +272,9 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if own := fields.takeText("leading", "lead"); own != "" {
 		leading = Lead(own)
 	}
-	out.Feedback, out.By = fields.takeText(commentNames...), fields.takeText(byNames...)
-	fields.takeText(keyNames...)
+	out.Feedback = fields.takeText(commentNames...)
+	out.By = fields.takeText(byNames...)
+	fields.takeText(keyNames...) // a single score may have any name
 	violation, err := fields.takeViolation()
 	if err == nil && violation && !d.Violations {
 		err = ErrViolation
@@ -276,15 +282,14 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 	if err != nil {
 		return Decoded{}, err
 	}
-	inferred := fields.take("inferred")
-	out.Inferred = string(inferred) == "true"
+	out.Inferred = string(fields.take("inferred")) == "true"
 	var said []reading
 	for _, name := range scoreNames {
 		v := fields.take(name)
 		if v == nil {
 			continue
 		}
-		r, err := readField(name, v, low, high, ranged, &out.Outcome)
+		r, err := readField(name, v, limits, &out.Outcome)
 		if err != nil {
 			return Decoded{}, fmt.Errorf("%s: %w", name, err)
 		}
@@ -293,7 +298,8 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 		}
 	}
 	if len(said) == 0 {
-		if said, err = fields.takeScores(leading); err != nil {
+		said, err = fields.takeScores(leading)
+		if err != nil {
 			return Decoded{}, err
 		}
 	}
@@ -302,7 +308,8 @@ func (d Decoder) object(raw []byte) (out Decoded, err error) {
 		return Decoded{}, err
 	}
 	out.Violation = violation
-	if out.Outcome = out.Complete(); out.Label == "" && out.Feedback == "" {
+	out.Outcome = out.Complete()
+	if out.Label == "" && out.Feedback == "" {
 		return Decoded{}, refuse(raw)
 	}
 	return out, nil
@@ -315,25 +322,28 @@ type reading struct {
 	outcome events.Outcome
 }
 
-// readField reads a field with a score or a label. A field that is an object has its own score, label and feedback.
-func readField(name string, v json.RawMessage, low, high float64, ranged bool, about *events.Outcome) (reading, error) {
+// readField reads a field with a score or a label. A field that is an object has its own score, label and feedback; readField
+// adds the feedback to out.
+func readField(name string, v json.RawMessage, limits scoreRange, out *events.Outcome) (reading, error) {
 	r := reading{name: name}
 	var n float64
 	var word string
 	var err error
 	isNumber := json.Unmarshal(v, &n) == nil
-	switch isWord := json.Unmarshal(v, &word) == nil; {
+	isWord := json.Unmarshal(v, &word) == nil
+	switch {
 	case v[0] == '{':
 		inner, err := Decode(v)
 		if err == nil {
-			about.Feedback, about.By = cmp.Or(about.Feedback, inner.Feedback), cmp.Or(about.By, inner.By)
+			out.Feedback = cmp.Or(out.Feedback, inner.Feedback)
+			out.By = cmp.Or(out.By, inner.By)
 		}
 		r.outcome = inner.Outcome
 		return r, err
-	case isNumber && name == "stars" && !ranged:
+	case isNumber && limits.given:
+		r.outcome, err = within(n, limits.low, limits.high)
+	case isNumber && name == "stars":
 		r.outcome, err = ofStars(n)
-	case isNumber && ranged:
-		r.outcome, err = within(n, low, high)
 	default:
 		r.outcome, err = ofValue(v)
 		_, known := words[strings.ToLower(word)]
@@ -384,7 +394,7 @@ func agree(score float64, label events.Label, r reading) bool {
 	case r.outcome.Label == events.Failure:
 		return score <= 0.5
 	}
-	return score > 0 && score < 1
+	return score > 0 && score < 1 // a partial success
 }
 
 // fields are the fields of an object by their plain name, with the names as they were sent.
@@ -394,7 +404,7 @@ type fields struct {
 }
 
 func newFields(raw []byte) (*fields, error) {
-	f := &fields{map[string]json.RawMessage{}, map[string]string{}}
+	f := &fields{values: map[string]json.RawMessage{}, sent: map[string]string{}}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	_, _ = dec.Token()
 	for dec.More() {
@@ -411,12 +421,13 @@ func newFields(raw []byte) (*fields, error) {
 		if _, twice := f.values[plain]; twice {
 			return nil, fmt.Errorf("duplicate field %q", text.Clip(name, 60))
 		}
-		f.values[plain], f.sent[plain] = v, name
+		f.values[plain] = v
+		f.sent[plain] = name
 	}
 	return f, nil
 }
 
-// take returns a field and removes it. It returns nil for null and for a missing field.
+// take returns a field and removes it. It returns nil for null, for an empty text and for a missing field.
 func (f *fields) take(name string) json.RawMessage {
 	v := f.values[name]
 	delete(f.values, name)
@@ -459,41 +470,56 @@ func (f *fields) names() (all []string) {
 
 var rangeText = regexp.MustCompile(`^(-?[\d.]+) ?(?:-|–|\.\.+|to|,|:) ?(-?[\d.]+)$`)
 
+// scoreRange is the range of a score.
+type scoreRange struct {
+	low, high float64
+	given     bool // the object has a range
+}
+
 // takeRange removes the fields with the range of the score.
-func (f *fields) takeRange() (low, high float64, ok bool, err error) {
-	bound := func(into *float64, names ...string) {
-		for _, name := range names {
-			if v := f.take(name); v != nil && json.Unmarshal(v, into) == nil {
-				ok = true
-			}
-		}
-	}
-	for _, name := range rangeNames[:2] {
+func (f *fields) takeRange() (scoreRange, error) {
+	var limits scoreRange
+	for _, name := range rangeNames {
 		v := f.take(name)
 		if v == nil {
 			continue
 		}
-		var list []float64
-		var s string
-		switch m := []string(nil); {
-		case json.Unmarshal(v, &list) == nil && len(list) == 2:
-			low, high, ok = list[0], list[1], true
-		case json.Unmarshal(v, &s) == nil:
-			if m = rangeText.FindStringSubmatch(strings.TrimSpace(s)); m == nil {
-				return 0, 0, false, fmt.Errorf(`%s: got %s, want two numbers such as [-10, 10]`, name, text.Clip(string(v), 60))
-			}
-			low, _ = strconv.ParseFloat(m[1], 64)
-			high, _ = strconv.ParseFloat(m[2], 64)
-			ok = true
-		case json.Unmarshal(v, &high) == nil:
-			ok = true
-		default:
-			return 0, 0, false, fmt.Errorf(`%s: got %s, want two numbers such as [-10, 10]`, name, text.Clip(string(v), 60))
+		if err := limits.parse(v); err != nil {
+			return scoreRange{}, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	bound(&low, "min", "minscore", "worstrating")
-	bound(&high, "max", "maxscore", "outof", "bestrating")
-	return low, high, ok, nil
+	bound := func(into *float64, names ...string) {
+		for _, name := range names {
+			if v := f.take(name); v != nil && json.Unmarshal(v, into) == nil {
+				limits.given = true
+			}
+		}
+	}
+	bound(&limits.low, "min", "minscore", "worstrating")
+	bound(&limits.high, "max", "maxscore", "outof", "bestrating")
+	return limits, nil
+}
+
+// parse parses [-10, 10], "-10 to 10", or only the upper limit.
+func (r *scoreRange) parse(v json.RawMessage) error {
+	r.given = true
+	var list []float64
+	if json.Unmarshal(v, &list) == nil && len(list) == 2 {
+		r.low, r.high = list[0], list[1]
+		return nil
+	}
+	if json.Unmarshal(v, &r.high) == nil {
+		return nil
+	}
+	var s string
+	if json.Unmarshal(v, &s) == nil {
+		if m := rangeText.FindStringSubmatch(strings.TrimSpace(s)); m != nil {
+			r.low, _ = strconv.ParseFloat(m[1], 64)
+			r.high, _ = strconv.ParseFloat(m[2], 64)
+			return nil
+		}
+	}
+	return fmt.Errorf("got %s, want two numbers such as [-10, 10]", text.Clip(string(v), 60))
 }
 
 // takeScores removes the named scores: the field "scores", else all other fields with a score. Several scores need a leading
@@ -505,21 +531,22 @@ func (f *fields) takeScores(lookup func() (string, error)) ([]reading, error) {
 	}
 	leading := ""
 	if lookup != nil {
-		if leading, err = lookup(); err != nil {
+		leading, err = lookup()
+		if err != nil {
 			return nil, &LookupError{err}
 		}
 	}
 	if len(all) == 1 && leading == "" {
 		return all, nil
 	}
-	var lead []reading
+	var leaders []reading
 	for _, r := range all {
 		if Leads(r.name, leading) {
-			lead = append(lead, r)
+			leaders = append(leaders, r)
 		}
 	}
-	if len(lead) == 1 {
-		return lead, nil
+	if len(leaders) == 1 {
+		return leaders, nil
 	}
 	var names []string
 	for _, r := range all {

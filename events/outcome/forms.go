@@ -11,9 +11,9 @@ import (
 
 // Most harnesses record only the text of an output. Text that mentions an error is mostly not from a failure: it is a file, a
 // log, a diff or the issue itself. So the forms here detect a failure only by the messages of harnesses and of failing
-// programs, at the position where they appear. If the call shows files or records, it has failed only if a program complains
+// programs, at the position where they appear. A call that shows files or records has failed only if a program complains
 // under its own name, or if the error is all of the output. Precision matters more than recall: a missed failure costs one
-// lesson, a false one teaches a wrong lesson.
+// lesson, but a false failure teaches a wrong lesson.
 
 // exitForms match an exit code that a harness adds to an output. The group is the code.
 var exitForms = []*regexp.Regexp{
@@ -99,8 +99,8 @@ var (
 	byService = regexp.MustCompile(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed with status(?: code)? [45]\d\d|` +
 		`(?:Client|Server) error '[45]\d\d |[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|` +
 		`(?i:<!doctype html>|<html\b)[^\n]*<title>[45]\d\d\b|<\?xml[^>]*>\s*<Error>)`)
-	// shortly matches a whole output of one line that is an error message.
-	shortly = regexp.MustCompile(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
+	// singleLine matches an output of one line that is an error message.
+	singleLine = regexp.MustCompile(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
 		`unrecognized|unexpected|unsupported|missing (?:required )?\w+|no such \w+|permission denied|access denied|unauthori[sz]ed|forbidden|bad request|not found|internal server error|bad gateway|service unavailable|` +
 		`too many requests|rate limit|connection (?:refused|reset|timed out)|syntax error|operation not permitted|not (?:allowed|permitted|authori[sz]ed|supported|implemented))\b|` +
 		`^[^.?!]{0,80}\b(?:not found|(?:does|do) not exist|doesn't exist|(?:is|are) (?:invalid|not valid|not a valid|required|not allowed|not supported|unavailable)|permission denied|access denied|timed out|no such file or directory|` +
@@ -129,7 +129,7 @@ func (o *toolOutput) isError(output string) bool {
 	first, last := firstAndLastLine(output)
 	switch {
 	case byHarness.MatchString(first), byHarness.MatchString(last) && o.command:
-		return !o.shows || o.command || isShort(output)
+		return !o.shows || o.command || isShort(output) // a page or a file may contain the message of a harness
 	case containsAny(editors, o.programs) && byEditor.MatchString(first):
 		return true
 	case slices.Contains(o.programs, "git") && byProgram.MatchString(first):
@@ -141,8 +141,14 @@ func (o *toolOutput) isError(output string) bool {
 	case o.shows:
 		return isShort(output) && (byProgram.MatchString(first) || byService.MatchString(first) || pythonRaised.MatchString(first))
 	}
-	return byProgram.MatchString(first) || byName.MatchString(first) || byName.MatchString(last) || byService.MatchString(first) || isCrash(output, last) ||
-		!strings.Contains(output, "\n") && len(output) < 200 && (shortly.MatchString(output) || pythonRaised.MatchString(output))
+	if byProgram.MatchString(first) || byService.MatchString(first) || byName.MatchString(first) || byName.MatchString(last) {
+		return true
+	}
+	if isCrash(output, last) {
+		return true
+	}
+	isLine := !strings.Contains(output, "\n") && len(output) < 200
+	return isLine && (singleLine.MatchString(output) || pythonRaised.MatchString(output))
 }
 
 // isShort reports whether an output is so short that an error message is all of it.
@@ -151,7 +157,10 @@ func isShort(output string) bool { return len(output) < 400 && strings.Count(out
 // isCrash reports whether an output ends with the report of an exception that ended a program.
 func isCrash(output, last string) bool {
 	return pythonRaised.MatchString(last) && pythonTrace.MatchString(output) ||
-		frames.MatchString(last) && thrown.MatchString(output) || goPanic.MatchString(output) || strings.HasPrefix(output, "panic: ") || killed.MatchString(last) ||
+		frames.MatchString(last) && thrown.MatchString(output) ||
+		goPanic.MatchString(output) ||
+		strings.HasPrefix(output, "panic: ") ||
+		killed.MatchString(last) ||
 		strings.HasPrefix(last, "Exception in thread ")
 }
 
@@ -169,7 +178,8 @@ func (o *toolOutput) isComplaint(line string) bool {
 	if !o.command { // the command line is not known
 		return !o.shows && (slices.Contains(shells, name) || shell.Known(name))
 	}
-	return slices.Contains(shells, name) && (!o.shows || slices.ContainsFunc(o.programs, func(p string) bool { return strings.Contains(rest, p+":") }))
+	namesProgram := slices.ContainsFunc(o.programs, func(p string) bool { return strings.Contains(rest, p+":") })
+	return slices.Contains(shells, name) && (!o.shows || namesProgram)
 }
 
 var (
@@ -214,7 +224,8 @@ func nthIndex(s string, n int) int {
 func nthLastIndex(s string, n int) int {
 	at := len(s)
 	for range n {
-		if at = strings.LastIndexByte(s[:at], '\n'); at < 0 {
+		at = strings.LastIndexByte(s[:at], '\n')
+		if at < 0 {
 			return -1
 		}
 	}

@@ -12,11 +12,11 @@ type quantity struct {
 	number    *big.Rat // as written
 	value     *big.Rat // in the base unit of its dimension
 	dimension string   // "" without a unit
-	unit      string
+	unit      string   // identifies the unit within its dimension: its factor, or the word for a thing
 }
 
-// units maps units to their dimension and to their factor to its base unit. A unit with a name of its own is its own
-// dimension.
+// units maps the names of units to the dimension of the unit and to its factor to the base unit. The lines are the dimension, the
+// factor and the names. A unit that is compared only with itself, such as miles, is its own dimension.
 var units = func() map[string]struct{ dimension, factor string } {
 	all := map[string]struct{ dimension, factor string }{}
 	for _, line := range []string{
@@ -38,6 +38,7 @@ var units = func() map[string]struct{ dimension, factor string } {
 }()
 
 var (
+	// The groups of numberText are: sign, currency, sign, digits, exponent after e, exponent after ×10, denominator, and the rest.
 	numberText = regexp.MustCompile(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4})| ?[x×*·] ?10\^?([-+]?\d{1,3}))?(?: ?/ ?(\d+))?(.*)$`)
 	multiplier = map[string]int64{"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "mio": 1e6, "bn": 1e9}
 	vulgar     = strings.NewReplacer("½", "1/2", "¼", "1/4", "¾", "3/4", "⅓", "1/3", "⅔", "2/3")
@@ -62,32 +63,36 @@ func parseQuantity(s string) (q quantity, ok bool) {
 		return q, false
 	}
 	digits := strings.NewReplacer(",", "", " ", "", "'", "").Replace(m[4])
-	if digits = strings.TrimSuffix(digits, "."); strings.HasPrefix(digits, ".") {
+	digits = strings.TrimSuffix(digits, ".")
+	if strings.HasPrefix(digits, ".") {
 		digits = "0" + digits
 	}
 	if exponent := m[5] + m[6]; exponent != "" {
 		digits += "e" + exponent
 	}
-	if q.number, ok = new(big.Rat).SetString(digits); !ok {
+	q.number, ok = new(big.Rat).SetString(digits)
+	if !ok {
 		return q, false
 	}
 	if m[7] != "" {
-		below, _ := new(big.Rat).SetString(m[7])
-		if below.Sign() == 0 {
+		denominator, _ := new(big.Rat).SetString(m[7])
+		if denominator.Sign() == 0 {
 			return q, false
 		}
-		q.number.Quo(q.number, below)
+		q.number.Quo(q.number, denominator)
 	}
 	if m[1] == "-" || m[3] == "-" {
 		q.number.Neg(q.number)
 	}
-	if m[2] != "" {
-		if rest := strings.TrimRight(strings.TrimSpace(m[8]), "."); rest == "" || multiplier[strings.ToLower(rest)] > 0 {
-			return q.withUnit(rest + " " + m[2])
-		}
+	currency := m[2]
+	if currency == "" {
+		return q.withUnit(m[8])
+	}
+	rest := strings.TrimRight(strings.TrimSpace(m[8]), ".")
+	if rest != "" && multiplier[strings.ToLower(rest)] == 0 { // it has a second unit
 		return q, false
 	}
-	return q.withUnit(m[8])
+	return q.withUnit(rest + " " + currency)
 }
 
 // withUnit returns the quantity with the unit in a text, after a word such as "million". A word without a known unit counts
@@ -108,14 +113,15 @@ func (q quantity) withUnit(rest string) (quantity, bool) {
 	name := strings.ReplaceAll(strings.ToLower(rest), " ", "_")
 	u, known := units[name]
 	if !known {
-		if len(name) < 3 || strings.Contains(name, "_") && !strings.Contains(rest, " ") {
+		if len(name) < 3 { // too short for a word
 			return q, false
 		}
 		q.dimension, q.unit = "things "+name, name
 		return q, true
 	}
 	factor, _ := new(big.Rat).SetString(u.factor)
-	q.dimension, q.unit, q.value = u.dimension, u.factor, new(big.Rat).Mul(q.number, factor)
+	q.dimension, q.unit = u.dimension, u.factor
+	q.value = new(big.Rat).Mul(q.number, factor)
 	return q, true
 }
 
@@ -124,7 +130,7 @@ var (
 	tens  = strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
 )
 
-// numberWord parses a number below 100 in words. The rest is the text behind it.
+// numberWord parses a number below 100 in words. The rest is the text after it.
 func numberWord(s string) (n int64, rest string, ok bool) {
 	word, rest, _ := strings.Cut(strings.ToLower(s), " ")
 	word = strings.TrimRight(word, ".")
@@ -183,7 +189,7 @@ var (
 	clockTime  = regexp.MustCompile(`^(\d{1,2})(?::(\d{2}))?(?::00)? ?([ap]\.?m)?\.?$`)
 )
 
-// parseDate parses a day or a time of day. A day such as 03/05/2024, which countries read in two ways, is none.
+// parseDate parses a day or a time of day. It returns false for a day such as 03/05/2024, because countries read it in two ways.
 func parseDate(s string) (d date, ok bool) {
 	s = strings.ToLower(strings.TrimRight(strings.TrimSpace(s), ".,"))
 	number := func(t string) int { n, _ := strconv.Atoi(t); return n }
@@ -196,14 +202,14 @@ func parseDate(s string) (d date, ok bool) {
 		d = date{year: number(m[3]), month: number(m[2]), day: number(m[1])}
 	case slashDate.MatchString(s):
 		m := slashDate.FindStringSubmatch(s)
-		first, second := number(m[1]), number(m[2])
+		month, day := number(m[1]), number(m[2])
 		switch {
-		case first > 12:
-			first, second = second, first
-		case second <= 12 && first != second:
+		case month > 12: // the day comes first
+			month, day = day, month
+		case day <= 12 && month != day: // ambiguous
 			return date{}, false
 		}
-		d = date{year: number(m[3]), month: first, day: second}
+		d = date{year: number(m[3]), month: month, day: day}
 	case monthOf(dayFirst, s, 2) > 0:
 		m := dayFirst.FindStringSubmatch(s)
 		d = date{year: number(m[3]), month: months[m[2]], day: number(m[1])}
@@ -216,7 +222,7 @@ func parseDate(s string) (d date, ok bool) {
 	return d, d.month >= 1 && d.month <= 12 && d.day >= 1 && d.day <= 31
 }
 
-// monthOf returns the month that a group of a pattern names, 0 without one.
+// monthOf returns the month that a group of a pattern names, or 0 if the pattern does not match.
 func monthOf(form *regexp.Regexp, s string, group int) int {
 	if m := form.FindStringSubmatch(s); m != nil {
 		return months[m[group]]

@@ -1,7 +1,9 @@
 package outcome
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,21 +23,23 @@ var (
 	textFields = []string{"result", "output", "content", "text", "stdout", "response", "observation", "message", "stderr"}
 )
 
-// report is a JSON object that a tool returned.
+// report is a JSON object that a tool returned: its fields by their plain names. The value of a null field is nil.
 type report map[string]json.RawMessage
 
+// newReport returns nil if raw is not an object.
 func newReport(raw []byte) report {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
 		return nil
 	}
 	r := make(report, len(fields))
-	for name, v := range fields {
-		if v = json.RawMessage(strings.TrimSpace(string(v))); string(v) != "null" {
-			r[strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))] = v
-		} else {
-			r[strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))] = nil
+	plain := strings.NewReplacer("_", "", "-", "")
+	for name, raw := range fields {
+		v := bytes.TrimSpace(raw)
+		if string(v) == "null" {
+			v = nil
 		}
+		r[plain.Replace(strings.ToLower(name))] = v
 	}
 	return r
 }
@@ -64,7 +68,7 @@ func (r report) number(names ...string) (int64, bool) {
 	return 0, false
 }
 
-// mark returns the first of the fields that is true or false, nil without one.
+// mark returns the first of the fields that is true or false, or nil if there is none.
 func (r report) mark(names ...string) *bool {
 	for _, name := range names {
 		switch string(r[name]) {
@@ -146,7 +150,7 @@ func (o *toolOutput) ofReport(r report) events.Label {
 	return events.Success
 }
 
-// marks returns the outcome by the fields that say it, Unknown without one.
+// marks returns the outcome by the fields that are only about it, or Unknown if there is none. A failure wins if they differ.
 func (r report) marks() events.Label {
 	said := events.Unknown
 	if code, ok := r.number(exitFields...); ok && code != -1 {
@@ -171,26 +175,36 @@ func labelOf(worked bool) events.Label {
 	return events.Failure
 }
 
-// ofError returns the outcome by an error, a status or a problem in the fields, "" if there is none of them.
+// ofError returns the outcome by an error, a status or a problem in the fields, or "" if there is none of them.
 func (r report) ofError() events.Label {
 	problem := r.text(messageFields...)
 	for _, name := range errorFields {
-		switch v := string(r[name]); {
-		case v == "", v == `""`, v == "{}", v == "[]", v == "false", v == "0":
-		case v[0] == '[' && r["data"] == nil && len(r) > 2, v[0] != '[' && v[0] != '{' && v[0] != '"' && v != "true" && problem == "":
-			return events.Unknown // the findings of a checker, or a measure
-		default:
-			return events.Failure
+		v := string(r[name])
+		if slices.Contains([]string{"", `""`, "{}", "[]", "false", "0"}, v) {
+			continue
 		}
+		isList := v[0] == '['
+		isNumber := v != "true" && !strings.ContainsRune(`[{"`, rune(v[0]))
+		switch {
+		case isList && r["data"] == nil && len(r) > 2: // the findings of a checker
+			return events.Unknown
+		case isNumber && problem == "": // a measure
+			return events.Unknown
+		}
+		return events.Failure
 	}
 	status := strings.ToLower(r.text("status", "state"))
+	isFailed := status == "failed" || status == "failure" || status == "fail"
 	code, _ := r.number("status", "code")
+	isErrorCode := code >= 400 && code < 600 || code <= -32000 && code >= -32800 // RFC 9457, JSON-RPC
 	switch {
-	case status == "error", status == "exception", len(r) <= 3 && problem != "" && (status == "failed" || status == "failure" || status == "fail" || status == "timeout"):
+	case status == "error", status == "exception":
 		return events.Failure
-	case status == "failed", status == "failure", status == "fail":
+	case len(r) <= 3 && problem != "" && (isFailed || status == "timeout"):
+		return events.Failure
+	case isFailed:
 		return events.Unknown // maybe the status of the record that was asked for
-	case problem != "" && (code >= 400 && code < 600 || code <= -32000 && code >= -32800): // RFC 9457, JSON-RPC
+	case problem != "" && isErrorCode:
 		return events.Failure
 	case len(r) == 1 && r["detail"] != nil: // FastAPI
 		return events.Failure

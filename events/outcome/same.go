@@ -158,7 +158,11 @@ func sameVerdict(target, answer string) bool {
 	if end < 0 {
 		end = len(answer)
 	}
-	return verdicts[strings.ToLower(answer[:end])] == want && (end == len(answer) || strings.ContainsRune(",.;:!-", rune(answer[end])) || reasoned.MatchString(answer[end:]))
+	if verdicts[strings.ToLower(answer[:end])] != want {
+		return false
+	}
+	rest := answer[end:]
+	return rest == "" || strings.ContainsRune(",.;:!-", rune(rest[0])) || reasoned.MatchString(rest)
 }
 
 // reasoned matches the rest of a sentence such as "Yes it does".
@@ -175,6 +179,7 @@ func isOption(target, answer string) bool {
 var (
 	// identifier matches one word with an inner capital, or with digits and letters.
 	identifier = regexp.MustCompile(`^[\w.-]*(?:[a-z][A-Z]|[A-Za-z]-?\.?\d|\d[A-Za-z])[\w.-]*$`)
+	// zeros matches a number with a leading zero, such as a postcode.
 	zeros      = regexp.MustCompile(`^0\d+$`)
 	optionFlag = regexp.MustCompile(`(?:^|\s)--?[A-Za-z]`)
 	ordinal    = regexp.MustCompile(`^\d+(?:st|nd|rd|th)$`)
@@ -182,18 +187,24 @@ var (
 
 // isCode reports whether a target is an identifier, a path, a command or code.
 func isCode(s string) bool {
-	if _, isNumber := parseQuantity(s); isNumber && !zeros.MatchString(s) || ordinal.MatchString(s) {
+	if zeros.MatchString(s) {
+		return true
+	}
+	_, isNumber := parseQuantity(s)
+	_, isTime := parseDate(s)
+	if isNumber || isTime || ordinal.MatchString(s) {
 		return false
 	}
-	if _, isTime := parseDate(s); isTime {
-		return false
+	if strings.ContainsAny(s, "\n_{}[]<>=;\\|@#") || optionFlag.MatchString(s) {
+		return true
 	}
-	words := strings.Fields(s)
-	return zeros.MatchString(s) || strings.Contains(s, "\n") || strings.ContainsAny(s, "_{}[]<>=;\\|@#") || optionFlag.MatchString(s) ||
-		len(words) == 1 && (strings.ContainsAny(s, "/()") && len(s) > 3 || identifier.MatchString(s))
+	isWord := len(strings.Fields(s)) == 1
+	isPath := strings.ContainsAny(s, "/()") && len(s) > 3
+	return isWord && (isPath || identifier.MatchString(s))
 }
 
-// sameJSON compares JSON objects and lists by value. It returns false in ok if the target is none of them.
+// sameJSON compares JSON objects and lists by value. Its result ok is false if the target is neither, or if the target is a list and
+// the answer is not JSON: then they are compared as texts.
 func sameJSON(target, answer string) (same, ok bool) {
 	if target[0] != '{' && target[0] != '[' {
 		return false, false
@@ -213,7 +224,7 @@ var (
 	lastAnd  = regexp.MustCompile(`(?:^|\s)(?:and|und|y|et|e|&)\s+`)
 )
 
-// items returns the entries of a list. A text that is no list has one.
+// items returns the entries of a list. A text that is not a list is its own only entry.
 func items(s string) []string {
 	var list []any
 	if strings.HasPrefix(s, "[") && json.Unmarshal([]byte(s), &list) == nil {
@@ -246,16 +257,13 @@ func items(s string) []string {
 	return all
 }
 
-// sameList compares lists, in order unless the question says otherwise. It returns false in ok if neither text is a list.
+// sameList compares lists, in order unless the question says otherwise. Its result ok is false if the target is not a list.
 func (c comparison) sameList(target, answer string) (same, ok bool) {
 	if isCode(target) && !strings.HasPrefix(target, "[") && !strings.ContainsAny(target, ",\n") {
 		return false, false
 	}
 	want, got := items(target), items(answer)
-	if len(want) < 2 && len(got) < 2 {
-		return false, false
-	}
-	if len(want) < 2 { // the answer is a sentence with a comma, or a list
+	if len(want) < 2 {
 		return false, false
 	}
 	if len(want) != len(got) {
@@ -287,10 +295,12 @@ func plainWords(s string) string {
 	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && !strings.ContainsRune("'.+#%$€£/", r)
 	}) {
-		if w = strings.Trim(w, "'/"); !strings.ContainsFunc(w, unicode.IsDigit) {
+		w = strings.Trim(w, "'/")
+		if !strings.ContainsFunc(w, unicode.IsDigit) {
 			w = strings.ReplaceAll(w, ".", "") // U.S.A.
 		}
-		if w = strings.TrimRight(w, "."); w != "" {
+		w = strings.TrimRight(w, ".")
+		if w != "" {
 			words = append(words, w)
 		}
 	}
@@ -315,7 +325,7 @@ var (
 	nearestText = regexp.MustCompile(`(?i)\bnearest (whole|integer|number|dollar|euro|cent|tenth|hundredth|thousandth)|\bround(?:ed)? (?:up |down |off )?to (?:a|an|the) (whole|integer)`)
 )
 
-// roundedPlaces returns the number of decimal places to which a question asks to round, -1 without one.
+// roundedPlaces returns the number of decimal places to which a question asks to round, or -1 if it does not.
 func roundedPlaces(question string) int {
 	if m := placesText.FindStringSubmatch(question); m != nil {
 		if i := slices.Index([]string{"", "one", "two", "three", "four", "five", "six"}, strings.ToLower(m[1])); i > 0 {
@@ -339,28 +349,25 @@ func roundedPlaces(question string) int {
 
 // sameQuantity compares numbers with their units.
 func (c comparison) sameQuantity(want, got quantity) bool {
-	if want.dimension != got.dimension && want.dimension != "" && got.dimension != "" {
+	if want.dimension == got.dimension {
+		if want.unit == got.unit {
+			return c.sameNumber(want.number, got.number)
+		}
+		return c.sameNumber(want.value, got.value)
+	}
+	if want.dimension != "" && got.dimension != "" {
 		return false
 	}
-	// A number without a unit is compared in the unit of the other side, or by value, as 5 and 0.05 for 5%.
-	values := [][2]*big.Rat{{want.value, got.value}}
-	switch {
-	case want.dimension == "" && got.dimension != "":
-		values = append(values, [2]*big.Rat{want.value, got.number})
-	case got.dimension == "" && want.dimension != "":
-		values = append(values, [2]*big.Rat{want.number, got.value})
-	case want.dimension == got.dimension && want.unit == got.unit:
-		values = [][2]*big.Rat{{want.number, got.number}}
+	// One side has no unit: its number is in the unit of the other side. For 5%, also 0.05 is right.
+	if c.sameNumber(want.number, got.number) {
+		return true
 	}
-	for i, v := range values {
-		if i == 0 && want.dimension != got.dimension && want.dimension != "percent" && got.dimension != "percent" {
-			continue // 5 is not the value of 5 km in meters
-		}
-		if v[0].Cmp(v[1]) == 0 || c.places >= 0 && round(v[0], c.places) == round(v[1], c.places) {
-			return true
-		}
-	}
-	return false
+	isPercent := want.dimension == "percent" || got.dimension == "percent"
+	return isPercent && c.sameNumber(want.value, got.value)
+}
+
+func (c comparison) sameNumber(want, got *big.Rat) bool {
+	return want.Cmp(got) == 0 || c.places >= 0 && round(want, c.places) == round(got, c.places)
 }
 
 // round rounds half away from zero.

@@ -15,7 +15,8 @@ type Signs struct {
 	Error    *bool  `msgpack:"e,omitempty"` // its mark for an error; nil if the format has none
 	ExitCode *int   `msgpack:"x,omitempty"` // of the command; nil without one
 	Status   string `msgpack:"s,omitempty"` // its word for the end of the call, such as "success" or "cancelled"
-	// MarksAll: the recorder marks each call that failed, so that a text without a mark is not searched for forms of errors.
+	// MarksAll: the recorder marks each call that failed, so that a call without a mark has worked. Its text is not searched for
+	// error messages, except for toolUseError at its beginning.
 	MarksAll bool `msgpack:"a,omitempty"`
 }
 
@@ -31,24 +32,28 @@ var (
 
 // Failed reports whether a sign says that the call failed.
 func (s Signs) Failed() bool {
-	return s.Error != nil && *s.Error || s.ExitCode != nil && *s.ExitCode != 0 && *s.ExitCode != stillRuns || s.has(failedWords)
+	hasError := s.Error != nil && *s.Error
+	hasFailureCode := s.ExitCode != nil && *s.ExitCode != 0 && *s.ExitCode != stillRuns
+	return hasError || hasFailureCode || s.hasStatus(failedWords)
 }
 
-func (s Signs) has(words []string) bool { return slices.Contains(words, strings.ToLower(s.Status)) }
+func (s Signs) hasStatus(words []string) bool {
+	return slices.Contains(words, strings.ToLower(s.Status))
+}
 
 // isDeclined reports whether a person refused the call or stopped it, so that it neither worked nor failed.
 func (s Signs) isDeclined(output string) bool {
-	return s.has(declinedWords) || s.Failed() && declined.MatchString(output)
+	return s.hasStatus(declinedWords) || s.Failed() && declined.MatchString(output)
 }
 
 // OfTool returns the outcome of a tool call with this output: Success, Failure or Unknown. Call names the tool and its
 // arguments; its own output and outcome are ignored. All recorders and APIs hand their signs to this function, and none decides
 // itself.
 //
-// A mark for an error decides, then an exit code, then a word for a failure. Without them the text decides, in this order: an exit
-// code, the fields of a JSON value, the forms of error messages. An output that only mentions an error, such as a log or a page
-// about errors, is not a failure. A mark for no error counts if the text says nothing: some recorders set it for each call that
-// returned.
+// A mark for an error decides, then an exit code, then a word for a failure. Without them a recorder with MarksAll says that the
+// call worked. Otherwise the text decides, in this order: an exit code, the fields of a JSON value, the forms of error messages.
+// An output that only mentions an error, such as a log or a page about errors, is not a failure. A mark for no error counts
+// only if the text says nothing: some recorders set it for each call that returned.
 //
 // Success needs a sign: a mark, an exit code, a field such as "success", or an output without any word of failure where an
 // error message would be. Without a sign the outcome is Unknown, as for an empty output. A learner that needs a call that
@@ -71,7 +76,7 @@ func OfTool(call *events.ToolCall, output string, signs Signs) events.Label {
 		return labelOf(!strings.HasPrefix(output, toolUseError))
 	}
 	label := o.label()
-	if label == events.Unknown && (signs.Error != nil || signs.has(workedWords)) {
+	if label == events.Unknown && (signs.Error != nil || signs.hasStatus(workedWords)) {
 		return events.Success
 	}
 	return label
@@ -80,9 +85,9 @@ func OfTool(call *events.ToolCall, output string, signs Signs) events.Label {
 // toolOutput is the output of a tool call.
 type toolOutput struct {
 	text     string
-	programs []string // of a command line, or nil
+	programs []string // that the command line runs; nil for another call
 	command  bool     // the call is a command line
-	shows    bool     // the output is the content of files, pages or records, which may contain error messages
+	shows    bool     // the output shows the content of files, pages or records, which may contain error messages
 	depth    int      // number of envelopes around text
 }
 
@@ -111,6 +116,7 @@ func (o *toolOutput) within(text string) events.Label {
 	return inner.label()
 }
 
+// label returns the outcome that the text says.
 func (o *toolOutput) label() events.Label {
 	text := strings.TrimRight(strings.TrimLeft(editorPrompt.ReplaceAllString(o.text, ""), "\r\n"), " \t\r\n")
 	if text == "" {
@@ -144,8 +150,14 @@ func (o *toolOutput) ofExitCode(code, rest string) events.Label {
 		return events.Success
 	case code == strconv.Itoa(stillRuns):
 		return events.Unknown
-	case code == "1" && strings.TrimSpace(rest) == "" && len(o.programs) > 0 && containsAny(answerByCode, o.programs[len(o.programs)-1:]):
+	case code == "1" && strings.TrimSpace(rest) == "" && o.answersByCode():
 		return events.Unknown
 	}
 	return events.Failure
+}
+
+// answersByCode reports whether the exit code 1 of the last program is an answer.
+func (o *toolOutput) answersByCode() bool {
+	n := len(o.programs)
+	return n > 0 && slices.Contains(answerByCode, o.programs[n-1])
 }

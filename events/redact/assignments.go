@@ -36,7 +36,7 @@ func (sc *scanner) assignment(i int) int {
 	if kind == public {
 		return i
 	}
-	v, ok := sc.valueBehind(i, adjacent)
+	v, ok := sc.valueAfter(i, adjacent)
 	if !ok {
 		return i
 	}
@@ -195,11 +195,11 @@ type value struct {
 	from, to int
 	quoted   bool
 	adjacent bool // name, separator and value are adjacent
-	equals   bool
+	equals   bool // the separator is an equals sign
 }
 
-// valueBehind returns the value after a separator. It skips a type declaration between the two.
-func (sc *scanner) valueBehind(i int, adjacent bool) (v value, ok bool) {
+// valueAfter returns the value after a separator. It skips a type declaration between the two.
+func (sc *scanner) valueAfter(i int, adjacent bool) (v value, ok bool) {
 	s := sc.s
 	v.equals = s[i] == '='
 	i++
@@ -214,7 +214,8 @@ func (sc *scanner) valueBehind(i int, adjacent bool) (v value, ok bool) {
 	i = blanks(s, i)
 	if !v.equals {
 		if at := declared(s, i); at > i {
-			i, v.equals, v.adjacent = blanks(s, at), true, false
+			i = blanks(s, at)
+			v.equals, v.adjacent = true, false
 		}
 	}
 	i = backslashes(s, i)
@@ -273,6 +274,7 @@ func (sc *scanner) quoted(v *value, i int) bool {
 	return false
 }
 
+// backslashes returns the position after up to three backslashes.
 func backslashes(s string, i int) int {
 	for n := 0; n < 3 && i < len(s) && s[i] == '\\'; n++ {
 		i++
@@ -280,6 +282,7 @@ func backslashes(s string, i int) int {
 	return i
 }
 
+// blanks returns the position after up to 16 spaces and tabs.
 func blanks(s string, i int) int {
 	for n := 0; n < 16 && i < len(s) && (s[i] == ' ' || s[i] == '\t'); n++ {
 		i++
@@ -310,7 +313,11 @@ func (sc *scanner) credentials(i int, v value) int {
 		if n := len(scheme); from+n < len(s) && strings.EqualFold(s[from:from+n], scheme) && s[from+n] == ' ' {
 			from += n + 1
 			to := from + run(s[from:], bearerChars, maxQuoted)
-			if cred := s[from:to]; len(cred) >= 8 && !placeholder(cred) && (looksRandom(cred, 6) || strings.EqualFold(scheme, "basic") || len(cred) >= 32) {
+			cred := s[from:to]
+			if len(cred) < 8 || placeholder(cred) {
+				return i
+			}
+			if scheme == "basic" || len(cred) >= 32 || looksRandom(cred, 6) {
 				return sc.replace(from, to, "authorization")
 			}
 			return i
@@ -351,7 +358,8 @@ func (sc *scanner) address(i int) int {
 		return i
 	}
 	pass := s[colon+1 : at]
-	if pass == "" || placeholder(pass) || strings.Contains(pass, markBegin) || strings.ContainsAny(pass, "{}()$*%") && !strings.Contains(pass, "%") {
+	isTemplate := strings.ContainsAny(pass, "{}()$*") && !strings.Contains(pass, "%")
+	if pass == "" || isTemplate || placeholder(pass) || strings.Contains(pass, markBegin) {
 		return i
 	}
 	return sc.replace(colon+1, at, "password")

@@ -4,7 +4,7 @@ import "strings"
 
 const (
 	maxBlock = 64 << 10 // bytes of a private key
-	maxTitle = 48       // bytes between BEGIN and the dashes behind it
+	maxTitle = 48       // bytes between BEGIN and the dashes after it
 )
 
 // block redacts a private key from BEGIN to END, with line breaks or with \n. Without an END it redacts the lines

@@ -28,8 +28,9 @@ var (
 	cacheSeed  = maphash.MakeSeed()
 )
 
-// has reports whether s is remembered, and whether it should be added otherwise.
-func (c *textCache) has(s string) (found, again bool) {
+// has reports whether s is remembered. If it is not, repeated reports whether s occurs the second time in a row at its slot: then it
+// should be added if it has no secret.
+func (c *textCache) has(s string) (found, repeated bool) {
 	if len(s) < minCached || len(s) > maxCached {
 		return false, false
 	}

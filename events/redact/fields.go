@@ -16,8 +16,8 @@ func Fields(v any) {
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		panic(fmt.Sprintf("redact %T: want a pointer", v)) // a programming error, visible at the first call
 	}
-	if plan := redactFuncOf(p.Type().Elem()); plan != nil {
-		plan(p.Elem())
+	if redact := redactFuncOf(p.Type().Elem()); redact != nil {
+		redact(p.Elem())
 	}
 }
 
@@ -36,8 +36,8 @@ func redactFuncOf(t reflect.Type) redactFunc {
 	return p
 }
 
-// buildRedactFunc returns the redactFunc of a type. clean redacts its strings. A recursive type is looked up when
-// it is visited, because its redactFunc exists by then.
+// buildRedactFunc returns the redactFunc of a type. clean redacts its strings. open has the types that are being built. A
+// recursive type is among them: its redactFunc is looked up when a value is visited, because it exists by then.
 func buildRedactFunc(t reflect.Type, clean func(string) string, open map[reflect.Type]bool) redactFunc {
 	if open[t] {
 		return func(v reflect.Value) {
@@ -52,8 +52,8 @@ func buildRedactFunc(t reflect.Type, clean func(string) string, open map[reflect
 	case reflect.String:
 		return func(v reflect.Value) {
 			s := v.String()
-			if to := clean(s); len(to) != len(s) || to != s {
-				v.SetString(to)
+			if cleaned := clean(s); cleaned != s {
+				v.SetString(cleaned)
 			}
 		}
 	case reflect.Pointer:
@@ -114,13 +114,13 @@ func ID(id string) string {
 	if isShortWord(id) {
 		return id
 	}
-	known, again := cleanTexts.has(id)
+	known, repeated := cleanTexts.has(id)
 	if known {
 		return id
 	}
 	kind := Kind(id)
 	if kind == "" {
-		if again {
+		if repeated {
 			cleanTexts.add(id)
 		}
 		return id

@@ -1,12 +1,16 @@
 package redact
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // keepJSON changes edits so that valid JSON stays valid: it replaces only the content of strings, and never a part
 // of an escape. Numbers are not changed.
 func keepJSON(s string, edits []edit) []edit {
-	i := blankLines(s)
-	if i == len(s) || s[i] != '{' && s[i] != '[' && s[i] != '"' || !json.Valid([]byte(s)) {
+	i := leadingSpace(s)
+	mayBeJSON := i < len(s) && strings.IndexByte(`{["`, s[i]) >= 0
+	if !mayBeJSON || !json.Valid([]byte(s)) {
 		return edits
 	}
 	var out []edit
@@ -16,7 +20,7 @@ func keepJSON(s string, edits []edit) []edit {
 		switch {
 		case s[i] == '"':
 			inside = !inside
-		case !inside || i+n <= edits[k].from:
+		case !inside || i+n <= edits[k].from: // not in a string, or before the edit
 		default:
 			last := len(out) - 1
 			if last >= 0 && out[last].to == i && i > edits[k].from {
@@ -43,7 +47,8 @@ func unit(s string, inside bool) int {
 	return 2
 }
 
-func blankLines(s string) int {
+// leadingSpace returns the number of bytes of space at the beginning.
+func leadingSpace(s string) int {
 	i := 0
 	for i < len(s) && isSpace(s[i]) {
 		i++

@@ -44,13 +44,13 @@ func textWith(cache *textCache, s string) string {
 	if isShortWord(s) {
 		return s
 	}
-	known, again := cache.has(s)
+	known, repeated := cache.has(s)
 	if known {
 		return s
 	}
 	edits := find(s, false)
 	if len(edits) == 0 {
-		if again {
+		if repeated {
 			cache.add(s)
 		}
 		return s
@@ -134,9 +134,10 @@ type scanner struct {
 	s     string
 	edits []edit
 	floor int
-	// unquoted is the end of the last value without quotes, so that values within it are not scanned again. pem is
-	// the position of the next END of a private key, or -1.
-	unquoted, pem int
+	// unquoted is the end of the last value without quotes, so that values within it are not scanned again.
+	unquoted int
+	// pem is the position of the next END of a private key, or -1 if the text has no further one.
+	pem int
 
 	first   bool // stop at the first secret
 	deepest bool // the last level: escapes are not decoded further
@@ -184,6 +185,7 @@ var classes = func() (t [256]uint8) {
 	return t
 }()
 
+// scan looks for secrets at each byte that may begin one, and otherwise skips to the end of the word.
 func (sc *scanner) scan() {
 	s := sc.s
 	for i := 0; i < len(s); {

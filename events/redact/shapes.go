@@ -17,6 +17,7 @@ type shape struct {
 
 type alphabet [256]bool
 
+// alphabetOf returns the alphabet of the characters. "a-z" is a range.
 func alphabetOf(chars string) *alphabet {
 	a := new(alphabet)
 	for i := 0; i < len(chars); i++ {
@@ -55,8 +56,8 @@ var (
 	dotPadded   = alphabetOf("A-Za-z0-9_.=-")
 )
 
-// shapesAt contains the shapes by the hash of their first three bytes, so that most words are skipped after one look. A nil entry
-// means composed, below.
+// shapesAt contains the shapes by the hash of their first three bytes, so that most words are skipped after one look. A nil shape
+// stands for the keys of several parts, see composed.
 var shapesAt = func() (at [1 << 12][]*shape) {
 	add := func(prefix string, sh *shape) {
 		if h := prefixHash(prefix); !slices.Contains(at[h], sh) {
@@ -85,7 +86,7 @@ func prefixHash(s string) int {
 	return (int(s[0])*61 ^ int(s[1])*7 ^ int(s[2])<<5) & (1<<12 - 1)
 }
 
-// mayBeKey reports whether a word may be a key with a known format.
+// mayBeKey reports whether a word may be a key with a known format: a shape, or a key that begins with a number.
 func mayBeKey(s string) bool {
 	return len(s) > 8 && (len(shapesAt[prefixHash(s)]) > 0 || isDigit(s[0]) && isDigit(s[7]))
 }
@@ -107,7 +108,8 @@ func (sc *scanner) shape(i int) int {
 			n = len(body)
 		}
 		end := len(sh.prefix) + n
-		if n < sh.min || sh.max > 0 && (n > sh.max || end < len(s) && classes[s[end]]&word != 0) || sh.random && !looksRandom(body, 10) {
+		isTooLong := sh.max > 0 && (n > sh.max || end < len(s) && classes[s[end]]&word != 0) // the word goes on after the alphabet
+		if n < sh.min || isTooLong || sh.random && !looksRandom(body, 10) {
 			continue
 		}
 		return sc.replace(i-sc.before(i, sh), i+end, sh.kind)
@@ -164,7 +166,9 @@ func (sc *scanner) composed(i int) int {
 			return sc.replace(i, i+n, "sendgrid key")
 		}
 	case c == 'S':
-		if n := run(s, base32, 64); n == 58 && strings.IndexByte("OAUNCX", s[1]) >= 0 && (n == len(s) || classes[s[n]]&word == 0) {
+		n := run(s, base32, 64)
+		isWord := n == len(s) || classes[s[n]]&word == 0
+		if n == 58 && isWord && strings.IndexByte("OAUNCX", s[1]) >= 0 {
 			return sc.replace(i, i+n, "nats seed")
 		}
 	case len(s) > len("bearer ") && strings.EqualFold(s[:len("bearer")], "bearer") && (s[len("bearer")] == ' ' || s[len("bearer")] == '+'):
@@ -251,10 +255,13 @@ func looksRandom(s string, minLen int) bool {
 		switch kind {
 		case 0:
 			n := letters + digits
-			if n >= minLen && (letters >= 2 && digits >= 2 || n >= 12 && changes*20 >= n*7) {
+			isMixed := letters >= 2 && digits >= 2
+			changesOften := n >= 12 && changes*20 >= n*7
+			if n >= minLen && (isMixed || changesOften) {
 				return true
 			}
-			letters, digits, changes = 0, 0, 0
+			letters, digits = 0, 0
+			changes = 0
 		case 3:
 			digits++
 		default:

@@ -9,10 +9,12 @@ const maxLook = 256
 // of a sentence.
 func (v value) secret(kind nameKind, name, s string) bool {
 	text := s[v.from:min(v.to, v.from+maxLook)]
-	if placeholder(text) || reference(text) || strings.Contains(text, markBegin[:len(markBegin)-1]) || strings.Contains(text, "-----BEGIN") || same(text, name) {
+	isMark := strings.Contains(text, markBegin[:len(markBegin)-1]) || strings.Contains(text, "-----BEGIN")
+	if isMark || placeholder(text) || reference(text) || same(text, name) {
 		return false
 	}
-	letters, digits, others, upper := 0, 0, 0, 0
+	isPhrase := len(name) >= 6 && strings.EqualFold(name[len(name)-6:], "phrase") // only a passphrase has spaces
+	var letters, digits, others, upper int
 	for i := range len(text) {
 		switch c := text[i]; {
 		case isDigit(c):
@@ -23,7 +25,7 @@ func (v value) secret(kind nameKind, name, s string) bool {
 		case isLower(c):
 			letters++
 		case isSpace(c):
-			if len(name) < 6 || !strings.EqualFold(name[len(name)-6:], "phrase") {
+			if !isPhrase {
 				return false
 			}
 		default:
@@ -45,7 +47,9 @@ func (v value) secret(kind nameKind, name, s string) bool {
 	case isUUID(text):
 		return true
 	case v.quoted || v.adjacent && v.equals:
-		return looksRandom(text, 6) || len(text) >= 20 && digits > 1 && !isIdentifier(text) || len(text) >= 24 && upper > 1 && letters-upper > 1 && !isIdentifier(text)
+		hasDigits := len(text) >= 20 && digits > 1
+		hasBothCases := len(text) >= 24 && upper > 1 && letters-upper > 1
+		return looksRandom(text, 6) || (hasDigits || hasBothCases) && !isIdentifier(text)
 	}
 	return digits > 1 && looksRandom(text, 8) || looksRandom(text, 16)
 }
@@ -55,8 +59,15 @@ func isUUID(text string) bool {
 		return false
 	}
 	for i := range len(text) {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (text[i] == '-') || !dash && !isAlnum(text[i]) {
-			return false
+		switch i {
+		case 8, 13, 18, 23:
+			if text[i] != '-' {
+				return false
+			}
+		default:
+			if !isAlnum(text[i]) {
+				return false
+			}
 		}
 	}
 	return true
@@ -89,15 +100,18 @@ func (v value) inParameterList(s, name string) bool {
 		return false
 	}
 	if s[v.to] == ';' {
-		before := v.from - 1 - len(name) - 1
+		before := v.from - 1 - len(name) - 1 // the byte before the name, if only a separator is between name and value
 		return isUpper(name[0]) || before >= 0 && s[before] == ';'
 	}
 	if s[v.to] != ' ' {
 		return false
 	}
-	n := run(s[v.to+1:], wordChars, maxName)
+	n := run(s[v.to+1:], wordChars, maxName) // the next name
 	at := v.to + 1 + n
-	return n > 0 && at < len(s) && s[at] == '=' && at+1 < len(s) && !isSpace(s[at+1]) && s[at+1] != '='
+	if n == 0 || at+1 >= len(s) || s[at] != '=' {
+		return false
+	}
+	return !isSpace(s[at+1]) && s[at+1] != '='
 }
 
 // isUpperCase reports whether a name is written like an environment variable.
@@ -136,7 +150,8 @@ func reference(text string) bool {
 		"process.env", "os.environ", "os.getenv", "System.getenv", "ENV[", "config.", "settings.", "self.", "this.", "secrets.", "vars.", "!",
 	} {
 		if strings.HasPrefix(text, prefix) {
-			return len(text) > 1 && (len(prefix) > 1 || prefix != "!" && prefix != "#" && prefix != "@" && prefix != "%" || isIdentifier(text[1:]))
+			mayBeginPassword := strings.Contains("!#@%", prefix)
+			return len(text) > 1 && (!mayBeginPassword || isIdentifier(text[1:]))
 		}
 	}
 	return isPath(text) && !looksRandom(text, 20) // base64 has slashes too
@@ -168,7 +183,7 @@ func placeholder(text string) bool {
 	if len(text) <= len(buf) && placeholderWords[string(low)] {
 		return true
 	}
-	start := string(low)
+	start := string(low) // at most the first bytes
 	for _, prefix := range []string{"your", "<", "${", "{{", "$(", "%(", "[redacted", "xxx", "***", "...", "my_", "my-", "insert", "enter", "some_", "some-"} {
 		if strings.HasPrefix(start, prefix) {
 			return true

@@ -15,7 +15,7 @@ const maxDepth = 4
 // the original.
 type view struct {
 	text  string
-	from  *view // the view that it was decoded from, nil for the original
+	from  *view // the view that it was decoded from; nil if it was decoded from the original
 	depth int
 	// offsets are the positions after escapes, in order: byte "at" of text is byte "origin" of the text it was
 	// decoded from. The distance is the same for the bytes up to the next entry.
@@ -65,7 +65,7 @@ func decoded(s string, from *view) *view {
 	return v
 }
 
-// hasEscapes reports whether s has an escape that the scanner does not handle itself. It handles \" and \n.
+// hasEscapes reports whether s has an escape that the scanner does not handle itself. The scanner handles \" and \n.
 func hasEscapes(s string) bool {
 	if hasURLEscape(s) {
 		return true

@@ -133,7 +133,8 @@ func AsyncAPI() (json.RawMessage, error) {
 // differ.
 func (d *document) addMessage(m *Message) {
 	b := newBuilder(m)
-	b.refs, b.defs, b.names = "#/components/schemas/", d.Components.Schemas, d.types
+	b.refs = "#/components/schemas/"
+	b.defs, b.names = d.Components.Schemas, d.types
 	switch {
 	case m.Required != nil && b.tag == "json":
 		b.suffix = ".request"
@@ -209,7 +210,8 @@ func (d *document) addOperation(m *Message) {
 	c.Messages[m.Name] = ref{"#/components/messages/" + m.Name}
 	d.Channels[name] = c
 	o := operation{Action: "send", Channel: ref{"#/channels/" + name}, Summary: m.Description, Messages: []ref{{"#/channels/" + name + "/messages/" + m.Name}}}
-	if fromClients := []string{"task", "task-json", "edit", "feedback"}; len(m.Replies) > 0 || slices.Contains(fromClients, m.Name) {
+	fromClients := []string{"task", "task-json", "edit", "feedback"}
+	if len(m.Replies) > 0 || slices.Contains(fromClients, m.Name) {
 		o.Action = "receive"
 	}
 	if len(m.Replies) > 0 {

@@ -33,9 +33,9 @@ type Message struct {
 
 // Headers of all messages on streams, and of those with a reply.
 var (
-	streamHeaders = []string{events.HeaderSchema, events.HeaderTrace, events.HeaderRepeat, events.HeaderBlob}
-	askingHeaders = append(slices.Clone(streamHeaders), events.HeaderReply, events.HeaderReplyType)
-	serviceErrors = []string{"Nats-Service-Error", "Nats-Service-Error-Code", "Retry-After"}
+	streamHeaders  = []string{events.HeaderSchema, events.HeaderTrace, events.HeaderRepeat, events.HeaderBlob}
+	requestHeaders = append(slices.Clone(streamHeaders), events.HeaderReply, events.HeaderReplyType)
+	serviceErrors  = []string{"Nats-Service-Error", "Nats-Service-Error-Code", "Retry-After"}
 )
 
 // Messages returns all types of messages: those on streams, then requests, replies and announcements.
@@ -44,7 +44,7 @@ func Messages() []Message {
 	service := func(verb string) string { return events.ServiceSubject(verb, book, "") }
 	return []Message{
 		{
-			Name: "task", Subject: events.KindTask.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Task](), Required: []string{"run_id", "question"}, Headers: askingHeaders,
+			Name: "task", Subject: events.KindTask.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Task](), Required: []string{"run_id", "question"}, Headers: requestHeaders,
 			Description: "A task for a Generator. The header Debrief-Reply requests the execution as a reply. A Reflector submits further rounds with previous_rounds, on debrief.round.{book}.{owner}.", Replies: []string{"execution", "failure"},
 		},
 		{
@@ -54,7 +54,7 @@ func Messages() []Message {
 			Example: `{"run_id": "ticket-17", "question": "What is 6 x 7?", "target": "42", "evaluator": "numeric", "session": "desk-7"}`,
 		},
 		{
-			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(askingHeaders), events.HeaderHandle),
+			Name: "execution", Subject: events.KindExecution.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Execution](), Headers: append(slices.Clone(requestHeaders), events.HeaderHandle),
 			Description: "A completed run of a task. As a reply it has the header Debrief-Handle.",
 		},
 		{
@@ -70,7 +70,7 @@ func Messages() []Message {
 			Description: "A Reflector's analysis of an execution.",
 		},
 		{
-			Name: "edit", Subject: events.KindEdit.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Edit](), Headers: askingHeaders,
+			Name: "edit", Subject: events.KindEdit.Subject(book), Encoding: MessagePack, payload: reflect.TypeFor[events.Edit](), Headers: requestHeaders,
 			Description: "A change of a playbook by an operator. The header Debrief-Reply requests the decision.", Replies: []string{"edit-reply", "failure"},
 		},
 		{

@@ -63,7 +63,7 @@ type builder struct {
 	required []string
 	refs     string // prefix of references
 	suffix   string // of the names of definitions
-	any      bool   // types of other packages, which may have their own encoders and no comments
+	foreign  bool   // the types are of other packages and may have their own encoders and no comments; see Types
 	defs     map[string]*jsonschema.Schema
 	names    map[string]reflect.Type // the types of defs
 	types    map[reflect.Type]bool   // all types of the schemas
@@ -98,7 +98,7 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 	b.types[t] = true
 	s := &jsonschema.Schema{}
 	switch {
-	case b.any && t.Kind() == reflect.Interface, b.any && t == reflect.TypeFor[json.RawMessage]():
+	case b.foreign && (t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]()): // any JSON
 		return s
 	case t == reflect.TypeFor[time.Time]():
 		s.Type, s.Format = "string", "date-time"
@@ -114,10 +114,10 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 		b.markMessagePack(s, "bin")
 		return s
 	}
-	switch own := b.ownEncoding(t); {
-	case own == anyEncoding:
+	switch b.ownEncoding(t) {
+	case anyEncoding:
 		return s
-	case own == textEncoding:
+	case textEncoding:
 		s.Type = "string"
 		return s
 	}
@@ -213,15 +213,17 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 			continue
 		}
 		field := b.of(f.Type)
-		if always && b.any && b.required == nil && field.Ref != "" && f.Type.Kind() == reflect.Pointer {
+		isRequired := always && b.required == nil
+		if isRequired && b.foreign && field.Ref != "" && f.Type.Kind() == reflect.Pointer { // a nil pointer is encoded as null
 			field = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{field, {Type: "null"}}}
 		}
-		if always && b.required == nil {
+		if isRequired {
 			s.Required = append(s.Required, name)
 			b.allowNull(field, f.Type)
 		}
 		doc := sentence(cmp.Or(f.Tag.Get("doc"), withNames(comments()[typeName(t)].Fields[f.Name], names)))
-		switch doc = strings.TrimSpace(doc + " " + field.Description); {
+		doc = strings.TrimSpace(doc + " " + field.Description)
+		switch {
 		case doc == "":
 		case field.Ref != "":
 			field = &jsonschema.Schema{AllOf: []*jsonschema.Schema{field}, Description: doc} // other keywords beside $ref are not portable
@@ -235,8 +237,8 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-// fieldName returns the name of a field in a message, empty if the encoding leaves it out. always is set for a field that
-// every message has.
+// fieldName returns the name of a field in a message, or "" if the encoding leaves the field out. always is set for a field
+// that every message has.
 func (b *builder) fieldName(f reflect.StructField) (name string, always bool) {
 	tag := f.Tag.Get(b.tag)
 	name, options, _ := strings.Cut(tag, ",")
@@ -251,14 +253,15 @@ func (b *builder) fieldName(f reflect.StructField) (name string, always bool) {
 
 // allowNull allows the encoding of a missing list, which is null.
 func (b *builder) allowNull(s *jsonschema.Schema, t reflect.Type) {
-	if k := t.Kind(); k == reflect.Slice || k == reflect.Map || k == reflect.Pointer && s.Type != "" {
+	k := t.Kind()
+	if k == reflect.Slice || k == reflect.Map || k == reflect.Pointer && s.Type != "" {
 		s.Types, s.Type = []string{s.Type, "null"}, ""
 	}
 }
 
 var word = regexp.MustCompile(`[.]?\b[A-Z][A-Za-z0-9]*\b`)
 
-// withNames replaces the Go names of fields in a comment by their names in messages.
+// withNames replaces the Go names of fields in a comment with their names in messages.
 func withNames(comment string, names map[string]string) string {
 	return word.ReplaceAllStringFunc(comment, func(w string) string {
 		if name := names[w]; name != "" {
@@ -281,7 +284,8 @@ func sentence(comment string) string {
 func (m *Message) JSONSchema() *jsonschema.Schema {
 	b := newBuilder(m)
 	s := b.root(m)
-	s.Schema, s.Title, s.Description = "https://json-schema.org/draft/2020-12/schema", m.Name, m.Description
+	s.Schema = "https://json-schema.org/draft/2020-12/schema"
+	s.Title, s.Description = m.Name, m.Description
 	s.Defs = b.defs
 	if m.Example != "" {
 		s.Examples = []any{json.RawMessage(m.Example)}

@@ -16,7 +16,10 @@ type Types struct{ b *builder }
 
 // NewReplies returns the types of replies: a schema requires the fields that each reply has. Refs begins each reference.
 func NewReplies(refs string) *Types {
-	return &Types{&builder{tag: "json", any: true, refs: refs, defs: map[string]*jsonschema.Schema{}, names: map[string]reflect.Type{}, types: map[reflect.Type]bool{}}}
+	return &Types{&builder{
+		tag: "json", foreign: true, refs: refs,
+		defs: map[string]*jsonschema.Schema{}, names: map[string]reflect.Type{}, types: map[reflect.Type]bool{},
+	}}
 }
 
 // NewRequests returns the types of requests: a schema requires no field. Suffix ends the names of definitions, which may differ from
@@ -50,7 +53,7 @@ var (
 // ownEncoding returns the kind of the encoder of a type. Types of messages have no own encoders.
 func (b *builder) ownEncoding(t reflect.Type) encodingKind {
 	switch {
-	case !b.any || t.Kind() == reflect.Pointer:
+	case !b.foreign || t.Kind() == reflect.Pointer:
 		return ownFields
 	case t.Implements(jsonEncoder):
 		return anyEncoding

@@ -68,11 +68,12 @@ func (h *Handler) Handle(ctx context.Context, verb string, book playbook.Book, c
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	reply, err := h.call(ctx, verb, book, caller, body)
+	var out []byte
 	if err == nil {
-		var out []byte
-		if out, err = encode(reply); err == nil {
-			return Response{Code: http.StatusOK, Body: out}
-		}
+		out, err = encode(reply)
+	}
+	if err == nil {
+		return Response{Code: http.StatusOK, Body: out}
 	}
 	a := ErrorResponse(err)
 	if a.Code == http.StatusInternalServerError {
@@ -130,8 +131,8 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 	return nil, NewError(http.StatusNotFound, fmt.Sprintf("unknown operation %q", verb))
 }
 
-// read decodes a request and determines its book. field is the book field of the request, and from is the book
-// named by the transport.
+// read decodes a request and determines its book. field is the book field of the request, and from is the book that the
+// transport names, or "". A report may have no book.
 func read(verb string, body []byte, request any, field *playbook.Book, from playbook.Book) error {
 	if err := strictjson.Decode(body, request); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
@@ -140,7 +141,8 @@ func read(verb string, body []byte, request any, field *playbook.Book, from play
 	if from != "" && *field != "" && *field != from {
 		return NewError(http.StatusBadRequest, fmt.Sprintf("book: %q differs from book %q in the subject", *field, from))
 	}
-	if *field = cmp.Or(from, *field); *field == "" {
+	*field = cmp.Or(from, *field)
+	if *field == "" {
 		if verb == events.VerbReport {
 			return nil // the backend selects the book of the context
 		}
@@ -159,7 +161,8 @@ func (h *Handler) readOutcome(ctx context.Context, raw json.RawMessage, caller e
 		decoder.Leading = func() (string, error) { return leader.LeadingScore(ctx, caller, b, contextID) }
 	}
 	d, err := decoder.Decode(raw)
-	if lookup := (*outcome.LookupError)(nil); errors.As(err, &lookup) {
+	var lookup *outcome.LookupError
+	if errors.As(err, &lookup) {
 		return lookup
 	}
 	if errors.Is(err, outcome.ErrViolation) {

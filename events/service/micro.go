@@ -78,10 +78,11 @@ type server struct {
 func (s *server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.stopped {
-		s.pending.Add(1)
+	if s.stopped {
+		return false
 	}
-	return !s.stopped
+	s.pending.Add(1)
+	return true
 }
 
 func (s *server) stop(svc micro.Service) {
@@ -98,8 +99,8 @@ func (s *server) stop(svc micro.Service) {
 }
 
 // endpoint processes each request in a new goroutine, because the library calls the handler sequentially, and one
-// slow request would delay the others. The Handler limits their number. Replies are published here and not with the
-// methods of micro.Request. These write fields that the library reads after the handler has returned.
+// slow request would delay the others. The Handler limits the number of requests. Replies are published here and not with the
+// methods of micro.Request, because these write fields that the library reads after the handler has returned.
 func (s *server) endpoint(verb string) micro.HandlerFunc {
 	return func(r micro.Request) {
 		began := time.Now()
@@ -126,9 +127,9 @@ func (s *server) answer(verb string, r micro.Request) Response {
 		return ErrorResponse(NewError(http.StatusBadRequest, err.Error()))
 	}
 	a := s.handler.Handle(bus.ContextWithTrace(context.Background(), r.Headers().Get(events.HeaderTrace)), verb, book, caller, r.Data())
-	if most := s.nc.MaxPayload(); int64(len(a.Body)) > most {
+	if limit := s.nc.MaxPayload(); int64(len(a.Body)) > limit {
 		a = ErrorResponse(NewError(http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(a.Body), most)))
+			fmt.Sprintf("reply too large: %d bytes, the server accepts %d: request a smaller limit", len(a.Body), limit)))
 	}
 	s.handler.log.Debug().Str("verb", verb).Str(events.LogBook, string(book)).Int("status", a.Code).Dur("took", time.Since(began)).Msg("request")
 	return a

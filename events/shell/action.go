@@ -84,7 +84,9 @@ func python(args []string) Action {
 			return pythonModule(next, args[i+2:])
 		case arg == "-c":
 			a.Name = "python -c"
-			if code := strings.TrimSpace(next); strings.HasPrefix(code, "import ") && !strings.ContainsAny(code, "\n(") || strings.Contains(code, "__version__") {
+			code := strings.TrimSpace(next)
+			onlyImports := strings.HasPrefix(code, "import ") && !strings.ContainsAny(code, "\n(")
+			if onlyImports || strings.Contains(code, "__version__") {
 				a.Kind = Verifies
 			}
 			return a
@@ -92,8 +94,9 @@ func python(args []string) Action {
 			continue
 		}
 		a.Path = cleanPath(arg)
-		if script := base(arg) + " " + next; scripts[script] != 0 {
-			a.Name, a.Kind = "python "+script, scripts[script]
+		script := base(arg) + " " + next
+		if kind := scripts[script]; kind != 0 {
+			a.Name, a.Kind = "python "+script, kind
 		}
 		return a
 	}

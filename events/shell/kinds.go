@@ -82,7 +82,7 @@ var programs = func() map[string]program {
 	return m
 }()
 
-// subcommands returns the kinds by subcommand, nil without any.
+// subcommands returns the kinds by subcommand, or nil if there are none.
 func subcommands(words map[Kind]string) map[string]Kind {
 	var m map[string]Kind
 	for k, list := range words {

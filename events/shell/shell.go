@@ -74,7 +74,8 @@ func (w *walker) parse(line string) error {
 	start, dir := len(w.commands), w.dir
 	var first error
 	for range maxRepairs {
-		w.commands, w.dir, w.full = w.commands[:start], dir, false
+		w.commands, w.dir = w.commands[:start], dir // as before the last attempt
+		w.full = false
 		w.source = line
 		err := w.statements(line)
 		if w.full {
@@ -109,7 +110,8 @@ func (w *walker) statements(line string) (err error) {
 		parsers.Put(p)
 	}()
 	for statement, e := range p.StmtsSeq(strings.NewReader(line)) { // never left early: the parser panics then
-		if err = cmp.Or(err, e); err == nil {
+		err = cmp.Or(err, e)
+		if err == nil {
 			w.statement(statement, false, false)
 		}
 	}
@@ -164,7 +166,8 @@ func tooDeep(line string) bool {
 			open[at-3] = max(0, open[at-3]-1)
 		case at >= 0:
 			open[at]++
-			if brackets++; open[at] > maxOpen || brackets > maxBrackets {
+			brackets++
+			if open[at] > maxOpen || brackets > maxBrackets {
 				return true
 			}
 		}

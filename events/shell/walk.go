@@ -16,8 +16,8 @@ type walker struct {
 	full     bool // MaxCommands were found and there are more
 }
 
-// statement adds the commands of a statement. A subshell, a pipe and a background job do not change the directory of the
-// commands after them.
+// statement adds the commands of a statement. After and piped are the fields of its commands. A subshell, a pipe and a
+// background job do not change the directory of the commands after them.
 func (w *walker) statement(s *syntax.Stmt, after, piped bool) {
 	if s == nil || s.Cmd == nil || w.full {
 		return
@@ -83,7 +83,8 @@ func (w *walker) branches(c *syntax.IfClause, after, piped bool) {
 func (w *walker) binary(c *syntax.BinaryCmd, after, piped bool) {
 	dir := w.dir
 	w.statement(c.X, after, piped)
-	succeeded := (c.Op == syntax.OrStmt) == c.X.Negated // the command before the operator, when the one behind it runs
+	// The command after && runs if the one before it succeeded, and that after || if it failed; a "!" reverses both.
+	succeeded := (c.Op == syntax.OrStmt) == c.X.Negated
 	switch c.Op {
 	case syntax.AndStmt:
 		w.statement(c.Y, succeeded, piped)
@@ -197,7 +198,9 @@ func (w *walker) redirect(c *Command, list []*syntax.Redirect) {
 		}
 		switch r.Op {
 		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll, syntax.RdrInOut, syntax.DplOut:
-			if file := w.text(r.Word); isFile(file) && (r.Op != syntax.DplOut || strings.Trim(file, "0123456789-") != "") {
+			file := w.text(r.Word)
+			isDescriptor := r.Op == syntax.DplOut && strings.Trim(file, "0123456789-") == "" // as in 2>&1
+			if isFile(file) && !isDescriptor {
 				c.Writes = append(c.Writes, file)
 			}
 		case syntax.Hdoc, syntax.DashHdoc:
@@ -213,8 +216,8 @@ func (w *walker) redirect(c *Command, list []*syntax.Redirect) {
 // isFile reports whether the word of a redirection names a file and not a device.
 func isFile(word string) bool { return word != "" && !strings.HasPrefix(word, "/dev/") }
 
-// unpack replaces the shell at the index by the commands of its script: bash -c 'ls; pwd'. The script inherits the
-// directory and the condition of the shell. A script that has no commands does not replace it.
+// unpack replaces the shell at the index with the commands of its script: bash -c 'ls; pwd'. The script inherits the
+// directory and the condition of the shell. The shell stays if its script has no commands.
 func (w *walker) unpack(at int) {
 	if w.inner || w.full || at >= len(w.commands) {
 		return

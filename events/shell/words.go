@@ -22,7 +22,8 @@ func (w *walker) write(b *strings.Builder, parts []syntax.WordPart, quoted bool)
 		case *syntax.Lit:
 			unescape(b, p.Value, quoted)
 		case *syntax.SglQuoted:
-			if b.WriteString(p.Value); p.Right.IsRecovered() { // the parser drops an unclosed text
+			b.WriteString(p.Value)
+			if p.Right.IsRecovered() { // the parser drops an unclosed text
 				b.WriteString(w.source[min(int(p.Left.Offset())+1, len(w.source)):])
 			}
 		case *syntax.DblQuoted:
@@ -33,7 +34,7 @@ func (w *walker) write(b *strings.Builder, parts []syntax.WordPart, quoted bool)
 	}
 }
 
-// body returns the text of a here-document.
+// body returns the text of a here-document. Backslashes stay.
 func (w *walker) body(word *syntax.Word) string {
 	var b strings.Builder
 	for _, part := range word.Parts {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// wrapper describes a program that runs the command behind it.
+// wrapper describes a program that runs the command after it.
 type wrapper struct {
 	subcommand string // of a program that runs a command only with it: poetry run pytest
 	values     string // options that are followed by a value
@@ -56,7 +56,7 @@ func unwrap(words []string) []string {
 	}
 }
 
-// unwrapOnce returns the words behind one wrapper, or all words if the first one is not a wrapper.
+// unwrapOnce returns the words after one wrapper, or all words if the first one is not a wrapper.
 func unwrapOnce(words []string) []string {
 	w, ok := wrappers[base(words[0])]
 	if !ok {
@@ -69,7 +69,8 @@ func unwrapOnce(words []string) []string {
 		}
 		rest = rest[1:]
 	}
-	if rest, ok = skipOptions(rest, w); !ok {
+	rest, ok = skipOptions(rest, w)
+	if !ok {
 		return words
 	}
 	for w.assigns && len(rest) > 0 && isAssignment(rest[0]) {
@@ -78,7 +79,7 @@ func unwrapOnce(words []string) []string {
 	return rest[min(w.words, len(rest)):]
 }
 
-// skipOptions returns the words behind the options of a wrapper. It returns false if an option excludes a command.
+// skipOptions returns the words after the options of a wrapper. It returns false if an option excludes a command.
 func skipOptions(words []string, w wrapper) ([]string, bool) {
 	values, unless := strings.Fields(w.values), strings.Fields(w.unless)
 	for len(words) > 0 && len(words[0]) > 1 && words[0][0] == '-' {
@@ -115,13 +116,15 @@ func scriptOf(c Command) (string, bool) {
 	found := false
 	for i := 0; i < len(c.Args); i++ {
 		a := c.Args[i]
-		switch {
-		case len(a) < 2 || a[0] != '-' && a[0] != '+':
+		if len(a) < 2 || a[0] != '-' && a[0] != '+' {
 			return a, found
-		case a == "-o" || a == "+o" || a == "-O" || a == "+O" || a == "--rcfile" || a == "--init-file" || strings.HasSuffix(a, "o") && a[1] != '-':
-			found = found || a[1] != '-' && strings.Contains(a, "c")
+		}
+		isLong := a[1] == '-'
+		hasValue := a == "-O" || a == "+O" || a == "--rcfile" || a == "--init-file" || !isLong && strings.HasSuffix(a, "o")
+		if hasValue {
 			i++
-		case a[0] == '-' && a[1] != '-' && strings.Contains(a, "c"):
+		}
+		if !isLong && strings.Contains(a, "c") && (hasValue || a[0] == '-') {
 			found = true
 		}
 	}

@@ -21,8 +21,8 @@ type ConfigError struct {
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// FieldRollup is the setting that allows rollups. It is the only one that 'debrief setup' corrects. FieldSealed is the setting of a
-// stream that an operator has closed for ever. It can still be read.
+// FieldRollup is the setting that allows rollups, the only one that 'debrief setup' corrects. FieldSealed is the setting of a stream
+// that an operator has closed for ever: it can still be read.
 const (
 	FieldRollup = "allow_rollup_hdrs"
 	FieldSealed = "sealed"

@@ -37,14 +37,14 @@ const (
 	maxCaptures = 4_000_000
 )
 
-// MaxOpen is the limit of the bucket of open runs, in values: a few of each run. It refuses more: a run that is open is never
-// dropped. MaxOpenOfOwner is the part that one owner may use.
+// MaxOpen is the limit of the bucket of open runs, in values: each run has a few. A full bucket refuses new values, because an open
+// run must not be dropped. MaxOpenOfOwner is the part that one owner may use.
 const (
 	MaxOpen        = 400_000
 	MaxOpenOfOwner = MaxOpen / 2
 )
 
-// boundedCache limits a stream to a number of messages, of which it keeps the newest.
+// boundedCache limits a stream to a number of messages. At the limit it keeps the newest.
 func boundedCache(s jetstream.StreamConfig, messages int64) jetstream.StreamConfig {
 	s.Discard, s.MaxMsgs = jetstream.DiscardOld, messages
 	return s

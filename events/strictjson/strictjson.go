@@ -62,7 +62,8 @@ func DecodeKnown(body []byte, into any) (unknown []string, err error) {
 			return unknown, readable(err)
 		}
 		unknown = append(unknown, text.Clip(path(field.JSONPointer), 200))
-		if body, err = without(body, field.ByteOffset); err != nil {
+		body, err = without(body, field.ByteOffset)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +72,8 @@ func DecodeKnown(body []byte, into any) (unknown []string, err error) {
 // without returns a body without the field whose name starts at an offset.
 func without(body []byte, name int64) ([]byte, error) {
 	dec := jsontext.NewDecoder(bytes.NewReader(body), options)
-	start, first := int64(0), true // the end of the token before the name, and whether that token begins the object
+	start := int64(0) // end of the token before the name
+	first := true     // that token begins the object
 	for {
 		token, err := dec.ReadToken()
 		if err != nil {
@@ -80,7 +82,8 @@ func without(body []byte, name int64) ([]byte, error) {
 		if dec.InputOffset() > name {
 			break
 		}
-		start, first = dec.InputOffset(), token.Kind() == '{'
+		start = dec.InputOffset()
+		first = token.Kind() == '{'
 	}
 	if err := dec.SkipValue(); err != nil {
 		return nil, readable(err)
@@ -92,7 +95,7 @@ func without(body []byte, name int64) ([]byte, error) {
 	return slices.Concat(body[:start], rest), nil
 }
 
-// check returns an error if a body is something else than a JSON object, has a duplicate name or is beyond the limits.
+// check returns an error if a body is not a JSON object, has a duplicate name or exceeds the limits.
 func check(body []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(body), options)
 	switch kind := dec.PeekKind(); {

@@ -19,7 +19,7 @@ import (
 // Effect is an effect that must happen once for each id.
 type Effect string
 
-// The occasions.
+// The effects.
 const (
 	EffectTurn     Effect = "turn"     // store an execution, and add it to its session
 	EffectReceipt  Effect = "receipt"  // store feedback
@@ -28,8 +28,8 @@ const (
 )
 
 // The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value
-// is a list of entries: 8 bytes of the hash of the id, the sequence, and the day of the entry. Entries expire like
-// the messages of the streams. With a million ids a value has about 15 entries.
+// is a list of entries: 8 bytes of the hash of the id, 8 bytes of the sequence, and 4 bytes of the day of the entry. Entries
+// expire like the messages of the streams. With a million ids a value has about 15 entries.
 const (
 	copyEntryBytes  = 8 + 8 + 4
 	copyEntryDays   = 31
@@ -66,8 +66,8 @@ func (s *keySet) add(key string) {
 	s.keys[key] = struct{}{}
 }
 
-// IsFirstCopy reports whether the message at sequence at is the first copy of an event for an occasion. Of several copies
-// exactly one is the first, and repeated calls give the same result. Records expire after 30 days.
+// IsFirstCopy reports whether the message at sequence at is the first copy of an event for an effect, and records that if no copy
+// is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire after 30 days.
 func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
 	err := b.Validate()
 	first := false
@@ -108,11 +108,12 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.
 		stored, revision := new(firstCopies), uint64(0)
 		if s.written.has(key) { // an unknown key is probably new: skip the read
 			var err error
-			if stored, revision, err = s.readFirstCopies(ctx, key); err != nil {
+			stored, revision, err = s.readFirstCopies(ctx, key)
+			if err != nil {
 				return false, err
 			}
-			if was, known := stored.find(hash); known {
-				return was == at, nil
+			if recorded, known := stored.find(hash); known {
+				return recorded == at, nil
 			}
 		}
 		stored.add(hash, at, time.Now())
@@ -153,6 +154,7 @@ func (s *Store) readFirstCopies(ctx context.Context, key string) (*firstCopies, 
 	return f, m.Seq, nil
 }
 
+// find returns the sequence in the entry with a hash.
 func (f *firstCopies) find(hash [8]byte) (at uint64, known bool) {
 	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
 		if [8]byte(e) == hash {

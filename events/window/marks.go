@@ -119,7 +119,8 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session
 		if err != nil {
 			return cause(ctx, err)
 		}
-		if found.List, err = fn(found.List); err != nil {
+		found.List, err = fn(found.List)
+		if err != nil {
 			return err
 		}
 		m, err := encode(states, key, &found)
@@ -129,7 +130,8 @@ func (s *Store) updateMarks(ctx context.Context, b playbook.Book, owner, session
 		if err != nil {
 			return err
 		}
-		if err := s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq)); !natserr.IsConflict(err) {
+		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seq))
+		if !natserr.IsConflict(err) { // stored, or another error
 			return err
 		}
 		select { // a replica may lag: an immediate read may miss the conflicting write, and the next attempt fails too

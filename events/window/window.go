@@ -4,10 +4,9 @@
 //
 // A window is a key with history. To add a value is one put, and the server drops the oldest value. Values are not
 // read, changed and written back, so writers need no lock and lose no updates. The exceptions are the marks of a
-// session and the records of First, which use compare-and-swap.
+// session and the records of IsFirstCopy, which use compare-and-swap.
 //
-// All of it is a cache with limited age, not a record. The streams contain the same data. An unreadable entry is
-// counted and skipped.
+// The buckets are a cache with limited age: the streams contain the same data. An unreadable entry is counted and skipped.
 package window
 
 import (
@@ -36,7 +35,7 @@ type Store struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	watch *denied.Watch
-	// written contains keys of First that are known to exist.
+	// written contains keys of IsFirstCopy that are known to exist.
 	written keySet
 }
 
@@ -52,7 +51,7 @@ func noteID(n *events.Note) events.ID { return n.ID }
 
 // Add appends an interaction to its session. The server drops a copy of the same execution within its duplicate
 // window, which is two minutes in our configuration. A later copy would take another place in the window, so
-// callers use First before Add.
+// callers use IsFirstCopy before Add.
 func (s *Store) Add(ctx context.Context, b playbook.Book, owner, session string, i *events.Interaction) error {
 	err := valid(b, owner, session)
 	if err == nil && i.ID == "" {
@@ -97,7 +96,7 @@ func lastRounds(list []*events.Interaction) []*events.Interaction {
 		}
 	}
 	return slices.DeleteFunc(list, func(i *events.Interaction) bool {
-		later := last[cmp.Or(i.First, i.ID)]
+		later := last[cmp.Or(i.First, i.ID)] // the first round itself has no First
 		return later != nil && later != i
 	})
 }

@@ -49,8 +49,8 @@ type Config struct {
 	RequestsPerMinute int
 	TokensPerMinute   int
 
-	// BreakerThreshold is the number of failures, within twice as many attempts, that opens the circuit breaker. It rejects
-	// all calls for Cooldown, and then lets one probe through. The defaults are 10 and 15 s.
+	// BreakerThreshold is the number of failures, within twice as many attempts, that opens the circuit breaker. An open breaker
+	// rejects all calls for BreakerCooldown, and then lets one probe through. The defaults are 10 and 15 s.
 	BreakerThreshold int
 	BreakerCooldown  time.Duration
 

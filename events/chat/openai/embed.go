@@ -146,12 +146,11 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 			return false
 		},
 	})
-	if err == nil {
-		if err = e.sameDimension(len(vectors[0])); err != nil {
-			e.counters.failures.Add(1)
-		}
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := e.checkDimension(len(vectors[0])); err != nil {
+		e.counters.failures.Add(1)
 		return nil, err
 	}
 	return vectors, nil
@@ -217,8 +216,10 @@ func (e *Embedder) shrinkBatch(err error, sent int) bool {
 	if sent == 1 {
 		return false
 	}
-	long, refusal := (*chat.TooLongError)(nil), (*Error)(nil)
-	if !errors.As(err, &long) && !(errors.As(err, &refusal) && refusal.kind == refused && batchWords.MatchString(refusal.Text)) {
+	_, isTooLong := errors.AsType[*chat.TooLongError](err)
+	refusal, ok := errors.AsType[*Error](err)
+	isRefusedBatch := ok && refusal.kind == refused && batchWords.MatchString(refusal.Text)
+	if !isTooLong && !isRefusedBatch {
 		return false
 	}
 	lower(&e.maxTexts, int64(sent/2))
@@ -244,7 +245,8 @@ func (e *Embedder) send(ctx context.Context, req openai.EmbeddingRequest, n int)
 		if d.Index < 0 || d.Index >= n || seen[d.Index] {
 			return nil, chat.Usage{}, fmt.Errorf("duplicate or invalid vector index %d", d.Index)
 		}
-		seen[d.Index], vectors[d.Index] = true, d.Embedding
+		seen[d.Index] = true
+		vectors[d.Index] = d.Embedding
 	}
 	for _, v := range vectors {
 		switch {
@@ -280,8 +282,8 @@ func (e *DimensionError) Error() string {
 	return fmt.Sprintf("the model %q returned vectors of dimension %d, earlier ones had %d: it is another model", e.Model, e.Got, e.Had)
 }
 
-// sameDimension returns an error if a dimension differs from that of the first vectors.
-func (e *Embedder) sameDimension(got int) error {
+// checkDimension returns an error if a dimension differs from that of the first vectors.
+func (e *Embedder) checkDimension(got int) error {
 	e.dimension.CompareAndSwap(0, int64(got))
 	if had := int(e.dimension.Load()); had != got {
 		return &DimensionError{Model: e.cfg.Model, Had: had, Got: got}

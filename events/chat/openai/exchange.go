@@ -22,8 +22,8 @@ type exchange struct {
 	attempt int    // 0 is the first
 	request []byte // replaces the body that go-openai encodes; nil keeps that
 	maxBody int64  // maximum bytes of a response with status 2xx
-	sent    bool
-	status  int // 0 without a response
+	sent    bool   // the request was encoded and passed to the transport
+	status  int    // 0 without a response
 	header  http.Header
 	body    []byte // the whole body of an error, the beginning of a reply
 }
@@ -73,15 +73,15 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// quoted keeps the beginning of the body that is read.
+// prefixReader keeps the beginning of the body that is read in its exchange.
 type prefixReader struct {
 	io.ReadCloser
 	x *exchange
 }
 
-func (q *prefixReader) Read(p []byte) (int, error) {
-	n, err := q.ReadCloser.Read(p)
-	q.x.body = append(q.x.body, p[:min(n, maxHead-len(q.x.body))]...)
+func (r *prefixReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.x.body = append(r.x.body, p[:min(n, maxHead-len(r.x.body))]...)
 	return n, err
 }
 

@@ -39,8 +39,8 @@ type Error struct {
 
 	kind  kind
 	after time.Duration // the server's Retry-After, 0 without one
-	// unreached is set if no connection was possible, now or earlier. The address is probably wrong, or the server is not
-	// started yet: a retry within seconds does not help.
+	// unreached is set if the client could never connect to the server. The address is probably wrong, or the server is not started
+	// yet: a retry within seconds does not help.
 	unreached bool
 }
 
@@ -48,21 +48,23 @@ func (e *Error) Error() string { return e.Text }
 
 // failure classifies an exchange that ended with err. An error status tells more than err.
 func (s *server) failure(x *exchange, body errorBody, err error) *Error {
-	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)}
+	e := &Error{Status: x.status, Code: body.Code, after: retryAfter(x.header)} // body.Text is added to e.Text below
 	switch {
 	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
 		e.kind, e.Text = misconfigured, fmt.Sprintf("the model %q does not support chat: check %s", s.cfg.Model, s.cfg.name("Model"))
 	case !x.sent:
 		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
 	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
-		e.kind, e.Text, body.Text = down, fmt.Sprintf("no answer within %v", s.cfg.Timeout), ""
+		e.kind, e.Text = down, fmt.Sprintf("no answer within %v", s.cfg.Timeout)
+		body.Text = ""
 	case x.status == 0 && dialError(err) != nil:
 		e.kind, e.unreached = down, !s.reached.Load()
 		e.Text = fmt.Sprintf("cannot connect to %s: %v: check that the model's server runs, and %s", s.cfg.BaseURL, dialError(err), s.cfg.name("BaseURL"))
 	case x.status == 0:
 		e.kind, e.Text = down, "no answer: "+err.Error()
 	case errors.Is(err, errNoDirection):
-		e.kind, e.Text, body.Text = refused, "unusable response: "+err.Error(), ""
+		e.kind, e.Text = refused, "unusable response: "+err.Error()
+		body.Text = ""
 	case x.ok():
 		e.kind, e.Text = down, "invalid response: "+err.Error()
 		if body.Text == string(x.body) {
@@ -82,7 +84,7 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	return e
 }
 
-// dialError returns the error of a failed connection, nil if err has another reason.
+// dialError returns the error of a failed connection, or nil if err has another reason.
 func dialError(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "dial" {
 		return e.Err
@@ -205,7 +207,8 @@ func parseErrorBody(body []byte) errorBody {
 	}
 	s := errorBody{Type: unquote(inner["type"]), Code: unquote(inner["code"]), Param: unquote(inner["param"])}
 	for _, field := range []json.RawMessage{inner["message"], inner["error"], inner["detail"]} {
-		if s.Text = unquote(field); s.Text != "" {
+		s.Text = unquote(field)
+		if s.Text != "" {
 			return s
 		}
 	}

@@ -32,7 +32,7 @@ func (l limits) reserve(tokens int) time.Duration {
 // charge reserves tokens that are known only afterwards. Later reservations wait for them.
 func (l limits) charge(tokens int) { reserve(l.tokens, tokens) }
 
-// take reserves n in pieces of at most the burst, because the limiter refuses larger ones.
+// reserve reserves n in pieces of at most the burst, because the limiter refuses larger ones.
 func reserve(l *rate.Limiter, n int) (wait time.Duration) {
 	if l == nil {
 		return 0
@@ -72,10 +72,10 @@ const (
 // retry. Calls rejected by an open breaker earn nothing, because a long outage would fill the budget. (Package budget
 // of failsafe-go limits only concurrent retries, which a small client never reaches.)
 type budget struct {
-	share float64
+	share float64 // of a retry that a call earns
 	mu    sync.Mutex
-	left  float64
-	at    time.Time
+	left  float64   // retries
+	at    time.Time // of the last change
 }
 
 func newBudget(share float64) *budget { return &budget{share: share, left: budgetFull} }

@@ -26,11 +26,12 @@ func wireRequest(req openai.ChatCompletionRequest, messages []chat.Message) ([]b
 		openai.ChatCompletionRequest
 		Messages    []message `json:"messages"`
 		Temperature *float32  `json:"temperature,omitempty"` // nil if the model refuses a temperature
-	}{req, make([]message, len(messages)), nil}
-	if t := req.Temperature; t != 0 {
-		if t == temperatureZero {
-			t = 0
-		}
+	}{ChatCompletionRequest: req, Messages: make([]message, len(messages))}
+	switch t := req.Temperature; t {
+	case 0: // the model refuses a temperature
+	case temperatureZero:
+		body.Temperature = new(float32)
+	default:
 		body.Temperature = &t
 	}
 	for i := range messages {

@@ -17,8 +17,8 @@ func (s *server) newBulkhead() bulkhead.Bulkhead[any] {
 	return bulkhead.NewBuilder[any](uint(s.cfg.MaxConcurrent)).WithMaxWaitTime(math.MaxInt64).Build()
 }
 
-// newRetries retries while attempts and budget are left and Retry-After is short enough. An open breaker ends the
-// call at once.
+// newRetries retries while attempts and budget are left. It does not retry if Retry-After is too long, or if the server was never
+// reached (see Error.unreached). The error of an open breaker is not an *Error, so it ends the call at once.
 func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool {

@@ -78,7 +78,9 @@ type call struct {
 // do executes a call in a span of the caller's trace. The package comment lists its errors.
 func (s *server) do(ctx context.Context, c call) error {
 	ctx, span := s.begin(ctx, c.operation)
-	requests, usage, send := 0, chat.Usage{}, c.send
+	send := c.send
+	requests := 0
+	var usage chat.Usage // of the last request
 	c.send = func(ctx context.Context, x *exchange) (u chat.Usage, err error) {
 		requests++
 		usage, err = send(ctx, x)
@@ -139,8 +141,11 @@ func (s *server) callError(err error) error {
 // probably another address.
 const startTime = 5 * time.Second
 
+// unavailable records u for Healthy and returns it.
 func (s *server) unavailable(u *chat.UnavailableError) error {
-	if first := s.firstUnreached.Load(); first != nil && !s.reached.Load() && time.Since(*first) > startTime {
+	first := s.firstUnreached.Load()
+	neverReached := first != nil && !s.reached.Load()
+	if neverReached && time.Since(*first) > startTime {
 		u.Permanent = true
 	}
 	s.lastUnavailable.Store(u)
@@ -149,7 +154,8 @@ func (s *server) unavailable(u *chat.UnavailableError) error {
 
 var errTimeout = errors.New("timeout of the attempt")
 
-// attempt sends the call, and sends it again for each part of the request that the server does not support.
+// attempt sends the call, and sends it again for each part of the request that the server does not support. N is 0 for the first
+// attempt.
 func (s *server) attempt(caller context.Context, c call, n int) error {
 	if n == 0 {
 		s.budget.earn() // here, because calls that the breaker rejects earn nothing

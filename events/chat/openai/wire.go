@@ -17,8 +17,8 @@ import (
 	"debrief/events/chat"
 )
 
-// dialect lists the parts of a request that the server does not support. They are learned from refusals, for the life
-// of the client. After a refusal the request is sent again without that part.
+// dialect lists the parts of a request that the server does not support. The client learns them from refusals and remembers them
+// for its life. After a refusal the request is sent again without the refused part.
 type dialect struct {
 	noSchema      atomic.Bool // response_format
 	noUsage       atomic.Bool // stream_options
@@ -172,7 +172,8 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 
 // usage returns the usage of one call. Tokens are 0 if the server does not report them.
 func (s *server) usage(u openai.Usage) chat.Usage {
-	in, out, cached := max(u.PromptTokens, 0), max(u.CompletionTokens, 0), 0
+	in, out := max(u.PromptTokens, 0), max(u.CompletionTokens, 0)
+	cached := 0
 	if u.PromptTokensDetails != nil {
 		cached = min(max(u.PromptTokensDetails.CachedTokens, 0), in)
 	}

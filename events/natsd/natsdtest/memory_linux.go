@@ -7,7 +7,10 @@ import "golang.org/x/sys/unix"
 func memoryDir() string {
 	const dir = "/dev/shm"
 	var s unix.Statfs_t
-	if unix.Statfs(dir, &s) != nil || s.Type != unix.TMPFS_MAGIC || s.Flags&unix.ST_NOEXEC != 0 || unix.Access(dir, unix.W_OK) != nil {
+	if unix.Statfs(dir, &s) != nil || s.Type != unix.TMPFS_MAGIC {
+		return ""
+	}
+	if s.Flags&unix.ST_NOEXEC != 0 || unix.Access(dir, unix.W_OK) != nil {
 		return ""
 	}
 	if s.Bavail*uint64(s.Bsize) < minFree {
