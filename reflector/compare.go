@@ -65,7 +65,8 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	if err != nil || last == nil {
 		return nil, err
 	}
-	if p.relabelled = last.Execution == p.run.Execution; p.relabelled {
+	p.relabelled = last.Execution == p.run.Execution
+	if p.relabelled {
 		return nil, nil
 	}
 	return &otherRun{p.other, last.Calls}, nil

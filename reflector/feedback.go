@@ -52,7 +52,8 @@ func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows
 		if isOpen(e) {
 			r.awaiting.answered(e.Book)
 		}
-		if l.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at); err != nil {
+		l.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at)
+		if err != nil {
 			return nil, l, err
 		}
 		if l.first {

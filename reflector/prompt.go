@@ -96,7 +96,8 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 		system = prompts.RightAnswer
 	}
 	schema := reflectionSchema
-	if system += prompts.Quotes; wantsRecords(e) {
+	system += prompts.Quotes
+	if wantsRecords(e) {
 		system, schema = system+prompts.Records+systemForm+recordsForm+"}", recordsSchema
 	} else {
 		system += systemForm + "}"
@@ -113,7 +114,8 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 // tokens for the steps.
 func material(e *events.Execution, other *otherRun, budget int) (parts []chat.Quotation) {
 	quote := func(name, text string, limit int) {
-		if text = strings.TrimSpace(text); text != "" {
+		text = strings.TrimSpace(text)
+		if text != "" {
 			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, limit)})
 		}
 	}

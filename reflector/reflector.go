@@ -72,7 +72,8 @@ func New(model chat.Model, cfg Config) (*Reflector, error) {
 		return nil, err
 	}
 	version := versionOf(model != nil)
-	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
+	cfg.Instructions = strings.TrimSpace(cfg.Instructions)
+	if model != nil && cfg.Instructions != "" {
 		version += "+p" + chat.Fingerprint(cfg.Instructions)
 	}
 	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}, nil
@@ -118,7 +119,8 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	handle, fb := d.Handle(), feedbackInfo{}
 	if f, isLate := d.Event.(*events.Feedback); isLate {
 		var err error
-		if e, fb, err = r.resolveFeedback(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
+		e, fb, err = r.resolveFeedback(ctx, conn, windows, f, d.Seq, d.Attempt)
+		if err != nil {
 			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
 		}
 		handle = f.Execution

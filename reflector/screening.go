@@ -298,7 +298,8 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 func (s *lessonIndex) quotes(found map[uint64]bool) bool {
 	n := 0
 	for _, mark := range s.order {
-		if n++; !found[mark] {
+		n++
+		if !found[mark] {
 			n = 0
 		}
 		if n > copiedRun-shingleWords {
