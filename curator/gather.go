@@ -98,7 +98,8 @@ func (g *gatherResult) removeSkipped(asked, answered []*workItem) {
 		if slices.Contains(answered, one) {
 			continue
 		}
-		if g.skipped++; g.skipReason == "" {
+		g.skipped++
+		if g.skipReason == "" {
 			g.skipReason = one.result.Err.Error()
 		}
 		g.items = slices.DeleteFunc(g.items, func(other *workItem) bool { return other == one })

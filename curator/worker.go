@@ -225,7 +225,8 @@ func (w *worker) commit(
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		log := &coverLookup{state: s}
 		pol.HasFeedback = log.hasFeedback
-		if out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), unchecked); log.err != nil {
+		out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), unchecked)
+		if log.err != nil {
 			return nil, log.err
 		}
 		at := time.Now().UTC()

@@ -194,7 +194,8 @@ func blamed(r *events.Reflection) (all []events.Exposure) {
 		}
 		cited = append(cited, x)
 		for _, t := range r.Tags {
-			if votes = votes || t.ID == x.Bullet; t.ID == x.Bullet && t.Tag == events.Harmful {
+			votes = votes || t.ID == x.Bullet
+			if t.ID == x.Bullet && t.Tag == events.Harmful {
 				all = append(all, x)
 			}
 		}

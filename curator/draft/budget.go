@@ -70,7 +70,8 @@ type Totals struct {
 // update returns the sums of the state p. The caller must not change them.
 func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
 	ids, now, known := p.ChangedSince(t.mark)
-	if t.mark = now; !known {
+	t.mark = now
+	if !known {
 		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 		t.weakest = heap.NewRanking(cmp.Or(t.kept, maxWeakest), compareStrength)
 		for b := range p.All() {

@@ -19,7 +19,8 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
 	ids, now, known := p.ChangedSince(a.mark)
-	if a.mark = now; known {
+	a.mark = now
+	if known {
 		for _, id := range ids {
 			if b := p.Bullet(id); b != nil {
 				a.put(b)

@@ -95,7 +95,8 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	}
 	if e.Gate != "" {
 		was := d.mode
-		if d.mode, out.Gate = e.Gate, e.Gate; strictness[d.mode] < strictness[was] {
+		d.mode, out.Gate = e.Gate, e.Gate
+		if strictness[d.mode] < strictness[was] {
 			d.gatekeeper.releaseWithheld()
 		}
 	}
@@ -124,7 +125,8 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 	support := []int{item.coverIndex}
 	if covers := item.Edit.EvidenceCovers(item.Seq); len(covers) > 0 {
 		covers = slices.DeleteFunc(covers, func(c playbook.Cover) bool { return d.recorded.Forgets(c.Evidence) })
-		if support = nil; len(covers) == 0 {
+		support = nil
+		if len(covers) == 0 {
 			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonForgotten, "all executions behind the edit are forgotten"))
 			return
 		}
@@ -201,10 +203,12 @@ func (d *draft) admitRule(op *playbook.Op) {
 	op.Code = ""
 	screen.Suspect(op)
 	status, why := d.admission.firstStatus(op, admit.Rule)
-	if op.Status = status; status == playbook.Active {
+	op.Status = status
+	if status == playbook.Active {
 		op.Status = ""
 	}
-	if op.Code = ""; why != nil {
+	op.Code = ""
+	if why != nil {
 		op.Code, op.Reason = why.Code, text.Excerpt(why.Reason, screen.MaxReason)
 	}
 }
@@ -326,13 +330,15 @@ func cleanEditOp(op *playbook.Op) (err error) {
 		op.Content, op.Section = "", ""
 		return checkWhole(op)
 	case playbook.Add, playbook.Update, playbook.Merge:
-		if op.Content, err = playbook.CleanContent(op.Content); err != nil {
+		op.Content, err = playbook.CleanContent(op.Content)
+		if err != nil {
 			return err
 		}
 	default:
 		op.Content = ""
 	}
-	if op.PutBullet = nil; !op.Status.Valid() {
+	op.PutBullet = nil
+	if !op.Status.Valid() {
 		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", text.Excerpt(string(op.Status), screen.MaxName))
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {

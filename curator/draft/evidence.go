@@ -40,7 +40,8 @@ func exposuresOf(k *Item) (all []events.Exposure) {
 	failed, guilty := k.Reflection.FirstRoundScore < 0.5, blamed(k.Reflection)
 	for _, t := range k.Reflection.Exposures[:min(len(k.Reflection.Exposures), events.MaxExposures)] {
 		if t.Cited && failed && !slices.ContainsFunc(guilty, func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
-			if t.Cited = false; t.Arm == playbook.ArmOpen {
+			t.Cited = false
+			if t.Arm == playbook.ArmOpen {
 				continue
 			}
 		}

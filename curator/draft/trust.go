@@ -60,7 +60,8 @@ func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, from int) *scre
 		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", trust.Source, b.ID)
 	case playbook.Limited:
 		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
-		if from++; from > freeVotes && from*100 > trust.Share*all {
+		from++
+		if from > freeVotes && from*100 > trust.Share*all {
 			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", trust.Source, b.ID, from-1, all-1, trust.Share)
 		}
 	}
@@ -99,7 +100,8 @@ func (d *sources) lowestTrust(support []int) (playbook.Trust, string) {
 			continue
 		}
 		e := d.evidenceOf(i)
-		if worst, name = l, e.Source; d.Settings.Of(e.Source).Level != l {
+		worst, name = l, e.Source
+		if d.Settings.Of(e.Source).Level != l {
 			name = playbook.InferredSource
 		}
 		if l == playbook.Untrusted {
@@ -114,7 +116,8 @@ func (d *sources) allInferred(support []int) bool {
 	found := false
 	for _, i := range support {
 		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			if found = true; !d.covers[i].Evidence.Inferred {
+			found = true
+			if !d.covers[i].Evidence.Inferred {
 				return false
 			}
 		}
@@ -209,7 +212,8 @@ func (b *Additions) Recent(now time.Time) map[Contributor]int {
 	counts := map[Contributor]int{}
 	for m, list := range b.at {
 		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
-		if b.at[m] = list; len(list) == 0 {
+		b.at[m] = list
+		if len(list) == 0 {
 			delete(b.at, m)
 		}
 		for _, c := range list {

@@ -182,7 +182,8 @@ func replacedBy(s State, b *playbook.Bullet) iter.Seq[*playbook.Bullet] {
 	return func(yield func(*playbook.Bullet) bool) {
 		seen := map[playbook.BulletID]bool{b.ID: true} // an import can have a cycle
 		for b.Replaces != "" && !seen[b.Replaces] {
-			if b = s.Bullet(b.Replaces); b == nil || !yield(b) {
+			b = s.Bullet(b.Replaces)
+			if b == nil || !yield(b) {
 				return
 			}
 			seen[b.ID] = true

@@ -31,7 +31,8 @@ func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
 		s.best = heap.NewRanking(maxContext, playbook.CompareScores)
 	}
 	ids, now, known := p.ChangedSince(s.mark)
-	if s.mark = now; known {
+	s.mark = now
+	if known {
 		for _, id := range ids {
 			s.put(id, p.Bullet(id), costs)
 		}

@@ -81,7 +81,8 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 		refuse := w.refuseLesson(round.Rejections)
 		fresh := item.splitLessons(round.Playbook, refuse)
 		if w.Model != nil && !item.NoModel {
-			if item.input = item.question(round.Playbook, fresh, refuse); item.input != nil {
+			item.input = item.question(round.Playbook, fresh, refuse)
+			if item.input != nil {
 				open = append(open, item)
 			}
 			continue
@@ -141,7 +142,8 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 			continue
 		}
 		op.Content = content
-		if op.Code = l.Code; !screen.IsSuspect(&op) {
+		op.Code = l.Code
+		if !screen.IsSuspect(&op) {
 			op.Code = ""
 		} else {
 			op.Reason = text.Excerpt(l.Reason, screen.MaxReason)
@@ -332,7 +334,8 @@ func (w *Proposer) askGroup(ctx context.Context, in Request) groupResult {
 func (w *Proposer) assignProposals(
 	ctx context.Context, round *Round, all []*groupProposal, place map[*Item]int,
 ) {
-	if all = mergeEqual(all, place); len(all) == 0 {
+	all = mergeEqual(all, place)
+	if len(all) == 0 {
 		return
 	}
 	var dropped []droppedProposal
