@@ -166,12 +166,14 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	}
 	b := newest
 	if req.pinnedVersion != nil {
-		if b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion); err != nil {
+		b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion)
+		if err != nil {
 			return nil, err
 		}
 	}
 	if req.pinnedVersion == nil && req.minVersion > 0 { // before the session is read, because the version may forget a part of it
-		if out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version); err != nil {
+		out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version)
+		if err != nil {
 			return nil, err
 		}
 		if out.stale {

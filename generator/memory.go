@@ -298,13 +298,15 @@ func (m *memory) fetch(
 	requested := 0
 	for i, hit := range hits {
 		handle := events.Handle(hit.Key)
-		if interactions[i] = p.interaction(handle); interactions[i] != nil || requested > req.limits.Recall {
+		interactions[i] = p.interaction(handle)
+		if interactions[i] != nil || requested > req.limits.Recall {
 			continue
 		}
 		requested++
 		reading.Go(func() {
 			e, err := m.readExecution(ctx, handle)
-			if errs[i] = err; e == nil {
+			errs[i] = err
+			if e == nil {
 				return
 			}
 			if found := events.NewInteraction(handle, e); !forgotten.interaction(found, e.Session) {

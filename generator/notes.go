@@ -45,7 +45,8 @@ func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, not
 	for _, n := range slices.Backward(notes) {
 		switch own := p.isOwn(n); {
 		case own && ofSession < req.limits.Reflections:
-			if n = p.sessionNote(n); n != nil {
+			n = p.sessionNote(n)
+			if n != nil {
 				ofSession++
 				list = append(list, n)
 			}
@@ -80,7 +81,8 @@ func (p *notePolicy) sessionNote(n *events.Note) *events.Note {
 	}
 	admitted := func(text string) string {
 		t := p.facts(n, admit.UseSession)
-		if t.Suspect = p.cb.isSuspect(text); text == "" || !p.cb.admit(t).Shown() || p.saidByBullet(text) {
+		t.Suspect = p.cb.isSuspect(text)
+		if text == "" || !p.cb.admit(t).Shown() || p.saidByBullet(text) {
 			return ""
 		}
 		return text

@@ -72,7 +72,8 @@ func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, 
 	return chat.Ask(ctx, m, p, func(r chat.Reply) (Answer, error) {
 		a, err := parseAnswer(r)
 		if errors.Is(err, errNoAnswer) {
-			if missing++; missing >= maxMissing {
+			missing++
+			if missing >= maxMissing {
 				return a, nil
 			}
 		}
@@ -89,7 +90,8 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	object, err := chat.ParseObject(r)
 	if err == nil {
 		var fields map[string]json.RawMessage
-		if err = json.Unmarshal(object, &fields); err == nil {
+		err = json.Unmarshal(object, &fields)
+		if err == nil {
 			answer, present := field(fields, answerNames)
 			reasoning, _ := field(fields, reasoningNames)
 			ids, _ := field(fields, bulletNames)
@@ -103,7 +105,8 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 	case err != nil:
 		a.Final = findAnswer(text)
 	case a.Final == "":
-		if a.Final = findAnswer(a.Reasoning); a.Final == "" {
+		a.Final = findAnswer(a.Reasoning)
+		if a.Final == "" {
 			return a, errNoAnswer
 		}
 	}

@@ -17,7 +17,8 @@ func (cb *ContextBuilder) readRecords(ctx context.Context, req *contextRequest, 
 		return
 	}
 	var err error
-	if p.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session); err != nil {
+	p.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session)
+	if err != nil {
 		warns.add("session: read records: %s", shortError(ctx, err))
 	}
 }

@@ -92,7 +92,8 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 		book: r.Book, owner: r.Caller.Owner, session: r.Session, query: r.Query, taskContext: r.Context, instructions: prompts.Agent, taskType: r.Task,
 		runningSteps: r.Steps, pinnedVersion: r.Playbook, minVersion: r.MinVersion, limits: cb.cfg.Limits, explain: r.Explain,
 	}
-	if req.advice = r.Advice; r.Advice {
+	req.advice = r.Advice
+	if r.Advice {
 		req.instructions = prompts.Advice
 	}
 	if s := strings.TrimSpace(r.System); s != "" {
@@ -273,7 +274,8 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 		return nil
 	}
 	e.Book, e.User = s.Book, cmp.Or(e.User, s.User)
-	if e.Session = cmp.Or(e.Session, s.Session); e.Session == s.Session {
+	e.Session = cmp.Or(e.Session, s.Session)
+	if e.Session == s.Session {
 		e.Turn = s.Turn
 	} else {
 		warns.add("session: reported %.80q, but the context belongs to %.80q", e.Session, s.Session)

@@ -51,11 +51,13 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 		p.turn = last + 1
 	}
 	if len(list) >= 2*cb.cfg.summaryInterval() {
-		if p.summary, err = cb.windows.Summary(ctx, b, req.owner, session); err != nil {
+		p.summary, err = cb.windows.Summary(ctx, b, req.owner, session)
+		if err != nil {
 			warns.add("session: read summary: %s", shortError(ctx, err))
 		}
 	}
-	if p.marks, err = cb.windows.Marks(ctx, b, req.owner, session); err != nil {
+	p.marks, err = cb.windows.Marks(ctx, b, req.owner, session)
+	if err != nil {
 		warns.add("session: read marks: %s", shortError(ctx, err))
 	}
 	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool {
@@ -104,7 +106,8 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 			return err
 		}
 		var ok bool
-		if e, ok = first.(*events.Execution); !ok {
+		e, ok = first.(*events.Execution)
+		if !ok {
 			return nil
 		}
 	}

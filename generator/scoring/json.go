@@ -26,7 +26,8 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	if !differ {
 		return correct(), nil
 	}
-	if path = strings.TrimPrefix(path, "."); path == "" {
+	path = strings.TrimPrefix(path, ".")
+	if path == "" {
 		path = "the value as a whole"
 	}
 	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(path), formatValue(w), formatValue(g)), nil
@@ -163,7 +164,8 @@ func parseDecimal(s string) (d decimal, ok bool) {
 	d.power += len(whole)
 	d.digits = strings.TrimLeft(whole+part, "0")
 	d.power -= len(whole) + len(part) - len(d.digits)
-	if d.digits = strings.TrimRight(d.digits, "0"); d.digits == "" {
+	d.digits = strings.TrimRight(d.digits, "0")
+	if d.digits == "" {
 		return decimal{}, true
 	}
 	return d, true

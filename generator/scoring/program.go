@@ -235,7 +235,8 @@ func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr
 func parseOutput(out []byte) (events.Outcome, error) {
 	v, err := func() (v programOutput, err error) {
 		dec := json.NewDecoder(bytes.NewReader(out))
-		if err = dec.Decode(&v); err == nil && len(bytes.TrimSpace(out[dec.InputOffset():])) > 0 {
+		err = dec.Decode(&v)
+		if err == nil && len(bytes.TrimSpace(out[dec.InputOffset():])) > 0 {
 			err = errors.New("unexpected data after the object")
 		}
 		return v, err

@@ -247,11 +247,13 @@ const maxRounds = 3
 // fitText returns how many bytes of a text fit into tokens, 0 for the whole text, and their cost. If even the
 // shortest text is too long, cost exceeds tokens.
 func fitText(text string, tokens int) (keep, cost int) {
-	if cost = chat.Tokens(text); cost <= tokens {
+	cost = chat.Tokens(text)
+	if cost <= tokens {
 		return 0, cost
 	}
 	for keep = max(chat.PrefixLen(text, tokens), minShownBytes); ; keep -= keep / 8 {
-		if cost = chat.Tokens(shorten(text, keep)); cost <= tokens || keep <= minShownBytes {
+		cost = chat.Tokens(shorten(text, keep))
+		if cost <= tokens || keep <= minShownBytes {
 			return keep, cost
 		}
 	}

@@ -170,7 +170,8 @@ func (p *piece) fitTokens(texts Texts, tokens int) (keep, cost int) {
 	}
 	for keep = longest / 2; ; keep /= 2 {
 		keep = max(keep, minShownBytes)
-		if cost = p.tokens(texts, keep); cost <= tokens || keep == minShownBytes {
+		cost = p.tokens(texts, keep)
+		if cost <= tokens || keep == minShownBytes {
 			return keep, cost
 		}
 	}

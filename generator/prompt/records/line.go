@@ -40,7 +40,8 @@ func callLine(c *events.ToolCall, a arguments, learned string) string {
 	case learned == "":
 		learned = resultText(c, v.searches())
 	}
-	if learned = clean(learned, room); learned == "" {
+	learned = clean(learned, room)
+	if learned == "" {
 		learned = "nothing to read"
 	}
 	return action + " " + arrow + " " + learned
@@ -50,7 +51,8 @@ func calledTool(tool string) string { return "called `" + toolName(tool) + "`" }
 
 // toolName returns a tool's name for a line, "?" if it is empty.
 func toolName(tool string) string {
-	if tool = clean(tool, maxName); tool != "" {
+	tool = clean(tool, maxName)
+	if tool != "" {
 		return tool
 	}
 	return "?"

@@ -78,7 +78,8 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
-			if current = false; len(attempts) > 0 && !attempts[len(attempts)-1].failed() {
+			current = false
+			if len(attempts) > 0 && !attempts[len(attempts)-1].failed() {
 				attempts = nil
 			}
 			continue

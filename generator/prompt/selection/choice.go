@@ -124,7 +124,8 @@ func (c *selector) chooseAll() bool {
 		}
 	}
 	if at, some := x.sectionIDs[newerSection]; some {
-		if newer = x.sections[at].rows; newer == newerExcluded {
+		newer = x.sections[at].rows
+		if newer == newerExcluded {
 			sum -= x.sections[at].header.tokens
 		}
 	}

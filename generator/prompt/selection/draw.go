@@ -36,7 +36,8 @@ func shareOf(b *playbook.Bullet) int {
 // countShare adds n to the number of rows with a share.
 func (x *Index) countShare(share, n int) {
 	if share > 0 {
-		if x.shares[share] += n; x.shares[share] == 0 {
+		x.shares[share] += n
+		if x.shares[share] == 0 {
 			delete(x.shares, share)
 		}
 	}
@@ -56,7 +57,8 @@ func (c *selector) draw() {
 		}
 	}
 	if isOn {
-		if c.drawn = d.bullet(c); c.drawn >= 0 {
+		c.drawn = d.bullet(c)
+		if c.drawn >= 0 {
 			b := x.rows[c.drawn].bullet
 			c.arm = d.arm(string(b.ID), strconv.Itoa(b.CurrentExperiment().Number))
 		}

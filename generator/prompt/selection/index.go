@@ -146,7 +146,8 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 		}
 		found++
 		at, isNew := x.put(b)
-		if x.rows[at].round = x.round; isNew {
+		x.rows[at].round = x.round
+		if isNew {
 			changed = append(changed, b)
 		}
 	}

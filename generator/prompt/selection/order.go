@@ -189,7 +189,8 @@ func (c *selector) byWeight() iter.Seq[int32] {
 
 // setTime sets the reference for ages.
 func (c *selector) setTime() {
-	if c.now = c.o.Now.UnixMicro(); !c.o.TimeIndependent {
+	c.now = c.o.Now.UnixMicro()
+	if !c.o.TimeIndependent {
 		return
 	}
 	c.now = 0
