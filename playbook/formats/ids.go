@@ -17,7 +17,8 @@ func repairID(id string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(id, "-"))
-	if id = strings.TrimSpace(text.Prefix(strings.TrimSpace(id), playbook.MaxID)); id == "" {
+	id = strings.TrimSpace(text.Prefix(strings.TrimSpace(id), playbook.MaxID))
+	if id == "" {
 		return "bullet"
 	}
 	return id
@@ -50,7 +51,8 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, why 
 	base := given
 	switch err := playbook.BulletID(given).Validate(); {
 	case err != nil:
-		if why, base = err.Error(), repairID(given); !n.inFile[base] && isFree(base) {
+		why, base = err.Error(), repairID(given)
+		if !n.inFile[base] && isFree(base) {
 			n.used[base] = true
 			return playbook.BulletID(base), why
 		}

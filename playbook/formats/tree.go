@@ -249,7 +249,8 @@ func (t *isoTime) UnmarshalText(text []byte) (err error) {
 	for _, layout := range []string{
 		"2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02",
 	} {
-		if t.at, err = time.Parse(layout, string(text)); err == nil {
+		t.at, err = time.Parse(layout, string(text))
+		if err == nil {
 			return nil
 		}
 	}
