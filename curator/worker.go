@@ -188,7 +188,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 	}
 	pol := draft.Policy{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
-		Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
+		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
 	}
 	var unchecked []playbook.BulletID
 	for len(items)+len(unchecked) > 0 {
