@@ -98,7 +98,8 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	schema := reflectionSchema
 	system += prompts.Quotes
 	if wantsRecords(e) {
-		system, schema = system+prompts.Records+systemForm+recordsForm+"}", recordsSchema
+		schema = recordsSchema
+		system += prompts.Records + systemForm + recordsForm + "}"
 	} else {
 		system += systemForm + "}"
 	}
@@ -154,8 +155,8 @@ func quotedTries(tries []events.PreviousRound) string {
 // outcomeLine describes the outcome. It contains no untrusted text.
 func outcomeLine(e *events.Execution) string {
 	target := " The expected answer is not known."
-	if right := e.Outcome.Label == events.Success; right && e.Answer != "" {
-		target = ""
+	if e.Outcome.Label == events.Success && e.Answer != "" {
+		target = "" // it equals the answer
 	} else if strings.TrimSpace(e.Target) != "" {
 		target = " The expected answer is quoted below; it may hold more than the answer, such as intermediate results."
 	}
@@ -216,7 +217,7 @@ func quotedTrace(steps []events.Step, budget int) string {
 		}
 	}
 	keep := make([]bool, len(steps))
-	take := func(i int) {
+	take := func(i int) { // keeps a step, if there is one and it fits
 		if i < 0 || i >= len(steps) || keep[i] || budget <= 0 {
 			return
 		}
@@ -324,7 +325,7 @@ func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Ou
 	return ask(ctx, m, e, nil, cfg)
 }
 
-// ask does the same with another run of the task, if it is not nil.
+// ask is Ask with another run of the task in the prompt, if it is not nil.
 func ask(ctx context.Context, m chat.Model, e *events.Execution, other *otherRun, cfg Config) (Output, chat.Reply, error) {
 	return chat.Ask(ctx, m, reflectionPrompt(e, other, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
 }
