@@ -117,7 +117,7 @@ func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result
 	b := w.book(batch[0].Event.InBook())
 	b.mu.Lock()
 	err := errPending
-	defer func() { // also after a panic
+	defer func() { // also after a panic, when err is still errPending
 		if err != nil {
 			b.close()
 			b.viewChecked = false
@@ -255,13 +255,13 @@ func (w *worker) commit(
 func countOutcomes(change []*playbook.Delta) (outcomes, failures int) {
 	for _, delta := range change {
 		for i := range delta.Covers {
-			switch e := delta.Covers[i].Evidence; {
-			case e == nil || !(events.Outcome{Label: events.Label(e.Outcome)}).Known():
-			case e.Score < 0.5:
+			e := delta.Covers[i].Evidence
+			if e == nil || !(events.Outcome{Label: events.Label(e.Outcome)}).Known() {
+				continue
+			}
+			outcomes++
+			if e.Score < 0.5 {
 				failures++
-				fallthrough
-			default:
-				outcomes++
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func changesBullets(change []*playbook.Delta) bool {
 	for _, delta := range change {
 		for i := range delta.Ops {
 			switch delta.Ops[i].Kind {
-			case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm:
+			case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm: // counters only
 			default:
 				return true
 			}
