@@ -192,7 +192,7 @@ func (r *reader) addBullets(list []found) error {
 	return nil
 }
 
-// repair makes the values of a bullet valid, except its id, and reports each change by the field. It reports false if the
+// repair makes the values of a bullet valid, except its id. It calls report for each change, with the field. It returns false if the
 // content cannot be used.
 func repair(b *playbook.Bullet, report func(field, change string)) bool {
 	content, err := playbook.CleanContent(b.Content)
@@ -241,7 +241,7 @@ type writer struct {
 	format  Format
 	name    string
 	bullets []*playbook.Bullet
-	given   map[playbook.BulletID]playbook.BulletID // of bullets with another id in the file
+	given   map[playbook.BulletID]playbook.BulletID // the original id, by the id in the file, if they differ
 	losses  []Loss
 }
 

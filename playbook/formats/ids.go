@@ -43,7 +43,7 @@ func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
 // the first call of name.
 func (n *namer) reserve(id string) { n.inFile[id] = true }
 
-// name assigns an id to a bullet that has the id given in the file. If the assigned id differs, why has the reason.
+// name assigns an id to a bullet that has the id given in the file. why is the reason if the assigned id differs from it, else "".
 func (n *namer) name(given, section, content string) (id playbook.BulletID, why string) {
 	isFree := func(id string) bool {
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)
@@ -51,7 +51,8 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, why 
 	base := given
 	switch err := playbook.BulletID(given).Validate(); {
 	case err != nil:
-		why, base = err.Error(), repairID(given)
+		base = repairID(given)
+		why = err.Error()
 		if !n.inFile[base] && isFree(base) {
 			n.used[base] = true
 			return playbook.BulletID(base), why

@@ -103,14 +103,18 @@ func (w *writer) writeJSON() ([]byte, error) {
 
 func (w *writer) writeJSONL() ([]byte, error) {
 	out, err := encode(w.head())
-	for _, b := range w.bullets {
-		var raw []byte
-		if err == nil {
-			raw, err = encode(b)
-		}
-		out = append(append(out, '\n'), raw...)
+	if err != nil {
+		return nil, err
 	}
-	return append(out, '\n'), err
+	for _, b := range w.bullets {
+		raw, err := encode(b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, '\n')
+		out = append(out, raw...)
+	}
+	return append(out, '\n'), nil
 }
 
 // decode parses a JSON text. A syntax error has the number of the line.
