@@ -306,10 +306,10 @@ func (m *memory) fetch(
 		reading.Go(func() {
 			e, err := m.readExecution(ctx, handle)
 			errs[i] = err
-			if e == nil {
+			if e == nil { // expired, or an error
 				return
 			}
-			if found := events.NewInteraction(handle, e); !forgotten.interaction(found, e.Session) {
+			if found := events.NewInteraction(handle, e); !forgotten.isForgotten(found, e.Session) {
 				interactions[i] = found
 			}
 		})

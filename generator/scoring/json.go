@@ -37,9 +37,11 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 func parseJSON(text string) (v any, err error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
-	if err := dec.Decode(&v); errors.Is(err, io.EOF) {
+	err = dec.Decode(&v)
+	if errors.Is(err, io.EOF) {
 		return nil, errors.New("empty")
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -62,7 +64,8 @@ func stripFence(text string) string {
 // missingValue stands for a missing value.
 type missingValue struct{}
 
-// firstDifference returns the path to the first different value, with keys in alphabetical order.
+// firstDifference compares two decoded JSON values at a path. It returns the path to the first different value and the two values there.
+// Keys are compared in alphabetical order.
 func firstDifference(path string, want, got any) (at string, w, g any, differ bool) {
 	switch w := want.(type) {
 	case map[string]any:
