@@ -17,13 +17,13 @@ import (
 	"debrief/playbook/history"
 )
 
-// A correction is a reflection on feedback that replaces the votes and outcomes of its sample. It reads the current votes
-// and outcomes from the deltas of its sample, up to the version before its own delta, so it gets a separate delta. An index
-// finds these deltas. It also waits until
-// the earlier reflections on the same sample are in the log; reflections on other samples do not matter. A correction waits
-// alone: the rest of its batch is committed, and the server delivers the correction again, which is not an attempt. The wait
-// is limited to earlierWait. If an earlier reflection is committed after the correction, all of it is rejected
-// (ReasonCorrected) and its lessons are lost. The wait makes that rare.
+// A correction is a reflection on feedback that replaces the votes and outcomes of its sample. It needs the votes and outcomes in all
+// deltas of its sample up to the version before its own delta, so it gets a separate delta. A sampleIndex finds these deltas.
+//
+// A correction waits until the earlier reflections on the same sample are in the log; reflections on other samples do not matter. It waits
+// alone: the rest of its batch is committed, and the server delivers the correction again, which is not an attempt. The wait is limited to
+// earlierWait. If an earlier reflection is committed after the correction, all of it is rejected (ReasonCorrected) and its lessons are
+// lost. The wait makes that rare.
 //
 // The first feedback on an execution that had no outcome before has no votes to replace. Its reflection is not a
 // correction, unless other feedback on the same sample was faster.
@@ -42,22 +42,20 @@ func sortItems(items []*workItem) {
 		if n < 0 {
 			n = len(items)
 		}
-		slices.SortStableFunc(items[:n], func(a, b *workItem) int {
-			switch x, y := a.IsCorrection(), b.IsCorrection(); {
-			case x && !y:
+		last := func(item *workItem) int {
+			if item.IsCorrection() {
 				return 1
-			case !x && y:
-				return -1
 			}
 			return 0
-		})
+		}
+		slices.SortStableFunc(items[:n], func(a, b *workItem) int { return cmp.Compare(last(a), last(b)) })
 		items = items[min(n+1, len(items)):]
 	}
 }
 
-// prepareCorrections reads from the log the votes and outcomes of the first item, a correction, or decides which corrections
-// wait for earlier reflections. A waiting correction gets an error as its result and leaves the batch. prepareCorrections
-// returns the items that are left.
+// prepareCorrections decides which corrections wait for earlier reflections. A waiting correction gets an error as its result and leaves
+// the batch. If that is decided for the first item, prepareCorrections reads its votes and outcomes from the log instead. It returns the
+// items that are left.
 func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workItem) (left []*workItem, err error) {
 	if first := items[0]; first.EarlierDone {
 		return items, w.readContribution(ctx, b, first)
@@ -77,7 +75,7 @@ func (w *worker) prepareCorrections(ctx context.Context, b *book, items []*workI
 	}), nil
 }
 
-// mayWait reports whether a correction may wait: its first call with this sequence was less than limit ago.
+// mayWait reports whether the correction with this sequence may wait: mayWait was first called for it less than limit ago.
 func (b *book) mayWait(seq uint64, limit time.Duration) bool {
 	now := time.Now()
 	since, ok := b.waiting[seq]
@@ -148,12 +146,15 @@ func (w *worker) readContribution(ctx context.Context, b *book, item *workItem) 
 // acknowledged, with the sequence of that reflection. It ignores reflections of the same batch, which come first. Only lower
 // sequences count as earlier, so that two processes never wait for each other.
 func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem) (missing map[*workItem]uint64, err error) {
-	waiting, last, batch := map[events.ID][]*workItem{}, uint64(0), map[uint64]bool{}
+	waiting := map[events.ID][]*workItem{} // corrections, by sample
+	batch := map[uint64]bool{}             // sequences of the items
+	last := uint64(0)                      // sequence of the last correction
 	for _, item := range items {
 		batch[item.Seq] = true
 		if item.IsCorrection() && !item.EarlierDone {
 			id := item.Reflection.SampleID()
-			waiting[id], last = append(waiting[id], item), max(last, item.Seq)
+			waiting[id] = append(waiting[id], item)
+			last = max(last, item.Seq)
 		}
 	}
 	floor, err := w.ackFloor(ctx)

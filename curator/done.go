@@ -17,22 +17,27 @@ func (w *worker) done(ctx context.Context, del *bus.Delivery) (bool, error) {
 	b := w.book(del.Event.InBook())
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err = w.open(ctx, b)
-	if err == nil {
-		err = b.writer.CheckView(ctx) // also reads the end of the log
-	}
-	if err == nil {
-		err = b.writer.OpenIndex(ctx)
-	}
-	log, covered := coverLookup{err: err}, false
-	if err == nil {
-		log.state = b.writer.State()
-		covered = log.covered(&item.Item)
-	}
-	if log.err != nil {
+	covered, err := w.isCovered(ctx, b, item)
+	if err != nil {
 		b.close()
-		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", del.Event.Kind(), item.ID, b.name, log.err)
+		return false, fmt.Errorf("look up %s %s in the log of playbook %q: %w", del.Event.Kind(), item.ID, b.name, err)
 	}
 	b.lastUsed = time.Now()
 	return covered, nil
+}
+
+// isCovered reports whether the log covers an item. It reads the log up to its end.
+func (w *worker) isCovered(ctx context.Context, b *book, item *workItem) (bool, error) {
+	if err := w.open(ctx, b); err != nil {
+		return false, err
+	}
+	if err := b.writer.CheckView(ctx); err != nil { // also reads the end of the log
+		return false, err
+	}
+	if err := b.writer.OpenIndex(ctx); err != nil {
+		return false, err
+	}
+	log := coverLookup{state: b.writer.State()}
+	covered := log.covered(&item.Item)
+	return covered, log.err
 }

@@ -47,8 +47,8 @@ func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error 
 	return err
 }
 
-// ForkSource returns the bullets that a fork copies: those of the version, without the executions forgotten since. A text that is refused
-// today is in quarantine.
+// ForkSource returns the bullets that a fork copies: those of the version, without what was learned from executions that are forgotten
+// since. A text that is refused today is in quarantine.
 func ForkSource(ctx context.Context, store *deltalog.Store, f playbook.Fork) (*playbook.Playbook, error) {
 	version, err := f.Version()
 	if err != nil {
@@ -89,11 +89,11 @@ func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *play
 	if s.Execution == "" || s.Sample != "" {
 		return nil
 	}
-	seq, is, err := events.Handle(s.Execution).Parse()
+	seq, matches, err := events.Handle(s.Execution).Parse()
 	if err != nil {
 		return nil // no execution has such a handle
 	}
-	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if e, ok := found.(*events.Execution); ok {
 		s.Sample = string(e.SampleID())
 		return nil

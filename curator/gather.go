@@ -98,7 +98,8 @@ func (g *gatherResult) removeSkipped(asked, answered []*workItem) {
 		if slices.Contains(answered, one) {
 			continue
 		}
-		if g.skipped++; g.skipReason == "" {
+		g.skipped++
+		if g.skipReason == "" {
 			g.skipReason = one.result.Err.Error()
 		}
 		g.items = slices.DeleteFunc(g.items, func(other *workItem) bool { return other == one })
@@ -118,11 +119,11 @@ func (e *gatherError) Error() string { return e.reason }
 // findHeld reads the held reflection with a handle and its sequence in the stream. It returns a gatherError if the handle is
 // not that of a held reflection of the playbook.
 func (w *worker) findHeld(ctx context.Context, b playbook.Book, h events.Handle) (*events.Reflection, uint64, error) {
-	seq, is, err := h.Parse()
+	seq, matches, err := h.Parse()
 	if err != nil {
 		return nil, 0, &gatherError{"invalid handle"}
 	}
-	found, err := w.conn.Events.Find(ctx, events.StreamReflections, seq, is)
+	found, err := w.conn.Events.Find(ctx, events.StreamReflections, seq, matches)
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil, 0, &gatherError{err.Error()}
 	}

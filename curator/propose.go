@@ -21,7 +21,10 @@ func (w *worker) propose(
 	var list []*propose.Item
 	origin := make(map[*propose.Item]*workItem)
 	for _, item := range items {
-		if item.Reflection == nil || len(item.Reflection.Lessons) == 0 || log.covered(&item.Item) || admission.Forgets(item.Reflection.Evidence()) {
+		if item.Reflection == nil || len(item.Reflection.Lessons) == 0 {
+			continue
+		}
+		if log.covered(&item.Item) || admission.Forgets(item.Reflection.Evidence()) {
 			continue
 		}
 		one := &propose.Item{

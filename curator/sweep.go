@@ -18,13 +18,14 @@ const (
 
 // sweep checks and repairs views until the context ends.
 func (w *worker) sweep(ctx context.Context) {
-	all := time.Time{}
+	var lastAll time.Time // when all books were swept
 	for ctx.Err() == nil {
 		names := w.idleOpenBooks()
-		if time.Since(all) >= sweepAllInterval {
-			// This includes books that have a view and lost their log.
-			if known, err := w.store.AllBooks(ctx); err == nil {
-				names, all = known, time.Now()
+		if time.Since(lastAll) >= sweepAllInterval {
+			// All books include those that have a view and lost their log.
+			if all, err := w.store.AllBooks(ctx); err == nil {
+				names = all
+				lastAll = time.Now()
 			}
 		}
 		for _, name := range names {
@@ -60,22 +61,20 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 		return
 	}
 	defer b.mu.Unlock()
-	err := w.repairView(ctx, b)
-	switch {
-	case err == nil:
-		b.viewChecked = true
-		if err := w.recordSettings(ctx, b); err != nil && ctx.Err() == nil {
-			w.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("record settings")
-		}
-		if time.Since(b.lastUsed) > bookIdle {
-			b.unload()
-		}
-	default:
+	if err := w.repairView(ctx, b); err != nil {
 		b.close() // the next use opens the book and compares the view again
 		b.viewChecked = false
 		if ctx.Err() == nil {
 			w.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("check view")
 		}
+		return
+	}
+	b.viewChecked = true
+	if err := w.recordSettings(ctx, b); err != nil && ctx.Err() == nil {
+		w.conn.Log().Warn().Err(err).Str(events.LogBook, string(b.name)).Msg("record settings")
+	}
+	if time.Since(b.lastUsed) > bookIdle {
+		b.unload()
 	}
 }
 
@@ -83,15 +82,19 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 // they must not wait for the next reflection. Default settings are recorded with the next reflection: the Curator of a short command
 // has them too.
 func (w *worker) recordSettings(ctx context.Context, b *book) error {
-	byDefault, err := Config{}.WithDefaults().policy()
-	if err != nil || b.settingsRecorded || w.policy.Equal(byDefault) {
+	defaults, err := Config{}.WithDefaults().policy()
+	if err != nil {
 		return err
+	}
+	if b.settingsRecorded || w.policy.Equal(defaults) {
+		return nil
 	}
 	if err := w.open(ctx, b); err != nil {
 		return err
 	}
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
-		if is := s.Playbook().Admission(); s.Playbook().Version() == 0 || is.Policy.Equal(w.policy) {
+		recorded := s.Playbook().Admission().Policy
+		if s.Playbook().Version() == 0 || recorded.Equal(w.policy) {
 			return nil, nil
 		}
 		return []*playbook.Delta{{Author: history.Curator, Reason: "settings of the curator", Policy: &w.policy, Time: time.Now().UTC()}}, nil
@@ -103,8 +106,8 @@ func (w *worker) recordSettings(ctx context.Context, b *book) error {
 	return b.writer.Flush(ctx)
 }
 
-// repairView compares the view with the log and flushes the difference. For a closed book that was compared before, it
-// compares only the last delta with the head of the view.
+// repairView compares the view with the log and flushes the difference. If this process has compared the book before and closed it since,
+// repairView compares only the last delta with the head of the view.
 func (w *worker) repairView(ctx context.Context, b *book) error {
 	if b.writer == nil && b.viewChecked {
 		if ok, err := w.store.IsViewCurrent(ctx, b.name); ok || err != nil {

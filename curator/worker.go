@@ -118,7 +118,7 @@ func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result
 	b := w.book(batch[0].Event.InBook())
 	b.mu.Lock()
 	err := errPending
-	defer func() { // also after a panic
+	defer func() { // also after a panic, when err is still errPending
 		if err != nil {
 			b.close()
 			b.viewChecked = false
@@ -189,7 +189,7 @@ func (w *worker) commitItems(ctx context.Context, b *book, items []*workItem) er
 	}
 	pol := draft.Policy{
 		Budget: draft.Budget{Book: w.cfg.MaxTokens, Section: w.cfg.MaxSectionTokens}, Duplicates: &b.duplicates, Costs: b.costs, Totals: &b.totals,
-		Mode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
+		GateMode: w.cfg.GateMode, Gate: w.cfg.Gate, Settings: w.policy,
 	}
 	var unchecked []playbook.BulletID
 	for len(items)+len(unchecked) > 0 {
@@ -226,7 +226,8 @@ func (w *worker) commit(
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
 		log := &coverLookup{state: s}
 		pol.HasFeedback = log.hasFeedback
-		if out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), unchecked); log.err != nil {
+		out = draft.Build(s.Playbook(), pol, log.covered, drafts(items), unchecked)
+		if log.err != nil {
 			return nil, log.err
 		}
 		at := time.Now().UTC()
@@ -255,13 +256,13 @@ func (w *worker) commit(
 func countOutcomes(change []*playbook.Delta) (outcomes, failures int) {
 	for _, delta := range change {
 		for i := range delta.Covers {
-			switch e := delta.Covers[i].Evidence; {
-			case e == nil || !(events.Outcome{Label: events.Label(e.Outcome)}).Known():
-			case e.Score < 0.5:
+			e := delta.Covers[i].Evidence
+			if e == nil || !(events.Outcome{Label: events.Label(e.Outcome)}).Known() {
+				continue
+			}
+			outcomes++
+			if e.Score < 0.5 {
 				failures++
-				fallthrough
-			default:
-				outcomes++
 			}
 		}
 	}
@@ -274,7 +275,7 @@ func changesBullets(change []*playbook.Delta) bool {
 	for _, delta := range change {
 		for i := range delta.Ops {
 			switch delta.Ops[i].Kind {
-			case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm:
+			case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm: // counters only
 			default:
 				return true
 			}

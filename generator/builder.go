@@ -29,7 +29,7 @@ type ContextBuilder struct {
 	embeddings *embeddingCache
 	notesCache notesCache
 	screened   screenCache
-	admit      func(admit.Text) admit.Decision // admit.Decide; tests replace it to show that they would notice
+	admit      func(admit.Text) admit.Decision // admit.Decide; a test replaces it to prove that the tests find a missing admission
 	cfg        Config
 	timeouts   timeouts
 	// onTurn is called after each turn that is added to a session; nil if no summaries are made.
@@ -129,8 +129,8 @@ type contextRequest struct {
 // builtContext is an assembled context.
 type builtContext struct {
 	*assembly.Context
-	version  uint64
-	stale    bool
+	version  uint64 // of the playbook
+	stale    bool   // the version is older than the requested one
 	turn     int
 	inWindow bool // the window of the session already contains this execution
 }
@@ -166,12 +166,14 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	}
 	b := newest
 	if req.pinnedVersion != nil {
-		if b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion); err != nil {
+		b, err = cb.playbooks.pinned(ctx, newest, req.book, *req.pinnedVersion)
+		if err != nil {
 			return nil, err
 		}
 	}
 	if req.pinnedVersion == nil && req.minVersion > 0 { // before the session is read, because the version may forget a part of it
-		if out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version); err != nil {
+		out.stale, err = b.waitVersion(ctx, req.minVersion, cb.timeouts.version)
+		if err != nil {
 			return nil, err
 		}
 		if out.stale {
@@ -206,12 +208,12 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 			}
 		}
 		in.Degraded = *warns
-		known := len(*warns)
+		before := len(*warns)
 		assembling := time.Now()
 		out.Context, err = assembly.Assemble(in, req.limits)
 		cb.cfg.Meter.Assembled(time.Since(assembling))
-		if err == nil { // the rankings can add warnings
-			out.Manifest.Warnings = append(out.Manifest.Warnings, (*warns)[known:]...)
+		if err == nil { // the rankings can add warnings during the assembly
+			out.Manifest.Warnings = append(out.Manifest.Warnings, (*warns)[before:]...)
 		}
 		return err
 	})
@@ -296,12 +298,12 @@ func shortError(ctx context.Context, err error) string {
 
 // citedBullets returns the cited ids that were shown, without duplicates.
 func citedBullets(ids []playbook.BulletID, shown []events.ShownBullet) []playbook.BulletID {
-	var known []playbook.BulletID
+	var cited []playbook.BulletID
 	for _, id := range ids {
 		wasShown := slices.ContainsFunc(shown, func(b events.ShownBullet) bool { return b.ID == id })
-		if wasShown && !slices.Contains(known, id) {
-			known = append(known, id)
+		if wasShown && !slices.Contains(cited, id) {
+			cited = append(cited, id)
 		}
 	}
-	return known
+	return cited
 }

@@ -43,8 +43,8 @@ const (
 	maxPinned    = 32
 )
 
-// cachedPlaybook is one playbook with its index. A pinned one has no follower. It is the state of its version, and its index is what
-// prompts may contain of that at the version admittedAt.
+// cachedPlaybook is one playbook with its index. A followed one changes with each new version. A pinned one has no follower: its state
+// stays, but its index contains only the texts that the newest version, admittedAt, still admits.
 type cachedPlaybook struct {
 	index *playbookIndex
 	tasks *taskEvidence
@@ -57,9 +57,9 @@ type cachedPlaybook struct {
 	state    *playbook.Playbook // of a pinned version
 	err      error
 
-	admitting  sync.Mutex // guards the fields below
-	admitted   *playbook.Playbook
-	admittedAt uint64
+	admitting  sync.Mutex         // guards the fields below
+	admitted   *playbook.Playbook // what the index of a pinned version contains; nil before the first use
+	admittedAt uint64             // newest version when admitted was computed
 }
 
 func newPlaybookCache(store *deltalog.Store, embeddings *embeddingCache, votes bool, retry time.Duration) *playbookCache {
@@ -82,7 +82,7 @@ func (c *playbookCache) get(ctx context.Context, name playbook.Book) (*cachedPla
 	return c.load(ctx, playbookKey{book: name})
 }
 
-// pinned returns an old version of a playbook with the texts that its newest version, today, still admits.
+// pinned returns an old version of a playbook with the texts that the newest version still admits. today is the followed playbook.
 func (c *playbookCache) pinned(ctx context.Context, today *cachedPlaybook, name playbook.Book, version uint64) (*cachedPlaybook, error) {
 	key := playbookKey{book: name, pinned: true, version: version}
 	today.follower.Read(func(now *playbook.Playbook, _ []byte) {
@@ -96,7 +96,7 @@ func (c *playbookCache) pinned(ctx context.Context, today *cachedPlaybook, name 
 	return entry, err
 }
 
-// admit removes the texts from the index of a pinned version that the newest version does not admit.
+// admit removes the texts from the index of a pinned version that the newest version, now, does not admit.
 func (p *cachedPlaybook) admit(now *playbook.Playbook) {
 	p.admitting.Lock()
 	defer p.admitting.Unlock()
@@ -153,11 +153,12 @@ func (c *playbookCache) getOrAdd(key playbookKey) (*cachedPlaybook, error) {
 // separately. A caller that holds an evicted index can still use it. Entries that are being loaded stay; otherwise
 // concurrent callers could evict each other forever.
 func (c *playbookCache) evict(pinned bool) {
-	limit, n := maxPlaybooks, 0
+	limit := maxPlaybooks
 	if pinned {
 		limit = maxPinned
 	}
-	var open []playbookKey
+	n := 0
+	var loaded []playbookKey
 	for key, entry := range c.entries {
 		if key.pinned != pinned {
 			continue
@@ -165,15 +166,15 @@ func (c *playbookCache) evict(pinned bool) {
 		n++
 		select {
 		case <-entry.ready:
-			open = append(open, key)
+			loaded = append(loaded, key)
 		default:
 		}
 	}
 	if n < limit {
 		return
 	}
-	slices.SortFunc(open, func(a, b playbookKey) int { return c.entries[a].lastUsed.Compare(c.entries[b].lastUsed) })
-	for _, key := range open[:min(len(open), n-limit+1)] {
+	slices.SortFunc(loaded, func(a, b playbookKey) int { return c.entries[a].lastUsed.Compare(c.entries[b].lastUsed) })
+	for _, key := range loaded[:min(len(loaded), n-limit+1)] { // one place for the new entry
 		c.entries[key].stop()
 		delete(c.entries, key)
 	}
@@ -183,11 +184,11 @@ func (c *playbookCache) evict(pinned bool) {
 // caller tries again.
 func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key playbookKey) {
 	defer entry.stop()
-	stopped := func() {}
+	waitStopped := func() {}
 	if key.pinned {
 		entry.state, entry.err = c.stateAt(ctx, key)
 	} else {
-		entry.follower, stopped, entry.err = c.store.Follow(ctx, key.book)
+		entry.follower, waitStopped, entry.err = c.store.Follow(ctx, key.book)
 	}
 	if entry.err != nil {
 		if ctx.Err() != nil {
@@ -212,7 +213,7 @@ func (c *playbookCache) follow(ctx context.Context, entry *cachedPlaybook, key p
 	})
 	entry.index.queue.run(ctx)
 	reading.Wait()
-	stopped()
+	waitStopped()
 }
 
 // stateAt reads a pinned version, without the executions that were forgotten since.
@@ -274,9 +275,8 @@ func (p *cachedPlaybook) measure(ctx context.Context, tasks []*citedTask) []floa
 	return p.index.measure(ctx, tasks)
 }
 
-// waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are
-// requested. It waits a short time for them. For a pinned version it waits longer, because the same version must give
-// the same prompt.
+// waitEvidence starts to read the past tasks if a prompt needs them, because the playbook does not fit or the scores are requested. It
+// waits for them for at most loadTimeout. For a pinned version it waits up to timeout, because the same version must give the same prompt.
 func (p *cachedPlaybook) waitEvidence(ctx context.Context, req *contextRequest, timeout time.Duration) {
 	l := req.limits
 	p.index.mu.RLock()

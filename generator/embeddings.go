@@ -90,7 +90,7 @@ func (c *embeddingCache) get(ctx context.Context, texts []string) ([][]float32, 
 	for k, i := range at {
 		out[i] = computed[k]
 	}
-	// On an error they are computed again after a restart.
+	// If the cache cannot be written, the vectors are computed again after a restart.
 	if err := c.windows.PutVectors(ctx, c.embedder.Model(), cacheKeys(missing), computed); err != nil {
 		c.log.Warn().Err(err).Msg("write cached embeddings")
 	}
@@ -150,7 +150,7 @@ type queryEmbedding struct {
 	vector    []float32 // nil if the embedder was unavailable
 	modelName string    // of the vector
 
-	hashed func() []float32
+	hashed func() []float32 // vector of hashed n-grams, computed at the first call
 
 	// The bullets near the query by words and by past tasks, nil until the first search. Experiments and rankings use both.
 	byWords []recall.Match

@@ -82,7 +82,7 @@ func (q *embedQueue) run(ctx context.Context) {
 		case len(keys) > 1:
 			q.requeue(keys, false)
 			limit = len(keys) / 2
-		case ctx.Err() == nil:
+		case ctx.Err() == nil: // a single text
 			q.embeddings.log.Warn().Err(err).Str("item", keys[0]).Msg("embed item: retrying later, using words only")
 			q.requeue(keys, true)
 			limit = 1

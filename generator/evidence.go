@@ -47,8 +47,8 @@ const evidencePause = time.Second
 // measureShare is the inverse of the part of the time in which reliability is measured.
 const measureShare = 50
 
-// follow reads the log until ctx ends, and measures the reliability of the rankings after each read. With a pinned version it
-// reads up to that version. changed returns a channel that is closed at the next version.
+// follow reads the log until ctx ends, and measures the reliability of the rankings after each read. With a pinned version it ends after
+// that version. changed returns a channel that is closed at the next version; it is not used with a pinned version.
 func (e *taskEvidence) follow(
 	ctx context.Context, pinned *uint64, changed func() <-chan struct{}, measure func(context.Context, []*citedTask) []float64,
 ) {
@@ -59,7 +59,7 @@ func (e *taskEvidence) follow(
 	}
 	wait := evidencePause
 	for ctx.Err() == nil {
-		var news <-chan struct{}
+		var news <-chan struct{} // nil: read again after the wait
 		if pinned == nil {
 			news = changed()
 		}
@@ -92,8 +92,8 @@ func (e *taskEvidence) follow(
 // errPinned ends the reading at the pinned version.
 var errPinned = errors.New("the pinned version is reached")
 
-// read folds the deltas that are new. It measures the ranking by past tasks only on the newest tasks, because a long log has
-// many.
+// read folds the deltas that are new. A long log has many tasks, so only those of the newest deltas are looked up in the ranking by past
+// tasks, about maxMeasured.
 func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 	type entry struct {
 		delta *playbook.Delta
@@ -128,7 +128,7 @@ func (e *taskEvidence) read(ctx context.Context, pinned *uint64) error {
 	return err
 }
 
-// fold adds a delta. Before that it looks for the cited bullets of its tasks in the ranking by past tasks.
+// fold adds a delta. Before that it records whether the ranking by past tasks finds the bullets that the tasks of the delta cited.
 func (e *taskEvidence) fold(d *playbook.Delta, cited []*citedTask) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,10 +144,10 @@ func (e *taskEvidence) fold(d *playbook.Delta, cited []*citedTask) {
 	}
 	e.index.Apply(d)
 	for i := range d.Ops {
-		switch op := &d.Ops[i]; {
-		case op.Kind == playbook.Remove:
+		op := &d.Ops[i]
+		if op.Kind == playbook.Remove {
 			delete(e.linked, op.Bullet)
-		case len(op.Support) > 0 || op.Kind == playbook.Merge:
+		} else if len(op.Support) > 0 || op.Kind == playbook.Merge {
 			e.linked[op.Bullet] = true
 		}
 	}
@@ -258,9 +258,8 @@ func (e *taskEvidence) ranking(q *queryEmbedding, warns *warnings) selection.Ran
 	return e.addSupported(e.nearTasks(q), maxRanked)
 }
 
-// addSupported returns up to limit bullets: those near a query by the votes of the nearest tasks, and then by the number of
-// tasks that they helped on.
-// A task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
+// addSupported returns up to limit bullets: first those in near, by the votes of the nearest tasks, then others by the number of tasks that
+// they helped on. A task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
 // smoothing by backing off (Katz, "Estimation of probabilities from sparse data", 1987). The caller holds mu.
 func (e *taskEvidence) addSupported(near []evidence.Hit, limit int) selection.Ranking {
 	list := make(selection.Ranking, 0, min(limit, len(near)+len(e.supported)))

@@ -13,11 +13,11 @@ import (
 // NewFeedback converts and validates a request; all endpoints use it. The request must contain a label, a score, a
 // target or feedback text. The id of the client identifies the feedback of its owner on that execution; without one it is random.
 func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
-	id := events.NewID()
-	switch {
-	case len(r.ID) > maxID:
+	if len(r.ID) > maxID {
 		return nil, invalidf("id: must have at most %d bytes, got %d", maxID, len(r.ID))
-	case r.ID != "":
+	}
+	id := events.NewID()
+	if r.ID != "" {
 		id = events.Hash("feedback", string(r.Book), r.Caller.Owner, string(r.Execution), string(r.ID))
 	}
 	f := &events.Feedback{

@@ -200,14 +200,19 @@ func (g *Generator) answer(ctx context.Context, builder *ContextBuilder, t *even
 // request on with that round.
 func (g *Generator) hasNextRound(t *events.Task, e *events.Execution) bool {
 	rounds := min(cmp.Or(t.Rounds, g.cfg.Rounds, 1), events.MaxRounds)
-	return len(t.PreviousRounds)+1 < rounds && t.Purpose != events.Evaluate && scoring.CanScore(t) &&
-		(e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial)
+	if len(t.PreviousRounds)+1 >= rounds || t.Purpose == events.Evaluate {
+		return false
+	}
+	isWrong := e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial
+	return isWrong && scoring.CanScore(t)
 }
 
 // OtherModelError reports that a task requires another model. A Generator with that model can answer a copy of the task.
 type OtherModelError struct {
-	Task, Want, Got string
-	Run             string // run that submits its tasks again when it continues; empty for others, and for later rounds
+	Task, Want, Got string // the id of the task, and the names of the models
+	// Run is the training run that submitted the task, and that submits it again when it continues. It is empty for a task of no
+	// run, and for a later round, which the run cannot submit.
+	Run string
 }
 
 func (e *OtherModelError) Error() string {

@@ -97,8 +97,9 @@ func (ix *playbookIndex) waitEmbedded(ctx context.Context, q *queryEmbedding, ti
 	}
 }
 
-// A bullet applies to a task if at least minVoteShare of the votes of the nearest past tasks are for it: of those that it helped, and
-// of those that cited it and failed. A bullet that applies to fewer than minTasks past tasks is too new for this. It applies if it is among the nearestNew best of a ranking.
+// A bullet applies to a past task that it helped, or that cited it and failed. It is predicted to apply to a new task if at least
+// minVoteShare of the votes of the nearest past tasks are for it. A bullet that applies to fewer than minTasks past tasks is too new for
+// this. It is predicted to apply if it is among the nearestNew best of the ranking by words or by vectors.
 const (
 	minVoteShare = 0.25
 	minTasks     = 4

@@ -298,16 +298,18 @@ func (m *memory) fetch(
 	requested := 0
 	for i, hit := range hits {
 		handle := events.Handle(hit.Key)
-		if interactions[i] = p.interaction(handle); interactions[i] != nil || requested > req.limits.Recall {
+		interactions[i] = p.interaction(handle)
+		if interactions[i] != nil || requested > req.limits.Recall {
 			continue
 		}
 		requested++
 		reading.Go(func() {
 			e, err := m.readExecution(ctx, handle)
-			if errs[i] = err; e == nil {
+			errs[i] = err
+			if e == nil { // expired, or an error
 				return
 			}
-			if found := events.NewInteraction(handle, e); !forgotten.interaction(found, e.Session) {
+			if found := events.NewInteraction(handle, e); !forgotten.isForgotten(found, e.Session) {
 				interactions[i] = found
 			}
 		})

@@ -27,33 +27,36 @@ const (
 
 // notePolicy decides about the notes of one context.
 type notePolicy struct {
-	ix     *playbookIndex
-	cb     *ContextBuilder
-	req    *contextRequest
-	silent map[events.ID]*similar.Text // insights of decided notes
+	ix      *playbookIndex
+	cb      *ContextBuilder
+	req     *contextRequest
+	decided map[events.ID]*similar.Text // insights of notes on which the Curator has decided
 }
 
 // admitNotes returns the notes that a context may contain, reduced to the texts that it may contain, in their order.
 func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, notes []*events.Note, q *queryEmbedding) (list []*events.Note) {
-	p := &notePolicy{ix: ix, cb: cb, req: req, silent: map[events.ID]*similar.Text{}}
+	p := &notePolicy{ix: ix, cb: cb, req: req, decided: map[events.ID]*similar.Text{}}
 	for _, n := range notes {
 		if n.Insight != "" && p.facts(n, admit.UseInsight).State != admit.Undecided {
-			p.silent[n.ID] = similar.Prepare(n.Insight)
+			p.decided[n.ID] = similar.Prepare(n.Insight)
 		}
 	}
 	ofSession, insights := 0, 0
 	for _, n := range slices.Backward(notes) {
-		switch own := p.isOwn(n); {
-		case own && ofSession < req.limits.Reflections:
-			if n = p.sessionNote(n); n != nil {
+		if p.isOwn(n) {
+			if ofSession >= req.limits.Reflections {
+				continue
+			}
+			if admitted := p.sessionNote(n); admitted != nil {
 				ofSession++
-				list = append(list, n)
+				list = append(list, admitted)
 			}
-		case !own && insights < min(maxInsights, req.limits.Reflections) && q.similarity(n.Question) >= minSimilarity:
-			if p.admitsInsight(n) {
-				insights++
-				list = append(list, noteTexts(n, "", "", n.Insight))
-			}
+			continue
+		}
+		isNear := insights < min(maxInsights, req.limits.Reflections) && q.similarity(n.Question) >= minSimilarity
+		if isNear && p.admitsInsight(n) {
+			insights++
+			list = append(list, noteTexts(n, "", "", n.Insight))
 		}
 	}
 	slices.Reverse(list)
@@ -80,16 +83,17 @@ func (p *notePolicy) sessionNote(n *events.Note) *events.Note {
 	}
 	admitted := func(text string) string {
 		t := p.facts(n, admit.UseSession)
-		if t.Suspect = p.cb.isSuspect(text); text == "" || !p.cb.admit(t).Shown() || p.saidByBullet(text) {
+		t.Suspect = p.cb.isSuspect(text)
+		if text == "" || !p.cb.admit(t).Shown() || p.saidByBullet(text) {
 			return ""
 		}
 		return text
 	}
-	went, right := admitted(n.Error), admitted(n.Approach)
-	if went+right+insight == "" {
+	problem, approach := admitted(n.Error), admitted(n.Approach)
+	if problem+approach+insight == "" {
 		return nil
 	}
-	return noteTexts(n, went, right, insight)
+	return noteTexts(n, problem, approach, insight)
 }
 
 // admitsInsight reports whether the insight of a note may be shown.
@@ -102,15 +106,16 @@ func (p *notePolicy) admitsInsight(n *events.Note) bool {
 	return p.cb.admit(t).Shown() && !p.saidByBullet(n.Insight) && !p.saidBefore(n)
 }
 
-// saidByBullet reports whether a bullet of any status says about the same as a text. Then the bullet speaks, or it is silent for a
-// reason that holds for the text too.
+// saidByBullet reports whether a bullet of any status says about the same as a text. Then the prompt can show the bullet, or the bullet is
+// not shown for a reason that holds for the text too.
 func (p *notePolicy) saidByBullet(text string) bool {
 	if p.ix.notes.Hides(text) {
 		return true
 	}
 	prepared := similar.Prepare(text)
 	for _, m := range p.ix.words.Top(text, nearestCopies) {
-		if b := p.ix.indexed[playbook.BulletID(m.Key)]; b != nil && prepared.Similarity(b.Content, admit.NearCopy) >= admit.NearCopy {
+		b := p.ix.indexed[playbook.BulletID(m.Key)]
+		if b != nil && prepared.Similarity(b.Content, admit.NearCopy) >= admit.NearCopy {
 			return true
 		}
 	}
@@ -120,10 +125,10 @@ func (p *notePolicy) saidByBullet(text string) bool {
 // nearestCopies is the number of bullets with the most common words that are compared with a text.
 const nearestCopies = 8
 
-// saidBefore reports whether the insight of another note that is decided says about the same as that of a note.
+// saidBefore reports whether the Curator has decided on another note whose insight says about the same as that of n.
 func (p *notePolicy) saidBefore(n *events.Note) bool {
-	for id, said := range p.silent {
-		if id != n.ID && said.Similarity(n.Insight, admit.NearCopy) >= admit.NearCopy {
+	for id, insight := range p.decided {
+		if id != n.ID && insight.Similarity(n.Insight, admit.NearCopy) >= admit.NearCopy {
 			return true
 		}
 	}
@@ -131,9 +136,9 @@ func (p *notePolicy) saidBefore(n *events.Note) bool {
 }
 
 // noteTexts returns a copy of a note with these texts only.
-func noteTexts(n *events.Note, went, right, insight string) *events.Note {
+func noteTexts(n *events.Note, problem, approach, insight string) *events.Note {
 	return &events.Note{
-		Reflection: n.Reflection, ID: n.ID, Owner: n.Owner, Session: n.Session, At: n.At, Label: n.Label, Error: went, Approach: right, Insight: insight,
+		Reflection: n.Reflection, ID: n.ID, Owner: n.Owner, Session: n.Session, At: n.At, Label: n.Label, Error: problem, Approach: approach, Insight: insight,
 	}
 }
 
@@ -192,8 +197,8 @@ type forgetting struct {
 	owner   string
 }
 
-// interaction reports whether an execution of a session is forgotten.
-func (f *forgetting) interaction(i *events.Interaction, session string) bool {
+// isForgotten reports whether an execution of a session is forgotten.
+func (f *forgetting) isForgotten(i *events.Interaction, session string) bool {
 	return f.Forgets(&playbook.Evidence{
 		Execution: string(i.Execution), Sample: string(cmp.Or(i.First, i.ID)), Owner: f.owner, User: i.User, Session: session, Source: i.Source, Inferred: i.Inferred,
 	})
@@ -209,8 +214,8 @@ func (f *forgetting) summary(s *events.Summary, session string) *events.Summary 
 
 // dropForgotten removes the forgotten executions from the history of a session.
 func (p *sessionHistory) dropForgotten(f *forgetting, session string) {
-	p.window = slices.DeleteFunc(p.window, func(i *events.Interaction) bool { return f.interaction(i, session) })
-	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool { return f.interaction(&m.Interaction, session) })
+	p.window = slices.DeleteFunc(p.window, func(i *events.Interaction) bool { return f.isForgotten(i, session) })
+	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool { return f.isForgotten(&m.Interaction, session) })
 	p.summary = f.summary(p.summary, session)
 }
 
@@ -244,21 +249,21 @@ func (cb *ContextBuilder) isSuspect(text string) bool {
 	return suspect
 }
 
-// noteOf returns a note with the texts that a manifest names.
+// noteOf returns a note with the texts that the reason of its part in a manifest lists. It returns nil for a nil note.
 func noteOf(n *events.Note, why string) *events.Note {
 	if n == nil {
 		return nil
 	}
-	went, right, insight := "", "", ""
+	var problem, approach, insight string
 	for _, name := range strings.Split(why, ", ") {
 		switch name {
 		case assembly.NoteError:
-			went = n.Error
+			problem = n.Error
 		case assembly.NoteApproach:
-			right = n.Approach
+			approach = n.Approach
 		case assembly.NoteInsight:
 			insight = n.Insight
 		}
 	}
-	return noteTexts(n, went, right, insight)
+	return noteTexts(n, problem, approach, insight)
 }

@@ -57,7 +57,8 @@ func (c *notesCache) get(
 func (c *notesCache) entry(key notesKey, age time.Duration) (n *notesEntry, owner bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n = c.entries[key]; n != nil {
+	n = c.entries[key]
+	if n != nil {
 		select {
 		case <-n.ready:
 			if n.err == nil && time.Since(n.readAt) < age {

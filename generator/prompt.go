@@ -2,6 +2,7 @@ package generator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,8 @@ func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, 
 	return chat.Ask(ctx, m, p, func(r chat.Reply) (Answer, error) {
 		a, err := parseAnswer(r)
 		if errors.Is(err, errNoAnswer) {
-			if missing++; missing >= maxMissing {
+			missing++
+			if missing >= maxMissing {
 				return a, nil
 			}
 		}
@@ -80,43 +82,51 @@ func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, 
 	})
 }
 
-// parseAnswer parses a reply. The required format is advice: prose that marks no answer is the answer, because some models
-// ignore formats. A reply without text, broken JSON, or JSON without the expected fields is an error that is worth a retry.
-// With errNoAnswer it returns the rest of the reply.
+// parseAnswer parses a reply. A model may ignore the required format. Then the answer is the one that the text marks, or the whole text if
+// it is prose. A reply without text, broken JSON, or JSON without the expected fields is an error that is worth a retry. With errNoAnswer
+// parseAnswer returns the rest of the reply.
 func parseAnswer(r chat.Reply) (Answer, error) {
-	var a Answer
-	text := chat.StripThinking(r.Text)
-	object, err := chat.ParseObject(r)
+	a, err := parseFields(r)
 	if err == nil {
-		var fields map[string]json.RawMessage
-		if err = json.Unmarshal(object, &fields); err == nil {
-			answer, present := field(fields, answerNames)
-			reasoning, _ := field(fields, reasoningNames)
-			ids, _ := field(fields, bulletNames)
-			a = Answer{Reasoning: jsonText(reasoning), BulletIDs: bulletIDs(ids), Final: jsonText(answer)}
-			if !present && a.Reasoning == "" {
-				err = errors.New(`reply has neither "final_answer" nor "reasoning"`)
-			}
+		if a.Final == "" {
+			a.Final = findAnswer(a.Reasoning)
 		}
-	}
-	switch {
-	case err != nil:
-		a.Final = findAnswer(text)
-	case a.Final == "":
-		if a.Final = findAnswer(a.Reasoning); a.Final == "" {
+		if a.Final == "" {
 			return a, errNoAnswer
-		}
-	}
-	if err == nil || a.Final != "" {
-		if err != nil && a.Reasoning == "" {
-			a.Reasoning = text
 		}
 		return a, nil
 	}
-	if !isProse(text) {
+	text := chat.StripThinking(r.Text)
+	if found := findAnswer(text); found != "" {
+		a.Final = found
+		a.Reasoning = cmp.Or(a.Reasoning, text)
+		return a, nil
+	}
+	if isProse(text) {
+		return Answer{Final: text}, nil
+	}
+	return Answer{}, err
+}
+
+// parseFields parses a reply that is a JSON object. If it has neither an answer nor a reasoning, parseFields returns the cited bullets and
+// an error.
+func parseFields(r chat.Reply) (Answer, error) {
+	object, err := chat.ParseObject(r)
+	if err != nil {
 		return Answer{}, err
 	}
-	return Answer{Final: text}, nil
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return Answer{}, err
+	}
+	answer, present := field(fields, answerNames)
+	reasoning, _ := field(fields, reasoningNames)
+	ids, _ := field(fields, bulletNames)
+	a := Answer{Reasoning: jsonText(reasoning), BulletIDs: bulletIDs(ids), Final: jsonText(answer)}
+	if !present && a.Reasoning == "" {
+		return a, errors.New(`reply has neither "final_answer" nor "reasoning"`)
+	}
+	return a, nil
 }
 
 // The names of the fields of a reply. Models without a strict schema use other names. The first one that has a value is used.
@@ -126,8 +136,8 @@ var (
 	bulletNames    = []string{"bulletids", "bulletsused", "usedbullets", "bullets", "citedbullets", "citations"}
 )
 
-// field returns the first of the fields that has a value, and whether any of them is present. It ignores case, "_" and "-" in
-// names.
+// field returns the value of the first of the named fields that has one, or nil. present reports whether any of the fields exists. field
+// ignores case, "_", "-" and spaces in names.
 func field(fields map[string]json.RawMessage, names []string) (value json.RawMessage, present bool) {
 	plain := make(map[string]json.RawMessage, len(fields))
 	for name, v := range fields {
@@ -187,7 +197,8 @@ func boxed(text string) string {
 		case '{':
 			depth++
 		case '}':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return strings.TrimSpace(text[:j])
 			}
 		}

@@ -25,8 +25,8 @@ type RebuiltContext struct {
 	Calls    []records.Call `json:"calls,omitempty"` // the tool calls of Steps
 	// RawReply is the model's reply, if the Generator kept it; see Config.RawReply.
 	RawReply string `json:"raw_reply,omitempty"`
-	// Missing lists the parts whose texts have expired. Why lists the other reasons for a difference. At least one of
-	// them is set if Verified is false.
+	// Missing lists the parts whose texts have expired. Reasons lists the other reasons for a difference. At least one of the two is
+	// set if Verified is false.
 	Missing []events.Part `json:"missing,omitempty"`
 	Reasons []string      `json:"reasons,omitempty"`
 }
@@ -72,8 +72,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	return out, nil
 }
 
-// collector reads the sources of a manifest. Its warnings list read errors. They do not list expired sources;
-// Rebuilt.Missing has those.
+// collector reads the sources of a manifest. Its warnings list read errors, but not expired sources: RebuiltContext.Missing has those.
 type collector struct {
 	builder *ContextBuilder
 	e       *events.Execution
@@ -96,7 +95,7 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 				s.System = Instructions
 			case strings.HasPrefix(p.Ref, customRef):
 				c.add("instructions: context has custom %s: pass them with --generator-prompt FILE", p.Ref)
-			case p.Text == "":
+			case p.Text == "": // a part with a text needs no source
 				c.add("instructions: context has %s, this program has %s", p.Ref, systemRef)
 			}
 		case events.PartBullet:
@@ -134,14 +133,15 @@ func (c *collector) bullets(ctx context.Context) func(playbook.BulletID) *playbo
 // find returns the event of a handle, nil if it has expired or cannot be read.
 func (c *collector) find(ctx context.Context, stream, handle string) events.Event {
 	seq, matches, err := events.Handle(handle).Parse()
-	var found events.Event
-	if err == nil {
-		found, err = c.builder.conn.Events.Find(ctx, stream, seq, matches)
-	}
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		c.add("%s: %s", handle, shortError(ctx, err))
-	}
 	if err != nil {
+		c.add("%s: %s", handle, shortError(ctx, err))
+		return nil
+	}
+	found, err := c.builder.conn.Events.Find(ctx, stream, seq, matches)
+	if err != nil {
+		if !errors.Is(err, bus.ErrNotFound) {
+			c.add("%s: %s", handle, shortError(ctx, err))
+		}
 		return nil
 	}
 	return found

@@ -10,21 +10,22 @@ import (
 	"debrief/playbook/admit"
 )
 
-// readRecords reads the notes with the records of a model on the steps of earlier executions. A pinned context gets none, because
-// reflections arrive later.
+// readRecords reads the notes with the records that a model made of the steps of earlier executions. A context with a pinned version gets
+// none, because their number changes over time.
 func (cb *ContextBuilder) readRecords(ctx context.Context, req *contextRequest, p *sessionHistory, warns *warnings) {
 	if req.pinnedVersion != nil || !p.hasSteps() {
 		return
 	}
 	var err error
-	if p.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session); err != nil {
+	p.records, err = cb.windows.RecordNotes(ctx, req.book, req.owner, req.session)
+	if err != nil {
 		warns.add("session: read records: %s", shortError(ctx, err))
 	}
 }
 
-// admitRecords adds the records that a context may contain to the steps of the session. Records are texts of a reflection, so what
-// silences the reflection silences them: then the prompt has the records that follow from the steps without a model. Records of the
-// agent itself stay.
+// admitRecords adds the records that a context may contain to the steps of the session. Records are texts of a reflection: if the
+// reflection may not be shown, its records are not shown either, and the prompt has records that are computed from the steps without a
+// model. Records of the agent itself stay.
 func (cb *ContextBuilder) admitRecords(req *contextRequest, ix *playbookIndex, in *assembly.Input, notes []*events.Note) {
 	p := &notePolicy{ix: ix, cb: cb, req: req}
 	known := map[events.Handle][]events.Record{}
@@ -55,8 +56,9 @@ func (p *notePolicy) withoutOrders(records []events.Record, facts admit.Text) []
 		}
 		r.Calls = slices.Clone(r.Calls)
 		for k := range r.Calls {
-			if c := &r.Calls[k]; !admitted(slices.Concat([]string{c.Line, c.Insights, c.Learning}, c.Next)...) {
-				*c = events.CallRecord{} // its place counts: calls and their records are parallel
+			c := &r.Calls[k]
+			if !admitted(slices.Concat([]string{c.Line, c.Insights, c.Learning}, c.Next)...) {
+				*c = events.CallRecord{} // not removed: calls and their records are parallel
 			}
 		}
 	}
@@ -78,7 +80,8 @@ func (p *sessionHistory) hasSteps() bool {
 	return false
 }
 
-// setRecords sets the records of steps. Both slices end at the last step of an execution, so it counts from the end.
+// setRecords sets the records of steps that have none. Both slices end at the last step of an execution, and records may have fewer
+// elements, so setRecords counts from the end.
 func setRecords(steps []events.Step, records []events.Record) {
 	for n := 1; n <= min(len(steps), len(records)); n++ {
 		s, r := &steps[len(steps)-n], &records[len(records)-n]

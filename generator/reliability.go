@@ -9,14 +9,14 @@ import (
 	"debrief/playbook/recall"
 )
 
-// The rankings of a playbook are by past tasks, by words and by embeddings. Which of them finds the right bullets differs
-// between families of tasks. So their reliability is measured: the share of the bullets that recent tasks cited with success
-// that a ranking has among its first places for these tasks. The ranking by past tasks is asked before a task is added to
-// it, so that no task finds itself. Such an evaluation, first predict and then learn, is prequential (Dawid, "Statistical
-// theory: the prequential approach", 1984).
+// The rankings of a playbook are by past tasks, by words and by embeddings. Which of them finds the right bullets differs between families
+// of tasks. So their reliability is measured on recent tasks that cited bullets with success. The reliability of a ranking is the share of
+// these bullets that it has among its first places for the task. The ranking by past tasks is asked before a task is added to it, so that
+// no task finds itself. Such an evaluation, first predict and then learn, is prequential (Dawid, "Statistical theory: the prequential
+// approach", 1984).
 //
-// Only bullets that were shown are cited, and the rankings decide which are shown. So a ranking is never silenced, and
-// bullets that were never tried have a share of the prompt that does not depend on it; see package selection.
+// Only bullets that were shown are cited, and the rankings decide which are shown. So even an unreliable ranking keeps a part of the
+// prompt, and bullets that were never tried have another part; see package selection.
 const (
 	// maxMeasured is the number of tasks that reliability is measured on, the newest.
 	maxMeasured = 64
@@ -42,12 +42,16 @@ func citedTasks(d *playbook.Delta) (tasks []*citedTask) {
 			continue
 		}
 		for _, cover := range op.Support {
-			if cover < 0 || cover >= len(d.Covers) || d.Covers[cover].Evidence == nil || d.Covers[cover].Evidence.Excerpt == "" {
+			if cover < 0 || cover >= len(d.Covers) {
+				continue
+			}
+			task := d.Covers[cover].Evidence
+			if task == nil || task.Excerpt == "" {
 				continue
 			}
 			t := byCover[cover]
 			if t == nil {
-				t = &citedTask{question: d.Covers[cover].Evidence.Excerpt}
+				t = &citedTask{question: task.Excerpt}
 				byCover[cover] = t
 				tasks = append(tasks, t)
 			}

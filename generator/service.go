@@ -92,7 +92,8 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 		book: r.Book, owner: r.Caller.Owner, session: r.Session, query: r.Query, taskContext: r.Context, instructions: prompts.Agent, taskType: r.Task,
 		runningSteps: r.Steps, pinnedVersion: r.Playbook, minVersion: r.MinVersion, limits: cb.cfg.Limits, explain: r.Explain,
 	}
-	if req.advice = r.Advice; r.Advice {
+	if r.Advice {
+		req.advice = true
 		req.instructions = prompts.Advice
 	}
 	if s := strings.TrimSpace(r.System); s != "" {
@@ -148,8 +149,10 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	e.Outcome = e.Outcome.Complete()
 	e.Outcome.Label = cmp.Or(e.Outcome.Label, events.Unknown)
 	e.Cited = citedBullets(r.Cited, e.Shown)
-	switch hasQuestion := strings.TrimSpace(e.Question) != ""; {
-	case missing != nil && (!hasQuestion || bus.Unreachable(missing) || errors.Is(missing, context.DeadlineExceeded)):
+	hasQuestion := strings.TrimSpace(e.Question) != ""
+	isTemporary := missing != nil && (bus.Unreachable(missing) || errors.Is(missing, context.DeadlineExceeded))
+	switch {
+	case isTemporary || missing != nil && !hasQuestion:
 		// Without its context the report would lose the votes of the shown bullets. The agent sends it again.
 		return nil, fmt.Errorf("context_id: %w", missing)
 	case !hasQuestion:
@@ -164,7 +167,8 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	return cb.storeReport(ctx, e, warns)
 }
 
-// LeadingScore implements service.Leader.
+// LeadingScore returns the name of the score that counts if an outcome has several, for a playbook or for the playbook of a served context.
+// It implements service.Leader.
 func (cb *ContextBuilder) LeadingScore(ctx context.Context, caller events.Caller, b playbook.Book, contextID events.ID) (string, error) {
 	if b == "" && contextID != "" && len(contextID) <= maxID {
 		s, err := cb.windows.Context(ctx, contextID)
@@ -203,17 +207,20 @@ func (cb *ContextBuilder) storeReport(ctx context.Context, e *events.Execution, 
 	return &events.StoredReply{Handle: receipt.Handle, Duplicate: receipt.Duplicate, Warnings: *warns}, nil
 }
 
-// firstCopy returns the handle under which an event is stored, or "" if no copy is known. An error means unknown: a second copy
+// firstCopy returns the handle under which an event is stored, or "" if no copy is known. After an error it returns "" too: a second copy
 // is harmless, because the Curator covers each id once.
-func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, o window.Effect, e events.Event) events.Handle {
-	seq, err := cb.windows.FirstCopy(ctx, e.InBook(), o, e.EventID())
-	if err == nil && seq > 0 {
+func (cb *ContextBuilder) firstCopy(ctx context.Context, stream string, effect window.Effect, e events.Event) events.Handle {
+	seq, err := cb.windows.FirstCopy(ctx, e.InBook(), effect, e.EventID())
+	if err == nil && seq == 0 {
+		return ""
+	}
+	if err == nil {
 		_, err = cb.conn.Events.Find(ctx, stream, seq, func(id events.ID) bool { return id == e.EventID() })
 	}
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		cb.conn.ContextLog(ctx).Warn().Err(err).Msg("look up an earlier copy: storing the event again")
-	}
-	if err != nil || seq == 0 {
+	if err != nil {
+		if !errors.Is(err, bus.ErrNotFound) {
+			cb.conn.ContextLog(ctx).Warn().Err(err).Msg("look up an earlier copy: storing the event again")
+		}
 		return ""
 	}
 	return events.NewHandle(seq, e.EventID())
@@ -273,7 +280,8 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 		return nil
 	}
 	e.Book, e.User = s.Book, cmp.Or(e.User, s.User)
-	if e.Session = cmp.Or(e.Session, s.Session); e.Session == s.Session {
+	e.Session = cmp.Or(e.Session, s.Session)
+	if e.Session == s.Session {
 		e.Turn = s.Turn
 	} else {
 		warns.add("session: reported %.80q, but the context belongs to %.80q", e.Session, s.Session)

@@ -51,11 +51,13 @@ func (cb *ContextBuilder) readSession(ctx context.Context, req *contextRequest, 
 		p.turn = last + 1
 	}
 	if len(list) >= 2*cb.cfg.summaryInterval() {
-		if p.summary, err = cb.windows.Summary(ctx, b, req.owner, session); err != nil {
+		p.summary, err = cb.windows.Summary(ctx, b, req.owner, session)
+		if err != nil {
 			warns.add("session: read summary: %s", shortError(ctx, err))
 		}
 	}
-	if p.marks, err = cb.windows.Marks(ctx, b, req.owner, session); err != nil {
+	p.marks, err = cb.windows.Marks(ctx, b, req.owner, session)
+	if err != nil {
 		warns.add("session: read marks: %s", shortError(ctx, err))
 	}
 	p.marks = slices.DeleteFunc(p.marks, func(m events.MarkedInteraction) bool {
@@ -104,17 +106,18 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 			return err
 		}
 		var ok bool
-		if e, ok = first.(*events.Execution); !ok {
+		e, ok = first.(*events.Execution)
+		if !ok {
 			return nil
 		}
 	}
 	if e.Purpose == events.Evaluate {
 		return nil
 	}
-	// A duplicate must not become a new turn after the original has left the window.
+	// IsFirstCopy records the execution. A duplicate must not become a new turn after the original has left the window.
 	first, err := cb.windows.IsFirstCopy(ctx, e.Book, window.EffectTurn, e.ID, r.Seq)
 	if e.Session == "" {
-		return nil // the record only saves the work of a later copy: without it, the Curator still counts the run once
+		return nil // an error is harmless: the Curator counts the run once, also without the record
 	}
 	if err != nil || !first {
 		return err
@@ -132,7 +135,10 @@ func (cb *ContextBuilder) addToWindow(ctx context.Context, e *events.Execution, 
 // retry. A window is a cache, so an error must not lose the answer.
 func (cb *ContextBuilder) addToWindowOrLog(ctx context.Context, e *events.Execution, r bus.Receipt) error {
 	err := cb.addToWindow(ctx, e, r)
-	if err == nil || bus.Unreachable(err) && !cb.windowBucketMissing(ctx) {
+	if err == nil {
+		return nil
+	}
+	if bus.Unreachable(err) && !cb.windowBucketMissing(ctx) {
 		return err
 	}
 	cb.conn.ContextLog(ctx).Warn().Err(err).Str("execution", string(r.Handle)).Msg("add execution to window of session")
@@ -144,7 +150,8 @@ func (cb *ContextBuilder) addToWindowOrLog(ctx context.Context, e *events.Execut
 func (cb *ContextBuilder) windowBucketMissing(ctx context.Context) bool {
 	for _, bucket := range []string{events.BucketWindow, events.BucketState} {
 		_, err := cb.conn.JetStream().KeyValue(ctx, bucket)
-		if err != nil && !bus.Unreachable(err) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		isTemporary := bus.Unreachable(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+		if err != nil && !isTemporary {
 			return true
 		}
 	}

@@ -56,7 +56,7 @@ type summariser struct {
 	working sync.WaitGroup
 
 	mu   sync.Mutex
-	busy map[string]bool // sessions in work, by key; true if a turn was added since
+	busy map[string]bool // sessions that are being summarised, by key; true if a turn was added since
 }
 
 // maxConcurrentSummaries bounds the sessions that a process summarises at a time. Further sessions wait for their
@@ -115,7 +115,7 @@ func (s *summariser) summariseWithTimeout(b playbook.Book, owner, session string
 	return s.summarise(ctx, b, owner, session)
 }
 
-// summarise makes a new summary if a full window of turns has no summary yet.
+// summarise makes a new summary if the turns before the window that have no summary yet are as many as a window has.
 func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, session string) error {
 	followed, err := s.builder.playbooks.get(ctx, b)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, sess
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(i *events.Interaction) bool { return forgotten.interaction(i, session) })
+	list = slices.DeleteFunc(list, func(i *events.Interaction) bool { return forgotten.isForgotten(i, session) })
 	size := s.builder.cfg.summaryInterval()
 	if len(list) < 2*size {
 		return nil

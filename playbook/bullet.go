@@ -73,22 +73,15 @@ func (id BulletID) CheckImported() error {
 
 // Number returns the number at the end of a minted id, 0 if it has none.
 func (id BulletID) Number() uint64 {
-	_, digits, ok := cutLast(string(id), "-")
-	if !ok {
+	i := strings.LastIndexByte(string(id), '-')
+	if i < 0 {
 		return 0
 	}
-	n, err := strconv.ParseUint(digits, 10, 63)
+	n, err := strconv.ParseUint(string(id[i+1:]), 10, 63)
 	if err != nil || n > MaxNumber {
 		return 0
 	}
 	return n
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }
 
 // Key returns the id as one token of a key: the id itself if it is valid there, else "x-" and the first 22 characters of
@@ -255,10 +248,9 @@ func MintID(section string, n uint64) BulletID {
 	slug, ok := slugs[section]
 	if !ok {
 		words := strings.FieldsFunc(section, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
-		switch {
-		case len(words) == 1:
+		if len(words) == 1 {
 			slug = words[0][:min(4, len(words[0]))]
-		default:
+		} else {
 			for _, w := range words[:min(5, len(words))] {
 				slug += w[:1]
 			}

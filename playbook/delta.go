@@ -182,10 +182,14 @@ type Selector struct {
 // Matches reports whether the selector selects the evidence. It is false for nil, the evidence of an edit, and for an
 // empty selector.
 func (s *Selector) Matches(e *Evidence) bool {
-	return e != nil && *s != Selector{} &&
-		(s.Source == "" || MatchesSource(s.Source, e.Source) || s.Source == InferredSource && e.Inferred) &&
-		(s.Owner == "" || s.Owner == e.Owner) && selectsName(s.User, e.User) && selectsName(s.Session, e.Session) &&
-		(s.Execution == "" && s.Sample == "" || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample)
+	if e == nil || *s == (Selector{}) {
+		return false
+	}
+	bySource := s.Source == "" || MatchesSource(s.Source, e.Source) || s.Source == InferredSource && e.Inferred
+	byOwner := s.Owner == "" || s.Owner == e.Owner
+	anyExecution := s.Execution == "" && s.Sample == ""
+	byExecution := anyExecution || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample
+	return bySource && byOwner && byExecution && selectsName(s.User, e.User) && selectsName(s.Session, e.Session)
 }
 
 // MaxEvidenceName is the number of bytes of a session, a user or a source in Evidence.

@@ -179,7 +179,8 @@ func (b *Bullet) CurrentExperiment() Experiment {
 	return *b.Experiment
 }
 
-// newExperiment returns the record of a new wording, or of the same one from now on. Confirmations belong to the wording.
+// newExperiment returns the empty record of a new experiment, with a new wording or with the same one. Confirmations belong to the wording,
+// so they stay if it is the same.
 func (b *Bullet) newExperiment(s Standing, sameContent bool) *Experiment {
 	was := b.CurrentExperiment()
 	e := &Experiment{Number: was.Number + 1, Standing: s}
@@ -239,7 +240,8 @@ func (b *Bullet) addSupport(covers []Cover, support []int, by int) {
 			continue
 		}
 		if !copied {
-			b.SupportBySource, copied = append([]SourceSupport(nil), b.SupportBySource...), true
+			b.SupportBySource = append([]SourceSupport(nil), b.SupportBySource...)
+			copied = true
 		}
 		b.SupportBySource = addToSource(b.SupportBySource, e.Source, by)
 	}

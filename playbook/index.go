@@ -70,7 +70,8 @@ func (x *index) add(k ContentKey, id BulletID) {
 	case first == id:
 		return
 	case id < first:
-		x.first[k], id = id, first
+		x.first[k] = id
+		id = first // to more
 	}
 	if at, found := slices.BinarySearch(x.more[k], id); !found {
 		if x.more == nil {
@@ -86,7 +87,8 @@ func (x *index) remove(k ContentKey, id BulletID) {
 	case x.first[k] != id:
 		others = slices.DeleteFunc(slices.Clone(others), func(o BulletID) bool { return o == id })
 	case len(others) > 0:
-		x.first[k], others = others[0], others[1:]
+		x.first[k] = others[0]
+		others = others[1:]
 	default:
 		delete(x.first, k)
 	}

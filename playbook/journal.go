@@ -1,7 +1,7 @@
 package playbook
 
-// A journal has the ids of the bullets that changed last, so that an index of a large playbook reads only these at a new
-// version. A clone of the playbook starts its own.
+// journal has the ids of the bullets that changed last, so that an index of a large playbook reads only these at a new version. A clone of
+// the playbook starts a journal of its own.
 type journal struct {
 	ids []BulletID // the newest, at most 2*maxJournal
 	end uint64     // number of changes so far

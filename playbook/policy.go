@@ -259,7 +259,8 @@ func (a *Admission) drop(b *Bullet, undo bool) {
 	if n := len(all) - maxDropped; n > 0 {
 		a.DroppedFloor = max(a.DroppedFloor, all[n-1])
 	}
-	if a.Dropped = all[max(0, len(all)-maxDropped):]; len(a.Dropped) == 0 {
+	a.Dropped = all[max(0, len(all)-maxDropped):]
+	if len(a.Dropped) == 0 {
 		a.Dropped = nil
 	}
 }
@@ -285,7 +286,8 @@ func (b *Bullet) learnFrom(op *Op, covers []Cover) {
 		if i >= len(covers) || covers[i].Evidence == nil || slices.Contains(b.LearnedFrom, covers[i].Seq) {
 			continue
 		}
-		if b.LearnedFrom = append(slices.Clip(b.LearnedFrom), covers[i].Seq); len(b.LearnedFrom) > maxLearnedFrom {
+		b.LearnedFrom = append(slices.Clip(b.LearnedFrom), covers[i].Seq)
+		if len(b.LearnedFrom) > maxLearnedFrom {
 			b.LearnedFrom = slices.Delete(b.LearnedFrom, maxLearnedFrom/2, maxLearnedFrom/2+1)
 		}
 	}
@@ -296,7 +298,8 @@ func onlyInferred(op *Op, covers []Cover) bool {
 	found := false
 	for _, i := range op.Support {
 		if i < len(covers) && covers[i].Evidence != nil {
-			if found = true; !covers[i].Evidence.Inferred {
+			found = true
+			if !covers[i].Evidence.Inferred {
 				return false
 			}
 		}

@@ -50,7 +50,8 @@ func (s *StatsSum) Add(b *Bullet, sign int) {
 	}
 	status := cmp.Or(b.Status, Active)
 	s.stats.Total += sign
-	if s.stats.ByStatus[status] += sign; s.stats.ByStatus[status] == 0 {
+	s.stats.ByStatus[status] += sign
+	if s.stats.ByStatus[status] == 0 {
 		delete(s.stats.ByStatus, status)
 	}
 	if !b.Shown() {
@@ -58,7 +59,8 @@ func (s *StatsSum) Add(b *Bullet, sign int) {
 	}
 	of := s.sections[b.Section]
 	of = SectionStats{b.Section, of.Bullets + sign, of.Helpful + sign*b.Helpful, of.Harmful + sign*b.Harmful}
-	if s.sections[b.Section] = of; of.Bullets == 0 {
+	s.sections[b.Section] = of
+	if of.Bullets == 0 {
 		delete(s.sections, b.Section)
 	}
 	switch {

@@ -32,8 +32,8 @@ const (
 	maxAwaited   = 4096
 )
 
-// isOpen reports whether an execution has no outcome, but errors or calls to learn from. A session needs its reflection at once,
-// because the next turn shows the records, and so does a task with several rounds.
+// isOpen reports whether an execution has no outcome, but errors or calls to learn from, and whether its reflection can wait. In a session
+// it cannot, because the next turn shows the records, and in a task with several rounds it cannot, because the next round shows the advice.
 func isOpen(e *events.Execution) bool {
 	return !e.Outcome.Known() && rules.HasSignal(e) && !wantsRecords(e) && e.Rounds <= 1 && len(e.PreviousRounds) == 0
 }
@@ -44,18 +44,18 @@ func (r *Reflector) waitsForFeedback(ctx context.Context, windows *window.Store,
 	if windows == nil || fb.id != "" || e.Origin.Held || !isOpen(e) {
 		return false, nil
 	}
-	if r.model != nil && r.awaiting.execution(e.Book) {
+	if r.model != nil && r.awaiting.countOpen(e.Book) {
 		return true, nil
 	}
 	first, err := windows.IsFirstCopy(ctx, e.Book, window.EffectFeedback, e.SampleID(), at)
 	if err != nil {
 		return false, fmt.Errorf("reflect on execution %s: %w", e.ID, err)
 	}
-	return !first, nil // feedback was faster
+	return !first, nil // not the first: feedback was faster, and its reflection is on the way
 }
 
-// execution counts an open execution and reports whether its reflection should wait for feedback.
-func (a *awaiting) execution(b playbook.Book) bool {
+// countOpen counts an open execution and reports whether its reflection should wait for feedback.
+func (a *awaiting) countOpen(b playbook.Book) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x := a.of(b)
@@ -64,12 +64,12 @@ func (a *awaiting) execution(b playbook.Book) bool {
 	return x.executions >= minAwaited && x.feedback >= awaitedShare*x.executions
 }
 
-// answered counts feedback that was the first outcome of an open execution.
-func (a *awaiting) answered(b playbook.Book) {
+// countFeedback counts feedback that was the first outcome of an open execution.
+func (a *awaiting) countFeedback(b playbook.Book) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	x := a.of(b)
-	x.feedback = min(x.feedback+1, x.executions) // other processes may have got the executions
+	x.feedback = min(x.feedback+1, x.executions) // another process may have counted the execution
 }
 
 func (a *awaiting) of(b playbook.Book) *awaited {

@@ -24,15 +24,15 @@ func TestAwaitingLearnsTheShareOfFeedback(t *testing.T) {
 		var a awaiting
 		var got bool
 		for i := range test.executions {
-			got = a.execution("b")
+			got = a.countOpen("b")
 			if test.every > 0 && i%test.every == 0 {
-				a.answered("b")
+				a.countFeedback("b")
 			}
 		}
 		if got != test.want {
 			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
 		}
-		if a.execution("another") {
+		if a.countOpen("another") {
 			t.Errorf("%s: another book waits", test.name)
 		}
 	}
@@ -42,11 +42,11 @@ func TestAwaitingEndsWithTheFeedback(t *testing.T) {
 	t.Parallel()
 	var a awaiting
 	for range 200 {
-		a.execution("b")
-		a.answered("b")
+		a.countOpen("b")
+		a.countFeedback("b")
 	}
 	for n := range awaitedTasks {
-		if !a.execution("b") {
+		if !a.countOpen("b") {
 			if n < 10 {
 				t.Errorf("after %d executions without feedback none waits any more: want a few, feedback can be late", n)
 			}

@@ -16,7 +16,7 @@ type comparison struct {
 	task         events.ID
 	label, other events.Label // outcome of the run, and the opposite outcome
 	run          *window.Run
-	relabelled   bool // the same run is stored under the opposite outcome
+	relabelled   bool // set by find: the same run is stored under the opposite outcome, which feedback has corrected since
 }
 
 // newComparison returns nil for a run that is not comparable: its outcome is neither success nor failure, it made no
@@ -55,8 +55,8 @@ type otherRun struct {
 	calls []string
 }
 
-// find returns the last run of the owner of e with the opposite outcome, or nil. It is nil if that run is the same run before its outcome was
-// corrected. A nil comparison finds nothing.
+// find returns the last run of the task, by the owner of e, that had the opposite outcome, or nil. If that run is the same one before its
+// outcome was corrected, find returns nil and sets relabelled. A nil comparison finds nothing.
 func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.Execution) (*otherRun, error) {
 	if p == nil {
 		return nil, nil
@@ -65,15 +65,15 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	if err != nil || last == nil {
 		return nil, err
 	}
-	if p.relabelled = last.Execution == p.run.Execution; p.relabelled {
+	p.relabelled = last.Execution == p.run.Execution
+	if p.relabelled {
 		return nil, nil
 	}
 	return &otherRun{p.other, last.Calls}, nil
 }
 
-// store saves the run for later comparisons. It is called after the reflection is stored. Then at most one of two
-// concurrent runs sees the other, and no pair counts twice. The store is a cache, and saving a run twice changes
-// nothing.
+// store saves the run for later comparisons. Each run is stored after its reflection, so two concurrent runs cannot both find the other,
+// and no pair counts twice. The store is a cache, and saving a run twice changes nothing.
 func (p *comparison) store(ctx context.Context, windows *window.Store, ref *events.Reflection) error {
 	err := windows.PutRun(ctx, ref.Book, ref.Owner, p.task, p.label, p.run)
 	if err == nil && p.relabelled {

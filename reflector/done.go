@@ -14,11 +14,11 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 	var id events.ID
 	switch e := d.Event.(type) {
 	case *events.Feedback:
-		seq, is, err := e.Execution.Parse()
+		seq, matches, err := e.Execution.Parse()
 		if err != nil {
 			return false, nil
 		}
-		found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, is)
+		found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 		if errors.Is(err, bus.ErrNotFound) {
 			return false, nil
 		}

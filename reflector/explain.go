@@ -56,7 +56,8 @@ func Explain(ctx context.Context, m chat.Model, l *rules.Lesson, runs []*events.
 	if err != nil || found == "" {
 		return out, err
 	}
-	if out.Rejected = rejectExplanation(found, l, quoted); out.Rejected == "" {
+	out.Rejected = rejectExplanation(found, l, quoted)
+	if out.Rejected == "" {
 		out.Text = found
 	}
 	return out, nil

@@ -21,56 +21,56 @@ type feedbackInfo struct {
 	first    bool   // the execution has no earlier reflection
 }
 
-// resolveFeedback returns the execution that the feedback is on, with the outcome after all feedback so far. It first
-// waits until the execution itself is reflected on or dead-lettered, because votes should be corrected after they are
-// cast.
-//
-// An execution without an outcome may have no reflection; see awaiting. The first feedback that sets its outcome then has no votes
-// to correct and does not wait.
+// resolveFeedback returns the execution that the feedback is on, with the outcome after all feedback so far. at is the stream sequence of
+// the feedback, and attempt the number of its delivery. resolveFeedback waits until the execution itself is reflected on or dead-lettered,
+// because votes should be corrected after they are cast. But the first feedback on an execution without an outcome has no votes to correct,
+// and does not wait; see awaiting.
 func (r *Reflector) resolveFeedback(ctx context.Context, conn *bus.Conn, windows *window.Store, f *events.Feedback, at uint64, attempt int) (*events.Execution, feedbackInfo, error) {
-	l := feedbackInfo{id: f.ID, seq: at}
-	seq, is, err := f.Execution.Parse()
+	info := feedbackInfo{id: f.ID, seq: at}
+	seq, matches, err := f.Execution.Parse()
 	if err != nil {
-		return nil, l, bus.Discard(err)
+		return nil, info, bus.Discard(err)
 	}
-	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil, l, bus.Discard(err)
+		return nil, info, bus.Discard(err)
 	}
 	if err != nil {
-		return nil, l, err
+		return nil, info, err
 	}
 	e, ok := found.(*events.Execution)
 	if !ok || e.Book != f.Book {
-		return nil, l, bus.Discard(fmt.Errorf("not an execution of book %q", f.Book))
+		return nil, info, bus.Discard(fmt.Errorf("not an execution of book %q", f.Book))
 	}
 	if e.Purpose == events.Evaluate || e.Origin.Held { // evaluations and held executions are not learned from
-		return e, l, nil
+		return e, info, nil
 	}
-	l.corrects = e.Outcome.Known()
-	if !l.corrects && f.Outcome.Complete().Known() && (isOpen(e) || !rules.HasSignal(e)) {
+	info.corrects = e.Outcome.Known()
+	setsOutcome := !info.corrects && f.Outcome.Complete().Known()
+	if setsOutcome && (isOpen(e) || !rules.HasSignal(e)) { // else the execution is reflected on at once
 		if isOpen(e) {
-			r.awaiting.answered(e.Book)
+			r.awaiting.countFeedback(e.Book)
 		}
-		if l.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at); err != nil {
-			return nil, l, err
+		info.first, err = windows.IsFirstCopy(ctx, f.Book, window.EffectFeedback, e.SampleID(), at)
+		if err != nil {
+			return nil, info, err
 		}
-		if l.first {
+		if info.first {
 			e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
-			return e, l, nil
+			return e, info, nil
 		}
 	}
 	earlier, err := earlierFeedback(ctx, conn, f, e.ID, at)
 	if err != nil {
-		return nil, l, err
+		return nil, info, err
 	}
 	for _, f := range append(earlier, f) {
 		e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
 	}
 	if attempt > maxWaits {
-		return e, l, nil
+		return e, info, nil
 	}
-	return e, l, waitReflected(ctx, conn, seq)
+	return e, info, waitReflected(ctx, conn, seq)
 }
 
 // Feedback waits for the reflection on its execution in its first deliveries only. An execution that takes longer, for
@@ -111,8 +111,8 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 	if h == known {
 		return true, nil
 	}
-	seq, is, err := h.Parse()
-	if err != nil || !is(execution) { // the handle contains a part of the id
+	seq, mayBe, err := h.Parse()
+	if err != nil || !mayBe(execution) { // the handle contains only a part of the id
 		return false, nil
 	}
 	_, err = conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })

@@ -96,8 +96,10 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 		system = prompts.RightAnswer
 	}
 	schema := reflectionSchema
-	if system += prompts.Quotes; wantsRecords(e) {
-		system, schema = system+prompts.Records+systemForm+recordsForm+"}", recordsSchema
+	system += prompts.Quotes
+	if wantsRecords(e) {
+		schema = recordsSchema
+		system += prompts.Records + systemForm + recordsForm + "}"
 	} else {
 		system += systemForm + "}"
 	}
@@ -113,7 +115,8 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 // tokens for the steps.
 func material(e *events.Execution, other *otherRun, budget int) (parts []chat.Quotation) {
 	quote := func(name, text string, limit int) {
-		if text = strings.TrimSpace(text); text != "" {
+		text = strings.TrimSpace(text)
+		if text != "" {
 			parts = append(parts, chat.Quotation{Name: name, Text: excerpt(text, limit)})
 		}
 	}
@@ -152,8 +155,8 @@ func quotedTries(tries []events.PreviousRound) string {
 // outcomeLine describes the outcome. It contains no untrusted text.
 func outcomeLine(e *events.Execution) string {
 	target := " The expected answer is not known."
-	if right := e.Outcome.Label == events.Success; right && e.Answer != "" {
-		target = ""
+	if e.Outcome.Label == events.Success && e.Answer != "" {
+		target = "" // it equals the answer
 	} else if strings.TrimSpace(e.Target) != "" {
 		target = " The expected answer is quoted below; it may hold more than the answer, such as intermediate results."
 	}
@@ -214,7 +217,7 @@ func quotedTrace(steps []events.Step, budget int) string {
 		}
 	}
 	keep := make([]bool, len(steps))
-	take := func(i int) {
+	take := func(i int) { // keeps a step, if there is one and it fits
 		if i < 0 || i >= len(steps) || keep[i] || budget <= 0 {
 			return
 		}
@@ -322,7 +325,7 @@ func Ask(ctx context.Context, m chat.Model, e *events.Execution, cfg Config) (Ou
 	return ask(ctx, m, e, nil, cfg)
 }
 
-// ask does the same with another run of the task, if it is not nil.
+// ask is Ask with another run of the task in the prompt, if it is not nil.
 func ask(ctx context.Context, m chat.Model, e *events.Execution, other *otherRun, cfg Config) (Output, chat.Reply, error) {
 	return chat.Ask(ctx, m, reflectionPrompt(e, other, cfg), func(r chat.Reply) (Output, error) { return parseReflection(r, e) })
 }

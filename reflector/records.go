@@ -79,7 +79,7 @@ func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
 			o.ignore("records: step %q not found in the execution", shorten(fieldText(fields["step"])))
 			continue
 		}
-		if at < 0 || !isEmpty(&records[at]) {
+		if at < 0 || !isEmpty(&records[at]) { // too old, or a second record of the step
 			continue
 		}
 		records[at] = readRecord(fields, len(e.Steps[n-1].Calls))

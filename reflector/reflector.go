@@ -72,7 +72,8 @@ func New(model chat.Model, cfg Config) (*Reflector, error) {
 		return nil, err
 	}
 	version := versionOf(model != nil)
-	if cfg.Instructions = strings.TrimSpace(cfg.Instructions); model != nil && cfg.Instructions != "" {
+	cfg.Instructions = strings.TrimSpace(cfg.Instructions)
+	if model != nil && cfg.Instructions != "" {
 		version += "+p" + chat.Fingerprint(cfg.Instructions)
 	}
 	return &Reflector{model: model, version: version, cfg: cfg.WithDefaults()}, nil
@@ -114,15 +115,20 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 
 // handle processes one execution or feedback. It returns a reflection, the task of the next round, or no event.
 func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) (out bus.Result) {
-	e, ok := d.Event.(*events.Execution)
-	handle, fb := d.Handle(), feedbackInfo{}
-	if f, isLate := d.Event.(*events.Feedback); isLate {
+	var e *events.Execution
+	var fb feedbackInfo
+	var handle events.Handle
+	switch event := d.Event.(type) {
+	case *events.Execution:
+		e, handle = event, d.Handle()
+	case *events.Feedback:
 		var err error
-		if e, fb, err = r.resolveFeedback(ctx, conn, windows, f, d.Seq, d.Attempt); err != nil {
-			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", f.Execution, err)}
+		e, fb, err = r.resolveFeedback(ctx, conn, windows, event, d.Seq, d.Attempt)
+		if err != nil {
+			return bus.Result{Err: fmt.Errorf("feedback on %s: %w", event.Execution, err)}
 		}
-		handle = f.Execution
-	} else if !ok {
+		handle = event.Execution
+	default:
 		return bus.Result{Err: bus.Discard(fmt.Errorf("handle event: unexpected kind %s", d.Event.Kind()))}
 	}
 	if e.Purpose == events.Evaluate || e.Origin.Held && fb.id != "" {
@@ -250,14 +256,15 @@ func followedBullets(tags []events.BulletTag) (ids []playbook.BulletID) {
 	return ids
 }
 
-// addExposures copies the exposures and the score of the execution to the reflection. They are those of the first round:
-// prompts of later rounds also contain advice that is not in the playbook.
+// addExposures copies the exposures and the score of the first round to the reflection, if the outcome is known. Prompts of later rounds
+// also contain advice that is not in the playbook.
 func addExposures(e *events.Execution, ref *events.Reflection) {
-	switch {
-	case !e.Outcome.Known():
-	case len(e.PreviousRounds) > 0:
+	if !e.Outcome.Known() {
+		return
+	}
+	if len(e.PreviousRounds) > 0 {
 		ref.Exposures, ref.FirstRoundScore = e.PreviousRounds[0].Exposures, e.PreviousRounds[0].Score
-	default:
+	} else {
 		ref.Exposures, ref.FirstRoundScore = e.Exposures(), e.Outcome.Score
 	}
 }

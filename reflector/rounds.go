@@ -31,8 +31,12 @@ const (
 // evaluator can score another answer. A violation ends the rounds, so that its bullets are suspended at once.
 func (r *Reflector) hasNextRound(e *events.Execution) bool {
 	rounds := min(cmp.Or(e.Rounds, r.cfg.Rounds), events.MaxRounds)
-	return r.model != nil && !e.Outcome.Violation && len(e.PreviousRounds)+1 < rounds && len(e.Steps) == 0 && canScore(e) &&
-		(e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial)
+	if r.model == nil || e.Outcome.Violation || len(e.PreviousRounds)+1 >= rounds {
+		return false
+	}
+	byGenerator := len(e.Steps) == 0
+	isWrong := e.Outcome.Label == events.Failure || e.Outcome.Label == events.Partial
+	return byGenerator && isWrong && canScore(e)
 }
 
 // canScore reports whether the evaluator can score another answer. A program may not need a target.
@@ -40,7 +44,7 @@ func canScore(e *events.Execution) bool {
 	return e.Evaluator != "" && e.Target != "" || strings.HasPrefix(e.Evaluator, events.ProgramEvaluator)
 }
 
-// nextRound returns the task of the next round, or nil without advice to try.
+// nextRound returns the task of the next round, or nil if the reflection has no advice.
 func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *events.Task {
 	if ref.KeyInsight == "" && ref.CorrectApproach == "" {
 		return nil
@@ -77,7 +81,7 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 
 // finishSample turns the reflection on the last round into that of the sample. The votes are those of the first round,
 // whose prompt contained only the playbook. The lessons are those of the last round, and earlier insights that
-// improved the score.
+// improved the score. Earlier lessons are screened again, because they come from the task, which is not trusted.
 func finishSample(e *events.Execution, ref *events.Reflection) {
 	if len(e.PreviousRounds) == 0 {
 		return
@@ -90,13 +94,13 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 		t := &e.PreviousRounds[i]
 		ref.Usage, ref.Ignored = ref.Usage.Add(t.Usage), append(ref.Ignored, t.Ignored...)
 		for _, l := range t.Flagged {
-			l.Code = cmp.Or(l.Code, playbook.ReasonCopied) // the task is not trusted
+			l.Code = cmp.Or(l.Code, playbook.ReasonCopied) // never without a mark
 			ref.Lessons = append(ref.Lessons, l)
 		}
 		if t.Insight == "" || !improved(e, i) || superseded(t.Insight, ref.Lessons) {
 			continue
 		}
-		ref.Lessons = append(ref.Lessons, markLesson(events.Lesson{Section: t.Section, Content: t.Insight}, "")) // the task is not trusted
+		ref.Lessons = append(ref.Lessons, markLesson(events.Lesson{Section: t.Section, Content: t.Insight}, ""))
 	}
 	last := &e.PreviousRounds[len(e.PreviousRounds)-1]
 	ref.Model = cmp.Or(ref.Model, last.Model) // no model is asked about a right answer after wrong ones
@@ -108,7 +112,7 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 	}
 }
 
-// improved reports whether the insight of a try improved the answer: the next score is higher, or equal and the sample
+// improved reports whether the insight of earlier round i improved the answer: the next score is higher, or it is equal and the sample
 // ended with success.
 func improved(e *events.Execution, i int) bool {
 	before, after := e.PreviousRounds[i].Score, e.Outcome.Score

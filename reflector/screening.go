@@ -1,7 +1,6 @@
 package reflector
 
 import (
-	"cmp"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -220,10 +219,32 @@ func untrustedTexts(e *events.Execution, other *otherRun, budget int) []chat.Quo
 // lessonIndex indexes a lesson for the search in texts.
 type lessonIndex struct {
 	words    []string
-	shingles map[uint64]int // hash of a shingle to its number
-	order    []uint64       // hashes of all shingles, as they follow each other
-	numbers  map[uint64]int // hash of a number in the lesson to its position
+	shingles map[uint64]bool // by hash
+	order    []uint64        // hashes of all shingles, as they follow each other
+	numbers  map[uint64]bool // by hash: the words of the lesson that begin with a digit
 }
+
+func newLessonIndex(lesson string, seed maphash.Seed) lessonIndex {
+	x := lessonIndex{words: slices.Collect(words(excerpt(lesson, maxLesson))), shingles: map[uint64]bool{}, numbers: map[uint64]bool{}}
+	var window wordWindow
+	for _, w := range x.words {
+		h := maphash.String(seed, w)
+		if unicode.IsDigit([]rune(w)[0]) {
+			x.numbers[h] = true
+		}
+		if mark, full := window.add(h); full {
+			x.order = append(x.order, mark)
+			x.shingles[mark] = true
+		}
+	}
+	return x
+}
+
+// isShort reports whether the lesson is too short for a comparison by shingles.
+func (x *lessonIndex) isShort() bool { return len(x.words) < minShingledWords }
+
+// match has the shingles and numbers of a lesson that one text has, by hash.
+type match struct{ shingles, numbers map[uint64]bool }
 
 // copySources returns for each lesson the name of a text that it is copied from, or "". A lesson with a number that
 // the text lacks is not a copy of it: it corrects the text.
@@ -231,77 +252,70 @@ func copySources(lessons []events.Lesson, texts []chat.Quotation) []string {
 	from := make([]string, len(lessons))
 	indexes := make([]lessonIndex, len(lessons))
 	seed := maphash.MakeSeed()
-	short := false
+	anyShort := false
 	for i, l := range lessons {
-		s := lessonIndex{words: slices.Collect(words(excerpt(l.Content, maxLesson))), shingles: map[uint64]int{}, numbers: map[uint64]int{}}
-		short = short || len(s.words) < minShingledWords
-		var run wordWindow
-		for _, w := range s.words {
-			h := maphash.String(seed, w)
-			if unicode.IsDigit([]rune(w)[0]) {
-				s.numbers[h] = len(s.numbers)
-			}
-			if mark, full := run.add(h); full {
-				s.order = append(s.order, mark)
-				if _, twice := s.shingles[mark]; !twice {
-					s.shingles[mark] = len(s.shingles)
-				}
-			}
-		}
-		indexes[i] = s
+		indexes[i] = newLessonIndex(l.Content, seed)
+		anyShort = anyShort || indexes[i].isShort()
 	}
 	for _, q := range texts {
-		var flat strings.Builder
-		shingles, numbers := make([]map[uint64]bool, len(lessons)), make([]map[uint64]bool, len(lessons))
-		for i := range lessons {
-			shingles[i], numbers[i] = map[uint64]bool{}, map[uint64]bool{}
+		var flat strings.Builder // the words of the text, for short lessons
+		found := make([]match, len(lessons))
+		for i := range found {
+			found[i] = match{shingles: map[uint64]bool{}, numbers: map[uint64]bool{}}
 		}
-		var run wordWindow
+		var window wordWindow
 		for w := range words(q.Text) {
-			if short {
+			if anyShort {
 				flat.WriteByte(' ')
 				flat.WriteString(w)
 			}
 			h := maphash.String(seed, w)
-			mark, full := run.add(h)
+			mark, full := window.add(h)
 			for i := range indexes {
-				if _, in := indexes[i].numbers[h]; in {
-					numbers[i][h] = true
+				if indexes[i].numbers[h] {
+					found[i].numbers[h] = true
 				}
-				if full {
-					if _, in := indexes[i].shingles[mark]; in {
-						shingles[i][mark] = true
-					}
+				if full && indexes[i].shingles[mark] {
+					found[i].shingles[mark] = true
 				}
 			}
 		}
-		all := flat.String() + " "
+		flat.WriteByte(' ')
 		for i := range indexes {
-			s := &indexes[i]
-			switch {
-			case len(s.words) == 0:
-			case len(s.words) < minShingledWords:
-				if strings.Contains(all, " "+strings.Join(s.words, " ")+" ") {
-					from[i] = cmp.Or(from[i], q.Name)
-				}
-			case float64(len(shingles[i])) >= copyContainment*float64(len(s.shingles)) && len(numbers[i]) == len(s.numbers):
-				from[i] = cmp.Or(from[i], q.Name)
-			case (q.Name == quoteTrace || q.Name == quoteOther || q.Name == quoteContext) && s.quotes(shingles[i]):
-				from[i] = cmp.Or(from[i], q.Name)
+			if from[i] == "" && indexes[i].isCopied(q.Name, flat.String(), found[i]) {
+				from[i] = q.Name
 			}
 		}
 	}
 	return from
 }
 
+// isCopied reports whether the lesson is copied from the text with this name. flat has the words of the text, each between spaces.
+func (x *lessonIndex) isCopied(name, flat string, found match) bool {
+	if len(x.words) == 0 {
+		return false
+	}
+	if x.isShort() {
+		return strings.Contains(flat, " "+strings.Join(x.words, " ")+" ")
+	}
+	isContained := float64(len(found.shingles)) >= copyContainment*float64(len(x.shingles))
+	if isContained && len(found.numbers) == len(x.numbers) {
+		return true
+	}
+	isLong := name == quoteTrace || name == quoteOther || name == quoteContext
+	return isLong && x.quotes(found.shingles)
+}
+
 // quotes reports whether copiedRun neighbouring words of the lesson are in a text with these shingles.
-func (s *lessonIndex) quotes(found map[uint64]bool) bool {
-	n := 0
-	for _, mark := range s.order {
-		if n++; !found[mark] {
+func (x *lessonIndex) quotes(found map[uint64]bool) bool {
+	n := 0 // shingles in a row, which have shingleWords-1 words more than shingles
+	for _, mark := range x.order {
+		if !found[mark] {
 			n = 0
+			continue
 		}
-		if n > copiedRun-shingleWords {
+		n++
+		if n+shingleWords-1 >= copiedRun {
 			return true
 		}
 	}
@@ -314,7 +328,7 @@ type wordWindow struct {
 	n      int
 }
 
-// add adds the hash of a word and returns the hash of the shingle. Full is false until the window is full.
+// add adds the hash of a word and returns the hash of the last shingleWords words. full is false while there are fewer words.
 func (r *wordWindow) add(h uint64) (mark uint64, full bool) {
 	r.hashes[r.n%shingleWords] = h
 	r.n++

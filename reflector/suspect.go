@@ -11,7 +11,8 @@ import (
 const maxSuspect = 500
 
 // withdraw drops the lessons, the votes and the advice of a reflection whose outcome is doubted, and the outcomes of bullets that
-// no experiment assigned. It keeps the random arms: there, doubt in one kind of outcome would bias the gate.
+// no experiment assigned. It keeps the outcomes of the random arms: a model doubts some kinds of outcomes more than others, and without
+// these the comparison of the arms would be biased.
 func withdraw(ref *events.Reflection) {
 	ref.KeyInsight, ref.CorrectApproach, ref.Lessons, ref.Tags = "", "", nil, nil
 	ref.Exposures = slices.DeleteFunc(slices.Clone(ref.Exposures), func(x events.Exposure) bool { return x.Arm == playbook.ArmOpen })

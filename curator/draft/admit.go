@@ -19,9 +19,8 @@ type admission struct {
 	changes *changes
 }
 
-// propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. against is the
-// supported bullet that the supporting executions cited when they failed, or "". propose returns the reason if the proposal is
-// rejected, or nil.
+// propose drafts a proposal of a model or a lesson. A proposal from an untrusted source goes to quarantine. against is the bullet that
+// the proposal contradicts, or ""; see contested. propose returns the reason if the proposal is rejected, or nil.
 func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.Refusal {
 	old := d.Bullet(op.Bullet)
 	if old == nil && op.Kind != playbook.Add {
@@ -30,13 +29,14 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if op.Kind == playbook.Confirm {
 		return d.changes.confirm(&op, duplicateText(old))
 	}
-	switch status, why := d.firstStatus(&op, d.sources.kind(op.Support)); {
-	case status == playbook.Quarantined:
+	status, why := d.firstStatus(&op, d.sources.kind(op.Support))
+	switch status {
+	case playbook.Quarantined:
 		return d.quarantine(op, why)
-	case status == playbook.Candidate:
+	case playbook.Candidate:
 		return d.addWaiting(op, old, why)
 	}
-	op.Code = "" // of the screen
+	op.Code = "" // the screen set it
 	if d.mode != playbook.GateOff {
 		return d.proposeGated(op, old, against)
 	}
@@ -71,7 +71,7 @@ func (d *admission) firstStatus(op *playbook.Op, source admit.Source) (playbook.
 	return status, nil
 }
 
-// addWaiting drafts the new text of a proposal as a candidate, which waits for another execution. The bullet that it would replace
+// addWaiting drafts the new text of a proposal as a candidate, which waits for another execution. The bullet old, which it would replace,
 // stays. A proposal without a text is rejected with the reason why.
 func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, why *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
@@ -116,7 +116,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 		d.setFirstStatus(&op, against != "")
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
-			op.Content = old.Content
+			op.Content = old.Content // a new spelling is no new advice
 		} else if gate.IsSupported(old) || gate.IsKept(old) {
 			return d.addCorrection(op, old)
 		}
@@ -166,9 +166,8 @@ func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.
 	return d.changes.change(&add)
 }
 
-// contested returns a supported bullet that the executions behind a proposal cited when they failed, or "". Such a proposal
-// contradicts a bullet with a good record, so the failure may be a wrong verdict. Of the cited bullets, those count that the
-// reflection blames by a harmful vote, or all if it votes on none of them.
+// contested returns a supported bullet that an execution behind a proposal blames for its failure, or ""; see blamed. Such a proposal
+// contradicts a bullet with a good record, so the failure may be a wrong verdict.
 func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	for _, k := range append([]*Item{item}, from...) {
 		r := k.Reflection
@@ -184,9 +183,10 @@ func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	return ""
 }
 
-// blamed returns the exposures of the cited bullets that a reflection blames for a failure.
+// blamed returns the exposures of the bullets that a failed run cited and that its reflection blames by a harmful vote. Without a vote on
+// any cited bullet it returns all of them.
 func blamed(r *events.Reflection) (all []events.Exposure) {
-	votes := false
+	hasVote := false
 	var cited []events.Exposure
 	for _, x := range r.Exposures {
 		if !x.Cited {
@@ -194,19 +194,23 @@ func blamed(r *events.Reflection) (all []events.Exposure) {
 		}
 		cited = append(cited, x)
 		for _, t := range r.Tags {
-			if votes = votes || t.ID == x.Bullet; t.ID == x.Bullet && t.Tag == events.Harmful {
+			if t.ID != x.Bullet {
+				continue
+			}
+			hasVote = true
+			if t.Tag == events.Harmful {
 				all = append(all, x)
 			}
 		}
 	}
-	if !votes {
+	if !hasVote {
 		return cited
 	}
 	return all
 }
 
-// confirm drafts a Confirm: one more request for the text of a bullet that waits, is on probation or has retired. In all other
-// cases it returns why, the refusal of the duplicate.
+// confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. why is the refusal
+// of op as a duplicate of that bullet. confirm returns it if the bullet needs no request, or if this draft has the request already.
 func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal {
 	b := d.Bullet(why.DuplicateOf)
 	waits := b.Status == playbook.Candidate || b.Status == playbook.Probation || gate.MayReturn(b)
@@ -217,7 +221,7 @@ func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal 
 		return why
 	}
 	key := countKey{bullet: b.ID, kind: playbook.Confirm}
-	asked := func(i int) bool { // whether this draft has the request of cover i
+	isCounted := func(i int) bool { // whether this draft has the request of cover i
 		if sum := d.sums[key]; sum != nil && slices.Contains(sum.Support, i) {
 			return true
 		}
@@ -225,7 +229,7 @@ func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal 
 			return made.Bullet == b.ID && (made.Kind == playbook.Add || made.Kind == playbook.Confirm) && slices.Contains(made.Support, i)
 		})
 	}
-	support := slices.DeleteFunc(slices.Clone(op.Support), asked)
+	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)
 	if len(support) == 0 {
 		return why
 	}

@@ -63,14 +63,15 @@ type Totals struct {
 	sums    *tokenSums
 	weakest *heap.Ranking[*playbook.Bullet]        // the bullets that may retire
 	counted map[playbook.BulletID]*playbook.Bullet // the bullets in the sums
-	mark    playbook.Mark                          // of the state
+	mark    playbook.Mark                          // of the state of the last update
 	kept    int                                    // number of weak bullets to keep in order; 0 for maxWeakest
 }
 
 // update returns the sums of the state p. The caller must not change them.
 func (t *Totals) update(p *playbook.Playbook, c Costs) *tokenSums {
 	ids, now, known := p.ChangedSince(t.mark)
-	if t.mark = now; !known {
+	t.mark = now
+	if !known {
 		t.sums, t.counted = newTokenSums(c), make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 		t.weakest = heap.NewRanking(cmp.Or(t.kept, maxWeakest), compareStrength)
 		for b := range p.All() {
@@ -145,23 +146,21 @@ func (d *pruner) enforceBudget() {
 		totals = new(Totals)
 	}
 	before := totals.update(d.base, d.Costs)
-	now := &tokenSums{d.Costs, before.book, maps.Clone(before.section)}
+	now := &tokenSums{costs: d.Costs, book: before.book, section: maps.Clone(before.section)}
 	for id, b := range d.changed {
 		now.add(d.base.Bullet(id), -1)
 		now.add(b, 1)
 	}
-	over := func(section string) bool {
-		return d.Budget.Book > 0 && now.book > max(d.Budget.Book, before.book) ||
-			d.Budget.Section > 0 && section != "" && now.section[section].tokens > max(d.Budget.Section, before.section[section].tokens)
+	over := func(section string) bool { // "": only the whole playbook
+		bookOver := d.Budget.Book > 0 && now.book > max(d.Budget.Book, before.book)
+		sectionOver := d.Budget.Section > 0 && section != "" && now.section[section].tokens > max(d.Budget.Section, before.section[section].tokens)
+		return bookOver || sectionOver
 	}
-	sections := []string{""} // the whole playbook; reversed below, so that it is checked last
+	var sections []string
 	if d.Budget.Section > 0 {
-		for s := range now.section {
-			sections = append(sections, s)
-		}
-		slices.Sort(sections[1:])
-		slices.Reverse(sections)
+		sections = slices.SortedFunc(maps.Keys(now.section), func(a, b string) int { return strings.Compare(b, a) })
 	}
+	sections = append(sections, "")
 	for _, s := range sections {
 		if !over(s) {
 			continue
@@ -211,8 +210,8 @@ func compareResults(a, b *playbook.Bullet) int {
 	return cmp.Or(cmp.Compare(tried(a), tried(b)), cmp.Compare(a.Score(), b.Score()))
 }
 
-// weakestFirst yields the bullets that may retire in the order of compareStrength. Of equal results a bullet that is new in
-// this draft is stronger. The draft may change bullets in the meantime.
+// weakestFirst yields the bullets that may retire, as the draft has them at the call. They come in the order of compareStrength, except
+// that of equal results a bullet that is new in this draft is stronger. The caller may retire bullets between two values.
 func (d *pruner) weakestFirst(t *Totals) iter.Seq[*playbook.Bullet] {
 	isNew := func(b *playbook.Bullet) int {
 		if d.base.Bullet(b.ID) == nil {
@@ -253,7 +252,8 @@ func (d *pruner) weakestFirst(t *Totals) iter.Seq[*playbook.Bullet] {
 	}
 }
 
-// weakestOfBase yields the bullets of the playbook before this draft that may retire, the weakest first.
+// weakestOfBase yields the bullets of the playbook before this draft that may retire, the weakest first. The ranking t.weakest has the
+// first ones; if the caller needs more, all bullets are sorted.
 func (d *pruner) weakestOfBase(t *Totals) iter.Seq[*playbook.Bullet] {
 	all := func(yield func(*playbook.Bullet) bool) {
 		for b := range d.base.All() {

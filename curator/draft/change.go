@@ -13,7 +13,7 @@ import (
 type changes struct {
 	*state
 	sources     *sources
-	addedIndex  similar.Index // texts of the bullets added here
+	addedIndex  similar.Index // texts of the bullets that this draft added
 	baseIndexed bool          // Policy.Duplicates is at the state of base
 }
 
@@ -45,7 +45,7 @@ func (d *changes) change(op *playbook.Op) *screen.Refusal {
 		}
 		op.Standing = d.newStanding()
 		d.contents[playbook.ContentKeyOf(op.Content)] = b.ID
-	case playbook.SetStatus, playbook.Pin:
+	case playbook.SetStatus, playbook.Pin: // always possible
 	case playbook.Remove:
 		if b.Pinned {
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", op.Bullet)

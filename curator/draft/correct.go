@@ -35,23 +35,22 @@ func (d *draft) draftCorrection(item *Item) {
 	for _, r := range item.Rejected {
 		d.rejections.add(r)
 	}
-	wanted := map[playbook.BulletID][]playbook.Vote{}
+	wanted := map[playbook.BulletID][]playbook.Vote{} // several if bullets with votes were merged
 	var order []playbook.BulletID
-	want := func(id playbook.BulletID, v playbook.Vote) {
+	tagged := map[playbook.BulletID]bool{}
+	for _, t := range item.Reflection.Tags {
+		if tagged[t.ID] {
+			continue // only the first vote on a bullet counts
+		}
+		tagged[t.ID] = true
+		id := t.ID
 		if d.Bullet(id) == nil {
 			id = item.Contribution.MergedInto(id)
 		}
 		if wanted[id] == nil {
 			order = append(order, id)
 		}
-		wanted[id] = append(wanted[id], v)
-	}
-	asked := map[playbook.BulletID]bool{}
-	for _, t := range item.Reflection.Tags {
-		if !asked[t.ID] {
-			asked[t.ID] = true
-			want(t.ID, t.Tag)
-		}
+		wanted[id] = append(wanted[id], t.Tag)
 	}
 	voted := map[playbook.BulletID]bool{}
 	has := item.Contribution.Votes()

@@ -40,8 +40,8 @@ type Result struct {
 	NotReady bool
 }
 
-// draftItems drafts one delta from as many items as fit, at least one. An edit or a correction gets its own delta.
-// unchecked is the list that the draft before returned.
+// draftItems drafts one delta from as many items as fit, at least one. An edit or a correction gets a delta of its own; an edit that
+// exceeds the size of a delta, such as a restore, gets several. unchecked is the list that the draft before returned.
 func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []playbook.BulletID) Result {
 	out := playbook.Delta{Author: history.Curator}
 	seen := map[playbook.CoverKey]bool{}
@@ -54,11 +54,11 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 			n++
 			continue
 		}
-		if item.Reflection != nil && item.Reflection.FirstOutcome && d.HasFeedback != nil && d.HasFeedback(item.Reflection.SampleID()) {
-			item.mustCorrect = true
+		if item.Reflection != nil && item.Reflection.FirstOutcome && d.hasFeedback(item) {
+			item.mustCorrect = true // other feedback on the sample was faster
 		}
 		if len(d.covers) > 0 && (item.Edit != nil || item.IsCorrection() || !d.fits(item)) {
-			break
+			break // to the next delta
 		}
 		if !item.ready(d.base) && !d.forgets(item) {
 			return Result{Decided: n, Unchecked: unchecked, NotReady: true}
@@ -82,7 +82,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 	d.flush()
 	unchecked = d.gatekeeper.decideGate(unchecked)
 	d.pruner.enforceBudget()
-	if edit != nil && edit.Gathers() {
+	if edit != nil && edit.Gathers() { // the gate and the budget may have changed its bullets
 		d.fillDecision(&edit.Decision)
 	}
 	if len(d.covers) == 0 && len(d.ops) == 0 {
@@ -116,8 +116,8 @@ type Policy struct {
 	Totals      *Totals                     // cache of the sums of tokens; nil disables it
 	HasFeedback func(sample events.ID) bool // reports whether the log covers feedback on a sample; nil means that it does not
 
-	Mode playbook.Gate // of a playbook without its own mode; empty means guard
-	Gate gate.Config
+	GateMode playbook.Gate // of a playbook without its own mode; empty means guard
+	Gate     gate.Config   // thresholds of its decisions
 	// Settings are the settings of the Curator that the log records.
 	Settings playbook.Policy
 	Burst    Burst
@@ -136,8 +136,8 @@ func newDraft(p *playbook.Playbook, by Policy) *draft {
 	s := newState(p, by)
 	d := &draft{state: s, sources: &sources{state: s, added: map[Contributor]int{}}, pruner: &pruner{s}, gatekeeper: &gatekeeper{s}}
 	d.changes = &changes{state: s, sources: d.sources}
-	d.admission = &admission{s, d.sources, d.changes}
-	d.evidence = &evidence{s, d.sources}
+	d.admission = &admission{state: s, sources: d.sources, changes: d.changes}
+	d.evidence = &evidence{state: s, sources: d.sources}
 	return d
 }
 
@@ -154,7 +154,7 @@ func (d *draft) draftReflection(item *Item) {
 		d.draftCorrection(item)
 		return
 	}
-	if d.HasFeedback != nil && d.HasFeedback(item.Reflection.SampleID()) {
+	if d.hasFeedback(item) {
 		d.rejectOutdated(item)
 		return
 	}
@@ -170,13 +170,18 @@ func (d *draft) draftReflection(item *Item) {
 	d.draftProposals(item)
 }
 
+// hasFeedback reports whether the log covers feedback on the sample of a reflection.
+func (d *draft) hasFeedback(item *Item) bool {
+	return d.HasFeedback != nil && d.HasFeedback(item.Reflection.SampleID())
+}
+
 // forgets reports whether an item is a reflection on an execution that was forgotten before.
 func (d *draft) forgets(item *Item) bool {
 	return item.Reflection != nil && d.recorded.Forgets(item.Reflection.Evidence())
 }
 
-// draftProposals drafts the proposals of a reflection. One that was made together with a reflection that is forgotten since is
-// rejected without its text.
+// draftProposals drafts the proposals of a reflection. A proposal is rejected without its text if one of the executions behind it is
+// forgotten by now.
 func (d *draft) draftProposals(item *Item) {
 	for _, p := range item.Proposals {
 		op := p.Op

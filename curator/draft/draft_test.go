@@ -351,7 +351,7 @@ func TestDraft(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
-			n := &draftTest{policy: Policy{Mode: playbook.GateOff}}
+			n := &draftTest{policy: Policy{GateMode: playbook.GateOff}}
 			n.seed(t, "one", "two", "three")
 			n.take(t, edited("pin", playbook.Op{Kind: playbook.Pin, Bullet: "misc-00003", Pinned: true}))
 			before := n.p.Clone()
@@ -383,7 +383,7 @@ func TestDraft(t *testing.T) {
 // TestOperationOnRemovedBulletIsRejected removes the bullet after the proposals were made.
 func TestOperationOnRemovedBulletIsRejected(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: Policy{Mode: playbook.GateOff}}
+	n := &draftTest{policy: Policy{GateMode: playbook.GateOff}}
 	n.seed(t, "one", "two")
 	n.take(t, edited("e", op(playbook.Remove, "misc-00001", "")), tagged("v", events.BulletTag{ID: "misc-00001", Tag: events.Helpful}),
 		reflected("u", events.Reflection{}, op(playbook.Update, "misc-00001", "uno"), op(playbook.Remove, "misc-00001", "")),

@@ -10,7 +10,7 @@ import (
 type DuplicateIndex struct {
 	index similar.Index
 	seen  map[playbook.BulletID]*playbook.Bullet
-	mark  playbook.Mark // of the state
+	mark  playbook.Mark // of the state of the last update
 }
 
 // update updates the index to the state p. It indexes only the texts that have changed since the last call.
@@ -19,7 +19,8 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 		a.seen = make(map[playbook.BulletID]*playbook.Bullet, p.Len())
 	}
 	ids, now, known := p.ChangedSince(a.mark)
-	if a.mark = now; known {
+	a.mark = now
+	if known {
 		for _, id := range ids {
 			if b := p.Bullet(id); b != nil {
 				a.put(b)
@@ -33,7 +34,7 @@ func (a *DuplicateIndex) update(p *playbook.Playbook) {
 		a.put(b)
 	}
 	if a.index.Len() == p.Len() {
-		return
+		return // no bullet was removed
 	}
 	for id := range a.seen {
 		if p.Bullet(id) == nil {
@@ -75,7 +76,8 @@ func (d *changes) findSimilar(content string) (playbook.BulletID, float64) {
 	return d.findSimilarIn(&d.addedIndex, content)
 }
 
-// findSimilarIn searches one index. It ignores entries whose bullet the draft has removed or changed too much.
+// findSimilarIn searches one index. It ignores entries whose bullet the draft has removed, and those whose text in the draft is not
+// similar.
 func (d *changes) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
 	var different map[string]bool
 	for range similar.MaxChecked {
@@ -84,7 +86,9 @@ func (d *changes) findSimilarIn(index *similar.Index, content string) (playbook.
 			return "", 0
 		}
 		id := playbook.BulletID(m.ID)
-		if b := d.Bullet(id); b != nil && similar.Similarity(b.Content, content) >= similar.DuplicateThreshold && similar.Difference(b.Content, content).Kind == similar.Same {
+		b := d.Bullet(id)
+		isSimilar := b != nil && similar.Similarity(b.Content, content) >= similar.DuplicateThreshold
+		if isSimilar && similar.Difference(b.Content, content).Kind == similar.Same {
 			return id, m.Similarity
 		}
 		if different == nil {

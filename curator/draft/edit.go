@@ -30,7 +30,8 @@ func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		return
 	}
 	*d = *newDraft(d.base, d.Policy)
-	if *out = (playbook.Delta{Author: out.Author, Reason: out.Reason}); !item.Gathers() {
+	*out = playbook.Delta{Author: out.Author, Reason: out.Reason}
+	if !item.Gathers() {
 		d.cover(item)
 	}
 	item.Decision.Added = nil
@@ -55,11 +56,13 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	refuse := func(op playbook.Op, why *screen.Refusal) {
 		refused = append(refused, why.Rejection(op))
 	}
-	if e.Restore != nil && e.Forget != nil || (e.Restore != nil || e.Forget != nil) && len(e.Ops) > 0 {
+	usesLog := e.Restore != nil || e.Forget != nil
+	if e.Restore != nil && e.Forget != nil || usesLog && len(e.Ops) > 0 {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
-	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || e.Restore != nil || e.Forget != nil || e.Gate != "" || e.Review != "" || e.LeadingScore != nil || e.Rebuild) {
+	setsOther := e.Gate != "" || e.Review != "" || e.LeadingScore != nil || e.Rebuild
+	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || usesLog || setsOther) {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
 		return refused
 	}
@@ -95,7 +98,8 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	}
 	if e.Gate != "" {
 		was := d.mode
-		if d.mode, out.Gate = e.Gate, e.Gate; strictness[d.mode] < strictness[was] {
+		d.mode, out.Gate = e.Gate, e.Gate
+		if strictness[d.mode] < strictness[was] {
 			d.gatekeeper.releaseWithheld()
 		}
 	}
@@ -124,10 +128,11 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 	support := []int{item.coverIndex}
 	if covers := item.Edit.EvidenceCovers(item.Seq); len(covers) > 0 {
 		covers = slices.DeleteFunc(covers, func(c playbook.Cover) bool { return d.recorded.Forgets(c.Evidence) })
-		if support = nil; len(covers) == 0 {
+		if len(covers) == 0 {
 			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonForgotten, "all executions behind the edit are forgotten"))
 			return
 		}
+		support = nil
 		for i := range covers {
 			support = append(support, len(d.covers))
 			d.covers = append(d.covers, covers[i])
@@ -154,8 +159,8 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 }
 
 // admitEditOp sets the status and the standing that an operation of an edit leads to. An edit with evidence and an import are no
-// decisions of a person about a text, so both pass the admission. The bullet of a fork is that of the log of the copied playbook: the
-// edit only names it. A bullet that the log does not have is an import.
+// decisions of a person about a text, so both pass the admission. An edit that forks a playbook only names bullets: they are taken from
+// the log of the copied playbook. A bullet that this log does not have is an import.
 func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 	e := item.Edit
 	setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
@@ -201,17 +206,19 @@ func (d *draft) admitRule(op *playbook.Op) {
 	op.Code = ""
 	screen.Suspect(op)
 	status, why := d.admission.firstStatus(op, admit.Rule)
-	if op.Status = status; status == playbook.Active {
+	op.Status = status
+	if status == playbook.Active {
 		op.Status = ""
 	}
-	if op.Code = ""; why != nil {
+	op.Code = ""
+	if why != nil {
 		op.Code, op.Reason = why.Code, text.Excerpt(why.Reason, screen.MaxReason)
 	}
 }
 
 // admitImport drafts an imported bullet as new advice. A file can contain any claim, so the approval, the pin, the measured effect, the
-// evidence and the corrections that it states are dropped. Its votes and times stay, because they silence and show nothing. A bullet
-// that the file retired stays retired for good. Any other bullet goes to quarantine if a person must approve it.
+// evidence and the corrections that it states are dropped. Votes and times stay, because they cannot show a bullet or hide one. A
+// bullet that the file retired stays retired for good. Any other bullet goes to quarantine if a person must approve it.
 func (d *draft) admitImport(op *playbook.Op) {
 	b := op.PutBullet
 	made := playbook.Bullet{
@@ -237,11 +244,12 @@ func (d *draft) admitImport(op *playbook.Op) {
 	}
 }
 
-// refuseUnread returns the reason not to approve a bullet, or nil. With reviews first an approval binds the wording: the edit must
-// expect the text that the person read.
+// refuseUnread returns the reason not to approve a bullet, or nil. If new texts wait for a person, an approval binds the wording: the
+// edit must expect the text that the person read.
 func (d *draft) refuseUnread(op *playbook.Op, e *events.Edit) *screen.Refusal {
 	b := d.Bullet(op.Bullet)
-	if !d.review || op.Kind != playbook.SetStatus || op.Status != playbook.Active || b == nil || b.Shown() {
+	isApproval := op.Kind == playbook.SetStatus && op.Status == playbook.Active && b != nil && !b.Shown()
+	if !d.review || !isApproval {
 		return nil
 	}
 	for _, was := range e.Expect {
@@ -281,7 +289,8 @@ func (d *changes) importBullet(op *playbook.Op) *screen.Refusal {
 	return nil
 }
 
-// split divides a change into as many deltas as the size limits require.
+// split divides a change into as many deltas as the size limits require. If there are several, the last one has no operations, but
+// everything else, such as the covers.
 func split(d *playbook.Delta) []*playbook.Delta {
 	size := 0
 	for i := range d.Covers {
@@ -326,13 +335,15 @@ func cleanEditOp(op *playbook.Op) (err error) {
 		op.Content, op.Section = "", ""
 		return checkWhole(op)
 	case playbook.Add, playbook.Update, playbook.Merge:
-		if op.Content, err = playbook.CleanContent(op.Content); err != nil {
+		op.Content, err = playbook.CleanContent(op.Content)
+		if err != nil {
 			return err
 		}
 	default:
 		op.Content = ""
 	}
-	if op.PutBullet = nil; !op.Status.Valid() {
+	op.PutBullet = nil
+	if !op.Status.Valid() {
 		return fmt.Errorf("status: unknown status %q: use active, candidate, retired or quarantined", text.Excerpt(string(op.Status), screen.MaxName))
 	}
 	if op.Status == "" && op.Kind == playbook.SetStatus {

@@ -17,7 +17,7 @@ type evidence struct {
 
 // addOutcomes drafts the outcome of a reflection's task for the bullets that its answer cited or that were in an experiment. It
 // ignores bullets that were removed or have a newer experiment. Inferred outcomes do not count: they promote and retire nothing.
-// Outcomes of an untrusted source count for active bullets: a lack of trust keeps its texts and votes out, and stops no measurement.
+// Outcomes of an untrusted source count for active bullets: a lack of trust excludes texts and votes, but not measurements.
 func (d *evidence) addOutcomes(k *Item) {
 	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred || !k.Reflection.Outcome.Known() {
 		return
@@ -39,13 +39,15 @@ func scoreOf(k *Item) int { return int(math.Round(k.Reflection.FirstRoundScore *
 func exposuresOf(k *Item) (all []events.Exposure) {
 	failed, guilty := k.Reflection.FirstRoundScore < 0.5, blamed(k.Reflection)
 	for _, t := range k.Reflection.Exposures[:min(len(k.Reflection.Exposures), events.MaxExposures)] {
-		if t.Cited && failed && !slices.ContainsFunc(guilty, func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
-			if t.Cited = false; t.Arm == playbook.ArmOpen {
+		isThis := func(o events.Exposure) bool { return o.Bullet == t.Bullet }
+		if t.Cited && failed && !slices.ContainsFunc(guilty, isThis) {
+			t.Cited = false
+			if t.Arm == playbook.ArmOpen {
 				continue
 			}
 		}
 		isValid := t.Arm == playbook.ArmShown || t.Arm == playbook.ArmWithheld && !t.Cited || t.Arm == playbook.ArmOpen && t.Cited
-		if isValid && !slices.ContainsFunc(all, func(o events.Exposure) bool { return o.Bullet == t.Bullet }) {
+		if isValid && !slices.ContainsFunc(all, isThis) {
 			all = append(all, t)
 		}
 	}
@@ -110,15 +112,15 @@ func (d *evidence) moveVote(id playbook.BulletID, from, to playbook.Vote, cover 
 	d.addOp(op)
 }
 
-// correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones. A bullet has several votes
-// of one sample if bullets with votes were merged into it.
+// correctVotes drafts the change from the votes that a bullet has of a sample to the wanted ones, and marks the bullet in voted. A bullet
+// has several votes of one sample if bullets with votes were merged into it.
 func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vote, cover int, voted map[playbook.BulletID]bool) {
 	b := d.Bullet(id)
 	if b == nil && len(wanted) == 0 {
 		return // the bullet was removed together with its votes
 	}
-	var old []playbook.Vote // votes to move; a vote that the counters no longer contain cannot be moved
-	left := map[playbook.Vote]int{}
+	var old []playbook.Vote         // votes to move
+	left := map[playbook.Vote]int{} // votes in the counters; a vote that they no longer contain cannot be moved
 	if b != nil {
 		left = map[playbook.Vote]int{playbook.Helpful: b.Helpful, playbook.Harmful: b.Harmful, playbook.Neutral: b.Neutral}
 	}
@@ -150,17 +152,18 @@ func (d *evidence) correctVotes(id playbook.BulletID, has, wanted []playbook.Vot
 	voted[id] = true
 }
 
-// correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no
-// outcome of the sample, it is added only for the first outcome that somebody reported; an earlier one was left out for a reason.
+// correctOutcomes drafts the corrected outcomes of a sample for experiments that are still current. If the log has no outcome of the
+// sample, one is added only if no outcome was reported before: a reported one was left out for a reason.
 func (d *evidence) correctOutcomes(item *Item) {
-	first := !item.Reflection.Corrects || item.Contribution.Inferred()
 	if item.Reflection.Outcome.Inferred || !item.Reflection.Outcome.Known() {
 		return
 	}
+	isFirst := !item.Reflection.Corrects || item.Contribution.Inferred()
+	isUntrusted := d.sources.trustLevel(item.coverIndex) == playbook.Untrusted
 	score := scoreOf(item)
 	for _, t := range exposuresOf(item) {
 		b := d.Bullet(t.Bullet)
-		if b == nil || b.CurrentExperiment().Number != t.Experiment || d.sources.trustLevel(item.coverIndex) == playbook.Untrusted && !b.Shown() {
+		if b == nil || b.CurrentExperiment().Number != t.Experiment || isUntrusted && !b.Shown() {
 			continue
 		}
 		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
@@ -172,7 +175,7 @@ func (d *evidence) correctOutcomes(item *Item) {
 				op.Exposures = append(op.Exposures, undo, seen)
 			}
 		}
-		if len(counted) == 0 && first && d.mode != playbook.GateOff {
+		if len(counted) == 0 && isFirst && d.mode != playbook.GateOff {
 			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited})
 		}
 		if len(op.Exposures) == 0 {

@@ -35,7 +35,7 @@ func (d *gatekeeper) decideGate(unchecked []playbook.BulletID) []playbook.Bullet
 	return slices.Sorted(maps.Keys(d.evidenceChanged))
 }
 
-// releaseWithheld shows the bullets that the gate withheld and its mode does not withhold.
+// releaseWithheld shows the bullets that the gate withheld in an earlier mode, if its mode now does not withhold them.
 func (d *gatekeeper) releaseWithheld() {
 	d.decider().Release()
 }

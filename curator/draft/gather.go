@@ -25,7 +25,8 @@ func (d *draft) draftGathered(item *Item, covered func(*Item) bool, out *playboo
 			continue
 		}
 		one.coverIndex = d.cover(one)
-		if size += coverBytes(&d.covers[one.coverIndex]); size > fullBytes {
+		size += coverBytes(&d.covers[one.coverIndex])
+		if size > fullBytes {
 			return screen.Refusef(playbook.ReasonDeltaFull, "gather: the evidence of %d reflections does not fit in one delta: gather fewer at a time",
 				len(item.Gathered.Items))
 		}

@@ -479,17 +479,17 @@ func TestModeChangeReleasesBullets(t *testing.T) {
 
 func TestGateFlagIsOnlyADefault(t *testing.T) {
 	t.Parallel()
-	n := &draftTest{policy: Policy{Mode: playbook.GateStrict}}
+	n := &draftTest{policy: Policy{GateMode: playbook.GateStrict}}
 	n.take(t, asks(add("one")))
 	if mode, set := n.p.Gate(); mode != playbook.GateStrict || !set || n.said(t, "one").Status != probation {
 		t.Errorf("got %s, %v and %s; want the mode recorded and unchanged", mode, set, n.said(t, "one").Status)
 	}
-	n.policy.Mode = playbook.GateOff
+	n.policy.GateMode = playbook.GateOff
 	n.take(t, asks(add("two")))
 	if mode, _ := n.p.Gate(); mode != playbook.GateStrict {
 		t.Errorf("another flag changed the gate to %s", mode)
 	}
-	m := &draftTest{policy: Policy{Mode: playbook.GateGuard}}
+	m := &draftTest{policy: Policy{GateMode: playbook.GateGuard}}
 	m.take(t, asks(add("one")))
 	if _, set := m.p.Gate(); set {
 		t.Error("the default mode is recorded as if a person had chosen it")

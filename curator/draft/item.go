@@ -70,13 +70,15 @@ func (item *Item) IsCorrection() bool {
 // Gathers reports whether the item is an edit that gathers reflections.
 func (item *Item) Gathers() bool { return item.Edit != nil && len(item.Edit.Gather) > 0 }
 
-// ready reports whether the item can be drafted against a state. A correction, restore, forget or rebuild needs the log up
-// to that state, and has read none of it before its turn. A fork needs the log of the playbook that it copies. An edit that gathers reflections needs these reflections.
+// ready reports whether the item has the data that its draft against a state needs. A correction, restore, forget or rebuild needs the log
+// up to that state, which is read when its turn comes. A fork needs the log of the playbook that it copies. An edit that gathers
+// reflections needs these reflections.
 func (item *Item) ready(p *playbook.Playbook) bool {
-	if item.Edit == nil {
-		return !item.IsCorrection() || item.EarlierDone && item.Contribution != nil && item.Contribution.Version() == p.Version()
-	}
 	switch {
+	case item.Edit == nil && !item.IsCorrection():
+		return true
+	case item.Edit == nil:
+		return item.EarlierDone && item.Contribution != nil && item.Contribution.Version() == p.Version()
 	case item.Gathers():
 		return item.Gathered != nil
 	case item.Edit.Fork != nil:

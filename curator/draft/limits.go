@@ -2,6 +2,7 @@ package draft
 
 import (
 	"fmt"
+	"slices"
 
 	"debrief/curator/screen"
 	"debrief/events"
@@ -9,9 +10,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// Limits of one delta, below those of the log. A reflection that exceeds the room limits goes into the next delta. If one
-// reflection alone exceeds the full limits, the operations that do not fit are rejected. The space between room and full is
-// for the decisions of the gate.
+// Limits of one delta, below those of the log. A reflection that exceeds the soft limits (room) goes into the next delta. If one
+// reflection alone exceeds the hard limits (full), the operations that do not fit are rejected. The space between the two is for the
+// decisions of the gate.
 const (
 	roomKeys  = playbook.MaxDeltaKeys - 100
 	roomBytes = playbook.MaxDeltaBytes * 3 / 4
@@ -79,10 +80,11 @@ func (d *draft) fits(item *Item) bool {
 		keys++
 		bytes += fixedSize + len(id) + maxViolation
 	}
-	for _, t := range item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)] {
-		if d.mode == playbook.GateOff {
-			break
-		}
+	exposures := item.Reflection.Exposures[:min(len(item.Reflection.Exposures), events.MaxExposures)]
+	if d.mode == playbook.GateOff {
+		exposures = nil // they are not recorded
+	}
+	for _, t := range exposures {
 		bytes += supportSize + seenSize
 		if d.sums[countKey{bullet: t.Bullet, kind: playbook.AddExposures, number: t.Experiment}] == nil {
 			keys++
@@ -118,9 +120,9 @@ func (r *rejections) add(rejection playbook.Rejection) {
 	if len(op.Sources) > 8 {
 		op.Sources = op.Sources[:8]
 	}
+	op.Sources = slices.Clone(op.Sources) // the caller's list stays as it is
 	for i, id := range op.Sources {
 		if len(id) > screen.MaxName {
-			op.Sources = append([]playbook.BulletID{}, op.Sources...)
 			op.Sources[i] = playbook.BulletID(text.Excerpt(string(id), screen.MaxName))
 		}
 	}

@@ -93,13 +93,14 @@ func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 			f.ShownBefore++
 		}
 	}
-	f.Steps, f.TokensBefore = []Step{}, f.tokens.book
+	f.Steps = []Step{} // not null in JSON
+	f.TokensBefore = f.tokens.book
 	f.mergeDuplicates()
 	for i := range r.Merges {
 		f.mergeParaphrase(&r.Merges[i])
 	}
 	if mode, chosen := p.Gate(); chosen && mode == playbook.GateOff {
-		f.retireHarmful(r.MinVotes) // otherwise the gate decides, by outcomes: votes are wrong as often as verdicts are
+		f.retireHarmful(r.MinVotes) // otherwise the gate decides by outcomes
 	}
 	f.retireUnused(r.Now.Add(-r.MaxIdle))
 	f.retireOverBudget(r.TokenBudget)
@@ -173,7 +174,8 @@ func (f *planBuilder) mergeDuplicates() {
 			order = append(order, b.ID)
 			continue
 		}
-		if least, any := leastSimilar[into]; playbook.ContentKeyOf(b.Content) != playbook.ContentKeyOf(f.bullets[into].Content) && (!any || likeness < least) {
+		isSame := playbook.ContentKeyOf(b.Content) == playbook.ContentKeyOf(f.bullets[into].Content)
+		if least, any := leastSimilar[into]; !isSame && (!any || likeness < least) {
 			leastSimilar[into] = likeness
 		}
 		sources[into] = append(sources[into], b.ID)
@@ -249,7 +251,12 @@ func changesMeaning(a, b string) bool {
 
 // merge adds a merge step, unless another bullet has the text: then the Curator would refuse it.
 func (f *planBuilder) merge(into playbook.BulletID, sources []playbook.BulletID, content, reason string) {
-	if same := f.before.FindByContent(content); len(sources) == 0 || same != nil && same.ID != into && !slices.Contains(sources, same.ID) && f.bullets[same.ID] != nil {
+	if len(sources) == 0 {
+		return
+	}
+	same := f.before.FindByContent(content)
+	isOther := same != nil && same.ID != into && !slices.Contains(sources, same.ID)
+	if isOther && f.bullets[same.ID] != nil {
 		return
 	}
 	saved := f.tokens.book

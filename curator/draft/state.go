@@ -17,7 +17,7 @@ type state struct {
 	recorded   playbook.Admission                        // of base
 	changed    map[playbook.BulletID]*playbook.Bullet    // nil for a removed bullet
 	lastMinted uint64                                    // last bullet number in use
-	contents   map[playbook.ContentKey]playbook.BulletID // bullets with new content here
+	contents   map[playbook.ContentKey]playbook.BulletID // bullets to which this draft gave a new text
 
 	covers     []playbook.Cover
 	ops        []playbook.Op
@@ -47,8 +47,8 @@ type countKey struct {
 func newState(p *playbook.Playbook, by Policy) *state {
 	by.Gate = by.Gate.WithDefaults()
 	mode, chosen := p.Gate()
-	if !chosen && by.Mode != "" {
-		mode = by.Mode
+	if !chosen && by.GateMode != "" {
+		mode = by.GateMode
 	}
 	recorded := p.Admission()
 	own := recorded
@@ -86,21 +86,21 @@ func (d *state) All() iter.Seq[*playbook.Bullet] {
 
 // findByContent returns the id of a bullet with this content, ignoring white space and case. It returns "" if no bullet has it.
 func (d *state) findByContent(content string) playbook.BulletID {
-	w := playbook.ContentKeyOf(content)
-	if b := d.base.FindByContent(content); b != nil {
-		if current := d.Bullet(b.ID); current == b || current != nil && playbook.ContentKeyOf(current.Content) == w {
-			return b.ID
-		}
+	key := playbook.ContentKeyOf(content)
+	stillHas := func(id playbook.BulletID) bool {
+		b := d.Bullet(id)
+		return b != nil && playbook.ContentKeyOf(b.Content) == key
 	}
-	if id := d.contents[w]; id != "" {
-		if current := d.Bullet(id); current != nil && playbook.ContentKeyOf(current.Content) == w {
-			return id
-		}
+	if b := d.base.FindByContent(content); b != nil && stillHas(b.ID) {
+		return b.ID
+	}
+	if id := d.contents[key]; id != "" && stillHas(id) {
+		return id
 	}
 	return ""
 }
 
-// cover adds the cover of a item and returns its index.
+// cover adds the cover of an item and returns its index.
 func (d *state) cover(item *Item) int {
 	c := item.Cover()
 	d.covers = append(d.covers, c)
@@ -190,9 +190,8 @@ func (d *state) reject(op playbook.Op, why *screen.Refusal) {
 	d.rejections.add(why.Rejection(op))
 }
 
-// personStanding returns the standing that marks a person's decision on a bullet: to show it while the gate decides, or to
-// retire it in any mode. Otherwise it returns "". With reviews first a person approves every bullet, and the gate measures them all
-// the same.
+// personStanding returns the standing that marks a person's decision on a bullet: to show it while the gate is on, or to retire it in any
+// mode. Otherwise it returns "". If new texts wait for a person, an approval is no such mark: the gate still measures the bullet.
 func (d *state) personStanding(s playbook.Status) playbook.Standing {
 	if d.review && s != playbook.Retired && d.mode != playbook.GateOff {
 		return playbook.StandingNew

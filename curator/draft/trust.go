@@ -19,7 +19,7 @@ const freeVotes = 2
 // sources decides how much the sources of reflections are trusted.
 type sources struct {
 	*state
-	added map[Contributor]int // number of bullets added here
+	added map[Contributor]int // number of bullets that this draft added
 }
 
 // evidenceOf returns the evidence of a cover, or an empty one.
@@ -40,28 +40,32 @@ func (d *sources) trustLevel(cover int) playbook.Trust {
 func (d *sources) refuseSource(b *playbook.Bullet, cover int) *screen.Refusal {
 	e := d.evidenceOf(cover)
 	trust := d.Settings.Of(e.Source)
-	from := 0
+	fromSource := 0
 	for _, o := range b.SupportBySource {
 		if playbook.MatchesSource(trust.Source, o.Source) {
-			from += o.Count
+			fromSource += o.Count
 		}
 	}
-	if why := refuseShare(b, trust, from); why != nil || !e.Inferred {
+	if why := refuseShare(b, trust, fromSource); why != nil {
 		return why
+	}
+	if !e.Inferred {
+		return nil
 	}
 	return refuseShare(b, d.Settings.OfInferred(), b.InferredSupport)
 }
 
-// refuseShare returns the reason if one more support of a bullet must not count, or nil. from is the number of times that the
-// source supports the bullet already.
-func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, from int) *screen.Refusal {
+// refuseShare returns the reason if one more support of a bullet must not count, or nil. fromSource is the number of times that the source
+// supports the bullet already.
+func refuseShare(b *playbook.Bullet, trust playbook.SourceTrust, fromSource int) *screen.Refusal {
 	switch trust.Level {
 	case playbook.Untrusted:
 		return screen.Refusef(playbook.ReasonUntrusted, "source %q is not trusted: its vote on bullet %q does not count", trust.Source, b.ID)
 	case playbook.Limited:
-		all := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 + 1 // the first proposal of the bullet, and this one
-		if from++; from > freeVotes && from*100 > trust.Share*all {
-			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", trust.Source, b.ID, from-1, all-1, trust.Share)
+		before := b.Helpful + b.Harmful + b.Neutral + b.CurrentExperiment().Confirmations + 1 // the first proposal of the bullet
+		all, from := before+1, fromSource+1
+		if from > freeVotes && from*100 > trust.Share*all {
+			return screen.Refusef(playbook.ReasonSourceShare, "source %q has reached its share of the evidence of bullet %q: %d of %d, limit %d %%", trust.Source, b.ID, fromSource, before, trust.Share)
 		}
 	}
 	return nil
@@ -78,8 +82,8 @@ func (d *sources) measures(b *playbook.Bullet, cover int) bool {
 	return true
 }
 
-// kind returns the kind of the author of a proposal. Only a model makes proposals from reflections, so that of a reflection without a
-// model is unknown.
+// kind returns the kind of the author of a proposal. Only a model makes proposals from reflections, so the author behind a reflection
+// without a model is unknown, "".
 func (d *sources) kind(support []int) admit.Source {
 	for _, i := range support {
 		if e := d.evidenceOf(i); e.Model == "" {
@@ -99,7 +103,8 @@ func (d *sources) lowestTrust(support []int) (playbook.Trust, string) {
 			continue
 		}
 		e := d.evidenceOf(i)
-		if worst, name = l, e.Source; d.Settings.Of(e.Source).Level != l {
+		worst, name = l, e.Source
+		if d.Settings.Of(e.Source).Level != l { // the level is that of inferred outcomes
 			name = playbook.InferredSource
 		}
 		if l == playbook.Untrusted {
@@ -114,7 +119,8 @@ func (d *sources) allInferred(support []int) bool {
 	found := false
 	for _, i := range support {
 		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			if found = true; !d.covers[i].Evidence.Inferred {
+			found = true
+			if !d.covers[i].Evidence.Inferred {
 				return false
 			}
 		}
@@ -122,17 +128,17 @@ func (d *sources) allInferred(support []int) bool {
 	return found
 }
 
-// trustedSupport returns the part of an operation's support that may count for a bullet. For the rest, it returns the reason
-// of the last one.
-func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (on []int, why *screen.Refusal) {
+// trustedSupport returns the part of an operation's support that may count for a bullet, and why the last of the others may not. why is
+// nil if all may count.
+func (d *sources) trustedSupport(b *playbook.Bullet, support []int) (trusted []int, why *screen.Refusal) {
 	for _, i := range support {
 		if refused := d.refuseSource(b, i); refused != nil {
 			why = refused
 		} else {
-			on = append(on, i)
+			trusted = append(trusted, i)
 		}
 	}
-	return on, why
+	return trusted, why
 }
 
 // burstWindow is the time within which a session, or a source that is not fully trusted, may add Burst.Max bullets. Further
@@ -167,14 +173,13 @@ func (d *sources) contributors(support []int) (all []Contributor) {
 		}
 	}
 	for _, i := range support {
-		if i < len(d.covers) && d.covers[i].Evidence != nil {
-			add(Contributor{name: d.covers[i].Evidence.Session})
-			if e := d.evidenceOf(i); d.Settings.Of(e.Source).Level != playbook.Trusted {
-				add(Contributor{source: true, name: e.Source})
-			}
-			if d.covers[i].Evidence.Inferred && d.Settings.OfInferred().Level != playbook.Trusted {
-				add(Contributor{source: true, name: playbook.InferredSource})
-			}
+		e := d.evidenceOf(i)
+		add(Contributor{name: e.Session})
+		if d.Settings.Of(e.Source).Level != playbook.Trusted {
+			add(Contributor{source: true, name: e.Source})
+		}
+		if e.Inferred && d.Settings.OfInferred().Level != playbook.Trusted {
+			add(Contributor{source: true, name: playbook.InferredSource})
 		}
 	}
 	return all
@@ -209,7 +214,8 @@ func (b *Additions) Recent(now time.Time) map[Contributor]int {
 	counts := map[Contributor]int{}
 	for m, list := range b.at {
 		list = slices.DeleteFunc(list, func(c additionCount) bool { return now.Sub(c.time) >= burstWindow })
-		if b.at[m] = list; len(list) == 0 {
+		b.at[m] = list
+		if len(list) == 0 {
 			delete(b.at, m)
 		}
 		for _, c := range list {
@@ -248,9 +254,9 @@ func isWellSupported(helpful, harmful int) bool {
 	return low >= minHelpfulShare
 }
 
-// minAgree is the minimum number of executions that must agree against a well supported bullet. One execution can be
-// planted, and two can be a repetition of one.
 const (
+	// minAgree is the minimum number of executions that must agree against a well supported bullet. An attacker can plant one
+	// execution, and repeat it.
 	minAgree = 3
 	maxAgree = 1000 // a delta has fewer covers than this
 )

@@ -174,7 +174,7 @@ func TestWellSupportedBulletIsNotOverturned(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
 			n := believing(t)
-			n.policy.Mode = playbook.GateOff
+			n.policy.GateMode = playbook.GateOff
 			n.take(t, votes("misc-00001", events.Helpful, test.votes[0])...)
 			n.take(t, votes("misc-00001", events.Harmful, test.votes[1])...)
 			n.deltas = nil

@@ -11,9 +11,9 @@ import (
 // maxViolation bounds the sentence and the code of a suspension, in bytes.
 const maxViolation = screen.MaxReason + 16
 
-// suspendViolated puts the bullets behind a violation into quarantine, in every mode of the gate and whatever the trust in the
-// source: an evaluator or a person said it. Later feedback does not undo it; a person decides in review. Bullets that are not shown and
-// cannot be without a person stay unchanged.
+// suspendViolated puts the bullets behind a violation into quarantine, in every mode of the gate and whatever the trust in the source,
+// because an evaluator or a person reported the violation. Later feedback does not undo it; a person decides in review. A retired bullet
+// stays retired.
 func (d *draft) suspendViolated(item *Item) {
 	for _, id := range item.Reflection.Suspends {
 		b := d.Bullet(id)

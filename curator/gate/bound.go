@@ -71,8 +71,8 @@ const (
 	below        // against "the lift is at least d"
 )
 
-// The constants m, and the stakes as fractions of the largest stake that keeps every factor non-negative. Each pair is one
-// bet; the wealth is the mean over all of them.
+// The constants m of the package comment, and the stakes as fractions of the largest stake that keeps every factor non-negative. Each
+// pair is one bet; the wealth is the mean over all of them.
 var (
 	centres = [...]float64{0.05, 0.25, 0.5, 0.75, 0.95}
 	stakes  = [...]float64{0.8, 0.4, 0.2, 0.1, 0.05}
@@ -85,19 +85,20 @@ type gains [2][playbook.MaxScore + 1][mixed]float64
 
 // bet holds the parameters of gains.
 type bet struct {
-	d    float64
-	side int
+	d    float64 // of the hypothesis
+	side int     // above or below
 }
 
-// known caches the gains for the hypotheses of Evaluate, which are used for every decision.
-var known sync.Map // bet → *gains
+// gainsCache has the gains for the hypotheses that every decision tests.
+var gainsCache sync.Map // bet → *gains
 
-// wealth returns the logarithm of the mean wealth of the bets against a hypothesis. It caches the gains.
+// wealth returns the logarithm of the mean wealth of the bets against the hypothesis that the lift is at most (above) or at least (below)
+// d. It caches the gains.
 func wealth(e *playbook.Experiment, d float64, side int) float64 {
 	b := bet{d, side}
-	g, ok := known.Load(b)
+	g, ok := gainsCache.Load(b)
 	if !ok {
-		g, _ = known.LoadOrStore(b, b.gains())
+		g, _ = gainsCache.LoadOrStore(b, b.gains())
 	}
 	return g.(*gains).of(e)
 }
@@ -110,7 +111,7 @@ func wealthAt(e *playbook.Experiment, d float64, side int) float64 {
 func (b bet) gains() *gains {
 	g := new(gains)
 	for i, m := range centres {
-		least, most := -2*max(m, 1-m), 2*max(m, 1-m) // of z
+		least, most := -2*max(m, 1-m), 2*max(m, 1-m) // the limits of z
 		for j, part := range stakes {
 			at := i*len(stakes) + j
 			for score := range playbook.MaxScore + 1 {

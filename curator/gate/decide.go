@@ -77,7 +77,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 			}
 		case playbook.Retired:
 			d.reconsider(b)
-		case playbook.Quarantined:
+		case playbook.Quarantined: // a person decides
 		default:
 			d.assess(b)
 		}
@@ -89,9 +89,9 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 	return d.full
 }
 
-// confirmationsNeeded returns the number of confirmations that a candidate needs: one; after a suspension as many as outweigh its
-// record; and against a supported bullet the requestShare of its failures, unless that bullet fails now. It returns never for a
-// correction of a bullet whose outcomes refute it.
+// confirmationsNeeded returns the number of confirmations that a candidate needs. It is the largest of three numbers: confirmationsToShow,
+// those that outweigh the candidate's own record after a suspension, and those against the supported bullet that it replaces or contests:
+// the requestShare of the failures of that bullet, unless it fails now. A candidate that is refuted needs never.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
 	if isRefuted(s, b) {
 		return never
@@ -112,9 +112,9 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
 // never is a number of confirmations that no bullet reaches.
 const never = math.MaxInt
 
-// isRefuted reports whether b would replace a trusted bullet that does not fail now. The two exclude each other, so b can be better
-// only where that bullet fails, and its record shows that this is seldom. Requests do not outweigh such a record: of the wrong verdicts
-// on hundreds of tasks, two request the same text by chance.
+// isRefuted reports whether b would replace a trusted bullet that does not fail now. Only one of the two can be right, so b can help only
+// in tasks where the trusted bullet fails, and its record shows that they are few. Requests do not outweigh such a record: among the wrong
+// verdicts on hundreds of tasks, two request the same text by chance.
 func isRefuted(s State, b *playbook.Bullet) bool {
 	old := shownBefore(s, b)
 	if old == nil || !IsSupported(old) || failsNow(old) {
@@ -182,7 +182,8 @@ func replacedBy(s State, b *playbook.Bullet) iter.Seq[*playbook.Bullet] {
 	return func(yield func(*playbook.Bullet) bool) {
 		seen := map[playbook.BulletID]bool{b.ID: true} // an import can have a cycle
 		for b.Replaces != "" && !seen[b.Replaces] {
-			if b = s.Bullet(b.Replaces); b == nil || !yield(b) {
+			b = s.Bullet(b.Replaces)
+			if b == nil || !yield(b) {
 				return
 			}
 			seen[b.ID] = true
@@ -206,23 +207,25 @@ func (d *Decider) restoreReplaced(b *playbook.Bullet) {
 		if old.Shown() {
 			return
 		}
-		if old.Status == playbook.Retired && restorable(old) && d.Review {
-			d.holdForReview(old, fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID))
-			return
+		if !isRestorable(old) {
+			continue
 		}
-		if old.Status == playbook.Retired && restorable(old) {
+		why := fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID)
+		if d.Review {
+			d.holdForReview(old, why)
+		} else {
 			d.setStatus(playbook.Op{
-				Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active,
-				Code: playbook.ReasonReturned, Reason: fmt.Sprintf("bullet %q, which replaced it, has retired", b.ID),
+				Kind: playbook.SetStatus, Bullet: old.ID, Status: playbook.Active, Code: playbook.ReasonReturned, Reason: why,
 			})
-			return
 		}
+		return
 	}
 }
 
-func restorable(b *playbook.Bullet) bool {
+// isRestorable reports whether a bullet is retired, but neither by its own record nor by a person.
+func isRestorable(b *playbook.Bullet) bool {
 	s := b.CurrentExperiment().Standing
-	return s.Established() && s != playbook.StandingKept
+	return b.Status == playbook.Retired && s.Established() && s != playbook.StandingKept
 }
 
 // release shows a waiting candidate.
@@ -230,9 +233,11 @@ func (d *Decider) release(b *playbook.Bullet, code playbook.Reason, why string) 
 	d.show(b, playbook.Op{Code: code, Reason: why})
 }
 
-// show shows a bullet as a new one. A bullet that replaces another takes its place. If a person keeps that one, it is not shown.
+// show shows a bullet as a new one. A bullet that replaces another takes its place, unless a person keeps the other one. op has the code
+// and the reason of the operation.
 func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
-	if old := shownBefore(d.state, b); b.OnlyInferred || old != nil && IsKept(old) {
+	old := shownBefore(d.state, b)
+	if b.OnlyInferred || old != nil && IsKept(old) {
 		return
 	}
 	if d.Review {
@@ -272,8 +277,8 @@ func (d *Decider) takePlace(b *playbook.Bullet) {
 // releaseAgainst shows the candidates that wait because they contradict a bullet that has lost its trust. Of several that
 // would replace it, it shows the one with the most confirmations, else the newest.
 func (d *Decider) releaseAgainst(id playbook.BulletID) {
-	var best *playbook.Bullet
-	var others []*playbook.Bullet
+	var best *playbook.Bullet // of those that would replace the bullet
+	var released []*playbook.Bullet
 	for b := range d.state.All() {
 		switch {
 		case b.Status != playbook.Candidate:
@@ -282,14 +287,14 @@ func (d *Decider) releaseAgainst(id playbook.BulletID) {
 				best = b
 			}
 		case b.Contests == id:
-			others = append(others, b)
+			released = append(released, b)
 		}
 	}
 	if best != nil {
-		others = append(others, best)
+		released = append(released, best)
 	}
-	slices.SortFunc(others, compareWaiting)
-	for _, b := range others {
+	slices.SortFunc(released, compareWaiting)
+	for _, b := range released {
 		d.release(b, playbook.ReasonConfirmed, fmt.Sprintf("outcomes of bullet %q, which it contradicts, have become worse", id))
 	}
 }
@@ -306,7 +311,8 @@ func compareWaiting(a, b *playbook.Bullet) int {
 // shown, the outcomes of that one decide.
 func (d *Decider) reconsider(b *playbook.Bullet) {
 	e := b.CurrentExperiment()
-	if !MayReturn(b) || e.Confirmations < confirmationsToReturn*max(1, e.Number) || d.isReplaced(b.ID) || isRefuted(d.state, b) {
+	isRequested := e.Confirmations >= confirmationsToReturn*max(1, e.Number)
+	if !MayReturn(b) || !isRequested || d.isReplaced(b.ID) || isRefuted(d.state, b) {
 		return
 	}
 	d.show(b, playbook.Op{Restart: true, Code: playbook.ReasonConfirmed, Reason: fmt.Sprintf("%d more executions request it", e.Confirmations)})
@@ -359,18 +365,16 @@ func (d *Decider) Release() {
 	}
 	slices.SortFunc(list, compareWaiting)
 	for _, b := range list {
-		if b.Status == playbook.Candidate && (d.Review || b.OnlyInferred) {
+		isCandidate := b.Status == playbook.Candidate
+		wouldReplace := shownBefore(d.state, b) != nil
+		switch {
+		case isCandidate && (d.Review || b.OnlyInferred || wouldReplace):
 			continue
-		}
-		if shownBefore(d.state, b) != nil {
-			if b.Status == playbook.Candidate {
-				continue
-			}
+		case wouldReplace:
 			d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Candidate, Code: playbook.ReasonUnconfirmed, Reason: reason})
-			d.apply()
-			continue
+		default:
+			d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Code: playbook.ReasonGateOff, Reason: reason})
 		}
-		d.setStatus(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: playbook.Active, Code: playbook.ReasonGateOff, Reason: reason})
 		d.apply()
 	}
 }

@@ -26,8 +26,8 @@ const trustedLead = 3
 // the bullets that help are suspended by chance ('bench learning --parts gate').
 const suspicion = 4
 
-// Assess returns the decision on a bullet that is shown or on probation. typical is the mean score of the tasks that cite a
-// bullet of the playbook.
+// Assess returns the decision on a bullet that is shown or on probation, by the first rule below that applies. typical is the mean score
+// of the tasks that cite a bullet of the playbook.
 func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 	c = c.WithDefaults()
 	e := b.CurrentExperiment()

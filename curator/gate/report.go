@@ -82,7 +82,8 @@ func (c Config) assessed(p *playbook.Playbook, b *playbook.Bullet) BulletReport 
 	return r
 }
 
-// RowOf returns the row of a bullet of p in a report with the default configuration, nil for a bullet that is neither shown nor tested.
+// RowOf returns the row of a bullet of p in a report with the default configuration. It returns nil for a retired bullet and one in
+// quarantine.
 func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 	if !b.Shown() && b.Status != playbook.Probation && b.Status != playbook.Candidate {
 		return nil

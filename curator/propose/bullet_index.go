@@ -21,7 +21,7 @@ type BulletIndex struct {
 	best   *heap.Ranking[*playbook.Bullet] // the shown bullets with the best scores
 	stats  playbook.StatsSum
 	tokens int           // of the shown bullets
-	mark   playbook.Mark // of the state
+	mark   playbook.Mark // of the state of the last update
 }
 
 // update updates the index to the state p. It indexes only the bullets that have changed since the last call.
@@ -31,7 +31,8 @@ func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
 		s.best = heap.NewRanking(maxContext, playbook.CompareScores)
 	}
 	ids, now, known := p.ChangedSince(s.mark)
-	if s.mark = now; known {
+	s.mark = now
+	if known {
 		for _, id := range ids {
 			s.put(id, p.Bullet(id), costs)
 		}
@@ -39,7 +40,7 @@ func (s *BulletIndex) update(p *playbook.Playbook, costs TokenCounter) {
 		for b := range p.All() {
 			s.put(b.ID, b, costs)
 		}
-		if len(s.seen) > p.Len() {
+		if len(s.seen) > p.Len() { // some were removed
 			for id := range s.seen {
 				s.put(id, p.Bullet(id), costs)
 			}
@@ -109,8 +110,8 @@ type insightMatch struct {
 	score float64
 }
 
-// nearestTexts returns the keys of the texts that match any of the insights, each key once. The best match of each insight
-// comes first, then the second best, and so on. A match needs a score of at least minScore.
+// nearestTexts returns the keys of the texts that match any of the insights, each key once. The best match of each insight comes first,
+// then the second best, up to the number each. A match needs a score of at least minScore.
 func nearestTexts(words *recall.WordIndex, insights []string, each int, minScore float64) []string {
 	var all []insightMatch
 	for _, text := range insights {

@@ -33,20 +33,22 @@ func assignGroups(ids []events.ID) [][]int {
 	hashes := make([][sha256.Size]byte, n)
 	order := make([]int, n)
 	for i, id := range ids {
-		order[i], hashes[i] = i, sha256.Sum256([]byte("deal "+id))
+		order[i] = i
+		hashes[i] = sha256.Sum256([]byte("deal " + id))
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(bytes.Compare(hashes[a][:], hashes[b][:]), cmp.Compare(a, b))
 	})
 	g := int(math.Ceil(math.Sqrt(float64(n))))
 	groups := make([][]int, g)
-	// The shuffled order is read as rows of g columns. Once, the column is the group. The other time the group is shifted by
-	// a number that depends on the row, so two reflections that share a group once are separated the other time. A
-	// reflection at the start of one group is at the end of its other group, because a model may overlook the end of a list.
-	for t := range groupsPerReflection {
+	// The shuffled order is read twice as rows of g columns. In the second pass the column is the group. In the first one it is shifted
+	// by a number that depends on the row, so two reflections that share a group in one pass are separated in the other. Each
+	// reflection is in the first half of one group and in the second half of another, because a model may overlook the end of a list.
+	for pass := range groupsPerReflection {
 		for pos, i := range order {
 			column, row := pos%g, pos/g
-			to := (column + (groupsPerReflection-1-t)*(1+row%(g-1))) % g
+			shift := (groupsPerReflection - 1 - pass) * (1 + row%(g-1))
+			to := (column + shift) % g
 			groups[to] = append(groups[to], i)
 		}
 	}

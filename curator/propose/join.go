@@ -110,7 +110,8 @@ func needsReducer(all []*groupProposal) bool {
 			if a.op.Content == "" || b.op.Content == "" {
 				continue
 			}
-			if a.group != b.group && slices.ContainsFunc(a.support, func(item *Item) bool { return slices.Contains(b.support, item) }) {
+			shareSupport := slices.ContainsFunc(a.support, func(item *Item) bool { return slices.Contains(b.support, item) })
+			if a.group != b.group && shareSupport {
 				return true
 			}
 			if similar.Similarity(a.op.Content, b.op.Content) >= overlapThreshold {
@@ -128,18 +129,20 @@ func resolveConflicts(all []*groupProposal) (kept []*groupProposal, rejected []d
 	slices.SortStableFunc(order, func(a, b *groupProposal) int { return len(b.support) - len(a.support) })
 	lost := make(map[*groupProposal]bool)
 	for i, p := range order {
-		for _, better := range order[:i] {
-			if !lost[better] && better.group != p.group && conflict(better, p) {
-				lost[p] = true
-				ids := make([]string, 0, len(affectedBullets(&better.op)))
-				for _, id := range affectedBullets(&better.op) {
-					ids = append(ids, string(id))
-				}
-				rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
-					text.Excerpt(strings.Join(ids, ", "), screen.MaxName), countReflections(len(better.support)), better.op.Kind)})
-				break
-			}
+		winner := slices.IndexFunc(order[:i], func(better *groupProposal) bool {
+			return !lost[better] && better.group != p.group && conflict(better, p)
+		})
+		if winner < 0 {
+			continue
 		}
+		lost[p] = true
+		better := order[winner]
+		var ids []string
+		for _, id := range affectedBullets(&better.op) {
+			ids = append(ids, string(id))
+		}
+		rejected = append(rejected, droppedProposal{p, fmt.Sprintf("another change of %s has more support, %s: %s",
+			text.Excerpt(strings.Join(ids, ", "), screen.MaxName), countReflections(len(better.support)), better.op.Kind)})
 	}
 	for _, p := range all {
 		if !lost[p] {

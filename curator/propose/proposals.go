@@ -79,7 +79,7 @@ func operationList(r chat.Reply) ([]json.RawMessage, error) {
 		return list, err
 	}
 	var fields map[string]json.RawMessage
-	for range 2 {
+	for range 2 { // the object, then the one in its field "update", if any
 		fields = nil
 		if err := json.Unmarshal(object, &fields); err != nil {
 			return nil, fmt.Errorf("reply: %w", err)
@@ -133,7 +133,8 @@ func (m *modelOp) ignore(format string, args ...any) {
 	m.ignored = append(m.ignored, fmt.Sprintf(format, args...))
 }
 
-// proposal converts the operation. If it is invalid, proposal returns an error and the parts that could be read.
+// proposal converts the operation in a reply about n reflections. If it is invalid, proposal returns an error and the parts that could be
+// read.
 func (m *modelOp) proposal(n int) (Suggestion, error) {
 	name := strings.ToUpper(m.text("type", "op"))
 	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.text("reason", "justification"), 1000)}}

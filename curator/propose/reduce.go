@@ -83,7 +83,8 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]i
 			line.RestsOn = append(line.RestsOn, place[item]+1)
 		}
 		text := jsonLine(line)
-		if tokens += chat.Tokens(text); tokens > maxGroupProposalTokens {
+		tokens += chat.Tokens(text)
+		if tokens > maxGroupProposalTokens {
 			break
 		}
 		user.WriteString(text)
@@ -178,7 +179,8 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 	if raw := firstField(fields, "keep"); raw != nil {
 		keep, ok = number(raw)
 	}
-	if d.keep = keep - 1; !ok || gone[d.keep] {
+	d.keep = keep - 1 // proposals have the numbers 1 to n, and 0 stands for none
+	if !ok || gone[d.keep] {
 		return d, fmt.Sprintf("decision to keep %s: not a proposal from 1 to %d, or dropped before", text.Excerpt(string(fields["keep"]), 40), n)
 	}
 	if text := op.text("content"); text != "" && d.keep >= 0 {
@@ -193,8 +195,9 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		drop = []json.RawMessage{raw}
 	}
 	for _, raw := range drop {
-		i, ok := number(raw)
-		if i--; ok && i >= 0 && i != d.keep && !gone[i] && !stays[i] {
+		number, ok := number(raw)
+		i := number - 1
+		if ok && i >= 0 && i != d.keep && !gone[i] && !stays[i] {
 			gone[i] = true
 			d.drop = append(d.drop, i)
 		}

@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -13,11 +14,10 @@ import (
 	"debrief/playbook/text"
 )
 
-// RejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that the same
-// text is not proposed again and again. It is built from the deltas that this Curator commits, and from the newest
-// deltas at the time of Load. Deltas of another Curator are added only when the book is opened again. The log is bounded
-// and may lose entries; the deltas hold every rejection with its reason. The zero value is an empty log. It is not safe
-// for concurrent use.
+// RejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that they do not propose the same
+// text again and again. It is built from the newest deltas at the time of Load, and from the deltas that this Curator commits later. It
+// does not see later deltas of another Curator. The log is bounded and may lose entries; the deltas hold every rejection with its reason.
+// The zero value is an empty log. It is not safe for concurrent use.
 type RejectionLog struct {
 	loaded        bool
 	rejectedTexts map[string]*rejectedText // by wording
@@ -112,10 +112,8 @@ func (m *RejectionLog) Load(ctx context.Context, log DeltaReader) error {
 func (m *RejectionLog) Add(d *playbook.Delta) {
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
-		if j.Op.Content == "" || j.DuplicateOf != "" || !concernsText(j.Code) || redact.Marked(j.Op.Content) {
-			continue
-		}
-		if d.Author == history.Curator {
+		hasText := j.Op.Content != "" && !redact.Marked(j.Op.Content)
+		if d.Author == history.Curator && hasText && j.DuplicateOf == "" && concernsText(j.Code) {
 			m.addRejected(j.Op.Content, j.Code, j.Reason)
 		}
 	}
@@ -123,18 +121,15 @@ func (m *RejectionLog) Add(d *playbook.Delta) {
 		op := &d.Ops[i]
 		switch op.Kind {
 		case playbook.SetStatus:
-			if op.Status == playbook.Retired {
-				code, why := op.Code, op.Reason
-				if why == "" && d.Author != history.Curator {
-					why = "retired by a person"
-				}
-				if d.Author != history.Curator {
-					code = playbook.ReasonPerson
-				}
-				m.addRetired(op.Bullet, code, why)
-			} else {
+			if op.Status != playbook.Retired {
 				m.removeRetired(op.Bullet)
+				continue
 			}
+			code, why := op.Code, op.Reason
+			if d.Author != history.Curator {
+				code, why = playbook.ReasonPerson, cmp.Or(why, "retired by a person")
+			}
+			m.addRetired(op.Bullet, code, why)
 		case playbook.Remove:
 			m.removeRetired(op.Bullet)
 		case playbook.Add, playbook.Update, playbook.Merge, playbook.Put:

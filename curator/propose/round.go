@@ -81,7 +81,8 @@ func (w *Proposer) Propose(ctx context.Context, round *Round, items []*Item) {
 		refuse := w.refuseLesson(round.Rejections)
 		fresh := item.splitLessons(round.Playbook, refuse)
 		if w.Model != nil && !item.NoModel {
-			if item.input = item.question(round.Playbook, fresh, refuse); item.input != nil {
+			item.input = item.question(round.Playbook, fresh, refuse)
+			if item.input != nil {
 				open = append(open, item)
 			}
 			continue
@@ -141,12 +142,14 @@ func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen
 			continue
 		}
 		op.Content = content
-		if op.Code = l.Code; !screen.IsSuspect(&op) {
-			op.Code = ""
-		} else {
+		op.Code = l.Code // the mark of the Reflector; other codes are dropped
+		if screen.IsSuspect(&op) {
 			op.Reason = text.Excerpt(l.Reason, screen.MaxReason)
+		} else {
+			op.Code = ""
 		}
-		if screen.Suspect(&op); screen.IsSuspect(&op) {
+		screen.Suspect(&op)
+		if screen.IsSuspect(&op) {
 			item.proposeSuspect(op, refuse)
 		} else if inPlaybook(p, content) || isReturnable(p, content) {
 			item.Proposals = append(item.Proposals, Proposal{Op: op})
@@ -193,15 +196,15 @@ func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse fun
 		return nil
 	}
 	r := *item.Reflection
-	main := playbook.ContentKeyOf(r.KeyInsight)
+	insight := playbook.ContentKeyOf(r.KeyInsight)
 	if r.KeyInsight != "" && (inPlaybook(p, r.KeyInsight) || refuse(r.KeyInsight) != nil || looksLikeOrder(r.KeyInsight)) {
 		r.KeyInsight = ""
 	}
 	r.Lessons = make([]events.Lesson, len(fresh))
 	for i, op := range fresh {
 		r.Lessons[i] = events.Lesson{Section: op.Section, Content: op.Content}
-		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == main {
-			r.Lessons[i].Content = r.KeyInsight // Prompt detects the equal text and leaves it out
+		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == insight {
+			r.Lessons[i].Content = r.KeyInsight // the prompt leaves out a lesson that equals the insight
 		}
 	}
 	return &r
@@ -209,7 +212,8 @@ func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse fun
 
 // noteError records a failed request. Useless output is not recorded: it counts as a reply without proposals.
 func (round *Round) noteError(err error) {
-	if useless := (*chat.UselessError)(nil); round.AllOrNothing && !errors.As(err, &useless) {
+	_, isUseless := errors.AsType[*chat.UselessError](err)
+	if round.AllOrNothing && !isUseless {
 		round.Err = err
 	}
 }
@@ -332,7 +336,8 @@ func (w *Proposer) askGroup(ctx context.Context, in Request) groupResult {
 func (w *Proposer) assignProposals(
 	ctx context.Context, round *Round, all []*groupProposal, place map[*Item]int,
 ) {
-	if all = mergeEqual(all, place); len(all) == 0 {
+	all = mergeEqual(all, place)
+	if len(all) == 0 {
 		return
 	}
 	var dropped []droppedProposal
@@ -349,7 +354,8 @@ func (w *Proposer) assignProposals(
 	for _, drop := range append(dropped, more...) {
 		drop.owner.reject(drop.op, screen.Refusef(playbook.ReasonSuperseded, "%s", drop.reason))
 	}
-	for _, m := range all {
-		m.owner.Proposals, m.owner.Model = append(m.owner.Proposals, Proposal{m.op, m.support}), m.model
+	for _, p := range all {
+		p.owner.Proposals = append(p.owner.Proposals, Proposal{Op: p.op, From: p.support})
+		p.owner.Model = p.model
 	}
 }

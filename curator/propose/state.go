@@ -15,8 +15,8 @@ type State struct {
 	playbook.Stats
 	Tokens      int // of the active bullets
 	TokenBudget int // maximum of Tokens; below 1 for no limit
-	// Step is the last of the insights' samples in a run of Steps samples, in Epoch. Step is 0 outside of training runs, and
-	// Steps is 0 if the number of samples is unknown.
+	// Step is the number of the newest sample among the insights, in Epoch of a run of Steps samples. Step is 0 outside of training
+	// runs, and Steps is 0 if the number of samples is unknown.
 	Step, Steps, Epoch int
 }
 

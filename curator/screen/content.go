@@ -189,7 +189,8 @@ func looksRandom(token string) bool {
 			entropy -= float64(c) / n * math.Log2(float64(c)/n)
 		}
 	}
-	return min(counts[upper], counts[lower]) >= 4 && counts[digit] >= 2 && float64(changes) >= 0.3*n && entropy >= 4
+	isMixed := min(counts[upper], counts[lower]) >= 4 && counts[digit] >= 2
+	return isMixed && float64(changes) >= 0.3*n && entropy >= 4
 }
 
 // RefuseSecretOp returns the reason if the operation would write a secret into the log, or nil. It also applies to operations

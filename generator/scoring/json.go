@@ -26,7 +26,8 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 	if !differ {
 		return correct(), nil
 	}
-	if path = strings.TrimPrefix(path, "."); path == "" {
+	path = strings.TrimPrefix(path, ".")
+	if path == "" {
 		path = "the value as a whole"
 	}
 	return incorrect("The answer is wrong. The first difference is %s: expected %s, got %s.", shortText(path), formatValue(w), formatValue(g)), nil
@@ -36,9 +37,11 @@ func scoreJSON(target string, a Answer) (events.Outcome, error) {
 func parseJSON(text string) (v any, err error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
-	if err := dec.Decode(&v); errors.Is(err, io.EOF) {
+	err = dec.Decode(&v)
+	if errors.Is(err, io.EOF) {
 		return nil, errors.New("empty")
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -61,7 +64,8 @@ func stripFence(text string) string {
 // missingValue stands for a missing value.
 type missingValue struct{}
 
-// firstDifference returns the path to the first different value, with keys in alphabetical order.
+// firstDifference compares two decoded JSON values at a path. It returns the path to the first different value and the two values there.
+// Keys are compared in alphabetical order.
 func firstDifference(path string, want, got any) (at string, w, g any, differ bool) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -163,7 +167,8 @@ func parseDecimal(s string) (d decimal, ok bool) {
 	d.power += len(whole)
 	d.digits = strings.TrimLeft(whole+part, "0")
 	d.power -= len(whole) + len(part) - len(d.digits)
-	if d.digits = strings.TrimRight(d.digits, "0"); d.digits == "" {
+	d.digits = strings.TrimRight(d.digits, "0")
+	if d.digits == "" {
 		return decimal{}, true
 	}
 	return d, true

@@ -86,7 +86,9 @@ func (p *Program) UnmarshalText(text []byte) error {
 // splitCommand splits a command at white space like a shell. It supports '…', "…" and \, and no other syntax.
 func splitCommand(text string) (list []string, err error) {
 	var word []rune
-	inWord, escaped, quote := false, false, rune(0)
+	inWord := false  // also for the empty word ''
+	escaped := false // after a backslash
+	quote := rune(0) // the open quotation mark, or 0
 	for _, r := range text {
 		switch {
 		case escaped:
@@ -106,7 +108,8 @@ func splitCommand(text string) (list []string, err error) {
 			inWord, quote = true, r
 		case strings.ContainsRune(" \t\r\n", r):
 			if inWord {
-				list, word, inWord = append(list, string(word)), nil, false
+				list = append(list, string(word))
+				word, inWord = nil, false
 			}
 		default:
 			inWord, word = true, append(word, r)
@@ -233,13 +236,12 @@ func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr
 }
 
 func parseOutput(out []byte) (events.Outcome, error) {
-	v, err := func() (v programOutput, err error) {
-		dec := json.NewDecoder(bytes.NewReader(out))
-		if err = dec.Decode(&v); err == nil && len(bytes.TrimSpace(out[dec.InputOffset():])) > 0 {
-			err = errors.New("unexpected data after the object")
-		}
-		return v, err
-	}()
+	var v programOutput
+	dec := json.NewDecoder(bytes.NewReader(out))
+	err := dec.Decode(&v)
+	if err == nil && len(bytes.TrimSpace(out[dec.InputOffset():])) > 0 {
+		err = errors.New("unexpected data after the object")
+	}
 	if err != nil {
 		return events.Outcome{}, fmt.Errorf("printed no JSON object with a score: %w", err)
 	}

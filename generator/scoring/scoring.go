@@ -75,7 +75,7 @@ type method func(target string, a Answer) (events.Outcome, error)
 
 // findMethod returns the method of an evaluator, nil for a program.
 func findMethod(evaluator string) (method, error) {
-	kind, option, optional := strings.Cut(evaluator, ":")
+	kind, option, hasOption := strings.Cut(evaluator, ":")
 	switch {
 	case evaluator == "", evaluator == ByDefault:
 		return scoreDefault, nil
@@ -84,7 +84,7 @@ func findMethod(evaluator string) (method, error) {
 	case evaluator == ByText:
 		return passOrFail(equalText), nil
 	case kind == ByNumber:
-		t, err := parseTolerance(option, optional)
+		t, err := parseTolerance(option, hasOption)
 		if err != nil {
 			return nil, fmt.Errorf("%w: evaluator %q: %w", ErrNotScorable, evaluator, err)
 		}
@@ -135,11 +135,11 @@ type Scorer struct {
 
 // NewScorer returns a Scorer that runs at most maxParallel programs at a time.
 func NewScorer(cfg Config, maxParallel int) *Scorer {
-	j := &Scorer{programs: make(map[string]Program), cfg: cfg.WithDefaults(), slots: make(chan struct{}, max(maxParallel, 1))}
+	s := &Scorer{programs: make(map[string]Program), cfg: cfg.WithDefaults(), slots: make(chan struct{}, max(maxParallel, 1))}
 	for _, p := range cfg.Programs {
-		j.programs[p.Name] = p
+		s.programs[p.Name] = p
 	}
-	return j
+	return s
 }
 
 // Check returns ErrNotScorable for an unknown evaluator, or a program that is not configured.
@@ -208,7 +208,11 @@ func scoreDefault(target string, a Answer) (events.Outcome, error) {
 func scoreFormula(target string, a Answer) (events.Outcome, error) {
 	x, errx := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(a.Final), ",", ""), 64)
 	y, erry := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(target), ",", ""), 64)
-	return decide(errx == nil && erry == nil && x == y || (errx != nil || erry != nil) && a.Final == target, target, a)
+	right := a.Final == target
+	if errx == nil && erry == nil {
+		right = x == y
+	}
+	return decide(right, target, a)
 }
 
 // decide returns the outcome of a comparison.
@@ -248,7 +252,8 @@ func scorePattern(whole bool) method {
 
 func scoreList(target string, a Answer) (events.Outcome, error) {
 	want, got := splitList(target), splitList(a.Final)
-	right, firstWrong := 0, -1
+	right := 0
+	firstWrong := -1 // none
 	for i := range max(len(want), len(got)) {
 		if i < min(len(want), len(got)) && strings.EqualFold(want[i], got[i]) {
 			right++

@@ -40,7 +40,8 @@ func hasSign(s string, signs []string) bool {
 func hasLongWord(s string) bool {
 	n := 0
 	for i := range len(s) {
-		if n++; s[i] == ' ' || s[i] == '\n' {
+		n++
+		if s[i] == ' ' || s[i] == '\n' {
 			n = 0
 		}
 		if n >= longWord {

@@ -148,7 +148,8 @@ func sentences(s string) (all []string) {
 	all = append(all, s[start:])
 	kept := all[:0]
 	for _, sentence := range all {
-		if sentence = strings.TrimSpace(sentence); sentence != "" {
+		sentence = strings.TrimSpace(sentence)
+		if sentence != "" {
 			kept = append(kept, sentence)
 		}
 	}
@@ -202,7 +203,8 @@ func isNegated(before string) bool {
 		return false
 	}
 	for i, part := range strings.Split(between, ",") {
-		if part = strings.TrimSpace(part); i > 0 && part != "" && !adverbials().MatchString(part) {
+		part = strings.TrimSpace(part)
+		if i > 0 && part != "" && !adverbials().MatchString(part) {
 			return false
 		}
 	}

@@ -287,7 +287,8 @@ func (x *Index) removeSample(kind int, id playbook.BulletID, sample string) {
 	if at := slices.Index(list, sample); at >= 0 {
 		list = slices.Delete(list, at, at+1)
 	}
-	if x.links[kind][id] = list; len(list) == 0 {
+	x.links[kind][id] = list
+	if len(list) == 0 {
 		delete(x.links[kind], id)
 	}
 }

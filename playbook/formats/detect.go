@@ -42,7 +42,7 @@ func detectText(text string) (Format, error) {
 		certain = certain || l.kind == counted || l.kind == plain && numberedID.MatchString(l.id)
 	})
 	switch {
-	case certain, plainBullets && headers: // the condition excludes log files, whose lines begin with [INFO]
+	case certain || plainBullets && headers: // log files, whose lines begin with [INFO], have no headers
 		return ACE, nil
 	case strings.Contains(text, "\x00") || !utf8.ValidString(text):
 		return "", fmt.Errorf("%w: %w in a binary file", ErrFormat, ErrNoBullet)
@@ -67,7 +67,7 @@ func detectJSON(text string) (Format, error) {
 	switch {
 	case isNative && top["bullets"] != nil:
 		return JSON, nil
-	case isNative, top["id"] != nil && top["section"] != nil && top["content"] != nil:
+	case isNative || top["id"] != nil && top["section"] != nil && top["content"] != nil: // the header, or a bullet without a header
 		return JSONL, nil
 	case err == nil && (isObject("skills") || isObject("bullets")):
 		return Kayba, nil

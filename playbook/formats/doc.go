@@ -16,8 +16,8 @@
 //   - in a file without counters a bullet "[id] content" at the start of the line. The id is a letter followed by
 //     letters, digits or any of _ - . : /, so that "[x] done", "[1, 2]" and "[i for i in all]" are not bullets. The
 //     content may begin on the next line if the id ends in a number;
-//   - any other line. In a file without counters it belongs to the bullet above it. Else only a line indented by two
-//     spaces does, because Write indents the second and later lines of a content like this.
+//   - any other line. In a file without counters it belongs to the bullet above it. In a file with counters only a line that is
+//     indented by two spaces does, because Write indents the second and later lines of a content by two spaces.
 //
 // A section's name is the text of its header, normalized by playbook.Section, without a colon at the end. Bullets above
 // the first header are in "general". The template of appworld writes PROBLEM-SOLVING and its table of slugs

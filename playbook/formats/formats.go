@@ -102,7 +102,8 @@ type Loss struct {
 func Read(data []byte, f Format, taken func(id playbook.BulletID, section, content string) bool) (*Document, error) {
 	if f == "" {
 		var err error
-		if f, err = Detect(data); err != nil {
+		f, err = Detect(data)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +141,8 @@ func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, loss
 		return nil, nil, fmt.Errorf("write: unknown format %q", f)
 	}
 	w := &writer{format: f, name: name, given: map[playbook.BulletID]playbook.BulletID{}}
-	if err = w.addBullets(bullets); err == nil {
+	err = w.addBullets(bullets)
+	if err == nil {
 		data, err = write(w)
 	}
 	if err != nil {
@@ -178,7 +180,8 @@ func (r *reader) addBullets(list []found) error {
 		}
 		given := b.ID
 		var why string
-		if b.ID, why = r.names.name(string(given), b.Section, b.Content); why != "" {
+		b.ID, why = r.names.name(string(given), b.Section, b.Content)
+		if why != "" {
 			r.note(at, "%s; renamed to %s", why, b.ID)
 		}
 		if err := b.ID.CheckImported(); err != nil {
@@ -189,7 +192,7 @@ func (r *reader) addBullets(list []found) error {
 	return nil
 }
 
-// repair makes the values of a bullet valid, except its id, and reports each change by the field. It reports false if the
+// repair makes the values of a bullet valid, except its id. It calls report for each change, with the field. It returns false if the
 // content cannot be used.
 func repair(b *playbook.Bullet, report func(field, change string)) bool {
 	content, err := playbook.CleanContent(b.Content)
@@ -238,7 +241,7 @@ type writer struct {
 	format  Format
 	name    string
 	bullets []*playbook.Bullet
-	given   map[playbook.BulletID]playbook.BulletID // of bullets with another id in the file
+	given   map[playbook.BulletID]playbook.BulletID // the original id, by the id in the file, if they differ
 	losses  []Loss
 }
 
@@ -269,7 +272,8 @@ func (w *writer) addBullets(bullets []*playbook.Bullet) error {
 		if !repair(&fixed, func(field, change string) { w.addLoss(b.ID, field, "%s", change) }) {
 			continue
 		}
-		if fixed.ID, _ = names.name(string(b.ID), "", ""); fixed.ID != b.ID {
+		fixed.ID, _ = names.name(string(b.ID), "", "")
+		if fixed.ID != b.ID {
 			w.given[fixed.ID] = b.ID
 			w.addLoss(b.ID, "id", "the id is not valid; written as %q", fixed.ID)
 		}

@@ -17,7 +17,8 @@ func repairID(id string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(id, "-"))
-	if id = strings.TrimSpace(text.Prefix(strings.TrimSpace(id), playbook.MaxID)); id == "" {
+	id = strings.TrimSpace(text.Prefix(strings.TrimSpace(id), playbook.MaxID))
+	if id == "" {
 		return "bullet"
 	}
 	return id
@@ -42,7 +43,7 @@ func newNamer(taken func(playbook.BulletID, string, string) bool) *namer {
 // the first call of name.
 func (n *namer) reserve(id string) { n.inFile[id] = true }
 
-// name assigns an id to a bullet that has the id given in the file. If the assigned id differs, why has the reason.
+// name assigns an id to a bullet that has the id given in the file. why is the reason if the assigned id differs from it, else "".
 func (n *namer) name(given, section, content string) (id playbook.BulletID, why string) {
 	isFree := func(id string) bool {
 		return !n.used[id] && !n.taken(playbook.BulletID(id), section, content)
@@ -50,7 +51,9 @@ func (n *namer) name(given, section, content string) (id playbook.BulletID, why 
 	base := given
 	switch err := playbook.BulletID(given).Validate(); {
 	case err != nil:
-		if why, base = err.Error(), repairID(given); !n.inFile[base] && isFree(base) {
+		base = repairID(given)
+		why = err.Error()
+		if !n.inFile[base] && isFree(base) {
 			n.used[base] = true
 			return playbook.BulletID(base), why
 		}

@@ -59,7 +59,8 @@ func (r *reader) readJSON(input string) (list []found, err error) {
 func (r *reader) readJSONL(input string) (list []found, err error) {
 	heads, n := 0, 0
 	for text := range strings.Lines(input) {
-		if n++; strings.TrimSpace(text) == "" {
+		n++
+		if strings.TrimSpace(text) == "" {
 			continue
 		}
 		var line struct {
@@ -76,7 +77,8 @@ func (r *reader) readJSONL(input string) (list []found, err error) {
 		if err := line.check(); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if heads++; heads == 1 {
+		heads++
+		if heads == 1 {
 			r.doc.Book = line.Book
 		} else {
 			r.note(Note{Line: n}, "second header, of book %q; its bullets are added to the same document", line.Book)
@@ -101,14 +103,18 @@ func (w *writer) writeJSON() ([]byte, error) {
 
 func (w *writer) writeJSONL() ([]byte, error) {
 	out, err := encode(w.head())
-	for _, b := range w.bullets {
-		var raw []byte
-		if err == nil {
-			raw, err = encode(b)
-		}
-		out = append(append(out, '\n'), raw...)
+	if err != nil {
+		return nil, err
 	}
-	return append(out, '\n'), err
+	for _, b := range w.bullets {
+		raw, err := encode(b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, '\n')
+		out = append(out, raw...)
+	}
+	return append(out, '\n'), nil
 }
 
 // decode parses a JSON text. A syntax error has the number of the line.

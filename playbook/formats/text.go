@@ -70,13 +70,14 @@ func eachLine(text string, fn func(n int, text string, l line)) {
 
 // readText reads a text.
 func (r *reader) readText(text string) (list []found, err error) {
-	begins := plain
+	begins := plain // the kind of line that begins a bullet; plain only if no bullet has counters
 	eachLine(text, func(_ int, _ string, l line) {
 		if l.kind == counted {
 			begins = counted
 		}
 	})
-	section, outside := "general", 0
+	section := "general"
+	outside := 0         // lines before, after and between bullets
 	var content []string // the lines of the last bullet, nil after its end
 	end := func() {
 		if content != nil {
@@ -89,7 +90,8 @@ func (r *reader) readText(text string) (list []found, err error) {
 		case l.kind == begins:
 			end()
 			b := playbook.Bullet{ID: playbook.BulletID(l.id), Section: section, Helpful: l.helpful, Harmful: l.harmful}
-			list, content = append(list, found{b, Note{Line: n, Item: repairID(l.id)}}), []string{l.body}
+			list = append(list, found{b, Note{Line: n, Item: repairID(l.id)}})
+			content = []string{l.body}
 		case l.kind == header:
 			end()
 			section = sectionOf(text)
@@ -137,8 +139,8 @@ func sectionOf(title string) string {
 	return section
 }
 
-// headerFor returns the title of a section's header, in capitals if sectionOf then returns the same section. The authors
-// write capitals. For some sections sectionOf does not return the same section for any title.
+// headerFor returns the title of a section's header. It is in capitals, as the authors write it, if sectionOf finds the section again by
+// that title. For some sections no title has this property; writeText then adds a Loss.
 func headerFor(section string) string {
 	title := strings.ReplaceAll(section, "_", " ")
 	if upper := strings.ToUpper(title); sectionOf(upper) == section {

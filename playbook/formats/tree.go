@@ -11,13 +11,13 @@ import (
 	"debrief/playbook/text"
 )
 
-// kaybaFile is a file of kayba. A map is an object whose members have an order.
+// kaybaFile is a file of kayba.
 type kaybaFile struct {
 	Version   any     `json:"schema_version,omitempty"`
 	Skills    ordered `json:"skills"`
 	Bullets   ordered `json:"bullets,omitempty"` // the skills, up to version 0.6
 	Sections  ordered `json:"sections"`
-	NextID    any     `json:"next_id"`
+	NextID    any     `json:"next_id"` // the last number used, despite its name
 	Decisions ordered `json:"similarity_decisions"`
 }
 
@@ -39,7 +39,7 @@ type skill struct {
 // sweFile is a file of swecli.
 type sweFile struct {
 	Strategies ordered `json:"strategies"`
-	NextID     any     `json:"next_id"`
+	NextID     any     `json:"next_id"` // the next free number
 }
 
 // strategy is an item of swecli.
@@ -172,7 +172,7 @@ func writeItems(w *writer, item func(*playbook.Bullet) any) (items ordered, last
 	return items, last, nil
 }
 
-// ordered is a JSON object with its members in file order, which a map would lose. A value of another kind is nil.
+// ordered is a JSON object with its members in file order, which a map would lose. It is nil for a JSON value of another kind.
 type ordered []member
 
 // member is a name and a value of a JSON object.
@@ -185,7 +185,7 @@ type member struct {
 func (o *ordered) UnmarshalJSON(raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return err
+		return err // nil for a value of another kind, which is ignored
 	}
 	*o = ordered{}
 	for dec.More() {
@@ -249,7 +249,8 @@ func (t *isoTime) UnmarshalText(text []byte) (err error) {
 	for _, layout := range []string{
 		"2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02",
 	} {
-		if t.at, err = time.Parse(layout, string(text)); err == nil {
+		t.at, err = time.Parse(layout, string(text))
+		if err == nil {
 			return nil
 		}
 	}

@@ -33,7 +33,8 @@ func (r *Ranking[T]) Fill(set iter.Seq[T]) {
 		case len(kept) < 2*r.least:
 			kept.Push(v, later)
 		default:
-			if r.partial = true; r.compare(v, kept[0]) < 0 {
+			r.partial = true
+			if r.compare(v, kept[0]) < 0 {
 				kept[0] = v
 				kept.Fix(later)
 			}

@@ -80,7 +80,8 @@ func (s *Contribution) Apply(d *playbook.Delta) {
 	last := c.last()
 	ours := make([]bool, len(last.Covers))
 	for i, cover := range last.Covers {
-		if ours[i] = cover.Evidence != nil && cover.Evidence.Sample == s.sample; ours[i] {
+		ours[i] = cover.Evidence != nil && cover.Evidence.Sample == s.sample
+		if ours[i] {
 			s.evidence = cover.Evidence
 			s.judged = max(s.judged, cover.Evidence.FeedbackSeq)
 		}
@@ -214,7 +215,8 @@ func (s *Contribution) clear(id playbook.BulletID) {
 func withValue[K comparable, V any](m map[K][]V, key K, value []V) map[K][]V {
 	next := make(map[K][]V, len(m)+1)
 	maps.Copy(next, m)
-	if next[key] = value; len(value) == 0 {
+	next[key] = value
+	if len(value) == 0 {
 		delete(next, key)
 	}
 	return next

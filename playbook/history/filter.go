@@ -17,7 +17,8 @@ type remainingSupport struct {
 // or 0.
 func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []uint64) (support remainingSupport) {
 	count := func(i int, by uint64) {
-		if support.total++; by == 0 {
+		support.total++
+		if by == 0 {
 			support.left++
 			support.indices = append(support.indices, i)
 		} else {
@@ -46,7 +47,8 @@ func trimSupport(op *playbook.Op, forgotten []uint64) {
 		if s < len(forgotten) && forgotten[s] != 0 {
 			continue
 		}
-		if support = append(support, s); i < len(op.Exposures) {
+		support = append(support, s)
+		if i < len(op.Exposures) {
 			seen = append(seen, op.Exposures[i])
 		}
 	}
@@ -104,7 +106,8 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 	case playbook.AddExposures:
 		support.forgottenBy = nil
 	case playbook.Confirm:
-		if support.forgottenBy = nil; !isDropped {
+		support.forgottenBy = nil
+		if !isDropped {
 			if !r.hasLoggedContent(op.Bullet) { // it repeated content that is forgotten
 				return nil
 			}
@@ -112,7 +115,8 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 		}
 		// Without the forgotten support, this repetition would have added the bullet.
 		ops := r.reviveSame(op.Bullet, r.loggedContentOf(op.Bullet), op.Support[:1])
-		if op.Support = op.Support[1:]; len(op.Support) > 0 {
+		op.Support = op.Support[1:]
+		if len(op.Support) > 0 {
 			ops = append(ops, op)
 		}
 		return ops

@@ -56,7 +56,8 @@ func (c change) event(part *playbook.Delta, op *playbook.Op) Event {
 // rejection returns the event of a rejection. Its kind is DuplicateEvent for a duplicate, else RejectedEvent.
 func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 	e := c.event(part, &j.Op)
-	if e.Kind, e.Code, e.Reason = RejectedEvent, j.Code, j.Reason; j.DuplicateOf != "" {
+	e.Kind, e.Code, e.Reason = RejectedEvent, j.Code, j.Reason
+	if j.DuplicateOf != "" {
 		e.Kind, e.Bullet = DuplicateEvent, j.DuplicateOf
 	}
 	return e

@@ -72,7 +72,8 @@ func (c *Cleaner) Line(s string, limit int) string {
 			missing = true
 			break
 		}
-		if n += space + 1; space > 0 {
+		n += space + 1
+		if space > 0 {
 			b = append(b, ' ')
 			space = 0
 		}

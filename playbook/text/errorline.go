@@ -47,7 +47,8 @@ func ErrorLine(output string) string {
 	}
 	var lines []string // that are not blank
 	for line := range strings.Lines(output) {
-		if line = strings.TrimRight(Prefix(line, maxErrorLine), "\r\n\t "); line != "" {
+		line = strings.TrimRight(Prefix(line, maxErrorLine), "\r\n\t ")
+		if line != "" {
 			lines = append(lines, line)
 		}
 	}

@@ -74,16 +74,15 @@ func (r *run) add(c *call, step, turn int) {
 	acts := actsOf(c)
 	c.readsOnly = len(acts) > 0
 	for _, a := range acts {
-		switch {
-		case !a.editor:
-		case a.path == "":
+		if a.editor && a.path == "" {
 			a.path = r.open
-		case a.state != failed:
+		} else if a.editor && a.state != failed {
 			r.open = a.path
 		}
 		a.step, a.turn = step, turn
 		a.label = newLabel(&a)
-		c.readsOnly = c.readsOnly && a.kind != 0 && a.kind&^(reading|idles) == 0 && !a.editor
+		harmless := a.kind != 0 && a.kind&^(reading|idles) == 0 && !a.editor
+		c.readsOnly = c.readsOnly && harmless
 		r.acts = append(r.acts, a)
 	}
 }
@@ -137,20 +136,26 @@ func functionAct(c *call) act {
 
 // operation returns the operation of a tool with several: "view" for {"command": "view", …}. It returns "" for other tools.
 func operation(tool string, args *arguments) string {
-	for _, name := range [...]string{"command", "action", "operation"} {
-		op, _ := args.fields[name].(string)
-		if tool == "str_replace_editor" && args.fields == nil {
-			op, _, _ = strings.Cut(args.text, " ")
+	if tool == "str_replace_editor" && args.fields == nil { // its arguments as a text: "view main.go"
+		if op, _, _ := strings.Cut(args.text, " "); isOperation(op) {
+			return op
 		}
-		if len(op) > 0 && len(op) <= 32 && strings.Trim(op, "abcdefghijklmnopqrstuvwxyz_-") == "" {
+		return ""
+	}
+	for _, name := range [...]string{"command", "action", "operation"} {
+		if op, _ := args.fields[name].(string); isOperation(op) {
 			return op
 		}
 	}
 	return ""
 }
 
-// editorPath returns the file in the text behind an editor command, "" if it names none. The lines after the first one are the text
-// that the command writes.
+func isOperation(s string) bool {
+	return len(s) > 0 && len(s) <= 32 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_-") == ""
+}
+
+// editorPath returns the file in the text behind an editor command, or "". Words such as "-n" and "12:40" are options and lines. The
+// lines after the first one are the text that the command writes.
 func editorPath(arguments string) string {
 	first, _, _ := strings.Cut(arguments, "\n")
 	for word := range strings.FieldsSeq(first) {

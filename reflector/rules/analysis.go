@@ -4,8 +4,9 @@
 //
 //   - An error of a tool teaches what changed before the call worked. A failed act and the next act of the same name about the same
 //     object are a pair. Arguments, options of a command and calls in between are compared exactly. A change is a remedy if the call
-//     worked after it in two tasks at least, and in most runs with the error. A call that also stands between calls that did not fail is
-//     none. Errors without a remedy, and errors whose text already names it, teach nothing: [Errors.Known] reports them.
+//     worked after it in two tasks at least, and in most runs with the error. A call in between is no remedy if it also stands between
+//     calls that did not fail. Errors without a remedy, and errors whose text already names it, teach nothing: [Errors.Known] reports
+//     them.
 //   - A habit, such as one tool before another, teaches something if it separates successful from failed runs of the same task beyond
 //     chance.
 package rules
@@ -142,7 +143,7 @@ func (a *Analysis) Add(e *events.Execution) {
 	a.runs = append(a.runs, c)
 }
 
-// fact returns the fact with a key. It returns nil if it is a new one beyond maxFacts.
+// fact returns the fact with a key. It returns nil for a new fact beyond maxFacts. A nil describe makes a situation without a habit.
 func (a *Analysis) fact(key factKey, describe func() habit) *fact {
 	f := a.byKey[key]
 	if f == nil && len(a.facts) >= maxFacts {
@@ -207,8 +208,8 @@ func (a *Analysis) lessonOf(c *Contrast) (Lesson, bool) {
 	return l, true
 }
 
-// examples returns the first runs with a habit and an outcome. The first one has an opposite, a run of the same task and agent that could
-// follow the habit, did not, and ended differently, if there is one.
+// examples returns the first runs that have the habit f and ended as success says. The first run that has an opposite comes before the
+// others. Its opposite is a run of the same task and agent that could follow the habit, did not, and ended differently; "" if no run has one.
 func (a *Analysis) examples(f *fact, success bool) (ids []events.ID, opposite events.ID) {
 	situation := a.byKey[f.situation].number
 	opposites := map[stratum]events.ID{}

@@ -3,7 +3,9 @@ package rules
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -40,7 +42,7 @@ func parseArguments(s string) arguments {
 	return arguments{fields: fields}
 }
 
-// flatten adds the fields of an object under their names. Those of an object inside have the name of both: "headers.Accept".
+// flatten adds the fields of an object under their names. A field of an inner object gets both names: "headers.Accept".
 func flatten(into map[string]any, prefix string, object map[string]any) {
 	for name, v := range object {
 		if inside, ok := v.(map[string]any); ok && len(inside) > 0 && len(prefix) < maxName {
@@ -59,7 +61,7 @@ func (g *arguments) sameForm(h *arguments) bool {
 // equal reports whether two arguments are exactly equal; white space within values matters.
 func (g *arguments) equal(h *arguments) bool { return reflect.DeepEqual(g, h) }
 
-// exact reports whether equal arguments were equal in the run. Recorders trim the white space of plain text, which can be the difference.
+// exact reports whether the recorded arguments are those of the run. A plain text may not be: recorders trim its white space.
 func (g *arguments) exact() bool { return g.fields != nil || g.words != nil }
 
 // canonical returns arguments as a text that is the same for all orders of their names.
@@ -99,20 +101,19 @@ func isObject(s string) bool {
 	return len(s) > 2 && len(s) <= maxPath && strings.ContainsAny(s, "0123456789/._@#:-")
 }
 
-// sharedName returns the first name in order whose value names the same object in both, or "".
+// sharedName returns the alphabetically first name in a whose value is an object that b also has, under any name. It returns "" if they
+// share no object.
 func sharedName(a, b *arguments) string {
-	best := ""
-	for name, v := range a.fields {
-		s, ok := v.(string)
-		if !ok || !isObject(s) || best != "" && name > best {
+	for _, name := range slices.Sorted(maps.Keys(a.fields)) {
+		s, ok := a.fields[name].(string)
+		if !ok || !isObject(s) {
 			continue
 		}
 		for _, w := range b.fields {
 			if w == any(s) {
-				best = name
-				break
+				return name
 			}
 		}
 	}
-	return best
+	return ""
 }

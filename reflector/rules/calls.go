@@ -13,7 +13,8 @@ func HasSignal(e *events.Execution) bool {
 	calls := 0
 	for _, s := range e.Steps {
 		for _, c := range s.Calls {
-			if calls++; calls > 1 || c.Outcome.Failed() {
+			calls++
+			if calls > 1 || c.Outcome.Failed() {
 				return true
 			}
 		}

@@ -49,9 +49,9 @@ const (
 	maxWords   = 64 // compared words of a command
 )
 
-// compare returns the differences of the arguments of two acts of one name. Each has one change or several that describe the same thing,
-// from the specific to the general one. It returns false if the second act is not another attempt at the first: they share no argument, or
-// their forms differ.
+// compare returns the differences of the arguments of two acts of one name. A difference is a list of changes that describe the same
+// thing, from the specific to the general one. related is false if the second act is not another attempt at the first: they share no
+// argument, or their forms differ.
 func compare(from, to *act) (differences [][]change, related bool) {
 	a, b := &from.arguments, &to.arguments
 	switch {
@@ -65,7 +65,8 @@ func compare(from, to *act) (differences [][]change, related bool) {
 		return compareCommands(a, b)
 	}
 	changes := compareTexts("", a.text, b.text)
-	return [][]change{changes}, len(changes) > 1 || similar(a.text, b.text)
+	hasSpecific := len(changes) > 1
+	return [][]change{changes}, hasSpecific || similar(a.text, b.text)
 }
 
 // compareFields returns the differences of two objects, at most maxChanged.
@@ -93,8 +94,10 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 			differences = append(differences, []change{{rank: rankSet, advice: "leave out " + argument(name)}})
 		default:
 			found := compareValues(name, v, w, m)
-			only := len(from) == 1 && len(to) == 1
-			related = related || found[0].rank == rankHow || keepsFile(v, w) || only && isNumeric(w) && found[0].rank == rankForm
+			isOnly := len(from) == 1 && len(to) == 1
+			// A date in another form is another attempt, although the calls have no value in common.
+			newForm := isOnly && isNumeric(w) && found[0].rank == rankForm
+			related = related || found[0].rank == rankHow || keepsFile(v, w) || newForm
 			differences = append(differences, found)
 		}
 	}
@@ -273,8 +276,7 @@ func keepsFile(v, w any) bool {
 	return ok && also && isPath(s) && isPath(t) && strings.Contains(s+t, "/") && path.Base(s) == path.Base(t)
 }
 
-// isNumeric reports whether a value is a text of digits and punctuation, such as a date. If this form is new, a call with no other
-// argument is another attempt, although the two have nothing in common.
+// isNumeric reports whether a value is a text without letters, such as a date.
 func isNumeric(v any) bool {
 	s, ok := v.(string)
 	return ok && !strings.ContainsFunc(s, unicode.IsLetter)
@@ -307,8 +309,8 @@ func similar(s, t string) bool {
 	return short > 0 && 2*(start+end) >= short
 }
 
-// compareCommands returns the differences of two commands of one program. It returns false if they have no operand in
-// common, which is a script or an object.
+// compareCommands returns the differences of two commands of one program. related is false if both have operands, such as a script or a
+// file, and none in common.
 func compareCommands(from, to *arguments) (differences [][]change, related bool) {
 	set := func(advice string) { differences = append(differences, []change{{rank: rankSet, advice: advice}}) }
 	if from.program != to.program {

@@ -13,8 +13,8 @@ import (
 var shellTools = text.Set("bash sh shell zsh exec execute execute_bash execute_command execute_shell run_command run_shell run_shell_command " +
 	"run_bash run_terminal_cmd run_in_terminal terminal local_shell cmd powershell command bash_tool ipython_bash")
 
-// commandLine returns the command line of a call, or "". It is an argument of a shell tool, or the whole call of an agent that acts by
-// commands, where the tool is the first word.
+// commandLine returns the command line of a call, or "" for the call of a function. It is an argument of a shell tool, or the whole call
+// of an agent that acts by commands, where the tool is the first word.
 func commandLine(c *call) string {
 	tool, args := strings.ToLower(baseTool(c.Tool)), &c.arguments
 	switch {
@@ -23,7 +23,7 @@ func commandLine(c *call) string {
 	case args.fields != nil, editors[tool], strings.HasPrefix(strings.TrimLeft(c.Arguments, " \t\r\n"), "{"):
 		return ""
 	case shellTools[tool] && !strings.HasPrefix(c.Arguments, "-") && !strings.HasSuffix(c.Arguments, ".sh"):
-		return c.Arguments
+		return c.Arguments // not "bash -c …" or "bash x.sh", which the last case returns as a whole
 	case isWholeLine(c):
 		return c.Arguments
 	case shellTools[tool] || shell.Known(c.Tool) || strings.Contains(c.Tool, "/") || strings.HasSuffix(c.Tool, ".sh"):
@@ -32,8 +32,8 @@ func commandLine(c *call) string {
 	return ""
 }
 
-// isWholeLine reports whether the arguments are a command line whose work is done by the tool. Readers record "cd x && python y" so: the
-// tool is python, and the arguments are the whole line.
+// isWholeLine reports whether the arguments are a command line that contains the tool as its main command. Readers record
+// "cd x && python y" as the tool python with the whole line as its arguments.
 func isWholeLine(c *call) bool {
 	if c.Tool == "" || !strings.Contains(c.Arguments, c.Tool) {
 		return false

@@ -72,7 +72,7 @@ type candidate struct {
 	tables []table
 	task   unique.Handle[string] // of the first table
 	spread bool                  // another task has a table too
-	runs   maphash.Hash          // of the runs and whether they have the habit: equal hashes cannot be distinguished
+	runs   maphash.Hash          // of the runs and whether each has the habit: the runs cannot tell habits with equal hashes apart
 }
 
 // compare tests all habits. It returns those that separate success from failure, the smallest p-value first.
@@ -83,21 +83,23 @@ func (a *Analysis) compare() (Comparison, []*Contrast) {
 		result.Runs += len(runs)
 	}
 	var tested []*Contrast
-	same := map[uint64]*Contrast{}
+	byHash := map[uint64]*Contrast{}
 	for _, c := range a.candidates(strata) {
 		if len(c.tables) == 0 {
 			continue
 		}
 		result.Candidates++
-		runs := c.runs.Sum64()
-		if same[runs] == nil {
-			found, ok := test(c.tables)
-			same[runs] = found
+		hash := c.runs.Sum64()
+		contrast := byHash[hash]
+		if contrast == nil {
+			var ok bool
+			contrast, ok = test(c.tables)
+			byHash[hash] = contrast
 			if ok && c.spread {
-				tested = append(tested, found)
+				tested = append(tested, contrast)
 			}
 		}
-		same[runs].habits = append(same[runs].habits, c.fact)
+		contrast.habits = append(contrast.habits, c.fact)
 	}
 	result.Tested = len(tested)
 	result.RunsNeeded = runsNeeded(&result)
@@ -154,8 +156,8 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 	return slices.SortedFunc(maps.Values(all), func(x, y *candidate) int { return compareKeys(x.key, y.key) })
 }
 
-// add adds the table of the runs of a stratum that were in the situation of the habit, if it says something. A run that was asked to
-// follow the habit cannot confirm it.
+// add adds the table of the runs of a stratum that were in the situation of the habit, unless all did the same or ended the same. A run
+// that was asked to follow the habit cannot confirm it. The situation is nil if it was beyond maxFacts.
 func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	var t table
 	var compared []*comparedRun
@@ -174,16 +176,17 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	}
 	c.spread = c.spread || runs[0].stratum.task != c.task
 	c.tables = append(c.tables, t)
+	type choice struct {
+		run *comparedRun
+		did bool
+	}
 	for _, r := range compared {
-		type choice struct {
-			run *comparedRun
-			did bool
-		}
 		maphash.WriteComparable(&c.runs, choice{r, r.has(c.number)})
 	}
 }
 
-// test returns the contrast of the tables of a candidate. It returns false if no counts with these margins could be significant.
+// test returns the contrast of the tables of a candidate. It returns false if there are too few runs, or if no counts with these margins
+// could be significant.
 func test(tables []table) (*Contrast, bool) {
 	c := &Contrast{}
 	var above, below float64
@@ -200,7 +203,8 @@ func test(tables []table) (*Contrast, bool) {
 	c.Helps = c.Difference > 0
 	var smallest float64
 	c.P, smallest = probability(tables)
-	return c, c.DidSuccess+c.DidFailure+c.DidNotSuccess+c.DidNotFailure >= minCompared && smallest <= falseLevel
+	runs := c.DidSuccess + c.DidFailure + c.DidNotSuccess + c.DidNotFailure
+	return c, runs >= minCompared && smallest <= falseLevel
 }
 
 // runsNeeded returns Comparison.RunsNeeded. A stratum of n runs compares like n-1 independent runs.

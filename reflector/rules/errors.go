@@ -20,7 +20,7 @@ type Errors struct {
 	quiet    int // runs without an error that were used for comparison
 
 	seed     maphash.Seed
-	contents map[uint64]uint64 // hash of the first task with a question and calls, by the hash of these
+	contents map[uint64]uint64 // by the hash of a question and its calls: the hash of the first task that had them
 }
 
 // failureKey is the name of an act and the text of its error in lower case: versions of a tool write an error with and without capitals.
@@ -76,7 +76,8 @@ func (x *Errors) isCopy(e *events.Execution, task string) bool {
 // add counts the errors of a run, each once, with the changes that were tried after it.
 func (x *Errors) add(e *events.Execution, r *run, task string) {
 	if x.readMessages(r.acts) == 0 {
-		if x.quiet++; x.quiet > maxQuietRuns {
+		x.quiet++
+		if x.quiet > maxQuietRuns {
 			return
 		}
 	}
@@ -89,12 +90,12 @@ func (x *Errors) add(e *events.Execution, r *run, task string) {
 			continue
 		}
 		f.use(a)
-		tried := pairs[f] // also without a next attempt, the run has the error
+		tried := pairs[f]
 		if p := nextAttempt(r.acts, i); p != nil {
 			f.use(p.next)
 			tried = append(tried, p)
 		}
-		pairs[f] = tried
+		pairs[f] = tried // also if empty: the run has the error
 	}
 	for f, tried := range pairs {
 		f.count(cmp.Or(task, e.Session, e.RunID), e.ID, tried)
@@ -180,7 +181,8 @@ func (x *Errors) addUsual(acts []act) {
 		a := &acts[i]
 		from, ok := last[a.name]
 		last[a.name] = i
-		if a.state != worked || !ok || acts[from].state != worked || acts[from].step == a.step || i-from > maxDistance+1 {
+		bothWorked := ok && acts[from].state == worked && a.state == worked
+		if !bothWorked || acts[from].step == a.step || i-from > maxDistance+1 {
 			continue
 		}
 		u := x.usual[a.name]

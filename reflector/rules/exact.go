@@ -86,8 +86,8 @@ func sum(tables []table) (low int, p []float64) {
 	return low, p
 }
 
-// probability returns the probability, without effect, of a total count that is at least as far to one side as the observed one, for both
-// sides, and the smallest such probability that the margins allow.
+// probability returns the two-sided p-value of the total count: how probable a count at least as far from the expected one is, on either
+// side, if the habit has no effect. smallest is the smallest p-value that the margins allow; it is 0 where the normal approximation applies.
 func probability(tables []table) (p, smallest float64) {
 	var mean, variance float64
 	count := 0

@@ -47,7 +47,7 @@ type tally struct {
 	alone    int                 // pairs that worked with no other change
 	named    int                 // pairs that worked and whose error has the new value or the name of the new argument
 	tasks    []string            // in which the change worked
-	objects  map[string][]string // the values that both calls of those pairs have, by the name of their argument
+	objects  map[string][]string // by the name of an argument: values that both calls have, in pairs where the change worked
 	examples []events.ID
 }
 
@@ -72,7 +72,7 @@ func (f *failure) count(task string, id events.ID, pairs []*pair) {
 		all.add(n)
 		unchanged = unchanged || p.unchanged && n.again > 0
 		if n == (attempts{}) {
-			continue // neither
+			continue // another error, or an unknown result
 		}
 		for _, t := range f.tallies(p) {
 			t.add(p)

@@ -98,7 +98,7 @@ const (
 	maxNames = 4  // names of arguments in a text
 )
 
-// observations are the facts of one run by key, each with a function that describes the habit. It is nil for a mere situation.
+// observations are the facts of one run by key, each with a function that describes the habit. The function of a situation is nil.
 type observations map[factKey]func() habit
 
 // observe returns the situations of a run and its habits.
@@ -185,7 +185,8 @@ func (r *run) observeBefore(o observations, p *pattern) {
 		seen := map[label]bool{then.label: true}
 		for j := range earlier {
 			first := &earlier[j]
-			if first.kind&p.first == 0 || first.state == failed && first.kind&tests == 0 || seen[first.label] {
+			useless := first.state == failed && first.kind&tests == 0 // a failed test shows the problem
+			if first.kind&p.first == 0 || useless || seen[first.label] {
 				continue
 			}
 			if by, ok := p.related(first, then); ok {

@@ -94,7 +94,8 @@ func nameWords(name string) []string {
 	var words []string
 	for part := range strings.FieldsFuncSeq(name[:min(len(name), 2*maxName)], func(r rune) bool { return !unicode.IsLetter(r) }) {
 		for word := range text.Parts(part) {
-			if words = append(words, strings.ToLower(word)); len(words) == 8 {
+			words = append(words, strings.ToLower(word))
+			if len(words) == 8 {
 				return words
 			}
 		}

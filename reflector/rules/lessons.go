@@ -17,8 +17,8 @@ const MaxContent = 400
 
 const (
 	minTasks = 2 // in which a remedy must have worked
-	minRuns  = 3 // in which it must have worked if more than it changed and the error does not explain it
-	minPairs = 3 // pairs of calls that worked, for a comparison with them
+	minRuns  = 3 // in which a remedy must have worked if other things changed too and the error does not explain the remedy
+	minPairs = 3 // pairs of calls that both worked, for a comparison with them
 )
 
 // ErrorEvidence counts the runs that support a lesson about an error.
@@ -45,8 +45,12 @@ func (x *Errors) Lessons() []Lesson {
 	}
 	var lessons []Lesson
 	for _, f := range x.sorted() {
-		t, line := x.choose(f), said(f.text, f.names)
-		if t == nil || !isName(f.tool) || line == "" && errorsOf[f.tool] > 1 {
+		t := x.choose(f)
+		if t == nil || !isName(f.tool) {
+			continue
+		}
+		line := said(f.text, f.names)
+		if line == "" && errorsOf[f.tool] > 1 {
 			continue // without a quotation, a lesson would be about all errors of the tool
 		}
 		l := lessonOf(f, t, line)
@@ -113,17 +117,18 @@ func bySpecificity(a, b *tally) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.runs.worked, a.runs.worked), cmp.Compare(special(b), special(a)), strings.Compare(a.advice, b.advice))
 }
 
-// isRemedy reports whether a change made the call work: it did so in two tasks, in most runs with the error, at least twice as often as not,
-// and calls without it did not work more often. And either the error explains it, or calls without it fail and nothing else changed.
+// isRemedy reports whether a change made the call work. The call must have worked after the change in two tasks, in most runs with the
+// error, twice as often as not, and at least as often as without the change. And the error must explain the change, or calls without the
+// change must fail and nothing else may have changed.
 func (x *Errors) isRemedy(f *failure, t *tally) bool {
 	without := attempts{f.pairs.worked - t.pairs.worked, f.pairs.again - t.pairs.again}
 	switch {
 	case len(t.tasks) < minTasks, 2*t.runs.worked <= f.runs, t.pairs.worked < 2*t.pairs.again:
 		return false
 	case t.pairs.worked*without.again < without.worked*t.pairs.again:
-		return false // the share of working calls is larger without it
+		return false // the share of working calls is larger without the change
 	case t.rank == rankValue && t.named < t.pairs.worked && !t.forObjects():
-		return false // the datum of one object
+		return false // the value may belong to one object
 	case t.explained(f):
 		return true
 	case without.worked > without.again:
@@ -137,8 +142,8 @@ func (x *Errors) isRemedy(f *failure, t *tally) bool {
 	return t.do == "" || !x.isUsual(f, t)
 }
 
-// explained reports whether the error, or the form of the remedy, shows that the remedy is the cause. This is a better
-// witness than counts, because agents follow a known rule also without the error.
+// explained reports whether the error, or the form of the remedy, shows that the remedy is the cause. This proves more than counts: agents
+// that know a rule follow it also without the error.
 func (t *tally) explained(f *failure) bool {
 	switch t.rank {
 	case rankHow, rankInstall, rankRetry:
@@ -149,8 +154,8 @@ func (t *tally) explained(f *failure) bool {
 	return t.do != "" && (t.lookup || names(f.text, t.do))
 }
 
-// isUsual reports whether a call stands about as often between calls of the tool that both worked: its share there, with one more such
-// pair, is more than half of its share among the pairs that worked.
+// isUsual reports whether the call t.do stands about as often between calls of the tool that both worked: its share of those pairs is more
+// than half of its share of the pairs that worked after the error. The former share is computed with one more pair that has the call.
 func (x *Errors) isUsual(f *failure, t *tally) bool {
 	u := x.usual[f.tool]
 	return u != nil && u.pairs >= minPairs && 2*(u.between[t.do]+1)*f.pairs.worked > t.pairs.worked*(u.pairs+1)

@@ -16,7 +16,8 @@ const (
 
 // quote returns s as one clean line of at most limit bytes, apart from an ellipsis; see [text.Quotable].
 func quote(s string, limit int) string {
-	if s = text.Quotable(s, limit); s == "" {
+	s = text.Quotable(s, limit)
+	if s == "" {
 		return "?"
 	}
 	if len(s) > limit+len(text.Ellipsis) {
@@ -34,7 +35,7 @@ type message struct {
 	cause   cause
 	missing string
 	line    string   // as the tool wrote it
-	numbers []string // of the line, the first maxNumbers
+	numbers []string // of the line, the first len(ordinals)
 }
 
 // messages finds the messages of outputs. It remembers some of them, because most runs have few different errors.
@@ -94,7 +95,8 @@ func replaceVarying(text string) string {
 	end := 0
 	for _, m := range varyingPattern().FindAllStringSubmatchIndex(text, -1) {
 		for kind, v := range varyingPatterns {
-			if m[2+2*kind] < 0 || v.placeholder == "" {
+			isMatch := m[2+2*kind] >= 0
+			if !isMatch || v.placeholder == "" {
 				continue
 			}
 			b.WriteString(text[end:m[0]])

@@ -20,7 +20,7 @@ type pair struct {
 	differences [][]change
 }
 
-// attempts counts the second call. A pair may be neither: another error, or an unknown result.
+// attempts counts the second call. It returns zeros if the call had another error or an unknown result.
 func (p *pair) attempts() attempts {
 	a, b := p.failed.message, p.next.message
 	switch {
@@ -34,8 +34,8 @@ func (p *pair) attempts() attempts {
 
 // isOneChange reports whether one thing changed. Arguments that are new together, such as the page and its size, are one.
 func (p *pair) isOneChange() bool {
-	other := slices.ContainsFunc(p.differences, func(same []change) bool { return !same[len(same)-1].isNew })
-	return len(p.differences) == 1 || !other
+	isOther := func(same []change) bool { return !same[len(same)-1].isNew }
+	return len(p.differences) == 1 || !slices.ContainsFunc(p.differences, isOther)
 }
 
 // nextAttempt returns the pair of a failed act, or nil if no other attempt follows within maxDistance.
@@ -55,7 +55,8 @@ func nextAttempt(acts []act, i int) *pair {
 		}
 		p := &pair{failed: from, next: to, differences: differences, unchanged: from.arguments.equal(&to.arguments)}
 		between := actsBetween(acts[i+1:j], from, to)
-		if p.unchanged && len(between) == 0 && from.turn == to.turn && from.arguments.exact() && temporary.MatchString(from.message.line) {
+		isRetry := p.unchanged && len(between) == 0 && from.turn == to.turn && from.arguments.exact()
+		if isRetry && temporary.MatchString(from.message.line) {
 			p.differences = [][]change{{{rank: rankRetry, advice: "call it again with the same arguments"}}}
 		}
 		for _, a := range between {
@@ -66,8 +67,8 @@ func nextAttempt(acts []act, i int) *pair {
 	return nil
 }
 
-// actsBetween returns the acts that can be a remedy: those that worked, in a later step than the failed act, of another name. A change of
-// a file or an installation is the likely cause, so that acts that only read are left out then.
+// actsBetween returns the acts that can be a remedy: those that worked, in a later step than the failed act, of another name. If one of
+// them changes a file or installs something, that is the likely cause, and acts that only read are left out.
 func actsBetween(acts []act, from, to *act) []*act {
 	var found []*act
 	changed := false

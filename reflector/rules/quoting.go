@@ -26,7 +26,11 @@ const maxNameWords = 6
 // isName reports whether a lesson may hold s as the name of a tool, a command or an argument.
 func isName(s string) bool {
 	words := strings.Split(s, " ")
-	if len(words) > 2 && (len(words) > 4 || !shell.Known(words[0])) || len(nameBreak.Split(s, -1)) > maxNameWords {
+	limit := 2 // a tool and its operation
+	if shell.Known(words[0]) {
+		limit = 4
+	}
+	if len(words) > limit || len(nameBreak.Split(s, -1)) > maxNameWords {
 		return false
 	}
 	return !slices.ContainsFunc(words, func(w string) bool { return !nameForm.MatchString(w) })
@@ -42,8 +46,8 @@ func namesOnly(advice string) bool {
 	return true
 }
 
-// enumerates reports whether an error has a value as a word. A number is a datum of one object: an error that repeats it does not make
-// it a rule.
+// enumerates reports whether an error names a value that can be a rule, such as one of the allowed values. A number belongs to one object
+// and is no rule.
 func enumerates(line, value string) bool {
 	if !valueForm.MatchString(value) || longDigit.MatchString(value) || !strings.ContainsFunc(value, unicode.IsLetter) {
 		return false
@@ -96,7 +100,8 @@ func said(line string, own map[string]bool) string {
 	if !slices.ContainsFunc(words, func(w string) bool { return !allowed(w, own) }) {
 		return strings.Join(words, " ")
 	}
-	best, start := []string(nil), 0
+	var best []string
+	start := 0
 	for i := 0; i <= len(words); i++ {
 		if i < len(words) && allowed(words[i], own) {
 			continue
@@ -130,7 +135,8 @@ func allowed(word string, own map[string]bool) bool {
 	}
 	for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return strings.ContainsRune(":,()=", r) }) {
 		low := strings.ToLower(part)
-		if !vocabulary[low] && !vocabulary[strings.TrimSuffix(low, "(s)")] && !own[low] && !placeholders.MatchString(part) {
+		known := vocabulary[low] || vocabulary[strings.TrimSuffix(low, "(s)")] || own[low]
+		if !known && !placeholders.MatchString(part) {
 			return false
 		}
 	}

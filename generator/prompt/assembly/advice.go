@@ -50,8 +50,8 @@ func escapeTags(s string) string { return tags.ReplaceAllString(s, "‹$1") }
 
 var tags = regexp.MustCompile(`(?i)<([\s/]*playbook)`)
 
-// adviceLines returns the learned texts in the message of advice. A line of a bullet begins with its id, and the heading of a reflection
-// with a mark; their further lines are indented. The texts themselves cannot begin a line so.
+// adviceLines returns the learned texts in the message of advice. The first line of a bullet begins with its id, and the heading of a
+// reflection with noteMark. Their further lines are indented, so a learned text cannot begin a line with an id or a mark.
 func (a *assembler) adviceLines(messages []chat.Message, shown []*playbook.Bullet) []events.AdviceLine {
 	if !a.manifest.Advice || len(messages) == 0 {
 		return nil
@@ -85,7 +85,8 @@ type adviceReader struct {
 // read reads the next line.
 func (r *adviceReader) read(line string, start, end int) {
 	id, _, _ := strings.Cut(strings.TrimPrefix(line, "- ["), "] ")
-	switch b := r.bullets[id]; {
+	b := r.bullets[id]
+	switch {
 	case b != nil && strings.HasPrefix(line, "- ["):
 		r.lines = append(r.lines, events.AdviceLine{Start: start, End: end, Bullet: b.ID, Wording: events.WordingOf(b.Content)})
 		r.inside = true
@@ -94,9 +95,9 @@ func (r *adviceReader) read(line string, start, end int) {
 		r.notes, r.inside = r.notes[1:], true
 	case !r.inside || !strings.HasPrefix(line, "  "):
 		r.inside = false
-	case r.lines[len(r.lines)-1].Bullet != "":
+	case r.lines[len(r.lines)-1].Bullet != "": // a further line of a bullet
 		r.lines[len(r.lines)-1].End = end
-	default:
+	default: // a field of a reflection
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		text := r.lines[len(r.lines)-1]
 		text.Start, text.End, text.Field = start, end, noteFieldNames[name]

@@ -120,9 +120,9 @@ type assembler struct {
 	manifest  events.Manifest
 	remaining int
 
-	system, taskContext, query events.Part
-	recovery                   *events.Part
-	systemCost                 int // of the instructions; 0 if unknown
+	system, taskContext, query events.Part  // without a Kind: not in the context
+	recovery                   *events.Part // nil if the work is not stuck
+	systemCost                 int          // of the instructions; 0 if unknown
 	selection                  selection.Selection
 	bulletParts                []events.Part   // includes withheld bullets
 	priority                   []int           // of bulletParts; the highest is dropped first
@@ -131,7 +131,7 @@ type assembler struct {
 	before, after              []events.Part // before and after the query
 	recalledParts, recordParts []events.Part
 	roundParts                 []events.Part // newest first
-	summary                    *events.Part
+	summary                    *events.Part  // nil without one
 
 	earlierTurns, currentTurns []turn // before the query and since
 	reflectionBudget           int
@@ -201,12 +201,11 @@ func (a *assembler) addRequired() error {
 		// A quarter of the remaining tokens is reserved for bullets and other learned parts.
 		room := a.remaining - a.remaining/4 - chat.Tokens("# Context\n\n\n\n")
 		a.taskContext.Keep, a.taskContext.Tokens = fitText(about, room)
-		switch {
-		case a.taskContext.Tokens > room:
+		if a.taskContext.Tokens > room {
 			a.warn("context: omitted, no room within the limit")
 			a.omit(events.PartContext, whyNoRoom, chat.Tokens(about), "")
 			a.taskContext = events.Part{}
-		default:
+		} else {
 			if a.taskContext.Keep > 0 {
 				a.warn("context: shortened from %d to %d tokens to fit the limit", chat.Tokens(about), a.taskContext.Tokens)
 			}
@@ -244,20 +243,22 @@ func (a *assembler) addRounds() {
 // maxRounds is the maximum number of earlier rounds in a prompt.
 const maxRounds = 3
 
-// fitText returns how many bytes of a text fit into tokens, 0 for the whole text, and their cost. If even the
-// shortest text is too long, cost exceeds tokens.
+// fitText returns how many bytes of a text fit into tokens, and the tokens of this beginning. keep is 0 for the whole text. If even
+// minShownBytes do not fit, cost exceeds tokens.
 func fitText(text string, tokens int) (keep, cost int) {
-	if cost = chat.Tokens(text); cost <= tokens {
+	cost = chat.Tokens(text)
+	if cost <= tokens {
 		return 0, cost
 	}
 	for keep = max(chat.PrefixLen(text, tokens), minShownBytes); ; keep -= keep / 8 {
-		if cost = chat.Tokens(shorten(text, keep)); cost <= tokens || keep <= minShownBytes {
+		cost = chat.Tokens(shorten(text, keep))
+		if cost <= tokens || keep <= minShownBytes {
 			return keep, cost
 		}
 	}
 }
 
-// scaleBudgets reduces the budgets in proportion if their sum exceeds the remaining tokens.
+// scaleBudgets reduces the budgets of bullets, reflections and conversation in proportion if their sum exceeds the remaining tokens.
 func (a *assembler) scaleBudgets() {
 	a.reflectionBudget = noteTokens
 	wanted := a.limits.Bullets + a.reflectionBudget + a.manifest.Conversation
@@ -305,8 +306,8 @@ func (a *assembler) addBullets() {
 	a.sources.Bullet = func(id playbook.BulletID) *playbook.Bullet { return byID[id] }
 }
 
-// reserveQuote reserves tokens for one quoted line. first is true for the first line of a quotation. It reports
-// whether there is room.
+// reserveQuote reserves tokens for one quoted line, and takes them from budget too, unless that is nil. first is true for the first line
+// of a quotation. It reports whether there is room.
 func (a *assembler) reserveQuote(tokens int, first bool, budget *int) bool {
 	if first {
 		tokens += quoteOverhead
@@ -332,10 +333,11 @@ var (
 )
 
 func (a *assembler) addReflections() {
+	if a.limits.Reflections <= 0 {
+		return
+	}
 	budget := a.reflectionBudget
-	last := len(a.in.Notes)
-	for i := last - 1; i >= 0 && a.limits.Reflections > 0; i-- {
-		n := a.in.Notes[i]
+	for _, n := range slices.Backward(a.in.Notes) {
 		p := events.Part{Kind: events.PartReflection, Ref: string(n.Reflection), Why: noteFields(n), Tokens: chat.Tokens(reflectionText(n)) + 1}
 		if a.isWithheld(n) {
 			a.omit(p.Kind, whyWithheld, p.Tokens, p.Ref)
@@ -373,9 +375,9 @@ func (a *assembler) isWithheld(n *events.Note) bool {
 	return a.in.Linked != nil && slices.ContainsFunc(a.in.Linked(n.Reflection), func(id playbook.BulletID) bool { return a.withheld[string(id)] })
 }
 
-// finish orders and renders the parts. The parts were counted one by one, but together they can cost a few tokens
-// more. It drops the least important parts until the whole fits the limit. Withheld bullets count as if they were
-// shown, so that the other parts do not depend on the experiment arm.
+// finish orders and renders the parts. They were counted one by one, but together they can cost a few tokens more, so finish drops the
+// least important parts until the whole fits the limit. Withheld bullets count as if they were shown: the other parts must not depend on
+// the arm of the experiment.
 func (a *assembler) finish() *Context {
 	for {
 		a.manifest.Parts = a.parts()
@@ -408,8 +410,8 @@ func (a *assembler) finish() *Context {
 	}
 }
 
-// systemTokens returns the tokens of the system message with these bullets, which are selected ones. The costs of its parts add up,
-// and those of the bullets are known, so the long text is neither rendered nor read.
+// systemTokens returns the tokens of the system message with some of the selected bullets. It adds the known costs of the parts, because
+// rendering and reading the long text takes time.
 func (a *assembler) systemTokens(bullets []*playbook.Bullet) int {
 	if a.systemCost == 0 {
 		a.systemCost = chat.Cost("", text.Clean(a.in.System+separator))
@@ -497,7 +499,7 @@ func (a *assembler) dropLeastImportant() bool {
 	switch {
 	case a.summary != nil:
 		a.summary = nil
-	case drop(&a.reflectionParts), a.dropOldest(), a.dropBullet():
+	case drop(&a.reflectionParts) || a.dropOldest() || a.dropBullet():
 	case a.recovery != nil:
 		a.recovery = nil
 	case drop(&a.roundParts):
@@ -537,7 +539,7 @@ func (a *assembler) dropBullet() bool {
 	a.bulletParts = slices.Delete(slices.Clone(a.bulletParts), at, at+1)
 	a.priority = slices.Delete(slices.Clone(a.priority), at, at+1)
 	a.selection.Bullets = slices.Delete(slices.Clone(a.selection.Bullets), at, at+1)
-	if !a.withheld[p.Ref] { // else it is listed as withheld already
+	if !a.withheld[p.Ref] { // withheld bullets are listed already
 		a.omit(p.Kind, whyNoRoom, p.Tokens, p.Ref)
 	}
 	return true

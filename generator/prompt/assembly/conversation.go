@@ -12,14 +12,14 @@ import (
 	"debrief/playbook/text"
 )
 
-// turn is a user message and the work it causes, up to the next user message. The turn of the query has no first
-// piece, because its user message is the query.
+// turn is a user message and the work it causes, up to the next user message. The user message of the first of currentTurns is the query,
+// which is not among its pieces.
 type turn struct {
 	pieces     []piece
 	mark       events.Mark
 	reason     string // why an older turn is shown
 	shown      bool
-	nearWindow bool // directly before the shown turns
+	nearWindow bool // before the shown turns, but near enough for a summary
 }
 
 func splitTurns(all []piece) []turn {
@@ -184,13 +184,8 @@ func (a *assembler) addTurns() {
 		wanted += items[i].Tokens
 	}
 	windowBudget := conversation
-	switch { // one half each; unused tokens go to the other half
-	case wanted+history <= conversation:
-	case wanted <= conversation/2:
-	case history <= conversation/2:
-		windowBudget = conversation - history
-	default:
-		windowBudget = conversation / 2
+	if wanted+history > conversation && wanted > conversation/2 { // one half each; tokens that the history does not need go to the window
+		windowBudget = max(conversation-history, conversation/2)
 	}
 	if a.in.Similar != nil && (a.in.Explain || wanted > windowBudget || len(items) > a.limits.Items) {
 		for i := range items {
@@ -202,7 +197,7 @@ func (a *assembler) addTurns() {
 	a.spend(fitted.Tokens)
 	for _, i := range fitted.Kept {
 		p := candidates[i].part
-		if p.Ref[0] == '#' {
+		if handleOf(p.Ref) == "" { // a step since the query
 			a.after = append(a.after, p)
 		} else {
 			a.before = append(a.before, p)
@@ -274,10 +269,10 @@ func (a *assembler) conversationItems(budget int) (items []sliding.Item, candida
 				if isNewest {
 					part.Why = whyNewest
 				}
+				asksNow := p.kind == events.PartUser && t == &a.currentTurns[len(a.currentTurns)-1]
 				item := sliding.Item{
 					Ref: p.ref, At: p.at, Source: source(p), Text: p.gist(), Tokens: cost, Parent: parent,
-					Pinned: t.mark == events.Pin, Starred: t.mark == events.Star,
-					Required: isNewest || t.reason == whyReferred || p.kind == events.PartUser && t == &a.currentTurns[len(a.currentTurns)-1],
+					Pinned: t.mark == events.Pin, Starred: t.mark == events.Star, Required: isNewest || t.reason == whyReferred || asksNow,
 				}
 				if p.kind == events.PartUser {
 					parent = len(items)
@@ -329,9 +324,9 @@ func (a *assembler) estimateHidden() (n int) {
 	return n
 }
 
-// addHistory quotes the turns that are not shown, each in one form: recalled if it is relevant to the query, else as a part of
-// the model's summary, else by excerpts of its texts and record lines of its tool calls. Only the model's summary can also have
-// words about a recalled turn, because it is about many turns together.
+// addHistory quotes the turns that are not shown, each in one form. A turn that is relevant to the query is recalled. Another one is a
+// part of the model's summary. A turn after that summary has excerpts of its texts and record lines of its tool calls. Only the model's
+// summary can repeat a recalled turn, because it summarises many turns together.
 func (a *assembler) addHistory() {
 	budget := min(a.historyBudget, a.remaining)
 	reserved := min(a.estimateHidden(), budget/2)
@@ -351,7 +346,7 @@ func handleOf(ref string) string {
 
 // addRecalled adds recalled executions that the window does not show. It returns their handles.
 func (a *assembler) addRecalled(budget *int) map[string]bool {
-	shown, recalled := make(map[string]bool), make(map[string]bool) // by handle; part of the window may be hidden
+	shown, recalled := make(map[string]bool), make(map[string]bool) // by handle
 	for _, p := range a.before {
 		shown[handleOf(p.Ref)] = true
 	}
@@ -371,7 +366,7 @@ func (a *assembler) addRecalled(budget *int) map[string]bool {
 	return recalled
 }
 
-// addRecords adds record lines for the hidden tool calls of turns after the summary, and for the newest call if its result is
+// addRecords adds record lines for the hidden tool calls of turns after the turn through, and for the newest call if its result is
 // shortened.
 func (a *assembler) addRecords(budget *int, through int) {
 	var steps []events.Step
@@ -405,11 +400,12 @@ func (a *assembler) addRecords(budget *int, through int) {
 	}
 }
 
-// addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it. It returns the last turn of
-// the model's summary, 0 if the prompt has none.
+// addSummary summarises the hidden turns: by the model's summary, and by excerpts of turns after it. It returns the last turn that the
+// model's summary is about, or 0 if the prompt has no such summary.
 func (a *assembler) addSummary(budget *int) int {
 	room := min(summaryTokens, *budget-quoteOverhead-backgroundOverhead)
-	summary, through := "", 0
+	summary := ""
+	through := 0
 	if s := a.in.Summary; s != nil && s.Text != "" {
 		if keep, cost := fitText(text.Clean(s.Text), room); cost <= room {
 			summary, through = shorten(s.Text, keep), s.Through

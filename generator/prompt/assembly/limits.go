@@ -124,7 +124,7 @@ func (l Limits) Validate() error {
 	return e.Join()
 }
 
-// LimitError reports a limit without room for the instructions and the query.
+// LimitError reports a limit of a context, in tokens, that has no room for the instructions and the query.
 type LimitError struct{ Limit, Need int }
 
 func (e *LimitError) Error() string {

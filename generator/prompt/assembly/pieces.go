@@ -22,10 +22,8 @@ type piece struct {
 	text     string       // of the user or the model
 	gistText string       // cached result of gist
 	step     *events.Step // set for tool calls
-	// final marks the last text of a turn.
-	final bool
-	// running marks pieces of the current turn. The model sees its own text between tool calls there.
-	running bool
+	final    bool         // the last text of a turn
+	running  bool         // of the work since the query, where the model sees its own text between tool calls
 }
 
 // pieces returns the pieces of an interaction in order. The position of a piece is part of its reference.
@@ -156,7 +154,8 @@ func (p *piece) estimateTokens() int {
 // minShownBytes is the minimum length of a shortened text.
 const minShownBytes = 64
 
-// fitTokens returns how many bytes of each text to keep to fit into tokens, 0 for all, and the cost.
+// fitTokens returns how many bytes of each text to keep so that the piece fits into tokens, 0 for all, and the tokens of the shortened
+// piece. If even minShownBytes do not fit, cost exceeds tokens.
 func (p *piece) fitTokens(texts Texts, tokens int) (keep, cost int) {
 	cost = p.tokens(texts, 0)
 	if cost <= tokens {
@@ -170,7 +169,8 @@ func (p *piece) fitTokens(texts Texts, tokens int) (keep, cost int) {
 	}
 	for keep = longest / 2; ; keep /= 2 {
 		keep = max(keep, minShownBytes)
-		if cost = p.tokens(texts, keep); cost <= tokens || keep == minShownBytes {
+		cost = p.tokens(texts, keep)
+		if cost <= tokens || keep == minShownBytes {
 			return keep, cost
 		}
 	}

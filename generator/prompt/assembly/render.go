@@ -168,8 +168,8 @@ func (r *renderer) findBullet(id playbook.BulletID) *playbook.Bullet {
 	return r.sources.Bullet(id)
 }
 
-// endSystem writes the system message: instructions and playbook. No task text is in it, so that none can pose as a
-// bullet.
+// endSystem writes the system message, unless it is written: instructions and playbook. It contains no text of the task, so such a text
+// cannot pose as a bullet.
 func (r *renderer) endSystem() {
 	if r.system == nil {
 		return
@@ -305,7 +305,7 @@ func reflectionText(n *events.Note) string {
 func roundText(n int, t *events.PreviousRound) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "- attempt %d answered: %s", n, cmp.Or(text.Line(t.Answer, maxRoundAnswer), "nothing"))
-	for _, part := range []struct{ name, text string }{{"what went wrong", t.Error}, {"what to do", t.Approach}, {"insight", t.Insight}} {
+	for _, part := range [...]struct{ name, text string }{{NoteError, t.Error}, {NoteApproach, t.Approach}, {NoteInsight, t.Insight}} {
 		if line := text.Line(part.text, maxRoundAdvice); line != "" {
 			fmt.Fprintf(&out, "\n  %s: %s", part.name, line)
 		}

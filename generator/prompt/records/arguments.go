@@ -81,15 +81,17 @@ func (a arguments) summary(v verb) string {
 			numbers = append(numbers, strings.TrimSpace(clean(l.Name, maxName)+" "+value))
 		case strings.ContainsRune(strings.TrimSpace(l.Value), '\n'):
 			long = append(long, value)
-		case l.Value == action && v != called && verbFromName(value) == v && !strings.Contains(value, " "):
+		case l.Value == action && v != called && verbFromName(value) == v && !strings.Contains(value, " "): // repeats the verb
 		case !slices.Contains(short, value):
 			short = append(short, value)
 		}
 	}
-	for _, list := range [][]string{short, long} {
-		if len(list) > 0 {
-			return clean(strings.Join(list, ", "), maxSummary)
-		}
+	best := short
+	if len(best) == 0 {
+		best = long
 	}
-	return clean(strings.Join(numbers, ", "), maxSummary)
+	if len(best) == 0 {
+		best = numbers
+	}
+	return clean(strings.Join(best, ", "), maxSummary)
 }

@@ -25,10 +25,11 @@ type Call struct {
 // maxRationale is the maximum length of a rationale, in bytes.
 const maxRationale = 1000
 
-// Calls returns the tool calls of the steps in order. A step of a user does not count as an iteration. The text of the
-// agent before it is not a rationale of later calls.
+// Calls returns the tool calls of the steps in order. A step of a user is no iteration, and a text of the agent before that step is no
+// rationale of a later call.
 func Calls(steps []events.Step) (all []Call) {
-	iteration, before := 0, ""
+	iteration := 0
+	before := "" // the agent's text since the last calls
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == "user" {

@@ -17,12 +17,12 @@ type lastResult struct {
 	output    string
 	failed    bool
 	hasResult bool // false if the outcome is unknown
-	changes   int  // history.changes after the call
+	changes   int  // history.changes before the call; after it, once the call is in history.last
 }
 
-// add records the calls of one step with their arguments. It returns the progress of the step, "" without calls: the step is
+// add records the calls of one step with their arguments. It returns the progress of the step, "" without calls. The step is
 // regressing if a call fails that worked the last time, stuck if every call failed or repeated an earlier answer, and advancing
-// otherwise. It marks the calls that are useless repetitions: same tool, same arguments and same result, with only reading calls
+// otherwise. repeats marks the calls that are useless repetitions: same tool, same arguments and same result, with only reading calls
 // in between. Any other call in between may have changed something, so repeating the call was reasonable.
 func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progress, repeats []bool) {
 	if len(calls) == 0 {

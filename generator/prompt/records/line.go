@@ -22,9 +22,9 @@ const (
 	maxValue   = 60 // maximum length of one argument
 )
 
-// callLine describes a call in one line: action, arguments and result. learned is the agent's own lesson; it replaces
-// the result of a successful call.
-func callLine(c *events.ToolCall, a arguments, learned string) string {
+// callLine describes a call in one line: action, arguments and result. lesson is the agent's own lesson, or ""; it replaces the result of
+// a successful call.
+func callLine(c *events.ToolCall, a arguments, lesson string) string {
 	v := callVerb(c.Tool, a)
 	action := string(v)
 	if v == called {
@@ -34,23 +34,26 @@ func callLine(c *events.ToolCall, a arguments, learned string) string {
 		action += " " + summary
 	}
 	room := MaxLine - utf8.RuneCountInString(action) - arrowRoom
+	result := lesson
 	switch {
 	case c.Outcome.Failed():
-		learned = failureText(c)
-	case learned == "":
-		learned = resultText(c, v.searches())
+		result = failureText(c)
+	case lesson == "":
+		result = resultText(c, v.searches())
 	}
-	if learned = clean(learned, room); learned == "" {
-		learned = "nothing to read"
+	result = clean(result, room)
+	if result == "" {
+		result = "nothing to read"
 	}
-	return action + " " + arrow + " " + learned
+	return action + " " + arrow + " " + result
 }
 
 func calledTool(tool string) string { return "called `" + toolName(tool) + "`" }
 
 // toolName returns a tool's name for a line, "?" if it is empty.
 func toolName(tool string) string {
-	if tool = clean(tool, maxName); tool != "" {
+	tool = clean(tool, maxName)
+	if tool != "" {
 		return tool
 	}
 	return "?"
@@ -181,7 +184,8 @@ func sanitizeLine(s string) string {
 	} else {
 		action = strings.TrimLeft(clean(action, MaxLine), markup)
 	}
-	switch outcome = clean(outcome, MaxLine); {
+	outcome = clean(outcome, MaxLine)
+	switch {
 	case action == "":
 		return strings.TrimLeft(outcome, markup)
 	case outcome == "":

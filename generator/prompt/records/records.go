@@ -41,8 +41,8 @@ var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Lo
 func Lines(steps []events.Step, query string) (lines []Line) {
 	var past history
 	words := topicWords(query)
-	var found [][]uint64 // the words of the query in each call
-	calls := make(map[uint64]int)
+	var found [][]uint64          // the words of the query in each call
+	calls := make(map[uint64]int) // by word: the number of calls that have it
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
@@ -58,19 +58,22 @@ func Lines(steps []events.Step, query string) (lines []Line) {
 				relevance = obviousRelevance(c, repeats[j])
 			}
 			lines = append(lines, Line{Relevance: relevance, Text: line, Tokens: chat.Tokens(line + "\n")})
-			found = append(found, wordsIn(c, words))
-			for _, w := range found[len(found)-1] {
+			inCall := wordsIn(c, words)
+			found = append(found, inCall)
+			for _, w := range inCall {
 				calls[w]++
 			}
 		}
 	}
 	few := max(2, len(lines)/4)
 	for i := range lines {
-		if l := &lines[i]; l.Relevance == "" {
-			l.Relevance = events.Medium
-			if slices.ContainsFunc(found[i], func(w uint64) bool { return calls[w] <= few }) {
-				l.Relevance = events.High
-			}
+		l := &lines[i]
+		if l.Relevance != "" {
+			continue
+		}
+		l.Relevance = events.Medium
+		if slices.ContainsFunc(found[i], func(w uint64) bool { return calls[w] <= few }) {
+			l.Relevance = events.High
 		}
 	}
 	return lines

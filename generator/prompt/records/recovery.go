@@ -43,14 +43,13 @@ func (t *attempt) failed() bool { return t.call != nil && t.call.Outcome.Failed(
 
 // cycleRecovery describes a cycle of calls.
 func cycleRecovery(cycle []attempt) Recovery {
-	reason, problem := "the same call %[2]d times", "the last %[2]d calls were the same"
+	reason := fmt.Sprintf("the same call %d times", repetitions)
+	problem := fmt.Sprintf("the last %d calls were the same", repetitions)
 	if len(cycle) > 1 {
-		reason, problem = "the same %d calls %d times", "the same %d calls came %d times over"
+		reason = fmt.Sprintf("the same %d calls %d times", len(cycle), repetitions)
+		problem = fmt.Sprintf("the same %d calls came %d times over", len(cycle), repetitions)
 	}
-	return Recovery{
-		Reason: fmt.Sprintf(reason, len(cycle), repetitions),
-		Text:   recoveryText(fmt.Sprintf(problem, len(cycle), repetitions), cycle),
-	}
+	return Recovery{Reason: reason, Text: recoveryText(problem, cycle)}
 }
 
 // noProgressRecovery describes steps without progress.

@@ -74,11 +74,12 @@ func sameCalls(a, b []attempt) bool {
 func findNoProgress(steps []events.Step) (Recovery, bool) {
 	var past history
 	var attempts []attempt
-	current := false // the last attempt came after the last user's turn
+	isCurrent := false // the last attempt came after the last user's turn
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
-			if current = false; len(attempts) > 0 && !attempts[len(attempts)-1].failed() {
+			isCurrent = false
+			if len(attempts) > 0 && !attempts[len(attempts)-1].failed() {
 				attempts = nil
 			}
 			continue
@@ -86,12 +87,13 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 		computed, _ := past.add(s.Calls, argumentsOfAll(s.Calls))
 		switch cmp.Or(knownProgress(s.Record), computed) {
 		case events.Stuck, events.Regressing:
-			attempts, current = append(attempts, lastAttempt(s)), true
+			attempts = append(attempts, lastAttempt(s))
+			isCurrent = true
 		case events.Advancing:
 			attempts = nil
 		}
 	}
-	if len(attempts) < repetitions || !current {
+	if len(attempts) < repetitions || !isCurrent {
 		return Recovery{}, false
 	}
 	return noProgressRecovery(attempts[len(attempts)-repetitions:]), true

@@ -9,8 +9,8 @@ import (
 	"debrief/playbook"
 )
 
-// selector is the state of one selection. It is reused, so it refers to bullets by row. Of the lists by row, release clears only
-// the rows that the selection has looked at.
+// selector is the state of one selection. It is reused, so that a selection need not allocate lists of the length of the index: release
+// clears only the rows that the selection has looked at.
 type selector struct {
 	x        *Index
 	o        Options
@@ -24,7 +24,7 @@ type selector struct {
 	decided     []int32      // rows with a decision
 	sections    []int        // number of chosen bullets by section
 	established int          // number of chosen bullets under the title
-	drawn       int32        // row in an experiment, or -1
+	drawn       int32        // row of the bullet in an experiment, or -1
 	arm         playbook.Arm // of the experiment
 	chosen      []int32      // rows in the order of the choice
 	similar     []int32      // rows skipped as nearly equal to a chosen one
@@ -106,33 +106,36 @@ func (c *selector) add(at int32) {
 // isFull reports whether the maximum number of bullets is chosen.
 func (c *selector) isFull() bool { return c.o.Most > 0 && len(c.chosen) >= c.o.Most }
 
-// chooseAll chooses all bullets if they fit.
+// chooseAll chooses all bullets that are not excluded, if they fit. It reports whether it did.
 func (c *selector) chooseAll() bool {
 	x := c.x
 	if c.o.Most > 0 && len(x.rows)-c.excluded > c.o.Most {
 		return false
 	}
-	sum := x.tokens
+	sum := x.tokens // of the lines and headers of all rows, then without the excluded ones
 	for i := range x.sections {
 		sum += x.sections[i].header.tokens // 0 if the section is empty
 	}
-	newer, newerExcluded := 0, 0
-	for _, at := range c.decided { // so far of the excluded rows only
+	newer, newerExcluded := 0, 0   // rows that are not established: all, and the excluded ones
+	for _, at := range c.decided { // so far only the excluded rows have a decision
 		sum -= x.rows[at].tokens
 		if !x.rows[at].bullet.Established() {
 			newerExcluded++
 		}
 	}
 	if at, some := x.sectionIDs[newerSection]; some {
-		if newer = x.sections[at].rows; newer == newerExcluded {
+		newer = x.sections[at].rows
+		if newer == newerExcluded {
 			sum -= x.sections[at].header.tokens
 		}
 	}
 	if newer < len(x.rows) {
 		sum += x.title.tokens
 	}
-	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum.
-	if sum-sum/4 > c.o.Tokens || sum > c.o.Tokens && !c.allFit() {
+	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum. Only between these limits does
+	// allFit count exactly.
+	least := sum - sum/4
+	if least > c.o.Tokens || sum > c.o.Tokens && !c.allFit() {
 		return false
 	}
 	for at := range x.rows {
@@ -248,8 +251,8 @@ func (c *selector) explore() {
 	}
 }
 
-// choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. A bullet that was tried
-// does not give way to one that was never tried, because those are chosen first. It reports whether it added the bullet.
+// choose adds a bullet unless it is decided already, does not fit, or is nearly equal to a chosen one. It reports whether it added the
+// bullet. Bullets that were never tried are chosen first; they do not keep out a nearly equal bullet that was tried.
 func (c *selector) choose(at int32) bool {
 	if c.decisions[at] != notAmongBest {
 		return false
@@ -297,7 +300,8 @@ func (c *selector) finish(s *Selection) []int32 {
 		for over > 0 && len(c.chosen) > 0 {
 			last := c.chosen[len(c.chosen)-1]
 			over -= c.x.rows[last].tokens
-			if c.decide(last, noRoom); c.x.rows[last].is(pinnedRows) {
+			c.decide(last, noRoom)
+			if c.x.rows[last].is(pinnedRows) {
 				c.decide(last, pinnedNoRoom)
 			}
 			c.chosen = c.chosen[:len(c.chosen)-1]

@@ -36,7 +36,8 @@ func shareOf(b *playbook.Bullet) int {
 // countShare adds n to the number of rows with a share.
 func (x *Index) countShare(share, n int) {
 	if share > 0 {
-		if x.shares[share] += n; x.shares[share] == 0 {
+		x.shares[share] += n
+		if x.shares[share] == 0 {
 			delete(x.shares, share)
 		}
 	}
@@ -47,8 +48,8 @@ func (c *selector) draw() {
 	x, d := c.x, c.o.Draw
 	isOn := d != nil && x.gate != playbook.GateOff
 	probation := x.lists[probationRows]
-	tries := isOn && len(probation) > 0 && d.percent("probation") < 50
-	if !tries {
+	usesProbation := isOn && len(probation) > 0 && d.percent("probation") < 50
+	if !usesProbation {
 		for _, at := range probation {
 			if !x.rows[at].is(pinnedRows) {
 				c.exclude(at, onProbation)
@@ -56,25 +57,29 @@ func (c *selector) draw() {
 		}
 	}
 	if isOn {
-		if c.drawn = d.bullet(c); c.drawn >= 0 {
+		c.drawn = d.bullet(c)
+		if c.drawn >= 0 {
 			b := x.rows[c.drawn].bullet
 			c.arm = d.arm(string(b.ID), strconv.Itoa(b.CurrentExperiment().Number))
 		}
 	}
-	if tries {
+	if usesProbation {
 		c.excludeReplaced()
 	}
 }
 
-// excludeReplaced excludes the bullets that a bullet on probation replaces, except in the arm without that one, which has the bullet
-// to compare with.
+// excludeReplaced excludes the bullets that a bullet on probation replaces. If the experiment withholds the bullet on probation, the
+// replaced bullet stays, to be compared with it.
 func (c *selector) excludeReplaced() {
 	for _, at := range c.x.lists[probationRows] {
 		old, known := c.x.rowOf[c.x.rows[at].bullet.Replaces]
-		if !known || old == c.drawn || at == c.drawn && c.arm == playbook.ArmWithheld || shareOf(c.x.rows[old].bullet) == 0 {
+		if !known || shareOf(c.x.rows[old].bullet) == 0 {
 			continue
 		}
-		c.exclude(old, replaced)
+		isWithheld := at == c.drawn && c.arm == playbook.ArmWithheld
+		if old != c.drawn && !isWithheld {
+			c.exclude(old, replaced)
+		}
 	}
 }
 
@@ -88,11 +93,13 @@ func (c *selector) exclude(at int32, why decision) {
 
 // bullet returns the row of the bullet for an experiment with the task, or -1. A suspect bullet goes first.
 func (d *Draw) bullet(c *selector) int32 {
-	x, level, possible := c.x, d.percent("level"), false
+	x := c.x
+	level := d.percent("level") // the task is used for bullets with a larger share
+	isPossible := false
 	for share := range x.shares {
-		possible = possible || share > level
+		isPossible = isPossible || share > level
 	}
-	if !possible {
+	if !isPossible {
 		return -1
 	}
 	best, most := int32(-1), 0
@@ -112,7 +119,7 @@ func (d *Draw) bullet(c *selector) int32 {
 	return best
 }
 
-// withhold applies the arm to the bullet of the experiment and returns its exposure.
+// withhold applies the arm to the bullet of the experiment and returns its exposure. It returns nil if the arm changes nothing.
 func (c *selector) withhold() []events.Exposure {
 	if c.drawn < 0 || !c.isVaried(c.drawn) {
 		return nil

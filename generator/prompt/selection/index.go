@@ -20,10 +20,10 @@ type Index struct {
 	gate    playbook.Gate
 	rows    []row // in no order
 	rowOf   map[playbook.BulletID]int32
-	lists   [lists][]int32   // rows of each kind, in no order; untried has the untried ones
-	shares  map[int]int      // number of rows by share, without share 0
-	untried [buckets][]int32 // rows without votes and outcomes, by the hash of the id, in no order
-	tokens  int              // of the lines of all rows
+	lists   [rowKinds][]int32 // rows of each kind, in no order, except untriedRows
+	shares  map[int]int       // number of rows by share, without share 0
+	untried [buckets][]int32  // the untriedRows, by the hash of the id, in no order
+	tokens  int               // of the lines of all rows
 
 	sections     []section
 	sectionIDs   map[string]int32 // index in sections, by name
@@ -42,7 +42,7 @@ const (
 	pinnedRows    = iota // with a pin
 	probationRows        // on probation
 	untriedRows          // without votes and outcomes, one list for each bucket
-	lists
+	rowKinds             // number of kinds
 )
 
 // buckets is the number of lists of bullets that were never tried. A selection begins to look in one of them, so that its
@@ -56,10 +56,10 @@ type row struct {
 	used          int64 // result of lastUse
 	size                // of the lines of the bullet
 	section       int32
-	round         uint32       // the last Update that found the bullet
-	places        [lists]int32 // position in each list from 1; 0 if it is not in the list
-	hash          uint32       // of the id
-	share         int          // percentage of the tasks used for experiments
+	round         uint32          // the last Update that found the bullet
+	places        [rowKinds]int32 // position in each list from 1; 0 if it is not in the list
+	hash          uint32          // of the id
+	share         int             // percentage of the tasks used for experiments
 	words         *wordSet
 }
 
@@ -117,9 +117,8 @@ func (x *Index) Cost(bullets []*playbook.Bullet) int {
 	return cost
 }
 
-// Update applies a playbook of any version. Bullets are immutable, so an unchanged pointer is skipped. Update returns
-// the selectable bullets that are new or changed, and the ids that were removed, both in no order.
-// Callers use them to update other indexes.
+// Update applies a playbook of any version. Bullets are immutable, so an unchanged pointer is skipped. Update returns the selectable
+// bullets that are new or changed, and the ids that were removed, both in no order, for the other indexes of the caller.
 func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, dropped []playbook.BulletID) {
 	gate, _ := p.Gate()
 	ids, now, known := p.ChangedSince(x.mark)
@@ -146,11 +145,12 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 		}
 		found++
 		at, isNew := x.put(b)
-		if x.rows[at].round = x.round; isNew {
+		x.rows[at].round = x.round
+		if isNew {
 			changed = append(changed, b)
 		}
 	}
-	for at := len(x.rows) - 1; len(x.rows) > found; at-- {
+	for at := len(x.rows) - 1; len(x.rows) > found; at-- { // drop the rows that this round did not find
 		if r := &x.rows[at]; r.round != x.round {
 			dropped = append(dropped, r.bullet.ID)
 			x.drop(int32(at))
@@ -246,7 +246,7 @@ func (x *Index) drop(at int32) {
 	r := &x.rows[at]
 	x.leaveSection(r.section)
 	x.tokens -= r.tokens
-	for kind := range lists {
+	for kind := range rowKinds {
 		x.setMember(kind, at, false)
 	}
 	x.countShare(r.share, -1)
@@ -312,7 +312,8 @@ func (x *Index) leaveSection(at int32) {
 		return
 	}
 	s := &x.sections[at]
-	if s.rows--; s.rows == 0 {
+	s.rows--
+	if s.rows == 0 {
 		delete(x.sectionIDs, s.name)
 		*s = section{}
 		x.freeSections = append(x.freeSections, at)
@@ -325,7 +326,7 @@ func (x *Index) renderedParts(b *playbook.Bullet) (title, header, own string) {
 	once := x.render([]*playbook.Bullet{b})
 	own = x.render([]*playbook.Bullet{b, b})[len(once):]
 	above := once[:len(once)-len(own)]
-	if !b.Established() { // the header of their part is that of one section
+	if !b.Established() { // these bullets have one header and no title
 		return "", above, own
 	}
 	end := strings.IndexByte(above, '\n') + 1

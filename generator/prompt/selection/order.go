@@ -12,7 +12,7 @@ import (
 
 // rank is the position of a bullet in the rankings.
 type rank struct {
-	best  float64 // in any ranking, divided by its reliability; 1 for the first of a reliable one; 0 if no ranking has it
+	best  float64 // best position in a ranking, from 1, divided by the reliability of the ranking; 0 if no ranking has the bullet
 	sum   float64 // of reliability/(fusion+rank) over the rankings
 	score float64 // highest score in any ranking
 }
@@ -189,7 +189,8 @@ func (c *selector) byWeight() iter.Seq[int32] {
 
 // setTime sets the reference for ages.
 func (c *selector) setTime() {
-	if c.now = c.o.Now.UnixMicro(); !c.o.TimeIndependent {
+	c.now = c.o.Now.UnixMicro()
+	if !c.o.TimeIndependent {
 		return
 	}
 	c.now = 0
@@ -198,10 +199,11 @@ func (c *selector) setTime() {
 	}
 }
 
-// recency returns the recency of a bullet.
+// recency returns the recency of a bullet. Without the current time it counts whole days before the last use of any bullet.
 func (c *selector) recency(r *row) float64 {
+	age := c.now - r.used
 	if c.o.TimeIndependent {
-		return recency(c.now-(c.now-r.used)%day, r.used)
+		age -= age % day
 	}
-	return recency(c.now, r.used)
+	return recency(r.used+age, r.used)
 }

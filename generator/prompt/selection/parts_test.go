@@ -133,7 +133,7 @@ func TestListsAreConsistent(t *testing.T) {
 
 func checkLists(t *rapid.T, x *Index) {
 	shares, sections, tokens := map[int]int{}, map[string]int{}, 0
-	var members [lists][]int32
+	var members [rowKinds][]int32
 	untried := map[uint32][]int32{}
 	for at := range x.rows {
 		at := int32(at)

@@ -47,10 +47,13 @@ const nearDuplicate = 0.75
 // with different numbers differ in meaning.
 func (w *wordSet) nearlyEquals(v *wordSet) bool {
 	a, b := len(w.words), len(v.words)
-	// Each bit that only one sketch has stands for a word that the other text lacks.
+	// Each bit that only one sketch has stands for a word that the other text lacks. So most is an upper bound of the intersection.
 	most := min(a-bits.OnesCount64(w.sketch&^v.sketch), b-bits.OnesCount64(v.sketch&^w.sketch))
-	return jaccard(most, a, b) > nearDuplicate && slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:]) &&
-		jaccard(intersection(w.words, v.words), a, b) > nearDuplicate
+	if jaccard(most, a, b) <= nearDuplicate {
+		return false
+	}
+	sameNumbers := slices.Equal(w.words[w.withoutDigits:], v.words[v.withoutDigits:])
+	return sameNumbers && jaccard(intersection(w.words, v.words), a, b) > nearDuplicate
 }
 
 func intersection(a, b []uint32) (n int) {

@@ -51,14 +51,14 @@ func Budget(in BudgetInput) (tokens int, reason string) {
 		base = defaultTokens
 	}
 	base = min(base, maxBase)
-	task, known := taskFactors[in.Task]
-	if !known {
-		in.Task, task = General, taskFactors[General]
+	if _, known := taskFactors[in.Task]; !known {
+		in.Task = General
 	}
-	factor, points := complexity(in.Recent)
+	taskFactor := taskFactors[in.Task]
+	complexity, points := complexityOf(in.Recent)
 	low, high := (base+1)/2, 4*base
-	tokens = min(max(int(float64(base)*factor*task), low), high)
-	reason = fmt.Sprintf("%d × %.2f (%s) × %g (%s), within %d to %d: %d", base, factor, points, task, in.Task, low, high, tokens)
+	tokens = min(max(int(float64(base)*complexity*taskFactor), low), high)
+	reason = fmt.Sprintf("%d × %.2f (%s) × %g (%s), within %d to %d: %d", base, complexity, points, taskFactor, in.Task, low, high, tokens)
 	if in.Previous > 0 {
 		before, step := min(max(in.Previous, low), high), base/4
 		if near := min(max(tokens, before-step), before+step); near != tokens {
@@ -69,7 +69,8 @@ func Budget(in BudgetInput) (tokens int, reason string) {
 	return tokens, reason
 }
 
-func complexity(texts []string) (factor float64, points string) {
+// complexityOf returns the complexity of the last texts, and a text with the points that it is computed from; see Budget.
+func complexityOf(texts []string) (complexity float64, points string) {
 	texts = texts[max(0, len(texts)-recentTexts):]
 	if len(texts) == 0 {
 		return 1, "no texts yet"

@@ -53,6 +53,7 @@ var extension = regexp.MustCompile(`.[a-zA-Z]\.[a-z][a-z0-9]{0,3}$`)
 // notPaths are pairs of words joined by a slash.
 var notPaths = text.Set("and/or he/she him/her his/her yes/no n/a w/o either/or true/false on/off")
 
+// kindOf returns the kind of a token. isCall reports that a parenthesis follows it.
 func kindOf(token string, isCall bool) factKind {
 	var digits, letters, capitals, camelCase, separators int
 	var last rune
@@ -74,10 +75,12 @@ func kindOf(token string, isCall bool) factKind {
 		}
 		last = r
 	}
+	isFile := strings.Contains(token, ".") && extension.MatchString(token)
+	hasSlash := strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]
 	switch {
 	case letters == 0 && digits == 0:
 		return noFact
-	case letters > 1 && (strings.Contains(token, ".") && extension.MatchString(token) || strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]):
+	case letters > 1 && (isFile || hasSlash):
 		return path
 	case letters > 1 && (separators > 0 || camelCase > 0 || isCall || strings.HasPrefix(token, "--")):
 		return identifier

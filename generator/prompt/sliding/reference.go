@@ -39,9 +39,9 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 		texts[i], pool[i] = c[:min(len(c), maxRead)], i
 	}
 	if shows := kinds[firstKind(words)]; shows != nil {
-		others := slices.DeleteFunc(slices.Clone(pool), func(i int) bool { return !shows(texts[i]) })
-		if len(others) > 0 {
-			pool = others
+		ofKind := slices.DeleteFunc(slices.Clone(pool), func(i int) bool { return !shows(texts[i]) })
+		if len(ofKind) > 0 {
+			pool = ofKind
 		}
 	}
 	topic := topicWords(query)
@@ -50,8 +50,8 @@ func FindReferenced(query string, n int, candidate func(int) string) int {
 		return -1
 	}
 	ordinal, _, ok := strings.Cut(ordinalPhrase().FindString(words), " ")
-	if n := ordinals[ordinal]; ok && 0 <= n && n < len(best) {
-		return best[n]
+	if position := ordinals[ordinal]; ok && 0 <= position && position < len(best) {
+		return best[position]
 	}
 	return best[len(best)-1]
 }
@@ -159,10 +159,10 @@ func mostSimilar(topic, texts []string, pool []int) (best []int, shared bool) {
 	return best, highest > 0
 }
 
-// The words of a normalized query that are not its own. Those are in lower case.
+// Words that normalizeQuery adds to a query. The query's own words are in lower case.
 const (
 	clauseEnd = "END"
-	otherText = "_" // a quotation, whose words are not the user's, or a phrase that is not a reference
+	otherText = "_" // stands for a quotation, whose words are not the user's, or for a phrase that is no reference
 )
 
 var (

@@ -186,7 +186,7 @@ func isQuestion(text string, by Source) bool {
 	}
 	if by == User {
 		for w := range words(text[:min(len(text), questionBytes)]) {
-			return interrogatives[w]
+			return interrogatives[w] // only the first word counts
 		}
 	}
 	return false

@@ -198,7 +198,8 @@ func sentences(text string) iter.Seq[string] {
 			for line != "" {
 				var s string
 				s, line = firstSentence(line)
-				if s = trimMarkers(s); s != "" && !yield(s) {
+				s = trimMarkers(s)
+				if s != "" && !yield(s) {
 					return
 				}
 			}
