@@ -19,7 +19,8 @@ const firstRoom = 16 << 10
 // errSlow is returned for a body that arrives too slowly.
 var errSlow = errors.New("body too slow")
 
-// pace is the minimum rate of a request body: step bytes, or its rest, in each window that the gateway waits for it.
+// pace is the minimum rate of a request body: step bytes, or all that are left, in each window. Only time in which the gateway waits
+// for bytes counts.
 type pace struct {
 	step   int
 	window time.Duration
@@ -27,8 +28,8 @@ type pace struct {
 
 var defaultPace = pace{step: 8 << 10, window: 10 * time.Second}
 
-// pacedBody is a request body that must arrive with a minimum rate. Time that the upstream needs does not count. It sets read
-// deadlines of the connection, and removes them at the end of the body: a later deadline would cancel the request.
+// pacedBody is a request body that must arrive with a minimum rate. It sets read deadlines of the connection, and removes them at the
+// end of the body: a deadline that passes later would cancel the request.
 type pacedBody struct {
 	io.ReadCloser
 	deadline func(time.Time) error
@@ -36,7 +37,7 @@ type pacedBody struct {
 	bytes    int           // received in this window
 	waited   time.Duration // in this window
 	failed   atomic.Bool   // reading failed
-	slow     atomic.Bool   // because the body is too slow
+	slow     atomic.Bool   // reading failed because the body is too slow
 }
 
 func (p pace) wrap(w http.ResponseWriter, body io.ReadCloser) *pacedBody {
@@ -49,8 +50,9 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	_ = b.deadline(began.Add(b.pace.window - b.waited)) // tests may have no connection
 	n, err := b.ReadCloser.Read(p)
 	b.waited += time.Since(began)
-	if b.bytes += n; b.bytes >= b.pace.step {
-		b.bytes, b.waited = 0, 0
+	b.bytes += n
+	if b.bytes >= b.pace.step {
+		b.bytes, b.waited = 0, 0 // the next window
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -64,8 +66,8 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failure returns the failure of reading the body, or nil. The error of a caller may be another one, because the server
-// cancels the request when a read fails.
+// failure returns the failure of reading the body, or nil. It is the cause of later errors, too: the server cancels the request when a
+// read fails.
 func (b *pacedBody) failure() *failure {
 	switch {
 	case b == nil || !b.failed.Load():
@@ -95,29 +97,30 @@ func (b *budget) give(n int64) { b.held.Add(-n) }
 
 // held is a body, or its beginning, in memory that is reserved.
 type held struct {
-	data  []byte
-	room  int64 // reserved bytes
-	whole bool
-	why   reason // reason if the body is not whole
+	data   []byte
+	room   int64 // reserved bytes
+	whole  bool
+	reason reason // why the body is not whole
 }
 
 // hold reads a body up to its end, up to limit, or until the budget has no room left. Room is reserved as bytes arrive: a
 // declared length reserves nothing. The caller must give held.room back to the budget.
 func (b *budget) hold(body io.Reader, declared, limit int64) (held, error) {
 	var h held
-	most := limit + 1
+	// One more byte than the body has: then the read after the body finds its end without growing the memory.
+	maxRoom := limit + 1
 	if declared >= 0 {
-		most = declared + 1 // one more byte to find the end without growing
+		maxRoom = declared + 1
 	}
 	for {
+		if int64(len(h.data)) > limit {
+			h.reason = bodySize
+			return h, nil
+		}
 		if len(h.data) == cap(h.data) {
-			size := min(max(2*int64(cap(h.data)), firstRoom), most)
-			if int64(len(h.data)) > limit {
-				h.why = bodySize
-				return h, nil
-			}
+			size := min(max(2*int64(cap(h.data)), firstRoom), maxRoom)
 			if !b.take(size - h.room) {
-				h.why = noMemory
+				h.reason = noMemory
 				return h, nil
 			}
 			h.room = size
@@ -126,8 +129,9 @@ func (b *budget) hold(body io.Reader, declared, limit int64) (held, error) {
 		n, err := body.Read(h.data[len(h.data):cap(h.data)])
 		h.data = h.data[:len(h.data)+n]
 		if errors.Is(err, io.EOF) {
-			if h.whole = int64(len(h.data)) <= limit; !h.whole {
-				h.why = bodySize
+			h.whole = int64(len(h.data)) <= limit
+			if !h.whole {
+				h.reason = bodySize
 			}
 			return h, nil
 		}

@@ -44,8 +44,8 @@ func TestHoldBody(t *testing.T) {
 			body := strings.Repeat("x", test.size)
 			source := wrap(strings.NewReader(body))
 			h, err := b.hold(source, test.declared, limit)
-			if err != nil || h.whole != test.whole || h.why != test.why || h.room != test.room || b.held.Load() != h.room {
-				t.Errorf("%s, %s: got whole %v, %v, room %d, held %d, %v", test.name, name, h.whole, h.why, h.room, b.held.Load(), err)
+			if err != nil || h.whole != test.whole || h.reason != test.why || h.room != test.room || b.held.Load() != h.room {
+				t.Errorf("%s, %s: got whole %v, %v, room %d, held %d, %v", test.name, name, h.whole, h.reason, h.room, b.held.Load(), err)
 			}
 			if all, err := io.ReadAll(h.rest(io.NopCloser(source))); err != nil || string(all) != body {
 				t.Errorf("%s, %s: the rest is different: %d bytes, %v", test.name, name, len(all), err)
