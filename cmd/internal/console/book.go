@@ -49,11 +49,11 @@ func (b *bullet) Lift() *components.Interval {
 // bookPage is the list of bullets.
 type bookPage struct {
 	list[bullet]
-	Sections []string // of the items
-	Query    map[string]string
+	Sections []string          // of the items
+	Query    map[string]string // parameters of the page
 	States   []string
 	Sorts    []option
-	Filtered bool
+	Filtered bool // the list may lack bullets
 }
 
 // option is an entry of a selection.
@@ -80,7 +80,8 @@ func showBook(q *request) (any, error) {
 		if v := q.param(name); v != "" {
 			values.Set(name, v)
 			p.Query[name] = v
-			p.Filtered = p.Filtered || name != "sort" && name != "after"
+			isFilter := name != "sort" && name != "after"
+			p.Filtered = p.Filtered || isFilter
 		}
 	}
 	if err := q.api.get(pathOf("books", q.book, "bullets"), values, &p.list); err != nil {
@@ -120,8 +121,11 @@ type bulletLife struct {
 // maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
 const maxVotes = "10"
 
-// Sides counts the outcomes of the evidence: for and against.
+// Sides counts the outcomes of the evidence, as text. It returns "" without outcomes, and if the evidence has more parts.
 func (p *bulletPage) Sides() string {
+	if p.Evidence.Next != "" {
+		return ""
+	}
 	n := map[string]int{}
 	for _, e := range p.Evidence.Items {
 		n[e.Outcome]++
@@ -132,7 +136,7 @@ func (p *bulletPage) Sides() string {
 			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", components.Thousands(n[string(label)]), label))
 		}
 	}
-	if len(parts) == 0 || p.Evidence.Next != "" {
+	if len(parts) == 0 {
 		return ""
 	}
 	return "Outcomes: " + strings.Join(parts, ", ") + "."

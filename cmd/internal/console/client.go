@@ -26,7 +26,7 @@ type client struct {
 // list is a part of a list of the API.
 type list[T any] struct {
 	Items []T    `json:"items"`
-	Next  string `json:"next"` // parameter after for the next part; empty at the end
+	Next  string `json:"next"` // value of the parameter "after" for the next part; empty at the end
 }
 
 // pathOf returns the escaped path of segments: "/books/default".

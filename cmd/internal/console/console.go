@@ -41,22 +41,22 @@ func New(o Options) *Site {
 	return s
 }
 
-// Paths are the paths of the console, for a server that has other paths, too: a path that ends with a slash includes all below
+// Paths are the paths of the console, for a server that also has other paths. A path that ends with a slash includes all paths below
 // it, and /{$} is the root alone.
 var Paths = []string{"/{$}", "/books/", "/runs", "/runs/", "/dead", "/dead/", "/status", "/settings", "/login", "/logout", "/theme", "/live", "/static/"}
 
 // view is a page.
 type view struct {
-	pattern string // path for http.ServeMux
-	file    string // template
-	tab     string // entry of the navigation
-	run     func(*request) (any, error)
+	pattern string                      // path for http.ServeMux
+	file    string                      // name of the template
+	tab     string                      // entry of the navigation
+	run     func(*request) (any, error) // returns the data of the template
 }
 
 // action is a form that changes something.
 type action struct {
-	pattern string // path for http.ServeMux
-	run     func(*request) (notice, error)
+	pattern string                         // path for http.ServeMux
+	run     func(*request) (notice, error) // does the change
 }
 
 // pages are all pages that need a token.
@@ -69,7 +69,7 @@ func actions() []action {
 	return slices.Concat(editActions(), executionActions(), operateActions())
 }
 
-// others are the handlers that need no token, and the stream of events, by method and path.
+// others are the handlers that are neither pages nor actions, by method and path.
 func (s *Site) others() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"GET /login": s.showLogin, "POST /login": s.login, "POST /logout": s.logout, "POST /theme": s.setTheme, "GET /live": s.live, "GET /static/{file}": serveStatic,

@@ -21,18 +21,19 @@ type curvePage struct {
 	Pooled int                 // minimum number of outcomes of a mark
 }
 
-// fewOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
+// minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
 // with their neighbours.
-const fewOutcomes = 20
+const minOutcomes = 20
 
 func showCurve(q *request) (any, error) {
 	q.title = "Learning curve of " + q.book
-	p := &curvePage{Pooled: fewOutcomes}
+	p := &curvePage{Pooled: minOutcomes}
 	if err := q.api.get(pathOf("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
 		return nil, err
 	}
-	inject := marks("with the playbook", measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Inject }), fewOutcomes)
-	observe := marks("without the playbook", measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Observe }), fewOutcomes)
+	const withBook, withoutBook = "with the playbook", "without the playbook"
+	inject := marks(withBook, measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Inject }), minOutcomes)
+	observe := marks(withoutBook, measuredOf(p.Versions, func(c index.ByArm) *index.Cell { return c.Observe }), minOutcomes)
 	if len(inject)+len(observe) == 0 {
 		return p, nil
 	}
@@ -42,13 +43,13 @@ func showCurve(q *request) (any, error) {
 	}
 	p.Charts = components.Sizes(components.Size{Height: 320, Axis: "executions", MaxX: total, MaxY: 100, Unit: " %"}, func(c *components.Chart) {
 		c.Label = "Accuracy in percent over executions, with 95 % intervals. The table below has the numbers."
-		c.AddMarks("with the playbook", "validation", components.Disc, inject)
-		c.AddMarks("without the playbook", "test", components.Diamond, observe)
+		c.AddMarks(withBook, components.Blue, components.Disc, inject)
+		c.AddMarks(withoutBook, components.Orange, components.Diamond, observe)
 	})
 	return p, nil
 }
 
-// measuredOf returns the measurements of an arm in each version, over the number of executions so far.
+// measuredOf returns the outcomes of an arm in each version. The step of a version is the number of executions up to its end.
 func measuredOf(points []index.Point, arm func(index.ByArm) *index.Cell) (out []measured) {
 	steps := 0
 	for _, v := range points {
@@ -60,23 +61,26 @@ func measuredOf(points []index.Point, arm func(index.ByArm) *index.Cell) (out []
 	return out
 }
 
-// measured are counted outcomes at a step of a curve.
+// measured are the outcomes at a step of a curve: their number n, and how many are right.
 type measured struct {
 	step, n, right int
 	group          int    // only neighbours of one group are pooled
 	at             string // the step in words
 }
 
-// marks returns the accuracies of a series. Neighbours are pooled until a mark has enough outcomes, because the accuracy of few is
-// mostly chance; the last mark of a group may have fewer.
+// marks returns the accuracies of a series. Neighbours are pooled until a mark has enough outcomes. The last mark of a group may have
+// fewer.
 func marks(name string, all []measured, enough int) (out []components.Mark) {
-	known, right, first := 0, 0, ""
+	known, right := 0, 0 // outcomes of the next mark
+	first := ""          // step where the next mark begins
 	for i, m := range all {
 		if known == 0 {
 			first = m.at
 		}
-		known, right = known+m.n, right+m.right
-		if known < enough && i+1 < len(all) && all[i+1].group == m.group {
+		known += m.n
+		right += m.right
+		endsGroup := i+1 == len(all) || all[i+1].group != m.group
+		if known < enough && !endsGroup {
 			continue
 		}
 		at := m.at

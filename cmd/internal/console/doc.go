@@ -16,7 +16,7 @@
 // # The walk of a page
 //
 //	console.go      ServeHTTP  security headers, the route
-//	request.go      show, act  the token of the browser; a form is checked, done, and answered with a redirect
+//	request.go      show, act  the token of the browser; an action ends with a redirect
 //	book.go         showBook   one file for each page: reads with client.go, and returns what its template shows
 //	client.go       send       a call of the API in this process
 //	render.go       render     the template in the frame: navigation, notice, status

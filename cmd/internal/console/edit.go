@@ -39,7 +39,8 @@ func (q *request) field(name string) string {
 	return strings.TrimSpace(strings.ReplaceAll(q.PostForm.Get(name), "\r\n", "\n"))
 }
 
-// key returns the key of the form for a step of its action: a form that is sent twice has no further effect.
+// key returns an idempotency key for a step of an action, so that a form that is sent twice has no further effect. It is "" if the form
+// has no key.
 func (q *request) key(step string) string {
 	if k := q.field("key"); k != "" {
 		return k + "-" + step

@@ -77,10 +77,10 @@ type executionPage struct {
 	Handle string
 	explain.Execution
 	Context *generator.RebuiltContext // nil without one
-	Why     string                    // no context
+	Why     string                    // the reason why there is none
 }
 
-// Evaluation reports whether the execution measured a playbook, and is never learned from.
+// Evaluation reports whether the execution measured a playbook. Debrief does not learn from it.
 func (p *executionPage) Evaluation() bool {
 	return p.Execution.Execution != nil && p.Execution.Execution.Purpose == events.Evaluate
 }
@@ -96,7 +96,8 @@ func showExecution(q *request) (any, error) {
 	err := q.api.get(base+"/context", nil, p.Context)
 	var missing *apiError
 	if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
-		p.Context, p.Why, err = nil, missing.Detail, nil
+		p.Context, p.Why = nil, missing.Detail
+		return p, nil
 	}
 	return p, err
 }
@@ -112,12 +113,14 @@ func (p *executionPage) Lines(i int) []line {
 	if e == nil {
 		return []line{{Text: m.Text}}
 	}
-	shown, task := map[string]bool{}, map[string]bool{}
+	shown := map[string]bool{} // ids of bullets
 	for _, b := range e.Shown {
 		shown[string(b.ID)] = true
 	}
+	task := map[string]bool{} // lines of the question and its background
 	isUser := func(m chat.Message) bool { return m.Speaker == chat.User }
-	if isUser(m) && !slices.ContainsFunc(p.Context.Messages[i+1:], isUser) { // earlier messages of the user are other turns
+	isLastOfUser := isUser(m) && !slices.ContainsFunc(p.Context.Messages[i+1:], isUser)
+	if isLastOfUser { // earlier messages of the user belong to other turns
 		for text := range strings.SplitSeq(e.Question+"\n"+e.Context, "\n") {
 			task[text] = strings.TrimSpace(text) != ""
 		}
@@ -129,19 +132,24 @@ func (p *executionPage) Lines(i int) []line {
 		if shown[id] && strings.Contains(text, "["+id+"]") {
 			l.Bullet, l.Cited = id, slices.Contains(e.Cited, playbook.BulletID(id))
 		}
-		n := len(out)
-		if l.Task && n > 1 && out[n-2].Task && out[n-1].Bullet == "" && strings.TrimSpace(out[n-1].Text) == "" { // a blank line of the question
-			out[n-2].Text += "\n" + out[n-1].Text + "\n" + text
-			out = out[:n-1]
-			continue
-		}
-		if n > 0 && l.Bullet == "" && out[n-1].Bullet == "" && l.Task == out[n-1].Task {
-			out[n-1].Text += "\n" + text
-			continue
-		}
-		out = append(out, l)
+		out = appendLine(out, l)
 	}
 	return out
+}
+
+// appendLine appends a line of a message to its parts, or adds it to the last part if both belong together.
+func appendLine(parts []line, l line) []line {
+	n := len(parts)
+	afterBlank := n > 1 && parts[n-1].Bullet == "" && strings.TrimSpace(parts[n-1].Text) == ""
+	if l.Task && afterBlank && parts[n-2].Task { // the blank line belongs to the question
+		parts[n-2].Text += "\n" + parts[n-1].Text + "\n" + l.Text
+		return parts[:n-1]
+	}
+	if n > 0 && l.Bullet == "" && parts[n-1].Bullet == "" && l.Task == parts[n-1].Task {
+		parts[n-1].Text += "\n" + l.Text
+		return parts
+	}
+	return append(parts, l)
 }
 
 // line is a part of a message: one line with a bullet, or several lines without one.
@@ -183,7 +191,7 @@ func showSessions(q *request) (any, error) {
 	return all, q.api.get(pathOf("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
 }
 
-// sessionPage is the window of a session.
+// sessionPage has the window of a session and its stored executions.
 type sessionPage struct {
 	Session      string
 	Interactions []*events.Interaction      `json:"interactions"`
@@ -195,21 +203,23 @@ type sessionPage struct {
 func showSession(q *request) (any, error) {
 	p := &sessionPage{Session: q.PathValue("session")}
 	q.title = "Session " + p.Session
-	stored := url.Values{"session": {p.Session}, "limit": {"50"}}
-	var of url.Values
-	if owner, ok := q.URL.Query()["owner"]; ok {
-		of = url.Values{"owner": owner[:1]}
-		stored["owner"] = owner[:1]
+	windowQuery := url.Values{}
+	storedQuery := url.Values{"session": {p.Session}, "limit": {"50"}}
+	if owner, ok := q.URL.Query()["owner"]; ok { // an empty owner is one, too
+		windowQuery["owner"] = owner[:1]
+		storedQuery["owner"] = owner[:1]
 	}
-	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), of, p)
+	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), windowQuery, p)
 	var missing *apiError
-	if err != nil && (!errors.As(err, &missing) || missing.Status != http.StatusNotFound) {
+	noWindow := errors.As(err, &missing) && missing.Status == http.StatusNotFound
+	if err != nil && !noWindow {
 		return nil, err
 	}
-	if err := q.api.get(pathOf("books", q.book, "executions"), stored, &p.Stored); err != nil {
+	if err := q.api.get(pathOf("books", q.book, "executions"), storedQuery, &p.Stored); err != nil {
 		return nil, err
 	}
-	if missing != nil && len(p.Stored.Items) == 0 && p.Stored.Next == "" {
+	noExecutions := len(p.Stored.Items) == 0 && p.Stored.Next == ""
+	if noWindow && noExecutions {
 		return nil, missing
 	}
 	return p, nil

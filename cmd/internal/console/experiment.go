@@ -31,16 +31,19 @@ func (p *bulletPage) addExperiment(q *request, base string) error {
 	if len(e.Points) == 0 {
 		return nil
 	}
-	current := e.Points[len(e.Points)-1].Experiment
+	last := e.Points[len(e.Points)-1]
 	scale := func(value float64) float64 { return math.Log10(max(value, 1)) }
 	var helps, harms []components.Mark
-	outcomes, most := 0, scale(e.Threshold)
+	outcomes := 0 // of the last mark
+	highest := scale(e.Threshold)
 	for _, x := range e.Points {
 		n := x.Shown.N + x.Withheld.N
-		if x.Experiment != current || n == 0 || len(helps) > 0 && n == outcomes {
+		isNew := n != outcomes // also false without outcomes
+		if x.Experiment != last.Experiment || !isNew {
 			continue
 		}
-		outcomes, most = n, max(most, scale(x.Helps), scale(x.Harms))
+		outcomes = n
+		highest = max(highest, scale(x.Helps), scale(x.Harms))
 		after := fmt.Sprintf("%s, version %d", components.Plural(n, "outcome"), x.Version)
 		helps = append(helps, components.Mark{Step: n, Value: scale(x.Helps), Title: fmt.Sprintf("helps: e-value %.3g after %s", x.Helps, after)})
 		harms = append(harms, components.Mark{Step: n, Value: scale(x.Harms), Title: fmt.Sprintf("harms: e-value %.3g after %s", x.Harms, after)})
@@ -48,15 +51,14 @@ func (p *bulletPage) addExperiment(q *request, base string) error {
 	if len(helps) == 0 {
 		return nil
 	}
-	last := e.Points[len(e.Points)-1]
-	p.Charts = components.Sizes(components.Size{Height: 240, Axis: "outcomes", MaxX: outcomes, MaxY: math.Ceil(most)}, func(c *components.Chart) {
+	p.Charts = components.Sizes(components.Size{Height: 240, Axis: "outcomes", MaxX: outcomes, MaxY: math.Ceil(highest)}, func(c *components.Chart) {
 		c.Label = fmt.Sprintf("E-values over outcomes, on a logarithmic scale. Now %.3g that the bullet helps, %.3g that it harms; the gate decides at %g.", last.Helps, last.Harms, e.Threshold)
 		for i := range c.YTicks {
 			c.YTicks[i].Label = fmt.Sprintf("%g", math.Pow(10, float64(i)))
 		}
 		c.Levels = []components.Tick{{At: c.Y(scale(e.Threshold)), Label: fmt.Sprintf("decision at %g", e.Threshold)}}
-		c.AddMarks("evidence that it helps", "validation", components.Disc, helps)
-		c.AddMarks("evidence that it harms", "test", components.Diamond, harms)
+		c.AddMarks("evidence that it helps", components.Blue, components.Disc, helps)
+		c.AddMarks("evidence that it harms", components.Orange, components.Diamond, harms)
 	})
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// functions are those of the templates.
+// functions are the functions that templates can call.
 var functions = template.FuncMap{
 	"thousands":   components.Thousands,
 	"count":       func(n uint64) string { return components.Thousands(int(n)) },
@@ -57,8 +57,8 @@ var functions = template.FuncMap{
 	"static":      func(file string) string { return "/static/" + file + "?v=" + staticHash() },
 }
 
-// withParameter returns a path and query with parameters set: name, value, name, value. An empty value removes the parameter. Changes
-// remove the parameter after, because they begin a new list.
+// withParameter returns a path and query with changed parameters. Pairs are names and values: name, value, name, value. An empty value
+// removes the parameter. The parameter "after" is always removed, because a changed list begins with its first part.
 func withParameter(here string, pairs ...string) (string, error) {
 	u, err := url.Parse(here)
 	if err != nil || len(pairs)%2 != 0 {
@@ -101,7 +101,7 @@ func pvalue(p float64) string {
 	return strconv.FormatFloat(p, 'f', 4, 64)
 }
 
-// first returns at most n items of a list.
+// first returns the first n items of a slice, or all if it has fewer.
 func first(items any, n int) any {
 	v := reflect.ValueOf(items)
 	if v.Kind() != reflect.Slice || v.Len() <= n {
@@ -110,7 +110,7 @@ func first(items any, n int) any {
 	return v.Slice(0, n).Interface()
 }
 
-// lift returns the chart of the lift of a bullet in an experiment, nil if it has no outcomes with or without it.
+// lift returns the chart of the lift of a bullet in an experiment. It returns nil if one of the two arms has no outcomes.
 func lift(r gate.Row) *components.Interval {
 	if r.Lift == nil || r.Lift.Shown == 0 || r.Lift.Withheld == 0 {
 		return nil
@@ -134,25 +134,26 @@ func took(d time.Duration) string {
 	if d == 0 {
 		return "–"
 	}
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
+	precision := time.Duration(1)
+	for d/precision >= 1000 {
+		precision *= 10
 	}
-	return unitStart.ReplaceAllString(d.Round(unit).String(), "$1\u00a0$2")
+	return unitStart.ReplaceAllString(d.Round(precision).String(), "$1\u00a0$2")
 }
 
-// unitStart matches the end of a number before its unit.
+// unitStart matches the last digit of a number and the first letter of its unit.
 var unitStart = regexp.MustCompile(`(\d)([a-zµ])`)
 
 // size formats a number of bytes: "18.6 kB".
 func size(n uint64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB"}
-	v, i := float64(n), 0
-	for ; v >= 1000 && i < len(units)-1; i++ {
-		v /= 1000
-	}
-	if i == 0 {
+	if n < 1000 {
 		return strconv.FormatUint(n, 10) + "\u00a0B"
 	}
-	return strconv.FormatFloat(v, 'f', 1, 64) + "\u00a0" + units[i]
+	v := float64(n) / 1000
+	units := []string{"kB", "MB", "GB", "TB"}
+	for v >= 1000 && len(units) > 1 {
+		v /= 1000
+		units = units[1:]
+	}
+	return strconv.FormatFloat(v, 'f', 1, 64) + "\u00a0" + units[0]
 }

@@ -51,11 +51,11 @@ type bookState struct {
 	Error       string `json:"error"`
 }
 
-// homePage shows the health of the roles, the newest lessons, the difference that they make, and the decisions that wait for a person.
+// homePage shows the health of the roles, the newest lessons, the effect of a playbook, and the decisions that wait for a person.
 type homePage struct {
 	overview
 	Worth  *worth              // of the playbook with the most executions; nil without enough outcomes
-	Charts []*components.Chart // of the lag, wide and narrow
+	Charts []*components.Chart // of the lag, wide and narrow; empty if no message waited
 }
 
 // Limits of the lists of the overview.
@@ -72,24 +72,24 @@ func showHome(q *request) (any, error) {
 	}
 	q.overview = &p.overview
 	p.drawLag()
-	var most *bookState
-	for i := range p.Books {
-		if b := &p.Books[i]; b.Executions > 0 && (most == nil || b.Executions > most.Executions) {
-			most = b
+	busiest := bookState{}
+	for _, b := range p.Books {
+		if b.Executions > busiest.Executions {
+			busiest = b
 		}
 	}
-	if most == nil {
+	if busiest.Executions == 0 {
 		return p, nil
 	}
 	var c index.Curve
-	if err := q.api.get(pathOf("books", most.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
+	if err := q.api.get(pathOf("books", busiest.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
 		return nil, err
 	}
 	p.Worth = newWorth(&c)
 	return p, nil
 }
 
-// Level is the health of the role that is worst, "" before the first sample.
+// Level returns the worst health of all roles, or "" before the first sample.
 func (p *homePage) Level() (worst liveness.Level) {
 	for _, r := range p.Roles {
 		if worst == "" || severity[r.Level] > severity[worst] {
@@ -99,9 +99,10 @@ func (p *homePage) Level() (worst liveness.Level) {
 	return worst
 }
 
+// severity orders the levels. Levels that are not in it have 0.
 var severity = map[liveness.Level]int{liveness.Yellow: 1, liveness.Red: 2}
 
-// lesson is a bullet with a new text, and the version that it came with.
+// lesson is a bullet with a new text, and the change that has it.
 type lesson struct {
 	index.Lesson
 	index.Change
@@ -122,29 +123,32 @@ func (p *homePage) Lessons() (all []lesson) {
 // Newest returns the newest changes.
 func (p *homePage) Newest() []index.Change { return p.Changes[:min(homeChanges, len(p.Changes))] }
 
-// worth compares the accuracy of a playbook now with that without it.
+// worth compares the accuracy with a playbook now with the accuracy without it.
 type worth struct {
 	Book        string
 	Before, Now stats.Estimate
-	Control     bool // Before is of runs without a context, else of version 0
-	From        uint64
+	Control     bool   // Before is of runs without a context, else of version 0
+	From        uint64 // first version of Now
 }
 
-// newWorth compares the newest versions with at least fewOutcomes outcomes with the runs without a context, or with those of the
-// empty playbook. It returns nil if there are not enough of both.
+// newWorth compares the newest versions, so many that they have minOutcomes outcomes, with the runs without a context. If these have
+// too few outcomes, it compares them with version 0, the empty playbook. It returns nil if there are not enough outcomes of both.
 func newWorth(c *index.Curve) *worth {
-	w, known, right := &worth{Book: string(c.Book)}, 0, 0
+	w := &worth{Book: string(c.Book)}
+	known, right := 0, 0 // outcomes of Now
 	for _, v := range slices.Backward(c.Versions) {
 		if *v.Version == 0 {
 			w.Before = v.Accuracy
-		} else if v.Inject != nil && known < fewOutcomes {
-			known, right, w.From = known+v.Inject.Accuracy.N, right+rightOf(v.Inject.Accuracy), *v.Version
+		} else if v.Inject != nil && known < minOutcomes {
+			known += v.Inject.Accuracy.N
+			right += rightOf(v.Inject.Accuracy)
+			w.From = *v.Version
 		}
 	}
-	if o := c.Total.Observe; o != nil && o.Accuracy.N >= fewOutcomes {
+	if o := c.Total.Observe; o != nil && o.Accuracy.N >= minOutcomes {
 		w.Before, w.Control = o.Accuracy, true
 	}
-	if known < fewOutcomes || w.Before.N < fewOutcomes {
+	if known < minOutcomes || w.Before.N < minOutcomes {
 		return nil
 	}
 	w.Now = stats.Share(right, known)
@@ -167,8 +171,8 @@ func inOrder(roles map[string]liveness.RoleSummary) []liveness.RoleSummary {
 	})
 }
 
-// lagClasses are the classes of the lines of the lag, in the order of the roles.
-var lagClasses = []string{"validation", "test", "train"}
+// lagColours are the colours of the lines of the lag, in the order of the roles.
+var lagColours = []string{components.Blue, components.Orange, components.Grey}
 
 // lagMinute is the largest lag of each role in a minute.
 type lagMinute struct {
@@ -193,24 +197,26 @@ func (p *homePage) LagMinutes() (all []lagMinute) {
 
 // drawLag draws the lag of the last hour. It draws nothing if no message waited.
 func (p *homePage) drawLag() {
-	minutes, most := p.LagMinutes(), uint64(0)
+	minutes := p.LagMinutes()
+	largest := uint64(0)
 	for _, m := range minutes {
-		most = max(most, slices.Max(m.Lag))
+		largest = max(largest, slices.Max(m.Lag))
 	}
-	if most == 0 {
+	if largest == 0 {
 		return
 	}
 	began := minutes[0].Time
 	since := func(m lagMinute) int { return int(m.Time.Sub(began).Minutes()) }
 	end := since(minutes[len(minutes)-1]) + 1
-	p.Charts = components.Sizes(components.Size{Height: 200, Axis: "minutes since " + began.Format("15:04 UTC"), MaxX: end, MaxY: float64(most)}, func(c *components.Chart) {
-		c.Label = fmt.Sprintf("Events that wait or are in progress, by role, at most %d. The table below has the numbers.", most)
+	p.Charts = components.Sizes(components.Size{Height: 200, Axis: "minutes since " + began.Format("15:04 UTC"), MaxX: end, MaxY: float64(largest)}, func(c *components.Chart) {
+		c.Label = fmt.Sprintf("Events that wait or are in progress, by role, at most %d. The table below has the numbers.", largest)
 		for i, role := range roleOrder {
 			var marks []components.Mark
 			for _, m := range minutes {
 				marks = append(marks, components.Mark{Step: since(m), Value: float64(m.Lag[i])})
 			}
-			c.AddLine(role, lagClasses[i], append(marks, components.Mark{Step: end, Value: marks[len(marks)-1].Value}))
+			marks = append(marks, components.Mark{Step: end, Value: marks[len(marks)-1].Value}) // the last value holds until the end
+			c.AddLine(role, lagColours[i], marks)
 		}
 	})
 }

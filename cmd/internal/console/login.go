@@ -51,7 +51,7 @@ func (s *Site) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// setTheme stores the colours that a person prefers.
+// setTheme stores the theme that a person prefers. Any other value than light and dark means the theme of the system.
 func (s *Site) setTheme(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	q := &request{Request: r, w: w, site: s}

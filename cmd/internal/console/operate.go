@@ -103,7 +103,7 @@ func changeDead(q *request) (notice, error) {
 type statusPage struct {
 	doctor.Overview
 	Advice []string       `json:"advice"`
-	Checks []doctor.Check `json:"-"` // those of doctor, without the right to operate none
+	Checks []doctor.Check `json:"-"` // empty without the parameter checks, and without the right to operate
 }
 
 // InOrder returns the health of the roles in the order of their work.

@@ -101,7 +101,7 @@ func firstOnly(all []address) []address {
 // TestLagLinesAreVisible checks that the style sheet has a stroke for each line of the chart of waiting events.
 func TestLagLinesAreVisible(t *testing.T) {
 	t.Parallel()
-	for _, class := range lagClasses {
+	for _, class := range lagColours {
 		if !strings.Contains(components.Base, "svg ."+class+" .line { stroke: ") {
 			t.Errorf("the line of class %q has no stroke", class)
 		}

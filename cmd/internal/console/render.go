@@ -42,14 +42,14 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 
 // frame is the data of the layout.
 type frame struct {
-	Title   string
-	Static  bool   // a file, without a server
-	Theme   string // "light", "dark" or "" for that of the system
-	Here    string // path and query of the page
-	Book    string // of the page, else the default
-	Books   []string
-	Tab     string
-	waiting // of the playbook
+	Title  string
+	Static bool   // a file, without a server
+	Theme  string // "light", "dark", or "" for the theme of the system
+	Here   string // path and query of the page, which forms return to; "/" after a form that failed
+	Book   string // of the page, else of the newest change
+	Books  []string
+	Tab    string
+	waiting
 	Me      identity
 	Known   bool // the browser has a valid token, or the server has no tokens
 	Notice  *notice
@@ -78,7 +78,7 @@ func (s *Site) render(q *request, status int, file string, content any) {
 	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	q.w.WriteHeader(status)
-	_, _ = q.w.Write(out.Bytes()) // ignore the error: the browser has gone
+	_, _ = q.w.Write(out.Bytes()) // ignore the error: the browser has disconnected
 }
 
 // maxBookLinks limits the playbooks in the navigation.
@@ -90,8 +90,8 @@ type waiting struct {
 	Dead        int // dead letters
 }
 
-// readNavigation sets the playbooks of the navigation and the numbers beside its entries, both empty without the right to read. A page
-// without a playbook shows the entries of the playbook with the newest change.
+// readNavigation sets the playbooks of the navigation and the numbers beside its entries. Without the right to read there are none. A
+// page without a playbook shows the entries of the playbook with the newest change.
 func (q *request) readNavigation(f *frame) {
 	o := q.overview
 	if o == nil {
@@ -135,7 +135,7 @@ var staticHash = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 })
 
-// styles returns the style sheet of a page that has it inside.
+// styles returns the style sheet for a page that contains it: a page without a server.
 func styles() (template.CSS, error) {
 	css, err := files.ReadFile("static/console.css")
 	return template.CSS(components.Base + string(css)), err

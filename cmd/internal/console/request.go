@@ -18,7 +18,7 @@ import (
 const (
 	tokenCookie  = "debrief_token"  // secret of the token
 	noticeCookie = "debrief_notice" // result of the last action, for the next page
-	themeCookie  = "debrief_theme"  // "light" or "dark"; none for that of the system
+	themeCookie  = "debrief_theme"  // "light" or "dark"; no cookie for the theme of the system
 )
 
 // request is a request for a page or an action.
@@ -30,9 +30,9 @@ type request struct {
 	me   identity
 	book string // in the path; empty without one
 
-	title    string // of the page, set by its handler
-	tab      string
-	overview *overview // nil if the page does not read it
+	title    string    // of the page, set by its handler
+	tab      string    // entry of the navigation
+	overview *overview // for the navigation; nil if the page has not read it
 }
 
 // identity is the token of the browser.
@@ -46,7 +46,7 @@ type identity struct {
 // Can reports whether the token has a scope.
 func (i identity) Can(scope string) bool { return slices.Contains(i.Scopes, scope) }
 
-// newRequest returns the request of a browser with its identity.
+// newRequest returns the request of a browser with its identity. The request is usable after an error, too, without an identity.
 func (s *Site) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
 	q := &request{Request: r, w: w, site: s, book: r.PathValue("book"), api: &client{api: s.api, from: r, secret: secretOf(r)}}
 	return q, q.api.get("/token", nil, &q.me)
@@ -118,10 +118,12 @@ func parseForm(r *http.Request) error {
 	return &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: "The form is invalid: " + err.Error() + "."}}
 }
 
-// localPath returns a path of this server, "/" for anything else: a form of another origin must not choose where a browser goes.
+// localPath returns a path of this server unchanged, and "/" for anything else: a form of another origin must not choose the next page of
+// a browser.
 func localPath(path string) string {
 	u, err := url.Parse(path)
-	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+	isPath := err == nil && !u.IsAbs() && u.Host == "" && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
+	if !isPath || strings.ContainsAny(path, "\\\r\n\t") { // browsers read a backslash as a slash, and skip the other characters
 		return "/"
 	}
 	return path
@@ -163,7 +165,7 @@ func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
 }
 
-// fail shows an error. Without a valid token it asks for one.
+// fail shows an error. If the API requires a token, it redirects to the login.
 func (s *Site) fail(q *request, err error) {
 	var e *apiError
 	var tooLarge *http.MaxBytesError
@@ -172,7 +174,7 @@ func (s *Site) fail(q *request, err error) {
 	case errors.As(err, &tooLarge):
 		e = &apiError{api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
 	case q.Context().Err() != nil:
-		return // the browser has gone
+		return // the browser has disconnected
 	default:
 		s.log.Error().Err(err).Str("path", q.URL.Path).Msg("page failed")
 		e = &apiError{api.Problem{Status: http.StatusInternalServerError, Detail: "The page failed. The log of the server has the reason."}}
@@ -187,10 +189,10 @@ func (s *Site) fail(q *request, err error) {
 	}
 	shown := e.Problem
 	if errors.Is(err, e) {
-		shown.Detail = err.Error() // includes the steps that were done before the error
+		shown.Detail = err.Error() // err may wrap e and name the steps that were done before
 	}
 	q.title = titleOf(e.Status)
-	shown.Title = q.title // an error of the console has none
+	shown.Title = q.title
 	s.render(q, e.Status, "error", errorPage{Problem: shown, Back: localPath(q.FormValue("from"))})
 }
 

@@ -8,7 +8,7 @@ import (
 	"debrief/playbook/history"
 )
 
-// reviewPages are the pages about bullets that are decided on, by people and by the gate.
+// reviewPages are the pages about decisions on new bullets: by people and by the gate.
 func reviewPages() []view {
 	return []view{
 		{pattern: "/books/{book}/review", file: "review", tab: "review", run: showReview},

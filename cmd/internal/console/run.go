@@ -49,17 +49,19 @@ func (p *runPage) draw() {
 	if r == nil {
 		return
 	}
-	sets, samples, last := map[string][]measured{}, 0, 0
+	sets := map[string][]measured{} // by the name of the data set
+	last := 0                       // last step
 	for _, x := range r.Points {
 		last = max(last, x.Step)
 		if x.Score.N > 0 {
 			sets[x.Set] = append(sets[x.Set], measured{step: x.Step, n: x.Score.N, right: x.Score.Right, group: x.Epoch, at: "sample " + strconv.Itoa(x.Step)})
 		}
 	}
+	samples := 0
 	for _, x := range sets["train"] {
 		samples += x.n
 	}
-	p.Pooled = max(fewOutcomes, samples/maxMarks)
+	p.Pooled = max(minOutcomes, samples/maxMarks)
 	training := marks("training", sets["train"], p.Pooled)
 	validation := marks("validation", sets["validation"], 1)
 	test := marks("test", sets["test"], 1)
@@ -68,25 +70,34 @@ func (p *runPage) draw() {
 	}
 	p.Charts = components.Sizes(components.Size{Height: 330, Axis: "training samples", MaxX: last, MaxY: 100, Unit: " %"}, func(c *components.Chart) {
 		c.Label = "Accuracy in percent over training samples, with 95 % intervals. The table below has the numbers."
-		if from := 0; len(r.Epochs) > 1 && len(r.Epochs) <= int(c.Right-c.Left)/56 {
-			for _, e := range r.Epochs {
-				c.Spans = append(c.Spans, components.Tick{At: c.X(from), Label: fmt.Sprintf("epoch %d", e.Epoch)})
-				from = e.Book.Step
-			}
-		}
+		c.Spans = epochSpans(c, r.Epochs)
 		if r.Learned() {
 			c.Best = &components.Tick{At: c.X(r.Best.Step), Label: "best"}
 		}
-		c.AddMarks("training", "train", components.Dot, training)
-		c.AddMarks("validation", "validation", components.Disc, validation)
-		c.AddMarks("test", "test", components.Diamond, test)
+		c.AddMarks("training", components.Grey, components.Dot, training)
+		c.AddMarks("validation", components.Blue, components.Disc, validation)
+		c.AddMarks("test", components.Orange, components.Diamond, test)
 	})
+}
+
+// epochSpans returns the begins of the epochs. It returns none for one epoch, and for too many to have room for their labels.
+func epochSpans(c *components.Chart, epochs []report.Epoch) (spans []components.Tick) {
+	const labelWidth = 56
+	if len(epochs) == 1 || len(epochs) > int(c.Right-c.Left)/labelWidth {
+		return nil
+	}
+	from := 0
+	for _, e := range epochs {
+		spans = append(spans, components.Tick{At: c.X(from), Label: fmt.Sprintf("epoch %d", e.Epoch)})
+		from = e.Book.Step
+	}
+	return spans
 }
 
 // maxMarks limits the marks of the training samples: more cannot be distinguished on a screen.
 const maxMarks = 200
 
-// mostShown returns the bullets that were shown most.
+// mostShown returns the bullets that were shown most. Of equal ones the more helpful are first.
 func mostShown(all []report.Bullet, limit int) []report.Bullet {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b report.Bullet) int {

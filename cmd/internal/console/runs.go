@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/stats"
@@ -33,7 +34,7 @@ type comparePage struct {
 	Name   string
 	With   string
 	Others []string // the names of the other runs
-	Why    string   // no comparison
+	Why    string   // the reason why there is no comparison
 
 	Set    string     `json:"set"`
 	Run    runAnswers `json:"run"`
@@ -61,7 +62,7 @@ type runAnswers struct {
 // Both returns the answers of both runs.
 func (p *comparePage) Both() []runAnswers { return []runAnswers{p.Run, p.Other} }
 
-// compareRuns compares a run with that of the parameter with, else it asks for one.
+// compareRuns compares a run with the run of the parameter "with", or with the newest other run.
 func compareRuns(q *request) (any, error) {
 	p := &comparePage{Name: q.PathValue("run"), With: q.param("with")}
 	q.title = "Comparison of " + p.Name
@@ -86,8 +87,10 @@ func compareRuns(q *request) (any, error) {
 	q.title += " with " + p.With
 	err := q.api.get(pathOf("runs", p.Name, "compare", p.With), url.Values{"limit": {"50"}}, p)
 	var e *apiError
-	if errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusConflict || e.Status == http.StatusUnprocessableEntity) {
-		p.Why, err = e.Detail, nil
+	notComparable := []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}
+	if errors.As(err, &e) && slices.Contains(notComparable, e.Status) {
+		p.Why = e.Detail
+		return p, nil
 	}
 	return p, err
 }

@@ -55,7 +55,7 @@ func (p *versionsPage) Past() (all []option) {
 		switch {
 		case i >= 0:
 			all = append(all, option{fmt.Sprint(p.Items[i].Version), fmt.Sprintf("%s: version %d", o.text, p.Items[i].Version)})
-		case p.Next != "": // on one of the next pages
+		case p.Next != "": // the version is on one of the next pages
 			all = append(all, option{fmt.Sprintf("%dh", o.hours), o.text})
 		}
 	}
@@ -95,7 +95,7 @@ type operation struct {
 	Reason string
 }
 
-// Previous returns the version before, as text.
+// Previous returns the version before.
 func (p *versionPage) Previous() uint64 { return p.Version - 1 }
 
 func showVersion(q *request) (any, error) {

@@ -14,10 +14,11 @@ type word struct {
 	Kind string // "del", "ins" or "" for both texts
 }
 
-// maxDiffWords limits the words of a text that is compared word by word, because the time grows with the product of both.
+// maxDiffWords limits the words of each text: the time of a comparison grows with the product of both numbers.
 const maxDiffWords = 1500
 
-// diffWords returns the words of two texts with marks: the longest common subsequence is without marks.
+// diffWords compares two texts. Words of their longest common subsequence have no kind, the others are "del" or "ins". Texts with more
+// than maxDiffWords words are not compared.
 func diffWords(before, after string) []word {
 	a, b := splitWords(before), splitWords(after)
 	if len(a) > maxDiffWords || len(b) > maxDiffWords {
@@ -45,18 +46,25 @@ func diffWords(before, after string) []word {
 		out = append(out, word{text, kind})
 	}
 	i, j := 0, 0
-	for i < len(a) || j < len(b) {
+	for i < len(a) && j < len(b) {
 		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
+		case a[i] == b[j]:
 			add(a[i], "")
-			i, j = i+1, j+1
-		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
+			i++
+			j++
+		case common[i+1][j] >= common[i][j+1]:
 			add(a[i], "del")
 			i++
 		default:
 			add(b[j], "ins")
 			j++
 		}
+	}
+	for ; i < len(a); i++ {
+		add(a[i], "del")
+	}
+	for ; j < len(b); j++ {
+		add(b[j], "ins")
 	}
 	return out
 }
@@ -77,7 +85,7 @@ func splitWords(s string) (out []string) {
 	return out
 }
 
-// votes formats the votes of a bullet.
+// votes formats the votes of a bullet: "helpful/harmful/neutral".
 func votes(b *playbook.Bullet) string {
 	return strings.Join([]string{strconv.Itoa(b.Helpful), strconv.Itoa(b.Harmful), strconv.Itoa(b.Neutral)}, "/")
 }

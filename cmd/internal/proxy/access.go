@@ -37,19 +37,16 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 	if !isLoopback(r.Host) {
 		return refusal(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 	}
-	_, model := findRoute(r)
-	if model && g.origins.Check(r) != nil { // also a page of another port of this machine
+	_, isModelPath := findRoute(r)
+	if isModelPath && g.origins.Check(r) != nil { // refuses a page of another port of this machine, too
 		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
 	}
 	origin := r.Header.Get("Origin")
-	if origin != "" {
-		u, err := url.Parse(origin)
-		if err == nil && isLoopback(u.Host) {
-			return nil
-		}
+	if u, err := url.Parse(origin); err == nil && origin != "" && isLoopback(u.Host) {
+		return nil
 	}
-	// A browser sends no Origin with a GET of an image or a script.
-	if origin != "" || model && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+	isEmbedded := r.Header.Get("Sec-Fetch-Site") == "cross-site" // an image or a script of a page, which is requested without Origin
+	if origin != "" || isModelPath && isEmbedded {
 		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
 	}
 	return nil
@@ -61,17 +58,20 @@ func isLoopback(host string) bool {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// authorize returns the token of a model call.
+// authorize returns the token of a model call. Without tokens every client that can reach the gateway may call models and report
+// runs, and all have the same owner. The API key is no owner, because a client may renew it within a run.
 func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure) {
-	key := cmp.Or(h.Get(headerKey), bearer(h))
 	if g.o.Tokens == nil {
-		return Token{Reports: true}, nil // everyone who can reach the gateway may use it, with any key: keys are renewed within a run
+		return Token{Reports: true}, nil
 	}
-	token, ok := g.findToken(cmp.Or(h.Get(headerToken), key))
+	token, ok := g.findToken(cmp.Or(h.Get(headerToken), h.Get(headerKey), bearer(h)))
 	if !ok {
 		return Token{}, refusal(http.StatusUnauthorized, "token_required", "missing or wrong token: want "+headerToken+", or the token as the API key")
 	}
@@ -100,19 +100,23 @@ func bearer(h http.Header) string {
 	return strings.TrimSpace(key)
 }
 
-// setKey removes tokens of Debrief from a request, and adds the gateway's key if no key is left. It fails if
-// the gateway has no key to replace a token, or if the path is not one for the gateway's key.
+// setKey removes tokens of Debrief from a request, and adds the gateway's key if no key is left. It refuses a request whose path is
+// not one for the gateway's key, and one whose key was a token if the gateway has no key of its own.
 func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	h := r.Header
 	removed := g.removeTokens(r)
+	if hasKey(h[headerKey]) || hasKey(h["Authorization"]) {
+		return nil
+	}
+	if !rt.isBelow(ownKeyPaths...) {
+		return refusal(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
+	}
 	own := g.upstreams[rt.provider].key
 	switch {
-	case hasKey(h[headerKey]) || hasKey(h["Authorization"]):
-	case !rt.within(ownKeyPaths...):
-		return refusal(http.StatusForbidden, "path_forbidden", "the gateway's key is not for this path: send your API key, and a token in "+headerToken)
 	case own == "" && removed:
 		return refusal(http.StatusUnauthorized, "key_required", "the gateway has no key for "+string(rt.provider)+": send the token in "+headerToken+" and your API key as usual")
 	case own == "":
+		return nil // the provider answers
 	case rt.provider == Anthropic:
 		h.Set(headerKey, own)
 	default:
@@ -121,15 +125,10 @@ func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	return nil
 }
 
-// requestID returns a valid id of the client, or a random one.
+// requestID returns the id of the client if it is valid, else a random one.
 func requestID(id string) string {
-	for _, c := range []byte(id) {
-		if c <= ' ' || c > '~' {
-			id = ""
-			break
-		}
-	}
-	if id == "" || len(id) > 128 {
+	invisible := strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
+	if id == "" || len(id) > 128 || invisible {
 		return string(events.NewID())
 	}
 	return id
@@ -151,16 +150,14 @@ func (g *Gateway) removeTokens(r *http.Request) bool {
 	}
 	for name, values := range r.Header {
 		if strings.HasPrefix(name, headerPrefix) {
-			continue // all of them stay here
+			continue // rewrite removes all of them
 		}
 		kept := slices.DeleteFunc(slices.Clone(values), g.hasToken)
 		if len(kept) == len(values) {
 			continue
 		}
 		removed = true
-		if r.Header[name] = kept; len(kept) == 0 {
-			delete(r.Header, name)
-		}
+		setValues(r.Header, name, kept)
 	}
 	var pairs []string
 	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
@@ -176,7 +173,7 @@ func (g *Gateway) removeTokens(r *http.Request) bool {
 	return removed
 }
 
-// hasToken reports whether a part of a text is a token, plain, percent-encoded, or in Basic credentials.
+// hasToken reports whether a part of a text is a token: plain, in Basic credentials, or percent-encoded, also several times.
 func (g *Gateway) hasToken(text string) bool {
 	parts := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t,;=\"'", c) })
 	for _, part := range parts {
@@ -211,17 +208,21 @@ func removeCookies(h http.Header) {
 			kept = append(kept, strings.Join(cookies, "; "))
 		}
 	}
-	if h.Del("Cookie"); len(kept) > 0 {
-		h["Cookie"] = kept
-	}
+	setValues(h, "Cookie", kept)
 }
 
 // removeSetCookies removes headers of a response that would set cookies of the console.
 func removeSetCookies(h http.Header) {
-	kept := slices.DeleteFunc(h["Set-Cookie"], ownCookie)
-	if h["Set-Cookie"] = kept; len(kept) == 0 {
-		delete(h, "Set-Cookie")
+	setValues(h, "Set-Cookie", slices.DeleteFunc(h["Set-Cookie"], ownCookie))
+}
+
+// setValues replaces the values of a header. Without values it removes the header.
+func setValues(h http.Header, name string, values []string) {
+	if len(values) == 0 {
+		delete(h, name)
+		return
 	}
+	h[name] = values
 }
 
 // ownCookie reports whether a cookie, with its name at the start, is one of the console.

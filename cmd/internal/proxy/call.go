@@ -30,9 +30,9 @@ type Call struct {
 	API  modelapi.API
 	Mode Mode // not ModeOff
 	Book playbook.Book
-	// Caller is the holder of the token, zero without tokens: callers never see runs of other owners.
+	// Caller is the holder of the token, zero without tokens. A caller never sees runs of other owners.
 	Caller events.Caller
-	// Outcome is that of the headers of a caller that may report runs. Without one its label is empty.
+	// Outcome is the outcome in the headers, zero without one and for a caller that may not report runs.
 	Outcome events.Outcome
 	// Header has the headers of the request, with X-Debrief-*.
 	Header http.Header
@@ -48,7 +48,7 @@ type Edit struct {
 	Body []byte
 	// Header has headers for the response, such as X-Debrief-Context.
 	Header http.Header
-	// Degraded is the reason why the edit is incomplete, as a code: "no-context". Empty means that it is complete.
+	// Degraded is the code of the reason why the edit is incomplete, such as "no-advice". Empty means that it is complete.
 	Degraded string
 	// Recorder observes the response. Nil disables it.
 	Recorder Recorder
@@ -56,15 +56,14 @@ type Edit struct {
 
 // Recorder observes one response.
 type Recorder interface {
-	// Start is called at the headers of the response, if the upstream responds. A nil copy wants no bytes. Degraded is the reason
-	// why the call is not observed, as far as it is known by then. Ctx ends after Options.Deadline.
+	// Start is called at the headers of the response, if the upstream responds. It returns nil if it wants no copy of the body. Degraded
+	// is the reason why the call is not observed, as far as it is known by then. Ctx ends after Options.Deadline.
 	Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string)
-	// End is called once, at the end of the response or without one. The error is nil if the response is complete. Ctx ends
-	// after storeTimeout. The client receives the last bytes after End returns, or when Hold permits it: a response that
-	// the client has is stored, also if this process is killed.
+	// End is called once: at the end of the response, or if there is none. The error is nil if the response is complete. Ctx ends
+	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So the call is stored
+	// before the client has the whole response, also if this process is killed then.
 	End(ctx context.Context, err error)
-	// Hold is called each time when the client has waited for End for another Options.Deadline. False releases the client. It
-	// may be called during End.
+	// Hold reports whether the client has to wait longer for End. It is called during End, each time Options.Deadline has passed.
 	Hold() bool
 }
 
@@ -82,7 +81,7 @@ const maxBody = 32 << 20
 // storeTimeout limits Recorder.End.
 const storeTimeout = 10 * time.Second
 
-// reason is why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded.
+// reason is why a call passed unedited or unobserved. The text is the value of X-Debrief-Degraded. The zero value is no reason.
 type reason struct{ code, text string }
 
 var (
@@ -117,19 +116,19 @@ type exchange struct {
 	token   Token          // zero without tokens
 	outcome events.Outcome // of the headers
 
-	source   *body.Paced   // body of the client, nil without one
-	body     []byte        // nil: the body of the client is streamed
+	source   *body.Paced   // body of the client; nil without one
+	body     []byte        // body for the upstream; nil if the body of the client is streamed
 	sent     chan struct{} // closed after the transport has sent a streamed body; nil without one
-	room     int64         // memory to give back at the end
+	room     int64         // bytes of Gateway.memory to give back at the end
 	edit     Edit
 	degraded reason
 
-	status int
-	header time.Duration
-	code   string
+	status int           // of the response; 0 before it
+	header time.Duration // until the headers of the response
+	code   string        // of headerError, or CodeCut; "" without an error
 	whole  bool          // the upstream sent the whole response
-	failed error         // why it did not
-	stored chan struct{} // closed after Recorder.End; nil before end
+	failed error         // the reason why the response is not whole, if known
+	stored chan struct{} // closed after Recorder.End; nil before Gateway.end
 }
 
 type exchangeKey struct{}
@@ -148,7 +147,8 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 	if x.mode == ModeOff || g.o.Middle == nil {
 		return nil
 	}
-	if x.degraded = x.route.unseen(r); x.degraded.code != "" || x.route.api == "" {
+	x.degraded = x.route.unread(r)
+	if x.route.api == "" || x.degraded != (reason{}) {
 		return nil
 	}
 	if x.route.response != "" {
@@ -210,7 +210,7 @@ func (g *Gateway) offer(r *http.Request, x *exchange) {
 
 var errPanic = errors.New("panic")
 
-// guard runs f. A panic in it is logged, and failed runs: an error in the Middle must not fail a call.
+// guard runs f. It logs a panic in f and then runs failed, because an error in the Middle must not fail a call.
 func (g *Gateway) guard(f, failed func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -221,7 +221,7 @@ func (g *Gateway) guard(f, failed func()) {
 	f()
 }
 
-// end reports the end of the response to the recorder, and frees the body. Only the first call has an effect.
+// end starts Recorder.End, and gives the memory of the body back after it. Only the first call has an effect.
 func (g *Gateway) end(x *exchange) {
 	if x.stored != nil {
 		return
@@ -261,7 +261,7 @@ func (g *Gateway) awaitStored(x *exchange) {
 }
 
 // recordedBody is a response body that the recorder receives a copy of. It returns the last bytes after the recorder has stored
-// the call.
+// the call, or has released the client.
 type recordedBody struct {
 	io.ReadCloser
 	g    *Gateway
@@ -273,7 +273,8 @@ type recordedBody struct {
 // Read implements io.Reader.
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	ended := err == io.EOF || n > 0 && b.left == int64(n) //nolint:errorlint // readers return io.EOF itself
+	isLast := n > 0 && b.left == int64(n)
+	ended := err == io.EOF || isLast //nolint:errorlint // readers return io.EOF itself
 	b.left -= int64(n)
 	if n > 0 && b.copy != nil {
 		b.g.guard(func() {
@@ -283,7 +284,8 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	}
 	switch {
 	case ended && b.x.stored == nil:
-		b.x.whole, b.copy = true, nil // the recorder reads the copy from now on
+		b.x.whole = true
+		b.copy = nil // the recorder reads the copy from now on
 		b.g.end(b.x)
 		b.g.awaitStored(b.x)
 	case err != nil && !ended:
@@ -293,15 +295,18 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 }
 
 // teaches reports whether the work of a call could teach: a call of a model that the provider answered. Helper calls, embeddings and
-// counts of tokens could not.
+// counts of tokens could not. A call that the gateway cannot read could.
 func (x *exchange) teaches() bool {
-	calls := x.route.api != "" && x.route.response == "" || x.degraded == unreadPath || x.degraded == webSocket
-	return calls && x.mode != ModeOff && x.code == "" && x.status/100 != 4 && x.status/100 != 5 && x.degraded.code != "helper-call"
+	isRead := x.route.api != "" && x.route.response == "" && x.degraded.code != "helper-call"
+	isUnread := x.degraded == unreadPath || x.degraded == webSocket
+	answered := x.code == "" && x.status/100 != 4 && x.status/100 != 5
+	return (isRead || isUnread) && answered && x.mode != ModeOff
 }
 
 // uncaptured returns the reason why a call is not observed, or "".
 func (x *exchange) uncaptured() string {
-	if x.edit.Recorder != nil && x.degraded.code != "capture" {
+	observed := x.edit.Recorder != nil && x.degraded.code != "capture"
+	if observed {
 		return ""
 	}
 	return cmp.Or(x.degraded.code, "unknown")
@@ -313,21 +318,21 @@ const (
 	headerLabel = "X-Debrief-Label"
 )
 
-// readOutcome reads the outcome in the headers of a request. It refuses an unknown form. An outcome is ignored if the leading score of the
-// book cannot be read, because the call passes whatever the state of NATS, and nothing is captured then.
+// readOutcome reads the outcome in the headers of a request. It refuses an unknown form. If the leading score of the book cannot be read
+// from NATS, it ignores the outcome: the call must pass, and without NATS it is not captured anyway.
 func (g *Gateway) readOutcome(r *http.Request, x *exchange) *failure {
 	decoder := outcome.Decoder{}
 	if g.o.LeadingScore != nil {
 		decoder.Leading = func() (string, error) { return g.o.LeadingScore(r.Context(), x.book) }
 	}
-	said, err := decoder.OfHeaders(r.Header.Get(headerScore), r.Header.Get(headerLabel))
+	given, err := decoder.OfHeaders(r.Header.Get(headerScore), r.Header.Get(headerLabel))
 	switch {
 	case errors.As(err, new(*outcome.LookupError)):
 		g.o.Log.Warn().Err(err).Str("book", string(x.book)).Msg("ignore the outcome in the headers of a call")
 	case err != nil:
 		return refusal(http.StatusBadRequest, "invalid_outcome", headerScore+", "+headerLabel+": "+err.Error())
-	case said.Known() && x.token.Reports: // an outcome changes what others are told
-		x.outcome = said
+	case given.Known() && x.token.Reports:
+		x.outcome = given
 		x.outcome.By = "header"
 	}
 	return nil

@@ -16,23 +16,25 @@
 //
 // A path passes only if it cannot be read as another one: no dot segments, escaped slashes, backslashes, semicolons or escaped
 // percent signs. The gateway's own key goes only to the paths of the model APIs. Telemetry (/v1/traces, /v1/logs, /v1/metrics)
-// never passes. Responses are sent as they arrive,
-// without a time limit. If the upstream cuts a response, it is cut for the client, too. A client that disconnects cancels
-// the upstream call.
+// never passes.
+//
+// Responses are sent as they arrive, without a time limit. If the upstream cuts a response, it is cut for the client, too. A client
+// that disconnects cancels the upstream call.
 //
 // In other modes, calls of the three model APIs go through the Middle. A failure of the Middle never fails a call: the
 // request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middle receives a copy of
-// the response. The client receives the last bytes after the Middle has stored the call, or after the deadline. So a response that
-// the client has is not lost if the process is killed.
+// the response. The client receives the last bytes after the Middle has stored the call, or after the deadline. So if the process is
+// killed, the calls whose responses a client has are stored.
+//
+// # Limits
+//
+// The gateway never changes a call in ModeOff, never fails a call because learning fails, and never sends a token to a provider.
 //
 // # The walk of one call
 //
-// An exchange is one HTTP request with its response, a call is its question to a model, and a run is the work on one message of a user: the
-// calls that continue each other.
-//
-// Package front puts the gateway together for a program: it listens, and mounts the API and the console beside it.
-//
-// It never changes a call in ModeOff, never fails a call because learning fails, and never sends a token to a provider.
+// An exchange is one HTTP request with its response. A call is an exchange that asks a model. A run is the work on one message of a
+// user: the calls that continue each other. Package front puts the gateway together for a program: it listens, and mounts the API and the
+// console beside it.
 //
 //	gateway.go  ServeHTTP         methods, web pages, mounted handlers
 //	route.go    findRoute         provider, playbook and model API of the path

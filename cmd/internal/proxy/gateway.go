@@ -34,7 +34,7 @@ func (m Mode) Valid() bool {
 	return m == ModeTail || m == ModeSystem || m == ModeObserve || m == ModeOff
 }
 
-// Options are the options of New. The zero value passes calls to the providers' public addresses.
+// Options are the options of New. The zero value passes calls unchanged to the public addresses of the providers.
 type Options struct {
 	OpenAI, Anthropic Upstream
 	// Tokens finds the tokens of callers. Nil requires no token.
@@ -45,14 +45,15 @@ type Options struct {
 	Mode Mode
 	// Middle edits and observes model calls. Nil passes them through in every mode.
 	Middle Middle
-	// LeadingScore returns the name of the score that counts in a book if an outcome has several, "" for none. Nil knows none.
+	// LeadingScore returns the name of the score that counts in a book if an outcome has several, or "" if none does. Nil means that
+	// none does in any book.
 	LeadingScore func(context.Context, playbook.Book) (string, error)
-	// Deadline is the time limit of Middle.Begin, and of a wait for Recorder.End, see Recorder.Hold. Default 150 ms.
+	// Deadline is the time limit of Middle.Begin and of Recorder.Start, and the interval of Recorder.Hold. Default 150 ms.
 	Deadline time.Duration
 	// Memory limits the bytes of all bodies that the gateway holds for the Middle. Bodies beyond it pass unmodified. Default 256 MiB.
 	Memory int64
-	// Mounts are further handlers by path. A path that ends with "/" includes all paths below it, except "/{$}", the root alone. They
-	// check tokens themselves.
+	// Mounts are further handlers by path. A path that ends with "/" includes all paths below it; "/{$}" is the root alone. The
+	// handlers check tokens themselves.
 	Mounts map[string]http.Handler
 	// Observe receives every request after its end. Nil disables it. Calls may be concurrent.
 	Observe func(Observation)
@@ -85,7 +86,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns all invalid fields, joined. Their names do not contain keys.
+// Validate returns the errors of all invalid fields, joined. They contain no keys.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var e config.Errors
@@ -113,7 +114,8 @@ type Observation struct {
 	Total    time.Duration // from the request to the end of the response
 	Degraded string        // reason code of X-Debrief-Degraded, or ""
 	Error    string        // code of X-Debrief-Error, CodeCut or ""
-	// Model is set for an answered call of a model whose work could teach. Uncaptured is the reason why it is not observed, or "".
+	// Model is set for an answered call of a model whose work could teach. Uncaptured is then the reason why the call is not
+	// observed, or "".
 	Model      bool
 	Uncaptured string
 }
@@ -127,7 +129,7 @@ type Gateway struct {
 	origins   *http.CrossOriginProtection
 	memory    *body.Memory
 	pace      body.Pace
-	id        string         // in headerHops; random
+	id        string         // random; identifies the gateway in headerHops
 	loops     atomic.Int64   // time of the last warning about a loop, in nanoseconds since 1970
 	active    sync.WaitGroup // requests, and recorders that store their calls
 }
@@ -208,8 +210,9 @@ func (g *Gateway) serveMount(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) mount(path string) (h http.Handler, class Class) {
 	longest := ""
 	for p, mounted := range g.o.Mounts {
-		matches := path == strings.TrimSuffix(p, "{$}") || strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)
-		if matches && len(p) > len(longest) {
+		isPath := path == strings.TrimSuffix(p, "{$}")
+		isBelow := strings.HasSuffix(p, "/") && strings.HasPrefix(path, p)
+		if (isPath || isBelow) && len(p) > len(longest) {
 			longest, h = p, mounted
 		}
 	}

@@ -63,7 +63,8 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 	h["Content-Type"], h["Date"] = nil, nil // the server adds neither if the upstream sends none
 	returned := false
 	defer func() {
-		if !returned && x.code == "" { // the proxy aborts the response by a panic
+		panicked := !returned // so the proxy aborts a response
+		if panicked && x.code == "" {
 			x.code = CodeCut
 		}
 	}()
@@ -76,7 +77,7 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if f = checkPath(r.URL.EscapedPath()); f != nil {
 		return f
 	}
-	if f = g.checkHops(r.Header); f != nil { // first: the token was removed at the first hop
+	if f = g.checkHops(r.Header); f != nil { // before authorize: a call that comes back has lost its token at the first hop
 		return f
 	}
 	if x.book, f = g.bookOf(r, x.route); f != nil {
@@ -102,10 +103,10 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	x := exchangeOf(pr.In.Context())
 	out := pr.Out
 	if err := g.upstreams[x.route.provider].point(out, x.route.rest, pr.In.URL.RawQuery); err != nil {
-		out.URL.Scheme, out.URL.Host = "", "" // the transport refuses it
+		out.URL.Scheme, out.URL.Host = "", "" // so the transport refuses the request
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
-		if values, ok := pr.In.Header[name]; ok { // ReverseProxy removes them
+		if values, ok := pr.In.Header[name]; ok { // ReverseProxy has removed it
 			out.Header[name] = values
 		}
 	}
@@ -116,7 +117,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	}
 	out.Header.Del("Expect") // the server has answered it
 	out.Header.Add(headerHops, g.id)
-	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") { // another protocol could carry requests that nothing checks
+	if !isWebSocket(out.Header) { // another protocol could carry requests that the gateway does not check
 		out.Header.Del("Upgrade")
 		out.Header.Del("Connection")
 	}
@@ -134,7 +135,7 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 	}
 }
 
-// sentBody closes a channel when the transport needs a streamed body no more.
+// sentBody closes a channel when the transport no longer needs a streamed body.
 type sentBody struct {
 	io.ReadCloser
 	once sync.Once
@@ -147,9 +148,9 @@ func (b *sentBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// awaitSent waits until the transport has sent a streamed body. When a response begins, the server reads and closes the rest
-// of the body: if the transport still read it, also only to find its end, the transport would fail and cut the response. A
-// provider that responds and then does not read the body can delay the response by one window.
+// awaitSent waits until the transport has sent a streamed body. When a response begins, the server reads and closes the rest of the
+// body. If the transport still reads it then, it fails and cuts the response, even if only the end of the body was missing. A provider
+// that responds and does not read the body can delay the response by one window.
 func (g *Gateway) awaitSent(ctx context.Context, x *exchange) {
 	if x.sent == nil {
 		return
@@ -203,7 +204,7 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	return nil
 }
 
-// startRecorder starts the recorder. It waits for it up to the deadline, so that the response can say whether the call is observed.
+// startRecorder calls Recorder.Start, for up to the deadline, so that the response can say whether the call is observed.
 func (g *Gateway) startRecorder(res *http.Response, x *exchange) Copy {
 	ctx, cancel := context.WithTimeout(res.Request.Context(), g.o.Deadline)
 	defer cancel()
@@ -274,8 +275,8 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Upstream is the server of a provider.
 type Upstream struct {
-	// URL is the base URL. For OpenAI a path takes the place of /v1: "https://api.openai.com" and "https://api.openai.com/v1"
-	// are equal. For Anthropic /v1 follows the path.
+	// URL is the base URL. For OpenAI a path takes the place of /v1, so "https://api.openai.com" and "https://api.openai.com/v1" are
+	// equal. For Anthropic /v1 is added to the path, unless the path ends with it.
 	URL string
 	// Key is the gateway's own API key, for clients that send none. Empty adds no key.
 	Key string
@@ -296,7 +297,7 @@ func (u Upstream) validate() error {
 func (u Upstream) target(p Provider) (*target, error) {
 	parsed, err := url.Parse(u.URL)
 	if err != nil {
-		return nil, fieldError("URL", "invalid URL") // the error of package url contains the URL, and the URL may contain a password
+		return nil, fieldError("URL", "invalid URL") // err contains the URL, which may contain a password
 	}
 	switch {
 	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
@@ -312,7 +313,8 @@ func (u Upstream) target(p Provider) (*target, error) {
 		}
 	}
 	path := strings.TrimRight(parsed.EscapedPath(), "/")
-	if path == "" || p == Anthropic && !strings.HasSuffix(path, "/v1") {
+	addsVersion := path == "" || p == Anthropic && !strings.HasSuffix(path, "/v1")
+	if addsVersion {
 		path += "/v1"
 	}
 	return &target{scheme: parsed.Scheme, host: parsed.Host, path: path, key: u.Key}, nil
@@ -345,7 +347,7 @@ func newTransport() *http.Transport {
 		TLSHandshakeTimeout: 10 * time.Second,
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-		DisableCompression:  true, // else it would add Accept-Encoding and decompress
+		DisableCompression:  true, // otherwise the transport adds Accept-Encoding and decompresses
 		MaxIdleConnsPerHost: 1024,
 		IdleConnTimeout:     90 * time.Second,
 	}

@@ -36,11 +36,11 @@ const (
 // route is the destination of a request below /v1.
 type route struct {
 	provider Provider
-	book     string // "" if the path has none; not validated
-	rest     string // the escaped path after /v1: "/chat/completions"
-	path     string // rest without escapes and repeated slashes
-	response string // id of the response that a client polls for
-	api      modelapi.API
+	book     string       // "" if the path has none; not validated
+	rest     string       // the escaped path after /v1: "/chat/completions"
+	path     string       // rest without escapes and repeated slashes
+	response string       // id of the response that a client polls for; "" for other requests
+	api      modelapi.API // "" if the gateway does not read the request
 	class    Class
 }
 
@@ -66,18 +66,18 @@ func findRoute(r *http.Request) (route, bool) {
 	}
 	rest = normalRest(rest)
 	rt.rest, rt.path = rest, withoutVersion(collapse(unescape(rest)))
-	if rt.within("traces", "logs", "metrics") {
+	if rt.isBelow("traces", "logs", "metrics") {
 		return rt, false
 	}
-	if r.Header.Get("Anthropic-Version") != "" || rt.within("messages") {
+	if r.Header.Get("Anthropic-Version") != "" || rt.isBelow("messages") {
 		rt.provider = Anthropic
 	}
 	rt.classify(r.Method)
 	return rt, true
 }
 
-// within reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
-func (rt *route) within(names ...string) bool {
+// isBelow reports whether the first segment of the path after /v1 is one of the names, in any case of letters.
+func (rt *route) isBelow(names ...string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(rt.path, "/"), "/")
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(first, name) })
 }
@@ -90,8 +90,8 @@ func collapse(path string) string {
 	return path
 }
 
-// ownKeyPaths are the paths below /v1 that the gateway calls with its own key, with all paths below them. Other paths, such as
-// those that administer an organization or load models, need the key of the client.
+// ownKeyPaths are the first segments of the paths below /v1 that the gateway calls with its own key. Other paths, such as those that
+// administer an organization or load models, need the key of the client.
 var ownKeyPaths = []string{
 	"audio", "batches", "chat", "completions", "conversations", "embeddings", "files", "fine_tuning", "images", "messages",
 	"models", "moderations", "responses", "vector_stores",
@@ -136,11 +136,12 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
-// classify sets the model API and the class.
+// classify sets the model API, the class, and the response of a poll.
 func (rt *route) classify(method string) {
 	rt.class = ClassModel
 	if method == http.MethodGet && rt.provider == OpenAI {
-		if rt.response = responseOf(rt.rest); rt.response != "" {
+		rt.response = responseOf(rt.rest)
+		if rt.response != "" {
 			rt.api, rt.class = modelapi.Responses, ClassResponses
 		}
 	}
@@ -206,7 +207,7 @@ func (g *Gateway) modeOf(r *http.Request) (Mode, *failure) {
 	return mode, nil
 }
 
-// Every call of a model that is neither advised nor captured says so. These are the reasons of paths.
+// Reasons why the gateway does not read a request. The response has the reason, so that the client learns of it.
 var (
 	unreadPath    = reason{"path", "the gateway does not read calls of this path"}
 	embeddings    = reason{"embeddings", "embeddings have no advice"}
@@ -217,8 +218,8 @@ var (
 // readPaths are the paths after /v1 of the APIs that the gateway reads.
 var readPaths = []string{"/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/embeddings", "/completions"}
 
-// normalRest returns the path after /v1 without repeated slashes, a slash at its end and another /v1 at its beginning, if it then
-// names an API that the gateway reads: base URLs are often written so. It returns other paths unchanged.
+// normalRest removes repeated slashes, a slash at the end and another /v1 at the beginning of a path after /v1, because base URLs are
+// often written so. It returns the path unchanged if the result is not in readPaths and not the path of a response.
 func normalRest(rest string) string {
 	path := withoutVersion(strings.TrimSuffix(collapse(rest), "/"))
 	if slices.Contains(readPaths, path) || responseOf(path) != "" {
@@ -247,13 +248,14 @@ func responseOf(path string) string {
 // isWebSocket reports whether a request opens a WebSocket.
 func isWebSocket(h http.Header) bool { return strings.EqualFold(h.Get("Upgrade"), "websocket") }
 
-// unseen returns the reason why the gateway does not read a request, or none for requests that are no calls of a model.
-func (rt *route) unseen(r *http.Request) (why reason) {
+// unread returns the reason why the gateway does not read a call. It returns no reason for a call that it reads, and for a request
+// that is no call of a model.
+func (rt *route) unread(r *http.Request) reason {
 	switch {
 	case isWebSocket(r.Header):
 		return webSocket
 	case r.Method != http.MethodPost || rt.api != "":
-		return why
+		return reason{}
 	case rt.class == ClassEmbeddings:
 		return embeddings
 	case rt.rest == "/messages/count_tokens":

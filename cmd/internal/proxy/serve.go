@@ -47,10 +47,12 @@ func Serve(addr string, g *Gateway) (*Server, error) {
 // serveAuto listens on the preferred address, or on a free port of 127.0.0.1 if it is in use.
 func serveAuto(preferred string, g *Gateway) (*Server, error) {
 	s, err := serve(preferred, g)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		if s, err = serve("127.0.0.1:0", g); err == nil {
-			g.o.Log.Warn().Str("used", preferred).Str("address", s.url).Msg("another program listens at the default address: set this one in agents")
-		}
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return s, err
+	}
+	s, err = serve("127.0.0.1:0", g)
+	if err == nil {
+		g.o.Log.Warn().Str("used", preferred).Str("address", s.url).Msg("another program listens at the default address: set this one in agents")
 	}
 	return s, err
 }
@@ -98,8 +100,8 @@ func serve(addr string, g *Gateway) (*Server, error) {
 // URL returns the URL of the server, without a path.
 func (s *Server) URL() string { return s.url }
 
-// Close stops accepting requests, and waits up to grace for those in progress. Then it cuts them. It returns an error if it
-// cut requests. It closes the gateway.
+// Close stops accepting requests, waits up to grace for those in progress, and closes the gateway. Requests that are still in progress
+// then are cut, and Close returns an error.
 func (s *Server) Close(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -109,9 +111,9 @@ func (s *Server) Close(grace time.Duration) error {
 	}
 	s.cut()
 	if err != nil {
-		late, cancel := context.WithTimeout(context.Background(), cutTimeout)
+		cutCtx, cancel := context.WithTimeout(context.Background(), cutTimeout)
 		defer cancel()
-		err = fmt.Errorf("close gateway: requests were cut after %s: %w", grace, errors.Join(err, s.http.Close(), s.gateway.Close(late)))
+		err = fmt.Errorf("close gateway: requests were cut after %s: %w", grace, errors.Join(err, s.http.Close(), s.gateway.Close(cutCtx)))
 	}
 	<-s.served
 	return err
@@ -120,9 +122,9 @@ func (s *Server) Close(grace time.Duration) error {
 // resolveTimeout limits the look-up of one host name.
 const resolveTimeout = 2 * time.Second
 
-// IsOwn reports whether a URL leads to this server: its port, and a name or an address of this machine that the server
-// listens at. For a server on the loopback, all names of the loopback count, and the machine's own name. It resolves names only
-// if the port is equal. Of an unknown name it returns false.
+// IsOwn reports whether a URL leads to this server: it has the server's port, and the name of this machine or a name or address at
+// which the server listens. For a server on the loopback, these are all names of the loopback. IsOwn resolves a name only if the port is
+// equal, and returns false if it is unknown.
 func (s *Server) IsOwn(address string) bool {
 	u, err := url.Parse(address)
 	own, ownErr := netip.ParseAddrPort(strings.TrimPrefix(s.url, "http://"))

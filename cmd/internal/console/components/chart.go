@@ -43,21 +43,21 @@ type Tick struct {
 
 // Line is a series of measurements.
 type Line struct {
-	Class string
+	Class string // colour of the series
 	Name  string
-	Shape string // SVG path of a mark at 0,0
+	Shape string // SVG path of a mark at 0,0; empty for a line without marks
 	Path  string // SVG path of a step line; empty for marks alone
 	Marks []Mark
 }
 
-// Mark is a measurement and its position in a chart. An accuracy has an interval: Low and High in percent, and YLow and
-// YHigh in the chart.
+// Mark is a measurement and its position in a chart.
 type Mark struct {
 	Step      int
 	Value     float64
-	Low, High float64
+	Low, High float64 // interval of the value; equal without an interval
 	Title     string
 
+	// Positions of the fields above in the chart, set by AddMarks.
 	X, Y        float64
 	YLow, YHigh float64
 }
@@ -65,7 +65,14 @@ type Mark struct {
 // HasInterval reports whether the mark has an interval.
 func (m Mark) HasInterval() bool { return m.High > m.Low }
 
-// Shapes of marks as SVG paths, so that lines can be distinguished without colours.
+// Colours of a series: classes of base.css.
+const (
+	Blue   = "blue"
+	Orange = "orange"
+	Grey   = "grey"
+)
+
+// Shapes of marks as SVG paths, so that series can be distinguished without colours.
 const (
 	Dot     = "M-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z"
 	Disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
@@ -91,7 +98,7 @@ type Size struct {
 	Unit   string
 }
 
-// Sizes returns a chart for wide screens and one for phones, both drawn by a function.
+// Sizes returns a chart for wide screens and one for phones. It calls draw for each.
 func Sizes(s Size, draw func(*Chart)) []*Chart {
 	wide, narrow := newChart(940, s), newChart(340, s)
 	wide.Class, narrow.Class = "wide", "narrow"
@@ -107,16 +114,18 @@ func newChart(width float64, s Size) *Chart {
 		Left: 46, Right: width - 18, Top: 24, Bottom: s.Height - 42,
 		MaxX: float64(max(s.MaxX, 1)),
 	}
-	step := max(roundStep(s.MaxY/4), 1)
+	const inexact = 1e-9 // tolerance for a quotient that is a whole number
+	stepY := max(roundStep(s.MaxY/4), 1)
 	if s.MaxY == 100 {
-		step = 25 // percent
+		stepY = 25 // percent
 	}
-	c.MaxY = step * math.Ceil(max(s.MaxY, 1)/step-1e-9)
-	for v := 0.0; v <= c.MaxY+step/2; v += step {
+	c.MaxY = stepY * math.Ceil(max(s.MaxY, 1)/stepY-inexact)
+	for v := 0.0; v <= c.MaxY+stepY/2; v += stepY {
 		c.YTicks = append(c.YTicks, Tick{At: c.Y(v), Label: short(v) + s.Unit})
 	}
-	step = max(roundStep(c.MaxX/max((width-60)/90, 2)), 1)
-	for v := 0.0; v <= c.MaxX; v += step {
+	ticksX := max((width-60)/90, 2) // one for each 90 units, which the labels need
+	stepX := max(roundStep(c.MaxX/ticksX), 1)
+	for v := 0.0; v <= c.MaxX; v += stepX {
 		c.XTicks = append(c.XTicks, Tick{At: c.X(int(v)), Label: short(v)})
 	}
 	return c
@@ -147,8 +156,8 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// AddMarks adds a series to the chart. It has no line: nothing was measured between two marks.
-func (c *Chart) AddMarks(name, class, shape string, marks []Mark) {
+// AddMarks adds a series to the chart, in a colour and with a shape. It draws no line, because nothing was measured between two marks.
+func (c *Chart) AddMarks(name, colour, shape string, marks []Mark) {
 	if len(marks) == 0 {
 		return
 	}
@@ -158,11 +167,11 @@ func (c *Chart) AddMarks(name, class, shape string, marks []Mark) {
 		m.X, m.Y = c.X(m.Step), c.Y(m.Value)
 		m.YLow, m.YHigh = c.Y(m.Low), c.Y(m.High)
 	}
-	c.Lines = append(c.Lines, Line{Class: class, Name: name, Shape: shape, Marks: marks})
+	c.Lines = append(c.Lines, Line{Class: colour, Name: name, Shape: shape, Marks: marks})
 }
 
 // AddLine adds a series as a step line without marks, for many measurements: a value holds until the next one.
-func (c *Chart) AddLine(name, class string, marks []Mark) {
+func (c *Chart) AddLine(name, colour string, marks []Mark) {
 	var path strings.Builder
 	for i, m := range marks {
 		if i == 0 {
@@ -172,6 +181,6 @@ func (c *Chart) AddLine(name, class string, marks []Mark) {
 		fmt.Fprintf(&path, "H%gV%g", c.X(m.Step), c.Y(m.Value))
 	}
 	if len(marks) > 0 {
-		c.Lines = append(c.Lines, Line{Class: class, Name: name, Path: path.String()})
+		c.Lines = append(c.Lines, Line{Class: colour, Name: name, Path: path.String()})
 	}
 }

@@ -1,4 +1,4 @@
-// Package components has the parts that all HTML pages share, those of the console and of reports: formats of numbers, colours and charts.
+// Package components has the parts that the HTML pages of the console and of reports share: formats of numbers, colours and charts.
 package components
 
 import (
@@ -53,13 +53,15 @@ func Seconds(s float64) string {
 	if s < 120 {
 		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
 	}
-	large, small, each, n := "min", "s", 60, int(math.Round(s))
+	n := int(math.Round(s))
+	large, small := "min", "s"
 	if n >= 3600 {
-		large, small, n = "h", "min", int(math.Round(s/60))
+		n = int(math.Round(s / 60))
+		large, small = "h", "min"
 	}
-	text := strconv.Itoa(n/each) + "\u00a0" + large
-	if n%each > 0 {
-		text += " " + strconv.Itoa(n%each) + "\u00a0" + small
+	text := strconv.Itoa(n/60) + "\u00a0" + large
+	if n%60 > 0 {
+		text += " " + strconv.Itoa(n%60) + "\u00a0" + small
 	}
 	return text
 }

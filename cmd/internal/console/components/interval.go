@@ -5,8 +5,8 @@ import (
 	"html/template"
 )
 
-// Interval is a small chart of an estimate with its interval on a scale with a line at zero. The colour repeats the position, for
-// fast reading.
+// Interval is a small chart of an estimate with its interval on a scale with a line at zero. The colour shows on which side of zero the
+// interval is.
 type Interval struct {
 	Value, Low, High float64
 	From, To         float64 // ends of the scale
@@ -32,7 +32,7 @@ func (i Interval) SVG() template.HTML {
 		class = "below"
 	}
 	label := fmt.Sprintf("%s points, interval %s to %s", Points(i.Value), Points(i.Low), Points(i.High))
-	// Only numbers and fixed texts.
+	// The chart has only numbers and fixed texts, so it needs no escapes.
 	return template.HTML(fmt.Sprintf(`<svg class="lift %s" viewBox="0 0 %g %g" role="img" aria-label="%s"><title>%s</title>`+
 		`<path class="zero" d="M%g 1V15"/><path class="interval" d="M%g 8H%g M%g 5V11 M%g 5V11"/><circle class="mark" cx="%g" cy="8" r="3"/></svg>`,
 		class, intervalWidth, intervalHeight, label, label, i.x(0), i.x(i.Low), i.x(i.High), i.x(i.Low), i.x(i.High), i.x(i.Value)))

@@ -8,12 +8,12 @@
 //	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
 //	observe  nowhere: a control group that is captured
 //
-// A call that repeats the text gets it without the bullets and reflections that admission refuses by then: those that a person has rejected or
-// forgotten, for example. A provider that stores the conversation itself (previous_response_id) has the text that it got.
+// A later call gets the text without the bullets and reflections that admission refuses by then, for example those that a person has
+// rejected or forgotten. A provider that stores the conversation itself (previous_response_id) keeps the text that it got.
 //
 // A call passes unchanged and uncaptured if it has no user text, or if it is a helper call: it asks for a title or a summary of a
-// conversation. A message inside a conversation that says nothing, such as "go on", gets no new advice. Every call that is not advised or
-// not captured says why, in Edit.Degraded.
+// conversation. A message inside a conversation that says nothing, such as "go on", gets no new advice. If a call is not advised or not
+// captured, Edit.Degraded has the reason.
 package advice
 
 import (
@@ -72,12 +72,15 @@ type Advisor struct {
 // lossInterval is the time in which at most one lost call is logged. A server that fails loses all calls; a metric counts them.
 const lossInterval = 10 * time.Second
 
-// New returns an Advisor. The caller must call Close. Unread counts the calls whose responses cannot be read, by the reason.
+// New returns an Advisor. The caller must call Close. Unread is called for each response that cannot be read, with the reason.
 func New(contexts Contexts, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *Advisor {
-	return &Advisor{contexts: contexts, runs: runs, books: newBooks(conn), losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}), unread: unread}
+	return &Advisor{
+		contexts: contexts, runs: runs, books: newBooks(conn), unread: unread,
+		losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}),
+	}
 }
 
-// Close stops to follow playbooks.
+// Close stops following playbooks.
 func (a *Advisor) Close() { a.books.close() }
 
 // Begin implements proxy.Middle.
@@ -91,7 +94,8 @@ func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error)
 	}
 	call := newCall(c, request)
 	turn := request.Turn()
-	if turn >= 0 && isHelper(request, turn, func(texts []string) bool { return a.runs.Quotes(ctx, call, texts) }) {
+	quoted := func(texts []string) bool { return a.runs.Quotes(ctx, call, texts) }
+	if turn >= 0 && isHelper(request, turn, quoted) {
 		return &proxy.Edit{Degraded: helperCall}, nil
 	}
 	open, err := a.runs.Begin(ctx, call)
@@ -102,10 +106,9 @@ func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error)
 		return nil, err
 	}
 	edit := &proxy.Edit{Header: http.Header{headerRun: {string(open.Run)}}}
-	lost := a.repeat(ctx, c.Book, open)
-	var block capture.Block
-	block, edit.Degraded = a.advise(ctx, c, request, open)
-	edit.Degraded = cmp.Or(edit.Degraded, lost)
+	repeatFailed := a.repeat(ctx, c.Book, open)
+	block, reason := a.advise(ctx, c, request, open)
+	edit.Degraded = cmp.Or(reason, repeatFailed)
 	open.Start(block)
 	edit.Body, err = insert(c.Mode, request, open)
 	if err != nil {
@@ -116,7 +119,7 @@ func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error)
 	return edit, nil
 }
 
-// refusal returns the reason for which the store takes no part in a call, or "".
+// refusal returns the reason why the store does not capture a call, or "" for another error and for nil.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, capture.ErrNoTurn):
@@ -129,15 +132,16 @@ func refusal(err error) string {
 	return ""
 }
 
-// repeat leaves out the lines in the advice of earlier calls that may not be shown anymore. Without the playbook that is all of it, and repeat returns the
-// reason.
+// repeat leaves out the lines in the advice of earlier calls that may not be shown anymore. If the playbook is not available, it
+// leaves out all lines and returns the reason.
 func (a *Advisor) repeat(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
 	for at, b := range open.Blocks {
 		now, err := a.books.admitted(ctx, name, b)
 		if err != nil {
 			reason = degraded(err)
 		}
-		if open.Blocks[at] = now; now.Text == "" {
+		open.Blocks[at] = now
+		if now.Text == "" {
 			delete(open.Blocks, at)
 		}
 		if b.ContextID == open.Block.ContextID {
@@ -147,14 +151,14 @@ func (a *Advisor) repeat(ctx context.Context, name playbook.Book, open *capture.
 	return reason
 }
 
-// advise returns the advice for a new run, and the reason why it has none. A call that continues a run has the advice of the run.
+// advise returns the advice for a new run, or the reason why it has none. A call that needs no new advice gets none without a reason.
 func (a *Advisor) advise(ctx context.Context, c *proxy.Call, request *modelapi.Request, open *capture.Open) (b capture.Block, reason string) {
-	inherits := c.Mode == proxy.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	turn := request.Turn()
+	inherits := c.Mode == proxy.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	switch {
 	case open.Closed:
 		return b, runClosed
-	case !open.New || c.Mode == proxy.ModeObserve || inherits || turn < 0:
+	case !open.New || inherits || c.Mode == proxy.ModeObserve || turn < 0:
 		return b, ""
 	}
 	query := queryOf(request, turn, open.Number)
@@ -167,7 +171,7 @@ func (a *Advisor) advise(ctx context.Context, c *proxy.Call, request *modelapi.R
 	}
 	if b.Text != "" {
 		open.Blocks[turn] = b
-		a.books.follow(c.Book) // loads it for the next call
+		a.books.follow(c.Book) // the next call needs the playbook for repeat
 	}
 	return b, ""
 }
@@ -208,7 +212,8 @@ func insert(mode proxy.Mode, request *modelapi.Request, open *capture.Open) ([]b
 		return nil, nil
 	}
 	if mode == proxy.ModeSystem {
-		return request.Insert(nil, open.Blocks[slices.Min(slices.Collect(maps.Keys(open.Blocks)))].Text)
+		first := slices.Min(slices.Collect(maps.Keys(open.Blocks)))
+		return request.Insert(nil, open.Blocks[first].Text)
 	}
 	texts := make(map[int]string, len(open.Blocks))
 	for i, b := range open.Blocks {
@@ -247,18 +252,22 @@ func setHeaders(h http.Header, open *capture.Open) {
 // newCall describes a call to the store of runs.
 func newCall(c *proxy.Call, request *modelapi.Request) *capture.Call {
 	return &capture.Call{
-		Owner: c.Caller.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation),
-		Task: c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
+		Owner: c.Caller.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book,
+		Session: cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation),
+		Task:    c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
 		Inject: c.Mode != proxy.ModeObserve, Background: inBackground(c), At: c.At, Outcome: c.Outcome,
 	}
 }
 
 // inBackground reports whether the model may reply later.
 func inBackground(c *proxy.Call) bool {
+	if c.API != modelapi.Responses || !bytes.Contains(c.Body, []byte(`"background"`)) {
+		return false
+	}
 	var body struct {
 		Background bool `json:"background"`
 	}
-	return c.API == modelapi.Responses && bytes.Contains(c.Body, []byte(`"background"`)) && json.Unmarshal(c.Body, &body) == nil && body.Background
+	return json.Unmarshal(c.Body, &body) == nil && body.Background
 }
 
 func retries(h http.Header) int {
@@ -317,7 +326,8 @@ func (r *recorder) End(ctx context.Context, err error) {
 	if err != nil && !reply.Complete() {
 		reply.Finish, reply.Error = modelapi.FinishFailed, err.Error()
 	}
-	if err == nil && r.status < http.StatusMultipleChoices && reply.Finish == modelapi.FinishNone && !r.background {
+	succeeded := err == nil && r.status < http.StatusMultipleChoices
+	if succeeded && reply.Finish == modelapi.FinishNone && !r.background {
 		r.unread(badReply)
 	}
 	if err := r.store.Finish(ctx, reply, r.status); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,8 +18,8 @@ import (
 	"debrief/playbook/admit"
 )
 
-// books decides about advice that a conversation repeats: a text that package admit refuses by now is left out. It follows the
-// playbooks of recent calls, so a decision counts as soon as the view of the playbook has it. It is safe for concurrent use.
+// books decides about advice that a conversation repeats: it leaves out a text that package admit refuses by now. It follows the
+// playbooks of recent calls, so a change of a playbook counts as soon as its view has it. It is safe for concurrent use.
 type books struct {
 	conn  *bus.Conn
 	store *deltalog.Store
@@ -39,7 +40,7 @@ type book struct {
 
 	mu        sync.Mutex // guards the fields below
 	admission admit.Book
-	evidence  map[events.Handle]*playbook.Evidence // of reflections; nil for one that is not stored anymore
+	evidence  map[events.Handle]*playbook.Evidence // by reflection; nil for a reflection that is not stored anymore
 }
 
 // maxEvidence is the number of reflections of a playbook whose evidence stays in memory.
@@ -50,7 +51,7 @@ func newBooks(conn *bus.Conn) *books {
 	return &books{conn: conn, store: deltalog.New(conn.JetStream()), open: open}
 }
 
-// close stops to follow. Later calls find no playbook.
+// close stops following all playbooks. Later calls of follow return nil.
 func (s *books) close() {
 	s.mu.Lock()
 	s.open.Purge()
@@ -85,22 +86,28 @@ func (s *books) run(ctx context.Context, name playbook.Book, b *book) {
 		b.follower.Read(func(p *playbook.Playbook, _ []byte) { b.admission.Update(p) })
 	}
 	close(b.ready)
-	if b.err == nil {
-		<-ctx.Done()
-		wait()
+	if b.err != nil {
+		s.forget(name, b)
 		return
 	}
+	<-ctx.Done()
+	wait()
+}
+
+// forget removes a playbook, unless another one has its name by now.
+func (s *books) forget(name playbook.Book, b *book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open != nil {
-		if now, _ := s.open.Peek(name); now == b {
-			s.open.Remove(name)
-		}
+	if s.open == nil {
+		return
+	}
+	if now, _ := s.open.Peek(name); now == b {
+		s.open.Remove(name)
 	}
 }
 
-// admitted returns a block without the lines that a prompt may not contain today. The other lines keep their bytes. Without any line
-// its text is empty. It waits until the playbook is loaded.
+// admitted returns a block without the lines that a prompt may not contain now. The other lines keep their bytes. If no line is left,
+// the text of the block is empty. admitted waits until the playbook is loaded.
 func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.Block) (capture.Block, error) {
 	b := s.follow(name)
 	if b == nil {
@@ -114,10 +121,11 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	if b.err != nil {
 		return capture.Block{}, b.err
 	}
-	facts := map[events.Handle]*playbook.Evidence{}
+	evidence := map[events.Handle]*playbook.Evidence{}
 	for _, l := range block.Lines {
 		var err error
-		if facts[l.Reflection], err = b.evidenceOf(ctx, s.conn, l.Reflection); err != nil {
+		evidence[l.Reflection], err = b.evidenceOf(ctx, s.conn, l.Reflection)
+		if err != nil {
 			return capture.Block{}, err
 		}
 	}
@@ -125,12 +133,13 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	defer b.mu.Unlock()
 	b.follower.Read(func(p *playbook.Playbook, _ []byte) {
 		b.admission.Update(p)
-		block = withLines(block, func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, facts[l.Reflection]) })
+		block = withLines(block, func(l *events.AdviceLine, text string) bool { return b.admits(p, l, text, evidence[l.Reflection]) })
 	})
 	return block, nil
 }
 
-// evidenceOf returns the evidence of a reflection, or nil if it is not stored anymore.
+// evidenceOf returns the evidence of a reflection. It is nil without a handle, and for a reflection that is not stored anymore or has no
+// texts anymore.
 func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) (*playbook.Evidence, error) {
 	b.mu.Lock()
 	evidence, known := b.evidence[h]
@@ -152,7 +161,7 @@ func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) 
 		clear(b.evidence)
 	}
 	if r, ok := found.(*events.Reflection); ok {
-		if n := events.NewNote(h, r); n != nil { // else it has no texts anymore
+		if n := events.NewNote(h, r); n != nil {
 			evidence = n.Evidence()
 		}
 	}
@@ -177,31 +186,32 @@ func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, e
 	}
 	facts := b.admission.Facts(use, seq, evidence)
 	facts.Repeated = true
-	_, said, _ := strings.Cut(text, ": ") // behind the name of the text
-	return admit.Decide(facts).Shown() && !b.admission.Hides(said)
+	_, learned, _ := strings.Cut(text, ": ") // a line is the name of the field and the learned text
+	return admit.Decide(facts).Shown() && !b.admission.Hides(learned)
 }
 
-// withLines returns a block with the lines that admits returns true for. The heading of a reflection stays with any of its texts.
+// withLines returns a block with the lines for which admits returns true. A line is a bullet, a field of a reflection, or the heading
+// of the reflection whose fields follow. A heading stays if one of its fields does. Without a line the text is empty.
 func withLines(block capture.Block, admits func(l *events.AdviceLine, text string) bool) capture.Block {
 	keep := make([]bool, len(block.Lines))
-	heading, kept := 0, false
+	heading := 0 // index of the last heading
 	for i := range block.Lines {
 		l := &block.Lines[i]
 		if l.Bullet == "" && l.Field == "" {
 			heading = i
 			continue
 		}
-		if keep[i] = admits(l, block.Text[l.Start:l.End]); keep[i] {
-			kept = true
-			keep[heading] = keep[heading] || l.Field != ""
+		keep[i] = admits(l, block.Text[l.Start:l.End])
+		if keep[i] && l.Field != "" {
+			keep[heading] = true
 		}
 	}
 	out := block
 	out.Text, out.Bullets = "", nil
-	if !kept {
+	if !slices.Contains(keep, true) {
 		return out
 	}
-	end := 0
+	end := 0 // of the last line that was left out
 	for i, l := range block.Lines {
 		if !keep[i] {
 			out.Text += block.Text[end:l.Start]

@@ -9,10 +9,14 @@ import (
 )
 
 // A helper call is a call of a chat front end or a coding agent for itself: it asks for a title, a summary, tags or follow-up questions of a
-// conversation. It is no work on a task: it gets no advice and is no run. It is recognised by its form: one message has a transcript
-// with the roles of a chat, or quotes an open conversation of the same owner, and an order about the format of the reply.
+// conversation. It is no work on a task, so it gets no advice and is no run. It has one of two forms:
+//
+//   - a message with a transcript of a chat, and an order about the format of the reply
+//   - a message that quotes the first question of an open conversation of the same owner, an order about the format, and an order for
+//     what a helper makes, such as a title
 
-// isHelper reports whether a request is a helper call. Quoted reports whether a text is a question of an open conversation of the owner.
+// isHelper reports whether a request is a helper call. Quoted reports whether one of the texts is the first question of an open
+// conversation of the owner.
 func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) bool {
 	orders := r.System
 	for _, i := range r.Items {
@@ -24,11 +28,12 @@ func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) b
 		}
 	}
 	text := r.Items[turn].Text
-	rest, roles := withoutTranscript(text)
-	if roles && !answered(r.Items) {
+	rest, hasTranscript := withoutTranscript(text)
+	if hasTranscript && !answered(r.Items) {
 		return orderOnFormat.MatchString(r.System + "\n" + rest)
 	}
-	return product.MatchString(withoutQuotes(orders)) && orderOnFormat.MatchString(withoutQuotes(orders)) && quoted(quotations(text))
+	orders = bothEnds(orders)
+	return product.MatchString(orders) && orderOnFormat.MatchString(orders) && quoted(quotations(text))
 }
 
 // answered reports whether a conversation has a reply of the model.
@@ -44,29 +49,31 @@ func answered(items []modelapi.Item) bool {
 // role matches the beginning of a line of a transcript, in text, XML and JSON.
 var role = regexp.MustCompile(`(?i)^[\s*#>\[{"'<-]*(?:role"?\s*[:=]\s*"?)?(user|human|assistant|ai|model|bot|chatbot)\b["'*\]]*\s*(?:[:>]|",)`)
 
-// withoutTranscript returns the lines of a text that are not part of a transcript, and whether it has one: lines of the user and of
-// the model.
-func withoutTranscript(text string) (rest string, ok bool) {
+// withoutTranscript returns the lines of a text that are not part of a transcript, and whether the text has a transcript: lines of the
+// user and of the model. A transcript that the model has to continue does not count, because this is work.
+func withoutTranscript(text string) (rest string, hasTranscript bool) {
 	var user, model, inside bool
 	var lines []string
 	for line := range strings.Lines(text) {
 		m := role.FindStringSubmatch(line)
-		switch {
-		case m != nil && strings.EqualFold(m[1], "user"), m != nil && strings.EqualFold(m[1], "human"):
-			user, inside = true, true
-		case m != nil:
-			model, inside = true, true
-		case strings.HasPrefix(strings.TrimSpace(line), "</") || strings.TrimSpace(line) == "":
+		if m != nil {
+			isUser := strings.EqualFold(m[1], "user") || strings.EqualFold(m[1], "human")
+			user, model = user || isUser, model || !isUser
+			inside = true
+			continue
+		}
+		trimmed := strings.TrimSpace(line)
+		if trimmed == "" || strings.HasPrefix(trimmed, "</") {
 			inside = false
-			fallthrough
-		case !inside:
+		}
+		if !inside {
 			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, ""), user && model && !openEnd.MatchString(text)
 }
 
-// openEnd matches a transcript that the model is to continue: a prompt for the next line, which is work.
+// openEnd matches a text that ends with the prompt for the model's next line.
 var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
 
 // orderOnFormat matches orders about the form of a reply.
@@ -74,11 +81,11 @@ var orderOnFormat = regexp.MustCompile(`(?i)\bjson\b|\b(one|two|three|four|five|
 	`\b(only|just)\b[^.\n]{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b[^.\n]{0,20}\bonly\b|` +
 	`\b(no|without)\b[^.\n]{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b[^.\n]{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)
 
-// product matches orders for what a helper makes.
+// product matches orders for what a helper makes, such as a title.
 var product = regexp.MustCompile(`(?i)\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b[^.\n]{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|\b(summari[sz]e|title)\b[^.\n]{0,30}\b(this|the|following|above)\b[^.\n]{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`)
 
-// withoutQuotes returns the beginning and the end of a text, where its orders stand.
-func withoutQuotes(text string) string {
+// bothEnds returns the beginning and the end of a text: orders are there, and long quotations between them.
+func bothEnds(text string) string {
 	const part = 2 << 10
 	if len(text) <= 2*part {
 		return text
@@ -86,17 +93,17 @@ func withoutQuotes(text string) string {
 	return text[:part] + "\n" + text[len(text)-part:]
 }
 
-// quotations returns the texts that a message may quote: itself, its lines, and what stands between marks.
+// quotations returns the texts that a message may quote: the whole message, its lines, and the texts between tags or fences.
 func quotations(text string) (list []string) {
-	const shortest, most = 8, 64
+	const minLength, limit = 8, 64
 	add := func(s string) {
 		s = strings.Trim(strings.TrimSpace(s), "\"'`“”«»")
-		if len(s) >= shortest && len(list) < most {
+		if len(s) >= minLength && len(list) < limit {
 			list = append(list, s)
 		}
 	}
 	add(text)
-	for _, block := range marked.FindAllStringSubmatch(text, most) {
+	for _, block := range marked.FindAllStringSubmatch(text, limit) {
 		add(block[1])
 	}
 	for line := range strings.Lines(text) {
@@ -117,8 +124,8 @@ const (
 	minQuery = 80 // a shorter message inside a conversation selects advice together with the one before it
 )
 
-// queryOf returns the text that selects advice for a turn. It is empty if the message says nothing: inside a conversation, "go on" asks
-// for no advice of its own. The first message of a conversation is always a query.
+// queryOf returns the text that selects advice for a turn. It is empty for a message inside a conversation that says nothing, such as
+// "go on". The first message of a conversation (number 1) is always a query.
 func queryOf(request *modelapi.Request, turn, number int) string {
 	query := strings.TrimSpace(request.Items[turn].Text)
 	if number > 1 {
@@ -145,7 +152,7 @@ func lastQuestion(items []modelapi.Item) string {
 	return ""
 }
 
-// nothing has messages that only let the model go on, or confirm.
+// nothing has the messages that say nothing: they only confirm, or let the model go on.
 var nothing = setOf(
 	"go on", "go ahead", "go for it", "continue", "please continue", "continue please", "keep going", "carry on", "proceed", "please proceed", "next", "more",
 	"do it", "do that", "yes", "yes please", "y", "yep", "yeah", "yup", "sure", "sure thing", "ok", "okay", "k", "fine", "good", "great", "perfect", "nice", "cool",
@@ -164,8 +171,8 @@ func setOf(words ...string) map[string]bool {
 
 // saysNothing reports whether a message has no word that could select advice.
 func saysNothing(text string) bool {
-	const longest = 40
-	if len(text) > longest {
+	const maxLength = 40
+	if len(text) > maxLength {
 		return false
 	}
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.Mn, r) })

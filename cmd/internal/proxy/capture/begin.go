@@ -12,9 +12,9 @@ import (
 	"debrief/events"
 )
 
-// Begin assigns a call to an open run, or begins a run. It returns ErrNoTurn for a call without a user's text, ErrQuota or ErrFull if
-// no more runs can be open, and errors of the buckets. Without a result the call must go on without capture. It waits for reads
-// only, as long as ctx permits. The caller must call Start and then Finish.
+// Begin assigns a call to an open run, or begins a run. The caller must call Start of the result and then Finish. Begin waits for
+// reads only, as long as ctx permits. It returns ErrNoTurn for a call without a user's text, ErrQuota or ErrFull if no more runs can be
+// open, and errors of the buckets. After an error the call must go on without capture.
 func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 	p, err := locate(c)
 	if err != nil {
@@ -62,7 +62,8 @@ func (o *Open) newRun() *run {
 	return r
 }
 
-// match sets the run of the call, and the blocks and the open run of the turns before it.
+// match sets the run that the call continues or repeats. Otherwise o.run stays nil, and match sets what the new run has from the turn
+// before it.
 func (s *Store) match(ctx context.Context, o *Open) error {
 	p := o.place
 	if p.reply != "" {
@@ -90,7 +91,7 @@ func (s *Store) match(ctx context.Context, o *Open) error {
 }
 
 // matchPrevious sets what a new run has from the turn before it: the blocks of the earlier turns, the session, and the open run that
-// ends. Of several equal conversations none is the one before: it may be that of another person.
+// ends. If several sessions may have the turn before, the new run gets no session and ends no run: the turn may be that of another person.
 func (s *Store) matchPrevious(ctx context.Context, o *Open, n neighbours) error {
 	last, sure := lastTurn(o, n)
 	switch {
@@ -118,8 +119,8 @@ func (s *Store) matchPrevious(ctx context.Context, o *Open, n neighbours) error 
 	return nil
 }
 
-// claim begins the repeated first call of a run. It returns false if another call has repeated it meanwhile. It does not run in
-// the background like other writes, because the two calls belong to different runs.
+// claim stores that the call repeats the first call of a run. It returns false if another call has repeated it meanwhile: then this
+// call belongs to another run. So claim cannot run in the background, as other writes do.
 func (o *Open) claim(ctx context.Context, id events.ID, retry int) (bool, error) {
 	r, err := o.store.update(ctx, id, nil, func(r *run) (err error) {
 		if r.Calls != 1 || r.repeated(0, retry) < 0 {
@@ -135,17 +136,18 @@ func (o *Open) claim(ctx context.Context, id events.ID, retry int) (bool, error)
 	return o.claimed, err
 }
 
-// neighbours are the runs beside a new one.
+// neighbours are known runs that a new run may repeat or follow.
 type neighbours struct {
 	same    []candidate // began with the same request
 	before  []candidate // began with the turn before
 	replied []candidate // have the last reply of the turn before
 }
 
-// neighbours returns the runs beside a call that begins a run, or that continues an unknown one. It chooses the slots of the
+// neighbours returns the neighbours of a call that begins a run, or that continues an unknown one. It also chooses the slots of the
 // references to the new run.
 func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err error) {
-	p, before := o.place, ""
+	p := o.place
+	before := "" // key of the runs that began with the turn before
 	if len(p.earlier) > 0 {
 		before = p.earlier[0].start
 	}
@@ -159,10 +161,11 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 			n.same = slices.DeleteFunc(lists[0], func(c candidate) bool { return c.Exact != p.exact })
 		}
 		o.slots = slots(p, all)
-		late := anyBusy(n.before) || s.calls.has(before) || len(p.earlier) == 0 && o.call.Request.PreviousID != ""
-		missesReply := p.previous != "" && len(n.replied) == 0 && late
+		unknownResponse := len(p.earlier) == 0 && o.call.Request.PreviousID != ""
+		mayCome := anyBusy(n.before) || s.calls.has(before) || unknownResponse
+		missesReply := p.previous != "" && len(n.replied) == 0 && mayCome
 		missesFirst := p.begins && o.call.Retry > 0 && len(n.same) == 0
-		if !missesReply && !missesFirst || try == settleTries {
+		if !missesReply && !missesFirst || try == settleTries { // see settlePause
 			break
 		}
 		if err := pause(ctx, settlePause); err != nil {
@@ -172,7 +175,7 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 	return n, s.addClosed(ctx, o, &n, before)
 }
 
-// alsoIn leaves the runs of a list that are in another list, too, or all if none is.
+// alsoIn returns the runs of a list that are in another list, too. If none is, it returns the whole list.
 func alsoIn(list, other []candidate) []candidate {
 	both := slices.DeleteFunc(slices.Clone(list), func(c candidate) bool {
 		return !slices.ContainsFunc(other, func(o candidate) bool { return o.ID == c.ID })
@@ -212,8 +215,7 @@ func slots(p *place, all []found) (keys []string) {
 	return keys
 }
 
-// matchReply sets the run that the call continues. A reply is visible to the client before it is stored, so the next call may
-// arrive first: while a call of the turn is in flight, the lookup is repeated.
+// matchReply sets the run that the call continues, or leaves o.run nil.
 func (s *Store) matchReply(ctx context.Context, o *Open) error {
 	p := o.place
 	for try := 1; ; try++ {
@@ -230,9 +232,10 @@ func (s *Store) matchReply(ctx context.Context, o *Open) error {
 			s.count(Ambiguous)
 			return nil
 		case p.begins:
-			return nil // a draft of an answer
+			return nil // the reply is a draft of an answer: see place.begins
 		}
-		if p.turn >= 0 && !anyBusy(lists[2]) && !s.calls.has(p.start) || try == settleTries {
+		mayCome := p.turn < 0 || anyBusy(lists[2]) || s.calls.has(p.start)
+		if !mayCome || try == settleTries { // see settlePause
 			return s.matchTexts(ctx, o, lists[1], lists[2])
 		}
 		if err := pause(ctx, settlePause); err != nil {
@@ -241,8 +244,8 @@ func (s *Store) matchReply(ctx context.Context, o *Open) error {
 	}
 }
 
-// matchTexts sets the run of a call whose reply is unknown: by its named session and question, or by the texts of the conversation.
-// A closed run is not continued, but gives the call its block.
+// matchTexts sets the run of a call that extends an unknown reply: by its named session and question, or by the texts of the
+// conversation. Without an open run it may set a closed one. The call does not continue that run, but gets its block.
 func (s *Store) matchTexts(ctx context.Context, o *Open, named, started []candidate) error {
 	p := o.place
 	for _, list := range [][]candidate{named, started} {
@@ -273,11 +276,12 @@ func (s *Store) matchTexts(ctx context.Context, o *Open, named, started []candid
 	return nil
 }
 
-// choose returns the open run with the reply that a call extends. It returns unsure if several runs may be the one. Of equal runs,
-// which the client cannot tell apart either, it returns the one that waits for its next call.
+// choose returns the open run with the reply that a call extends, or nil. It returns nil and unsure if several runs may be the one. Of
+// runs that began with the same request, which the client cannot tell apart either, it returns one that lacks a call after this reply:
+// one whose call has failed before one without such a call.
 func (s *Store) choose(o *Open, list []candidate) (best *candidate, unsure bool) {
 	list = openOnly(list)
-	if o.place.counted { // such ids prove nothing alone
+	if o.place.counted { // ids that only count prove nothing alone
 		list = slices.DeleteFunc(list, func(c candidate) bool { return !related(o, &c) })
 	}
 	if len(list) > 1 {
@@ -292,29 +296,30 @@ func (s *Store) choose(o *Open, list []candidate) (best *candidate, unsure bool)
 	if slices.ContainsFunc(list, func(c candidate) bool { return c.Exact != list[0].Exact }) {
 		return nil, true
 	}
-	bestRank := 0
 	for i := range list {
-		rank := 0
-		switch c := &list[i]; {
-		case c.repeated(c.call, 0) >= 0:
-			rank = 2
-		case !c.extended(c.call):
-			rank = 1
+		c := &list[i]
+		if c.repeated(c.call, 0) >= 0 {
+			return c, false
 		}
-		if rank > bestRank {
-			best, bestRank = &list[i], rank
+		if best == nil && !c.extended(c.call) {
+			best = c
 		}
 	}
 	return best, best == nil
 }
 
-// related reports whether more than an id connects a call with a run: the question, the texts, or the named session.
+// related reports whether more than an id connects a call with a run: the question, the texts, or the named session. A call without
+// its turn has only the id, which is then enough.
 func related(o *Open, c *candidate) bool {
 	p := o.place
-	return p.turn < 0 || c.Question == p.question || c.Start == p.start || c.Named && c.Session == o.call.Session
+	if p.turn < 0 {
+		return true
+	}
+	sameSession := c.Named && c.Session == o.call.Session
+	return c.Question == p.question || c.Start == p.start || sameSession
 }
 
-// narrow leaves the runs that have most in common with a call: the named session, the question, the texts of the conversation, the
+// narrow returns the runs that have most in common with a call: the named session, the question, the texts of the conversation, the
 // system prompt.
 func narrow(o *Open, list []candidate) []candidate {
 	return mostInCommon(list,
@@ -325,7 +330,7 @@ func narrow(o *Open, list []candidate) []candidate {
 	)
 }
 
-// narrowPrevious leaves the runs of the turn before that have most in common with a call.
+// narrowPrevious returns the runs of the turn before that have most in common with a call.
 func narrowPrevious(o *Open, list []candidate) []candidate {
 	return mostInCommon(list,
 		func(c *candidate) bool { return o.call.Session != "" && c.Session == o.call.Session },
@@ -334,7 +339,7 @@ func narrowPrevious(o *Open, list []candidate) []candidate {
 	)
 }
 
-// mostInCommon leaves the runs with each property in turn, unless none has it.
+// mostInCommon filters a list by one property after the other. A property that no run of the list has is skipped.
 func mostInCommon(list []candidate, properties ...func(*candidate) bool) []candidate {
 	for _, has := range properties {
 		if fit := slices.DeleteFunc(slices.Clone(list), func(c candidate) bool { return !has(&c) }); len(fit) > 0 {
@@ -355,9 +360,12 @@ func sameRun(list []candidate) bool {
 	return !slices.ContainsFunc(list, func(c candidate) bool { return c.ID != list[0].ID })
 }
 
-// A reply is visible to the client before it is stored, so the next call may arrive first. While a call of the turn is in
-// flight, also one of this process that is not stored yet, the lookup of the reply is repeated. So is that of an unknown
-// response, and that of the first attempt of a repeated call: the server may still have to store what its dead gateway wrote.
+// A lookup is repeated settleTries times, with settlePause between, if the missing value may still be stored:
+//
+//   - The client sees a reply before it is stored, so its next call may arrive first. This is possible while a call of the turn is in
+//     flight, also one of this process that is not stored yet. Without its turn, and for an unknown response, it is always possible.
+//   - A call is marked as a repetition and its first attempt is unknown. The gateway of that attempt may have died, while the server
+//     still stores its last writes.
 const (
 	settlePause = 15 * time.Millisecond
 	settleTries = 6
@@ -367,15 +375,16 @@ func anyBusy(found []candidate) bool {
 	return slices.ContainsFunc(found, func(c candidate) bool { return c.open() && c.busy() })
 }
 
-// repeatedStart returns the run whose first call is repeated, or nil: a run whose first call has failed. The client's word
-// counts only if a single run began with these items, because the client may mean another of several equal calls; otherwise retry
-// is 0.
+// repeatedStart returns the open run whose first call a new call repeats, or nil. The first call has failed, or the client marks the
+// new call as a repetition, with the number said. The mark counts only if a single run began with these items, because the client
+// may mean another of several equal calls. retry is the number that counts: said or 0.
 func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
+	retry = said
+	if !sameRun(found) {
+		retry = 0
+	}
 	for i := range found {
 		c := &found[i]
-		if retry = said; !sameRun(found) {
-			retry = 0
-		}
 		if c.open() && c.Calls == 1 && c.repeated(0, retry) >= 0 {
 			return c, retry
 		}
@@ -383,16 +392,17 @@ func repeatedStart(found []candidate, said int) (r *candidate, retry int) {
 	return nil, 0
 }
 
-// repeatedClosed returns the only run that began with the items of a marked repetition if its outcome closed it just now, or nil. Its
-// gateway died between the reply with the outcome and the end of the response. The repetition is the same call, and is not
-// captured again. A run that closed for another reason has a client that got its reply: that of an equal call.
+// repeatedClosed returns the run that a call repeats although the run is closed, or nil. An explicit outcome closes a run after its
+// first call. If the gateway dies before the client has the whole response, the client repeats the call, which is not captured again.
+// So the call must be marked as a repetition, and the only run that began with its items was closed by an outcome just now. The
+// client of a run that closed for another reason has its reply, and its next equal call is a new one.
 func repeatedClosed(found []candidate, c *Call) *candidate {
-	if len(found) == 0 || !sameRun(found) {
+	if c.Retry <= 0 || len(found) == 0 || !sameRun(found) {
 		return nil
 	}
 	r := &found[0]
-	repeats := !r.open() && r.Calls == 1 && r.Outcome.Known() && c.Retry > 0
-	if !repeats || c.At.Sub(r.Active) >= repetitionTime {
+	closedByOutcome := !r.open() && r.Calls == 1 && r.Outcome.Known()
+	if !closedByOutcome || c.At.Sub(r.Active) >= repetitionTime {
 		return nil
 	}
 	return r
@@ -401,23 +411,31 @@ func repeatedClosed(found []candidate, c *Call) *candidate {
 // repetitionTime is the time in which SDKs repeat a call.
 const repetitionTime = time.Minute
 
-// lastTurn returns the run of the turn before a call, or nil: a run with its last reply, else one that began with it. It is not sure
-// if several runs of different sessions may be the one.
+// lastTurn returns the run of the turn before a call, or nil: a run with its last reply, else one that began with it. Of several it
+// returns the newest open one, else the newest. It is not sure if they have different sessions.
 func lastTurn(o *Open, n neighbours) (last *candidate, sure bool) {
 	list := n.replied
 	if len(list) == 0 {
-		if list = openOnly(n.before); len(list) == 0 {
-			list = n.before
-		}
+		list = openOnly(n.before)
 	}
-	if list = narrowPrevious(o, list); len(list) == 0 {
+	if len(list) == 0 {
+		list = n.before
+	}
+	list = narrowPrevious(o, list)
+	if len(list) == 0 {
 		return nil, false
 	}
 	sure = !slices.ContainsFunc(list, func(c candidate) bool { return c.Session != list[0].Session })
 	last = &list[0]
 	for i := range list {
 		c := &list[i]
-		if c.open() && !last.open() || c.open() == last.open() && c.Started.After(last.Started) {
+		if c.open() != last.open() {
+			if c.open() {
+				last = c
+			}
+			continue
+		}
+		if c.Started.After(last.Started) {
 			last = c
 		}
 	}

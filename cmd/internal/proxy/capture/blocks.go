@@ -27,8 +27,7 @@ func (s *Store) earlierBlocks(ctx context.Context, o *Open) ([]placement, error)
 	return nil, nil
 }
 
-// setBlocks sets the blocks to insert: those of earlier turns, and that of this turn if it has one. A call without
-// its earlier turns gets none for them: the provider has stored them with their texts.
+// setBlocks sets the blocks to insert: those of the earlier turns that are in the call, and the block of this turn if it has one.
 func (s *Store) setBlocks(ctx context.Context, o *Open) error {
 	places := o.places()
 	if b := o.run.Block; b != nil {
@@ -48,19 +47,22 @@ func (s *Store) setBlocks(ctx context.Context, o *Open) error {
 	return nil
 }
 
-// places returns the blocks of the run and of the turns before it, at the items of the call. A block stands at the item with the
-// text of its turn, which may have moved. The block of this run stands at the turn, also if the client has changed its text.
+// places returns the blocks of the run and of the turns before it, with the item of the call where each one is inserted, newest first.
+// The block of this run belongs to the turn, also if the client has changed its text. Another block belongs to an item with the text
+// of its turn: the item where it was, or the last such item before the next block. If the client has removed it, the block is left out.
 func (o *Open) places() (places []placement) {
-	items, end := o.call.Request.Items, o.place.turn
+	items := o.call.Request.Items
+	end := o.place.turn // the item of the block after this one
 	for _, b := range slices.Backward(o.run.placements()) {
+		isTurn := func(i int) bool { return items[i].IsTurn() && questionHash(items[i].Text) == b.Question }
 		at := -1
 		if b.Run == o.run.ID {
 			at = o.place.turn
-		} else if b.Item < end && items[b.Item].IsTurn() && questionHash(items[b.Item].Text) == b.Question {
+		} else if b.Item < end && isTurn(b.Item) {
 			at = b.Item
 		}
 		for i := end - 1; i >= 0 && at < 0; i-- {
-			if items[i].IsTurn() && questionHash(items[i].Text) == b.Question {
+			if isTurn(i) {
 				at = i
 			}
 		}

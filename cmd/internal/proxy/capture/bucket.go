@@ -16,14 +16,14 @@ import (
 	"debrief/events/redact"
 )
 
-// Lifetimes of values that the age of the bucket does not limit.
+// Lifetimes of values that are shorter than the age of their bucket.
 const (
-	openTTL      = 7 * 24 * time.Hour // of a value of an open run whose deletion was lost
-	referenceTTL = 48 * time.Hour     // to continue a conversation; no prompt cache lives longer
+	openTTL      = 7 * 24 * time.Hour // of a value of an open run, in case its deletion is lost
+	referenceTTL = 48 * time.Hour     // of a reference that continues a conversation; no prompt cache lives longer
 	deletedTTL   = time.Minute        // of a delete marker
 )
 
-// errDisconnected is returned at once without a connection, so that a call of a model does not wait for one.
+// errDisconnected is returned at once if there is no connection, so that a call of a model does not wait for it.
 var errDisconnected = fmt.Errorf("no connection to NATS: %w", nats.ErrConnectionReconnecting)
 
 // bucket reads and writes values of one bucket. Each key has one value.
@@ -43,10 +43,10 @@ type server struct {
 	acked atomic.Int64 // Unix time of the last acknowledgement, in nanoseconds
 }
 
-// busyTime is the longest time between two acknowledgements of a busy server.
+// busyTime is the longest time between two acknowledgements of a server that is busy, but works.
 const busyTime = time.Second
 
-// working reports whether the server stores values, however slowly.
+// working reports whether the server has stored a value just now.
 func (b *server) working() bool {
 	return b.nc.IsConnected() && time.Since(time.Unix(0, b.acked.Load())) < busyTime
 }
@@ -100,12 +100,13 @@ func (b *bucket) publish(ctx context.Context, m *nats.Msg, ttl time.Duration, op
 	return ack.Sequence, nil
 }
 
-// remove deletes keys, and waits for the last of them. A lost deletion only wastes space until the value expires.
+// remove deletes keys. It waits for the acknowledgement of the last key only: a lost deletion wastes space until the value expires.
 func (b *bucket) remove(ctx context.Context, keys ...string) error {
 	for i, key := range keys {
 		m := &nats.Msg{Subject: b.prefix() + key, Header: nats.Header{}}
 		m.Header.Set("KV-Operation", "DEL")
-		if i == len(keys)-1 {
+		isLast := i == len(keys)-1
+		if isLast {
 			_, err := b.publish(ctx, m, deletedTTL)
 			return err
 		}
@@ -152,8 +153,10 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 }
 
 // passes reports whether an error is temporary: the connection is interrupted, or was interrupted since it had this number of
-// reconnects.
-// The timeout of a slow server is not temporary: repeated requests would slow it down.
+// reconnects. The timeout of a slow server is not temporary: repeated requests would slow it down.
 func (b *server) passes(err error, reconnects uint64) bool {
-	return err != nil && !b.nc.IsClosed() && (b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || b.nc.Stats().Reconnects != reconnects)
+	if err == nil || b.nc.IsClosed() {
+		return false
+	}
+	return b.nc.IsReconnecting() || errors.Is(err, errDisconnected) || b.nc.Stats().Reconnects != reconnects
 }

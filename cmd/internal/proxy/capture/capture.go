@@ -11,13 +11,13 @@
 //  2. the session that the client names, together with the question
 //  3. the texts of the conversation: those of the user and the model, without system prompt, reminders and results of tools
 //
-// Of several runs those count that have most in common with the call. If several are left, the call begins a run, which is counted
-// as Ambiguous. Two equal calls are two runs. A repeated call replaces the reply of the first attempt. A run without any complete
-// reply is dropped. A call of an unknown run begins a run in the middle.
+// If this finds several runs, the one with most in common with the call is chosen. If several are left, the call begins a run, which
+// is counted as Ambiguous. Two equal calls are two runs. A repeated call replaces the reply of the first attempt. A run without any
+// complete reply is dropped. A call that continues an unknown run begins a run in the middle.
 //
-// A run closes when the next user item of its conversation arrives, after an idle time, on request, or with an explicit outcome. A
-// run that waits for tools stays open for the idle time in the first case: the next item may be that of a fork. A call that continues
-// a closed run is not captured, but gets the text of its block, so that the provider's prompt cache stays valid.
+// A run closes when the next user item of its conversation arrives, after an idle time, with feedback, or with an explicit outcome. If
+// it waits for tools when that item arrives, it stays open for the idle time: the item may belong to a fork of the conversation. A call
+// that continues a closed run is not captured, but gets the text of its block, so that the provider's prompt cache stays valid.
 //
 // # Storage
 //
@@ -33,9 +33,9 @@
 //	d.<run>                  a closed run with its block and its handle, for 30 days
 //	r.<hash>.<owner>.<token> references by first texts and last reply, for two days; by response, session, turn and trace, for 30 days
 //
-// No two keys must change together. A call stores its parts before it is marked as complete in the run. To close a run, a gateway
-// marks it, reports it, stores the closed run and deletes the open one. Another gateway repeats these steps if the first one
-// dies. The report has the id of the run, so its copies are one execution.
+// Each change is safe with one key at a time. A call stores its parts before it is marked as complete in the run. To close a run, a
+// gateway marks it, reports it, stores the closed run and deletes the open one: see close.go. Another gateway repeats these steps if
+// the first one dies. The report has the id of the run, so repeated reports are one execution.
 //
 // Secrets in texts are redacted before they are stored, except in blocks, which must stay equal byte for byte.
 package capture
@@ -62,7 +62,7 @@ type Reporter interface {
 
 // Call is a call of a model.
 type Call struct {
-	Owner   string // of the client's token; empty for clients without tokens. Callers never see runs of other owners
+	Owner   string // of the client's token; empty for clients without tokens. A call never finds runs of other owners
 	Caller  events.Caller
 	User    string // the person that the agent works for; optional
 	Book    playbook.Book
@@ -70,7 +70,7 @@ type Call struct {
 	Task    string // the client's label for the task; optional
 	Trace   string // the client's trace context (W3C Trace Context); an invalid one is ignored
 	Request *modelapi.Request
-	Retry   int  // number of this repetition, if the client marks it; the first attempt has 0
+	Retry   int  // number of this repetition, if the client marks repetitions; the first attempt has 0
 	Inject  bool // the call may get the texts of blocks
 	// Background is set if the model may reply later, to a request that polls for the response.
 	Background bool
@@ -93,8 +93,8 @@ type Config struct {
 	// Idle is the time after which a run without calls is closed; 0 is 10 minutes. A run that waits for the client's tools
 	// or for a model stays open six times as long.
 	Idle time.Duration
-	// Patience is the time for which clients wait for the end of Finish; 0 is 150 ms. They wait longer while the server is busy:
-	// see Open.Hold.
+	// Patience is the time for which a client waits for the end of Finish; 0 is 150 ms. It waits longer while the server is busy: see
+	// Open.Hold.
 	Patience time.Duration
 	// Count counts runs and calls by Result. Nil disables it. Calls may be concurrent.
 	Count func(Result)
@@ -111,7 +111,7 @@ const (
 	Reported  Result = "reported"  // a run
 	Dropped   Result = "dropped"   // a run without a complete reply, or with an invalid report
 	Lost      Result = "lost"      // a call that could not be stored: its run lacks it
-	Ambiguous Result = "ambiguous" // a call that several runs may be continued by: it began a run of its own
+	Ambiguous Result = "ambiguous" // a call that may belong to several runs: it began a run of its own
 	Refused   Result = "refused"   // a run that was not begun, because too many are open
 )
 

@@ -14,11 +14,23 @@ import (
 	"debrief/events/direct"
 )
 
+// The end of a run has four steps:
+//
+//  1. A gateway marks the run: it sets Closing. From then on no call continues the run. endTurn marks it for the user's next
+//     message, storeEnd for an explicit outcome, closeRun for feedback and after the idle time.
+//  2. reportRun sends the report of the run.
+//  3. reportRun stores the closed run in the second bucket.
+//  4. reportRun removes the open run.
+//
+// endTurn and storeEnd leave the steps 2 to 4 to closeWoken of the same gateway. If a gateway dies between two steps, the run stays
+// marked, and after closingTimeout a sweep of any gateway repeats all steps. Two gateways may take the steps at once: their reports
+// have the same run id, so they are one execution.
+
 // Times of closing.
 const (
 	// settleTime is how long the closing of a run waits for its calls in flight: their replies may be complete already.
 	settleTime = 3 * time.Second
-	// closingTimeout is how long one gateway has to close a run. After it another one may begin again.
+	// closingTimeout is how long a sweep leaves a marked run to the gateway that marked it.
 	closingTimeout = 30 * time.Second
 	// maxClosing is the number of runs that a gateway closes at the same time.
 	maxClosing = 8
@@ -35,9 +47,9 @@ func (s *Store) wakeFor(id events.ID) {
 	}
 }
 
-// endTurn marks the run of the turn before a call, so that it will be closed. If that fails the run ends by its idle time, and
-// the user's words do not count for its outcome. A run that waits for tools stays open for the idle time: its client may go on
-// beside a fork of its history.
+// endTurn marks the run of the turn before a call. If that fails the run ends by its idle time, and the user's words do not count
+// for its outcome. A run that waits for tools is not marked, but gets Ended: the call may belong to a fork of the conversation, and
+// the client may still send the results. Such a run is closed after the idle time.
 func (s *Store) endTurn(ctx context.Context, o *Open) {
 	next := clip(o.call.Request.Items[o.place.turn].Text, maxText)
 	last := part{Items: newItems(o.place.tail)}
@@ -47,7 +59,8 @@ func (s *Store) endTurn(ctx context.Context, o *Open) {
 			return errClosed
 		}
 		r.Next, r.Tail = next, last.Items
-		if r.Ended = time.Now(); !r.Waits {
+		r.Ended = time.Now()
+		if !r.Waits {
 			r.Closing = r.Ended
 		}
 		return nil
@@ -57,33 +70,35 @@ func (s *Store) endTurn(ctx context.Context, o *Open) {
 	}
 }
 
-// closeRun reports a run and stores that it is closed. It returns the closed run. A run without a complete reply is dropped and
-// has no handle. An outcome that is known becomes the outcome of the run; used reports whether it did: another gateway may have
-// begun to close the run. With idle set, closeRun returns errTaken in that case. Otherwise several gateways may close a run at
-// once: their reports are one execution.
-func (s *Store) closeRun(ctx context.Context, id events.ID, outcome events.Outcome, idle bool) (closed *run, used bool, err error) {
+// closeRun marks a run, reports it and stores that it is closed. It returns the closed run, which has no handle if no reply of it
+// was complete. A known outcome becomes the outcome of the run, unless the run was marked before. wasOpen reports that it was not.
+//
+// A sweep sets idle. Then closeRun waits for no call in flight, and returns errTaken if another gateway is closing the run. Feedback
+// needs the closed run at once, so without idle closeRun takes the steps beside the other gateway.
+func (s *Store) closeRun(ctx context.Context, id events.ID, outcome events.Outcome, idle bool) (closed *run, wasOpen bool, err error) {
 	r, err := s.update(ctx, id, nil, func(r *run) error {
-		used = r.open()
-		if idle && !used && time.Since(r.Closing) < closingTimeout {
+		wasOpen = r.open()
+		if idle && !wasOpen && time.Since(r.Closing) < closingTimeout {
 			return errTaken
 		}
-		if used && outcome.Known() {
+		if wasOpen && outcome.Known() {
 			r.Outcome = outcome
 		}
 		r.Closing = time.Now()
 		return nil
 	})
 	if errors.Is(err, errClosed) && r != nil {
-		return r, false, s.open.remove(ctx, openKey(id)) // a gateway died before it did
+		// A gateway may have died after it stored the closed run, before it removed the open one.
+		return r, false, s.open.remove(ctx, openKey(id))
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	closed, err = s.reportRun(ctx, id, !idle)
-	return closed, used, err
+	return closed, wasOpen, err
 }
 
-// reportRun reports a run that is marked, and stores that it is closed. With wait set it waits for calls in flight.
+// reportRun reports a marked run, stores that it is closed, and removes the open run. With wait set it waits for calls in flight.
 func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, error) {
 	limit := time.Duration(0)
 	if wait {
@@ -119,8 +134,10 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 		return nil, err
 	}
 	s.quota.remove(r.Owner)
-	if err := s.open.remove(ctx, append(append(keys, r.references()...), openKey(id))...); err != nil { // a sweep removes the open run
-		s.log.Debug().Err(err).Msg("closed run of the gateway not removed")
+	keys = append(keys, r.references()...)
+	keys = append(keys, openKey(id))
+	if err := s.open.remove(ctx, keys...); err != nil {
+		s.log.Debug().Err(err).Msg("closed run of the gateway not removed, a sweep will")
 	}
 	return final, nil
 }
@@ -136,7 +153,7 @@ func (r *run) references() []string {
 	return keys
 }
 
-// referToClosed stores the references by which the next turn finds the run when it is closed: its beginning and its last reply.
+// referToClosed stores the references by which the next turn finds the closed run: its beginning and its last reply.
 func (s *Store) referToClosed(ctx context.Context, r *run) error {
 	writes := []write{{&s.closed, r.Start, string(r.ID), referenceTTL}}
 	if a := r.known(r.lastReply()); a != nil {
@@ -159,8 +176,8 @@ func (s *Store) report(ctx context.Context, r *events.Report) (events.Handle, er
 	return stored.Handle, nil
 }
 
-// settled returns a run when none of its calls is in flight, or after a time. A client may send its next message before the last
-// reply is stored.
+// settled returns a run as soon as none of its calls is in flight, at the latest after limit. A client may send its next message
+// before the last reply is stored.
 func (s *Store) settled(ctx context.Context, id events.ID, limit time.Duration) (*run, error) {
 	const interval = 50 * time.Millisecond
 	for waited := time.Duration(0); ; waited += interval {
@@ -181,8 +198,8 @@ func (s *Store) settled(ctx context.Context, id events.ID, limit time.Duration) 
 	}
 }
 
-// Run closes runs until ctx ends: those of ended turns at once, and idle ones. Each gateway calls it; a run without a gateway
-// is closed by the others.
+// Run closes runs until ctx ends: those that this gateway marks at once, idle ones and those of dead gateways by sweeps. Each gateway
+// calls it.
 func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range maxClosing {
@@ -205,7 +222,7 @@ func (s *Store) sweepInterval() time.Duration {
 	return mean/2 + rand.N(mean)
 }
 
-// closeWoken closes the runs of ended turns.
+// closeWoken closes the runs that this gateway has marked.
 func (s *Store) closeWoken(ctx context.Context) {
 	for {
 		select {
@@ -219,16 +236,17 @@ func (s *Store) closeWoken(ctx context.Context) {
 	}
 }
 
-// sweep closes the runs that are due at a time.
+// sweep closes the runs that are due at a time, and counts the stored values of each owner for the quota.
 func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	var due []events.ID
-	values := map[string]int{}
+	values := map[string]int{} // by owner
 	err := s.open.read(ctx, openKey("*"), func(m *direct.Message) error {
 		r, err := decode[run](m)
-		if err != nil || r == nil {
+		if err != nil || r == nil { // an unreadable run is lost
 			return nil
 		}
-		if values[r.Owner] += r.size(); r.due(now, s.idle) {
+		values[r.Owner] += r.size()
+		if r.due(now, s.idle) {
 			due = append(due, r.ID)
 		}
 		return nil
@@ -244,9 +262,11 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if _, _, err := s.closeRun(ctx, id, events.Outcome{}, true); !errors.Is(err, errTaken) && !errors.Is(err, errClosed) {
-				errs[i] = err
+			_, _, err := s.closeRun(ctx, id, events.Outcome{}, true)
+			if errors.Is(err, errTaken) || errors.Is(err, errClosed) {
+				return // another gateway closes the run
 			}
+			errs[i] = err
 		})
 	}
 	all.Wait()

@@ -12,8 +12,12 @@ import (
 	"debrief/playbook"
 )
 
-// Ref names a run of a playbook. ID is the id of a response, the id of the run, a session, which means its latest run, SESSION/N for
-// its turn N, from 1, a trace id, or the handle of an execution.
+// Ref names a run of a playbook. ID is one of these:
+//
+//   - the id of a response, or of the run
+//   - a session, which means its latest run, or SESSION/N for its turn N, from 1
+//   - a trace id
+//   - the handle of an execution
 type Ref struct {
 	Book   playbook.Book
 	ID     string
@@ -46,8 +50,8 @@ func notFound(ref Ref, reason string) error {
 }
 
 // Feedback gives a run an outcome and returns the handle of its execution. An open run is closed with this outcome. Feedback on a
-// closed run is sent to the Reporter; f.Execution is set. The same id of f identifies the same feedback. It returns a
-// *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for several.
+// closed run is sent to the Reporter with the handle of the execution. The same id of f identifies the same feedback. Feedback returns
+// a *NotFoundError for an unknown run and for one that the caller may not rate, and an *AmbiguousError for several.
 func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest) (*events.StoredReply, error) {
 	request := *f
 	request.Book = ref.Book
@@ -59,20 +63,23 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 	if err != nil {
 		return nil, err
 	}
-	used := false
-	if outcome := f.Outcome.Complete(); !r.Closed {
-		if outcome.Violation { // the owner of the run, who reports it, may not set one
+	inReport := false // the report of the run has the outcome, so it needs no feedback
+	if !r.Closed {
+		outcome := f.Outcome.Complete()
+		if outcome.Violation { // a report may not set one
 			outcome = events.Outcome{}
 		}
-		if r, used, err = s.closeRun(ctx, r.ID, outcome, false); err != nil {
+		wasOpen := false
+		r, wasOpen, err = s.closeRun(ctx, r.ID, outcome, false)
+		if err != nil {
 			return nil, fmt.Errorf("close run %s: %w", ref.ID, err)
 		}
-		used = used && outcome.Known() && f.Target == ""
+		inReport = wasOpen && outcome.Known() && f.Target == ""
 	}
 	if r.Handle == "" {
 		return nil, notFound(ref, "no complete reply, so it is not an execution")
 	}
-	if used {
+	if inReport {
 		return &events.StoredReply{Handle: r.Handle}, nil
 	}
 	request.Execution = r.Handle
@@ -101,7 +108,7 @@ func (s *Store) resolveRef(ctx context.Context, ref Ref) (*run, error) {
 	}
 }
 
-// findRef returns the run that a reference names, or nil. Ids have priority in the order of Ref.
+// findRef returns the run that a reference names, or nil. An id that names runs of two kinds has the first meaning in the order of Ref.
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 	kinds := []string{ofResponse, ofSession, ofTurn, ofTrace}
 	refs := make([][]reference, len(kinds))
@@ -116,7 +123,8 @@ func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 		}
 		refs[i] = f.refs
 	}
-	found, err := s.resolve(ctx, slices.Insert(refs, 1, []reference{{Run: events.ID(ref.ID)}}))
+	refs = slices.Insert(refs, 1, []reference{{Run: events.ID(ref.ID)}}) // the id of a run comes after that of a response
+	found, err := s.resolve(ctx, refs)
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}

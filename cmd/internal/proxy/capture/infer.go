@@ -11,12 +11,12 @@ import (
 	"debrief/playbook/text"
 )
 
-// infer derives the outcome of a run from its messages. Most runs show neither success nor failure: they stay unknown. These are
-// inferred too, because they have no report: a lesson from a failed tool call in such a run activates no bullet alone. The rules
-// know English only. Precision matters more than recall, because a false outcome teaches a wrong lesson.
+// infer derives the outcome of a run from its messages. Most runs show neither success nor failure, and their label is unknown. Also
+// their outcome is marked as inferred, so that a lesson from a failed tool call in such a run alone activates no bullet. The rules know
+// English only. Precision matters more than recall, because a false outcome teaches a wrong lesson.
 //
-// The user's next message is the feedback, whatever the outcome: it often says what was wrong, in words and languages that no rule
-// knows. A Reflector reads it.
+// The feedback has the user's next message with each label: it often says what was wrong, in words and languages that no rule knows. A
+// Reflector reads it.
 func infer(e *ending) events.Outcome {
 	label, reason := inferLabel(e)
 	o := events.Outcome{Label: label, Feedback: reason, Inferred: true}
@@ -48,10 +48,11 @@ func inferLabel(e *ending) (label events.Label, reason string) {
 	case !e.Last && isFault(e.Status):
 		return events.Failure, "the model's API rejected the next call"
 	}
-	switch lastFailed, recovered := toolResults(e.Steps); {
-	case lastFailed:
+	lastFailed, recovered := toolResults(e.Steps)
+	if lastFailed {
 		return events.Failure, "the last tool call failed"
-	case recovered && e.Finish == modelapi.FinishStop && e.Last:
+	}
+	if recovered && e.Finish == modelapi.FinishStop && e.Last {
 		return events.Success, "a tool worked after it had failed, and the run ended"
 	}
 	return events.Unknown, ""
@@ -85,9 +86,9 @@ func toolResults(steps []events.Step) (lastFailed, recovered bool) {
 	return lastFailed, recovered
 }
 
-// The openings of a message that reject or accept the answer before it. A word alone decides nothing: "Perfect Storm" is a
-// film, and "No. 5" a number. So the opening must be a whole clause: it ends with punctuation, with the message, or with words
-// that follow such an opening only.
+// Patterns for the opening of a message that rejects or accepts the answer before it. A word alone decides nothing: "Perfect Storm"
+// is a film, and "No. 5" a number. So the opening must be a whole clause: it ends with punctuation, with the end of the message, or
+// with words that follow only such an opening.
 var (
 	// correction matches an opening that rejects the answer.
 	correction = regexp.MustCompile(`^(?:no|nope|wrong|incorrect|not (?:correct|right|quite))(?:[,!;:.—]| -|$)|` +
@@ -106,7 +107,7 @@ var (
 	reservation = regexp.MustCompile(`\b(?:but|however|except|although|though|still|wrong|not|doesn't|didn't|isn't|can't|cannot|for nothing|in advance|yet)\b|\?\s*$`)
 )
 
-// opening returns the first line of a message in the form that the patterns match, without tags such as those of a client.
+// opening returns the first line of a message in the form that the patterns match: lower case, straight apostrophes.
 func opening(message string) string {
 	first, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	first = strings.ReplaceAll(strings.ToLower(text.Prefix(first, 400)), "’", "'")
@@ -118,8 +119,8 @@ func corrects(next string) bool {
 	return correction.MatchString(s) && !politeNo.MatchString(s)
 }
 
-// confirms reports whether a message accepts the answer. What follows the first sentence is another matter, such as the next
-// request, unless it begins a reservation.
+// confirms reports whether a message accepts the answer. Only its first sentence counts, because the next one is often another
+// request. A next sentence that begins with "but" restricts the first one.
 func confirms(next string) bool {
 	s := opening(next)
 	if !confirmation.MatchString(s) {
@@ -135,8 +136,8 @@ func confirms(next string) bool {
 	return !reservation.MatchString(clause)
 }
 
-// Limits of a repetition, in words. A short message such as "go on" repeats nothing. A long one may be a template whose few
-// other words are the task.
+// Limits of a repetition, in words. A short message such as "go on" repeats nothing. A long one may be a template that differs from
+// the question only in the few words of the task, so it must be equal.
 const (
 	minRepeated  = 4
 	maxRepeated  = 60
@@ -169,8 +170,8 @@ func repeats(question, next string) bool {
 	return float64(shared) >= repeatedPart*float64(len(first))
 }
 
-// detail matches what makes a task another one: a quotation, a word with a digit, or a word with a capital letter inside a
-// sentence.
+// detail matches the parts of a message that distinguish two tasks: a quotation, a word with a digit, or a word with a capital letter.
+// It also matches the first word of a sentence with the punctuation before it, so that details can leave out that word.
 var detail = regexp.MustCompile("[\"“„«`][^\"”“»`\\n]{1,80}[\"”“»`]|[\\p{L}\\p{N}_./@#:-]*\\p{N}[\\p{L}\\p{N}_./@#:-]*|[.!?:\\n]\\s+\\p{L}+|\\p{L}*\\p{Lu}[\\p{L}\\p{N}]*")
 
 // fillers are the words that a person adds to a repeated question, in several languages.
@@ -183,16 +184,19 @@ func mentions(message string, all []string) bool {
 	return !slices.ContainsFunc(all, func(d string) bool { return !strings.Contains(message, d) })
 }
 
-// details returns the details of a message, in lower case. The first word of a sentence is none.
+// details returns the details of a message, in lower case. The first word of a sentence is no detail: it has a capital letter anyway.
 func details(s string) []string {
 	s = strings.TrimSpace(text.Prefix(s, maxText))
 	var all []string
 	for _, m := range detail.FindAllStringIndex(s, -1) {
 		d := s[m[0]:m[1]]
-		if m[0] == 0 && !strings.ContainsAny(d, "0123456789\"“„«`") || strings.ContainsAny(d[:1], ".!?:\n") {
+		firstOfMessage := m[0] == 0 && !strings.ContainsAny(d, "0123456789\"“„«`")
+		firstOfSentence := strings.ContainsAny(d[:1], ".!?:\n")
+		if firstOfMessage || firstOfSentence {
 			continue
 		}
-		if d = strings.Trim(strings.ToLower(d), ".:-"); d != "i" && !slices.Contains(all, d) {
+		d = strings.Trim(strings.ToLower(d), ".:-")
+		if d != "i" && !slices.Contains(all, d) {
 			all = append(all, d)
 		}
 	}

@@ -11,6 +11,10 @@ import (
 	"debrief/playbook"
 )
 
+// A later call finds its run by references: stored values that name a run. Their keys are hashes of what stays the same while a client
+// works on a turn: the texts of the user, the replies of the model, and ids. The system prompt may have a clock, reminders move, and
+// old results of tools are cleared, so none of them is part of a key.
+
 // keys makes the keys of the references of one owner in a playbook. An owner finds only its own runs, however many others have the same ids.
 type keys struct {
 	owner string
@@ -19,8 +23,8 @@ type keys struct {
 
 func (c *Call) keys() keys { return keys{c.Owner, c.Book} }
 
-// of returns the key of a kind of reference: a hash of it, and one of the owner. A run has many of them, so they are short; that two owners have the
-// same hash only costs places.
+// of returns the key of a kind of reference: a hash of the kind, the playbook and the parts, and a hash of the owner. The hashes are
+// short because a run has many references. Two owners with the same hash share the maxReferences of a key, and see only their own runs.
 func (k keys) of(kind string, parts ...string) string {
 	return k.inBook(kind, parts) + string(events.Hash("owner", k.owner)[:6])
 }
@@ -44,12 +48,13 @@ const (
 // newest is the token of a reference that names the newest run of a session or conversation.
 const newest = "newest"
 
-// start names the runs that began with the texts of a conversation.
+// start returns the key of the runs that began with the texts of a conversation.
 func (k keys) start(chain textChain, r *modelapi.Request) string {
 	return k.of("start", string(chain), r.PreviousID, r.Conversation)
 }
 
-// named names the runs that began with a question in a session that the client names. It is empty without one of them.
+// named returns the key of the runs that began with a question in a session that the client names. Without a session or a question the
+// key is empty.
 func (k keys) named(session, question string) string {
 	if session == "" || question == "" {
 		return ""
@@ -57,9 +62,9 @@ func (k keys) named(session, question string) string {
 	return k.of("named", session, question)
 }
 
-// reply names the runs with a reply after a conversation. A reply with calls is known by the last of them: its id, name and arguments.
-// Clients write parallel calls with the results between them, so that only the last call stands in a known place. Calls that the provider
-// has run do not count. A call without an id, and a text, are known together with the conversation before them.
+// reply returns the key of the runs with a reply after a conversation. A reply with calls is identified by its last call: id, name and
+// arguments. Only the last one has a known place, because some clients write parallel calls with the results between them. Calls that
+// the provider has run do not count. A reply without calls, or whose call has no id, is identified together with the conversation before it.
 func (k keys) reply(before textChain, calls []modelapi.ToolCall, text string) string {
 	calls = modelapi.ClientCalls(calls)
 	if n := len(calls); n > 0 && calls[n-1].ID != "" {
@@ -68,7 +73,7 @@ func (k keys) reply(before textChain, calls []modelapi.ToolCall, text string) st
 	return k.of("reply", append([]string{string(before), replyText(text)}, callParts(calls, false)...)...)
 }
 
-// stored names the runs with the reply that the history ends with that the provider stores. It is empty without such a history.
+// stored returns the key of the runs whose last reply ends a history that the provider stores. Without such a history it is empty.
 func (k keys) stored(r *modelapi.Request) string {
 	switch {
 	case r.PreviousID != "":
@@ -79,13 +84,10 @@ func (k keys) stored(r *modelapi.Request) string {
 	return ""
 }
 
-// A conversation is known by what stays the same while a client works on a turn: the texts of the user and the replies of the model.
-// The system prompt may have a clock, reminders move, and old results of tools are cleared. None of them is part of a key.
-
-// textChain is the hash of a conversation, which grows with each item.
+// textChain is the hash of the texts of a conversation up to an item.
 type textChain string
 
-// add returns the hash after one more item.
+// add returns the hash of the conversation with one more item. Items of other roles than the user and the assistant do not change it.
 func (c textChain) add(i *modelapi.Item) textChain {
 	switch {
 	case i.IsTurn():
@@ -135,11 +137,11 @@ func replyText(text string) string {
 
 func withoutSpaces(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// isRandom reports whether an id was drawn at random: no other call has it. Others count the calls of a conversation, such as
-// "functions.find:0" and "call_1". An id in base64url has "-" and "_" anywhere, so its parts are counted together. A word, a number, and
-// a word with a small number say nothing.
+// isRandom reports whether an id was drawn at random, so that no other call has it. Other ids count the calls of a conversation, such as
+// "functions.find:0" and "call_1". Only parts with letters and digits look random; a word with a small number does not. An id in
+// base64url has "-" and "_" anywhere, so the lengths of its parts are added.
 func isRandom(id string) bool {
-	n := 0
+	n := 0 // length of the random parts
 	for _, part := range strings.FieldsFunc(id, func(r rune) bool { return !isDigit(r) && !isLetter(r) }) {
 		if strings.ContainsFunc(part, isDigit) && strings.ContainsFunc(part, isLetter) && !numberedWord.MatchString(part) {
 			n += len(part)

@@ -19,20 +19,21 @@ type candidate struct {
 	call int
 }
 
-// found are the references of a key: by the last token of their keys, oldest first.
+// found are the references of a key, oldest first.
 type found struct {
-	tokens []string
-	refs   []reference
+	tokens []string    // the last token of each stored key: see write
+	refs   []reference // of the same length
 }
 
-// maxReferences is the number of references of one key that are read. Of the runs that began with equal texts this many are known.
+// maxReferences is the number of references of one key that are read. So of the runs that began with equal texts, only this many are
+// found.
 const maxReferences = 32
 
 // errEnough ends a read.
 var errEnough = errors.New("enough references")
 
-// candidates returns the runs of an owner that the references of each key name, oldest first, and the references of the first key.
-// An empty key names none. Two round trips.
+// candidates returns for each key the runs of the owner that its references name, oldest first, and the references themselves. An
+// empty key has none. It takes two round trips.
 func (s *Store) candidates(ctx context.Context, b *bucket, owner string, keys ...string) (lists [][]candidate, all []found, err error) {
 	all = make([]found, len(keys))
 	errs := make([]error, len(keys))
@@ -95,13 +96,13 @@ func (s *Store) Quotes(ctx context.Context, c *Call, texts []string) bool {
 	var keys []string
 	for _, text := range texts {
 		first := c.keys().start(textChain("").add(&modelapi.Item{Role: modelapi.RoleUser, Text: text}), new(modelapi.Request))
-		if s.recent.hasReferences(s.open.prefix() + first) {
+		if s.recent.namesOpenRun(s.open.prefix() + first) {
 			return true
 		}
 		keys = append(keys, first+".*")
 	}
 	found := false
-	_ = s.open.last(ctx, keys, func(m *direct.Message) error { // a call that cannot be read counts as work
+	_ = s.open.last(ctx, keys, func(m *direct.Message) error {
 		found = found || !m.Deleted()
 		return nil
 	})
@@ -153,25 +154,25 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if old, ok := runs[r.ID]; !ok || !old.Closed {
+		if old, ok := runs[r.ID]; !ok || !old.Closed { // a closed run is newer than the open one
 			runs[r.ID] = revision{r, m.Seq}
 		}
 		return nil
 	}
-	var failed error
+	var closedErr error
 	var other sync.WaitGroup
-	other.Go(func() { failed = s.closed.last(ctx, closed, read) })
-	err := s.open.last(ctx, open, read)
+	other.Go(func() { closedErr = s.closed.last(ctx, closed, read) })
+	openErr := s.open.last(ctx, open, read)
 	other.Wait()
 	for _, id := range ids {
 		if r := s.recent.run(id, runs[id]); r.run != nil {
 			runs[id] = r
 		}
 	}
-	return runs, errors.Join(err, failed)
+	return runs, errors.Join(openErr, closedErr)
 }
 
-// validID reports whether an id can be a token of a key. Ids of runs always can; a client may send any text.
+// validID reports whether an id can be a token of a key. The id may be any text of a client.
 func validID(id events.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsFunc(string(id), func(r rune) bool {
 		return !(isLetter(r) || isDigit(r) || r == '-' || r == '_')

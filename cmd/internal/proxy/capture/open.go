@@ -36,7 +36,7 @@ type Open struct {
 	place    *place
 	run      *run        // as found, or a new one; not changed after Start
 	created  bool        // this call creates the run
-	after    int         // the call whose reply this one extends
+	after    int         // number of the call whose reply this one extends; 0 for none
 	earlier  []placement // blocks of a new run's earlier turns
 	previous events.ID   // the open run of the turn before
 	session  string      // of the turn before
@@ -45,14 +45,14 @@ type Open struct {
 	slots    []string    // keys of the references to a new run
 
 	id      string        // of the attempt
-	claimed bool          // the attempt is stored already
+	claimed bool          // claim has stored the attempt
 	attempt attempt       // as stored; valid after done, unless begin failed
 	done    chan struct{} // closed after begin
 	failed  error         // of begin; valid after done
 
 	mu    sync.Mutex // guards the fields below
 	begun bool       // begin has succeeded
-	late  bool       // the client was released before that
+	late  bool       // the client was released before begin has succeeded
 	held  time.Time  // of the first Hold
 }
 
@@ -81,7 +81,8 @@ func (o *Open) Start(b Block) {
 		defer close(o.done)
 		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 		defer cancel()
-		if o.failed = o.begin(ctx); o.failed == nil { // else Finish repeats it
+		o.failed = o.begin(ctx) // Finish repeats a failed begin
+		if o.failed == nil {
 			o.failed = o.setBegun()
 		}
 	}()
@@ -90,9 +91,9 @@ func (o *Open) Start(b Block) {
 // maxHold is the longest time for which a client waits for a busy server.
 const maxHold = 2 * time.Second
 
-// Hold reports whether the client should wait longer for the end of Finish: the server is busy, but stores other calls. With
-// false the client is released. A call whose beginning is not stored by then is not captured: the next call of the client
-// would find no run, or another one, and the work would count twice.
+// Hold reports whether the client should wait longer for the end of Finish, because the server is busy but stores other calls. If
+// Hold returns false, the caller releases the client. A call whose beginning is not stored by then is not captured: the next call of
+// the client would find no run, or another one, and the work would count twice.
 func (o *Open) Hold() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,8 +118,7 @@ func (o *Open) setBegun() error {
 	return nil
 }
 
-// Wait waits until the beginning of the call is stored, or until ctx ends. It returns the reason why the call is not captured, as far
-// as it is known.
+// Wait waits until the beginning of the call is stored, or until ctx ends. It returns an error if the call is not captured.
 func (o *Open) Wait(ctx context.Context) error {
 	if o.Closed {
 		return errClosed
@@ -126,7 +126,7 @@ func (o *Open) Wait(ctx context.Context) error {
 	select {
 	case <-o.done:
 		if errors.Is(o.failed, errClosed) {
-			return nil // reported meanwhile
+			return nil // the run was reported meanwhile
 		}
 		return o.failed
 	case <-ctx.Done():
@@ -171,8 +171,8 @@ func (o *Open) awaitBegin(ctx context.Context) error {
 	return o.setBegun()
 }
 
-// begin stores that the call is in flight. It can be repeated. Its writes are independent: a reference to a missing run, and a run
-// without references, have no effect.
+// begin stores that the call is in flight. It can be repeated. Its writes run in parallel: if only some succeed, a reference to a
+// missing run and a run without references have no effect.
 func (o *Open) begin(ctx context.Context) error {
 	var others sync.WaitGroup
 	if o.previous != "" {
@@ -198,20 +198,21 @@ func (o *Open) begin(ctx context.Context) error {
 
 // addReferences stores the references to a new run.
 func (o *Open) addReferences(ctx context.Context) error {
-	ref, c := reference{Run: o.Run}, o.call
+	keys := o.call.keys()
 	var writes []write
-	for _, key := range o.run.Slots {
-		at := strings.LastIndexByte(key, '.')
-		writes = append(writes, write{&o.store.open, key[:at], key[at+1:], openTTL})
+	for _, slot := range o.run.Slots {
+		dot := strings.LastIndexByte(slot, '.')
+		writes = append(writes, write{&o.store.open, slot[:dot], slot[dot+1:], openTTL})
 	}
-	if s := o.run.Session; o.run.Named {
-		writes = append(writes, write{&o.store.closed, c.keys().of(ofSession, s), newest, 0})
-		writes = append(writes, write{&o.store.closed, c.keys().of(ofTurn, fmt.Sprintf("%s/%d", s, o.run.Number)), string(o.Run), 0})
+	if o.run.Named {
+		turn := fmt.Sprintf("%s/%d", o.run.Session, o.run.Number)
+		writes = append(writes, write{&o.store.closed, keys.of(ofSession, o.run.Session), newest, 0})
+		writes = append(writes, write{&o.store.closed, keys.of(ofTurn, turn), string(o.Run), 0})
 	}
-	if id := events.TraceID(c.Trace); id != "" {
-		writes = append(writes, write{&o.store.closed, c.keys().of(ofTrace, id), string(o.Run), 0})
+	if id := events.TraceID(o.call.Trace); id != "" {
+		writes = append(writes, write{&o.store.closed, keys.of(ofTrace, id), string(o.Run), 0})
 	}
-	return o.store.refer(ctx, ref, writes)
+	return o.store.refer(ctx, reference{Run: o.Run}, writes)
 }
 
 // write is a reference to store.
@@ -221,17 +222,19 @@ type write struct {
 	ttl        time.Duration // 0 is the age of the bucket
 }
 
-// refer stores a reference under keys.
+// refer stores a reference under several keys.
 func (s *Store) refer(ctx context.Context, ref reference, writes []write) error {
 	errs := make([]error, len(writes))
 	var all sync.WaitGroup
 	for i, w := range writes {
 		all.Go(func() {
-			own := ref
+			own := ref // put redacts the value in place
 			seq, err := w.bucket.put(ctx, w.key+"."+w.token, &own, w.ttl)
-			if errs[i] = err; err == nil {
-				s.recent.addReference(w.bucket.prefix()+w.key, w.token, ref, seq)
+			if err != nil {
+				errs[i] = err
+				return
 			}
+			s.recent.addReference(w.bucket.prefix()+w.key, w.token, ref, seq)
 		})
 	}
 	all.Wait()
@@ -248,27 +251,33 @@ func (o *Open) change(ctx context.Context, change func(*run) error) error {
 	return err
 }
 
-// update changes a stored run by compare-and-swap. If the run does not exist, it stores a changed copy of initial, or returns
-// errClosed if that is nil. It stores nothing if change returns an error, and returns the unchanged run with it. A closed run is
-// returned with errClosed.
+// update changes a stored run by compare-and-swap, and returns the changed run. It may call change several times.
+//
+//   - If the run does not exist, it stores a changed copy of initial. If initial is nil, it returns nil and errClosed.
+//   - If the run is closed, it returns the run and errClosed.
+//   - If change returns an error, it stores nothing, and returns the unchanged run and the error.
 func (s *Store) update(ctx context.Context, id events.ID, initial *run, change func(*run) error) (*run, error) {
-	now, fresh := s.recent.run(id, revision{run: initial}), false
+	now := s.recent.run(id, revision{run: initial}) // of the cache, so perhaps not the newest
+	isRead := false                                 // now is from the bucket
 	var conflict error
 	for try := range maxConflicts {
 		if now.run == nil {
 			var err error
-			if now, err = s.latest(ctx, id, initial); err != nil {
+			now, err = s.latest(ctx, id, initial)
+			if err != nil {
 				return nil, err
 			}
-			fresh = true
+			isRead = true
 		}
 		if now.Closed {
 			return now.run, errClosed
 		}
 		next := now.clone()
-		if err := change(next); err != nil && fresh {
-			return now.run, err
-		} else if err == nil {
+		changeErr := change(next)
+		if changeErr != nil && isRead {
+			return now.run, changeErr
+		}
+		if changeErr == nil {
 			rev, err := s.open.put(ctx, openKey(id), next, openTTL, jetstream.WithExpectLastSequencePerSubject(now.rev))
 			if err == nil {
 				s.recent.putRun(next, rev)
@@ -279,7 +288,7 @@ func (s *Store) update(ctx context.Context, id events.ID, initial *run, change f
 			}
 			conflict = err
 		}
-		now = revision{} // another process has changed the run
+		now = revision{} // the cached or read run may be old: read it, with the changes of other processes
 		if err := pause(ctx, rand.N(time.Duration(try+1)*time.Millisecond)); err != nil {
 			return nil, err
 		}
@@ -287,7 +296,7 @@ func (s *Store) update(ctx context.Context, id events.ID, initial *run, change f
 	return nil, conflict
 }
 
-// latest returns the stored run, or initial if it does not exist, or errClosed if that is nil.
+// latest returns the stored run. If it does not exist, it returns initial, or errClosed if initial is nil.
 func (s *Store) latest(ctx context.Context, id events.ID, initial *run) (revision, error) {
 	found, err := s.runs(ctx, []events.ID{id})
 	if err != nil {
@@ -313,9 +322,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Finish stores the end of the call: the reply of the model with its HTTP status. It returns an error if the call is not
-// captured. It waits for the writes of Start, and then for a server that restarts, as long as ctx permits. It must be called
-// once for each call.
+// Finish stores the end of the call: the reply of the model with its HTTP status. It must be called once for each call. It waits for
+// the writes of Start, and then for a server that restarts, as long as ctx permits. It returns an error if the call is not captured.
 func (o *Open) Finish(ctx context.Context, reply *modelapi.Reply, status int) error {
 	defer o.store.calls.add(o.place.start, -1)
 	err := o.finish(ctx, reply, status)
@@ -336,9 +344,11 @@ const (
 )
 
 func (o *Open) finish(ctx context.Context, reply *modelapi.Reply, status int) error {
-	if err := o.awaitBegin(ctx); errors.Is(err, errClosed) {
+	err := o.awaitBegin(ctx)
+	if errors.Is(err, errClosed) {
 		return o.referToReply(ctx, reply)
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	for {
@@ -360,7 +370,7 @@ func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) 
 	}
 	pending := isPending(o.call, reply)
 	outcome := o.call.Outcome.Complete()
-	explicit := reply.Complete() && outcome.Known()
+	marks := reply.Complete() && outcome.Known() // the outcome closes the run
 	err := o.change(ctx, func(r *run) error {
 		if stored.small() {
 			r.addPart(stored)
@@ -373,15 +383,17 @@ func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) 
 			return nil
 		}
 		r.end(o.id, o.replyKey(reply), reply, status, time.Now())
-		if explicit {
-			r.Outcome, r.Closing = outcome, later(r.Closing, time.Now())
+		if marks {
+			r.Outcome = outcome
+			r.Closing = later(r.Closing, time.Now())
 		}
 		return nil
 	})
-	if err == nil && explicit {
+	if err == nil && marks {
 		o.store.wakeFor(o.Run)
 	}
-	if errors.Is(err, errClosed) && !stored.small() { // the run was reported without this call, and so will never remove its part
+	if errors.Is(err, errClosed) && !stored.small() {
+		// The run was reported without this call, so nothing else removes its part.
 		if err := o.store.open.remove(ctx, stored.key(o.Run)); err != nil {
 			o.store.log.Debug().Err(err).Msg("part of a closed run of the gateway not removed")
 		}
@@ -411,7 +423,7 @@ func (o *Open) replyKey(reply *modelapi.Reply) string {
 	return o.call.keys().reply(o.place.chain, reply.Calls, reply.Text)
 }
 
-// referToReply stores the references to a reply, also of a closed run: its next call needs the text of its block.
+// referToReply stores the references to a reply. A reply in a closed run gets them, too: the next call needs the block of the run.
 func (o *Open) referToReply(ctx context.Context, reply *modelapi.Reply) error {
 	ref := reference{Run: o.Run, Call: o.attempt.Call}
 	var writes []write

@@ -40,10 +40,10 @@ type item struct {
 }
 
 // A small call is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
-// limits the rate of calls. The limits bound a run, because each call of it stores it twice.
+// limits the rate of calls. The limits bound the size of a run, because each call writes the whole run twice.
 const (
-	maxSmall      = 4 << 10
-	maxSmallCalls = 4
+	maxSmall      = 4 << 10 // of a small call, in bytes
+	maxSmallCalls = 4       // of a run
 )
 
 // small reports whether the call is stored in its run.
@@ -88,15 +88,20 @@ func (o *Open) newPart(reply *modelapi.Reply, status int) *part {
 }
 
 // added returns the items that the client has added to the work on the turn: results of tools. Of a run that begins in the middle these are
-// all items. Clients of some APIs write each call of a reply with its result behind it, so the results begin before the last item of the assistant.
+// all items.
+//
+// The results begin behind the last item of the assistant. Clients of some APIs write a reply with two calls as call 1, result 1,
+// call 2, result 2. Then they begin before it: behind the work that the request of the call before had.
 func (o *Open) added() []modelapi.Item {
 	p := o.place
 	if o.attempt.Call == 1 {
 		return p.work
 	}
 	from := p.answer + 1
-	if a := o.run.known(o.after); a != nil && a.Work < from && p.turn >= 0 {
-		from = a.Work
+	before := o.run.known(o.after)
+	isWhole := p.turn >= 0 // the request has all work on the turn
+	if before != nil && isWhole {
+		from = min(from, before.Work)
 	}
 	return slices.DeleteFunc(slices.Clone(p.work[from:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
 }
@@ -131,8 +136,8 @@ func newItem(i modelapi.Item) item {
 	return out
 }
 
-// newResult returns the stored form of a result. Whether the call failed is decided later, by the ends of its output, except for JSON
-// that is cut: its error may be in the middle.
+// newResult returns the stored form of a result. Whether the call failed is decided later, by both ends of its output. Cut JSON is
+// an exception: its error may be in the part that is cut, so it is marked here.
 func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
 	out := modelapi.ToolResult{CallID: clip(r.CallID, maxID), Output: clip(r.Output, maxText), Signs: r.Signs}
 	cut := len(out.Output) < len(r.Output)
@@ -144,7 +149,8 @@ func newResult(r *modelapi.ToolResult) modelapi.ToolResult {
 
 func clip(s string, limit int) string { return steps.ClipTo(s, limit) }
 
-// shrink cuts the texts of a call until they fit into a message. At the limits of the numbers the shortest texts fit.
+// shrink cuts the texts of a call until they fit into a message. With maxParts texts of minText bytes an item always fits. Only a
+// run that begins in the middle has thousands of items: it loses the first ones.
 func (c *part) shrink() {
 	for limit := maxText; c.size() > maxCall && limit > minText; {
 		limit /= 2
@@ -153,7 +159,7 @@ func (c *part) shrink() {
 		}
 		c.Reply.clip(limit)
 	}
-	for n := 0; c.size() > maxCall && len(c.Items) > 1; n++ { // thousands of items: a run that begins in the middle
+	for c.size() > maxCall && len(c.Items) > 1 {
 		c.Items = c.Items[(len(c.Items)+1)/2:]
 	}
 }
@@ -195,13 +201,12 @@ func (i *item) size() int {
 }
 
 // storedParts returns the calls of a run in order. Of several attempts at a call it returns the last complete one, else the last.
-// The keys are those of the attempts that are stored apart from the run.
+// It also returns the keys of the attempts that are stored apart from the run.
 func (s *Store) storedParts(ctx context.Context, r *run) (calls []*part, keys []string, err error) {
 	byNumber := map[int]*part{}
 	last := 0
 	add := func(c *part) {
-		old := byNumber[c.Number]
-		if old == nil || c.Complete && !old.Complete || c.Complete == old.Complete && c.Attempt > old.Attempt {
+		if old := byNumber[c.Number]; old == nil || c.replaces(old) {
 			byNumber[c.Number] = c
 		}
 		last = max(last, c.Number)
@@ -224,4 +229,12 @@ func (s *Store) storedParts(ctx context.Context, r *run) (calls []*part, keys []
 		}
 	}
 	return calls, keys, err
+}
+
+// replaces reports whether an attempt counts instead of another one at the same call.
+func (c *part) replaces(other *part) bool {
+	if c.Complete != other.Complete {
+		return c.Complete
+	}
+	return c.Attempt > other.Attempt
 }

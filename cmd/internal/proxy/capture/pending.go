@@ -21,11 +21,11 @@ func isPending(c *Call, r *modelapi.Reply) bool {
 type Pending struct {
 	Run     events.ID
 	store   *Store
-	call    *Call // its owner and playbook
+	call    *Call // has only the owner and the playbook
 	attempt attempt
 }
 
-// Poll returns the call that waits for a response, or nil if no open run of the owner does.
+// Poll returns the call that waits for a response, or nil if no open run of the owner has such a call.
 func (s *Store) Poll(ctx context.Context, owner string, book playbook.Book, response string) (*Pending, error) {
 	lists, _, err := s.candidates(ctx, &s.closed, owner, keys{owner, book}.of(ofResponse, response))
 	if err != nil {
@@ -39,9 +39,10 @@ func (s *Store) Poll(ctx context.Context, owner string, book playbook.Book, resp
 	return nil, nil
 }
 
-// Finish stores the reply of a pending call. A reply that is still pending changes nothing.
+// Finish stores the reply of a pending call. A reply that is still pending changes nothing, and neither does a poll that failed.
 func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int) error {
-	if reply.Finish == modelapi.FinishNone || status >= 300 && reply.Finish != modelapi.FinishFailed {
+	pollFailed := status >= 300 && reply.Finish != modelapi.FinishFailed
+	if reply.Finish == modelapi.FinishNone || pollFailed {
 		return nil
 	}
 	stored, err := p.part(ctx)
@@ -50,7 +51,8 @@ func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int)
 	}
 	key := ""
 	stored.Finish, stored.Status, stored.Usage, stored.Ended = reply.Finish, status, reply.Usage, time.Now()
-	if stored.Complete = reply.Complete(); stored.Complete {
+	stored.Complete = reply.Complete()
+	if stored.Complete {
 		key = p.call.keys().reply(p.attempt.Chain, reply.Calls, reply.Text)
 		stored.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls})
 	}
@@ -69,7 +71,7 @@ func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int)
 	return err
 }
 
-// part returns the stored part of the call.
+// part returns a copy of the stored part of the call, or a new part if none is stored.
 func (p *Pending) part(ctx context.Context) (*part, error) {
 	found, err := p.store.runs(ctx, []events.ID{p.Run})
 	if err != nil {
@@ -105,8 +107,8 @@ func (p *Pending) storePart(ctx context.Context, stored *part, key string) error
 	return p.store.refer(ctx, reference{Run: p.Run, Call: p.attempt.Call}, []write{{&p.store.open, key, string(p.Run), openTTL}})
 }
 
-// Wait returns nil: the call is stored.
+// Wait returns nil, because the beginning of the call is stored.
 func (p *Pending) Wait(context.Context) error { return nil }
 
-// Hold releases the client: it can poll again.
+// Hold returns false: the client need not wait, because it can poll again.
 func (p *Pending) Hold() bool { return false }

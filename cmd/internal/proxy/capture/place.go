@@ -12,49 +12,51 @@ import (
 // ErrNoTurn is returned for a call without text of a user and without a reference to an earlier response.
 var ErrNoTurn = errors.New("the request has no text of a user")
 
-// place is the position of a call in its conversation: the turn, the work on it, and the keys under which the runs beside it are found.
+// place is the position of a call in its conversation: the turn, the work on it, and the keys by which related runs are found.
 type place struct {
-	turn     int // index of the last user item, or -1
+	turn     int // index of the last user item, or -1 if only the provider has it
 	number   int // of the turn in the items of the call, from 1
 	question string
 	exact    string          // hash of the whole request up to the turn
 	work     []modelapi.Item // everything behind the turn
 	answer   int             // index in work of the last item of the assistant, or -1
-	// begins is set if no work follows the turn. With reply it is a draft of the answer (a prefill) or a cut answer: the call
-	// begins a run unless that reply is known.
+	// begins is set if no result of a tool follows the turn. If reply is set, too, the client has sent the beginning of the answer: a
+	// draft (prefill), or a reply that was cut. Then the call begins a run unless that reply is known.
 	begins bool
 	chain  textChain // of all items
 
 	start, named string // keys of the runs that began with this turn
 	reply        string // key of the reply that the call extends; empty without one
-	counted      bool   // the ids of the reply's calls may be equal in other runs
+	counted      bool   // the ids of the reply's calls only count: other runs may have the same
 
 	previous      string          // key of the last reply before the turn; empty without an earlier turn
-	previousCalls string          // key of the last reply with calls in the turn before
+	previousCalls string          // key of the last reply with calls before the turn, if it is behind the earlier turn
 	tail          []modelapi.Item // tool results between the last reply and the turn
 	earlier       []earlierTurn   // the turns before this one that have a reply, newest first, at most maxEarlier
 }
 
 type earlierTurn struct {
-	item     int
-	start    string
-	question string
+	item     int    // index of the user item
+	start    string // key of the runs that began with it
+	question string // hash of its text
 }
 
 // maxEarlier is the number of earlier turns that are looked up.
 const maxEarlier = 16
 
-// locate returns the place of a call.
+// locate returns the place of a call. It returns ErrNoTurn for a call without text of a user, unless it continues work on a turn that
+// the provider stores.
 func locate(c *Call) (*place, error) {
 	r := c.Request
 	turn := modelapi.LastTurn(r.Items)
 	p := &place{turn: turn, number: 1, work: r.Items[turn+1:]}
 	p.begins = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	p.answer = lastAssistant(p.work)
+	providerHasTurn := r.PreviousID != "" || r.Conversation != ""
 	switch {
 	case turn >= 0 && modelapi.WithoutReminders(r.Items[turn].Text) == "":
 		return nil, ErrNoTurn
-	case turn < 0 && (p.begins || r.PreviousID == "" && r.Conversation == ""):
+	case turn < 0 && (p.begins || !providerHasTurn):
 		return nil, ErrNoTurn
 	}
 	chains := chainsOf(r.Items)
@@ -74,7 +76,7 @@ func chainsOf(items []modelapi.Item) []textChain {
 	return chains
 }
 
-// setTurn sets what identifies the turn. Without one the provider has stored it, and the call has only the work on it.
+// setTurn sets what identifies the turn. If only the provider has the turn, this is the work on it.
 func (p *place) setTurn(c *Call, chains []textChain) {
 	r := c.Request
 	begin, end := r.Root[:], len(r.Items)
@@ -98,16 +100,17 @@ func (p *place) setReply(c *Call, chains []textChain) {
 	}
 }
 
-// setEarlier sets the hashes of the turns before this one.
+// setEarlier sets the number of the turn, and what identifies the turns before it. A turn without a reply is part of the next one.
 func (p *place) setEarlier(c *Call, chains []textChain) {
 	items := c.Request.Items[:max(p.turn, 0)]
-	end := len(items) // of the turn that is looked at
+	end := len(items) // index behind the items of the turn at i
 	for i := len(items) - 1; i >= 0; i-- {
 		if !items[i].IsTurn() {
 			continue
 		}
 		if lastAssistant(items[i:end]) >= 0 {
-			if p.number++; len(p.earlier) < maxEarlier {
+			p.number++
+			if len(p.earlier) < maxEarlier {
 				p.earlier = append(p.earlier, earlierTurn{i, c.keys().start(chains[i+1], c.Request), questionHash(items[i].Text)})
 			}
 		}

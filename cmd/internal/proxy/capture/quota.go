@@ -16,22 +16,22 @@ var ErrQuota = errors.New("too many open runs of this token")
 // ErrFull is returned for a run while the bucket of open runs is full.
 var ErrFull = errors.New("too many open runs")
 
-// quota limits the open runs of an owner and of all. Each gateway counts what it begins, and all runs at each sweep. The bucket
-// itself is the last limit. It is safe for concurrent use.
+// quota limits the stored values of open runs, for one owner and in total. A sweep counts the values of all gateways. Until the next
+// sweep, each gateway adds valuesOfRun for a run that it begins. The bucket itself is the last limit. It is safe for concurrent use.
 type quota struct {
 	mu     sync.Mutex
 	values map[string]int // stored values by owner
-	all    int
-	full   time.Time // until then the bucket refuses
+	all    int            // stored values of all owners
+	full   time.Time      // no run begins until then, because the bucket is full
 }
 
-// Values that an open run has on average: itself, references, large calls. The quota counts them before the next sweep does.
+// valuesOfRun is the average number of values of an open run: the run itself, references, large calls.
 const valuesOfRun = 4
 
 // storeFailed is the code of the server for a message beyond the limit of a stream. The client has no name for it.
 const storeFailed jetstream.ErrorCode = 10077
 
-// fullPause is how long no run begins after the bucket refused a value.
+// fullPause is the time without new runs after the bucket refused a value.
 const fullPause = 5 * time.Second
 
 func newQuota() *quota { return &quota{values: map[string]int{}} }
@@ -56,10 +56,11 @@ func (q *quota) remove(owner string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := min(valuesOfRun, q.values[owner])
-	if q.values[owner] -= n; q.values[owner] == 0 {
+	q.all -= n
+	q.values[owner] -= n
+	if q.values[owner] == 0 {
 		delete(q.values, owner)
 	}
-	q.all -= n
 }
 
 // set replaces the counts by those of a sweep.

@@ -9,8 +9,8 @@ import (
 	"debrief/events"
 )
 
-// recent holds the latest values that this process has written. A direct read may come from a server that lacks the newest messages, and
-// the next call of a run comes a few milliseconds after the last one. It is safe for concurrent use.
+// recent holds the latest values that this process has written. The next call of a run comes a few milliseconds after the last one, and
+// a direct read may be answered by a server that lacks the newest messages. It is safe for concurrent use.
 type recent struct {
 	mu         sync.Mutex
 	runs       *simplelru.LRU[events.ID, revision]
@@ -39,14 +39,14 @@ const (
 )
 
 func newRecent() recent {
-	runs, _ := simplelru.NewLRU[events.ID, revision](maxRecentRuns, nil) // fails only for a size of 0, as the others
+	// NewLRU fails only for a size of 0.
+	runs, _ := simplelru.NewLRU[events.ID, revision](maxRecentRuns, nil)
 	references, _ := simplelru.NewLRU[string, []written](maxRecentReferences, nil)
 	blocks, _ := simplelru.NewLRU[events.ID, Block](maxRecentBlocks, nil)
 	return recent{runs: runs, references: references, blocks: blocks}
 }
 
-// run returns the newest known revision of a run: got, or a newer one that this process has written. A closed run is newer than an
-// open one: they have other buckets.
+// run returns the newest known revision of a run: got, or a newer one that this process has written.
 func (c *recent) run(id events.ID, got revision) revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,10 +56,13 @@ func (c *recent) run(id events.ID, got revision) revision {
 	return got
 }
 
-// newer reports whether r is a later state of a run than other.
+// newer reports whether r is a later state of a run than other, which may have no run.
 func (r revision) newer(other revision) bool {
-	if other.run == nil || r.Closed != other.Closed {
-		return other.run == nil || r.Closed
+	switch {
+	case other.run == nil:
+		return true
+	case r.Closed != other.Closed:
+		return r.Closed // the revisions of the two buckets cannot be compared
 	}
 	return r.rev > other.rev
 }
@@ -73,8 +76,8 @@ func (c *recent) putRun(r *run, rev uint64) {
 	}
 }
 
-// merge returns the stored references of a key, followed by newer ones that this process has added. Seqs has the sequence of the
-// stored value of each token, also of deleted ones.
+// merge returns the stored references of a key, followed by newer ones that this process has added. The map seqs has the sequence of the
+// stored value of each token, also of a deleted value.
 func (c *recent) merge(key string, f found, seqs map[string]uint64) found {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +105,8 @@ func (c *recent) addReference(key, token string, ref reference, seq uint64) {
 	c.references.Add(key, append(list, written{ref, token, seq}))
 }
 
-// hasReferences reports whether this process has added references to a key that are still in the cache.
-func (c *recent) hasReferences(key string) bool {
+// namesOpenRun reports whether the cache has a reference of this key to an open run.
+func (c *recent) namesOpenRun(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list, _ := c.references.Get(key)
@@ -130,13 +133,14 @@ func (c *recent) putBlock(id events.ID, b Block) {
 // is stored. It is safe for concurrent use.
 type inProcess struct {
 	mu     sync.Mutex
-	starts map[string]int // by the start of the run
+	starts map[string]int // number of calls by place.start
 }
 
 func (p *inProcess) add(start string, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.starts[start] += n; p.starts[start] <= 0 {
+	p.starts[start] += n
+	if p.starts[start] <= 0 {
 		delete(p.starts, start)
 	}
 }

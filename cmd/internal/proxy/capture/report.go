@@ -22,9 +22,10 @@ func newReport(r *run, calls []*part) *events.Report {
 	if last == nil {
 		return nil
 	}
+	final := calls[len(calls)-1]
 	report := &events.Report{
-		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number, Answer: last.Reply.Text, Model: last.Model, Started: r.Started,
-		Duration: max(0, calls[len(calls)-1].Ended.Sub(r.Started)),
+		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number,
+		Answer: last.Reply.Text, Model: last.Model, Started: r.Started, Duration: max(0, final.Ended.Sub(r.Started)),
 	}
 	if r.Block != nil {
 		report.ContextID = r.Block.ContextID
@@ -33,23 +34,29 @@ func newReport(r *run, calls []*part) *events.Report {
 		if c.Question != "" {
 			report.Question = c.Question
 		}
-		if c.Complete { // a repeated call counts once
+		if c.Complete {
 			report.Usage = report.Usage.Add(usage(c))
 		}
 	}
-	report.Steps = stepsOf(calls, r.Tail)
-	if n := len(report.Steps); n > 0 && len(report.Steps[n-1].Calls) == 0 && report.Steps[n-1].Text == report.Answer {
-		report.Steps = report.Steps[:n-1]
-	}
+	report.Steps = withoutAnswer(stepsOf(calls, r.Tail), report.Answer)
 	report.Cited = cited(r.Block, report)
 	report.Outcome = r.Outcome
 	if !report.Outcome.Known() {
 		report.Outcome = infer(&ending{
-			Question: report.Question, Steps: report.Steps, Finish: last.Finish, Status: r.Status, Last: calls[len(calls)-1] == last, Next: r.Next,
+			Question: report.Question, Steps: report.Steps, Finish: last.Finish, Status: r.Status, Last: final == last, Next: r.Next,
 		})
 	}
 	fit(report)
 	return report
+}
+
+// withoutAnswer leaves out the last step if it is only the answer, which the report has in a field of its own.
+func withoutAnswer(steps []events.Step, answer string) []events.Step {
+	last := len(steps) - 1
+	if last >= 0 && len(steps[last].Calls) == 0 && steps[last].Text == answer {
+		return steps[:last]
+	}
+	return steps
 }
 
 // cited returns the bullets of the block whose ids the run mentions in square brackets, as the block shows them.
@@ -86,7 +93,8 @@ func stepsOf(calls []*part, tail []item) []events.Step {
 		c.add(call.Items)
 		if call.Complete {
 			before := len(c.Steps)
-			if c.AddItem(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()}); len(c.Steps) > before {
+			c.AddItem(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()})
+			if len(c.Steps) > before {
 				c.Steps[before].Usage = usage(call)
 			}
 		}
@@ -113,16 +121,18 @@ func (c *conversation) add(items []item) {
 	}
 }
 
-// newResults returns the results that are not known. A call may repeat the results of another one at the same time. Results
-// with other ids than the calls have belong to the open calls in their order.
+// newResults returns the results that are not in the conversation yet.
 func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelapi.ToolResult) {
 	for _, r := range results {
-		open := slices.ContainsFunc(c.Open, func(o steps.OpenCall) bool { return o.ID == r.CallID })
-		if !open && c.seen[r.CallID] {
-			continue
+		isOpen := slices.ContainsFunc(c.Open, func(o steps.OpenCall) bool { return o.ID == r.CallID })
+		if !isOpen && c.seen[r.CallID] {
+			continue // a concurrent call has sent the same results
 		}
-		if c.seen[r.CallID] = r.CallID != ""; !open && len(c.Open) > 0 {
-			r.CallID = ""
+		if r.CallID != "" {
+			c.seen[r.CallID] = true
+		}
+		if !isOpen && len(c.Open) > 0 {
+			r.CallID = "" // no call has this id: the result belongs to the next open call
 		}
 		list = append(list, r)
 	}
@@ -142,7 +152,8 @@ func fit(r *events.Report) {
 			clipSteps(r.Steps, limit)
 			continue
 		}
-		if len(r.Steps) == 0 { // control characters take six bytes each in JSON
+		if len(r.Steps) == 0 {
+			// Question and answer alone are too large: control characters take six bytes each in JSON.
 			r.Question, r.Answer = clip(r.Question, maxText), clip(r.Answer, maxText)
 			return
 		}

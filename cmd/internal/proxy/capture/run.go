@@ -43,7 +43,7 @@ type run struct {
 
 	Outcome events.Outcome `msgpack:"outcome,omitempty"` // explicit
 	Closing time.Time      `msgpack:"closing,omitempty"` // when a gateway began to close the run
-	Ended   time.Time      `msgpack:"ended,omitempty"`   // when the next turn began although the run waits for tools: a fork, or its end
+	Ended   time.Time      `msgpack:"ended,omitempty"`   // when the next turn of the conversation, or of a fork of it, began
 	Next    string         `msgpack:"next,omitempty"`    // the user's next message
 	Tail    []item         `msgpack:"tail,omitempty"`    // tool results that the client sent only with that message
 
@@ -95,19 +95,18 @@ type attempt struct {
 	Chain textChain `msgpack:"c,omitempty" redact:"-"`
 }
 
-// maxAttempts is the number of calls whose attempts a run knows. A call extends one of the last replies.
+// maxAttempts is the number of calls whose attempts a run keeps. It need not keep all: a call extends one of the last replies.
 const maxAttempts = 16
 
-// clone returns a copy to change.
+// clone returns a copy that the caller may change.
 func (r *run) clone() *run {
 	c := *r
 	c.Attempts, c.Parts = slices.Clone(r.Attempts), slices.Clone(r.Parts)
 	return &c
 }
 
-// begin adds a call that extends the reply of the call after, or another attempt at such a call. A call is repeated if its last
-// attempt has no complete reply, or if the client says so. A second begin with the same id changes nothing. It returns
-// errClosed if the run does not accept calls anymore.
+// begin adds a call that extends the reply of the call with the number after, or another attempt at such a call: see repeated. A
+// second begin with the same id changes nothing. It returns errClosed if the run does not accept calls anymore.
 func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, error) {
 	if i := r.attempt(id); i >= 0 {
 		return r.Attempts[i], nil
@@ -116,7 +115,9 @@ func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, e
 		return attempt{}, errClosed
 	}
 	r.Active = later(r.Active, at)
-	r.Ended, r.Next, r.Tail = time.Time{}, "", nil // the turn that began meanwhile is that of a fork
+	// A turn that began meanwhile belongs to a fork, because this run goes on.
+	r.Ended = time.Time{}
+	r.Next, r.Tail = "", nil
 	if i := r.repeated(after, retry); i >= 0 {
 		a := &r.Attempts[i]
 		a.ID, a.Number, a.State, a.Work = id, a.Number+1, inFlight, work
@@ -136,8 +137,9 @@ func (r *run) attempt(id string) int {
 	return slices.IndexFunc(r.Attempts, func(a attempt) bool { return a.ID == id })
 }
 
-// repeated returns the index of the call that such a call repeats, or -1. The client's word counts only for the only such call, and
-// if that has not more attempts than the client made before: others may belong to another of several equal calls at the same time.
+// repeated returns the index of the attempt that a new call repeats, or -1. Of the attempts that extend the same reply, this is the
+// first incomplete one. Without one, a call with retry > 0, which the client marks as a repetition, repeats the only such attempt.
+// Several attempts, or more attempts than retry, are equal calls at the same time, and the new call is one more.
 func (r *run) repeated(after, retry int) int {
 	first, n := -1, 0
 	for i, a := range r.Attempts {
@@ -163,11 +165,14 @@ func (r *run) end(id, key string, reply *modelapi.Reply, status int, at time.Tim
 		return
 	}
 	r.Status = status
-	if r.Attempts[i].State = incomplete; reply.Complete() {
-		r.Attempts[i].State, r.Attempts[i].Reply = complete, key
-		r.Attempts[i].Chain = ""
-		r.Waits = reply.Finish == modelapi.FinishTools
+	a := &r.Attempts[i]
+	if !reply.Complete() {
+		a.State = incomplete
+		return
 	}
+	a.State, a.Reply = complete, key
+	a.Chain = ""
+	r.Waits = reply.Finish == modelapi.FinishTools
 }
 
 // known returns the attempt at a call, or nil.
@@ -208,12 +213,14 @@ func (r *run) extended(call int) bool {
 	return slices.ContainsFunc(r.Attempts, func(a attempt) bool { return a.After == call && a.State != incomplete })
 }
 
-// due reports whether the run must be closed. A run that waits for tools or a model stays open longer.
+// due reports whether a sweep must close the run. A run that waits for tools or a model stays open longer, unless the next turn has
+// begun.
 func (r *run) due(now time.Time, idle time.Duration) bool {
 	if !r.Closing.IsZero() {
-		return now.Sub(r.Closing) > closingTimeout
+		return now.Sub(r.Closing) > closingTimeout // the gateway that marked the run has died
 	}
-	if (r.Waits || r.busy()) && r.Ended.IsZero() {
+	waits := r.Waits || r.busy()
+	if waits && r.Ended.IsZero() {
 		idle *= waitingFactor
 	}
 	return now.Sub(later(r.Active, r.Ended)) > idle

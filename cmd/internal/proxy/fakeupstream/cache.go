@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// bytesPerToken is the length of a token, and blockTokens the size of a cached block in tokens.
 const (
 	bytesPerToken = 4
-	blockTokens   = 64
+	blockTokens   = 64 // tokens of a cached block
 )
 
 // usage is the token usage of one request. Input includes cached.
 type usage struct{ input, cached, output int }
 
 // cache models the prefix cache of a provider: the cached tokens of a prompt are its longest common prefix with any earlier
-// prompt of the same key, in whole blocks. A hash of all bytes up to its end names a block.
+// prompt of the same key, in whole blocks. A block is identified by the hash of all bytes up to its end.
 type cache struct {
 	mu     sync.Mutex
 	blocks map[string]map[[16]byte]bool // by key
@@ -37,7 +36,7 @@ func (c *cache) count(key string, prompt []byte) usage {
 	for ; len(prompt) >= size; prompt = prompt[size:] {
 		sum := sha256.Sum256(append(chain[:], prompt[:size]...))
 		copy(chain[:], sum[:])
-		if c.blocks[key][chain] { // so were all blocks before it
+		if c.blocks[key][chain] { // the blocks before it are cached, too
 			u.cached += blockTokens
 		}
 		c.blocks[key][chain] = true

@@ -144,18 +144,21 @@ func (a *reply) messageEvents() []event {
 		add("ping", object{})
 	}
 	for i, b := range a.blocks() {
-		kind, text := "input_json_delta", ""
-		field := "partial_json"
+		var deltas []object
 		if b["type"] == "text" {
-			kind, field, text = "text_delta", "text", b["text"].(string)
-			b = object{"type": "text", "text": ""}
+			for _, p := range pieces(b["text"].(string)) {
+				deltas = append(deltas, object{"type": "text_delta", "text": p})
+			}
+			b["text"] = ""
 		} else {
-			text = string(b["input"].(json.RawMessage))
+			for _, p := range pieces(string(b["input"].(json.RawMessage))) {
+				deltas = append(deltas, object{"type": "input_json_delta", "partial_json": p})
+			}
 			b["input"] = object{}
 		}
-		add("content_block_start", object{"index": i, "content_block": b})
-		for _, p := range pieces(text) {
-			add("content_block_delta", object{"index": i, "delta": object{"type": kind, field: p}})
+		add("content_block_start", object{"index": i, "content_block": b}) // the block without its content
+		for _, d := range deltas {
+			add("content_block_delta", object{"index": i, "delta": d})
 		}
 		add("content_block_stop", object{"index": i})
 	}

@@ -18,7 +18,7 @@ type Request struct {
 	Stream bool
 	Schema bool // the output must follow a JSON schema
 	Tools  []string
-	Items  []Item // messages with system messages; stored items of earlier responses first
+	Items  []Item // system messages, stored items of earlier responses, and the items of this request
 
 	usage  bool   // the client wants usage at the end of a stream
 	items  []part // of the Responses API

@@ -25,7 +25,7 @@ func (a *reply) outputItems() []object {
 	return all
 }
 
-// contentPart returns a part of the message: the text, or the refusal.
+// contentPart returns the content of the message: the text as an answer, or as a refusal.
 func (a *reply) contentPart(text string) object {
 	if a.Refusal != "" {
 		return object{"type": "refusal", "refusal": text}

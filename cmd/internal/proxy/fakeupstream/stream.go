@@ -8,10 +8,10 @@ import (
 	"debrief/cmd/internal/runs/modelapi"
 )
 
-// event is an event of a stream. Data is an object, or a string that is sent without JSON. Chat has no names.
+// event is an event of a stream.
 type event struct {
-	name string
-	data any
+	name string // "" for an event of Chat, which has no names; ":" for a comment
+	data any    // an object, or a string that is sent as it is
 }
 
 // writeStream sends events as server-sent events, each at once.

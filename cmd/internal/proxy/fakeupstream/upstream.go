@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"debrief/cmd/internal/runs/modelapi"
 )
@@ -24,7 +25,7 @@ const HeaderReceived = "X-Received-Sha256"
 // Script returns the answer to a request. Calls may be concurrent.
 type Script func(r *Request) Answer
 
-// Answer is the answer to one request. Status 0 answers with the text and the tool calls.
+// Answer is the answer to one request: the text and the tool calls, or an error if Status is not 0.
 type Answer struct {
 	Text    string
 	Calls   []Call
@@ -35,7 +36,7 @@ type Answer struct {
 	Message    string
 	RetryAfter string // header of an error, in seconds
 
-	Cut   int           // close the connection after this number of events, or bytes of JSON; 0 does not
+	Cut   int           // close the connection after this number of events, or of bytes if the answer is not streamed; 0 sends all
 	Fail  bool          // end the stream with an error event
 	Delay time.Duration // before each event
 	Ping  bool          // send pings before the first event
@@ -233,10 +234,13 @@ func pieces(text string) []string {
 	for len(text) > 12 {
 		n := strings.LastIndexByte(text[:12], ' ') + 1
 		if n == 0 {
-			for n = 12; text[n]&0xc0 == 0x80; n-- { // not inside a character
+			n = 12
+			for !utf8.RuneStart(text[n]) {
+				n--
 			}
 		}
-		all, text = append(all, text[:n]), text[n:]
+		all = append(all, text[:n])
+		text = text[n:]
 	}
 	return append(all, text)
 }

@@ -9,13 +9,13 @@ import (
 	"debrief/events/service"
 )
 
-// referencing is a backend whose feedback also names captured runs by the ids of a capture.Ref.
+// referencing is a backend that also accepts feedback on captured runs: its execution may be any id of a capture.Ref.
 type referencing struct {
 	service.Backend
 	runs *capture.Store
 }
 
-// handles matches the form of handles. An invalid one is an invalid request and not the name of a run.
+// handles matches texts in the form of a handle. They are never names of runs, so an unknown one is an invalid request.
 var handles = regexp.MustCompile(`^[0-9]+-[0-9a-f]{8}$`)
 
 // Feedback implements service.Backend.

@@ -30,23 +30,23 @@ import (
 	"debrief/playbook"
 )
 
-// closeGrace is the time for open streams at the end.
+// closeGrace is the time for which Close waits for open streams.
 const closeGrace = 30 * time.Second
 
 // Options are the options of Listen.
 type Options struct {
 	program.Gateway
-	// OpenAI is the server of the program's own model, and the upstream if the flag --upstream-openai is not set. Empty is the
-	// provider.
+	// OpenAI is the URL of the program's own model, and the upstream if the flag --upstream-openai is not set. Empty is OpenAI's own
+	// API. OpenAIKey is the API key for it.
 	OpenAI, OpenAIKey string
-	// Settings are the settings of the program, for people.
+	// Settings are the settings of the program, which the API shows to people.
 	Settings program.Effective
 	Metrics  *metrics.Metrics
-	Health   http.Handler // health checks of the program; nil: none
+	Health   http.Handler // health checks and metrics of the program; nil: none
 	Log      zerolog.Logger
 }
 
-// Front is a listening gateway.
+// Front is a listening gateway. The pointers are nil without a connection: before Connect and after its stop.
 type Front struct {
 	o      Options
 	server *proxy.Server
@@ -69,7 +69,7 @@ func Listen(o Options) (*Front, error) {
 	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
 		return nil, err
 	}
-	if o.UpstreamOpenAI == "" { // the key belongs to this server
+	if o.UpstreamOpenAI == "" { // the upstream is o.OpenAI, to which this key belongs
 		g.OpenAI.Key = cmp.Or(g.OpenAI.Key, o.OpenAIKey)
 	}
 	if o.Tokens != "" {
@@ -162,7 +162,8 @@ func (f *Front) mounts() map[string]http.Handler {
 	alive := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "alive") })
 	served := http.HandlerFunc(f.serveAPI)
 	mounts := map[string]http.Handler{
-		"/livez": alive, "/readyz": alive, // calls are answered without a NATS server, too
+		"/livez":    alive,
+		"/readyz":   alive, // always, because calls pass without a NATS server, too
 		"/clients/": http.StripPrefix("/clients/", api.Clients()),
 		"/api/":     served,
 	}
@@ -198,8 +199,8 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 	(*h).ServeHTTP(w, r)
 }
 
-// Connect adds advice, capture and the API. The backend builds contexts and stores reports. Stop ends them and keeps passing
-// calls through.
+// Connect adds advice, capture and the API. The backend builds contexts and stores reports. After stop the gateway only passes calls
+// through, as before Connect.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
 	views := index.New(conn)
