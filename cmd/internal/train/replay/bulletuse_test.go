@@ -62,7 +62,7 @@ func TestBulletUsesAgreeWithCounts(t *testing.T) {
 		t.Errorf("got versions %v by step, want rising ones at 32, 48 and 64", steps)
 	}
 	var lost report.BulletUse
-	(&recorder{samples: []report.Sample{{ID: "lost"}}, answers: []*answer{nil}}).bulletUses(func(u report.BulletUse) bool { lost = u; return true })
+	(&run{samples: []report.Sample{{ID: "lost"}}, answers: []*answer{nil}}).bulletUses(func(u report.BulletUse) bool { lost = u; return true })
 	if lost.ID != "lost" || lost.Shown == nil || lost.Cited == nil {
 		t.Errorf("lost sample: got %+v, want a line with empty lists", lost)
 	}

@@ -21,26 +21,11 @@ import (
 
 // record is the value of a run's key in the bucket.
 type record struct {
-	Format      int              `json:"format"`
-	Fingerprint string           `json:"fingerprint"`
-	Mode        Mode             `json:"mode"`
-	Settings    []report.Setting `json:"settings"`
-	Data        []report.Data    `json:"data"`
-	From        string           `json:"from,omitempty"`
-
-	Owner *owner `json:"owner,omitempty"` // nil if no process works on the run
-
-	Begun   time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Resumed int       `json:"resumed"`
-	Seconds float64   `json:"seconds"` // working time of all processes
-	Epoch   int       `json:"epoch"`
-	Step    int       `json:"step"`
-	Version uint64    `json:"playbook_version"`
-	// Curating is the model usage of the Curator, from the replies that arrived.
-	Curating report.Usage `json:"curator_usage"`
-	// Source is the range of executions of a run in the mode Executions.
-	Source *sourceRange `json:"source,omitempty"`
+	RunState
+	Format      int          `json:"format"`
+	Fingerprint string       `json:"fingerprint"`
+	Owner       *owner       `json:"owner,omitempty"`  // nil if no process works on the run
+	Source      *sourceRange `json:"source,omitempty"` // of a run in the mode Executions
 }
 
 // owner is the process that works on a run. Other processes wait until its lease expires.
@@ -139,7 +124,8 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 	}
 	s := &state{kv: kv, name: r.Name, cancel: cancel, began: time.Now()}
 	want := record{
-		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.Sets.Data(), From: r.From,
+		RunState: RunState{Book: r.book, Mode: r.Mode, From: r.From, Settings: r.Settings, Data: r.Sets.Data()},
+		Format:   report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options),
 	}
 	entry, err := kv.Get(ctx, r.Name)
 	switch {
@@ -148,7 +134,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 			return nil, err
 		}
 		s.record = want
-		s.record.Begun = s.began.UTC()
+		s.record.Started = s.began.UTC()
 	case err != nil:
 		return nil, fmt.Errorf("read run %q: %w", r.Name, err)
 	default:
@@ -294,11 +280,11 @@ func (s *state) setSourceRange(ctx context.Context, source *sourceRange) error {
 }
 
 // setProgress records the progress of the run. The next heartbeat stores it.
-func (s *state) setProgress(epoch, step int, version uint64) {
+func (s *state) setProgress(at position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if step >= s.record.Step {
-		s.record.Epoch, s.record.Step, s.record.Version = epoch, step, version
+	if at.step >= s.record.Step {
+		s.record.Epoch, s.record.Step, s.record.Version = at.epoch, at.step, at.version
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // summarize fills in the report at the end of a run. It returns the operations of the Curator.
 func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
-	rep := &r.recorder.report
+	rep := &r.report
 	if err := r.nameVersions(ctx); err != nil {
 		return nil, err
 	}
@@ -36,9 +36,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	if r.streams() {
 		rep.Data[0].Samples = r.step
 	}
-	rep.Unlearned = len(r.gatherer.uncovered)
-	rep.Paired = paired(rep, r.recorder.samples)
-	r.recorder.listAnswers()
+	rep.Unlearned = len(r.uncovered)
+	rep.Paired = paired(rep, r.samples)
+	r.listAnswers()
 	operations := r.log.operationsBetween(r.forked, rep.Final.Version)
 	for i := range operations {
 		if o := &operations[i]; o.Rejected != "" {
@@ -52,9 +52,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	s := r.state.snapshot()
 	rep.Cost = report.Cost{Generator: g, Reflector: f, Curator: s.Curating}
 	rep.Run = report.Run{
-		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Begun, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
+		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Started, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
 	}
-	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.recorder.learning.Seconds(), Evaluating: r.recorder.evaluating.Seconds()}
+	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.learning.Seconds(), Evaluating: r.evaluating.Seconds()}
 	rep.Cost.PerBullet = report.NewBulletCost(rep.Cost, s.Seconds, rep.Operations[string(playbook.Add)])
 	if s.Seconds > 0 {
 		rep.Timing.PerSecond = float64(r.step) / s.Seconds
@@ -87,23 +87,13 @@ func paired(rep *report.Report, samples []report.Sample) *stats.Pair {
 	return &p
 }
 
-// snapshot adds the newest version to the report if it is due after a window of samples.
-func (r *run) snapshot(ctx context.Context, samples int) error {
-	if !r.passed(r.SnapshotEvery, samples) {
-		return nil
-	}
-	book, err := r.log.bookAt(ctx, *r.position)
-	r.recorder.report.Snapshots = append(r.recorder.report.Snapshots, book)
-	return err
-}
-
 // maxNames is the maximum number of names in one edit, far below the size limit of a message.
 const maxNames = 1000
 
 // nameVersions gives names to the best version, to the last version of each epoch and to the snapshots. The empty playbook
 // needs no name.
 func (r *run) nameVersions(ctx context.Context) error {
-	rep := &r.recorder.report
+	rep := &r.report
 	var all []playbook.Name
 	add := func(name string, version uint64) {
 		if version > 0 {
@@ -123,7 +113,7 @@ func (r *run) nameVersions(ctx context.Context) error {
 			id = append(id, n.Name, fmt.Sprint(n.Version))
 		}
 		edit := &events.Edit{ID: events.Hash(id...), Author: author, Reason: "run " + r.Name + " has ended", Names: names}
-		if _, err := r.committer.commit(ctx, edit); err != nil {
+		if _, err := r.commit(ctx, edit); err != nil {
 			return err
 		}
 	}
