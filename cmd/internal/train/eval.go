@@ -229,7 +229,7 @@ func (x *evaluation) run(ctx context.Context) error {
 		if got.lost != "" {
 			x.lost++
 			if a.lost++; 2*a.lost > len(x.samples) {
-				cancel(fmt.Errorf("%w with %s: the first error: %s", errMostFailed, a.name, a.firstLoss()))
+				cancel(fmt.Errorf("%w with %s: the first error: %s", errMostFailed, a.Arm, a.firstLoss()))
 			}
 		}
 		return nil
@@ -238,10 +238,13 @@ func (x *evaluation) run(ctx context.Context) error {
 		err = cause // the cause names the first error
 	}
 	x.unfinished = x.done < len(x.samples)*len(x.arms)
+	for _, a := range x.arms {
+		a.addUp()
+	}
 	if err == nil {
 		for _, a := range x.arms {
-			if score := a.score(); score.N == 0 {
-				return fmt.Errorf("%s: no answer could be scored: %s", a.name, a.firstFeedback())
+			if a.Score.N == 0 {
+				return fmt.Errorf("%s: no answer could be scored: %s", a.Arm, a.firstFeedback())
 			}
 		}
 	}
@@ -251,7 +254,7 @@ func (x *evaluation) run(ctx context.Context) error {
 // answer answers one sample in one arm, with a pinned playbook version and without the session of the task.
 func (x *evaluation) answer(ctx context.Context, a *evalArm, s int) sampleResult {
 	t := x.samples[s].Task
-	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.version, events.Evaluate, ""
+	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.Version, events.Evaluate, ""
 	for {
 		e, err := a.generator.Answer(ctx, x.desk, &t)
 		if err == nil {
@@ -321,8 +324,8 @@ func (x *evaluation) write(out io.WriteCloser) error {
 func (x *evaluation) record(a *evalArm, i int) report.Sample {
 	s := &x.samples[i]
 	r := report.Sample{
-		Set: "test", Phase: a.name, Index: s.index, ID: s.ID, Question: text.Clip(s.Question, 200), Target: s.Target,
-		Label: events.Unknown, Version: a.version, Lost: a.answers[i].lost,
+		Set: "test", Phase: a.Arm, Index: s.index, ID: s.ID, Question: text.Clip(s.Question, 200), Target: s.Target,
+		Label: events.Unknown, Version: a.Version, Lost: a.answers[i].lost,
 	}
 	if e := a.answers[i].execution; e != nil {
 		r.Answer, r.Label, r.Score, r.Feedback, r.Rounds, r.Model = e.Answer, e.Outcome.Label, e.Outcome.Score, e.Outcome.Feedback, 1, e.Model

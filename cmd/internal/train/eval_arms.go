@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/chat/openai"
@@ -53,12 +54,8 @@ func (o *armSettings) UnmarshalText(text []byte) error {
 
 // evalArm is an arm of an evaluation: its settings and its answers.
 type evalArm struct {
-	name    string
-	book    book.Book
-	version uint64
-	label   string // of the version; "" without a playbook
-	model   string
-	prompt  string // file with instructions; "" for the built-in ones
+	armResult // its settings, until the evaluation ends
+	book      book.Book
 
 	generator *generator.Generator
 	answers   []sampleResult
@@ -90,7 +87,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 	models.MaxConcurrent = max(models.MaxConcurrent, e.Parallel)
 	if e.Simulated {
 		var err error
-		if models, err = Simulate(ctx, models, 0); err != nil {
+		if models, err = Simulate(ctx, models, simulated.Options{Seed: 1}); err != nil {
 			return err
 		}
 	}
@@ -106,7 +103,10 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 	clients := make(map[string]*openai.Client)
 	for _, o := range append([]armSettings{*first}, e.Against...) {
 		o = o.withDefaults(first)
-		a := &evalArm{name: cmp.Or(o.text, "the first answers"), model: o.model, prompt: o.prompt, answers: make([]sampleResult, len(x.samples))}
+		a := &evalArm{
+			armResult: armResult{Arm: cmp.Or(o.text, "the first answers"), Model: o.model, Prompt: o.prompt},
+			answers:   make([]sampleResult, len(x.samples)),
+		}
 		if err := a.open(ctx, s, &o); err != nil {
 			return err
 		}
@@ -170,30 +170,25 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	if err != nil {
 		return err
 	}
-	a.version, a.label = p.Version(), label
+	a.Book, a.Label = string(name), label
+	a.Version = p.Version()
 	return nil
 }
 
-// score returns the score of the answers.
-func (a *evalArm) score() (s report.Score) {
+// addUp computes the score, the accuracy and the usage of the answers. The usage of failed calls is unknown and not included.
+func (a *evalArm) addUp() {
+	a.Score, a.Usage = report.Score{}, report.Usage{}
 	for i := range a.answers {
-		if e := a.answers[i].execution; e != nil {
-			s.Count(e.Outcome.Label, e.Outcome.Score)
-		} else {
-			s.Lost++
+		e := a.answers[i].execution
+		if e == nil {
+			a.Score.Lost++
+			continue
 		}
+		a.Score.Count(e.Outcome.Label, e.Outcome.Score)
+		a.Usage = a.Usage.Plus(report.UsageOf(e.Usage))
 	}
-	return s.Finish()
-}
-
-// usage returns the sum of calls, tokens and cost of the answers. The usage of failed calls is unknown and not included.
-func (a *evalArm) usage() (u report.Usage) {
-	for i := range a.answers {
-		if e := a.answers[i].execution; e != nil {
-			u = u.Plus(report.UsageOf(e.Usage))
-		}
-	}
-	return u
+	a.Score = a.Score.Finish()
+	a.Accuracy = a.Score.Interval()
 }
 
 // firstLoss returns the first error, "" if all samples were answered.

@@ -211,7 +211,7 @@ func TestEvalWaitsForUnavailableModel(t *testing.T) {
 	if err := x.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := x.arms[0].score(); s.Right != 40 || s.Lost != 0 {
+	if s := x.arms[0].Score; s.Right != 40 || s.Lost != 0 {
 		t.Errorf("got %+v, want all 40", s)
 	}
 

@@ -383,48 +383,29 @@ func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
 // stallNotice is the time without progress after which the command reports that no worker seems to run.
 const stallNotice = 5 * time.Second
 
-// await waits until both roles are idle.
+// await waits until the reflector and the curator are idle.
 func (l *Learn) await(ctx context.Context, s *cli.Session) error {
-	var last [2]bus.Lag
+	progress := l.newTicker()
+	defer progress.clear()
+	var last bus.Lag
 	moved, noticed := time.Now(), false
-	t := l.newTicker()
-	defer t.clear()
-	for {
-		idle := true
-		for i, role := range []string{events.RoleReflector, events.RoleCurator} {
-			lag, err := s.Consumers.Lag(ctx, role)
-			if err != nil {
-				return err
-			}
-			if lag != last[i] {
-				last[i], moved = lag, time.Now()
-			}
-			if !lag.Idle() {
-				idle = false
-			} else if done, err := s.Consumers.Idle(ctx, role); err != nil {
-				return err
-			} else if !done {
-				idle = false
-			}
+	waiting := func(role string, lag bus.Lag) {
+		if lag != last {
+			last, moved = lag, time.Now()
 		}
-		if idle {
-			return nil
-		}
-		t.report(func(float64) (any, string) {
-			runs, reflections := last[0].Pending+uint64(last[0].InFlight), last[1].Pending+uint64(last[1].InFlight)
-			return map[string]any{"waiting_executions": runs, "waiting_reflections": reflections},
-				fmt.Sprintf("%d runs wait for the reflector, %d reflections for the curator", runs, reflections)
+		progress.report(func(float64) (any, string) {
+			n := lag.Pending + uint64(lag.InFlight)
+			if role == events.RoleCurator {
+				return map[string]any{"waiting_reflections": n}, fmt.Sprintf("%d reflections wait for the curator", n)
+			}
+			return map[string]any{"waiting_executions": n}, fmt.Sprintf("%d runs wait for the reflector", n)
 		})
 		if !noticed && s.Server == nil && time.Since(moved) > stallNotice {
 			noticed = true
 			term.Fprintf(term.Stderr, "Waiting for a reflector and a curator: no progress for %s. The runs are stored; it is safe to interrupt.\n", stallNotice)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
+	return WaitIdle(ctx, s.Conn, waiting, events.RoleReflector, events.RoleCurator)
 }
 
 // addPlaybook adds the current state of the playbook to the result.

@@ -27,9 +27,9 @@ func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (runn
 	}
 }
 
-// WaitIdle waits until each role is idle, one after the other: roles are in the order of the pipeline. It returns the error
-// of ctx if that ends first.
-func WaitIdle(ctx context.Context, conn *bus.Conn, roles ...string) error {
+// WaitIdle waits until each role is idle, one after the other: roles are in the order of the pipeline. It calls waiting, unless that is
+// nil, about 50 times a second with the lag of the role that it waits for. It returns the error of ctx if that ends first.
+func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag bus.Lag), roles ...string) error {
 	for _, role := range roles {
 		for {
 			idle, err := conn.Consumers.Idle(ctx, role)
@@ -39,10 +39,17 @@ func WaitIdle(ctx context.Context, conn *bus.Conn, roles ...string) error {
 			if idle {
 				break
 			}
+			if waiting != nil {
+				lag, err := conn.Consumers.Lag(ctx, role)
+				if err != nil {
+					return err
+				}
+				waiting(role, lag)
+			}
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(20 * time.Millisecond):
 			}
 		}
 	}

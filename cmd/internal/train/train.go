@@ -416,7 +416,7 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	models := p.Model
 	if p.Simulated {
 		var err error
-		if models, err = Simulate(ctx, models, p.Latency); err != nil {
+		if models, err = Simulate(ctx, models, simulated.Options{Seed: 1, Latency: p.Latency}); err != nil {
 			return nil, err
 		}
 	}
