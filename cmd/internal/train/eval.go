@@ -186,8 +186,7 @@ type evaluation struct {
 	samples  []sample
 	arms     []*evalArm
 	parallel int
-	desk     *generator.ContextBuilder
-	closers  []func()
+	contexts *generator.ContextBuilder
 	bar      *progressLine // nil for none
 
 	patience time.Duration // longest outage of a model that answered before
@@ -199,8 +198,8 @@ type evaluation struct {
 }
 
 func (x *evaluation) close() {
-	for _, c := range slices.Backward(x.closers) {
-		c()
+	if x.contexts != nil {
+		x.contexts.Close()
 	}
 }
 
@@ -256,7 +255,7 @@ func (x *evaluation) answer(ctx context.Context, a *evalArm, s int) sampleResult
 	t := x.samples[s].Task
 	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.Version, events.Evaluate, ""
 	for {
-		e, err := a.generator.Answer(ctx, x.desk, &t)
+		e, err := a.generator.Answer(ctx, x.contexts, &t)
 		if err == nil {
 			x.mu.Lock()
 			a.lastReply = time.Now()

@@ -96,8 +96,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 		return err
 	}
 	cfg := generator.Config{Slots: e.Parallel, Limits: e.Limits.Settings(), Recall: generator.RecallNone}
-	x.desk = generator.NewContextBuilder(s.Conn, embedder, cfg)
-	x.closers = append(x.closers, x.desk.Close)
+	x.contexts = generator.NewContextBuilder(s.Conn, embedder, cfg)
 
 	first := &armSettings{book: e.Book, at: e.At, empty: e.Empty, model: cmp.Or(models.GeneratorModel, models.Model), prompt: e.GeneratorPrompt}
 	clients := make(map[string]*openai.Client)
@@ -117,7 +116,6 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 				return err
 			}
 			clients[o.model] = client
-			x.closers = append(x.closers, client.Close)
 		}
 		own := cfg
 		own.Instructions, err = program.Instructions("--generator-prompt", o.prompt)

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -119,9 +120,11 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	}
 	defer s.Close()
 	o := replay.Options{Settings: settings, From: p.From, Debrief: program.Version(), Name: p.Name}
-	if o.Model = p.NameOf(events.RoleGenerator); p.Simulated {
-		o.Model = simulated.Name
+	model := p.NameOf(events.RoleGenerator)
+	if p.Simulated {
+		model = simulated.Name
 	}
+	o.Model = model
 	if p.Executions != "" && s.Server == nil {
 		o.Model = "" // --model is for the reflections; the generators of the server answer the tests
 	}
@@ -135,7 +138,8 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		p.Out = filepath.Join("debrief-runs", o.Name)
 	}
 	folder, err := report.Open(p.Out, report.Config{
-		Run: o.Name, Model: p.modelName(), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Settings: o.Settings, Data: sets.Data(),
+		Run: o.Name, Model: cmp.Or(model, "the workers'"), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH,
+		Settings: o.Settings, Data: sets.Data(),
 	})
 	if taken := (*report.FolderInUseError)(nil); errors.As(err, &taken) {
 		return program.Exit(program.ExitRefused, fmt.Errorf("--out: %w", err))
@@ -499,17 +503,4 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 		return err
 	}
 	return folder.WriteReport(rep, console.WriteRun)
-}
-
-// modelName returns the name of the model that answers, or "the workers'" if this process does not know it.
-func (p *Training) modelName() string {
-	switch {
-	case p.Simulated:
-		return simulated.Name
-	case p.GeneratorModel != "":
-		return p.GeneratorModel
-	case p.Model.Model != "":
-		return p.Model.Model
-	}
-	return "the workers'"
 }

@@ -16,6 +16,7 @@ func TestBulletUsesAgreeWithCounts(t *testing.T) {
 	t.Parallel()
 	h := open(t, 8, nil)
 	out := h.run(Config{Epochs: 2, Batch: 16, SnapshotEvery: 20}, Sets{Train: sets(32, 10).Train, Test: sets(32, 10).Test}, Options{Name: "r"})
+	type bulletUsage struct{ shown, cited, right int }
 	counted := map[playbook.BulletID]bulletUsage{}
 	i := 0
 	for use := range out.BulletUses {

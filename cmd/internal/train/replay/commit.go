@@ -22,7 +22,8 @@ type editReply struct {
 	err      error
 }
 
-// commit has the Curator apply an edit exactly once. It can be called again with the same id. The decision is nil if
+// commit has the Curator apply an edit exactly once, and waits until the new version is visible to generators. It can be called again
+// with the same id. It requests the edit, and then polls the log, because the reply may go to an earlier process. The decision is nil if
 // the edit was applied before or the reply was lost.
 func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
 	e.Book, e.Created = r.book, time.Now().UTC()

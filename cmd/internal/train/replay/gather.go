@@ -9,8 +9,8 @@ import (
 	"debrief/events"
 )
 
-// The Curator can skip reflections of a gathering if no reply of its model was usable. The log does not cover them.
-// They stay in run.uncovered, and every later gathering begins with them.
+// A gathering is an edit that has the Curator learn from many reflections together. The Curator skips those for which no reply of its
+// model was usable, and the log does not cover them. They stay in run.uncovered, and every later gathering begins with them.
 const (
 	// maxFruitless is the number of gatherings in a row without a usable reply after which the run ends with an
 	// error.
@@ -42,7 +42,8 @@ func (r *run) gather(ctx context.Context, window int, reflections []events.Handl
 // retrySkipped gathers the skipped reflections again at the end of an epoch. The report counts reflections that are
 // skipped again.
 func (r *run) retrySkipped(ctx context.Context) error {
-	for n, asked := 0, r.edits; len(r.uncovered) > 0 && r.edits < asked+retriesAtEnd; n++ {
+	limit := r.edits + retriesAtEnd // a gathering that an earlier process requested does not count
+	for n := 0; len(r.uncovered) > 0 && r.edits < limit; n++ {
 		if err := r.gatherUncovered(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
 			return err
 		}
@@ -66,12 +67,14 @@ func (r *run) gatherUncovered(ctx context.Context, name, about string) error {
 		return err
 	}
 	r.uncovered = slices.DeleteFunc(r.uncovered, r.log.coversReflection)
-	if d == nil || d.Asked == 0 {
+	if d == nil || d.Asked == 0 { // applied before, or nothing that needs the model
 		return nil
 	}
+	r.fruitless++
 	if d.Skipped < d.Asked {
 		r.fruitless = 0
-	} else if r.fruitless++; r.fruitless == maxFruitless {
+	}
+	if r.fruitless == maxFruitless {
 		return &noUsableReplyError{len(r.uncovered), r.fruitless, d.SkippedReason}
 	}
 	if d.Skipped > 0 && r.OnSkipped != nil {

@@ -96,7 +96,7 @@ func (r *run) measureAfter(ctx context.Context) (err error) {
 	return err
 }
 
-// stopReason returns the reason to end the run early, or "".
+// stopReason returns the reason to end the run early, "" if there is none.
 func (r *run) stopReason() string {
 	if r.Patience > 0 && r.sinceBest >= r.Patience {
 		return fmt.Sprintf("%d measurements of the validation set without a better one", r.sinceBest)

@@ -22,18 +22,11 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	used := r.tracker.bulletUsages()
-	for _, b := range p.Sorted() {
-		row := report.Bullet{
-			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status),
-			Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
-		}
-		u := used[b.ID]
-		row.Shown, row.Cited, row.Right = u.shown, u.cited, u.right
-		rep.Bullets = append(rep.Bullets, row)
-	}
-	rep.Mode, rep.Settings, rep.Data = string(r.Mode), append(rep.Settings, r.Settings...), r.Sets.Data()
-	if r.streams() {
+	rep.Bullets = r.bullets(p)
+	rep.Mode = string(r.Mode)
+	rep.Settings = append(rep.Settings, r.Settings...)
+	rep.Data = r.Sets.Data()
+	if r.streams() { // a stream has no size: these are the samples that were read
 		rep.Data[0].Samples = r.step
 	}
 	rep.Unlearned = len(r.uncovered)
@@ -62,25 +55,58 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	return operations, r.state.keepReport(ctx, *rep, r.conn.JetStream().Conn().MaxPayload())
 }
 
-// paired compares the answers to the test set before and after the run, sample by sample. Samples without a label in
-// either are left out.
+// bullets returns the bullets of the final playbook with their use in the run.
+func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
+	rows := []report.Bullet{}
+	index := map[playbook.BulletID]int{}
+	for i, b := range p.Sorted() {
+		index[b.ID] = i
+		rows = append(rows, report.Bullet{
+			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status),
+			Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
+		})
+	}
+	for use := range r.bulletUses {
+		if use.Set != Train || r.Mode == Executions { // recorded executions have bullets of another playbook
+			continue
+		}
+		for _, id := range use.Shown {
+			if i, ok := index[id]; ok {
+				rows[i].Shown++
+				if use.Label == events.Success {
+					rows[i].Right++
+				}
+			}
+		}
+		for _, id := range use.Cited {
+			if i, ok := index[id]; ok {
+				rows[i].Cited++
+			}
+		}
+	}
+	return rows
+}
+
+// paired compares the answers to the test set before and after the run, sample by sample. The samples have those before the run
+// first. Samples without a label in either are left out.
 func paired(rep *report.Report, samples []report.Sample) *stats.Pair {
 	if rep.Before == nil || rep.After == nil {
 		return nil
 	}
 	var before, after []bool
-	first := map[int]report.Sample{}
+	first := map[int]*report.Sample{} // the answer before the run, by index
 	for i := range samples {
 		s := &samples[i]
 		if s.Set != Test {
 			continue
 		}
-		b, again := first[s.Index]
+		earlier := first[s.Index]
 		switch {
-		case !again:
-			first[s.Index] = *s
-		case labelled(&b) && labelled(s):
-			before, after = append(before, b.Label == events.Success), append(after, s.Label == events.Success)
+		case earlier == nil:
+			first[s.Index] = s
+		case labelled(earlier) && labelled(s):
+			before = append(before, earlier.Label == events.Success)
+			after = append(after, s.Label == events.Success)
 		}
 	}
 	p := stats.Paired(before, after)

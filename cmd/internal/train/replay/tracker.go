@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,12 +28,15 @@ type tracker struct {
 	oldLetters uint64 // sequence of the last dead letter before the pending tasks were read
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced on every change
-	err       error         // of following a stream
-	answers   map[events.ID]*answer
+	changed   chan struct{}               // closed and replaced on every change
+	err       error                       // of following a stream
+	answers   map[events.ID]*answer       // by execution id
 	reflected map[events.ID]events.Handle // by execution id
 	dead      deadLetters
-	tally     tally
+
+	generatorUsage report.Usage
+	reflectorUsage report.Usage
+	models         []string // of the answers, in the order of their first answers
 }
 
 // openTracker reads the stored events and starts to follow new ones. OldLetters is the sequence of the last dead letter that
@@ -44,7 +46,6 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetter
 	l := &tracker{
 		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.OnStall, changed: make(chan struct{}), oldLetters: oldLetters,
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
-		tally: tally{bullets: map[playbook.BulletID]bulletUsage{}},
 	}
 	for _, s := range []struct {
 		stream, subject string
@@ -115,15 +116,14 @@ func (l *tracker) addExecution(s bus.Stored) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tally.generator = l.tally.generator.Plus(report.UsageOf(e.Usage))
+	l.generatorUsage = l.generatorUsage.Plus(report.UsageOf(e.Usage))
 	if l.answers[e.ID] != nil {
 		return // the first one counts
 	}
-	if e.Purpose == events.Learn && e.Origin.Round == 0 {
-		l.tally.countBullets(e)
-	}
 	l.answers[e.ID] = newAnswer(s.Seq, e)
-	l.tally.addModel(e.Model)
+	if e.Model != "" && !slices.Contains(l.models, e.Model) {
+		l.models = append(l.models, e.Model)
+	}
 	l.wake()
 }
 
@@ -137,7 +137,7 @@ func (l *tracker) addReflection(s bus.Stored) {
 	if l.reflected[ref.Execution] != "" {
 		return
 	}
-	l.tally.reflector = l.tally.reflector.Plus(report.UsageOf(ref.Usage))
+	l.reflectorUsage = l.reflectorUsage.Plus(report.UsageOf(ref.Usage))
 	l.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
 	l.wake()
 }
@@ -177,12 +177,5 @@ func (l *tracker) wait(ctx context.Context, moved <-chan struct{}, role func() s
 func (l *tracker) usage() (generator, reflector report.Usage, models []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tally.generator, l.tally.reflector, slices.Clone(l.tally.models)
-}
-
-// bulletUsages returns a copy of the counts of each bullet.
-func (l *tracker) bulletUsages() map[playbook.BulletID]bulletUsage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.tally.bullets)
+	return l.generatorUsage, l.reflectorUsage, slices.Clone(l.models)
 }
