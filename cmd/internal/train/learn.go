@@ -41,10 +41,10 @@ type Learn struct {
 
 // Help implements kong.HelpProvider.
 func (*Learn) Help() string {
-	return `Read recorded runs of any agent and add what they teach to a playbook. All stored runs of the playbook are
-compared, each lesson of it with its evidence: an error of a tool teaches what changed before the call worked, in two tasks at least; a habit, such as
-one tool before another, is shown if it separates successful from failed runs of the same tasks beyond chance. If nothing
-holds, the command prints the reason and which runs would help. Without a file the command compares the runs that are stored already,
+	return `Read recorded runs of any agent and add what they teach to a playbook. All stored runs of the playbook are compared. Each
+lesson comes with its evidence. An error of a tool teaches what changed before the call worked, in at least two tasks. A habit, such as
+one tool before another, becomes a lesson if it separates successful from failed runs of the same tasks beyond chance. Without a lesson,
+the command prints the reason and which runs would help. Without a file, the command compares only the runs that are stored already,
 such as those that agents reported.
 
 With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
@@ -84,7 +84,7 @@ type learnResult struct {
 	Executions int    `json:"executions"`     // different runs in the files
 	Known      int    `json:"already_stored"` // of those, stored before this command
 	Reflected  int    `json:"reflected"`
-	Nothing    int    `json:"nothing_to_learn"`
+	Nothing    int    `json:"nothing_to_learn"` // neither a reflection nor a dead letter
 	Dead       int    `json:"dead_letters"`
 	Unread     int    `json:"invalid_lines"` // runs, or lines of runs
 	BadFiles   int    `json:"unread_files"`  // files of which nothing, or only the beginning, was read
@@ -129,8 +129,8 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 
-	checked, unchecked := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
-	defer unchecked()
+	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
+	defer stopCheck()
 	leading, err := deltalog.New(s.Conn.JetStream()).LeadingScore(ctx, b)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	for _, u := range skipped {
-		if u.other {
+		if u.noFile { // listed, but no loss
 			l.print(u, "%s: %s", u.File, u.Problem)
 			continue
 		}
@@ -181,9 +181,9 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 	return res, err
 }
 
-// roles returns the reflector and the curator of this process. The reflector waits until compared is closed. With a model, the Curator
-// then sees the counted lessons before the reflections on single runs, and does not add them again in other words. Without one, the
-// wait saves memory: the server caches messages that are read soon after they are written.
+// roles returns the reflector and the curator of this process. The reflector starts when compared is closed: the Curator of a model
+// then sees the lessons of the comparison before the reflections on single runs, and does not add them again in other words. Without a
+// model, the delay saves memory, because the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	curating, err := l.Optional(events.RoleCurator)
 	if err != nil {
@@ -221,39 +221,39 @@ func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 }
 
 // learn reads the files, compares all stored runs, and waits for the roles. It calls compared when the lessons of the comparison are
-// in the playbook, or when an error prevents that.
+// in the playbook, or after an error of the server while it reads the files: the runs that are stored by then are still reflected on.
 func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files []string, compared func()) (*learnResult, error) {
 	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
-	in := runStates{}
-	err := s.Events.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
+	states := runStates{}
+	err := s.Events.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { states[runIDOf(id)] = runStored })
 	if err != nil {
 		return nil, err
 	}
-	r.Known = func(id events.ID) bool { return in[runIDOf(id)]&runStored != 0 }
-	var lastErr error
+	r.Known = func(id events.ID) bool { return states[runIDOf(id)]&runStored != 0 }
+	var lastErr error // of a file that was not read
 	for _, name := range files {
-		err := l.readFile(ctx, s, r, name, in, res)
+		err := l.readFile(ctx, s, r, name, states, res)
 		if fatal := (*stopError)(nil); errors.As(err, &fatal) || ctx.Err() != nil {
 			compared()
-			return nil, l.finishAfterError(ctx, s, in, err)
+			return nil, l.finishAfterError(ctx, s, states, err)
 		}
-		if err != nil { // it costs this file; the others are still read
+		if err != nil { // the other files are still read
 			lastErr = err
 			res.BadFiles++
-			if l.JSON || len(files) > 1 || in.count(runInFiles) > 0 { // else the command ends with this error
+			isWholeResult := len(files) == 1 && states.count(runInFiles) == 0 // then the command ends with this error
+			if l.JSON || !isWholeResult {
 				l.skip(unreadItem{File: name, Problem: reasonOf(err)}, res)
 			}
 		}
 	}
-	res.Executions, res.Known = in.count(runInFiles), in.count(runStored)
-	switch {
-	case lastErr == nil || res.Executions > 0:
-	case len(files) == 1:
-		return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
-	default:
+	res.Executions, res.Known = states.count(runInFiles), states.count(runStored)
+	if lastErr != nil && res.Executions == 0 {
+		if len(files) == 1 {
+			return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
+		}
 		return nil, fmt.Errorf("no run was read: %s; see above", res.losses())
 	}
-	if s.Server == nil { // the roles run elsewhere, or not yet
+	if s.Server == nil { // the roles of other processes reflect on the runs before the comparison
 		if err := l.await(ctx, s); err != nil {
 			return nil, interrupted(ctx, res.Executions, err)
 		}
@@ -266,7 +266,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 		return nil, interrupted(ctx, res.Executions, err)
 	}
 	l.checkOutcomes(r.Outcomes, res)
-	if err := l.countResults(ctx, s, r.Book, in, res); err != nil {
+	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
 	}
 	if l.reflecting == nil && s.Server != nil && res.Executions > res.Known && res.calls == 0 {
@@ -295,17 +295,18 @@ func exitOf(err error) error {
 	return err
 }
 
-// finishAfterError waits until the runs before a broken file are learned. It returns the error of that file.
-func (l *Learn) finishAfterError(ctx context.Context, s *cli.Session, in runStates, broken error) error {
+// finishAfterError waits until the roles have processed the runs that were stored before the error stopped. It returns that error with
+// their number. It does not wait after an interruption or if a stream is full.
+func (l *Learn) finishAfterError(ctx context.Context, s *cli.Session, states runStates, stopped error) error {
 	var full *bus.FullError
-	n := in.count(runInFiles)
-	if n == 0 || ctx.Err() != nil || errors.As(broken, &full) {
-		return interrupted(ctx, n, broken)
+	n := states.count(runInFiles)
+	if n == 0 || ctx.Err() != nil || errors.As(stopped, &full) {
+		return interrupted(ctx, n, stopped)
 	}
 	if err := l.await(ctx, s); err != nil {
-		return errors.Join(broken, err)
+		return errors.Join(stopped, err)
 	}
-	return fmt.Errorf("%w; %s", broken, pluralOf(n, "run before that is learned", "runs before that are learned"))
+	return fmt.Errorf("%w; %s", stopped, pluralOf(n, "run before that is learned", "runs before that are learned"))
 }
 
 // stopError is an error that is not the fault of a file: it ends the command.
@@ -314,21 +315,22 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, in runStates, res *learnResult) error {
+// readFile publishes the runs of a file. Its error is a *stopError, or the reason why the rest of the file was not read.
+func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, states runStates, res *learnResult) error {
 	f, err := openFile(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	p := l.newProgressReader(ctx, name, f)
-	pub := newPublisher(ctx, s, in)
+	pub := newPublisher(ctx, s, states)
 	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
 		return pub.publish(ctx, e)
 	})
 	p.clear()
-	if broken := pub.wait(); broken != nil {
-		return &stopError{broken}
+	if serverErr := pub.wait(); serverErr != nil {
+		return &stopError{serverErr}
 	}
 	invalid := pub.invalidRuns()
 	report.Runs -= len(invalid)
@@ -423,6 +425,7 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 	return nil
 }
 
+// show prints the result.
 func (l *Learn) show(res *learnResult) error {
 	if l.JSON {
 		return cli.WriteJSON(term.Stdout, res)
@@ -443,7 +446,7 @@ func (l *Learn) show(res *learnResult) error {
 		term.Printf("\n")
 	}
 	if known := res.Analysis.Known; len(known) > 0 {
-		term.Printf("Known errors of tools, a report that teaches nothing:\n")
+		term.Printf("Errors of tools that teach nothing new, because they are known:\n")
 		for _, k := range known {
 			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
 				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))

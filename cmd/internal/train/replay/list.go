@@ -54,12 +54,12 @@ func ListRuns(ctx context.Context, js jetstream.JetStream) ([]RunState, error) {
 	var all []RunState
 	for subject := range info.State.Subjects {
 		name := playbook.Book(strings.TrimPrefix(subject, prefix))
-		if name.Validate() != nil {
-			continue // the report of a run
+		if name.Validate() != nil { // the key has a dot: it is the report of a run
+			continue
 		}
 		r, err := readState(ctx, js, name)
-		if errors.Is(err, ErrRunNotFound) {
-			continue // deleted
+		if errors.Is(err, ErrRunNotFound) { // deleted since the list was read
+			continue
 		}
 		if err != nil {
 			return nil, err

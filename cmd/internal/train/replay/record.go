@@ -9,23 +9,25 @@ import (
 	"debrief/playbook/text"
 )
 
-// addSample adds one sample to the report and to a score.
-func (r *run) addSample(set, phase string, sample *events.Task, index int, f *sampleResult, score *report.Score) {
+// addSample adds one sample to the report and to the sum of a score.
+func (r *run) addSample(set, phase string, sample *events.Task, index int, result *sampleResult, sum *report.Score) {
 	s := report.Sample{
 		Set: set, Phase: phase, Epoch: r.epoch, Step: r.step, Index: index, ID: sample.ID,
 		Question: text.Clip(sample.Question, maxQuestion), Target: text.Clip(sample.Target, maxAnswer),
-		Rounds: f.rounds, Lost: f.lostReason, Label: events.Unknown,
+		Rounds: result.rounds, Lost: result.lostReason, Label: events.Unknown,
 	}
-	if f.lostReason != "" {
-		r.addLoss(report.Loss{Set: set, Sample: sample.ID, Epoch: r.epoch, Reason: f.lostReason})
+	if result.lostReason != "" {
+		r.addLoss(report.Loss{Set: set, Sample: sample.ID, Epoch: r.epoch, Reason: result.lostReason})
 	}
-	if a := f.answer; a == nil {
-		score.Lost++
+	if a := result.answer; a == nil {
+		sum.Lost++
 	} else {
-		s.Answer, s.Label, s.Score, s.Feedback, s.Version, s.Model = a.text, a.label, a.score, a.feedback, a.version, a.model
-		score.Count(a.label, a.score)
+		s.Answer, s.Feedback = a.text, a.feedback
+		s.Label, s.Score = a.label, a.score
+		s.Version, s.Model = a.version, a.model
+		sum.Count(a.label, a.score)
 	}
-	r.samples, r.answers = append(r.samples, s), append(r.answers, f.answer)
+	r.samples, r.answers = append(r.samples, s), append(r.answers, result.answer)
 }
 
 // bulletUses yields the bullets of each sample.

@@ -1,10 +1,10 @@
-// Package replay runs a data set through the same workers as production. It decides which reflections are learned
-// from together, measures accuracy over time, and reports every sample and its cost.
+// Package replay runs a data set through the same workers as production. It decides from which reflections the Curator learns
+// together, measures accuracy over time, and reports every sample and its cost.
 //
 // A run has its own playbook, and its result depends only on the contents of the streams. The id of every step is
 // derived from the run, the epoch and the sample. A process that resumes an interrupted run therefore repeats the
-// same steps. A stored result is not requested again, and a covered edit is not committed again. The bucket "runs"
-// holds the owner, the settings and the progress of a run.
+// same steps. A step whose result is stored is not requested again. The bucket "runs" holds the owner, the settings
+// and the progress of a run.
 //
 //	step             id                                         done when                      on resume
 //	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
@@ -144,13 +144,13 @@ func (s Sets) Data() []report.Data {
 	return all
 }
 
-// Options are the settings that do not decide the result.
+// Options are the name, the start and the callbacks of a run.
 type Options struct {
 	Name     string
 	Settings []report.Setting // of the command, for the report; part of the run's identity
-	From     string           // source of the fork, for people
+	From     string           // source of the fork, for people; part of the run's identity
 	Debrief  string           // version of the program
-	Model    string           // that must answer the tasks; empty for the models of the server's generators
+	Model    string           // the model that must answer the tasks; empty accepts any model
 	// Fork creates the run's playbook and returns its version. It may be called again after an interruption. Nil
 	// starts with the empty playbook.
 	Fork func(ctx context.Context) (version uint64, err error)

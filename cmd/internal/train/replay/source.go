@@ -13,20 +13,20 @@ import (
 	"debrief/events/bus"
 )
 
-// sourceRange is the range of executions that the run found when it began. Later executions and expiry do not change
-// which executions are learned from together.
+// sourceRange is the range of executions that the run found when it began. A resumed run learns from the same executions together,
+// also if more executions are stored or some have expired.
 type sourceRange struct {
 	Upto    uint64 `json:"last"`             // sequence of the last event
 	Samples int    `json:"samples"`          // executions to learn from
 	Version uint64 `json:"playbook_version"` // of the source playbook, for the comparison
 }
 
-// recordedSample is the position of the last round of a sample and the feedback on it.
+// recordedSample is the execution of the last round of a sample and the feedback on it.
 type recordedSample struct {
 	seq      uint64 // 0 if it has expired
 	id       events.ID
 	round    int
-	place    int // in the order of the samples
+	place    int // in the list of all samples of the run, from 0
 	feedback []*events.Feedback
 }
 
@@ -34,7 +34,8 @@ type recordedSample struct {
 // samples stay at the start of the list, so that the others keep their positions.
 func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, error) {
 	source := r.state.sourceRange()
-	if source == nil {
+	begins := source == nil
+	if begins {
 		s, err := r.conn.JetStream().Stream(ctx, events.StreamExecutions)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open stream %s: %w", events.StreamExecutions, err)
@@ -49,7 +50,7 @@ func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.state.sourceRange() == nil {
+	if begins {
 		if len(all) == 0 {
 			return nil, nil, fmt.Errorf("playbook %q: no stored executions to learn from", r.Source.Book)
 		}
@@ -76,7 +77,7 @@ func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, 
 
 // readSamples returns the last round of every learning sample up to a sequence, with its feedback.
 func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, error) {
-	samples := map[string]*recordedSample{}
+	samples := map[string]*recordedSample{} // by the run id of the executions, which all rounds of a sample share
 	read := func(kind events.Kind, take func(bus.Stored)) error {
 		return r.conn.Events.ReadStored(ctx, events.StreamExecutions, kind.Subject(r.Source.Book), func(s bus.Stored) error {
 			if s.Seq > upto {
@@ -112,11 +113,12 @@ func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, 
 		if !ok {
 			return
 		}
-		seq, sample, err := f.Execution.Parse()
+		seq, matches, err := f.Execution.Parse()
 		if err != nil {
 			return
 		}
-		if i, there := slices.BinarySearchFunc(all, seq, func(a *recordedSample, seq uint64) int { return cmp.Compare(a.seq, seq) }); there && sample(all[i].id) {
+		i, found := slices.BinarySearchFunc(all, seq, func(s *recordedSample, seq uint64) int { return cmp.Compare(s.seq, seq) })
+		if found && matches(all[i].id) {
 			all[i].feedback = append(all[i].feedback, f)
 		}
 	})
@@ -167,7 +169,7 @@ func (r *run) storeReflection(ctx context.Context, old *events.Execution, h even
 	e := *old
 	e.Book, e.ID = r.book, events.ExecutionID(r.book, "", old.RunID, old.Origin.Round)
 	e.Origin.Held, e.Origin.Run = true, r.Name
-	e.Shown, e.Cited, e.Manifest = nil, nil, nil
+	e.Shown, e.Cited, e.Manifest = nil, nil, nil // bullets of another playbook
 	if stored := r.tracker.reflectionOn(e.ID); stored != "" {
 		return stored, nil
 	}
@@ -183,15 +185,15 @@ func (r *run) storeReflection(ctx context.Context, old *events.Execution, h even
 	return receipt.Handle, nil
 }
 
-// The number of attempts at an execution, as in the workers, and the back-off between them.
+// The number of attempts at an execution, as in the workers, and the limits of the back-off between them.
 const (
 	maxReflectAttempts = 5
 	minReflectBackoff  = 50 * time.Millisecond
 	maxReflectBackoff  = 10 * time.Second // while the model is unavailable
 )
 
-// reflectWithRetry calls the reflector. It retries without limit while the model is unavailable, so that no sample is
-// lost.
+// reflectWithRetry calls the reflector. While the model is unavailable it retries without limit, so that no sample is lost. After any
+// other error it makes up to maxReflectAttempts attempts.
 func (r *run) reflectWithRetry(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
 	for attempt, backoff := 1, minReflectBackoff; ; backoff = min(2*backoff, maxReflectBackoff) {
 		ref, err := r.Source.Reflect(ctx, e, h)

@@ -27,7 +27,8 @@ func (r *run) listAnswers() {
 		if s.Label == events.Success {
 			continue
 		}
-		if wrong.Wrong++; len(wrong.First) < report.MaxWrong {
+		wrong.Wrong++
+		if len(wrong.First) < report.MaxWrong {
 			a := r.answers[i] // a labelled sample has one
 			wrong.First = append(wrong.First, report.WrongAnswer{Sample: *s, Bullets: a.shownBullets(), Cited: a.citedBullets()})
 		}
@@ -38,6 +39,7 @@ func (r *run) listAnswers() {
 	}
 }
 
+// countAnswer counts an answer for its model.
 func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
 	name := cmp.Or(s.Model, "unknown")
 	m := models[name]
@@ -54,13 +56,13 @@ func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
 	}
 }
 
-// strongest returns the set and the phase of the samples that tell most about the result of the run.
+// strongest returns the set and the phase of the samples that tell most about the result of the run, as Report.Headline does.
 func (r *run) strongest() (set, phase string) {
-	switch best := r.report.Best; {
+	switch {
 	case r.report.After != nil && r.report.After.N > 0:
 		return Test, "after"
-	case slices.ContainsFunc(r.report.Points, func(p report.Point) bool { return p.Set == Validation && p.Score.N > 0 }):
-		return Validation, fmt.Sprintf("step %d", best.Step)
+	case r.report.Validated():
+		return Validation, fmt.Sprintf("step %d", r.report.Best.Step)
 	}
 	for _, s := range slices.Backward(r.samples) {
 		if s.Set == Train {
@@ -70,4 +72,5 @@ func (r *run) strongest() (set, phase string) {
 	return "", ""
 }
 
+// labelled reports whether the outcome of a sample is known.
 func labelled(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }
