@@ -122,8 +122,8 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	checked, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
-	defer unchecked()
+	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	defer stopCheck()
 	running, stop, err := d.start(checked, s)
 	if err != nil {
 		return err
@@ -217,7 +217,9 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 			row := demoEpoch{
 				Epoch: e.Epoch, Train: e.Train.Accuracy, HeldOut: e.Validation.Accuracy, Bullets: e.Book.Bullets, Version: e.Book.Version, Seconds: time.Since(began).Seconds(),
 			}
-			res.Epochs, res.Final, res.Bullets, began = append(res.Epochs, row), row.HeldOut, row.Bullets, time.Now()
+			res.Epochs = append(res.Epochs, row)
+			res.Final, res.Bullets = row.HeldOut, row.Bullets
+			began = time.Now()
 			show.epoch(row)
 		},
 	}
@@ -226,7 +228,8 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 		return nil, err
 	}
 	usage := out.Report.Cost.Total()
-	res.Calls, res.Tokens, res.Cost, res.Lost = usage.Calls, usage.InputTokens+usage.OutputTokens, usage.Dollars, len(out.Report.Losses)
+	res.Calls, res.Tokens = usage.Calls, usage.InputTokens+usage.OutputTokens
+	res.Cost, res.Lost = usage.Dollars, len(out.Report.Losses)
 	res.Seconds, res.StateHash = out.Report.Timing.Seconds, out.Report.Final.StateHash
 	p, err := deltalog.New(s.JetStream()).PlaybookAt(ctx, book.Book(name), out.Report.Final.Version)
 	if err == nil {

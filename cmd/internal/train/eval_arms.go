@@ -20,14 +20,14 @@ import (
 	book "debrief/playbook"
 )
 
-// armSettings are the settings of an arm in an --against flag. Empty fields are those of the first arm.
+// armSettings are the settings of an arm. An empty field of an --against flag takes its value from the first arm, see withDefaults.
 type armSettings struct {
-	text                    string
+	text                    string // of the flag; empty for the first arm
 	book, at, model, prompt string
 	empty                   bool
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. The text is a list such as book=support,at=7d or empty,model=gpt-4o.
 func (o *armSettings) UnmarshalText(text []byte) error {
 	*o = armSettings{text: string(text)}
 	seen := make(map[string]bool)
@@ -58,9 +58,9 @@ type evalArm struct {
 	book      book.Book
 
 	generator *generator.Generator
-	answers   []sampleResult
-	lost      int
-	lastReply time.Time // of the model
+	answers   []sampleResult // in the order of the samples
+	lost      int            // answers with an error so far
+	lastReply time.Time      // of the model; zero before its first reply
 }
 
 // sampleResult is the answer to a sample, or the error.
@@ -82,7 +82,7 @@ func (a *sampleResult) right() (right, known bool) {
 }
 
 // prepare opens the playbook version and the model client of each arm.
-func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Scorer, x *evaluation) error {
+func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scorer, x *evaluation) error {
 	models := e.Model
 	models.MaxConcurrent = max(models.MaxConcurrent, e.Parallel)
 	if e.Simulated {
@@ -125,7 +125,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 		if err != nil {
 			return err
 		}
-		own.Scorer = judge
+		own.Scorer = scorer
 		if a.generator, err = generator.New(clients[o.model], embedder, own); err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (o armSettings) withDefaults(first *armSettings) armSettings {
 	return o
 }
 
-// open looks up the playbook version.
+// open looks up the playbook version of the settings.
 func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) error {
 	name, err := cli.ParseBook(o.book)
 	if err != nil {

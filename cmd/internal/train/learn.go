@@ -446,7 +446,7 @@ func (l *Learn) show(res *learnResult) error {
 		term.Printf("\n")
 	}
 	if known := res.Analysis.Known; len(known) > 0 {
-		term.Printf("Errors of tools that teach nothing new, because they are known:\n")
+		term.Printf("Errors of tools that agents repeated (a report, no lessons):\n")
 		for _, k := range known {
 			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
 				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))

@@ -8,22 +8,23 @@ import (
 	"debrief/events/bus"
 )
 
-// startRoles runs roles until stop is called, also after the end of ctx. The returned context ends when a role fails.
+// startRoles runs roles until stop is called, also after the end of ctx. The context running ends with ctx, when a role fails, and
+// after stop.
 func startRoles(ctx context.Context, conn *bus.Conn, roles []program.Role) (running context.Context, stop func() error) {
 	work, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	running, fail := context.WithCancelCause(ctx)
-	working := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
 		err := program.Run(work, conn, roles...)
 		if err != nil {
 			fail(err)
 		}
-		working <- err
+		result <- err
 	}()
 	return running, func() error {
 		end(bus.ErrInterrupted) // a command that has ended waits for no message
 		defer fail(nil)
-		return <-working
+		return <-result
 	}
 }
 

@@ -141,10 +141,12 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		Run: o.Name, Model: cmp.Or(model, "the workers'"), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH,
 		Settings: o.Settings, Data: sets.Data(),
 	})
-	if taken := (*report.FolderInUseError)(nil); errors.As(err, &taken) {
-		return program.Exit(program.ExitRefused, fmt.Errorf("--out: %w", err))
-	} else if err != nil {
-		return fmt.Errorf("--out: %w", err)
+	if err != nil {
+		err = fmt.Errorf("--out: %w", err)
+		if errors.As(err, new(*report.FolderInUseError)) {
+			err = program.Exit(program.ExitRefused, err)
+		}
+		return err
 	}
 	defer folder.Close()
 	if p.From != "" {
@@ -158,17 +160,18 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return err
 	}
-	running, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
-	defer unchecked()
-	stop := func() error { return nil }
+	running, stopCheck := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	defer stopCheck()
+	stopRoles := func() error { return nil }
 	if s.Server != nil { // no other process has the directory: run the roles here
-		running, stop = startRoles(running, s.Conn, roles)
+		running, stopRoles = startRoles(running, s.Conn, roles)
 	}
 	show := newTrainScreen(p, o.Name)
-	o.OnProgress, o.OnPoint, o.OnEpoch, o.OnStall, o.OnSkipped = show.progressOfRun, show.point, show.epoch, show.waiting, show.skipped
+	o.OnProgress, o.OnPoint, o.OnEpoch = show.progressOfRun, show.point, show.epoch
+	o.OnStall, o.OnSkipped = show.waiting, show.skipped
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
-	if failed := stop(); err == nil || failed != nil { // an error of the roles is the cause of the run's error
-		err = failed
+	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
+		err = roleErr
 	}
 	if err != nil {
 		return p.runError(ctx, o.Name, err)
@@ -184,13 +187,13 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 
 // parent returns the playbook and the version that the run begins with.
 func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at versions.Version, err error) {
-	text, point, old := strings.Cut(p.From, "@")
+	text, point, hasPoint := strings.Cut(p.From, "@")
 	name = book.Book(text)
 	store := deltalog.New(s.JetStream())
 	if err := checkBook(ctx, store, "--from", name); err != nil {
 		return name, at, err
 	}
-	if !old {
+	if !hasPoint {
 		point = "newest"
 	}
 	at, err = s.Playbook(name).Version(ctx, point)
@@ -214,17 +217,12 @@ func checkBook(ctx context.Context, store *deltalog.Store, flag string, name boo
 
 // runError adds the exit code or advice to the error of a run.
 func (p *Training) runError(ctx context.Context, name string, err error) error {
-	var used *replay.InUseError
-	var other *replay.ConflictError
-	var expired *replay.ExpiredError
-	var model *request.ModelError
-	var answered *replay.OtherModelError
 	switch {
-	case errors.As(err, &answered):
+	case errors.As(err, new(*replay.OtherModelError)):
 		return program.Exit(program.ExitRefused, fmt.Errorf("run %q stopped: %w: stop that generator or name its model, then run the same command again", name, err))
-	case errors.As(err, &model):
+	case errors.As(err, new(*request.ModelError)):
 		return exitOf(fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err))
-	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
+	case errors.As(err, new(*replay.InUseError)), errors.As(err, new(*replay.ConflictError)), errors.As(err, new(*replay.ExpiredError)):
 		return program.Exit(program.ExitRefused, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("run %q was interrupted; run the same command again to continue", name)
@@ -279,7 +277,7 @@ var resultFlags = []string{
 	"token-budget", "section-token-budget", "trust", "burst",
 }
 
-// settings returns the settings that change the result of the run, unless they have their default. They are in the report, and an
+// settings returns the settings that change the result of the run and differ from their defaults. They are in the report, and an
 // interrupted run continues only with the same settings. A prompt file is identified by the hash of its content.
 func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 	all := []report.Setting{}
@@ -288,7 +286,9 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 	}
 	for _, f := range flags {
 		grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate")
-		if !grouped && !slices.Contains(resultFlags, f.Name) || f.Target.IsZero() && !f.HasDefault {
+		changesResult := grouped || slices.Contains(resultFlags, f.Name)
+		isUnset := f.Target.IsZero() && !f.HasDefault
+		if !changesResult || isUnset {
 			continue
 		}
 		text := fmt.Sprint(f.Target.Interface())
@@ -312,11 +312,11 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 			}
 			text = fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(text), sha256.Sum256(content))
 		}
-		byDefault := f.Default
-		if d, err := time.ParseDuration(byDefault); err == nil && byDefault != "0" {
-			byDefault = d.String() // 168h is 168h0m0s
+		defaultText := f.Default
+		if d, err := time.ParseDuration(defaultText); err == nil && defaultText != "0" {
+			defaultText = d.String() // as in text: 168h is 168h0m0s
 		}
-		if text != byDefault {
+		if text != defaultText {
 			all = append(all, report.Setting{Name: f.Name, Value: text})
 		}
 	}
@@ -341,7 +341,7 @@ func (p *Training) stem() string {
 	return name[:min(len(name), 40)]
 }
 
-// sets reads the files.
+// sets reads the data sets that the flags name.
 func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
 	if p.Dataset == "-" {
 		if sets.Train, err = p.stream(ctx); err != nil {
@@ -363,9 +363,9 @@ func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
 	return sets, err
 }
 
-// tasks reads a file of tasks.
-func (p *Training) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
-	d, err := p.read(ctx, name, scoring.Check, most)
+// tasks reads a file of tasks, at most limit; 0 means no limit.
+func (p *Training) tasks(ctx context.Context, set, name string, limit int) (*replay.Set, error) {
+	d, err := p.read(ctx, name, scoring.Check, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set, err)
 	}
@@ -393,7 +393,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 		defer close(tasks)
 		for {
 			t, err := in.Next()
-			if bad := (*dataset.Problem)(nil); errors.As(err, &bad) {
+			if bad, ok := errors.AsType[*dataset.Problem](err); ok {
 				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
 				continue
@@ -415,7 +415,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 }
 
 // roles returns the roles to run in this process, nil if a server of another process runs them. For --executions it also
-// sets o.Source to the reflector.
+// sets o.Source: this process reflects on the executions itself.
 func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options) ([]program.Role, error) {
 	models := p.Model
 	if p.Simulated {
