@@ -221,7 +221,7 @@ func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 }
 
 // learn reads the files, compares all stored runs, and waits for the roles. It calls compared when the lessons of the comparison are
-// in the playbook, or after an error of the server while it reads the files: the runs that are stored by then are still reflected on.
+// in the playbook.
 func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files []string, compared func()) (*learnResult, error) {
 	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
 	states := runStates{}
@@ -233,9 +233,8 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	var lastErr error // of a file that was not read
 	for _, name := range files {
 		err := l.readFile(ctx, s, r, name, states, res)
-		if fatal := (*stopError)(nil); errors.As(err, &fatal) || ctx.Err() != nil {
-			compared()
-			return nil, l.finishAfterError(ctx, s, states, err)
+		if errors.As(err, new(*stopError)) || ctx.Err() != nil {
+			return nil, interrupted(ctx, states.count(runInFiles), err)
 		}
 		if err != nil { // the other files are still read
 			lastErr = err
@@ -295,21 +294,7 @@ func exitOf(err error) error {
 	return err
 }
 
-// finishAfterError waits until the roles have processed the runs that were stored before the error stopped. It returns that error with
-// their number. It does not wait after an interruption or if a stream is full.
-func (l *Learn) finishAfterError(ctx context.Context, s *cli.Session, states runStates, stopped error) error {
-	var full *bus.FullError
-	n := states.count(runInFiles)
-	if n == 0 || ctx.Err() != nil || errors.As(stopped, &full) {
-		return interrupted(ctx, n, stopped)
-	}
-	if err := l.await(ctx, s); err != nil {
-		return errors.Join(stopped, err)
-	}
-	return fmt.Errorf("%w; %s", stopped, pluralOf(n, "run before that is learned", "runs before that are learned"))
-}
-
-// stopError is an error that is not the fault of a file: it ends the command.
+// stopError is an error of the server while it stores runs. It ends the command; the next one continues with the runs that are not stored.
 type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }

@@ -2,9 +2,13 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/simulated"
 	"debrief/events/bus"
 )
 
@@ -55,4 +59,24 @@ func WaitIdle(ctx context.Context, conn *bus.Conn, waiting func(role string, lag
 		}
 	}
 	return nil
+}
+
+// Each calls do for 0 to n-1, at most atOnce at the same time, until one of them fails. It returns the first error.
+func Each(n, atOnce int, do func(i int) error) error {
+	all, failed := errgroup.WithContext(context.Background())
+	all.SetLimit(atOnce)
+	for i := 0; i < n && failed.Err() == nil; i++ {
+		all.Go(func() error { return do(i) })
+	}
+	return all.Wait()
+}
+
+// Simulate serves the simulated model until the end of this process and returns its settings. The end of ctx does not stop the model,
+// because roles may have calls in flight while they stop.
+func Simulate(ctx context.Context, m program.Model, o simulated.Options) (program.Model, error) {
+	url, _, err := simulated.Serve(context.WithoutCancel(ctx), "", o)
+	if err != nil {
+		return program.Model{}, fmt.Errorf("start the simulated model: %w", err)
+	}
+	return program.Model{Model: simulated.Name, BaseURL: url, Timeout: m.Timeout, MaxConcurrent: m.MaxConcurrent}, nil
 }

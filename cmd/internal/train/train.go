@@ -35,6 +35,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/generator"
 	"debrief/generator/scoring"
+	"debrief/playbook/formats"
 	"debrief/reflector"
 
 	book "debrief/playbook"
@@ -503,4 +504,23 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 		return err
 	}
 	return folder.WriteReport(rep, console.WriteRun)
+}
+
+// playbooks writes versions of the run's playbook to the folder, by the name of their file.
+func (p *Training) playbooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
+	store := deltalog.New(s.JetStream())
+	for file, version := range versions {
+		at, err := store.PlaybookAt(ctx, book.Book(name), version)
+		if err != nil {
+			return err
+		}
+		data, _, err := formats.Write(formats.JSON, name, at.Sorted())
+		if err != nil {
+			return err
+		}
+		if err := folder.WriteFile("playbooks/"+file+".json", data); err != nil {
+			return err
+		}
+	}
+	return nil
 }

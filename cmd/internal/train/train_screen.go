@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,10 +13,6 @@ import (
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
-	"debrief/events/deltalog"
-	"debrief/playbook/formats"
-
-	book "debrief/playbook"
 )
 
 // trainScreen prints the progress and the result of a run as text or as JSON lines.
@@ -211,23 +206,4 @@ func lossError(out *replay.Result) error {
 		return nil
 	}
 	return program.Exit(program.ExitPartial, errors.New(strings.Join(all, "; ")))
-}
-
-// playbooks writes versions of the run's playbook to the folder.
-func (p *Training) playbooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
-	store := deltalog.New(s.JetStream())
-	for file, version := range versions {
-		at, err := store.PlaybookAt(ctx, book.Book(name), version)
-		if err != nil {
-			return err
-		}
-		data, _, err := formats.Write(formats.JSON, name, at.Sorted())
-		if err != nil {
-			return err
-		}
-		if err := folder.WriteFile("playbooks/"+file+".json", data); err != nil {
-			return err
-		}
-	}
-	return nil
 }
