@@ -129,11 +129,13 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	res, err := d.learn(running, s, show)
-	if failed := stop(); err == nil {
-		err = failed
+	roleErr := stop()
+	if err == nil {
+		err = roleErr
 	}
-	if cause := context.Cause(checked); err != nil && cause != nil {
-		err = cause
+	modelErr := context.Cause(checked) // or an interruption
+	if err != nil && modelErr != nil {
+		err = modelErr
 	}
 	if err != nil {
 		return exitOf(err)

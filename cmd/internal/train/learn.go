@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"debrief/cmd/internal/api/request"
@@ -163,7 +162,7 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-// learnHere runs the roles during learn, unless another process runs the server.
+// learnHere calls learn, with the roles in this process unless another process runs the server.
 func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, files []string) (*learnResult, error) {
 	if s.Server == nil {
 		return l.learn(ctx, s, r, files, func() {})
@@ -174,9 +173,10 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 		return nil, err
 	}
 	running, stop := startRoles(ctx, s.Conn, roles)
-	res, err := l.learn(running, s, r, files, sync.OnceFunc(func() { close(compared) }))
-	if failed := stop(); err == nil {
-		err = failed
+	res, err := l.learn(running, s, r, files, func() { close(compared) })
+	roleErr := stop()
+	if err == nil {
+		err = roleErr
 	}
 	return res, err
 }

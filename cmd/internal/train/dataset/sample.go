@@ -21,7 +21,8 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	if !utf8.Valid(raw) {
 		return t, errors.New("invalid UTF-8")
 	}
-	if raw = bytes.Trim(raw, " \t\r\n"); raw[0] != '{' && json.Valid(raw) {
+	raw = bytes.Trim(raw, " \t\r\n") // not empty, see Reader.next
+	if raw[0] != '{' && json.Valid(raw) {
 		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
 	}
 	var obj map[string]json.RawMessage
@@ -78,7 +79,8 @@ func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue boo
 		raw = find(obj, path)
 	} else {
 		for _, alias := range fields[name] {
-			if raw = obj[alias]; isSet(raw) {
+			raw = obj[alias]
+			if isSet(raw) {
 				break
 			}
 		}

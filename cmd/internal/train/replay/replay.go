@@ -127,19 +127,13 @@ const (
 	Test       = "test"
 )
 
-func (s Sets) each(yield func(*Set) bool) {
-	for _, set := range []*Set{s.Train, s.Validation, s.Test} {
-		if set != nil && !yield(set) {
-			return
-		}
-	}
-}
-
 // Data returns the description of each set.
 func (s Sets) Data() []report.Data {
 	all := []report.Data{}
-	for set := range s.each {
-		all = append(all, set.Data)
+	for _, set := range []*Set{s.Train, s.Validation, s.Test} {
+		if set != nil {
+			all = append(all, set.Data)
+		}
 	}
 	return all
 }
