@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"debrief/cmd/internal/train/report"
 	"debrief/curator"
 	"debrief/events"
-	"debrief/events/chat"
 	"debrief/events/chat/openai"
 	"debrief/events/deltalog"
 	"debrief/generator"
@@ -124,18 +122,20 @@ func (d *Demo) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	checked, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
-	defer unchecked()
+	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	defer stopCheck()
 	running, stop, err := d.start(checked, s)
 	if err != nil {
 		return err
 	}
 	res, err := d.learn(running, s, show)
-	if failed := stop(); err == nil {
-		err = failed
+	roleErr := stop()
+	if err == nil {
+		err = roleErr
 	}
-	if cause := context.Cause(checked); err != nil && cause != nil {
-		err = cause
+	modelErr := context.Cause(checked) // or an interruption
+	if err != nil && modelErr != nil {
+		err = modelErr
 	}
 	if err != nil {
 		return exitOf(err)
@@ -155,60 +155,44 @@ func (d *Demo) open(ctx context.Context, p cli.ServerFlags, log zerolog.Logger) 
 	return s, err
 }
 
-// start starts the model and the roles. They work until stop is called; the returned context ends when one of them fails.
+// start starts the model and the roles. The roles work until stop is called; the returned context ends when one of them fails.
 func (d *Demo) start(ctx context.Context, s *cli.Session) (running context.Context, stop func() error, err error) {
-	models, stopModel := d.Model, func() error { return nil }
+	models := d.Model
 	if !models.Named() {
-		// The model stops after the roles: they may have calls in flight when the demo ends.
-		modelCtx, end := context.WithCancel(context.WithoutCancel(ctx))
-		url, wait, err := simulated.Serve(modelCtx, "", simulated.Options{
+		models, err = Simulate(ctx, models, simulated.Options{
 			Seed: d.Seed, Latency: d.Latency, FaultRate: d.Fail, SloppyRate: d.Sloppy, NonsenseRate: d.Noise,
 		})
 		if err != nil {
-			end()
-			return nil, nil, fmt.Errorf("start the simulated model: %w", err)
-		}
-		stopModel = func() error { end(); return wait() }
-		models = program.Model{Model: simulated.Name, BaseURL: url, Timeout: models.Timeout, MaxConcurrent: models.MaxConcurrent}
-	}
-	roles, closeClients, err := demoRoles(models)
-	if err != nil {
-		return nil, nil, errors.Join(err, stopModel())
-	}
-	running, stopRoles := startRoles(ctx, s.Conn, roles)
-	return running, func() error {
-		err := stopRoles()
-		closeClients()
-		return errors.Join(err, stopModel())
-	}, nil
-}
-
-func demoRoles(models program.Model) (roles []program.Role, closeClients func(), err error) {
-	var m [3]chat.Model
-	var clients []*openai.Client
-	for i, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
-		client, err := models.Client(role)
-		if err != nil {
 			return nil, nil, err
 		}
-		clients = append(clients, client)
-		m[i] = client
 	}
-	closeClients = func() {
-		for _, c := range clients {
-			c.Close()
+	roles, err := demoRoles(models)
+	if err != nil {
+		return nil, nil, err
+	}
+	running, stop = startRoles(ctx, s.Conn, roles)
+	return running, stop, nil
+}
+
+// demoRoles returns the three roles with their default settings. All of them have a model.
+func demoRoles(models program.Model) ([]program.Role, error) {
+	var clients [3]*openai.Client
+	for i, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		var err error
+		if clients[i], err = models.Client(role); err != nil {
+			return nil, err
 		}
 	}
-	generates, err := generator.New(m[0], nil, generator.Config{})
+	generates, err := generator.New(clients[0], nil, generator.Config{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	reflects, err := reflector.New(m[1], reflector.Config{})
+	reflects, err := reflector.New(clients[1], reflector.Config{})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	curates, err := curator.New(m[2], curator.Config{})
-	return []program.Role{generates, reflects, curates}, closeClients, err
+	curates, err := curator.New(clients[2], curator.Config{})
+	return []program.Role{generates, reflects, curates}, err
 }
 
 // learn trains a playbook on the training tasks, in epochs of one batch, and measures the held-out tasks before the first and after
@@ -235,7 +219,9 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 			row := demoEpoch{
 				Epoch: e.Epoch, Train: e.Train.Accuracy, HeldOut: e.Validation.Accuracy, Bullets: e.Book.Bullets, Version: e.Book.Version, Seconds: time.Since(began).Seconds(),
 			}
-			res.Epochs, res.Final, res.Bullets, began = append(res.Epochs, row), row.HeldOut, row.Bullets, time.Now()
+			res.Epochs = append(res.Epochs, row)
+			res.Final, res.Bullets = row.HeldOut, row.Bullets
+			began = time.Now()
 			show.epoch(row)
 		},
 	}
@@ -244,7 +230,8 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 		return nil, err
 	}
 	usage := out.Report.Cost.Total()
-	res.Calls, res.Tokens, res.Cost, res.Lost = usage.Calls, usage.InputTokens+usage.OutputTokens, usage.Dollars, len(out.Report.Losses)
+	res.Calls, res.Tokens = usage.Calls, usage.InputTokens+usage.OutputTokens
+	res.Cost, res.Lost = usage.Dollars, len(out.Report.Losses)
 	res.Seconds, res.StateHash = out.Report.Timing.Seconds, out.Report.Final.StateHash
 	p, err := deltalog.New(s.JetStream()).PlaybookAt(ctx, book.Book(name), out.Report.Final.Version)
 	if err == nil {

@@ -216,7 +216,7 @@ func (r *demoRun) reasonings(t *testing.T, epoch int, version uint64) map[string
 			t.Fatal(err)
 		}
 	}
-	if err := WaitIdle(t.Context(), r.conn, events.RoleGenerator); err != nil {
+	if err := WaitIdle(t.Context(), r.conn, nil, events.RoleGenerator); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]reasoning{}

@@ -92,8 +92,8 @@ func (e *Eval) Validate() error {
 
 // Run implements the command.
 func (e *Eval) Run(ctx context.Context, c *program.Common) error {
-	judge := scoring.NewScorer(e.Evaluators.Settings(), e.Parallel)
-	set, err := e.read(ctx, e.Dataset, judge.Check, 0)
+	scorer := scoring.NewScorer(e.Evaluators.Settings(), e.Parallel)
+	set, err := e.read(ctx, e.Dataset, scorer.Check, 0)
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func (e *Eval) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	x := &evaluation{samples: samples, parallel: e.Parallel, patience: e.OutageTimeout, pause: time.Second}
+	x := &evaluation{samples: samples, parallel: e.Parallel, outageTimeout: e.OutageTimeout, pause: time.Second}
 	defer x.close()
-	if err := e.prepare(ctx, s, judge, x); err != nil {
+	if err := e.prepare(ctx, s, scorer, x); err != nil {
 		return err
 	}
 	var out *os.File
@@ -124,7 +124,7 @@ func (e *Eval) Run(ctx context.Context, c *program.Common) error {
 	if x.bar != nil {
 		x.bar.clear()
 	}
-	// The answers so far are paid for: write them also after an error.
+	// Write the answers also after an error: their tokens are paid for.
 	if out != nil {
 		if err := x.write(out); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("--out: %w", err))
@@ -155,7 +155,7 @@ type sample struct {
 // draw returns the samples to answer, in the order of the file.
 func (e *Eval) draw(set *dataset.Set) ([]sample, error) {
 	var all []sample
-	scorable := false
+	scorable := false // whether any sample can be scored
 	for i, t := range set.Tasks {
 		all = append(all, sample{t, i})
 		scorable = scorable || scoring.CanScore(&t)
@@ -186,21 +186,20 @@ type evaluation struct {
 	samples  []sample
 	arms     []*evalArm
 	parallel int
-	desk     *generator.ContextBuilder
-	closers  []func()
+	contexts *generator.ContextBuilder
 	bar      *progressLine // nil for none
 
-	patience time.Duration // longest outage of a model that answered before
-	pause    time.Duration // wait between attempts during an outage
+	outageTimeout time.Duration // longest outage of a model that answered before
+	pause         time.Duration // wait between attempts during an outage
 
 	mu         sync.Mutex
-	done, lost int
-	unfinished bool // true if it stopped before the last sample
+	done, lost int  // answers so far, lost ones included; lost answers
+	unfinished bool // the evaluation stopped before the last sample
 }
 
 func (x *evaluation) close() {
-	for _, c := range slices.Backward(x.closers) {
-		c()
+	if x.contexts != nil {
+		x.contexts.Close()
 	}
 }
 
@@ -216,20 +215,21 @@ func (x *evaluation) run(ctx context.Context) error {
 		if within.Err() != nil {
 			return within.Err()
 		}
-		s, a := n/len(x.arms), x.arms[n%len(x.arms)]
-		got := x.answer(within, a, s)
-		if got.lost != "" && within.Err() != nil {
+		i, a := n/len(x.arms), x.arms[n%len(x.arms)]
+		result := x.answer(within, a, i)
+		if result.lost != "" && within.Err() != nil { // the end of the evaluation, not the sample, is the reason
 			return within.Err()
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.done++
 		x.showProgress()
-		a.answers[s] = got
-		if got.lost != "" {
+		a.answers[i] = result
+		if result.lost != "" {
 			x.lost++
-			if a.lost++; 2*a.lost > len(x.samples) {
-				cancel(fmt.Errorf("%w with %s: the first error: %s", errMostFailed, a.name, a.firstLoss()))
+			a.lost++
+			if 2*a.lost > len(x.samples) {
+				cancel(fmt.Errorf("%w with %s: the first error: %s", errMostFailed, a.Arm, a.firstLoss()))
 			}
 		}
 		return nil
@@ -238,10 +238,13 @@ func (x *evaluation) run(ctx context.Context) error {
 		err = cause // the cause names the first error
 	}
 	x.unfinished = x.done < len(x.samples)*len(x.arms)
+	for _, a := range x.arms {
+		a.addUp()
+	}
 	if err == nil {
 		for _, a := range x.arms {
-			if score := a.score(); score.N == 0 {
-				return fmt.Errorf("%s: no answer could be scored: %s", a.name, a.firstFeedback())
+			if a.Score.N == 0 {
+				return fmt.Errorf("%s: no answer could be scored: %s", a.Arm, a.firstFeedback())
 			}
 		}
 	}
@@ -249,11 +252,11 @@ func (x *evaluation) run(ctx context.Context) error {
 }
 
 // answer answers one sample in one arm, with a pinned playbook version and without the session of the task.
-func (x *evaluation) answer(ctx context.Context, a *evalArm, s int) sampleResult {
-	t := x.samples[s].Task
-	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.version, events.Evaluate, ""
+func (x *evaluation) answer(ctx context.Context, a *evalArm, i int) sampleResult {
+	t := x.samples[i].Task
+	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.Version, events.Evaluate, ""
 	for {
-		e, err := a.generator.Answer(ctx, x.desk, &t)
+		e, err := a.generator.Answer(ctx, x.contexts, &t)
 		if err == nil {
 			x.mu.Lock()
 			a.lastReply = time.Now()
@@ -270,8 +273,8 @@ func (x *evaluation) answer(ctx context.Context, a *evalArm, s int) sampleResult
 	}
 }
 
-// shouldRetry reports whether to try again after the client has used up its own retries. It returns true while the model
-// is unavailable and its last answer is less than patience ago. It returns false for a model that never answered: its
+// shouldRetry reports whether to ask the model again after an error, although the client has used up its own retries. It returns true
+// if the model is unavailable and its last answer is less than outageTimeout ago. It returns false for a model that never answered: its
 // address or key is probably wrong.
 func (x *evaluation) shouldRetry(a *evalArm, err error) bool {
 	var outage interface{ Unavailable() bool }
@@ -280,7 +283,7 @@ func (x *evaluation) shouldRetry(a *evalArm, err error) bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return !a.lastReply.IsZero() && time.Since(a.lastReply) < x.patience
+	return !a.lastReply.IsZero() && time.Since(a.lastReply) < x.outageTimeout
 }
 
 // showProgress shows the number of answers on a terminal. The caller holds the lock.
@@ -321,11 +324,13 @@ func (x *evaluation) write(out io.WriteCloser) error {
 func (x *evaluation) record(a *evalArm, i int) report.Sample {
 	s := &x.samples[i]
 	r := report.Sample{
-		Set: "test", Phase: a.name, Index: s.index, ID: s.ID, Question: text.Clip(s.Question, 200), Target: s.Target,
-		Label: events.Unknown, Version: a.version, Lost: a.answers[i].lost,
+		Set: "test", Phase: a.Arm, Index: s.index, ID: s.ID, Question: text.Clip(s.Question, 200), Target: s.Target,
+		Label: events.Unknown, Version: a.Version, Lost: a.answers[i].lost,
 	}
 	if e := a.answers[i].execution; e != nil {
-		r.Answer, r.Label, r.Score, r.Feedback, r.Rounds, r.Model = e.Answer, e.Outcome.Label, e.Outcome.Score, e.Outcome.Feedback, 1, e.Model
+		r.Answer, r.Model = e.Answer, e.Model
+		r.Label, r.Score = e.Outcome.Label, e.Outcome.Score
+		r.Feedback, r.Rounds = e.Outcome.Feedback, 1
 	}
 	return r
 }

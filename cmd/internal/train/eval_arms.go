@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/chat/openai"
@@ -19,14 +20,14 @@ import (
 	book "debrief/playbook"
 )
 
-// armSettings are the settings of an arm in an --against flag. Empty fields are those of the first arm.
+// armSettings are the settings of an arm. An empty field of an --against flag takes its value from the first arm, see withDefaults.
 type armSettings struct {
-	text                    string
+	text                    string // of the flag; empty for the first arm
 	book, at, model, prompt string
 	empty                   bool
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. The text is a list such as book=support,at=7d or empty,model=gpt-4o.
 func (o *armSettings) UnmarshalText(text []byte) error {
 	*o = armSettings{text: string(text)}
 	seen := make(map[string]bool)
@@ -53,17 +54,13 @@ func (o *armSettings) UnmarshalText(text []byte) error {
 
 // evalArm is an arm of an evaluation: its settings and its answers.
 type evalArm struct {
-	name    string
-	book    book.Book
-	version uint64
-	label   string // of the version; "" without a playbook
-	model   string
-	prompt  string // file with instructions; "" for the built-in ones
+	armResult // its settings, until the evaluation ends
+	book      book.Book
 
 	generator *generator.Generator
-	answers   []sampleResult
-	lost      int
-	lastReply time.Time // of the model
+	answers   []sampleResult // in the order of the samples
+	lost      int            // answers with an error so far
+	lastReply time.Time      // of the model; zero before its first reply
 }
 
 // sampleResult is the answer to a sample, or the error.
@@ -85,12 +82,12 @@ func (a *sampleResult) right() (right, known bool) {
 }
 
 // prepare opens the playbook version and the model client of each arm.
-func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Scorer, x *evaluation) error {
+func (e *Eval) prepare(ctx context.Context, s *cli.Session, scorer *scoring.Scorer, x *evaluation) error {
 	models := e.Model
 	models.MaxConcurrent = max(models.MaxConcurrent, e.Parallel)
 	if e.Simulated {
 		var err error
-		if models, err = Simulate(ctx, models, 0); err != nil {
+		if models, err = Simulate(ctx, models, simulated.Options{Seed: 1}); err != nil {
 			return err
 		}
 	}
@@ -99,14 +96,16 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 		return err
 	}
 	cfg := generator.Config{Slots: e.Parallel, Limits: e.Limits.Settings(), Recall: generator.RecallNone}
-	x.desk = generator.NewContextBuilder(s.Conn, embedder, cfg)
-	x.closers = append(x.closers, x.desk.Close)
+	x.contexts = generator.NewContextBuilder(s.Conn, embedder, cfg)
 
 	first := &armSettings{book: e.Book, at: e.At, empty: e.Empty, model: cmp.Or(models.GeneratorModel, models.Model), prompt: e.GeneratorPrompt}
 	clients := make(map[string]*openai.Client)
 	for _, o := range append([]armSettings{*first}, e.Against...) {
 		o = o.withDefaults(first)
-		a := &evalArm{name: cmp.Or(o.text, "the first answers"), model: o.model, prompt: o.prompt, answers: make([]sampleResult, len(x.samples))}
+		a := &evalArm{
+			armResult: armResult{Arm: cmp.Or(o.text, "the first answers"), Model: o.model, Prompt: o.prompt},
+			answers:   make([]sampleResult, len(x.samples)),
+		}
 		if err := a.open(ctx, s, &o); err != nil {
 			return err
 		}
@@ -117,7 +116,6 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 				return err
 			}
 			clients[o.model] = client
-			x.closers = append(x.closers, client.Close)
 		}
 		own := cfg
 		own.Instructions, err = program.Instructions("--generator-prompt", o.prompt)
@@ -127,7 +125,7 @@ func (e *Eval) prepare(ctx context.Context, s *cli.Session, judge *scoring.Score
 		if err != nil {
 			return err
 		}
-		own.Scorer = judge
+		own.Scorer = scorer
 		if a.generator, err = generator.New(clients[o.model], embedder, own); err != nil {
 			return err
 		}
@@ -148,7 +146,7 @@ func (o armSettings) withDefaults(first *armSettings) armSettings {
 	return o
 }
 
-// open looks up the playbook version.
+// open looks up the playbook version of the settings.
 func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) error {
 	name, err := cli.ParseBook(o.book)
 	if err != nil {
@@ -170,30 +168,25 @@ func (a *evalArm) open(ctx context.Context, s *cli.Session, o *armSettings) erro
 	if err != nil {
 		return err
 	}
-	a.version, a.label = p.Version(), label
+	a.Book, a.Label = string(name), label
+	a.Version = p.Version()
 	return nil
 }
 
-// score returns the score of the answers.
-func (a *evalArm) score() (s report.Score) {
+// addUp computes the score, the accuracy and the usage of the answers. The usage of failed calls is unknown and not included.
+func (a *evalArm) addUp() {
+	a.Score, a.Usage = report.Score{}, report.Usage{}
 	for i := range a.answers {
-		if e := a.answers[i].execution; e != nil {
-			s.Count(e.Outcome.Label, e.Outcome.Score)
-		} else {
-			s.Lost++
+		e := a.answers[i].execution
+		if e == nil {
+			a.Score.Lost++
+			continue
 		}
+		a.Score.Count(e.Outcome.Label, e.Outcome.Score)
+		a.Usage = a.Usage.Plus(report.UsageOf(e.Usage))
 	}
-	return s.Finish()
-}
-
-// usage returns the sum of calls, tokens and cost of the answers. The usage of failed calls is unknown and not included.
-func (a *evalArm) usage() (u report.Usage) {
-	for i := range a.answers {
-		if e := a.answers[i].execution; e != nil {
-			u = u.Plus(report.UsageOf(e.Usage))
-		}
-	}
-	return u
+	a.Score = a.Score.Finish()
+	a.Accuracy = a.Score.Interval()
 }
 
 // firstLoss returns the first error, "" if all samples were answered.

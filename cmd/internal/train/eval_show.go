@@ -22,14 +22,14 @@ type evalResult struct {
 	Losses      []report.Loss     `json:"losses"`
 }
 
-// armResult is the score, usage and cost of one arm.
+// armResult is the settings of one arm, and the score and usage of its answers.
 type armResult struct {
 	Arm      string         `json:"arm"`
-	Book     string         `json:"book,omitempty"`
+	Book     string         `json:"book,omitempty"` // empty without a playbook
 	Version  uint64         `json:"playbook_version"`
 	Label    string         `json:"playbook,omitempty"` // label of the version; empty without a playbook
 	Model    string         `json:"model"`
-	Prompt   string         `json:"prompt,omitempty"`
+	Prompt   string         `json:"prompt,omitempty"` // file with instructions; empty for the built-in ones
 	Score    report.Score   `json:"score"`
 	Accuracy stats.Estimate `json:"accuracy"`
 	Usage    report.Usage   `json:"usage"`
@@ -61,18 +61,10 @@ const maxDiffer = 5
 func (x *evaluation) result(data report.Data, problems []dataset.Problem) *evalResult {
 	r := &evalResult{Data: data, Problems: problems, Drawn: len(x.samples), Comparisons: []comparison{}, Losses: []report.Loss{}}
 	for _, a := range x.arms {
-		s := a.score()
-		row := armResult{
-			Arm: a.name, Version: a.version, Label: a.label, Model: a.model, Prompt: a.prompt, Score: s,
-			Accuracy: stats.Share(s.Right, s.N), Usage: a.usage(),
-		}
-		if a.label != "" {
-			row.Book = string(a.book)
-		}
-		r.Arms = append(r.Arms, row)
+		r.Arms = append(r.Arms, a.armResult)
 		for i := range a.answers {
-			if why := a.answers[i].lost; why != "" {
-				r.Losses = append(r.Losses, report.Loss{Set: a.name, Sample: x.samples[i].ID, Reason: why})
+			if reason := a.answers[i].lost; reason != "" {
+				r.Losses = append(r.Losses, report.Loss{Set: a.Arm, Sample: x.samples[i].ID, Reason: reason})
 			}
 		}
 	}
@@ -84,21 +76,21 @@ func (x *evaluation) result(data report.Data, problems []dataset.Problem) *evalR
 
 // compare compares two arms on the samples that have a score in both.
 func (x *evaluation) compare(first, other *evalArm) comparison {
-	c := comparison{Against: other.name, Differ: []differingSample{}}
+	c := comparison{Against: other.Arm, Differ: []differingSample{}}
 	var before, after []bool
 	for i := range x.samples {
-		is, known := first.answers[i].right()
-		was, too := other.answers[i].right()
-		if !known || !too {
+		firstRight, firstKnown := first.answers[i].right()
+		otherRight, otherKnown := other.answers[i].right()
+		if !firstKnown || !otherKnown {
 			c.LeftOut++
 			continue
 		}
-		before, after = append(before, was), append(after, is)
-		if is != was && len(c.Differ) < maxDiffer {
+		before, after = append(before, otherRight), append(after, firstRight)
+		if firstRight != otherRight && len(c.Differ) < maxDiffer {
 			s := &x.samples[i]
 			c.Differ = append(c.Differ, differingSample{
-				s.index, s.ID, term.OneLine(s.Question, 200), term.OneLine(s.Target, 200), is,
-				term.OneLine(first.answers[i].execution.Answer, 200), term.OneLine(other.answers[i].execution.Answer, 200),
+				Index: s.index, ID: s.ID, Question: term.OneLine(s.Question, 200), Target: term.OneLine(s.Target, 200), Won: firstRight,
+				Answer: term.OneLine(first.answers[i].execution.Answer, 200), Other: term.OneLine(other.answers[i].execution.Answer, 200),
 			})
 		}
 	}

@@ -80,7 +80,7 @@ func newEvaluation(t *testing.T, url string, samples int, against ...string) *ev
 		}
 		e.Against = append(e.Against, o)
 	}
-	x := &evaluation{parallel: e.Parallel, patience: time.Minute, pause: time.Millisecond}
+	x := &evaluation{parallel: e.Parallel, outageTimeout: time.Minute, pause: time.Millisecond}
 	for i := range samples {
 		x.samples = append(x.samples, sample{events.Task{ID: fmt.Sprint("s", i), Question: fmt.Sprintf("question %d?", i), Target: "right"}, i})
 	}
@@ -211,13 +211,13 @@ func TestEvalWaitsForUnavailableModel(t *testing.T) {
 	if err := x.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s := x.arms[0].score(); s.Right != 40 || s.Lost != 0 {
+	if s := x.arms[0].Score; s.Right != 40 || s.Lost != 0 {
 		t.Errorf("got %+v, want all 40", s)
 	}
 
 	for name, m := range map[string]*unavailableModel{"never available": {from: 1, to: 1 << 40}, "never back": {from: 10, to: 1 << 40}} {
 		x := newEvaluation(t, "http://127.0.0.1:9", 40)
-		x.patience = 50 * time.Millisecond
+		x.outageTimeout = 50 * time.Millisecond
 		x.arms[0].generator = bustest.Must(generator.New(m, nil, generator.Config{}))
 		if err := x.run(t.Context()); !errors.Is(err, errMostFailed) {
 			t.Errorf("%s: got %v", name, err)

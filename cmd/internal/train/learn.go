@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"debrief/cmd/internal/api/request"
@@ -41,10 +40,10 @@ type Learn struct {
 
 // Help implements kong.HelpProvider.
 func (*Learn) Help() string {
-	return `Read recorded runs of any agent and add what they teach to a playbook. All stored runs of the playbook are
-compared, each lesson of it with its evidence: an error of a tool teaches what changed before the call worked, in two tasks at least; a habit, such as
-one tool before another, is shown if it separates successful from failed runs of the same tasks beyond chance. If nothing
-holds, the command prints the reason and which runs would help. Without a file the command compares the runs that are stored already,
+	return `Read recorded runs of any agent and add what they teach to a playbook. All stored runs of the playbook are compared. Each
+lesson comes with its evidence. An error of a tool teaches what changed before the call worked, in at least two tasks. A habit, such as
+one tool before another, becomes a lesson if it separates successful from failed runs of the same tasks beyond chance. Without a lesson,
+the command prints the reason and which runs would help. Without a file, the command compares only the runs that are stored already,
 such as those that agents reported.
 
 With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
@@ -84,7 +83,7 @@ type learnResult struct {
 	Executions int    `json:"executions"`     // different runs in the files
 	Known      int    `json:"already_stored"` // of those, stored before this command
 	Reflected  int    `json:"reflected"`
-	Nothing    int    `json:"nothing_to_learn"`
+	Nothing    int    `json:"nothing_to_learn"` // neither a reflection nor a dead letter
 	Dead       int    `json:"dead_letters"`
 	Unread     int    `json:"invalid_lines"` // runs, or lines of runs
 	BadFiles   int    `json:"unread_files"`  // files of which nothing, or only the beginning, was read
@@ -129,8 +128,8 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 
-	checked, unchecked := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
-	defer unchecked()
+	checked, stopCheck := request.WithModelCheck(ctx, s.Conn, events.RoleReflector, events.RoleCurator)
+	defer stopCheck()
 	leading, err := deltalog.New(s.Conn.JetStream()).LeadingScore(ctx, b)
 	if err != nil {
 		return err
@@ -144,7 +143,7 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	for _, u := range skipped {
-		if u.other {
+		if u.noFile { // listed, but no loss
 			l.print(u, "%s: %s", u.File, u.Problem)
 			continue
 		}
@@ -163,7 +162,7 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
-// learnHere runs the roles during learn, unless another process runs the server.
+// learnHere calls learn, with the roles in this process unless another process runs the server.
 func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, files []string) (*learnResult, error) {
 	if s.Server == nil {
 		return l.learn(ctx, s, r, files, func() {})
@@ -174,16 +173,17 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 		return nil, err
 	}
 	running, stop := startRoles(ctx, s.Conn, roles)
-	res, err := l.learn(running, s, r, files, sync.OnceFunc(func() { close(compared) }))
-	if failed := stop(); err == nil {
-		err = failed
+	res, err := l.learn(running, s, r, files, func() { close(compared) })
+	roleErr := stop()
+	if err == nil {
+		err = roleErr
 	}
 	return res, err
 }
 
-// roles returns the reflector and the curator of this process. The reflector waits until compared is closed. With a model, the Curator
-// then sees the counted lessons before the reflections on single runs, and does not add them again in other words. Without one, the
-// wait saves memory: the server caches messages that are read soon after they are written.
+// roles returns the reflector and the curator of this process. The reflector starts when compared is closed: the Curator of a model
+// then sees the lessons of the comparison before the reflections on single runs, and does not add them again in other words. Without a
+// model, the delay saves memory, because the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
 	curating, err := l.Optional(events.RoleCurator)
 	if err != nil {
@@ -221,39 +221,38 @@ func (r *delayedRole) Run(ctx context.Context, conn *bus.Conn) error {
 }
 
 // learn reads the files, compares all stored runs, and waits for the roles. It calls compared when the lessons of the comparison are
-// in the playbook, or when an error prevents that.
+// in the playbook.
 func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files []string, compared func()) (*learnResult, error) {
 	res := &learnResult{Book: l.Book, DeadReasons: map[string]int{}, Omitted: source.Omissions{}}
-	in := runStates{}
-	err := s.Events.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { in[runIDOf(id)] = runStored })
+	states := runStates{}
+	err := s.Events.IDs(ctx, events.StreamExecutions, events.KindExecution.Subject(r.Book), func(id events.ID) { states[runIDOf(id)] = runStored })
 	if err != nil {
 		return nil, err
 	}
-	r.Known = func(id events.ID) bool { return in[runIDOf(id)]&runStored != 0 }
-	var lastErr error
+	r.Known = func(id events.ID) bool { return states[runIDOf(id)]&runStored != 0 }
+	var lastErr error // of a file that was not read
 	for _, name := range files {
-		err := l.readFile(ctx, s, r, name, in, res)
-		if fatal := (*stopError)(nil); errors.As(err, &fatal) || ctx.Err() != nil {
-			compared()
-			return nil, l.finishAfterError(ctx, s, in, err)
+		err := l.readFile(ctx, s, r, name, states, res)
+		if errors.As(err, new(*stopError)) || ctx.Err() != nil {
+			return nil, interrupted(ctx, states.count(runInFiles), err)
 		}
-		if err != nil { // it costs this file; the others are still read
+		if err != nil { // the other files are still read
 			lastErr = err
 			res.BadFiles++
-			if l.JSON || len(files) > 1 || in.count(runInFiles) > 0 { // else the command ends with this error
+			isWholeResult := len(files) == 1 && states.count(runInFiles) == 0 // then the command ends with this error
+			if l.JSON || !isWholeResult {
 				l.skip(unreadItem{File: name, Problem: reasonOf(err)}, res)
 			}
 		}
 	}
-	res.Executions, res.Known = in.count(runInFiles), in.count(runStored)
-	switch {
-	case lastErr == nil || res.Executions > 0:
-	case len(files) == 1:
-		return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
-	default:
+	res.Executions, res.Known = states.count(runInFiles), states.count(runStored)
+	if lastErr != nil && res.Executions == 0 {
+		if len(files) == 1 {
+			return nil, fmt.Errorf("%s: %s", files[0], reasonOf(lastErr))
+		}
 		return nil, fmt.Errorf("no run was read: %s; see above", res.losses())
 	}
-	if s.Server == nil { // the roles run elsewhere, or not yet
+	if s.Server == nil { // the roles of other processes reflect on the runs before the comparison
 		if err := l.await(ctx, s); err != nil {
 			return nil, interrupted(ctx, res.Executions, err)
 		}
@@ -266,7 +265,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 		return nil, interrupted(ctx, res.Executions, err)
 	}
 	l.checkOutcomes(r.Outcomes, res)
-	if err := l.countResults(ctx, s, r.Book, in, res); err != nil {
+	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
 	}
 	if l.reflecting == nil && s.Server != nil && res.Executions > res.Known && res.calls == 0 {
@@ -295,40 +294,28 @@ func exitOf(err error) error {
 	return err
 }
 
-// finishAfterError waits until the runs before a broken file are learned. It returns the error of that file.
-func (l *Learn) finishAfterError(ctx context.Context, s *cli.Session, in runStates, broken error) error {
-	var full *bus.FullError
-	n := in.count(runInFiles)
-	if n == 0 || ctx.Err() != nil || errors.As(broken, &full) {
-		return interrupted(ctx, n, broken)
-	}
-	if err := l.await(ctx, s); err != nil {
-		return errors.Join(broken, err)
-	}
-	return fmt.Errorf("%w; %s", broken, pluralOf(n, "run before that is learned", "runs before that are learned"))
-}
-
-// stopError is an error that is not the fault of a file: it ends the command.
+// stopError is an error of the server while it stores runs. It ends the command; the next one continues with the runs that are not stored.
 type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }
 func (e *stopError) Unwrap() error { return e.err }
 
-func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, in runStates, res *learnResult) error {
+// readFile publishes the runs of a file. Its error is a *stopError, or the reason why the rest of the file was not read.
+func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, name string, states runStates, res *learnResult) error {
 	f, err := openFile(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	p := l.newProgressReader(ctx, name, f)
-	pub := newPublisher(ctx, s, in)
+	pub := newPublisher(ctx, s, states)
 	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
 		return pub.publish(ctx, e)
 	})
 	p.clear()
-	if broken := pub.wait(); broken != nil {
-		return &stopError{broken}
+	if serverErr := pub.wait(); serverErr != nil {
+		return &stopError{serverErr}
 	}
 	invalid := pub.invalidRuns()
 	report.Runs -= len(invalid)
@@ -383,48 +370,29 @@ func (l *Learn) printFile(name string, report runs.Report, res *learnResult) {
 // stallNotice is the time without progress after which the command reports that no worker seems to run.
 const stallNotice = 5 * time.Second
 
-// await waits until both roles are idle.
+// await waits until the reflector and the curator are idle.
 func (l *Learn) await(ctx context.Context, s *cli.Session) error {
-	var last [2]bus.Lag
+	progress := l.newTicker()
+	defer progress.clear()
+	var last bus.Lag
 	moved, noticed := time.Now(), false
-	t := l.newTicker()
-	defer t.clear()
-	for {
-		idle := true
-		for i, role := range []string{events.RoleReflector, events.RoleCurator} {
-			lag, err := s.Consumers.Lag(ctx, role)
-			if err != nil {
-				return err
-			}
-			if lag != last[i] {
-				last[i], moved = lag, time.Now()
-			}
-			if !lag.Idle() {
-				idle = false
-			} else if done, err := s.Consumers.Idle(ctx, role); err != nil {
-				return err
-			} else if !done {
-				idle = false
-			}
+	waiting := func(role string, lag bus.Lag) {
+		if lag != last {
+			last, moved = lag, time.Now()
 		}
-		if idle {
-			return nil
-		}
-		t.report(func(float64) (any, string) {
-			runs, reflections := last[0].Pending+uint64(last[0].InFlight), last[1].Pending+uint64(last[1].InFlight)
-			return map[string]any{"waiting_executions": runs, "waiting_reflections": reflections},
-				fmt.Sprintf("%d runs wait for the reflector, %d reflections for the curator", runs, reflections)
+		progress.report(func(float64) (any, string) {
+			n := lag.Pending + uint64(lag.InFlight)
+			if role == events.RoleCurator {
+				return map[string]any{"waiting_reflections": n}, fmt.Sprintf("%d reflections wait for the curator", n)
+			}
+			return map[string]any{"waiting_executions": n}, fmt.Sprintf("%d runs wait for the reflector", n)
 		})
 		if !noticed && s.Server == nil && time.Since(moved) > stallNotice {
 			noticed = true
 			term.Fprintf(term.Stderr, "Waiting for a reflector and a curator: no progress for %s. The runs are stored; it is safe to interrupt.\n", stallNotice)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
+	return WaitIdle(ctx, s.Conn, waiting, events.RoleReflector, events.RoleCurator)
 }
 
 // addPlaybook adds the current state of the playbook to the result.
@@ -442,6 +410,7 @@ func (l *Learn) addPlaybook(ctx context.Context, s *cli.Session, b book.Book, re
 	return nil
 }
 
+// show prints the result.
 func (l *Learn) show(res *learnResult) error {
 	if l.JSON {
 		return cli.WriteJSON(term.Stdout, res)
@@ -462,7 +431,7 @@ func (l *Learn) show(res *learnResult) error {
 		term.Printf("\n")
 	}
 	if known := res.Analysis.Known; len(known) > 0 {
-		term.Printf("Known errors of tools, a report that teaches nothing:\n")
+		term.Printf("Errors of tools that agents repeated (a report, no lessons):\n")
 		for _, k := range known {
 			term.Printf("%s", term.Block(fmt.Sprintf("  %s: %q in %s of %s, repeated in %d\n",
 				k.Tool, k.Error, term.Plural(k.Runs, "run"), term.Plural(k.Tasks, "task"), k.Repeated)))

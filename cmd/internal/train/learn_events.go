@@ -18,7 +18,7 @@ const maxEvent = 16 << 20 // bytes of the file of an event
 
 // groupEvents replaces the files of events by their directory, which is read as one file, and leaves out the state beside it.
 func groupEvents(files []string) []string {
-	conversations := map[string]bool{} // by directory, true once it is in the list
+	conversations := map[string]bool{} // by directory; true once the directory is in the list
 	for _, name := range files {
 		if eventName.MatchString(filepath.Base(name)) {
 			conversations[filepath.Dir(name)] = false
@@ -27,13 +27,16 @@ func groupEvents(files []string) []string {
 	return slices.Collect(func(yield func(string) bool) {
 		for _, name := range files {
 			dir, base := filepath.Dir(name), filepath.Base(name)
-			if listed, known := conversations[dir]; known && eventName.MatchString(base) {
-				if listed {
-					continue
-				}
-				conversations[dir], name = true, dir
-			} else if _, known := conversations[filepath.Join(dir, "events")]; known && base == "base_state.json" {
+			_, hasEvents := conversations[filepath.Join(dir, "events")]
+			switch {
+			case hasEvents && base == "base_state.json":
 				continue
+			case !eventName.MatchString(base):
+			case conversations[dir]:
+				continue
+			default: // the first event of a conversation
+				conversations[dir] = true
+				name = dir
 			}
 			if !yield(name) {
 				return
@@ -42,7 +45,8 @@ func groupEvents(files []string) []string {
 	})
 }
 
-// baseName returns the name of a file for the ids of its runs. A conversation has the name of its directory, above its events.
+// baseName returns the name of a file for the ids of its runs. The events of a conversation are in the directory <id>/events: the name
+// is <id>.events.
 func baseName(name string) string {
 	base := filepath.Base(name)
 	if info, err := os.Stat(name); err == nil && info.IsDir() && base == "events" {
@@ -94,5 +98,5 @@ func readEvent(path string) []byte {
 	if err != nil || len(event) > maxEvent || !json.Valid(event) {
 		return []byte("unreadable event\n")
 	}
-	return append(bytes.ReplaceAll(bytes.TrimSpace(event), []byte("\n"), []byte(" ")), '\n') // a line break is not inside a text
+	return append(bytes.ReplaceAll(bytes.TrimSpace(event), []byte("\n"), []byte(" ")), '\n') // JSON has line breaks only between its tokens
 }

@@ -18,8 +18,8 @@ import (
 // maxExplained is the maximum number of lessons that one command explains. Each costs a request to the model.
 const maxExplained = 200
 
-// explain asks the model for the reasons of new lessons. A lesson whose request got no useful reply is added without a reason; a note
-// counts these. It returns an error if the model is unavailable. Without a model it does nothing.
+// explain asks the model to explain new lessons, and stores the explanations in them. A lesson without a useful reply stays without an
+// explanation; a note counts these. It returns an error if the model is unavailable. Without a model it does nothing.
 func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesson, stored map[runID]uint64, res *learnResult) error {
 	if l.reflecting == nil || len(lessons) == 0 {
 		return nil
@@ -29,12 +29,14 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 		lessons = lessons[:maxExplained]
 	}
 	var mu sync.Mutex
-	failed, rejected, first := 0, 0, ""
-	count := func(n *int, why string) {
+	failed, rejected := 0, 0
+	firstReason := ""
+	count := func(n *int, reason string) {
 		mu.Lock()
 		defer mu.Unlock()
-		if *n++; first == "" {
-			first = text.Line(why, 300)
+		*n++
+		if firstReason == "" {
+			firstReason = text.Line(reason, 300)
 		}
 	}
 	err := Each(len(lessons), max(1, min(l.MaxConcurrent, len(lessons))), func(i int) error {
@@ -58,7 +60,7 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 	})
 	if failed+rejected > 0 {
 		res.Notes = append(res.Notes, fmt.Sprintf("%s no explanation: %s and %s. The first reason: %s.", pluralOf(failed+rejected, "new lesson has", "new lessons have"),
-			pluralOf(failed, "request failed", "requests failed"), pluralOf(rejected, "reply was rejected", "replies were rejected"), first))
+			pluralOf(failed, "request failed", "requests failed"), pluralOf(rejected, "reply was rejected", "replies were rejected"), firstReason))
 	}
 	return err
 }

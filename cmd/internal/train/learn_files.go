@@ -18,10 +18,12 @@ import (
 // standardInput is the name of standard input among the files.
 const standardInput = "-"
 
-// expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order, without hidden ones. It also
-// returns the unread entries: files and directories with an error, and entries of a directory that are neither regular files nor links
-// to regular files, because a link to a directory may lead in a circle, and a pipe may never end. A missing file is an error, because
-// the name is probably misspelled. A directory of events stands for its files; see groupEvents.
+// expandFiles replaces each directory by the files in it and in its subdirectories, in alphabetical order, without hidden ones. A
+// directory of events stands for its files; see groupEvents.
+//
+// It also returns the skipped entries: files and directories with an error, and entries of a directory that are neither regular files
+// nor links to regular files. A link to a directory may lead in a circle, and a pipe may never end. A missing file is an error, because
+// the name is probably misspelled.
 func expandFiles(names []string) (files []string, skipped []unreadItem, err error) {
 	for _, name := range names {
 		if name == standardInput {
@@ -35,11 +37,12 @@ func expandFiles(names []string) (files []string, skipped []unreadItem, err erro
 		case err != nil:
 			skipped = append(skipped, unreadItem{File: name, Problem: reasonOf(err)})
 		case info.IsDir():
-			inside, no := filesIn(name)
-			if len(inside)+len(no) == 0 {
+			inside, unread := filesIn(name)
+			if len(inside)+len(unread) == 0 {
 				return nil, nil, fmt.Errorf("%s: the directory has no files", name)
 			}
-			files, skipped = append(files, inside...), append(skipped, no...)
+			files = append(files, inside...)
+			skipped = append(skipped, unread...)
 		default:
 			files = append(files, name)
 		}
@@ -50,7 +53,7 @@ func expandFiles(names []string) (files []string, skipped []unreadItem, err erro
 	return groupEvents(files), skipped, nil
 }
 
-// filesIn returns the files in a directory and its subdirectories, and the unread entries.
+// filesIn returns the files in a directory and its subdirectories, and the skipped entries.
 func filesIn(dir string) (files []string, skipped []unreadItem) {
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		hidden := entry != nil && strings.HasPrefix(entry.Name(), ".") && path != dir
@@ -72,7 +75,7 @@ func filesIn(dir string) (files []string, skipped []unreadItem) {
 		case info.Mode().IsRegular():
 			files = append(files, path)
 		default:
-			skipped = append(skipped, unreadItem{File: path, Problem: "not read: " + describeMode(info.Mode()), other: true})
+			skipped = append(skipped, unreadItem{File: path, Problem: "not read: " + describeMode(info.Mode()), noFile: true})
 		}
 		return nil
 	})
@@ -100,8 +103,9 @@ func openFile(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// interruptible returns a reader of f that ends with the context. A read of a pipe or of a terminal may wait for ever. Of a regular file
-// that grows it returns the bytes that the file has now: its writer may be this command, or faster than this command.
+// interruptible returns a reader of f that ends with the context, because a read of a pipe or of a terminal may wait for ever. Of a
+// regular file it reads the bytes that the file has now: a file that grows may have no end, for example if it is the output of this
+// command. The reader of a directory returns its events, see newEventReader.
 func interruptible(ctx context.Context, f *os.File) io.Reader {
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
@@ -123,7 +127,7 @@ func interruptible(ctx context.Context, f *os.File) io.Reader {
 	return r
 }
 
-// readOutcomes reads the file of --outcomes, or returns nil without one.
+// readOutcomes reads the file of --outcomes. It returns nil without one. Leading is the name of the score that decides the outcome.
 func (l *Learn) readOutcomes(ctx context.Context, leading string) (*runs.Outcomes, error) {
 	if l.Outcomes == "" {
 		return nil, nil

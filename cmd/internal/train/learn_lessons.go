@@ -44,7 +44,7 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 			a.Add(e)
 		}
 	})
-	seen := map[runID]uint64{} // sequence of the first copy
+	seen := map[runID]uint64{} // sequence of the first copy of each execution
 	t := l.newTicker()
 	defer t.clear()
 	err = s.Events.ReadStored(ctx, events.StreamExecutions, events.KindExecution.Subject(b), func(st bus.Stored) error {
@@ -87,11 +87,11 @@ func (l *Learn) addLessons(ctx context.Context, s *cli.Session, b book.Book, res
 	}
 	for _, lesson := range lessons {
 		reply, err := lesson.add(ctx, s, b, stored)
-		if refused := (*events.RefusedError)(nil); errors.As(err, &refused) && lesson.explanation != "" { // try it without the text of the model
+		if errors.As(err, new(*events.RefusedError)) && lesson.explanation != "" { // perhaps only the text of the model is refused
 			lesson.explanation = ""
 			reply, err = lesson.add(ctx, s, b, stored)
 		}
-		if errors.As(err, new(*events.RefusedError)) || errors.Is(err, errNoEvidence) { // it costs this lesson
+		if errors.As(err, new(*events.RefusedError)) || errors.Is(err, errNoEvidence) { // the other lessons are still added
 			res.Refused = append(res.Refused, refusedLesson{text.Line(redact.Text(lesson.Content), maxEvidence), err.Error()})
 			continue
 		}
@@ -144,7 +144,7 @@ func (n *newLesson) evidence() string {
 	return reason
 }
 
-// errNoEvidence refuses a lesson whose runs are gone. An edit without evidence would count as the decision of a person.
+// errNoEvidence is returned for a lesson whose runs have expired. Without evidence, the edit would count as the decision of a person.
 var errNoEvidence = errors.New("add lesson: none of the runs behind it is stored any more: run the command again")
 
 // add requests the edit that adds the lesson as a bullet.

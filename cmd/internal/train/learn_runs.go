@@ -23,7 +23,7 @@ import (
 type runID [16]byte
 
 func runIDOf(id events.ID) (r runID) {
-	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id)) // an id that is not base64 belongs to no run in the files
+	_, _ = base64.RawURLEncoding.Decode(r[:], []byte(id)) // no id of a run in the files fails; the id of another event may
 	return r
 }
 
@@ -43,11 +43,11 @@ type runStates map[runID]runState
 // mark sets a flag of a run in the files. It returns false if the flag is already set or no file contains the run.
 func (r runStates) mark(id events.ID, flag runState) bool {
 	key := runIDOf(id)
-	now := r[key]
-	if now&runInFiles == 0 || now&flag != 0 {
+	state := r[key]
+	if state&runInFiles == 0 || state&flag != 0 {
 		return false
 	}
-	r[key] = now | flag
+	r[key] = state | flag
 	return true
 }
 
@@ -66,27 +66,27 @@ type publisher struct {
 	session *cli.Session
 	states  runStates
 	sending *errgroup.Group
-	failed  context.Context // ends with the first error
+	failed  context.Context // ends with the first error of the server
 	calls   int             // tool calls of the new runs
 
 	mu      sync.Mutex
-	lost    []runID          // not stored, because of the server
-	invalid map[runID]string // not stored, because of the run: it has too many steps, for example
+	lost    []runID          // not stored because of an error of the server
+	invalid map[runID]string // not stored because the run is invalid; with the reason, for example too many steps
 }
 
 // publishing is the number of runs that are stored at the same time. The server syncs several writes at once.
 const publishing = 32
 
-func newPublisher(ctx context.Context, s *cli.Session, in runStates) *publisher {
+func newPublisher(ctx context.Context, s *cli.Session, states runStates) *publisher {
 	sending, failed := errgroup.WithContext(ctx)
 	sending.SetLimit(publishing)
-	return &publisher{session: s, states: in, sending: sending, failed: failed, invalid: map[runID]string{}}
+	return &publisher{session: s, states: states, sending: sending, failed: failed, invalid: map[runID]string{}}
 }
 
-// publish stores a run unless the stream has it. An error is not the fault of the run.
+// publish stores a run in the background unless the stream has it. It returns a *stopError after a failure of the server.
 func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	key := runIDOf(e.ID)
-	if state := p.states[key]; state != 0 { // a reflection exists or will exist, or the run is a dead letter
+	if state := p.states[key]; state != 0 { // stored before this command, or read before in one of the files
 		p.states[key] = state | runInFiles
 		return nil
 	}
@@ -115,7 +115,7 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	return nil
 }
 
-// wait waits until all runs are stored. It returns the error of the server, and then forgets the runs that are not stored.
+// wait waits until all runs are stored or lost, and forgets those that are lost. It returns the first error of the server.
 func (p *publisher) wait() error {
 	err := p.sending.Wait()
 	for _, key := range p.lost {
@@ -134,10 +134,10 @@ func (p *publisher) invalidRuns() []string {
 
 // countResults counts the results of all runs in the files, also of runs that an earlier command submitted: reflected
 // on, nothing to learn, or dead letter.
-func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, in runStates, res *learnResult) error {
+func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, states runStates, res *learnResult) error {
 	err := s.Events.ReadStored(ctx, events.StreamReflections, events.KindReflection.Subject(b), func(st bus.Stored) error {
 		if r, ok := st.Event.(*events.Reflection); ok {
-			in.mark(r.Execution, runReflected)
+			states.mark(r.Execution, runReflected)
 		}
 		return nil
 	})
@@ -151,13 +151,13 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, i
 		}
 		var id events.ID
 		if letter.Stream == events.StreamExecutions {
-			id = events.ID(nats.Header(letter.Header).Get(nats.MsgIdHdr)) // a large payload is not in the letter
+			id = events.ID(nats.Header(letter.Header).Get(nats.MsgIdHdr)) // not from the payload: a letter does not contain a large one
 		} else if e, err := events.Decode(letter.Subject, letter.Header, letter.Data); err == nil {
 			if r, ok := e.(*events.Reflection); ok {
 				id = r.Execution
 			}
 		}
-		if in.mark(id, runDead) {
+		if states.mark(id, runDead) {
 			res.DeadReasons[letter.Reason]++
 		}
 		return nil
@@ -165,8 +165,8 @@ func (l *Learn) countResults(ctx context.Context, s *cli.Session, b book.Book, i
 	if err != nil {
 		return err
 	}
-	res.Dead = in.count(runDead)
-	res.Reflected = in.count(runReflected) - in.count(runReflected|runDead)
+	res.Dead = states.count(runDead)
+	res.Reflected = states.count(runReflected) - states.count(runReflected|runDead)
 	res.Nothing = res.Executions - res.Dead - res.Reflected
 	return nil
 }

@@ -16,10 +16,10 @@ type unreadItem struct {
 	Element *int   `json:"element,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	Repair  string `json:"repair,omitempty"`
-	other   bool   // an entry of a directory other than a file: not a loss
+	noFile  bool   // a link to a directory, a pipe or the like: it is listed and is no loss
 }
 
-// maxListed is the maximum length of the list of unread items. The count includes all of them.
+// maxListed limits the list of unread items in the result. The counts include all of them.
 const maxListed = 100
 
 func newUnreadItem(file string, p runs.Problem) unreadItem {
@@ -32,7 +32,7 @@ func newUnreadItem(file string, p runs.Problem) unreadItem {
 	return u
 }
 
-// reasonOf returns the text of an error of a file without the name of the file, which is shown before it.
+// reasonOf returns the text of an error without the name of its file. The caller prints the name before it.
 func reasonOf(err error) string {
 	if inPath, ok := errors.AsType[*fs.PathError](err); ok {
 		return inPath.Op + ": " + inPath.Err.Error()

@@ -11,15 +11,15 @@ import (
 	"debrief/cmd/internal/program/term"
 )
 
-// progressLine reports progress at most once in an interval: as a JSON line if that is set, else as a line that it overwrites on a
-// terminal.
+// progressLine reports progress, at most once in an interval: as JSON lines, or as text on a terminal, where each line replaces the one
+// before.
 type progressLine struct {
-	to    *term.Writer
-	json  io.Writer // nil for text
-	every time.Duration
+	to    *term.Writer  // for text
+	json  io.Writer     // for JSON lines; nil for text
+	every time.Duration // the interval
 	began time.Time
-	last  time.Time
-	shown bool
+	last  time.Time // of the last report
+	shown bool      // a line of text is on the terminal
 }
 
 func newProgressLine(to *term.Writer) *progressLine {
@@ -27,8 +27,8 @@ func newProgressLine(to *term.Writer) *progressLine {
 	return &progressLine{to: to, every: time.Second, began: now, last: now}
 }
 
-// report prints the progress if it is time. It calls progress with the seconds since the start; progress returns the JSON value and
-// the text.
+// report prints the progress if the interval has passed. It calls progress with the seconds since the start; progress returns the JSON
+// value and the text.
 func (p *progressLine) report(progress func(seconds float64) (any, string)) {
 	now := time.Now()
 	if p.json == nil && !p.to.IsTerminal() || now.Sub(p.last) < p.every {

@@ -18,10 +18,10 @@ type taskFile struct {
 	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
-// options returns the options of a data set reader. Check returns an error for an unknown evaluator; most limits the
-// number of samples, 0 means no limit.
-func (f taskFile) options(check func(evaluator string) error, most int) (dataset.Options, error) {
-	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: most}
+// options returns the options of a data set reader. Check returns an error for an unknown evaluator. Limit is the maximum number of
+// samples; 0 means no limit.
+func (f taskFile) options(check func(evaluator string) error, limit int) (dataset.Options, error) {
+	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: limit}
 	if err := check(f.Evaluator); err != nil {
 		return o, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
@@ -32,15 +32,16 @@ func (f taskFile) options(check func(evaluator string) error, most int) (dataset
 }
 
 // read reads a data set. A data set without samples is an error.
-func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, most int) (*dataset.Set, error) {
-	o, err := f.options(check, most)
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*dataset.Set, error) {
+	o, err := f.options(check, limit)
 	if err != nil {
 		return nil, err
 	}
 	in, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: no such file", name))
-	} else if err != nil {
+	}
+	if err != nil {
 		return nil, program.Exit(program.ExitUsage, err)
 	}
 	defer in.Close()

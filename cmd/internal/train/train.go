@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -19,8 +20,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/api/edits"
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -34,6 +35,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/generator"
 	"debrief/generator/scoring"
+	"debrief/playbook/formats"
 	"debrief/reflector"
 
 	book "debrief/playbook"
@@ -119,9 +121,11 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	}
 	defer s.Close()
 	o := replay.Options{Settings: settings, From: p.From, Debrief: program.Version(), Name: p.Name}
-	if o.Model = p.NameOf(events.RoleGenerator); p.Simulated {
-		o.Model = simulated.Name
+	model := p.NameOf(events.RoleGenerator)
+	if p.Simulated {
+		model = simulated.Name
 	}
+	o.Model = model
 	if p.Executions != "" && s.Server == nil {
 		o.Model = "" // --model is for the reflections; the generators of the server answer the tests
 	}
@@ -135,12 +139,15 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		p.Out = filepath.Join("debrief-runs", o.Name)
 	}
 	folder, err := report.Open(p.Out, report.Config{
-		Run: o.Name, Model: p.modelName(), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, Settings: o.Settings, Data: sets.Data(),
+		Run: o.Name, Model: cmp.Or(model, "the workers'"), Debrief: o.Debrief, Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH,
+		Settings: o.Settings, Data: sets.Data(),
 	})
-	if taken := (*report.FolderInUseError)(nil); errors.As(err, &taken) {
-		return program.Exit(program.ExitRefused, fmt.Errorf("--out: %w", err))
-	} else if err != nil {
-		return fmt.Errorf("--out: %w", err)
+	if err != nil {
+		err = fmt.Errorf("--out: %w", err)
+		if errors.As(err, new(*report.FolderInUseError)) {
+			err = program.Exit(program.ExitRefused, err)
+		}
+		return err
 	}
 	defer folder.Close()
 	if p.From != "" {
@@ -154,17 +161,18 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if err != nil {
 		return err
 	}
-	running, unchecked := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
-	defer unchecked()
-	stop := func() error { return nil }
+	running, stopCheck := request.WithModelCheck(ctx, s.Conn, cli.Roles...)
+	defer stopCheck()
+	stopRoles := func() error { return nil }
 	if s.Server != nil { // no other process has the directory: run the roles here
-		running, stop = startRoles(running, s.Conn, roles)
+		running, stopRoles = startRoles(running, s.Conn, roles)
 	}
 	show := newTrainScreen(p, o.Name)
-	o.OnProgress, o.OnPoint, o.OnEpoch, o.OnStall, o.OnSkipped = show.progressOfRun, show.point, show.epoch, show.waiting, show.skipped
+	o.OnProgress, o.OnPoint, o.OnEpoch = show.progressOfRun, show.point, show.epoch
+	o.OnStall, o.OnSkipped = show.waiting, show.skipped
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
-	if failed := stop(); err == nil || failed != nil { // an error of the roles is the cause of the run's error
-		err = failed
+	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
+		err = roleErr
 	}
 	if err != nil {
 		return p.runError(ctx, o.Name, err)
@@ -180,13 +188,13 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 
 // parent returns the playbook and the version that the run begins with.
 func (p *Training) parent(ctx context.Context, s *cli.Session) (name book.Book, at explain.Version, err error) {
-	text, point, old := strings.Cut(p.From, "@")
+	text, point, hasPoint := strings.Cut(p.From, "@")
 	name = book.Book(text)
 	store := deltalog.New(s.JetStream())
 	if err := checkBook(ctx, store, "--from", name); err != nil {
 		return name, at, err
 	}
-	if !old {
+	if !hasPoint {
 		point = "newest"
 	}
 	at, err = s.Playbook(name).Version(ctx, point)
@@ -210,17 +218,12 @@ func checkBook(ctx context.Context, store *deltalog.Store, flag string, name boo
 
 // runError adds the exit code or advice to the error of a run.
 func (p *Training) runError(ctx context.Context, name string, err error) error {
-	var used *replay.InUseError
-	var other *replay.ConflictError
-	var expired *replay.ExpiredError
-	var model *request.ModelError
-	var answered *replay.OtherModelError
 	switch {
-	case errors.As(err, &answered):
+	case errors.As(err, new(*replay.OtherModelError)):
 		return program.Exit(program.ExitRefused, fmt.Errorf("run %q stopped: %w: stop that generator or name its model, then run the same command again", name, err))
-	case errors.As(err, &model):
+	case errors.As(err, new(*request.ModelError)):
 		return exitOf(fmt.Errorf("run %q stopped: %w; then run the same command again to continue", name, err))
-	case errors.As(err, &used), errors.As(err, &other), errors.As(err, &expired):
+	case errors.As(err, new(*replay.InUseError)), errors.As(err, new(*replay.ConflictError)), errors.As(err, new(*replay.ExpiredError)):
 		return program.Exit(program.ExitRefused, err)
 	case ctx.Err() != nil:
 		return fmt.Errorf("run %q was interrupted; run the same command again to continue", name)
@@ -275,7 +278,7 @@ var resultFlags = []string{
 	"token-budget", "section-token-budget", "trust", "burst",
 }
 
-// settings returns the settings that change the result of the run, unless they have their default. They are in the report, and an
+// settings returns the settings that change the result of the run and differ from their defaults. They are in the report, and an
 // interrupted run continues only with the same settings. A prompt file is identified by the hash of its content.
 func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 	all := []report.Setting{}
@@ -284,7 +287,9 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 	}
 	for _, f := range flags {
 		grouped := f.Group != nil && (f.Group.Key == "Context" || f.Group.Key == "Gate")
-		if !grouped && !slices.Contains(resultFlags, f.Name) || f.Target.IsZero() && !f.HasDefault {
+		changesResult := grouped || slices.Contains(resultFlags, f.Name)
+		isUnset := f.Target.IsZero() && !f.HasDefault
+		if !changesResult || isUnset {
 			continue
 		}
 		text := fmt.Sprint(f.Target.Interface())
@@ -308,11 +313,11 @@ func (p *Training) settings(flags []*kong.Flag) ([]report.Setting, error) {
 			}
 			text = fmt.Sprintf("%s (SHA-256 %.6x)", filepath.Base(text), sha256.Sum256(content))
 		}
-		byDefault := f.Default
-		if d, err := time.ParseDuration(byDefault); err == nil && byDefault != "0" {
-			byDefault = d.String() // 168h is 168h0m0s
+		defaultText := f.Default
+		if d, err := time.ParseDuration(defaultText); err == nil && defaultText != "0" {
+			defaultText = d.String() // as in text: 168h is 168h0m0s
 		}
-		if text != byDefault {
+		if text != defaultText {
 			all = append(all, report.Setting{Name: f.Name, Value: text})
 		}
 	}
@@ -337,7 +342,7 @@ func (p *Training) stem() string {
 	return name[:min(len(name), 40)]
 }
 
-// sets reads the files.
+// sets reads the data sets that the flags name.
 func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
 	if p.Dataset == "-" {
 		if sets.Train, err = p.stream(ctx); err != nil {
@@ -359,9 +364,9 @@ func (p *Training) sets(ctx context.Context) (sets replay.Sets, err error) {
 	return sets, err
 }
 
-// tasks reads a file of tasks.
-func (p *Training) tasks(ctx context.Context, set, name string, most int) (*replay.Set, error) {
-	d, err := p.read(ctx, name, scoring.Check, most)
+// tasks reads a file of tasks, at most limit; 0 means no limit.
+func (p *Training) tasks(ctx context.Context, set, name string, limit int) (*replay.Set, error) {
+	d, err := p.read(ctx, name, scoring.Check, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", set, err)
 	}
@@ -389,7 +394,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 		defer close(tasks)
 		for {
 			t, err := in.Next()
-			if bad := (*dataset.Problem)(nil); errors.As(err, &bad) {
+			if bad, ok := errors.AsType[*dataset.Problem](err); ok {
 				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
 				continue
@@ -411,12 +416,12 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 }
 
 // roles returns the roles to run in this process, nil if a server of another process runs them. For --executions it also
-// sets o.Source to the reflector.
+// sets o.Source: this process reflects on the executions itself.
 func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options) ([]program.Role, error) {
 	models := p.Model
 	if p.Simulated {
 		var err error
-		if models, err = Simulate(ctx, models, p.Latency); err != nil {
+		if models, err = Simulate(ctx, models, simulated.Options{Seed: 1, Latency: p.Latency}); err != nil {
 			return nil, err
 		}
 	}
@@ -501,15 +506,21 @@ func (p *Training) writeFolder(ctx context.Context, s *cli.Session, folder *repo
 	return folder.WriteReport(rep, console.WriteRun)
 }
 
-// modelName returns the name of the model that answers, or "the workers'" if this process does not know it.
-func (p *Training) modelName() string {
-	switch {
-	case p.Simulated:
-		return simulated.Name
-	case p.GeneratorModel != "":
-		return p.GeneratorModel
-	case p.Model.Model != "":
-		return p.Model.Model
+// playbooks writes versions of the run's playbook to the folder, by the name of their file.
+func (p *Training) playbooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
+	store := deltalog.New(s.JetStream())
+	for file, version := range versions {
+		at, err := store.PlaybookAt(ctx, book.Book(name), version)
+		if err != nil {
+			return err
+		}
+		data, _, err := formats.Write(formats.JSON, name, at.Sorted())
+		if err != nil {
+			return err
+		}
+		if err := folder.WriteFile("playbooks/"+file+".json", data); err != nil {
+			return err
+		}
 	}
-	return "the workers'"
+	return nil
 }

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,10 +13,6 @@ import (
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
-	"debrief/events/deltalog"
-	"debrief/playbook/formats"
-
-	book "debrief/playbook"
 )
 
 // trainScreen prints the progress and the result of a run as text or as JSON lines.
@@ -26,7 +21,7 @@ type trainScreen struct {
 	name string
 
 	mu    sync.Mutex
-	first *replay.Progress // of this process, the base of the rates
+	first *replay.Progress // the first one of this process: rates are computed since then
 }
 
 func newTrainScreen(p *Training, name string) *trainScreen {
@@ -37,7 +32,7 @@ func newTrainScreen(p *Training, name string) *trainScreen {
 	return s
 }
 
-// line is a line of --json.
+// line is a line of --json. It has the fields of its event.
 type line struct {
 	Event    string           `json:"event"` // "progress", "point", "epoch", "waiting", "skipped", "report"
 	Run      string           `json:"run"`
@@ -47,7 +42,7 @@ type line struct {
 	WaitsFor string           `json:"waits_for,omitempty"`
 
 	Reflections int    `json:"reflections,omitempty"` // of the event "skipped"
-	Reason      string `json:"reason,omitempty"`
+	Reason      string `json:"reason,omitempty"`      // of the event "skipped"
 
 	Report *report.Report `json:"report,omitempty"`
 	Folder string         `json:"folder,omitempty"`
@@ -65,7 +60,7 @@ func (s *trainScreen) progressOfRun(p replay.Progress) {
 	})
 }
 
-// describeProgress describes the progress of a run. The rate is that since the first progress.
+// describeProgress describes the progress p of a run, with the rate since the progress first.
 func describeProgress(first, p *replay.Progress) string {
 	text := fmt.Sprintf("%s  %d", p.Phase, p.Done)
 	if p.Total > 0 {
@@ -160,7 +155,7 @@ func (s *trainScreen) skipped(reflections int, reason string) {
 	term.Fprintf(term.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", term.Plural(reflections, "reflection"), term.Line(reason))
 }
 
-// result prints the report and returns the error of the losses.
+// result prints the report. It returns an error if samples or other things were lost, see lossError.
 func (s *trainScreen) result(out *replay.Result, folder string) error {
 	s.bar.clear()
 	r := out.Report
@@ -195,41 +190,20 @@ func lossError(out *replay.Result) error {
 	if n := out.Report.Unlearned; n > 0 {
 		all = append(all, term.Plural(n, "reflection")+" not learned from: the Curator's model gave no usable reply")
 	}
-	unscored, why := 0, ""
+	var unscored []string // the errors of evaluators, which are the feedback on an answer without a score
 	for i := range out.Samples {
 		s := &out.Samples[i]
-		// Recorded executions have feedback of people, without a score: that is not a failure of an evaluator.
+		// Recorded executions may have feedback of people without a score.
 		recorded := out.Report.Mode == string(replay.Executions) && s.Set == replay.Train
 		if s.Lost == "" && s.Label == events.Unknown && s.Feedback != "" && !recorded {
-			if unscored++; why == "" {
-				why = s.Feedback
-			}
+			unscored = append(unscored, s.Feedback)
 		}
 	}
-	if unscored > 0 {
-		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", term.Plural(unscored, "answer"), why))
+	if len(unscored) > 0 {
+		all = append(all, fmt.Sprintf("%s without a score, the first error: %s", term.Plural(len(unscored), "answer"), unscored[0]))
 	}
 	if len(all) == 0 {
 		return nil
 	}
 	return program.Exit(program.ExitPartial, errors.New(strings.Join(all, "; ")))
-}
-
-// playbooks writes versions of the run's playbook to the folder.
-func (p *Training) playbooks(ctx context.Context, s *cli.Session, folder *report.Folder, name string, versions map[string]uint64) error {
-	store := deltalog.New(s.JetStream())
-	for file, version := range versions {
-		at, err := store.PlaybookAt(ctx, book.Book(name), version)
-		if err != nil {
-			return err
-		}
-		data, _, err := formats.Write(formats.JSON, name, at.Sorted())
-		if err != nil {
-			return err
-		}
-		if err := folder.WriteFile("playbooks/"+file+".json", data); err != nil {
-			return err
-		}
-	}
-	return nil
 }

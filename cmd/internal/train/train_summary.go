@@ -11,7 +11,7 @@ import (
 // maxLosses limits the losses that a summary lists.
 const maxLosses = 5
 
-// summary returns the result of a run in sentences. The screen has shown the epochs and the measurements before.
+// summary returns the result of a run in sentences. It leaves out the epochs and the measurements, which the screen has shown before.
 func summary(r *report.Report) (string, error) {
 	fingerprint, err := r.Fingerprint()
 	if err != nil {
@@ -20,10 +20,11 @@ func summary(r *report.Report) (string, error) {
 	var out strings.Builder
 	say := func(format string, args ...any) { term.Fprintf(&out, format+"\n", args...) }
 	h := r.Headline()
+	figures := h.To
 	if h.From != "" {
-		h.To = h.From + " → " + h.To
+		figures = h.From + " → " + h.To
 	}
-	say("%s %s.", h.To, h.What)
+	say("%s %s.", figures, h.What)
 	for _, d := range h.Detail {
 		say("%s", d)
 	}

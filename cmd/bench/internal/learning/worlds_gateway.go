@@ -143,7 +143,7 @@ func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
 	if err := c.waitStored(ctx, g.runs-len(c.late)); err != nil {
 		return err
 	}
-	if err := train.WaitIdle(ctx, c.session.Conn, events.RoleReflector, events.RoleCurator); err != nil {
+	if err := train.WaitIdle(ctx, c.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
 		return err
 	}
 	_, err = c.read(ctx)

@@ -251,7 +251,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 			return fmt.Errorf("report late feedback: %w", err)
 		}
 	}
-	if err := train.WaitIdle(ctx, c.session.Conn, events.RoleReflector, events.RoleCurator); err != nil {
+	if err := train.WaitIdle(ctx, c.session.Conn, nil, events.RoleReflector, events.RoleCurator); err != nil {
 		return err
 	}
 	_, err = c.read(ctx)

@@ -163,7 +163,7 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string) (roles []program.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
-		if models, err = train.Simulate(ctx, models, 0); err != nil {
+		if models, err = train.Simulate(ctx, models, simulated.Options{Seed: 1}); err != nil {
 			return nil, 0, err
 		}
 	}

@@ -6,8 +6,8 @@
 // Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
 // ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace).
 //
-// A sample that is invalid is a Problem with its line or element, and reading continues after it. Only a list with invalid JSON
-// cannot be read any further. Blank lines are ignored. The name of a file has no meaning, and nothing in a file is executed.
+// An invalid sample is a Problem with its line or element, and reading continues after it. A list with invalid JSON is read up to that
+// place. Blank lines are ignored. The name of a file has no meaning, and nothing in a file is executed.
 package dataset
 
 import (
@@ -37,13 +37,13 @@ const (
 // errFormat is returned when a file contains no task.
 var errFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
 
-// fields maps the names allowed in Options.Fields to their names in files.
+// fields has the names allowed in Options.Fields, each with the names that a file may use without such an option.
 var fields = map[string][]string{
 	"id": {"id"}, "question": {"question"}, "context": {"context"}, "target": {"target", "ground_truth"},
 	"evaluator": {"evaluator"}, "session": {"session"},
 }
 
-// Options control how a file is read. The zero value reads the names above.
+// Options control how a file is read. The zero value reads the fields of the package comment.
 type Options struct {
 	// Fields maps our field names to the names in the file: {"question": "prompt"}. A name with dots may also be a
 	// path into objects: "input.text".
@@ -112,8 +112,9 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 			return nil, err
 		}
 		t, err := samples.Next()
-		if p, bad := errors.AsType[*Problem](err); bad {
-			if set.Invalid++; len(set.Problems) < maxProblems {
+		if p, ok := errors.AsType[*Problem](err); ok {
+			set.Invalid++
+			if len(set.Problems) < maxProblems {
 				set.Problems = append(set.Problems, *p)
 			}
 			continue
@@ -124,7 +125,8 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		if size += len(t.Question) + len(t.Context) + len(t.Target); size > maxSet {
+		size += len(t.Question) + len(t.Context) + len(t.Target)
+		if size > maxSet {
 			return nil, fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
 		}
 		set.Tasks = append(set.Tasks, t)
@@ -135,7 +137,7 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 		}
 		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], errFormat)
 	}
-	if _, err := io.Copy(io.Discard, in); err != nil {
+	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after the last sample
 		return nil, err
 	}
 	set.SHA256 = hex.EncodeToString(sum.Sum(nil))
@@ -159,7 +161,8 @@ func Write(w io.Writer, tasks []events.Task) error {
 	enc.SetEscapeHTML(false)
 	for i := range tasks {
 		t := &tasks[i]
-		if err := enc.Encode(sample{t.ID, t.Session, t.Question, t.Context, t.Target, t.Evaluator}); err != nil {
+		s := sample{ID: t.ID, Session: t.Session, Question: t.Question, Context: t.Context, Target: t.Target, Evaluator: t.Evaluator}
+		if err := enc.Encode(s); err != nil {
 			return fmt.Errorf("write task %q: %w", cmp.Or(t.ID, fmt.Sprint(i)), err)
 		}
 		if _, err := buf.WriteTo(w); err != nil {

@@ -12,16 +12,15 @@ import (
 	"debrief/playbook/text"
 )
 
-// Reader reads tasks one by one from a stream. It remembers the ids of the tasks, because a sample counts once: a duplicate id is a
-// Problem.
+// Reader reads tasks one by one from a stream. A duplicate id is a Problem.
 type Reader struct {
 	o     Options
 	src   *bufio.Reader
-	list  *json.Decoder // of the elements if the stream begins with a bracket, else nil
-	unit  string        // "line" or "element"; empty before the first sample
-	n     int           // lines or elements so far
-	seen  map[events.ID]int
-	ended error // that ended the reading
+	list  *json.Decoder     // of the elements if the stream begins with a bracket, else nil
+	unit  string            // "line" or "element"; empty before the first sample
+	n     int               // lines or elements so far
+	seen  map[events.ID]int // the line or element of each task, by the hash of the task's id
+	ended error             // the result of all further calls; nil while there may be more samples
 }
 
 // NewReader returns a reader of a file or a pipe. It returns an error for invalid options.
@@ -42,16 +41,18 @@ func (r *Reader) Next() (events.Task, error) {
 		return events.Task{}, r.ended
 	}
 	raw, err := r.next()
-	if err == nil {
-		var t events.Task
-		if t, err = r.task(raw); err == nil {
-			return t, nil
-		}
-	} else if !errors.As(err, new(fault)) {
+	if err != nil && !errors.As(err, new(fault)) {
 		r.ended = err
 		return events.Task{}, err
 	}
-	return events.Task{}, &Problem{fmt.Sprintf("%s %d", r.unit, r.n), text.Line(err.Error(), 300)}
+	var t events.Task
+	if err == nil {
+		t, err = r.task(raw)
+	}
+	if err != nil {
+		return events.Task{}, &Problem{Place: fmt.Sprintf("%s %d", r.unit, r.n), Reason: text.Line(err.Error(), 300)}
+	}
+	return t, nil
 }
 
 // task returns the task for the bytes of a sample.
@@ -61,7 +62,7 @@ func (r *Reader) task(raw []byte) (events.Task, error) {
 		return t, err
 	}
 	id := events.Hash(t.ID)
-	if first, twice := r.seen[id]; twice {
+	if first, ok := r.seen[id]; ok {
 		return t, fmt.Errorf("id %q: duplicate of %s %d", t.ID, r.unit, first)
 	}
 	r.seen[id] = r.n
@@ -91,7 +92,7 @@ func (r *Reader) next() ([]byte, error) {
 	}
 }
 
-// begin skips a byte order mark and white space, and finds out whether the stream is a list.
+// begin skips a byte order mark and white space, and the bracket of a list. It sets unit, and list if the stream is a list.
 func (r *Reader) begin() error {
 	if mark, err := r.src.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" {
 		_, _ = r.src.Discard(3)
@@ -117,7 +118,7 @@ func (r *Reader) begin() error {
 	}
 }
 
-// nextElement returns the next element of a list. After a syntax error no more elements can be found.
+// nextElement returns the next element of a list. It is the last one after a syntax error.
 func (r *Reader) nextElement() ([]byte, error) {
 	r.n++
 	var raw json.RawMessage
@@ -145,19 +146,21 @@ func (r *Reader) nextElement() ([]byte, error) {
 
 const errLong = fault("longer than 16 MiB")
 
-// nextLine returns the next line. Of a line that is too long it keeps nothing.
+// nextLine returns the next line, or errLong after it has read a line that is too long.
 func (r *Reader) nextLine() ([]byte, error) {
 	r.n++
 	var line []byte
 	size := 0
 	for {
 		part, err := r.src.ReadSlice('\n')
-		if size += len(part); size <= maxSample {
+		size += len(part)
+		if size <= maxSample {
 			line = append(line, part...)
 		}
+		isLastLine := err == io.EOF && size > 0 // a line without a line break
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err != nil && (err != io.EOF || size == 0):
+		case errors.Is(err, bufio.ErrBufferFull): // the line goes on
+		case err != nil && !isLastLine:
 			return nil, err
 		case size > maxSample:
 			return nil, errLong

@@ -15,13 +15,14 @@ import (
 // maxName limits an id, an evaluator and the name of a session, in bytes.
 const maxName = 256
 
-// task returns the task for the bytes of a sample at a place.
+// task returns the task for the bytes of a sample. Place is a part of the id of a sample without one.
 func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	var t events.Task
 	if !utf8.Valid(raw) {
 		return t, errors.New("invalid UTF-8")
 	}
-	if raw = bytes.Trim(raw, " \t\r\n"); raw[0] != '{' && json.Valid(raw) {
+	raw = bytes.Trim(raw, " \t\r\n") // not empty, see Reader.next
+	if raw[0] != '{' && json.Valid(raw) {
 		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
 	}
 	var obj map[string]json.RawMessage
@@ -29,9 +30,9 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 		return t, fmt.Errorf("invalid JSON: %w", err)
 	}
 	for _, f := range []struct {
-		name   string
-		to     *string
-		values bool // any JSON value is allowed
+		name     string
+		to       *string
+		anyValue bool // objects and lists are allowed
 	}{
 		{"id", &t.ID, false},
 		{"question", &t.Question, false},
@@ -41,7 +42,7 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 		{"session", &t.Session, false},
 	} {
 		var err error
-		if *f.to, err = o.text(obj, f.name, f.values); err != nil {
+		if *f.to, err = o.text(obj, f.name, f.anyValue); err != nil {
 			return t, err
 		}
 	}
@@ -71,14 +72,15 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 }
 
 // text returns the value of a field as text, "" if it is missing. A value that is not a string becomes compact JSON.
-// Objects and lists need values to be set.
+// It returns an error for an object or a list, unless anyValue is set.
 func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
 	var raw json.RawMessage
 	if path, mapped := o.Fields[name]; mapped {
 		raw = find(obj, path)
 	} else {
 		for _, alias := range fields[name] {
-			if raw = obj[alias]; isSet(raw) {
+			raw = obj[alias]
+			if isSet(raw) {
 				break
 			}
 		}
@@ -100,10 +102,11 @@ func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue boo
 
 func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// find returns the value of the field with this name, or of the path that the name's dots describe.
+// find returns the value of the field with the name path. If there is none, path is split at its dots: "input.text" is the field text
+// of the object input. It returns nil if there is no such field.
 func find(obj map[string]json.RawMessage, path string) json.RawMessage {
 	for {
-		if raw, there := obj[path]; there {
+		if raw, ok := obj[path]; ok {
 			return raw
 		}
 		first, rest, nested := strings.Cut(path, ".")
@@ -126,6 +129,7 @@ func (o *Options) nameOf(name string) string {
 	return name
 }
 
+// kindOf describes a JSON value by its first byte.
 func kindOf(raw []byte) string {
 	switch raw[0] {
 	case '{':

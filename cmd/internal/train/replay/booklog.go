@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,17 +17,17 @@ type bookLog struct {
 	store *deltalog.Store
 	book  playbook.Book
 
-	seq          uint64
-	playbook     playbook.Playbook      // folded up to seq
-	byVersion    map[uint64]report.Book // by version
-	editVersions map[events.ID]uint64   // edit id to the version in which it took effect
-	coveredSeqs  map[uint64]bool        // by sequence of the reflection
-	learnPoints  []learnPoint
-	newest       uint64 // newest version with a change other than version names
+	seq          uint64                 // of the last record that was read
+	playbook     playbook.Playbook      // after that record
+	byVersion    map[uint64]report.Book // the playbook at each version
+	editVersions map[events.ID]uint64   // the version in which an edit took effect, by the id of the edit
+	coveredSeqs  map[uint64]bool        // sequences of the reflections that the log covers
+	learnPoints  []learnPoint           // in the order of both sequence and version
+	newest       uint64                 // newest version with a change other than version names
 	operations   []report.Operation
 }
 
-// learnPoint is the first version that learned from an execution stored at seq or later.
+// learnPoint states that version is the first one that learned from an execution stored at seq or later.
 type learnPoint struct{ seq, version uint64 }
 
 func newBookLog(store *deltalog.Store, b playbook.Book) *bookLog {
@@ -48,8 +47,9 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 	if _, err := l.playbook.Apply(&rec.Delta); err != nil {
 		return fmt.Errorf("fold version %d: %w", rec.Version, err)
 	}
-	l.seq, l.byVersion[rec.Version] = rec.Seq, describeBook(&l.playbook)
-	if rec.Author != author { // online, the edits of the run itself only name versions
+	l.seq = rec.Seq
+	l.byVersion[rec.Version] = describeBook(&l.playbook)
+	if rec.Author != author { // in the mode Online, the edits of the run itself only name versions
 		l.newest = rec.Version
 	}
 	for _, cover := range rec.Covers {
@@ -59,7 +59,10 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 		}
 		l.coveredSeqs[cover.Seq] = true
 		seq, _, err := events.Handle(cover.Evidence.Execution).Parse()
-		if n := len(l.learnPoints); err == nil && (n == 0 || seq > l.learnPoints[n-1].seq) {
+		if err != nil {
+			continue
+		}
+		if n := len(l.learnPoints); n == 0 || seq > l.learnPoints[n-1].seq {
 			l.learnPoints = append(l.learnPoints, learnPoint{seq, rec.Version})
 		}
 	}
@@ -68,8 +71,8 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 		l.operations = append(l.operations, newOperation(rec.Version, op, op.Code, ""))
 	}
 	for i := range rec.Rejected {
-		j := &rec.Rejected[i]
-		l.operations = append(l.operations, newOperation(rec.Version, &j.Op, j.Code, j.Reason))
+		rejected := &rec.Rejected[i]
+		l.operations = append(l.operations, newOperation(rec.Version, &rejected.Op, rejected.Code, rejected.Reason))
 	}
 	return nil
 }
@@ -82,34 +85,36 @@ func (l *bookLog) coversReflection(h events.Handle) bool {
 
 // versionBefore returns the newest version that learned from no execution stored after a sequence.
 func (l *bookLog) versionBefore(seq uint64) uint64 {
-	i, _ := slices.BinarySearchFunc(l.learnPoints, seq+1, func(at learnPoint, seq uint64) int { return cmp.Compare(at.seq, seq) })
-	if i < len(l.learnPoints) {
-		return l.learnPoints[i].version - 1
+	for _, p := range l.learnPoints {
+		if p.seq > seq {
+			return p.version - 1
+		}
 	}
 	return l.newest
 }
 
-// operationsBetween returns the operations of the versions above after, up to and including last. This leaves out the
-// operations of the fork and edits by people after the end of the run.
-func (l *bookLog) operationsBetween(after, last uint64) []report.Operation {
-	return slices.DeleteFunc(slices.Clone(l.operations), func(o report.Operation) bool { return o.Version <= after || o.Version > last })
+// operationsBetween returns the operations of the versions after the first one, up to and including the last one. With the version of
+// the fork and the final version, it leaves out the fork itself and edits by people after the end of the run.
+func (l *bookLog) operationsBetween(first, last uint64) []report.Operation {
+	return slices.DeleteFunc(slices.Clone(l.operations), func(o report.Operation) bool { return o.Version <= first || o.Version > last })
 }
 
 // bookAt describes the playbook at the version of a position.
 func (l *bookLog) bookAt(ctx context.Context, at position) (report.Book, error) {
+	if _, ok := l.byVersion[at.version]; !ok {
+		if err := l.follow(ctx); err != nil {
+			return report.Book{}, err
+		}
+	}
 	d, ok := l.byVersion[at.version]
 	if !ok {
-		if err := l.follow(ctx); err != nil {
-			return d, err
-		}
-		if d, ok = l.byVersion[at.version]; !ok {
-			return d, &deltalog.VersionError{Book: l.book, Version: at.version, Newest: l.playbook.Version()}
-		}
+		return report.Book{}, &deltalog.VersionError{Book: l.book, Version: at.version, Newest: l.playbook.Version()}
 	}
 	d.Epoch, d.Step = at.epoch, at.step
 	return d, nil
 }
 
+// describeBook counts the bullets that are shown to generators, and their tokens.
 func describeBook(p *playbook.Playbook) report.Book {
 	d := report.Book{Version: p.Version(), StateHash: fmt.Sprintf("%x", p.StateHash())}
 	for b := range p.All() {
@@ -121,6 +126,7 @@ func describeBook(p *playbook.Playbook) report.Book {
 	return d
 }
 
+// newOperation describes an operation. Rejected is the reason for its rejection as a sentence, "" for an applied one.
 func newOperation(version uint64, op *playbook.Op, code playbook.Reason, rejected string) report.Operation {
 	return report.Operation{
 		Version: version, Kind: string(op.Kind), Bullet: op.Bullet, Section: op.Section, Content: op.Content,

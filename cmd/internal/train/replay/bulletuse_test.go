@@ -16,6 +16,7 @@ func TestBulletUsesAgreeWithCounts(t *testing.T) {
 	t.Parallel()
 	h := open(t, 8, nil)
 	out := h.run(Config{Epochs: 2, Batch: 16, SnapshotEvery: 20}, Sets{Train: sets(32, 10).Train, Test: sets(32, 10).Test}, Options{Name: "r"})
+	type bulletUsage struct{ shown, cited, right int }
 	counted := map[playbook.BulletID]bulletUsage{}
 	i := 0
 	for use := range out.BulletUses {
@@ -62,7 +63,7 @@ func TestBulletUsesAgreeWithCounts(t *testing.T) {
 		t.Errorf("got versions %v by step, want rising ones at 32, 48 and 64", steps)
 	}
 	var lost report.BulletUse
-	(&recorder{samples: []report.Sample{{ID: "lost"}}, answers: []*answer{nil}}).bulletUses(func(u report.BulletUse) bool { lost = u; return true })
+	(&run{samples: []report.Sample{{ID: "lost"}}, answers: []*answer{nil}}).bulletUses(func(u report.BulletUse) bool { lost = u; return true })
 	if lost.ID != "lost" || lost.Shown == nil || lost.Cited == nil {
 		t.Errorf("lost sample: got %+v, want a line with empty lists", lost)
 	}

@@ -11,26 +11,10 @@ import (
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/deltalog"
-	"debrief/playbook"
 )
 
 // author is the author of the edits that a run requests.
 const author = "train"
-
-// committer has the Curator apply the edits of a run exactly once.
-type committer struct {
-	conn      *bus.Conn
-	book      playbook.Book
-	log       *bookLog
-	follow    *deltalog.Follower
-	submitter *submitter
-	state     *state
-	onStall   func(waitsFor string) // may be nil
-	*position
-
-	requested int // edits requested by this process
-}
 
 // editReply is the reply to an edit: a decision or an error.
 type editReply struct {
@@ -38,15 +22,16 @@ type editReply struct {
 	err      error
 }
 
-// commit has the Curator apply an edit exactly once. It can be called again with the same id. The decision is nil if
+// commit has the Curator apply an edit exactly once, and waits until the new version is visible to generators. It can be called again
+// with the same id. It requests the edit, and then polls the log, because the reply may go to an earlier process. The decision is nil if
 // the edit was applied before or the reply was lost.
-func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
-	e.Book, e.Created = c.book, time.Now().UTC()
-	if v, err := c.appliedIn(ctx, e.ID); err != nil || v > 0 {
-		return nil, c.waitVisible(ctx, v, err)
+func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.EditReply, err error) {
+	e.Book, e.Created = r.book, time.Now().UTC()
+	if applied, err := r.applied(ctx, e.ID); err != nil || applied {
+		return nil, err
 	}
-	c.requested++
-	c.submitter.tracker.forgetDead(e.ID) // resuming a run retries an edit that was dead-lettered before
+	r.edits++
+	r.tracker.forgetDead(e.ID) // resuming a run retries an edit that was dead-lettered before
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	requesting, stop := context.WithCancel(ctx)
@@ -54,14 +39,14 @@ func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *event
 	send := func(m bus.PublishOptions) chan editReply {
 		replied := make(chan editReply, 1)
 		requests.Go(func() {
-			d, err := c.request(requesting, e, m)
+			d, err := r.request(requesting, e, m)
 			replied <- editReply{d, err}
 		})
 		return replied
 	}
 	replied := send(bus.PublishOptions{})
 	var retry <-chan time.Time
-	notice := newStallNotice(c.onStall)
+	notice := newStallNotice(r.OnStall)
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,25 +59,29 @@ func (c *committer) commit(ctx context.Context, e *events.Edit) (decision *event
 				return nil, fmt.Errorf("learn: %w", err)
 			}
 			decision = answer.decision
-			if replied = nil; err != nil { // without an effect, the edit is requested again
+			replied = nil
+			if err != nil { // without an effect, the edit is requested again
 				retry = time.After(resendAfter)
 			}
 		case <-retry:
 			replied = send(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
 		case <-time.After(pollInterval):
 		}
-		v, err := c.appliedIn(ctx, e.ID)
-		if err != nil || v > 0 {
-			if replied != nil {
-				decision = lateDecision(ctx, replied)
-			}
-			return decision, c.waitVisible(ctx, v, err)
-		}
-		if err := c.submitter.resubmit(ctx); err != nil {
+		applied, err := r.applied(ctx, e.ID)
+		if err != nil {
 			return nil, err
 		}
-		if why := c.submitter.tracker.deadReason(e.ID); why != "" {
-			return nil, fmt.Errorf("learn: %s: %s", e.Reason, why)
+		if applied && replied != nil {
+			decision = lateDecision(ctx, replied)
+		}
+		if applied {
+			return decision, nil
+		}
+		if err := r.submitter.resubmit(ctx); err != nil {
+			return nil, err
+		}
+		if reason := r.tracker.deadReason(e.ID); reason != "" {
+			return nil, fmt.Errorf("learn: %s: %s", e.Reason, reason)
 		}
 		notice.check(events.RoleCurator)
 	}
@@ -118,30 +107,27 @@ const (
 )
 
 // request sends an edit to the Curator and waits for the decision.
-func (c *committer) request(ctx context.Context, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
+func (r *run) request(ctx context.Context, e *events.Edit, m bus.PublishOptions) (*events.EditReply, error) {
 	m.Repeat = true
-	d, err := request.Edit(ctx, c.conn, e, m)
+	d, err := request.Edit(ctx, r.conn, e, m)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Reason, err)
 	}
-	c.state.addCuratorUsage(report.UsageOf(d.Usage))
+	r.state.addCuratorUsage(report.UsageOf(d.Usage))
 	return d, nil
 }
 
-// appliedIn reads new log records and returns the version in which an edit took effect, 0 before that.
-func (c *committer) appliedIn(ctx context.Context, id events.ID) (uint64, error) {
-	if v := c.log.editVersions[id]; v > 0 {
-		return v, nil
+// applied reports whether the log has an edit. It then waits until the version of the edit is visible to generators.
+func (r *run) applied(ctx context.Context, id events.ID) (bool, error) {
+	if r.log.editVersions[id] == 0 {
+		if err := r.log.follow(ctx); err != nil {
+			return false, err
+		}
 	}
-	err := c.log.follow(ctx)
-	return c.log.editVersions[id], err
-}
-
-// waitVisible waits until a version is visible to generators.
-func (c *committer) waitVisible(ctx context.Context, version uint64, err error) error {
-	if err != nil {
-		return err
+	version := r.log.editVersions[id]
+	if version == 0 {
+		return false, nil
 	}
-	c.version = version
-	return c.follow.Wait(ctx, version)
+	r.version = version
+	return true, r.follow.Wait(ctx, version)
 }

@@ -11,46 +11,48 @@ import (
 func compare(here, there *playbook.Playbook) *report.Comparison {
 	c := &report.Comparison{Version: there.Version(), Here: []string{}, There: []string{}}
 	var index similar.Index
-	wordings := map[playbook.ContentKey][]playbook.BulletID{}
+	byWording := map[playbook.ContentKey][]playbook.BulletID{} // bullets of there
 	for _, b := range there.Sorted() {
 		if !b.Shown() {
 			continue
 		}
 		c.Bullets++
-		w := playbook.ContentKeyOf(b.Content)
-		wordings[w] = append(wordings[w], b.ID)
+		wording := playbook.ContentKeyOf(b.Content)
+		byWording[wording] = append(byWording[wording], b.ID)
 		index.Put(string(b.ID), b.Content)
 	}
-	matched := map[playbook.BulletID]bool{}
-	match := func(same []playbook.BulletID) bool {
-		for _, id := range same {
+	matched := map[playbook.BulletID]bool{} // bullets of there
+	match := func(ids []playbook.BulletID) bool {
+		for _, id := range ids {
 			matched[id] = true
 		}
-		return len(same) > 0
+		return len(ids) > 0
 	}
 	for _, b := range here.Sorted() {
 		switch {
 		case !b.Shown():
-		case match(wordings[playbook.ContentKeyOf(b.Content)]):
+		case match(byWording[playbook.ContentKeyOf(b.Content)]):
 			c.Same++
 		case match(nearDuplicate(&index, there, b.Content)):
 			c.Alike++
 		default:
-			c.OnlyHere, c.Here = c.OnlyHere+1, appendLimited(c.Here, b.Content)
+			c.OnlyHere++
+			c.Here = appendLimited(c.Here, b.Content)
 		}
 	}
 	for _, b := range there.Sorted() {
 		if b.Shown() && !matched[b.ID] {
-			c.OnlyThere, c.There = c.OnlyThere+1, appendLimited(c.There, b.Content)
+			c.OnlyThere++
+			c.There = appendLimited(c.There, b.Content)
 		}
 	}
 	return c
 }
 
-// nearDuplicate returns the bullet that is a near duplicate of content, if there is one.
+// nearDuplicate returns the bullet of p that is a near duplicate of content, nil if there is none. The index has the bullets of p.
 func nearDuplicate(index *similar.Index, p *playbook.Playbook, content string) []playbook.BulletID {
-	skip := map[string]bool{}
-	for range 8 { // similar bullets with another meaning
+	skip := map[string]bool{} // similar bullets with another meaning
+	for range 8 {
 		m, ok := index.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return skip[id] })
 		if !ok {
 			break

@@ -16,53 +16,56 @@ import (
 const maxCopies = 3
 
 // deadLetters are the dead-lettered events of a playbook. The lock of the tracker guards them.
+//
+// An event is submitted again if its workers crashed, or if it reached a generator with another model. Any other dead letter ends the
+// work on its event, and so does the last one of an event with maxCopies copies. The maps have the ids of tasks, executions and edits.
 type deadLetters struct {
-	reasons map[events.ID]string       // by id of the task, execution or edit
+	reasons map[events.ID]string       // events that are not submitted again
+	crashed map[events.ID]events.Event // events to submit again
+	copies  map[events.ID]int          // number of copies that were submitted
 	lastSeq uint64                     // stream sequence of the last dead letter
-	crashed map[events.ID]events.Event // dead-lettered after worker crashes or by other models, to be submitted again
-	copies  map[events.ID]int          // submitted again, by event id
 }
 
 func newDeadLetters() deadLetters {
 	return deadLetters{reasons: map[events.ID]string{}, crashed: map[events.ID]events.Event{}, copies: map[events.ID]int{}}
 }
 
-// OtherModelError ends a run whose tasks reach a generator with another model. Letters from before the run was resumed do not
-// end it: another program had its data meanwhile, and the run submits the discarded tasks again.
+// OtherModelError ends a run whose tasks reach a generator with another model. Dead letters from before this process do not end the
+// run: it submits their tasks again.
 type OtherModelError struct{ Reason string }
 
 func (e *OtherModelError) Error() string { return e.Reason }
 
 func (l *tracker) addDeadLetter(s bus.Stored) {
 	letter, ok := s.Event.(*events.DeadLetter)
-	var id events.ID
-	var e events.Event
-	if ok {
-		id = bus.EventID(letter.Header)
-		if letter.Code == events.DeadOtherModel && s.Seq > l.oldLetters {
-			l.fail(&OtherModelError{letter.Reason})
-		}
-		if letter.Shared == "" && (letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel) {
-			var err error
-			if e, err = l.conn.Events.Decode(l.ctx, letter.Subject, letter.Header, letter.Data); bus.IsUnavailable(err) { // an unreadable event counts as dead
-				l.fail(fmt.Errorf("read dead-lettered event: %w", err))
-			}
+	own := ok && letter.Shared == "" // a shared letter is about tasks that are submitted again
+	if ok && letter.Code == events.DeadOtherModel && s.Seq > l.oldLetters {
+		l.fail(&OtherModelError{letter.Reason})
+	}
+	var again events.Event // nil for an event that is not submitted again
+	if own && (letter.Code == events.DeadAttempts || letter.Code == events.DeadOtherModel) {
+		var err error
+		again, err = l.conn.Events.Decode(l.ctx, letter.Subject, letter.Header, letter.Data)
+		if bus.IsUnavailable(err) { // after any other error, the event is not submitted again
+			l.fail(fmt.Errorf("read dead-lettered event: %w", err))
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead.lastSeq = s.Seq
-	switch {
-	case !ok, letter.Shared != "": // not written by a worker; or of tasks that are submitted again
-	case e != nil && l.dead.copies[id] < maxCopies:
-		l.dead.crashed[id] = e
-	default:
-		l.dead.reasons[id] = letter.Reason
+	if own {
+		id := bus.EventID(letter.Header)
+		if again != nil && l.dead.copies[id] < maxCopies {
+			l.dead.crashed[id] = again
+		} else {
+			l.dead.reasons[id] = letter.Reason
+		}
 	}
 	l.wake()
 }
 
-// takeCrashed returns the events whose workers crashed and whose result is not stored, and forgets them.
+// takeCrashed returns the events to submit again whose result is not stored, and counts their copies. The next call does not return
+// them again.
 func (l *tracker) takeCrashed() (list []events.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,12 +109,13 @@ func (l *tracker) waitDeadLetters(ctx context.Context, role string) error {
 	}
 	for {
 		l.mu.Lock()
-		moved, at, err := l.changed, l.dead.lastSeq, l.err
+		changed, err := l.changed, l.err
+		read := l.dead.lastSeq >= m.Sequence
 		l.mu.Unlock()
-		if err != nil || at >= m.Sequence {
+		if err != nil || read {
 			return err
 		}
-		if err := l.wait(ctx, moved, func() string { return role }); err != nil {
+		if err := l.wait(ctx, changed, func() string { return role }); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -24,8 +23,7 @@ type Source struct {
 // The Curator learns from the reflections in the run's own playbook. The bullets shown at that time are not in that
 // playbook, so no votes are counted.
 func (r *run) runExecutions(ctx context.Context) error {
-	reader := sourceReader{run: r.Name, book: r.Source.Book, conn: r.conn, store: r.store, state: r.state}
-	samples, source, err := reader.load(ctx)
+	samples, source, err := r.loadSource(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,43 +33,29 @@ func (r *run) runExecutions(ctx context.Context) error {
 		}
 	}
 	r.epoch = 1
-	train := report.Score{}
-	reflector := &sourceReflector{Source: r.Source, run: r.Name, total: len(samples), conn: r.conn, book: r.book, tracker: r.tracker, onStall: r.OnStall}
-	for from := 0; from < len(samples); from += r.CurateEvery {
-		score, err := r.reflectWindow(ctx, reflector, samples[from:min(from+r.CurateEvery, len(samples))], from, len(samples))
-		if err != nil {
-			return err
-		}
-		train = train.Plus(score)
-	}
-	if err := r.gatherer.retrySkipped(ctx); err != nil {
-		return err
-	}
-	now, err := r.log.bookAt(ctx, *r.position)
+	from := 0
+	err = r.learnEpoch(ctx, func(ctx context.Context) (window, error) {
+		to := min(from+r.CurateEvery, len(samples))
+		w, err := r.reflectWindow(ctx, samples, from, to)
+		from = to
+		return w, err
+	})
 	if err != nil {
 		return err
 	}
-	e := report.Epoch{Epoch: 1, Train: train.Finish(), Book: now}
-	if r.Validation != nil {
-		if e.Validation, err = r.measurer.validate(ctx); err != nil {
-			return err
-		}
-	}
-	r.recorder.addEpoch(e)
-	if err := r.measurer.after(ctx); err != nil {
+	if err := r.measureAfter(ctx); err != nil {
 		return err
 	}
 	sourceBook, err := r.store.PlaybookAt(ctx, r.Source.Book, source.Version)
 	if err != nil {
 		return err
 	}
-	ownBook, err := r.store.PlaybookAt(ctx, r.book, r.measurer.best.Version)
+	ownBook, err := r.store.PlaybookAt(ctx, r.book, r.best.Version)
 	if err != nil {
 		return err
 	}
-	against := compare(ownBook, sourceBook)
-	against.Book = string(r.Source.Book)
-	r.recorder.report.Against = against
+	r.report.Against = compare(ownBook, sourceBook)
+	r.report.Against.Book = string(r.Source.Book)
 	return nil
 }
 
@@ -83,51 +67,51 @@ func (r *run) measureSource(ctx context.Context, version uint64) error {
 	}
 	defer source.tracker.close()
 	source.ended = r.submitter.ended
-	r.recorder.report.Before, err = r.measurer.measure(ctx, r.Test, "playbook "+string(r.Source.Book), source, version)
+	r.report.Before, err = r.measure(ctx, r.Test, "playbook "+string(r.Source.Book), source, version)
 	r.sourceUsage, _, _ = source.tracker.usage()
 	return err
 }
 
-// reflectWindow has a batch of executions reflected on, and then has the Curator learn from all of them together.
-func (r *run) reflectWindow(ctx context.Context, reflector *sourceReflector, samples []*recordedSample, from, total int) (report.Score, error) {
-	began := time.Now()
-	defer func() { r.recorder.learning += time.Since(began) }()
-	score := report.Score{}
-	book, err := r.log.bookAt(ctx, *r.position)
-	if err != nil {
-		return score, err
+// reflectWindow has the executions samples[from:to] reflected on, and then has the Curator learn from all of them together.
+func (r *run) reflectWindow(ctx context.Context, samples []*recordedSample, from, to int) (window, error) {
+	defer addTime(&r.learning, time.Now())
+	w := window{samples: to - from}
+	if w.samples == 0 {
+		return w, nil
 	}
-	results := make([]reflectResult, len(samples))
-	done := make(chan struct{}, len(samples))
+	var err error
+	if w.book, err = r.log.bookAt(ctx, r.position); err != nil {
+		return w, err
+	}
+	results := make([]reflectResult, w.samples)
+	done := make(chan struct{}, w.samples)
 	reflecting, reflectCtx := errgroup.WithContext(ctx)
 	reflecting.SetLimit(cmp.Or(r.Source.Concurrency, 16))
-	for i := range samples {
+	for i := range results {
 		reflecting.Go(func() (err error) {
-			defer func() { done <- struct{}{}; r.recorder.progress("reflecting", from+len(done), total) }()
-			results[i], err = reflector.reflect(reflectCtx, samples[i])
+			results[i], err = r.reflect(reflectCtx, samples[from+i], len(samples))
+			done <- struct{}{}
+			r.progress("reflecting", from+len(done), len(samples))
 			return err
 		})
 	}
 	if err := reflecting.Wait(); err != nil {
-		return score, err
+		return w, err
 	}
 	var reflections []events.Handle
 	for i := range results {
-		f := sampleResult{reflection: results[i].handle, rounds: 1, lostReason: results[i].lostReason}
-		sample := events.Task{ID: string(samples[i].id)}
+		recorded := samples[from+i]
+		result := sampleResult{reflection: results[i].handle, rounds: 1, lostReason: results[i].lostReason}
+		sample := events.Task{ID: string(recorded.id)}
 		if e := results[i].execution; e != nil {
 			sample = events.Task{ID: e.RunID, Question: e.Question, Target: e.Target}
-			f.answer = newAnswer(0, e)
+			result.answer = newAnswer(0, e)
 		}
-		if f.reflection != "" {
-			reflections = append(reflections, f.reflection)
+		if result.reflection != "" {
+			reflections = append(reflections, result.reflection)
 		}
-		r.recorder.addSample(Train, "executions", &sample, samples[i].place, &f, &score)
+		r.addSample(Train, "executions", &sample, recorded.place, &result, &w.score)
 	}
-	r.step += len(samples)
-	if err := r.gatherer.gather(ctx, from/r.CurateEvery, reflections); err != nil {
-		return score, err
-	}
-	r.recorder.endWindow(book, score)
-	return score, r.snapshot(ctx, len(samples))
+	r.step += w.samples
+	return w, r.gather(ctx, from/r.CurateEvery, reflections)
 }

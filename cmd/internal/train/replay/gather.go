@@ -9,8 +9,8 @@ import (
 	"debrief/events"
 )
 
-// The Curator can skip reflections of a gathering if no reply of its model was usable. The log does not cover them.
-// They stay in gathereg.uncovered, oldest first, and every later gathering begins with them.
+// A gathering is an edit that has the Curator learn from many reflections together. The Curator skips those for which no reply of its
+// model was usable, and the log does not cover them. They stay in run.uncovered, and every later gathering begins with them.
 const (
 	// maxFruitless is the number of gatherings in a row without a usable reply after which the run ends with an
 	// error.
@@ -32,29 +32,19 @@ func (e *noUsableReplyError) Error() string {
 		e.Gatherings, e.Reason, e.Reflections)
 }
 
-// gatherer has the Curator learn from reflections, many in one edit.
-type gatherer struct {
-	run       string // name of the run
-	committer *committer
-	*position
-	onSkipped func(reflections int, reason string) // may be nil
-
-	uncovered []events.Handle // reflections of earlier gatherings that the log does not cover
-	fruitless int             // gatherings in a row that covered nothing
-}
-
 // gather has the Curator apply the reflections of a window together, after those that earlier gatherings skipped. It
 // waits until the version is visible to generators.
-func (g *gatherer) gather(ctx context.Context, window int, reflections []events.Handle) error {
-	g.uncovered = append(g.uncovered, reflections...)
-	return g.gatherUncovered(ctx, strconv.Itoa(window), fmt.Sprintf("window %d", window+1))
+func (r *run) gather(ctx context.Context, window int, reflections []events.Handle) error {
+	r.uncovered = append(r.uncovered, reflections...)
+	return r.gatherUncovered(ctx, strconv.Itoa(window), fmt.Sprintf("window %d", window+1))
 }
 
 // retrySkipped gathers the skipped reflections again at the end of an epoch. The report counts reflections that are
 // skipped again.
-func (g *gatherer) retrySkipped(ctx context.Context) error {
-	for n, asked := 0, g.committer.requested; len(g.uncovered) > 0 && g.committer.requested < asked+retriesAtEnd; n++ {
-		if err := g.gatherUncovered(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
+func (r *run) retrySkipped(ctx context.Context) error {
+	limit := r.edits + retriesAtEnd // a gathering that an earlier process requested does not count
+	for n := 0; len(r.uncovered) > 0 && r.edits < limit; n++ {
+		if err := r.gatherUncovered(ctx, fmt.Sprint("rest ", n), fmt.Sprintf("skipped reflections, attempt %d", n+1)); err != nil {
 			return err
 		}
 	}
@@ -63,30 +53,32 @@ func (g *gatherer) retrySkipped(ctx context.Context) error {
 
 // gatherUncovered gathers the uncovered reflections, up to the size of one edit. The name distinguishes the
 // gatherings of an epoch.
-func (g *gatherer) gatherUncovered(ctx context.Context, name, about string) error {
-	if len(g.uncovered) == 0 {
+func (r *run) gatherUncovered(ctx context.Context, name, about string) error {
+	if len(r.uncovered) == 0 {
 		return nil
 	}
 	e := &events.Edit{
-		ID:     events.Hash("gather", string(g.committer.book), strconv.Itoa(g.epoch), name),
-		Author: author, Reason: fmt.Sprintf("run %s, epoch %d, %s", g.run, g.epoch, about),
-		Gather: slices.Clone(g.uncovered[:min(len(g.uncovered), events.MaxGather)]),
+		ID:     events.Hash("gather", string(r.book), strconv.Itoa(r.epoch), name),
+		Author: author, Reason: fmt.Sprintf("run %s, epoch %d, %s", r.Name, r.epoch, about),
+		Gather: slices.Clone(r.uncovered[:min(len(r.uncovered), events.MaxGather)]),
 	}
-	d, err := g.committer.commit(ctx, e)
+	d, err := r.commit(ctx, e)
 	if err != nil {
 		return err
 	}
-	g.uncovered = slices.DeleteFunc(g.uncovered, g.committer.log.coversReflection)
-	if d == nil || d.Asked == 0 {
+	r.uncovered = slices.DeleteFunc(r.uncovered, r.log.coversReflection)
+	if d == nil || d.Asked == 0 { // applied before, or nothing that needs the model
 		return nil
 	}
+	r.fruitless++
 	if d.Skipped < d.Asked {
-		g.fruitless = 0
-	} else if g.fruitless++; g.fruitless == maxFruitless {
-		return &noUsableReplyError{len(g.uncovered), g.fruitless, d.SkippedReason}
+		r.fruitless = 0
 	}
-	if d.Skipped > 0 && g.onSkipped != nil {
-		g.onSkipped(d.Skipped, d.SkippedReason)
+	if r.fruitless == maxFruitless {
+		return &noUsableReplyError{len(r.uncovered), r.fruitless, d.SkippedReason}
+	}
+	if d.Skipped > 0 && r.OnSkipped != nil {
+		r.OnSkipped(d.Skipped, d.SkippedReason)
 	}
 	return nil
 }

@@ -16,7 +16,8 @@ import (
 	"debrief/playbook"
 )
 
-// RunState is the stored progress of a run. Its playbook has the name of the run.
+// RunState is the stored progress of a run. Its playbook has the name of the run. Working and Report are not part of the stored
+// record; the functions that read it set them.
 type RunState struct {
 	Book     playbook.Book    `json:"book"`
 	Mode     Mode             `json:"mode"`
@@ -31,7 +32,7 @@ type RunState struct {
 	Epoch    int              `json:"epoch"`
 	Step     int              `json:"step"`
 	Version  uint64           `json:"playbook_version"`
-	Curating report.Usage     `json:"curator_usage"` // of the models of the Curator
+	Curating report.Usage     `json:"curator_usage"` // of the models of the Curator, from the replies that arrived
 	// Report is the result of a run that has ended. A list of runs has none.
 	Report *report.Report `json:"report,omitempty"`
 }
@@ -53,12 +54,12 @@ func ListRuns(ctx context.Context, js jetstream.JetStream) ([]RunState, error) {
 	var all []RunState
 	for subject := range info.State.Subjects {
 		name := playbook.Book(strings.TrimPrefix(subject, prefix))
-		if name.Validate() != nil {
-			continue // the report of a run
+		if name.Validate() != nil { // the key has a dot: it is the report of a run
+			continue
 		}
 		r, err := readState(ctx, js, name)
-		if errors.Is(err, ErrRunNotFound) {
-			continue // deleted
+		if errors.Is(err, ErrRunNotFound) { // deleted since the list was read
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -105,10 +106,8 @@ func readState(ctx context.Context, js jetstream.JetStream, name playbook.Book) 
 	if err := json.Unmarshal(entry.Value(), &r); err != nil {
 		return nil, fmt.Errorf("read run %s: %w", name, err)
 	}
-	out := &RunState{
-		Book: name, Mode: r.Mode, From: r.From, Settings: r.Settings, Data: r.Data, Started: r.Begun, Ended: r.Ended, Resumed: r.Resumed,
-		Seconds: r.Seconds, Epoch: r.Epoch, Step: r.Step, Version: r.Version, Curating: r.Curating,
-	}
+	out := &r.RunState
+	out.Book = name // the records of earlier versions of the program lack it
 	out.Working = r.Owner != nil && time.Since(entry.Created()) < deadAfter
 	return out, nil
 }

@@ -9,123 +9,97 @@ import (
 	"debrief/events"
 )
 
-// measurer measures versions of a playbook on the validation set and the test set, and finds the best version.
-type measurer struct {
-	Sets
-	run      string // name of the run
-	model    string // required of the generators; may be empty
-	patience int    // measurements without a better one that end the run; 0 disables it
-	*position
-	log       *bookLog
-	submitter *submitter // of the run's playbook
-	recorder  *recorder
-
-	best      report.Book
-	bestAcc   float64
-	validated bool // the validation set was measured
-	sinceBest int  // measurements since the best
-}
-
 // measure has every sample of a set answered with one version of the playbook of a submitter. Nothing is learned from
 // the answers.
-func (m *measurer) measure(ctx context.Context, set *Set, phase string, s *submitter, version uint64) (*report.Score, error) {
-	began := time.Now()
-	defer func() { m.recorder.evaluating += time.Since(began) }()
+func (r *run) measure(ctx context.Context, set *Set, phase string, s *submitter, version uint64) (*report.Score, error) {
+	defer addTime(&r.evaluating, time.Now())
 	book := s.tracker.book
-	own := book == m.submitter.tracker.book
-	point := report.Point{Epoch: m.epoch, Step: m.step, Set: set.Set}
+	point := report.Point{Epoch: r.epoch, Step: r.step, Set: set.Set}
 	switch {
-	case !own:
-	case version == m.version:
+	case book != r.book: // the log of the run has no version of another playbook
+	case version == r.version:
 		var err error
-		if point.Book, err = m.log.bookAt(ctx, *m.position); err != nil {
+		if point.Book, err = r.log.bookAt(ctx, r.position); err != nil {
 			return nil, err
 		}
 	default: // the best version, of an earlier step
-		point.Epoch, point.Step, point.Book = m.best.Epoch, m.best.Step, m.best
+		point.Epoch, point.Step, point.Book = r.best.Epoch, r.best.Step, r.best
 	}
 	tasks := make([]events.Task, len(set.Tasks))
 	for i, t := range set.Tasks {
 		t.Book, t.Purpose, t.Playbook, t.Session = book, events.Evaluate, &version, ""
-		t.Origin = events.Origin{Run: m.run, Epoch: m.epoch, Index: i, Model: m.model}
+		t.Origin = events.Origin{Run: r.Name, Epoch: r.epoch, Index: i, Model: r.Model}
 		t.ID = taskID(fmt.Sprintf("%s@%d", set.Set, version), t.ID)
-		if !own {
-			t.ID = taskID(m.run, t.ID)
+		if book != r.book { // several runs may measure that playbook
+			t.ID = taskID(r.Name, t.ID)
 		}
 		tasks[i] = t
 	}
-	results, err := s.run(ctx, tasks, func(done int) { m.recorder.progress(set.Set+", "+phase, done, len(tasks)) })
+	results, err := s.run(ctx, tasks, func(done int) { r.progress(set.Set+", "+phase, done, len(tasks)) })
 	if err != nil {
 		return nil, err
 	}
-	var score report.Score
+	var sum report.Score
 	for i := range results {
-		m.recorder.addSample(set.Set, phase, &set.Tasks[i], i, &results[i], &score)
+		r.addSample(set.Set, phase, &set.Tasks[i], i, &results[i], &sum)
 	}
-	score = score.Finish()
-	point.Score = score
-	m.recorder.addPoint(point)
-	return &score, nil
+	point.Score = sum.Finish()
+	r.addPoint(point)
+	return &point.Score, nil
 }
 
 // validate measures the validation set and records the best version.
-func (m *measurer) validate(ctx context.Context) (*report.Score, error) {
-	score, err := m.measure(ctx, m.Validation, fmt.Sprintf("step %d", m.step), m.submitter, m.version)
+func (r *run) validate(ctx context.Context) (*report.Score, error) {
+	score, err := r.measure(ctx, r.Validation, fmt.Sprintf("step %d", r.step), r.submitter, r.version)
 	if err != nil {
 		return nil, err
 	}
-	if score.N > 0 { // without labels, no version is better than another
-		if !m.validated || score.Accuracy > m.bestAcc {
-			m.validated, m.bestAcc, m.sinceBest = true, score.Accuracy, 0
-			if m.best, err = m.log.bookAt(ctx, *m.position); err != nil {
-				return nil, err
-			}
-		} else {
-			m.sinceBest++
-		}
+	switch {
+	case score.N == 0: // without labels, no version is better than another
+	case !r.validated || score.Accuracy > r.bestAccuracy:
+		r.validated, r.bestAccuracy = true, score.Accuracy
+		r.sinceBest = 0
+		r.best, err = r.log.bookAt(ctx, r.position)
+	default:
+		r.sinceBest++
 	}
-	return score, nil
+	return score, err
 }
 
-// before measures the playbook with which the run begins.
-func (m *measurer) before(ctx context.Context) (err error) {
-	if m.Test != nil {
-		if m.recorder.report.Before, err = m.measure(ctx, m.Test, "before", m.submitter, m.version); err != nil {
+// measureBefore measures the playbook with which the run begins.
+func (r *run) measureBefore(ctx context.Context) (err error) {
+	if r.Test != nil {
+		if r.report.Before, err = r.measure(ctx, r.Test, "before", r.submitter, r.version); err != nil {
 			return err
 		}
 	}
-	if m.Validation != nil {
-		_, err = m.validate(ctx)
+	if r.Validation != nil {
+		_, err = r.validate(ctx)
 	}
 	return err
 }
 
-// after measures the best playbook at the end of the run.
-func (m *measurer) after(ctx context.Context) (err error) {
-	rep := &m.recorder.report
-	if rep.Final, err = m.log.bookAt(ctx, *m.position); err != nil {
+// measureAfter measures the best playbook at the end of the run.
+func (r *run) measureAfter(ctx context.Context) (err error) {
+	rep := &r.report
+	if rep.Final, err = r.log.bookAt(ctx, r.position); err != nil {
 		return err
 	}
-	if !m.validated {
-		m.best = rep.Final
+	if !r.validated {
+		r.best = rep.Final
 	}
-	rep.Best = m.best
-	if m.Test == nil {
+	rep.Best = r.best
+	if r.Test == nil {
 		return nil
 	}
-	rep.After, err = m.measure(ctx, m.Test, "after", m.submitter, m.best.Version)
+	rep.After, err = r.measure(ctx, r.Test, "after", r.submitter, r.best.Version)
 	return err
 }
 
-// isDue reports whether a validation is due after a window of samples.
-func (m *measurer) isDue(every, samples int) bool {
-	return m.Validation != nil && m.passed(every, samples)
-}
-
-// stopReason returns the reason to end the run early, or "".
-func (m *measurer) stopReason() string {
-	if m.patience > 0 && m.sinceBest >= m.patience {
-		return fmt.Sprintf("%d measurements of the validation set without a better one", m.sinceBest)
+// stopReason returns the reason to end the run early, "" if there is none.
+func (r *run) stopReason() string {
+	if r.Patience > 0 && r.sinceBest >= r.Patience {
+		return fmt.Sprintf("%d measurements of the validation set without a better one", r.sinceBest)
 	}
 	return ""
 }

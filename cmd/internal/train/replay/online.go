@@ -19,59 +19,32 @@ const streamBatchDelay = 250 * time.Millisecond
 // runOnline has each window answered and then learned from, in the order of arrival. Tasks are live traffic: they pin
 // no version and their reflections are not held. Every answer is scored before anything is learned from it.
 func (r *run) runOnline(ctx context.Context) error {
-	if err := r.measurer.before(ctx); err != nil {
+	if err := r.measureBefore(ctx); err != nil {
 		return err
 	}
 	r.epoch = 1
-	total, train := 0, report.Score{}
-	var last *report.Score // of the validation set, if it was measured after the last window
-	if r.Train.Stream == nil {
-		total = len(r.Train.Tasks)
-	}
-	for {
-		tasks, err := r.nextWindow(ctx)
+	err := r.learnEpoch(ctx, func(ctx context.Context) (window, error) {
+		samples, err := r.nextSamples(ctx)
 		if err != nil {
-			return err
+			return window{}, err
 		}
-		if len(tasks) == 0 {
-			break
-		}
-		score, err := r.testThenLearn(ctx, tasks, total)
-		if err != nil {
-			return err
-		}
-		train, last = train.Plus(score), nil
-		if r.measurer.isDue(r.ValidateEvery, len(tasks)) {
-			if last, err = r.measurer.validate(ctx); err != nil {
-				return err
+		if len(samples) == 0 {
+			if r.submitter.ended != nil && r.step != r.state.snapshot().Step { // an ended run had more samples than this stream
+				return window{}, r.submitter.ended
 			}
-			if r.recorder.report.Stopped = r.measurer.stopReason(); r.recorder.report.Stopped != "" {
-				break
-			}
+			return window{}, nil
 		}
-	}
-	if r.submitter.ended != nil && r.step != r.state.snapshot().Step {
-		return r.submitter.ended
-	}
-	now, err := r.log.bookAt(ctx, *r.position)
+		return r.testThenLearn(ctx, samples)
+	})
 	if err != nil {
 		return err
 	}
-	if r.Validation != nil && last == nil {
-		if last, err = r.measurer.validate(ctx); err != nil {
-			return err
-		}
-	}
-	r.recorder.addEpoch(report.Epoch{Epoch: 1, Train: train.Finish(), Validation: last, Book: now})
-	return r.measurer.after(ctx)
+	return r.measureAfter(ctx)
 }
 
-// streams reports whether the samples come from a stream that is read only once.
-func (r *run) streams() bool { return r.Train != nil && r.Train.Stream != nil }
-
-// nextWindow returns the next samples, at most one batch. From a stream, it returns the samples that arrived within
-// streamBatchDelay. It returns none at the end.
-func (r *run) nextWindow(ctx context.Context) ([]events.Task, error) {
+// nextSamples returns the next samples, at most one batch. From a stream, it returns the samples that arrived within
+// streamBatchDelay after the first one. It returns none at the end.
+func (r *run) nextSamples(ctx context.Context) ([]events.Task, error) {
 	if r.Train.Stream == nil {
 		left := r.Train.Tasks[r.step:]
 		return left[:min(len(left), r.Batch)], nil
@@ -98,48 +71,45 @@ func (r *run) nextWindow(ctx context.Context) ([]events.Task, error) {
 }
 
 // testThenLearn has one window answered and scored, and waits until its effects are visible.
-func (r *run) testThenLearn(ctx context.Context, samples []events.Task, total int) (report.Score, error) {
-	began := time.Now()
-	defer func() { r.recorder.learning += time.Since(began) }()
-	score := report.Score{}
+func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window, error) {
+	defer addTime(&r.learning, time.Now())
+	w := window{samples: len(samples)}
 	from := r.step
 	tasks := make([]events.Task, len(samples))
-	for i, t := range samples {
-		t.Book, t.Purpose, t.MinVersion, t.Rounds = r.book, events.Learn, r.version, r.Rounds
-		t.Origin = events.Origin{Run: r.Name, Epoch: 1, Index: from + i, Step: from + i + 1, Steps: total, Source: t.Origin.Source, Model: r.Model}
-		t.ID = taskID(epochPhase(1), t.ID)
-		tasks[i] = t
+	for i, sample := range samples {
+		tasks[i] = r.trainingTask(sample, from+i, from+i+1)
+		tasks[i].MinVersion = r.version
 	}
-	results, err := r.submitter.run(ctx, tasks, func(done int) { r.recorder.progress("online", from+done, total) })
+	results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress("online", from+done, r.total) })
 	if err != nil {
-		return score, err
+		return w, err
 	}
 	r.step += len(samples)
-	last, with := uint64(0), position{epoch: 1, step: r.step}
+	lastExecution := uint64(0) // sequence
+	answeredWith := position{epoch: 1, step: r.step}
 	for i := range results {
 		if a := results[i].answer; a != nil {
-			last, with.version = max(last, a.seq), max(with.version, a.version)
+			lastExecution = max(lastExecution, a.seq)
+			answeredWith.version = max(answeredWith.version, a.version)
 		}
-		r.recorder.addSample(Train, "online", &samples[i], from+i, &results[i], &score)
+		r.addSample(Train, "online", &samples[i], from+i, &results[i], &w.score)
 	}
-	if with.version == 0 {
-		with.version = r.version
+	if answeredWith.version == 0 {
+		answeredWith.version = r.version
 	}
-	// The version of the answers is not the newest one if they are from before an interruption.
-	book, err := r.log.bookAt(ctx, with)
-	if err != nil {
-		return score, err
+	// Answers from before an interruption have an older version than the newest one.
+	if w.book, err = r.log.bookAt(ctx, answeredWith); err != nil {
+		return w, err
 	}
-	if err := r.waitLearned(ctx, last); err != nil {
-		return score, err
+	if err := r.waitLearned(ctx, lastExecution); err != nil {
+		return w, err
 	}
 	for i := range results {
-		if why := r.tracker.deadReason(results[i].lastExecution); why != "" && results[i].lostReason == "" {
-			r.recorder.addLoss(report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + why})
+		if reason := r.tracker.deadReason(results[i].lastExecution); reason != "" && results[i].lostReason == "" {
+			r.addLoss(report.Loss{Set: Train, Sample: samples[i].ID, Epoch: 1, Reason: "not reflected on: " + reason})
 		}
 	}
-	r.recorder.endWindow(book, score)
-	return score, r.snapshot(ctx, len(samples))
+	return w, nil
 }
 
 // waitLearned waits until the effects of the executions up to a sequence are visible to generators.

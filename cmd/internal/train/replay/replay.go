@@ -1,10 +1,10 @@
-// Package replay runs a data set through the same workers as production. It decides which reflections are learned
-// from together, measures accuracy over time, and reports every sample and its cost.
+// Package replay runs a data set through the same workers as production. It decides from which reflections the Curator learns
+// together, measures accuracy over time, and reports every sample and its cost.
 //
 // A run has its own playbook, and its result depends only on the contents of the streams. The id of every step is
 // derived from the run, the epoch and the sample. A process that resumes an interrupted run therefore repeats the
-// same steps. A stored result is not requested again, and a covered edit is not committed again. The bucket "runs"
-// holds the owner, the settings and the progress of a run.
+// same steps. A step whose result is stored is not requested again. The bucket "runs" holds the owner, the settings
+// and the progress of a run.
 //
 //	step             id                                         done when                      on resume
 //	a sample         task "e<epoch>/<sample>" in the run's book execution, or dead letter      skipped
@@ -127,42 +127,36 @@ const (
 	Test       = "test"
 )
 
-func (s Sets) each(yield func(*Set) bool) {
-	for _, set := range []*Set{s.Train, s.Validation, s.Test} {
-		if set != nil && !yield(set) {
-			return
-		}
-	}
-}
-
 // Data returns the description of each set.
 func (s Sets) Data() []report.Data {
 	all := []report.Data{}
-	for set := range s.each {
-		all = append(all, set.Data)
+	for _, set := range []*Set{s.Train, s.Validation, s.Test} {
+		if set != nil {
+			all = append(all, set.Data)
+		}
 	}
 	return all
 }
 
-// Options are the settings that do not decide the result.
+// Options are the name, the start and the callbacks of a run.
 type Options struct {
 	Name     string
 	Settings []report.Setting // of the command, for the report; part of the run's identity
-	From     string           // source of the fork, for people
+	From     string           // source of the fork, for people; part of the run's identity
 	Debrief  string           // version of the program
-	Model    string           // that must answer the tasks; empty for the models of the server's generators
+	Model    string           // the model that must answer the tasks; empty accepts any model
 	// Fork creates the run's playbook and returns its version. It may be called again after an interruption. Nil
 	// starts with the empty playbook.
 	Fork func(ctx context.Context) (version uint64, err error)
 	// Source describes the recorded executions of a run in the mode Executions.
 	Source Source
 
-	OnProgress func(Progress)        // called often; may be nil
-	OnPoint    func(report.Point)    // every measurement, once; may be nil
-	OnEpoch    func(report.Epoch)    // every epoch; may be nil
-	OnStall    func(waitsFor string) // no change for 5 s: waitsFor is the role; may be nil
-	// OnSkipped is called when a gathering leaves reflections for the next one; may be nil.
-	OnSkipped func(reflections int, reason string)
+	// The callbacks may be nil.
+	OnProgress func(Progress)                       // called often
+	OnPoint    func(report.Point)                   // called once for each measurement
+	OnEpoch    func(report.Epoch)                   // called once for each epoch
+	OnStall    func(waitsFor string)                // nothing changed for 5 s; waitsFor is the role
+	OnSkipped  func(reflections int, reason string) // a gathering left reflections for the next one
 }
 
 // Progress is the progress of a run.
@@ -183,34 +177,41 @@ type position struct {
 	version uint64 // of the playbook, after the last gathering
 }
 
-// passed reports whether the last samples reached a multiple of every. It returns false if every is 0.
-func (p *position) passed(every, samples int) bool {
-	return every > 0 && p.step/every > (p.step-samples)/every
-}
-
-// run drives one run through its samples. Its parts share the position.
+// run is one run in this process. Its methods are in the files of their subjects.
 type run struct {
 	Config
 	Sets
 	Options
 
-	book   playbook.Book
-	store  *deltalog.Store
-	conn   *bus.Conn
-	state  *state
-	follow *deltalog.Follower
-
-	*position
+	conn      *bus.Conn
+	store     *deltalog.Store
+	book      playbook.Book
+	state     *state
+	follow    *deltalog.Follower
 	log       *bookLog
 	tracker   *tracker
 	submitter *submitter
-	committer *committer
-	gatherer  *gatherer
-	recorder  *recorder
-	measurer  *measurer
 
+	position
+	total       int          // training samples of all epochs; 0 if unknown
 	forked      uint64       // version of the fork
 	sourceUsage report.Usage // of the generators on the source playbook
+
+	edits     int             // edits that this process requested
+	uncovered []events.Handle // reflections of earlier gatherings that the log does not cover, oldest first
+	fruitless int             // gatherings in a row that covered nothing
+
+	best         report.Book
+	bestAccuracy float64
+	validated    bool // the validation set was measured
+	sinceBest    int  // validations since the best one
+
+	report  report.Report
+	samples []report.Sample
+	answers []*answer // of the samples; nil for a lost one
+	began   time.Time
+
+	learning, evaluating time.Duration
 }
 
 // fingerprint identifies the settings and data that decide the result of a run.
@@ -238,13 +239,15 @@ type Result struct {
 
 // Run runs a run, or resumes an interrupted run of the same name.
 func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (out *Result, err error) {
-	c = c.withDefaults()
 	store, book := deltalog.New(conn.JetStream()), playbook.Book(o.Name)
 	r := &run{
-		Config: c, Sets: sets, Options: o, book: book, store: store, conn: conn,
-		position: new(position), log: newBookLog(store, book),
+		Config: c.withDefaults(), Sets: sets, Options: o, conn: conn, store: store, book: book, log: newBookLog(store, book),
+		report: report.New(), began: time.Now(),
 	}
-	if err := r.book.Validate(); err != nil {
+	if r.Train != nil {
+		r.total = len(r.Train.Tasks) * r.Epochs
+	}
+	if err := book.Validate(); err != nil {
 		return nil, fmt.Errorf("invalid run name: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -261,64 +264,26 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 			err = cause
 		}
 	}()
-	if r.submitter, err = openSubmitter(ctx, conn, r.book, r.Options); err != nil {
+	if r.submitter, err = openSubmitter(ctx, conn, book, o); err != nil {
 		return nil, err
+	}
+	switch {
+	case r.state.ended && r.streams():
+		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
+	case r.state.ended:
+		r.submitter.ended = &ExpiredError{o.Name}
 	}
 	r.tracker = r.submitter.tracker
 	defer r.tracker.close()
-	f, followed, err := r.store.Follow(r.tracker.ctx, r.book)
+	f, followed, err := store.Follow(r.tracker.ctx, book)
 	if err != nil {
 		return nil, err
 	}
 	r.follow = f
 	defer func() { r.tracker.close(); followed() }()
-	r.assemble()
-	if err := r.prepare(ctx); err != nil {
+	if err := r.fork(ctx); err != nil {
 		return nil, err
 	}
-	operations, err := r.replay(ctx)
-	if err != nil {
-		return nil, err
-	}
-	done = true
-	return &Result{Report: &r.recorder.report, Samples: r.recorder.samples, Operations: operations, BulletUses: r.recorder.bulletUses}, nil
-}
-
-// assemble creates the parts of a run that has its state, tracker and follower.
-func (r *run) assemble() {
-	switch {
-	case r.state.ended && r.streams():
-		r.submitter.ended = &ConflictError{r.Name, []string{"it has ended, with other samples than this stream"}}
-	case r.state.ended:
-		r.submitter.ended = &ExpiredError{r.Name}
-	}
-	r.recorder = &recorder{Options: r.Options, position: r.position, tracker: r.tracker, state: r.state, report: report.New(), began: time.Now()}
-	if r.Train != nil {
-		r.recorder.total = len(r.Train.Tasks) * r.Epochs
-	}
-	r.committer = &committer{
-		conn: r.conn, book: r.book, log: r.log, follow: r.follow, submitter: r.submitter, state: r.state, onStall: r.OnStall, position: r.position,
-	}
-	r.gatherer = &gatherer{run: r.Name, committer: r.committer, position: r.position, onSkipped: r.OnSkipped}
-	r.measurer = &measurer{Sets: r.Sets, run: r.Name, model: r.Model, patience: r.Patience, position: r.position, log: r.log, submitter: r.submitter, recorder: r.recorder}
-}
-
-// prepare forks the playbook.
-func (r *run) prepare(ctx context.Context) error {
-	if r.Fork == nil {
-		return nil
-	}
-	v, err := r.Fork(ctx)
-	if err != nil {
-		return fmt.Errorf("fork %s: %w", r.From, err)
-	}
-	r.forked, r.version = v, v
-	return r.follow.Wait(ctx, v)
-}
-
-// replay processes the samples in the run's mode and fills in the report. It returns the operations of the Curator.
-func (r *run) replay(ctx context.Context) ([]report.Operation, error) {
-	var err error
 	switch r.Mode {
 	case Online:
 		err = r.runOnline(ctx)
@@ -330,8 +295,29 @@ func (r *run) replay(ctx context.Context) ([]report.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.summarize(ctx)
+	operations, err := r.summarize(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done = true
+	return &Result{Report: &r.report, Samples: r.samples, Operations: operations, BulletUses: r.bulletUses}, nil
 }
+
+// fork creates the playbook of a run that does not begin with an empty one.
+func (r *run) fork(ctx context.Context) error {
+	if r.Fork == nil {
+		return nil
+	}
+	v, err := r.Fork(ctx)
+	if err != nil {
+		return fmt.Errorf("fork %s: %w", r.From, err)
+	}
+	r.forked, r.version = v, v
+	return r.follow.Wait(ctx, v)
+}
+
+// streams reports whether the samples come from a stream that is read only once.
+func (r *run) streams() bool { return r.Train != nil && r.Train.Stream != nil }
 
 // taskID returns the task id of a sample in one phase of the run. It hashes a sample id that is too long.
 func taskID(phase, id string) string {

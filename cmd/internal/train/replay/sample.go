@@ -10,12 +10,12 @@ import (
 
 // answer is the part of an execution that a run keeps in memory.
 type answer struct {
-	seq      uint64
+	seq      uint64 // of the execution; 0 for a recorded execution of another playbook
 	text     string
 	label    events.Label
 	score    float64
 	feedback string
-	version  uint64
+	version  uint64 // of the playbook in the prompt
 	model    string
 	cited    []unique.Handle[playbook.BulletID]
 	shown    []unique.Handle[events.ShownBullet] // one copy in memory, because most prompts have the same bullets
@@ -61,7 +61,7 @@ func (a *answer) citedBullets() []playbook.BulletID {
 	return out
 }
 
-// sampleResult is the state of one sample.
+// sampleResult is the state of one sample. Its fields are empty until the event is stored.
 type sampleResult struct {
 	answer        *answer       // of the first round, nil before it
 	lastExecution events.ID     // execution of the last round
@@ -70,9 +70,9 @@ type sampleResult struct {
 	lostReason    string        // reason why the answer or the reflection is missing
 }
 
-// result returns the state of a task's sample. The second result reports that the sample is complete. Tasks for
-// evaluation and tasks whose reflections are not held are complete with their answer.
-func (l *tracker) result(t *events.Task) (f sampleResult, ended bool) {
+// result returns the state of a task's sample, and whether the sample is complete. A task whose reflection is held is complete with
+// its reflection, any other task with its answer, and a lost one at once.
+func (l *tracker) result(t *events.Task) (result sampleResult, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for round := range events.MaxPreviousRounds + 1 {
@@ -80,37 +80,39 @@ func (l *tracker) result(t *events.Task) (f sampleResult, ended bool) {
 		a := l.answers[id]
 		if a == nil {
 			if len(l.dead.reasons) > 0 {
-				f.lostReason = l.unanswered(t.ID, round)
+				result.lostReason = l.unanswered(t.ID, round)
 			}
-			return f, f.lostReason != ""
+			return result, result.lostReason != ""
 		}
 		if round == 0 {
-			f.answer = a
+			result.answer = a
 		}
-		f.rounds, f.lastExecution = round+1, id
+		result.rounds, result.lastExecution = round+1, id
 		if !t.Origin.Held {
-			return f, true
+			return result, true
 		}
-		if f.reflection = l.reflected[id]; f.reflection != "" {
-			return f, true
+		result.reflection = l.reflected[id]
+		if result.reflection != "" {
+			return result, true
 		}
-		if why := l.dead.reasons[id]; why != "" {
-			f.lostReason = "not reflected on: " + why
-			return f, true
+		if reason := l.dead.reasons[id]; reason != "" {
+			result.lostReason = "not reflected on: " + reason
+			return result, true
 		}
+		// The reflection is on its way, or the reflector has asked for another round.
 	}
-	return f, false
+	return result, false
 }
 
 // unanswered returns the reason why a round of a task will never have a readable answer, "" if one may come. The
 // caller holds the lock.
 func (l *tracker) unanswered(task string, round int) string {
 	asked := events.Task{Book: l.book, ID: task, Origin: events.Origin{Round: round}}
-	if why := l.dead.reasons[asked.EventID()]; why != "" {
-		return "not answered: " + why
+	if reason := l.dead.reasons[asked.EventID()]; reason != "" {
+		return "not answered: " + reason
 	}
-	if why := l.dead.reasons[events.ExecutionID(l.book, "", task, round)]; why != "" {
-		return "its answer cannot be read: " + why
+	if reason := l.dead.reasons[events.ExecutionID(l.book, "", task, round)]; reason != "" {
+		return "its answer cannot be read: " + reason
 	}
 	return ""
 }

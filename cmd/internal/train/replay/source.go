@@ -3,52 +3,44 @@ package replay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/deltalog"
-	"debrief/playbook"
 )
 
-// sourceRange is the range of executions that the run found when it began. Later executions and expiry do not change
-// which executions are learned from together.
+// sourceRange is the range of executions that the run found when it began. A resumed run learns from the same executions together,
+// also if more executions are stored or some have expired.
 type sourceRange struct {
 	Upto    uint64 `json:"last"`             // sequence of the last event
 	Samples int    `json:"samples"`          // executions to learn from
 	Version uint64 `json:"playbook_version"` // of the source playbook, for the comparison
 }
 
-// recordedSample is the position of the last round of a sample and the feedback on it.
+// recordedSample is the execution of the last round of a sample and the feedback on it.
 type recordedSample struct {
 	seq      uint64 // 0 if it has expired
 	id       events.ID
 	round    int
-	place    int // in the order of the samples
+	place    int // in the list of all samples of the run, from 0
 	feedback []*events.Feedback
 }
 
-// sourceReader reads the recorded executions of a playbook.
-type sourceReader struct {
-	run   string        // name of the run
-	book  playbook.Book // of the executions
-	conn  *bus.Conn
-	store *deltalog.Store
-	state *state // of the run
-}
-
-// load returns the samples of the run, as they were when the run began. Executions expire oldest first. Expired
+// loadSource returns the samples of the run, as they were when the run began. Executions expire oldest first. Expired
 // samples stay at the start of the list, so that the others keep their positions.
-func (r *sourceReader) load(ctx context.Context) ([]*recordedSample, *sourceRange, error) {
+func (r *run) loadSource(ctx context.Context) ([]*recordedSample, *sourceRange, error) {
 	source := r.state.sourceRange()
-	if source == nil {
+	begins := source == nil
+	if begins {
 		s, err := r.conn.JetStream().Stream(ctx, events.StreamExecutions)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open stream %s: %w", events.StreamExecutions, err)
 		}
-		w, err := r.store.Writer(ctx, r.book)
+		w, err := r.store.Writer(ctx, r.Source.Book)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,9 +50,9 @@ func (r *sourceReader) load(ctx context.Context) ([]*recordedSample, *sourceRang
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.state.sourceRange() == nil {
+	if begins {
 		if len(all) == 0 {
-			return nil, nil, fmt.Errorf("playbook %q: no stored executions to learn from", r.book)
+			return nil, nil, fmt.Errorf("playbook %q: no stored executions to learn from", r.Source.Book)
 		}
 		source.Samples = len(all)
 		if err := r.state.setSourceRange(ctx, source); err != nil {
@@ -69,7 +61,7 @@ func (r *sourceReader) load(ctx context.Context) ([]*recordedSample, *sourceRang
 	}
 	if gone := source.Samples - len(all); gone > 0 {
 		if r.state.ended {
-			return nil, nil, &ExpiredError{r.run}
+			return nil, nil, &ExpiredError{r.Name}
 		}
 		expired := make([]*recordedSample, gone, source.Samples)
 		for i := range expired {
@@ -84,10 +76,10 @@ func (r *sourceReader) load(ctx context.Context) ([]*recordedSample, *sourceRang
 }
 
 // readSamples returns the last round of every learning sample up to a sequence, with its feedback.
-func (r *sourceReader) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, error) {
-	samples := map[string]*recordedSample{}
+func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, error) {
+	samples := map[string]*recordedSample{} // by the run id of the executions, which all rounds of a sample share
 	read := func(kind events.Kind, take func(bus.Stored)) error {
-		return r.conn.Events.ReadStored(ctx, events.StreamExecutions, kind.Subject(r.book), func(s bus.Stored) error {
+		return r.conn.Events.ReadStored(ctx, events.StreamExecutions, kind.Subject(r.Source.Book), func(s bus.Stored) error {
 			if s.Seq > upto {
 				return bus.ErrStop
 			}
@@ -121,13 +113,108 @@ func (r *sourceReader) readSamples(ctx context.Context, upto uint64) ([]*recorde
 		if !ok {
 			return
 		}
-		seq, sample, err := f.Execution.Parse()
+		seq, matches, err := f.Execution.Parse()
 		if err != nil {
 			return
 		}
-		if i, there := slices.BinarySearchFunc(all, seq, func(a *recordedSample, seq uint64) int { return cmp.Compare(a.seq, seq) }); there && sample(all[i].id) {
+		i, found := slices.BinarySearchFunc(all, seq, func(s *recordedSample, seq uint64) int { return cmp.Compare(s.seq, seq) })
+		if found && matches(all[i].id) {
 			all[i].feedback = append(all[i].feedback, f)
 		}
 	})
 	return all, err
+}
+
+// reflectResult is the result for one recorded sample.
+type reflectResult struct {
+	execution  *events.Execution // with its feedback; nil if it has expired
+	handle     events.Handle     // of the reflection, or ""
+	lostReason string            // reason why the reflection is missing
+}
+
+// reflect reads the execution of a sample and has a reflection on it stored. Total is the number of samples of the run. The error
+// ends the run.
+func (r *run) reflect(ctx context.Context, sample *recordedSample, total int) (result reflectResult, err error) {
+	if sample.seq == 0 {
+		return reflectResult{lostReason: "expired"}, nil
+	}
+	stored, err := r.conn.Events.Find(ctx, events.StreamExecutions, sample.seq, func(id events.ID) bool { return id == sample.id })
+	if errors.Is(err, bus.ErrNotFound) {
+		return reflectResult{lostReason: "expired"}, nil
+	}
+	if err != nil {
+		return result, err
+	}
+	e := stored.(*events.Execution)
+	for _, f := range sample.feedback {
+		e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
+	}
+	result.execution = e
+	e.Origin.Step, e.Origin.Steps = sample.place+1, total // of this run, not of the run that made the execution
+	result.handle, err = r.storeReflection(ctx, e, events.NewHandle(sample.seq, sample.id))
+	if bad := (*reflectError)(nil); errors.As(err, &bad) {
+		result.lostReason, err = bad.Error(), nil
+	}
+	return result, err
+}
+
+// reflectError is returned for an execution on which no attempt gave a usable reflection.
+type reflectError struct{ err error }
+
+func (e *reflectError) Error() string { return "not reflected on: " + e.err.Error() }
+
+// storeReflection reflects on an execution and stores the reflection, held for a gathering edit. It returns the
+// handle of a reflection that is stored already.
+func (r *run) storeReflection(ctx context.Context, old *events.Execution, h events.Handle) (events.Handle, error) {
+	e := *old
+	e.Book, e.ID = r.book, events.ExecutionID(r.book, "", old.RunID, old.Origin.Round)
+	e.Origin.Held, e.Origin.Run = true, r.Name
+	e.Shown, e.Cited, e.Manifest = nil, nil, nil // bullets of another playbook
+	if stored := r.tracker.reflectionOn(e.ID); stored != "" {
+		return stored, nil
+	}
+	ref, err := r.reflectWithRetry(ctx, &e, h)
+	if err != nil {
+		return "", err
+	}
+	ref.Book = r.book
+	receipt, err := r.conn.Publish(ctx, ref, bus.PublishOptions{Repeat: true})
+	if err != nil {
+		return "", fmt.Errorf("store reflection on %s: %w", h, err)
+	}
+	return receipt.Handle, nil
+}
+
+// The number of attempts at an execution, as in the workers, and the limits of the back-off between them.
+const (
+	maxReflectAttempts = 5
+	minReflectBackoff  = 50 * time.Millisecond
+	maxReflectBackoff  = 10 * time.Second // while the model is unavailable
+)
+
+// reflectWithRetry calls the reflector. While the model is unavailable it retries without limit, so that no sample is lost. After any
+// other error it makes up to maxReflectAttempts attempts.
+func (r *run) reflectWithRetry(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
+	for attempt, backoff := 1, minReflectBackoff; ; backoff = min(2*backoff, maxReflectBackoff) {
+		ref, err := r.Source.Reflect(ctx, e, h)
+		switch {
+		case err == nil:
+			return ref, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case bus.IsUnavailable(err):
+			if backoff == maxReflectBackoff && r.OnStall != nil {
+				r.OnStall(events.RoleReflector)
+			}
+		case attempt == maxReflectAttempts:
+			return nil, &reflectError{err}
+		default:
+			attempt++
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(backoff):
+		}
+	}
 }

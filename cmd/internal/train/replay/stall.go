@@ -8,7 +8,7 @@ const stallTime = 5 * time.Second
 // stallNotice calls Options.OnStall once if a wait takes longer than stallTime.
 type stallNotice struct {
 	began time.Time
-	call  func(waitsFor string) // nil after the call
+	call  func(waitsFor string) // nil without OnStall, and after the call
 }
 
 func newStallNotice(call func(waitsFor string)) *stallNotice {

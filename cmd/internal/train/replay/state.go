@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,31 +22,16 @@ import (
 
 // record is the value of a run's key in the bucket.
 type record struct {
-	Format      int              `json:"format"`
-	Fingerprint string           `json:"fingerprint"`
-	Mode        Mode             `json:"mode"`
-	Settings    []report.Setting `json:"settings"`
-	Data        []report.Data    `json:"data"`
-	From        string           `json:"from,omitempty"`
-
-	Owner *owner `json:"owner,omitempty"` // nil if no process works on the run
-
-	Begun   time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Resumed int       `json:"resumed"`
-	Seconds float64   `json:"seconds"` // working time of all processes
-	Epoch   int       `json:"epoch"`
-	Step    int       `json:"step"`
-	Version uint64    `json:"playbook_version"`
-	// Curating is the model usage of the Curator, from the replies that arrived.
-	Curating report.Usage `json:"curator_usage"`
-	// Source is the range of executions of a run in the mode Executions.
-	Source *sourceRange `json:"source,omitempty"`
+	RunState
+	Format      int          `json:"format"`
+	Fingerprint string       `json:"fingerprint"`
+	Owner       *owner       `json:"owner,omitempty"`  // nil if no process works on the run
+	Source      *sourceRange `json:"source,omitempty"` // of a run in the mode Executions
 }
 
 // owner is the process that works on a run. Other processes wait until its lease expires.
 type owner struct {
-	ID   events.ID `json:"id"`
+	ID   events.ID `json:"id"` // new for each process
 	Host string    `json:"host"`
 	PID  int       `json:"pid"`
 	Beat time.Time `json:"heartbeat"`
@@ -57,8 +43,8 @@ const (
 	deadAfter = 15 * time.Second
 )
 
-// expired reports whether an owner's lease has expired after a time without heartbeats. For a process of this machine
-// it also checks whether the process has exited.
+// expired reports whether the lease of an owner has expired, because its process has exited, or after a time without heartbeats. Only
+// a process of this machine can be checked.
 func (o *owner) expired(silent time.Duration) bool {
 	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && exited(o.PID) {
 		return true
@@ -117,18 +103,17 @@ var errOwnerChanged = errors.New("another process has taken over the run")
 type state struct {
 	kv     jetstream.KeyValue
 	name   string
-	cancel context.CancelCauseFunc
-	stop   context.CancelFunc
-	done   sync.WaitGroup
-
-	owner events.ID // this process
+	owner  events.ID               // this process
+	ended  bool                    // the run had ended before this process
+	cancel context.CancelCauseFunc // ends the run
+	stop   context.CancelFunc      // ends the heartbeat
+	done   sync.WaitGroup          // of the heartbeat
 
 	mu       sync.Mutex
 	record   record
-	revision uint64
-	began    time.Time
-	before   float64 // seconds of earlier processes
-	ended    bool    // the run had ended before
+	revision uint64    // of the key; 0 for a new key
+	began    time.Time // start of this process
+	before   float64   // working seconds of earlier processes
 }
 
 // acquire makes this process the owner of a new or interrupted run.
@@ -139,7 +124,8 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 	}
 	s := &state{kv: kv, name: r.Name, cancel: cancel, began: time.Now()}
 	want := record{
-		Format: report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options), Mode: r.Mode, Settings: r.Settings, Data: r.Sets.Data(), From: r.From,
+		RunState: RunState{Book: r.book, Mode: r.Mode, From: r.From, Settings: r.Settings, Data: r.Sets.Data()},
+		Format:   report.Format, Fingerprint: fingerprint(r.Config, r.Sets, r.Options),
 	}
 	entry, err := kv.Get(ctx, r.Name)
 	switch {
@@ -148,7 +134,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 			return nil, err
 		}
 		s.record = want
-		s.record.Begun = s.began.UTC()
+		s.record.Started = s.began.UTC()
 	case err != nil:
 		return nil, fmt.Errorf("read run %q: %w", r.Name, err)
 	default:
@@ -164,10 +150,12 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 				return nil, err
 			}
 			if !o.expired(silent) {
-				return nil, &InUseError{r.Name, o.Host, o.PID, silent}
+				return nil, &InUseError{Name: r.Name, Host: o.Host, PID: o.PID, Silent: silent}
 			}
 		}
-		s.revision, s.before, s.ended = entry.Revision(), s.record.Seconds, !s.record.Ended.IsZero()
+		s.revision = entry.Revision()
+		s.before = s.record.Seconds
+		s.ended = !s.record.Ended.IsZero()
 		if !s.ended {
 			s.record.Resumed++
 		}
@@ -180,7 +168,7 @@ func acquire(ctx context.Context, js jetstream.JetStream, r *run, cancel context
 	s.owner = s.record.Owner.ID
 	if err := s.write(ctx); err != nil {
 		if errors.Is(err, errOwnerChanged) {
-			return nil, &InUseError{r.Name, "another machine", 0, 0}
+			return nil, &InUseError{Name: r.Name, Host: "another machine"}
 		}
 		// The record may be stored in spite of the error. Without the release, the next process would wait for this
 		// one.
@@ -198,10 +186,8 @@ func checkUnused(ctx context.Context, store *deltalog.Store, name playbook.Book)
 	if err != nil {
 		return err
 	}
-	for _, b := range known {
-		if b == name {
-			return &ConflictError{string(name), []string{"a playbook of this name exists"}}
-		}
+	if slices.Contains(known, name) {
+		return &ConflictError{string(name), []string{"a playbook of this name exists"}}
 	}
 	return nil
 }
@@ -221,14 +207,14 @@ func differences(stored, want *record) []string {
 	return all
 }
 
-// write stores the record with a new heartbeat. It fails if another process has written the key.
+// write stores the record with a new heartbeat. It returns errOwnerChanged if another process has written the key.
 func (s *state) write(ctx context.Context) error {
 	s.record.Owner.Beat = time.Now().UTC()
 	s.record.Seconds = s.before + time.Since(s.began).Seconds()
 	return s.put(ctx)
 }
 
-// put stores the record. It fails if another process has written the key.
+// put stores the record. It returns errOwnerChanged if another process has written the key.
 func (s *state) put(ctx context.Context) error {
 	data, err := json.Marshal(&s.record)
 	if err != nil {
@@ -245,13 +231,16 @@ func (s *state) put(ctx context.Context) error {
 		if !errors.Is(err, jetstream.ErrKeyExists) {
 			return fmt.Errorf("write run %q: %w", s.name, err)
 		}
-		// The stored record may be from this process: the write succeeded and the reply was lost.
 		entry, err := s.kv.Get(ctx, s.name)
 		if err != nil {
 			return fmt.Errorf("read run %q: %w", s.name, err)
 		}
 		var stored record
-		if json.Unmarshal(entry.Value(), &stored) != nil || stored.Owner == nil || stored.Owner.ID != s.owner || entry.Revision() == s.revision {
+		// If the stored record is from this process, an earlier write succeeded and its reply was lost: try again with its revision.
+		own := json.Unmarshal(entry.Value(), &stored) == nil && stored.Owner != nil && stored.Owner.ID == s.owner
+		// The server refused the revision that the key has: another try would be refused, too.
+		useless := entry.Revision() == s.revision
+		if !own || useless {
 			return fmt.Errorf("write run %q: %w", s.name, errOwnerChanged)
 		}
 		s.revision = entry.Revision()
@@ -294,11 +283,11 @@ func (s *state) setSourceRange(ctx context.Context, source *sourceRange) error {
 }
 
 // setProgress records the progress of the run. The next heartbeat stores it.
-func (s *state) setProgress(epoch, step int, version uint64) {
+func (s *state) setProgress(at position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if step >= s.record.Step {
-		s.record.Epoch, s.record.Step, s.record.Version = epoch, step, version
+	if at.step >= s.record.Step {
+		s.record.Epoch, s.record.Step, s.record.Version = at.epoch, at.step, at.version
 	}
 }
 
@@ -334,7 +323,7 @@ func (s *state) clearOwner(ctx context.Context) error {
 	return nil
 }
 
-// snapshot returns the current record of the run.
+// snapshot returns the record of the run as if the run ended now. A run that had ended before keeps its times.
 func (s *state) snapshot() record {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,9 @@ import (
 // reportKey is the key of the report of a run in its bucket. No playbook has a dot in its name.
 func reportKey(run string) string { return run + ".report" }
 
-// keepReport stores the figures of a run that has ended, for the console. It leaves out all texts of samples and bullets, which
-// somebody may ask to erase, and a report that does not fit into a message. The folder of the run has all of it.
+// keepReport stores the figures of a run that has ended, for the console. It leaves out the texts of samples and bullets, because a
+// person may ask to erase them. It stores nothing if the report is larger than limit, the size of a message. The folder of the run has
+// the whole report.
 func (s *state) keepReport(ctx context.Context, r report.Report, limit int64) error {
 	r.Wrong.First, r.Bullets, r.Losses = []report.WrongAnswer{}, []report.Bullet{}, []report.Loss{}
 	if r.Against != nil {
@@ -40,7 +41,7 @@ func (s *state) keepReport(ctx context.Context, r report.Report, limit int64) er
 	return nil
 }
 
-// storedReport returns the figures of a run, nil without any.
+// storedReport returns the figures of a run, nil if none are stored.
 func storedReport(ctx context.Context, kv jetstream.KeyValue, run string) (*report.Report, error) {
 	entry, err := kv.Get(ctx, reportKey(run))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

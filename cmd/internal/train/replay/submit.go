@@ -17,7 +17,7 @@ import (
 // submitter submits the tasks of a run and waits until their samples are complete.
 type submitter struct {
 	tracker *tracker
-	ended   error // if set, submit returns it: the run has ended
+	ended   error // not nil for a run that has ended: submit returns it for a task without a result
 
 	mu        sync.Mutex
 	submitted map[events.ID]bool // tasks in the stream TASKS, now or when this process began
@@ -29,8 +29,8 @@ func openSubmitter(ctx context.Context, conn *bus.Conn, b playbook.Book, o Optio
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDead, err)
 	}
-	// Pending tasks are read before outcomes. A task that is not pending was never submitted, its outcome is stored by
-	// now, or a generator with another model has discarded it.
+	// Pending tasks are read before their outcomes. A task that is neither pending nor answered was then never submitted, or a
+	// generator with another model has discarded it.
 	pending, err := conn.Events.PendingTasks(ctx, b)
 	if err != nil {
 		return nil, err
@@ -47,44 +47,45 @@ func openSubmitter(ctx context.Context, conn *bus.Conn, b playbook.Book, o Optio
 // queue.
 const maxPending = 256
 
-// run submits the tasks that were not submitted before and waits until each is complete. It calls progress with the
-// number of complete tasks.
+// run submits the tasks that were not submitted before and waits until the samples of all of them are complete. It calls progress,
+// unless that is nil, with the number of complete samples. At most maxPending tasks are open: submitted and not complete.
 func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(done int)) ([]sampleResult, error) {
 	results := make([]sampleResult, len(tasks))
 	open := make([]int, 0, min(len(tasks), maxPending))
-	next, ended := 0, 0
+	next, ended := 0, 0 // the first task that is not open yet; the number of complete samples
 	for {
 		s.tracker.mu.Lock()
-		moved, err := s.tracker.changed, s.tracker.err
+		changed, err := s.tracker.changed, s.tracker.err
 		s.tracker.mu.Unlock()
 		if err != nil {
 			return nil, err
 		}
 		still := open[:0]
 		for _, i := range open {
-			if f, end := s.tracker.result(&tasks[i]); end {
-				results[i] = f
+			result, complete := s.tracker.result(&tasks[i])
+			if complete {
+				results[i] = result
 				ended++
 			} else {
 				still = append(still, i)
 			}
 		}
 		open = still
-		var pending []*events.Task
+		var toSubmit []*events.Task
 		for ; next < len(tasks) && len(open) < maxPending; next++ {
 			t := &tasks[next]
-			f, end := s.tracker.result(t)
-			if end {
-				results[next] = f
+			result, complete := s.tracker.result(t)
+			if complete {
+				results[next] = result
 				ended++
 				continue
 			}
 			open = append(open, next)
-			if !s.isSubmitted(t) && f.answer == nil {
-				pending = append(pending, t)
+			if result.answer == nil && !s.isSubmitted(t) {
+				toSubmit = append(toSubmit, t)
 			}
 		}
-		if err := errors.Join(s.submit(ctx, pending), s.resubmit(ctx)); err != nil {
+		if err := errors.Join(s.submit(ctx, toSubmit), s.resubmit(ctx)); err != nil {
 			return nil, err
 		}
 		if progress != nil {
@@ -93,10 +94,10 @@ func (s *submitter) run(ctx context.Context, tasks []events.Task, progress func(
 		if ended == len(tasks) {
 			return results, nil
 		}
-		if len(pending) > 0 {
+		if len(toSubmit) > 0 {
 			continue // some may be complete by now
 		}
-		if err := s.tracker.wait(ctx, moved, func() string { return s.waitingRole(tasks, open) }); err != nil {
+		if err := s.tracker.wait(ctx, changed, func() string { return s.waitingRole(tasks, open) }); err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +108,7 @@ func (s *submitter) waitingRole(tasks []events.Task, open []int) string {
 	if len(open) == 0 {
 		return events.RoleGenerator
 	}
-	if f, _ := s.tracker.result(&tasks[open[0]]); f.answer == nil {
+	if result, _ := s.tracker.result(&tasks[open[0]]); result.answer == nil {
 		return events.RoleGenerator
 	}
 	return events.RoleReflector
@@ -122,7 +123,7 @@ func (s *submitter) isSubmitted(t *events.Task) bool {
 // publishConcurrency is the number of concurrent publishes. The server syncs them to disk together.
 const publishConcurrency = 16
 
-// submit publishes tasks.
+// submit publishes tasks, several at the same time.
 func (s *submitter) submit(ctx context.Context, tasks []*events.Task) error {
 	if s.ended != nil && len(tasks) > 0 {
 		return s.ended

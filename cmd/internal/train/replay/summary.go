@@ -14,7 +14,7 @@ import (
 
 // summarize fills in the report at the end of a run. It returns the operations of the Curator.
 func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
-	rep := &r.recorder.report
+	rep := &r.report
 	if err := r.nameVersions(ctx); err != nil {
 		return nil, err
 	}
@@ -22,23 +22,16 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	used := r.tracker.bulletUsages()
-	for _, b := range p.Sorted() {
-		row := report.Bullet{
-			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status),
-			Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
-		}
-		u := used[b.ID]
-		row.Shown, row.Cited, row.Right = u.shown, u.cited, u.right
-		rep.Bullets = append(rep.Bullets, row)
-	}
-	rep.Mode, rep.Settings, rep.Data = string(r.Mode), append(rep.Settings, r.Settings...), r.Sets.Data()
-	if r.streams() {
+	rep.Bullets = r.bullets(p)
+	rep.Mode = string(r.Mode)
+	rep.Settings = append(rep.Settings, r.Settings...)
+	rep.Data = r.Sets.Data()
+	if r.streams() { // a stream has no size: these are the samples that were read
 		rep.Data[0].Samples = r.step
 	}
-	rep.Unlearned = len(r.gatherer.uncovered)
-	rep.Paired = paired(rep, r.recorder.samples)
-	r.recorder.listAnswers()
+	rep.Unlearned = len(r.uncovered)
+	rep.Paired = paired(rep, r.samples)
+	r.listAnswers()
 	operations := r.log.operationsBetween(r.forked, rep.Final.Version)
 	for i := range operations {
 		if o := &operations[i]; o.Rejected != "" {
@@ -52,9 +45,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	s := r.state.snapshot()
 	rep.Cost = report.Cost{Generator: g, Reflector: f, Curator: s.Curating}
 	rep.Run = report.Run{
-		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Begun, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
+		Name: r.Name, Book: string(r.book), Model: strings.Join(models, ", "), From: r.From, Begun: s.Started, Ended: s.Ended, Resumed: s.Resumed, Debrief: r.Debrief,
 	}
-	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.recorder.learning.Seconds(), Evaluating: r.recorder.evaluating.Seconds()}
+	rep.Timing = report.Timing{Seconds: s.Seconds, Learning: r.learning.Seconds(), Evaluating: r.evaluating.Seconds()}
 	rep.Cost.PerBullet = report.NewBulletCost(rep.Cost, s.Seconds, rep.Operations[string(playbook.Add)])
 	if s.Seconds > 0 {
 		rep.Timing.PerSecond = float64(r.step) / s.Seconds
@@ -62,39 +55,62 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	return operations, r.state.keepReport(ctx, *rep, r.conn.JetStream().Conn().MaxPayload())
 }
 
-// paired compares the answers to the test set before and after the run, sample by sample. Samples without a label in
-// either are left out.
+// bullets returns the bullets of the final playbook with their use in the run.
+func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
+	rows := []report.Bullet{}
+	index := map[playbook.BulletID]int{}
+	for i, b := range p.Sorted() {
+		index[b.ID] = i
+		rows = append(rows, report.Bullet{
+			ID: b.ID, Section: b.Section, Content: b.Content, Status: string(b.Status),
+			Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
+		})
+	}
+	for use := range r.bulletUses {
+		if use.Set != Train || r.Mode == Executions { // recorded executions have bullets of another playbook
+			continue
+		}
+		for _, id := range use.Shown {
+			if i, ok := index[id]; ok {
+				rows[i].Shown++
+				if use.Label == events.Success {
+					rows[i].Right++
+				}
+			}
+		}
+		for _, id := range use.Cited {
+			if i, ok := index[id]; ok {
+				rows[i].Cited++
+			}
+		}
+	}
+	return rows
+}
+
+// paired compares the answers to the test set before and after the run, sample by sample. The samples have those before the run
+// first. Samples without a label in either are left out.
 func paired(rep *report.Report, samples []report.Sample) *stats.Pair {
 	if rep.Before == nil || rep.After == nil {
 		return nil
 	}
 	var before, after []bool
-	first := map[int]report.Sample{}
+	first := map[int]*report.Sample{} // the answer before the run, by index
 	for i := range samples {
 		s := &samples[i]
 		if s.Set != Test {
 			continue
 		}
-		b, again := first[s.Index]
+		earlier := first[s.Index]
 		switch {
-		case !again:
-			first[s.Index] = *s
-		case labelled(&b) && labelled(s):
-			before, after = append(before, b.Label == events.Success), append(after, s.Label == events.Success)
+		case earlier == nil:
+			first[s.Index] = s
+		case labelled(earlier) && labelled(s):
+			before = append(before, earlier.Label == events.Success)
+			after = append(after, s.Label == events.Success)
 		}
 	}
 	p := stats.Paired(before, after)
 	return &p
-}
-
-// snapshot adds the newest version to the report if it is due after a window of samples.
-func (r *run) snapshot(ctx context.Context, samples int) error {
-	if !r.passed(r.SnapshotEvery, samples) {
-		return nil
-	}
-	book, err := r.log.bookAt(ctx, *r.position)
-	r.recorder.report.Snapshots = append(r.recorder.report.Snapshots, book)
-	return err
 }
 
 // maxNames is the maximum number of names in one edit, far below the size limit of a message.
@@ -103,7 +119,7 @@ const maxNames = 1000
 // nameVersions gives names to the best version, to the last version of each epoch and to the snapshots. The empty playbook
 // needs no name.
 func (r *run) nameVersions(ctx context.Context) error {
-	rep := &r.recorder.report
+	rep := &r.report
 	var all []playbook.Name
 	add := func(name string, version uint64) {
 		if version > 0 {
@@ -123,7 +139,7 @@ func (r *run) nameVersions(ctx context.Context) error {
 			id = append(id, n.Name, fmt.Sprint(n.Version))
 		}
 		edit := &events.Edit{ID: events.Hash(id...), Author: author, Reason: "run " + r.Name + " has ended", Names: names}
-		if _, err := r.committer.commit(ctx, edit); err != nil {
+		if _, err := r.commit(ctx, edit); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +13,8 @@ import (
 	"debrief/playbook"
 )
 
-// tracker follows the streams and records the state of the run's samples. It works until close is called. It is safe
-// for concurrent use.
+// tracker follows the streams of a playbook and keeps what a run needs of its events: answers, reflections and dead letters. It works
+// until close is called. It is safe for concurrent use.
 type tracker struct {
 	conn    *bus.Conn
 	book    playbook.Book
@@ -26,29 +25,30 @@ type tracker struct {
 
 	onStall func(waitsFor string) // may be nil
 
-	oldLetters uint64 // sequence of the last dead letter before the pending tasks were read
+	oldLetters uint64 // sequence of the last dead letter that does not end the run, see OtherModelError
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced on every change
-	err       error         // of following a stream
-	answers   map[events.ID]*answer
+	changed   chan struct{}               // closed and replaced on every change
+	err       error                       // of following a stream
+	answers   map[events.ID]*answer       // by execution id
 	reflected map[events.ID]events.Handle // by execution id
 	dead      deadLetters
-	tally     tally
+
+	generatorUsage report.Usage
+	reflectorUsage report.Usage
+	models         []string // of the answers, in the order of their first answers
 }
 
-// openTracker reads the stored events and starts to follow new ones. OldLetters is the sequence of the last dead letter that
-// does not end the run.
+// openTracker reads the stored events and starts to follow new ones.
 func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetters uint64, o Options) (*tracker, error) {
 	ctx, stop := context.WithCancel(ctx)
 	l := &tracker{
 		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.OnStall, changed: make(chan struct{}), oldLetters: oldLetters,
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
-		tally: tally{bullets: map[playbook.BulletID]bulletUsage{}},
 	}
 	for _, s := range []struct {
 		stream, subject string
-		note            func(bus.Stored)
+		add             func(bus.Stored)
 	}{
 		{events.StreamDead, events.DeadSubject("", b), l.addDeadLetter},
 		{events.StreamExecutions, events.KindExecution.Subject(b), l.addExecution},
@@ -57,7 +57,7 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetter
 		last := uint64(0)
 		err := conn.Events.ReadStored(ctx, s.stream, s.subject, func(st bus.Stored) error {
 			last = st.Seq
-			s.note(st)
+			s.add(st)
 			return nil
 		})
 		if err != nil {
@@ -66,7 +66,7 @@ func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetter
 		}
 		l.done.Go(func() {
 			err := conn.Events.ReadFrom(ctx, s.stream, s.subject, last+1, func(st bus.Stored) error {
-				return l.note(st, s.note)
+				return l.note(st, s.add)
 			})
 			if err != nil && ctx.Err() == nil {
 				l.fail(err)
@@ -98,13 +98,13 @@ func (l *tracker) wake() {
 	l.changed = make(chan struct{})
 }
 
-// note passes an event to its handler. An event that is invalid is dead-lettered by its worker. A temporary read
-// failure is an error, because the event would never be read again.
-func (l *tracker) note(s bus.Stored, to func(bus.Stored)) error {
+// note passes a new event to its handler. It returns an error if the event was temporarily unreadable, because the tracker would not
+// read it again. Handlers ignore an invalid event: its worker dead-letters it.
+func (l *tracker) note(s bus.Stored, add func(bus.Stored)) error {
 	if bus.Unreachable(s.Err) {
 		return fmt.Errorf("read event %d: %w", s.Seq, s.Err)
 	}
-	to(s)
+	add(s)
 	return nil
 }
 
@@ -115,15 +115,14 @@ func (l *tracker) addExecution(s bus.Stored) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tally.generator = l.tally.generator.Plus(report.UsageOf(e.Usage))
+	l.generatorUsage = l.generatorUsage.Plus(report.UsageOf(e.Usage))
 	if l.answers[e.ID] != nil {
 		return // the first one counts
 	}
-	if e.Purpose == events.Learn && e.Origin.Round == 0 {
-		l.tally.countBullets(e)
-	}
 	l.answers[e.ID] = newAnswer(s.Seq, e)
-	l.tally.addModel(e.Model)
+	if e.Model != "" && !slices.Contains(l.models, e.Model) {
+		l.models = append(l.models, e.Model)
+	}
 	l.wake()
 }
 
@@ -137,7 +136,7 @@ func (l *tracker) addReflection(s bus.Stored) {
 	if l.reflected[ref.Execution] != "" {
 		return
 	}
-	l.tally.reflector = l.tally.reflector.Plus(report.UsageOf(ref.Usage))
+	l.reflectorUsage = l.reflectorUsage.Plus(report.UsageOf(ref.Usage))
 	l.reflected[ref.Execution] = events.NewHandle(s.Seq, ref.ID)
 	l.wake()
 }
@@ -149,11 +148,11 @@ func (l *tracker) reflectionOn(id events.ID) events.Handle {
 	return l.reflected[id]
 }
 
-// coalesce is the time to collect further changes before they are evaluated.
+// coalesce is the time to wait for further changes after a change, because many come together.
 const coalesce = time.Millisecond
 
-// wait waits until the channel is closed by the next change. It calls onStall with the result of role after stallTime.
-func (l *tracker) wait(ctx context.Context, moved <-chan struct{}, role func() string) error {
+// wait waits until the next change closes the channel changed. It calls onStall with the result of role after stallTime.
+func (l *tracker) wait(ctx context.Context, changed <-chan struct{}, role func() string) error {
 	stalled := time.NewTimer(stallTime)
 	defer stalled.Stop()
 	for {
@@ -162,7 +161,7 @@ func (l *tracker) wait(ctx context.Context, moved <-chan struct{}, role func() s
 			return context.Cause(ctx)
 		case <-l.ctx.Done():
 			return l.ctx.Err()
-		case <-moved:
+		case <-changed:
 			time.Sleep(coalesce)
 			return nil
 		case <-stalled.C:
@@ -177,12 +176,5 @@ func (l *tracker) wait(ctx context.Context, moved <-chan struct{}, role func() s
 func (l *tracker) usage() (generator, reflector report.Usage, models []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tally.generator, l.tally.reflector, slices.Clone(l.tally.models)
-}
-
-// bulletUsages returns a copy of the counts of each bullet.
-func (l *tracker) bulletUsages() map[playbook.BulletID]bulletUsage {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return maps.Clone(l.tally.bullets)
+	return l.generatorUsage, l.reflectorUsage, slices.Clone(l.models)
 }

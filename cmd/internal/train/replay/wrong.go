@@ -11,12 +11,12 @@ import (
 )
 
 // listAnswers adds the wrong answers and the models to the report.
-func (c *recorder) listAnswers() {
+func (r *run) listAnswers() {
 	models := map[string]*report.ModelAnswers{}
-	set, phase := c.strongest()
+	set, phase := r.strongest()
 	wrong := report.WrongAnswers{Set: set, Phase: phase, First: []report.WrongAnswer{}}
-	for i := range c.samples {
-		s := &c.samples[i]
+	for i := range r.samples {
+		s := &r.samples[i]
 		if s.Lost == "" {
 			countAnswer(models, s)
 		}
@@ -27,17 +27,19 @@ func (c *recorder) listAnswers() {
 		if s.Label == events.Success {
 			continue
 		}
-		if wrong.Wrong++; len(wrong.First) < report.MaxWrong {
-			a := c.answers[i] // a labelled sample has one
+		wrong.Wrong++
+		if len(wrong.First) < report.MaxWrong {
+			a := r.answers[i] // a labelled sample has one
 			wrong.First = append(wrong.First, report.WrongAnswer{Sample: *s, Bullets: a.shownBullets(), Cited: a.citedBullets()})
 		}
 	}
-	c.report.Wrong = wrong
+	r.report.Wrong = wrong
 	for _, name := range slices.Sorted(maps.Keys(models)) {
-		c.report.Models = append(c.report.Models, *models[name])
+		r.report.Models = append(r.report.Models, *models[name])
 	}
 }
 
+// countAnswer counts an answer for its model.
 func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
 	name := cmp.Or(s.Model, "unknown")
 	m := models[name]
@@ -54,15 +56,15 @@ func countAnswer(models map[string]*report.ModelAnswers, s *report.Sample) {
 	}
 }
 
-// strongest returns the set and the phase of the samples that tell most about the result of the run.
-func (c *recorder) strongest() (set, phase string) {
-	switch best := c.report.Best; {
-	case c.report.After != nil && c.report.After.N > 0:
+// strongest returns the set and the phase of the samples that tell most about the result of the run, as Report.Headline does.
+func (r *run) strongest() (set, phase string) {
+	switch {
+	case r.report.After != nil && r.report.After.N > 0:
 		return Test, "after"
-	case slices.ContainsFunc(c.report.Points, func(p report.Point) bool { return p.Set == Validation && p.Score.N > 0 }):
-		return Validation, fmt.Sprintf("step %d", best.Step)
+	case r.report.Validated():
+		return Validation, fmt.Sprintf("step %d", r.report.Best.Step)
 	}
-	for _, s := range slices.Backward(c.samples) {
+	for _, s := range slices.Backward(r.samples) {
 		if s.Set == Train {
 			return Train, s.Phase
 		}
@@ -70,4 +72,5 @@ func (c *recorder) strongest() (set, phase string) {
 	return "", ""
 }
 
+// labelled reports whether the outcome of a sample is known.
 func labelled(s *report.Sample) bool { return s.Label != "" && s.Label != events.Unknown }

@@ -33,8 +33,8 @@ const (
 // maxConfig limits the size of a config.json that is read, in bytes.
 const maxConfig = 4 << 20
 
-// Config is the configuration of a run, stored in config.json before the run starts. Run, Settings and Data identify
-// the run of a folder. The versions are those at the start of the run.
+// Config is the configuration of a run, stored in config.json before the run starts. A folder belongs to the run with the same Run,
+// Settings and Data. Debrief and Go are the versions at the start of the run.
 type Config struct {
 	Format   int       `json:"format"`
 	Run      string    `json:"run"`
@@ -61,7 +61,7 @@ func Differences(stored, settings []Setting, storedData, data []Data) (all []str
 	return all
 }
 
-// valuesOf returns the values of settings by name. A setting that is given several times has several.
+// valuesOf returns the values of settings by name. The values of a setting that is given several times are joined by commas.
 func valuesOf(settings []Setting) map[string]string {
 	all := map[string][]string{}
 	for _, s := range settings {
@@ -109,6 +109,7 @@ func Open(dir string, c Config) (*Folder, error) {
 	return f, nil
 }
 
+// claim makes the folder that of a run. It changes nothing in a folder that is that of the run already.
 func (f *Folder) claim(c Config) error {
 	begun, err := f.belongsTo(c)
 	if err != nil || begun {
@@ -208,11 +209,11 @@ func marshal(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// write writes a temporary file, syncs it and renames it to its name.
-func (f *Folder) write(name string, fill func(io.Writer) error) error {
+// write writes a file with the output of a function: a temporary file, which it renames to name.
+func (f *Folder) write(name string, output func(io.Writer) error) error {
 	dir, base := path.Split(name)
 	tmp := dir + "." + base + ".tmp"
-	err := f.fill(path.Clean(dir), tmp, fill)
+	err := f.fill(path.Clean(dir), tmp, output)
 	if err == nil {
 		err = f.root.Rename(tmp, name)
 	}
@@ -234,7 +235,8 @@ func (f *Folder) write(name string, fill func(io.Writer) error) error {
 	return nil
 }
 
-func (f *Folder) fill(dir, tmp string, fill func(io.Writer) error) (err error) {
+// fill writes the file tmp with the output of a function and syncs it.
+func (f *Folder) fill(dir, tmp string, output func(io.Writer) error) (err error) {
 	if err := f.root.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -248,7 +250,7 @@ func (f *Folder) fill(dir, tmp string, fill func(io.Writer) error) (err error) {
 		}
 	}()
 	w := bufio.NewWriterSize(out, 64<<10)
-	if err := fill(w); err != nil {
+	if err := output(w); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {

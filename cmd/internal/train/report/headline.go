@@ -72,7 +72,7 @@ func (r *Report) validationHeadline() Headline {
 		if first == nil {
 			first = p
 		}
-		if best == nil || p.Book.Version == r.Best.Version {
+		if best == nil || p.Book.Version == r.Best.Version { // the first point, if no point has the version of the best playbook
 			best = p
 		}
 	}
@@ -99,13 +99,14 @@ func (r *Report) trainingHeadline() Headline {
 		h.Detail = append(h.Detail, "After the first epoch the playbook has learned from these samples, so this is no estimate for new samples; use a test set.")
 		return h
 	}
-	if early, late := r.fifth(false), r.fifth(true); early.N > 0 {
+	early, late := r.fifth(false), r.fifth(true)
+	if early.N > 0 {
 		h.Detail = append(h.Detail, fmt.Sprintf("Of the first fifth %s, of the last %s.", percent(early.Mean), percent(late.Mean)))
 	}
 	return h
 }
 
-// fifth returns the accuracy of the first or the last fifth of the training batches.
+// fifth returns the accuracy of the first fifth of the training batches, or of the last one.
 func (r *Report) fifth(last bool) stats.Estimate {
 	train := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Set != "train" })
 	from, n := 0, len(train)/5
@@ -127,7 +128,7 @@ func (s Score) describe() string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-// count formats a number of things.
+// count returns a number with its noun.
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -1,5 +1,5 @@
 // Package report has the results of a run over a data set: one Report as JSON, and further lists with one JSON object on each
-// line. It knows no page: package web shows a report.
+// line. It knows no page: the console shows a report.
 //
 // All parts of a Report except Run, Timing and Cost are the same for the same data, settings and seed, even after
 // interruptions. Programs compare reports without these three parts.
@@ -44,12 +44,12 @@ type Report struct {
 
 	Best    Book   `json:"best"`
 	Final   Book   `json:"final"`
-	Stopped string `json:"stopped,omitempty"` // reason for an end before the last epoch
+	Stopped string `json:"stopped,omitempty"` // reason for an end before the last epoch; empty without one
 
 	Bullets    []Bullet       `json:"bullets"`    // of the final playbook
 	Operations map[string]int `json:"operations"` // of the Curator, by kind
 	Rejected   map[string]int `json:"rejected"`   // rejected operations of the Curator, by playbook.Reason
-	Losses     []Loss         `json:"losses"`     // samples without an outcome or without an effect
+	Losses     []Loss         `json:"losses"`     // samples without an answer, or whose reflection had no effect
 
 	// Wrong are the wrong answers of the strongest measurement.
 	Wrong WrongAnswers `json:"wrong"`
@@ -124,7 +124,7 @@ type Score struct {
 	Lost     int     `json:"lost"`       // samples without an answer
 }
 
-// Count adds an answer. Mean is a sum until Finish is called.
+// Count adds an answer to a sum of scores. In a sum, Mean is the sum of the scores and Accuracy is 0; Finish completes both.
 func (s *Score) Count(label events.Label, score float64) {
 	if label == events.Unknown || label == "" {
 		s.Unjudged++
@@ -137,15 +137,16 @@ func (s *Score) Count(label events.Label, score float64) {
 	}
 }
 
-// Plus returns the sum of two scores before Finish.
+// Plus adds two sums. Call it before Finish.
 func (s Score) Plus(t Score) Score {
 	return Score{N: s.N + t.N, Right: s.Right + t.Right, Mean: s.Mean + t.Mean, Unjudged: s.Unjudged + t.Unjudged, Lost: s.Lost + t.Lost}
 }
 
-// Finish turns the sums of a score into means.
+// Finish returns the score for a sum.
 func (s Score) Finish() Score {
 	if s.N > 0 {
-		s.Accuracy, s.Mean = float64(s.Right)/float64(s.N), s.Mean/float64(s.N)
+		s.Accuracy = float64(s.Right) / float64(s.N)
+		s.Mean /= float64(s.N)
 	}
 	return s
 }
@@ -202,7 +203,7 @@ type Bullet struct {
 	Right   int               `json:"right"` // of Shown, samples with the label success
 }
 
-// Loss is a sample without an outcome, or whose reflection had no effect.
+// Loss is a sample without an answer, or whose reflection had no effect.
 type Loss struct {
 	Set    string `json:"set"`
 	Sample string `json:"sample"`
@@ -255,7 +256,7 @@ type Sample struct {
 	Rounds   int          `json:"rounds"`
 	Version  uint64       `json:"playbook_version"`
 	Model    string       `json:"model,omitempty"` // that answered, as the server named it
-	Lost     string       `json:"lost,omitempty"`
+	Lost     string       `json:"lost,omitempty"`  // reason why the answer or its effect is missing
 }
 
 // BulletUse has the bullets in the prompt of one sample, and the outcome. bullet_uses.jsonl contains one on each line, in the
@@ -351,7 +352,8 @@ type Usage struct {
 // Plus returns the sum of two usages.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
-		Calls: u.Calls + v.Calls, InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens, Dollars: u.Dollars + v.Dollars, Seconds: u.Seconds + v.Seconds,
+		Calls: u.Calls + v.Calls, InputTokens: u.InputTokens + v.InputTokens, OutputTokens: u.OutputTokens + v.OutputTokens,
+		Dollars: u.Dollars + v.Dollars, Seconds: u.Seconds + v.Seconds,
 	}
 }
 
