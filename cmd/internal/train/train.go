@@ -19,8 +19,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/api/edits"
-	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/explain"
+	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
