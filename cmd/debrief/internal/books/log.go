@@ -50,7 +50,7 @@ func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 	if l.JSON {
 		return l.printOperations(ctx, a, all)
 	}
-	return term.PrintTable(term.Stdout, "version\twhen\tby\tcovers\tchanges", all, func(w io.Writer, v logindex.Version) {
+	return term.PrintTable(term.Stdout, "version\twhen\tby\tcovers\tchanges", all, func(w io.Writer, v index.Version) {
 		title := strings.Join(append([]string{v.Label}, v.Names...), " ")
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", title, v.Time.Local().Format(time.DateTime), term.OneLine(v.Author, 20), v.Covers, v.Summary)
 	})
