@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
-	"debrief/playbook/text"
 )
 
 // Dead groups the commands on dead letters: events whose processing failed permanently.
@@ -104,13 +104,11 @@ func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 		term.Printf("No dead letters.\n")
 		return nil
 	}
-	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason\n")
-	for _, l := range shown {
-		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, term.Line(l.Role), l.Book, term.Line(cmp.Or(l.Kind, "?")),
-			l.Time.Local().Format(time.DateTime), l.Deliveries, term.Line(l.Code), text.Clip(term.Line(l.Reason), 100))
-	}
-	if err := w.Flush(); err != nil {
+	err = term.PrintTable(term.Stdout, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason", shown, func(w io.Writer, l deadletters.Row) {
+		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, l.Role, l.Book, cmp.Or(l.Kind, "?"),
+			l.Time.Local().Format(time.DateTime), l.Deliveries, l.Code, term.OneLine(l.Reason, 100))
+	})
+	if err != nil {
 		return err
 	}
 	if older > 0 {
@@ -163,11 +161,7 @@ func printLetter(o *letter) error {
 	}
 	term.Printf("The event could not be decoded: %s\n", term.Line(o.Unreadable))
 	if len(o.Raw) > 0 {
-		term.Printf("It has %d bytes", len(o.Raw))
-		if len(o.Raw) > maxExcerpt {
-			term.Printf("; the first %d", maxExcerpt)
-		}
-		term.Printf(":\n%s", hex.Dump(o.Raw[:min(len(o.Raw), maxExcerpt)]))
+		term.Printf("It has %d bytes, and begins with:\n%s", len(o.Raw), term.Block(hex.Dump(o.Raw[:min(len(o.Raw), maxExcerpt)])))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/chat"
 	"debrief/events/redact"
 	"debrief/generator"
 	"debrief/generator/scoring"
@@ -167,17 +168,11 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 			return nil, 0, err
 		}
 	}
-	generatorModel, err := models.Optional(events.RoleGenerator)
-	if err != nil {
-		return nil, 0, err
-	}
-	reflectorModel, err := models.Optional(events.RoleReflector)
-	if err != nil {
-		return nil, 0, err
-	}
-	curatorModel, err := models.Optional(events.RoleCurator)
-	if err != nil {
-		return nil, 0, err
+	own := map[string]chat.Model{}
+	for _, role := range cli.Roles {
+		if own[role], err = models.Optional(role); err != nil {
+			return nil, 0, err
+		}
 	}
 	embedder, err := u.Embedder(models)
 	if err != nil {
@@ -193,23 +188,23 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 		return nil, 0, err
 	}
 	working = 3
-	if generatorModel == nil {
+	if own[events.RoleGenerator] == nil {
 		working--
 	}
 	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
 	answers.Meter, curates.Meter = m.Generator(), m.Curator()
 	answers.ModelName, answers.Rounds = models.NameOf(events.RoleGenerator), reflects.Rounds
 	curates.Instructions = []string{answers.Instructions, reflects.Instructions}
-	generating, err := generator.New(m.Model(events.RoleGenerator, generatorModel), m.Embedder(embedder), answers, program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
+	generating, err := generator.New(m.Model(events.RoleGenerator, own[events.RoleGenerator]), m.Embedder(embedder), answers, program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
 	if err != nil {
 		return nil, 0, err
 	}
 	m.SetFollowerLag(generating.VersionLag)
-	reflecting, err := reflector.New(m.Model(events.RoleReflector, reflectorModel), reflects)
+	reflecting, err := reflector.New(m.Model(events.RoleReflector, own[events.RoleReflector]), reflects)
 	if err != nil {
 		return nil, 0, err
 	}
-	curating, err := curator.New(m.Model(events.RoleCurator, curatorModel), curates)
+	curating, err := curator.New(m.Model(events.RoleCurator, own[events.RoleCurator]), curates)
 	if err != nil {
 		return nil, 0, err
 	}
