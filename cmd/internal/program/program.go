@@ -277,9 +277,6 @@ func (p *parsed) do(ctx context.Context) error {
 		ctx = traced
 	}
 	p.run.BindTo(ctx, (*context.Context)(nil))
-	if n := p.run.Selected(); n != nil {
-		name = n.FullPath()
-	}
 	return p.run.Run()
 }
 
