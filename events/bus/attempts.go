@@ -16,10 +16,10 @@ import (
 	"debrief/events/streams"
 )
 
-// The server counts deliveries; a worker counts attempts. A delivery does not count as an attempt while its message is
-// held, or if it is released before its handler started, or at a stop or a pause. The worker stores a record of that
-// when a hold starts and before it releases a message, so that its crash costs no attempt. Usually nothing is stored:
-// without a record every delivery was an attempt.
+// The server counts deliveries; a worker counts attempts. A delivery is not an attempt while its message is held. It is no
+// attempt either if the message is released before its handler started, or because of a stop or a pause. The worker stores
+// a record when a hold starts and before it releases a message, so that a crash costs no attempt. Usually nothing is
+// stored: without a record every delivery was an attempt.
 //
 // A batching worker that crashes costs an attempt of every message that it holds, although only one of them may be at
 // fault. So the last attempts at a message are in a small group and then alone, see groupSizes. Only these attempts can

@@ -4,11 +4,10 @@
 // # Attempts
 //
 // The server redelivers a message without limit. The worker counts the attempts and stores a dead letter instead of
-// starting attempt six. An attempt starts when the handler starts. A delivery does not count as an attempt while its
-// message is held, or if it is released before its handler started, because the worker stops or pauses. The worker
-// records this in the bucket "attempts" when a hold starts and before it releases a message. So neither a crash of a
-// worker nor a crash of the server loses a message or the count. A message has either an effect or a dead letter: see
-// deadletter.go.
+// starting attempt six. An attempt starts when the handler starts. A delivery is not an attempt while its message is held,
+// or if a stop or a pause releases the message before. The worker records this in the bucket "attempts" when a hold starts
+// and before it releases a message. So neither a crash of a worker nor a crash of the server loses a message or the count.
+// A message has either an effect or a dead letter: see deadletter.go.
 //
 // A worker that crashes costs an attempt of all messages that it holds. A role that takes batches may hold thousands, and one of
 // them at fault must not cost the others. So from its third attempt on a message is tried in a group of 16, and then three times
@@ -24,9 +23,9 @@
 // One attempt is up to four calls of the model (chat.Ask), so a message becomes a dead letter after 20 invalid replies.
 // Independent faults do that rarely: with 60 % invalid replies once in 27,000 messages.
 //
-// A role pauses after ten useless outputs in a row for new messages. It also pauses after a useless output in the second half
-// of the attempts at one message, if no other message had useful output since the first attempt. A paused role holds those
-// messages and probes: it tries one message after 1 s, 2 s, 4 s and so on, at last every 30 s. The role probes with a new
+// A role pauses after ten useless outputs in a row for new messages. It also pauses if the output for one message is still useless
+// in the second half of its attempts, and no other message had useful output meanwhile. A paused role holds those messages
+// and probes: it tries one message after 1 s, 2 s, 4 s and so on, at last every 30 s. The role probes with a new
 // message from the stream while it holds fewer than 128, and otherwise with one that it holds. The first useful output ends
 // the pause, so a pause that began by chance is short. A role that takes batches releases messages instead of holding
 // them, because a held message blocks its book. Such a release does not count as an attempt.

@@ -227,7 +227,8 @@ func (r *roleLetters) load(ctx context.Context, items []*item) error {
 func (r *roleLetters) loadOfDone(items []*item) {
 	var done []*item
 	for _, it := range items {
-		if it.result != nil && it.result.Err == nil && it.storedEvents == len(it.result.Events) && r.flight.mayBeShared(it) {
+		isDone := it.result != nil && it.result.Err == nil && it.storedEvents == len(it.result.Events)
+		if isDone && r.flight.mayBeShared(it) {
 			done = append(done, it)
 		}
 	}

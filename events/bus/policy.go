@@ -54,7 +54,8 @@ func setDefault[T comparable](v *T, d T) {
 func (p Policy) backoff(attempt int) time.Duration {
 	d := p.BackoffMin
 	for range attempt - 1 {
-		if d *= 2; d >= p.BackoffMax {
+		d *= 2
+		if d >= p.BackoffMax {
 			return p.BackoffMax
 		}
 	}

@@ -16,6 +16,16 @@ import (
 	"debrief/events/redact"
 )
 
+// The way of an item through this file:
+//
+//	prepare   loads the number of its attempt and its dead letter, if the message may have been delivered before
+//	decode    decodes the event
+//	handle    calls the handler, which sets the result
+//	finish    stores the events of the result, and applies the disposition (Policy.decide)
+//
+// An error before the handler is a result too, and the handler is skipped. Every disposition except hold ends the way. After
+// a hold the item starts again at prepare; a result without an error is kept, so that the handler does not run twice.
+
 // processor handles messages and applies their dispositions.
 type processor struct {
 	*runner

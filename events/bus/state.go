@@ -49,8 +49,9 @@ func (s *workerState) probeInterval(p *Policy) time.Duration {
 	return min(p.backoff(1+s.probes), p.ProbeInterval)
 }
 
-// probesToGiveUp is the number of useless probes of a pause after which a model without any useful output counts as unusable. With the attempts
-// before the pause, and several calls in each, a model that fails in 60 % of the calls gets there once in thousands of starts.
+// probesToGiveUp is the number of useless probes of a pause after which a model without any useful output counts as unusable. Before
+// that the model has failed in several calls of several attempts: a model that fails in 60 % of its calls counts as unusable
+// once in thousands of starts.
 const probesToGiveUp = 1
 
 // isUnusable reports whether the model has given no useful output since the start, also not to the probes of this pause.

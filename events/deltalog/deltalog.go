@@ -13,9 +13,9 @@
 // The view is the bucket "playbook": a key per bullet and a head. Writers update it in atomic batches, head last, with
 // compare-and-swap on the head's revision. One flush may contain many deltas. A lost view is rebuilt from the log.
 //
-// Each event has exactly one effect while the log exists: a delta lists the ids of the executions, feedback and edits
-// that it covers, and a Writer looks up every event in an index of all covered ids (OpenIndex) before it commits.
-// This does not depend on acknowledgements, stream sequences or redelivery marks.
+// Each event has exactly one effect while the log exists. A delta lists the ids of the executions, feedback and edits
+// that it covers. A Writer looks up every event in an index of all covered ids (OpenIndex) before it commits. This does
+// not depend on acknowledgements, stream sequences or redelivery marks.
 //
 // The index uses 16 bytes per id, in a file or in memory if no directory is set, and a map of the newest ids. The map
 // has up to an eighth of all ids, but at least 16,384 and at most 1,048,576, at about 40 bytes each. A million ids take
@@ -112,8 +112,8 @@ type head struct {
 	Admission playbook.Admission `msgpack:"a,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
-	// Changed are the bullets that the last flush wrote or deleted, and Since is the version of the view before it, so that a
-	// follower at that version reads only these bullets. Changed is empty after a repair, or if there are more than maxChanged.
+	// Changed are the bullets that the last flush wrote or deleted. Since is the version of the view before that flush: a follower
+	// at this version reads only these bullets. Changed is empty after a repair, or if there are more than maxChanged.
 	Since   uint64              `msgpack:"b,omitempty"`
 	Changed []playbook.BulletID `msgpack:"d,omitempty"`
 }

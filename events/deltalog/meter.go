@@ -36,7 +36,7 @@ func (w *Writer) reportCurrent() {
 
 // MaxViewLag returns the largest lag of any book: the version of its view minus its known version. Known maps up to
 // direct.MaxLast books to their versions.
-func (s *Store) MaxViewLag(ctx context.Context, known map[playbook.Book]uint64) (most uint64, err error) {
+func (s *Store) MaxViewLag(ctx context.Context, known map[playbook.Book]uint64) (lag uint64, err error) {
 	if len(known) == 0 {
 		return 0, nil
 	}
@@ -50,9 +50,9 @@ func (s *Store) MaxViewLag(ctx context.Context, known map[playbook.Book]uint64) 
 	err = direct.Read(ctx, s.nc, viewStream, q, func(m direct.Message) error {
 		b := heads[m.Subject]
 		if h := parseEntry(b, m).head; h != nil && h.Version > known[b] {
-			most = max(most, h.Version-known[b])
+			lag = max(lag, h.Version-known[b])
 		}
 		return nil
 	})
-	return most, err
+	return lag, err
 }

@@ -1,5 +1,5 @@
-// Package liveness reports the health of the roles. For each role it has the number and age of waiting messages,
-// recent results, and a verdict of green, yellow or red with one sentence for each reason. It only reads.
+// Package liveness reports the health of the roles: the number and age of waiting messages, recent results, and a verdict of
+// green, yellow or red with one sentence for each reason. It only reads.
 //
 // # The verdict
 //
@@ -32,8 +32,8 @@
 //
 // # Output
 //
-// Each process reports its own roles (Watch, Check), over HTTP at /healthz and as metrics at /metrics (package
-// cmd/internal/operate/metrics). For all processes of an account, Call sends a request on the core subject debrief.health, each
-// process replies (Answer), and Combine joins the replies with the state of the server. So a role without a process
-// has a verdict too. Nothing is stored.
+// Each process reports its own roles (Process.Check), over HTTP at /healthz and as metrics at /metrics (package
+// cmd/internal/operate/metrics). For all processes of an account, CollectReports sends a request on the core subject
+// debrief.health, and each process replies (ServeReports). Summarize joins the replies with the state of the server, so that
+// a role without a process has a verdict too. Nothing is stored.
 package liveness

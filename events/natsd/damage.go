@@ -129,13 +129,14 @@ func (m *checkpoint) write(dir string) error {
 // the stream lost nothing. Was is nil if the checkpoint does not contain the stream. Exact is that of the checkpoint.
 func lost(i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) string {
 	s := i.State
+	hasFewer := was != nil && s.LastSeq == was.Last && s.Msgs < was.Messages
 	switch {
 	case s.Lost != nil && len(s.Lost.Msgs) > 0:
 		n := len(s.Lost.Msgs)
 		return fmt.Sprintf("the server lost %d messages, from sequence %d to %d (%d bytes)", n, s.Lost.Msgs[0], s.Lost.Msgs[n-1], s.Lost.Bytes)
 	case was != nil && s.LastSeq < was.Last:
 		return fmt.Sprintf("ends at sequence %d, but had reached %d: up to %d messages are lost", s.LastSeq, was.Last, was.Last-s.LastSeq)
-	case was != nil && exact && s.LastSeq == was.Last && s.Msgs < was.Messages && !expired(i, was):
+	case hasFewer && exact && !expired(i, was):
 		return fmt.Sprintf("contains %d messages up to sequence %d, but had %d: %d are lost", s.Msgs, s.LastSeq, was.Messages, was.Messages-s.Msgs)
 	case s.Lost != nil:
 		return fmt.Sprintf("the server lost messages, including %d bytes of an incomplete one; %d messages up to sequence %d remain", s.Lost.Bytes, s.Msgs, s.LastSeq)

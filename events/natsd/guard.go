@@ -183,8 +183,12 @@ func (s *Server) restart() error {
 // failure returns the error of a failed file operation from the arguments of a log line, or nil.
 func failure(args []any) error {
 	for _, a := range args {
+		err, ok := a.(error)
 		var file *fs.PathError
-		if err, ok := a.(error); ok && errors.As(err, &file) && file.Op != "read" && !errors.Is(err, fs.ErrNotExist) {
+		if !ok || !errors.As(err, &file) {
+			continue
+		}
+		if file.Op != "read" && !errors.Is(err, fs.ErrNotExist) { // only a failed write stops a stream
 			return err
 		}
 	}

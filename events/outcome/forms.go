@@ -30,7 +30,7 @@ var exitForms = []*regexp.Regexp{
 	regexp.MustCompile(`\A<returncode>(-?\d+)</returncode>`),
 	// SWE-agent, with the mark of its environment.
 	regexp.MustCompile(`///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\z`),
-	// OpenHands, with further lines in brackets behind it.
+	// OpenHands, with further lines in brackets after it.
 	regexp.MustCompile(`\[(?:The command completed|Command finished) with exit code (-?\d+)\.?\](?:\s*\[[^\n]*\])*\s*\z`),
 	regexp.MustCompile(`\n\[[^\n]*exit code: (-?\d+)\]?\s*\z`),
 	// Shells and programs that report the status of a child, in the last line.
@@ -115,7 +115,7 @@ var (
 var (
 	pythonTrace  = regexp.MustCompile(`(?m)^(?:Traceback \(most recent call last\):|  File ".+", line \d+)`)
 	pythonRaised = regexp.MustCompile(`^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)|^(?:\w+\.)+[A-Z]\w+: `)
-	// frames matches the last line of a stack of Node, Java or C#, or the notes of Node and Go behind it.
+	// frames matches the last line of a stack of Node, Java or C#, or the notes of Node and Go after it.
 	frames = regexp.MustCompile(`^(?:at (?:async )?\S.*[:(]\S+\)?$|\.\.\. \d+ more$|Node\.js v\d|exit status [1-9]|\}$|note: run with ` + "`" + `RUST_BACKTRACE)`)
 	// thrown matches the line of the exception in such a report.
 	thrown = regexp.MustCompile(`(?m)^(?:Uncaught )?(?:[\w.$]+\.)?\w*(?:Error|Exception)(?: \[\w+\])?(?::|$)[^\n]*(?:\n(?:[^\n]*\n)?\s+at )|^Exception in thread "|^Unhandled [Ee]xception[.:]|` +

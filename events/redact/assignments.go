@@ -28,8 +28,9 @@ func (sc *scanner) assignment(i int) int {
 	if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
 		return sc.address(i)
 	}
-	if s[i] == '=' && (i+1 < len(s) && s[i+1] == '=' || i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0) {
-		return i // a comparison
+	isComparison := i+1 < len(s) && s[i+1] == '=' || i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0
+	if s[i] == '=' && isComparison {
+		return i
 	}
 	name, adjacent := sc.nameBefore(i)
 	kind := kindOfName(name)
@@ -73,12 +74,14 @@ func (sc *scanner) nameBefore(i int) (name string, adjacent bool) {
 	for begin > sc.floor && end-begin < maxName && dotted[s[begin-1]] {
 		begin--
 	}
-	if end-begin == 3 && begin > sc.floor && s[begin-1] == ' ' && strings.EqualFold(s[begin:end], "key") { // "API key:"
+	followsSpace := begin > sc.floor && s[begin-1] == ' '
+	if followsSpace && strings.EqualFold(s[begin:end], "key") { // "API key:"
 		for begin--; begin > sc.floor && end-begin < 16 && isLetter(s[begin-1]); begin-- {
 		}
 		return strings.TrimSpace(s[begin:end]), adjacent
 	}
-	if begin > 0 && begin < end && s[begin-1] == '\\' && strings.IndexByte("ntr", s[begin]) >= 0 {
+	followsBackslash := begin > 0 && s[begin-1] == '\\'
+	if followsBackslash && begin < end && strings.IndexByte("ntr", s[begin]) >= 0 {
 		begin++ // after an escaped line break
 	}
 	return s[begin:end], adjacent

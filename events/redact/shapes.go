@@ -135,18 +135,22 @@ func (sc *scanner) before(i int, sh *shape) int {
 // azure redacts a client secret of Azure, at its tilde: three bytes, a digit and "Q~" before 31 to 34 bytes.
 func (sc *scanner) azure(i int) int {
 	from := i - 5
-	if from < sc.floor || sc.s[i-1] != 'Q' || !isDigit(sc.s[i-2]) || run(sc.s[from:], azureChars, 3) < 3 {
+	if from < sc.floor {
+		return i
+	}
+	if run(sc.s[from:], azureChars, 3) < 3 || !isDigit(sc.s[i-2]) || sc.s[i-1] != 'Q' {
 		return i
 	}
 	escaped := from > 1 && sc.s[from-2] == '\\' // the line break before the secret
 	if from > 0 && azureChars[sc.s[from-1]] && !escaped {
 		return i
 	}
-	n := len(strings.TrimRight(sc.s[i+1:i+1+run(sc.s[i+1:], azureChars, 64)], "."))
-	if n < 31 || n > 34 || !looksRandom(sc.s[i+1:i+1+n], 8) {
+	rest := sc.s[i+1:]
+	rest = strings.TrimRight(rest[:run(rest, azureChars, 64)], ".")
+	if len(rest) < 31 || len(rest) > 34 || !looksRandom(rest, 8) {
 		return i
 	}
-	return sc.replace(from, i+1+n, "azure secret")
+	return sc.replace(from, i+1+len(rest), "azure secret")
 }
 
 var azureChars = alphabetOf("A-Za-z0-9_~.-")
@@ -171,7 +175,7 @@ func (sc *scanner) composed(i int) int {
 		if n == 58 && isWord && strings.IndexByte("OAUNCX", s[1]) >= 0 {
 			return sc.replace(i, i+n, "nats seed")
 		}
-	case len(s) > len("bearer ") && strings.EqualFold(s[:len("bearer")], "bearer") && (s[len("bearer")] == ' ' || s[len("bearer")] == '+'):
+	case len(s) > len("bearer ") && (strings.EqualFold(s[:len("bearer ")], "bearer ") || strings.EqualFold(s[:len("bearer+")], "bearer+")):
 		from := len("bearer ")
 		n := run(s[from:], bearerChars, 4096)
 		if cred := strings.TrimRight(s[from:from+n], "."); len(cred) >= 16 && looksRandom(cred, 12) {
@@ -183,8 +187,8 @@ func (sc *scanner) composed(i int) int {
 
 var bearerChars = alphabetOf("A-Za-z0-9_.~+/=-")
 
-// numbered redacts keys that begin with a number: the token of a Telegram bot, with a colon and 35 bytes that begin with AA, and
-// the token of a Facebook app, with a bar and 27 bytes.
+// numbered redacts keys that begin with a number. In the token of a Telegram bot a colon follows, and 35 bytes that begin with AA.
+// In the token of a Facebook app a bar and 27 bytes follow.
 func (sc *scanner) numbered(i int) int {
 	s := sc.s[i:]
 	n := 0

@@ -75,6 +75,7 @@ func isUUID(text string) bool {
 
 // password reports whether a value is a password. People choose passwords, so the position is the main criterion.
 func (v value) password(text, name, s string, letters, digits, others int) bool {
+	isAssigned := v.adjacent && v.equals
 	switch {
 	case len(text) < 4:
 		return false
@@ -82,15 +83,13 @@ func (v value) password(text, name, s string, letters, digits, others int) bool 
 		return true
 	case isIdentifier(text):
 		// A variable, a type or a word, unless these do not occur in this position.
-		return v.adjacent && v.equals && len(text) >= 6 && (isUpperCase(name) || v.inParameterList(s, name))
+		return isAssigned && len(text) >= 6 && (isUpperCase(name) || v.inParameterList(s, name))
 	case letters == 0 && others == 0: // a number
-		return v.equals && v.adjacent && len(text) >= 4 && (isUpperCase(name) || len(text) >= 6)
-	case others > 0 && letters+digits == 0:
+		return isAssigned && (isUpperCase(name) || len(text) >= 6)
+	case letters == 0: // punctuation, a range, a date or a size
 		return false
-	case letters == 0:
-		return false // a range, a date, a size
 	}
-	return len(text) >= 6 && (digits > 0 || v.adjacent && v.equals) && !isPath(text)
+	return len(text) >= 6 && (digits > 0 || isAssigned) && !isPath(text)
 }
 
 // inParameterList reports whether a value is in a list of names and values, as in a connection string:
@@ -124,13 +123,18 @@ func isUpperCase(name string) bool {
 	return true
 }
 
-// isIdentifier reports whether text may be a name in a program: words without digits, except one at the end.
+// isIdentifier reports whether text may be a name in a program: words without digits. If the name has several words, each may end
+// with one digit.
 func isIdentifier(text string) bool {
 	for i := range len(text) {
 		c := text[i]
 		switch {
 		case isLetter(c), c == '_', c == '.', c == '-', c == '?', c == '!', c == '|':
-		case isDigit(c) && (i+1 == len(text) || !isAlnum(text[i+1])) && i > 0 && isLetter(text[i-1]) && strings.ContainsAny(text, "_."):
+		case isDigit(c):
+			endsWord := i > 0 && isLetter(text[i-1]) && (i+1 == len(text) || !isAlnum(text[i+1]))
+			if !endsWord || !strings.ContainsAny(text, "_.") {
+				return false
+			}
 		default:
 			return false
 		}
@@ -139,8 +143,12 @@ func isIdentifier(text string) bool {
 }
 
 func isPath(text string) bool {
-	return strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") || strings.HasPrefix(text, "~") ||
-		len(text) > 2 && text[1] == ':' && (text[2] == '\\' || text[2] == '/')
+	for _, prefix := range []string{"/", "./", "../", "~"} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return len(text) > 2 && (text[1:3] == `:\` || text[1:3] == ":/") // of Windows
 }
 
 // reference reports whether a value only refers to a secret, such as a variable or a path.

@@ -214,7 +214,8 @@ func (b *builder) addFields(s *jsonschema.Schema, t reflect.Type) {
 		}
 		field := b.of(f.Type)
 		isRequired := always && b.required == nil
-		if isRequired && b.foreign && field.Ref != "" && f.Type.Kind() == reflect.Pointer { // a nil pointer is encoded as null
+		isStructPointer := field.Ref != "" && f.Type.Kind() == reflect.Pointer
+		if isRequired && b.foreign && isStructPointer { // a nil pointer is encoded as null
 			field = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{field, {Type: "null"}}}
 		}
 		if isRequired {

@@ -12,9 +12,9 @@
 //	debrief.api.feedback.<book>   events.FeedbackRequest  events.StoredReply    1 MiB
 //
 // Requests on these subjects belong to the common owner. The gateway appends the owner of a token, as in
-// debrief.api.context.<book>.<owner>, and sends the name of the token in the header Debrief-Token, and the scope review in
-// Debrief-Scope. The users of agents have no right to these subjects, see 'debrief credentials'. Feedback on an execution of another
-// owner is answered 404.
+// debrief.api.context.<book>.<owner>. It sends the name of the token in the header Debrief-Token, and the scope review in
+// Debrief-Scope. The users of agents have no right to the subjects with an owner, see 'debrief credentials'. Feedback on an execution
+// of another owner is answered 404.
 //
 // A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (package cmd/internal/api) only has
 // the limits above, so use HTTP for larger requests.

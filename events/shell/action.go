@@ -39,7 +39,16 @@ func (c Command) Action() Action {
 
 // inPlace reports whether an option of sed or perl edits a file in place.
 func inPlace(arg string) bool {
-	return strings.HasPrefix(arg, "-i") || strings.HasPrefix(arg, "--in-place") || arg == "-pi" || strings.HasPrefix(arg, "-pi.") || arg == "-ni"
+	switch arg {
+	case "-pi", "-ni":
+		return true
+	}
+	for _, prefix := range []string{"-i", "--in-place", "-pi."} {
+		if strings.HasPrefix(arg, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // subcommand returns the action of a program that has subcommands.

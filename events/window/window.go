@@ -128,8 +128,8 @@ func (s *Store) addNote(ctx context.Context, key string, n *events.Note) error {
 	return s.put(ctx, windows, key, n, jetstream.WithMsgID(string(id)))
 }
 
-// Notes returns the last notes of a book and of a session, up to limit of each, each note once, sorted by time and
-// id, the newest last. The session has a separate share, because other sessions may be much busier. An empty
+// Notes returns the last notes of a book and of a session, up to limit of each. Each note is included once. They are sorted
+// by time and id, the newest last. The session has a limit of its own, because other sessions may be much busier. An empty
 // session has no notes. damaged counts the unreadable entries of both lists.
 func (s *Store) Notes(ctx context.Context, b playbook.Book, owner, session string, limit int) (list []*events.Note, damaged int, err error) {
 	byTime := func(m, n *events.Note) int { return cmp.Or(m.At.Compare(n.At), cmp.Compare(m.ID, n.ID)) }
