@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// This file defines the operations: their kinds and fields, their validation, and their effect on a bullet. Playbook.applyOp adds and removes bullets.
+// This file defines the operations: their kinds and fields, their validation, and their effect on a bullet. Playbook.applyOp adds and
+// removes bullets.
 
 // OpKind is the kind of an operation. It is stored; append only.
 type OpKind string
@@ -122,9 +123,11 @@ func (op *Op) validate(covers int) error {
 	}
 	switch op.Kind {
 	case Add, Update, Merge:
-		if clean, err := CleanContent(op.Content); err != nil {
+		clean, err := CleanContent(op.Content)
+		if err != nil {
 			return err
-		} else if clean != op.Content {
+		}
+		if clean != op.Content {
 			return fmt.Errorf("content: contains invalid characters")
 		}
 	case Tag:
@@ -139,7 +142,8 @@ func (op *Op) validate(covers int) error {
 			return fmt.Errorf("old_vote: unknown vote %q", op.OldVote)
 		}
 		votes := op.Helpful + op.Harmful + op.Neutral
-		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 || len(op.Support) == 0 || votes != 0 && votes != len(op.Support) {
+		isNegative := op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0
+		if isNegative || len(op.Support) == 0 || votes != 0 && votes != len(op.Support) {
 			return fmt.Errorf("votes: must be 0 or %d, the number of supporting reflections, got %d", len(op.Support), votes)
 		}
 	case AddExposures:
@@ -157,7 +161,7 @@ func (op *Op) validate(covers int) error {
 		}
 	case Put:
 		return op.validatePut()
-	case Remove, SetStatus, Pin:
+	case Remove, SetStatus, Pin: // no further fields
 	default:
 		return fmt.Errorf("type %q: %w: must be one of %v", op.Kind, ErrUnknownOp, OpKinds())
 	}
@@ -220,9 +224,9 @@ func NewBullet(op *Op, covers []Cover) *Bullet {
 	return b
 }
 
-// Apply returns the bullet after an operation, with unchanged times. It returns nil if the operation has no effect on the
-// bullet. Op.Support has indices into covers; sources are the bullets that a Merge combines. Apply and the code that
-// drafts deltas both use it, so that they compute the same result.
+// Apply returns the bullet after an operation, with unchanged times. It returns nil if the operation has no effect on the bullet.
+// Op.Support has indices into covers; sources are the bullets that a Merge combines. Playbook.Apply and the code that drafts deltas both
+// use it, so that they compute the same result.
 func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	now := *b
 	switch op.Kind {
@@ -267,14 +271,15 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 		if op.byPerson() && now.Shown() {
 			now.Approved, now.OnlyInferred = true, false
 		}
-		switch e := now.CurrentExperiment(); {
-		case op.Restart:
+		if op.Restart {
 			now.Experiment = b.newExperiment(op.Standing, true)
-		case op.Standing != "":
+		} else if op.Standing != "" {
+			e := now.CurrentExperiment()
 			e.Standing = op.Standing
 			now.Experiment = &e
 		}
-		if e := now.CurrentExperiment(); op.Status == Retired && e.Confirmations > 0 { // earlier requests no longer count
+		e := now.CurrentExperiment()
+		if op.Status == Retired && e.Confirmations > 0 { // earlier requests no longer count
 			e.Confirmations = 0
 			now.Experiment = &e
 		}

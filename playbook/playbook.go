@@ -19,12 +19,12 @@ import (
 // for concurrent reads, not for a read during a write.
 type Playbook struct {
 	version   uint64
-	last      uint64 // highest number in a minted id, removed bullets included
+	last      uint64 // see LastMinted
 	bullets   map[BulletID]entry
 	sum       Checksum
 	parts     ChangeAssembler // deltas of an incomplete change
 	gate      Gate
-	leading   string
+	leading   string // see LeadingScore
 	admission Admission
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal
@@ -290,7 +290,9 @@ func (p *Playbook) applyOp(op *Op, covers []Cover, at time.Time) bool {
 	}
 	var sources []*Bullet
 	for i, id := range op.Sources {
-		if src := p.bullets[id].Bullet; op.Kind == Merge && src != nil && id != op.Bullet && !slices.Contains(op.Sources[:i], id) {
+		src := p.bullets[id].Bullet
+		isOther := src != nil && id != op.Bullet && !slices.Contains(op.Sources[:i], id)
+		if op.Kind == Merge && isOther {
 			sources = append(sources, src)
 		}
 	}

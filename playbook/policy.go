@@ -155,13 +155,17 @@ func (f *Forgotten) Matches(version uint64, e *Evidence) bool {
 	if !f.Selector.Matches(e) {
 		return false
 	}
-	return version > 0 && version < f.Version || f.Selector.Execution != "" || f.Selector.Sample != "" || e.sequence() < f.Before
+	byName := f.Selector.Execution != "" || f.Selector.Sample != ""
+	learnedBefore := version > 0 && version < f.Version
+	publishedBefore := e.sequence() < f.Before
+	return byName || learnedBefore || publishedBefore
 }
 
-// sequence returns the sequence of the execution in its stream, with which its handle begins. It is 0 if the handle is invalid.
+// sequence returns the sequence of the execution in its stream, with which its handle begins. It is 0 if the handle is invalid, so such an
+// execution counts as an old one.
 func (e *Evidence) sequence() uint64 {
 	number, _, _ := strings.Cut(e.Execution, "-")
-	seq, _ := strconv.ParseUint(number, 10, 64) // 0 is before each execution, so an unknown one counts as forgotten
+	seq, _ := strconv.ParseUint(number, 10, 64)
 	return seq
 }
 
@@ -186,9 +190,8 @@ func (a *Admission) LastForgotten() uint64 {
 	return 0
 }
 
-// Limits of an Admission. An entry that no longer fits raises a floor. Everything below the floor is silent, so that a prompt
-// contains no text that may have been removed or forgotten. A Decided that is full raises its floor too: then a reflection that waits
-// for long counts as decided.
+// Limits of an Admission. An entry that no longer fits raises a floor. No prompt contains anything below the floor, because it may have
+// been removed or forgotten. A Decided that is full raises its floor too: then a reflection that waits for long counts as decided.
 const (
 	maxDecided   = 512
 	maxDropped   = 512
@@ -213,9 +216,11 @@ func (a *Admission) apply(d *Delta) {
 func (a *Admission) forget(f Forgotten) {
 	all := slices.DeleteFunc(slices.Clone(a.Forgotten), func(old Forgotten) bool { return old.Selector == f.Selector })
 	all = append(all, f)
-	for ; len(all) > maxForgotten; all = all[1:] {
+	for len(all) > maxForgotten {
 		floor := &a.ForgottenFloor
-		floor.Version, floor.Before = max(floor.Version, all[0].Version), max(floor.Before, all[0].Before)
+		floor.Version = max(floor.Version, all[0].Version)
+		floor.Before = max(floor.Before, all[0].Before)
+		all = all[1:]
 	}
 	a.Forgotten = all
 }
@@ -250,7 +255,7 @@ func (a *Admission) drop(b *Bullet, undo bool) {
 		all = slices.DeleteFunc(all, func(seq uint64) bool { return slices.Contains(b.LearnedFrom, seq) })
 	} else {
 		all = append(all, b.LearnedFrom...)
-		if len(b.LearnedFrom) == maxLearnedFrom { // it may have lost some
+		if len(b.LearnedFrom) == maxLearnedFrom { // the full list may have lost some
 			a.DroppedFloor = max(a.DroppedFloor, slices.Max(b.LearnedFrom))
 		}
 	}
@@ -261,11 +266,11 @@ func (a *Admission) drop(b *Bullet, undo bool) {
 	}
 	a.Dropped = all[max(0, len(all)-maxDropped):]
 	if len(a.Dropped) == 0 {
-		a.Dropped = nil
+		a.Dropped = nil // as in a stored head
 	}
 }
 
-// applyOp records the effect of an operation on a bullet: before, or nil for a new one.
+// applyOp records the effect of an operation. before is the bullet before it, nil for a new one.
 func (a *Admission) applyOp(op *Op, before *Bullet) {
 	switch {
 	case op.Kind == Remove:
@@ -277,10 +282,11 @@ func (a *Admission) applyOp(op *Op, before *Bullet) {
 	}
 }
 
-// maxLearnedFrom is the maximum length of Bullet.LearnedFrom. The first reflections and the newest count.
+// maxLearnedFrom is the maximum length of Bullet.LearnedFrom.
 const maxLearnedFrom = 16
 
-// learnFrom records the reflections behind an operation that sets or repeats the text of the bullet.
+// learnFrom records the reflections behind an operation that sets or repeats the text of the bullet. Of more than maxLearnedFrom it drops
+// those in the middle.
 func (b *Bullet) learnFrom(op *Op, covers []Cover) {
 	for _, i := range op.Support {
 		if i >= len(covers) || covers[i].Evidence == nil || slices.Contains(b.LearnedFrom, covers[i].Seq) {

@@ -58,7 +58,10 @@ func (s *StatsSum) Add(b *Bullet, sign int) {
 		return
 	}
 	of := s.sections[b.Section]
-	of = SectionStats{b.Section, of.Bullets + sign, of.Helpful + sign*b.Helpful, of.Harmful + sign*b.Harmful}
+	of.Section = b.Section
+	of.Bullets += sign
+	of.Helpful += sign * b.Helpful
+	of.Harmful += sign * b.Harmful
 	s.sections[b.Section] = of
 	if of.Bullets == 0 {
 		delete(s.sections, b.Section)

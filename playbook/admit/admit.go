@@ -86,7 +86,7 @@ type Code string
 const (
 	CodeUnknown   Code = "unknown"   // a fact is unknown
 	CodeState     Code = "state"     // the state of its bullet
-	CodeDecided   Code = "decided"   // the Curator has decided: the bullet speaks
+	CodeDecided   Code = "decided"   // the Curator has decided: a prompt has the bullet or nothing
 	CodeUntrusted Code = "untrusted" // the trust in its source
 	CodeInferred  Code = "inferred"  // its outcome was only inferred
 	CodeReview    Code = "review"    // a person must approve it first
@@ -125,16 +125,12 @@ func Decide(t Text) Decision {
 
 // bullet decides on a bullet by its status. The Curator and people set the status from source, trust and review.
 func (t *Text) bullet() Decision {
+	isShown := t.State == Active || t.State == Probation && t.Gate == playbook.GateStrict
 	switch {
-	case !t.Gate.Valid() || t.Gate == "":
+	case !t.Gate.Valid() || t.Gate == "" || t.State == "":
 		return refuse(CodeUnknown)
-	case t.State == Active, t.State == Probation && t.Gate == playbook.GateStrict:
-	case t.State == "":
-		return refuse(CodeUnknown)
-	default:
+	case !isShown:
 		return refuse(CodeState)
-	}
-	switch {
 	case t.Reworded:
 		return refuse(CodeReworded)
 	case t.Withheld:
@@ -143,10 +139,11 @@ func (t *Text) bullet() Decision {
 	return Decision{Verdict: Shown}
 }
 
-// insight decides on an insight before the Curator does. Afterwards its bullet speaks, or nothing. A prompt that repeats an insight does not
-// contain its bullet, so there the insight stays as long as the bullet speaks elsewhere.
+// insight decides on an insight. Before the Curator has decided on the reflection, a prompt may have the insight; afterwards it has the
+// bullet of the insight, if that is shown, or nothing. A prompt that repeats an insight does not contain the bullet, so there the insight
+// stays as long as the bullet is shown elsewhere.
 func (t *Text) insight() Decision {
-	speaks := t.State == Active || t.State == Probation
+	isBullet := t.State == Active || t.State == Probation
 	switch {
 	case t.Source != Model && t.Source != Rule, t.Trust == "", t.State == "":
 		return refuse(CodeUnknown)
@@ -154,9 +151,9 @@ func (t *Text) insight() Decision {
 		return refuse(CodeUnknown)
 	case t.Suspect:
 		return refuse(CodeSuspect)
-	case t.State == Decided || speaks && !t.Repeated:
+	case t.State == Decided || isBullet && !t.Repeated:
 		return refuse(CodeDecided)
-	case t.State != Undecided && !speaks:
+	case t.State != Undecided && !isBullet:
 		return refuse(CodeState)
 	case t.Trust != playbook.Trusted:
 		return refuse(CodeUntrusted)
@@ -227,9 +224,9 @@ func StateOf(b *playbook.Bullet) State {
 	return ""
 }
 
-// FirstStatus returns the status that the Curator gives to a new or changed text, with the reason, and the zero values for a text
-// that is shown at once. State and Use are not used. A text whose outcome was only inferred waits for another execution or a
-// person; the gate off counts no executions, so there a person decides.
+// FirstStatus returns the status that the Curator gives to a new or changed text, with the reason if the text is not shown at once. State
+// and Use are not used. A text whose outcome was only inferred waits for another execution or a person; with the gate off, executions are
+// not counted, so a person decides.
 func FirstStatus(t Text) (playbook.Status, playbook.Reason) {
 	switch {
 	case t.Source == Person:

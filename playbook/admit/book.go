@@ -17,7 +17,7 @@ type Book struct {
 	known     bool // the playbook has a version, so the fields are known
 	gate      playbook.Gate
 	admission playbook.Admission
-	mark      playbook.Mark
+	mark      playbook.Mark                  // of the last update
 	learned   map[uint64][]playbook.BulletID // bullets by the sequence of a reflection that they were learned from
 	states    map[playbook.BulletID]State
 	from      map[playbook.BulletID][]uint64 // of the bullets in learned
@@ -107,13 +107,13 @@ func (b *Book) StateOf(seq uint64, e *playbook.Evidence) State {
 	}
 	state := Decided
 	for _, id := range b.learned[seq] {
-		switch is := b.states[id]; is {
+		switch ofBullet := b.states[id]; ofBullet {
 		case Active, Probation, Candidate:
-			if state == Decided {
-				state = is
+			if state == Decided { // the first one counts
+				state = ofBullet
 			}
-		default: // one silent bullet silences the reflection
-			return is
+		default: // a bullet that may not be shown keeps out the whole reflection
+			return ofBullet
 		}
 	}
 	return state

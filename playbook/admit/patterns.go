@@ -11,8 +11,8 @@ func pattern(parts ...string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.Join(parts, "")) })
 }
 
-// signs returns the strings of a list, of which a text must contain one before a pattern is tried: an expression costs far more than a
-// search for strings. An underscore stands for a space, and longSign for a word that is too long to be one.
+// signs returns the strings of a list. A text must contain one of them before a pattern is tried, because an expression costs far more than
+// a search for strings. In the list an underscore stands for a space, except in key_insight, and longSign for a word of longWord bytes.
 func signs(list string) []string {
 	all := strings.Fields(list)
 	for i := range all {
@@ -40,10 +40,11 @@ func hasSign(s string, signs []string) bool {
 func hasLongWord(s string) bool {
 	n := 0
 	for i := range len(s) {
-		n++
 		if s[i] == ' ' || s[i] == '\n' {
 			n = 0
+			continue
 		}
+		n++
 		if n >= longWord {
 			return true
 		}

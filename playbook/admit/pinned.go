@@ -2,27 +2,29 @@ package admit
 
 import "debrief/playbook"
 
-// Pinned returns an old state of a playbook as prompts may contain it today: its own admission counts, and a text that people or the
-// Curator have refused since is quarantined. A text is refused with its bullet, and with each bullet that has the same text. Bullets that
-// were retired, changed, merged or removed since stay, so that versions can be compared.
+// Pinned returns an old state of a playbook, then, as prompts may contain it now. A text that people or the Curator have refused since is
+// quarantined, with its bullet and with each bullet that has the same text. Bullets that were retired, changed, merged or removed since
+// stay, so that versions can be compared. The admission is that of the old state. If nothing is refused, Pinned returns then itself.
 //
-// Then is the state without the executions forgotten since, see history.StateAt. Its view is the same if nothing is refused.
+// The old state must not contain the executions that were forgotten since; see history.StateAt.
 func Pinned(then, now *playbook.Playbook) *playbook.Playbook {
-	texts := map[playbook.ContentKey]bool{}
+	refusedTexts := map[playbook.ContentKey]bool{}
 	for b := range now.All() {
 		if isRefused(b) {
-			texts[playbook.ContentKeyOf(b.Content)] = true
+			refusedTexts[playbook.ContentKeyOf(b.Content)] = true
 		}
 	}
-	if len(texts) == 0 {
+	if len(refusedTexts) == 0 {
 		return then
 	}
-	refused := false
-	shown := playbook.Restore(then.Version(), then.LastMinted(), func(yield func(*playbook.Bullet) bool) {
+	anyRefused := false
+	admitted := playbook.Restore(then.Version(), then.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range then.All() {
-			if today := now.Bullet(b.ID); today != nil && isRefused(today) || texts[playbook.ContentKeyOf(b.Content)] {
+			today := now.Bullet(b.ID)
+			if today != nil && isRefused(today) || refusedTexts[playbook.ContentKeyOf(b.Content)] {
+				anyRefused = true
 				held := *b
-				held.Status, refused = playbook.Quarantined, true
+				held.Status = playbook.Quarantined
 				b = &held
 			}
 			if !yield(b) {
@@ -30,14 +32,14 @@ func Pinned(then, now *playbook.Playbook) *playbook.Playbook {
 			}
 		}
 	})
-	if !refused {
+	if !anyRefused {
 		return then
 	}
 	if mode, set := then.Gate(); set {
-		shown.SetGate(mode)
+		admitted.SetGate(mode)
 	}
-	shown.SetAdmission(then.Admission())
-	return shown
+	admitted.SetAdmission(then.Admission())
+	return admitted
 }
 
 // isRefused reports whether a bullet waits for a person, or a person rejected it.

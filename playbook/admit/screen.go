@@ -138,9 +138,9 @@ var lookalikes = func() map[rune]rune {
 func sentences(s string) (all []string) {
 	start := 0
 	for i := range len(s) {
-		c := s[i]
-		end := c == '\n' || (c == '.' || c == '!' || c == '?') && (i+1 == len(s) || s[i+1] == ' ' || s[i+1] == '\n' || s[i+1] == '"' || s[i+1] == '\'')
-		if end {
+		isMark := strings.IndexByte(".!?", s[i]) >= 0
+		beforeGap := i+1 == len(s) || strings.IndexByte(" \n\"'", s[i+1]) >= 0
+		if s[i] == '\n' || isMark && beforeGap {
 			all = append(all, s[start:i+1])
 			start = i + 1
 		}
@@ -170,18 +170,20 @@ func (o *order) matches(sentence string) bool {
 	if !hasSign(sentence, o.signs) {
 		return false
 	}
-	for rest, base := sentence, 0; ; {
+	rest, base := sentence, 0 // base is the position of rest in the sentence
+	for {
 		m := o.re().FindStringIndex(rest)
 		if m == nil {
 			return false
 		}
 		before, match, after := sentence[:base+m[0]], rest[m[0]:m[1]], rest[m[1]:]
-		excepted := o.except != nil && o.except().MatchString(match+after)
-		if !excepted && (o.always || !isNegated(before) && !isReported(before, match+after)) {
+		isException := o.except != nil && o.except().MatchString(match+after)
+		if !isException && (o.always || !isNegated(before) && !isReported(before, match+after)) {
 			return true
 		}
-		step := m[0] + max(1, len(firstWord(rest[m[0]:])))
-		base, rest = base+step, rest[step:]
+		step := m[0] + max(1, len(firstWord(rest[m[0]:]))) // behind the first word of the match
+		rest = rest[step:]
+		base += step
 	}
 }
 
@@ -204,7 +206,7 @@ func isNegated(before string) bool {
 	}
 	for i, part := range strings.Split(between, ",") {
 		part = strings.TrimSpace(part)
-		if i > 0 && part != "" && !adverbials().MatchString(part) {
+		if i > 0 && part != "" && !adverbials().MatchString(part) { // a new clause
 			return false
 		}
 	}
@@ -213,8 +215,11 @@ func isNegated(before string) bool {
 
 // isReported reports whether a sentence is about texts with such an order: it tells to detect or to refuse them.
 func isReported(before, after string) bool {
-	if m := protections().FindStringIndex(before); m != nil && reports().MatchString(before[m[1]:]) && !strings.Contains(before[m[1]:], ":") {
-		return true
+	if m := protections().FindStringIndex(before); m != nil {
+		between := before[m[1]:]
+		if reports().MatchString(between) && !strings.Contains(between, ":") {
+			return true
+		}
 	}
 	if conditions().MatchString(before) && !strings.ContainsAny(before, ":;") {
 		return answers().MatchString(after) && !compliances().MatchString(after)

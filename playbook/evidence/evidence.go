@@ -47,9 +47,9 @@ type Index struct {
 	words   recall.WordIndex // the questions, by sample
 	tasks   map[string]*task // by sample
 	links   [kinds]map[playbook.BulletID][]string
-	oldest  []string // samples in the order of their first link; may contain dropped ones
-	pending []playbook.Op
-	change  string // id of the change that pending belongs to
+	oldest  []string      // samples in the order of their first link; may contain dropped ones
+	pending []playbook.Op // of a change whose last delta is missing
+	change  string        // id of that change
 }
 
 // task is an execution that supports or cites bullets.
@@ -61,8 +61,8 @@ type task struct {
 // Hit is a bullet with the votes of the nearest tasks. One task can vote for several bullets.
 type Hit struct {
 	Bullet  playbook.BulletID
-	Score   float64 // share of the votes of supporting tasks that are for the bullet, from 0 to 1
-	Applies float64 // the same for all tasks, which vote for the bullets that apply to them
+	Score   float64 // of the votes of tasks that support bullets, the share for this bullet, from 0 to 1
+	Applies float64 // of the votes of all tasks for the bullets that apply to them, the share for this bullet, from 0 to 1
 }
 
 // Stats describe the contents of an Index.
@@ -99,15 +99,16 @@ func (x *Index) CountApplies(id playbook.BulletID) int {
 // Nearest returns up to limit bullets that the tasks nearest to the query support, the best first, and then those that only apply to
 // these tasks. Bullets with equal scores are ordered by id. It returns nil if no task shares a word with the query.
 func (x *Index) Nearest(query string, limit int) []Hit {
-	matches := x.words.Top(query, 2*neighbours)
+	matches := x.words.Top(query, 2*neighbours) // more, because not every task supports a bullet
 	if len(matches) == 0 {
 		return nil
 	}
 	votes := make(map[playbook.BulletID]Hit)
-	var sum Hit
-	supporting := 0
+	var sum Hit     // of all votes
+	supporting := 0 // tasks that have voted for Score
 	for i, m := range matches {
-		weight, bullets := m.Score*m.Score, &x.tasks[m.Key].bullets
+		weight := m.Score * m.Score
+		bullets := &x.tasks[m.Key].bullets
 		if supporting < neighbours && len(bullets[supports]) > 0 {
 			supporting++
 			sum.Score += weight
@@ -124,7 +125,7 @@ func (x *Index) Nearest(query string, limit int) []Hit {
 		for kind, list := range bullets {
 			for _, id := range list {
 				if kind == cites && slices.Contains(bullets[supports], id) {
-					continue
+					continue // it has the vote already
 				}
 				v := votes[id]
 				v.Applies += weight
@@ -191,12 +192,14 @@ func (x *Index) apply(op *playbook.Op, covers []playbook.Cover) {
 		}
 	case playbook.AddExposures:
 		for i := range op.Exposures {
-			switch seen := &op.Exposures[i]; {
-			case !seen.Cited || i >= len(op.Support):
-			case seen.Undo:
-				x.withdraw(cites, op.Bullet, op.Support[i:i+1], covers)
-			default:
-				x.link(cites, op.Bullet, op.Support[i:i+1], covers)
+			if !op.Exposures[i].Cited || i >= len(op.Support) {
+				continue
+			}
+			support := op.Support[i : i+1]
+			if op.Exposures[i].Undo {
+				x.withdraw(cites, op.Bullet, support, covers)
+			} else {
+				x.link(cites, op.Bullet, support, covers)
 			}
 		}
 	case playbook.Remove:

@@ -29,15 +29,14 @@ func (r *Ranking[T]) Fill(set iter.Seq[T]) {
 	kept := Heap[T](r.first[:0]) // the last one first
 	r.partial = false
 	for v := range set {
-		switch {
-		case len(kept) < 2*r.least:
+		if len(kept) < 2*r.least {
 			kept.Push(v, later)
-		default:
-			r.partial = true
-			if r.compare(v, kept[0]) < 0 {
-				kept[0] = v
-				kept.Fix(later)
-			}
+			continue
+		}
+		r.partial = true
+		if r.compare(v, kept[0]) < 0 {
+			kept[0] = v
+			kept.Fix(later)
 		}
 	}
 	slices.SortFunc(kept, r.compare)
@@ -47,7 +46,7 @@ func (r *Ranking[T]) Fill(set iter.Seq[T]) {
 // Add adds a value to the set. It must not be in the set.
 func (r *Ranking[T]) Add(v T) {
 	at, _ := slices.BinarySearchFunc(r.first, v, r.compare)
-	if at == len(r.first) && r.partial {
+	if at == len(r.first) && r.partial { // a value that is not kept may come before v
 		return
 	}
 	r.first = slices.Insert(r.first, at, v)

@@ -15,10 +15,10 @@ type Contribution struct {
 	sample      string
 	parts       playbook.ChangeAssembler
 	current     tally
-	history     []tally // at the versions in which it changed, oldest first
-	forgottenAt uint64  // the last version that forgot the sample
-	evidence    *playbook.Evidence
-	judged      uint64
+	history     []tally                                 // at the versions in which it changed, oldest first
+	forgottenAt uint64                                  // the last version that forgot the sample
+	evidence    *playbook.Evidence                      // the last one of the sample in the log; nil before the first
+	feedback    uint64                                  // see LastFeedback
 	merged      map[playbook.BulletID]playbook.BulletID // target by merged bullet, also if the merge was undone
 }
 
@@ -26,11 +26,11 @@ type Contribution struct {
 type tally struct {
 	version  uint64
 	votes    map[playbook.BulletID][]playbook.Vote
-	outcomes map[caseKey][]playbook.Exposure
+	outcomes map[experimentKey][]playbook.Exposure
 }
 
-// caseKey identifies an experiment: its bullet and its number among the experiments of that bullet.
-type caseKey struct {
+// experimentKey identifies an experiment: its bullet and its number among the experiments of that bullet.
+type experimentKey struct {
 	bullet playbook.BulletID
 	number int
 }
@@ -45,7 +45,7 @@ func NewContribution(sample string) *Contribution {
 func (s *Contribution) Version() uint64 { return s.version }
 
 // LastFeedback returns the highest sequence of the feedback on the sample that the log covers, 0 without feedback.
-func (s *Contribution) LastFeedback() uint64 { return s.judged }
+func (s *Contribution) LastFeedback() uint64 { return s.feedback }
 
 // Inferred reports whether the outcome in the last evidence from the sample was only inferred.
 func (s *Contribution) Inferred() bool { return s.evidence != nil && s.evidence.Inferred }
@@ -55,7 +55,7 @@ func (s *Contribution) Votes() map[playbook.BulletID][]playbook.Vote { return s.
 
 // Outcomes returns the outcomes that count in an experiment with a bullet. It returns nil without any.
 func (s *Contribution) Outcomes(id playbook.BulletID, number int) []playbook.Exposure {
-	return s.current.outcomes[caseKey{id, number}]
+	return s.current.outcomes[experimentKey{id, number}]
 }
 
 // MergedInto returns the bullet that a merged bullet is now part of, or the bullet itself.
@@ -78,12 +78,12 @@ func (s *Contribution) Apply(d *playbook.Delta) {
 		return
 	}
 	last := c.last()
-	ours := make([]bool, len(last.Covers))
+	ours := make([]bool, len(last.Covers)) // the covers of this sample
 	for i, cover := range last.Covers {
 		ours[i] = cover.Evidence != nil && cover.Evidence.Sample == s.sample
 		if ours[i] {
 			s.evidence = cover.Evidence
-			s.judged = max(s.judged, cover.Evidence.FeedbackSeq)
+			s.feedback = max(s.feedback, cover.Evidence.FeedbackSeq)
 		}
 	}
 	switch {
@@ -126,8 +126,11 @@ func (s *Contribution) tallyAt(version uint64) tally {
 // applyOp folds one operation.
 func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 	switch op.Kind {
-	case playbook.Put, playbook.Remove:
-		if !forgets || op.Kind == playbook.Remove { // a Put by a forget change keeps the votes
+	case playbook.Remove:
+		s.clear(op.Bullet)
+		return
+	case playbook.Put:
+		if !forgets { // a Put by a forget change keeps the votes
 			s.clear(op.Bullet)
 		}
 		return
@@ -149,38 +152,39 @@ func (s *Contribution) applyOp(op *playbook.Op, ours []bool, forgets bool) {
 			s.moveVote(op.Bullet, op.OldVote, op.NewVote())
 		case playbook.AddExposures:
 			if i < len(op.Exposures) {
-				s.addOutcome(caseKey{op.Bullet, op.ExperimentNumber}, op.Exposures[i])
+				s.addOutcome(experimentKey{op.Bullet, op.ExperimentNumber}, op.Exposures[i])
 			}
 		}
 	}
 }
 
-// moveVote replaces the vote was by the vote is. An empty vote means none.
-func (s *Contribution) moveVote(id playbook.BulletID, was, is playbook.Vote) {
+// moveVote replaces one vote by another. An empty vote means none.
+func (s *Contribution) moveVote(id playbook.BulletID, from, to playbook.Vote) {
 	votes := slices.Clone(s.current.votes[id])
-	if i := slices.Index(votes, was); i >= 0 {
+	if i := slices.Index(votes, from); i >= 0 {
 		votes = slices.Delete(votes, i, i+1)
 	}
-	if is != "" {
-		votes = append(votes, is)
+	if to != "" {
+		votes = append(votes, to)
 	}
 	next := s.current
 	next.votes = withValue(next.votes, id, votes)
 	s.set(next)
 }
 
-func (s *Contribution) addOutcome(t caseKey, seen playbook.Exposure) {
-	all := slices.Clone(s.current.outcomes[t])
-	if !seen.Undo {
-		all = append(all, seen)
+// addOutcome adds an outcome to an experiment, or removes an equal one if it is an undo.
+func (s *Contribution) addOutcome(key experimentKey, outcome playbook.Exposure) {
+	all := slices.Clone(s.current.outcomes[key])
+	if !outcome.Undo {
+		all = append(all, outcome)
 	} else {
-		seen.Undo = false
-		if i := slices.Index(all, seen); i >= 0 {
+		outcome.Undo = false // as it was added
+		if i := slices.Index(all, outcome); i >= 0 {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
 	next := s.current
-	next.outcomes = withValue(next.outcomes, t, all)
+	next.outcomes = withValue(next.outcomes, key, all)
 	s.set(next)
 }
 
@@ -202,7 +206,7 @@ func (s *Contribution) merge(op *playbook.Op) {
 // clear removes all votes and outcomes of a bullet, which was removed or replaced.
 func (s *Contribution) clear(id playbook.BulletID) {
 	delete(s.merged, id)
-	isOf := func(t caseKey, _ []playbook.Exposure) bool { return t.bullet == id }
+	isOf := func(key experimentKey, _ []playbook.Exposure) bool { return key.bullet == id }
 	next := s.current
 	next.votes, next.outcomes = withValue(next.votes, id, nil), maps.Clone(next.outcomes)
 	maps.DeleteFunc(next.outcomes, isOf)

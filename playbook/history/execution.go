@@ -30,8 +30,9 @@ type Reflected struct {
 func TraceOf(log Log, handle string) (*Trace, error) {
 	trace := &Trace{Execution: handle}
 	match := func(c playbook.Cover) bool { return c.Evidence != nil && c.Evidence.Execution == handle }
-	err := log.changes(all, func(c change) error {
-		d, coversOthers := c.last(), false
+	err := log.changes(endOfLog, func(c change) error {
+		d := c.last()
+		coversOthers := false
 		before := len(trace.Reflections)
 		for _, cover := range d.Covers {
 			if match(cover) {
@@ -53,14 +54,16 @@ func TraceOf(log Log, handle string) (*Trace, error) {
 
 // filterSupport keeps only the outcomes with a matching cover.
 func (e *Event) filterSupport(match func(playbook.Cover) bool) {
-	var seen []playbook.Exposure
-	var on []playbook.Cover
+	var outcomes []playbook.Exposure
+	var covers []playbook.Cover
 	for i, c := range e.Support {
 		if i < len(e.Op.Exposures) && match(c) {
-			seen, on = append(seen, e.Op.Exposures[i]), append(on, c)
+			outcomes = append(outcomes, e.Op.Exposures[i])
+			covers = append(covers, c)
 		}
 	}
-	e.Op.Exposures, e.Op.Support, e.Support = seen, nil, on
+	e.Op.Exposures, e.Support = outcomes, covers
+	e.Op.Support = nil // its indices are no longer parallel
 }
 
 // addEvents adds the operations and rejections in a part of a change that matching covers support. coversOthers is true if
@@ -78,7 +81,8 @@ func (t *Trace) addEvents(c change, part *playbook.Delta, match func(playbook.Co
 	for i := range part.Rejected {
 		j := &part.Rejected[i]
 		support := c.support(part, &j.Op)
-		if !slices.ContainsFunc(support, match) && (coversOthers || len(support) > 0) {
+		isAlone := len(support) == 0 && !coversOthers // without support, but of a change for this execution only
+		if !slices.ContainsFunc(support, match) && !isAlone {
 			continue
 		}
 		e := c.rejection(part, j)

@@ -13,8 +13,7 @@ type remainingSupport struct {
 	indices     []int    // of the covers that are left, in the covers of the change
 }
 
-// supportOf returns the support of an operation. Forgotten holds for each cover of the change the version that forgot it,
-// or 0.
+// supportOf returns the support of an operation. forgotten has, for each cover of the change, the version that forgot it, or 0.
 func (r *refolder) supportOf(part *playbook.Delta, op *playbook.Op, forgotten []uint64) (support remainingSupport) {
 	count := func(i int, by uint64) {
 		support.total++
@@ -81,8 +80,9 @@ func (r *refolder) resume(h deferredOp) playbook.Op {
 	return h.op
 }
 
-// filterOp returns the operations that replace an operation after covers were forgotten, none if it has no support
-// left.
+// filterOp returns the operations that replace an operation after covers were forgotten. An operation that has lost all its support gets
+// none. An operation on a dropped bullet either revives the bullet or is deferred. If a part of the support is forgotten, the bullet is
+// recorded as mixed, unless the operation consists of single votes and outcomes: then only the forgotten ones are left out.
 func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten []uint64) []playbook.Op {
 	s := r.state
 	d, isDropped := s.dropped[op.Bullet]
@@ -96,7 +96,8 @@ func (r *refolder) filterOp(op playbook.Op, support remainingSupport, forgotten 
 	switch op.Kind {
 	case playbook.Tag:
 		if n := singleCounter(&op); n != nil && support.total > 0 { // each vote has one execution, so no vote is mixed
-			*n, support.forgottenBy = min(*n, support.left), nil
+			*n = min(*n, support.left)
+			support.forgottenBy = nil
 		}
 	case playbook.Retag:
 		if n := singleCounter(&op); n != nil {

@@ -24,8 +24,8 @@ func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err 
 		return nil, 0, err
 	}
 	then := r.snapshots[version]
-	hide := then.unapproved(version, survey.newest+1, r.approved)
-	return quarantined(&then.playbook, version, hide), survey.newest, nil
+	unapproved := then.unapproved(version, survey.newest+1, r.approved)
+	return quarantined(&then.playbook, version, unapproved), survey.newest, nil
 }
 
 // Forgetting is the state without some executions.
@@ -70,10 +70,10 @@ func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) 
 	mode, set := p.Gate()
 	restored := playbook.Restore(version, p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
 		for b := range p.All() {
-			if _, hide := slices.BinarySearch(ids, b.ID); hide && canQuarantine(b) {
-				hidden := *b
-				hidden.Status = playbook.Quarantined
-				b = &hidden
+			if _, isListed := slices.BinarySearch(ids, b.ID); isListed && canQuarantine(b) {
+				changed := *b
+				changed.Status = playbook.Quarantined
+				b = &changed
 			}
 			if !yield(b) {
 				return
@@ -147,8 +147,8 @@ func (s *foldState) addMixed(id playbook.BulletID, by []uint64) {
 	}
 }
 
-// unapproved returns the mixed bullets of a state at a version that forget changes between it and a later version
-// would have quarantined, and that no person has approved after those.
+// unapproved returns the mixed bullets of a state at a version that a forget change before the version until quarantined later, and that no
+// person has approved since. approved has the version of the last approval by bullet.
 func (s *foldState) unapproved(version, until uint64, approved map[playbook.BulletID]uint64) []playbook.BulletID {
 	var ids []playbook.BulletID
 	for id, by := range s.mixed {

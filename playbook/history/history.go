@@ -65,13 +65,14 @@ func (log Log) changes(newest uint64, fn func(change) error) error {
 	return err
 }
 
-// all is a version after the end of every log.
-const all = math.MaxUint64
+// endOfLog is a version after the end of every log.
+const endOfLog = math.MaxUint64
 
 // sameState reports whether two bullets have the same content and counters. It ignores times, as the state hash does.
 func sameState(a, b *playbook.Bullet) bool {
+	sameStatus := a.Status == b.Status || a.Shown() && b.Shown()
 	return a.Section == b.Section && a.Content == b.Content && a.Helpful == b.Helpful && a.Harmful == b.Harmful &&
-		a.Neutral == b.Neutral && a.Pinned == b.Pinned && a.Shown() == b.Shown() && (a.Shown() || a.Status == b.Status)
+		a.Neutral == b.Neutral && a.Pinned == b.Pinned && sameStatus
 }
 
 // Difference is a bullet that differs between two states. Before or After is nil if that state does not have the bullet.
@@ -88,12 +89,10 @@ func (d Difference) ID() playbook.BulletID {
 	return d.Before.ID
 }
 
-// sameEvidence reports whether two bullets have the same evidence. Between ignores evidence.
+// sameEvidence reports whether two bullets have the same evidence, which sameState ignores.
 func sameEvidence(a, b *playbook.Bullet) bool {
-	x, y := a.CurrentExperiment(), b.CurrentExperiment()
-	return a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource) && sameOrigin(a, b) && x.Recent == y.Recent &&
-		x.Number == y.Number && x.Standing == y.Standing && x.Confirmations == y.Confirmations &&
-		x.Shown == y.Shown && x.Withheld == y.Withheld && x.Cited == y.Cited
+	sameSupport := a.Replaces == b.Replaces && a.Contests == b.Contests && slices.Equal(a.SupportBySource, b.SupportBySource)
+	return sameSupport && sameOrigin(a, b) && a.CurrentExperiment() == b.CurrentExperiment()
 }
 
 // Diff returns the differences between two states, sorted by bullet id.

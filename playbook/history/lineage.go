@@ -56,7 +56,8 @@ func (c change) event(part *playbook.Delta, op *playbook.Op) Event {
 // rejection returns the event of a rejection. Its kind is DuplicateEvent for a duplicate, else RejectedEvent.
 func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 	e := c.event(part, &j.Op)
-	e.Kind, e.Code, e.Reason = RejectedEvent, j.Code, j.Reason
+	e.Kind = RejectedEvent
+	e.Code, e.Reason = j.Code, j.Reason
 	if j.DuplicateOf != "" {
 		e.Kind, e.Bullet = DuplicateEvent, j.DuplicateOf
 	}
@@ -67,9 +68,8 @@ func (c change) rejection(part *playbook.Delta, j *playbook.Rejection) Event {
 // merged event has the version of the first one. MergeExposures does not change its argument.
 func MergeExposures(all []Event) (some []Event) {
 	for _, e := range all {
-		if n := len(some) - 1; n >= 0 && e.Kind == playbook.AddExposures && some[n].Kind == playbook.AddExposures &&
-			some[n].Bullet == e.Bullet && some[n].Op.ExperimentNumber == e.Op.ExperimentNumber {
-			last := &some[n]
+		if n := len(some); n > 0 && sameExperiment(&some[n-1], &e) {
+			last := &some[n-1]
 			last.Op.Exposures = slices.Concat(last.Op.Exposures, e.Op.Exposures)
 			last.Support = slices.Concat(last.Support, e.Support)
 			continue
@@ -77,6 +77,12 @@ func MergeExposures(all []Event) (some []Event) {
 		some = append(some, e)
 	}
 	return some
+}
+
+// sameExperiment reports whether two events are outcomes of the same experiment.
+func sameExperiment(a, b *Event) bool {
+	areOutcomes := a.Kind == playbook.AddExposures && b.Kind == playbook.AddExposures
+	return areOutcomes && a.Bullet == b.Bullet && a.Op.ExperimentNumber == b.Op.ExperimentNumber
 }
 
 // Lineage contains all events of a bullet, and those of the bullets that were merged into it until their merge. It
@@ -185,7 +191,7 @@ type logPosition struct {
 // tracer follows a bullet, and the bullets that are merged into it, through a log.
 type tracer struct {
 	id      playbook.BulletID
-	until   map[playbook.BulletID]logPosition // last position of the events to include
+	until   map[playbook.BulletID]logPosition // the followed bullets, with the last position of their events
 	opCount int                               // operations so far
 
 	forgets []playbook.Forgotten
@@ -194,8 +200,8 @@ type tracer struct {
 	endedBy int // index of the event that removed the bullet
 }
 
-// findMerged finds the bullets that were merged into the requested one, and the position of each merge. A merged
-// bullet that is restored later continues alone. It keeps every merge in memory until the end of the log.
+// findMerged finds the bullets that were merged into the requested one, and the position of each merge. A bullet that is restored after its
+// merge is no longer part of the requested one. findMerged keeps every merge in memory until the end of the log.
 func (t *tracer) findMerged(log Log) (newest uint64, err error) {
 	type merge struct {
 		logPosition
@@ -203,7 +209,7 @@ func (t *tracer) findMerged(log Log) (newest uint64, err error) {
 		from []playbook.BulletID
 	}
 	var merges []merge
-	err = log.changes(all, func(c change) error {
+	err = log.changes(endOfLog, func(c change) error {
 		newest = c.last().Version
 		if c.last().Forget != nil {
 			t.forgets = append(t.forgets, forgottenBy(c.last()))
@@ -281,7 +287,7 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 	return nil
 }
 
-func (t *tracer) summary(is *playbook.Bullet) Summary {
+func (t *tracer) summary(current *playbook.Bullet) Summary {
 	first, last := t.events[0], t.events[len(t.events)-1]
 	s := Summary{First: first.Time, Last: last.Time, Outcomes: map[string]int{}}
 	outcomes := map[string]string{}
@@ -314,8 +320,8 @@ func (t *tracer) summary(is *playbook.Bullet) Summary {
 		delete(forgotten, execution)
 	}
 	s.Forgotten = len(forgotten)
-	if is != nil {
-		s.CurrentVotes = Votes{is.Helpful, is.Harmful, is.Neutral}
+	if current != nil {
+		s.CurrentVotes = Votes{current.Helpful, current.Harmful, current.Neutral}
 	}
 	return s
 }

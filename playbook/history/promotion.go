@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 
 	"debrief/playbook"
@@ -21,28 +22,28 @@ type Promotion struct {
 	Renamed map[playbook.BulletID]playbook.BulletID
 }
 
-// Promote returns the promotion of the changes from base to from, two states of the source, into the target. A change
-// of a bullet is copied if the target has not changed the bullet since base. If both changed it, the bullet in the
-// target stays.
+// Promote returns the promotion of a source into a target. base and from are two states of the source, an earlier and the newest one, and
+// to is the target. A change of a bullet between base and from is copied if the target has not changed the bullet since base. If both
+// changed it, the bullet in the target stays.
 func Promote(base, from, to *playbook.Playbook) *Promotion {
 	p := &Promotion{After: to.Clone(), ChangedInTarget: between(base, to, sameAdvice), Renamed: map[playbook.BulletID]playbook.BulletID{}}
 	mode, _ := to.Gate()
 	var gone, changed, added []*playbook.Bullet
 	for _, d := range between(base, from, sameAdvice) {
-		there, is := to.Bullet(d.ID()), adjustStatus(d.After, mode)
+		ours, theirs := to.Bullet(d.ID()), adjustStatus(d.After, mode) // of the target and of the source
 		switch {
 		case d.Before == nil:
-			added = append(added, is)
-		case is == nil && there == nil:
-		case there == nil:
-			p.skip(nil, is)
-		case is != nil && sameAdvice(there, is):
-		case !sameAdvice(d.Before, there):
-			p.skip(there, is)
-		case is == nil:
-			gone = append(gone, there)
+			added = append(added, theirs)
+		case theirs == nil && ours == nil: // both removed it
+		case ours == nil:
+			p.skip(nil, theirs)
+		case theirs != nil && sameAdvice(ours, theirs): // both have it already
+		case !sameAdvice(d.Before, ours):
+			p.skip(ours, theirs)
+		case theirs == nil:
+			gone = append(gone, ours)
 		default:
-			changed = append(changed, is)
+			changed = append(changed, theirs)
 		}
 	}
 	p.removeAll(gone)
@@ -159,11 +160,9 @@ func (p *Promotion) addAll(bullets []*playbook.Bullet, to *playbook.Playbook, la
 			continue
 		}
 		whole := *b
-		if id, is := p.Renamed[b.ID]; is {
-			whole.ID = id
-		}
+		whole.ID = cmp.Or(p.Renamed[b.ID], b.ID)
 		p.apply(playbook.Op{Kind: playbook.Put, Bullet: whole.ID, PutBullet: &whole})
-		if b.Pinned { // the Curator believes no pin inside a bullet
+		if b.Pinned { // the Curator drops the pin of an imported bullet
 			p.apply(playbook.Op{Kind: playbook.Pin, Bullet: whole.ID, Pinned: true})
 		}
 	}

@@ -56,7 +56,8 @@ func (r *refolder) apply(d *playbook.Delta) error {
 		}
 		filtered.Ops, filtered.Covers = ops, r.covers
 		for _, part := range c {
-			filtered.Gate, filtered.Review = cmp.Or(part.Gate, filtered.Gate), cmp.Or(part.Review, filtered.Review)
+			filtered.Gate = cmp.Or(part.Gate, filtered.Gate)
+			filtered.Review = cmp.Or(part.Review, filtered.Review)
 			filtered.LeadingScore = cmp.Or(part.LeadingScore, filtered.LeadingScore)
 		}
 	}
@@ -64,7 +65,7 @@ func (r *refolder) apply(d *playbook.Delta) error {
 	if err != nil {
 		return err
 	}
-	if err := r.renumberCases(d, changed); err != nil {
+	if err := r.renumberExperiments(d, changed); err != nil {
 		return err
 	}
 	if r.keepVersions[d.Version] {
@@ -73,10 +74,10 @@ func (r *refolder) apply(d *playbook.Delta) error {
 	return nil
 }
 
-// renumberCases gives the cases of changed bullets the numbers that they have in the log. Outcomes refer to a case by
-// its number, and some operations that opened cases are forgotten. So an outcome counts only while the bullet has the
-// same content as in the log at that point.
-func (r *refolder) renumberCases(d *playbook.Delta, changed []playbook.BulletID) error {
+// renumberExperiments gives the experiments of changed bullets the numbers that they have in the log. Outcomes refer to an experiment by
+// its number, and some operations that began experiments are forgotten. A bullet with another content than in the log gets a number that
+// no outcome has, so an outcome counts only while the contents are the same.
+func (r *refolder) renumberExperiments(d *playbook.Delta, changed []playbook.BulletID) error {
 	if r.logged == nil {
 		return nil
 	}
@@ -85,12 +86,12 @@ func (r *refolder) renumberCases(d *playbook.Delta, changed []playbook.BulletID)
 		return err
 	}
 	for _, id := range slices.Concat(changed, loggedChanges) {
-		is, was := r.state.playbook.Bullet(id), r.logged.Bullet(id)
-		if is == nil || was == nil {
+		folded, logged := r.state.playbook.Bullet(id), r.logged.Bullet(id)
+		if folded == nil || logged == nil {
 			continue
 		}
-		n := was.CurrentExperiment().Number
-		if is.Content != was.Content {
+		n := logged.CurrentExperiment().Number
+		if folded.Content != logged.Content {
 			n++
 		}
 		r.state.playbook.SetExperimentNumber(id, n)
@@ -118,10 +119,10 @@ func (r *refolder) remainingOps(c change) (ops []playbook.Op, err error) {
 			continue
 		}
 		for _, op := range part.Ops {
-			some := r.filterOp(op, r.supportOf(part, &op, forgotten), forgotten)
+			remaining := r.filterOp(op, r.supportOf(part, &op, forgotten), forgotten)
 			addContent(r.loggedContent, op)
-			addContent(r.keptContent, some...)
-			ops = append(ops, some...)
+			addContent(r.keptContent, remaining...)
+			ops = append(ops, remaining...)
 		}
 	}
 	for _, part := range c {
@@ -147,8 +148,9 @@ func (r *refolder) loggedContentOf(id playbook.BulletID) string {
 	return contentOf(r.loggedContent, r.logged, id)
 }
 
-func contentOf(now map[playbook.BulletID]string, p *playbook.Playbook, id playbook.BulletID) string {
-	if text := now[id]; text != "" {
+// contentOf returns the content of a bullet: the one that the current change has set, else that of p, or "".
+func contentOf(set map[playbook.BulletID]string, p *playbook.Playbook, id playbook.BulletID) string {
+	if text := set[id]; text != "" {
 		return text
 	}
 	if b := p.Bullet(id); b != nil {
@@ -201,7 +203,7 @@ func (r *refolder) forgetOps(c change) []playbook.Op {
 	return ops
 }
 
-// statusOps returns the status changes of a restore or forget change. It has them if it also makes the gate less strict.
+// statusOps returns the status changes of a restore or forget change. Such a change has some if it also makes the gate less strict.
 func statusOps(c change) (ops []playbook.Op) {
 	for _, part := range c {
 		for _, op := range part.Ops {
@@ -219,8 +221,9 @@ func (r *refolder) restoreOps(c change, version uint64) ([]playbook.Op, error) {
 	if !ok {
 		return nil, fmt.Errorf("restore version %d: not an earlier version", version)
 	}
-	hide := then.unapproved(version, c.last().Version, r.approved)
-	ops := append(statusOps(c), OpsBetween(&r.state.playbook, quarantined(&then.playbook, version, hide))...)
+	unapproved := then.unapproved(version, c.last().Version, r.approved)
+	restored := quarantined(&then.playbook, version, unapproved)
+	ops := append(statusOps(c), OpsBetween(&r.state.playbook, restored)...)
 	copied := then.clone()
 	r.state.mixed, r.state.dropped = copied.mixed, copied.dropped
 	return ops, nil

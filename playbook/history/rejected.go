@@ -34,35 +34,42 @@ type Rejection struct {
 
 // Rejections returns the rejected proposals of reflections and edits, and the bullets that the Curator merged, removed
 // or no longer shows; newest last. It does not contain removals by persons.
-func Rejections(log Log) ([]Rejection, error) {
-	var losses []Rejection
-	err := log.changes(all, func(c change) error {
+func Rejections(log Log) (all []Rejection, err error) {
+	err = log.changes(endOfLog, func(c change) error {
 		d := c.last()
 		for _, part := range c {
 			for i := range part.Ops {
 				op := &part.Ops[i]
-				if what := verdict(op); what != "" && d.Author == Curator {
-					loss := Rejection{d.Version, d.Time, what, *op, op.Code, op.Reason, "", d.Author, d}
-					if what == VerdictMerged {
-						loss.DuplicateOf = op.Bullet
-					}
-					losses = append(losses, loss)
+				verdict := verdictOf(op)
+				if verdict == "" || d.Author != Curator {
+					continue
 				}
+				found := Rejection{
+					Version: d.Version, Time: d.Time, Verdict: verdict, Op: *op, Code: op.Code, Reason: op.Reason, Author: d.Author, Delta: d,
+				}
+				if verdict == VerdictMerged {
+					found.DuplicateOf = op.Bullet
+				}
+				all = append(all, found)
 			}
 			for _, j := range part.Rejected {
-				loss := Rejection{d.Version, d.Time, VerdictRejected, j.Op, j.Code, j.Reason, j.DuplicateOf, d.Author, d}
-				if j.DuplicateOf != "" {
-					loss.Verdict = VerdictDuplicate
+				found := Rejection{
+					Version: d.Version, Time: d.Time, Verdict: VerdictRejected, Op: j.Op, Code: j.Code, Reason: j.Reason, DuplicateOf: j.DuplicateOf,
+					Author: d.Author, Delta: d,
 				}
-				losses = append(losses, loss)
+				if j.DuplicateOf != "" {
+					found.Verdict = VerdictDuplicate
+				}
+				all = append(all, found)
 			}
 		}
 		return nil
 	})
-	return losses, err
+	return all, err
 }
 
-func verdict(op *playbook.Op) Verdict {
+// verdictOf returns the verdict of an operation that takes a bullet away, or "".
+func verdictOf(op *playbook.Op) Verdict {
 	switch {
 	case op.Kind == playbook.Merge:
 		return VerdictMerged

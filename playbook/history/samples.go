@@ -61,7 +61,7 @@ func (x *SampleIndex) Contribution(sample string, deltas []*playbook.Delta) *Con
 			s.applyChange(shared[0])
 			shared = shared[1:]
 		}
-		if len(shared) > 0 && shared[0][0].Version <= d.Version { // the same change
+		if len(shared) > 0 && shared[0][0].Version <= d.Version { // the change of d itself, which Apply folds
 			shared = shared[1:]
 		}
 		s.Apply(d)

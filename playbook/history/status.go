@@ -85,15 +85,13 @@ func (s *Statuses) quarantine(c change, part *playbook.Delta, op *playbook.Op) {
 
 // decide records a decision of the Curator. A later status of the bullet removes it.
 func (s *Statuses) decide(d *playbook.Delta, op *playbook.Op) {
-	switch op.Kind {
-	case playbook.Add, playbook.Put, playbook.SetStatus:
-	default:
+	if op.Kind != playbook.Add && op.Kind != playbook.Put && op.Kind != playbook.SetStatus {
 		return
 	}
 	to := newStatus(op)
-	again := to == playbook.Probation && s.wasShown[op.Bullet]
+	isTriedAgain := to == playbook.Probation && s.wasShown[op.Bullet]
 	s.wasShown[op.Bullet] = to == playbook.Active || to == ""
-	if d.Author == Curator && (to == playbook.Retired || again) {
+	if d.Author == Curator && (to == playbook.Retired || isTriedAgain) {
 		s.decisions[op.Bullet] = Decision{d.Version, d.Time, op.Bullet, to, op.Reason}
 	} else {
 		delete(s.decisions, op.Bullet)

@@ -47,7 +47,8 @@ func (c *Cleaner) Line(s string, limit int) string {
 		s, missing = s[:most], true
 	}
 	b := make([]byte, 0, min(len(s), limit+len(Ellipsis)))
-	n, space := 0, 0 // characters in b, and a space that is due
+	n := 0     // characters in b
+	space := 0 // 1 if a space must come before the next character
 	for i := 0; i < len(s); {
 		out := rune(0)
 		if first := s[i]; first < utf8.RuneSelf {
@@ -75,8 +76,8 @@ func (c *Cleaner) Line(s string, limit int) string {
 		n += space + 1
 		if space > 0 {
 			b = append(b, ' ')
-			space = 0
 		}
+		space = 0
 		if out < utf8.RuneSelf {
 			b = append(b, byte(out))
 		} else {
@@ -88,7 +89,7 @@ func (c *Cleaner) Line(s string, limit int) string {
 		return string(b)
 	case limit == 0:
 		return ""
-	case n == limit:
+	case n == limit: // the ellipsis takes the place of the last character
 		_, size := utf8.DecodeLastRune(b)
 		b = bytes.TrimRight(b[:len(b)-size], " ")
 	}

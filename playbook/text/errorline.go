@@ -34,9 +34,10 @@ var errorHeading = regexp.MustCompile(`(?i)^\W*(?:errors?|exit(?:ed with)? (?:co
 // errorWrapping matches the tags and the label around the error of a tool.
 var errorWrapping = regexp.MustCompile(`</?tool_use_error>|^\s*(?:[-*•] )?(?:E(?:rror|RROR): )?`)
 
-// ErrorLine returns the line of the output of a failed call that describes the error, without tags and labels around it: the error of a
-// JSON object, the line after the indented ones of the last traceback, the line after a heading such as "ERRORS:", the first line that
-// names an error, or the first line with at least two letters or digits. It reads only both ends of a long output.
+// ErrorLine returns the line of the output of a failed call that describes the error, without tags and labels around it. If the output is a
+// JSON object with an error, only the text of this error is searched. The line is the first of these that exists: the one that ends the
+// last traceback, the one after a heading such as "ERRORS:", the first one that names an error, or the first one with at least two letters
+// or digits. ErrorLine reads only both ends of a long output.
 func ErrorLine(output string) string {
 	if len(output) > 2*maxErrorOutput {
 		output = output[:maxErrorOutput] + "\n" + output[len(output)-maxErrorOutput:]
@@ -67,13 +68,15 @@ func ErrorLine(output string) string {
 
 // tracebackEnd returns the index of the line that ends the last traceback of Python, or -1.
 func tracebackEnd(lines []string) int {
-	end, inside := -1, false
+	end := -1
+	inside := false
 	for i, line := range lines {
 		switch {
 		case strings.HasPrefix(line, "Traceback (most recent call last)"):
 			inside = true
-		case inside && line[0] != ' ':
-			end, inside = i, false
+		case inside && line[0] != ' ': // after the indented lines
+			end = i
+			inside = false
 		}
 	}
 	return end

@@ -17,8 +17,8 @@ type Leaf struct {
 func Leaves(text string) (list []Leaf) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
-	var open []json.Delim // the objects and lists around the next token
-	name, hasName := "", false
+	var open []json.Delim      // the objects and lists around the next token
+	name, hasName := "", false // of the next value, if it is in an object
 	for {
 		token, err := d.Token()
 		if err != nil {

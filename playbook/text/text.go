@@ -17,7 +17,8 @@ import (
 // Fold returns a character in lower case and, like [Narrow], without width. Characters that share their upper case have
 // one form, such as ς and σ.
 func Fold(r rune) rune {
-	switch r = Narrow(r); {
+	r = Narrow(r)
+	switch {
 	case r >= 'A' && r <= 'Z':
 		return r + 'a' - 'A'
 	case r < utf8.RuneSelf:
