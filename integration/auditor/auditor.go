@@ -50,8 +50,8 @@ func (r *Report) Problems(n int) (all []string) {
 type check struct {
 	Report
 	books   map[string]*fold
-	stored  map[string]map[string]bool // book → ids of events in EXECUTIONS and edits in REFLECTIONS
-	said    map[string]map[string]string
+	stored  map[string]map[string]bool     // book → ids of events in EXECUTIONS and edits in REFLECTIONS
+	said    map[string]map[string]string   // book → text of a feedback → its id
 	dead    map[string]map[string][]letter // book → id of the event → its letters
 	reflect map[uint64]*reflection         // by sequence
 }
@@ -188,7 +188,7 @@ func (a *check) reflections(all []Message) {
 	}
 }
 
-// waiting reports tasks that are still in their stream as problems, because the audit runs when all roles are idle.
+// waiting reports each task that is still in its stream as a problem, because the audit runs when all roles are idle.
 func (a *check) waiting(all []Message) {
 	for _, m := range all {
 		a.wrong("task at %d still waits", m.Seq)
@@ -241,7 +241,7 @@ func (a *check) tookEffect(f *fold, id string, l *letter) bool {
 func (a *check) counted(f *fold) {
 	once := map[string]uint64{}
 	for _, v := range f.votes {
-		if v.is == "" || v.forgotten {
+		if v.tag == "" || v.forgotten {
 			continue
 		}
 		a.Votes++
@@ -254,10 +254,10 @@ func (a *check) counted(f *fold) {
 			a.wrong("book %s: delta at %d covers %s by the reflection at %d, which is about %s", f.book, v.delta, v.by.ID, v.by.Seq, source(r))
 		}
 		if !f.says(r, v) {
-			a.wrong("book %s: delta at %d counts %s for %s, which the reflection at %d does not say", f.book, v.delta, v.is, v.bullet, v.by.Seq)
+			a.wrong("book %s: delta at %d counts %s for %s, which the reflection at %d does not say", f.book, v.delta, v.tag, v.bullet, v.by.Seq)
 		}
 		key := v.by.ID + " " + v.bullet
-		if at, again := once[key]; again && len(f.merged) == 0 {
+		if at, again := once[key]; again && len(f.merged) == 0 { // an event may vote on two bullets that are merged later
 			a.Twice = append(a.Twice, fmt.Sprintf("book %s: event %s votes on %s in the deltas at %d and %d", f.book, v.by.ID, v.bullet, at, v.delta))
 		}
 		once[key] = v.delta
@@ -267,7 +267,8 @@ func (a *check) counted(f *fold) {
 // says reports whether a reflection contains this vote, for the bullet or for one that was merged into it.
 func (f *fold) says(r *reflection, v vote) bool {
 	for _, t := range r.Tags {
-		if t.Tag == v.is && (t.ID == v.bullet || f.into(t.ID) == f.into(v.bullet)) {
+		sameBullet := t.ID == v.bullet || f.into(t.ID) == f.into(v.bullet)
+		if t.Tag == v.tag && sameBullet {
 			return true
 		}
 	}

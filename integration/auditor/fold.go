@@ -17,7 +17,7 @@ type fold struct {
 	version uint64
 	seq     uint64
 	chain   []byte
-	parts   []*delta // deltas of an incomplete change
+	parts   []*delta // deltas of a change whose last delta has not come
 
 	covered map[string][]uint64  // event id → sequences of the deltas that cover it
 	covers  []cover              // all of them, in the order of the log
@@ -32,8 +32,8 @@ type vote struct {
 	delta     uint64
 	by        cover
 	bullet    string
-	is, was   string // is is empty if the vote was removed
-	forgotten bool
+	tag       string // helpful, harmful or neutral; empty if the operation removes the vote
+	forgotten bool   // the delta forgets an execution
 }
 
 func newFold(book string) *fold {
@@ -63,7 +63,8 @@ func (f *fold) take(m Message) {
 	if len(f.parts) > 0 && f.parts[0].Change != d.Change {
 		f.parts = nil // the previous change is incomplete
 	}
-	if f.parts = append(f.parts, d); d.More {
+	f.parts = append(f.parts, d)
+	if d.More {
 		return
 	}
 	for _, part := range f.parts {
@@ -74,7 +75,7 @@ func (f *fold) take(m Message) {
 	f.parts = nil
 }
 
-// apply applies one operation. The covers that its Support counts in are those of the last delta of its change.
+// apply applies one operation. Its Support has indexes into the covers of the last delta of its change.
 func (f *fold) apply(seq uint64, o *op, last *delta) {
 	b, known := f.bullets[o.Bullet]
 	switch o.Kind {
@@ -148,13 +149,16 @@ func (b *bullet) count(vote string, by int) {
 
 // note records the supporters of an operation, and compares their number with the gain of the counters.
 func (f *fold) note(seq uint64, o *op, last *delta) {
-	is, gain := "", 0
+	tag := ""
+	gain := 0
 	for name, n := range map[string]int{"helpful": o.Helpful, "harmful": o.Harmful, "neutral": o.Neutral} {
 		if n != 0 {
-			is, gain = name, gain+n
+			tag = name
+			gain += n
 		}
 	}
-	if gain != len(o.Support) && !(o.Kind == "RETAG" && gain == 0) {
+	removes := o.Kind == "RETAG" && gain == 0
+	if gain != len(o.Support) && !removes {
 		f.fault("delta at %d: %s of %s counts %d votes of %d supporters", seq, o.Kind, o.Bullet, gain, len(o.Support))
 	}
 	for _, i := range o.Support {
@@ -162,7 +166,7 @@ func (f *fold) note(seq uint64, o *op, last *delta) {
 			f.fault("delta at %d: %s of %s names supporter %d of %d", seq, o.Kind, o.Bullet, i, len(last.Covers))
 			continue
 		}
-		f.votes = append(f.votes, vote{delta: seq, by: last.Covers[i], bullet: o.Bullet, is: is, was: o.Was, forgotten: last.Forgets != nil})
+		f.votes = append(f.votes, vote{delta: seq, by: last.Covers[i], bullet: o.Bullet, tag: tag, forgotten: last.Forgets != nil})
 	}
 }
 

@@ -18,7 +18,7 @@ type AgentRun struct {
 type RunReport struct {
 	Lost    []string // required and not stored
 	Twice   []string // required and stored more than once
-	Wrong   []string // required and stored with another answer, or of no agent
+	Wrong   []string // required and stored with another answer; or stored, but made by no agent
 	Doubled []string // not required and stored more than once
 
 	Runs, Required, Stored int

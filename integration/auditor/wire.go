@@ -29,7 +29,7 @@ type reflection struct {
 	Execution string `msgpack:"execution"`
 	Feedback  string `msgpack:"feedback"`
 	Handle    string `msgpack:"handle"`       // <sequence>-<hex> of the execution
-	Judged    uint64 `msgpack:"feedback_seq"` // sequence of the feedback, 0 without one
+	Judged    uint64 `msgpack:"feedback_seq"` // sequence of the feedback; 0 without feedback
 	Tags      []struct {
 		ID  string `msgpack:"id"`
 		Tag string `msgpack:"tag"`

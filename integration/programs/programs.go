@@ -24,9 +24,9 @@ const WithoutRevision = "GOFLAGS=-buildvcs=false"
 // natsServer is the package of the server that the images contain.
 const natsServer = "github.com/nats-io/nats-server/v2"
 
-// Build builds the programs and the NATS server of the images. root is the directory of the module. It builds into a
-// directory of the user's cache, where go build only links what changed since the last test, and links the files into dir.
-// So dir keeps its programs if another test builds newer ones.
+// Build builds the programs and the NATS server of the images, and links the files into dir. root is the directory of the module.
+// The build is in a directory of the user's cache, where go build only links what changed since the last test. Because dir has
+// links, it keeps its programs if another test builds newer ones.
 func Build(root, dir string) error {
 	cache, err := cacheDir(root)
 	if err != nil {

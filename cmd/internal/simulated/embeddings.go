@@ -94,9 +94,9 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	out := embeddingResponse{Object: "list", Model: embeddingName, SystemFingerprint: fingerprint}
 	out.Usage.PromptTokens = tokens(c.bytes())
 	out.Usage.TotalTokens = out.Usage.PromptTokens
-	first := c.draw("order") % uint64(len(in.Input))
-	for i := range in.Input {
-		i = (i + int(first)) % len(in.Input)
+	first := int(c.draw("order") % uint64(len(in.Input)))
+	for n := range in.Input {
+		i := (first + n) % len(in.Input)
 		v := vectorOf(in.Input[i], in.Dimensions)
 		out.Data = append(out.Data, embedding{Object: "embedding", Index: i, Vector: v})
 	}
@@ -115,18 +115,18 @@ func vectorOf(text string, dimensions int) []float32 {
 		dimensions = defaultDimensions
 	}
 	v := make([]float32, dimensions)
-	count := func(s string) {
+	add := func(s string) {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(s))
 		sum := h.Sum64()
 		v[sum>>8%uint64(dimensions)] += 1 - 2*float32(sum>>63)
 	}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
-		count(word)
+		add(word)
 		letters := []rune("<" + word + ">")
 		for n := 3; n <= 5; n++ {
 			for i := 0; i+n <= len(letters); i++ {
-				count(string(letters[i : i+n]))
+				add(string(letters[i : i+n]))
 			}
 		}
 	}

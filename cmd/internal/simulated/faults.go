@@ -37,8 +37,8 @@ func writeFault(w http.ResponseWriter, fault string) {
 	}
 }
 
-// sloppy returns a reply with other fields than the role asked for, and in one of the ways in which models fail to return
-// bare JSON.
+// sloppy returns a reply as careless models write it: with fields that the role did not ask for, and with text around the JSON or
+// a trailing comma.
 func sloppy(c *conversation, role, reply string) string {
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(reply), &fields); err != nil {

@@ -77,8 +77,8 @@ func (c *conversation) fields() []string {
 	return fields
 }
 
-// role returns the role that sent the prompt. It reads the name of the schema, or else the fields that the instructions
-// mention.
+// role returns the role that sent the prompt, or "". The role is the name of the schema. Without a known schema, it follows from the
+// fields that the instructions mention.
 func (c *conversation) role() string {
 	switch c.schema {
 	case "generator", "reflector", "curator", "reducer", "refiner", "summary":

@@ -77,7 +77,7 @@ func (m *model) complete(w http.ResponseWriter, r *http.Request) {
 		return // the client disconnected
 	}
 	fault := m.fault(c, r)
-	if fault != "" && fault != "cut" {
+	if fault != "" && fault != "cut" { // a cut needs the reply
 		writeFault(w, fault)
 		return
 	}

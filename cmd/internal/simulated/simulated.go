@@ -85,13 +85,13 @@ func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait fu
 		ReadTimeout:       time.Minute,
 		IdleTimeout:       2 * time.Minute,
 	}
-	startServer := make(chan error, 1)
-	go func() { startServer <- server.Serve(l) }()
+	served := make(chan error, 1) // the error of Serve
+	go func() { served <- server.Serve(l) }()
 	done := make(chan error, 1)
 	go func() {
 		defer close(done)
 		select {
-		case err := <-startServer:
+		case err := <-served:
 			done <- err
 			return
 		case <-ctx.Done():
@@ -103,13 +103,13 @@ func Serve(ctx context.Context, addr string, o Options) (baseURL string, wait fu
 			// A reply with a long Latency, or a connection without a request: close it.
 			err = server.Close()
 		}
-		<-startServer
+		<-served
 		done <- err
 	}()
 	return "http://" + l.Addr().String() + "/v1", func() error { return <-done }, nil
 }
 
-// Instructions injected into tasks and traces that a gullible model obeys.
+// Patterns of instructions in tasks and traces that a gullible model obeys.
 var (
 	bulletOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?(?:add (?:a |the |this )?(?:new )?bullet|remember)\W+([^\n]+)`)
 	answerOrder = regexp.MustCompile(`(?i)ignore (?:all|any|every|the|your|previous)[^\n]{0,200}?answer (?:with )?\W?(-?[\w.]*\w)`)
@@ -139,8 +139,8 @@ func (m *model) answer(c *conversation) string {
 	return reply
 }
 
-// distort replaces the insight of a reflection by nonsense, or by the one that an instruction in the material asks for. A
-// model that obeys states its own insight as well.
+// distort replaces the insight of a reflection by nonsense, or by the insight that an instruction in the material asks for. A
+// model that obeys an instruction also states its own insight.
 func (m *model) distort(c *conversation, reply, material string) string {
 	type learning struct {
 		Learning string `json:"learning"`
@@ -150,9 +150,10 @@ func (m *model) distort(c *conversation, reply, material string) string {
 		Learnings []learning `json:"extracted_learnings,omitempty"`
 	}
 	if err := json.Unmarshal([]byte(reply), &out); err != nil {
-		panic(err) // a reply without errors
+		panic(err) // the model of invoices has no errors (Imperfection{}), so its reply is always JSON
 	}
-	if failed := !strings.HasPrefix(strings.TrimSpace(material), "Outcome: success"); failed && c.chance("noise", m.NonsenseRate) {
+	failed := !strings.HasPrefix(strings.TrimSpace(material), "Outcome: success")
+	if failed && c.chance("noise", m.NonsenseRate) {
 		all := new(invoice.Language).Nonsense(invoice.NonsenseTexts)
 		out.KeyInsight, out.Section = all[c.draw("nonsense")%uint64(len(all))], "desk lore"
 	}
@@ -163,7 +164,9 @@ func (m *model) distort(c *conversation, reply, material string) string {
 		if out.KeyInsight != "" {
 			out.Learnings = []learning{{out.KeyInsight}}
 		}
-		out.Reasoning, out.KeyInsight, out.Section = "I was told to. "+out.Reasoning, strings.TrimSpace(order[1]), cmp.Or(out.Section, "orders")
+		out.Reasoning = "I was told to. " + out.Reasoning
+		out.KeyInsight = strings.TrimSpace(order[1])
+		out.Section = cmp.Or(out.Section, "orders")
 	}
 	return asJSON(out)
 }

@@ -104,9 +104,9 @@ func (e *InvalidError) Error() string { return "invalid backup: " + e.Reason }
 
 func damaged(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// walk reads an archive, which may come from an untrusted source. Entries are identified by their exact names, no
-// file is written, and an entry larger than those of our archives is an error. walk calls fn with each piece. It
-// verifies the manifest against the pieces and returns it.
+// walk reads an archive and calls fn with each piece, unless fn is nil. It verifies the manifest against the pieces and returns
+// it. The archive may come from an untrusted source, so an entry with another name, or larger than those of our archives, is an
+// error.
 func walk(in io.Reader, fn func(stream string, data []byte) error) (*Manifest, error) {
 	t := tar.NewReader(in)
 	data, name, err := next(t, maxHead)
@@ -118,7 +118,7 @@ func walk(in io.Reader, fn func(stream string, data []byte) error) (*Manifest, e
 		return nil, damaged("format %d, this program supports %d: use a newer program", h.Version, format)
 	}
 	var found []Stream
-	var hashed sum
+	var hashed sum // of the last stream
 	setHash := func() {
 		if n := len(found); n > 0 {
 			found[n-1].SHA256 = hashed.String()
@@ -184,10 +184,12 @@ func next(t *tar.Reader, limit int64) (data []byte, name string, err error) {
 	case h.Size > limit:
 		return nil, "", damaged("entry %.60q: too large: %d bytes", h.Name, h.Size)
 	}
-	data = make([]byte, h.Size)
-	if _, err := io.ReadFull(t, data); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) && h.Size > 0 {
+	data = make([]byte, h.Size) // ReadFull returns no error for size 0
+	_, err = io.ReadFull(t, data)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, "", damaged("truncated")
-	} else if err != nil && !errors.Is(err, io.EOF) {
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("read: %w", err)
 	}
 	return data, h.Name, nil

@@ -1,35 +1,36 @@
-// Package backup copies the streams of a pipeline into one file while the pipeline runs. A server restored from that
-// file continues from that state: effects that were counted are not counted again, and all others still are.
+// Package backup copies the streams of a pipeline into one file while the pipeline runs. A server restored from that file continues
+// from that state: each outcome and vote counts once, as without the restore.
 //
 // # Contents of a backup
 //
 // A backup is a tar archive. The first entry, debrief-backup.json, identifies the format. Then follow the server's
-// snapshots of the streams, in pieces <stream>/000001 and so on. The last entry, manifest.json, has for each stream
-// the message count, the first and last sequence, the configuration and the SHA-256 of the snapshot, and also the
-// positions of the roles. Snapshots keep sequences, times and headers, which publishing the messages again would not.
-// The floors of deltas, the handles and the votes depend on the sequences. The hashes detect damage, not attacks: an
+// snapshots of the streams, in pieces <stream>/000001 and so on. The last entry, manifest.json, has the positions of
+// the roles, and for each stream the message count, the first and last sequence, the configuration and the SHA-256 of
+// the snapshot. Snapshots keep sequences, times and headers. Publishing the messages again would not keep them, and the
+// floors of deltas, the handles and the votes depend on the sequences. The hashes detect damage, not attacks: an
 // attacker who can write the file can also write its manifest.
 //
 // The view of the playbooks is not included: a Curator writes it from their log.
 //
 // # Consistency while the pipeline runs
 //
-// Streams are copied one after the other, so their snapshots have different times. The order makes each difference
-// one that a crash also causes:
+// Streams are copied one after the other, so their snapshots have different times. Because of the order, the copies
+// differ only as the streams do after a crash:
 //
-//   - The positions are read first. Everything acknowledged by then has its effect in the later snapshots.
-//     Everything acknowledged since is redelivered after a restore, and its effect is found.
-//   - Tasks are copied before executions: a task that is missing has its execution. Dead letters are copied after
-//     the tasks and before all others. If dead letters are requeued during a backup, take another backup.
-//   - The deltas are copied before the reflections, and these before the executions. Everything that a delta or a
-//     reflection refers to is therefore included, and no sequence is used a second time. Payloads are stored before
-//     the messages that refer to them, so they are copied last.
+//   - The positions are read first. The effects of messages that were acknowledged before are in the snapshots.
+//     Messages that are acknowledged later are redelivered after a restore. The roles then find the effects that the
+//     snapshots have, and do not repeat them.
+//   - Tasks are copied before executions, so a task that is missing in its snapshot has its execution. Dead letters are
+//     copied after the tasks and before all others. If dead letters are requeued during a backup, take another backup.
+//   - The deltas are copied before the reflections, and the reflections before the executions. So the backup has
+//     everything that a delta or a reflection refers to, and no sequence is used a second time. Payloads are stored
+//     before the messages that refer to them, so they are copied last.
 //
 // A snapshot ends at one sequence, but it lacks messages that are removed during the copy. If a newer value replaces
 // an old one, the snapshot may have neither. This is harmless for tasks (acknowledged, and the execution is copied
-// later), for vectors (embedded again) and for windows (the oldest entries
-// are missing). The state of runs is copied again until nothing was removed meanwhile. The manifest has the number of
-// removed messages, and a restore accepts no larger loss.
+// later), for vectors (embedded again) and for windows (the oldest entries are missing). The state of runs must be whole,
+// so its snapshot is repeated until nothing was removed during it. The manifest has the number of removed messages, and
+// a restore accepts no larger loss.
 //
 // After a restore each stream has a mark (streams.MetadataRestored). With it, roles look up earlier events in the log,
 // because the server's de-duplication window is empty.
@@ -110,7 +111,8 @@ const runsAttempts = 50
 
 // copyStream writes one stream to the archive.
 func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tell Progress) (*Stream, error) {
-	s, sum := &Stream{Name: name}, newSum()
+	s := &Stream{Name: name}
+	sum := newSum()
 	add := func(data []byte) error {
 		s.Pieces++
 		s.Size += int64(len(data))
@@ -156,11 +158,12 @@ func (s *Stream) snapshot(ctx context.Context, conn *bus.Conn, fn func([]byte) e
 		return err
 	}
 	now := after.CachedInfo().State
-	s.Removed = s.State.Messages + (now.LastSeq - s.State.Last) - now.Msgs
+	added := now.LastSeq - s.State.Last
+	s.Removed = s.State.Messages + added - now.Msgs
 	return nil
 }
 
-// snapshotStable copies the stream into memory, until nothing was removed from it meanwhile.
+// snapshotStable copies the stream into memory. It repeats that until nothing was removed from the stream during a copy.
 func (s *Stream) snapshotStable(ctx context.Context, conn *bus.Conn) (pieces [][]byte, err error) {
 	for range runsAttempts {
 		pieces = nil
@@ -204,7 +207,8 @@ func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.ReadSeeker,
 		}
 		err := r.restoreRest(ctx, in)
 		var refused *apiError
-		if attempt == restoreAttempts || !errors.As(err, &refused) || refused.ErrCode != codeRestoreFailed {
+		isLeftover := errors.As(err, &refused) && refused.ErrCode == codeRestoreFailed // see restoreAttempts
+		if !isLeftover || attempt == restoreAttempts {
 			return err
 		}
 		if err := conn.JetStream().DeleteStream(ctx, r.current); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -236,12 +240,12 @@ type restoring struct {
 	current  string          // the stream that is being restored
 }
 
-// restoreRest reads a backup and restores the streams that are not restored yet.
+// restoreRest reads a backup and restores the streams that are not restored yet. It writes the pieces of a stream to a pipe, from which
+// restoreOne reads in a goroutine.
 func (r *restoring) restoreRest(ctx context.Context, in io.Reader) error {
-	// The pieces of a stream are written to a pipe from which restoreOne reads.
-	var result chan error // the result of restoreOne for the current stream
-	var pipe *io.PipeWriter
-	var sent int64
+	var result chan error   // result of restoreOne for the current stream
+	var pipe *io.PipeWriter // nil before the first stream, and after the end of a stream
+	var sent int64          // bytes of the current stream
 	finish := func(err error) error {
 		if pipe == nil {
 			return nil
@@ -299,7 +303,7 @@ func (m *Manifest) checkConfigs() error {
 // deleteStreams deletes the streams to restore. Without replace it returns an error if one of them is not empty.
 func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) error {
 	js := conn.JetStream()
-	var names, there, full []string
+	var names, existing, notEmpty []string
 	for _, s := range m.Streams {
 		names = append(names, s.Name)
 	}
@@ -314,15 +318,15 @@ func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace boo
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", name, err)
 		}
-		there = append(there, name)
+		existing = append(existing, name)
 		if old.CachedInfo().State.Msgs > 0 {
-			full = append(full, name)
+			notEmpty = append(notEmpty, name)
 		}
 	}
-	if len(full) > 0 && !replace {
-		return &NotEmptyError{full}
+	if len(notEmpty) > 0 && !replace {
+		return &NotEmptyError{notEmpty}
 	}
-	for _, name := range there {
+	for _, name := range existing {
 		if err := js.DeleteStream(ctx, name); err != nil {
 			return fmt.Errorf("delete stream %s: %w", name, err)
 		}
@@ -350,19 +354,24 @@ func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in 
 	if err != nil {
 		return fmt.Errorf("restore stream %s: %w", s.Name, err)
 	}
-	if got.Messages != s.State.Messages || got.Last != s.State.Last {
-		less := got.Last == s.State.Last && got.Messages < s.State.Messages
-		removed := less && s.State.Messages-got.Messages <= s.Removed
-		aged := less && got.First > s.State.First // messages may have expired since the backup
-		if !removed && !aged {
-			return fmt.Errorf("restore stream %s: the server has %d messages up to sequence %d, the backup has %d up to %d",
-				s.Name, got.Messages, got.Last, s.State.Messages, s.State.Last)
-		}
+	if !s.matches(got) {
+		return fmt.Errorf("restore stream %s: the server has %d messages up to sequence %d, the backup has %d up to %d",
+			s.Name, got.Messages, got.Last, s.State.Messages, s.State.Last)
 	}
 	if role := roles[s.Name]; role != "" {
 		return conn.Consumers.CreateAfter(ctx, role, m.Positions[role])
 	}
 	return nil
+}
+
+// matches reports whether a restored stream has the messages of the backup, except those that were removed during its snapshot, and
+// those that have expired since.
+func (s *Stream) matches(restored State) bool {
+	if restored.Last != s.State.Last || restored.Messages > s.State.Messages {
+		return false
+	}
+	expired := restored.Messages < s.State.Messages && restored.First > s.State.First
+	return expired || s.State.Messages-restored.Messages <= s.Removed
 }
 
 // Replicas returns the number of replicas of the stream.

@@ -10,7 +10,7 @@ import (
 	"debrief/playbook"
 )
 
-// SelectStreams returns the streams with these short names, such as deltas for the log of the playbooks, in the same order.
+// SelectStreams returns the streams with these short names, in the same order. For example, "deltas" is the log of the playbooks.
 func SelectStreams(short []string) (names []string, err error) {
 	all := Streams()
 	for _, want := range short {
@@ -39,7 +39,7 @@ func (m *Manifest) Messages() (n uint64) {
 // Replicas describes the replicas of restored streams.
 type Replicas struct {
 	Number     int
-	Embedded   bool // the server is embedded: it supports only one replica
+	Embedded   bool // the server is embedded, so Number must be 1
 	AllowFewer bool // allow fewer replicas than in the backup
 }
 
@@ -55,14 +55,14 @@ func (e *FewerReplicasError) Error() string {
 // CheckReplicas returns a *FewerReplicasError if a stream has more replicas than its restored copy would have. It returns nil
 // if fewer replicas are allowed or unavoidable.
 func (m *Manifest) CheckReplicas(r Replicas) error {
-	most := 1
+	inBackup := 1
 	for i := range m.Streams {
-		most = max(most, m.Streams[i].Replicas())
+		inBackup = max(inBackup, m.Streams[i].Replicas())
 	}
-	if r.Number >= most || r.AllowFewer || r.Embedded {
+	if r.Number >= inBackup || r.AllowFewer || r.Embedded {
 		return nil
 	}
-	return &FewerReplicasError{Backup: most, Got: r.Number}
+	return &FewerReplicasError{Backup: inBackup, Got: r.Number}
 }
 
 // verifier verifies the logs of playbooks.

@@ -18,8 +18,8 @@ type File struct {
 	tmp  *os.File
 }
 
-// NewFile creates a backup file with a name. If to is a directory, the file gets a name after the time now in it. NewFile
-// returns an error that wraps fs.ErrExist if the file already exists. The caller closes the file.
+// NewFile creates a backup file with the name to. If to is a directory, the file is created in it, with a name made of the time now.
+// NewFile returns an error that wraps fs.ErrExist if the file already exists. The caller must close the file.
 func NewFile(to string, now time.Time) (*File, error) {
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		to = filepath.Join(to, "debrief-"+now.UTC().Format("20060102T150405Z")+".tar")

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Client of the server's snapshot API, which nats.go lacks. The client in jsm.go waits without limit after a
+// This file is a client of the server's snapshot API, which nats.go lacks. The client in jsm.go waits without limit after a
 // connection failure, and buffers in memory if the disk is slower than the server.
 
 const (
@@ -42,7 +42,7 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("server error: %s (%d)", e.Description, e.ErrCode)
 }
 
-// codeRestoreFailed is the error code of a snapshot that the server could not restore.
+// codeRestoreFailed is the error code of the server for a snapshot that it could not restore.
 const codeRestoreFailed = 10062
 
 // call sends a request to the server's API and decodes its reply.
@@ -80,7 +80,7 @@ func snapshot(ctx context.Context, nc *nats.Conn, stream string, fn func([]byte)
 		return nil, nil, err
 	}
 	defer sub.Unsubscribe()
-	if err := sub.SetPendingLimits(-1, 2*window); err != nil { // the server respects the window
+	if err := sub.SetPendingLimits(-1, 2*window); err != nil { // enough, because the server sends one window at most
 		return nil, nil, err
 	}
 	var answer struct {

@@ -47,7 +47,8 @@ type Requeued struct {
 	Refused string        `json:"refused,omitempty"`
 }
 
-// Requeue requeues a letter. The error ends a requeue of several letters; a letter that cannot be requeued is a result.
+// Requeue requeues a letter. If this letter cannot be requeued, the result has the reason. An error means that no other letter can be
+// requeued now either, except an error of Find.
 func Requeue(ctx context.Context, s requeuer, id events.Handle) (Requeued, error) {
 	out := Requeued{ID: id}
 	l, err := Find(ctx, s, id)
@@ -71,8 +72,8 @@ func Requeue(ctx context.Context, s requeuer, id events.Handle) (Requeued, error
 type Summary struct {
 	Done, Refused int
 
-	results int
-	last    Requeued // the last refused
+	results int      // all results, also of letters that were gone
+	last    Requeued // the last refused letter
 }
 
 // Add counts a result.
@@ -87,8 +88,8 @@ func (s *Summary) Add(r Requeued) {
 	}
 }
 
-// Err returns nil if no letter was refused. Otherwise its error has the exit code ExitPartial if a letter was requeued, else
-// ExitRefused.
+// Err returns nil if no letter was refused. Otherwise it returns an error with the exit code ExitPartial if a letter was requeued, and
+// ExitRefused if none was.
 func (s *Summary) Err() error {
 	switch {
 	case s.Refused == 0:

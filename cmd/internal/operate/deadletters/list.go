@@ -65,11 +65,14 @@ func Show(ctx context.Context, s decoder, id events.Handle) (*Details, error) {
 		return nil, err
 	}
 	d := &Details{Row: newRow(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
-	if d.Event, err = s.Event(ctx, l); err != nil {
-		if bus.Unreachable(err) {
-			return nil, err
-		}
-		d.Event, d.Unreadable, d.Raw = nil, err.Error(), l.Data
+	event, err := s.Event(ctx, l)
+	switch {
+	case err == nil:
+		d.Event = event
+	case bus.Unreachable(err):
+		return nil, err
+	default:
+		d.Unreadable, d.Raw = err.Error(), l.Data
 	}
 	return d, nil
 }

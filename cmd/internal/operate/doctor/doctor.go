@@ -62,7 +62,7 @@ func (x *Report) Failed() (n int) {
 	return n
 }
 
-// minVersion is the oldest supported server version. The view needs its atomic batches.
+// minVersion is the oldest supported server version: major, minor. Older servers lack the atomic batches that the view needs.
 var minVersion = [2]int{2, 12}
 
 // Server checks the server. Where is its name for people; the default is its address.
@@ -76,7 +76,7 @@ func (x *Report) Server(nc *nats.Conn, where string) {
 	var major, minor int
 	_, err = fmt.Sscanf(nc.ConnectedServerVersion(), "%d.%d", &major, &minor)
 	r := OK
-	if err != nil || major < minVersion[0] || major == minVersion[0] && minor < minVersion[1] {
+	if err != nil || slices.Compare([]int{major, minor}, minVersion[:]) < 0 {
 		r = Fail
 	}
 	x.Add("server", r, fmt.Sprintf("run nats-server %d.%d or newer: older ones have no atomic batches", minVersion[0], minVersion[1]),
@@ -100,7 +100,7 @@ func (x *Report) JetStream(ctx context.Context, js jetstream.JetStream) bool {
 		return true
 	}
 	if i.Store > uint64(limit) {
-		x.Add("jetstream", Fail, "free space on the server's disk, since 'debrief up' lowers the limit while that is nearly full; or raise the account's limit (max_file)",
+		x.Add("jetstream", Fail, "free space on the server's disk, because 'debrief up' lowers the limit while the disk is nearly full; or raise the account's limit (max_file)",
 			"%s stored, more than the limit of %s: the server stores nothing new", size(i.Store), size(uint64(limit)))
 		return true
 	}
@@ -124,35 +124,15 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	streams, durables := inspect.Resources(ctx, c)
 	whole = x.checkExist("streams", "create them: "+setupHint, Fail, streams)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
-	var lagging, full, runs []string
-	leaderless, clustered, read := false, false, 0
-	for _, f := range streams {
-		if f.Err == nil && !f.Missing {
-			read++
-		}
-	}
+	x.replicas(streams, durables)
+	var full, runs []string // streams that are nearly full, buckets with runs that are
 	for _, f := range slices.Concat(streams, durables) {
-		clustered = clustered || f.Replicas > 1
-		leaderless = leaderless || f.Replicas > 1 && f.Leader == ""
-		for _, p := range f.Lagging {
-			lagging = append(lagging, f.Name+" on "+p)
-		}
 		if f.MaxBytes > 0 && f.Bytes > f.MaxBytes/5*4 {
 			full = append(full, fmt.Sprintf("%s %s of %s", f.Name, size(f.Bytes), size(f.MaxBytes)))
 		}
-		if holdsRuns(f.Name) && f.Messages > f.MaxMessages/5*4 && f.MaxMessages > 0 {
+		if holdsRuns(f.Name) && f.MaxMessages > 0 && f.Messages > f.MaxMessages/5*4 {
 			runs = append(runs, fmt.Sprintf("%s %d of %d values", f.Name, f.Messages, f.MaxMessages))
 		}
-	}
-	switch {
-	case leaderless:
-		x.Add("replicas", Fail, "start the cluster's servers: a stream without a majority stores nothing", "a stream has no leader")
-	case len(lagging) > 0:
-		x.Add("replicas", Warn, "start these servers, or wait until they catch up; the loss of another server stops the streams", "offline or behind: %s", joinSome(lagging))
-	case clustered:
-		x.Add("replicas", OK, "", "every stream has a leader, and all replicas are current")
-	case read > 0:
-		x.Add("replicas", OK, "", "one server: all data is on one machine, so take backups")
 	}
 	if len(full) > 0 {
 		x.Add("room", Warn, "raise max_bytes of the stream, or wait until its readers catch up: a full stream stores nothing", "nearly full: %s", joinSome(full))
@@ -163,12 +143,37 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 	return whole
 }
 
+// replicas checks the replicas of streams and durables. It adds no check if no stream could be read.
+func (x *Report) replicas(streams, durables []inspect.Resource) {
+	var lagging []string
+	leaderless, clustered := false, false
+	for _, f := range slices.Concat(streams, durables) {
+		clustered = clustered || f.Replicas > 1
+		leaderless = leaderless || f.Replicas > 1 && f.Leader == ""
+		for _, p := range f.Lagging {
+			lagging = append(lagging, f.Name+" on "+p)
+		}
+	}
+	isRead := func(f inspect.Resource) bool { return f.Err == nil && !f.Missing }
+	switch {
+	case leaderless:
+		x.Add("replicas", Fail, "start the cluster's servers: a stream without a majority stores nothing", "a stream has no leader")
+	case len(lagging) > 0:
+		x.Add("replicas", Warn, "start these servers, or wait until they catch up; the loss of another server stops the streams", "offline or behind: %s", joinSome(lagging))
+	case clustered:
+		x.Add("replicas", OK, "", "every stream has a leader, and all replicas are current")
+	case slices.ContainsFunc(streams, isRead):
+		x.Add("replicas", OK, "", "one server: all data is on one machine, so take backups")
+	}
+}
+
 // holdsRuns reports whether a stream is a bucket with runs of the gateway. Other buckets with a limit are caches: they are full in
 // normal use.
 func holdsRuns(name string) bool {
 	return name == "KV_"+events.BucketOpen || name == "KV_"+events.BucketCaptures
 }
 
+// checkExist adds a check of resources, with the result missing if some do not exist. It reports whether all are right.
 func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Resource) bool {
 	var absent, bad []string
 	for _, f := range all {
@@ -192,28 +197,29 @@ func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Reso
 
 // StoreErrors adds a failure for each reason why a worker cannot store events.
 func (x *Report) StoreErrors(reasons []string) {
-	for _, why := range reasons {
-		x.Add("store", Fail, "free space on the server's disk; then restart a standalone nats-server whose disk was full", "%s", why)
+	for _, reason := range reasons {
+		x.Add("store", Fail, "free space on the server's disk; then restart a standalone nats-server whose disk was full", "%s", reason)
 	}
 }
 
-// Clock compares this machine's clock with the clocks of the server and the workers.
-func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []liveness.Report, heard time.Time) {
-	const much = 5 * time.Second
+// Clock compares this machine's clock with the clocks of the server and the workers. The reports of the workers came at the time received.
+func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []liveness.Report, received time.Time) {
+	const maxSkew = 5 * time.Second
 	fix := "synchronise the clocks of both machines (NTP): ages, windows and reports use them"
 	asked := time.Now()
 	s, err := js.Stream(ctx, events.StreamDeltas)
 	if err != nil {
 		return // another check reports it
 	}
-	took := time.Since(asked)
-	r, skew := OK, s.CachedInfo().TimeStamp.Sub(asked.Add(took/2))
-	if skew.Abs() > much {
+	replied := asked.Add(time.Since(asked) / 2) // when the server replied, roughly
+	skew := s.CachedInfo().TimeStamp.Sub(replied)
+	r := OK
+	if skew.Abs() > maxSkew {
 		r = Warn
 	}
 	x.Add("clock", r, fix, "the server's clock differs from this machine's by %s", formatSkew(skew))
 	for _, w := range reports {
-		if skew := w.Time.Sub(heard); skew.Abs() > much {
+		if skew := w.Time.Sub(received); skew.Abs() > maxSkew {
 			x.Add("clock", Warn, fix, "the clock of %s (%s) differs from this machine's by %s", w.Program, w.Process, formatSkew(skew))
 		}
 	}
@@ -272,6 +278,7 @@ func formatWaiting(n uint64) string {
 	return fmt.Sprintf("%d messages are waiting", n)
 }
 
+// joinSome joins the first four texts, and names the number of the others.
 func joinSome(all []string) string {
 	if len(all) > 4 {
 		return strings.Join(all[:4], "; ") + fmt.Sprintf("; and %d more", len(all)-4)

@@ -46,8 +46,8 @@ type BookState struct {
 	Delta   time.Time     `json:"last_delta_at"`
 }
 
-// ReadOverview reads the state of the streams and the roles, without playbooks, damage and level. A role with work is red after the
-// time alarmAfter without a result. If processes are known to run, it waits for reports only until each of them has replied.
+// ReadOverview reads the state of the streams and the roles. It leaves Books, Damage and Level unset. A role with work is red after the
+// time alarmAfter without a result. Known are processes that run: with them, ReadOverview waits for reports only until all have replied.
 func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration, known ...string) (*Overview, error) {
 	o := &Overview{Roles: map[string]liveness.RoleSummary{}}
 	var err error
@@ -165,8 +165,8 @@ func modelFix(role string) string {
 	return fmt.Sprintf("restart 'debrief up' with --model NAME, or start the program %s with it", role)
 }
 
-// StateOf returns the state of a playbook from a writer that has just read its log and its view. If that has failed because the log is
-// damaged, the error is in the state.
+// StateOf returns the state of a playbook from a writer that has just read its log and its view. Failed is the error of that read. If
+// the log is damaged or newer than this program, the state has the error; other errors are returned.
 func StateOf(ctx context.Context, js jetstream.JetStream, b playbook.Book, w *deltalog.Writer, failed error) (BookState, error) {
 	if errors.Is(failed, deltalog.ErrBrokenLog) || errors.Is(failed, events.ErrNewerSchema) {
 		return BookState{Book: b, Error: failed.Error()}, nil

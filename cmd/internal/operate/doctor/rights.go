@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ type task struct {
 	subjects []string
 }
 
-// tasks of an operator. Each subject is an example of its kind: any book, any stream.
+// tasks are the tasks of an operator. Each subject is an example: it stands for all books, or for all streams.
 var tasks = []task{
 	{"submit tasks", []string{"debrief.task.x"}},
 	{"give feedback", []string{"debrief.feedback.x"}},
@@ -35,7 +36,7 @@ var tasks = []task{
 	{"create streams and durables", []string{"$JS.API.STREAM.CREATE.DELTAS", "$JS.API.CONSUMER.CREATE.EXECUTIONS.reflector"}},
 }
 
-// list contains the subjects that the server allows and denies.
+// list contains the subjects that the server allows and denies. Nil, and an empty Allow, allow all subjects.
 type list struct {
 	Allow []string `json:"allow"`
 	Deny  []string `json:"deny"`
@@ -63,8 +64,8 @@ func covers(pattern, subject string) bool {
 
 const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key of a role only has the rights of that role"
 
-// Rights requests the rights of this user from the server and checks those of an operator. It publishes nothing else.
-// It reports whether further checks are possible: a user without the right to its inboxes receives no replies.
+// Rights requests the rights of this user from the server, and checks whether they include those of an operator. It publishes nothing
+// else. It reports whether further checks are possible: a user without the right to its inbox receives no replies.
 func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -100,12 +101,10 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) boo
 		publish = answer.Data.Permissions.Publish
 	}
 	var refused []string
-	for _, d := range tasks {
-		for _, s := range d.subjects {
-			if !publish.allows(s) {
-				refused = append(refused, d.name+" ("+s+")")
-				break
-			}
+	for _, t := range tasks {
+		i := slices.IndexFunc(t.subjects, func(s string) bool { return !publish.allows(s) })
+		if i >= 0 {
+			refused = append(refused, t.name+" ("+t.subjects[i]+")")
 		}
 	}
 	if len(refused) > 0 {
@@ -116,9 +115,9 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) boo
 	return true
 }
 
-// Roles checks the rights of each role whose inbox these credentials may subscribe to, after Rights returned false. If there is one,
-// the missing rights of an operator become a warning. Dial connects with the inbox of a role. Roles ends without a check if dial
-// fails: the connection was refused meanwhile.
+// Roles finds out whether these credentials belong to a role, after Rights returned false: they may subscribe to its inbox. It checks
+// the rights of that role, and the missing rights of an operator become a warning. Dial connects with the inbox of a role. If dial fails,
+// Roles ends without a check.
 func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, error)) {
 	for _, role := range roles {
 		nc, err := dial(role)
@@ -145,7 +144,7 @@ func (x *Report) excuseRole() {
 
 // mayReceive reports whether the user of a connection may subscribe to its inbox.
 func mayReceive(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
-	const subject = "$JS.API.INFO" // any reply to it needs the inbox
+	const subject = "$JS.API.INFO" // any subject serves, because each reply needs the inbox
 	_, err := denied.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
 	refused := (*denied.Error)(nil)
 	return !errors.As(err, &refused) || !refused.Subscribe

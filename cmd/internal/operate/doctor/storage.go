@@ -35,7 +35,7 @@ func (x *Report) Sync(interval string, always bool) {
 	x.Add("sync", OK, "", "always, by the settings of this command: acknowledged messages are on disk")
 }
 
-// Damage adds a check for each damage of a stream. Streams of up to read bytes were read completely.
+// Damage adds a check for each damage of a stream. Read is the size in bytes up to which streams were read completely.
 func (x *Report) Damage(all []inspect.Damage, read uint64) {
 	for _, d := range all {
 		switch {
@@ -67,7 +67,7 @@ func DamageFindings(all []inspect.Damage) (findings []deltalog.Finding) {
 	return findings
 }
 
-// playbookStreams are the streams that a playbook is learned from or stored in.
+// playbookStreams are the streams from which a playbook is learned, and those that store it.
 var playbookStreams = map[string]bool{
 	events.StreamExecutions: true, events.StreamReflections: true, events.StreamDeltas: true, "KV_" + events.BucketPlaybook: true,
 }
@@ -115,7 +115,8 @@ func (x *Report) playbook(v *deltalog.Verification) bool {
 		case deltalog.Broken:
 			r = Fail
 		}
-		if bad++; bad <= maxFindings {
+		bad++
+		if bad <= maxFindings {
 			x.Add("playbook "+string(v.Book), r, "'debrief playbook verify --book "+string(v.Book)+"' shows all", "%s", f.Text)
 		}
 	}

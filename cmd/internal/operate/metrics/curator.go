@@ -34,7 +34,8 @@ func (m *Metrics) Curator() curator.Meter {
 		decisions:      m.counter("debrief_gate_decisions_total", "Decisions of the gate about a bullet, by its status afterwards and reason code.", "decision", "reason"),
 		since:          map[playbook.Book]time.Time{},
 	}
-	for _, reason := range playbook.RejectionReasons() { // a series that appears with its first event has no rate for it
+	// All series begin at 0: a series that appears with its first event would have no rate for that event.
+	for _, reason := range playbook.RejectionReasons() {
 		c.rejected.WithLabelValues(string(reason))
 	}
 	for _, decision := range decisions {
@@ -56,7 +57,7 @@ type curatorMeter struct {
 	decisions                 *prometheus.CounterVec
 
 	mu    sync.Mutex
-	since map[playbook.Book]time.Time // by book whose view is behind the log
+	since map[playbook.Book]time.Time // books whose view is behind the log, with the time since when
 }
 
 func (c *curatorMeter) Committed(took time.Duration) { c.commitDuration.Observe(took.Seconds()) }
@@ -65,7 +66,7 @@ func (c *curatorMeter) Conflict()                    { c.conflicts.Inc() }
 func (c *curatorMeter) ViewBehind(b playbook.Book) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, told := c.since[b]; !told {
+	if _, ok := c.since[b]; !ok {
 		c.since[b] = time.Now()
 	}
 }
@@ -73,7 +74,7 @@ func (c *curatorMeter) ViewBehind(b playbook.Book) {
 func (c *curatorMeter) ViewCurrent(b playbook.Book) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t, told := c.since[b]; told {
+	if t, ok := c.since[b]; ok {
 		c.viewDelay.Observe(time.Since(t).Seconds())
 		delete(c.since, b)
 	}
@@ -85,11 +86,11 @@ func (c *curatorMeter) collect(to scrape) { to.Gauge(viewBehind, c.behindSeconds
 func (c *curatorMeter) behindSeconds() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	most := time.Duration(0)
+	longest := time.Duration(0)
 	for _, t := range c.since {
-		most = max(most, time.Since(t))
+		longest = max(longest, time.Since(t))
 	}
-	return most.Seconds()
+	return longest.Seconds()
 }
 
 func (c *curatorMeter) Rejected(reason playbook.Reason) {

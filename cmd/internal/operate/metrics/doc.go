@@ -1,7 +1,7 @@
 // Package metrics exports a program's metrics to Prometheus. The roles and the transport do not depend on it. They count in
 // their own structs (bus.RoleStats, openai.Stats) or report to a small interface (deltalog.Meter, curator.Meter, generator.Meter,
-// service.Observer), and this package converts that to metrics. Each process has one registry. It exports only the metrics of
-// its parts, and exports them from the start with the value 0.
+// service.Observer), and this package converts that to metrics. Each process has one registry, which has only the metrics of the
+// process's parts. A metric is exported from the start, with the value 0.
 //
 // Labels never contain a book, a bullet, a task or a session: each label has a small, fixed set of values. Labels are bound
 // at the start of the program, so that counting does not allocate.

@@ -2,8 +2,8 @@ package metrics
 
 import "time"
 
-// Gateway returns the function that observes the requests to the gateway. The class groups paths, degraded is the reason code if a
-// call of a model passed without advice or capture, failure is the code of an error of the gateway; both can be empty. It exports:
+// Gateway returns the function that observes the requests to the gateway. The class groups paths. If a call of a model passed without
+// advice or capture, degraded is the code of the reason. If the gateway failed, failure is the code of the error. It exports:
 //
 //	name                              unit     kind      meaning
 //	debrief_gateway_requests_total    requests counter   class: chat, responses, messages, embeddings, model, api, other; status: 2xx, 4xx, 5xx, …
@@ -14,7 +14,7 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 	requests := m.counter("debrief_gateway_requests_total", "Requests to the gateway.", "class", "status")
 	degradations := m.counter("debrief_gateway_degraded_total", "Calls of models that passed without advice or capture.", "class", "reason")
 	failures := m.counter("debrief_gateway_errors_total", "Errors of the gateway itself, and cut responses.", "class", "code")
-	for _, class := range []string{"chat", "responses", "messages"} { // alerts compare these, also before the first call
+	for _, class := range []string{"chat", "responses", "messages"} { // alerts compare these values, also before the first call
 		requests.WithLabelValues(class, "2xx")
 		degradations.WithLabelValues(class, "deadline")
 	}
@@ -39,13 +39,13 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 //	debrief_gateway_captures_total    results  counter   result: begun, reported, dropped (runs); continued, lost (calls)
 func (m *Metrics) Captures() func(result string) {
 	captures := m.counter("debrief_gateway_captures_total", "Runs of agents that were begun, reported or dropped, and calls that continued one or could not be stored.", "result")
-	for _, result := range []string{"begun", "continued", "reported", "dropped", "lost"} { // an increase is visible from the first one
-		captures.WithLabelValues(result)
+	for _, result := range []string{"begun", "continued", "reported", "dropped", "lost"} {
+		captures.WithLabelValues(result) // from 0, so that the first one is an increase
 	}
 	return func(result string) { captures.WithLabelValues(result).Inc() }
 }
 
-// statusClass returns "4xx" for 404, and none if the client disconnected before a response.
+// statusClass returns the class of a status: "4xx" for 404. It returns "none" if the client disconnected before a response.
 func statusClass(status int) string {
 	if status == 0 {
 		return none

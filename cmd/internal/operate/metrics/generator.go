@@ -22,8 +22,8 @@ import (
 //	debrief_window_tokens_total          tokens     counter   of these messages; result: kept, omitted
 //	debrief_window_share                 ratio      histogram share of the tokens of the stored turns that one context keeps, 0 to 1
 //	debrief_duplicates_total             requests   counter   reports and feedback that were stored before; verb: execution, feedback
-//	debrief_requests_total               requests   counter   door: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
-//	debrief_request_seconds              seconds    histogram door, verb
+//	debrief_requests_total               requests   counter   endpoint: nats, http; verb: context, execution, feedback, none; code: HTTP status, or other
+//	debrief_request_seconds              seconds    histogram endpoint, verb
 func (m *Metrics) Generator() generator.Meter {
 	stages := m.histogram("debrief_context_seconds", "Duration of building a context: all of it, recall, and assembly.", seconds, "stage")
 	messages := m.counter("debrief_window_messages_total", "Messages of the session in contexts, and those left out.", "result")
@@ -51,7 +51,7 @@ const (
 	omitted = "omitted"
 )
 
-// shares are the buckets for the share of a history.
+// shares are the buckets for a share, from 0 to 1.
 var shares = []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}
 
 func (c *generatorMeter) ContextBuilt(took time.Duration) { c.all.Observe(took.Seconds()) }
@@ -75,7 +75,7 @@ func (c *generatorMeter) WindowBuilt(s generator.WindowSize) {
 	c.share.Observe(s.Share())
 }
 
-// SetFollowerLag sets the function that returns how many versions this process is behind the views. Call it before Watch.
+// SetFollowerLag sets the function that returns by how many versions this process lags the views. Call it before Watch.
 func (m *Metrics) SetFollowerLag(behind func(context.Context) (uint64, error)) { m.behind = behind }
 
 // verbs are the values of the label verb. A request with an unknown verb counts as none.
@@ -83,7 +83,7 @@ var verbs = []string{events.VerbContext, events.VerbReport, events.VerbFeedback,
 
 const none = "none"
 
-// codes are the values of the label code, by status. Other statuses count as other.
+// codes are the values of the label code, by status. Statuses that are not in it have the key 0.
 var codes = map[int]string{
 	200: "200", 400: "400", 401: "401", 404: "404", 405: "405", 408: "408", 413: "413", 415: "415", 421: "421", 500: "500", 503: "503", 504: "504",
 	0: "other",

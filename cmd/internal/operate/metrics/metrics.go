@@ -20,7 +20,7 @@ type Metrics struct {
 	models          *models
 	requestDuration *prometheus.HistogramVec // duration of requests of outside agents
 	requests        *prometheus.CounterVec
-	behind          func(context.Context) (uint64, error) // nil without a follower
+	behind          func(context.Context) (uint64, error) // see SetFollowerLag; nil without a follower
 	storeLimit      int64                                 // size limit of the store in bytes, 0 if unknown
 	calls           liveness.Calls
 }
@@ -91,15 +91,15 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// register adds functions that read values at each scrape, possibly several at a time.
+// register adds collectors. Scrapes may call one several times at once.
 func (m *Metrics) register(all ...collector) {
 	for _, c := range all {
 		m.registry.MustRegister(c)
 	}
 }
 
-// collector implements prometheus.Collector. It describes no metrics in advance, because values of the server are absent
-// while the server does not respond.
+// collector is a prometheus.Collector that reads values at each scrape. It describes no metrics in advance, because the values of the
+// server are absent while the server does not respond.
 type collector func(to scrape)
 
 func (collector) Describe(chan<- *prometheus.Desc)      {}
@@ -119,8 +119,8 @@ func (s scrape) Counter(d *prometheus.Desc, v float64, labels ...string) {
 }
 
 // flag returns 1 for true and 0 for false.
-func flag(is bool) float64 {
-	if is {
+func flag(ok bool) float64 {
+	if ok {
 		return 1
 	}
 	return 0

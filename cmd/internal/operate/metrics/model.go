@@ -101,7 +101,7 @@ func (m *models) collect(to scrape) {
 	}
 }
 
-// statser is a client of package llm.
+// statser is a client of package openai.
 type statser interface{ Stats() openai.Stats }
 
 func (m *models) add(role, kind string, of any) *calls {

@@ -18,9 +18,9 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 
 // Watch adds the metrics of the roles on a connection, and of the connection.
 //
-// Metrics of the roles have the label role: generator, reflector, curator. Package events/liveness computes the level. "Server"
-// marks a value that the server reports. It is the same in every process of the role. It is absent while the server does not
-// respond, which debrief_server_answers shows.
+// Metrics of the roles have the label role: generator, reflector, curator. Package events/liveness computes the level. The word
+// "server" marks a value that the server reports. Such a value is the same in every process of the role, and is absent while the
+// server does not respond: see debrief_server_answers.
 //
 //	name                                 unit       kind      meaning
 //	debrief_role_level                   –          gauge     level: 0 green, 1 yellow, 2 red
@@ -99,8 +99,8 @@ func processMetrics(to scrape, r *liveness.Role, now time.Time) {
 	v, role := &r.Vitals, r.Role
 	to.Gauge(roleLevel, float64(r.Level.Rank()), role)
 	for _, s := range states {
-		isServing := s == bus.Running && r.State == bus.Serving // it works as configured
-		to.Gauge(roleState, flag(r.State == s || isServing), role, string(s))
+		runs := s == bus.Running && r.State == bus.Serving // a role without a model runs as configured
+		to.Gauge(roleState, flag(r.State == s || runs), role, string(s))
 	}
 	to.Gauge(roleSince, age(now, r.Since), role)
 	to.Gauge(roleSinceSuccess, age(now, v.LastSuccess, v.Started), role)
@@ -130,8 +130,8 @@ func serverMetrics(to scrape, r *liveness.Role, now time.Time) {
 	to.Gauge(streamRetention, w.Retention.Seconds(), role)
 }
 
-// age returns the time since the first of these times that is not zero, 0 if all are zero. It is never negative,
-// because the clocks of two machines may differ.
+// age returns the seconds since the first of these times that is not zero, 0 if all are zero. It returns 0 for a later time, because
+// the clocks of two machines may differ.
 func age(now time.Time, when ...time.Time) float64 {
 	for _, t := range when {
 		if !t.IsZero() {

@@ -16,7 +16,7 @@ type Tenant struct {
 	Keys map[string]string // by name of the user
 }
 
-// accountName returns the name of a user's account. No tenant has a name with a slash.
+// accountName returns the name of a user's account. The name of a tenant has no slash, so the names are unique.
 func accountName(tenant, user string) string {
 	if user == events.UserOperator {
 		return tenant
@@ -26,15 +26,15 @@ func accountName(tenant, user string) string {
 
 // receivers returns the users whose accounts receive the messages of a user under a grant, except the user itself.
 func (g Grant) receivers(user string) []string {
-	at := g.Accounts
-	if at == nil {
-		at = []string{events.UserOperator}
+	accounts := g.Accounts
+	if accounts == nil {
+		accounts = []string{events.UserOperator}
 	}
-	return slices.DeleteFunc(slices.Clone(at), func(name string) bool { return accountName("", name) == accountName("", user) })
+	return slices.DeleteFunc(slices.Clone(accounts), func(name string) bool { return name == user })
 }
 
-// exports returns the subjects that the account of a user exports, in the order of the list. None of them covers another,
-// because the server chooses between two matching exports at random.
+// exports returns the subjects that the account of a user exports, in the order of the list. It leaves out a subject that another one
+// covers, because the server chooses between two matching exports at random.
 func exports(user string) (subjects []string) {
 	for _, u := range Users() {
 		for _, g := range u.Publish {
@@ -55,7 +55,9 @@ func Covers(pattern, subject string) bool {
 		switch {
 		case token == ">":
 			return len(s) > i
-		case i >= len(s), s[i] == ">", token != "*" && token != s[i]:
+		case i >= len(s), s[i] == ">":
+			return false
+		case token != "*" && token != s[i]:
 			return false
 		}
 	}
@@ -115,8 +117,8 @@ func writeGrants(b *strings.Builder, indent string, grants []Grant) {
 // longer than the timeout of a pull. Until then each request takes about 1.4 kB of the server's memory.
 const responseThreshold = "10s"
 
-// writeExports writes the exports of a user's account. They have no list of importing accounts: accounts import by
-// configuration only, which is written here.
+// writeExports writes the exports of a user's account. They name no importing accounts, because an account imports only what this
+// configuration says.
 func writeExports(b *strings.Builder, user string) {
 	subjects := exports(user)
 	if len(subjects) == 0 {

@@ -63,11 +63,13 @@ func (c *Credentials) Check() error {
 			return fmt.Errorf("--tenant: %s already exists, and keys are not overwritten", c.path(tenant))
 		}
 	}
-	existing := slices.DeleteFunc([]string{"ca.pem", "server.pem", "server-key.pem"}, func(name string) bool { return !pathExists(c.path(name)) })
+	files := []string{"ca.pem", "server.pem", "server-key.pem"}
+	existing := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !pathExists(c.path(name)) })
+	complete := len(existing) == len(files)
 	switch {
-	case len(existing) != 0 && len(existing) != 3:
+	case len(existing) > 0 && !complete:
 		return fmt.Errorf("%s contains only %s of the certificate files: move it away", c.Dir, strings.Join(existing, ", "))
-	case len(existing) == 3 && len(c.Hosts) > 0:
+	case complete && len(c.Hosts) > 0:
 		return fmt.Errorf("--host: %s already exists: for a new certificate move it, ca.pem and server-key.pem away", c.path("server.pem"))
 	}
 	return nil
@@ -76,8 +78,8 @@ func (c *Credentials) Check() error {
 // HasAccounts reports whether the directory contains accounts.conf.
 func (c *Credentials) HasAccounts() bool { return pathExists(c.path("accounts.conf")) }
 
-// Create creates the certificates, unless they exist, and the keys of the new tenants, and writes accounts.conf if it
-// changes. The caller has called Validate and Check.
+// Create creates the certificates, unless they exist, and the keys of the new tenants. It writes accounts.conf if the file changes.
+// Call Validate and Check before.
 func (c *Credentials) Create() (done Created, err error) {
 	if err = os.MkdirAll(c.Dir, 0o755); err != nil {
 		return done, err
@@ -169,7 +171,8 @@ func certificateTemplate(name string) *x509.Certificate {
 	now := time.Now()
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certificateLifetime), // an hour earlier, because clocks differ
+		NotBefore: now.Add(-time.Hour), // because clocks differ
+		NotAfter:  now.Add(certificateLifetime),
 	}
 }
 

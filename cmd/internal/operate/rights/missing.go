@@ -26,12 +26,19 @@ const probeTimeout = 2 * time.Second
 // changes anything. The streams must exist. Rights to subjects whose receivers do not reply are not probed.
 func Missing(ctx context.Context, nc *nats.Conn, w *denied.Watch, user string) []string {
 	p := prober{ctx: ctx, nc: nc, watch: w}
-	later := func(subject string) bool {
+	needsConsumer := func(subject string) bool {
 		return strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.ACK.")
 	}
-	subjects := probedSubjects(user)
-	p.probeAll(slices.DeleteFunc(slices.Clone(subjects), later))
-	p.probeAll(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return !later(s) || p.absent(s) }))
+	var first, second []string
+	for _, s := range probedSubjects(user) {
+		if needsConsumer(s) {
+			second = append(second, s)
+		} else {
+			first = append(first, s)
+		}
+	}
+	p.probeAll(first)
+	p.probeAll(slices.DeleteFunc(second, p.isAbsent)) // the first probes find out which consumers do not exist
 	slices.Sort(p.missing)
 	return p.missing
 }
@@ -59,8 +66,8 @@ type prober struct {
 	consumers []string // consumers that do not exist, as STREAM.NAME
 }
 
-// absent reports whether a subject belongs to a consumer that does not exist, and therefore has no subscriber.
-func (p *prober) absent(subject string) bool {
+// isAbsent reports whether a subject belongs to a consumer that does not exist, and therefore has no subscriber.
+func (p *prober) isAbsent(subject string) bool {
 	return slices.ContainsFunc(p.consumers, func(c string) bool { return strings.Contains(subject+".", "."+c+".") })
 }
 
@@ -72,19 +79,19 @@ func (p *prober) probeAll(subjects []string) {
 	done.Wait()
 }
 
-// probe probes a subject. It retries for a while if there is no subscriber, because a cluster may be electing a leader.
+// probe probes a subject. If it has no subscriber, probe retries up to probeTimeout, because a cluster may be electing a leader.
 func (p *prober) probe(subject string) {
 	ctx, cancel := context.WithTimeout(p.ctx, probeTimeout)
 	defer cancel()
 	for noSubscriber := false; ; {
-		at, m, err := p.request(ctx, subject)
+		sent, m, err := p.request(ctx, subject)
 		refused := (*denied.Error)(nil)
 		switch {
-		case errors.As(err, &refused) && refused.Subject != at: // the error of a concurrent probe, whose subject contains this one
+		case errors.As(err, &refused) && refused.Subject != sent: // the error of a concurrent probe, whose subject contains this one
 			continue
 		case refused != nil:
 			p.addMissing(fmt.Sprintf("%s (not permitted)", subject))
-		case errors.Is(err, nats.ErrNoResponders), noSubscriber && ctx.Err() != nil: // the time can end within a repeated request
+		case errors.Is(err, nats.ErrNoResponders), noSubscriber && ctx.Err() != nil: // the time may have ended within a repeated request
 			noSubscriber = true
 			select {
 			case <-ctx.Done():
@@ -107,8 +114,9 @@ func (p *prober) addMissing(text string) {
 	p.missing = append(p.missing, text)
 }
 
-// request sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream.
-func (p *prober) request(ctx context.Context, subject string) (at string, reply *nats.Msg, err error) {
+// request sends a request that gets a reply and changes nothing: it is invalid, a query, or expects another stream. It also returns the
+// subject that it has sent to.
+func (p *prober) request(ctx context.Context, subject string) (sent string, reply *nats.Msg, err error) {
 	m := &nats.Msg{Subject: strings.NewReplacer("*", "probe", ">", "probe").Replace(subject), Header: nats.Header{}}
 	switch {
 	case strings.HasPrefix(subject, "$JS.ACK."): // sequence 0 is never used

@@ -3,9 +3,9 @@
 // A tenant has one account for its streams, buckets and operator, and one account for each role and for outside agents.
 // A role's account imports the subjects of its list from the stream account as services. It imports nothing else. This
 // closes a hole of user permissions: the server publishes the answer of a JetStream request to the request's reply subject
-// without checking the requester's rights, so a user could write to, purge or delete any stream through its reply
-// subject. Across a service import the server replaces the reply subject, and the answer returns to the requester's own
-// account.
+// without checking the requester's rights. So a user could name any subject as the reply subject, and by the answer write to,
+// purge or delete any stream. Across a service import the server replaces the reply subject, and the answer returns to the
+// requester's own account.
 //
 // The list is applied twice: as imports, which close the hole, and as user permissions, with which a missing right is an
 // error that names the subject.
@@ -16,16 +16,16 @@
 //     the rights of its creator. Roles use the durables that 'debrief setup' creates, and direct gets.
 //   - An acknowledgement is a publish: each role may acknowledge for its own durable only.
 //   - Each user has its own inbox prefix. Programs of Debrief set it; other clients must (nats --inbox-prefix).
-//   - The subject of a task says who submits it: clients through the gateway and operators on debrief.task, of which the second
-//     form has the owner; a Reflector only on debrief.round. A task on debrief.task with earlier rounds is a dead letter, so nobody else
-//     writes the advice or the votes of a round. The gateway has the right to debrief.round only to requeue dead letters, and its
-//     API takes no earlier rounds from clients.
+//   - Clients (through the gateway) and operators submit tasks on debrief.task.<book>, or debrief.task.<book>.<owner>. A Reflector
+//     submits the next round of a task on debrief.round. A task on debrief.task with earlier rounds becomes a dead letter, so only a
+//     Reflector can write the advice and the votes of a round. The gateway has the right to debrief.round only to requeue dead
+//     letters, and its API takes no earlier rounds from clients.
 //   - A subject that several messages answer must be in severalAnswers.
 //
 // Limits of the list: all agents of a tenant are one user and can read each other's answers. Roles of a tenant can read
 // all of its dead letters. A user with the right to a bucket may write all of its keys. The operator is a user of the
 // stream account, so the server does not replace its reply subjects, and it may create push consumers. Its denied subjects
-// prevent mistakes, not attacks: its key can forge and delete everything of its tenant and must be guarded.
+// prevent mistakes, not attacks: the operator's key can forge and delete everything of its tenant and must be guarded.
 package rights
 
 import (
@@ -38,8 +38,8 @@ import (
 type Grant struct {
 	Subject string
 	Why     string
-	// Accounts are the users whose accounts receive the messages. Nil is the operator: the stream account. Empty is the
-	// user's own account only.
+	// Accounts are the users whose accounts receive the messages. Nil is the operator, whose account has the streams. Empty is
+	// the user's own account only.
 	Accounts []string
 }
 
@@ -338,8 +338,8 @@ func inbox(user string) Grant {
 	return Grant{Subject: events.InboxPrefix(user) + ".>", Why: "answers to its requests"}
 }
 
-// severalAnswers reports whether a request to a subject gets more than one answer. A direct get of a stream may be a
-// batch; that of one subject is one message.
+// severalAnswers reports whether a request to a subject may get more than one answer. A direct get of a stream may be a batch. A direct
+// get of one subject, which is behind the name of the stream, gets one message.
 func severalAnswers(subject string) bool {
 	if stream, ok := strings.CutPrefix(subject, "$JS.API.DIRECT.GET."); ok {
 		return !strings.Contains(stream, ".")

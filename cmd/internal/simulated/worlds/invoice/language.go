@@ -10,12 +10,12 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// readRule is readRule with a cache.
+// readRule caches the function readRule.
 func (l *Language) readRule(text string) (rule, bool) {
 	return l.stated.Find(text, readRule)
 }
 
-// read is readInvoice with a cache.
+// read caches the function readInvoice.
 func (l *Language) read(text string) (invoice, bool) {
 	return l.questions.Find(text, readInvoice)
 }
@@ -47,11 +47,12 @@ func (l *Language) Answer(question, _, system string) prompt.Answer {
 	sheet, used := fill(&inv, rules)
 	for i, at := range used {
 		about := "For " + condition{i, inv.keys[i]}.phrase()
+		needsRule := inv.keys[i] != "" && inv.keys[i] != steps[i].defaultKey
 		switch {
 		case at >= 0:
 			out.Reasoning += about + " I follow [" + ids[at] + "].\n"
 			out.BulletIDs = append(out.BulletIDs, ids[at])
-		case inv.keys[i] != "" && inv.keys[i] != steps[i].defaultKey:
+		case needsRule:
 			out.Reasoning += about + " the playbook has no rule, so I take nothing.\n"
 		}
 	}
@@ -115,7 +116,7 @@ func (l *Language) derive(e *prompt.Execution) (rule, bool) {
 		return rule{}, false
 	}
 	want, ok := readCents(m[2])
-	at := stepIndex(m[1])
+	at := stepIndex(m[1]) // the first wrong step
 	if !ok || at < 0 {
 		return rule{}, false
 	}
@@ -139,8 +140,8 @@ func readSteps(reasoning string) map[string]string {
 	return stated
 }
 
-// infer returns the simplest rule that gives the amount of a step. It prefers a whole percentage to a fraction, the base
-// ofSum to other bases, and the smallest multiple. It knows the forms of rules, but no numbers.
+// infer returns the simplest rule that gives the amount want in the step at. It prefers a whole percentage to a fraction, the
+// base ofSum to other bases, and the smallest multiple. It knows the forms of rules, but no numbers.
 func infer(inv *invoice, sheet *worksheet, at int, want cents) (rule, bool) {
 	s := &steps[at]
 	r := rule{condition: condition{at, inv.keys[at]}}
@@ -159,26 +160,26 @@ func infer(inv *invoice, sheet *worksheet, at int, want cents) (rule, bool) {
 	return r, false
 }
 
-// candidates returns rules that can give an amount, the simplest first.
+// candidates returns rules with the condition and the step of r that can give an amount, the simplest first.
 func candidates(r rule, inv *invoice, sheet *worksheet, amount cents) (out []rule) {
-	add := func(numbers ...cents) {
-		for _, r.number = range numbers {
-			out = append(out, r)
-		}
+	add := func(number cents, b base) {
+		out = append(out, rule{condition: r.condition, number: number, base: b})
 	}
 	switch steps[r.step].form {
 	case flat:
-		add(amount)
+		add(amount, r.base)
 	case each:
-		add(amount / cents(max(inv.stamps, 1)))
+		add(amount/cents(max(inv.stamps, 1)), r.base)
 	case rounded:
-		add(5, 10, 20, 50, 100, 500, 1000)
+		for _, multiple := range []cents{5, 10, 20, 50, 100, 500, 1000} {
+			add(multiple, r.base)
+		}
 	case share:
 		for _, grain := range []cents{100, 50, 10, 1} { // hundredths of a percent
-			for _, r.base = range []base{ofSum, ofNet, ofList} {
-				if of := r.base.of(inv, sheet, r.step); of > 0 {
+			for _, b := range []base{ofSum, ofNet, ofList} {
+				if of := b.of(inv, sheet, r.step); of > 0 {
 					exact := (amount*10000 + of/2) / of
-					add((exact + grain/2) / grain * grain)
+					add((exact+grain/2)/grain*grain, b)
 				}
 			}
 		}
@@ -193,11 +194,13 @@ func (*Language) Generalise(of roles.Rule, _ *prompt.Execution, d roles.Dice) ro
 	if !ok {
 		return of
 	}
-	draw, keys := d.Draw("other key"), steps[r.step].keys
+	draw := d.Draw("other key")
+	keys := steps[r.step].keys
 	if len(keys) < 2 {
 		r.number += cents(1+draw%3) * 100
 		return r
 	}
-	r.key = keys[(slices.Index(keys, r.key)+1+int(draw%uint64(len(keys)-1)))%len(keys)]
+	distance := 1 + int(draw%uint64(len(keys)-1)) // from the key of the rule, so never 0
+	r.key = keys[(slices.Index(keys, r.key)+distance)%len(keys)]
 	return r
 }

@@ -24,7 +24,7 @@ func (r rule) Meaning() string { return fmt.Sprint(r.Condition(), "=", r.number,
 // Section implements roles.Rule.
 func (r rule) Section() string { return steps[r.step].name }
 
-// wordings of a rule: its condition, its step and its decision.
+// wordings are the sentences that state a rule: %[1]s is its condition, %[2]s its step and %[3]s its decision.
 var wordings = [...]string{
 	"For %[1]s the %[2]s is %[3]s.",
 	"The %[2]s is %[3]s where the invoice says %[1]s.",
@@ -55,7 +55,7 @@ func points(n cents) string {
 	return strings.TrimSuffix(strings.TrimRight(n.String(), "0"), ".")
 }
 
-// decisions are the patterns of decision by form: the number and the base.
+// decisions are the patterns of a decision, by form. Their groups are the number and, for share, the base.
 var decisions = [...]*regexp.Regexp{
 	share:   regexp.MustCompile(`\b(\d+(?:\.\d+)?) % of (` + strings.Join(baseNames[:], "|") + `)`),
 	flat:    regexp.MustCompile(`\b(\d+\.\d\d)\b`),
@@ -63,8 +63,8 @@ var decisions = [...]*regexp.Regexp{
 	rounded: regexp.MustCompile(`\bdown to a multiple of (\d+\.\d\d)\b`),
 }
 
-// readRule returns the rule that a text states. A text without a condition, with several, or without a decision of the
-// form of its step states none.
+// readRule returns the rule that a text states. A text states none if it has no condition or several, or no decision of the form
+// of its step.
 func readRule(text string) (rule, bool) {
 	c, ok := readCondition(text)
 	if !ok {
@@ -91,6 +91,7 @@ func (r rule) otherNumber(draw uint64) rule {
 	return r
 }
 
+// possibleNumber returns a number of a right or a wrong rule.
 func possibleNumber(f form, draw uint64) cents {
 	n := cents(draw % 1000)
 	if f == rounded {
@@ -99,8 +100,8 @@ func possibleNumber(f form, draw uint64) cents {
 	return number(f, n%18)
 }
 
-// number returns one of 18 numbers of a rule. Percentages are below 20. No quantity, stamp count or invoice number is in
-// the ranges of the numbers, so that no task reveals one.
+// number returns the number n of a rule, from 0 to 17. Percentages are below 20. The ranges contain no quantity, stamp count or
+// invoice number, so that no task reveals a number.
 func number(f form, n cents) cents {
 	switch f {
 	case share:

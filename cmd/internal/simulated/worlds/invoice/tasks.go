@@ -23,8 +23,8 @@ const (
 	MaxHeldOut = 5_000
 )
 
-// firstTasks is the number of tasks of each kind that come from one source, the training tasks before the held-out ones.
-// For further tasks a hash of the text decides the kind, so that no invoice is in both lists.
+// firstTasks is the number of tasks at the beginning of each list. One random source writes both beginnings, so that no invoice is
+// in both lists: first the training tasks, then the held-out tasks. For further tasks a hash of the text decides the kind.
 const firstTasks = 200
 
 // write returns the first n tasks of a kind.
@@ -32,11 +32,12 @@ func (w *World) write(kind string, n int) []world.Task {
 	wr := writer{world: w, seen: make(map[string]bool), numbers: statedNumbers(w.rules)}
 	wr.rng = rand.New(rand.NewPCG(w.Seed, 0x7461736b73)) // "tasks"
 	all := func(string) bool { return true }
+	// Both beginnings are written for each kind, so that no further task repeats them.
 	first := wr.append(nil, train, firstTasks, all)
+	firstHeldOut := wr.append(nil, heldOut, firstTasks, all)
 	stream := uint64(0x6d6f7265) // "more"
-	// The first held-out tasks are written in both cases, so that no further task repeats them.
-	if others := wr.append(nil, heldOut, firstTasks, all); kind == heldOut {
-		first, stream = others, 0x6a75646765 // "judge"
+	if kind == heldOut {
+		first, stream = firstHeldOut, 0x6a75646765 // "judge"
 	}
 	wr.rng = rand.New(rand.NewPCG(w.Seed, stream))
 	return wr.append(first, kind, n, func(body string) bool { return isHeldOut(body) == (kind == heldOut) })[:n]
@@ -57,7 +58,7 @@ type writer struct {
 	numbers map[string]bool // numbers of rules as text
 }
 
-// append writes tasks until the list has n.
+// append writes tasks until the list has n. Accept decides about the body of a further invoice.
 func (wr *writer) append(tasks []world.Task, kind string, n int, accept func(body string) bool) []world.Task {
 	for len(tasks) < n {
 		d := wr.draw()
@@ -84,8 +85,8 @@ func decidingRules(used [len(steps)]int) (out []int) {
 	return out
 }
 
-// isLearnable reports whether a reader can derive each rule of the invoice from its amount. It is false if an amount is
-// zero, or if two rules give the same cents.
+// isLearnable reports whether a reader can derive each rule of the invoice from the amount of its step. This is impossible if the
+// amount is zero, and if a simpler rule gives the same cents.
 func (wr *writer) isLearnable(inv *invoice, sheet *worksheet, used [len(steps)]int) bool {
 	for i, at := range used {
 		if at < 0 {
@@ -125,9 +126,9 @@ func statedNumbers(rules []rule) map[string]bool {
 	return all
 }
 
-// kinds are the kinds of invoices: the share of all invoices, and the rate at which each step has a rule, in percent. An
-// invoice with late steps also has the early ones. A playbook with few rules therefore fails at the same early step of all
-// of them, and the later rules can be learned only after the earlier ones.
+// kinds are the kinds of invoices: the share of all invoices, and the rate at which each step has a rule, in percent. Invoices
+// with late steps also have the early ones. So with few rules all of them fail at the same early step, and the later rules can be
+// learned only after the earlier ones.
 var kinds = [...]struct {
 	share int
 	rates [len(steps)]int
@@ -158,9 +159,11 @@ func (wr *writer) draw() draft {
 		price, quantity := cents(105+5*rng.IntN(180)), 20+rng.IntN(70)
 		fmt.Fprintf(&body, "  %d x %s at %s\n", quantity, pick(wares), price)
 	}
-	kind, at := 0, rng.IntN(100)
-	for ; at >= kinds[kind].share; kind++ {
-		at -= kinds[kind].share
+	kind := 0
+	percent := rng.IntN(100)
+	for percent >= kinds[kind].share {
+		percent -= kinds[kind].share
+		kind++
 	}
 	for i := range steps {
 		s := &steps[i]

@@ -29,7 +29,7 @@ func (w *World) Amounts(t world.Task) (all []Amount, total string) {
 	return all, sheet.total(&inv).String()
 }
 
-// Wrong implements world.World.
+// Wrong implements world.World: it praises a wrong answer, and corrects a right one by an invented number.
 func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
 	if !v.Right() {
 		return world.Verdict{Score: 1, Feedback: "The answer is right."}

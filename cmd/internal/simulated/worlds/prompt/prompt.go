@@ -77,8 +77,8 @@ func Bullets(text string) []Bullet {
 
 var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
-// Quotes returns the quotations in a text by name. A quotation ends at the line with its mark. Of two quotations with one
-// name it returns the last.
+// Quotes returns the quotations in a text by name. A quotation ends at the end line with its name and its mark. Of two quotations
+// with one name Quotes returns the last.
 func Quotes(text string) map[string]string {
 	quotes := make(map[string]string)
 	for {
@@ -97,8 +97,8 @@ func Quotes(text string) map[string]string {
 	}
 }
 
-// Task returns the question and the context of a Generator's prompt: the last user message with a task, because a later
-// message can ask for another format. Without the headers of the product, the question is the last user message.
+// Task returns the question and the context of a Generator's prompt. They are in the last user message with the header "# Task";
+// a later message can ask for another format. Without that header, the question is the last user message.
 func Task(messages []world.Message) (question, context string) {
 	last := ""
 	for _, m := range slices.Backward(messages) {
@@ -134,7 +134,7 @@ func Earlier(messages []world.Message) string {
 	return out
 }
 
-// IsEarlier reports whether a bullet is an insight of Earlier. It has no id that an answer can cite.
+// IsEarlier reports whether an id is that of the bullets of Earlier, which an answer cannot cite.
 func IsEarlier(id string) bool { return id == earlier }
 
 // Execution is the material of a Reflector's prompt. Fields without a quotation are empty.

@@ -10,7 +10,7 @@ import (
 // Features holds one value for each feature of a task. In the condition of a case an empty value means any.
 type Features [5]string
 
-// With returns the features, with those that others name.
+// With returns the features, replaced by those of others that are not empty.
 func (f Features) With(others Features) Features {
 	for i, v := range others {
 		if v != "" {
@@ -47,8 +47,8 @@ func (c Case) Condition() string { return c.Slot + "|" + strings.Join(c.When[:],
 // Meaning implements Rule.
 func (c Case) Meaning() string { return c.Condition() + "=" + c.Value }
 
-// Decide returns the index of the case that decides a slot of a task, or -1: the one with most conditions, else the first. tie
-// reports whether another case with as many conditions has another value.
+// Decide returns the index of the case that decides a slot of a task, or -1. It is the case with most conditions, and of several the
+// first. tie reports whether another case with as many conditions has another value.
 func Decide(cases []Case, slot string, task Features) (at int, tie bool) {
 	at = -1
 	for i, c := range cases {

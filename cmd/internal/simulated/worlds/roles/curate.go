@@ -12,8 +12,8 @@ import (
 type claim struct {
 	text     string
 	section  string
-	rule     Rule // nil if the text states no rule
-	insights []int
+	rule     Rule  // nil if the text states no rule
+	insights []int // numbers of the insights
 }
 
 // meaning identifies the statement.
@@ -39,8 +39,7 @@ func (m *Model) read(text, section string) claim {
 	return c
 }
 
-// curate proposes one operation for each claim. Of claims that contradict each other it follows the one with the most
-// insights, else the last.
+// curate proposes one operation for each claim, and merges bullets that state one rule.
 func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 	out := prompt.Curated{Operations: []prompt.Operation{}}
 	if d.Chance(m.Errors.Idle, "idle") {
@@ -57,7 +56,7 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 		of := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
 		op := prompt.Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, Content: c.text}
 		same := slices.IndexFunc(bullets, func(b bullet) bool { return b.meaning() == c.meaning() })
-		about := -1
+		about := -1 // a bullet with the same condition
 		if c.rule != nil {
 			about = slices.IndexFunc(bullets, func(b bullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
 		}
@@ -90,7 +89,8 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 	return out
 }
 
-// claims groups insights by condition and meaning.
+// claims groups insights by their meaning. Of claims that contradict each other it returns the one with the most insights, and of
+// several with as many the last.
 func (m *Model) claims(insights []prompt.Insight) []claim {
 	var all []claim
 	for i := range insights {

@@ -119,7 +119,7 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 	a := m.Language.Analyse(e, d)
 	out.Reasoning, out.ErrorIdentification, out.CorrectApproach = a.Reasoning, a.Error, a.Approach
 	switch {
-	case d.Chance(m.Errors.Idle, "idle"):
+	case d.Chance(m.Errors.Idle, "idle"): // no insight
 	case d.Chance(m.Errors.Platitude, "platitude"):
 		all := m.Language.Platitudes(40)
 		out.KeyInsight, out.Section = all[d.Draw("which platitude")%uint64(len(all))], "general"
@@ -131,21 +131,20 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 		out.KeyInsight, out.Section = m.state(r, e, d), r.Section()
 		out.RootCauseAnalysis = "The playbook did not state this rule, or stated another one."
 	}
-	if e.Outcome != "unknown" {
-		for _, b := range e.Shown {
-			if !b.Cited {
-				continue
-			}
-			tag := "neutral"
-			for _, id := range a.Blamed {
-				if id == b.ID {
-					tag = "harmful"
-				}
-			}
-			out.BulletTags = append(out.BulletTags, prompt.Tag{ID: b.ID, Tag: tag})
-		}
-		m.distortTags(&out, d)
+	if e.Outcome == "unknown" {
+		return out
 	}
+	for _, b := range e.Shown {
+		if !b.Cited {
+			continue
+		}
+		tag := "neutral"
+		if slices.Contains(a.Blamed, b.ID) {
+			tag = "harmful"
+		}
+		out.BulletTags = append(out.BulletTags, prompt.Tag{ID: b.ID, Tag: tag})
+	}
+	m.distortTags(&out, d)
 	return out
 }
 
@@ -182,7 +181,7 @@ func repeats(text string, e *prompt.Execution) bool {
 	return false
 }
 
-// wording returns 0, which is the plain wording, or at the rate of paraphrases the draw of another wording.
+// wording returns the draw for a wording of a rule: 0, which is the plain wording, or at the rate of paraphrases another draw.
 func (m *Model) wording(d Dice, purpose string) uint64 {
 	if !d.Chance(m.Errors.Paraphrase, "paraphrase "+purpose) {
 		return 0
@@ -190,7 +189,7 @@ func (m *Model) wording(d Dice, purpose string) uint64 {
 	return d.Draw(purpose) | 1
 }
 
-// distortTags inverts one vote, or adds the vote for an unknown bullet.
+// distortTags inverts one vote at the rate WrongTag, and adds a vote for an unknown bullet at the rate UnknownID.
 func (m *Model) distortTags(out *prompt.Reflection, d Dice) {
 	if n := len(out.BulletTags); n > 0 && d.Chance(m.Errors.WrongTag, "wrong tag") {
 		t := &out.BulletTags[d.Draw("which tag")%uint64(n)]

@@ -14,8 +14,8 @@ type Tasks struct {
 	lists map[string][]world.Task
 }
 
-// First returns the first n tasks of a list. It calls write if fewer are cached. A longer list must begin with the
-// shorter one.
+// First returns the first n tasks of a list. If fewer are cached, it calls write for the first n tasks. What write returns for a
+// larger n must begin with what it returned before.
 func (c *Tasks) First(name string, n int, write func(n int) []world.Task) []world.Task {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,8 +31,10 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 		a.Blamed = append(a.Blamed, blamed)
 	}
 	reason := readCondition(e.Feedback)
+	queueIsWrong := want[0] != "" && want[0] != got[0]
+	reasonIsForOutput := output == toQueue || !queueIsWrong // feedback on both outputs has the reason for the queue
 	switch {
-	case reason != (ticket{}) && (output == toQueue || want[0] == "" || want[0] == got[0]):
+	case reason != (ticket{}) && reasonIsForOutput:
 		a.Reasoning, r.When = "The feedback contains the reason.", reason
 	case blamed != "":
 		r.When = old.When
@@ -42,10 +44,11 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 			break
 		}
 		a.Reasoning = "A bullet said otherwise, and the feedback contradicts it."
-		if main := mainFeature(output); r.When[main] == "" {
+		main := mainFeature(output)
+		if r.When[main] == "" {
 			r.When[main] = t[main] // a bullet without the main feature is doubtful
-		} else if d.Chance(exceptionRate, "exception") { // the bullet may hold in general
-			narrow(&r.When, t, d)
+		} else if d.Chance(exceptionRate, "exception") {
+			narrow(&r.When, t, d) // the bullet may hold in general, and this ticket be an exception
 		}
 	default:
 		a.Reasoning, r.When = "No bullet decided the "+output+".", guess(output, t, d)
@@ -54,13 +57,15 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 	return a
 }
 
-// exceptionRate is the share of contradicted bullets that the model takes for right in general. It cannot know.
+// exceptionRate is the share of contradicted bullets that the model takes for right in general. It has to guess, because one
+// example shows neither.
 const exceptionRate = 0.5
 
 // suspicion is how plausible a feature seems as the cause of an exception.
 var suspicion = [featureCount]uint64{topic: 6, product: 5, plan: 4, language: 2, impact: 1}
 
-// narrow adds one more feature of the ticket to a condition, if there is one.
+// narrow adds one more feature of the ticket to a condition, if there is one. The probability of a feature is its share of the
+// suspicion.
 func narrow(when *ticket, t ticket, d roles.Dice) {
 	total := uint64(0)
 	for f, v := range when {
@@ -99,7 +104,7 @@ func guess(output string, t ticket, d roles.Dice) ticket {
 	main := mainFeature(output)
 	when[main] = t[main]
 	switch n := d.Draw("guess") % 100; {
-	case n < 72:
+	case n < 72: // the main feature alone
 	case n < 82:
 		when[product] = t[product]
 	case n < 90:
@@ -107,7 +112,10 @@ func guess(output string, t ticket, d roles.Dice) ticket {
 	case n < 95:
 		when[language] = t[language]
 	default:
-		other := topic + impact - main
+		other := topic
+		if main == topic {
+			other = impact
+		}
 		when[other] = t[other]
 	}
 	return when

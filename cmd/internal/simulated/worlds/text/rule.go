@@ -61,20 +61,21 @@ func (r rule) Text(draw uint64) string {
 	return fmt.Sprintf(forms[(draw>>32)%uint64(len(forms))], subject, which, r.Value)
 }
 
-// readRule returns the rule that a text states. A text without a condition, or with several decisions, states none.
+// readRule returns the rule that a text states. A text states none if it has no condition, no decision, or both decisions.
 func readRule(text string) (roles.Case, bool) {
 	queue, priority := readQueue(text), readPriority(text)
 	c := roles.Case{When: readCondition(text), Slot: toQueue, Value: queue}
 	if priority != "" {
 		c.Slot, c.Value = toPriority, priority
 	}
-	if (queue == "") == (priority == "") || c.Conditions() == 0 {
+	oneDecision := (queue == "") != (priority == "")
+	if !oneDecision || c.Conditions() == 0 {
 		return roles.Case{}, false
 	}
 	return c, true
 }
 
-// Numbers of rules. One topic has no general rule.
+// Numbers of exceptions from the general rules, which are one for each impact and for each topic but one.
 const (
 	queueExceptions    = 14
 	priorityExceptions = 11
@@ -102,6 +103,7 @@ func hidden(seed uint64) (phases [2][]roles.Case, products []string, changed []i
 	for n, i := range rng.Perm(len(vocabulary[impact])) {
 		rules = append(rules, roles.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
 	}
+	// except adds n exceptions for an output: rules with one more feature than a general rule, and with another value.
 	except := func(n int, output string, base feature, others []feature) {
 		for added := 0; added < n; {
 			f := others[added%len(others)]

@@ -1,8 +1,8 @@
 // Package text is a simulated world of rules in words. Tickets of customers go to a queue with a priority. Forty hidden rules
 // decide: by the topic and the impact, with exceptions for products, plans and languages. In a drifting world the queues of five
-// rules change with training task 1,501.
+// rules change after ChangeAfter training tasks: phase 0 ends, and phase 1 begins.
 //
-// An agent without rules sends every ticket to the reception. The feedback names the right queue and priority, and
+// An agent without rules sends every ticket to the default queue. The feedback names the right queue and priority, and
 // sometimes the reason.
 package text
 
@@ -18,7 +18,8 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// Names of the world with rules that stay, and of the one with rules that change. They have the same rules and tasks until then.
+// Names of the world with rules that stay, and of the world with rules that change. Both have the same rules and tasks up to
+// training task ChangeAfter.
 const (
 	Name     = "text"
 	Drifting = "drift"
@@ -43,9 +44,9 @@ type World struct {
 	*Language
 	*roles.Model
 	drifts   bool
-	phases   [2][]roles.Case
+	phases   [2][]roles.Case // rules of each phase
 	products []string
-	changed  []int
+	changed  []int // indexes of the rules that differ in phase 1
 	tasks    roles.Tasks
 }
 
@@ -73,7 +74,7 @@ func (w *World) Changed() []int {
 	return slices.Clone(w.changed)
 }
 
-// phase returns the nearest phase that the world has.
+// phase returns n as a phase that the world has: only a drifting world has phase 1.
 func (w *World) phase(n int) int {
 	if n <= 0 || !w.drifts {
 		return 0
@@ -143,28 +144,25 @@ func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.T
 	return out
 }
 
-// draw returns the features of a ticket. One in three has those of an exception.
+// draw returns the features of a ticket. The first values of a feature are the most frequent ones. One ticket in three gets the
+// features of a rule, because otherwise few would have those of an exception.
 func (w *World) draw(rng *rand.Rand) ticket {
+	lowOf := func(n int) int { return min(rng.IntN(n), rng.IntN(n)) }
 	var t ticket
 	for f := range vocabulary {
-		if f := feature(f); f != product {
-			// Of two draws the lower one: the first values are the most frequent.
-			n := len(vocabulary[f])
-			t[f] = vocabulary[f][min(rng.IntN(n), rng.IntN(n))].name
+		if feature(f) != product {
+			t[f] = vocabulary[f][lowOf(len(vocabulary[f]))].name
 		}
 	}
-	t[product] = w.products[min(rng.IntN(len(w.products)), rng.IntN(len(w.products)))]
+	t[product] = w.products[lowOf(len(w.products))]
 	if rng.IntN(3) == 0 {
-		for f, v := range w.phases[0][rng.IntN(len(w.phases[0]))].When {
-			if v != "" {
-				t[f] = v
-			}
-		}
+		r := w.phases[0][rng.IntN(len(w.phases[0]))]
+		t = t.With(r.When)
 	}
 	return t
 }
 
-// isDecided reports whether the rules of both phases decide a ticket without a contradiction.
+// isDecided reports whether the rules of each phase decide a ticket without a contradiction.
 func (w *World) isDecided(t ticket) bool {
 	for _, rules := range w.phases {
 		for _, output := range []string{toQueue, toPriority} {
@@ -274,7 +272,7 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	if got[0] == queue {
 		output, want = toPriority, priority
 	}
-	var reason ticket
+	var reason ticket // the condition of the rule; empty without a reason
 	if d.Chance(0.4, "reason") {
 		if at, _ := roles.Decide(w.phases[t.Phase], output, w.read(t.Question)); at >= 0 {
 			reason = w.phases[t.Phase][at].When
@@ -287,21 +285,21 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	return world.Verdict{Feedback: text}
 }
 
-// Wrong implements world.World.
+// Wrong implements world.World: it praises a wrong answer, and corrects a right one by an invented value, some with a reason.
 func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
 	if !v.Right() {
 		return world.Verdict{Score: 1, Feedback: "Right."}
 	}
 	queue, priority := w.right(&t)
 	d := roles.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
-	output, want := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
-	if want == queue {
-		want = defaultQueue
+	output, invented := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
+	if invented == queue {
+		invented = defaultQueue
 	}
 	if d.Chance(0.4, "output") {
-		output, want = toPriority, fmt.Sprint(1+d.Draw("priority")%4)
-		if want == priority {
-			want = fmt.Sprint(1 + (want[0]-'0')%4)
+		output, invented = toPriority, fmt.Sprint(1+d.Draw("priority")%4)
+		if invented == priority {
+			invented = fmt.Sprint(1 + (invented[0]-'0')%4) // the next priority
 		}
 	}
 	var reason ticket
@@ -310,7 +308,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 		f := feature(d.Draw("feature") % uint64(featureCount))
 		reason[f] = of[f]
 	}
-	return world.Verdict{Feedback: correction(output, want, reason, d)}
+	return world.Verdict{Feedback: correction(output, invented, reason, d)}
 }
 
 // correction returns feedback with the right value, and with the reason unless it is empty.
@@ -373,7 +371,7 @@ func (w *World) Distractors(n int) []string {
 	})
 }
 
-// readRule is readRule with a cache.
+// readRule caches the function readRule.
 func (l *Language) readRule(text string) (roles.Case, bool) {
 	return l.rules.Find(text, readRule)
 }
@@ -383,7 +381,7 @@ func readAnswer(answer string) [2]string {
 	return [2]string{readQueue(answer), readPriority(answer)}
 }
 
-// read returns the features of a ticket. It is readTicket with a cache.
+// read caches the function readTicket.
 func (l *Language) read(question string) ticket { return l.tickets.Get(question, readTicket) }
 
 // Read implements roles.Language.
@@ -392,10 +390,11 @@ func (l *Language) Read(text string) (roles.Rule, bool) {
 	return rule{r}, ok
 }
 
-// Answer implements roles.Language. The model applies the bullets: of several that apply the one with most features,
-// else the first.
+// Answer implements roles.Language. The model applies the bullets. If several apply, the one with most features decides, then
+// the first.
 func (l *Language) Answer(question, _, system string) prompt.Answer {
-	t, advice := l.read(question), roles.ReadAdvice(prompt.Bullets(system), l.readRule)
+	t := l.read(question)
+	advice := roles.ReadAdvice(prompt.Bullets(system), l.readRule)
 	out := prompt.Answer{BulletIDs: []string{}}
 	decide := func(slot, usual string) string {
 		c, id := advice.Decide(slot, t)

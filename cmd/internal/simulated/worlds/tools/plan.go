@@ -22,8 +22,8 @@ type plan struct {
 	reasoning   string
 }
 
-// plan makes a plan with the bullets of a system prompt: of several that apply the one with most conditions, else the
-// first. Slots without a bullet have the usual value.
+// plan makes a plan with the bullets of a system prompt. If several apply to a slot, the one with most conditions decides, then
+// the first. Slots without a bullet have the usual value.
 func (l *Language) plan(question string, f facts, system string) plan {
 	r := l.read(question)
 	f[operation] = r.op
@@ -100,7 +100,7 @@ func readPlan(answer string) []string {
 	return values
 }
 
-// right returns the values of the slots that the hidden rules decide.
+// right returns the right values of all slots: by the hidden rules, else the usual ones.
 func (w *World) right(question string) []string {
 	r := w.read(question)
 	f := w.facts(r)
@@ -114,9 +114,10 @@ func (w *World) right(question string) []string {
 	return values
 }
 
-// isLoud reports whether the operation fails if a slot is wrong. Else the call succeeds and the state is wrong.
+// isLoud reports whether the operation fails if a slot is wrong. Otherwise the call succeeds and leaves a wrong state.
 func (w *World) isLoud(op string, s *slot, right string) bool {
-	if s.isLast || s.isGuard && right == no {
+	isUnneeded := s.isGuard && right == no // a guard that was called for nothing
+	if s.isLast || isUnneeded {
 		return false
 	}
 	return world.Draw(w.Seed, "loud", op, s.name)%2 == 0
@@ -167,13 +168,17 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 		return world.Verdict{Score: 1, Feedback: []string{"", "Thank you, all is well.", "Works."}[d.Draw("praise")%3]}
 	}
 	op := w.read(t.Question).op
-	wrong := -1
+	isLoud := func(i int) bool { return w.isLoud(op, &slots[i], right[i]) }
+	wrong := -1 // the first loud wrong slot, else the first wrong one
 	for i := range slots {
-		if got[i] != right[i] && (wrong < 0 || w.isLoud(op, &slots[i], right[i]) && !w.isLoud(op, &slots[wrong], right[wrong])) {
+		if got[i] == right[i] {
+			continue
+		}
+		if wrong < 0 || isLoud(i) && !isLoud(wrong) {
 			wrong = i
 		}
 	}
-	at := -1
+	at := -1 // the rule of the wrong slot
 	for _, i := range t.Deciding {
 		if w.hidden[i].Slot == slots[wrong].name {
 			at = i
@@ -194,7 +199,8 @@ func complaint(s *slot, right string, d roles.Dice) string {
 	return fmt.Sprintf(form, s.signs[right][d.Draw("sign")%2])
 }
 
-// Wrong implements world.World.
+// Wrong implements world.World: it praises a wrong plan. For a right one it returns nothing, or asks for an invented value by a
+// complaint or a rule.
 func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
 	if !v.Right() {
 		return world.Verdict{Score: 1, Feedback: "Thank you, all is well."}

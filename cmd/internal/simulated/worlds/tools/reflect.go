@@ -14,8 +14,8 @@ const (
 	blindGuessRate = 0.05
 )
 
-// exceptionRate returns the share of contradicted bullets that the model takes for right in general. It cannot know. If the
-// usual value was right, an exception is less plausible.
+// exceptionRate returns the share of contradicted bullets that the model takes for right in general. It has to guess, because one
+// example shows neither. If the usual value was right, an exception is less plausible.
 func exceptionRate(r roles.Case) float64 {
 	if r.Value == slots[slotIndex(r.Slot)].values[0] {
 		return 0.3
@@ -28,8 +28,8 @@ type material struct {
 	facts  facts
 	shown  roles.Advice
 	values []string // of the plan, by slot
-	code   string   // E412, E422 or empty
-	manual string   // output of the failed call
+	code   string   // of the failed call: E412 for a guard, E422 for an argument; empty without one
+	output string   // of the failed call; may have a line of the manual
 }
 
 func (l *Language) readMaterial(e *prompt.Execution) material {
@@ -40,7 +40,7 @@ func (l *Language) readMaterial(e *prompt.Execution) material {
 			known += "\n" + c.Output
 		}
 		if c.Failed {
-			m.manual = c.Output
+			m.output = c.Output
 			m.code = errorCode.FindString(c.Output)
 		}
 	}
@@ -63,9 +63,10 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 	}
 	slotName, value, ok := readSign(e.Feedback)
 	if !ok {
-		slotName, value, ok = readSign(m.manual)
+		slotName, value, ok = readSign(m.output)
 	}
-	if !ok && (m.code != "" || e.Outcome != "unknown") {
+	hasFailed := m.code != "" || e.Outcome != "unknown"
+	if !ok && hasFailed {
 		slotName, value, ok = m.guessCause(d)
 	}
 	if !ok {
@@ -81,8 +82,8 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 	r.When = r.When.With(old.When)
 	if better, ok := m.shown.Supporter(r.Slot, r.Value, m.facts); ok {
 		r.When = r.When.With(better.When) // another bullet was right, so it must win where both apply
-	} else if old.When[operation] != "" && d.Chance(exceptionRate(r), "exception") { // the bullet may hold in general
-		m.narrow(&r.When, d)
+	} else if old.When[operation] != "" && d.Chance(exceptionRate(r), "exception") {
+		m.narrow(&r.When, d) // the bullet may hold in general, and this request be an exception
 	}
 	a.Insight = rule{r}
 	return a
@@ -91,17 +92,21 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 // Followed implements roles.Follower: the bullets that decide a slot, if the calls have their values.
 func (l *Language) Followed(e *prompt.Execution) []string {
 	m := l.readMaterial(e)
+	if m.facts[operation] == "" {
+		return nil
+	}
 	var followed []string
 	for i := range slots {
-		if c, id := m.shown.Decide(slots[i].name, m.facts); id != "" && m.facts[operation] != "" && c.Value == m.values[i] {
+		c, id := m.shown.Decide(slots[i].name, m.facts)
+		if id != "" && c.Value == m.values[i] {
 			followed = append(followed, id)
 		}
 	}
 	return followed
 }
 
-// because returns an analysis with a rule as the insight. It blames the cited bullet that decided the slot otherwise, and returns
-// its rule.
+// because returns an analysis with a rule as the insight. If a cited bullet decided the slot otherwise, the analysis blames it, and
+// old is its rule.
 func (m *material) because(r roles.Case) (a roles.Analysis, old roles.Case) {
 	a = roles.Analysis{
 		Insight: rule{r}, Reasoning: "The result shows what was wrong, but not in which cases.",
@@ -128,7 +133,8 @@ func (m *material) guessCause(d roles.Dice) (slotName, value string, ok bool) {
 	var causes []cause
 	for i := range slots {
 		s := &slots[i]
-		if m.code == "E412" && (!s.isGuard || s.isLast) || m.code == "E422" && s.isGuard {
+		isFirstGuard := s.isGuard && !s.isLast
+		if m.code == "E412" && !isFirstGuard || m.code == "E422" && s.isGuard {
 			continue
 		}
 		for _, v := range s.values {
@@ -144,7 +150,7 @@ func (m *material) guessCause(d roles.Dice) (slotName, value string, ok bool) {
 	return c.slot, c.value, true
 }
 
-// guessCondition guesses the facts that matter: none, one or two.
+// guessCondition guesses the facts that matter: none in 7 of 20 cases, one in 12, and two in one.
 func (m *material) guessCondition(when *facts, d roles.Dice) {
 	n := d.Draw("facts") % 20
 	if n >= 7 {

@@ -11,7 +11,7 @@ import (
 	"debrief/cmd/internal/simulated/worlds/roles"
 )
 
-// rule decides one slot of the plans for an operation. A rule without an operation is about any.
+// rule decides one slot of the plans for an operation. A rule without an operation is about all operations.
 type rule struct{ roles.Case }
 
 // Section implements roles.Rule.
@@ -57,7 +57,7 @@ var (
 	setting  = regexp.MustCompile(`\b(window|mode|ticket|approver)(?: to |=| )([\w-]+)`)
 )
 
-// readRule returns the rule that a text states. A text without an operation, or with no slot or several, states none.
+// readRule returns the rule that a text states. A text states none if it has no operation, no slot, or several slots.
 func readRule(text string) (roles.Case, bool) {
 	lower := strings.ToLower(text)
 	r := roles.Case{When: readFacts(text)}
@@ -92,11 +92,12 @@ func readRule(text string) (roles.Case, bool) {
 // totalRules is the number of hidden rules.
 const totalRules = 45
 
-// hidden draws the rules. No two rules for a slot that apply to one task have the same number of conditions, except
-// with different values of one fact.
+// hidden draws the rules: for each operation rules about guards and arguments, and exceptions from some of them. Two rules with
+// the same number of conditions for a slot of an operation have different values of one fact, so they never apply to the same task.
 func hidden(rng *rand.Rand, values [factCount][]string) []roles.Case {
 	var rules []roles.Case
 	value := func(f fact) string { return values[f][rng.IntN(len(values[f]))] }
+	// The slots are guards before the operation, guards behind it, and arguments, in this order.
 	first := slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
 	settings := slices.IndexFunc(slots, func(s slot) bool { return !s.isGuard })
 	for i := range operations {

@@ -38,7 +38,7 @@ type World struct {
 	*roles.Model
 	hidden []roles.Case
 	values [factCount][]string
-	// service and tenant hold the facts by name.
+	// service and tenant hold the facts by the names of services and tenants.
 	service, tenant map[string]facts
 	tasks           roles.Tasks
 }
@@ -190,7 +190,7 @@ func (w *World) States(text string, _, rule int) bool {
 	return ok && r == w.hidden[rule]
 }
 
-// readRule is readRule with a cache.
+// readRule caches the function readRule.
 func (l *Language) readRule(text string) (roles.Case, bool) {
 	return l.rules.Find(text, readRule)
 }
