@@ -1,0 +1,152 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
+)
+
+// Completion prints a script that completes commands and flags in a shell.
+type Completion struct {
+	Program func() program.Program `kong:"-"` // the program with the commands
+
+	Shell string   `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
+	Words []string `arg:"" optional:"" passthrough:"" help:"Words of a command line: print the completions of the last one. The scripts use this."`
+}
+
+// Help implements kong.HelpProvider.
+func (*Completion) Help() string {
+	return `Print a script for a shell. It completes commands, flags and the values of flags with a fixed list. Load it in the start-up file
+of the shell.
+
+Examples:
+
+  debrief completion bash >> ~/.bashrc
+  debrief completion zsh >> ~/.zshrc
+  debrief completion fish > ~/.config/fish/completions/debrief.fish`
+}
+
+// completionScripts call this program for the completions of the current word.
+var completionScripts = map[string]string{
+	"bash": `_debrief() {
+    local IFS=$'\n'
+    COMPREPLY=($(debrief completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _debrief debrief
+`,
+	"zsh": `_debrief() {
+    local -a found
+    found=("${(@f)$(debrief completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if [[ -n "$found" ]]; then _describe debrief found; else _files; fi
+}
+compdef _debrief debrief
+`,
+	"fish": `function __debrief
+    debrief completion fish -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+end
+complete -c debrief -n 'count (__debrief) >/dev/null' -f -a '(__debrief)'
+`,
+}
+
+// Run implements the command.
+func (c *Completion) Run() error {
+	if len(c.Words) == 0 {
+		_, err := term.Fprintf(term.Stdout, "%s", term.Block(completionScripts[c.Shell]))
+		return err
+	}
+	words := c.Words
+	if words[0] == "--" {
+		words = words[1:]
+	}
+	for _, w := range complete(c.Program().Model().Node, words) {
+		line := w.text
+		switch c.Shell {
+		case "zsh": // a colon separates the description
+			line = strings.ReplaceAll(w.text, ":", `\:`) + ":" + w.help
+		case "fish":
+			line += "\t" + w.help
+		}
+		if _, err := term.Fprintln(term.Stdout, term.Block(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completed is a possible word with its description.
+type completed struct{ text, help string }
+
+// complete returns the possible values of the last word, sorted: commands, flags after a dash, or the values of a flag.
+func complete(node *kong.Node, words []string) (all []completed) {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	var value *kong.Flag // flag that waits for its value
+	for _, word := range words[:len(words)-1] {
+		switch {
+		case value != nil:
+			value = nil
+		case strings.HasPrefix(word, "-"):
+			if f := flagNamed(node, word); f != nil && !f.IsBool() {
+				value = f
+			}
+		default:
+			if i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == word }); i >= 0 {
+				node = node.Children[i]
+			}
+		}
+	}
+	switch {
+	case value != nil:
+		all = values(value.Value)
+	case strings.HasPrefix(last, "-"):
+		for _, f := range flagsOf(node) {
+			all = append(all, completed{"--" + f.Name, f.Help})
+		}
+	case len(node.Children) > 0:
+		for _, c := range node.Children {
+			all = append(all, completed{c.Name, c.Help})
+		}
+	case len(node.Positional) > 0:
+		all = values(node.Positional[0])
+	}
+	all = slices.DeleteFunc(all, func(c completed) bool { return !strings.HasPrefix(c.text, last) })
+	slices.SortFunc(all, func(a, b completed) int { return strings.Compare(a.text, b.text) })
+	return all
+}
+
+// values returns the values of a flag or argument with a fixed list.
+func values(v *kong.Value) (all []completed) {
+	for _, text := range v.EnumSlice() {
+		if text != "" {
+			all = append(all, completed{text, v.Help})
+		}
+	}
+	return all
+}
+
+// flagsOf returns the flags of a command, of its parents, and of the command that a group runs by default.
+func flagsOf(node *kong.Node) (all []*kong.Flag) {
+	if node.DefaultCmd != nil {
+		all = append(all, node.DefaultCmd.Flags...)
+	}
+	for ; node != nil; node = node.Parent {
+		all = append(all, node.Flags...)
+	}
+	return all
+}
+
+// flagNamed returns the flag of a word such as --book or -n, nil for an unknown one and for one with its value.
+func flagNamed(node *kong.Node, word string) *kong.Flag {
+	for _, f := range flagsOf(node) {
+		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+			return f
+		}
+	}
+	return nil
+}
