@@ -248,7 +248,9 @@ func (x *Index) addTask(e *playbook.Evidence) {
 	if len(x.oldest) > 2*MaxTasks { // most of them were dropped
 		x.oldest = slices.DeleteFunc(slices.Clone(x.oldest), func(sample string) bool { return x.tasks[sample] == nil })
 	}
-	of := playbook.Evidence{Execution: e.Execution, Sample: e.Sample, Session: e.Session, Source: e.Source}
+	of := playbook.Evidence{ // the fields that selectors compare
+		Execution: e.Execution, Sample: e.Sample, Session: e.Session, Source: e.Source, Owner: e.Owner, User: e.User, Inferred: e.Inferred,
+	}
 	x.tasks[e.Sample] = &task{of: of}
 	x.oldest = append(x.oldest, e.Sample)
 	x.words.Put(e.Sample, e.Excerpt)

@@ -14,7 +14,8 @@ import (
 
 // cover returns the cover of an execution.
 func cover(sample, question string) playbook.Cover {
-	return playbook.Cover{ID: sample, Evidence: &playbook.Evidence{Execution: "1-" + sample, Sample: sample, Session: "s-" + sample, Excerpt: question}}
+	of := &playbook.Evidence{Execution: "1-" + sample, Sample: sample, Session: "s-" + sample, Owner: "o-" + sample, User: "u-" + sample, Excerpt: question}
+	return playbook.Cover{ID: sample, Evidence: of}
 }
 
 func found(x *evidence.Index, query string) string {
@@ -136,8 +137,18 @@ func TestSupport(t *testing.T) {
 			map[string]string{"a taxi": "", "a hotel": "b 1.00"},
 		},
 		{
-			"forgotten",
+			"forgotten by session",
 			[]*playbook.Delta{{Forget: &playbook.Selector{Session: "s-t1"}}},
+			map[string]string{"a taxi": "", "a hotel": "b 1.00"},
+		},
+		{
+			"forgotten by owner",
+			[]*playbook.Delta{{Forget: &playbook.Selector{Owner: "o-t1"}}},
+			map[string]string{"a taxi": "", "a hotel": "b 1.00"},
+		},
+		{
+			"forgotten by user",
+			[]*playbook.Delta{{Forget: &playbook.Selector{User: "u-t1"}}},
 			map[string]string{"a taxi": "", "a hotel": "b 1.00"},
 		},
 		{
