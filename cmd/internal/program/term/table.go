@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -55,7 +56,11 @@ func (t *Table) Flush() error {
 	}
 	out, colored := t.Out, hasColor(t.Out)
 	names := !t.Plain
-	for line := range strings.Lines(clean(t.buf.String())) {
+	lines := slices.Collect(strings.Lines(clean(t.buf.String())))
+	if limit := Width(t.Out); limit > 0 && !t.Right {
+		lines = fit(lines, limit)
+	}
+	for _, line := range lines {
 		if colored {
 			line = t.paint(line, names)
 		}
@@ -76,6 +81,61 @@ func (t *Table) Flush() error {
 		}
 	}
 	return nil
+}
+
+// minLastCell is the minimum width to which the last column of a table is wrapped.
+const minLastCell = 20
+
+// fit wraps the last cells of the lines of tables, so that each table has at most limit columns of text. A table whose other
+// columns need that space stays wider.
+func fit(lines []string, limit int) (fitted []string) {
+	for len(lines) > 0 {
+		n := slices.Index(lines, "\n")
+		if n < 0 {
+			n = len(lines)
+		}
+		fitted = append(fitted, fitTable(lines[:n], limit)...)
+		if n < len(lines) {
+			fitted = append(fitted, lines[n])
+			n++
+		}
+		lines = lines[n:]
+	}
+	return fitted
+}
+
+// fitTable wraps the last cells of the lines of one table.
+func fitTable(lines []string, limit int) (fitted []string) {
+	var rows [][]string
+	var widths []int
+	for _, line := range lines {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		rows = append(rows, cells)
+		for i, cell := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	last := len(widths) - 1
+	for _, width := range widths[:max(last, 0)] {
+		limit -= width + gap
+	}
+	for _, cells := range rows {
+		wrapped := []string{""}
+		if len(cells) > last {
+			wrapped = Wrap(cells[last], max(limit, minLastCell), true)
+			cells = cells[:last]
+		}
+		for i, part := range wrapped {
+			if i > 0 {
+				cells = make([]string, last)
+			}
+			fitted = append(fitted, strings.Join(append(slices.Clone(cells), part), "\t")+"\n")
+		}
+	}
+	return fitted
 }
 
 // paint adds colours to the cells of a line. The sequences of all cells are equally long, so the columns stay aligned.

@@ -2,6 +2,7 @@ package term
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,19 @@ id           code     reason
 	}
 	if got, want := format(t, &Table{Right: true}, "n\tmean\t\n12\t0.5\t\n"), " n  mean\n12   0.5\n"; got != want {
 		t.Errorf("aligned to the right: got %q, want %q", got, want)
+	}
+}
+
+// TestTablesFitTheWidth: the last column is wrapped to the width of the terminal.
+func TestTablesFitTheWidth(t *testing.T) {
+	t.Parallel()
+	lines := []string{"id\treason\n", "12-ab12cd34\tthe reply of the model has no field answer\n", "13\n", "\n", "id\n", "14\n"}
+	want := []string{"id\treason\n", "12-ab12cd34\tthe reply of the model\n", "\thas no field answer\n", "13\t\n", "\n", "id\n", "14\n"}
+	if got := fit(lines, 38); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got := fit(lines, 400); strings.ReplaceAll(strings.Join(got, ""), "13\t", "13") != strings.Join(lines, "") {
+		t.Errorf("got %q, want the lines as they are", got)
 	}
 }
 
