@@ -16,15 +16,15 @@ import (
 	"debrief/events/redact"
 )
 
-// The way of an item through this file:
+// An item goes through these steps, see processTogether:
 //
 //	prepare   loads the number of its attempt and its dead letter, if the message may have been delivered before
 //	decode    decodes the event
-//	handle    calls the handler, which sets the result
+//	handle    calls the handler, which returns the result
 //	finish    stores the events of the result, and applies the disposition (Policy.decide)
 //
-// An error before the handler is a result too, and the handler is skipped. Every disposition except hold ends the way. After
-// a hold the item starts again at prepare; a result without an error is kept, so that the handler does not run twice.
+// An error in prepare or decode is the result of the item, and the handler is skipped. A held item waits and starts again at
+// prepare. It keeps a result without an error, so that the handler does not run twice. Every other disposition is final.
 
 // processor handles messages and applies their dispositions.
 type processor struct {

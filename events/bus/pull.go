@@ -54,10 +54,10 @@ func (p *puller) capacity() (n int, open bool) {
 		if s.paused {
 			limit = max(limit, p.policy.MaxAckPending/2) // a low limit would let a few bad messages block the good ones
 		}
-		isFull := held >= limit || bytes >= maxHeldBytes
+		isAtLimit := held >= limit || bytes >= maxHeldBytes
 		isTooEarly := time.Now().Before(s.probeAt)
 		isBusy := s.holding == 0 && held > 0 // the messages in progress are not on hold: wait for their results
-		if isFull || isTooEarly || isBusy {
+		if isAtLimit || isTooEarly || isBusy {
 			return 0, false
 		}
 		return 1, false
@@ -110,8 +110,8 @@ func (p *puller) run() {
 // pullBatch pulls up to n messages, until the capacity is used or the pull fails. It also accepts the messages in
 // transit, so that none waits for its ack wait. Probe means that the pull is for a single message of a probing worker.
 func (p *puller) pullBatch(n int, probe bool) error {
-	// StopAfter ends the pull after its n messages. Closed by us, it would leave messages in transit to be redelivered. The client
-	// has room for PullMaxMessages messages, status messages of the server included, and drops further ones.
+	// StopAfter ends the pull after n messages. If the pull were closed before, the server would redeliver the messages in transit.
+	// The client has room for PullMaxMessages messages, including status messages of the server, and drops further ones.
 	pulls, err := p.cons.Messages(jetstream.PullMaxMessages(n+maxStatus), jetstream.StopAfter(n), jetstream.PullExpiry(pullExpiry))
 	if err != nil {
 		return err
