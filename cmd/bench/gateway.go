@@ -74,6 +74,7 @@ func (b *gatewayBench) Run(ctx context.Context, c *program.Common) error {
 	return t.Print(term.Stdout, b.JSON)
 }
 
+// firstByteRow is the result of one mode with a number of open streams. The added times are differences to the direct connection.
 type firstByteRow struct {
 	Mode    string `json:"first_byte_in_mode"`
 	Streams int    `json:"streams"`
@@ -85,11 +86,11 @@ type firstByteRow struct {
 	Passed  int64   `json:"passed_without_advice"`
 }
 
-// firstByte measures the time to the first byte of one call after the other while the other streams are open.
+// firstByte measures single calls, one after the other, while other streams are open.
 func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table.Table, error) {
 	t := &table.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
 	for _, n := range b.Streams {
-		var base, baseLast quantiles
+		var base, baseLast quantiles // first and last byte of the direct connection
 		for _, mode := range append([]string{direct}, b.Modes...) {
 			end, err := g.hold(ctx, mode, n-1)
 			if err != nil {
@@ -115,9 +116,9 @@ func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table.T
 	return t, nil
 }
 
-// sampled returns the times to the first and to the last byte.
+// sampled makes the calls of a mode, and returns the times to their first and to their last bytes.
 func (b *gatewayBench) sampled(ctx context.Context, g *gatewaySetup, mode string) (first, last quantiles, err error) {
-	const warm = 20
+	const warm = 20 // calls that are not measured
 	var firsts, lasts []time.Duration
 	for i := range warm + b.Samples {
 		f, l, err := g.timedCall(ctx, mode)

@@ -108,10 +108,11 @@ const tokenEvent = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk
 
 const lastEvents = `data: {"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1790000000,"model":"bench","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 
-// thinking is the time between the first event of a stream and the others: no model sends its first and its last token at once.
+// thinking is the time between the first event of a stream and the others, because no model sends all tokens at once.
 const thinking = 20 * time.Millisecond
 
-// provide answers with an event, and 49 after a time. With the header X-Endless it sends one every 50 ms until the client disconnects.
+// provide answers with one event, and with 49 more after the time thinking. With the header X-Endless it sends an event every 50 ms
+// until the client disconnects.
 func provide(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -138,7 +139,7 @@ func provide(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, lastEvents)
 }
 
-// call starts a model call by a second agent, through the gateway in the given mode, or directly to the provider.
+// call starts a call of a model, through the gateway in the given mode, or directly to the provider. The caller must close the body.
 func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*http.Response, error) {
 	g.mu.Lock()
 	question := g.texts.question()
@@ -190,11 +191,14 @@ func (g *gatewaySetup) timedCall(ctx context.Context, mode string) (first, last 
 	return first, time.Since(began), err
 }
 
-// hold opens streams, and returns a function that ends them.
+// hold opens n endless streams, and returns a function that ends them.
 func (g *gatewaySetup) hold(ctx context.Context, mode string, n int) (end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var open sync.WaitGroup
-	end = func() { cancel(); open.Wait() }
+	end = func() {
+		cancel()
+		open.Wait()
+	}
 	for range n {
 		res, err := g.call(ctx, mode, true)
 		if err != nil {

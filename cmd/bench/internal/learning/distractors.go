@@ -38,13 +38,13 @@ var distractorsPart = worldPart{
 // distractorVotes is the number of helpful votes of each distractor in half of the cases.
 const distractorVotes = 10
 
-// evidenceTasks returns the numbers of tasks in the log before the distractors come.
+// evidenceTasks returns the numbers of training tasks after which the distractors are added.
 func (b *worldsBench) evidenceTasks() []int {
 	return slices.DeleteFunc([]int{0, 200, 1000}, func(n int) bool { return n > b.tasks })
 }
 
-// maxEmbedded is the number of tasks in the log up to which the selection with embeddings is measured. Its goal is the same for
-// all numbers.
+// maxEmbedded is the maximum number of training tasks for a measurement of the selection with embeddings. Its goal is the same for
+// all numbers, so larger ones are left out.
 const maxEmbedded = 200
 
 // runDistractors measures all cases of one seed.
@@ -81,11 +81,12 @@ func crowd(ctx context.Context, b *worldsBench, r *worldRun, tasks, votes int, l
 	for _, embedder := range []generator.Embedder{nil, worldEmbedder{c.world}} {
 		name := "words"
 		if embedder != nil {
-			if name = "embeddings"; tasks > maxEmbedded {
-				break
-			}
+			name = "embeddings"
 		}
-		// Through one connection, the reads of large playbooks by all builders would delay those of the roles by seconds.
+		if embedder != nil && tasks > maxEmbedded {
+			continue
+		}
+		// With one connection for all, reads of large playbooks by the builders would delay the reads of the roles by seconds.
 		conn, err := c.session.Connect(ctx, log)
 		if err != nil {
 			return nil, err
@@ -173,7 +174,7 @@ func distractorGoals(t *table.Table, rows []worldRow) {
 		case strings.HasSuffix(r.Case, "after 1000 tasks"):
 			least = 0.98
 		case strings.Contains(r.Case, "words") && strings.HasSuffix(r.Case, "after 0 tasks"):
-			continue // words alone have no goal
+			continue // words without evidence have no goal
 		}
 		got := r.Values[decidingKey].Mean
 		t.Goal(got >= least, fmt.Sprintf("%s, %s: at least %.0f %%", r.World, r.Case, 100*least), "%.1f %%", 100*got)

@@ -20,8 +20,8 @@ import (
 // directly. The playbook, the experiments and the decisions are the real ones; no model and no server run.
 type planting struct {
 	seeds    int
-	bullets  int // a seed
-	outcomes int // of one bullet at most
+	bullets  int // of each seed
+	outcomes int // of each bullet, at most
 }
 
 // gateAlone measures the gate with bullets of a known effect: how many retire, how many are proven, and how fast.
@@ -40,7 +40,8 @@ func gateAlone(ctx context.Context, seeds int, quick bool) (*table.Table, error)
 	}
 	for _, d := range decided {
 		t.Row(d, "%s\t%d\t%s\t%s\t%d\t%d\t", d.Case, d.Bullets, d.Goal, d.Rate.Percent(), d.Median, d.P90)
-		if !strings.HasPrefix(d.Goal, "(") {
+		hasGoal := !strings.HasPrefix(d.Goal, "(")
+		if hasGoal {
 			t.Goal(d.Met, d.Case+": "+d.Goal, "%.1f %%", 100*d.Rate.Mean)
 		}
 	}
@@ -52,9 +53,9 @@ type decision struct {
 	Case    string         `json:"case"`
 	Bullets int            `json:"bullets"`
 	Goal    string         `json:"goal"`
-	Rate    stats.Estimate `json:"rate"` // of the bullets that the goal counts
-	Harm    float64        `json:"retired_for_harm"`
-	// Outcomes until the decision, of those that had one.
+	Rate    stats.Estimate `json:"rate"`             // share of the bullets that the goal counts
+	Harm    float64        `json:"retired_for_harm"` // share of all bullets
+	// Outcomes until a bullet retired, of the bullets that did.
 	Median int  `json:"median_outcomes"`
 	P90    int  `json:"p90_outcomes"`
 	Met    bool `json:"met"`
@@ -63,9 +64,9 @@ type decision struct {
 // decisions plants bullets and counts how many retire or are proven.
 func (p *planting) decisions(ctx context.Context) ([]decision, error) {
 	rows := []struct {
-		name, goal string
+		name, goal string // a goal in parentheses is none
 		lift       float64
-		is         func(*planted) bool
+		counts     func(*planted) bool // the bullets of the rate
 		met        func(decision) bool
 	}{
 		{"-50 points", "retired, median at most 40", -0.5, (*planted).retired, func(r decision) bool { return r.Rate.Mean >= 0.95 && r.Median <= 40 }},
@@ -93,7 +94,7 @@ func (p *planting) decisions(ctx context.Context) ([]decision, error) {
 			hits, harmed := 0, 0
 			var took []int
 			for _, t := range all {
-				if r.is(t) {
+				if r.counts(t) {
 					hits++
 				}
 				if t.harmed {
@@ -103,8 +104,10 @@ func (p *planting) decisions(ctx context.Context) ([]decision, error) {
 					took = append(took, t.decided)
 				}
 			}
-			row.Rate, row.Harm = stats.Share(hits, len(all)), float64(harmed)/float64(max(1, len(all)))
-			if slices.Sort(took); len(took) > 0 {
+			row.Rate = stats.Share(hits, len(all))
+			row.Harm = float64(harmed) / float64(max(1, len(all)))
+			slices.Sort(took)
+			if len(took) > 0 {
 				row.Median, row.P90 = took[len(took)/2], took[len(took)*9/10]
 			}
 			row.Met = r.met(row)
@@ -135,9 +138,9 @@ type planted struct {
 	rng        *rand.Rand
 	base, lift float64
 	book       book.Playbook
-	outcomes   int // since it was planted
-	decided    int // number of outcomes when it retired
-	harmed     bool
+	outcomes   int  // since it was planted
+	decided    int  // number of outcomes when it retired; 0 before
+	harmed     bool // it retired for harm
 	wasProven  bool
 }
 
@@ -200,8 +203,10 @@ func (t *planted) run(limit int) {
 	others := book.Tally{Cited: 1000, Sum: int(1000 * book.MaxScore * t.base)}
 	set := func(ops []book.Op) bool {
 		for _, op := range ops {
-			if t.wasProven = t.wasProven || op.Standing == book.StandingProven; op.Status != book.Active {
-				t.decided, t.harmed = t.outcomes, op.Code == book.ReasonHarms
+			t.wasProven = t.wasProven || op.Standing == book.StandingProven
+			if op.Status != book.Active {
+				t.decided = t.outcomes
+				t.harmed = op.Code == book.ReasonHarms
 			}
 			t.apply(op)
 		}

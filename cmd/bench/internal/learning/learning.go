@@ -87,7 +87,7 @@ func (b *Bench) Validate() error {
 			errs = append(errs, fmt.Errorf("--distractors: must be 0 to 100000, got %d", n))
 		}
 	}
-	if !(b.Wrong >= 0 && b.Wrong <= 1) {
+	if !(b.Wrong >= 0 && b.Wrong <= 1) { // also for NaN
 		errs = append(errs, fmt.Errorf("--wrong: must be between 0 and 1, got %v", b.Wrong))
 	}
 	return errors.Join(errs...)

@@ -23,22 +23,21 @@ import (
 // worldArm is one configuration of feedback, gate, prompt and model. All arms learn from the same tasks.
 type worldArm struct {
 	name    string
-	gate    book.Gate // empty is the default
-	wrong   bool      // a share of the verdicts is wrong
-	showAll bool      // the prompt contains all bullets
-	isFixed bool      // the playbook does not learn
-	broken  float64   // share of broken replies of the models, each call independently
-	// gateway is the mode of the gateway that the agent calls its model through; empty without a gateway. With inferred set, it reports
-	// the outcomes of a share of the tasks only, by default of none. With skilled set, its system prompt states every second rule, so it has something to lose.
-	gateway  proxy.Mode
-	inferred bool
-	reported float64
-	skilled  bool
+	gate    book.Gate  // empty is the default
+	wrong   bool       // a share of the verdicts is wrong
+	showAll bool       // the prompt contains all bullets
+	isFixed bool       // the playbook does not learn
+	broken  float64    // share of broken replies of the models, each call independently
+	gateway proxy.Mode // of the gateway through which the agent calls its model; empty without a gateway
+	// The fields below are only for arms with a gateway.
+	inferred bool    // the agent reports only a share of the outcomes, and the gateway infers the others
+	reported float64 // this share
+	skilled  bool    // the agent's own system prompt states every second rule, so that wrong advice can make it worse
 	// bullets returns bullets to import for a phase; nil imports none.
 	bullets func(w worlds.World, phase int) []string
 }
 
-// controlBullets is the number of bullets in the arms with useless advice.
+// controlBullets is the number of bullets in the arms platitudes and nonsense.
 const controlBullets = 40
 
 // brokenRates are the shares of broken replies.
@@ -87,11 +86,11 @@ const brokenPrefix = "broken-"
 
 func brokenArm(rate float64) string { return fmt.Sprintf("%s%.0f", brokenPrefix, 100*rate) }
 
-// armNames returns the names of the arms for which is returns true.
-func armNames(is func(*worldArm) bool) []string {
+// armNames returns the names of the arms for which accept returns true.
+func armNames(accept func(*worldArm) bool) []string {
 	var names []string
 	for i := range worldArms {
-		if is(&worldArms[i]) {
+		if accept(&worldArms[i]) {
 			names = append(names, worldArms[i].name)
 		}
 	}
@@ -103,10 +102,10 @@ func anyArm(*worldArm) bool { return true }
 // worldPart is one measurement in simulated worlds.
 type worldPart struct {
 	name, title string
-	arms        []string // without --arms
-	tasks       int      // training tasks without --tasks
-	quick       int      // training tasks at most, with --quick
-	columns     []column // the first one is compared
+	arms        []string // default of --arms
+	tasks       int      // default of --tasks
+	quick       int      // maximum number of training tasks with --quick
+	columns     []column // the first one is compared between arms
 	// errors returns the error rates of the simulated models; nil selects the default ones.
 	errors func() worlds.Imperfection
 	// run measures one arm with one seed in one world.
@@ -178,11 +177,13 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 				return
 			}
 			began := time.Now()
-			if r.points, errs[i] = b.part.run(ctx, b, r, log); errs[i] != nil {
-				errs[i] = fmt.Errorf("world %s, arm %s, seed %d: %w", r.world, r.arm.name, r.seed, errs[i])
+			points, err := b.part.run(ctx, b, r, log)
+			if err != nil {
+				errs[i] = fmt.Errorf("world %s, arm %s, seed %d: %w", r.world, r.arm.name, r.seed, err)
 				cancel()
 				return
 			}
+			r.points = points
 			b.say("%s: run %d of %d: %s, %s, seed %d (%.0f s)", b.part.name, i+1, len(runs), r.world, r.arm.name, r.seed, time.Since(began).Seconds())
 		})
 	}
@@ -193,11 +194,14 @@ func (b *worldsBench) run(ctx context.Context, log zerolog.Logger) ([]worldRow, 
 	return b.rows(runs), nil
 }
 
-// supports reports whether a world has an agent for an arm. An agent without tools has nothing that a gateway could see.
+// supports reports whether a world has an agent for an arm: arms with a gateway need an agent with tools.
 func (b *worldsBench) supports(world string, a *worldArm) bool {
+	if a.gateway == "" {
+		return true
+	}
 	w, err := worlds.New(world, 1, b.errors)
-	_, calls := w.(worlds.Caller)
-	return a.gateway == "" || calls || err != nil // openClassroom reports the error
+	_, hasTools := w.(worlds.Caller)
+	return hasTools || err != nil // openClassroom reports the error
 }
 
 // runCurve trains one arm and evaluates it at checkpoints.
@@ -227,7 +231,7 @@ func runCurve(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logg
 	return points, nil
 }
 
-// afterChange is the number of training tasks after a change of the rules at which its goal is measured.
+// afterChange is the number of training tasks after the change of the rules at which the goal of the change is measured.
 const afterChange = 300
 
 // checkpoints returns the numbers of training tasks after which the held-out tasks are evaluated.
@@ -290,7 +294,7 @@ func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) 
 		parallel: cmp.Or(b.Parallel, runsPerCore*runtime.GOMAXPROCS(0)), say: b.say, remote: []string{"tools"},
 	}
 	if len(w.worlds) == 0 {
-		// Before its rules change, the drifting world is the world text.
+		// Until its rules change, the drifting world equals the world text.
 		w.worlds = slices.DeleteFunc(worlds.Names(), func(name string) bool { return name == text.Drifting && w.tasks <= text.ChangeAfter })
 	}
 	if len(w.arms) == 0 {

@@ -45,7 +45,8 @@ type callCounter struct{ all, degraded atomic.Int64 }
 // RoundTrip implements http.RoundTripper.
 func (c *callCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if c.all.Add(1); err == nil && resp.Header.Get("X-Debrief-Degraded") != "" {
+	c.all.Add(1)
+	if err == nil && resp.Header.Get("X-Debrief-Degraded") != "" {
 		c.degraded.Add(1)
 	}
 	return resp, err
@@ -75,7 +76,8 @@ func (a *chatAgent) send(ctx context.Context, c *conversation, text string, run 
 			return "", errors.New("the response has no choice")
 		}
 		m := reply.Choices[0].Message
-		c.messages, c.id = append(c.messages, m.ToParam()), reply.ID
+		c.messages = append(c.messages, m.ToParam())
+		c.id = reply.ID
 		if len(m.ToolCalls) == 0 {
 			return m.Content, nil
 		}

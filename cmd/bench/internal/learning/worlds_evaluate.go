@@ -27,16 +27,16 @@ const (
 	decidingKey = "stated_deciding_rules_in_prompt"
 	completeKey = "tasks_with_all_deciding_rules"
 	trainedKey  = "accuracy_on_training_tasks" // since the last evaluation, each task answered once
-	prefixKey   = "shared_prefix"              // share of the system part of a training prompt that the previous one of the same version begins with
+	prefixKey   = "shared_prefix"              // mean of sharedPrefix for training prompts of one version
 	deadKey     = "dead_letters"
 	callsKey    = "model_calls_per_task"
-	leastKey    = "least_gain" // minimum of the gains in accuracy so far; see addGains
+	leastKey    = "least_gain" // minimum of all gains in accuracy so far: see addGains
 )
 
 // evaluate answers the held-out tasks. Nothing is withheld, stored or learned.
 func (c *classroom) evaluate(ctx context.Context) (*point, error) {
 	phase := c.phase(c.done)
-	if c.arm.isFixed {
+	if c.arm.isFixed { // evaluated once, for comparison with the end of other arms
 		phase = c.phase(c.bench.tasks)
 	}
 	return c.evaluateOn(ctx, c.agent, c.world.HeldOut(phase, c.bench.heldOut))
@@ -75,13 +75,15 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 	v := map[string]float64{
 		"bullets": float64(p.Len()), "active_bullets": float64(countActive(p)), deadKey: float64(dead.CachedInfo().State.Msgs),
 	}
-	right, bullets, long := 0.0, 0, 0
+	right, allShown, allTokens := 0.0, 0, 0
 	for i := range tasks {
 		right += scores[i]
-		bullets += len(shown[i])
-		long += tokens[i]
+		allShown += len(shown[i])
+		allTokens += tokens[i]
 	}
-	v[accuracyKey], v["bullets_in_prompt"], v["prompt_tokens"] = right/n, float64(bullets)/n, float64(long)/n
+	v[accuracyKey] = right / n
+	v["bullets_in_prompt"] = float64(allShown) / n
+	v["prompt_tokens"] = float64(allTokens) / n
 	if c.done > 0 {
 		v[callsKey] = 1 + float64(c.model.calls.Load())/float64(c.done) // the agent's call included
 		v["reflector_calls_per_task"] = float64(c.model.reflections.Load()) / float64(c.done)
@@ -92,7 +94,8 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 		for _, share := range c.prefix {
 			sum += share
 		}
-		v[prefixKey], c.prefix = sum/n, nil // the next evaluation is about the prompts since this one
+		v[prefixKey] = sum / n
+		c.prefix = nil // the next evaluation is about later prompts
 	}
 	if c.gateway != nil {
 		c.gateway.addGains(v)
@@ -134,19 +137,20 @@ func isChanged(w worlds.World, t *worlds.Task) bool {
 // decidingRules sets the share of deciding rules that an active bullet states, the share of these that the prompt contains,
 // and the share of tasks with all deciding rules in the prompt.
 func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks []worlds.Task, shown [][]events.ShownBullet) {
-	stated := make(map[statement]bool) // rules with an active bullet
+	cache := make(map[statement]bool) // without a text
 	isStated := func(phase, rule int) bool {
 		key := statement{phase: phase, rule: rule}
-		is, known := stated[key]
-		if !known {
-			for b := range p.All() {
-				if is = b.Shown() && c.isStatement(b.Content, phase, rule); is {
-					break
-				}
-			}
-			stated[key] = is
+		if ok, known := cache[key]; known {
+			return ok
 		}
-		return is
+		for b := range p.All() {
+			if b.Shown() && c.isStatement(b.Content, phase, rule) {
+				cache[key] = true
+				return true
+			}
+		}
+		cache[key] = false
+		return false
 	}
 	all, known, found, complete := 0, 0, 0, 0
 	for i := range tasks {
@@ -178,15 +182,15 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 // isStatement reports whether a text states a rule, from a cache.
 func (c *classroom) isStatement(text string, phase, rule int) bool {
 	key := statement{text, phase, rule}
-	is, known := c.states[key]
+	ok, known := c.states[key]
 	if !known {
-		is = c.world.States(text, phase, rule)
-		c.states[key] = is
+		ok = c.world.States(text, phase, rule)
+		c.states[key] = ok
 	}
-	return is
+	return ok
 }
 
-// sharedPrefix returns the share of a text that a previous text begins with. An empty text is shared completely.
+// sharedPrefix returns the length of the common prefix with a previous text, as a share of the text. It returns 1 for an empty text.
 func sharedPrefix(previous, text string) float64 {
 	if text == "" {
 		return 1

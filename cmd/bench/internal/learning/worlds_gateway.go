@@ -36,10 +36,10 @@ type throughGateway struct {
 	front    *front.Front
 	provider *http.Server
 	stop     func()
-	runs     int // messages of users: each becomes an execution
-	lost     int // of these, without an execution
-	right    int // answers since the last evaluation
-	asked    int
+	runs     int     // messages of users: each becomes an execution
+	lost     int     // messages without an execution
+	asked    int     // training tasks since the last evaluation
+	right    int     // right answers to these
 	first    float64 // accuracy on held-out tasks before training
 	hasFirst bool
 	least    float64 // minimum gain on held-out tasks
@@ -79,7 +79,7 @@ func (c *classroom) openGateway(ctx context.Context, log zerolog.Logger) error {
 	return nil
 }
 
-// idle returns the idle time of runs. An agent with feedback ends its runs by it.
+// idle returns the idle time of runs. Feedback ends a run, so only runs without feedback need a short idle time.
 func (a *worldArm) idle() time.Duration {
 	if a.inferred {
 		return runIdle
@@ -87,8 +87,8 @@ func (a *worldArm) idle() time.Duration {
 	return time.Hour
 }
 
-// curator returns the configuration of the Curator: the default one. Without feedback the limit of new bullets in ten minutes from a
-// source with limited trust is off, because the tasks of weeks pass in these minutes.
+// curator returns the configuration of the Curator: the default one, except for arms with inferred outcomes. In these the limit of
+// new bullets in ten minutes from a source with limited trust is off, because the tasks of weeks pass in these minutes.
 func (a *worldArm) curator() curator.Config {
 	if a.inferred {
 		return curator.Config{MaxBurst: -1}
@@ -163,7 +163,8 @@ func (c *classroom) converse(ctx context.Context, t *worlds.Task, reported bool)
 	var done []worlds.Step
 	answer, err := g.agent.send(ctx, &chat, t.Question, func(tool, arguments string) (string, error) {
 		s := g.world.Call(*t, done, worlds.Step{Tool: tool, Arguments: plainArguments(arguments)})
-		if done = append(done, s); s.Failed {
+		done = append(done, s)
+		if s.Failed {
 			return "", errors.New(s.Output)
 		}
 		return s.Output, nil
@@ -195,8 +196,10 @@ func (c *classroom) waitStored(ctx context.Context, n int) error {
 		for _, count := range info.State.Subjects {
 			stored += int(count)
 		}
-		if isLate := time.Now().After(end); stored >= n-c.gateway.lost || isLate {
-			if c.gateway.lost = max(n-stored, 0); isLate && float64(c.gateway.lost) > maxLost*float64(c.done) {
+		isLate := time.Now().After(end)
+		if stored >= n-c.gateway.lost || isLate {
+			c.gateway.lost = max(n-stored, 0)
+			if isLate && float64(c.gateway.lost) > maxLost*float64(c.done) {
 				return fmt.Errorf("got %d executions in %s, want %d", stored, storeTimeout, n)
 			}
 			return nil
@@ -212,8 +215,8 @@ func (c *classroom) waitStored(ctx context.Context, n int) error {
 // storeTimeout is the maximum time until runs have ended and are stored, also on a busy machine.
 const storeTimeout = time.Minute
 
-// maxLost is the share of the runs without an execution above which a measurement fails. On a busy machine a call can pass the
-// gateway without capture, and then nothing is known of the id of its response.
+// maxLost is the maximum share of runs without an execution. With more, the measurement fails. On a busy machine a call can pass the
+// gateway without capture, and then the gateway does not know the id of its response.
 const maxLost = 0.05
 
 // addGains sets the values that only arms with a gateway have. The minimum gain is over all evaluations so far.
@@ -239,10 +242,13 @@ func (a *worldArm) observes() bool { return a.gateway == proxy.ModeObserve }
 func gatewayGoals(t *table.Table, rows []worldRow, names []string) {
 	ends := func(world, arm string) (first, last *worldRow) {
 		for i := range rows {
-			if r := &rows[i]; r.World == world && r.Arm == arm {
-				if last = r; first == nil {
-					first = r
-				}
+			r := &rows[i]
+			if r.World != world || r.Arm != arm {
+				continue
+			}
+			last = r
+			if first == nil {
+				first = r
 			}
 		}
 		return first, last

@@ -12,7 +12,7 @@ import (
 	book "debrief/playbook"
 )
 
-// learned returns the accuracy of an arm in a world after a number of tasks. A fixed arm has only one.
+// learned returns the accuracy of an arm in a world after a number of tasks. A fixed arm has the same for each number.
 func learned(rows []worldRow, world, arm string, tasks int) (stats.Estimate, bool) {
 	for i := range rows {
 		if r := &rows[i]; r.World == world && r.Arm == arm && (r.Tasks == tasks || isFixedArm(arm)) {

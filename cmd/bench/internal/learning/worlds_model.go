@@ -19,12 +19,12 @@ type worldModel struct {
 	seed  uint64
 	// broken is the share of replies that are not parseable. It is drawn for each call, also for a repeated prompt.
 	broken      float64
-	calls       atomic.Int64
-	reflections atomic.Int64 // calls of the Reflector; the others are those of the Curator
+	calls       atomic.Int64 // of the Reflector and the Curator
+	reflections atomic.Int64 // of the Reflector
 	tokens      atomic.Int64
 
-	mu   sync.Mutex
-	said map[uint64]int // calls by a hash of the prompt
+	mu       sync.Mutex
+	repeated map[uint64]int // number of calls with a prompt, by a hash of the prompt
 }
 
 // Complete implements chat.Model.
@@ -37,13 +37,14 @@ func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, err
 	if m.broken > 0 {
 		hash := world.Draw(m.seed, p.Name, prompt.Text(said))
 		m.mu.Lock()
-		m.said[hash]++
-		call := fmt.Sprint(hash, m.said[hash])
+		m.repeated[hash]++
+		call := fmt.Sprint(hash, m.repeated[hash])
 		m.mu.Unlock()
 		if world.Chance(m.broken, m.seed, "broken call", call) {
 			whole := text
 			text = prompt.Break(whole, world.Draw(m.seed, "kind of break", call))
-			if strings.HasPrefix(whole, text) { // the length limit of a server truncates
+			isTruncated := strings.HasPrefix(whole, text)
+			if isTruncated {
 				finish = "length"
 			}
 		}
@@ -52,7 +53,8 @@ func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, err
 	for i := range said {
 		in += chat.Tokens(said[i].Text)
 	}
-	if m.calls.Add(1); p.Name == "reflector" {
+	m.calls.Add(1)
+	if p.Name == "reflector" {
 		m.reflections.Add(1)
 	}
 	m.tokens.Add(int64(in + out))

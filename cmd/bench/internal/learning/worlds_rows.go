@@ -24,11 +24,11 @@ const (
 	percent
 	count
 	number1 // one decimal place
-	number2
-	lowest // the least of the seeds
+	number2 // two decimal places
+	lowest  // the minimum of the seeds, in points
 )
 
-// summary returns the average of the values of a column.
+// summary returns the average of the values of a column, one for each seed, or their minimum for the form lowest.
 func (c column) summary(xs []float64) stats.Estimate {
 	if len(xs) == 1 {
 		return stats.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
@@ -76,7 +76,7 @@ type worldRow struct {
 	Tasks  int                       `json:"tasks"`
 	Seeds  int                       `json:"seeds"`
 	Values map[string]stats.Estimate `json:"values"`
-	// Difference is that of the first column, paired by seed; nil without a counterpart.
+	// Difference is the difference of the first column to the arm Against, paired by seed; nil without a counterpart.
 	Difference *stats.Estimate     `json:"difference,omitempty"`
 	Against    string              `json:"against,omitempty"`
 	Errors     worlds.Imperfection `json:"simulated_errors"`
@@ -146,8 +146,8 @@ func (b *worldsBench) reference() string {
 	return ""
 }
 
-// row averages one case over the seeds. A fixed arm, or a case that the reference arm does not have, is compared with the last
-// case of that arm.
+// row averages one case over the seeds, and compares it with the same case of the reference arm. A fixed arm, and a case that the
+// reference arm does not have, is compared with the last case of the reference arm.
 func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun) worldRow {
 	row := worldRow{
 		Part: b.part.name, World: mine[0].world, Arm: mine[0].arm.name, Seeds: len(mine), Values: make(map[string]stats.Estimate), Errors: b.errors,
@@ -163,18 +163,21 @@ func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun)
 			row.Values[c.key] = c.summary(xs)
 		}
 	}
-	other, against := label, b.reference()
-	if labels := labelsOf(reference); len(labels) > 0 && (!slices.Contains(labels, label) || mine[0].arm.isFixed) {
-		other = labels[len(labels)-1]
+	isReference := len(reference) > 0 && reference[0] == mine[0]
+	if isReference {
+		return row
 	}
-	if len(reference) > 0 && reference[0] == mine[0] {
-		return row // compared with itself
+	other := label
+	labels := labelsOf(reference)
+	hasCase := slices.Contains(labels, label) && !mine[0].arm.isFixed
+	if len(labels) > 0 && !hasCase {
+		other = labels[len(labels)-1]
 	}
 	key := b.part.columns[0].key
 	xs, ys := valuesOf(mine, label, key), valuesOf(reference, other, key)
 	if len(xs) == len(mine) && len(ys) == len(mine) { // one point for each seed, in the same order
 		d := column{}.summary(stats.Differences(xs, ys))
-		row.Difference, row.Against = &d, against
+		row.Difference, row.Against = &d, b.reference()
 	}
 	return row
 }

@@ -52,17 +52,17 @@ type classroom struct {
 	gateway *throughGateway // nil without a gateway
 	model   *worldModel
 	version uint64
-	done    int // training tasks so far
-	warned  int // reports with a warning
-	late    []*events.FeedbackRequest
-	states  map[statement]bool
-	prefix  []float64 // shares of the system parts of training prompts that continue the previous prompt
+	done    int                       // training tasks so far
+	warned  int                       // reports with a warning
+	late    []*events.FeedbackRequest // outcomes that the next step reports
+	states  map[statement]bool        // cache of isStatement
+	prefix  []float64                 // shares of the system parts of training prompts that continue the previous prompt
 	stop    context.CancelFunc
-	wait    []func() error
+	wait    []func() error // wait for the goroutines of the roles
 }
 
-// maxWarned is the share of the reports with a warning, such as a context that the server could not store in time on a busy machine,
-// above which a measurement fails.
+// maxWarned is the maximum share of reports with a warning. With more, the measurement fails. A server on a busy machine may not store
+// a context in time, for example.
 const maxWarned = 0.02
 
 const classroomBook = book.Book("default")
@@ -83,7 +83,7 @@ func openClassroom(ctx context.Context, r *worldRun, b *worldsBench, log zerolog
 	ctx, stop := context.WithCancel(ctx)
 	c := &classroom{
 		world: w, arm: a, seed: r.seed, bench: b, session: session, store: deltalog.New(session.JetStream()),
-		model: &worldModel{world: w, seed: r.seed, broken: a.broken, said: make(map[uint64]int)},
+		model: &worldModel{world: w, seed: r.seed, broken: a.broken, repeated: make(map[uint64]int)},
 		stop:  stop, states: make(map[statement]bool),
 	}
 	if a.wrong {
@@ -212,7 +212,7 @@ type answered struct {
 }
 
 // step answers tasks with the current version of the playbook, reports the executions in order, and waits until the roles
-// have learned from them. Without immediate feedback the outcomes are reported in the next step.
+// have learned from them. An agent of the HTTP API reports the outcomes of a step only in the next step.
 func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 	late := c.late
 	c.late = nil
@@ -224,7 +224,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 	if err != nil {
 		return err
 	}
-	isLate := c.api != nil
+	isLate := c.api != nil // the outcomes are reported in the next step
 	for i := range out {
 		if i > 0 {
 			c.prefix = append(c.prefix, sharedPrefix(out[i-1].system, out[i].system))
@@ -235,7 +235,8 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 		}
 		stored, err := c.agent.Report(ctx, r)
 		if err == nil && len(stored.Warnings) > 0 {
-			if c.warned++; float64(c.warned) > maxWarned*float64(c.done+len(tasks)) {
+			c.warned++
+			if float64(c.warned) > maxWarned*float64(c.done+len(tasks)) {
 				err = errors.New(stored.Warnings[0])
 			}
 		}
@@ -315,7 +316,9 @@ func outcomeOf(v worlds.Verdict) events.Outcome {
 
 func (c *classroom) request(t *worlds.Task) *events.ContextRequest {
 	r := &events.ContextRequest{Book: classroomBook, Query: t.Question, Context: t.Context, MinVersion: c.version}
-	if r.Advice = c.gateway != nil; !r.Advice {
+	if c.gateway != nil {
+		r.Advice = true
+	} else {
 		r.System = generator.Instructions
 	}
 	return r

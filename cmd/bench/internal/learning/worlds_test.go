@@ -136,7 +136,7 @@ func TestWorldsBroken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &worldModel{world: w, seed: 1, broken: 0.3, said: make(map[uint64]int)}
+	m := &worldModel{world: w, seed: 1, broken: 0.3, repeated: make(map[uint64]int)}
 	broken := 0
 	for range 1000 {
 		r, err := m.Complete(t.Context(), chat.Prompt{Name: "curator", Messages: []chat.Message{{Speaker: chat.User, Text: "# Insights"}}})
