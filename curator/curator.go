@@ -173,6 +173,7 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		Slots:  c.cfg.Slots,
 		Batch:  c.cfg.MaxBatch,
 		Handle: w.handle,
+		Warm:   w.warm,
 		Done:   w.done,
 	})
 	stopSweep()

@@ -102,6 +102,27 @@ func (w *worker) open(ctx context.Context, b *book) error {
 	return err
 }
 
+// warm reads the log of a book into memory. An error is left to handle, which reads the same.
+func (w *worker) warm(ctx context.Context, name playbook.Book) {
+	b := w.book(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lastUsed = time.Now()
+	err := w.open(ctx, b)
+	if err == nil {
+		err = b.writer.OpenIndex(ctx)
+	}
+	if err == nil {
+		err = b.samples.read(ctx, w.store, b.name)
+	}
+	if err == nil {
+		err = b.log.read(ctx, w.store, b.name)
+	}
+	if err != nil {
+		b.close()
+	}
+}
+
 // errPending marks a delivery that has no decision yet.
 var errPending = errors.New("no decision yet")
 

@@ -19,6 +19,7 @@ import (
 	"debrief/events"
 	"debrief/events/natsd"
 	"debrief/events/streams"
+	"debrief/playbook"
 )
 
 func TestAttemptNumber(t *testing.T) {
@@ -129,6 +130,58 @@ func TestCrashOnEveryAttemptStoresOneDeadLetter(t *testing.T) {
 				t.Errorf("got %d dead letters and %d tasks, want 1 and 0", n, left)
 			}
 		})
+	}
+}
+
+// TestCrashesWhileWarmCostNoAttempt lets workers crash more often than a message has attempts: first in the handler and then,
+// when the message is handled in small groups, before it.
+func TestCrashesWhileWarmCostNoAttempt(t *testing.T) {
+	t.Parallel()
+	const crashes = 8
+	srv := serve(t, natsd.Config{})
+	c := open(t, srv, shortWaits(4))
+	publish(t, c, task("main", 1))
+	// run runs a worker until one of its functions calls end: its connection closes, and nothing is stored or released.
+	run := func(handle func(d *Delivery, end func()) Result, warm func(end func())) {
+		nc, err := srv.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+		defer stop()
+		end := func() {
+			nc.Close()
+			stop()
+		}
+		err = openOn(t, nc, shortWaits(4)).Run(ctx, Worker{
+			Role: events.RoleGenerator, Batch: 4,
+			Handle: func(_ context.Context, batch []*Delivery) []Result { return []Result{handle(batch[0], end)} },
+			Warm:   func(context.Context, playbook.Book) { warm(end) },
+		})
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	warmed := 0
+	for range crashes {
+		run(func(_ *Delivery, end func()) Result {
+			end()
+			return Result{Err: errors.New("the worker crashes")}
+		}, func(end func()) {
+			warmed++
+			end()
+		})
+	}
+	if warmed < 4 {
+		t.Fatalf("%d of %d workers crashed while warm, want at least 4", warmed, crashes)
+	}
+	start(t, c, Worker{Role: events.RoleGenerator, Batch: 4, Handle: func(_ context.Context, batch []*Delivery) []Result {
+		return []Result{answer(batch[0])}
+	}})
+	awaitIdle(t, c, events.RoleGenerator)
+	if n := count(t, c, events.StreamExecutions); n != 1 {
+		t.Errorf("got %d executions, want 1; %d dead letters", n, count(t, c, events.StreamDead))
 	}
 }
 

@@ -42,6 +42,10 @@ type processor struct {
 func (p *processor) process(items []*item) {
 	together, groups := p.separate(items)
 	p.processTogether(together)
+	if len(groups) > 0 && p.worker.Warm != nil {
+		_, book, _ := events.ParseSubject(items[0].msg.Subject()) // all items have the same
+		p.worker.Warm(p.work, book)
+	}
 	for i, group := range groups {
 		isProbe := len(items) == 1 // a paused worker gets one message at a time
 		if p.intake.Err() != nil || p.state.isPaused() && !isProbe {

@@ -25,6 +25,10 @@ type Worker struct {
 	// Batch, if above 1, is the largest number of waiting messages of a book that one call gets. Books run in parallel,
 	// each with one call at a time.
 	Batch int
+	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts at messages that crashed
+	// workers had, so that a crash while a new process reads costs no attempt. Its errors are those of Handle, too, and are
+	// ignored.
+	Warm func(ctx context.Context, b playbook.Book)
 	// Done reports whether the effect of an earlier attempt at a delivery is stored. If so, the message does not become
 	// a dead letter. It is called only for a message that another worker may have had, and may be slow. Nil means
 	// false.

@@ -17,9 +17,6 @@ type SampleIndex struct {
 	shared  []change // of all samples, in order
 }
 
-// Version returns the version of the last delta.
-func (x *SampleIndex) Version() uint64 { return x.version }
-
 // Add indexes the next delta of the log.
 func (x *SampleIndex) Add(d *playbook.Delta) {
 	x.version = d.Version
