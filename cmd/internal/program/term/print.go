@@ -55,12 +55,14 @@ func FprintColored(out io.Writer, c Color, arg any) (int, error) {
 	return io.WriteString(rawWriter{w}, c.paint(Line(fmt.Sprint(arg))))
 }
 
-// noticeDelay is the time after which Doing prints its text.
-const noticeDelay = 5 * time.Second
-
-// Doing prints a text such as "waiting for the answer" to standard error, unless done is called within five seconds.
+// Doing prints a text such as "waiting for the answer" to standard error, unless done is called before: within a second on a
+// terminal, where a person waits, and else within six seconds, for the reader of a log.
 func Doing(text string) (done func()) {
-	notice := time.AfterFunc(noticeDelay, func() { Fprintf(Stderr, "%s\n", text) })
+	delay := 6 * time.Second
+	if Stderr.IsTerminal() {
+		delay = time.Second
+	}
+	notice := time.AfterFunc(delay, func() { Fprintf(Stderr, "%s\n", text) })
 	return func() { notice.Stop() }
 }
 
