@@ -218,6 +218,9 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		if c == '\n' {
 			isFirst := v.lines == firstLine
 			if v.lines++; quoted || isFirst && isList != nil && size <= v.limit && !isPartial(v.buf) {
+				if _, err := v.r.Peek(1); err == io.EOF {
+					return false, truncated(err)
+				}
 				return false, errTorn
 			}
 		}
