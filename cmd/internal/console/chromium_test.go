@@ -178,12 +178,17 @@ func send[P, R any](b *tab, c cdp.Command[P, R], params P) (result R) {
 	return result
 }
 
-// evaluate returns the value of an expression in the page. It waits for a promise.
+// evaluate returns the value of an expression in the page. It waits for a promise. If the tab loads another page meanwhile, it
+// evaluates the expression in that one.
 func evaluate[T any](b *tab, expression string) (value T) {
 	b.test.Helper()
 	b.run(func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
-		value, err = chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)(ctx, t)
-		return none, err
+		for {
+			value, err = chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)(ctx, t)
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "navigated") {
+				return none, err
+			}
+		}
 	})
 	return value
 }
