@@ -91,7 +91,7 @@ func ResolveSample(ctx context.Context, conn *bus.Conn, log history.Log, s *play
 	}
 	seq, matches, err := events.Handle(s.Execution).Parse()
 	if err != nil {
-		return nil // no execution has such a handle
+		return nil //nolint:nilerr // no execution has such a handle
 	}
 	found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if e, ok := found.(*events.Execution); ok {

@@ -83,7 +83,7 @@ func (w *worker) gatherItems(ctx context.Context, b *book, item *workItem, items
 		}
 		if round.Err != nil {
 			*item.result = bus.Result{Err: fmt.Errorf("gather %d reflections: %w", len(open), round.Err)}
-			return slices.DeleteFunc(slices.Clone(items), func(other *workItem) bool { return other == item }), nil
+			return slices.DeleteFunc(slices.Clone(items), func(other *workItem) bool { return other == item }), nil //nolint:nilerr // the error is the result of the edit
 		}
 		g.usage, g.asked = round.Usage, round.Asked
 		g.removeSkipped(open, answered)

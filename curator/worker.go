@@ -150,7 +150,7 @@ func (w *worker) handle(ctx context.Context, batch []*bus.Delivery) []bus.Result
 	err = w.curateBatch(ctx, b, batch, results)
 	if err != nil {
 		for i := range results {
-			if results[i].Err == errPending { // the results of earlier commits stay
+			if errors.Is(results[i].Err, errPending) { // the results of earlier commits stay
 				results[i].Err = fmt.Errorf("curate playbook %q: %w", b.name, err)
 			}
 		}

@@ -110,22 +110,6 @@ var plan = []struct {
 	{"cmd/internal/program/cli", "commands use it, and it uses none", nil, []string{"debrief/cmd/internal/train"}},
 }
 
-// keepers lists the dependencies that only the named packages may import, in programs and tests.
-var keepers = []struct {
-	imported string
-	tests    bool // tests may also import it
-	by       []string
-}{
-	{server, true, []string{"events/natsd"}},
-	{"debrief/events/natsd", true, []string{"cmd/internal/program/cli", "cmd/debrief/internal/ops", "cmd/bench", "events/bus/bustest"}},
-	{"debrief/events/direct", true, []string{"events/deltalog", "events/window", "events/bus", "events/blob", "events/inspect", "cmd/internal/proxy/capture"}},
-	{openai, false, []string{"events/chat/openai", "cmd/internal/simulated"}},
-	{shells, false, []string{"events/shell"}},
-	{docker, false, []string{"integration/..."}},
-	{flags, false, []string{"cmd/..."}}, // libraries have plain structs: package app maps flags to them
-	{promql, false, []string{"integration"}},
-}
-
 func TestImportsFollowLayers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -234,29 +218,6 @@ func TestRoomsDescribeThemselves(t *testing.T) {
 			inside, err2 := filepath.Glob(filepath.Join(dir, "*", string(file[1]))) // the walk enters a package of the room
 			if err != nil || err2 != nil || len(names)+len(inside) == 0 {
 				t.Errorf("%s/doc.go names %s, which does not exist", room, file[1])
-			}
-		}
-	}
-}
-
-func TestRestrictedDependencies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds: run without -short")
-	}
-	t.Parallel()
-	for _, p := range packages(t) {
-		for _, k := range keepers {
-			if matchesAny(k.by, p.floor()) {
-				continue
-			}
-			imports := slices.Clone(p.Imports)
-			if !k.tests {
-				imports = slices.Concat(imports, p.TestImports, p.XTestImports)
-			}
-			for _, imp := range imports {
-				if matches(k.imported, imp) {
-					t.Errorf("%s imports %s: only %s may", p.ImportPath, imp, strings.Join(k.by, ", "))
-				}
 			}
 		}
 	}

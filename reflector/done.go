@@ -16,7 +16,7 @@ func (r *Reflector) done(ctx context.Context, conn *bus.Conn, d *bus.Delivery) (
 	case *events.Feedback:
 		seq, matches, err := e.Execution.Parse()
 		if err != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // no execution has such a handle
 		}
 		found, err := conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 		if errors.Is(err, bus.ErrNotFound) {

@@ -113,7 +113,7 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 	}
 	seq, mayBe, err := h.Parse()
 	if err != nil || !mayBe(execution) { // the handle contains only a part of the id
-		return false, nil
+		return false, nil //nolint:nilerr // no execution has such a handle
 	}
 	_, err = conn.Events.Find(ctx, events.StreamExecutions, seq, func(id events.ID) bool { return id == execution })
 	if errors.Is(err, bus.ErrNotFound) {

@@ -83,7 +83,7 @@ func (c *command) connect(ctx context.Context) (*bus.Conn, error) {
 		case err == nil:
 			return conn, nil
 		case ctx.Err() != nil:
-			return nil, nil
+			return nil, nil //nolint:nilerr // stopped before the start
 		case program.ExitCode(err) == program.ExitUsage:
 			return nil, err
 		case err.Error() != reported:

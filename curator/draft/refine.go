@@ -175,14 +175,14 @@ func (f *planBuilder) mergeDuplicates() {
 			continue
 		}
 		isSame := playbook.ContentKeyOf(b.Content) == playbook.ContentKeyOf(f.bullets[into].Content)
-		if least, any := leastSimilar[into]; !isSame && (!any || likeness < least) {
+		if least, ok := leastSimilar[into]; !isSame && (!ok || likeness < least) {
 			leastSimilar[into] = likeness
 		}
 		sources[into] = append(sources[into], b.ID)
 	}
 	for _, id := range order {
 		reason := "same text"
-		if least, any := leastSimilar[id]; any {
+		if least, ok := leastSimilar[id]; ok {
 			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", least)
 		}
 		f.merge(id, sources[id], f.bullets[id].Content, reason)

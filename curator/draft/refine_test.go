@@ -62,7 +62,7 @@ func TestVotesRetireOnlyWithoutAGate(t *testing.T) {
 
 func TestPlansOfRefine(t *testing.T) {
 	t.Parallel()
-	long := time.Duration(40 * 24 * time.Hour)
+	long := 40 * 24 * time.Hour
 	for _, test := range []struct {
 		why     string
 		bullets []playbook.Bullet

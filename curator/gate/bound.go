@@ -45,7 +45,7 @@ func (c Config) Lift(e *playbook.Experiment) Lift {
 // Evidence returns the e-values of an experiment: harms against the hypothesis that the bullet does no harm, and helps against the
 // hypothesis that it does not help. A value of 1/Alpha refutes the hypothesis. Without outcomes both are 1.
 func (c Config) Evidence(e *playbook.Experiment) (harms, helps float64) {
-	return math.Exp(min(wealth(e, 0, below), maxEvidence)), math.Exp(min(wealth(e, 0, above), maxEvidence))
+	return math.Exp(min(wealth(e, below), maxEvidence)), math.Exp(min(wealth(e, above), maxEvidence))
 }
 
 // maxEvidence limits the logarithm of an e-value, which JSON must represent.
@@ -89,21 +89,17 @@ type bet struct {
 	side int     // above or below
 }
 
-// gainsCache has the gains for the hypotheses that every decision tests.
-var gainsCache sync.Map // bet → *gains
-
-// wealth returns the logarithm of the mean wealth of the bets against the hypothesis that the lift is at most (above) or at least (below)
-// d. It caches the gains.
-func wealth(e *playbook.Experiment, d float64, side int) float64 {
-	b := bet{d, side}
-	g, ok := gainsCache.Load(b)
-	if !ok {
-		g, _ = gainsCache.LoadOrStore(b, b.gains())
-	}
-	return g.(*gains).of(e)
+// noEffectGains has the gains for the hypothesis that the lift is 0, which every decision tests, by side.
+var noEffectGains = [...]func() *gains{
+	above: sync.OnceValue(bet{side: above}.gains),
+	below: sync.OnceValue(bet{side: below}.gains),
 }
 
-// wealthAt returns the same as wealth without using the cache, for hypotheses that are tested once.
+// wealth returns the logarithm of the mean wealth of the bets against the hypothesis that the lift is at most 0 (above) or at least 0
+// (below).
+func wealth(e *playbook.Experiment, side int) float64 { return noEffectGains[side]().of(e) }
+
+// wealthAt returns the same for the hypothesis that the lift is at most or at least d.
 func wealthAt(e *playbook.Experiment, d float64, side int) float64 {
 	return bet{d, side}.gains().of(e)
 }

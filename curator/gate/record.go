@@ -34,7 +34,7 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 	if e.Standing == playbook.StandingKept || e.Outcomes() == 0 {
 		return Assessment{}
 	}
-	factor, harm, benefit := failing(&e, typical), math.Exp(wealth(&e, 0, below)), math.Exp(wealth(&e, 0, above))
+	factor, harm, benefit := failing(&e, typical), math.Exp(wealth(&e, below)), math.Exp(wealth(&e, above))
 	switch {
 	case harm >= 1/c.Alpha:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonHarms, Reason: "it harms: " + c.experimentText(&e)}

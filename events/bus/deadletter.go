@@ -73,7 +73,7 @@ func (d *DeadLetters) Store(ctx context.Context, l *events.DeadLetter) error {
 		if stored {
 			return nil
 		}
-		err = fmt.Errorf("%w (%v)", nats.ErrTimeout, err) // a busy cluster: the worker holds the message
+		err = fmt.Errorf("%w (%v)", nats.ErrTimeout, err) //nolint:errorlint // not the end of a context: the cluster is busy, and the worker holds the message
 	}
 	if err != nil {
 		return fmt.Errorf("store dead letter: %w", err)
@@ -273,7 +273,7 @@ func (e *exhaustedError) Error() string {
 
 // deadCode returns the code of a dead letter for a reason.
 func deadCode(reason error) events.DeadCode {
-	var fault *messageFault
+	var fault *messageFaultError
 	var exhausted *exhaustedError
 	var coded interface{ DeadCode() events.DeadCode }
 	switch {

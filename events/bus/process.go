@@ -236,7 +236,7 @@ func (p *processor) finish(items, held []*item, reason error) ([]*item, error) {
 func (p *processor) finishItem(it *item) error {
 	err := it.result.Err
 	switch {
-	case err == errHasLetter:
+	case errors.Is(err, errHasLetter):
 		return p.finishExistingLetter(it)
 	case !it.attemptKnown: // the records could not be read
 		it.result = nil

@@ -164,7 +164,7 @@ func (r *roleState) clearDeniedPull() {
 	}
 }
 
-// assignFault returns err as a messageFault if the message is at fault, and err otherwise. At first the model is at fault.
+// assignFault returns err as a messageFaultError if the message is at fault, and err otherwise. At first the model is at fault.
 // The message is at fault if the model has given useful output for another message since the first useless output for
 // this one. Some prompts crash the server of a model, so the same holds since the model was last unavailable for this
 // message. An error without a request, such as that of an open circuit breaker, does not count.
@@ -187,7 +187,7 @@ func (r *roleState) assignFault(it *item, err error) error {
 		}
 	}
 	if isFault {
-		return &messageFault{err}
+		return &messageFaultError{err}
 	}
 	return err
 }
@@ -220,14 +220,14 @@ func (r *roleState) releaseDelay() time.Duration {
 // maxFaults bounds each of the maps of useless and unavailable results.
 const maxFaults = 4096
 
-// messageFault is an error that the message causes. It hides the behaviours of err, because other messages succeed.
-type messageFault struct{ err error }
+// messageFaultError is an error that the message causes. It hides the behaviours of err, because other messages succeed.
+type messageFaultError struct{ err error }
 
-func (f *messageFault) Error() string {
+func (f *messageFaultError) Error() string {
 	return "the model answers other messages, but not this one: " + f.err.Error()
 }
 
-func (f *messageFault) Loggable() string {
+func (f *messageFaultError) Loggable() string {
 	return "the model answers other messages, but not this one: " + Loggable(f.err)
 }
 

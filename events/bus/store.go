@@ -45,14 +45,14 @@ type storeState struct {
 	closed        error           // why the server in this process accepts no messages; nil if it does
 	open          context.Context // ends when the storage closes; nil before the first call of SetStoreClosed
 	cancel        context.CancelFunc
-	silentStreams map[string]*silentStream
+	silentStreams map[string]*silentStreamError
 
 	full   *FullError // of the last publish, if the server had no room; nil otherwise
 	fullAt time.Time
 }
 
-// silentStream is the state of a stream that does not acknowledge publishes.
-type silentStream struct {
+// silentStreamError is the state of a stream that does not acknowledge publishes.
+type silentStreamError struct {
 	noAckError
 	reconnects uint64 // number of reconnects of the connection at Since
 	lastTry    time.Time
@@ -168,9 +168,9 @@ func (p *publisher) recordPublish(ctx context.Context, stream string, err error)
 	reconnects := p.nc.Stats().Reconnects
 	if s == nil || s.reconnects != reconnects {
 		if p.storeState.silentStreams == nil {
-			p.storeState.silentStreams = make(map[string]*silentStream)
+			p.storeState.silentStreams = make(map[string]*silentStreamError)
 		}
-		s = &silentStream{noAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
+		s = &silentStreamError{noAckError{Stream: stream, Since: time.Now()}, reconnects, time.Now()}
 		p.storeState.silentStreams[stream] = s
 	}
 	s.Err = err

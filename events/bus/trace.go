@@ -198,7 +198,7 @@ func Loggable(err error) string {
 
 // withoutModelText returns text, which contains the text of err, with the loggable texts of err and its causes.
 func withoutModelText(err error, text string) string {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it unwraps step by step
 	case interface{ Loggable() string }:
 		return strings.ReplaceAll(text, err.Error(), e.Loggable())
 	case interface{ Unwrap() error }:

@@ -62,7 +62,7 @@ func (e *Errors) Join() error { return errors.Join(e.all...) }
 // Rename returns an error with other names for its fields, for example with the names of flags. It descends into joined
 // errors. Errors without fields stay unchanged.
 func Rename(err error, name func(field string) string) error {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the errors of Errors are not wrapped
 	case *FieldError:
 		names := make([]string, len(e.Fields))
 		for i, field := range e.Fields {

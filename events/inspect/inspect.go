@@ -63,11 +63,12 @@ func Resources(ctx context.Context, c *bus.Conn) (stored, durables []Resource) {
 			i := cons.CachedInfo()
 			hasFilter := i.Config.FilterSubject != "" || len(i.Config.FilterSubjects) > 0
 			isPush := i.Config.DeliverSubject != ""
-			if i.Config.AckPolicy != jetstream.AckExplicitPolicy || isPush || hasFilter {
+			switch {
+			case i.Config.AckPolicy != jetstream.AckExplicitPolicy || isPush || hasFilter:
 				f.Err = fmt.Errorf("consumer %s was created by another program: must pull from all subjects of %s with explicit acks", role, streams.Input(role))
-			} else if i.Config.MaxDeliver != streams.MaxDeliver {
+			case i.Config.MaxDeliver != streams.MaxDeliver:
 				f.Err = fmt.Errorf("consumer %s of %s loses a message after %d deliveries: max_deliver must be unlimited: run 'debrief setup'", role, streams.Input(role), i.Config.MaxDeliver)
-			} else if i.Paused {
+			case i.Paused:
 				f.Err = errors.New(c.Consumers.Blocked(ctx, role))
 			}
 			f.setPeers(i.Cluster)

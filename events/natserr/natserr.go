@@ -23,7 +23,7 @@ func IsConflict(err error) bool {
 // did not answer. If ctx, the context of the caller, has ended, AsTimeout returns err unchanged.
 func AsTimeout(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err)
+		return fmt.Errorf("%w (%v)", nats.ErrTimeout, err) //nolint:errorlint // not the end of the caller's context
 	}
 	return err
 }

@@ -158,7 +158,7 @@ func reference(text string) bool {
 		"process.env", "os.environ", "os.getenv", "System.getenv", "ENV[", "config.", "settings.", "self.", "this.", "secrets.", "vars.", "!",
 	} {
 		if strings.HasPrefix(text, prefix) {
-			mayBeginPassword := strings.Contains("!#@%", prefix)
+			mayBeginPassword := strings.Contains("!#@%", prefix) //nolint:gocritic // a prefix is one character
 			return len(text) > 1 && (!mayBeginPassword || isIdentifier(text[1:]))
 		}
 	}

@@ -55,15 +55,15 @@ func Prepare(s string) *Text {
 }
 
 // Similarity returns the similarity of the text and another one, as the function Similarity does. It may return 0 for a
-// similarity below min, which is faster.
-func (t *Text) Similarity(other string, min float64) float64 {
+// similarity below limit, which is faster.
+func (t *Text) Similarity(other string, limit float64) float64 {
 	y := normalize(other)
 	best := 0.0
 	for k := range setKinds {
 		set := &t.probe.sets[k]
 		t.probe.tokens = k.tokens(t.probe.tokens[:0], y)
 		shared := set.overlap(t.probe.tokens)
-		if bound := jaccard(shared, set.size, shared); bound < min || bound <= best { // the other set has at least the shared tokens
+		if bound := jaccard(shared, set.size, shared); bound < limit || bound <= best { // the other set has at least the shared tokens
 			continue
 		}
 		t.other.reset(t.probe.tokens)
@@ -110,35 +110,35 @@ func (e *entry) firstID(skip func(string) bool) (id string, ok bool) {
 	return "", false
 }
 
-// Nearest returns the most similar text with a similarity of at least min and above 0, for equal similarity the one with
+// Nearest returns the most similar text with a similarity of at least limit and above 0, for equal similarity the one with
 // the lowest id. It ignores ids that skip reports; nil skips none. ok is false if no text qualifies.
 //
-// Nearest reads a sketch of every text and compares only a few in full; a lower min means more comparisons.
-func (x *Index) Nearest(text string, min float64, skip func(id string) bool) (m Match, ok bool) {
-	if !(min > 0) { // NaN as well
-		min = math.SmallestNonzeroFloat64
+// Nearest reads a sketch of every text and compares only a few in full; a lower limit means more comparisons.
+func (x *Index) Nearest(text string, limit float64, skip func(id string) bool) (m Match, ok bool) {
+	if !(limit > 0) { // NaN as well
+		limit = math.SmallestNonzeroFloat64
 	}
 	text = normalize(text)
 	x.probe.load(text)
-	if e := x.texts[text]; e != nil && text != "" && min <= 1 {
-		if id, any := e.firstID(skip); any {
-			m, ok, min = Match{id, 1}, true, 1 // another text with a lower id is still possible
+	if e := x.texts[text]; e != nil && text != "" && limit <= 1 {
+		if id, found := e.firstID(skip); found {
+			m, ok, limit = Match{id, 1}, true, 1 // another text with a lower id is still possible
 		}
 	}
 	x.queue = x.queue[:0]
 	for k := range setKinds {
-		x.queue = x.sketches[k].candidates(x.queue, &x.probe.sets[k], k, min)
+		x.queue = x.sketches[k].candidates(x.queue, &x.probe.sets[k], k, limit)
 	}
 	defer clear(x.queue) // do not keep dropped entries alive
 	x.queue.Init(compareFirst)
 	for len(x.queue) > 0 && x.queue[0].bound >= m.Similarity {
 		c := x.queue.Pop(compareFirst)
-		id, any := c.entry.firstID(skip)
-		if !any || !(Match{id, c.bound}).better(m) {
+		id, isKept := c.entry.firstID(skip)
+		if !isKept || !(Match{id, c.bound}).better(m) {
 			continue
 		}
 		found := Match{id, x.probe.likeness(c.entry, c.kind)}
-		if found.Similarity >= min && found.better(m) {
+		if found.Similarity >= limit && found.better(m) {
 			m, ok = found, true
 		}
 	}

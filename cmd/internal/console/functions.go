@@ -34,7 +34,7 @@ var functions = template.FuncMap{
 	"machine":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"known":       func(t time.Time) bool { return !t.IsZero() },
 	"clip":        text.Clip,
-	"in":          func(list []string, s string) bool { return slices.Contains(list, s) },
+	"in":          slices.Contains[[]string, string],
 	"join":        func(list []string) string { return strings.Join(list, ", ") },
 	"path":        pathOf,
 	"query":       withParameter,

@@ -195,7 +195,7 @@ func (s *site) learned() map[string]int {
 			s.t.Fatal(err)
 		}
 		for _, c := range d.Covers {
-			covered[string(c.ID)]++
+			covered[c.ID]++
 		}
 	}
 	tasks := map[events.ID]string{}

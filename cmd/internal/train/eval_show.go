@@ -15,7 +15,7 @@ import (
 // evalResult is the result of an evaluation; the output of --json.
 type evalResult struct {
 	Data        report.Data       `json:"data"`
-	Problems    []dataset.Problem `json:"problems,omitempty"` // the first of the unreadable lines
+	Problems    []dataset.SampleError `json:"problems,omitempty"` // the first of the unreadable lines
 	Drawn       int               `json:"answered"`           // samples that were answered
 	Arms        []armResult       `json:"arms"`               // the first has the settings of the other flags
 	Comparisons []comparison      `json:"comparisons"`
@@ -58,7 +58,7 @@ type differingSample struct {
 const maxDiffer = 5
 
 // result returns the scores, comparisons and losses.
-func (x *evaluation) result(data report.Data, problems []dataset.Problem) *evalResult {
+func (x *evaluation) result(data report.Data, problems []dataset.SampleError) *evalResult {
 	r := &evalResult{Data: data, Problems: problems, Drawn: len(x.samples), Comparisons: []comparison{}, Losses: []report.Loss{}}
 	for _, a := range x.arms {
 		r.Arms = append(r.Arms, a.armResult)

@@ -394,7 +394,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 		defer close(tasks)
 		for {
 			t, err := in.Next()
-			if bad, ok := errors.AsType[*dataset.Problem](err); ok {
+			if bad, ok := errors.AsType[*dataset.SampleError](err); ok {
 				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
 				continue

@@ -178,7 +178,7 @@ func (s *server) attempt(caller context.Context, c call, n int) error {
 		if err == nil {
 			err = io.ErrUnexpectedEOF // go-openai treats a redirect as a reply
 		}
-		if context.Cause(ctx) == errTimeout {
+		if errors.Is(context.Cause(ctx), errTimeout) {
 			err = errTimeout
 		}
 		if x.status != 0 {

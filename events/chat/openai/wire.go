@@ -1,7 +1,5 @@
 package openai
 
-//lint:file-ignore SA1019 most compatible servers support only max_tokens; the others get max_completion_tokens
-
 import (
 	"cmp"
 	"context"

@@ -2,6 +2,7 @@ package records
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -163,7 +164,7 @@ func countItems(output string) (n int, complete, ok bool) {
 		n++
 		var item json.RawMessage
 		if err := d.Decode(&item); err != nil {
-			return n, false, err == io.EOF || err == io.ErrUnexpectedEOF
+			return n, false, errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		}
 	}
 	if _, err := d.Token(); err != nil {

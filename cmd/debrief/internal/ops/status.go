@@ -25,7 +25,7 @@ type Status struct {
 }
 
 // SetDefaults sets the default of the library.
-func (s *Status) SetDefaults() { s.AlarmAfter = liveness.Floor }
+func (st *Status) SetDefaults() { st.AlarmAfter = liveness.Floor }
 
 // Help implements kong.HelpProvider.
 func (*Status) Help() string {

@@ -36,7 +36,7 @@ func (r *Stored) Execution(ctx context.Context, handle string) (*events.Executio
 	}
 	seq, is, err := events.Handle(handle).Parse()
 	if err != nil {
-		return nil, nil // not our handle: imported with the log of another system
+		return nil, nil //nolint:nilerr // not our handle: imported with the log of another system
 	}
 	found, err := r.conn.Events.Find(ctx, events.StreamExecutions, seq, is)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {

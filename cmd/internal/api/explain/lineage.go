@@ -56,7 +56,7 @@ func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
 	handle := c.Evidence.Execution
 	if _, _, err := events.Handle(handle).Parse(); err != nil {
-		return nil //nolint:nilerror // of another system
+		return nil //nolint:nilerr // of another system
 	}
 	found, err := ev.Execution(ctx, handle)
 	if err != nil {

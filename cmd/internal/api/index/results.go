@@ -74,7 +74,7 @@ func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
 	seq, matches, err := f.Execution.Parse()
 	outcome := f.Outcome.Complete()
 	if err != nil || !outcome.Known() {
-		return nil //nolint:nilerror // it is about no stored execution
+		return nil //nolint:nilerr // it is about no stored execution
 	}
 	found, err := x.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {

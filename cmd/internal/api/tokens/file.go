@@ -154,7 +154,7 @@ func parse(data []byte) ([]*Token, error) {
 	} else if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if dec.Decode(new(yaml.Node)) != io.EOF {
+	if !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
 		return nil, errors.New("want one YAML document")
 	}
 	top := root.Content[0]

@@ -27,7 +27,7 @@ func TestRestoreRefusesOtherConfig(t *testing.T) {
 		accepted      bool
 	}{
 		"nothing":                    {"EXECUTIONS", "description", "another", true},
-		"a shorter retention":        {"EXECUTIONS", "max_age", time.Duration(24 * time.Hour), true},
+		"a shorter retention":        {"EXECUTIONS", "max_age", 24 * time.Hour, true},
 		"no retention at all":        {"EXECUTIONS", "max_age", 1, false},
 		"republish into the log":     {"EXECUTIONS", "republish", map[string]any{"src": "debrief.execution.>", "dest": "debrief.delta.b"}, false},
 		"a source":                   {"DELTAS", "sources", []any{map[string]any{"name": "EXECUTIONS"}}, false},

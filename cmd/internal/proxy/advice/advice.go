@@ -90,7 +90,7 @@ func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error)
 	}
 	request, err := modelapi.Parse(c.API, c.Body)
 	if err != nil {
-		return &proxy.Edit{Degraded: unreadable}, nil //nolint:nilerror // the provider names the error
+		return &proxy.Edit{Degraded: unreadable}, nil //nolint:nilerr // the provider names the error
 	}
 	call := newCall(c, request)
 	turn := request.Turn()

@@ -242,8 +242,8 @@ func (s *Store) sweep(ctx context.Context, now time.Time) error {
 	values := map[string]int{} // by owner
 	err := s.open.read(ctx, openKey("*"), func(m *direct.Message) error {
 		r, err := decode[run](m)
-		if err != nil || r == nil { // an unreadable run is lost
-			return nil
+		if err != nil || r == nil {
+			return nil //nolint:nilerr // an unreadable run is lost
 		}
 		values[r.Owner] += r.size()
 		if r.due(now, s.idle) {

@@ -216,8 +216,8 @@ func (s *Store) storedParts(ctx context.Context, r *run) (calls []*part, keys []
 	}
 	err = s.open.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
 		c, err := decode[part](m)
-		if err != nil || c == nil { // an unreadable call is lost
-			return nil
+		if err != nil || c == nil {
+			return nil //nolint:nilerr // an unreadable call is lost
 		}
 		keys = append(keys, m.Subject[len(s.open.prefix()):])
 		add(c)

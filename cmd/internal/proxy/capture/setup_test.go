@@ -373,7 +373,7 @@ func (c *client) ask(text string, r *modelapi.Reply) *Open {
 func (c *client) next(r *modelapi.Reply) *Open {
 	c.d.t.Helper()
 	o := c.match(0)
-	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: events.ID("ctx-" + o.Run), Version: 3})
+	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: "ctx-" + o.Run, Version: 3})
 	c.end(o, r)
 	return o
 }

@@ -59,9 +59,9 @@ func (d *Document) Parse(body []byte) (Value, error) {
 	for {
 		err := d.add()
 		switch {
-		case err == io.EOF && len(d.nodes) > 1:
+		case errors.Is(err, io.EOF) && len(d.nodes) > 1:
 			return Value{d, 1}, nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return Value{}, errors.New("invalid JSON at byte 0")
 		case err == nil && len(d.open) == 0 && d.nodes[1].next != int32(len(d.nodes)):
 			return Value{}, fmt.Errorf("invalid JSON at byte %d: data after the value", d.nodes[len(d.nodes)-1].start)

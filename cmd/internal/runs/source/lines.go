@@ -16,7 +16,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 	for first := true; ; first = false {
 		line, err := v.line()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil && !errors.Is(err, ErrTooLarge):
 			return err
@@ -27,7 +27,7 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			if t.has(v.Columns) {
 				return v.readRows(t, fn)
 			}
-			err = t.missing(line, v.Columns)
+			err = t.missing(v.Columns)
 		}
 		values := valuesOf(line)
 		if err != nil {
@@ -57,15 +57,15 @@ func (v *Values) line() ([]byte, error) {
 		switch {
 		case err == nil && size == len(part) && size <= v.limit:
 			return part, nil
-		case err != nil && err != bufio.ErrBufferFull && err != io.EOF:
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF):
 			return nil, err
-		case err == io.EOF && size == 0:
+		case errors.Is(err, io.EOF) && size == 0:
 			return nil, io.EOF
 		}
 		if size <= v.limit {
 			v.buf = append(withRoom(v.buf, len(part), v.limit), part...)
 		}
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		if size > v.limit {
@@ -100,7 +100,7 @@ func objectsOf(line []byte) (list []Value) {
 	for {
 		raw, err := d.ReadValue()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return list
 		case err != nil || raw.Kind() != '{':
 			return nil

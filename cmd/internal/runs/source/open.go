@@ -35,7 +35,7 @@ func Open(ctx context.Context, r io.Reader, omitted Omissions) (text io.Reader, 
 		return nil, nil, err
 	}
 	start, err := in.Peek(4)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		closeText()
 		return nil, nil, err
 	}
@@ -171,7 +171,7 @@ type decompressor struct {
 
 func (d *decompressor) Read(p []byte) (int, error) {
 	n, err := d.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("decompress %s: %w", d.name, err)
 	}
 	return n, err

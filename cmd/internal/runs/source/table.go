@@ -50,7 +50,7 @@ func (t *table) has(groups [][]string) bool {
 }
 
 // missing returns an error if a line looks like the header of a table without the columns wanted.
-func (t *table) missing(line []byte, groups [][]string) error {
+func (t *table) missing(groups [][]string) error {
 	if len(t.columns) < 2 || len(groups) == 0 {
 		return nil
 	}
@@ -76,13 +76,15 @@ func (v *Values) readRows(t *table, fn func(*Value) error) error {
 		in.size = 0
 		fields, err := r.Read()
 		value := Value{IsRow: true}
-		if invalid, ok := errors.AsType[*csv.ParseError](err); ok {
+		invalid, isInvalid := errors.AsType[*csv.ParseError](err)
+		switch {
+		case isInvalid:
 			value.At.Line, value.Err = v.lines+invalid.StartLine, fmt.Errorf("invalid row: %w", invalid.Err)
-		} else if err == io.EOF {
+		case errors.Is(err, io.EOF):
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return err
-		} else {
+		default:
 			line, _ := r.FieldPos(0)
 			value.At.Line = v.lines + line
 			value.Raw, value.Err = json.Marshal(t.object(fields))

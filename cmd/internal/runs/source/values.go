@@ -75,7 +75,7 @@ func (v *Values) Each(fn func(*Value) error) error {
 	for first := true; ; first = false {
 		c, err := v.peek()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 		case c == '[':
@@ -135,7 +135,7 @@ func (v *Values) readObject(fn func(*Value) error) error {
 	return v.readLines(fn)
 }
 
-// peek skips white space and returns the next byte without consuming it. At the end of the file it returns io.EOF, not wrapped.
+// peek skips white space and returns the next byte without consuming it. At the end of the file it returns io.EOF.
 func (v *Values) peek() (byte, error) {
 	for {
 		c, err := v.r.ReadByte()
@@ -218,7 +218,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		if c == '\n' {
 			isFirst := v.lines == firstLine
 			if v.lines++; quoted || isFirst && isList != nil && size <= v.limit && !isPartial(v.buf) {
-				if _, err := v.r.Peek(1); err == io.EOF {
+				if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
 					return false, truncated(err)
 				}
 				return false, errTorn
@@ -283,7 +283,7 @@ func tooLarge(size, limit int) error {
 
 // truncated replaces io.EOF by an error that reports a truncated file. It returns other errors unchanged.
 func truncated(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("the file is truncated: %w", io.ErrUnexpectedEOF)
 	}
 	return err

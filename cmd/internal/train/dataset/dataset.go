@@ -6,7 +6,7 @@
 // Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
 // ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace).
 //
-// An invalid sample is a Problem with its line or element, and reading continues after it. A list with invalid JSON is read up to that
+// An invalid sample is a SampleError with its line or element, and reading continues after it. A list with invalid JSON is read up to that
 // place. Blank lines are ignored. The name of a file has no meaning, and nothing in a file is executed.
 package dataset
 
@@ -29,7 +29,7 @@ import (
 
 // Limits of the input.
 const (
-	maxSample   = 16 << 20 // bytes of JSON of one sample; a larger sample is a Problem
+	maxSample   = 16 << 20 // bytes of JSON of one sample; a larger sample is a SampleError
 	maxSet      = 1 << 30  // bytes of the questions, contexts and targets of a Set
 	maxProblems = 100      // problems that a Set keeps; Invalid counts all of them
 )
@@ -50,7 +50,7 @@ type Options struct {
 	Fields map[string]string
 	// Evaluator of all samples; empty uses the evaluator of the sample.
 	Evaluator string
-	// Check returns an error for the name of an invalid evaluator. A sample with an invalid evaluator is a Problem.
+	// Check returns an error for the name of an invalid evaluator. A sample with an invalid evaluator is a SampleError.
 	// Nil accepts all names.
 	Check func(evaluator string) error
 	// MaxSamples is the maximum number of tasks to read; 0 reads all.
@@ -73,20 +73,20 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Problem is a sample that could not be read.
-type Problem struct {
+// SampleError is a sample that could not be read.
+type SampleError struct {
 	Place  string `json:"place"` // "line 3" or "element 3", from 1
 	Reason string `json:"reason"`
 }
 
-func (p *Problem) Error() string { return p.Place + ": " + p.Reason }
+func (p *SampleError) Error() string { return p.Place + ": " + p.Reason }
 
 // Set is the contents of a file. The caller sets book, purpose, origin and playbook of the tasks.
 type Set struct {
 	Tasks    []events.Task
 	SHA256   string // of the whole file, even if MaxSamples ended the reading; hexadecimal
 	Invalid  int    // samples that could not be read
-	Problems []Problem
+	Problems []SampleError
 }
 
 // Read reads all tasks of a file. Its name is used in errors. The error for a file without a task has the problem of the
@@ -112,14 +112,14 @@ func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 			return nil, err
 		}
 		t, err := samples.Next()
-		if p, ok := errors.AsType[*Problem](err); ok {
+		if p, ok := errors.AsType[*SampleError](err); ok {
 			set.Invalid++
 			if len(set.Problems) < maxProblems {
 				set.Problems = append(set.Problems, *p)
 			}
 			continue
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -247,7 +247,7 @@ func TestReaderReturnsSamplesAsTheyArrive(t *testing.T) {
 			defer close(next)
 			for range lines {
 				task, err := r.Next()
-				if _, bad := errors.AsType[*Problem](err); bad {
+				if _, bad := errors.AsType[*SampleError](err); bad {
 					next <- "problem"
 				} else {
 					next <- task.Question

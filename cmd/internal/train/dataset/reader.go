@@ -12,7 +12,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// Reader reads tasks one by one from a stream. A duplicate id is a Problem.
+// Reader reads tasks one by one from a stream. A duplicate id is a SampleError.
 type Reader struct {
 	o     Options
 	src   *bufio.Reader
@@ -31,7 +31,7 @@ func NewReader(r io.Reader, o Options) (*Reader, error) {
 	return &Reader{o: o, src: bufio.NewReaderSize(r, 64<<10), seen: map[events.ID]int{}}, nil
 }
 
-// Next returns the next task. A *Problem is an invalid sample; the next call continues after it. The error is io.EOF
+// Next returns the next task. A *SampleError is an invalid sample; the next call continues after it. The error is io.EOF
 // at the end; any other error ends the reading.
 func (r *Reader) Next() (events.Task, error) {
 	if r.ended == nil && r.o.MaxSamples > 0 && len(r.seen) == r.o.MaxSamples {
@@ -50,7 +50,7 @@ func (r *Reader) Next() (events.Task, error) {
 		t, err = r.task(raw)
 	}
 	if err != nil {
-		return events.Task{}, &Problem{Place: fmt.Sprintf("%s %d", r.unit, r.n), Reason: text.Line(err.Error(), 300)}
+		return events.Task{}, &SampleError{Place: fmt.Sprintf("%s %d", r.unit, r.n), Reason: text.Line(err.Error(), 300)}
 	}
 	return t, nil
 }
