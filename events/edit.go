@@ -11,10 +11,14 @@ import (
 )
 
 // Edit is a change of a book by an operator. The Curator commits it completely or not at all, and replies with
-// an EditReply.
+// an EditReply. This one adds a bullet:
+//
+//	events.Edit{ID: events.NewID(), Book: "sums", Author: "ann", Ops: []playbook.Op{
+//		{Kind: playbook.Add, Section: "rounding", Content: "Round half to even."},
+//	}}
 type Edit struct {
 	Book   playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
-	ID     ID            `msgpack:"id" json:"id"`
+	ID     ID            `msgpack:"id" json:"id"`  // required, see NewID; an edit with the id of an earlier one has no effect
 	Author string        `msgpack:"author" json:"author"`
 	Reason string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
 	Ops    []playbook.Op `msgpack:"ops" json:"operations,omitempty"` // the Curator assigns missing ids of added bullets

@@ -267,7 +267,7 @@ func (l Label) Failed() bool { return l == Failure || l == TimedOut || l == Erro
 
 // Outcome rates an execution. By names the evaluator or person that rated it.
 type Outcome struct {
-	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; ignored if the label is unknown
+	Score    float64 `msgpack:"score" json:"score"` // 0 to 1; without a label, 0 means unknown: a failure needs the label
 	Label    Label   `msgpack:"label" json:"label"`
 	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
 	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
@@ -289,7 +289,7 @@ type ToolCall struct {
 
 // Step is one step of an agent: its text, and its tool calls. A Record may summarize it.
 type Step struct {
-	Speaker  string     `msgpack:"speaker,omitempty" json:"speaker,omitempty"` // "assistant" or "user"
+	Speaker  string     `msgpack:"speaker,omitempty" json:"speaker,omitempty"` // chat.Assistant, the same as empty, or chat.User
 	Text     string     `msgpack:"text,omitempty" json:"text,omitempty"`
 	Calls    []ToolCall `msgpack:"calls,omitempty" json:"tool_calls,omitempty"`
 	Mode     string     `msgpack:"mode,omitempty" json:"mode,omitempty"` // "fast" or "deep", where the agent has both

@@ -116,11 +116,16 @@ type Generator struct {
 	builder   atomic.Pointer[ContextBuilder] // nil while Run is not active
 }
 
-// Endpoint starts an endpoint for outside agents. The endpoint serves contexts of the builder until closed is called.
+// Endpoint starts an endpoint for outside agents. The endpoint serves contexts of the builder until closed is called. The one for
+// agents over NATS is
+//
+//	func(conn *bus.Conn, b *generator.ContextBuilder) (func(), error) {
+//		return service.Serve(conn.NATS(), b, log, nil)
+//	}
 type Endpoint func(conn *bus.Conn, builder *ContextBuilder) (closed func(), err error)
 
-// New returns a generator that calls a model. A nil model answers no tasks; the generator then only serves contexts.
-// A nil embedder is valid, see NewContextBuilder. New returns the error of [Config.Validate].
+// New returns a generator that calls a model. A nil model answers no tasks; the generator then only serves contexts at its
+// endpoints. Without endpoints it serves none. A nil embedder is valid, see NewContextBuilder. New returns the error of [Config.Validate].
 func New(model chat.Model, embedder Embedder, cfg Config, endpoints ...Endpoint) (*Generator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -74,8 +74,8 @@ type link struct {
 // Options configures Open and Attach.
 type Options struct {
 	Policy   Policy
-	Replicas int // replicas of the streams that Open creates; default 1
-	Log      zerolog.Logger
+	Replicas int            // replicas of the streams that Open creates; default 1
+	Log      zerolog.Logger // the zero value logs nothing, also no errors of roles
 	// Role limits Open to the streams that this role uses. Empty means all streams.
 	Role string
 	// ReadOnly makes Open create nothing. Streams may then be missing.
@@ -104,7 +104,8 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Attach returns a connection without checking or creating streams. It is for programs that only read.
+// Attach returns a connection without checking or creating streams. It is for programs that run none of the roles: they may read and
+// publish if the streams exist.
 func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -171,7 +172,8 @@ func (e *DeadLetterError) Error() string {
 }
 
 // Request publishes an event, waits until its role has handled it, and returns the answer: the *events.Execution of an
-// *events.Task, or the *events.EditReply of an *events.Edit. If ctx ends first, the event stays stored and is still handled. Errors
+// *events.Task, or the *events.EditReply of an *events.Edit. If ctx ends first, the event stays stored and is still handled; its
+// answer is lost, and the same id returns ErrDuplicate, so read the effect from the stream or the playbook. Errors
 // are ErrDuplicate, *DeadLetterError, the errors of Conn.Publish, or the error of ctx.
 func Request[T any](ctx context.Context, c *Conn, e events.Event, o PublishOptions) (*T, error) {
 	reply, err := c.Request(ctx, e, o)

@@ -108,7 +108,8 @@ type Prompt struct {
 	// in the request.
 	Name     string
 	Messages []Message
-	// Schema is the JSON schema of the reply, for servers with structured outputs. Nil requests plain text.
+	// Schema is the JSON schema of the reply. Each role sends one: print it to see the form of the reply that the role reads.
+	// Servers with structured outputs enforce it. Nil requests plain text.
 	Schema json.RawMessage
 	// MaxTokens limits the length of the reply; 0 selects the default of the adapter.
 	MaxTokens int

@@ -25,7 +25,7 @@ type Run struct {
 	Answer  string         // the agent's answer
 	Outcome events.Outcome // how the run went; the zero value is unknown, and feedback may follow later
 	Steps   []events.Step  // of the agent, oldest first; Tool appends to it
-	Handle  events.Handle  // names the stored execution, for feedback; set by Report
+	Handle  events.Handle  // names the stored execution, for feedback; set by Report, and empty if Degraded is set
 
 	client  *Client
 	request events.ContextRequest
@@ -53,7 +53,8 @@ func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error
 }
 
 // Tool appends a tool call to the steps. Arguments and output that are not strings are stored as JSON. A nil failure means that
-// the call succeeded.
+// the call succeeded. The text of failure is stored as the output if output is nil, and not stored otherwise: Debrief learns from
+// the output, so it should contain the error message.
 func (r *Run) Tool(name string, arguments, output any, failure error) {
 	call := events.ToolCall{Tool: name, Arguments: asText(arguments), Output: asText(output), Outcome: events.Success}
 	if failure != nil {

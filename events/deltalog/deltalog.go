@@ -76,7 +76,8 @@ func New(js jetstream.JetStream) *Store {
 }
 
 // Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a
-// Follower has each later one. Conn is a *bus.Conn.
+// Follower has each later one. Load reads to the end of the log, so it contains every edit whose reply has arrived, unless a replica
+// of a cluster lags. Conn is a *bus.Conn, and the streams must exist.
 func Load(ctx context.Context, conn interface{ JetStream() jetstream.JetStream }, b playbook.Book) (*playbook.Playbook, error) {
 	w, err := New(conn.JetStream()).Writer(ctx, b)
 	if err != nil {
