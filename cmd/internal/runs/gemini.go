@@ -12,11 +12,12 @@ import (
 	"debrief/events/outcome"
 )
 
-// geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes. A
-// message is written again under its id when its calls are known. A session does not contain an outcome.
+// geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes of the
+// head ("$set") or of the messages ("$rewindTo"). The CLI writes a message again under its id when its calls are known, so End adds the
+// messages to the conversation. A session does not contain an outcome.
 type geminiSession struct {
 	steps.Conversation
-	messages []geminiMessage // in the order of their first lines
+	messages []geminiMessage // the last version of each, in the order of their first lines
 }
 
 type geminiMessage struct {
@@ -34,9 +35,10 @@ func isGeminiRecord(v modelapi.Value) bool {
 	if isGeminiHead(v) || v.Kind("$set") == '{' || v.Text("$rewindTo") != "" {
 		return true
 	}
-	kind := v.Text("type")
-	return slices.Contains([]string{"user", "gemini", "info", "warning", "error"}, kind) && v.Text("id") != "" && v.HasAny("content", "toolCalls") &&
-		!v.HasAny("sessionId", "session_id", "role", "message")
+	isMessage := slices.Contains([]string{"user", "gemini", "info", "warning", "error"}, v.Text("type")) &&
+		v.Text("id") != "" && v.HasAny("content", "toolCalls")
+	isOther := v.HasAny("sessionId", "session_id", "role", "message") // of another recorder
+	return isMessage && !isOther
 }
 
 // IsEmpty reports whether the session has no message yet.
@@ -52,7 +54,7 @@ func checkGemini(v modelapi.Value) {
 	}
 }
 
-// geminiHead returns the fields of a head or of a change. It reports whether the object is neither.
+// geminiHead returns the fields of a head or of a change of it. For another object it returns the object, and isMessage is true.
 func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
 	if change := v.Want('{', "$set"); change.IsSet() {
 		return change, false
@@ -127,7 +129,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	item := v.Get("content").Content(modelapi.RoleOf(kind))
 	item.Text = strings.TrimSpace(item.Text)
 	if kind == "user" {
-		// Results stand in the call, too, except in a history that the CLI has written again.
+		// A result also stands in its call, which has closed the call. Only in a history that the CLI has written again it does not.
 		item.Results = slices.DeleteFunc(item.Results, func(r modelapi.ToolResult) bool { return !g.IsOpen(r.CallID) })
 		g.AddItem(&item, events.Step{})
 		return
@@ -148,12 +150,14 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 		}
 	}
 	before := len(g.Steps)
-	if g.AddItem(&item, events.Step{At: v.Time("timestamp")}); len(g.Steps) == before {
+	g.AddItem(&item, events.Step{At: v.Time("timestamp")})
+	if len(g.Steps) == before { // a message without text and calls
 		return
 	}
 	g.Identify(v.Text("id"))
 	for call := range calls.Elements() {
-		if ended := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status")); ended || call.Has("result") {
+		hasEnded := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status"))
+		if hasEnded || call.Has("result") {
 			g.AddResult(geminiResult(call))
 		}
 	}
@@ -206,9 +210,10 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 			return
 		}
 		g.talking = true
-		if last := len(g.Steps) - 1; wasTalking && v.IsTrue("delta") {
-			g.Steps[last].Text += v.Text("content")
-			g.Answer = g.Steps[last].Text
+		if wasTalking && v.IsTrue("delta") {
+			last := &g.Steps[len(g.Steps)-1]
+			last.Text += v.Text("content")
+			g.Answer = last.Text
 			return
 		}
 		g.AddTurn(false, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)

@@ -17,7 +17,7 @@ import (
 type handsSession struct {
 	steps.Conversation
 	requests map[string]bool // ids of the model's responses; each of their events repeats the usage
-	last     steps.OpenCall  // the last call, for observations without an id
+	last     steps.OpenCall  // the last call: an observation without an id is its result
 }
 
 // handsTools maps actions to the names of the agent's tools, for events that do not name them.
@@ -111,7 +111,10 @@ func handsArguments(args modelapi.Value) string {
 func (h *handsSession) addObservation(v modelapi.Value) {
 	id, at := v.Text("tool_call_metadata", "tool_call_id"), -1
 	for i, c := range h.Open {
-		if c.ID != "" && c.ID == id || id == "" && c == h.last {
+		if id != "" && c.ID == id {
+			at = i
+		}
+		if id == "" && c == h.last {
 			at = i
 		}
 	}
@@ -144,15 +147,12 @@ func (h *handsSession) addUsage(v modelapi.Value) {
 func handsOutput(v *record) ([]*steps.Run, error) {
 	h := &handsSession{}
 	for event := range v.Get("history").Elements() {
-		pair := event.Elements() // in older outputs an action with its observation
 		if event.Kind() != '[' {
-			pair = func(yield func(modelapi.Value) bool) { yield(event) }
+			h.addChecked(event)
+			continue
 		}
-		for e := range pair {
-			if e.WantObject() {
-				checkHands(e)
-				h.Add(e, "")
-			}
+		for e := range event.Elements() { // in older outputs an element has an action and its observation
+			h.addChecked(e)
 		}
 	}
 	if v.Get("history").Len() == 0 {
@@ -169,8 +169,16 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 	h.Name = source.Printable(v.ID("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()
-	h.IDs = nil // the run of an instance is whole
+	h.IDs = nil // the run is no session that another file continues: each line is an attempt of its own
 	return runs, err
+}
+
+// addChecked adds an event, or notes a problem if it is damaged.
+func (h *handsSession) addChecked(event modelapi.Value) {
+	if event.WantObject() {
+		checkHands(event)
+		h.Add(event, "")
+	}
 }
 
 func handsOutcome(v modelapi.Value) events.Outcome {
@@ -180,14 +188,15 @@ func handsOutcome(v modelapi.Value) events.Outcome {
 		return out
 	}
 	out.By, out.Feedback = sourceOpenHands, cmp.Or(v.Get("result_explanation").Output(), out.Feedback)
-	if out.Label = events.Failure; *verdict {
+	out.Label = events.Failure
+	if *verdict {
 		out.Label = events.Success
 	}
 	return out.Complete()
 }
 
-// handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. Each has its class in the field kind. A
-// conversation has one event in each file or line. It does not contain an outcome.
+// handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. Each event has its class in the field
+// kind. A conversation is a folder with one event in each file, or a file with one event in each line. It does not contain an outcome.
 type handsSDKSession struct{ steps.Conversation }
 
 func checkHandsSDK(v modelapi.Value) {
@@ -228,8 +237,8 @@ func (h *handsSDKSession) addAction(v modelapi.Value) {
 	h.Identify(v.Text("id"))
 }
 
-// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for and moves into the event. They are
-// other words in each call, and no arguments of the tool.
+// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for. The SDK copies them into the event.
+// They are no arguments of the tool, and their words differ between equal calls.
 func withoutRemarks(arguments string, event modelapi.Value) string {
 	v := modelapi.ParseValue([]byte(arguments))
 	if v.Kind() != '{' {
@@ -237,7 +246,9 @@ func withoutRemarks(arguments string, event modelapi.Value) string {
 	}
 	var members []string
 	for name, value := range v.Members() {
-		if key := name.Text(); (key == "summary" || key == "security_risk") && bytes.Equal(value.Raw(), event.Get(key).Raw()) {
+		key := name.Text()
+		mayBeRemark := key == "summary" || key == "security_risk"
+		if mayBeRemark && bytes.Equal(value.Raw(), event.Get(key).Raw()) {
 			continue
 		}
 		members = append(members, string(name.Raw())+":"+string(value.Raw()))

@@ -200,6 +200,14 @@ func (v Value) Len() (n int) {
 	return n
 }
 
+// FirstElement returns the first element of a list. It is missing if the list is empty, and for other values.
+func (v Value) FirstElement() Value {
+	for first := range v.Elements() {
+		return first
+	}
+	return Value{}
+}
+
 // Members yields the keys and values of an object. It yields nothing for other values.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
