@@ -15,7 +15,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// Digest returns a hash of a run's JSON without white space, so that a reformatted file has the same runs.
+// Digest returns a hash of JSON that does not depend on its white space.
 func Digest(raw []byte) []byte {
 	compact, _ := jsontext.AppendFormat(nil, raw, append([]jsontext.Options{jsontext.PreserveRawStrings(true)}, lenient...)...)
 	sum := sha256.Sum256(compact)
