@@ -107,11 +107,15 @@ func execution(v *record) ([]*steps.Run, error) {
 		return nil, err
 	}
 	e := events.Execution{
-		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose, Reasoning: w.Reasoning, Answer: w.Answer,
-		Steps: w.Steps, Outcome: result, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
+		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose,
+		Reasoning: w.Reasoning, Answer: w.Answer, Steps: w.Steps, Outcome: result,
+		Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
 		Usage: chat.Usage{
-			Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens),
-			Cost: steps.ValidCost(w.Usage.Cost), CachedTokens: max(0, w.Usage.CachedTokens),
+			Calls:        max(0, w.Usage.Calls),
+			InputTokens:  max(0, w.Usage.InputTokens),
+			CachedTokens: max(0, w.Usage.CachedTokens),
+			OutputTokens: max(0, w.Usage.OutputTokens),
+			Cost:         steps.ValidCost(w.Usage.Cost),
 		},
 		Origin: events.Origin{Task: w.Origin.Task},
 	}

@@ -174,7 +174,12 @@ func geminiResult(call modelapi.Value) *modelapi.ToolResult {
 	if len(texts) == 0 {
 		output = result.Output()
 	}
-	return &modelapi.ToolResult{CallID: call.Text("id"), Name: call.Text("name"), Output: output, Signs: outcome.Signs{Status: call.Text("status")}}
+	return &modelapi.ToolResult{
+		CallID: call.Text("id"),
+		Name:   call.Text("name"),
+		Output: output,
+		Signs:  outcome.Signs{Status: call.Text("status")},
+	}
 }
 
 // geminiStream builds a run from the output of 'gemini --output-format stream-json'.

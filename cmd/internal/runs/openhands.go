@@ -70,7 +70,8 @@ func handsArgs(v modelapi.Value) modelapi.Value {
 // handsText returns the text of a message: of its arguments, or of the event.
 func handsText(v modelapi.Value) string {
 	args := handsArgs(v)
-	return cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"), v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
+	ofArgs := cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"))
+	return cmp.Or(ofArgs, v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
 }
 
 // addAction adds a tool call. The model's response has its arguments; without one they are the fields of the action.
@@ -95,11 +96,18 @@ func (h *handsSession) addAction(v modelapi.Value, tool string) {
 	h.last = h.Open[len(h.Open)-1]
 }
 
-// handsArguments returns the fields of an action that the agent chose.
+// handsFields are the fields of actions that the agent chooses.
+var handsFields = []string{
+	"command", "code", "path", "content", "url", "browser_actions", "name", "arguments", "inputs", "agent", "start", "end", "is_input",
+}
+
+// handsArguments returns the fields of an action that the agent chose, as JSON. A field that is empty or false is the default.
 func handsArguments(args modelapi.Value) string {
 	chosen := map[string]json.RawMessage{}
-	for _, name := range []string{"command", "code", "path", "content", "url", "browser_actions", "name", "arguments", "inputs", "agent", "start", "end", "is_input"} {
-		if v := args.Get(name); v.IsSet() && string(v.Raw()) != `""` && v.Kind() != 'f' {
+	for _, name := range handsFields {
+		v := args.Get(name)
+		isDefault := !v.IsSet() || string(v.Raw()) == `""` || v.Kind() == 'f'
+		if !isDefault {
 			chosen[name] = v.Raw()
 		}
 	}

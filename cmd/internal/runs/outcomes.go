@@ -42,7 +42,7 @@ var outcomeIDs = []string{"id", "run_id", "run", "task_id", "trace_id", "session
 // ReadOutcomes reads the outcomes of runs. The file is a table with the columns id and score, or JSON: objects with the fields
 // id and score, one per line or in a list; one object with the ids as fields; or a report of SWE-bench with the fields
 // resolved_ids and unresolved_ids. A score is a number from 0 to 1, a label, true or false, or an object with several
-// named scores, of which that with the leading name counts. A line without a valid id and score is an error.
+// named scores, of which the one named by leading counts. A line without a valid id and score is an error.
 func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string) (*Outcomes, error) {
 	text, closeText, err := source.Open(ctx, r, source.Omissions{})
 	if err != nil {

@@ -180,7 +180,8 @@ func isCall(v Value) bool {
 
 // containers lists the fields with messages, in the order of preference.
 var containers = []string{
-	"messages", "contents", "new_message", "message", "generations", "choices", "candidates", "kwargs", "data", "input", "output", "prompt", "content",
+	"messages", "contents", "new_message", "message", "generations", "choices", "candidates", "kwargs", "data",
+	"input", "output", "prompt", "content",
 }
 
 func (f finder) object(v Value, depth int) []Item {

@@ -123,7 +123,9 @@ func (m *message) addPart(v Value) {
 		m.addCall(v.First("function_call", "functionCall"))
 	case isResultPart(v):
 		m.addResult(v)
-	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", kind == "toolCall", v.Has("toolCallId", "toolName"):
+	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", kind == "toolCall":
+		m.addCall(v)
+	case v.Has("toolCallId", "toolName"): // a call of the Vercel AI SDK without a type
 		m.addCall(v)
 	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", v.IsTrue("thought"):
 		m.Omitted.Thoughts++

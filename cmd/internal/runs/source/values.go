@@ -220,14 +220,15 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 			_ = v.r.UnreadByte() // the byte after a number, true, false or null is not part of it
 			break
 		}
-		if size++; size <= v.limit {
+		size++
+		if size <= v.limit {
 			v.buf = append(withRoom(v.buf, 1, v.limit), c)
 		}
 		if c == '\n' {
-			isFirst := v.lines == firstLine
+			isFirst := isList != nil && v.lines == firstLine
 			v.lines++
 			// JSON has no line breaks in strings. The first line of an object over several lines is the beginning of a JSON value.
-			isTorn := quoted || isFirst && isList != nil && size <= v.limit && !isPartial(v.buf)
+			isTorn := quoted || (isFirst && size <= v.limit && !isPartial(v.buf))
 			if isTorn {
 				if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
 					return false, truncated(err)
@@ -241,11 +242,12 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		case quoted && c == '\\':
 			escaped = true
 		case c == '"':
-			if quoted = !quoted; quoted && depth == 1 {
+			quoted = !quoted
+			if quoted && depth == 1 {
 				lastText = len(v.buf) - 1
 			}
 			done = !quoted && depth == 0
-		case quoted:
+		case quoted: // brackets in a string do not count
 		case c == '[' && depth == 1 && isList != nil && size <= v.limit && v.isObjectNext():
 			name, header := v.container(lastText)
 			if isList(name, header) {

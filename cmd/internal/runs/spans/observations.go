@@ -90,7 +90,8 @@ const (
 
 // kinds maps the names of kinds in all tools, in lower case, to kinds. An unknown name is an otherSpan.
 var kinds = map[string]observationKind{
-	"chat": modelCall, "text_completion": modelCall, "generate_content": modelCall, "completion": modelCall, "llm": modelCall, "generation": modelCall,
+	"chat": modelCall, "text_completion": modelCall, "generate_content": modelCall, "completion": modelCall,
+	"llm": modelCall, "generation": modelCall,
 	"execute_tool": toolSpan, "tool": toolSpan,
 	"invoke_agent": agentSpan, "create_agent": agentSpan, "agent": agentSpan,
 }

@@ -152,8 +152,9 @@ func (t *OTelTrace) Add(v modelapi.Value, leading string) {
 	o := observation{
 		id:     cmp.Or(c.Text("spanId"), c.Text("span_id"), v.Text("spanId"), v.Text("span_id")),
 		parent: cmp.Or(v.Text("parentSpanContext", "spanId"), v.Text("parentSpanId"), v.Text("parent_id"), v.Text("parent_span_id")),
-		start:  otelTime(v.First("startTimeUnixNano", "startTime", "start_time")), end: otelTime(v.First("endTimeUnixNano", "endTime", "end_time")),
-		kind: otelKind(&s),
+		start:  otelTime(v.First("startTimeUnixNano", "startTime", "start_time")),
+		end:    otelTime(v.First("endTimeUnixNano", "endTime", "end_time")),
+		kind:   otelKind(&s),
 	}
 	s.fill(&o, leading)
 	t.name = OTelTraceID(v)
@@ -237,9 +238,11 @@ func (s *otelSpan) fill(o *observation, leading string) {
 	case modelCall:
 		o.input, o.output = s.inputs(), s.outputs()
 		o.usage = chat.Usage{
-			Calls:        1,
-			InputTokens:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.promptTokens", "ai.usage.inputTokens"),
-			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.completionTokens", "ai.usage.outputTokens"),
+			Calls: 1,
+			InputTokens: a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt",
+				"ai.usage.promptTokens", "ai.usage.inputTokens"),
+			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
+				"ai.usage.completionTokens", "ai.usage.outputTokens"),
 		}
 	case toolSpan:
 		o.tool, o.result = s.toolCall()
@@ -252,8 +255,11 @@ func (s *otelSpan) fill(o *observation, leading string) {
 			continue
 		}
 		o.addScore(&score{
-			name: e.attributes.text("gen_ai.evaluation.name"), value: e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
-			comment: e.attributes.text("gen_ai.evaluation.explanation"), source: SourceOTel, leading: leading,
+			name:    e.attributes.text("gen_ai.evaluation.name"),
+			value:   e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
+			comment: e.attributes.text("gen_ai.evaluation.explanation"),
+			source:  SourceOTel,
+			leading: leading,
 		})
 	}
 }

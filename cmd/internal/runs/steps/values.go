@@ -29,5 +29,11 @@ func ValidDuration(s float64) time.Duration {
 // recorder. The cost is in US dollars.
 func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
 	u := tokens.Usage()
-	return chat.Usage{Calls: calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Cost: ValidCost(cost)}
+	return chat.Usage{
+		Calls:        calls,
+		InputTokens:  u.InputTokens,
+		CachedTokens: u.CachedTokens,
+		OutputTokens: u.OutputTokens,
+		Cost:         ValidCost(cost),
+	}
 }
