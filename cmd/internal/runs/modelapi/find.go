@@ -41,7 +41,8 @@ func (v Value) Content(role Role) Item {
 // Call returns a recorded tool call. It reports false for another value.
 func (v Value) Call() (ToolCall, bool) {
 	var m message
-	if m.addCall(v); len(m.Calls) == 0 {
+	m.addCall(v)
+	if len(m.Calls) == 0 {
 		return ToolCall{}, false
 	}
 	return m.Calls[0], true

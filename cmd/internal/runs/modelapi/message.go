@@ -246,7 +246,7 @@ func (m *message) addItemCall(v Value, tool string) {
 	}
 	isDone := signs.Status == "completed"
 	ofClient := v.HasAny("call_id") || tool == "function" || tool == "custom_tool"
-	hasResult := output.IsSet() || signs.Failed() || isDone && !ofClient
+	hasResult := output.IsSet() || signs.Failed() || (isDone && !ofClient)
 	if hasResult {
 		if isDone && !output.IsSet() { // the provider would have reported an error of its tool
 			signs.Error = cmp.Or(signs.Error, new(false))

@@ -1,6 +1,7 @@
 package modelapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -95,7 +96,8 @@ func LastTurn(items []Item) int {
 	return -1
 }
 
-// IsTurn reports whether the item is a message of the user that is not only a reminder of a coding agent.
+// IsTurn reports whether the item is a message of the user that is not only a reminder of a coding agent. A message without text, such as
+// an image, is a turn.
 func (i *Item) IsTurn() bool {
 	return i.Role == RoleUser && (i.Text == "" || WithoutReminders(i.Text) != "")
 }
@@ -120,9 +122,7 @@ func (b *requestBuilder) addChat(root Value) {
 
 func (b *requestBuilder) addResponses(root Value) {
 	b.req.PreviousID = root.Text("previous_response_id")
-	if b.req.Conversation = root.Text("conversation"); b.req.Conversation == "" {
-		b.req.Conversation = root.Text("conversation", "id")
-	}
+	b.req.Conversation = cmp.Or(root.Text("conversation"), root.Text("conversation", "id"))
 	b.addSystemField(root, "instructions")
 	input := root.Get("input")
 	if input.Kind() == '"' {

@@ -233,7 +233,8 @@ func (v Value) Names() string {
 	var list []string
 	n := 0
 	for key := range v.Members() {
-		if n++; n <= limit {
+		n++
+		if n <= limit {
 			list = append(list, fmt.Sprintf("%.40q", key.Text()))
 		}
 	}
@@ -261,7 +262,11 @@ func (v Value) member(key string) Value {
 	for k := v.i + 1; k < int(n.next); k = int(v.d.nodes[k+1].next) {
 		at := v.d.nodes[k]
 		name := v.d.body[at.start+1 : at.end-1]
-		if string(name) == key || bytes.IndexByte(name, '\\') >= 0 && (Value{v.d, k}).Text() == key {
+		isEqual := string(name) == key
+		if hasEscape := bytes.IndexByte(name, '\\') >= 0; hasEscape {
+			isEqual = Value{v.d, k}.Text() == key
+		}
+		if isEqual {
 			found = k + 1
 		}
 	}
@@ -293,7 +298,8 @@ func (v Value) Has(keys ...string) bool {
 
 // Text returns the text at a path of keys, and "" for other values. Invalid UTF-8 and unpaired surrogates become U+FFFD.
 func (v Value) Text(path ...string) string {
-	if v = v.Get(path...); v.Kind() != '"' {
+	v = v.Get(path...)
+	if v.Kind() != '"' {
 		return ""
 	}
 	raw := v.Raw()
@@ -360,7 +366,8 @@ func (v Value) Number(path ...string) float64 {
 
 // Count returns the number at a path of keys that counts something, and 0 for negative numbers and other values.
 func (v Value) Count(path ...string) int {
-	if v = v.Get(path...); v.Kind() != '0' {
+	v = v.Get(path...)
+	if v.Kind() != '0' {
 		return 0
 	}
 	return int(min(max(v.Number(), 0), math.MaxInt32))

@@ -128,7 +128,8 @@ func inspectLog(archive *zip.Reader) (io.Reader, error) {
 		if !strings.HasPrefix(file.Name, "samples/") || !strings.HasSuffix(file.Name, ".json") {
 			continue
 		}
-		if samples++; samples > 1 {
+		samples++
+		if samples > 1 {
 			parts = append(parts, strings.NewReader(","))
 		}
 		parts = append(parts, &zipReader{file: file})

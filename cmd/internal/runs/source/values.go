@@ -169,7 +169,8 @@ func (v *Values) hasNext(first bool) (bool, error) {
 		return false, fmt.Errorf(`unexpected %q before the element, want "," or "]"`, c)
 	}
 	_, _ = v.r.Discard(1)
-	if c, err = v.peek(); err == nil && c == ']' {
+	c, err = v.peek()
+	if err == nil && c == ']' {
 		return false, errors.New(`unexpected "]" after a comma, want an element`)
 	}
 	return true, truncated(err)
@@ -184,11 +185,15 @@ func (v *Values) footer() error {
 	case c != ',' && c != '}':
 		return errors.New(`unexpected data after the list, want "," or "}"`)
 	}
-	if _, err = v.scan(1, nil); err != nil && !errors.Is(err, ErrTooLarge) {
+	_, err = v.scan(1, nil)
+	if errors.Is(err, ErrTooLarge) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	rest := append([]byte(`{"list":[]`), WithoutNaN(v.buf)...)
-	if err == nil && !jsontext.Value(rest).IsValid(lenient...) {
+	withoutElements := append([]byte(`{"list":[]`), WithoutNaN(v.buf)...)
+	if !jsontext.Value(withoutElements).IsValid(lenient...) {
 		return errors.New("invalid field after the list")
 	}
 	return nil

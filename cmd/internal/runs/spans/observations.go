@@ -120,8 +120,8 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	var order []string // the agents, in the order of their first calls
 	for i := range t.all {
 		o := &t.all[i]
-		isCall := o.kind == modelCall && !tree.containsModelCall[o.id] || o.kind == toolSpan
-		if !isCall {
+		isModelCall := o.kind == modelCall && !tree.containsModelCall[o.id]
+		if !isModelCall && o.kind != toolSpan {
 			continue
 		}
 		agent := tree.agent(o)
@@ -225,7 +225,8 @@ func newTree(all []observation) *tree {
 func (t *tree) ancestors(o *observation, visit func(*observation) bool) {
 	const maxAncestors = 100
 	for range maxAncestors {
-		if o = t.byID[o.parent]; o == nil || !visit(o) {
+		o = t.byID[o.parent]
+		if o == nil || !visit(o) {
 			return
 		}
 	}
