@@ -278,12 +278,12 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 		if r.Name != "" {
 			id += "/" + r.Name
 		}
-		e.RunID = source.Shorten(id, 256-1-len(sum)) + "/" + sum
+		e.RunID = source.Shorten(id, source.MaxID-len("/")-len(sum)) + "/" + sum
 	}
 	if r.Task != "" {
-		e.Origin.Task = source.Shorten(known.source+"/"+r.Task, 256)
+		e.Origin.Task = source.Shorten(known.source+"/"+r.Task, source.MaxID)
 	}
-	e.Session = source.Shorten(e.Session, 256)
+	e.Session = source.Shorten(e.Session, source.MaxID)
 	e.ID = events.ExecutionID(f.book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = SourceFile + "/" + known.source
 	e.Origin.Index = max(at.Index, at.Line)

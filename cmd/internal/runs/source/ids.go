@@ -41,6 +41,9 @@ func Printable(s string) string {
 	}, strings.ToValidUTF8(s, "_"))
 }
 
+// MaxID is the maximum size of the ids in an execution, in bytes.
+const MaxID = 256
+
 // Shorten returns s if it has at most n bytes. Otherwise it replaces the end of s by a hash of s.
 func Shorten(s string, n int) string {
 	if len(s) <= n {

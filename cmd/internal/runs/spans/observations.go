@@ -165,7 +165,7 @@ func (e *NothingError) Error() string { return fmt.Sprintf("%d %s", e.Count, e.K
 
 // finish returns the run of an agent. The main run gets the question, the answer, the outcome and the omissions of the trace.
 func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*steps.Run, error) {
-	b.Session = source.Shorten(cmp.Or(b.Session, t.session), 256)
+	b.Session = source.Shorten(cmp.Or(b.Session, t.session), source.MaxID)
 	if isMain {
 		t.completeMain(b)
 	}

@@ -12,7 +12,8 @@ import (
 	"debrief/events"
 )
 
-// textDialect describes agents whose actions stand in their text, and whose results are the next message of the user.
+// textDialect describes agents whose actions stand in their text, and whose results are the next message of the user. In its expressions an
+// empty group stands for a value that the dialect does not have.
 type textDialect struct {
 	// action matches an action. Its groups are the tool and the argument.
 	action *regexp.Regexp
@@ -20,8 +21,7 @@ type textDialect struct {
 	tool string
 	// argument is the name under which the call gets the argument. If it is empty, the argument is the whole text of the arguments.
 	argument string
-	// result matches the result. Its groups are the exit code, which may be empty, and the output. Of several groups with the output, one
-	// is set.
+	// result matches the result. Its first group is the exit code. The others are alternatives for the output.
 	result *regexp.Regexp
 }
 

@@ -23,7 +23,7 @@ func ClipTo(s string, limit int) string {
 	first := text.Prefix(s, limit-lastSize)
 	rest := s[len(first):]
 	last := rest[len(rest)-lastSize:]
-	for len(last) > 0 && !utf8.RuneStart(last[0]) {
+	for len(last) > 0 && !utf8.RuneStart(last[0]) { // the cut is within a character
 		last = last[1:]
 	}
 	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(rest)-len(last), last)
