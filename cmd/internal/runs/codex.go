@@ -98,18 +98,21 @@ func codexRequest(text string) string {
 // codexHeader matches the lines before the output of a command, in later versions. Earlier ones store the output in JSON.
 var codexHeader = regexp.MustCompile(`(?s)^Exit code: (-?\d+)\nWall time: ([0-9.]+) seconds\n(?:Total output lines: \d+\n)?Output:\n`)
 
-// codexResults replaces the outputs of commands by their text, sets their signs, and returns the durations.
+// codexResults removes the header or the JSON around the outputs of commands. It sets the signs of the results and returns the durations,
+// which are 0 for results without one.
 func codexResults(results []modelapi.ToolResult) []time.Duration {
 	durations := make([]time.Duration, len(results))
 	for i := range results {
 		r := &results[i]
-		if m := codexHeader.FindStringSubmatch(r.Output); m != nil {
-			if code, err := strconv.Atoi(m[1]); err == nil {
+		if groups := codexHeader.FindStringSubmatch(r.Output); groups != nil {
+			header := groups[0]
+			exitCode, wallTime := groups[1], groups[2]
+			if code, err := strconv.Atoi(exitCode); err == nil {
 				r.Signs.ExitCode = &code
 			}
-			seconds, _ := strconv.ParseFloat(m[2], 64)
+			seconds, _ := strconv.ParseFloat(wallTime, 64)
 			durations[i] = steps.ValidDuration(seconds)
-			r.Output = r.Output[len(m[0]):]
+			r.Output = r.Output[len(header):]
 			continue
 		}
 		report := modelapi.ParseValue([]byte(r.Output))
@@ -203,6 +206,7 @@ func (c *codexExec) identify(item modelapi.Value) {
 // codexCall returns the call of an item. It reports false for an item that is not a call.
 func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
 	call := modelapi.ToolCall{ID: item.Text("id")}
+	// member returns a member of the item as the only member of an object.
 	member := func(name string) string { return `{"` + name + `":` + cmp.Or(item.Get(name).Compact(), "null") + "}" }
 	switch item.Text("type") {
 	case "command_execution":

@@ -63,14 +63,12 @@ func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
 }
 
 func (g *geminiSession) Add(v modelapi.Value, _ string) {
-	head, isMessage := geminiHead(v)
-	target := v.Text("$rewindTo")
-	switch {
-	case target != "": // the user went back, and the session ends before that message
-		at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == target })
-		g.messages = g.messages[:max(at, 0)]
+	if target := v.Text("$rewindTo"); target != "" {
+		g.rewind(target)
 		return
-	case isMessage:
+	}
+	head, isMessage := geminiHead(v)
+	if isMessage {
 		g.put(v)
 		return
 	}
@@ -84,6 +82,13 @@ func (g *geminiSession) Add(v modelapi.Value, _ string) {
 	for m := range head.Get("messages").Elements() {
 		g.put(m)
 	}
+}
+
+// rewind removes the message with an id and all later ones, because the user went back behind it. It removes all messages if none has the
+// id.
+func (g *geminiSession) rewind(id string) {
+	at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == id })
+	g.messages = g.messages[:max(at, 0)]
 }
 
 // checkGeminiMessage notes a problem if a message is damaged.
@@ -144,7 +149,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	}
 	calls := v.Get("toolCalls")
 	if calls.Len() > 0 {
-		item.Calls = nil
+		item.Calls = nil // the content may have the same calls
 		for call := range calls.Elements() {
 			item.Calls = append(item.Calls, modelapi.ToolCall{ID: call.Text("id"), Name: call.Text("name"), Arguments: call.Get("args").Arguments()})
 		}
