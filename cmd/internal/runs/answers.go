@@ -25,7 +25,7 @@ var (
 	commentNames = []string{"feedback", "comment"}
 )
 
-// isAnswer reports whether an object has a question, an answer and no steps. An id without a task_id is the name of a run.
+// isAnswer reports whether an object has a question, an answer and no steps.
 func isAnswer(v modelapi.Value) bool {
 	return v.ID(steps.QuestionNames...) != "" && v.ID(steps.AnswerNames...) != "" && !v.HasAny("steps", "messages")
 }
@@ -36,7 +36,8 @@ func isAnswerLog(v modelapi.Value) bool {
 	if v.HasAny("task_id", "steps") || !isAnswer(v) {
 		return false
 	}
-	return v.HasAny("correct", "is_correct", "passed", "success", "label") || v.HasAny("id") && !executionID.MatchString(v.Text("id"))
+	hasOtherID := v.HasAny("id") && !executionID.MatchString(v.Text("id"))
+	return hasOtherID || v.HasAny("correct", "is_correct", "passed", "success", "label")
 }
 
 // executionID matches the id of an execution: 16 bytes in base64url.
@@ -58,7 +59,8 @@ func answer(v *record) ([]*steps.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("field score: %w", err)
 	}
-	if result.Label = cmp.Or(result.Label, events.Unknown); result.Known() {
+	result.Label = cmp.Or(result.Label, events.Unknown)
+	if result.Known() {
 		result.By = cmp.Or(result.By, sourceQA)
 	}
 	result.Feedback = cmp.Or(result.Feedback, v.ID(commentNames...))
@@ -105,11 +107,15 @@ func execution(v *record) ([]*steps.Run, error) {
 		return nil, err
 	}
 	e := events.Execution{
-		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose, Reasoning: w.Reasoning, Answer: w.Answer,
-		Steps: w.Steps, Outcome: result, Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
+		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose,
+		Reasoning: w.Reasoning, Answer: w.Answer, Steps: w.Steps, Outcome: result,
+		Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
 		Usage: chat.Usage{
-			Calls: max(0, w.Usage.Calls), InputTokens: max(0, w.Usage.InputTokens), OutputTokens: max(0, w.Usage.OutputTokens),
-			Cost: steps.ValidCost(w.Usage.Cost), CachedTokens: max(0, w.Usage.CachedTokens),
+			Calls:        max(0, w.Usage.Calls),
+			InputTokens:  max(0, w.Usage.InputTokens),
+			CachedTokens: max(0, w.Usage.CachedTokens),
+			OutputTokens: max(0, w.Usage.OutputTokens),
+			Cost:         steps.ValidCost(w.Usage.Cost),
 		},
 		Origin: events.Origin{Task: w.Origin.Task},
 	}
@@ -119,7 +125,7 @@ func execution(v *record) ([]*steps.Run, error) {
 		}
 	}
 	task := v.ID("task_id")
-	if w.ID == "" {
+	if w.ID == "" { // of another program: the task id only names the task
 		task = source.Printable(task)
 		e.Origin.Task = cmp.Or(e.Origin.Task, task)
 		return []*steps.Run{{Execution: e, Name: task}}, nil
@@ -127,7 +133,8 @@ func execution(v *record) ([]*steps.Run, error) {
 	if task == "" {
 		return nil, errors.New("field task_id: is missing, required with field id")
 	}
-	if e.Origin.Round = w.Origin.Round; e.Origin.Round < 0 || e.Origin.Round > events.MaxPreviousRounds {
+	e.Origin.Round = w.Origin.Round
+	if e.Origin.Round < 0 || e.Origin.Round > events.MaxPreviousRounds {
 		return nil, fmt.Errorf("field origin.round: must be between 0 and %d, got %d", events.MaxPreviousRounds, e.Origin.Round)
 	}
 	e.RunID = task
@@ -136,7 +143,8 @@ func execution(v *record) ([]*steps.Run, error) {
 
 // checkStep validates a step and sets the defaults of optional fields. Errors name the field of the step.
 func checkStep(s *events.Step) error {
-	if s.Speaker = cmp.Or(s.Speaker, "assistant"); s.Speaker != "assistant" && s.Speaker != "user" {
+	s.Speaker = cmp.Or(s.Speaker, "assistant")
+	if s.Speaker != "assistant" && s.Speaker != "user" {
 		return fmt.Errorf("speaker: got %.40q, want assistant or user", s.Speaker)
 	}
 	s.Record = nil // derived from the step when it is needed

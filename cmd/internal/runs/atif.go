@@ -10,7 +10,7 @@ import (
 	"debrief/events"
 )
 
-// atif parses a trajectory in the Agent Trajectory Interchange Format, which Harbor and Terminal-Bench write. The trajectories of
+// atif parses a trajectory in the Agent Trajectory Interchange Format, which Harbor and Terminal-Bench write. The trajectory of
 // each sub-agent in it is a separate run. The format has no outcome, but some recorders add one.
 func atif(v *record) ([]*steps.Run, error) {
 	var c steps.Conversation
@@ -21,7 +21,7 @@ func atif(v *record) ([]*steps.Run, error) {
 			break
 		}
 		i++
-		if step.IsTrue("is_copied_context") { // of the trajectory that this one continues
+		if step.IsTrue("is_copied_context") { // a step of the trajectory that this one continues
 			c.Omit(source.Copies, 1)
 			if step.Text("source") == "user" {
 				c.Question = step.Get("message").Content(modelapi.RoleUser).Text
@@ -65,9 +65,12 @@ func atif(v *record) ([]*steps.Run, error) {
 	return runs, nil
 }
 
+// atifRoles maps the sources of steps to roles.
+var atifRoles = map[string]modelapi.Role{"user": modelapi.RoleUser, "agent": modelapi.RoleAssistant, "system": modelapi.RoleSystem}
+
 // addATIFStep adds a step: a message with its calls, and the results of the calls.
 func addATIFStep(c *steps.Conversation, step modelapi.Value) {
-	speaker := map[string]modelapi.Role{"user": modelapi.RoleUser, "agent": modelapi.RoleAssistant, "system": modelapi.RoleSystem}[step.Text("source")]
+	speaker := atifRoles[step.Text("source")]
 	if speaker == "" {
 		step.Note("source", "got %.40q, want system, user or agent", step.Text("source"))
 	}
@@ -86,11 +89,12 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 	for r := range step.Want('{', "observation").Want('[', "results").Elements() {
 		r.WantContent("content")
 		result := r.ToolResult()
+		hasCall := result.CallID != "" || len(item.Calls) > 0
 		switch {
-		case result.CallID == "" && len(item.Calls) == 0 && result.Output != "": // the agent acts in its text
-			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, events.Step{})
-		case result.CallID != "" || len(item.Calls) > 0:
+		case hasCall:
 			c.AddResult(&result)
+		case result.Output != "": // the agent acts in its text; TextActions finds the calls later
+			c.AddItem(&modelapi.Item{Role: modelapi.RoleUser, Text: result.Output}, events.Step{})
 		}
 	}
 }

@@ -38,13 +38,14 @@ func chatLog(v *record) ([]*steps.Run, error) {
 	return c.End()
 }
 
-// addReply adds the reply in a log. The conversation continued with the first choice. The reply of Anthropic's API has its
-// content in the response itself.
+// addReply adds the reply in a log. Of several choices it adds the first one, with which the conversation continued. The reply of
+// Anthropic's API has its content in the response itself.
 func addReply(c *steps.Conversation, v, response modelapi.Value) {
-	for _, list := range []modelapi.Value{response.Want('[', "choices"), v.Want('[', "choices")} {
-		for choice := range list.Elements() {
-			choice.Get("message").WantMessage()
-			c.AddItems(choice.Get("message").Messages(""))
+	for _, choices := range []modelapi.Value{response.Want('[', "choices"), v.Want('[', "choices")} {
+		if choices.Len() > 0 {
+			message := choices.FirstElement().Get("message")
+			message.WantMessage()
+			c.AddItems(message.Messages(""))
 			return
 		}
 	}
@@ -84,13 +85,11 @@ func responsesParts(v modelapi.Value) (request, response modelapi.Value) {
 	return request, response
 }
 
-// isResponsesLog reports whether an object has a list of output items.
+// isResponsesLog reports whether an object has a list of output items, and an input or the mark of a response.
 func isResponsesLog(v modelapi.Value) bool {
 	_, response := responsesParts(v)
-	for first := range response.Get("output").Elements() {
-		return first.Text("type") != "" && (v.HasAny("input", "request") || response.Text("object") == "response")
-	}
-	return false
+	hasItems := response.Get("output").FirstElement().Text("type") != ""
+	return hasItems && (v.HasAny("input", "request") || response.Text("object") == "response")
 }
 
 // chatMessages builds a run from objects that are single messages or items.

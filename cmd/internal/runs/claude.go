@@ -23,14 +23,20 @@ type claudeSession struct {
 	message string // id of the last assistant message; each of its blocks is a separate event
 	agent   string // id of a sub-agent, or "" for the main agent
 
-	// tokens are those of the messages before the current one, whose id is measured. A result event has the sum.
-	tokens, current chat.Usage
-	measured        string
+	// The events of a message repeat its tokens, so the tokens of a message count once the next message begins. They are not used if the
+	// session has a result event, which has the sum.
+	tokens        chat.Usage // of the messages before the current one
+	currentTokens chat.Usage // of the current message
+	currentID     string     // id of the current message; it may be a thinking block, which has no step
 }
 
-// claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. In a stream, a
-// sub-agent is named by the tool call that started it. Transcripts name it, except those of older versions: there the events
-// of a sub-agent form a chain, in which each event names the one before it.
+// claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. For the main agent it
+// returns the session alone. The events of a sub-agent name it in three ways:
+//
+//   - in a stream they have the id of the tool call that started it;
+//   - in transcripts they have its id;
+//   - in transcripts of older versions they form a chain, in which each event names the one before it. The chain is named by the
+//     id of its first event.
 func claudeSessions() func(modelapi.Value) string {
 	const maxEvents = 100_000
 	chains := map[string]string{} // first event of the chain, by event
@@ -52,8 +58,8 @@ func claudeSessions() func(modelapi.Value) string {
 	}
 }
 
-// claudeIdentity returns the id of a message that a copy in another session keeps. Proxies can repeat ids of messages, so the time is
-// part of it. Without a time it is the id of the event.
+// claudeIdentity returns an id of a message that is the same in a copy of the session. It is the id of the message with its time, because
+// proxies can repeat ids of messages. Without a time it is the id of the event.
 func claudeIdentity(v modelapi.Value) string {
 	id, at := v.Text("message", "id"), v.Text("timestamp")
 	if id != "" && at != "" {
@@ -65,8 +71,12 @@ func claudeIdentity(v modelapi.Value) string {
 func checkClaude(v modelapi.Value) { v.Want('{', "message").WantContent("content") }
 
 func (c *claudeSession) Add(v modelapi.Value, _ string) {
-	if c.agent == "" && v.IsTrue("isSidechain") || v.Text("parent_tool_use_id") != "" {
-		c.agent = cmp.Or(v.Text("parent_tool_use_id"), v.Text("agentId"), v.Text("uuid"), "side")
+	call := v.Text("parent_tool_use_id")
+	switch {
+	case call != "":
+		c.agent = call
+	case c.agent == "" && v.IsTrue("isSidechain"):
+		c.agent = cmp.Or(v.Text("agentId"), v.Text("uuid"), "side")
 	}
 	kind := v.Text("type")
 	if !slices.Contains([]string{"system", "user", "assistant", "result"}, kind) {
@@ -107,15 +117,12 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, said *modelapi.Item) 
 	c.Omit(source.ThinkingBlocks, said.Omitted.Thoughts)
 	c.addUsage(id, steps.Usage(0, m.Get("usage"), 0))
 	continued := id != "" && id == c.message
-	if !continued && said.Text == "" && len(said.Calls) == 0 { // a thinking block
+	isThinking := said.Text == "" && len(said.Calls) == 0
+	if !continued && isThinking {
 		return
 	}
-	if n := len(c.Steps); n > 0 && said.Text != "" { // a message with all blocks so far repeats the text of the step
-		if last := &c.Steps[n-1]; last.Speaker == "assistant" && last.Text != "" && (continued || len(last.Calls) == 0) {
-			if rest, ok := strings.CutPrefix(said.Text, last.Text); ok {
-				continued, said.Text = true, strings.TrimSpace(rest)
-			}
-		}
+	if rest, repeats := c.cutRepeated(said.Text, continued); repeats {
+		continued, said.Text = true, rest
 	}
 	c.AddTurn(continued, events.Step{Text: said.Text, At: v.Time("timestamp")}, said.Calls)
 	c.Identify(claudeIdentity(v))
@@ -123,14 +130,32 @@ func (c *claudeSession) addAssistantTurn(v modelapi.Value, said *modelapi.Item) 
 	c.Model = cmp.Or(c.Model, model)
 }
 
-// addUsage adds the tokens of a message. Each of its events repeats them; the last one is complete.
-func (c *claudeSession) addUsage(id string, u chat.Usage) {
-	if id == "" || id != c.measured {
-		c.tokens, c.measured = c.tokens.Add(c.current), id
+// cutRepeated returns the part of a text that the last step does not have. It reports whether the text begins with that of the last step:
+// some recorders write all blocks so far in each event of a message. Continued means that the text is of the same message as the last
+// step. In another message a step with calls is not repeated.
+func (c *claudeSession) cutRepeated(text string, continued bool) (rest string, repeats bool) {
+	if text == "" || len(c.Steps) == 0 {
+		return "", false
 	}
-	c.current = u
+	last := &c.Steps[len(c.Steps)-1]
+	mayRepeat := continued || len(last.Calls) == 0
+	if last.Speaker != "assistant" || last.Text == "" || !mayRepeat {
+		return "", false
+	}
+	rest, repeats = strings.CutPrefix(text, last.Text)
+	return strings.TrimSpace(rest), repeats
+}
+
+// addUsage adds the tokens of a message. Each of its events repeats them; those of the last one are complete. Messages without an id are
+// different messages.
+func (c *claudeSession) addUsage(id string, u chat.Usage) {
+	if id == "" || id != c.currentID {
+		c.tokens = c.tokens.Add(c.currentTokens)
+		c.currentID = id
+	}
+	c.currentTokens = u
 	if u != (chat.Usage{}) {
-		c.current.Calls = 1
+		c.currentTokens.Calls = 1
 	}
 }
 
@@ -165,25 +190,28 @@ var harnessPrompt = regexp.MustCompile(`(?i)^\s*(?:warmup\s*$|` +
 	`(?:your task is to |please )?(?:create|write|provide|generate)\b[^.\n]{0,40}\bsummary of (?:the|this|our|all) (?:\w+ ){0,3}conversation|` +
 	`(?:please )?summari[sz]e (?:the|this|our|all) (?:\w+ ){0,3}conversation)`)
 
-// isHarness reports whether the run is a call of Claude Code itself, and no task: by the id of the agent, or by its form, which is one
-// prompt and one text of a sub-agent.
+// isHarness reports whether the run is of a sub-agent that Claude Code started for itself, and not for a task. The id of the agent shows it.
+// In versions that give such agents ordinary ids, the run has a known prompt and one text.
 func (c *claudeSession) isHarness() bool {
 	if c.agent == "" {
 		return false
 	}
-	byID := func(prefix string) bool { return strings.HasPrefix(strings.TrimPrefix(c.agent, "agent-"), prefix) }
-	if slices.ContainsFunc(harnessAgents, byID) {
+	begins := func(prefix string) bool { return strings.HasPrefix(strings.TrimPrefix(c.agent, "agent-"), prefix) }
+	if slices.ContainsFunc(harnessAgents, begins) {
 		return true
 	}
-	return len(c.Steps) == 1 && c.Steps[0].Speaker == "assistant" && len(c.Steps[0].Calls) == 0 && harnessPrompt.MatchString(c.Question)
+	isOneText := len(c.Steps) == 1 && c.Steps[0].Speaker == "assistant" && len(c.Steps[0].Calls) == 0
+	return isOneText && harnessPrompt.MatchString(c.Question)
 }
 
 func (c *claudeSession) End() ([]*steps.Run, error) {
 	if c.isHarness() {
-		return nil, &spans.NothingError{Kind: source.HarnessMessages, Count: len(c.Steps) + 1}
+		messages := len(c.Steps) + 1 // with the prompt
+		return nil, &spans.NothingError{Kind: source.HarnessMessages, Count: messages}
 	}
-	c.Usage = cmp.Or(c.Usage, c.tokens.Add(c.current))
-	if c.Name = source.Printable(c.Session); c.agent != "" {
+	c.Usage = cmp.Or(c.Usage, c.tokens.Add(c.currentTokens))
+	c.Name = source.Printable(c.Session)
+	if c.agent != "" {
 		c.Name += "/" + source.Printable(c.agent)
 	}
 	return c.Conversation.End()

@@ -17,7 +17,7 @@ import (
 // rollout does not contain an outcome.
 type codexSession struct {
 	steps.Conversation
-	speaking bool // the last item was of the assistant: the next one belongs to the same step
+	speaking bool // the last item was of the assistant; a further item of the assistant belongs to the same step
 	requests int  // model calls
 }
 
@@ -64,15 +64,16 @@ func (c *codexSession) addItem(p modelapi.Value, at time.Time) {
 		} else {
 			durations := codexResults(item.Results)
 			for i := range item.Results {
-				open := c.AddResult(&item.Results[i])
-				c.Steps[open.Step].Calls[open.Call].Duration = durations[i]
+				call := c.AddResult(&item.Results[i])
+				c.Steps[call.Step].Calls[call.Call].Duration = durations[i]
 			}
 			item.Results = nil
 			c.AddItem(&item, events.Step{At: at})
 		}
-		if c.speaking = speaks; speaks { // a fork has new times, and the ids of the provider
+		if speaks { // in a fork the ids of the provider are the same, and the times are new
 			c.Identify(p.ID("call_id", "id"))
 		}
+		c.speaking = speaks
 	}
 }
 
@@ -94,21 +95,24 @@ func codexRequest(text string) string {
 	return text
 }
 
-// codexHeader matches the lines before the output of a command, in later versions.
+// codexHeader matches the lines before the output of a command, in later versions. Earlier ones store the output in JSON.
 var codexHeader = regexp.MustCompile(`(?s)^Exit code: (-?\d+)\nWall time: ([0-9.]+) seconds\n(?:Total output lines: \d+\n)?Output:\n`)
 
-// codexResults replaces the outputs of commands by their text, sets their signs, and returns the durations.
+// codexResults removes the header or the JSON around the outputs of commands. It sets the signs of the results and returns the durations,
+// which are 0 for results without one.
 func codexResults(results []modelapi.ToolResult) []time.Duration {
 	durations := make([]time.Duration, len(results))
 	for i := range results {
 		r := &results[i]
-		if m := codexHeader.FindStringSubmatch(r.Output); m != nil {
-			if code, err := strconv.Atoi(m[1]); err == nil {
+		if groups := codexHeader.FindStringSubmatch(r.Output); groups != nil {
+			header := groups[0]
+			exitCode, wallTime := groups[1], groups[2]
+			if code, err := strconv.Atoi(exitCode); err == nil {
 				r.Signs.ExitCode = &code
 			}
-			seconds, _ := strconv.ParseFloat(m[2], 64)
+			seconds, _ := strconv.ParseFloat(wallTime, 64)
 			durations[i] = steps.ValidDuration(seconds)
-			r.Output = r.Output[len(m[0]):]
+			r.Output = r.Output[len(header):]
 			continue
 		}
 		report := modelapi.ParseValue([]byte(r.Output))
@@ -155,44 +159,54 @@ func (c *codexExec) Add(v modelapi.Value, _ string) {
 	}
 }
 
-// addItem adds an item that has started or is done. The item of a call has the call and its result.
+// addItem adds an item that has started or is done. The item of a call has the call and, when it is done, its result.
 func (c *codexExec) addItem(item modelapi.Value, done bool) {
-	id := item.Text("id")
 	switch kind := item.Text("type"); {
 	case kind == "agent_message" && done:
 		c.AddTurn(false, events.Step{Text: item.Text("text")}, nil)
+		c.identify(item)
 	case kind == "user_message" && done:
 		c.User(item.Text("text"))
-		return
 	case kind == "reasoning" && done:
 		c.Omit(source.ThinkingBlocks, 1)
-		return
 	default:
-		call, ok := codexCall(item)
-		if !ok {
-			c.Omit(source.LogEvents, 1)
-			return
-		}
-		if !c.IsOpen(id) {
-			last := len(c.Steps) - 1
-			c.AddTurn(last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0, events.Step{}, []modelapi.ToolCall{call})
-		}
-		if !done {
-			return
-		}
-		if item.HasAny("aggregated_output", "exit_code", "result", "error", "status") {
-			result := item.ToolResult()
-			c.AddResult(&result)
-		}
+		c.addCall(item, done)
 	}
-	if c.Session != "" && id != "" { // the items of each thread have the same numbers
+}
+
+// addCall adds the call of an item once, and its result when it is done.
+func (c *codexExec) addCall(item modelapi.Value, done bool) {
+	call, ok := codexCall(item)
+	if !ok {
+		c.Omit(source.LogEvents, 1)
+		return
+	}
+	if !c.IsOpen(call.ID) {
+		last := len(c.Steps) - 1
+		afterText := last >= 0 && c.Steps[last].Speaker == "assistant" && len(c.Steps[last].Calls) == 0
+		c.AddTurn(afterText, events.Step{}, []modelapi.ToolCall{call})
+	}
+	if !done {
+		return
+	}
+	if item.HasAny("aggregated_output", "exit_code", "result", "error", "status") {
+		result := item.ToolResult()
+		c.AddResult(&result)
+	}
+	c.identify(item)
+}
+
+// identify adds the id of an item. The items of each thread have the same numbers, so the thread is part of the id.
+func (c *codexExec) identify(item modelapi.Value) {
+	if id := item.Text("id"); c.Session != "" && id != "" {
 		c.Identify(c.Session + "/" + id)
 	}
 }
 
-// codexCall returns the call of an item. It reports false for another item.
+// codexCall returns the call of an item. It reports false for an item that is not a call.
 func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
 	call := modelapi.ToolCall{ID: item.Text("id")}
+	// member returns a member of the item as the only member of an object.
 	member := func(name string) string { return `{"` + name + `":` + cmp.Or(item.Get(name).Compact(), "null") + "}" }
 	switch item.Text("type") {
 	case "command_execution":

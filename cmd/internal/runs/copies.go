@@ -14,18 +14,22 @@ import (
 	"debrief/events/chat"
 )
 
-// A resumed or forked session is a copy of another one in a new file, with a new id of the session and the ids of the messages, and goes
-// on. A snapshot of a session is its beginning. Each step counts once: the copy is read from the first new step on, in the order of
-// the files.
+// A session that was resumed or forked has a file of its own. It begins with a copy of the other session: the session has a new id, and
+// the messages keep theirs. A snapshot of a session is its beginning. Each step counts once, in the order of the files:
+//
+//   - a run that is the beginning of an earlier one is left out;
+//   - a run that begins like an earlier one is read from its first new step on;
+//   - an equal run has the same id, so that the caller counts it once.
 
-// prefixHash identifies the steps of a run up to one of them: question, texts, calls and the ids of the recorder. It is zero without an id.
+// prefixHash identifies the beginning of a run up to one of its steps: question, texts, calls and the ids of the recorder. It is zero if
+// no step of the beginning has an id.
 type prefixHash [16]byte
 
-// prefixes holds the hash of each prefix of a run. The last one identifies the run.
+// prefixes has one hash for each step of a run. The last one identifies the run.
 type prefixes []prefixHash
 
-// stepChain returns the prefixes of a run, or nil if the recorder has no ids: equal runs of one task are then several runs. The outputs of
-// calls have no part in it: the recording can end before them.
+// stepChain returns the prefixes of a run. It returns nil if the recorder has no ids, because equal runs can then be several attempts at
+// one task. The hashes do not contain the outputs of calls, because a recording can end before the output of its last call.
 func stepChain(e *events.Execution, ids []string) prefixes {
 	if len(ids) != len(e.Steps) {
 		return nil
@@ -39,7 +43,8 @@ func stepChain(e *events.Execution, ids []string) prefixes {
 		for j := range step.Calls {
 			writeParts(h, "call", step.Calls[j].Tool, step.Calls[j].Arguments)
 		}
-		if identified = identified || ids[i] != ""; identified {
+		identified = identified || ids[i] != ""
+		if identified {
 			copy(chain[i][:], h.Sum(nil))
 		}
 	}
@@ -62,7 +67,7 @@ func (p prefixes) runID(known *format, i int) string {
 	return known.source + "/" + hex.EncodeToString(p[i][:])
 }
 
-// recordedRuns holds the prefixes of the runs that were read. The value is true for a whole run.
+// recordedRuns holds the prefixes of the runs that were read. The value is true if a prefix is a whole run.
 type recordedRuns struct{ prefixes map[prefixHash]bool }
 
 // maxPrefixes is the maximum number of prefixes. If there are more, the runs so far are forgotten, and their copies count again.
@@ -89,17 +94,23 @@ func (r *recordedRuns) has(p prefixHash) (read, whole bool) {
 	return read, whole
 }
 
-// leaveOut reports whether a run is the beginning of another one. If another run is the beginning of this one, it removes that.
+// leaveOut removes the steps that another recording has from the beginning of a run. It reports whether no new step of the assistant is
+// left.
 func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixes) bool {
-	stored := func(i int) bool {
-		return f.known != nil && chain[i] != (prefixHash{}) && f.known(events.ExecutionID(f.book, "", chain.runID(known, i), r.Origin.Round))
+	isStored := func(i int) bool {
+		if f.known == nil || chain[i] == (prefixHash{}) {
+			return false
+		}
+		return f.known(events.ExecutionID(f.book, "", chain.runID(known, i), r.Origin.Round))
 	}
 	last := len(chain) - 1
-	if _, whole := f.seen.has(chain[last]); whole || stored(last) { // the same run: the caller counts it once
+	_, isEqual := f.seen.has(chain[last])
+	if isEqual || isStored(last) { // the caller counts equal runs once
 		return false
 	}
 	for i := last; i >= 0; i-- {
-		if read, _ := f.seen.has(chain[i]); !read && !stored(i) {
+		wasRead, _ := f.seen.has(chain[i])
+		if !wasRead && !isStored(i) {
 			continue
 		}
 		f.omit(source.Omissions{source.Copies: 1})
@@ -110,8 +121,8 @@ func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixes) bool 
 	return false
 }
 
-// continueAfter removes the first n steps of a run. The next message of the user is the question, else the last one before. Tokens and
-// duration are those of the whole session, so they are removed too.
+// continueAfter removes the first n steps of a run. If the next step is a message of the user, it becomes the question; otherwise the
+// last message of the user before does. Tokens and duration are removed, because they are those of the whole session.
 func continueAfter(e *events.Execution, n int) {
 	before, rest := e.Steps[:n], e.Steps[n:]
 	for i := range before {
@@ -122,10 +133,10 @@ func continueAfter(e *events.Execution, n int) {
 	if len(rest) > 0 && rest[0].Speaker == "user" {
 		e.Question, rest = rest[0].Text, rest[1:]
 	}
-	says := func(list []events.Step) bool {
+	hasAnswer := func(list []events.Step) bool {
 		return slices.ContainsFunc(list, func(s events.Step) bool { return s.Speaker == "assistant" && s.Text == e.Answer })
 	}
-	if says(before) && !says(rest) {
+	if hasAnswer(before) && !hasAnswer(rest) {
 		e.Answer = ""
 	}
 	if len(rest) > 0 && !rest[0].At.IsZero() {

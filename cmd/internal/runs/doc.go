@@ -1,7 +1,7 @@
 // Package runs reads recorded runs of other agents as executions, so that a playbook learns from them without running
 // the tasks again. It detects the format of each object from its fields, never from the file name. The table in formats.go
 // lists the formats; the first one that matches an object is used. A session of an agent, a sample of a benchmark, and a trace of an
-// observability tool are a run. If the objects of a file are single messages, the whole file is one run.
+// observability tool are one run each. If the objects of a file are single messages, the whole file is one run.
 //
 // A file holds one object per line (JSON Lines), JSON lists, objects over several lines, or several of these. A list of runs
 // may be inside an object. The text may be in UTF-8 or UTF-16, compressed with gzip or zstd. The zip files of Inspect are read,
@@ -13,8 +13,8 @@
 // The first message of a user is the question. Each other turn of a user or an assistant is a step. Each tool call has its
 // result. If the recorder did not store whether a call failed, the package detects it from the output.
 //
-// Each sub-agent is a separate run: the events of a sub-agent of Claude Code, and the model calls inside another agent of a
-// trace. Their outcome is unknown.
+// Each sub-agent is a separate run with an unknown outcome. Claude Code marks the events of a sub-agent; in a trace, the model calls
+// inside the span of another agent are its run.
 //
 // The package leaves out, and counts in Report.Omitted:
 //
@@ -54,16 +54,16 @@
 // of a tool call is success, failure, timeout, error, or empty to read it from the output. Lines with the same task_id are attempts at one
 // task. The fields purpose, target, reasoning, model, usage, started, duration_ns and origin.task are read
 // too. The fields on the use of a playbook (shown, cited, manifest, trials) are ignored, because they refer to another
-// playbook. So is origin.source: the source of a run is "file" with the format, such as file/codex.
+// playbook. The field origin.source is ignored too: the source of a run is "file" with the format, such as file/codex.
 //
-// # Task ids
+// # Run ids
 //
-// The id of a run consists of the recorder's name for the run and a hash of its question, texts and calls. The file has no part in
-// it: a copy in a renamed or overlapping file has the same id and counts once. The name of a task comes from the data too, so that
-// attempts in several files are attempts at one task. A line in the execution format with an id is an execution of Debrief. It keeps
-// its task id, and so its id.
+// The id of a run consists of the format, the recorder's name for the run, and a hash of its question, texts and calls. The id does not
+// depend on the file: a copy in a renamed or overlapping file has the same id and counts once. The name of a task comes from the data
+// too, so that attempts in several files are attempts at one task. A line in the execution format with an id is an execution of Debrief.
+// Its task_id is the id of the run, so that the execution keeps its id.
 //
-// Sessions of Claude Code, Codex, Gemini CLI and OpenHands have ids of messages. These are in the hash in place of the session's id
-// and the outputs. A session that was resumed or forked in another file is read from its first new step on. A part of a
-// session that another file has is left out.
+// Sessions of Claude Code, Codex, Gemini CLI and OpenHands are resumed or forked in another file, under another session id. The ids of
+// their messages stay. So the hash of such a run contains the ids of its messages, and neither the id of the session nor the outputs.
+// Steps that another file has already are left out: a resumed or forked session is read from its first new step on.
 package runs

@@ -72,16 +72,23 @@ type format struct {
 	source  string
 	title   string // for help texts; empty for another form of the format before it
 	matches func(modelapi.Value) bool
-	byFile  bool // outcomes of a separate file name the runs by their file
-	// parse returns the runs of an object that has whole runs. newBuilder is for formats whose objects are parts of runs.
-	// split returns the objects inside an object.
-	parse      func(*record) ([]*steps.Run, error)
+	byFile  bool // a run without a name is found in a file of outcomes by the name of its own file
+
+	// parse is for objects that have whole runs. It returns the runs.
+	parse func(*record) ([]*steps.Run, error)
+	// newBuilder is for objects that are parts of runs.
 	newBuilder func() runBuilder
-	check      func(modelapi.Value) // notes the problem of a part, which is then skipped; may be nil
-	split      func(modelapi.Value) ([][]byte, error)
-	// session returns the id of the run to which a part belongs. If it is nil, that is the last run that started. sessions returns such a
-	// function for one file, for formats where it depends on the parts before.
-	session  func(modelapi.Value) string
+	// split is for objects that contain objects of other formats. It returns these.
+	split func(modelapi.Value) ([][]byte, error)
+
+	// The other fields are for formats with newBuilder.
+
+	// check notes the problem of a damaged part, which is then skipped. Nil accepts all parts.
+	check func(modelapi.Value)
+	// session returns the id of the run to which a part belongs. If session and sessions are nil, a part belongs to the only open run of
+	// the format.
+	session func(modelapi.Value) string
+	// sessions returns a function like session for one file. It is for formats where the id depends on the parts before.
 	sessions func() func(modelapi.Value) string
 	// isFirst and isLast report whether a part is the first or last one of a run; nil if the format has no such part.
 	isFirst, isLast func(modelapi.Value) bool
@@ -277,8 +284,10 @@ func findFormat(v modelapi.Value) (*format, error) {
 	f := matchFormat(v)
 	names := v.Names()
 	switch kind := v.Kind(); {
-	case f != nil, v.Text("type") != "":
+	case f != nil:
 		return f, nil
+	case v.Text("type") != "": // an event that is not a turn
+		return nil, nil
 	case kind != '{' && kind != 'n':
 		v.WantObject()
 		return nil, v.Problem()

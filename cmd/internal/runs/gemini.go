@@ -12,11 +12,12 @@ import (
 	"debrief/events/outcome"
 )
 
-// geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes. A
-// message is written again under its id when its calls are known. A session does not contain an outcome.
+// geminiSession builds a run from a session of Gemini CLI: one object with messages, or lines with a head, messages, and changes of the
+// head ("$set") or of the messages ("$rewindTo"). The CLI writes a message again under its id when its calls are known, so End adds the
+// messages to the conversation. A session does not contain an outcome.
 type geminiSession struct {
 	steps.Conversation
-	messages []geminiMessage // in the order of their first lines
+	messages []geminiMessage // the last version of each, in the order of their first lines
 }
 
 type geminiMessage struct {
@@ -34,9 +35,10 @@ func isGeminiRecord(v modelapi.Value) bool {
 	if isGeminiHead(v) || v.Kind("$set") == '{' || v.Text("$rewindTo") != "" {
 		return true
 	}
-	kind := v.Text("type")
-	return slices.Contains([]string{"user", "gemini", "info", "warning", "error"}, kind) && v.Text("id") != "" && v.HasAny("content", "toolCalls") &&
-		!v.HasAny("sessionId", "session_id", "role", "message")
+	isMessage := slices.Contains([]string{"user", "gemini", "info", "warning", "error"}, v.Text("type")) &&
+		v.Text("id") != "" && v.HasAny("content", "toolCalls")
+	isOther := v.HasAny("sessionId", "session_id", "role", "message") // of another recorder
+	return isMessage && !isOther
 }
 
 // IsEmpty reports whether the session has no message yet.
@@ -52,7 +54,7 @@ func checkGemini(v modelapi.Value) {
 	}
 }
 
-// geminiHead returns the fields of a head or of a change. It reports whether the object is neither.
+// geminiHead returns the fields of a head or of a change of it. For another object it returns the object, and isMessage is true.
 func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
 	if change := v.Want('{', "$set"); change.IsSet() {
 		return change, false
@@ -61,14 +63,12 @@ func geminiHead(v modelapi.Value) (head modelapi.Value, isMessage bool) {
 }
 
 func (g *geminiSession) Add(v modelapi.Value, _ string) {
-	head, isMessage := geminiHead(v)
-	target := v.Text("$rewindTo")
-	switch {
-	case target != "": // the user went back, and the session ends before that message
-		at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == target })
-		g.messages = g.messages[:max(at, 0)]
+	if target := v.Text("$rewindTo"); target != "" {
+		g.rewind(target)
 		return
-	case isMessage:
+	}
+	head, isMessage := geminiHead(v)
+	if isMessage {
 		g.put(v)
 		return
 	}
@@ -82,6 +82,13 @@ func (g *geminiSession) Add(v modelapi.Value, _ string) {
 	for m := range head.Get("messages").Elements() {
 		g.put(m)
 	}
+}
+
+// rewind removes the message with an id and all later ones, because the user went back behind it. It removes all messages if none has the
+// id.
+func (g *geminiSession) rewind(id string) {
+	at := slices.IndexFunc(g.messages, func(m geminiMessage) bool { return m.id == id })
+	g.messages = g.messages[:max(at, 0)]
 }
 
 // checkGeminiMessage notes a problem if a message is damaged.
@@ -127,7 +134,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	item := v.Get("content").Content(modelapi.RoleOf(kind))
 	item.Text = strings.TrimSpace(item.Text)
 	if kind == "user" {
-		// Results stand in the call, too, except in a history that the CLI has written again.
+		// A result also stands in its call, which has closed the call. Only in a history that the CLI has written again it does not.
 		item.Results = slices.DeleteFunc(item.Results, func(r modelapi.ToolResult) bool { return !g.IsOpen(r.CallID) })
 		g.AddItem(&item, events.Step{})
 		return
@@ -142,18 +149,20 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	}
 	calls := v.Get("toolCalls")
 	if calls.Len() > 0 {
-		item.Calls = nil
+		item.Calls = nil // the content may have the same calls
 		for call := range calls.Elements() {
 			item.Calls = append(item.Calls, modelapi.ToolCall{ID: call.Text("id"), Name: call.Text("name"), Arguments: call.Get("args").Arguments()})
 		}
 	}
 	before := len(g.Steps)
-	if g.AddItem(&item, events.Step{At: v.Time("timestamp")}); len(g.Steps) == before {
+	g.AddItem(&item, events.Step{At: v.Time("timestamp")})
+	if len(g.Steps) == before { // a message without text and calls
 		return
 	}
 	g.Identify(v.Text("id"))
 	for call := range calls.Elements() {
-		if ended := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status")); ended || call.Has("result") {
+		hasEnded := slices.Contains([]string{"success", "error", "cancelled"}, call.Text("status"))
+		if hasEnded || call.Has("result") {
 			g.AddResult(geminiResult(call))
 		}
 	}
@@ -170,7 +179,12 @@ func geminiResult(call modelapi.Value) *modelapi.ToolResult {
 	if len(texts) == 0 {
 		output = result.Output()
 	}
-	return &modelapi.ToolResult{CallID: call.Text("id"), Name: call.Text("name"), Output: output, Signs: outcome.Signs{Status: call.Text("status")}}
+	return &modelapi.ToolResult{
+		CallID: call.Text("id"),
+		Name:   call.Text("name"),
+		Output: output,
+		Signs:  outcome.Signs{Status: call.Text("status")},
+	}
 }
 
 // geminiStream builds a run from the output of 'gemini --output-format stream-json'.
@@ -206,9 +220,10 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 			return
 		}
 		g.talking = true
-		if last := len(g.Steps) - 1; wasTalking && v.IsTrue("delta") {
-			g.Steps[last].Text += v.Text("content")
-			g.Answer = g.Steps[last].Text
+		if wasTalking && v.IsTrue("delta") {
+			last := &g.Steps[len(g.Steps)-1]
+			last.Text += v.Text("content")
+			g.Answer = last.Text
 			return
 		}
 		g.AddTurn(false, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)

@@ -19,21 +19,22 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 		items = append(v.Get("input").Messages(modelapi.RoleUser), v.Get("output").Messages(modelapi.RoleAssistant)...)
 	}
 	c.AddItems(items)
-	others := 0
-	if c.Outcome, others = inspectOutcome(v); !c.Outcome.Known() {
-		c.Outcome.Feedback = cmp.Or(v.Text("error", "message"), v.Text("limit", "type"))
+	result, others := inspectOutcome(v)
+	if !result.Known() {
+		result.Feedback = cmp.Or(v.Text("error", "message"), v.Text("limit", "type"))
 	}
+	c.Outcome = result
 	c.Omit(source.OtherScores, others)
 	if v.HasAny("target") {
 		c.Omit(source.References, 1)
 	}
-	about := v.header.Get("eval")
+	eval := v.header.Get("eval")
 	c.Task = source.Printable(v.ID("id"))
-	if task := source.Printable(about.Text("task")); task != "" {
+	if task := source.Printable(eval.Text("task")); task != "" {
 		c.Task = task + "/" + c.Task
 	}
 	c.Name = c.Task + "/" + cmp.Or(v.ID("epoch"), "1")
-	c.Model = cmp.Or(v.Text("output", "model"), about.Text("model"))
+	c.Model = cmp.Or(v.Text("output", "model"), eval.Text("model"))
 	c.Started, c.Duration = v.Time("started_at"), steps.ValidDuration(v.Number("total_time"))
 	for _, u := range v.Get("model_usage").Members() {
 		c.Usage = c.Usage.Add(steps.Usage(0, u, 0))
@@ -44,8 +45,8 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 // inspectGrades are the grades of Inspect as numbers: correct, partially correct, incorrect, and no answer.
 var inspectGrades = map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 
-// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. The only score counts, or the one that
-// leads.
+// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. If the sample has one score and the caller
+// named none, this score counts. Otherwise the score that leads counts, see outcome.Leads. If several lead, none counts.
 func inspectOutcome(v *record) (out events.Outcome, others int) {
 	scores := map[string]json.RawMessage{}
 	comments := map[string]string{}
@@ -68,9 +69,10 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 		}
 	}
 	out = events.Outcome{Label: events.Unknown}
+	isOnly := len(scores) == 1 && v.leading == ""
 	var leading []string
 	for name := range scores {
-		if len(scores) == 1 && v.leading == "" || outcome.Leads(name, v.leading) {
+		if isOnly || outcome.Leads(name, v.leading) {
 			leading = append(leading, name)
 		}
 	}
@@ -80,7 +82,7 @@ func inspectOutcome(v *record) (out events.Outcome, others int) {
 	name := leading[0]
 	decoded, err := outcome.Parse(string(scores[name]))
 	if err != nil {
-		v.Note("scores."+name, "%v", err)
+		v.Note("scores."+name, "%v", err) // the sample is skipped
 		return out, 0
 	}
 	decoded.Label = cmp.Or(decoded.Label, events.Unknown)

@@ -18,7 +18,7 @@ type openRun struct {
 	start   Problem
 }
 
-// isEmpty reports whether the run has no message yet: the headers of a fork and of the session it was forked from stand at its begin.
+// isEmpty reports whether the run has no message yet. A builder without the method IsEmpty is never empty.
 func (u *openRun) isEmpty() bool {
 	c, ok := u.builder.(interface{ IsEmpty() bool })
 	return ok && c.IsEmpty()
@@ -27,27 +27,13 @@ func (u *openRun) isEmpty() bool {
 // partCost is the estimated memory of a part in addition to its bytes.
 const partCost = 256
 
-// addPart adds a part to its run. It delivers the run if this is the last part. It ends other runs to keep the limits of
-// open runs and memory.
+// addPart adds a part to its run, which it begins if necessary. It delivers the run if this is the last part. It ends other runs to keep
+// the limits of open runs and memory.
 func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error {
-	session := f.sessionOf(known, v)
-	i := slices.IndexFunc(f.openRuns, func(u *openRun) bool { return u.format == known && u.session == session })
-	if i >= 0 && known.isFirst != nil && known.isFirst(v) && !f.openRuns[i].isEmpty() {
-		if err := f.endRun(i); err != nil {
-			return err
-		}
-		i = -1
+	u, err := f.runOf(known, v, at)
+	if err != nil {
+		return err
 	}
-	if i < 0 {
-		if len(f.openRuns) == maxOpen {
-			if err := f.endRun(f.leastRecent(nil)); err != nil {
-				return err
-			}
-		}
-		f.openRuns = append(f.openRuns, &openRun{format: known, session: session, builder: known.newBuilder(), start: at})
-		i = len(f.openRuns) - 1
-	}
-	u := f.openRuns[i]
 	f.partCount++
 	u.last = f.partCount
 	u.size += len(v.Raw()) + partCost
@@ -65,8 +51,9 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 			f.futile = futile{}
 		}
 	}
+	freesMemory := func(other *openRun) bool { return other != u && other.builder != nil }
 	for f.bufferedBytes() > f.limit+f.limit/2 {
-		if err := f.endRun(f.leastRecent(u)); err != nil {
+		if err := f.endRun(f.leastRecent(freesMemory)); err != nil {
 			return err
 		}
 	}
@@ -76,15 +63,44 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 	return nil
 }
 
-// sessionOf returns the id of the run to which a part belongs.
+// runOf returns the open run of a part. If there is none, it begins a run.
+func (f *fileReader) runOf(known *format, v modelapi.Value, at Problem) (*openRun, error) {
+	session := f.sessionOf(known, v)
+	i := slices.IndexFunc(f.openRuns, func(u *openRun) bool { return u.format == known && u.session == session })
+	if i >= 0 {
+		u := f.openRuns[i]
+		isFirst := known.isFirst != nil && known.isFirst(v)
+		if !isFirst || u.isEmpty() { // a forked session begins with several headers: its own, and that of the other session
+			return u, nil
+		}
+		if err := f.endRun(i); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.openRuns) == maxOpen {
+		isAny := func(*openRun) bool { return true }
+		if err := f.endRun(f.leastRecent(isAny)); err != nil {
+			return nil, err
+		}
+	}
+	u := &openRun{format: known, session: session, builder: known.newBuilder(), start: at}
+	f.openRuns = append(f.openRuns, u)
+	return u, nil
+}
+
+// sessionOf returns the id of the run to which a part belongs, or "" if the format has no such ids.
 func (f *fileReader) sessionOf(known *format, v modelapi.Value) string {
-	switch {
-	case known.session != nil:
+	if known.session != nil {
 		return known.session(v)
-	case known.sessions == nil:
+	}
+	if known.sessions == nil {
 		return ""
-	case f.sessions[known] == nil:
-		f.sessions = map[*format]func(modelapi.Value) string{known: known.sessions()}
+	}
+	if f.sessions == nil {
+		f.sessions = map[*format]func(modelapi.Value) string{}
+	}
+	if f.sessions[known] == nil {
+		f.sessions[known] = known.sessions()
 	}
 	return f.sessions[known](v)
 }
@@ -99,12 +115,14 @@ func (f *fileReader) bufferedBytes() (size int) {
 	return size
 }
 
-// leastRecent returns the index of the run that has had no part for longest. If except is not nil, it ignores that run and
-// runs without a builder, which hold no memory.
-func (f *fileReader) leastRecent(except *openRun) int {
+// leastRecent returns the index of the run that has had no part for longest, among those that match. It returns -1 if none matches.
+func (f *fileReader) leastRecent(matches func(*openRun) bool) int {
 	oldest := -1
 	for i, u := range f.openRuns {
-		if u != except && (u.builder != nil || except == nil) && (oldest < 0 || u.last < f.openRuns[oldest].last) {
+		if !matches(u) {
+			continue
+		}
+		if oldest < 0 || u.last < f.openRuns[oldest].last {
 			oldest = i
 		}
 	}

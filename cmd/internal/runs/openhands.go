@@ -17,7 +17,7 @@ import (
 type handsSession struct {
 	steps.Conversation
 	requests map[string]bool // ids of the model's responses; each of their events repeats the usage
-	last     steps.OpenCall  // the last call, for observations without an id
+	last     steps.OpenCall  // the last call: an observation without an id is its result
 }
 
 // handsTools maps actions to the names of the agent's tools, for events that do not name them.
@@ -70,7 +70,8 @@ func handsArgs(v modelapi.Value) modelapi.Value {
 // handsText returns the text of a message: of its arguments, or of the event.
 func handsText(v modelapi.Value) string {
 	args := handsArgs(v)
-	return cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"), v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
+	ofArgs := cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"))
+	return cmp.Or(ofArgs, v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
 }
 
 // addAction adds a tool call. The model's response has its arguments; without one they are the fields of the action.
@@ -95,11 +96,18 @@ func (h *handsSession) addAction(v modelapi.Value, tool string) {
 	h.last = h.Open[len(h.Open)-1]
 }
 
-// handsArguments returns the fields of an action that the agent chose.
+// handsFields are the fields of actions that the agent chooses.
+var handsFields = []string{
+	"command", "code", "path", "content", "url", "browser_actions", "name", "arguments", "inputs", "agent", "start", "end", "is_input",
+}
+
+// handsArguments returns the fields of an action that the agent chose, as JSON. A field that is empty or false is the default.
 func handsArguments(args modelapi.Value) string {
 	chosen := map[string]json.RawMessage{}
-	for _, name := range []string{"command", "code", "path", "content", "url", "browser_actions", "name", "arguments", "inputs", "agent", "start", "end", "is_input"} {
-		if v := args.Get(name); v.IsSet() && string(v.Raw()) != `""` && v.Kind() != 'f' {
+	for _, name := range handsFields {
+		v := args.Get(name)
+		isDefault := !v.IsSet() || string(v.Raw()) == `""` || v.Kind() == 'f'
+		if !isDefault {
 			chosen[name] = v.Raw()
 		}
 	}
@@ -111,7 +119,10 @@ func handsArguments(args modelapi.Value) string {
 func (h *handsSession) addObservation(v modelapi.Value) {
 	id, at := v.Text("tool_call_metadata", "tool_call_id"), -1
 	for i, c := range h.Open {
-		if c.ID != "" && c.ID == id || id == "" && c == h.last {
+		if id != "" && c.ID == id {
+			at = i
+		}
+		if id == "" && c == h.last {
 			at = i
 		}
 	}
@@ -144,15 +155,12 @@ func (h *handsSession) addUsage(v modelapi.Value) {
 func handsOutput(v *record) ([]*steps.Run, error) {
 	h := &handsSession{}
 	for event := range v.Get("history").Elements() {
-		pair := event.Elements() // in older outputs an action with its observation
 		if event.Kind() != '[' {
-			pair = func(yield func(modelapi.Value) bool) { yield(event) }
+			h.addChecked(event)
+			continue
 		}
-		for e := range pair {
-			if e.WantObject() {
-				checkHands(e)
-				h.Add(e, "")
-			}
+		for e := range event.Elements() { // in older outputs an element has an action and its observation
+			h.addChecked(e)
 		}
 	}
 	if v.Get("history").Len() == 0 {
@@ -169,8 +177,16 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 	h.Name = source.Printable(v.ID("instance_id"))
 	h.Task = h.Name
 	runs, err := h.End()
-	h.IDs = nil // the run of an instance is whole
+	h.IDs = nil // the run is no session that another file continues: each line is an attempt of its own
 	return runs, err
+}
+
+// addChecked adds an event, or notes a problem if it is damaged.
+func (h *handsSession) addChecked(event modelapi.Value) {
+	if event.WantObject() {
+		checkHands(event)
+		h.Add(event, "")
+	}
 }
 
 func handsOutcome(v modelapi.Value) events.Outcome {
@@ -180,14 +196,15 @@ func handsOutcome(v modelapi.Value) events.Outcome {
 		return out
 	}
 	out.By, out.Feedback = sourceOpenHands, cmp.Or(v.Get("result_explanation").Output(), out.Feedback)
-	if out.Label = events.Failure; *verdict {
+	out.Label = events.Failure
+	if *verdict {
 		out.Label = events.Success
 	}
 	return out.Complete()
 }
 
-// handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. Each has its class in the field kind. A
-// conversation has one event in each file or line. It does not contain an outcome.
+// handsSDKSession builds a run from the events of the OpenHands agent SDK, which version 1 uses. Each event has its class in the field
+// kind. A conversation is a folder with one event in each file, or a file with one event in each line. It does not contain an outcome.
 type handsSDKSession struct{ steps.Conversation }
 
 func checkHandsSDK(v modelapi.Value) {
@@ -228,8 +245,8 @@ func (h *handsSDKSession) addAction(v modelapi.Value) {
 	h.Identify(v.Text("id"))
 }
 
-// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for and moves into the event. They are
-// other words in each call, and no arguments of the tool.
+// withoutRemarks returns the arguments of a call without the remarks that the SDK asks the model for. The SDK copies them into the event.
+// They are no arguments of the tool, and their words differ between equal calls.
 func withoutRemarks(arguments string, event modelapi.Value) string {
 	v := modelapi.ParseValue([]byte(arguments))
 	if v.Kind() != '{' {
@@ -237,7 +254,9 @@ func withoutRemarks(arguments string, event modelapi.Value) string {
 	}
 	var members []string
 	for name, value := range v.Members() {
-		if key := name.Text(); (key == "summary" || key == "security_risk") && bytes.Equal(value.Raw(), event.Get(key).Raw()) {
+		key := name.Text()
+		mayBeRemark := key == "summary" || key == "security_risk"
+		if mayBeRemark && bytes.Equal(value.Raw(), event.Get(key).Raw()) {
 			continue
 		}
 		members = append(members, string(name.Raw())+":"+string(value.Raw()))

@@ -42,7 +42,7 @@ var outcomeIDs = []string{"id", "run_id", "run", "task_id", "trace_id", "session
 // ReadOutcomes reads the outcomes of runs. The file is a table with the columns id and score, or JSON: objects with the fields
 // id and score, one per line or in a list; one object with the ids as fields; or a report of SWE-bench with the fields
 // resolved_ids and unresolved_ids. A score is a number from 0 to 1, a label, true or false, or an object with several
-// named scores, of which that with the leading name counts. A line without a valid id and score is an error.
+// named scores, of which the one named by leading counts. A line without a valid id and score is an error.
 func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string) (*Outcomes, error) {
 	text, closeText, err := source.Open(ctx, r, source.Omissions{})
 	if err != nil {
@@ -61,16 +61,17 @@ func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string)
 	return o, nil
 }
 
-// add adds the outcomes of an object. If it is not in a list or table, its fields may be ids.
+// add adds the outcomes of an object. The fields of an object that is not in a list or table may be ids.
 func (o *Outcomes) add(value *source.Value) error {
 	if value.Err != nil {
 		return value.Err
 	}
 	v, err := o.doc.Parse(value.Raw)
-	if err != nil && !bytes.HasPrefix(value.Raw, []byte("{")) && len(o.byID) == 0 {
-		return errors.New("unknown format: want JSON, or a table with the columns id and score")
-	}
 	if err != nil {
+		isFirst := len(o.byID) == 0
+		if isFirst && !bytes.HasPrefix(value.Raw, []byte("{")) {
+			return errors.New("unknown format: want JSON, or a table with the columns id and score")
+		}
 		return err
 	}
 	if !v.WantObject() {
@@ -87,7 +88,8 @@ func (o *Outcomes) add(value *source.Value) error {
 		}
 		return o.addScore(id, score.Arguments(), v.ID(commentNames...))
 	}
-	if value.At.Line == 0 || value.IsRow {
+	isInList := value.At.Line == 0
+	if isInList || value.IsRow {
 		return fmt.Errorf("fields id, score: required, got %s", v.Names())
 	}
 	for name, score := range v.Members() {
@@ -131,16 +133,13 @@ func (o *Outcomes) addScore(id, score, feedback string) error {
 	return nil
 }
 
-// apply sets the outcome of a run that has none. The run is found by its task id, by its name, by its session, or by the name
-// of its file if the file has one run.
+// apply sets the outcome of a run that has none. The id of the outcome may be the run id, the recorder's name of the run, its session, or
+// the name of its file. An empty name or file is not searched.
 func (o *Outcomes) apply(e *events.Execution, file, name string) {
-	ids := []string{e.RunID, name, e.Session, file}
-	if len(o.Examples) < 3 {
-		if i := slices.IndexFunc(ids[1:], func(id string) bool { return id != "" }); i >= 0 {
-			o.Examples = append(o.Examples, ids[i+1])
-		}
+	if example := cmp.Or(name, e.Session, file); example != "" && len(o.Examples) < 3 {
+		o.Examples = append(o.Examples, example)
 	}
-	for _, id := range ids {
+	for _, id := range []string{e.RunID, name, e.Session, file} {
 		id = source.Printable(id)
 		r, ok := o.byID[id]
 		if id == "" || !ok {
@@ -158,7 +157,7 @@ func (o *Outcomes) apply(e *events.Execution, file, name string) {
 	}
 }
 
-// Unused returns the number of ids that belong to no run, and the first of them in alphabetical order.
+// Unused returns the number of ids that belong to no run, and the first three of them in alphabetical order.
 func (o *Outcomes) Unused() (n int, first []string) {
 	const most = 3
 	for id, r := range o.byID {

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,23 +32,23 @@ type fileReader struct {
 	partCount int            // number of parts read so far
 	header    modelapi.Value // the members of the current container in front of its list
 	doc       modelapi.Document
-	sessions  map[*format]func(modelapi.Value) string
+	sessions  map[*format]func(modelapi.Value) string // the results of format.sessions
 	futile    futile
-	leftOut   bool // a run was left out as known: the file is not one without runs
+	leftOut   bool // a run was read and left out: it is known, or it is not a task
 	report    Report
 }
 
-// Limits of the data in a row without a run or a part of one, relative to the maximum size of a run. Beyond them the rest of the
-// file is not read. Such a file is endless, a compression bomb, or not a recording. The limits are 1 GB and a million lines.
+// Limits of the data in a row that has no run and no part of one. They are relative to the maximum size of a run, and are 1 GB and a
+// million lines for maxRun. A file beyond them is endless, a compression bomb, or not a recording: its rest is not read.
 const (
-	futileRuns         = 64 // bytes = futileRuns × the maximum size of a run
-	bytesPerUnreadable = 16 // unreadable lines or elements = the maximum size of a run / bytesPerUnreadable
+	futileRuns         = 64 // at most futileRuns × the maximum size of a run, in bytes
+	bytesPerUnreadable = 16 // at most the maximum size of a run / bytesPerUnreadable unreadable lines or elements
 )
 
 // futile counts the data since the last run or part of a run.
 type futile struct{ bytes, problems int }
 
-// boundedReader ends reading after too much futile data.
+// boundedReader returns an error after too much futile data.
 type boundedReader struct {
 	io.Reader
 	f *fileReader
@@ -70,19 +71,23 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 func (f *fileReader) addProblem(at Problem, err error) {
 	if nothing, ok := errors.AsType[*spans.NothingError](err); ok {
 		f.omit(source.Omissions{nothing.Kind: nothing.Count})
-		f.leftOut = f.leftOut || nothing.Kind == source.HarnessMessages
+		if nothing.Kind == source.HarnessMessages { // a run of a harness for itself
+			f.leftOut = true
+		}
 		return
 	}
 	f.report.Skipped++
 	f.futile.problems++
-	if at.Reason = err.Error(); len(f.report.Problems) < maxProblems {
+	at.Reason = err.Error()
+	if len(f.report.Problems) < maxProblems {
 		f.report.Problems = append(f.report.Problems, at)
 	}
 }
 
-func (f *fileReader) addRepair(at Problem, what string) {
+func (f *fileReader) addRepair(at Problem, repair string) {
 	f.report.Repaired++
-	if at.Reason = what; len(f.report.Repairs) < maxProblems {
+	at.Reason = repair
+	if len(f.report.Repairs) < maxProblems {
 		f.report.Repairs = append(f.report.Repairs, at)
 	}
 }
@@ -110,7 +115,7 @@ func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
 	return err
 }
 
-// read reads a text. The runs before an error are delivered.
+// read reads a text. If it returns an error, it has delivered the runs before the error.
 func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 	values := source.NewValues(r, f.limit)
 	values.IsList, values.Columns = f.isList, [][]string{steps.QuestionNames, steps.AnswerNames}
@@ -126,7 +131,9 @@ func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 		if err := f.addObject(v); err != nil {
 			return err
 		}
-		if isLine := v.At.Line > 0 && !v.IsRow; isLine && f.report.Source == "" && f.report.Skipped >= maxProblems {
+		isLine := v.At.Line > 0 && !v.IsRow
+		isUnknown := f.report.Source == "" && f.report.Skipped >= maxProblems
+		if isLine && isUnknown {
 			return fmt.Errorf("no known format (%s), the rest was not read: %w", f.report.Problems[0], ErrFormat)
 		}
 		return ctx.Err()
@@ -141,7 +148,9 @@ func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 		return err
 	case isEmpty:
 		return fmt.Errorf("the file is empty: %w", ErrFormat)
-	case f.report.Runs > 0, f.leftOut && f.report.Skipped == 0:
+	case f.report.Runs > 0:
+		return nil
+	case f.leftOut && f.report.Skipped == 0: // the file has runs, and none of them is new
 		return nil
 	case len(f.report.Problems) > 0:
 		return fmt.Errorf("no run can be read (%s): %w", f.report.Problems[0], ErrFormat)
@@ -150,7 +159,8 @@ func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 }
 
 // containers lists the fields that hold a list of runs or of parts of runs. An object with such a list is read element by
-// element, so that it can have any size. If the value is true, the other fields of the object must match no format.
+// element, so that it can have any size. The value is true if the field can also be a list inside a run: then the fields before the
+// list must match no format and have no question.
 var containers = map[string]bool{
 	"simulations":   false, // tau2
 	"resourceSpans": false, // OTLP
@@ -162,14 +172,15 @@ var containers = map[string]bool{
 	"spans":         true,
 }
 
-// isList reports whether a list in an object holds runs, and keeps the members before it. A list inside a run does not.
+// isList reports whether a list in an object holds runs, see source.Values.IsList. If it does, isList keeps the members before the list.
 func (f *fileReader) isList(name string, header []byte) bool {
-	strict, known := containers[name]
+	mayBeInRun, known := containers[name]
 	if !known {
 		return false
 	}
 	v := modelapi.ParseValue(header)
-	if strict && (matchFormat(v) != nil || v.HasAny(steps.QuestionNames...)) {
+	isRun := matchFormat(v) != nil || v.HasAny(steps.QuestionNames...)
+	if mayBeInRun && isRun {
 		return false
 	}
 	f.header = v
@@ -180,16 +191,15 @@ func (f *fileReader) isList(name string, header []byte) bool {
 // returned error ends the reading.
 func (f *fileReader) addObject(o *source.Value) error {
 	v, known, err := f.parse(o)
-	switch {
-	case err != nil:
+	if err != nil {
 		f.addProblem(o.At, err)
 		return nil
-	case known == nil:
+	}
+	if known == nil {
 		f.omit(source.Omissions{source.LogEvents: 1})
 		return nil
-	case f.report.Source == "":
-		f.report.Source = known.source
 	}
+	f.report.Source = cmp.Or(f.report.Source, known.source)
 	switch {
 	case known.split != nil:
 		var parts [][]byte
@@ -226,8 +236,11 @@ func (f *fileReader) parse(o *source.Value) (modelapi.Value, *format, error) {
 	if err != nil {
 		v, err = f.doc.Parse(source.WithoutNaN(o.Raw))
 	}
-	if err != nil || o.IsRow {
-		return v, answerFormat, err
+	if err != nil {
+		return v, nil, err
+	}
+	if o.IsRow {
+		return v, answerFormat, nil
 	}
 	known, err := findFormat(v)
 	return v, known, err
@@ -247,7 +260,8 @@ func (f *fileReader) emitAll(known *format, runs []*steps.Run, at Problem) error
 	return nil
 }
 
-// emit sets the ids of a run and calls fn. The error problem reports an invalid run; the error end is that of fn.
+// emit sets the ids of a run and calls fn. It drops a run that other recordings have already. The error problem reports an invalid run;
+// the error end is that of fn.
 func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end error) {
 	e := &r.Execution
 	e.Book = f.book
@@ -255,20 +269,21 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 	switch {
 	case r.HasRunID:
 	case chain != nil:
-		if e.RunID = chain.runID(known, len(chain)-1); f.leaveOut(known, r, chain) {
+		e.RunID = chain.runID(known, len(chain)-1)
+		if f.leaveOut(known, r, chain) {
 			return nil, nil
 		}
 	default:
-		id, tail := known.source, contentSum(e)
+		id, sum := known.source, contentSum(e)
 		if r.Name != "" {
 			id += "/" + r.Name
 		}
-		e.RunID = source.Shorten(id, 256-1-len(tail)) + "/" + tail
+		e.RunID = source.Shorten(id, source.MaxID-len("/")-len(sum)) + "/" + sum
 	}
 	if r.Task != "" {
-		e.Origin.Task = source.Shorten(known.source+"/"+r.Task, 256)
+		e.Origin.Task = source.Shorten(known.source+"/"+r.Task, source.MaxID)
 	}
-	e.Session = source.Shorten(e.Session, 256)
+	e.Session = source.Shorten(e.Session, source.MaxID)
 	e.ID = events.ExecutionID(f.book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = SourceFile + "/" + known.source
 	e.Origin.Index = max(at.Index, at.Line)
@@ -294,7 +309,8 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 	return nil, nil
 }
 
-// contentSum returns the hash of the texts and calls of a run. A copy in another file, or with other white space or fields, has the same one.
+// contentSum returns the hash of the texts and calls of a run. It is the same for a copy in another file, and for one whose JSON has
+// other white space or further fields.
 func contentSum(e *events.Execution) string {
 	h := sha256.New()
 	writeParts(h, e.Question, e.Context, e.Session, e.Answer)

@@ -38,26 +38,36 @@ type Report struct {
 // Problem describes a line or element of a file that was skipped or repaired.
 type Problem = source.Problem
 
-// Reader reads recorded runs as executions of a playbook. A copy in another file that the same Reader read counts once. It is not safe for
-// concurrent use.
+// Reader reads recorded runs as executions of a playbook. A run that is in several files of the same Reader counts once. A Reader is not
+// safe for concurrent use.
 type Reader struct {
 	Book playbook.Book
 	// Outcomes has the outcomes of runs that were recorded without one. Nil has none.
 	Outcomes *Outcomes
 	// LeadingScore is the name of the score that counts in the playbook if a run has several, "" for none.
 	LeadingScore string
-	// Known reports whether a run is stored. A run that continues a stored one is read from there on. Nil knows none.
+	// Known reports whether the execution with an id is stored. Of a run that begins like a stored one, only the steps after that
+	// beginning are read. Nil knows none.
 	Known func(events.ID) bool
 
 	seen recordedRuns // the runs read so far, in all files
 }
 
-// Read calls fn for each run in r, in the order in which the runs end in the file. Its memory is bounded for a file of any
-// length. The name is the file name; only outcomes of a separate file refer to it. A line or
-// element that is unreadable is reported as a Problem, and Read continues with the next one. It ends with an error after 1 GB or a
-// million unreadable lines or elements in a row. An error of fn ends Read, which wraps it. The report is valid also if Read returns an error.
+// Read calls fn for each run in the file, in the order in which the runs end. Its memory is bounded for a file of any
+// length. The name is the file name; only outcomes of a separate file refer to it. Read reports an unreadable line or
+// element as a Problem and continues with the next one. It returns an error after 1 GB without a run, or a million unreadable lines or
+// elements in a row. It ends with the first error of fn and wraps it. The report is valid also if Read returns an error.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
-	f := fileReader{book: r.Book, known: r.Known, seen: &r.seen, outcomes: r.Outcomes, leading: r.LeadingScore, base: source.BaseName(name), limit: maxRun, fn: fn}
+	f := fileReader{
+		book:     r.Book,
+		known:    r.Known,
+		seen:     &r.seen,
+		outcomes: r.Outcomes,
+		leading:  r.LeadingScore,
+		base:     source.BaseName(name),
+		limit:    maxRun,
+		fn:       fn,
+	}
 	err := f.readFile(ctx, in)
 	return f.report, err
 }

@@ -15,14 +15,14 @@ import (
 // because the file does not contain a verification of the agent's submission.
 func sweAgent(v *record) ([]*steps.Run, error) {
 	c := steps.Conversation{Commands: true}
-	called := callIndex{}
+	calls := callsByAction{}
 	for m := range v.Want('[', "history").Elements() {
-		addHistory(&c, m, called)
+		addHistory(&c, m, calls)
 	}
 	if trajectory := v.Want('[', "trajectory"); trajectory.Len() > 0 {
-		c.Steps = c.Steps[:0]
+		c.Steps = c.Steps[:0] // the trajectory has the same steps
 		for s := range trajectory.Elements() {
-			addStep(&c, s, called)
+			addStep(&c, s, calls)
 		}
 	}
 	if len(c.Steps) == 0 {
@@ -49,8 +49,8 @@ func wantText(v modelapi.Value, key string) string {
 	return v.WantContent(key).Content(modelapi.RoleAssistant).Text
 }
 
-// addHistory adds a message of the history. Its content is the thought followed by the action.
-func addHistory(c *steps.Conversation, m modelapi.Value, called callIndex) {
+// addHistory adds a message of the history. The content of an assistant's message is the thought followed by the action.
+func addHistory(c *steps.Conversation, m modelapi.Value, calls callsByAction) {
 	m.WantMessage()
 	action, thought := wantText(m, "action"), wantText(m, "thought")
 	if m.IsTrue("is_demo") {
@@ -59,7 +59,7 @@ func addHistory(c *steps.Conversation, m modelapi.Value, called callIndex) {
 	}
 	for _, item := range m.Messages("") {
 		if item.Role == modelapi.RoleAssistant {
-			called.note(action, item.Calls)
+			calls.add(action, item.Calls)
 			if strings.TrimSpace(thought) != "" {
 				item.Text = thought
 			}
@@ -72,7 +72,7 @@ func addHistory(c *steps.Conversation, m modelapi.Value, called callIndex) {
 }
 
 // addStep adds a step of the trajectory.
-func addStep(c *steps.Conversation, s modelapi.Value, called callIndex) {
+func addStep(c *steps.Conversation, s modelapi.Value, calls callsByAction) {
 	s.WantObject()
 	action, observation, thought := wantText(s, "action"), wantText(s, "observation"), wantText(s, "thought")
 	if strings.TrimSpace(thought) == "" {
@@ -80,7 +80,7 @@ func addStep(c *steps.Conversation, s modelapi.Value, called callIndex) {
 	}
 	step := events.Step{Speaker: "assistant", Text: thought}
 	call, acted := steps.ParseCommand(action)
-	recorded := called.take(action, s.Want('[', "tool_calls"))
+	recorded := calls.take(action, s.Want('[', "tool_calls"))
 	if len(recorded) > 0 { // the agent runs one command at a time, so the observation belongs to the first call
 		call, acted = events.ToolCall{Tool: recorded[0].Name, Arguments: recorded[0].Arguments}, true
 	}
@@ -95,19 +95,19 @@ func addStep(c *steps.Conversation, s modelapi.Value, called callIndex) {
 	}
 }
 
-// callIndex maps the actions of a trajectory to their function calls, which only the history contains. Equal actions have
-// their calls in order.
-type callIndex map[string][][]modelapi.ToolCall
+// callsByAction maps the actions of a trajectory to the function calls of each action. In most files only the history contains these. The
+// list of an action has one element for each time that the agent took it, in order.
+type callsByAction map[string][][]modelapi.ToolCall
 
-func (by callIndex) note(action string, calls []modelapi.ToolCall) {
+func (by callsByAction) add(action string, calls []modelapi.ToolCall) {
 	if len(calls) > 0 {
 		key := strings.TrimSpace(action)
 		by[key] = append(by[key], calls)
 	}
 }
 
-// take returns the calls that a step has recorded, else those of the history with its action.
-func (by callIndex) take(action string, recorded modelapi.Value) (calls []modelapi.ToolCall) {
+// take returns the calls that a step of the trajectory has recorded. Without any, it removes and returns the next calls of its action.
+func (by callsByAction) take(action string, recorded modelapi.Value) (calls []modelapi.ToolCall) {
 	for v := range recorded.Elements() {
 		if call, ok := v.Call(); ok {
 			calls = append(calls, call)
@@ -160,17 +160,17 @@ func miniSWEAgent(v *record) ([]*steps.Run, error) {
 	return runs, nil
 }
 
-// miniTask returns the task in the first prompt of mini-SWE-agent, without the instructions for the agent.
+// miniTask returns the task in the first prompt of mini-SWE-agent, without the instructions for the agent. It returns a prompt of another
+// form unchanged.
 func miniTask(prompt string) string {
-	task, ok := strings.CutPrefix(strings.TrimSpace(prompt), "Please solve this issue: ")
-	if !ok {
-		_, inner, begins := strings.Cut(prompt, "<pr_description>")
-		inner, _, ends := strings.Cut(inner, "</pr_description>")
-		if !begins || !ends {
-			return prompt
-		}
-		return strings.TrimSpace(inner)
+	if task, ok := strings.CutPrefix(strings.TrimSpace(prompt), "Please solve this issue: "); ok {
+		task, _, _ = strings.Cut(task, "\n\nYou can execute bash commands")
+		return strings.TrimSpace(task)
 	}
-	task, _, _ = strings.Cut(task, "\n\nYou can execute bash commands")
+	_, rest, begins := strings.Cut(prompt, "<pr_description>")
+	task, _, ends := strings.Cut(rest, "</pr_description>")
+	if !begins || !ends {
+		return prompt
+	}
 	return strings.TrimSpace(task)
 }

@@ -49,7 +49,7 @@ func tau2(v *record) ([]*steps.Run, error) {
 	return []*steps.Run{r}, nil
 }
 
-// tauRun parses the conversation and the names of a run.
+// tauRun parses the conversation in a field of a run, and the names of the run.
 func tauRun(v *record, c *steps.Conversation, field string) *steps.Run {
 	task, trial := v.ID("task_id"), cmp.Or(v.ID("trial"), "0")
 	if task == "" {
@@ -60,12 +60,11 @@ func tauRun(v *record, c *steps.Conversation, field string) *steps.Run {
 	}
 	for m := range v.Want('[', field).Elements() {
 		m.WantMessage()
-		switch m.Text("role") {
-		case "tool":
-			if m.Text("requestor") == "user" {
-				continue // counted with its call
-			}
-		case "user":
+		role := m.Text("role")
+		if role == "tool" && m.Text("requestor") == "user" { // the result of a call of the simulated user
+			continue
+		}
+		if role == "user" {
 			c.Omit(source.UserToolCalls, m.Get("tool_calls").Len())
 		}
 		c.AddItems(m.Messages(""))

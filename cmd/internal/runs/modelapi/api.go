@@ -92,20 +92,19 @@ func (o *Omitted) add(other Omitted) {
 	o.InvalidJSON += other.InvalidJSON
 }
 
-// Usage is the token usage of one call. CachedTokens are the input tokens that the provider read from its cache. They are
-// part of InputTokens in every API.
+// Usage is the token usage of one call.
 type Usage struct {
 	InputTokens  int `msgpack:"i,omitempty"`
-	CachedTokens int `msgpack:"c,omitempty"`
+	CachedTokens int `msgpack:"c,omitempty"` // the input tokens that the provider read from its cache; in every API a part of InputTokens
 	OutputTokens int `msgpack:"o,omitempty"`
 }
 
 // Finish is the reason why a model stopped.
 type Finish string
 
-// The reasons. FinishNone is the reason of a response that has no end.
+// The reasons.
 const (
-	FinishNone    Finish = ""
+	FinishNone    Finish = "" // the end of the response is missing
 	FinishStop    Finish = "stop"
 	FinishTools   Finish = "tools"  // the client must call tools
 	FinishLength  Finish = "length" // a token limit
@@ -119,11 +118,11 @@ type Reply struct {
 	Model string
 	Text  string
 	Calls []ToolCall
-	// Results are the results of calls in earlier responses that the provider ran.
+	// Results are the results of calls that the provider ran and that an earlier response requested.
 	Results []ToolResult
 	Usage   Usage
 	Finish  Finish
-	// Error is the error in the response or stream, or why it could not be read.
+	// Error is the error in the response or stream, or the reason why the response is unreadable or incomplete; "" if there is none.
 	Error string
 }
 

@@ -9,7 +9,7 @@ import (
 // chatParser builds the reply of the chat completions API from the first choice.
 type chatParser struct {
 	partialReply
-	// The deltas of a stream.
+	// The text, the refusal and the calls from the deltas of a stream.
 	text    strings.Builder
 	refusal strings.Builder
 	calls   []*callParts
@@ -24,7 +24,8 @@ type callParts struct {
 
 func (p *chatParser) whole(root Value) {
 	choices := root.Get("choices")
-	if !p.chunk(root) && choices.Kind() != '[' {
+	hasError := p.chunk(root)
+	if !hasError && choices.Kind() != '[' {
 		p.r = foreign(root)
 		return
 	}
@@ -91,18 +92,12 @@ func (p *chatParser) addCall(v Value, index string) {
 	call.arguments.WriteString(part.Arguments)
 }
 
-// findPart returns the call that a part continues, or nil if the part begins a call. Some servers give all calls the index 0 or one
-// id, and some give neither index nor id: then a part with a name begins a call.
+// findPart returns the call that a part continues, or nil if the part begins a call. Of several calls that fit, it is the last one. Some
+// servers give all calls the index 0 or one id, so the name decides too.
 func (p *chatParser) findPart(part *ToolCall, index string) *callParts {
 	var found *callParts
 	for _, call := range p.calls {
-		switch {
-		case index != "" && call.index != "" && index != call.index:
-		case part.ID != "" && call.id != "":
-			if part.ID == call.id {
-				found = call
-			}
-		case index != "" && index == call.index, index == "" && part.ID == "" && part.Name == "":
+		if call.fits(part, index) {
 			found = call
 		}
 	}
@@ -112,12 +107,31 @@ func (p *chatParser) findPart(part *ToolCall, index string) *callParts {
 	return found
 }
 
-// isBefore reports whether a part with a name begins the next call: it has another name, or the name again behind complete arguments.
+// fits reports whether a part may continue the call: by its id, else by its index. A part with neither, and without a name, fits each
+// call.
+func (c *callParts) fits(part *ToolCall, index string) bool {
+	hasOtherIndex := index != "" && c.index != "" && index != c.index
+	switch {
+	case hasOtherIndex:
+		return false
+	case part.ID != "" && c.id != "":
+		return part.ID == c.id
+	case index != "":
+		return index == c.index
+	}
+	return part.ID == "" && part.Name == ""
+}
+
+// isBefore reports whether a part that fits begins the next call: it has another name, or it has the name again and the arguments of the
+// call are complete.
 func (c *callParts) isBefore(part *ToolCall) bool {
 	if part.Name == "" || c.name == "" {
 		return false
 	}
-	return part.Name != c.name || part.Arguments != "" && json.Valid([]byte(c.arguments.String()))
+	if part.Name != c.name {
+		return true
+	}
+	return part.Arguments != "" && json.Valid([]byte(c.arguments.String()))
 }
 
 func (p *chatParser) reply() *Reply {

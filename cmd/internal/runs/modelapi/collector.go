@@ -14,20 +14,23 @@ const maxBody = 16 << 20
 
 // Collector reads a copy of a response. Its Write never fails and never blocks. It reads at most 16 MiB of a body. Of a
 // stream it keeps only the texts, the calls and the current event. It is not safe for concurrent use.
+//
+// A response is a stream of events or a single JSON object. The Collector keeps the bytes in body until the first byte shows which. From
+// then on it parses a stream event by event. It parses an object, and a response with gzip, in Reply.
 type Collector struct {
 	api     API
-	stream  *eventStream  // nil until the first byte shows a stream
-	body    *bytes.Buffer // of all others
 	gzip    bool
-	plain   bool // the first byte shows a body without a stream
-	size    int
-	problem string // the reason why the response cannot be read
-	ended   bool   // the stream has its end marker
+	plain   bool          // the first byte shows an object
+	stream  *eventStream  // nil until the first byte shows a stream
+	body    *bytes.Buffer // the bytes so far; nil for a stream
+	size    int           // bytes so far
+	problem string        // the reason why the response is unreadable, or ""
+	ended   bool          // the stream has its end marker
 	doc     Document
 	parser  parser
 }
 
-// parser builds the reply of one API. The values that it gets are valid until the method returns, except those of whole.
+// parser builds the reply of one API. A value that a method gets is valid until the method returns; the value of whole stays valid.
 type parser interface {
 	// event adds an event of a stream.
 	event(name string, root Value)
@@ -69,7 +72,8 @@ func (c *Collector) Write(p []byte) (int, error) {
 	if c.problem != "" {
 		return len(p), nil
 	}
-	if c.size += len(p); c.size > maxBody {
+	c.size += len(p)
+	if c.size > maxBody {
 		c.fail(fmt.Sprintf("response is over %d bytes", maxBody))
 		return len(p), nil
 	}
@@ -106,7 +110,7 @@ func firstByte(p []byte) (byte, bool) {
 	return 0, false
 }
 
-// fail gives up the response and its memory.
+// fail notes why the response is unreadable, and releases its memory.
 func (c *Collector) fail(problem string) {
 	*c = Collector{api: c.api, problem: problem}
 }
@@ -137,7 +141,8 @@ func (c *Collector) event(name string, data []byte) {
 // gzip, and for other responses.
 func (c *Collector) Ended() bool { return c.ended }
 
-// Reply returns the reply after the end of the body. Without an end marker, Finish is FinishNone and Error has the reason.
+// Reply returns the reply after the end of the body. If the response is incomplete or unreadable, Finish is FinishNone and Error has the
+// reason.
 func (c *Collector) Reply() *Reply {
 	switch {
 	case c.problem != "":
@@ -169,7 +174,7 @@ func (c *Collector) unpack() *Reply {
 	inner := NewCollector(c.api, "")
 	_, err = io.Copy(inner, io.LimitReader(zr, maxBody+1))
 	r := inner.Reply()
-	if err != nil && !r.Complete() && r.Finish != FinishFailed {
+	if err != nil && r.Finish == FinishNone { // the rest of the body is missing or damaged
 		r.Error = "read response: " + err.Error()
 	}
 	return r

@@ -41,7 +41,8 @@ func (v Value) Content(role Role) Item {
 // Call returns a recorded tool call. It reports false for another value.
 func (v Value) Call() (ToolCall, bool) {
 	var m message
-	if m.addCall(v); len(m.Calls) == 0 {
+	m.addCall(v)
+	if len(m.Calls) == 0 {
 		return ToolCall{}, false
 	}
 	return m.Calls[0], true
@@ -61,17 +62,18 @@ func (v Value) WantMessages(key string) []Item {
 
 // WantMessage notes a problem if the value is not a message of a known dialect.
 func (v Value) WantMessage() {
-	inner := v
-	if fields, role := langChainMessage(v); role != "" {
-		inner = fields
+	if !v.WantObject() {
+		return
 	}
-	switch {
-	case !v.WantObject(), v.IsItem(), messageRole(v) != "":
-	case roles[v.Text("role")] == "" && inner == v:
+	fields, role := langChainMessage(v)
+	if role == "" {
+		fields, role = v, cmp.Or(messageRole(v), roles[v.Text("role")])
+	}
+	if role == "" && !v.IsItem() {
 		v.Note("role", "got %.40q, want system, user, assistant or tool", v.Text("role"))
 	}
-	inner.WantContent("content")
-	for call := range inner.Want('[', "tool_calls").Elements() {
+	fields.WantContent("content")
+	for call := range fields.Want('[', "tool_calls").Elements() {
 		if callOf(call).Name == "" {
 			call.Note("function.name", "is missing")
 		}
@@ -97,7 +99,7 @@ func (v Value) WantContent(key string) Value {
 	return Value{}
 }
 
-// finder finds messages. The role is that of plain text.
+// finder finds messages. The role is that of plain text and of parts without a message, see Value.Messages; it may be empty.
 type finder struct{ role Role }
 
 func (f finder) value(v Value, depth int) []Item {
@@ -129,14 +131,15 @@ func (f finder) text(text string, depth int) []Item {
 	if items := transcript(text); items != nil && f.role == RoleUser {
 		return items
 	}
-	if strings.TrimSpace(text) == "" || f.role == "" && i.Omitted == (Omitted{}) {
+	isIgnored := f.role == "" && i.Omitted.InvalidJSON == 0 // invalid JSON is counted also without a role
+	if strings.TrimSpace(text) == "" || isIgnored {
 		return nil
 	}
 	return []Item{i}
 }
 
 func (f finder) list(v Value, depth int) (items []Item) {
-	if f.isParts(v) {
+	if isParts(v) {
 		m := message{Item: Item{Role: cmp.Or(f.role, RoleAssistant)}}
 		m.addContent(v)
 		m.attachResults()
@@ -144,8 +147,10 @@ func (f finder) list(v Value, depth int) (items []Item) {
 	}
 	for e := range v.Elements() {
 		next := f.value(e, depth+1)
-		if n := len(items); n > 0 && len(next) == 1 && isCall(e) && items[n-1].Role == RoleAssistant { // items of one response
-			items[n-1].Calls = append(items[n-1].Calls, next[0].Calls...)
+		last := len(items) - 1
+		afterAssistant := last >= 0 && items[last].Role == RoleAssistant
+		if afterAssistant && len(next) == 1 && isCall(e) { // text and call are items of one response
+			items[last].Calls = append(items[last].Calls, next[0].Calls...)
 			continue
 		}
 		items = append(items, next...)
@@ -153,19 +158,19 @@ func (f finder) list(v Value, depth int) (items []Item) {
 	return items
 }
 
-// isParts reports whether a list has the parts of one message, and no messages.
-func (f finder) isParts(list Value) bool {
-	for v := range list.Elements() {
-		if v.HasAny("role", "content", "messages") && v.Text("type") != "text" {
-			return false
-		}
-		switch v.Text("type") {
-		case "text", "tool_use", "tool-call", "tool_call", "tool_result", "tool-result", "thinking", "output_text":
-			return !v.HasAny("additional_kwargs", "response_metadata")
-		}
-		return v.HasAny("toolCallId") && v.HasAny("toolName")
+// isParts reports whether a list has the parts of one message, and no messages. The first element decides.
+func isParts(list Value) bool {
+	first := list.FirstElement()
+	kind := first.Text("type")
+	if first.HasAny("role", "content", "messages") && kind != "text" {
+		return false
 	}
-	return false
+	switch kind {
+	case "text", "tool_use", "tool-call", "tool_call", "tool_result", "tool-result", "thinking", "output_text":
+		isLangChain := first.HasAny("additional_kwargs", "response_metadata") // a message
+		return !isLangChain
+	}
+	return first.Has("toolCallId", "toolName")
 }
 
 // isCall reports whether an element is a call of the Responses API, which is not part of a message.
@@ -176,7 +181,8 @@ func isCall(v Value) bool {
 
 // containers lists the fields with messages, in the order of preference.
 var containers = []string{
-	"messages", "contents", "new_message", "message", "generations", "choices", "candidates", "kwargs", "data", "input", "output", "prompt", "content",
+	"messages", "contents", "new_message", "message", "generations", "choices", "candidates", "kwargs", "data",
+	"input", "output", "prompt", "content",
 }
 
 func (f finder) object(v Value, depth int) []Item {
@@ -201,25 +207,25 @@ func (f finder) object(v Value, depth int) []Item {
 	return nil
 }
 
-// inside returns the messages in a field of an object. It reports false if there are none, and the other fields may have some.
+// inside returns the messages in a field of an object. It reports false if the field has none, so that the caller searches the next one.
 func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
 	member := v.Get(name)
+	isText := member.IsSet() && member.Kind() != '{' && member.Kind() != '['
+	if name == "content" && isText { // a text without a role: the object has no message
+		return nil, true
+	}
 	inner := f
 	switch name {
 	case "prompt":
 		inner.role = RoleUser
 	case "generations", "choices", "candidates", "output":
 		inner.role = RoleAssistant
-	case "content":
-		if member.IsSet() && member.Kind() != '{' && member.Kind() != '[' {
-			return nil, true // a text without a role
-		}
 	}
 	items := inner.value(member, depth+1)
 	switch name {
 	case "choices", "candidates", "generations": // the conversation continued with the first one
-		if items = items[:min(1, len(items))]; len(items) > 0 {
-			items = append(callsOfSDK(v, depth), items...)
+		if len(items) > 0 {
+			items = append(callsOfSDK(v, depth), items[0])
 		}
 	}
 	if items != nil && inner.role != RoleAssistant {
@@ -228,7 +234,8 @@ func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
 	return items, items != nil
 }
 
-// callsOfSDK returns the calls, and their results, that the SDK of Gemini made before a response. Their list also has the prompt.
+// callsOfSDK returns the calls that the SDK of Gemini made before a response, and their results. The list in which the SDK records them
+// also has the prompt.
 func callsOfSDK(v Value, depth int) []Item {
 	history := v.First("automatic_function_calling_history", "automaticFunctionCallingHistory")
 	items := finder{}.value(history, depth+1)
@@ -241,13 +248,17 @@ func (f finder) instructions(v Value) []Item {
 	if !system.IsSet() {
 		system = v.Get("config").First("system_instruction", "systemInstruction")
 	}
-	return finder{RoleSystem}.value(system, MaxNesting-2)
+	const depth = MaxNesting - 2 // a system prompt is a text, or parts in a list or object: two levels are enough
+	return finder{RoleSystem}.value(system, depth)
 }
 
 // messageRole returns the role of a message, or "" for another object.
 func messageRole(v Value) Role {
 	role := roles[v.Text("role")]
-	if role == RoleAssistant || role != "" && v.HasAny("content", "parts", "tool_calls", "toolCalls", "function_call", "text", "additional_kwargs") {
+	if role == RoleAssistant { // its message may have no content
+		return role
+	}
+	if role != "" && v.HasAny("content", "parts", "tool_calls", "toolCalls", "function_call", "text", "additional_kwargs") {
 		return role
 	}
 	if v.HasAny("content") && !v.HasAny("role") {
@@ -262,7 +273,7 @@ func langChainMessage(v Value) (Value, Role) {
 	if data := v.Get("data"); data.HasAny("content") {
 		return data, roles[v.Text("type")]
 	}
-	var class string
+	var class string // the last element of the path of the class
 	for name := range v.Get("id").Elements() {
 		class = name.Text()
 	}
@@ -272,7 +283,7 @@ func langChainMessage(v Value) (Value, Role) {
 	return Value{}, ""
 }
 
-// findMessage returns a message with a role. It returns nothing for the definition of a tool.
+// findMessage returns a message with a role. It returns nil for the definition of a tool, which has the role of a tool but no result.
 func findMessage(v Value, role Role) []Item {
 	m := message{Item: Item{Role: role}}
 	m.addMessage(v)
@@ -285,14 +296,14 @@ func findMessage(v Value, role Role) []Item {
 // transcriptMark matches the beginning of a message in a prompt of lines such as "user: text".
 var transcriptMark = regexp.MustCompile(`(?m)^(system|developer|user|human|assistant|ai|model|tool): ?`)
 
-// transcript returns the messages of a prompt that a recorder wrote as one text of lines such as "user: text", with None for a message
-// without text. It returns nil for another text.
+// transcript returns the messages of a prompt that a recorder wrote as one text of lines such as "user: text". The text None stands for a
+// message of the assistant without text. It returns nil for another text, and for one without a message of the user.
 func transcript(text string) (items []Item) {
 	marks := transcriptMark.FindAllStringSubmatchIndex(text, -1)
 	if len(marks) == 0 || marks[0][0] != 0 {
 		return nil
 	}
-	asked := false
+	hasUser := false
 	for i, mark := range marks {
 		end := len(text)
 		if i+1 < len(marks) {
@@ -305,10 +316,10 @@ func transcript(text string) (items []Item) {
 		case item.Role == RoleAssistant && item.Text == "None":
 			continue
 		}
-		asked = asked || item.Role == RoleUser
+		hasUser = hasUser || item.Role == RoleUser
 		items = append(items, item)
 	}
-	if !asked {
+	if !hasUser {
 		return nil
 	}
 	return items

@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The hash of a message covers a byte string of fields, each with a tag, and texts with their length, so that different
-// messages have different strings. It ignores spaces, the order of keys, markers of prompt caches, and the thoughts of a
+// The hash of a message covers a byte string of fields. Each field has a tag and its text with the length, so that different
+// messages have different strings. The hash ignores spaces, the order of keys, markers of prompt caches, and the thoughts of a
 // model, which clients drop from older turns.
 
 // Tags of hashed fields.
@@ -28,7 +28,8 @@ type chain struct {
 	fields []byte // reused
 }
 
-// add extends the hash. A message of the assistant without content, such as its thoughts, changes nothing.
+// add extends the hash by a message. A message without content, such as the thoughts of the assistant, changes nothing, unless it is of
+// the user.
 func (c *chain) add(m *message) {
 	dst := append(c.fields[:0], c.sum[:]...)
 	dst = appendField(dst, tagRole, string(m.Role))
@@ -54,7 +55,9 @@ func (c *chain) add(m *message) {
 		dst = appendOther(dst, v)
 	}
 	c.fields = dst
-	if len(dst) > empty || m.Role == RoleUser || c.sum == (Hash{}) {
+	isEmpty := len(dst) == empty && m.Role != RoleUser
+	isFirst := c.sum == (Hash{}) // the system prompt, which counts also if it is empty
+	if isFirst || !isEmpty {
 		sum := sha256.Sum256(dst)
 		copy(c.sum[:], sum[:])
 	}
@@ -66,7 +69,7 @@ func appendField(dst []byte, tag byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// canonicalForm ignores spaces, the order of keys and escape sequences.
+// canonicalForm are the options for JSON without spaces, with sorted keys, and with equal escape sequences.
 var canonicalForm = []jsontext.Options{
 	options, jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(false), jsontext.ReorderRawObjects(true),
 }

@@ -10,17 +10,17 @@ import (
 
 // place is a position of the body where a text can be inserted. The zero value means that a text cannot be inserted.
 type place struct {
-	at       int
+	at       int    // index of the byte that is behind the text
 	before   string // JSON in front of the text
-	after    string
-	inString bool // the position is within a string
+	after    string // JSON behind the text
+	inString bool   // the position is within a string, so that the text has no quotes
 }
 
 func (p place) ok() bool { return p.at > 0 }
 
-// contentPlace returns the end of a content that is a string or a list of parts. The text joins the last part with a text, so that
-// a conversation has the same text after the client has changed the form of a content. Reminders are behind it: clients move
-// them. A list without a text gets a part of the type given.
+// contentPlace returns the place at the end of a content of the user, which is a string or a list of parts. In a list, the text extends
+// the last part with a text other than a reminder, because clients move reminders. It becomes a new part of the type given only if there
+// is no such part: a client may send the list as a string in its next request, and the conversation must have the same text then.
 func contentPlace(v Value, partType string) place {
 	var text Value
 	for part := range v.Elements() {
@@ -34,8 +34,8 @@ func contentPlace(v Value, partType string) place {
 	return textPlace(text)
 }
 
-// partPlace returns the end of a content that is a string or a list of parts. A list gets a part of the type given: the parts of a
-// system prompt stay as the provider has cached them.
+// partPlace returns the place at the end of a system prompt, which is a string or a list of parts. The text extends the string. To a list
+// it is added as a part of the type given, so that the other parts stay as the provider has cached them.
 func partPlace(v Value, partType string) place {
 	if v.Kind() == '"' {
 		return textPlace(v)
@@ -43,6 +43,7 @@ func partPlace(v Value, partType string) place {
 	if v.Kind() != '[' {
 		return place{}
 	}
+	// An empty list gets the part behind its bracket, another list behind its last part.
 	p := place{at: int(v.node().start) + 1, before: `{"type":"` + partType + `","text":`, after: "}"}
 	for part := range v.Elements() {
 		p.at = int(part.node().end)
@@ -53,20 +54,23 @@ func partPlace(v Value, partType string) place {
 	return p
 }
 
-// textPlace returns the end of a string, or the place in front of the reminders at its end.
+// textPlace returns the place at the end of a string, in front of the reminders there. If the string has nothing but reminders, the place
+// is behind them.
 func textPlace(v Value) place {
 	raw := v.Raw()
-	n := len(raw) - 1
-	for end := withoutBreaks(raw[:n]); bytes.HasSuffix(end, []byte(reminderEnd)); {
-		end = withoutBreaks(end[:max(bytes.LastIndex(end, []byte(reminderStart)), 0)])
-		if len(end) <= 1 { // there is nothing but reminders
-			n = len(raw) - 1
+	closingQuote := len(raw) - 1
+	end := closingQuote
+	for before := withoutBreaks(raw[:end]); bytes.HasSuffix(before, []byte(reminderEnd)); {
+		before = withoutBreaks(before[:max(bytes.LastIndex(before, []byte(reminderStart)), 0)])
+		onlyReminders := len(before) <= 1 // the opening quote
+		if onlyReminders {
+			end = closingQuote
 			break
 		}
-		n = len(end)
+		end = len(before)
 	}
-	p := place{at: int(v.node().start) + n, inString: true}
-	if n > 1 {
+	p := place{at: int(v.node().start) + end, inString: true}
+	if end > 1 { // the string is not empty
 		p.before = `\n\n`
 	}
 	return p
@@ -84,9 +88,10 @@ func withoutBreaks(raw []byte) []byte {
 	return raw
 }
 
-// firstPlace returns the place of a new first child of a list or object.
+// firstPlace returns the place of a new first child of a list or object. The child is the text with the JSON before and after it.
 func firstPlace(v Value, before, after string) place {
-	if int(v.node().next) > v.i+1 {
+	isEmpty := int(v.node().next) == v.i+1
+	if !isEmpty {
 		after += ","
 	}
 	return place{at: int(v.node().start) + 1, before: before, after: after}
@@ -103,9 +108,9 @@ func (p place) insertion(text string) insertion {
 	return insertion{p.at, slices.Concat([]byte(p.before), quote(text, p.inString), []byte(p.after))}
 }
 
-// Insert returns the body with a text added to the end of each given item of the user, by its index, and with system added
-// to the end of the system prompt. All other bytes stay. An empty text adds nothing. Equal texts give equal bytes.
-// It returns an error if an item is not the user's, or if there is neither a string nor a list to extend.
+// Insert returns the body with texts added to items of the user, and with system added to the end of the system prompt. The keys of texts
+// are indices of Items; each text goes to the end of its item. All other bytes stay. An empty text adds nothing. Equal texts give equal
+// bytes. Insert returns an error if an item is not of the user, or if a content or the system prompt is neither a string nor a list.
 func (r *Request) Insert(texts map[int]string, system string) ([]byte, error) {
 	var insertions []insertion
 	for i, text := range texts {
@@ -126,7 +131,7 @@ func (r *Request) Insert(texts map[int]string, system string) ([]byte, error) {
 	return r.apply(insertions), nil
 }
 
-// userPlace returns the place in the item i.
+// userPlace returns the place for a text in item i, which must be of the user.
 func (r *Request) userPlace(i int) (place, error) {
 	switch {
 	case i < 0 || i >= len(r.Items):
@@ -154,10 +159,10 @@ func (r *Request) apply(insertions []insertion) []byte {
 	return append(out, r.body[done:]...)
 }
 
-// quote returns the JSON string of a text, without its quotes if bare is set.
-func quote(text string, bare bool) []byte {
+// quote returns the JSON string of a text. Within another string it has no quotes.
+func quote(text string, inString bool) []byte {
 	quoted, _ := jsontext.AppendQuote(nil, text) // an error reports replaced characters
-	if bare {
+	if inString {
 		return quoted[1 : len(quoted)-1]
 	}
 	return quoted

@@ -19,7 +19,7 @@ func (m *message) item() Item {
 	return m.Item
 }
 
-// joinTexts joins the texts of parts as Item.Text has them.
+// joinTexts joins the texts of parts in the form of Item.Text.
 func joinTexts(texts []string) string { return strings.Join(texts, "\n\n") }
 
 // addText adds a text. A blank one changes nothing, because APIs write a message without text in several ways.
@@ -82,13 +82,15 @@ func (m *message) addToolMessage(v, content Value) {
 		return
 	}
 	id := v.ID("tool_call_id", "toolCallId", "call_id")
-	for first := range v.Get("tool_call_ids").Elements() { // of SWE-agent
-		id = cmp.Or(id, first.Text())
+	for each := range v.Get("tool_call_ids").Elements() { // of SWE-agent; the first one with a text counts
+		id = cmp.Or(id, each.Text())
 	}
+	id = cmp.Or(id, v.ID("id")) // of tau2-bench
 	m.Results = append(m.Results, ToolResult{
-		CallID: cmp.Or(id, v.ID("id")), // of tau2-bench
+		CallID: id,
 		Name:   cmp.Or(v.Text("name"), v.Text("tool_name"), v.Text("function")),
-		Output: cmp.Or(m.outputText(content), v.Text("error", "message")), Signs: signsOf(v, content),
+		Output: cmp.Or(m.outputText(content), v.Text("error", "message")),
+		Signs:  signsOf(v, content),
 	})
 }
 
@@ -121,9 +123,11 @@ func (m *message) addPart(v Value) {
 		m.addCall(v.First("function_call", "functionCall"))
 	case isResultPart(v):
 		m.addResult(v)
-	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", kind == "toolCall", v.HasAny("toolCallId") && v.HasAny("toolName"):
+	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call", kind == "toolCall":
 		m.addCall(v)
-	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", v.Get("thought").Kind() == 't':
+	case v.Has("toolCallId", "toolName"): // a call of the Vercel AI SDK without a type
+		m.addCall(v)
+	case kind == "thinking", kind == "reasoning", kind == "redacted_thinking", v.IsTrue("thought"):
 		m.Omitted.Thoughts++
 	case kind == "refusal":
 		m.addRefusal(v.Text("refusal"))
@@ -134,7 +138,7 @@ func (m *message) addPart(v Value) {
 	}
 }
 
-// isResultPart reports whether a part is the result of a tool. The Vercel AI SDK once wrote calls and results without a type.
+// isResultPart reports whether a part is the result of a tool. An old version of the Vercel AI SDK wrote calls and results without a type.
 func isResultPart(v Value) bool {
 	switch kind := v.Text("type"); {
 	case strings.HasSuffix(kind, "tool_result"), kind == "tool-result", kind == "tool_call_response", v.HasAny("function_response", "functionResponse"):
@@ -142,7 +146,8 @@ func isResultPart(v Value) bool {
 	case strings.HasSuffix(kind, "tool_use"), kind == "tool-call", kind == "tool_call":
 		return false
 	}
-	return v.HasAny("toolCallId") && (v.HasAny("output", "result") || !v.HasAny("toolName"))
+	isCall := v.HasAny("toolName") && !v.HasAny("output", "result")
+	return v.HasAny("toolCallId") && !isCall
 }
 
 // addCall adds a tool call.
@@ -160,7 +165,7 @@ func callOf(v Value) ToolCall {
 	if inner := v.First("function", "custom"); inner.Kind() == '{' {
 		v = inner
 	}
-	call.Name = cmp.Or(v.Text("name"), v.Text("toolName"), v.Text("tool_name"), v.Text("function")) // the last one of Inspect
+	call.Name = cmp.Or(v.Text("name"), v.Text("toolName"), v.Text("tool_name"), v.Text("function")) // Inspect has the name in function
 	call.Arguments = v.First("arguments", "args", "input").Arguments()
 	return call
 }
@@ -172,12 +177,14 @@ func (m *message) addResult(v Value) {
 	}
 	output := v.First("content", "output", "response", "result")
 	m.Results = append(m.Results, ToolResult{
-		CallID: v.ID("tool_use_id", "toolCallId", "tool_call_id", "id"), Name: cmp.Or(v.Text("toolName"), v.Text("name")),
-		Output: m.outputText(output), Signs: signsOf(v, output),
+		CallID: v.ID("tool_use_id", "toolCallId", "tool_call_id", "id"),
+		Name:   cmp.Or(v.Text("toolName"), v.Text("name")),
+		Output: m.outputText(output),
+		Signs:  signsOf(v, output),
 	})
 }
 
-// attachResults moves the results of calls in the same message to these calls: the provider ran them.
+// attachResults moves the results of calls in the same message to ToolCall.Result: the provider ran these calls.
 func (m *message) attachResults() {
 	var rest []ToolResult
 	for _, r := range m.Results {
@@ -200,10 +207,10 @@ func findCall(calls []ToolCall, id string) *ToolCall {
 	return nil
 }
 
-// addItem adds an item of the Responses API and sets the role. It reports false for a message.
+// addItem adds an item of the Responses API and sets the role. It adds nothing for a message or another value, and reports false.
 func (m *message) addItem(v Value) bool {
 	kind := v.Text("type")
-	name, isCall := strings.CutSuffix(kind, "_call")
+	tool, isCall := strings.CutSuffix(kind, "_call")
 	m.Role = RoleAssistant
 	switch {
 	case kind == "reasoning":
@@ -212,8 +219,8 @@ func (m *message) addItem(v Value) bool {
 		m.Role = RoleTool
 		output := v.Get("output")
 		m.Results = append(m.Results, ToolResult{CallID: v.ID("call_id", "id"), Output: m.outputText(output), Signs: signsOf(v, output)})
-	case isCall && name != "" && name != "tool":
-		m.addItemCall(v, name)
+	case isCall && tool != "" && tool != "tool": // "tool_call" is a part of a message
+		m.addItemCall(v, tool)
 	case strings.HasPrefix(kind, "mcp_"), kind == "item_reference", strings.HasSuffix(kind, "compaction"):
 		if strings.HasSuffix(kind, "_response") { // of the client, to a request for approval
 			m.Role = RoleTool
@@ -226,20 +233,22 @@ func (m *message) addItem(v Value) bool {
 	return true
 }
 
-// addItemCall adds the call of an item. A call of a tool that the provider ran has no call id, and has its result.
-func (m *message) addItemCall(v Value, name string) {
+// addItemCall adds the call of an item, whose type names the tool or only its kind. A call that the provider ran has no call id, and has
+// its result in the item.
+func (m *message) addItemCall(v Value, tool string) {
 	call := ToolCall{
-		ID: v.ID("call_id", "id"), Name: cmp.Or(v.Text("name"), name),
+		ID: v.ID("call_id", "id"), Name: cmp.Or(v.Text("name"), tool),
 		Arguments: v.First("arguments", "input", "action", "actions", "operation", "code", "queries").Arguments(),
 	}
 	output, signs := v.First("output", "outputs", "results"), signsOf(v, Value{})
 	if problem := v.Get("error"); problem.IsSet() {
 		output, signs.Error = problem, new(true)
 	}
-	done := signs.Status == "completed"
-	client := v.HasAny("call_id") || name == "function" || name == "custom_tool"
-	if output.IsSet() || signs.Failed() || !client && done {
-		if done && !output.IsSet() { // the provider reports an error of its tools
+	isDone := signs.Status == "completed"
+	ofClient := v.HasAny("call_id") || tool == "function" || tool == "custom_tool"
+	hasResult := output.IsSet() || signs.Failed() || (isDone && !ofClient)
+	if hasResult {
+		if isDone && !output.IsSet() { // the provider would have reported an error of its tool
 			signs.Error = cmp.Or(signs.Error, new(false))
 		}
 		call.Result = &ToolResult{CallID: call.ID, Output: m.outputText(output), Signs: signs}

@@ -11,16 +11,15 @@ import (
 // messagesParser builds the reply of the Messages API.
 type messagesParser struct {
 	partialReply
-	// The content blocks of a stream, and the index of each one that is not complete.
-	blocks []*block
-	open   map[int]*block
+	blocks []*block       // the content blocks of a stream, in order
+	open   map[int]*block // the last block with each index, which gets the deltas
 }
 
-// block is a content block of a stream: the JSON of its start, without the deltas that belong to its text or input.
+// block is a content block of a stream.
 type block struct {
-	start     []byte
-	text      strings.Builder
-	arguments strings.Builder
+	start     []byte          // the JSON of its first event
+	text      strings.Builder // of the deltas
+	arguments strings.Builder // of the deltas
 }
 
 func (p *messagesParser) whole(root Value) {
@@ -68,23 +67,24 @@ func (p *messagesParser) startBlock(root Value) {
 	p.blocks = append(p.blocks, b)
 }
 
-// addBlock adds a block. The texts of its deltas continue the text of its start; the input of its deltas replaces that of its start.
+// addBlock adds a block. The text of its deltas continues the text of its start. The arguments of its deltas replace those of its start.
 func (m *message) addBlock(b *block) {
 	v := ParseValue(b.start)
-	calls, texts := len(m.Calls), len(m.texts)
 	if v.Text("type") == "text" {
 		m.addText(v.Text("text") + b.text.String())
-	} else {
-		m.addPart(v)
+		return
 	}
-	if len(m.texts) > texts || len(m.Calls) == calls || b.arguments.Len() == 0 {
+	before := len(m.Calls)
+	m.addPart(v)
+	isCall := len(m.Calls) > before
+	if !isCall || b.arguments.Len() == 0 {
 		return
 	}
 	arguments := jsontext.Value(b.arguments.String())
 	if json.Valid(arguments) {
 		_ = arguments.Compact(options)
 	}
-	m.Calls[calls].Arguments = string(arguments)
+	m.Calls[before].Arguments = string(arguments)
 }
 
 func (p *messagesParser) reply() *Reply {

@@ -8,7 +8,7 @@ import (
 	"debrief/events/outcome"
 )
 
-// outputText returns the output of a tool as the model sees it, and keeps its parts without text for the hash.
+// outputText returns the output of a tool as the model sees it. It adds the parts without text to m.others, for the hash.
 func (m *message) outputText(v Value) string {
 	for part := range v.Elements() {
 		if part.Kind() == '{' && !part.HasAny("text", "refusal", "logs", "stdout", "stderr", "title", "url") {
@@ -47,7 +47,8 @@ func outputText(v Value) string {
 	return string(v.Raw())
 }
 
-// onlyMember returns the member that has the text of an object, if the others only describe it.
+// onlyMember returns the first of the members that is set, if the other members of the object only describe it. Otherwise it returns a
+// missing value.
 func onlyMember(v Value, keys ...string) Value {
 	only := v.First(keys...)
 	for k, member := range v.Members() {
@@ -81,10 +82,11 @@ func partText(v Value) string {
 	return joinTexts(texts)
 }
 
-// signsOf returns the signs for the end of a call: of the result, and of its output.
-func signsOf(v, output Value) outcome.Signs {
-	s := outcome.Signs{Status: v.Text("status"), Error: v.Mark("is_error", "isError", "error", "tool_call_error")}
-	if problem := v.Get("error"); problem.Kind() == '{' || problem.Text() != "" {
+// signsOf returns the signs from which package outcome detects a failed call. They are in the result. If the result has no mark for or
+// against an error, they are in its output.
+func signsOf(result, output Value) outcome.Signs {
+	s := outcome.Signs{Status: result.Text("status"), Error: result.Mark("is_error", "isError", "error", "tool_call_error")}
+	if problem := result.Get("error"); problem.Kind() == '{' || problem.Text() != "" {
 		s.Error = new(true)
 		if problem.Text("type") == "approval" { // of Inspect: a person refused the call
 			s = outcome.Signs{Status: "rejected"}
@@ -94,7 +96,8 @@ func signsOf(v, output Value) outcome.Signs {
 		return s
 	}
 	kind := output.Text("type")
-	if onlyMember(output, "error").IsSet() || strings.HasPrefix(kind, "error-") || strings.HasSuffix(kind, "tool_result_error") { // Vercel AI SDK, Anthropic
+	isErrorType := strings.HasPrefix(kind, "error-") || strings.HasSuffix(kind, "tool_result_error") // Vercel AI SDK, Anthropic
+	if isErrorType || onlyMember(output, "error").IsSet() {
 		s.Error = new(true)
 	}
 	addExit(&s, output)
@@ -106,13 +109,15 @@ func signsOf(v, output Value) outcome.Signs {
 	return s
 }
 
-// addExit adds the end of a command, as the APIs record it in the output of a shell.
+// addExit adds the exit code of a command, or its timeout, as the APIs record it in the output of a shell. It changes nothing for another
+// output.
 func addExit(s *outcome.Signs, v Value) {
-	code := v.Get("return_code")
-	if end := v.Get("outcome"); end.Text("type") == "timeout" {
+	code, end := v.Get("return_code"), v.Get("outcome")
+	if end.Text("type") == "timeout" {
 		s.Status = "timeout"
 		return
-	} else if end.IsSet() {
+	}
+	if end.IsSet() {
 		code = end.Get("exit_code")
 	}
 	if n, err := strconv.Atoi(string(code.Raw())); err == nil && v.HasAny("type", "stdout") {
@@ -120,7 +125,8 @@ func addExit(s *outcome.Signs, v Value) {
 	}
 }
 
-// Arguments returns the arguments of a call: JSON without spaces, or a text that already is JSON or free text.
+// Arguments returns the arguments of a call. A text is returned as it is, because it is JSON or the free text of a custom tool. Another
+// value is returned as JSON without spaces.
 func (v Value) Arguments() string {
 	if v.Kind() == '"' {
 		return v.Text()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Tags around texts that a coding agent adds to a message of the user, moves, and leaves out of older turns.
+// Tags around reminders: texts that a coding agent adds to a message of the user. In later requests it moves them or leaves them out.
 const (
 	reminderStart = "<system-reminder>"
 	reminderEnd   = "</system-reminder>"

@@ -1,12 +1,12 @@
 package modelapi
 
-// partialReply collects what the responses of all APIs have.
+// partialReply collects the fields that the responses of all APIs have.
 type partialReply struct {
 	r       Reply
 	usage   counts
 	message message // of a response without a stream
-	reason  string  // the reason why the model stopped
-	ended   bool
+	reason  string  // the provider's reason why the model stopped, or ""
+	ended   bool    // the response is complete
 }
 
 // head reads the fields of a response or an event other than its content.
@@ -30,8 +30,8 @@ func (p *partialReply) finish(m *message) *Reply {
 	return &r
 }
 
-// finish sets the finish of a complete response without an error, by the reason that the provider gives. Providers give the reason
-// "stop", or none, also for calls.
+// finish sets the finish of a complete response by the reason that the provider gives. Providers give the reason "stop", or none, also
+// for calls. A reply with an error keeps its finish.
 func (r *Reply) finish(m *message, reason string) {
 	if r.Finish != FinishNone {
 		return
@@ -73,7 +73,7 @@ func failure(v Value) string {
 	return ""
 }
 
-// foreign returns the reply for JSON of another program than a model: an error of a proxy or server, or unknown JSON.
+// foreign returns the reply for JSON that is not of a model API: an error of a proxy or server, or unknown JSON.
 func foreign(root Value) Reply {
 	for _, key := range []string{"message", "detail"} {
 		if text := root.Text(key); text != "" {

@@ -1,6 +1,7 @@
 package modelapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +15,8 @@ type Request struct {
 	Stream bool
 	// MaxTokens is the limit of output tokens: max_tokens, max_completion_tokens or max_output_tokens; 0 if unset.
 	MaxTokens int
-	// System is the text of the system prompt: the system and developer messages in front of all others, instructions, system.
+	// System is the text of the system prompt. It is in the field instructions or system, or in the system and developer messages in front
+	// of all others.
 	System string
 	// Items are the messages and items behind the system prompt. Neighbouring items of the assistant are one Item, and so are
 	// neighbouring tool results, so that a turn has the same shape in every API.
@@ -22,7 +24,7 @@ type Request struct {
 	// PreviousID and Conversation name a history that the provider stores; only Responses has them.
 	PreviousID   string
 	Conversation string
-	// Session is the first set of prompt_cache_key, metadata.session_id, metadata.user_id and user.
+	// Session is the first value of prompt_cache_key, metadata.session_id, metadata.user_id and user; "" without any.
 	Session string
 	// Root is the hash of the API and the system prompt.
 	Root Hash
@@ -81,10 +83,10 @@ func session(root Value) string {
 	return ""
 }
 
-// Turn returns the index of the item of the user that the request works on, or -1.
+// Turn returns the index of the item with the current turn, see LastTurn.
 func (r *Request) Turn() int { return LastTurn(r.Items) }
 
-// LastTurn returns the index of the last turn of the user, or -1.
+// LastTurn returns the index of the last turn of the user, or -1 without one.
 func LastTurn(items []Item) int {
 	for i := len(items) - 1; i >= 0; i-- {
 		if items[i].IsTurn() {
@@ -94,16 +96,18 @@ func LastTurn(items []Item) int {
 	return -1
 }
 
-// IsTurn reports whether the item is a message of the user that is not only a reminder of a coding agent.
+// IsTurn reports whether the item is a message of the user that is not only a reminder of a coding agent. A message without text, such as
+// an image, is a turn.
 func (i *Item) IsTurn() bool {
 	return i.Role == RoleUser && (i.Text == "" || WithoutReminders(i.Text) != "")
 }
 
-// requestBuilder builds the items of a request, in order.
+// requestBuilder builds the items of a request, in order. First come the messages of the system prompt. With the first other message,
+// start completes the system prompt. Each further message extends the last item or begins an item; closeItem completes an item.
 type requestBuilder struct {
 	req     *Request
 	system  []string // texts of the system prompt
-	texts   []string // of the last item, which neighbours may extend
+	texts   []string // texts of the last item
 	started bool     // the system prompt is complete
 	hash    chain
 }
@@ -118,9 +122,7 @@ func (b *requestBuilder) addChat(root Value) {
 
 func (b *requestBuilder) addResponses(root Value) {
 	b.req.PreviousID = root.Text("previous_response_id")
-	if b.req.Conversation = root.Text("conversation"); b.req.Conversation == "" {
-		b.req.Conversation = root.Text("conversation", "id")
-	}
+	b.req.Conversation = cmp.Or(root.Text("conversation"), root.Text("conversation", "id"))
 	b.addSystemField(root, "instructions")
 	input := root.Get("input")
 	if input.Kind() == '"' {
@@ -173,7 +175,8 @@ func (b *requestBuilder) add(m *message, at place) {
 	b.start()
 	b.hash.add(m)
 	r := b.req
-	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || m.Role != RoleAssistant && m.Role != RoleTool {
+	canExtend := m.Role == RoleAssistant || m.Role == RoleTool
+	if n := len(r.Items); n == 0 || r.Items[n-1].Role != m.Role || !canExtend {
 		b.closeItem()
 		r.Items = append(r.Items, Item{Role: m.Role})
 		r.places = append(r.places, place{})
@@ -209,11 +212,11 @@ func (b *requestBuilder) start() {
 	b.req.Root = b.hash.sum
 }
 
-// billingHeader starts a line of the system prompt of Claude Code. A value in it changes with each request, although the
+// billingHeader starts a line of the system prompt of Claude Code. A value in the line changes with each request, although the
 // conversation does not change.
 const billingHeader = "x-anthropic-billing-header:"
 
-// addSystem adds texts to the system prompt.
+// addSystem adds texts to the system prompt, without the billing header.
 func (b *requestBuilder) addSystem(texts []string) {
 	for _, text := range texts {
 		if strings.HasPrefix(text, billingHeader) {

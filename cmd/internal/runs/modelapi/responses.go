@@ -8,9 +8,9 @@ import (
 // responsesParser builds the reply of the responses API. The last event of a stream contains the whole response.
 type responsesParser struct {
 	partialReply
-	// The events of a stream, for one whose last event is missing or has no output: its items, and the text of the others.
-	items message
-	text  strings.Builder
+	// The content of a stream whose last event is missing or has no output.
+	items message         // the complete items
+	text  strings.Builder // all text so far; used if there are no complete items
 }
 
 func (p *responsesParser) whole(root Value) {
@@ -44,7 +44,7 @@ func (m *message) addOutput(v Value) {
 	}
 }
 
-// object reads a response object. The status is the one of an object without status.
+// object reads a response object. The argument status is used if the object has no status.
 func (p *responsesParser) object(v Value, status string) {
 	p.head(v)
 	p.message = message{}
@@ -67,7 +67,7 @@ func (p *responsesParser) object(v Value, status string) {
 	}
 }
 
-// fail reads an error: a member of the object, or the object itself.
+// fail reads an error, which is a member of the object or the object itself.
 func (p *responsesParser) fail(v Value) {
 	p.r.fail(cmp.Or(failure(v), v.Text("message"), v.Text("code"), "the response failed"))
 }

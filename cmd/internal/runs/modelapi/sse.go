@@ -8,10 +8,12 @@ type eventStream struct {
 
 	line    []byte // the beginning of an incomplete line
 	started bool   // the first line is complete
-	afterCR bool   // the last line ended with CR: an LF that follows belongs to it
+	afterCR bool   // the last line ended with CR: if LF is next, it belongs to that end
+
+	// The current event.
 	name    string
 	data    []byte
-	hasData bool
+	hasData bool // there is a line with data, which may be empty
 }
 
 func (s *eventStream) write(p []byte) {
@@ -82,8 +84,8 @@ func (s *eventStream) endEvent() {
 	s.name, s.data, s.hasData = "", s.data[:0], false
 }
 
-// close ends the last line and the last event. Some servers write no blank line behind the end marker. The data of an event that was
-// cut is no JSON, so that it is ignored.
+// close ends the last line and the last event, because some servers write no blank line behind the end marker. The data of an event that
+// was cut is not valid JSON, so that the Collector ignores it.
 func (s *eventStream) close() {
 	if len(s.line) > 0 {
 		s.endLine(s.line)

@@ -2,10 +2,16 @@ package modelapi
 
 import "cmp"
 
-// counts are the numbers of tokens. Input of Anthropic does not contain the tokens that its cache read and wrote.
-type counts struct{ prompt, input, read, written, cached, output int }
+// counts are the numbers of tokens under their different names.
+type counts struct {
+	prompt        int // all input tokens
+	input         int // all input tokens, except for Anthropic: there it does not contain read and written
+	read, written int // input tokens that the cache of Anthropic read and wrote
+	cached        int // input tokens that another cache read
+	output        int
+}
 
-// add reads a usage in the names of any API or recorder. Its counts replace earlier ones.
+// add reads a usage under the names of any API or recorder. Its counts replace earlier ones.
 func (c *counts) add(v Value) {
 	for key, member := range v.Members() {
 		switch key.Text() {
@@ -33,7 +39,7 @@ func (c *counts) usage() Usage {
 	}
 }
 
-// Usage returns the usage in an object, in the names of any API. It is zero for other values.
+// Usage returns the usage in an object, under the names of any API or recorder. It is zero for other values.
 func (v Value) Usage() Usage {
 	var c counts
 	c.add(v)

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of a document. They bound memory and stack, and exceed every body of a real client.
+// Limits of a document. They bound memory and stack. The body of a real client stays below them.
 const (
 	maxValues = 1 << 20 // values and keys; each needs 16 bytes
 	maxDepth  = 1000    // nested lists and objects
@@ -28,21 +28,21 @@ var (
 	errTooLong = errors.New("JSON is over 2 GiB")
 )
 
-// options accept what clients and models send: a body is passed on as it is, so that only its syntax matters.
+// options are those for bodies of clients and models. A body is passed on unchanged, so that only its syntax matters.
 var options = jsontext.AllowDuplicateNames(true)
 
-// node is one JSON value or key: body[start:end]. The children of a list or object follow it, an object has keys and values
-// in turn. The next sibling is at index next.
+// node is one JSON value or key: body[start:end]. The nodes of a list or object follow it; those of an object are keys and values
+// in turn.
 type node struct {
-	start, end, next int32
-	kind             jsontext.Kind
+	start, end int32
+	next       int32 // index of the node behind the value and its children
+	kind       jsontext.Kind
 }
 
-// Document is a JSON text with the positions of its values. Index 0 is a null value that stands for all missing ones, and
-// index 1 is the root. The zero value is ready for use.
+// Document is a JSON text with the positions of its values. The zero value is ready for use.
 type Document struct {
 	body    []byte
-	nodes   []node
+	nodes   []node // in the order of the text, after a null value at index 0 that stands for all missing ones; the root has index 1
 	decoder jsontext.Decoder
 	open    []int  // lists and objects that are not complete; reused
 	scratch []byte // reused by Text
@@ -58,17 +58,21 @@ func (d *Document) Parse(body []byte) (Value, error) {
 	d.decoder.Reset(bytes.NewBuffer(body), options, jsontext.AllowInvalidUTF8(true))
 	for {
 		err := d.add()
-		switch {
-		case errors.Is(err, io.EOF) && len(d.nodes) > 1:
-			return Value{d, 1}, nil
-		case errors.Is(err, io.EOF):
-			return Value{}, errors.New("invalid JSON at byte 0")
-		case err == nil && len(d.open) == 0 && d.nodes[1].next != int32(len(d.nodes)):
-			return Value{}, fmt.Errorf("invalid JSON at byte %d: data after the value", d.nodes[len(d.nodes)-1].start)
-		case err != nil:
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
 			return Value{}, err
 		}
+		hasSecond := len(d.open) == 0 && d.nodes[1].next != int32(len(d.nodes))
+		if hasSecond {
+			return Value{}, fmt.Errorf("invalid JSON at byte %d: data after the value", d.nodes[len(d.nodes)-1].start)
+		}
 	}
+	if len(d.nodes) == 1 {
+		return Value{}, errors.New("invalid JSON at byte 0")
+	}
+	return Value{d, 1}, nil
 }
 
 // ParseValue returns the value of a JSON text, or the missing value if the text is invalid.
@@ -200,6 +204,14 @@ func (v Value) Len() (n int) {
 	return n
 }
 
+// FirstElement returns the first element of a list. It is missing if the list is empty, and for other values.
+func (v Value) FirstElement() Value {
+	for first := range v.Elements() {
+		return first
+	}
+	return Value{}
+}
+
 // Members yields the keys and values of an object. It yields nothing for other values.
 func (v Value) Members() iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
@@ -221,7 +233,8 @@ func (v Value) Names() string {
 	var list []string
 	n := 0
 	for key := range v.Members() {
-		if n++; n <= limit {
+		n++
+		if n <= limit {
 			list = append(list, fmt.Sprintf("%.40q", key.Text()))
 		}
 	}
@@ -232,8 +245,7 @@ func (v Value) Names() string {
 	return s
 }
 
-// Get returns the value at a path of keys: the last one if a key is repeated, as most parsers do. It is missing if there is
-// none.
+// Get returns the value at a path of keys, or a missing value. Of a repeated key the last value counts, as for most parsers.
 func (v Value) Get(path ...string) Value {
 	for _, key := range path {
 		v = v.member(key)
@@ -250,7 +262,11 @@ func (v Value) member(key string) Value {
 	for k := v.i + 1; k < int(n.next); k = int(v.d.nodes[k+1].next) {
 		at := v.d.nodes[k]
 		name := v.d.body[at.start+1 : at.end-1]
-		if string(name) == key || bytes.IndexByte(name, '\\') >= 0 && (Value{v.d, k}).Text() == key {
+		isEqual := string(name) == key
+		if hasEscape := bytes.IndexByte(name, '\\') >= 0; hasEscape {
+			isEqual = Value{v.d, k}.Text() == key
+		}
+		if isEqual {
 			found = k + 1
 		}
 	}
@@ -282,7 +298,8 @@ func (v Value) Has(keys ...string) bool {
 
 // Text returns the text at a path of keys, and "" for other values. Invalid UTF-8 and unpaired surrogates become U+FFFD.
 func (v Value) Text(path ...string) string {
-	if v = v.Get(path...); v.Kind() != '"' {
+	v = v.Get(path...)
+	if v.Kind() != '"' {
 		return ""
 	}
 	raw := v.Raw()
@@ -300,7 +317,8 @@ func (v Value) Text(path ...string) string {
 // shortEscapes maps the letters of the short escape sequences to their characters.
 var shortEscapes = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '"': '"', '\\': '\\', '/': '/'}
 
-// unescape sets scratch to the text of a string, several times as fast as AppendUnquote. It reports false at an escape sequence by number.
+// unescape sets scratch to the text of a string, several times as fast as AppendUnquote. It reports false for a string with an escape
+// sequence by number, such as \u00e9: then scratch is incomplete.
 func (d *Document) unescape(inner []byte) bool {
 	d.scratch = d.scratch[:0]
 	for {
@@ -318,7 +336,7 @@ func (d *Document) unescape(inner []byte) bool {
 	}
 }
 
-// ID returns the first of the members that is a string with text or a number: some servers number their calls.
+// ID returns the first of the members that is a string with text or a number, or "". Some servers number their calls.
 func (v Value) ID(keys ...string) string {
 	for _, key := range keys {
 		member := v.Get(key)
@@ -348,7 +366,8 @@ func (v Value) Number(path ...string) float64 {
 
 // Count returns the number at a path of keys that counts something, and 0 for negative numbers and other values.
 func (v Value) Count(path ...string) int {
-	if v = v.Get(path...); v.Kind() != '0' {
+	v = v.Get(path...)
+	if v.Kind() != '0' {
 		return 0
 	}
 	return int(min(max(v.Number(), 0), math.MaxInt32))
@@ -367,10 +386,10 @@ func (v Value) Mark(keys ...string) *bool {
 	return nil
 }
 
-// Time returns the time at a path of keys: RFC 3339, such a time without a zone, which is UTC, or seconds, milliseconds or nanoseconds
-// since 1970. It is zero for other values.
+// Time returns the time at a path of keys: a text in the form of RFC 3339, which may have no zone and is UTC then, or a number of seconds,
+// milliseconds or nanoseconds since 1970. It is zero for other values.
 func (v Value) Time(path ...string) (t time.Time) {
-	const year2286 = 1e10 // in seconds, and the year 1970 in milliseconds
+	const year2286 = 1e10 // in seconds; a larger number is in milliseconds, and one larger than year2286 in milliseconds in nanoseconds
 	v = v.Get(path...)
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
 		if t, err := time.Parse(layout, v.Text()); err == nil {
@@ -389,14 +408,14 @@ func (v Value) Time(path ...string) (t time.Time) {
 	return time.Unix(0, int64(n)).UTC()
 }
 
-// setCount sets n to the value, if it is a number.
+// setCount sets n to the value if the value is a number.
 func (v Value) setCount(n *int) {
 	if v.Kind() == '0' {
 		*n = v.Count()
 	}
 }
 
-// setText sets s to the text at a key, if it is still empty.
+// setText sets s to the text at a key if s is still empty.
 func (v Value) setText(s *string, key string) {
 	if *s == "" {
 		*s = v.Text(key)
@@ -421,10 +440,10 @@ func (v Value) Compact() string {
 	return b.String()
 }
 
-// Want returns the value of a member, and notes a problem if it is set and of another kind. Of the kinds, 't' stands for true and false.
+// Want returns a member of a kind. A member may be missing or null. For one of another kind it notes a problem and returns a missing value.
 func (v Value) Want(kind jsontext.Kind, key string) Value {
 	member := v.Get(key)
-	if got := member.Kind(); got == kind || got == 'n' || got == 'f' && kind == 't' {
+	if got := member.Kind(); got == kind || got == 'n' {
 		return member
 	}
 	article := "a"
@@ -437,7 +456,7 @@ func (v Value) Want(kind jsontext.Kind, key string) Value {
 
 var kindNames = map[jsontext.Kind]string{'"': "string", '0': "number", '[': "list", '{': "object", 't': "bool", 'f': "bool", 'n': "null"}
 
-// Note notes a problem of a member, or of the value itself if the key is empty. The first one of a document counts.
+// Note notes a problem of a member, or of the value itself if the key is empty. The document keeps the first problem.
 func (v Value) Note(key, format string, args ...any) {
 	if v.d == nil || v.d.problem != nil {
 		return
@@ -446,8 +465,9 @@ func (v Value) Note(key, format string, args ...any) {
 	if path != "" && key != "" {
 		path += "."
 	}
+	path += key
 	reason := fmt.Sprintf(format, args...)
-	if path += key; path != "" {
+	if path != "" {
 		reason = "field " + path + ": " + reason
 	}
 	v.d.problem = errors.New(reason)

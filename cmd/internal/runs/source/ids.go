@@ -15,7 +15,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// Digest returns a hash of a run's JSON without white space, so that a reformatted file has the same runs.
+// Digest returns a hash of JSON that does not depend on its white space.
 func Digest(raw []byte) []byte {
 	compact, _ := jsontext.AppendFormat(nil, raw, append([]jsontext.Options{jsontext.PreserveRawStrings(true)}, lenient...)...)
 	sum := sha256.Sum256(compact)
@@ -40,6 +40,9 @@ func Printable(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "_"))
 }
+
+// MaxID is the maximum size of the ids in an execution, in bytes.
+const MaxID = 256
 
 // Shorten returns s if it has at most n bytes. Otherwise it replaces the end of s by a hash of s.
 func Shorten(s string, n int) string {

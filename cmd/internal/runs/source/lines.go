@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readLines reads JSON Lines, or a table.
+// readLines reads JSON Lines, or a table if the first line is the header of one.
 func (v *Values) readLines(fn func(*Value) error) error {
 	for first := true; ; first = false {
 		line, err := v.line()
@@ -54,18 +54,19 @@ func (v *Values) line() ([]byte, error) {
 	for size := 0; ; {
 		part, err := v.r.ReadSlice('\n')
 		size += len(part)
+		isContinued, isLast := errors.Is(err, bufio.ErrBufferFull), errors.Is(err, io.EOF)
 		switch {
-		case err == nil && size == len(part) && size <= v.limit:
+		case err == nil && size == len(part) && size <= v.limit: // the whole line is in the buffer of r
 			return part, nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF):
+		case err != nil && !isContinued && !isLast:
 			return nil, err
-		case errors.Is(err, io.EOF) && size == 0:
+		case isLast && size == 0:
 			return nil, io.EOF
 		}
 		if size <= v.limit {
 			v.buf = append(withRoom(v.buf, len(part), v.limit), part...)
 		}
-		if errors.Is(err, bufio.ErrBufferFull) {
+		if isContinued {
 			continue
 		}
 		if size > v.limit {
@@ -75,8 +76,8 @@ func (v *Values) line() ([]byte, error) {
 	}
 }
 
-// valuesOf returns the value of a line. It repairs a line with other bytes before its object, and a line with several objects. A killed
-// writer, or two concurrent writers, leave such lines.
+// valuesOf returns the value of a line, or the values if it has several objects. It repairs a line with other bytes before its object. A
+// killed writer, or two concurrent writers, leave such lines. A line without JSON is returned as it is; an empty line has no value.
 func valuesOf(line []byte) []Value {
 	if len(line) == 0 {
 		return nil
@@ -94,7 +95,7 @@ func valuesOf(line []byte) []Value {
 	return values
 }
 
-// objectsOf returns the objects of a line that has nothing else.
+// objectsOf returns the objects of a line. It returns nil if the line has anything else.
 func objectsOf(line []byte) (list []Value) {
 	d := newDecoder(line)
 	for {
@@ -120,7 +121,7 @@ func newDecoder(raw []byte) *jsontext.Decoder {
 // notNumber matches strings, and the numbers of Python that JSON does not have.
 var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b`)
 
-// WithoutNaN returns JSON of Python with an empty text, of the same length, in place of each NaN and Infinity.
+// WithoutNaN replaces each NaN and Infinity in JSON of Python by an empty string and spaces, so that the length stays.
 func WithoutNaN(raw []byte) []byte {
 	if !bytes.Contains(raw, []byte("NaN")) && !bytes.Contains(raw, []byte("Infinity")) {
 		return raw

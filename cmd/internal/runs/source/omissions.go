@@ -45,7 +45,8 @@ func (o Omissions) Merge(other Omissions) {
 	}
 }
 
-// String returns the counts in alphabetical order of their kinds, such as "2 system prompts, 1 thinking blocks", or "".
+// String returns the counts in alphabetical order of their kinds, such as "2 system prompts, 1 thinking blocks". It returns "" without
+// counts.
 func (o Omissions) String() string {
 	var list []string
 	for _, kind := range slices.Sorted(maps.Keys(o)) {

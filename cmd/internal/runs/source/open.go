@@ -27,8 +27,8 @@ const (
 )
 
 // Open returns a reader of the UTF-8 text of r. It decompresses gzip, zstd and the zip files of Inspect, and converts UTF-16; it
-// detects them by their first bytes. It removes a byte order mark, and counts invalid bytes in omitted. The reader stops when
-// ctx ends. The caller must call the returned function at the end.
+// detects them by their first bytes. It removes a byte order mark. The reader counts invalid bytes in omitted, and stops when
+// ctx ends. The caller must call closeText after the last read.
 func Open(ctx context.Context, r io.Reader, omitted Omissions) (text io.Reader, closeText func(), err error) {
 	in, closeText, err := decompress(bufio.NewReaderSize(&contextReader{ctx, r}, bufferSize))
 	if err != nil {
@@ -78,31 +78,38 @@ func decompress(in *bufio.Reader) (*bufio.Reader, func(), error) {
 	return bufio.NewReaderSize(&decompressor{name, out}, bufferSize), closeOut, nil
 }
 
-// openInspect returns the JSON of a log that Inspect wrote as a zip file: its header with the list of its samples. A zip file is read
-// from its end, so it is copied to a temporary file.
+// openInspect returns the JSON of a log that Inspect wrote as a zip file, and a function that removes its temporary file. The file is
+// necessary because a zip file is read from its end.
 func openInspect(in io.Reader) (io.Reader, func(), error) {
 	file, err := os.CreateTemp("", "debrief-*.eval")
 	if err != nil {
 		return nil, nil, err
 	}
 	closeFile := func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }
-	size, err := io.Copy(file, in)
-	var archive *zip.Reader
-	if err == nil {
-		archive, err = zip.NewReader(file, size)
+	log, err := copyInspect(file, in)
+	if err != nil {
+		closeFile()
+		return nil, nil, err
 	}
-	if err == nil {
-		archive.RegisterDecompressor(zstd.ZipMethodWinZip, zstd.ZipDecompressor(zstd.WithDecoderMaxWindow(maxWindow)))
-		var parts io.Reader
-		if parts, err = inspectParts(archive); err == nil {
-			return parts, closeFile, nil
-		}
-	}
-	closeFile()
-	return nil, nil, err
+	return log, closeFile, nil
 }
 
-func inspectParts(archive *zip.Reader) (io.Reader, error) {
+// copyInspect copies a zip file of Inspect and returns the JSON of its log.
+func copyInspect(file *os.File, in io.Reader) (io.Reader, error) {
+	size, err := io.Copy(file, in)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := zip.NewReader(file, size)
+	if err != nil {
+		return nil, err
+	}
+	archive.RegisterDecompressor(zstd.ZipMethodWinZip, zstd.ZipDecompressor(zstd.WithDecoderMaxWindow(maxWindow)))
+	return inspectLog(archive)
+}
+
+// inspectLog returns the JSON of a log: its header with the list of its samples, as in a log without compression.
+func inspectLog(archive *zip.Reader) (io.Reader, error) {
 	var header []byte
 	for _, name := range []string{"header.json", "_journal/start.json"} { // the journal of a log that was not finished
 		file, err := archive.Open(name)
@@ -121,7 +128,8 @@ func inspectParts(archive *zip.Reader) (io.Reader, error) {
 		if !strings.HasPrefix(file.Name, "samples/") || !strings.HasSuffix(file.Name, ".json") {
 			continue
 		}
-		if samples++; samples > 1 {
+		samples++
+		if samples > 1 {
 			parts = append(parts, strings.NewReader(","))
 		}
 		parts = append(parts, &zipReader{file: file})
@@ -132,7 +140,7 @@ func inspectParts(archive *zip.Reader) (io.Reader, error) {
 	return io.MultiReader(append(parts, strings.NewReader("]}"))...), nil
 }
 
-// zipReader opens a file of an archive when it is read.
+// zipReader reads a file of an archive. It opens the file at the first read.
 type zipReader struct {
 	file *zip.File
 	r    io.ReadCloser
@@ -177,15 +185,24 @@ func (d *decompressor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// utf16Order returns the byte order of a UTF-16 text. A text without a byte order mark is UTF-16 if its first character is ASCII: JSON
-// and CSV contain no NUL characters.
+// utf16Order returns the byte order of a UTF-16 text, and false for another text. JSON and CSV begin with an ASCII character and contain
+// no NUL characters. So a text without a byte order mark is UTF-16 if each of its first characters has one byte that is zero.
 func utf16Order(start []byte) (order unicode.Endianness, ok bool) {
-	switch {
-	case len(start) < 2:
+	if len(start) < 2 {
 		return order, false
-	case start[0] == 0xff && start[1] == 0xfe, start[0] != 0 && start[1] == 0 && (len(start) < 4 || start[3] == 0):
+	}
+	second := []byte{0, 0} // a text of one character
+	if len(start) >= 4 {
+		second = start[2:4]
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte{0xff, 0xfe}):
 		return unicode.LittleEndian, true
-	case start[0] == 0xfe && start[1] == 0xff, start[0] == 0 && start[1] != 0 && (len(start) < 4 || start[2] == 0):
+	case bytes.HasPrefix(start, []byte{0xfe, 0xff}):
+		return unicode.BigEndian, true
+	case start[0] != 0 && start[1] == 0 && second[1] == 0:
+		return unicode.LittleEndian, true
+	case start[0] == 0 && start[1] != 0 && second[0] == 0:
 		return unicode.BigEndian, true
 	}
 	return order, false
@@ -195,8 +212,8 @@ func utf16Order(start []byte) (order unicode.Endianness, ok bool) {
 type utf8Reader struct {
 	r        io.Reader
 	omitted  Omissions
-	replaced bool   // the text was converted, and has U+FFFD in place of invalid bytes
-	rest     []byte // beginning of a character at the end of the last part
+	replaced bool   // r has already replaced invalid bytes by U+FFFD
+	rest     []byte // the bytes of an incomplete character at the end of the last part
 }
 
 func (u *utf8Reader) Read(p []byte) (int, error) {
@@ -212,16 +229,19 @@ func (u *utf8Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts the invalid bytes of a part, except the beginning of a character at its end.
-func (u *utf8Reader) count(part []byte, err error) {
+// count counts the invalid bytes of a part. An incomplete character at its end counts with the next part, unless readErr says that there
+// is none.
+func (u *utf8Reader) count(part []byte, readErr error) {
 	invalid := 0
 	for len(part) > 0 {
-		r, size := utf8.DecodeRune(part)
-		if r == utf8.RuneError && size == 1 && err == nil && !utf8.FullRune(part) {
+		if readErr == nil && !utf8.FullRune(part) {
 			u.rest = bytes.Clone(part)
 			break
 		}
-		if r == utf8.RuneError && (size == 1 || u.replaced) {
+		r, size := utf8.DecodeRune(part)
+		isInvalid := r == utf8.RuneError && size == 1
+		isReplaced := r == utf8.RuneError && u.replaced
+		if isInvalid || isReplaced {
 			invalid++
 		}
 		part = part[size:]

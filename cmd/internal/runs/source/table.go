@@ -14,13 +14,16 @@ import (
 // table is the header of a CSV text.
 type table struct {
 	comma   rune
-	columns []string
+	columns []string // in lower case
 }
 
-// newTable returns the table with a header, whose comma gives the most columns. For a line that is not a header it has no columns.
+// newTable parses the header of a table. Of the possible separators it takes the one with the most columns. For a line that is not a
+// header it returns a table without columns.
 func newTable(header []byte) *table {
+	const maxHeader = 64 << 10
 	best := &table{}
-	if len(header) > 64<<10 || bytes.ContainsAny(header, "{}[]") {
+	isJSON := bytes.ContainsAny(header, "{}[]")
+	if len(header) > maxHeader || isJSON {
 		return best
 	}
 	for _, comma := range []rune{',', ';', '\t'} {
@@ -39,7 +42,7 @@ func newTable(header []byte) *table {
 	return best
 }
 
-// has reports whether the table has a column of each group.
+// has reports whether the table has a column of each group. It is false without groups.
 func (t *table) has(groups [][]string) bool {
 	for _, names := range groups {
 		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(t.columns, name) }) {
@@ -49,7 +52,8 @@ func (t *table) has(groups [][]string) bool {
 	return len(groups) > 0
 }
 
-// missing returns an error if a line looks like the header of a table without the columns wanted.
+// missing returns an error if a line looks like the header of a table, but has not a column of each group. It returns nil for another
+// line.
 func (t *table) missing(groups [][]string) error {
 	if len(t.columns) < 2 || len(groups) == 0 {
 		return nil
@@ -95,7 +99,7 @@ func (v *Values) readRows(t *table, fn func(*Value) error) error {
 	}
 }
 
-// object returns the fields of a row by their columns.
+// object returns the fields of a row by their columns. Of several columns with one name, the first one with a value counts.
 func (t *table) object(fields []string) map[string]string {
 	row := map[string]string{}
 	for i, field := range fields {
@@ -106,10 +110,10 @@ func (t *table) object(fields []string) map[string]string {
 	return row
 }
 
-// rowReader ends the reading at a row that is larger than the limit.
+// rowReader returns an error in a row that is larger than the limit.
 type rowReader struct {
 	io.Reader
-	size, limit int // of the bytes since the last row
+	size, limit int // bytes since the last row, and their maximum
 }
 
 // Read implements io.Reader.

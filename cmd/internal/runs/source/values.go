@@ -14,9 +14,9 @@ import (
 // Value is a JSON value of a file. A row of a table is an object of texts.
 type Value struct {
 	Raw    []byte  // valid until the next value
-	At     Problem // its place
-	InList bool    // of a container, whose header IsList had
-	IsRow  bool    // of a table
+	At     Problem // the place of the value, without a reason
+	InList bool    // the value is an element of a list that Values.IsList accepted
+	IsRow  bool    // the value is a row of a table
 	Repair string  // the repair that made the value readable, or ""
 	Err    error   // the reason why the value is unreadable, or nil; reading continues with the next one
 }
@@ -43,14 +43,14 @@ var ErrTooLarge = errors.New("too large")
 
 // Values reads the values of a text: a table, JSON Lines, or lists and objects over several lines, one after the other.
 type Values struct {
-	// IsList reports whether a list of objects in an object, a container, holds values of the file. Header is an object with the
-	// members before the list.
+	// IsList reports whether a list of objects in an object holds values of the file. Such an object is a container, and its list is read
+	// element by element. Header is an object with the members before the list.
 	IsList func(name string, header []byte) bool
-	// Columns has groups of names. A table has a column of each group.
+	// Columns has groups of names. A text is a table if its first line has a column of each group. Without groups no text is a table.
 	Columns [][]string
 
 	r     *bufio.Reader
-	limit int
+	limit int    // maximum size of a value in bytes
 	lines int    // line breaks before the next byte
 	buf   []byte // the last value or line; reused
 }
@@ -64,7 +64,7 @@ func NewValues(r io.Reader, limit int) *Values {
 	return v
 }
 
-// Each calls fn for each value. An error of fn ends it.
+// Each calls fn for each value. It ends with the first error of fn, and with an error after which it cannot find the next value.
 func (v *Values) Each(fn func(*Value) error) error {
 	at := func(value *Value) error {
 		if err := fn(value); err != nil {
@@ -113,11 +113,12 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 	}
 }
 
-// readObject reads an object: a container, an object over several lines, or the first one of JSON Lines.
+// readObject reads an object: a container, an object over several lines, or the first one of JSON Lines. In the last case it reads the
+// other lines too.
 func (v *Values) readObject(fn func(*Value) error) error {
 	at := Problem{Line: v.lines + 1}
 	atList, err := v.scan(0, v.IsList)
-	isLine := v.lines < at.Line
+	isLine := v.lines < at.Line // the object ends in the line in which it begins
 	switch {
 	case atList:
 		if err := v.readList(true, fn); err != nil {
@@ -125,12 +126,15 @@ func (v *Values) readObject(fn func(*Value) error) error {
 		}
 		return v.footer()
 	case errors.Is(err, errTorn):
-		isLine, err = true, nil // fn finds the error
+		isLine, err = true, nil // fn finds the error in the JSON
 	case err != nil && !errors.Is(err, ErrTooLarge):
 		return err
 	}
-	if err := fn(&Value{Raw: v.buf, At: at, Err: err}); err != nil || !isLine {
+	if err := fn(&Value{Raw: v.buf, At: at, Err: err}); err != nil {
 		return err
+	}
+	if !isLine {
+		return nil
 	}
 	return v.readLines(fn)
 }
@@ -165,7 +169,8 @@ func (v *Values) hasNext(first bool) (bool, error) {
 		return false, fmt.Errorf(`unexpected %q before the element, want "," or "]"`, c)
 	}
 	_, _ = v.r.Discard(1)
-	if c, err = v.peek(); err == nil && c == ']' {
+	c, err = v.peek()
+	if err == nil && c == ']' {
 		return false, errors.New(`unexpected "]" after a comma, want an element`)
 	}
 	return true, truncated(err)
@@ -180,26 +185,34 @@ func (v *Values) footer() error {
 	case c != ',' && c != '}':
 		return errors.New(`unexpected data after the list, want "," or "}"`)
 	}
-	if _, err = v.scan(1, nil); err != nil && !errors.Is(err, ErrTooLarge) {
+	_, err = v.scan(1, nil)
+	if errors.Is(err, ErrTooLarge) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	rest := append([]byte(`{"list":[]`), WithoutNaN(v.buf)...)
-	if err == nil && !jsontext.Value(rest).IsValid(lenient...) {
+	withoutElements := append([]byte(`{"list":[]`), WithoutNaN(v.buf)...)
+	if !jsontext.Value(withoutElements).IsValid(lenient...) {
 		return errors.New("invalid field after the list")
 	}
 	return nil
 }
 
-// errTorn is returned for a line whose end is missing: JSON has no line breaks inside strings.
+// errTorn is returned for JSON Lines with a line whose end is missing.
 var errTorn = errors.New("invalid JSON: unexpected end of the line")
 
-// scan reads the next value into buf, or the rest of a list or object of the depth given. It needs no valid JSON: unlike a decoder it can
-// continue after a value that is too large or malformed, if its quotes and brackets are balanced. So one invalid run does not end the
-// reading. In an object it stops behind the opening bracket of a list that isList accepts, and returns true.
+// scan reads the next value into buf. With a depth it reads the rest of a value that has so many open brackets.
+//
+// The value need not be valid JSON: scan only counts brackets outside strings. So it can continue after a value that is too large or
+// malformed, and one invalid run does not end the reading. A decoder cannot.
+//
+// If isList accepts a list in an object, scan stops behind the opening bracket of the list and returns true. Nil accepts none.
 func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (atList bool, err error) {
 	v.buf = v.buf[:0]
-	size, lastText, firstLine := 0, 0, v.lines
-	quoted, escaped := false, false
+	size, firstLine := 0, v.lines
+	lastText := 0                   // start of the last string in the outermost object: the name of a member, when its value begins
+	quoted, escaped := false, false // the next byte is in a string, or behind a backslash in a string
 	for done := false; !done; {
 		c, err := v.r.ReadByte()
 		if err != nil && size > v.limit {
@@ -212,12 +225,16 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 			_ = v.r.UnreadByte() // the byte after a number, true, false or null is not part of it
 			break
 		}
-		if size++; size <= v.limit {
+		size++
+		if size <= v.limit {
 			v.buf = append(withRoom(v.buf, 1, v.limit), c)
 		}
 		if c == '\n' {
-			isFirst := v.lines == firstLine
-			if v.lines++; quoted || isFirst && isList != nil && size <= v.limit && !isPartial(v.buf) {
+			isFirst := isList != nil && v.lines == firstLine
+			v.lines++
+			// JSON has no line breaks in strings. The first line of an object over several lines is the beginning of a JSON value.
+			isTorn := quoted || (isFirst && size <= v.limit && !isPartial(v.buf))
+			if isTorn {
 				if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
 					return false, truncated(err)
 				}
@@ -230,11 +247,12 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		case quoted && c == '\\':
 			escaped = true
 		case c == '"':
-			if quoted = !quoted; quoted && depth == 1 {
+			quoted = !quoted
+			if quoted && depth == 1 {
 				lastText = len(v.buf) - 1
 			}
 			done = !quoted && depth == 0
-		case quoted:
+		case quoted: // brackets in a string do not count
 		case c == '[' && depth == 1 && isList != nil && size <= v.limit && v.isObjectNext():
 			name, header := v.container(lastText)
 			if isList(name, header) {
@@ -254,13 +272,14 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 	return false, nil
 }
 
-// isObjectNext reports whether a list begins with an object.
+// isObjectNext reports whether the next byte other than white space begins an object.
 func (v *Values) isObjectNext() bool {
 	data, _ := v.r.Peek(v.r.Size())
 	return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{"))
 }
 
-// container returns the name of the list at which scan stands, and an object with the members before it.
+// container returns the name of the list behind whose opening bracket scan is, and an object with the members before the list. The name
+// begins at nameStart in buf.
 func (v *Values) container(nameStart int) (name string, header []byte) {
 	text, _ := jsontext.AppendUnquote(nil, v.buf[nameStart:bytes.LastIndexByte(v.buf, '"')+1])
 	header = bytes.Clone(bytes.TrimRight(v.buf[:nameStart], ", \t\r\n"))

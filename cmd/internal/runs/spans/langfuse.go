@@ -49,7 +49,7 @@ func lastText(items []modelapi.Item, role modelapi.Role) (text string) {
 	return text
 }
 
-// langfuseObservation parses an observation. Index names an observation without an id.
+// langfuseObservation parses an observation. An observation without an id gets one from index.
 func langfuseObservation(v modelapi.Value, index int) observation {
 	// Langfuse stores the attributes of the span of OpenTelemetry from which it made an observation in the metadata.
 	span := otelSpan{name: v.Text("name"), attributes: parseAttributes(parsed(parsed(v.Get("metadata")).Get("attributes")))}
@@ -57,7 +57,8 @@ func langfuseObservation(v modelapi.Value, index int) observation {
 		id: cmp.Or(v.Text("id"), fmt.Sprintf("observation-%d", index)), parent: v.Text("parentObservationId"), model: v.Text("model"),
 		start: v.Time("startTime"), end: v.Time("endTime"), failed: v.Text("level") == "ERROR",
 	}
-	if out.kind = kinds[strings.ToLower(v.Text("type"))]; out.kind == otherSpan { // of an integration that sets only the attributes
+	out.kind = kinds[strings.ToLower(v.Text("type"))]
+	if out.kind == otherSpan { // some integrations set only the attributes
 		out.kind = otelKind(&span)
 	}
 	switch out.kind {
@@ -81,14 +82,15 @@ func langfuseObservation(v modelapi.Value, index int) observation {
 	return out
 }
 
-// langfuseMessages returns the messages of a model call: of the attributes that name each message, else of the observation.
+// langfuseMessages returns the messages of a model call. They are in the observation, in the attributes of its span, or in both. The
+// prompt with more messages is used, and the response of the observation.
 func langfuseMessages(v modelapi.Value, span *otelSpan) (input, output []modelapi.Item) {
 	input, output = v.Get("input").Messages("user"), v.Get("output").Messages("assistant")
-	if v.Kind("input") == '"' && v.Text("output") == "None" { // a recorder of texts, and a message without one
+	if v.Kind("input") == '"' && v.Text("output") == "None" { // a recorder in Python wrote a message without text as text
 		output = nil
 	}
-	if listed := span.inputs(); len(input) == 0 || len(listed) > len(input) {
-		input = listed
+	if ofSpan := span.inputs(); len(input) == 0 || len(ofSpan) > len(input) {
+		input = ofSpan
 	}
 	if len(output) == 0 {
 		output = span.outputs()

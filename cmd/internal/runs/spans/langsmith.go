@@ -18,6 +18,7 @@ func (t *LangSmithTrace) Add(v modelapi.Value, leading string) {
 	t.addRun(v, leading, 0)
 }
 
+// addRun adds a run and the runs inside it. Of a run below maxDepth it adds only the id, so that the run is counted as another span.
 func (t *LangSmithTrace) addRun(v modelapi.Value, leading string, depth int) {
 	const maxDepth = 50
 	if depth > maxDepth {
@@ -69,10 +70,11 @@ func langSmithRun(v modelapi.Value) observation {
 		out.usage, out.model = langSmithTokens(v), langSmithModel(v.Get("extra"))
 	case toolSpan:
 		out.tool = modelapi.ToolCall{Name: cmp.Or(v.Text("name"), "unknown"), Arguments: string(inputs.Raw())}
-		if input := inputs.Get("input"); input.IsSet() && isOnlyMember(inputs, "input") { // may be JSON in a text
-			out.tool.Arguments = input.Arguments()
+		if isOnlyMember(inputs, "input") { // may be JSON in a text
+			out.tool.Arguments = inputs.Get("input").Arguments()
 		}
-		if out.tool.ID, out.result = toolResult(outputs.Get("output")); out.result == "" && outputs.Kind() == '{' {
+		out.tool.ID, out.result = toolResult(outputs.Get("output"))
+		if out.result == "" && outputs.Kind() == '{' {
 			out.tool.ID, out.result = toolResult(outputs)
 		}
 		out.result = cmp.Or(out.result, v.Text("error"))
@@ -80,7 +82,7 @@ func langSmithRun(v modelapi.Value) observation {
 	return out
 }
 
-// langSmithTokens returns the tokens of a model call: of the run, else of its output.
+// langSmithTokens returns the tokens of a model call. They are in the run, or in its output.
 func langSmithTokens(v modelapi.Value) chat.Usage {
 	places := []modelapi.Value{v, v.Get("outputs", "llm_output", "token_usage"), v.Get("outputs", "usage_metadata")}
 	i := slices.IndexFunc(places, func(place modelapi.Value) bool { return place.Usage() != modelapi.Usage{} })

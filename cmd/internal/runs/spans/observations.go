@@ -30,21 +30,25 @@ type observation struct {
 	kind       observationKind
 	start, end time.Time
 	failed     bool
-	input      []modelapi.Item // of a model call: the whole prompt
-	output     []modelapi.Item
-	tool       modelapi.ToolCall // of a tool call
-	result     string
 	session    string
-	model      string
-	usage      chat.Usage
 	verdict
+
+	// Of a model call.
+	input  []modelapi.Item // the whole prompt
+	output []modelapi.Item
+	model  string
+	usage  chat.Usage
+
+	// Of a tool call.
+	tool   modelapi.ToolCall
+	result string
 }
 
 // verdict collects the scores of a trace or of a span.
 type verdict struct {
 	outcome events.Outcome
-	others  int   // other scores
-	problem error // a score that leads and cannot be read
+	others  int   // number of scores that do not count
+	problem error // the reason why a score that counts is unreadable, or nil
 }
 
 // score is a named score of an observability tool.
@@ -56,8 +60,8 @@ type score struct {
 	leading string // name of the score that counts, see outcome.Leads
 }
 
-// addScore sets the outcome from the first score that measures whether the run succeeded, and counts the others. A trace with such
-// an unreadable score is refused: an unknown outcome in its place would go unnoticed.
+// addScore sets the outcome from the first score that leads, and counts the others. If a score that leads is unreadable, addScore notes
+// the problem, and End refuses the trace: an unknown outcome in place of the score would go unnoticed.
 func (v *verdict) addScore(s *score) {
 	if !outcome.Leads(s.name, s.leading) || v.outcome.Known() || !s.value.IsSet() {
 		v.others++
@@ -84,9 +88,10 @@ const (
 	agentSpan // the model and tool calls inside it are a separate run
 )
 
-// kinds maps the names of kinds in all tools, in lower case. The others are of otherSpan.
+// kinds maps the names of kinds in all tools, in lower case, to kinds. An unknown name is an otherSpan.
 var kinds = map[string]observationKind{
-	"chat": modelCall, "text_completion": modelCall, "generate_content": modelCall, "completion": modelCall, "llm": modelCall, "generation": modelCall,
+	"chat": modelCall, "text_completion": modelCall, "generate_content": modelCall, "completion": modelCall,
+	"llm": modelCall, "generation": modelCall,
 	"execute_tool": toolSpan, "tool": toolSpan,
 	"invoke_agent": agentSpan, "create_agent": agentSpan, "agent": agentSpan,
 }
@@ -101,8 +106,7 @@ type recordedTrace struct {
 	all []observation
 }
 
-// End converts a trace to runs: one of the agent that started first, and one of each other agent. Model calls record the
-// whole prompt, so messages that are already part of the run are not added again.
+// End converts a trace to runs, one for each agent. The main run is that of the agent that called a model or a tool first.
 func (t *recordedTrace) End() ([]*steps.Run, error) {
 	for i := range t.all {
 		t.problem = cmp.Or(t.problem, t.all[i].problem)
@@ -113,10 +117,11 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	slices.SortStableFunc(t.all, func(a, b observation) int { return a.start.Compare(b.start) })
 	tree := newTree(t.all)
 	builders := map[string]*traceBuilder{}
-	var order []string
+	var order []string // the agents, in the order of their first calls
 	for i := range t.all {
 		o := &t.all[i]
-		if o.kind != modelCall && o.kind != toolSpan || o.kind == modelCall && tree.containsModelCall[o.id] {
+		isModelCall := o.kind == modelCall && !tree.containsModelCall[o.id]
+		if !isModelCall && o.kind != toolSpan {
 			continue
 		}
 		agent := tree.agent(o)
@@ -128,18 +133,20 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 		}
 		b.add(o)
 	}
-	if len(order) == 0 && t.question+t.answer == "" {
-		return nil, &NothingError{source.OtherSpans, len(t.all)}
-	}
 	if len(order) == 0 {
-		order, builders[""] = []string{""}, newTraceBuilder()
+		if t.question == "" && t.answer == "" {
+			return nil, &NothingError{source.OtherSpans, len(t.all)}
+		}
+		order = []string{""}
+		builders[""] = newTraceBuilder()
 	}
 	var runs []*steps.Run
 	for i, agent := range order {
-		if i > 0 && len(builders[agent].Steps) == 0 {
+		isMain := i == 0
+		if !isMain && len(builders[agent].Steps) == 0 {
 			continue
 		}
-		r, err := t.finish(builders[agent], agent, i == 0)
+		r, err := t.finish(builders[agent], agent, isMain)
 		if err != nil {
 			return nil, err
 		}
@@ -156,39 +163,45 @@ type NothingError struct {
 
 func (e *NothingError) Error() string { return fmt.Sprintf("%d %s", e.Count, e.Kind) }
 
-// finish returns the run of an agent. The main run has the question, the answer and the outcome of the trace.
-func (t *recordedTrace) finish(b *traceBuilder, agent string, main bool) ([]*steps.Run, error) {
-	if main {
-		b.Question = cmp.Or(b.Question, t.question)
-		if len(b.Steps) == 0 && t.answer != "" {
-			b.Steps = []events.Step{{Speaker: "assistant", Text: t.answer}}
-		}
-		b.Answer = cmp.Or(b.Answer, t.answer)
-	}
-	b.Session = source.Shorten(cmp.Or(b.Session, t.session), 256)
-	if main && t.outcome.Known() {
-		b.Outcome = t.outcome
-	}
-	if main {
-		b.Omit(source.OtherScores, t.others)
-		for i := range t.all {
-			b.Omit(source.OtherScores, t.all[i].others)
-			if t.all[i].kind == otherSpan {
-				b.Omit(source.OtherSpans, 1)
-			}
-		}
+// finish returns the run of an agent. The main run gets the question, the answer, the outcome and the omissions of the trace.
+func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*steps.Run, error) {
+	b.Session = source.Shorten(cmp.Or(b.Session, t.session), source.MaxID)
+	if isMain {
+		t.completeMain(b)
 	}
 	runs, err := b.End()
-	if b.Name = source.Printable(t.name); !main {
+	b.Name = source.Printable(t.name)
+	if !isMain {
 		b.Name += "/" + source.Printable(agent)
 	}
 	return runs, err
 }
 
+// completeMain adds to the main run what the trace itself has.
+func (t *recordedTrace) completeMain(b *traceBuilder) {
+	b.Question = cmp.Or(b.Question, t.question)
+	if len(b.Steps) == 0 && t.answer != "" {
+		b.Steps = []events.Step{{Speaker: "assistant", Text: t.answer}}
+	}
+	b.Answer = cmp.Or(b.Answer, t.answer)
+	if t.outcome.Known() {
+		b.Outcome = t.outcome
+	}
+	b.Omit(source.OtherScores, t.others)
+	for i := range t.all {
+		b.Omit(source.OtherScores, t.all[i].others)
+		if t.all[i].kind == otherSpan {
+			b.Omit(source.OtherSpans, 1)
+		}
+	}
+}
+
 // tree finds the ancestors of observations.
 type tree struct {
-	byID              map[string]*observation
-	containsModelCall map[string]bool // model calls that contain others: a wrapper records the same call again
+	byID map[string]*observation
+	// containsModelCall has the ids of spans with a model call inside. If such a span is a model call itself, it is a wrapper that records
+	// the same call again.
+	containsModelCall map[string]bool
 }
 
 func newTree(all []observation) *tree {
@@ -212,7 +225,8 @@ func newTree(all []observation) *tree {
 func (t *tree) ancestors(o *observation, visit func(*observation) bool) {
 	const maxAncestors = 100
 	for range maxAncestors {
-		if o = t.byID[o.parent]; o == nil || !visit(o) {
+		o = t.byID[o.parent]
+		if o == nil || !visit(o) {
 			return
 		}
 	}
@@ -229,14 +243,16 @@ func (t *tree) agent(o *observation) (id string) {
 	return id
 }
 
-// traceBuilder builds a run from the model and tool calls of an agent.
+// traceBuilder builds a run from the model and tool calls of an agent. Each model call records the whole prompt, so most of its messages
+// are in the run already. A tool call with its result is recorded up to three times: in the output of a model call, in a span of its own,
+// and in the prompt of the next model call. The result of the span and the message with the result come in any order.
 type traceBuilder struct {
 	steps.Conversation
-	seen      map[string]int            // messages in the run, by their content
+	seen      map[string]int            // number of equal messages in the run, by messageKey
 	bySpan    []steps.OpenCall          // calls with a result from a span, whose message may follow
 	byMessage []steps.OpenCall          // calls with a result from a message, whose span may follow
 	spans     map[string]bool           // calls that have a span, by id, name and arguments
-	arguments map[steps.OpenCall]string // of calls, without white space and in the order of their keys
+	arguments map[steps.OpenCall]string // the canonical arguments of calls, see canonicalArguments
 }
 
 func newTraceBuilder() *traceBuilder {
@@ -255,24 +271,27 @@ func (b *traceBuilder) add(o *observation) {
 	}
 	b.Model = cmp.Or(b.Model, o.model)
 	b.Usage = b.Usage.Add(o.usage)
-	now := map[string]int{}
+	inCall := map[string]int{}
 	for i := range o.input {
-		b.addMessage(&o.input[i], now, events.Step{})
+		b.addMessage(&o.input[i], inCall, events.Step{})
 	}
 	for i := range o.output {
-		b.addMessage(&o.output[i], now, events.Step{At: o.end})
+		b.addMessage(&o.output[i], inCall, events.Step{At: o.end})
 	}
 }
 
-// addMessage adds a message unless the run has as many equal messages as this model call up to the message.
-func (b *traceBuilder) addMessage(t *modelapi.Item, now map[string]int, about events.Step) {
+// addMessage adds a message of a model call if it is new. The n-th equal message of the call is new if the run has fewer than n of them.
+// InCall counts the messages of the call so far, by messageKey.
+func (b *traceBuilder) addMessage(t *modelapi.Item, inCall map[string]int, about events.Step) {
 	key := messageKey(t)
-	if now[key]++; now[key] <= b.seen[key] {
+	inCall[key]++
+	if inCall[key] <= b.seen[key] {
 		return
 	}
 	b.seen[key]++
 	for i := range t.Results {
-		if r := &t.Results[i]; !b.answeredBySpan(r) {
+		r := &t.Results[i]
+		if !b.answeredBySpan(r) {
 			b.byMessage = remember(b.byMessage, b.AddResult(r))
 		}
 	}
@@ -302,23 +321,27 @@ func messageKey(t *modelapi.Item) string {
 	return string(source.Digest(raw))
 }
 
-// addToolSpan adds the result of a tool call to the call of the model. Without one, it adds a call: the agent
-// called the tool without a request of the model, or the model call was not recorded. A second span of a call, of another
-// instrumentation, adds nothing.
+// addToolSpan adds the span of a tool call to its call:
+//
+//   - a call that waits for its result gets the result of the span;
+//   - a second span of a call, of another instrumentation, adds nothing;
+//   - a call whose message with the result came first, because the clocks differ, gets only the duration and the failure;
+//   - without a call it adds one: the agent called the tool without a request of the model, or the model call was not recorded.
 func (b *traceBuilder) addToolSpan(o *observation) {
+	at := b.findCall(b.Open, o)
 	if o.tool.ID != "" {
 		key := o.tool.ID + "\x00" + o.tool.Name + "\x00" + modelapi.Canonical([]byte(o.tool.Arguments))
-		if b.spans[key] && b.findCall(b.Open, o) < 0 {
+		isSecond := b.spans[key] && at < 0
+		if isSecond {
 			return
 		}
 		b.spans[key] = true
 	}
-	at := b.findCall(b.Open, o)
 	if at < 0 {
-		if i := b.findCall(b.byMessage, o); i >= 0 { // its message came first: the clocks differ
-			open := b.byMessage[i]
+		if i := b.findCall(b.byMessage, o); i >= 0 {
+			place := b.byMessage[i]
 			b.byMessage = slices.Delete(b.byMessage, i, i+1)
-			b.setSpan(&b.Steps[open.Step].Calls[open.Call], o)
+			b.setSpan(&b.Steps[place.Step].Calls[place.Call], o)
 			return
 		}
 		b.AddTurn(false, events.Step{At: o.end}, []modelapi.ToolCall{o.tool})
@@ -330,7 +353,7 @@ func (b *traceBuilder) addToolSpan(o *observation) {
 	b.setSpan(call, o)
 }
 
-// setSpan sets the duration and the failure of a call.
+// setSpan sets the duration and the outcome of a call from its span.
 func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 	var signs outcome.Signs
 	if o.failed { // many instrumentations never mark a failure, so that no mark says nothing
@@ -341,16 +364,18 @@ func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 }
 
 // findCall returns the index of the call of a span: the one with its id, else one of its tool with equal arguments, else one
-// of its tool, because a framework may add arguments. It returns -1 without one.
+// of its tool with any arguments, because a framework may add some. It returns -1 if there is none.
 func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 	equal, other, want := -1, -1, modelapi.Canonical([]byte(o.tool.Arguments))
-	for i, open := range calls {
-		call := &b.Steps[open.Step].Calls[open.Call]
+	for i, place := range calls {
+		call := &b.Steps[place.Step].Calls[place.Call]
+		hasOtherID := o.tool.ID != "" && place.ID != "" && place.ID != o.tool.ID
 		switch {
-		case o.tool.ID != "" && open.ID == o.tool.ID:
+		case o.tool.ID != "" && place.ID == o.tool.ID:
 			return i
-		case call.Tool != o.tool.Name || o.tool.ID != "" && open.ID != "":
-		case equal < 0 && (call.Arguments == o.tool.Arguments || b.compactArguments(open) == want):
+		case hasOtherID, call.Tool != o.tool.Name:
+			continue
+		case equal < 0 && (call.Arguments == o.tool.Arguments || b.canonicalArguments(place) == want):
 			equal = i
 		case other < 0:
 			other = i
@@ -362,21 +387,26 @@ func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 	return other
 }
 
-// compactArguments returns the arguments of a call for a comparison.
-func (b *traceBuilder) compactArguments(open steps.OpenCall) string {
-	text, ok := b.arguments[open]
+// canonicalArguments returns the arguments of a call in the form of modelapi.Canonical, for comparisons. It computes them once.
+func (b *traceBuilder) canonicalArguments(place steps.OpenCall) string {
+	text, ok := b.arguments[place]
 	if !ok {
-		text = modelapi.Canonical([]byte(b.Steps[open.Step].Calls[open.Call].Arguments))
-		b.arguments[open] = text
+		text = modelapi.Canonical([]byte(b.Steps[place.Step].Calls[place.Call].Arguments))
+		b.arguments[place] = text
 	}
 	return text
 }
 
-// answeredBySpan reports whether a span had the result of a message. The message has the output that the model saw.
+// answeredBySpan reports whether a call has the result of a message already, from a span. If so, it replaces the output of the span by
+// that of the message, which the model saw.
 func (b *traceBuilder) answeredBySpan(r *modelapi.ToolResult) bool {
-	for i, open := range b.bySpan {
-		call := &b.Steps[open.Step].Calls[open.Call]
-		if r.CallID != "" && open.ID != r.CallID || r.CallID == "" && r.Name != "" && call.Tool != r.Name {
+	for i, place := range b.bySpan {
+		call := &b.Steps[place.Step].Calls[place.Call]
+		isMatch := place.ID == r.CallID
+		if r.CallID == "" {
+			isMatch = r.Name == "" || call.Tool == r.Name
+		}
+		if !isMatch {
 			continue
 		}
 		if r.Output != "" {

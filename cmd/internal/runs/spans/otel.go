@@ -19,7 +19,7 @@ import (
 // otelSpan is a span in any of its forms: OTLP in JSON, or as the SDKs for JavaScript and Python print it.
 type otelSpan struct {
 	name       string
-	status     string
+	status     string // the message of the status, which may have the error
 	failed     bool
 	attributes attributes
 	events     []otelEvent
@@ -33,7 +33,7 @@ type otelEvent struct {
 // attributes are the attributes of a span.
 type attributes map[string]modelapi.Value
 
-// text returns the first of the attributes that has a text.
+// text returns the first of the attributes that has a text, or "". A value that is no text is returned as JSON.
 func (a attributes) text(names ...string) string {
 	for _, name := range names {
 		if s := a[name].Arguments(); s != "" {
@@ -43,7 +43,7 @@ func (a attributes) text(names ...string) string {
 	return ""
 }
 
-// first returns the first of the attributes that is set.
+// first returns the first of the attributes that is set, or a missing value.
 func (a attributes) first(names ...string) modelapi.Value {
 	for _, name := range names {
 		if a[name].IsSet() {
@@ -53,7 +53,7 @@ func (a attributes) first(names ...string) modelapi.Value {
 	return modelapi.Value{}
 }
 
-// count returns the first of the attributes that is a positive number. OTLP writes integers as text.
+// count returns the first of the attributes that is a positive number, or 0. OTLP writes integers as text.
 func (a attributes) count(names ...string) int {
 	for _, name := range names {
 		if n := a[name].Number(); n > 0 && n < math.MaxInt32 {
@@ -71,7 +71,7 @@ func parsed(v modelapi.Value) modelapi.Value {
 	return v
 }
 
-// isOnlyMember reports whether an object has one member with the name given.
+// isOnlyMember reports whether an object has a member with the name, and no other member.
 func isOnlyMember(v modelapi.Value, name string) bool {
 	n := 0
 	for range v.Members() {
@@ -144,15 +144,17 @@ func (t *OTelTrace) Add(v modelapi.Value, leading string) {
 		status: cmp.Or(v.Text("status", "message"), v.Text("status", "description")),
 	}
 	code := strings.Trim(string(v.Get("status").First("code", "status_code").Raw()), `"`)
-	s.failed = code == "2" || strings.HasSuffix(code, "ERROR") || s.attributes.text("error.type") != ""
+	isError := code == "2" || strings.HasSuffix(code, "ERROR") // the number in OTLP, or the name in the output of an SDK
+	s.failed = isError || s.attributes.text("error.type") != ""
 	for e := range v.Get("events").Elements() {
 		s.events = append(s.events, otelEvent{e.Text("name"), parseAttributes(e.Get("attributes"))})
 	}
 	o := observation{
 		id:     cmp.Or(c.Text("spanId"), c.Text("span_id"), v.Text("spanId"), v.Text("span_id")),
 		parent: cmp.Or(v.Text("parentSpanContext", "spanId"), v.Text("parentSpanId"), v.Text("parent_id"), v.Text("parent_span_id")),
-		start:  otelTime(v.First("startTimeUnixNano", "startTime", "start_time")), end: otelTime(v.First("endTimeUnixNano", "endTime", "end_time")),
-		kind: otelKind(&s),
+		start:  otelTime(v.First("startTimeUnixNano", "startTime", "start_time")),
+		end:    otelTime(v.First("endTimeUnixNano", "endTime", "end_time")),
+		kind:   otelKind(&s),
 	}
 	s.fill(&o, leading)
 	t.name = OTelTraceID(v)
@@ -186,7 +188,7 @@ func otlpValue(v modelapi.Value) modelapi.Value {
 	return modelapi.Value{}
 }
 
-// otlpAny returns the value of an attribute of OTLP for json.Marshal.
+// otlpAny returns the value of an attribute of OTLP in a form for json.Marshal. It returns nil for a value that is nested too deep.
 func otlpAny(v modelapi.Value, depth int) any {
 	if depth > modelapi.MaxNesting {
 		return nil
@@ -211,8 +213,8 @@ func otlpAny(v modelapi.Value, depth int) any {
 // otelTime parses nanoseconds since 1970, [seconds, nanoseconds], or RFC 3339. An invalid time is zero.
 func otelTime(v modelapi.Value) time.Time {
 	if v.Kind() != '[' {
-		if n, err := strconv.ParseInt(v.Arguments(), 10, 64); err == nil {
-			return time.Unix(0, n).UTC()
+		if nanoseconds, err := strconv.ParseInt(v.Arguments(), 10, 64); err == nil {
+			return time.Unix(0, nanoseconds).UTC()
 		}
 		return v.Time()
 	}
@@ -236,9 +238,11 @@ func (s *otelSpan) fill(o *observation, leading string) {
 	case modelCall:
 		o.input, o.output = s.inputs(), s.outputs()
 		o.usage = chat.Usage{
-			Calls:        1,
-			InputTokens:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.promptTokens", "ai.usage.inputTokens"),
-			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.completionTokens", "ai.usage.outputTokens"),
+			Calls: 1,
+			InputTokens: a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt",
+				"ai.usage.promptTokens", "ai.usage.inputTokens"),
+			OutputTokens: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion",
+				"ai.usage.completionTokens", "ai.usage.outputTokens"),
 		}
 	case toolSpan:
 		o.tool, o.result = s.toolCall()
@@ -251,8 +255,11 @@ func (s *otelSpan) fill(o *observation, leading string) {
 			continue
 		}
 		o.addScore(&score{
-			name: e.attributes.text("gen_ai.evaluation.name"), value: e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
-			comment: e.attributes.text("gen_ai.evaluation.explanation"), source: SourceOTel, leading: leading,
+			name:    e.attributes.text("gen_ai.evaluation.name"),
+			value:   e.attributes.first("gen_ai.evaluation.score.value", "gen_ai.evaluation.score.label"),
+			comment: e.attributes.text("gen_ai.evaluation.explanation"),
+			source:  SourceOTel,
+			leading: leading,
 		})
 	}
 }
@@ -260,8 +267,8 @@ func (s *otelSpan) fill(o *observation, leading string) {
 // toolSpanPrefixes begin the names of tool spans, before the name of the tool.
 var toolSpanPrefixes = []string{"execute_tool ", "running tool: ", "running tool "}
 
-// toolCall returns the call and the result of a tool span. Without an attribute, the tool is the name of the span without the words
-// of its recorder.
+// toolCall returns the call and the result of a tool span. If no attribute names the tool, its name is that of the span without
+// toolSpanPrefixes.
 func (s *otelSpan) toolCall() (modelapi.ToolCall, string) {
 	a, name := s.attributes, s.name
 	for _, prefix := range toolSpanPrefixes {
@@ -275,8 +282,8 @@ func (s *otelSpan) toolCall() (modelapi.ToolCall, string) {
 	}, result
 }
 
-// toolResult returns the output of a tool span, and the id of its call if the output is the message of the tool. An object may be
-// stored as JSON text.
+// toolResult returns the text of a tool's output. If the output is a message with the result, it also returns the id of the call. An
+// object may be stored as JSON text.
 func toolResult(output modelapi.Value) (callID, text string) {
 	for _, item := range output.Messages("") {
 		if len(item.Results) == 1 && item.Results[0].CallID != "" {
@@ -362,7 +369,7 @@ func (s *otelSpan) outputs() []modelapi.Item {
 	return output.Messages("assistant")
 }
 
-// message returns the message in an event.
+// message returns the message in an event. Its fields are attributes of the event, or an object in the attribute message.
 func (e *otelEvent) message(role string) []modelapi.Item {
 	members := map[string]json.RawMessage{"role": json.RawMessage(strconv.Quote(role))}
 	add := func(a attributes) {
@@ -389,26 +396,27 @@ func (e *otelEvent) message(role string) []modelapi.Item {
 }
 
 // list returns the attributes with a prefix as a list: "llm.input_messages.0.message.role" is the field role of the first
-// element. It is missing without such attributes.
+// element. It returns a missing value without such attributes.
 func (a attributes) list(prefix string) modelapi.Value {
+	const maxDepth = 12
 	root := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		path, ok := strings.CutPrefix(name, prefix)
-		if !ok || strings.Count(path, ".") > 12 {
+		if !ok || strings.Count(path, ".") > maxDepth {
 			continue
 		}
-		at, parts := root, strings.Split(path, ".")
-		last := len(parts) - 1
-		for _, part := range parts[:last] {
-			next, ok := at[part].(map[string]any)
+		object, keys := root, strings.Split(path, ".")
+		last := keys[len(keys)-1]
+		for _, key := range keys[:len(keys)-1] {
+			inner, ok := object[key].(map[string]any)
 			if !ok {
-				next = map[string]any{}
-				at[part] = next
+				inner = map[string]any{}
+				object[key] = inner
 			}
-			at = next
+			object = inner
 		}
-		if at[parts[last]] == nil && a[name].IsSet() {
-			at[parts[last]] = json.RawMessage(a[name].Raw())
+		if object[last] == nil && a[name].IsSet() {
+			object[last] = json.RawMessage(a[name].Raw())
 		}
 	}
 	raw, err := json.Marshal(nested(root))
@@ -418,7 +426,8 @@ func (a attributes) list(prefix string) modelapi.Value {
 	return modelapi.ParseValue(raw)
 }
 
-// nested converts maps with numbers as keys to lists, and removes the wrappers of OpenInference.
+// nested converts maps with numbers as keys to lists, at any depth. OpenInference wraps each element of a list in an object with one
+// member, such as "message"; nested replaces the wrapper by its member, and the name "contents" by "content".
 func nested(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -11,14 +12,16 @@ import (
 	"debrief/events"
 )
 
-// textDialect describes agents whose actions stand in their text, and whose results are the next message of the user.
+// textDialect describes agents whose actions stand in their text, and whose results are the next message of the user. In its expressions an
+// empty group stands for a value that the dialect does not have.
 type textDialect struct {
-	// action matches an action; its groups are the tool and its argument. Tool is the tool if the first group is empty.
+	// action matches an action. Its groups are the tool and the argument.
 	action *regexp.Regexp
-	tool   string
-	// argument is the name of the argument if it is plain text. Without a name the argument is JSON or plain text.
+	// tool is the tool of an action whose first group is empty. If tool is empty too, the argument is JSON with the name of the tool.
+	tool string
+	// argument is the name under which the call gets the argument. If it is empty, the argument is the whole text of the arguments.
 	argument string
-	// result matches the result; its groups are the exit code and the output.
+	// result matches the result. Its first group is the exit code. The others are alternatives for the output.
 	result *regexp.Regexp
 }
 
@@ -57,14 +60,15 @@ func (c *Conversation) TextActions() {
 		step := c.Steps[i]
 		if step.Speaker == "assistant" {
 			step.Calls = d.calls(step.Text)
+			if len(step.Calls) == 0 {
+				c.Answer = step.Text
+			}
 		}
-		if step.Speaker == "assistant" && len(step.Calls) == 0 {
-			c.Answer = step.Text
-		}
-		if n := len(step.Calls); n > 0 && i+1 < len(c.Steps) && c.Steps[i+1].Speaker == "user" {
-			if m := d.result.FindStringSubmatch(c.Steps[i+1].Text); m != nil {
-				c.setTextResult(&step.Calls[n-1], m) // one result for all actions of a message
-				i++
+		hasNext := i+1 < len(c.Steps) && c.Steps[i+1].Speaker == "user"
+		if n := len(step.Calls); n > 0 && hasNext {
+			if groups := d.result.FindStringSubmatch(c.Steps[i+1].Text); groups != nil {
+				c.setTextResult(&step.Calls[n-1], groups) // the result of all actions of the message
+				i++                                       // the message of the user is no step of its own
 			}
 		}
 		steps = append(steps, step)
@@ -87,22 +91,20 @@ func findDialect(steps []events.Step) *textDialect {
 	return nil
 }
 
-// calls returns the actions in a text.
+// calls returns the actions in a text as calls.
 func (d *textDialect) calls(text string) (calls []events.ToolCall) {
-	for _, m := range d.action.FindAllStringSubmatch(text, -1) {
-		call := events.ToolCall{Tool: m[1], Arguments: m[2], Outcome: events.Unknown}
-		if call.Tool == "" {
-			call.Tool = d.tool
-		}
+	for _, groups := range d.action.FindAllStringSubmatch(text, -1) {
+		argument := groups[2]
+		call := events.ToolCall{Tool: cmp.Or(groups[1], d.tool), Arguments: argument, Outcome: events.Unknown}
 		if call.Tool == "" { // {"name", "arguments"}
-			inner, ok := modelapi.ParseValue([]byte(m[2])).Call()
+			inner, ok := modelapi.ParseValue([]byte(argument)).Call()
 			if !ok {
 				continue
 			}
 			call.Tool, call.Arguments = inner.Name, inner.Arguments
 		}
 		if d.argument != "" {
-			raw, _ := json.Marshal(map[string]string{d.argument: m[2]})
+			raw, _ := json.Marshal(map[string]string{d.argument: argument})
 			call.Arguments = string(raw)
 		}
 		calls = append(calls, call)
@@ -110,10 +112,10 @@ func (d *textDialect) calls(text string) (calls []events.ToolCall) {
 	return calls
 }
 
-// setTextResult sets the result of a call from the groups of a result.
-func (c *Conversation) setTextResult(call *events.ToolCall, m []string) {
-	r := modelapi.ToolResult{Output: strings.Join(m[2:], "")}
-	if code, err := strconv.Atoi(m[1]); err == nil {
+// setTextResult sets the result of a call from the groups of textDialect.result.
+func (c *Conversation) setTextResult(call *events.ToolCall, groups []string) {
+	r := modelapi.ToolResult{Output: strings.Join(groups[2:], "")}
+	if code, err := strconv.Atoi(groups[1]); err == nil {
 		r.Signs.ExitCode = &code
 	}
 	c.setResult(call, &r)

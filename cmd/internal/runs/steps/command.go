@@ -25,16 +25,28 @@ func ParseCommand(action string) (events.ToolCall, bool) {
 		tool, arguments = action[:end], action[end+1:] // further white space may be the indentation of an edit
 	}
 	if !slices.Contains(editor, tool) {
-		commands, err := shell.Parse(action)
-		if work, ok := shell.MainCommand(commands); ok && work.Word != tool && isName(work.Program, action) && !errors.Is(err, shell.ErrSyntax) {
-			tool, arguments = work.Program, action
+		if program := otherProgram(action, tool); program != "" {
+			tool, arguments = program, action
 		}
 	}
 	return events.ToolCall{Tool: tool, Arguments: arguments, Outcome: events.Unknown}, tool != ""
 }
 
-// isName reports whether a program can be the name of a tool. Text that is not a command, such as "Let's see", gives words
-// that are not in the text, or that contain spaces.
+// otherProgram returns the program that does the work of a shell command, or "" if that is the first word.
+func otherProgram(action, firstWord string) string {
+	commands, err := shell.Parse(action)
+	if errors.Is(err, shell.ErrSyntax) {
+		return ""
+	}
+	work, ok := shell.MainCommand(commands)
+	if !ok || work.Word == firstWord || !isName(work.Program, action) {
+		return ""
+	}
+	return work.Program
+}
+
+// isName reports whether a program can be the name of a tool. If a text is not a command, such as "Let's see", the parser can return a
+// program that is not in the text, or that contains spaces.
 func isName(program, action string) bool {
 	return program != "" && strings.Contains(action, program) && !strings.ContainsAny(program, " \t\r\n'\"")
 }

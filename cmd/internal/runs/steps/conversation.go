@@ -24,11 +24,11 @@ type Conversation struct {
 
 	// Run is the run so far. Its answer is the text of the last assistant turn without a tool call.
 	Run
-	Open []OpenCall // calls that have no result yet
+	Open []OpenCall // calls that have no result yet, in the order of the calls
 
-	turn  int // the step of the last turn of the assistant
-	calls []recordedCall
-	ids   map[int]string // the recorder's ids of the steps
+	turn  int            // index of the step with the last turn of the assistant
+	calls []recordedCall // all calls of turns
+	ids   map[int]string // the recorder's ids of messages by step, see Run.IDs
 }
 
 // Omit counts content that is left out.
@@ -55,7 +55,7 @@ func (c *Conversation) AddItems(items []modelapi.Item) {
 	}
 }
 
-// AddItem adds a message. About has the other fields of the step of an assistant.
+// AddItem adds a message. If the message is a turn of the assistant, its step gets the fields of about, other than the text.
 func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
 	c.omit(t.Omitted)
 	for i := range t.Results {
@@ -82,8 +82,8 @@ func (c *Conversation) omit(o modelapi.Omitted) {
 	c.Omit(source.InvalidJSON, o.InvalidJSON)
 }
 
-// Identify adds the recorder's id of a message to the last step. The id must be unique among the runs of the recorder, and a copy of the
-// run must keep it.
+// Identify adds the recorder's id of a message to the last step. The id must be unique among the runs of the recorder, and the same in a
+// copy of the run.
 func (c *Conversation) Identify(id string) {
 	if id == "" || len(c.Steps) == 0 {
 		return
@@ -94,7 +94,8 @@ func (c *Conversation) Identify(id string) {
 	c.ids[len(c.Steps)-1] += id + "\n"
 }
 
-// Spoke sets the start of the run to the first time given, and its duration up to the last one.
+// Spoke tells the time of a message. The first time is the start of the run, and the duration reaches to the last one. A zero time
+// changes nothing.
 func (c *Conversation) Spoke(at time.Time) {
 	switch {
 	case at.IsZero():
@@ -116,20 +117,21 @@ func (c *Conversation) IsOpen(id string) bool {
 // User adds a message of the user: the question, the output of a command, or a step.
 func (c *Conversation) User(content string) {
 	output := &modelapi.ToolResult{Output: content}
+	isQuestion := c.Question == "" && (len(c.Steps) == 0 || c.Greets)
 	switch {
 	case c.Commands && c.find(output) >= 0:
 		c.Close(c.find(output), output)
-	case c.Question == "" && (len(c.Steps) == 0 || c.Greets):
+	case isQuestion:
 		c.Question = content
 	default:
 		c.Steps = append(c.Steps, events.Step{Speaker: "user", Text: content})
 	}
 }
 
-// AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. A turn whose calls all
-// have a result of the provider is an answer.
+// AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. The text of the
+// step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
 func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
-	if continued = continued && len(c.Steps) > 0; !continued {
+	if !continued || len(c.Steps) == 0 {
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: said.At})
 	}
 	c.turn = len(c.Steps) - 1
@@ -153,16 +155,16 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 	if n := len(c.Open) - maxOpenCalls; n > 0 {
 		c.Open = slices.Delete(c.Open, 0, n)
 	}
-	if len(modelapi.ClientCalls(calls)) == 0 && len(step.Calls) == len(calls) && step.Text != "" {
+	hasEarlierCalls := len(step.Calls) > len(calls) // of the step that this turn continues
+	if len(modelapi.ClientCalls(calls)) == 0 && !hasEarlierCalls && step.Text != "" {
 		c.Answer = step.Text
 	}
 }
 
-// AddResult adds a result to its call, and returns the call. Ids are not unique in real recordings: tau-bench and the examples of
-// SWE-agent repeat them. So it is the last open call with the id, else a call of the tool in the last turn, else the first one of that turn.
+// AddResult adds a result to its open call, and returns the place of the call. If there is no open call, it adds one.
 func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 	found := c.find(r)
-	if found < 0 { // the call was not recorded; its result is not lost
+	if found < 0 { // the call was not recorded; the result is kept without it
 		tool := cmp.Or(r.Name, "unknown")
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", Calls: []events.ToolCall{{Tool: tool, Outcome: events.Unknown}}})
 		c.Open = append(c.Open, OpenCall{Step: len(c.Steps) - 1})
@@ -171,7 +173,11 @@ func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 	return c.Close(found, r)
 }
 
-// find returns the index of the open call of a result, or -1. Without a call of its id, it is one of the last turn.
+// find returns the index of the open call of a result, or -1. The call is, in this order:
+//
+//   - the last one with the id of the result: tau-bench and the examples of SWE-agent repeat ids;
+//   - the first one of its tool in the last turn;
+//   - the first one of the last turn.
 func (c *Conversation) find(r *modelapi.ToolResult) int {
 	byID, byName, first := -1, -1, -1
 	for i, o := range c.Open {
@@ -201,7 +207,7 @@ func (c *Conversation) Close(i int, r *modelapi.ToolResult) OpenCall {
 	return o
 }
 
-// setResult sets the result of a call. The whole output decides about the outcome: the error may be in the middle.
+// setResult sets the result of a call. The outcome is detected before the output is cut, because the error may be in the middle.
 func (c *Conversation) setResult(call *events.ToolCall, r *modelapi.ToolResult) {
 	c.SetOutput(call, r.Output, outcome.OfTool(call, r.Output, r.Signs))
 }
@@ -219,7 +225,7 @@ func (c *Conversation) TakeCall(i int) *events.ToolCall {
 	return &c.Steps[o.Step].Calls[o.Call]
 }
 
-// SetOutput sets the result of a call. A call without a result keeps the outcome Unknown.
+// SetOutput sets the output and the outcome of a call. It shortens a long output.
 func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome events.Label) {
 	if n := len(output) - MaxOutput; n > 0 {
 		c.Omit(source.CutOutput, n)

@@ -9,9 +9,9 @@ import (
 	"debrief/events/outcome"
 )
 
-// ParseOutcome returns the outcome in the first of the members outcome, reward and score that is set, or Unknown without any. If it
-// does not name an evaluator, that is by. Leading is the name of the score that counts among several.
-func ParseOutcome(v modelapi.Value, by, leading string) (events.Outcome, error) {
+// ParseOutcome returns the outcome in the first of the members outcome, reward and score that is set. It returns Unknown if none is set.
+// The evaluator is used if the outcome names none. Leading is the name of the score that counts among several.
+func ParseOutcome(v modelapi.Value, evaluator, leading string) (events.Outcome, error) {
 	for _, name := range []string{"outcome", "reward", "score"} {
 		member := v.Get(name)
 		if !member.IsSet() {
@@ -22,8 +22,9 @@ func ParseOutcome(v modelapi.Value, by, leading string) (events.Outcome, error) 
 		if err != nil {
 			return o, fmt.Errorf("field %s: %w", name, err)
 		}
-		if o.Label = cmp.Or(o.Label, events.Unknown); o.Known() {
-			o.By = cmp.Or(o.By, by)
+		o.Label = cmp.Or(o.Label, events.Unknown)
+		if o.Known() {
+			o.By = cmp.Or(o.By, evaluator)
 		}
 		return o, nil
 	}

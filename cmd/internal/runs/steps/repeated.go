@@ -7,18 +7,19 @@ import (
 	"debrief/events"
 )
 
-// recordedCall is a call of a turn, at the place where it was recorded first.
+// recordedCall is a call of a turn with its id and its place in the steps.
 type recordedCall struct {
 	OpenCall
 	answered bool // it has a result
 }
 
-// callKey identifies a call of a run. Clients repeat ids, so name and arguments are part of it.
+// callKey is the same for calls that may be one call, recorded several times. Clients use an id again for another call, so name and
+// arguments are part of the key.
 type callKey struct{ id, tool, arguments string }
 
-// dropRepeated removes calls that were recorded again. Some recorders write a message again with all blocks so far, with or without
-// another id of the message. Of calls with equal id, name and arguments, those with a result stay, because a client that repeats an id
-// gets a result for each of its calls. If none has a result, the last one stays.
+// dropRepeated removes calls that were recorded again. Some recorders write a message again with all blocks so far, and may give it
+// another id. Of calls with the same key, those with a result stay: each of them was made, because each got a result. If none has a
+// result, the last one stays.
 func (c *Conversation) dropRepeated() {
 	answered, last := map[callKey]bool{}, map[callKey]int{}
 	for i := range c.calls {
@@ -29,7 +30,12 @@ func (c *Conversation) dropRepeated() {
 	repeated := map[int][]int{} // by step
 	for i := range c.calls {
 		r := &c.calls[i]
-		if k := c.keyOf(r); r.ID != "" && !r.answered && (answered[k] || last[k] != i) {
+		if r.ID == "" || r.answered {
+			continue
+		}
+		k := c.keyOf(r)
+		stays := !answered[k] && last[k] == i
+		if !stays {
 			repeated[r.Step] = append(repeated[r.Step], r.Call)
 		}
 	}
@@ -43,11 +49,11 @@ func (c *Conversation) keyOf(r *recordedCall) callKey {
 	return callKey{r.ID, call.Tool, call.Arguments}
 }
 
-// removeCalls removes calls, given by their indices in each step, and the text that was recorded again with them.
+// removeCalls removes calls, and the text that was recorded again with them. The map has the indices of the calls by step.
 func (c *Conversation) removeCalls(repeated map[int][]int) {
 	kept := make([]events.Step, 0, len(c.Steps))
 	ids := map[int]string{}
-	before := -1 // the step before in kept, if no user spoke since
+	before := -1 // index in kept of the last step, or -1 if that is a user's
 	for i := range c.Steps {
 		step := c.Steps[i]
 		if drop := repeated[i]; drop != nil {
@@ -58,7 +64,7 @@ func (c *Conversation) removeCalls(repeated map[int][]int) {
 				}
 			}
 			step.Calls = calls
-			if before >= 0 { // the text so far stands in the step before
+			if before >= 0 { // a repeated message has the text of the step before again
 				step.Text = strings.TrimSpace(strings.TrimPrefix(step.Text, kept[before].Text))
 			}
 			if len(calls) == 0 && c.saidAgain(i) {
@@ -68,16 +74,25 @@ func (c *Conversation) removeCalls(repeated map[int][]int) {
 		if id := c.ids[i]; id != "" {
 			ids[len(kept)] = id
 		}
-		kept = append(kept, step)
-		if before = len(kept) - 1; step.Speaker == "user" {
+		before = len(kept)
+		if step.Speaker == "user" {
 			before = -1
 		}
+		kept = append(kept, step)
 	}
 	c.Steps, c.ids, c.calls, c.Open = kept, ids, nil, nil
 }
 
-// saidAgain reports whether the next step of the assistant repeats the text of a step, or the step has no text.
+// saidAgain reports whether the text of step i is not lost without the step: it is empty, or the next step is of the assistant and repeats
+// it.
 func (c *Conversation) saidAgain(i int) bool {
 	text := c.Steps[i].Text
-	return text == "" || i+1 < len(c.Steps) && c.Steps[i+1].Speaker == "assistant" && strings.HasPrefix(c.Steps[i+1].Text, text)
+	if text == "" {
+		return true
+	}
+	if i+1 == len(c.Steps) {
+		return false
+	}
+	next := &c.Steps[i+1]
+	return next.Speaker == "assistant" && strings.HasPrefix(next.Text, text)
 }

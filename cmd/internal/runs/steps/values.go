@@ -25,8 +25,15 @@ func ValidDuration(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// Usage returns the usage of calls of a model. Tokens is an object with the counts in any names, and cost is in US dollars.
+// Usage returns the usage of a number of model calls. The value tokens is an object with the counts under the names of any API or
+// recorder. The cost is in US dollars.
 func Usage(calls int, tokens modelapi.Value, cost float64) chat.Usage {
 	u := tokens.Usage()
-	return chat.Usage{Calls: calls, InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.CachedTokens, Cost: ValidCost(cost)}
+	return chat.Usage{
+		Calls:        calls,
+		InputTokens:  u.InputTokens,
+		CachedTokens: u.CachedTokens,
+		OutputTokens: u.OutputTokens,
+		Cost:         ValidCost(cost),
+	}
 }
