@@ -44,7 +44,7 @@ func agentRoutes() []route {
 
 // createContext builds a context.
 func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, error) {
-	redact.Fields(r) // first, so that the model sees the same text that is stored
+	redact.Fields(r) // so that the model sees the same text that is stored later
 	r.Book = cmp.Or(r.Book, events.DefaultBook)
 	if err := c.checkBookField(r.Book); err != nil {
 		return nil, err
@@ -235,7 +235,8 @@ func (c *call) storeFeedback(f *events.FeedbackRequest) (*FeedbackReply, error) 
 	return &FeedbackReply{StoredReply: *stored}, nil
 }
 
-// awaitFeedback stores feedback and waits until a version covers it.
+// awaitFeedback stores feedback and waits until a version covers it. It reads the log of the playbook before it stores the feedback, so that
+// it can tell the effect of this feedback from that of an earlier copy.
 func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*FeedbackReply, error) {
 	f.ID = cmp.Or(f.ID, events.NewID()) // the event that this waits for needs the id
 	event, err := generator.NewFeedback(f)
@@ -249,7 +250,7 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	case e == nil || e.Book != f.Book || !f.Caller.MayRate(e.Owner):
 		return nil, executionNotFound(f.Execution)
 	case e.Purpose == events.Evaluate:
-		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution)}
+		return nil, conflict(fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution))
 	}
 	if err := generator.ScoreFeedback(event, e); err != nil {
 		return nil, err

@@ -105,7 +105,8 @@ func findExecution(c *call) (*FoundExecution, error) {
 	return &FoundExecution{Book: e.Book, Session: e.Session}, nil
 }
 
-// storedExecution returns the execution of the handle in the path, if it is stored and the token may read it.
+// storedExecution returns the execution of the handle in the path. It returns the error of executionNotFound if the execution is not stored, or
+// if the token may not read it.
 func (c *call) storedExecution() (*events.Execution, error) {
 	h, err := c.handle()
 	if err != nil {

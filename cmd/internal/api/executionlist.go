@@ -39,7 +39,7 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 		end = state.LastSeq + 1
 	}
 	first := max(state.FirstSeq, 1)
-	covered, last := h.index.Executions.Range(f)
+	oldest, last := h.index.Executions.Range(f)
 	if end > last+firstSpan { // the index is far behind, as after a start: do without it
 		return h.scanBack(ctx, f, first, end, fn)
 	}
@@ -50,7 +50,7 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 		}
 		end = last + 1
 	}
-	startOfIndexed := min(end, covered)
+	endOfDropped := min(end, oldest)
 	for end > first {
 		seqs, next := h.index.Executions.Find(f, end, batch)
 		all, err := h.readAll(ctx, f, seqs)
@@ -67,8 +67,8 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 		}
 		end = next
 	}
-	if covered > first {
-		return h.scanBack(ctx, f, first, startOfIndexed, fn)
+	if oldest > first { // the index has dropped older executions
+		return h.scanBack(ctx, f, first, endOfDropped, fn)
 	}
 	return 0, nil
 }

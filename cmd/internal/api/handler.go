@@ -48,7 +48,7 @@ type handler struct {
 	index   *index.Index      // nil without conn
 	books   *books            // nil without conn
 	program program.Effective // settings
-	tokens  *tokens.Set       // nil: no token is required
+	tokens  *tokens.Set       // nil: no token is required, and requests must name the loopback
 	local   *tokens.Token     // nil: requests are authenticated; see Options.Local
 	origins *http.CrossOriginProtection
 	memory  *body.Memory // of bodies
