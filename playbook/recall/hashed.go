@@ -11,13 +11,12 @@ const (
 	HashedDimension = 384
 )
 
-// Weights of features. The weight of a word is its number of letters, up to maxLetters, because long words are rarely
-// common and frequencies are unknown here. The other weights are relative to it. They were measured on the planted
-// facts of the tests, with other seeds.
+// Weights of features. The weight of a word is its number of letters, up to maxLetters: frequencies are unknown here, and long words are
+// rarely common. The other weights are factors of it, measured on the planted facts of the tests with other seeds.
 const (
 	maxLetters = 12
-	pairWeight = 0.5
-	gramWeight = 3 // vector length of all n-grams of a word together
+	pairWeight = 0.5 // of a pair, for the lighter of its words
+	gramWeight = 3   // of all n-grams of a word together: the length of their sum as a vector
 )
 
 // HashedVector returns a text as a vector of unit length, for use without an embedding model. It is lexical: texts are
@@ -43,7 +42,7 @@ func HashedVector(text string, dst []float32) []float32 {
 			hash = (hash ^ uint64(c)) * fnvPrime
 		}
 		addFeature(dst, hash, weight)
-		addFeature(dst, previous*31+hash, pairWeight*min(weight, previousWeight)) // 0 for the first word
+		addFeature(dst, previous*31+hash, pairWeight*min(weight, previousWeight)) // adds 0 for the first word
 		addGrams(dst, word, gramWeight*weight)
 	})
 	length := math.Sqrt(dot(dst, dst))
@@ -65,16 +64,16 @@ func addGrams(dst []float32, word []byte, weight float32) {
 		marked = append(marked, r)
 	}
 	marked = append(marked, '$')
-	n := 0
+	n := 0 // number of n-grams
 	for size := shortest; size <= min(longest, len(marked)); size++ {
 		n += len(marked) - size + 1
 	}
 	if n == 0 {
 		return
 	}
-	weight /= float32(math.Sqrt(float64(n)))
-	for from := range marked {
-		h := uint64(fnvOffset) + 1 // so that a word and an n-gram of the same letters differ
+	weight /= float32(math.Sqrt(float64(n))) // of one n-gram
+	for from := range marked {               // one hash gives all n-grams that begin here, each longer than the one before
+		h := uint64(fnvOffset) + 1 // not the hash of a word with the same letters
 		for i, r := range marked[from:min(from+longest, len(marked))] {
 			h = (h ^ uint64(r)) * fnvPrime
 			if i+1 >= shortest {
@@ -90,8 +89,8 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// addFeature adds a feature to its dimension. The upper bits of FNV are well mixed, the lower ones are not. The
-// multiplication moves all of them into the upper half (Fibonacci hashing, Knuth 6.4).
+// addFeature adds a feature to its dimension. The upper bits of the hash h are well mixed, the lower ones are not. The multiplication mixes all
+// of them into the upper half (Fibonacci hashing, Knuth 6.4), which gives the dimension. One lower bit gives the sign.
 func addFeature(dst []float32, h uint64, weight float32) {
 	h ^= h >> 32
 	h *= 0x9e3779b97f4a7c15

@@ -28,7 +28,7 @@ type Index struct {
 	models  map[string]*vectors
 	groups  map[string]map[uint32]struct{} // numbers of the members
 	ages    list.List                      // of numbers, the oldest item first
-	bytes   int                            // without the inverted index, which counts its own
+	bytes   int                            // estimated memory without the inverted index, which counts its own
 	evicted uint64
 
 	similarities sync.Pool // of *[]float32
@@ -37,16 +37,19 @@ type Index struct {
 type item struct {
 	excerpt string
 	groups  []string
-	vectors *vectors // vectors of its model; nil without a vector
-	row     uint32
-	age     *list.Element
+	vectors *vectors      // vectors of its model; nil without a vector
+	row     uint32        // of its vector in vectors
+	age     *list.Element // in Index.ages
 }
 
-// Estimated memory in bytes, including the spare capacity of slices and maps.
+// Estimated memory in bytes. The factors are for the spare capacity: 5/4 for a slice, 3/2 for a map.
 const (
-	bytesPerItem       = int(unsafe.Sizeof(item{})*5/4+unsafe.Sizeof(list.Element{})) + (16+4)*3/2 + (16+8)*5/4 + 24 + 4
-	bytesPerMembership = 16 + 4*5/2
-	bytesPerGroup      = (16+8)*3/2 + 48 + 48
+	bytesPerItem = int(unsafe.Sizeof(item{})*5/4+unsafe.Sizeof(list.Element{})) +
+		(16+4)*3/2 + // numbers of WordIndex: key and number
+		(16+8)*5/4 + // keys and hashes of WordIndex
+		24 + 4 // termRefs and lengths of the inverted index
+	bytesPerMembership = 16 + 4*5/2           // name in the item, number in a set that is often small
+	bytesPerGroup      = (16+8)*3/2 + 48 + 48 // name and set in the map, and an empty set
 )
 
 // Stats describe the contents of an Index. Bytes is an estimate without the memory of running searches.
@@ -71,6 +74,7 @@ func (x *Index) Stats() Stats {
 	return Stats{Items: x.words.Len(), Bytes: x.size(), Evicted: x.evicted}
 }
 
+// size returns the estimated memory in bytes.
 func (x *Index) size() int { return x.bytes + x.words.inverted.bytes }
 
 // Has reports whether the index contains the key.
@@ -119,6 +123,7 @@ func (x *Index) checkDimension(name string, vector []float32) error {
 	return nil
 }
 
+// add adds an item with a new key. It copies the strings that it keeps, so that the caller's texts can be freed.
 func (x *Index) add(i Item, vector []float32) {
 	number := x.words.put(strings.Clone(i.Key), i.Text)
 	if int(number) == len(x.items) {
@@ -166,7 +171,8 @@ func (x *Index) drop(key string) {
 		}
 	}
 	if v := it.vectors; v != nil {
-		x.items[v.drop(it.row)].row = it.row
+		moved := v.drop(it.row) // the item whose vector moves into the free row
+		x.items[moved].row = it.row
 		if len(v.owners) == 0 {
 			delete(x.models, v.model)
 		}
@@ -174,6 +180,7 @@ func (x *Index) drop(key string) {
 	*it = item{}
 }
 
+// bytes returns the estimated memory of an item, without its key.
 func (it *item) bytes() int {
 	n := bytesPerItem + len(it.excerpt) + len(it.groups)*bytesPerMembership
 	if it.vectors != nil {

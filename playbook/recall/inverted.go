@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// maxText is the number of bytes read of a text. A text has at most as many terms, so positions and counts fit into
-// 16 bits.
+// maxText is the number of bytes of a text that are read. It also bounds the number of terms of a text, so that the fields of a posting fit
+// into 16 bits.
 const maxText = 64 << 10
 
 // Usual constants of BM25, in the range that Robertson and Zaragoza (2009, 3.4) recommend.
@@ -18,9 +18,11 @@ const (
 	bm25B  = 0.75
 )
 
-// invertedIndex finds documents by terms. The owner assigns the document numbers; they are array indices and should
-// be small. Each term knows the position of its posting for each document, and each document knows its postings. So
-// adding or removing a document takes time proportional to its own terms, and a single document can be scored alone.
+// invertedIndex finds documents by terms. The owner assigns the document numbers; they are array indices and should be small.
+//
+// Each term has a list of postings, one for each document that contains the term. Each document has a list of references to its postings.
+// Posting and reference point to each other. So adding or removing a document takes time proportional to its own terms, and a single
+// document can be scored alone.
 //
 // Reads may run concurrently. Scores do not depend on the order of the postings.
 type invertedIndex struct {
@@ -33,7 +35,7 @@ type invertedIndex struct {
 	length    uint64      // sum of lengths
 	bytes     int         // estimated memory
 
-	found        []uint32  // buffer of put
+	found        []uint32  // reused by put
 	accumulators sync.Pool // of *accumulator
 }
 
@@ -52,8 +54,8 @@ type posting struct {
 // termRef is the position of a posting in the list of its term.
 type termRef struct{ term, position uint32 }
 
-// Estimated memory in bytes. A growing list has on average room for half as much again, a long list for less; a map
-// is two thirds full.
+// Estimated memory in bytes, with the spare capacity: a short list has on average half as much again, a long list a quarter, and a map is two
+// thirds full.
 const (
 	bytesPerTermRef = int(unsafe.Sizeof(termRef{}) + unsafe.Sizeof(posting{})*3/2)
 	bytesPerTerm    = int(unsafe.Sizeof(term{})*5/4) + 24*3/2 + 16
@@ -70,7 +72,7 @@ func (v *invertedIndex) put(number uint32, text string) {
 	var refs []termRef
 	for i, id := range found {
 		t := &v.terms[id]
-		if i > 0 && id == found[i-1] {
+		if i > 0 && id == found[i-1] { // the term occurs again
 			t.postings[len(t.postings)-1].count++
 			continue
 		}
@@ -110,20 +112,20 @@ func (v *invertedIndex) term(name []byte) uint32 {
 // drop removes an existing document. The last posting of each list moves into the free position.
 func (v *invertedIndex) drop(number uint32) {
 	refs := v.termRefs[number]
-	for _, m := range refs {
-		t := &v.terms[m.term]
+	for _, ref := range refs {
+		t := &v.terms[ref.term]
 		last := len(t.postings) - 1
 		moved := t.postings[last]
-		t.postings[m.position] = moved
-		v.termRefs[moved.document][moved.nth].position = m.position
+		t.postings[ref.position] = moved
+		v.termRefs[moved.document][moved.nth].position = ref.position
 		t.postings = t.postings[:last]
 		switch {
 		case last == 0:
 			delete(v.ids, t.name)
-			v.freeTerms = append(v.freeTerms, m.term)
+			v.freeTerms = append(v.freeTerms, ref.term)
 			v.bytes -= bytesPerTerm + len(t.name)
 			*t = term{}
-		case last < cap(t.postings)/4:
+		case last < cap(t.postings)/4: // give memory back
 			t.postings = append(make([]posting, 0, 2*last), t.postings...)
 		}
 	}
@@ -133,8 +135,8 @@ func (v *invertedIndex) drop(number uint32) {
 	v.termRefs[number], v.lengths[number] = nil, 0
 }
 
-// queryTerm is a term of a query that some document contains, with its share of the sum of inverse document
-// frequencies. The share is the upper bound of its weight in a document. The shares sum to 1, so scores are below 1.
+// queryTerm is a term of a query that some document contains. share is its inverse document frequency, divided by the sum of those of all terms
+// of the query. It is the upper bound of the weight of the term in a document. The shares sum to 1, so scores are below 1.
 type queryTerm struct {
 	term  uint32
 	share float64
@@ -153,8 +155,8 @@ func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	ids = slices.Compact(ids)
 	q, sum := make([]queryTerm, len(ids)), 0.0
 	for i, id := range ids {
-		with := float64(len(v.terms[id].postings))
-		// Because of the 1 that Log1p adds, every weight is positive.
+		with := float64(len(v.terms[id].postings)) // number of documents with the term
+		// Log1p adds 1 before the logarithm, so the share is positive even for a term in most documents.
 		q[i] = queryTerm{id, math.Log1p((float64(v.count) - with + 0.5) / (with + 0.5))}
 		sum += q[i].share
 	}
@@ -165,19 +167,21 @@ func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	return q
 }
 
-// weigher computes BM25's weight of a term in a document, without the constant factor k1+1. The weight is below the
-// share of the term. It grows with the count of the term and falls with the length of the document.
+// weigher computes BM25's weight of a term in a document, without the constant factor k1+1. The weight is below the share of the term. It grows
+// with the count of the term and falls with the length of the document. Its two fields are the parts of the denominator that do not depend
+// on the document.
 type weigher struct{ constant, perTerm float64 }
 
 func (v *invertedIndex) weigher() weigher {
 	return weigher{bm25K1 * (1 - bm25B), bm25K1 * bm25B * float64(v.count) / float64(max(v.length, 1))}
 }
 
+// weight returns the weight of a term with a share that occurs count times in a document of length terms.
 func (g weigher) weight(share float64, count uint16, length uint32) float64 {
 	return share * float64(count) / (float64(count) + g.constant + g.perTerm*float64(length))
 }
 
-// cost returns the number of postings of a query.
+// cost returns the number of postings of the terms of a query.
 func (v *invertedIndex) cost(q []queryTerm) (n int) {
 	for _, a := range q {
 		n += len(v.terms[a.term].postings)
@@ -185,10 +189,10 @@ func (v *invertedIndex) cost(q []queryTerm) (n int) {
 	return n
 }
 
-// accumulator holds scores by document and the documents with a score. acquire and release reuse accumulators.
+// accumulator holds the scores of one search. acquire and release reuse accumulators.
 type accumulator struct {
-	scores []float64
-	found  []uint32
+	scores []float64 // by document
+	found  []uint32  // documents with a score
 }
 
 func (v *invertedIndex) acquire() *accumulator {
@@ -213,24 +217,25 @@ func (v *invertedIndex) release(s *accumulator) {
 // add adds the weight of a term to the score of each document with the term.
 func (v *invertedIndex) add(s *accumulator, a queryTerm) {
 	g := v.weigher()
-	for _, l := range v.terms[a.term].postings {
-		sum := s.scores[l.document]
+	for _, p := range v.terms[a.term].postings {
+		sum := s.scores[p.document]
 		if sum == 0 {
-			s.found = append(s.found, l.document)
+			s.found = append(s.found, p.document)
 		}
-		s.scores[l.document] = sum + g.weight(a.share, l.count, v.lengths[l.document])
+		s.scores[p.document] = sum + g.weight(a.share, p.count, v.lengths[p.document])
 	}
 }
 
-// top offers h the documents with the highest scores. It reads the postings of rare terms first. As soon as the
-// remaining terms cannot bring a new document among the best, it stops reading postings and completes only the few
-// documents that can still matter. This is MaxScore: Turtle and Flood, "Query evaluation: strategies and
-// optimizations" (1995). The most common terms have the longest lists and the least weight.
+// top offers h the documents with the highest scores. It reads the postings of rare terms first: common terms have the longest lists and the
+// least weight. As soon as the unread terms alone cannot bring a new document among the best, it reads no more postings and completes only
+// the scores of the few found documents that can still be among the best. This is MaxScore: Turtle and Flood, "Query evaluation:
+// strategies and optimizations" (1995).
 func (v *invertedIndex) top(q []queryTerm, h *topK) {
 	s := v.acquire()
 	defer v.release(s)
 	for i, a := range q {
-		if len(v.terms[a.term].postings) > len(s.found) && v.finishEarly(s, q[i:], h) {
+		isWorthTrying := len(v.terms[a.term].postings) > len(s.found) // a try reads all found documents
+		if isWorthTrying && v.finishEarly(s, q[i:], h) {
 			return
 		}
 		v.add(s, a)
@@ -240,14 +245,14 @@ func (v *invertedIndex) top(q []queryTerm, h *topK) {
 	}
 }
 
-// finishEarly offers h the best documents if they are all among the documents found so far. This is the case if the
-// required number of documents already exceed the maximum score from the unread terms. Otherwise it does nothing and
-// returns false.
+// finishEarly offers h the best documents if they are all among the documents found so far. This is the case if h.n documents have a higher
+// score already than the unread terms can give a document together. Otherwise it does nothing and returns false.
 func (v *invertedIndex) finishEarly(s *accumulator, unread []queryTerm, h *topK) bool {
-	current, rest := topK{n: h.n, accept: h.accept}, 0.0 // all documents are offered below that could have an equal score
+	rest := 0.0 // upper bound of the score that the unread terms give a document
 	for _, a := range unread {
 		rest += a.share
 	}
+	current := topK{n: h.n, accept: h.accept} // needs no order of equal scores: the last loop offers all documents that matter
 	for _, number := range s.found {
 		current.offer(number, s.scores[number])
 	}
@@ -256,7 +261,7 @@ func (v *invertedIndex) finishEarly(s *accumulator, unread []queryTerm, h *topK)
 	}
 	for _, k := range current.kept {
 		h.offer(k.number, v.score(unread, k.number, k.score))
-		s.scores[k.number] = -1 - rest // marks the document as done
+		s.scores[k.number] = -1 - rest // done: the last loop skips the document, because its bound is negative
 	}
 	for _, number := range s.found {
 		if sum := s.scores[number]; sum+rest >= h.kept[0].score {
@@ -270,7 +275,7 @@ func (v *invertedIndex) finishEarly(s *accumulator, unread []queryTerm, h *topK)
 func (v *invertedIndex) score(q []queryTerm, number uint32, sum float64) float64 {
 	g, length, refs := v.weigher(), v.lengths[number], v.termRefs[number]
 	for _, a := range q {
-		at, ok := slices.BinarySearchFunc(refs, a.term, func(m termRef, t uint32) int { return cmp.Compare(m.term, t) })
+		at, ok := slices.BinarySearchFunc(refs, a.term, func(ref termRef, t uint32) int { return cmp.Compare(ref.term, t) })
 		if ok {
 			sum += g.weight(a.share, v.terms[a.term].postings[refs[at].position].count, length)
 		}

@@ -16,16 +16,16 @@ const (
 	// rounding in single precision from excluding a hit, unless that many candidates are within about 1e-6 of the
 	// last hit.
 	rescoreMargin = 64
-	// lookupCost is the cost of looking up a term in a document, relative to reading one posting.
+	// lookupCost is the cost of looking up a term in one document, in postings that could be read instead.
 	lookupCost = 8
 )
 
-// Search returns the best items for a query. It fuses the first Top items by words with the first Top by vector.
-// Longer lists would let average items that both find displace the best items that only one finds. The best item by
-// vector is therefore always a hit. The best by words is also a hit unless all others were found both ways.
+// Search returns the best items for a query. It ranks items by words and by vector, takes the first Limit items of each order, and fuses
+// them. With longer lists, average items that are in both orders could displace the best items of one order. So the best item by vector is
+// always a hit. The best item by words is a hit, too, unless all other hits are in both orders.
 //
-// A search in a group takes time at most proportional to the size of the group. Search returns a DimensionError for a
-// vector that cannot be compared with those of its model; the caller can search again without the vector.
+// A search in a group takes time at most proportional to the size of the group. Search returns a DimensionError for a vector whose dimension
+// differs from that of its model; the caller can search again without the vector.
 func (x *Index) Search(q Query) (Result, error) {
 	if q.Limit <= 0 {
 		q.Limit = defaultLimit
@@ -44,7 +44,8 @@ func (x *Index) Search(q Query) (Result, error) {
 		if s.group = x.groups[q.Group]; s.group == nil {
 			return Result{}, nil
 		}
-		if s.items = len(s.group); s.items == x.words.Len() {
+		s.items = len(s.group)
+		if s.items == x.words.Len() { // the group has all items
 			s.group = nil
 		}
 	}
@@ -64,15 +65,17 @@ type search struct {
 	items   int                 // number of items to search
 }
 
+// compareKeys is the order of items with equal scores.
 func (s *search) compareKeys(a, b uint32) int {
 	return strings.Compare(s.x.words.keys[a], s.x.words.keys[b])
 }
 
+// accepts reports whether the query does not exclude an item.
 func (s *search) accepts(number uint32) bool {
 	return s.query.Exclude == nil || !s.query.Exclude(s.x.words.keys[number])
 }
 
-// byWords ranks items by BM25. In a group it scores each member, or reads all postings if there are fewer of those.
+// byWords ranks items by BM25. In a group it either scores each member, or reads all postings of the terms, whichever costs less.
 func (s *search) byWords() []scored {
 	v := &s.x.words.inverted
 	terms := v.parseQuery(s.query.Text)
@@ -95,14 +98,15 @@ func (s *search) byWords() []scored {
 	return h.sorted()
 }
 
-// byVector ranks items by similarity and returns the number of items compared. It compares all in single precision
-// and the best in double precision.
+// byVector ranks items by similarity. It compares all items in single precision, and then the best ones in double precision. compared is the
+// number of items that have a vector of the query's model.
 func (s *search) byVector() (ranked []scored, compared int) {
 	v := s.vectors
 	if v == nil || s.vector == nil {
 		return nil, 0
 	}
-	owners, rows := v.owners, []uint32(nil)
+	owners := v.owners // numbers of the items to compare
+	var rows []uint32  // rows of their vectors; nil for all rows
 	if s.group != nil {
 		owners, rows = nil, make([]uint32, 0, s.items)
 		for _, number := range slices.Sorted(maps.Keys(s.group)) { // in the order of the memory
@@ -111,7 +115,7 @@ func (s *search) byVector() (ranked []scored, compared int) {
 			}
 		}
 	}
-	similarities, _ := s.x.similarities.Get().(*[]float32)
+	similarities, _ := s.x.similarities.Get().(*[]float32) // a buffer of an earlier search, or nil
 	if similarities == nil {
 		similarities = new([]float32)
 	}
@@ -144,7 +148,7 @@ func (s *search) similarity(number uint32) float64 {
 	return dot(s.vector, it.vectors.row(it.row))
 }
 
-// fuse combines both orders. Items with equal scores are ordered by similarity, then by key.
+// fuse combines both orders by reciprocal rank fusion. Items with equal scores are ordered by similarity, then by key.
 func (s *search) fuse(byWords, byVector []scored) []Hit {
 	hits := make(map[uint32]*Hit, len(byWords)+len(byVector))
 	hit := func(number uint32) *Hit {

@@ -7,8 +7,7 @@ import (
 	"debrief/playbook/text"
 )
 
-// maxTermBytes is the maximum size of a term. Of a longer word, such as a line of base64, only the beginning is a
-// term, and its parts are not.
+// maxTermBytes is the maximum size of a term. A longer word, such as a line of base64, gives one term: its beginning.
 const maxTermBytes = 64
 
 // eachTerm calls emit with the terms of a text in order. A term is valid until emit returns. Terms are:
@@ -41,6 +40,7 @@ const (
 	noSpaces // a character of a script without spaces
 )
 
+// classify returns a character without case and width, and its class.
 func classify(r rune) (folded rune, c class) {
 	switch r = text.Narrow(r); {
 	case r >= 'a' && r <= 'z':
@@ -74,8 +74,8 @@ type splitter struct {
 	emit func([]byte)
 
 	word            []byte // the current word in lower case
-	parts           []int  // offsets where a part of an identifier begins, ascending
-	lastAt          int    // offset of its last character
+	parts           []int  // offsets in word where a further part of an identifier begins, ascending
+	lastAt          int    // offset in word of its last character
 	lastClass       class  // class of its last character
 	afterUnderscore bool   // an underscore follows the word
 	number          bool   // the word consists of digits and points
@@ -85,6 +85,7 @@ type splitter struct {
 	paired   bool // the previous character is already part of a pair
 }
 
+// next reads the character r of the input at an offset.
 func (s *splitter) next(r rune, input string, at int) {
 	folded, c := classify(r)
 	if c == noSpaces {
@@ -104,10 +105,10 @@ func (s *splitter) next(r rune, input string, at int) {
 	case separator:
 		if s.number && !s.afterUnderscore && (r == '.' || r == ',') {
 			switch digits := leadingDigits(input[at+1:]); {
-			case r == '.' && digits > 0:
+			case r == '.' && digits > 0: // a decimal point
 				s.add('.', digit)
 				return
-			case r == ',' && digits == 3:
+			case r == ',' && digits == 3: // between thousands
 				return
 			}
 		}
@@ -128,12 +129,16 @@ func leadingDigits(s string) (n int) {
 // addLetter adds a letter or digit to the word. It records the beginning of each part of an identifier: after an
 // underscore, at the I of userID, at the S of HTTPServer.
 func (s *splitter) addLetter(r rune, c class) {
+	lastPart := 0
+	if n := len(s.parts); n > 0 {
+		lastPart = s.parts[n-1]
+	}
 	switch {
 	case len(s.word) == 0:
 		s.number = c == digit
 	case s.afterUnderscore || c == upper && s.lastClass != upper:
 		s.parts = append(s.parts, len(s.word))
-	case c == lower && s.lastClass == upper && s.lastAt > 0 && (len(s.parts) == 0 || s.parts[len(s.parts)-1] < s.lastAt):
+	case c == lower && s.lastClass == upper && s.lastAt > lastPart: // the capital before it begins the part
 		s.parts = append(s.parts, s.lastAt)
 	}
 	s.number = s.number && c == digit
@@ -141,6 +146,7 @@ func (s *splitter) addLetter(r rune, c class) {
 	s.add(r, c)
 }
 
+// add appends a character to the word, unless the word is too long.
 func (s *splitter) add(r rune, c class) {
 	if len(s.word) >= maxTermBytes {
 		s.truncated, s.parts = true, s.parts[:0]
@@ -167,7 +173,8 @@ func (s *splitter) endWord() {
 			}
 		}
 	}
-	s.word, s.parts, s.afterUnderscore, s.number, s.truncated = s.word[:0], s.parts[:0], false, false, false
+	s.word, s.parts = s.word[:0], s.parts[:0]
+	s.afterUnderscore, s.number, s.truncated = false, false, false
 }
 
 // emitWord emits the stem of a word unless it is a stop word.
@@ -177,12 +184,13 @@ func (s *splitter) emitWord(word []byte) {
 	}
 }
 
+// emitPair emits two neighbouring characters of a script without spaces.
 func (s *splitter) emitPair(a, b rune) {
 	var buf [2 * utf8.UTFMax]byte
 	s.emit(utf8.AppendRune(utf8.AppendRune(buf[:0], a), b))
 }
 
-// endPairs emits a single character of a script without spaces.
+// endPairs ends a run of characters in a script without spaces. It emits the character of a run of one, which is in no pair.
 func (s *splitter) endPairs() {
 	if s.previous != 0 && !s.paired {
 		var buf [utf8.UTFMax]byte

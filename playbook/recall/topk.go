@@ -13,12 +13,12 @@ type scored struct {
 	score  float64
 }
 
-// topK keeps the n highest scores. kept is a heap with the worst entry on top.
+// topK keeps the n highest scores that it is offered.
 type topK struct {
 	n      int
 	tie    func(a, b uint32) int    // order of equal scores; nil for the order of the numbers
 	accept func(number uint32) bool // called only for candidates that would be kept; nil accepts all
-	kept   heap.Heap[scored]
+	kept   heap.Heap[scored]        // the worst entry on top
 }
 
 // compare returns a negative number if s is better.
@@ -36,6 +36,7 @@ func (h *topK) compare(s, other scored) int {
 
 func (h *topK) worse(a, b *scored) bool { return h.compare(*a, *b) > 0 }
 
+// offer keeps a score if it is among the n highest so far, and removes the worst one then.
 func (h *topK) offer(number uint32, score float64) {
 	s := scored{number, score}
 	full := len(h.kept) >= h.n
@@ -53,7 +54,7 @@ func (h *topK) offer(number uint32, score float64) {
 	}
 }
 
-// sorted returns the kept entries, the best first.
+// sorted returns the kept entries, the best first. It must be the last call.
 func (h *topK) sorted() []scored {
 	slices.SortFunc(h.kept, h.compare)
 	return h.kept

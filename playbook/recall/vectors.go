@@ -12,8 +12,8 @@ import (
 // slabRows is the number of rows in a slab. Slabs are filled in order and never move, so growing copies no vectors.
 const slabRows = 64
 
-// vectors holds the vectors of one model. All have the same dimension and unit length, so their dot product is the
-// cosine. Rows are contiguous: the last row moves into the place of a removed one.
+// vectors holds the vectors of one model. All have the same dimension and unit length, so the dot product of two is their cosine. There are no
+// free rows: the last row moves into the place of a removed one.
 type vectors struct {
 	model     string
 	dimension int
@@ -21,6 +21,7 @@ type vectors struct {
 	owners    []uint32 // item numbers by row
 }
 
+// row returns the vector in a row.
 func (v *vectors) row(i uint32) []float32 {
 	slab, from := v.slabs[i/slabRows], int(i%slabRows)*v.dimension
 	return slab[from : from+v.dimension]
@@ -45,7 +46,7 @@ func (v *vectors) drop(row uint32) (moved uint32) {
 	moved = v.owners[last]
 	v.owners[row] = moved
 	v.owners = v.owners[:last]
-	if last%slabRows == 0 {
+	if last%slabRows == 0 { // the last slab is empty
 		v.slabs[last/slabRows] = nil
 		v.slabs = v.slabs[:last/slabRows]
 	}
@@ -55,8 +56,8 @@ func (v *vectors) drop(row uint32) (moved uint32) {
 // minWorkPerWorker is the number of multiplications that justify a goroutine, about 0.2 ms of work.
 const minWorkPerWorker = 1 << 20
 
-// compare writes the similarity of a unit vector to each of the rows; nil rows means all. It uses all processors for
-// large inputs.
+// compare writes the similarity of a unit vector to each of the rows into similarities, which has their number. Nil rows means all rows. It uses
+// all processors for large inputs.
 func (v *vectors) compare(unit []float32, rows []uint32, similarities []float32) {
 	scan := func(from, to int) {
 		for i := from; i < to; i++ {

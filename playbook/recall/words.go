@@ -10,9 +10,8 @@ import (
 
 // WordIndex finds texts by words. The zero value is empty. Reads may run concurrently, a change must run alone.
 type WordIndex struct {
-	// IgnoreCommon makes Top ignore the words of a query that more than half of the texts contain, if these are more than
-	// commonTexts. Such a word says nothing: without the 1 that makes all weights positive, BM25 gives it a negative one. But a
-	// search would read all texts.
+	// IgnoreCommon makes Top ignore a word of the query that is in more than half of the texts and in more than commonTexts of
+	// them. Such a word hardly changes the order, but a search for it would read most of the texts.
 	IgnoreCommon bool
 
 	inverted    invertedIndex
@@ -22,12 +21,11 @@ type WordIndex struct {
 	freeNumbers []uint32          // unused numbers
 }
 
-// commonTexts is the number of texts with a word up to which the word is never ignored.
+// commonTexts is the number of texts that may contain a word without making it common; see WordIndex.IgnoreCommon.
 const commonTexts = 500
 
-// Match is a text with its score: BM25 relative to the upper bound that the query's known words could reach. It is
-// above 0 and below 1. A text of average length that contains each word of the query once has a score of about 0.45.
-// Scores do not saturate, so two good texts still differ.
+// Match is a text with its score, above 0 and below 1: BM25 divided by the upper bound for the words of the query that the index knows. A
+// text of average length that contains each word of the query once has a score of about 0.45. So the scores of two good texts differ.
 type Match struct {
 	Key   string
 	Score float64
@@ -71,8 +69,8 @@ func (w *WordIndex) Drop(key string) {
 	w.freeNumbers = append(w.freeNumbers, number)
 }
 
-// compareKeys is the order of texts with equal scores, by a hash of their keys. Short texts often have equal scores, and numbers are
-// compared faster than keys.
+// compareKeys is the order of texts with equal scores. It compares hashes of their keys, and the keys only if the hashes are equal: short texts
+// often have equal scores, and comparing numbers is faster.
 func (w *WordIndex) compareKeys(a, b uint32) int {
 	if w.hashes[a] != w.hashes[b] {
 		return cmp.Compare(w.hashes[a], w.hashes[b])

@@ -39,6 +39,7 @@ type Diff struct {
 // The rules for plurals, negations and stop words are English. In other languages Difference reports more differences.
 func Difference(a, b string) Diff {
 	x, y := parseTerms(a), parseTerms(b)
+	// Only the terms between an equal beginning and an equal end matter.
 	for len(x) > 0 && len(y) > 0 && x[0].equal(&y[0]) {
 		x, y = x[1:], y[1:]
 	}
@@ -49,17 +50,18 @@ func Difference(a, b string) Diff {
 		return Diff{}
 	}
 	for kind, of := range kinds {
-		p, q := firstMissing(y, x, termKind(kind)), firstMissing(x, y, termKind(kind))
+		onlyX, onlyY := firstMissing(y, x, termKind(kind)), firstMissing(x, y, termKind(kind))
 		switch {
-		case p != nil && q != nil:
-			return Diff{of.kind, fmt.Sprintf("%s differ: %s and %s", of.name, p, q)}
-		case p != nil:
-			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, p)}
-		case q != nil:
-			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, q)}
+		case onlyX != nil && onlyY != nil:
+			return Diff{of.kind, fmt.Sprintf("%s differ: %s and %s", of.name, onlyX, onlyY)}
+		case onlyX != nil:
+			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, onlyX)}
+		case onlyY != nil:
+			return Diff{of.kind, fmt.Sprintf("%s differ: only one has %s", of.name, onlyY)}
 		}
 	}
-	if x[0].equalText(&y[0]) { // both have the same terms, so neither is empty
+	// Both have the same terms, so neither is empty. They differ in a preposition or in the order.
+	if x[0].equalText(&y[0]) {
 		return Diff{Words, fmt.Sprintf("words differ: %s and %s", x[0].preposition, y[0].preposition)}
 	}
 	return Diff{Order, fmt.Sprintf("order differs: %s and %s", &x[0], &y[0])}
@@ -89,13 +91,15 @@ type term struct {
 	raw         string // as written
 	text        string // the form that is compared
 	preposition string // the preposition before it; it may be missing in one text
-	exact       bool   // code, names and quotations: case matters, no plural
+	exact       bool   // for code, names and quotations: case matters, and a plural is another term
 }
 
+// equal reports whether two terms have equal texts, and do not have different prepositions.
 func (t *term) equal(o *term) bool {
 	return t.equalText(o) && (t.preposition == o.preposition || t.preposition == "" || o.preposition == "")
 }
 
+// equalText reports whether two terms are equal without their prepositions.
 func (t *term) equalText(o *term) bool {
 	switch {
 	case t.exact && o.exact:
@@ -115,8 +119,7 @@ func (t *term) String() string {
 // fold returns a text without case and width.
 func fold(s string) string { return strings.Map(text.Fold, s) }
 
-// firstMissing returns the first term of a kind that occurs in other more often than in from. It returns nil if every
-// term occurs in from.
+// firstMissing returns the first term of a kind that occurs in other more often than in from. It returns nil if there is none.
 func firstMissing(from, other []term, kind termKind) *term {
 	have := make(map[string]int, len(from))
 	for i := range from {

@@ -18,7 +18,7 @@ func (x *Index) Put(id, text string) {
 		x.ids, x.texts = make(map[string]*entry), make(map[string]*entry)
 	}
 	e := x.texts[text]
-	if e == nil {
+	if e == nil { // no other id has the same normalized text
 		e = &entry{text: text}
 		x.texts[text] = e
 		x.probe.load(text)

@@ -17,8 +17,8 @@ var stopWords = text.Set(`a an the
 // in 3 days".
 var prepositions = text.Set("of to in on at as for with into")
 
-// negations reverse a rule or restrict it. All words that contain a "not" have the same form: "never round", "don't
-// round" and "avoid to round" are one rule.
+// negations reverse a rule or restrict it. The map has the form in which they are compared. Words for a plain "not" have the same form:
+// "never round", "don't round" and "avoid to round" are one rule.
 var negations = map[string]string{
 	"not": "not", "never": "not", "no": "not", "without": "not", "avoid": "not",
 	"none": "none", "nothing": "nothing", "nobody": "nobody", "nowhere": "nowhere", "neither": "neither", "nor": "nor",
@@ -40,7 +40,7 @@ var synonyms = map[string]string{"if": "when", "whenever": "when", "pct": "perce
 // notPlural are words whose meaning differs from the word without the s.
 var notPlural = text.Set("news goods customs")
 
-// isPlural reports whether the second word is the plural of the first, or the verb with its s.
+// isPlural reports whether many is the plural of the noun one, or one is a verb and many has the s of the third person.
 func isPlural(one, many string) bool {
 	stem, found := strings.CutSuffix(many, "s")
 	if !found || len(one) < 3 || notPlural[many] {

@@ -8,9 +8,9 @@ import (
 
 // name reads a word or an identifier.
 func (s *scanner) name() bool {
-	from := s.at
+	from := s.at // of the prefix
 	s.skipPrefix()
-	start := s.at
+	start := s.at // of the name
 	for isWord(s.peek(0)) || s.at > start && s.joinsName() {
 		if s.at > start && isDigit(s.peek(0)) && unicode.Is(unicode.Lo, s.peek(-1)) {
 			break // a script without a space before a number
@@ -23,7 +23,7 @@ func (s *scanner) name() bool {
 		s.at = from
 		return false
 	case start > from || isCode(raw):
-		if !stopWords[strings.ToLower(raw)] { // "e.g."
+		if !stopWords[strings.ToLower(raw)] { // "e.g." has the form of an identifier
 			s.add(identifier, raw, raw, true)
 		}
 	default:
@@ -32,17 +32,19 @@ func (s *scanner) name() bool {
 	return true
 }
 
-// skipPrefix skips the prefix of a path, flag, variable or format.
+// skipPrefix skips the signs before a path, flag, variable or format: at most four, such as ../ or --.
 func (s *scanner) skipPrefix() {
+	const longest = 4
 	if before := s.peek(-1); !unicode.IsSpace(before) && !strings.ContainsRune("([,=:", before) {
 		return
 	}
 	n := 0
-	for n <= 4 && strings.ContainsRune("./~@#$\\-%", s.peek(n)) {
+	for n <= longest && strings.ContainsRune("./~@#$\\-%", s.peek(n)) {
 		n++
 	}
-	run := string(s.text[s.at : s.at+n])
-	if next := s.peek(n); n <= 4 && run != ".." && run != "..." && (unicode.IsLetter(next) || next == '_') {
+	signs, next := string(s.text[s.at:s.at+n]), s.peek(n)
+	isEllipsis := signs == ".." || signs == "..."
+	if n <= longest && !isEllipsis && (unicode.IsLetter(next) || next == '_') {
 		s.at += n
 	}
 }
@@ -62,7 +64,8 @@ func (s *scanner) joinsName() bool {
 func isCode(name string) bool {
 	wasLower := false
 	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '\'' || wasLower && unicode.IsUpper(r) {
+		inWord := unicode.IsLetter(r) || unicode.IsMark(r) || r == '\''
+		if !inWord || wasLower && unicode.IsUpper(r) {
 			return true
 		}
 		wasLower = unicode.IsLower(r)
@@ -77,7 +80,7 @@ func (s *scanner) word(raw string) {
 		switch after {
 		case "s", "re", "ll", "ve", "d", "m":
 			text = before
-		default:
+		default: // such as the t of "don't"
 			text = before + after
 		}
 	}
@@ -89,20 +92,24 @@ func (s *scanner) word(raw string) {
 		return
 	}
 	kind := s.kindOf(raw)
+	var last term // zero at the beginning
+	if n := len(s.terms); n > 0 {
+		last = s.terms[n-1]
+	}
+	isShortCode := len(raw) <= 2 && kind == identifier && strings.ToUpper(raw) == raw // such as AT, or a letter such as A
 	switch {
-	case stopWords[text] || prepositions[text]:
-		if len(raw) <= 2 && kind == identifier && strings.ToUpper(raw) == raw {
-			s.add(identifier, raw, text, false) // a code such as AT, a letter such as A
-		} else if last := len(s.terms) - 1; text == "always" && last >= 0 && s.terms[last].kind == negation {
-			s.add(plainWord, raw, text, false) // "not always" is not "not"
-		} else if prepositions[text] {
-			s.preposition = strings.TrimSpace(s.preposition + " " + text)
-		}
+	case (stopWords[text] || prepositions[text]) && isShortCode:
+		s.add(identifier, raw, text, false)
+	case text == "always" && last.kind == negation: // "not always" is not "not"
+		s.add(plainWord, raw, text, false)
+	case prepositions[text]:
+		s.preposition = strings.TrimSpace(s.preposition + " " + text)
+	case stopWords[text]: // left out
 	case numerals[text] != "":
 		s.add(number, raw, numerals[text], false)
 	case negations[text] != "":
-		if last := len(s.terms) - 1; last >= 0 && auxiliaries[s.terms[last].text] && stopWords[s.terms[last].text] {
-			s.terms = s.terms[:last] // DO in capitals was the auxiliary, not a code
+		if auxiliaries[last.text] && stopWords[last.text] { // DO in capitals was the auxiliary, not a code
+			s.terms = s.terms[:len(s.terms)-1]
 		}
 		s.add(negation, raw, negations[text], false)
 	case synonyms[text] != "":
@@ -112,8 +119,8 @@ func (s *scanner) word(raw string) {
 	}
 }
 
-// splitNegation reports whether a word without its apostrophe is an auxiliary with "not". It returns the auxiliary
-// unless that is a stop word.
+// splitNegation reports whether a word is an auxiliary with "not", such as dont, without its apostrophe. It also returns the auxiliary, or ""
+// if that is a stop word.
 func splitNegation(word string) (auxiliary string, ok bool) {
 	base, found := strings.CutSuffix(word, "nt")
 	switch {
@@ -129,15 +136,15 @@ func splitNegation(word string) (auxiliary string, ok bool) {
 	return base, true
 }
 
-// kindOf returns identifier for a word in capitals and for a capitalized word inside a sentence: a code or a proper
-// noun. A single capital letter is an identifier too, unless it can be the article.
+// kindOf returns identifier for a code or a proper noun: a word in capitals, a capitalized word inside a sentence, or a single capital letter
+// that cannot be an article. It returns plainWord for other words.
 func (s *scanner) kindOf(raw string) termKind {
 	first, size := utf8.DecodeRuneInString(raw)
 	rest := raw[size:]
 	switch {
 	case !unicode.IsUpper(first) || raw == "I":
 		return plainWord
-	case rest == "" && s.sentenceStart && s.peek(0) == ' ':
+	case rest == "" && s.sentenceStart && s.peek(0) == ' ': // perhaps the article A
 		return plainWord
 	case rest == "" || !s.sentenceStart || strings.ToUpper(rest) == rest:
 		return identifier

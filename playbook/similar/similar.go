@@ -33,7 +33,7 @@ func (m Match) better(than Match) bool {
 // paraphrase from a different rule on the same subject.
 const DuplicateThreshold = 0.88
 
-// MaxChecked limits how many similar texts a caller compares with Difference before it ends a search without a match.
+// MaxChecked is the number of similar texts that a caller compares with Difference. If none of them is a duplicate, the search ends.
 const MaxChecked = 8
 
 // Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
@@ -44,7 +44,7 @@ func Similarity(a, b string) float64 { return Prepare(a).Similarity(b, 0) }
 // Text is a text that is prepared for the comparison with several others. It is not safe for concurrent use.
 type Text struct {
 	probe probe
-	other tokenSet // scratch
+	other tokenSet // set of the other text, reused
 }
 
 // Prepare returns a text for comparison.
@@ -57,13 +57,14 @@ func Prepare(s string) *Text {
 // Similarity returns the similarity of the text and another one, as the function Similarity does. It may return 0 for a
 // similarity below limit, which is faster.
 func (t *Text) Similarity(other string, limit float64) float64 {
-	y := normalize(other)
+	normalized := normalize(other)
 	best := 0.0
 	for k := range setKinds {
 		set := &t.probe.sets[k]
-		t.probe.tokens = k.tokens(t.probe.tokens[:0], y)
+		t.probe.tokens = k.tokens(t.probe.tokens[:0], normalized)
 		shared := set.overlap(t.probe.tokens)
-		if bound := jaccard(shared, set.size, shared); bound < limit || bound <= best { // the other set has at least the shared tokens
+		bound := jaccard(shared, set.size, shared) // as if the other set had only the shared tokens
+		if bound < limit || bound <= best {
 			continue
 		}
 		t.other.reset(t.probe.tokens)
@@ -88,19 +89,22 @@ type Index struct {
 	texts    map[string]*entry // by normalized text
 	sketches [setKinds]sketchIndex
 
-	probe probe                // scratch
-	queue heap.Heap[candidate] // the highest bound first; only a few of many candidates are removed
+	// The following are reused.
+	probe probe
+	queue heap.Heap[candidate] // the highest bound first; a heap, because only a few of many candidates are removed
 }
 
-// entry is a normalized text with the ids of all texts that have it. Copies need no separate comparison.
+// entry is a normalized text with the ids of all texts that have it, so that equal texts are compared once.
 type entry struct {
-	text  string
-	ids   []string // ascending
-	sizes [setKinds]int32
-	rows  [setKinds]int32 // row of its sketch, by kind of set
+	text string
+	ids  []string // ascending
+
+	// By kind of set:
+	sizes [setKinds]int32 // number of elements
+	rows  [setKinds]int32 // row of the sketch in its size class
 }
 
-// firstID returns the lowest id that skip does not report.
+// firstID returns the lowest id that skip does not report; nil skips none. ok is false if there is none.
 func (e *entry) firstID(skip func(string) bool) (id string, ok bool) {
 	for _, id := range e.ids {
 		if skip == nil || !skip(id) {
@@ -110,10 +114,11 @@ func (e *entry) firstID(skip func(string) bool) (id string, ok bool) {
 	return "", false
 }
 
-// Nearest returns the most similar text with a similarity of at least limit and above 0, for equal similarity the one with
-// the lowest id. It ignores ids that skip reports; nil skips none. ok is false if no text qualifies.
+// Nearest returns the most similar text with a similarity of at least limit and above 0. Of equally similar texts it returns the one with the
+// lowest id. It ignores ids that skip reports; nil skips none. ok is false if no text qualifies.
 //
-// Nearest reads a sketch of every text and compares only a few in full; a lower limit means more comparisons.
+// Nearest reads a sketch of every text, which gives an upper bound of the similarity. It compares texts in full in the order of their
+// bounds, until no bound is above the best similarity. A lower limit means more comparisons.
 func (x *Index) Nearest(text string, limit float64, skip func(id string) bool) (m Match, ok bool) {
 	if !(limit > 0) { // NaN as well
 		limit = math.SmallestNonzeroFloat64
@@ -122,7 +127,8 @@ func (x *Index) Nearest(text string, limit float64, skip func(id string) bool) (
 	x.probe.load(text)
 	if e := x.texts[text]; e != nil && text != "" && limit <= 1 {
 		if id, found := e.firstID(skip); found {
-			m, ok, limit = Match{id, 1}, true, 1 // another text with a lower id is still possible
+			m, ok = Match{id, 1}, true
+			limit = 1 // a text with the same set, but in another order, may have a lower id
 		}
 	}
 	x.queue = x.queue[:0]
@@ -133,13 +139,14 @@ func (x *Index) Nearest(text string, limit float64, skip func(id string) bool) (
 	x.queue.Init(compareFirst)
 	for len(x.queue) > 0 && x.queue[0].bound >= m.Similarity {
 		c := x.queue.Pop(compareFirst)
-		id, isKept := c.entry.firstID(skip)
-		if !isKept || !(Match{id, c.bound}).better(m) {
+		id, found := c.entry.firstID(skip)
+		canWin := found && Match{id, c.bound}.better(m)
+		if !canWin {
 			continue
 		}
-		found := Match{id, x.probe.likeness(c.entry, c.kind)}
-		if found.Similarity >= limit && found.better(m) {
-			m, ok = found, true
+		compared := Match{id, x.probe.likeness(c.entry, c.kind)}
+		if compared.Similarity >= limit && compared.better(m) {
+			m, ok = compared, true
 		}
 	}
 	return m, ok

@@ -2,30 +2,31 @@ package similar
 
 import "math/bits"
 
-// sketchIndex holds a sketch of each set: a bitmap with one bit for the hash of each element. Two sketches give an
-// upper bound of the intersection. Each bit that is set only in the sketch of A comes from an element of A that B
-// lacks, and two such bits from two such elements. So
+// sketchIndex holds a sketch of each set: a bitmap in which each element sets the bit of its hash. Two sketches give an upper bound of the
+// intersection. Each bit that is set only in the sketch of A comes from an element of A that B lacks, and different bits come from
+// different elements. So
 //
 //	|A∩B| ≤ |A| − |bits(A) \ bits(B)|
 //
-// and the same with A and B exchanged. For given sizes, Jaccard's index grows with |A∩B|. A set whose bound is too
-// low is skipped, and no match is missed. Also J ≤ |A|/|B| for the smaller A, so only sets of similar size are
-// compared: each power of two has a size class, with sketches wide enough that most bits are unset.
+// and the same with A and B exchanged. For given sizes, Jaccard's index grows with |A∩B|. So a set whose bound is too low can be skipped,
+// and no match is missed. Also, Jaccard's index is at most the size of the smaller set divided by that of the larger one. So sets are
+// grouped in size classes, one for each power of two, and classes of too different sizes are skipped. The sketches of a class are wide
+// enough that most bits are unset.
 //
 // Reading all sketches takes time proportional to the number of texts, about 25 ns for a short one, independent of
 // their content. Prefix filtering (Chaudhuri, Ganti and Kaushik 2006; Bayardo, Ma and Srikant 2007) reads less if
 // texts have rare words. But texts on one subject share their words, and texts with the same beginning share nearly
 // all of them.
 type sketchIndex struct {
-	classes [33]sizeClass // by bit length of the set size
+	classes [33]sizeClass // by bit length of the set size: class i has the sizes from 1<<(i-1) to 1<<i - 1
 }
 
 // sizeClass holds the sketches of sets with sizes from one power of two up to the next.
 type sizeClass struct {
-	width    int // size of a sketch in 64-bit words
-	sketches []uint64
-	rows     []row // parallel to sketches
-	probe    []uint64
+	width    int      // size of a sketch in 64-bit words
+	sketches []uint64 // one after the other
+	rows     []row    // one for each sketch
+	probe    []uint64 // sketch of the set that is searched for, reused
 }
 
 type row struct {
@@ -33,10 +34,9 @@ type row struct {
 	size, bits int32 // size of the set, and number of bits set in its sketch
 }
 
-// bitsPerElement is the number of bits per element for the smallest sets of a class; the largest sets have half as
-// many. It must be a power of two. The value was measured on 10,000 texts of one subject. With 4, reading short texts
-// takes a third less time, but texts of 2 KB have so weak bounds that it takes six times as long. With 16 it is not
-// faster.
+// bitsPerElement is the number of bits per element for the smallest sets of a class; the largest sets have half as many. It must be a power of
+// two. The value was measured on 10,000 texts of one subject. With 4, a search takes a third less time among short texts, but six times as
+// long among texts of 2 KB, because their bounds are weak. With 16, it is not faster.
 const bitsPerElement = 8
 
 // sketch sets the bits of a set in an empty sketch and returns their number.
@@ -89,24 +89,29 @@ func (s *sketchIndex) candidates(found []candidate, set *tokenSet, k setKind, mi
 	}
 	for i := range s.classes {
 		l := &s.classes[i]
-		nearestSize := min(max(set.size, 1<<i>>1), 1<<i-1) // the most similar size in this class
-		if len(l.rows) > 0 && float64(min(set.size, nearestSize))/float64(max(set.size, nearestSize)) >= minSimilarity {
+		if len(l.rows) == 0 {
+			continue
+		}
+		smallest, largest := 1<<i>>1, 1<<i-1
+		nearest := min(max(set.size, smallest), largest) // the most similar size in this class
+		if float64(min(set.size, nearest))/float64(max(set.size, nearest)) >= minSimilarity {
 			found = l.candidates(found, set, k, minSimilarity)
 		}
 	}
 	return found
 }
 
+// candidates appends the entries of one class.
 func (l *sizeClass) candidates(found []candidate, set *tokenSet, k setKind, minSimilarity float64) []candidate {
 	l.probe = append(l.probe[:0], make([]uint64, l.width)...)
-	ours := l.sketch(l.probe, set)
+	ownBits := l.sketch(l.probe, set)
 	for i, r := range l.rows {
-		theirs := l.sketches[i*l.width:][:len(l.probe)]
-		common := 0
+		sketch := l.sketches[i*l.width:][:len(l.probe)]
+		common := 0 // bits in both sketches
 		for j, w := range l.probe {
-			common += bits.OnesCount64(w & theirs[j])
+			common += bits.OnesCount64(w & sketch[j])
 		}
-		shared := min(set.size-(ours-common), int(r.size)-(int(r.bits)-common))
+		shared := min(set.size-(ownBits-common), int(r.size)-(int(r.bits)-common)) // upper bound
 		if bound := jaccard(shared, set.size, int(r.size)); bound >= minSimilarity {
 			found = append(found, candidate{r.entry, bound, k})
 		}

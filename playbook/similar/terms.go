@@ -1,6 +1,7 @@
 package similar
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -39,7 +40,8 @@ func canonicalRune(r rune) rune {
 	return r
 }
 
-// scanner splits a text into terms from left to right.
+// scanner splits a text into terms from left to right. The methods quotation, number and name each try to read one term at the current
+// position. They return false and read nothing if another kind of term or a sign begins there.
 type scanner struct {
 	text          []rune
 	at            int
@@ -56,16 +58,18 @@ func (s *scanner) peek(by int) rune {
 	return '\n'
 }
 
+// add adds a term with the preposition that was read before it.
 func (s *scanner) add(kind termKind, raw, text string, exact bool) {
 	s.terms = append(s.terms, term{kind, raw, text, s.preposition, exact})
 	s.preposition = ""
 }
 
+// next reads a space, a term or a sign.
 func (s *scanner) next() {
 	r := s.peek(0)
 	switch {
 	case unicode.IsSpace(r):
-		s.sentenceStart = s.sentenceStart || r == '\n'
+		s.sentenceStart = s.sentenceStart || r == '\n' // other spaces keep it
 		s.at++
 	case s.quotation() || s.number() || s.name():
 		s.sentenceStart = false
@@ -84,7 +88,8 @@ const (
 // quotation reads a text in quotes or backticks, or in brackets without a space, as a single term.
 func (s *scanner) quotation() bool {
 	mark, body := s.peek(0), s.text[s.at+1:]
-	marks, length := 1, 0
+	marks := 1  // number of marks before and after the quoted text, which are not in the term
+	length := 0 // of the quoted text at the beginning of body; 0 or less without a quotation
 	switch {
 	case mark == '`' && s.peek(1) == '`' && s.peek(2) == '`':
 		marks, body = 3, body[2:]
@@ -93,7 +98,7 @@ func (s *scanner) quotation() bool {
 		length = closing(body, mark, maxQuotation)
 	case mark == '\'' && !isWord(s.peek(-1)) && !unicode.IsSpace(s.peek(1)):
 		length = closing(body, mark, maxQuotation)
-		for length >= 0 && length+1 < len(body) && isWord(body[length+1]) { // it was an apostrophe
+		for length >= 0 && length+1 < len(body) && isWord(body[length+1]) { // the mark was an apostrophe: look for the next one
 			more := closing(body[length+1:], mark, maxQuotation-length)
 			if more < 0 {
 				return false
@@ -174,21 +179,23 @@ func (s *scanner) number() bool {
 	if strings.Trim(fraction, ".0") == "" {
 		fraction = "" // 10.0 is 10, but 3.10 is not 3.1: it may be a version
 	}
-	if behind := s.unit(); unit == "" {
-		unit = behind
-	}
+	after := s.unit() // reads it even if a currency sign was before the number
+	unit = cmp.Or(unit, after)
 	s.add(number, string(s.text[from:s.at]), sign+integer+fraction+unit, false)
 	return true
 }
 
-// integer reads digits, with or without groups of three. A point does not separate groups, because 1.000 may be one.
+// integer reads digits, with or without groups of three, and returns them without separators. A point does not separate groups, because 1.000
+// may be the number one.
 func (s *scanner) integer() string {
 	const separators = ",_'\u00a0"
 	from := s.at
 	s.skipDigits()
-	if n := s.at - from; n == 0 {
+	n := s.at - from
+	if n == 0 {
 		return "0" // of .5
-	} else if n <= 3 && s.text[from] != '0' {
+	}
+	if n <= 3 && s.text[from] != '0' { // groups may follow
 		for strings.ContainsRune(separators, s.peek(0)) && isDigit(s.peek(1)) && isDigit(s.peek(2)) && isDigit(s.peek(3)) && !isDigit(s.peek(4)) {
 			s.at += 4
 		}
@@ -215,11 +222,13 @@ func (s *scanner) skipSpace() {
 	}
 }
 
-// unit reads a percent or currency sign after a number, or "percent".
+// unit reads a percent or currency sign after a number, or the word percent. It returns "" without one.
 func (s *scanner) unit() string {
 	from := s.at
 	s.skipSpace()
-	if r := s.peek(0); (r == '%' || r == '‰' || unicode.Is(unicode.Sc, r)) && (s.at == from || !isWord(s.peek(1))) { // not "7 %s"
+	r := s.peek(0)
+	isSign := r == '%' || r == '‰' || unicode.Is(unicode.Sc, r)
+	if isSign && (s.at == from || !isWord(s.peek(1))) { // not the %s of "7 %s"
 		s.at++
 		return string(r)
 	}
@@ -234,7 +243,7 @@ func (s *scanner) unit() string {
 	return ""
 }
 
-// operator reads operators of code and arithmetic, and pictures. It skips all other signs.
+// operator reads operators of code and arithmetic, symbols such as emoji, and brackets that group operands. It skips all other signs.
 func (s *scanner) operator() {
 	from, r, left := s.at, s.peek(0), s.peek(-1)
 	s.at++
@@ -252,20 +261,23 @@ func (s *scanner) operator() {
 	sign, right := string(s.text[from:s.at]), s.peek(0)
 	infix := isWord(left) && isWord(right) || left == ' ' && right == ' '
 	switch {
-	case strings.Trim(sign, "!") == "" || sign == "&": // "and" is a stop word
-	case strings.Trim(sign, "*/") == "" && !infix: // emphasis, the end of a path
+	case strings.Trim(sign, "!") == "": // an exclamation
+	case sign == "&": // as the stop word "and"
+	case strings.Trim(sign, "*/") == "" && !infix: // emphasis, or the end of a path
 	default:
 		s.add(plainWord, sign, sign, false)
 	}
 }
 
-// isGrouping reports whether an operator is outside a bracket: (a + b) * c is not a + (b * c).
+// isGrouping reports whether a bracket has an operator next to it, on its outer side: (a + b) * c is not a + (b * c).
 func (s *scanner) isGrouping(at int) bool {
-	step := map[rune]int{'(': -1, ')': 1}[s.text[at]]
+	step := map[rune]int{'(': -1, ')': 1}[s.text[at]] // to the outer side
 	if step == 0 {
 		return false
 	}
-	for at += step; at >= 0 && at < len(s.text) && s.text[at] == ' '; at += step {
+	at += step
+	for at >= 0 && at < len(s.text) && s.text[at] == ' ' {
+		at += step
 	}
 	return at >= 0 && at < len(s.text) && (s.text[at] == '-' || isOperator(s.text[at]) || unicode.Is(unicode.Sm, s.text[at]))
 }

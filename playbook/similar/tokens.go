@@ -69,8 +69,8 @@ func classify(r rune) (folded rune, class int) {
 	return r, separator
 }
 
-// token is an element of a set. Three characters are encoded in the key. A word has a hash as its key and also the
-// word itself, because sets are compared exactly.
+// token is an element of a set. For three characters, the key encodes them, and word is empty. For a word, the key is a hash, and word
+// distinguishes words with the same hash.
 type token struct {
 	key  uint64
 	word string
@@ -82,9 +82,7 @@ func (k setKind) tokens(dst []token, text string) []token {
 		return dst
 	}
 	if k == words {
-		for more := true; more; {
-			var word string
-			word, text, more = strings.Cut(text, " ")
+		for word := range strings.SplitSeq(text, " ") {
 			dst = append(dst, token{hash(word), word})
 		}
 		return dst
@@ -92,14 +90,15 @@ func (k setKind) tokens(dst []token, text string) []token {
 	dst = slices.Grow(dst, len(text))
 	// A space before and after the text marks its ends, so that even one letter gives three characters.
 	const bitsOfRune = 21
+	const mask = 1<<(3*bitsOfRune) - 1 // the last three characters
 	key := uint64(' ')
 	for i, r := range text {
-		key = (key<<bitsOfRune | uint64(r)) & (1<<(3*bitsOfRune) - 1)
-		if i > 0 {
+		key = (key<<bitsOfRune | uint64(r)) & mask
+		if i > 0 { // before, the key has only the space and one character
 			dst = append(dst, token{key: key})
 		}
 	}
-	return append(dst, token{key: (key<<bitsOfRune | ' ') & (1<<(3*bitsOfRune) - 1)})
+	return append(dst, token{key: (key<<bitsOfRune | ' ') & mask})
 }
 
 // hash is FNV-1a.
@@ -114,18 +113,18 @@ func hash(s string) uint64 {
 // bucket maps a key to a number below 1<<(64-shift), by Fibonacci hashing (Knuth 6.4).
 func bucket(key uint64, shift int) uint64 { return key * 0x9e3779b97f4a7c15 >> shift }
 
-// tokenSet is a set of tokens that counts the tokens shared with another set. It is a hash table with open addressing
-// that is at most half full.
+// tokenSet is a set of tokens that counts the tokens shared with another set. It is a hash table with open addressing that is at most half
+// full. Each count is a round: a slot keeps the number of the last round that counted its token, so that repeated tokens count once.
 type tokenSet struct {
-	slots []slot
-	shift int
-	size  int
-	round uint32
+	slots []slot // their number is a power of two
+	shift int    // for bucket
+	size  int    // number of tokens
+	round uint32 // 1 after reset
 }
 
 type slot struct {
 	token
-	seen uint32 // the last round that counted the token; 0 marks an empty slot
+	seen uint32 // last round that counted the token; 0 for an empty slot
 }
 
 // reset replaces the contents of the set by these tokens.
@@ -173,7 +172,7 @@ func (t *tokenSet) overlap(tokens []token) int {
 // probe is a text prepared for comparison with others.
 type probe struct {
 	sets   [setKinds]tokenSet
-	tokens []token // scratch
+	tokens []token // of the text that was read last, reused
 }
 
 // load sets the text, which must be normalized.
@@ -184,7 +183,7 @@ func (p *probe) load(text string) {
 	}
 }
 
-// likeness returns the Jaccard index of the probe and an entry, for one kind of set.
+// likeness returns the Jaccard index of the sets of the probe and of an entry, for one kind of set.
 func (p *probe) likeness(e *entry, k setKind) float64 {
 	p.tokens = k.tokens(p.tokens[:0], e.text)
 	return jaccard(p.sets[k].overlap(p.tokens), p.sets[k].size, int(e.sizes[k]))

@@ -26,7 +26,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 			return nil, &statusError{status: http.StatusForbidden, code: CodeOrigin, text: "the request comes from a page of another site"}
 		}
 	}
-	t, ok := h.tokens.Find(tokens.SecretOf(r.Header))
+	t, ok := h.tokens.Find(tokens.SecretOf(r.Header)) // without tokens every secret finds the local token
 	if !ok {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
 		return nil, service.NewError(http.StatusUnauthorized, "missing or unknown token: want the header Authorization: Bearer TOKEN")
@@ -36,21 +36,27 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 
 // authorize returns an error if the token of a call does not permit the route or the book in its path.
 func (c *call) authorize() error {
-	if s := c.route.scope; s != "" && !c.token.Allows(s) && !c.route.own && (c.route.also == "" || !c.token.Allows(c.route.also)) {
-		return &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("token %q does not have the scope %q", c.token.Name, s)}
+	rt := c.route
+	permitted := rt.scope == "" || rt.own || c.token.Allows(rt.scope) || rt.also != "" && c.token.Allows(rt.also)
+	if !permitted {
+		return &statusError{status: http.StatusForbidden, code: CodeScope, text: fmt.Sprintf("token %q does not have the scope %q", c.token.Name, rt.scope)}
 	}
-	if name, ok := c.path["book"]; ok {
-		b := playbook.Book(name)
-		if err := b.Validate(); err != nil {
-			return invalid("book", err.Error())
-		}
-		return c.checkBook(b)
+	if _, ok := c.path["book"]; !ok {
+		return nil
 	}
-	return nil
+	return c.checkBookField(c.book())
 }
 
-// checkBook returns an error if the token does not permit a book.
-func (c *call) checkBook(b playbook.Book) error {
+// checkBookField returns an error if the field or parameter book has an invalid name, or one that the token does not permit.
+func (c *call) checkBookField(b playbook.Book) error {
+	if err := b.Validate(); err != nil {
+		return invalid("book", err.Error())
+	}
+	return c.checkPermitted(b)
+}
+
+// checkPermitted returns an error if the token does not permit a book.
+func (c *call) checkPermitted(b playbook.Book) error {
 	if c.token.AllowsBook(b) {
 		return nil
 	}
@@ -63,6 +69,9 @@ func loopback(host string) bool {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -15,7 +15,7 @@ import (
 // activityRoutes are the routes for live pages.
 func activityRoutes() []route {
 	overview := get("/overview", "getOverview", "Return the newest changes, the bullets learned in the last hour and day, the lag of the roles over time, and the number of items that wait for a person.", getOverview)
-	overview.query, overview.example = pageParameters[:1], example{query: "limit=10"}
+	overview.query, overview.example = limitParameter, example{query: "limit=10"}
 	live := route{
 		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, live: streamEvents,
 		summary: "Send changes as they happen: ready at the start, then version, executions, dead and lag. A client that reconnects reads its page again at ready.",
@@ -68,7 +68,9 @@ func getOverview(c *call) (*overview, error) {
 		return nil, err
 	}
 	state := c.handler.index.Activity.State()
-	out := &overview{Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Books: []bookActivity{}}
+	out := &overview{ // empty lists, not null
+		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []bookActivity{},
+	}
 	now := time.Now()
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
 	out.Today.ChangeCounts, out.Today.Versions = state.Learned(now.Add(-24*time.Hour), c.token.AllowsBook)
@@ -77,8 +79,8 @@ func getOverview(c *call) (*overview, error) {
 			out.Changes = append(out.Changes, ch)
 		}
 	}
-	if out.Roles = state.Roles; out.Roles == nil {
-		out.Roles = map[string]liveness.RoleSummary{}
+	if state.Roles != nil {
+		out.Roles = state.Roles
 	}
 	names, err := c.permittedBooks()
 	if err != nil {
@@ -103,29 +105,30 @@ func getOverview(c *call) (*overview, error) {
 	return out, nil
 }
 
-// executionCount is the event executions.
+// executionCount is the data of the event executions.
 type executionCount struct {
 	Book       playbook.Book `json:"book"`
 	Executions int           `json:"executions"`
 }
 
-// deadCount is the event dead.
+// deadCount is the data of the event dead.
 type deadCount struct {
-	Dead *uint64 `json:"dead_letters,omitempty"` // only for a token of all playbooks
+	Dead *uint64 `json:"dead_letters,omitempty"` // of all playbooks; nil for a token that permits only certain ones
 }
 
-// countInterval is the interval at which a stream compares the numbers of executions.
+// countInterval is the interval at which a stream of events looks for new executions.
 const countInterval = time.Second
 
-// liveState is the last state that a client of the event stream has received.
+// liveState is a stream of events to a client, with the state that the client knows.
 type liveState struct {
-	c          *call
-	out        *eventStream
-	book       playbook.Book // empty: all that the token permits
-	versions   map[playbook.Book]uint64
-	executions map[playbook.Book]int
-	dead       uint64
-	sample     time.Time
+	c    *call
+	out  *eventStream
+	book playbook.Book // empty: all that the token permits
+
+	versions   map[playbook.Book]uint64 // newest version
+	executions map[playbook.Book]int    // number of executions
+	dead       uint64                   // number of dead letters
+	sample     time.Time                // time of the newest sample of the lag
 }
 
 // streamEvents sends changes until the client disconnects, the token is revoked, or the index ends.
@@ -136,8 +139,9 @@ func streamEvents(c *call, out *eventStream) {
 	for _, ch := range state.Changes {
 		s.versions[ch.Book] = max(s.versions[ch.Book], ch.Version)
 	}
-	if s.dead = state.Dead; len(state.Samples) > 0 {
-		s.sample = state.Samples[len(state.Samples)-1].Time
+	s.dead = state.Dead
+	if n := len(state.Samples); n > 0 {
+		s.sample = state.Samples[n-1].Time
 	}
 	count, beat := time.NewTicker(countInterval), time.NewTicker(heartbeat)
 	defer count.Stop()
@@ -160,16 +164,19 @@ func streamEvents(c *call, out *eventStream) {
 	}
 }
 
+// wants reports whether the client receives the events of a playbook.
 func (s *liveState) wants(b playbook.Book) bool {
 	return s.c.token.AllowsBook(b) && (s.book == "" || s.book == b)
 }
 
+// sendState sends what is new in a state of the activity. It reports whether the stream continues.
 func (s *liveState) sendState(state index.State) bool {
 	for _, ch := range state.Changes {
 		if ch.Version <= s.versions[ch.Book] {
 			continue
 		}
-		if s.versions[ch.Book] = ch.Version; s.wants(ch.Book) && !s.out.send("version", ch) {
+		s.versions[ch.Book] = ch.Version
+		if s.wants(ch.Book) && !s.out.send("version", ch) {
 			return false
 		}
 	}
@@ -190,12 +197,14 @@ func (s *liveState) sendState(state index.State) bool {
 	return true
 }
 
+// sendExecutions sends the numbers of executions that have changed. It reports whether the stream continues.
 func (s *liveState) sendExecutions(now map[playbook.Book]int) bool {
 	for b, n := range now {
 		if n == s.executions[b] {
 			continue
 		}
-		if s.executions[b] = n; s.wants(b) && !s.out.send("executions", executionCount{b, n}) {
+		s.executions[b] = n
+		if s.wants(b) && !s.out.send("executions", executionCount{b, n}) {
 			return false
 		}
 	}

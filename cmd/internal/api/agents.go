@@ -44,40 +44,42 @@ func agentRoutes() []route {
 
 // createContext builds a context.
 func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, error) {
-	redact.Fields(r) // first, so that the model sees the same text that is stored
+	redact.Fields(r) // so that the model sees the same text that is stored later
 	r.Book = cmp.Or(r.Book, events.DefaultBook)
-	if err := c.bodyBook(r.Book); err != nil {
+	if err := c.checkBookField(r.Book); err != nil {
 		return nil, err
 	}
 	r.Caller = c.token.Caller()
 	return c.handler.agents.Context(c.ctx, r)
 }
 
-// bodyBook returns an error if the book of a body is invalid, or if the token does not permit it.
-func (c *call) bodyBook(b playbook.Book) error {
-	if err := b.Validate(); err != nil {
-		return invalid("book", err.Error())
+// setFeedbackBook sets the book of feedback that names none, and checks the book. It is the book of the rated execution, whose handle
+// is unique in all books. It is the default book if the execution is not stored, if the token may not rate it, or without a
+// connection.
+func (c *call) setFeedbackBook(f *events.FeedbackRequest) error {
+	if f.Book == "" {
+		found, err := c.bookToRate(f.Execution)
+		if err != nil {
+			return err
+		}
+		f.Book = cmp.Or(found, events.DefaultBook)
 	}
-	return c.checkBook(b)
+	return c.checkBookField(f.Book)
 }
 
-// bookOfFeedback sets the book of feedback that names none: that of its execution, which a handle identifies in all books.
-func (c *call) bookOfFeedback(f *events.FeedbackRequest) error {
-	if f.Book != "" {
-		return c.bodyBook(f.Book)
+// bookToRate returns the book of an execution, or "" if the execution is not found or the token may not rate it.
+func (c *call) bookToRate(h events.Handle) (playbook.Book, error) {
+	if _, _, err := h.Parse(); err != nil || c.handler.conn == nil {
+		return "", nil //nolint:nilerr // the backend refuses the handle
 	}
-	f.Book = events.DefaultBook
-	if _, _, err := f.Execution.Parse(); err != nil || c.handler.conn == nil {
-		return c.bodyBook(f.Book)
+	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
+	if err != nil || e == nil {
+		return "", err
 	}
-	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(f.Execution))
-	if err != nil {
-		return err
+	if !c.token.AllowsBook(e.Book) || !c.token.Caller().MayRate(e.Owner) {
+		return "", nil
 	}
-	if e != nil && c.token.AllowsBook(e.Book) && c.token.Caller().MayRate(e.Owner) {
-		f.Book = e.Book
-	}
-	return c.bodyBook(f.Book)
+	return e.Book, nil
 }
 
 // reportRequest is a report. It also accepts the messages of a model API, and an outcome that is not an object.
@@ -112,37 +114,46 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.stored(book, stored)
+	c.setStored(book, stored)
 	return stored, nil
 }
 
-// bookOfReport returns the book of a report: its own, else that of its context, else the default. It is empty if only the backend can
-// read the context.
+// bookOfReport sets and returns the book of a report: its own, else that of its context, else the default. Without a connection only
+// the backend can read the context; then the book stays empty.
 func (c *call) bookOfReport(r *events.Report) (playbook.Book, error) {
-	switch {
-	case r.Book != "":
-	case r.ContextID == "":
-		r.Book = events.DefaultBook
-	case c.handler.conn != nil:
-		s, err := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream()).Context(c.ctx, r.ContextID)
-		switch {
-		case errors.Is(err, window.ErrContextNotFound), err == nil && s.Owner != c.token.Owner:
-			r.Book = events.DefaultBook
-		case err != nil:
-			return "", fmt.Errorf("context_id: %w", err)
-		default:
-			r.Book = s.Book
+	if r.Book == "" && r.ContextID != "" {
+		if c.handler.conn == nil {
+			if len(c.token.Books) > 0 {
+				return "", invalid("book", fmt.Sprintf("required, because token %q permits only certain playbooks", c.token.Name))
+			}
+			return "", nil
 		}
-	case len(c.token.Books) == 0:
-		return "", nil
-	default:
-		return "", invalid("book", fmt.Sprintf("required, because token %q permits only certain playbooks", c.token.Name))
+		found, err := c.bookOfContext(r.ContextID)
+		if err != nil {
+			return "", err
+		}
+		r.Book = found
 	}
-	return r.Book, c.bodyBook(r.Book)
+	r.Book = cmp.Or(r.Book, events.DefaultBook)
+	return r.Book, c.checkBookField(r.Book)
 }
 
-// stored sets status and Location of the reply to a report or feedback.
-func (c *call) stored(book playbook.Book, s *events.StoredReply) {
+// bookOfContext returns the book of a context, or "" if the context is not found or has another owner.
+func (c *call) bookOfContext(id events.ID) (playbook.Book, error) {
+	s, err := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream()).Context(c.ctx, id)
+	switch {
+	case errors.Is(err, window.ErrContextNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("context_id: %w", err)
+	case s.Owner != c.token.Owner:
+		return "", nil
+	}
+	return s.Book, nil
+}
+
+// setStored sets the status and the Location of the reply to a report.
+func (c *call) setStored(book playbook.Book, s *events.StoredReply) {
 	if s.Duplicate {
 		c.status = http.StatusOK
 	}
@@ -151,7 +162,7 @@ func (c *call) stored(book playbook.Book, s *events.StoredReply) {
 	}
 }
 
-// addMessages sets the fields of a report that it does not have from the messages of its run.
+// addMessages sets the empty fields of a report from the messages of its run.
 func addMessages(r *events.Report, raw json.RawMessage) error {
 	if len(r.Steps) > 0 {
 		return invalid("messages", "want either messages or steps")
@@ -164,7 +175,9 @@ func addMessages(r *events.Report, raw json.RawMessage) error {
 	if _, err := conversation.End(); err != nil {
 		return invalid("messages", err.Error())
 	}
-	r.Question, r.Answer, r.Steps = cmp.Or(r.Question, conversation.Question), cmp.Or(r.Answer, conversation.Answer), conversation.Steps
+	r.Question = cmp.Or(r.Question, conversation.Question)
+	r.Answer = cmp.Or(r.Answer, conversation.Answer)
+	r.Steps = conversation.Steps
 	return nil
 }
 
@@ -192,13 +205,13 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 		return nil, err
 	}
 	f := &r.FeedbackRequest
-	if err := c.bookOfFeedback(f); err != nil {
+	if err := c.setFeedbackBook(f); err != nil {
 		return nil, err
 	}
 	if f.Outcome, err = c.outcome(f.Book, r.Outcome, &r.looseOutcome); err != nil {
 		return nil, err
 	}
-	if c.handler.local != nil {
+	if c.handler.local != nil { // a command: its author rates
 		f.Outcome.By = cmp.Or(f.Outcome.By, c.token.Name)
 	}
 	redact.Fields(f)
@@ -209,6 +222,7 @@ func giveFeedback(c *call, r *feedbackRequest) (*FeedbackReply, error) {
 	return c.storeFeedback(f)
 }
 
+// storeFeedback stores feedback, and sets the status and the Location of the reply.
 func (c *call) storeFeedback(f *events.FeedbackRequest) (*FeedbackReply, error) {
 	stored, err := c.handler.agents.Feedback(c.ctx, f)
 	if err != nil {
@@ -221,9 +235,10 @@ func (c *call) storeFeedback(f *events.FeedbackRequest) (*FeedbackReply, error) 
 	return &FeedbackReply{StoredReply: *stored}, nil
 }
 
-// awaitFeedback stores feedback and waits until a version covers it.
+// awaitFeedback stores feedback and waits until a version covers it. It reads the log of the playbook before it stores the feedback, so that
+// it can tell the effect of this feedback from that of an earlier copy.
 func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*FeedbackReply, error) {
-	f.ID = cmp.Or(f.ID, events.NewID()) // known before it is stored
+	f.ID = cmp.Or(f.ID, events.NewID()) // the event that this waits for needs the id
 	event, err := generator.NewFeedback(f)
 	if err != nil {
 		return nil, err
@@ -235,7 +250,7 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	case e == nil || e.Book != f.Book || !f.Caller.MayRate(e.Owner):
 		return nil, executionNotFound(f.Execution)
 	case e.Purpose == events.Evaluate:
-		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution)}
+		return nil, conflict(fmt.Sprintf("execution %s: made for evaluation, which is never learned from", f.Execution))
 	}
 	if err := generator.ScoreFeedback(event, e); err != nil {
 		return nil, err
@@ -259,13 +274,14 @@ func (c *call) awaitFeedback(f *events.FeedbackRequest, wait time.Duration) (*Fe
 	ctx, stop := request.WithModelCheck(c.ctx, c.handler.conn, events.RoleReflector, events.RoleCurator)
 	defer stop()
 	err = effect.Wait(ctx, c.handler.conn.Consumers, wait)
-	if model := (*request.ModelError)(nil); err != nil && errors.As(context.Cause(ctx), &model) {
+	var model *request.ModelError
+	if err != nil && errors.As(context.Cause(ctx), &model) {
 		return nil, &statusError{status: http.StatusServiceUnavailable, code: CodeUnavailable, text: fmt.Sprintf("feedback not applied yet: %v; it is stored as %s and is applied after that is fixed", model, out.Handle)}
 	}
 	return out, err
 }
 
-// looseOutcome has the fields of an outcome that a body may also have itself, without an object.
+// looseOutcome has the fields of an outcome that may also be fields of the body, beside or instead of the field outcome.
 type looseOutcome struct {
 	Score    json.RawMessage `json:"score,omitempty" doc:"Score of the outcome, instead of an object in outcome."`
 	Range    json.RawMessage `json:"range,omitempty" doc:"Range of the score: [low, high]. Default: [0, 1]."`
@@ -277,29 +293,29 @@ type looseOutcome struct {
 	Violation json.RawMessage `json:"violation,omitempty" doc:"True if the run broke a rule that no score outweighs: suspends the bullets behind it. Needs the scope review."`
 }
 
-// outcome returns the outcome of a body: of its field outcome and of its own fields. Without one it is zero. The leading score is that
-// of the book.
+// outcome returns the outcome of a body. It merges the field outcome, which is raw, with the loose fields of the body. Without both it
+// is zero. The leading score is that of the book.
 func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *looseOutcome) (events.Outcome, error) {
-	own := map[string]json.RawMessage{}
+	loose := map[string]json.RawMessage{}
 	for name, v := range map[string]json.RawMessage{"score": l.Score, "range": l.Range, "label": l.Label, "feedback": l.Feedback, "comment": l.Comment, "text": l.Text, "violation": l.Violation} {
 		if len(v) > 0 {
-			own[name] = v
+			loose[name] = v
 		}
 	}
-	first, err := c.decodeOutcome(b, "outcome", raw)
-	if err != nil || len(own) == 0 {
+	first, err := c.decodeOutcome(b, raw)
+	if err != nil || len(loose) == 0 {
 		return first, err
 	}
-	raw, err = json.Marshal(own)
+	object, err := json.Marshal(loose)
 	if err != nil {
 		return first, invalid("outcome", err.Error())
 	}
-	second, err := c.decodeOutcome(b, "outcome", raw)
+	second, err := c.decodeOutcome(b, object)
 	switch {
 	case err != nil:
 		return first, err
 	case first.Violation || second.Violation:
-		first.Violation = true
+		first.Violation = true // Complete then sets label and score
 	case first.Label != "" && second.Label != "" && (first.Label != second.Label || first.Score != second.Score):
 		return first, invalid("outcome", "contradicts score or label of the body: send one of them")
 	case first.Label == "":
@@ -310,8 +326,9 @@ func (c *call) outcome(b playbook.Book, raw json.RawMessage, l *looseOutcome) (e
 }
 
 // decodeOutcome decodes one value. Fields that are not part of an outcome become warnings, or errors if the client asks for
-// strict decoding.
-func (c *call) decodeOutcome(b playbook.Book, field string, raw json.RawMessage) (events.Outcome, error) {
+// strict decoding. Errors name the field outcome.
+func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outcome, error) {
+	const field = "outcome"
 	decoder := outcome.Decoder{Violations: c.token.Allows(tokens.Review)}
 	if c.handler.conn != nil {
 		decoder.Leading = func() (string, error) { return c.handler.books.store.LeadingScore(c.ctx, b) }

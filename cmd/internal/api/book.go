@@ -47,29 +47,32 @@ func getBook(c *call) (*BookState, error) {
 		return nil, err
 	}
 	out := &BookState{
-		Book: c.name(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
+		Book: c.book(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
 		Bullets: p.Len(), Shown: len(p.Top(p.Len())), Stats: p.Stats(),
 	}
 	wanted, err := c.boolean("outcomes")
 	if err != nil || !wanted {
 		return out, err
 	}
-	if out.Outcomes, err = explain.ReadOutcomes(c.ctx, c.handler.conn.Events, c.name()); err == nil {
-		out.Outcomes.Of(p)
+	all, err := explain.ReadOutcomes(c.ctx, c.handler.conn.Events, c.book())
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	out.Outcomes = all.Of(p)
+	return out, nil
 }
 
-// listRejections numbers the rejections from the first one of the log, so that the cursor stays valid.
+// listRejections lists the newest rejections first. The cursor is a position in the log's order, oldest first, so that new rejections do
+// not move it.
 func listRejections(c *call) (*page[history.Rejection], error) {
 	limit, err := c.limit()
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := c.playbook(""); err != nil {
+	if _, _, err := c.playbook(""); err != nil { // an unknown playbook is an error, not an empty list
 		return nil, err
 	}
-	all, err := history.Rejections(c.handler.books.store.History(c.ctx, c.name()))
+	all, err := history.Rejections(c.handler.books.store.History(c.ctx, c.book()))
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
@@ -102,7 +105,8 @@ func findExecution(c *call) (*FoundExecution, error) {
 	return &FoundExecution{Book: e.Book, Session: e.Session}, nil
 }
 
-// storedExecution returns the execution of the handle in the path, if it is stored and the token may read it.
+// storedExecution returns the execution of the handle in the path. It returns the error of executionNotFound if the execution is not stored, or
+// if the token may not read it.
 func (c *call) storedExecution() (*events.Execution, error) {
 	h, err := c.handle()
 	if err != nil {
@@ -115,7 +119,16 @@ func (c *call) storedExecution() (*events.Execution, error) {
 	return e, err
 }
 
-// markRoute pins, stars and unpins interactions of sessions.
+// executionInBook is storedExecution for a path that also names the playbook.
+func (c *call) executionInBook() (*events.Execution, error) {
+	e, err := c.storedExecution()
+	if err == nil && e.Book != c.book() {
+		err = executionNotFound(events.Handle(c.path["handle"]))
+	}
+	return e, err
+}
+
+// markRoute marks interactions of sessions, and removes their marks.
 func markRoute() route {
 	mark := post("/books/{book}/executions/{handle}/mark", "markExecution", "Pin or star an interaction, so that the window of its session keeps it, or remove the mark.", http.StatusOK, markExecution)
 	mark.scope = tokens.Review
@@ -140,33 +153,32 @@ func markExecution(c *call, r *MarkRequest) (*MarkReply, error) {
 	if r.Mark != events.Pin && r.Mark != events.Star && r.Mark != "" {
 		return nil, invalid("mark", "want pin, star or nothing")
 	}
-	e, err := c.storedExecution()
+	e, err := c.executionInBook()
 	if err != nil {
 		return nil, err
 	}
 	h := events.Handle(c.path["handle"])
-	if err := c.checkOrigin(h, e, e.Book); err != nil {
-		return nil, err
-	}
 	if e.Session == "" {
-		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s has no session, so it is not in a window", h)}
+		return nil, conflict(fmt.Sprintf("execution %s has no session, so it is not in a window", h))
 	}
-	return &MarkReply{Execution: h, Book: e.Book, Session: e.Session, Mark: r.Mark}, c.setMark(h, e, r.Mark)
+	err = c.setMark(h, e, r.Mark)
+	if errors.Is(err, window.ErrFull) {
+		err = conflict(err.Error())
+	}
+	return &MarkReply{Execution: h, Book: e.Book, Session: e.Session, Mark: r.Mark}, err
 }
 
+// setMark sets the mark of an execution in the window of its session, or removes it if m is empty.
 func (c *call) setMark(h events.Handle, e *events.Execution, m events.Mark) error {
 	store := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream())
-	var err error
 	if m != "" {
-		err = store.Mark(c.ctx, e.Book, e.Owner, e.Session, events.MarkedInteraction{Mark: m, By: c.token.Name, At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e)})
-	} else {
-		var found bool
-		if found, err = store.Unmark(c.ctx, e.Book, e.Owner, e.Session, h); err == nil && !found {
-			err = &statusError{status: http.StatusConflict, code: CodeConflict, text: fmt.Sprintf("execution %s is not marked", h)}
-		}
+		return store.Mark(c.ctx, e.Book, e.Owner, e.Session, events.MarkedInteraction{
+			Mark: m, By: c.token.Name, At: time.Now().UTC(), Interaction: *events.NewInteraction(h, e),
+		})
 	}
-	if errors.Is(err, window.ErrFull) {
-		return &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error()}
+	found, err := store.Unmark(c.ctx, e.Book, e.Owner, e.Session, h)
+	if err == nil && !found {
+		err = conflict(fmt.Sprintf("execution %s is not marked", h))
 	}
 	return err
 }

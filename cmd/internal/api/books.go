@@ -24,7 +24,7 @@ func bookRoutes() []route {
 		{name: "q", kind: "string", doc: "Only bullets that contain each of these words."},
 		{name: "section", kind: "string", doc: "Only bullets of this section."},
 		{name: "state", kind: "string", doc: "Only bullets in this state; shown is all that generators show.", values: bulletStates},
-		{name: "sort", kind: "string", doc: "Order; default: id.", values: bulletOrders()},
+		{name: "sort", kind: "string", doc: "Order; default: id.", values: bulletOrders},
 		atParameter,
 	}, pageParameters...)
 	bullets.tagged, bullets.example = true, example{path: inBook, query: "q=invoice&sort=helpful&limit=10"}
@@ -51,7 +51,7 @@ func bookRoutes() []route {
 	review := get("/books/{book}/review", "listReview", "List the bullets in quarantine with their reasons.", listReview)
 	review.query, review.example = pageParameters, example{path: inBook}
 	state := get("/books/{book}/gate", "getGate", "Return the mode of the gate, the records of the bullets that are nearest to a decision, and the latest decisions.", getGate)
-	state.query = pageParameters[:1]
+	state.query = limitParameter
 	state.tagged, state.example = true, example{path: inBook}
 	books := get("/books", "listBooks", "List the playbooks that the token permits.", listBooks)
 	books.query = pageParameters
@@ -71,12 +71,17 @@ const defaultLimit = 50
 // MaxLimit is the maximum number of items of a page.
 const MaxLimit = 500
 
-var pageParameters = []parameter{
+// limitParameter is the only parameter of a list without pages.
+var limitParameter = []parameter{
 	{name: "limit", kind: "integer", doc: fmt.Sprintf("Maximum number of items, 1 to %d; default: %d.", MaxLimit, defaultLimit)},
-	{name: "after", kind: "string", doc: "The field next of the page before."},
 }
 
-// limit returns the parameter limit.
+// pageParameters are the parameters of a list with pages.
+var pageParameters = slices.Concat(limitParameter, []parameter{
+	{name: "after", kind: "string", doc: "The field next of the page before."},
+})
+
+// limit returns the parameter limit, or its default.
 func (c *call) limit() (int, error) {
 	text := c.query.Get("limit")
 	if text == "" {
@@ -109,15 +114,15 @@ func paginate[T any](c *call, all []T, key func(T) string) (*page[T], error) {
 	return p, nil
 }
 
-// name returns the name of the playbook in the path.
-func (c *call) name() playbook.Book { return playbook.Book(c.path["book"]) }
+// book returns the name of the playbook in the path.
+func (c *call) book() playbook.Book { return playbook.Book(c.path["book"]) }
 
 // playbook returns the playbook in the path at a version, empty for the newest, and its label.
 func (c *call) playbook(point string) (*playbook.Playbook, string, error) {
 	if point != "" {
-		return c.handler.index.Logs.At(c.ctx, c.name(), point)
+		return c.handler.index.Logs.At(c.ctx, c.book(), point)
 	}
-	p, label, err := c.handler.books.newest(c.ctx, c.name())
+	p, label, err := c.handler.books.newest(c.ctx, c.book())
 	if err == nil && p.Version() == 0 {
 		err = errNoBook
 	}
@@ -133,9 +138,9 @@ const maxNames = 10
 // bookNotFound returns the error for an unknown playbook in the path. It names the playbooks that the token permits.
 func (c *call) bookNotFound() error {
 	names, err := c.permittedBooks()
-	text := fmt.Sprintf("playbook %q: not found", c.name())
+	text := fmt.Sprintf("playbook %q: not found", c.book())
 	switch {
-	case err != nil:
+	case err != nil: // the error names no playbooks
 	case len(names) == 0:
 		text += ", and there are no playbooks: create one with 'debrief learn FILE', or submit tasks to 'debrief up'"
 	default:
@@ -207,8 +212,8 @@ type bulletItem struct {
 	Record *gate.Row       `json:"record,omitempty" doc:"Outcomes with and without the bullet, and its lift."`
 }
 
-// bulletItems returns the bullets of the playbook in the path at a version, empty for the newest, sorted by id and without their
-// records, with the playbook and the label of the version. The caller must not change them.
+// bulletItems returns the bullets of the playbook in the path at a version, the playbook, and the label of the version. An empty point is
+// the newest version. The bullets are sorted by id and have no records. The caller must not change them.
 func (c *call) bulletItems(point string) ([]bulletItem, *playbook.Playbook, string, error) {
 	if point != "" {
 		p, label, err := c.playbook(point)
@@ -217,14 +222,14 @@ func (c *call) bulletItems(point string) ([]bulletItem, *playbook.Playbook, stri
 		}
 		return bulletItems(p), p, label, nil
 	}
-	return c.handler.books.items(c.ctx, c.name())
+	return c.handler.books.items(c.ctx, c.book())
 }
 
-// bulletItems returns the bullets of a playbook, sorted by id and without their records: to assess 10,000 bullets takes a second.
+// bulletItems returns the bullets of a playbook, sorted by id. They have no records, because those of 10,000 bullets take a second.
 func bulletItems(p *playbook.Playbook) []bulletItem {
 	var all []bulletItem
 	for _, b := range p.Sorted() {
-		all = append(all, bulletItem{b, cmp.Or(b.Status, playbook.Active), nil})
+		all = append(all, bulletItem{Bullet: b, State: cmp.Or(b.Status, playbook.Active)})
 	}
 	return all
 }
@@ -242,14 +247,14 @@ var bulletSorts = map[string]func(a, b bulletItem) int{
 	"used":    func(a, b bulletItem) int { return b.LastUsed.Compare(a.LastUsed) },
 }
 
-func bulletOrders() []string {
-	return []string{"id", "section", "helpful", "harmful", "lift", "updated", "used"}
-}
+// bulletOrders are the values of the parameter sort, the default first.
+var bulletOrders = []string{"id", "section", "helpful", "harmful", "lift", "updated", "used"}
 
-// lift returns the estimated lift of a bullet that has a record, or a value below all others if it was not measured.
+// lift returns the estimated lift of a bullet, from -1 to 1, or -2 if it was not measured.
 func (b bulletItem) lift() float64 {
 	e := b.CurrentExperiment()
-	if tested := b.Shown() || b.State == playbook.Probation; !tested || e.Shown.Count() == 0 || e.Withheld.Count() == 0 {
+	tested := b.Shown() || b.State == playbook.Probation
+	if !tested || e.Shown.Count() == 0 || e.Withheld.Count() == 0 {
 		return -2
 	}
 	return e.Shown.Mean() - e.Withheld.Mean()
@@ -261,7 +266,7 @@ func listBullets(c *call) (*page[bulletItem], error) {
 		return nil, invalid("state", "want one of "+strings.Join(bulletStates, ", "))
 	}
 	if bulletSorts[order] == nil {
-		return nil, invalid("sort", "want one of "+strings.Join(bulletOrders(), ", "))
+		return nil, invalid("sort", "want one of "+strings.Join(bulletOrders, ", "))
 	}
 	items, p, label, err := c.bulletItems(c.query.Get("at"))
 	if err != nil {
@@ -272,13 +277,7 @@ func listBullets(c *call) (*page[bulletItem], error) {
 	}
 	words, section := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section")
 	all := slices.DeleteFunc(slices.Clone(items), func(b bulletItem) bool {
-		if len(words) > 0 {
-			content := strings.ToLower(b.Content)
-			if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(content, w) }) {
-				return true
-			}
-		}
-		return section != "" && b.Section != section || state == "shown" && !b.Shown() || state != "" && state != "shown" && string(b.State) != state
+		return !b.isIn(state) || section != "" && b.Section != section || !b.containsAll(words)
 	})
 	slices.SortStableFunc(all, bulletSorts[order])
 	part, err := paginate(c, all, func(b bulletItem) string { return string(b.ID) })
@@ -291,6 +290,31 @@ func listBullets(c *call) (*page[bulletItem], error) {
 	return part, nil
 }
 
+// isIn reports whether a bullet is in a state. "shown" stands for all states that generators show, "" for every state.
+func (b bulletItem) isIn(state string) bool {
+	switch state {
+	case "":
+		return true
+	case "shown":
+		return b.Shown()
+	}
+	return string(b.State) == state
+}
+
+// containsAll reports whether the text of a bullet contains each of some words in lower case.
+func (b bulletItem) containsAll(words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	content := strings.ToLower(b.Content)
+	for _, w := range words {
+		if !strings.Contains(content, w) {
+			return false
+		}
+	}
+	return true
+}
+
 func getBullet(c *call) (*bulletItem, error) {
 	items, p, label, err := c.bulletItems("")
 	if err != nil {
@@ -300,12 +324,12 @@ func getBullet(c *call) (*bulletItem, error) {
 		return nil, err
 	}
 	i, found := slices.BinarySearchFunc(items, playbook.BulletID(c.path["id"]), func(b bulletItem, id playbook.BulletID) int { return cmp.Compare(b.ID, id) })
-	if found {
-		item := items[i]
-		item.Record = gate.RowOf(p, item.Bullet)
-		return &item, nil
+	if !found {
+		return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
 	}
-	return nil, notFound(fmt.Sprintf("bullet %q: not in the playbook; its history may have it", text40(c.path["id"])))
+	item := items[i]
+	item.Record = gate.RowOf(p, item.Bullet)
+	return &item, nil
 }
 
 // BulletLife is the history of a bullet.
@@ -315,7 +339,7 @@ type BulletLife struct {
 }
 
 func getBulletHistory(c *call) (*BulletLife, error) {
-	votes := -1
+	votes := -1 // no limit
 	if text := c.query.Get("votes"); text != "" {
 		var err error
 		if votes, err = strconv.Atoi(text); err != nil || votes < 0 {
@@ -336,29 +360,36 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 	if err != nil || votes < 0 {
 		return &BulletLife{Bullet: x}, err
 	}
-	out, kept := &BulletLife{Bullet: x}, make([]history.Event, 0, votes)
-	for _, e := range slices.Backward(x.Events) {
-		if e.Kind == playbook.Tag || e.Kind == playbook.AddExposures || e.Kind == playbook.Confirm {
-			if votes--; votes < 0 {
-				out.Omitted++
-				continue
-			}
-		}
-		kept = append(kept, e)
-	}
-	slices.Reverse(kept)
+	kept, omitted := keepVotes(x.Events, votes)
 	labels := map[uint64]string{}
 	for _, e := range kept {
 		labels[e.Version] = x.Labels[e.Version]
 	}
 	x.Events, x.Labels = kept, labels
-	return out, nil
+	return &BulletLife{Bullet: x, Omitted: omitted}, nil
+}
+
+// keepVotes returns events in their order, of those that only change votes or outcomes only the newest, and the number of omitted events.
+func keepVotes(all []history.Event, votes int) (kept []history.Event, omitted int) {
+	kept = []history.Event{}
+	for _, e := range slices.Backward(all) {
+		if e.Kind == playbook.Tag || e.Kind == playbook.AddExposures || e.Kind == playbook.Confirm {
+			if votes == 0 {
+				omitted++
+				continue
+			}
+			votes--
+		}
+		kept = append(kept, e)
+	}
+	slices.Reverse(kept)
+	return kept, omitted
 }
 
 // lineage returns the lineage of the bullet in the path.
 func (c *call) lineage() (*explain.Bullet, error) {
 	id := playbook.BulletID(c.path["id"])
-	return explain.BulletOf(c.name(), c.handler.index.Logs.Bullet(c.ctx, c.name(), id), id)
+	return explain.BulletOf(c.book(), c.handler.index.Logs.Bullet(c.ctx, c.book(), id), id)
 }
 
 // evidenceItem is an execution that supports a change of a bullet.
@@ -387,7 +418,7 @@ func bulletEvidence(c *call) (*page[evidenceItem], error) {
 	return part, nil
 }
 
-// supports returns the executions that support events, in the order of the first event of each.
+// supports returns the executions that support events, each once, in the order of the first event that each supports.
 func supports(all []history.Event) (out []evidenceItem) {
 	index := map[string]int{}
 	for _, e := range all {
@@ -416,7 +447,7 @@ type Quarantined struct {
 }
 
 func listReview(c *call) (*page[Quarantined], error) {
-	list, err := c.handler.books.review(c.ctx, c.name())
+	list, err := c.handler.books.review(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
@@ -447,7 +478,7 @@ func getGate(c *call) (*GateState, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.handler.books.gate(c.ctx, c.name(), limit)
+	g, err := c.handler.books.gate(c.ctx, c.book(), limit)
 	if err != nil {
 		return nil, err
 	}

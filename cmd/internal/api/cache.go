@@ -20,7 +20,7 @@ import (
 // maxBooks is the number of playbooks that stay in memory.
 const maxBooks = 256
 
-// books keeps the playbooks that were read last in memory. A read costs one request for the end of the log, and not all bullets.
+// books keeps the playbooks that were read last in memory. Each read asks the server only for the deltas since the read before.
 type books struct {
 	store *deltalog.Store
 	logs  *index.Logs
@@ -33,11 +33,11 @@ type books struct {
 type openBook struct {
 	mu     sync.Mutex // held while the playbook is read
 	writer *deltalog.Writer
-	last   *playbook.Playbook // copy of its newest version
-	label  string
-	items  []bulletItem // of last; nil until they are needed
+	last   *playbook.Playbook // copy of the newest version; nil before the first read and after a failed one
+	label  string             // of last
 
-	// The following belong to the version of last; nil until they are needed.
+	// The following are computed from last when they are needed. Until then they are nil.
+	items    []bulletItem
 	gate     *explain.Gate
 	assessed int // number of bullets in each list of gate with a lift and a next step
 	review   []*history.Quarantined
@@ -87,7 +87,7 @@ func (s *books) gate(ctx context.Context, name playbook.Book, limit int) (*expla
 			return nil, err
 		}
 		g := explain.GateAt(name, b.last, b.label, decisions, gate.Config{}, limit)
-		if version != b.last.Version() { // the log has grown since
+		if version != b.last.Version() { // the log has grown since refresh: do not keep a mixture of two versions
 			return g, nil
 		}
 		b.gate, b.assessed = g, limit
@@ -105,7 +105,7 @@ func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quar
 	if err == nil && b.review == nil {
 		var all []*history.Quarantined
 		all, err = s.logs.Quarantine(ctx, name, b.last)
-		b.review = append([]*history.Quarantined{}, all...)
+		b.review = append([]*history.Quarantined{}, all...) // not nil: read, and perhaps empty
 	}
 	return b.review, err
 }
@@ -119,7 +119,7 @@ func (s *books) existing(ctx context.Context, name playbook.Book, b *openBook) e
 	return err
 }
 
-// activity returns the numbers of a playbook. The damage of its log is a field.
+// activity returns the numbers of a playbook. A damaged log is no error: the field Error describes it.
 func (s *books) activity(ctx context.Context, name playbook.Book) (bookActivity, error) {
 	out := bookActivity{Book: name}
 	p, label, err := s.newest(ctx, name)
@@ -146,7 +146,7 @@ func (s *books) activity(ctx context.Context, name playbook.Book) (bookActivity,
 	return out, nil
 }
 
-// states returns the state of every playbook, with the lag of its view. The damage of a log is a field.
+// states returns the state of every playbook, with the lag of its view. A damaged log is no error: its state describes it.
 func (s *books) states(ctx context.Context, js jetstream.JetStream) (all []doctor.BookState, err error) {
 	names, err := s.store.AllBooks(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *books) state(ctx context.Context, js jetstream.JetStream, name playbook
 	err := s.refresh(ctx, name, b)
 	if err == nil {
 		err = b.writer.CheckView(ctx)
-		b.copy()
+		b.copyNewest()
 	}
 	return doctor.StateOf(ctx, js, name, b.writer, err)
 }
@@ -179,13 +179,14 @@ func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 	if b.writer != nil {
 		err := b.writer.Refresh(ctx)
 		if err == nil {
-			b.copy()
+			b.copyNewest()
 			return nil
 		}
-		b.writer, b.last = nil, nil // begin again from the view
+		b.writer, b.last = nil, nil // the next read begins again from the view
 		if !errors.Is(err, deltalog.ErrBrokenLog) {
 			return err
 		}
+		// The log may have been replaced since: begin again now.
 	}
 	w, err := s.store.Writer(ctx, name)
 	if err != nil {
@@ -193,23 +194,24 @@ func (s *books) refresh(ctx context.Context, name playbook.Book, b *openBook) er
 		return explain.LogError(err)
 	}
 	b.writer = w
-	b.copy()
-	if b.last.Version() == 0 { // clients request names that do not exist
+	b.copyNewest()
+	if b.last.Version() == 0 { // clients may request any name: keep no entry for one that does not exist
 		s.forget(name)
 	}
 	return nil
 }
 
-// copy copies the playbook if it has a new version.
-func (b *openBook) copy() {
+// copyNewest copies the playbook of the writer to last if it has another version, and drops what was computed from last.
+func (b *openBook) copyNewest() {
 	p := b.writer.State().Playbook()
 	label := playbook.VersionLabel(p.Version(), b.writer.State().Chain())
 	if b.last == nil || label != b.label {
-		b.last, b.label, b.items, b.gate, b.review = p.Clone(), label, nil, nil, nil
+		b.last, b.label = p.Clone(), label
+		b.items, b.gate, b.review = nil, nil, nil
 	}
 }
 
-// take returns the entry of a playbook. At the limit it removes the entry that was used least recently.
+// take returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
 func (s *books) take(name playbook.Book) *openBook {
 	s.mu.Lock()
 	defer s.mu.Unlock()

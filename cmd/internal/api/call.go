@@ -66,7 +66,7 @@ func (c *call) decode(into any) error {
 	}
 	body := c.body
 	if len(body) == 0 && c.route.max == 0 {
-		return nil // a body is optional
+		return nil // the route has an optional body
 	}
 	if strict {
 		err = strictjson.Decode(body, into)
@@ -79,7 +79,7 @@ func (c *call) decode(into any) error {
 	return nil
 }
 
-// boolean returns a parameter that is true or false, 1 or 0. It is false if it is missing.
+// boolean returns a parameter with the value true, false, 1 or 0. A missing parameter is false.
 func (c *call) boolean(name string) (bool, error) {
 	switch v := c.query.Get(name); v {
 	case "", "0", "false":
@@ -94,7 +94,7 @@ func (c *call) boolean(name string) (bool, error) {
 // maxKey bounds an Idempotency-Key, in bytes.
 const maxKey = 256
 
-// key returns the Idempotency-Key, "" without one.
+// key returns the Idempotency-Key of the request, or "".
 func (c *call) key() (string, error) {
 	k := c.header.Get("Idempotency-Key")
 	if len(k) > maxKey {
@@ -103,7 +103,8 @@ func (c *call) key() (string, error) {
 	return k, nil
 }
 
-// eventID returns the id of an event for a key: the same for the same kind, place and token. Without a key it is random.
+// eventID returns the id of an event. It depends only on its kind, its place, the token and the Idempotency-Key, so a repeated request has
+// the same one. Without a key it is random.
 func (c *call) eventID(kind, place, key string) events.ID {
 	if key == "" {
 		return events.NewID()
@@ -111,7 +112,7 @@ func (c *call) eventID(kind, place, key string) events.ID {
 	return events.Hash("api", kind, place, c.token.Owner, key)
 }
 
-// location sets the Location of the object that the request created: segments of a path below prefix.
+// location sets the header Location to the path of the object that the request created. The segments are below prefix.
 func (c *call) location(segments ...string) {
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
@@ -119,15 +120,16 @@ func (c *call) location(segments ...string) {
 	c.reply.Set("Location", prefix+"/"+strings.Join(segments, "/"))
 }
 
-// errUnchanged is returned if the client has the current state of an object.
+// errUnchanged is returned if the client has the current state of an object. The response is 304.
 var errUnchanged = errors.New("unchanged")
 
 // unchanged sets the ETag of the reply. It returns errUnchanged if the client has the same one.
 func (c *call) unchanged(tag string) error {
 	tag = `"` + tag + `"`
 	c.reply.Set("ETag", tag)
-	for _, is := range strings.Split(c.header.Get("If-None-Match"), ",") {
-		if is = strings.TrimPrefix(strings.TrimSpace(is), "W/"); is == tag || is == "*" {
+	for known := range strings.SplitSeq(c.header.Get("If-None-Match"), ",") {
+		known = strings.TrimPrefix(strings.TrimSpace(known), "W/")
+		if known == tag || known == "*" {
 			return errUnchanged
 		}
 	}
@@ -149,9 +151,11 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (h
 		drain(w, r, 0)
 		return held, tooLarge
 	}
-	from, declared := io.Reader(h.limits.pace.Wrap(w, r.Body, time.Now().Add(h.limits.body))), r.ContentLength
+	var from io.Reader = h.limits.pace.Wrap(w, r.Body, time.Now().Add(h.limits.body))
+	declared := r.ContentLength
 	if packed {
-		from, declared = &unpacker{from: from}, -1
+		from = &unpacker{from: from}
+		declared = -1 // the length after unpacking is unknown
 	}
 	held, err = h.memory.Hold(from, declared, limit)
 	switch {
@@ -172,15 +176,15 @@ func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (h
 	return held, nil
 }
 
-// Limits of a body that is too large and is read to its end.
+// Limits of discarding the rest of a body that is too large.
 const (
-	maxDrain  = 32 << 20 // bytes, with those that were read before
+	maxDrain  = 32 << 20 // bytes of the whole body
 	drainTime = 5 * time.Second
 )
 
-// drain discards the rest of a body that is too large, of which some bytes were read. Otherwise a client that still sends gets a reset
-// connection instead of the response. A body that declares more than maxDrain, or that waits for the permission to send, is not read.
-// The connection is closed in any case.
+// drain discards the rest of a body that is too large. read is the number of bytes that were read before. Without drain, a client that
+// still sends would get a reset connection instead of the response. drain does not read a body that declares more than maxDrain bytes,
+// or whose client waits for the permission to send it (Expect). The connection is closed after the response in any case.
 func drain(w http.ResponseWriter, r *http.Request, read int64) {
 	w.Header().Set("Connection", "close")
 	if r.ContentLength > maxDrain || read == 0 && r.Header.Get("Expect") != "" {
@@ -190,10 +194,10 @@ func drain(w http.ResponseWriter, r *http.Request, read int64) {
 	_, _ = io.CopyN(io.Discard, r.Body, maxDrain-read)                           // ignore the error: the response is the same
 }
 
-// unpacker reads gzip. It reads nothing before the first Read.
+// unpacker reads gzip. Unlike gzip.NewReader it reads the header of the stream at the first Read.
 type unpacker struct {
 	from io.Reader
-	gzip *gzip.Reader
+	gzip *gzip.Reader // nil before the first Read
 }
 
 func (u *unpacker) Read(p []byte) (int, error) {

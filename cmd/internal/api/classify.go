@@ -22,13 +22,9 @@ func classify(err error) error {
 	if errors.As(err, new(*statusError)) {
 		return err
 	}
-	var refused *events.RefusedError
-	var dead *bus.DeadLetterError
-	var model *request.ModelError
-	var denied *bus.DeniedError
 	out := &statusError{text: err.Error()}
 	switch {
-	case isDamaged(err), errors.As(err, &model), errors.As(err, &denied):
+	case isDamaged(err), errors.As(err, new(*request.ModelError)), errors.As(err, new(*bus.DeniedError)):
 		out.status, out.code = http.StatusServiceUnavailable, CodeUnavailable
 	case errors.Is(err, history.ErrBulletNotFound), errors.Is(err, explain.ErrExecutionNotFound), errors.Is(err, bus.ErrNotFound), errors.Is(err, replay.ErrRunNotFound):
 		out.status, out.code = http.StatusNotFound, CodeNotFound
@@ -36,9 +32,9 @@ func classify(err error) error {
 		out.status, out.code = http.StatusGatewayTimeout, CodeTimeout
 	case errors.Is(err, bus.ErrDuplicate):
 		out.status, out.code = http.StatusConflict, CodeConflict
-	case errors.As(err, &refused), errors.As(err, &dead):
+	case errors.As(err, new(*events.RefusedError)), errors.As(err, new(*bus.DeadLetterError)):
 		out.status, out.code = http.StatusUnprocessableEntity, CodeRefused
-	case service.ErrorResponse(err).Code != http.StatusInternalServerError: // the service has a status for it
+	case service.ErrorResponse(err).Code != http.StatusInternalServerError: // newProblem gets the status from package service
 		return err
 	case program.ExitCode(err) == program.ExitUsage:
 		out.status, out.code = http.StatusBadRequest, CodeInvalid
@@ -50,12 +46,14 @@ func classify(err error) error {
 	return out
 }
 
-// readError returns the error of a request that stores nothing: the general texts advise the client to send its data again. It returns
-// other errors unchanged.
+// readError returns the error of a request that stores nothing. It replaces the general texts for an unavailable server and a timeout,
+// which advise the client to send its data again. It returns other errors unchanged.
 func readError(err error) error {
 	var unavailable interface{ Unavailable() bool }
+	if errors.As(err, new(*statusError)) || errors.As(err, &unavailable) { // they have texts of their own
+		return err
+	}
 	switch code := service.ErrorResponse(err).Code; {
-	case errors.As(err, new(*statusError)), errors.As(err, &unavailable):
 	case code == http.StatusServiceUnavailable && bus.Unreachable(err):
 		return &statusError{status: code, code: CodeUnavailable, text: "NATS server unavailable: try again"}
 	case code == http.StatusGatewayTimeout:

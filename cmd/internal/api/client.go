@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,10 +15,11 @@ import (
 	"debrief/cmd/internal/program"
 )
 
-// Client calls the API: that of a gateway, or a handler in this process.
+// Client calls the API of a gateway, or of a handler in this process.
 type Client struct {
-	base, token string
-	http        *http.Client
+	base  string // URL without a path
+	token string // secret; "" for none
+	http  *http.Client
 }
 
 // NewClient returns a client of the gateway at an address such as http://127.0.0.1:4280. An empty token sends none. The caller
@@ -36,11 +38,6 @@ func InProcess(h http.Handler) *Client {
 
 // Address returns the address of the gateway.
 func (c *Client) Address() string { return c.base }
-
-// Delete removes an object.
-func Delete[T any](ctx context.Context, c *Client, path string) (*T, error) {
-	return send[T](ctx, c, http.MethodDelete, path, nil, nil)
-}
 
 // Error is an error response of the API.
 type Error struct{ Problem }
@@ -79,29 +76,36 @@ func Post[T any](ctx context.Context, c *Client, path string, query map[string]s
 	return send[T](ctx, c, http.MethodPost, path, query, body)
 }
 
-// List returns the first items of a list; 0 for all. More reports whether the list has more of them.
+// Delete removes an object.
+func Delete[T any](ctx context.Context, c *Client, path string) (*T, error) {
+	return send[T](ctx, c, http.MethodDelete, path, nil, nil)
+}
+
+// List returns the first limit items of a list, page by page. A limit of 0 means all items. more reports whether the list has further
+// items.
 func List[T any](ctx context.Context, c *Client, path string, query map[string]string, limit int) (all []T, more bool, err error) {
-	for after := ""; ; {
-		part := map[string]string{"after": after, "limit": fmt.Sprint(MaxLimit)}
-		if left := limit - len(all); limit > 0 && left < MaxLimit {
-			part["limit"] = fmt.Sprint(left)
+	after := ""
+	for {
+		size := MaxLimit
+		if limit > 0 {
+			size = min(size, limit-len(all))
 		}
-		for name, value := range query {
-			part[name] = value
-		}
-		p, err := Get[page[T]](ctx, c, path, part)
+		parameters := map[string]string{"after": after, "limit": fmt.Sprint(size)}
+		maps.Copy(parameters, query)
+		p, err := Get[page[T]](ctx, c, path, parameters)
 		if err != nil {
 			return nil, false, err
 		}
 		all = append(all, p.Items...)
-		if after = p.Next; after == "" || limit > 0 && len(all) >= limit {
+		after = p.Next
+		if after == "" || limit > 0 && len(all) >= limit {
 			return all, after != "", nil
 		}
 	}
 }
 
-// send sends a request and decodes the reply. Its errors have the exit code of a command: an *Error for an error response, and
-// ExitUnreachable for a gateway that does not answer.
+// send sends a request and decodes the reply. Its errors have the exit codes of commands. An error response is an *Error; a gateway that
+// does not answer is ExitUnreachable. A nil body sends none.
 func send[T any](ctx context.Context, c *Client, method, path string, query map[string]string, body any) (*T, error) {
 	var data []byte
 	if body != nil {
@@ -129,10 +133,11 @@ func send[T any](ctx context.Context, c *Client, method, path string, query map[
 	}
 	resp, err := c.http.Do(r)
 	if err != nil {
-		if ctx.Err() == nil {
-			err = program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: %w", c.base, errors.Unwrap(err)))
+		if ctx.Err() != nil {
+			return nil, err
 		}
-		return nil, err
+		reason := errors.Unwrap(err) // without the method and the URL, which Do adds
+		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: %w", c.base, reason))
 	}
 	defer resp.Body.Close()
 	data, err = io.ReadAll(resp.Body)

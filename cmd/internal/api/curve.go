@@ -3,17 +3,16 @@ package api
 import (
 	"debrief/cmd/internal/api/index"
 	"debrief/events"
-	"debrief/playbook"
 )
 
 // curveRoutes are the routes that show the development of results.
 func curveRoutes() []route {
-	r := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day, with and without its context.", getCurve)
-	r.query = pageParameters[:1]
-	r.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
-	errors := get("/books/{book}/errors", "getKnownErrors", "Return the errors of tools that agents repeat, as 'debrief learn' reports them.", getKnownErrors)
-	errors.example = example{path: map[string]string{"book": "default"}}
-	return []route{r, errors}
+	curve := get("/books/{book}/curve", "getCurve", "Return accuracy, tokens and cost of the executions per version of the playbook and per day, with and without its context.", getCurve)
+	curve.query = limitParameter
+	curve.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
+	known := get("/books/{book}/errors", "getKnownErrors", "Return the errors of tools that agents repeat, as 'debrief learn' reports them.", getKnownErrors)
+	known.example = example{path: map[string]string{"book": "default"}}
+	return []route{curve, known}
 }
 
 func getKnownErrors(c *call) (*index.Errors, error) {
@@ -21,10 +20,10 @@ func getKnownErrors(c *call) (*index.Errors, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.handler.index.Executions.Errors(playbook.Book(c.path["book"]), last), nil
+	return c.handler.index.Executions.Errors(c.book(), last), nil
 }
 
-// lastExecution returns the last sequence of the stream of executions.
+// lastExecution returns the last sequence of the stream of executions. The index may be behind it.
 func (c *call) lastExecution() (uint64, error) {
 	stream, err := c.handler.conn.JetStream().Stream(c.ctx, events.StreamExecutions)
 	if err != nil {
@@ -42,5 +41,5 @@ func getCurve(c *call) (*index.Curve, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.handler.index.Executions.Curve(playbook.Book(c.path["book"]), limit, last), nil
+	return c.handler.index.Executions.Curve(c.book(), limit, last), nil
 }

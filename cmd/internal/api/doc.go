@@ -30,8 +30,8 @@
 // A request that creates something gets 201 and Location, or 200 if it was there before. Idempotency-Key is the id of the edit, run or
 // feedback: a repeated request has no further effect. Unknown fields of a body are ignored and listed in the field warnings of the
 // reply; with ?strict=1 they are an error. Unknown parameters are an error. A body may be compressed with gzip. A list has items, and
-// next if there are more: pass it as the parameter after. A read of a playbook has an ETag, which If-None-Match compares. X-Request-Id
-// is that of the request, or a random one; the log has it.
+// next if there are more: pass it as the parameter after. A read of a playbook has an ETag, which If-None-Match compares. The header
+// X-Request-Id of a response is that of the request, or else a random id; the log of the server has it.
 //
 // An error is a Problem (RFC 9457). Package service defines the status codes of errors, and Retry-After for a 503. HTTP adds 401
 // and 403 for tokens, 405, 408 for a slow body, 415 for a body that is not JSON, and 421.
@@ -44,9 +44,10 @@
 //
 // # Data in memory
 //
-// Lists and curves come from memory: package index has the executions, the logs of the playbooks and the newest changes,
-// and the handler has the playbooks that were read last. They follow the streams, so any number of servers show the same. After a start, the index reads all executions. Until then, lists of
-// executions read the stream, which takes longer, and the field behind of a curve is above 0.
+// Lists and curves come from memory: package index has the executions, the logs of the playbooks and the newest changes, and the handler
+// has the playbooks that were read last. Both follow the streams, so any number of servers show the same. After a start, the index first
+// reads all stored executions. Meanwhile lists of executions read the stream, which takes longer, and the field behind of a curve is
+// above 0.
 //
 // # The walk of a request
 //
@@ -58,8 +59,8 @@
 //	access.go      authenticate, authorize  the token and its scopes; without tokens the Host header
 //	call.go        readBody                 the body, in the pace and the memory of package body
 //	call.go        decode, checkQuery       the types of the route; unknown fields become warnings
-//	agents.go      createContext            package service answers agents; their outcomes pass package outcome first
-//	edits.go       editRoutes               one file for each kind of resource, over packages edits and explain
+//	agents.go      createContext            requests of agents: package outcome reads an outcome, package service does the rest
+//	edits.go       editRoutes               changes of playbooks, with package edits; each kind of resource has such a file
 //	cache.go       newest, items            the newest playbook, for all readers
 //	problem.go     newProblem               the status and the field of an error
 //
@@ -71,8 +72,8 @@
 // # Access control
 //
 // A token has a name, an owner, scopes and books; see package tokens. Its name is the author of its edits. It reads and rates the runs
-// of its owner. The scopes read, review and operate permit to read those of other owners, and review to rate them. Other runs are not
-// found.
+// of its owner. The scopes read, review and operate permit to read the runs of other owners, and review to rate them. Runs that a token
+// may not read are reported as not found.
 //
 // Without tokens the server listens on loopback only. It then accepts only Host headers of the loopback, and returns
 // 421 otherwise: a web page can resolve its own name to 127.0.0.1, but it cannot change the Host header. It refuses requests

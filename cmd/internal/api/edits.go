@@ -26,6 +26,7 @@ func editRoutes() []route {
 	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, decide on those in quarantine, restore or name a version, forget executions, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
 	edit.scope, edit.keyed, edit.waits = tokens.Review, true, true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
+	// decide returns the handler of a decision on the bullet in the path: an edit with this bullet in the list that fill sets.
 	decide := func(fill func(*EditRequest, []playbook.BulletID)) func(*call, *decision) (*EditReply, error) {
 		return func(c *call, d *decision) (*EditReply, error) {
 			r := &EditRequest{Reason: d.Reason}
@@ -103,6 +104,11 @@ type NewTag struct {
 	Version string `json:"version,omitempty" doc:"Default: the newest."`
 }
 
+// decision is the optional body of the routes that approve or reject one bullet in quarantine.
+type decision struct {
+	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
+}
+
 // EditReply is the result of an edit.
 type EditReply struct {
 	Book    playbook.Book       `json:"book"`
@@ -129,14 +135,15 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil || done != nil {
 		return done, err
 	}
-	now, label, err := c.handler.books.newest(c.ctx, c.name())
+	now, label, err := c.handler.books.newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
-	if now.Version() == 0 && len(r.Add) == 0 && r.Gate == "" && r.Review == "" && r.LeadingScore == nil { // an edit may begin a playbook
+	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.LeadingScore != nil // needs no stored playbook
+	if now.Version() == 0 && !mayBegin {
 		return nil, errNoBook
 	}
-	out := &EditReply{Book: c.name(), Version: now.Version(), Label: label, DryRun: r.DryRun}
+	out := &EditReply{Book: c.book(), Version: now.Version(), Label: label, DryRun: r.DryRun}
 	e, err := r.edit(c, now, out)
 	if err != nil {
 		return nil, err
@@ -169,8 +176,8 @@ func (out *EditReply) complete(c *call, r *EditRequest) error {
 	return nil
 }
 
-// kinds returns an error unless a request has exactly one kind of change.
-func (r *EditRequest) kinds() error {
+// checkKind returns an error unless a request has exactly one kind of change. All changes of bullets are one kind.
+func (r *EditRequest) checkKind() error {
 	ofBullets := len(r.Add)+len(r.Change)+len(r.Retire)+len(r.Remove)+len(r.Activate)+len(r.Pin)+len(r.Unpin) > 0
 	n := 0
 	for _, set := range []bool{
@@ -187,49 +194,49 @@ func (r *EditRequest) kinds() error {
 	return nil
 }
 
-// edit returns the edit for a request. It adds the object of the edit to the reply.
-func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (e *events.Edit, err error) {
-	if err := r.kinds(); err != nil {
+// edit returns the edit for a request. It sets the fields Of and Retired of the reply.
+func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*events.Edit, error) {
+	if err := r.checkKind(); err != nil {
 		return nil, err
 	}
 	switch {
 	case r.Rebuild:
-		e = &events.Edit{Rebuild: true}
+		return &events.Edit{Rebuild: true}, nil
 	case r.Forget != nil:
-		e, err = r.Forget.edit(out)
+		return r.Forget.edit(out)
 	case r.Restore != "":
-		e, err = r.restore(c, out)
+		return r.restore(c, out)
 	case r.Tag != nil:
-		e, err = r.tag(c, out)
-	case r.Gate != "" && !r.Gate.Valid():
-		err = invalid("gate", fmt.Sprintf("want off, guard or strict, got %q", text40(string(r.Gate))))
+		return r.tag(c, out)
 	case r.Gate != "":
-		e = &events.Edit{Gate: r.Gate}
-	case r.Review != "" && !r.Review.Valid():
-		err = invalid("review", fmt.Sprintf("want first or off, got %q", text40(string(r.Review))))
+		if !r.Gate.Valid() {
+			return nil, invalid("gate", fmt.Sprintf("want off, guard or strict, got %q", text40(string(r.Gate))))
+		}
+		return &events.Edit{Gate: r.Gate}, nil
 	case r.Review != "":
-		e = &events.Edit{Review: r.Review}
+		if !r.Review.Valid() {
+			return nil, invalid("review", fmt.Sprintf("want first or off, got %q", text40(string(r.Review))))
+		}
+		return &events.Edit{Review: r.Review}, nil
 	case r.LeadingScore != nil:
-		if err = playbook.ValidateLeadingScore(r.LeadingScore); err != nil {
+		if err := playbook.ValidateLeadingScore(r.LeadingScore); err != nil {
 			return nil, invalid("leading_score", strings.TrimPrefix(err.Error(), "leading_score: "))
 		}
-		e = &events.Edit{LeadingScore: r.LeadingScore}
+		return &events.Edit{LeadingScore: r.LeadingScore}, nil
 	case len(r.Approve)+len(r.Reject) > 0:
 		return r.decide(now, out)
-	default:
-		read := now
-		if r.Read != "" {
-			if read, _, err = c.handler.index.Logs.At(c.ctx, c.name(), r.Read); err != nil {
-				return nil, err
-			}
-		}
-		if r.Merge != nil {
-			e, err = r.Merge.edit(read)
-		} else {
-			e, err = r.ops(read)
+	}
+	read := now // the version that the author of the edit has read
+	if r.Read != "" {
+		var err error
+		if read, _, err = c.handler.index.Logs.At(c.ctx, c.book(), r.Read); err != nil {
+			return nil, err
 		}
 	}
-	return e, err
+	if r.Merge != nil {
+		return r.Merge.edit(read)
+	}
+	return r.ops(read)
 }
 
 // decide returns the edit that approves or rejects bullets in quarantine.
@@ -243,28 +250,25 @@ func (r *EditRequest) decide(now *playbook.Playbook, out *EditReply) (*events.Ed
 			return nil, missingBullet(fmt.Sprintf("%s[%d]", field, i), id)
 		}
 	}
-	conflict := func(err error) error {
-		return &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error()}
-	}
 	list, err := edits.SelectQuarantined(now, ids)
 	if err != nil {
-		return nil, conflict(err)
+		return nil, conflict(err.Error())
 	}
 	approval := &edits.Approval{Ops: edits.Reject(list, r.Reason)}
 	if len(r.Approve) > 0 {
 		if approval, err = edits.NewApproval(now, list, r.Reason); err != nil {
-			return nil, conflict(err)
+			return nil, conflict(err.Error())
 		}
 	}
 	out.Retired = approval.Retired
 	return &events.Edit{Ops: approval.Ops, Expect: edits.Expectations(now, approval.Ops)}, nil
 }
 
-// edit returns the edit that forgets executions. A selector that can match none is refused, because nothing would be forgotten in
-// silence: an invalid id of an owner, such as the name of its token, or an invalid handle.
+// edit returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
+// handle: they match no execution, and the caller would believe that something was forgotten.
 func (f *Forgotten) edit(out *EditReply) (*events.Edit, error) {
 	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
-	redact.Fields(&selector) // stored names are redacted, too
+	redact.Fields(&selector) // as the stored names, which it must match
 	if selector.Validate() != nil {
 		return nil, invalid("forget", "at least one of source, owner, user, session and execution required")
 	}
@@ -292,15 +296,15 @@ func (m *MergedBullet) edit(read *playbook.Playbook) (*events.Edit, error) {
 			return nil, invalid("merge.content", err.Error())
 		}
 	}
-	var was []events.Expectation
+	var seen []events.Expectation
 	for i, id := range m.IDs {
 		b := read.Bullet(id)
 		if b == nil {
 			return nil, missingBullet(fmt.Sprintf("merge.ids[%d]", i), id)
 		}
-		was = append(was, events.Expectation{Bullet: id, Section: b.Section, Content: b.Content})
+		seen = append(seen, events.Expectation{Bullet: id, Section: b.Section, Content: b.Content})
 	}
-	return &events.Edit{Ops: []playbook.Op{edits.Merge(was, content)}, Expect: was}, nil
+	return &events.Edit{Ops: []playbook.Op{edits.Merge(seen, content)}, Expect: seen}, nil
 }
 
 // missingBullet returns the error for a field that names an unknown bullet.
@@ -308,15 +312,16 @@ func missingBullet(field string, id playbook.BulletID) error {
 	return &statusError{status: http.StatusNotFound, code: CodeNotFound, field: field, text: fmt.Sprintf("bullet %q is not in the playbook", text40(string(id)))}
 }
 
+// restore returns the edit that restores a version.
 func (r *EditRequest) restore(c *call, out *EditReply) (*events.Edit, error) {
-	at, err := c.handler.index.Logs.Version(c.ctx, c.name(), r.Restore)
+	at, err := c.handler.index.Logs.Version(c.ctx, c.book(), r.Restore)
 	if err != nil {
 		return nil, err
 	}
 	out.Of = at.Label()
 	e := &events.Edit{Restore: &at.Number}
 	if r.Read != "" {
-		seen, err := c.handler.index.Logs.Version(c.ctx, c.name(), r.Read)
+		seen, err := c.handler.index.Logs.Version(c.ctx, c.book(), r.Read)
 		if err != nil {
 			return nil, err
 		}
@@ -325,8 +330,9 @@ func (r *EditRequest) restore(c *call, out *EditReply) (*events.Edit, error) {
 	return e, nil
 }
 
+// tag returns the edit that names a version.
 func (r *EditRequest) tag(c *call, out *EditReply) (*events.Edit, error) {
-	at, err := c.handler.index.Logs.Version(c.ctx, c.name(), cmp.Or(r.Tag.Version, "newest"))
+	at, err := c.handler.index.Logs.Version(c.ctx, c.book(), cmp.Or(r.Tag.Version, "newest"))
 	if err != nil {
 		return nil, err
 	}
@@ -407,28 +413,28 @@ func (b *ChangedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) error {
 	switch {
 	case e.Restore != nil:
-		then, err := c.handler.index.Logs.Playbook(c.ctx, c.name(), *e.Restore)
+		then, err := c.handler.index.Logs.Playbook(c.ctx, c.book(), *e.Restore)
 		if err != nil {
 			return err
 		}
 		out.Changes = history.Diff(now, then)
 	case e.Forget != nil:
-		plan, err := edits.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.name()), *e.Forget)
+		plan, err := edits.PlanForget(c.ctx, c.handler.conn, explain.NewBook(c.handler.conn.JetStream(), c.book()), *e.Forget)
 		if err != nil {
 			return err
 		}
 		out.Matched, out.Changes = plan.Matched, plan.Changes
 	default:
-		var kept []playbook.Op
+		var others []playbook.Op
 		for _, op := range e.Ops {
-			if op.Kind == playbook.Add {
+			if op.Kind == playbook.Add { // the Curator chooses its id
 				out.Changes = append(out.Changes, history.Difference{After: &playbook.Bullet{Section: op.Section, Content: op.Content}})
 			} else {
-				kept = append(kept, op)
+				others = append(others, op)
 			}
 		}
 		after := now.Clone()
-		if _, err := after.Apply(&playbook.Delta{Version: now.Version() + 1, Ops: kept}); err != nil {
+		if _, err := after.Apply(&playbook.Delta{Version: now.Version() + 1, Ops: others}); err != nil {
 			return &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error()}
 		}
 		out.Changes = append(out.Changes, history.Diff(now, after)...)
@@ -437,23 +443,23 @@ func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) e
 	return nil
 }
 
-// beginEdit returns the id of the edit of a call. If an earlier request with this id took effect, it also
-// returns the result.
+// beginEdit returns the id of the edit of a call. If an earlier request with the same Idempotency-Key took effect, it also returns the
+// result of that request. If the Curator refused the earlier one, it returns an error.
 func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	key, err := c.key()
 	if err != nil {
 		return "", nil, err
 	}
-	id := c.eventID("edit", string(c.name()), key)
+	id := c.eventID("edit", string(c.book()), key)
 	if key == "" {
 		return id, nil, nil
 	}
 	var done *EditReply
 	var refused []string
-	err = c.handler.index.Logs.Covering(c.ctx, c.name(), string(id))(func(r *deltalog.Record) error {
+	err = c.handler.index.Logs.Covering(c.ctx, c.book(), string(id))(func(r *deltalog.Record) error {
 		for _, cover := range r.Covers {
 			if cover.ID == string(id) {
-				done = &EditReply{Book: c.name(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
+				done = &EditReply{Book: c.book(), Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Changed: len(r.Ops)}
 				for _, rejected := range r.Rejected {
 					refused = append(refused, rejected.Reason)
 				}
@@ -465,10 +471,10 @@ func (c *call) beginEdit() (events.ID, *EditReply, error) {
 	case err != nil || done == nil:
 		return id, nil, explain.LogError(err)
 	case done.Changed == 0 && len(refused) > 0:
-		return id, nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: "refused before: " + strings.Join(refused, "; ")}
+		return id, nil, conflict("refused before: " + strings.Join(refused, "; "))
 	}
 	c.status = http.StatusOK
-	c.location("books", string(c.name()), "versions", fmt.Sprint(done.Version))
+	c.location("books", string(c.book()), "versions", fmt.Sprint(done.Version))
 	return id, done, nil
 }
 
@@ -485,7 +491,7 @@ func (c *call) submitEdit(e *events.Edit, out *EditReply) error {
 
 // requestEdit submits an edit in the name of the token, and returns the decision of the Curator.
 func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
-	e.Book, e.Author, e.Created = c.name(), c.token.Name, time.Now().UTC()
+	e.Book, e.Author, e.Created = c.book(), c.token.Name, time.Now().UTC()
 	if e.ID == "" {
 		e.ID = events.NewID()
 	}
@@ -495,7 +501,7 @@ func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
 	d, err := edits.Request(c.ctx, c.handler.conn, e, bus.PublishOptions{})
 	var refused *events.RefusedError
 	switch {
-	case errors.As(err, &refused) && isChanged(refused):
+	case errors.As(err, &refused) && hasChanged(refused):
 		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error() + "; nothing was changed", conflicts: conflictsOf(e.Expect, d.Conflicts)}
 	case errors.As(err, &refused):
 		return nil, &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error() + "; nothing was changed"}
@@ -503,7 +509,7 @@ func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
 	return d, err
 }
 
-// conflictsOf returns the bullets that changed since the author of an edit read them.
+// conflictsOf returns a conflict for each bullet in now, which has its current state. read has the states that the author of the edit read.
 func conflictsOf(read, now []events.Expectation) []Conflict {
 	all := []Conflict{}
 	for _, is := range now {
@@ -518,12 +524,7 @@ func conflictsOf(read, now []events.Expectation) []Conflict {
 	return all
 }
 
-// isChanged reports whether an edit was refused because something has changed since its author read it.
-func isChanged(r *events.RefusedError) bool {
+// hasChanged reports whether an edit was refused because something has changed since its author read it.
+func hasChanged(r *events.RefusedError) bool {
 	return slices.ContainsFunc(r.Refused, func(why events.Refusal) bool { return why.Code == playbook.ReasonChanged })
-}
-
-// decision is the decision of a person on a bullet in quarantine.
-type decision struct {
-	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
 }

@@ -12,19 +12,23 @@ import (
 	"debrief/events/bus"
 )
 
-// Numbers of sequences of the stream of executions that a list reads where the index does not cover them: at first, then at most at a
-// time, and at most in all. The cursor continues a longer list.
+// A list of executions goes back through the stream of executions, which has three parts. Sequences that the index has not read yet are
+// scanned. Those that the index covers are found by the index, and only the found executions are read. Older ones, which the index has
+// dropped, are scanned again. Each function gets an end, the sequence above the first that it may return, and returns the end for
+// the next call. That is 0 if nothing older is left.
+
+// Numbers of sequences that a list scans without the index.
 const (
-	firstSpan = 1 << 10
-	maxSpan   = 1 << 13
-	maxRead   = 1 << 17
+	firstSpan = 1 << 10 // first scan; each further one is twice as long
+	maxSpan   = 1 << 13 // longest scan
+	maxRead   = 1 << 17 // of one request; the cursor continues the list
 )
 
-// batch is the number of executions that a list reads at a time by their sequences.
+// batch is the number of executions that a list reads at a time after it found them by the index.
 const batch = 64
 
 // newestFirst calls fn for the executions that match, with a sequence below end, newest first, until fn returns false. It returns the
-// sequence below which the reading can continue, and 0 at the beginning of the stream. An end of 0 is that of the stream.
+// end for the next call, 0 at the beginning of the stream. An end of 0 is the end of the stream.
 func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
@@ -35,8 +39,8 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 		end = state.LastSeq + 1
 	}
 	first := max(state.FirstSeq, 1)
-	covered, last := h.index.Executions.Range(f)
-	if end > last+firstSpan { // after a start, the index is far behind
+	oldest, last := h.index.Executions.Range(f)
+	if end > last+firstSpan { // the index is far behind, as after a start: do without it
 		return h.scanBack(ctx, f, first, end, fn)
 	}
 	if end > last+1 {
@@ -46,7 +50,7 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 		}
 		end = last + 1
 	}
-	start := end
+	endOfDropped := min(end, oldest)
 	for end > first {
 		seqs, next := h.index.Executions.Find(f, end, batch)
 		all, err := h.readAll(ctx, f, seqs)
@@ -58,24 +62,26 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 				return e.seq, nil
 			}
 		}
-		if end = next; next == 0 {
+		if next == 0 {
 			break
 		}
+		end = next
 	}
-	if covered > first {
-		return h.scanBack(ctx, f, first, min(start, covered), fn)
+	if oldest > first { // the index has dropped older executions
+		return h.scanBack(ctx, f, first, endOfDropped, fn)
 	}
 	return 0, nil
 }
 
-// readAll returns the executions with some sequences. One that has expired, or does not match, has no handle.
+// readAll returns an entry for each sequence. The entry of an execution that has expired, or that does not match, is empty and has no
+// handle.
 func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) ([]foundExecution, error) {
 	all := make([]foundExecution, len(seqs))
 	var failed atomic.Pointer[error]
 	var group sync.WaitGroup
 	const readers = 8
 	for r := range readers {
-		group.Go(func() {
+		group.Go(func() { // each reader takes every eighth sequence
 			for i := r; i < len(seqs); i += readers {
 				found, err := h.conn.Events.Find(ctx, events.StreamExecutions, seqs[i], func(events.ID) bool { return true })
 				if err != nil && !errors.Is(err, bus.ErrNotFound) {
@@ -96,9 +102,10 @@ func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) (
 	return all, nil
 }
 
-// scanBack is newestFirst without the index, for sequences of at least first.
+// scanBack is newestFirst without the index, for sequences of at least first. It returns 0 after first.
 func (h *handler) scanBack(ctx context.Context, f *index.Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
-	for span, read := uint64(firstSpan), uint64(0); end > first; span = min(2*span, maxSpan) {
+	span, read := uint64(firstSpan), uint64(0)
+	for end > first {
 		if read >= maxRead {
 			return end, nil
 		}
@@ -114,11 +121,12 @@ func (h *handler) scanBack(ctx context.Context, f *index.Filter, first, end uint
 			}
 		}
 		end = from
+		span = min(2*span, maxSpan)
 	}
 	return 0, nil
 }
 
-// foundExecution is an execution in a span of the stream, without its long texts.
+// foundExecution is an execution of the stream, without its long texts.
 type foundExecution struct {
 	ExecutionItem
 	seq uint64

@@ -40,7 +40,7 @@ func executionRoutes() []route {
 	served := get("/books/{book}/executions/{handle}/context", "getExecutionContext", "Return the context of an execution as its model received it.", getExecutionContext)
 	served.example = example{path: map[string]string{"book": "default", "handle": "18-ab12cd34"}}
 	sessions := get("/books/{book}/sessions", "listSessions", "List the sessions of the newest stored executions.", listSessions)
-	sessions.query, sessions.example = pageParameters[:1], example{path: inBook}
+	sessions.query, sessions.example = limitParameter, example{path: inBook}
 	session := get("/books/{book}/sessions/{session}", "getSession", "List the interactions in the window of a session.", getSession)
 	session.query = []parameter{{name: "owner", kind: "string", doc: "Owner of the session; default: that of the token."}}
 	session.example = example{path: map[string]string{"book": "default", "session": "s-1"}}
@@ -90,7 +90,7 @@ func newExecutionItem(seq uint64, e *events.Execution) ExecutionItem {
 	return item
 }
 
-// ownerFilter returns the owner whose executions a list may contain, nil for all. The parameter owner restricts it further.
+// ownerFilter returns the owner whose executions a list contains, nil for all owners. It is the parameter owner, if there is one.
 func (c *call) ownerFilter() (*string, error) {
 	if !c.query.Has("owner") {
 		if c.token.AllOwners() {
@@ -108,6 +108,7 @@ func (c *call) ownerFilter() (*string, error) {
 	return &owner, nil
 }
 
+// newExecutionFilter returns the filter of a list, without its owner and without doubted.
 func newExecutionFilter(b playbook.Book, q url.Values) (f *index.Filter, err error) {
 	f = &index.Filter{
 		Book: b, Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"), Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
@@ -128,11 +129,11 @@ func listExecutions(c *call) (*page[ExecutionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	filter, err := newExecutionFilter(playbook.Book(c.path["book"]), c.query)
-	if err == nil {
-		filter.Owner, err = c.ownerFilter()
-	}
+	filter, err := newExecutionFilter(c.book(), c.query)
 	if err != nil {
+		return nil, err
+	}
+	if filter.Owner, err = c.ownerFilter(); err != nil {
 		return nil, err
 	}
 	var end uint64
@@ -141,11 +142,14 @@ func listExecutions(c *call) (*page[ExecutionItem], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	if filter.Doubted, err = c.boolean("doubted"); err == nil && filter.Doubted && c.handler.local != nil { // a command does not run the index
-		err = c.handler.index.Executions.ReadDoubts(c.ctx)
-	}
+	filter.Doubted, err = c.boolean("doubted")
 	if err != nil {
 		return nil, err
+	}
+	if filter.Doubted && c.handler.local != nil { // the index of a command does not follow the reflections
+		if err := c.handler.index.Executions.ReadDoubts(c.ctx); err != nil {
+			return nil, err
+		}
 	}
 	out := &page[ExecutionItem]{Items: []ExecutionItem{}}
 	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e ExecutionItem) bool {
@@ -175,19 +179,19 @@ func getExecution(c *call) (*explain.Execution, error) {
 	effects := func(b playbook.Book, h events.Handle) deltalog.Log {
 		return c.handler.index.Logs.Covering(c.ctx, b, string(h))
 	}
-	x, err := explain.ExecutionOf(c.ctx, c.name(), effects, explain.NewStored(c.handler.conn), h)
-	switch {
-	case err != nil && !errors.Is(err, explain.ErrExecutionNotFound):
+	x, err := explain.ExecutionOf(c.ctx, c.book(), effects, explain.NewStored(c.handler.conn), h)
+	if err != nil && !errors.Is(err, explain.ErrExecutionNotFound) {
 		return nil, err
-	case !c.token.AllOwners() && (err != nil || x.Execution == nil): // expired: its owner is unknown
-		return nil, executionNotFound(h)
-	case err != nil:
-		return nil, err
-	case x.Execution == nil:
-		return x, c.checkOrigin(h, &events.Execution{}, x.Book)
 	}
-	if err := c.checkOrigin(h, x.Execution, x.Book); err != nil {
+	isStored := err == nil && x.Execution != nil // else only the log may know it, and its owner is unknown
+	if !isStored && !c.token.AllOwners() || isStored && !c.token.Sees(x.Execution.Owner) {
+		return nil, executionNotFound(h)
+	}
+	if err != nil {
 		return nil, err
+	}
+	if x.Book != c.book() {
+		return nil, executionNotFound(h)
 	}
 	if pending, err := c.boolean("pending"); err != nil || !pending {
 		return x, err
@@ -200,33 +204,13 @@ func executionNotFound(h events.Handle) error {
 	return notFound(fmt.Sprintf("execution %s: not found: expired or never stored", h))
 }
 
-// checkOrigin returns an error if an execution belongs to another book than that in the path, or to an owner whose runs the token may
-// not read.
-func (c *call) checkOrigin(h events.Handle, e *events.Execution, b playbook.Book) error {
-	if string(b) != c.path["book"] || !c.token.Sees(e.Owner) {
-		return executionNotFound(h)
-	}
-	return nil
-}
-
 func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
-	h, err := c.handle()
-	if err != nil {
+	if _, err := c.executionInBook(); err != nil {
 		return nil, err
 	}
-	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
-	if err == nil && e == nil {
-		err = executionNotFound(h)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := c.checkOrigin(h, e, e.Book); err != nil {
-		return nil, err
-	}
-	builder := generator.NewContextBuilder(c.handler.conn, nil, generator.Config{Recall: generator.RecallNone}) // the manifest has the recalled parts
+	builder := generator.NewContextBuilder(c.handler.conn, nil, generator.Config{Recall: generator.RecallNone}) // needs no recall: the manifest has the recalled parts
 	defer builder.Close()
-	return builder.Rebuild(c.ctx, h)
+	return builder.Rebuild(c.ctx, events.Handle(c.path["handle"]))
 }
 
 // sessionItem is a session in a list.
@@ -244,7 +228,6 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	book := playbook.Book(c.path["book"])
 	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}
@@ -252,19 +235,21 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	sessions := c.handler.index.Executions.Sessions(book, owner, limit)
+	sessions := c.handler.index.Executions.Sessions(c.book(), owner, limit)
 	seqs := make([]uint64, len(sessions))
 	for i, s := range sessions {
 		seqs[i] = s.Last
 	}
-	all, err := c.handler.readAll(c.ctx, &index.Filter{Book: book, Owner: owner, InSession: true}, seqs)
+	all, err := c.handler.readAll(c.ctx, &index.Filter{Book: c.book(), Owner: owner, InSession: true}, seqs)
 	if err != nil {
 		return nil, err
 	}
 	out := &page[*sessionItem]{Items: []*sessionItem{}}
 	for i, e := range all {
 		if e.Handle != "" {
-			out.Items = append(out.Items, &sessionItem{e.Session, e.Owner, sessions[i].Executions, e.Handle, e.Started, e.Question})
+			out.Items = append(out.Items, &sessionItem{
+				Session: e.Session, Owner: e.Owner, Executions: sessions[i].Executions, Last: e.Handle, At: e.Started, Question: e.Question,
+			})
 		}
 	}
 	return out, nil
@@ -273,7 +258,7 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 // indexWait is the longest wait for the index to read executions that were just stored.
 const indexWait = time.Second
 
-// awaitIndex waits until the index has read the stored executions, or indexWait ends.
+// awaitIndex waits until the index has read the executions that are stored at the call, but at most indexWait.
 func (h *handler) awaitIndex(ctx context.Context) error {
 	stream, err := h.conn.JetStream().Stream(ctx, events.StreamExecutions)
 	if err != nil {
@@ -300,20 +285,20 @@ type SessionWindow struct {
 }
 
 func getSession(c *call) (*SessionWindow, error) {
-	b, session, owner := playbook.Book(c.path["book"]), c.path["session"], c.token.Owner
+	session, owner := c.path["session"], c.token.Owner
 	if c.query.Has("owner") {
-		of, err := c.ownerFilter()
+		named, err := c.ownerFilter()
 		if err != nil {
 			return nil, err
 		}
-		owner = *of
+		owner = *named // not nil with the parameter
 	}
 	store := window.New(c.handler.conn.NATS(), c.handler.conn.JetStream())
-	list, damaged, err := store.Interactions(c.ctx, b, owner, session)
+	list, damaged, err := store.Interactions(c.ctx, c.book(), owner, session)
 	if err != nil {
 		return nil, err
 	}
-	marks, err := store.Marks(c.ctx, b, owner, session)
+	marks, err := store.Marks(c.ctx, c.book(), owner, session)
 	if err == nil && len(list)+len(marks)+damaged == 0 {
 		err = notFound(fmt.Sprintf("session %q: its window is empty or has expired", text40(session)))
 	}

@@ -17,9 +17,9 @@ import (
 func experimentRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00001"}
 	curve := get("/books/{book}/bullets/{id}/experiment", "getBulletExperiment", "Return the evidence that a bullet helps or harms after each version with new outcomes.", getExperiment)
-	curve.query, curve.example = pageParameters[:1], example{path: ofBullet, query: "limit=100"}
+	curve.query, curve.example = limitParameter, example{path: ofBullet, query: "limit=100"}
 	alike := get("/books/{book}/bullets/{id}/similar", "listSimilarBullets", "List the bullets with the most similar texts.", listSimilar)
-	alike.query, alike.example = pageParameters[:1], example{path: ofBullet, query: "limit=5"}
+	alike.query, alike.example = limitParameter, example{path: ofBullet, query: "limit=5"}
 	return []route{curve, alike}
 }
 
@@ -43,7 +43,7 @@ type evidencePoint struct {
 	Helps      float64         `json:"e_helps" doc:"E-value against the hypothesis that the bullet does not help."`
 	Harms      float64         `json:"e_harms" doc:"E-value against the hypothesis that the bullet does no harm."`
 
-	outcomes playbook.Experiment
+	outcomes playbook.Experiment // the fields from Shown on are computed from it
 }
 
 func getExperiment(c *call) (*experiment, error) {
@@ -54,19 +54,16 @@ func getExperiment(c *call) (*experiment, error) {
 	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
 	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
 	found := false
-	err = history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.name(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
+	err = history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.book(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
 		if bullet == nil {
 			return
 		}
 		found = true
 		e := bullet.CurrentExperiment()
-		if n := len(out.Points); n > 0 {
-			was := &out.Points[n-1]
-			if was.Experiment == e.Number && was.outcomes.Shown == e.Shown && was.outcomes.Withheld == e.Withheld && was.State == cmp.Or(bullet.Status, playbook.Active) {
-				return
-			}
+		p := evidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e}
+		if n := len(out.Points); n == 0 || !p.equals(&out.Points[n-1]) {
+			out.Points = append(out.Points, p)
 		}
-		out.Points = append(out.Points, evidencePoint{Version: d.Version, Time: d.Time, Experiment: e.Number, State: cmp.Or(bullet.Status, playbook.Active), outcomes: e})
 	})
 	if err != nil {
 		return nil, explain.LogError(err)
@@ -76,12 +73,18 @@ func getExperiment(c *call) (*experiment, error) {
 	}
 	out.Points = thinned(out.Points, limit)
 	for i := range out.Points {
-		x := &out.Points[i]
-		x.Shown, x.Withheld = gate.ArmScores{N: x.outcomes.Shown.Count(), Mean: x.outcomes.Shown.Mean()}, gate.ArmScores{N: x.outcomes.Withheld.Count(), Mean: x.outcomes.Withheld.Mean()}
-		x.Lift = cfg.Lift(&x.outcomes)
-		x.Harms, x.Helps = cfg.Evidence(&x.outcomes)
+		p := &out.Points[i]
+		p.Shown = gate.ArmScores{N: p.outcomes.Shown.Count(), Mean: p.outcomes.Shown.Mean()}
+		p.Withheld = gate.ArmScores{N: p.outcomes.Withheld.Count(), Mean: p.outcomes.Withheld.Mean()}
+		p.Lift = cfg.Lift(&p.outcomes)
+		p.Harms, p.Helps = cfg.Evidence(&p.outcomes)
 	}
 	return out, nil
+}
+
+// equals reports whether two points have the same evidence, at two versions.
+func (p *evidencePoint) equals(o *evidencePoint) bool {
+	return p.Experiment == o.Experiment && p.State == o.State && p.outcomes.Shown == o.outcomes.Shown && p.outcomes.Withheld == o.outcomes.Withheld
 }
 
 // thinned returns at most limit items of a list, evenly spaced, with the first and the last.
@@ -126,7 +129,10 @@ func listSimilar(c *call) (*page[similarItem], error) {
 	text := similar.Prepare(items[i].Content)
 	out := &page[similarItem]{Items: []similarItem{}}
 	for _, b := range items {
-		if s := text.Similarity(b.Content, minSimilarity); b.ID != id && s >= minSimilarity {
+		if b.ID == id {
+			continue
+		}
+		if s := text.Similarity(b.Content, minSimilarity); s >= minSimilarity {
 			out.Items = append(out.Items, similarItem{bulletItem: b, Similarity: s})
 		}
 	}

@@ -44,20 +44,20 @@ const (
 type handler struct {
 	routes  []route
 	agents  service.Backend
-	conn    *bus.Conn // nil: only the routes of agents
-	index   *index.Index
-	books   *books
+	conn    *bus.Conn         // nil: only the routes of agents
+	index   *index.Index      // nil without conn
+	books   *books            // nil without conn
 	program program.Effective // settings
-	tokens  *tokens.Set
-	local   *tokens.Token
+	tokens  *tokens.Set       // nil: no token is required, and requests must name the loopback
+	local   *tokens.Token     // nil: requests are authenticated; see Options.Local
 	origins *http.CrossOriginProtection
 	memory  *body.Memory // of bodies
 	limits  limits
-	slots   chan struct{}
-	waiting chan struct{}
-	live    chan struct{}
-	streams streamCounts
-	told    service.Observer
+	slots   chan struct{} // has an element for each request in progress
+	waiting chan struct{} // the same for the routes that wait
+	live    chan struct{} // the same for streams of events
+	streams streamCounts  // streams of events by token
+	observe service.Observer
 	log     zerolog.Logger
 }
 
@@ -67,13 +67,19 @@ func New(agents service.Backend, o Options) http.Handler { return newHandler(age
 
 func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	h := &handler{
-		agents: agents, tokens: o.Tokens, local: o.Local, index: o.Index, program: o.Settings, origins: http.NewCrossOriginProtection(), memory: body.NewMemory(lim.memory), limits: lim,
-		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive), streams: streamCounts{open: map[string]int{}}, told: o.OnResponse, log: o.Log,
+		agents: agents, conn: o.Conn, index: o.Index, program: o.Settings,
+		tokens: o.Tokens, local: o.Local, origins: http.NewCrossOriginProtection(),
+		memory: body.NewMemory(lim.memory), limits: lim,
+		slots: make(chan struct{}, maxInFlight), waiting: make(chan struct{}, maxWaiting), live: make(chan struct{}, maxLive),
+		streams: streamCounts{open: map[string]int{}}, observe: o.OnResponse, log: o.Log,
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
-	if h.conn = o.Conn; h.conn != nil {
+	if h.conn != nil {
 		h.books = newBooks(deltalog.New(h.conn.JetStream()), o.Index.Logs)
-		routes = slices.Concat(routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(), operateRoutes(), activityRoutes(), experimentRoutes())
+		routes = slices.Concat(
+			routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(),
+			operateRoutes(), activityRoutes(), experimentRoutes(),
+		)
 	}
 	h.routes = sorted(routes)
 	return h
@@ -84,7 +90,7 @@ type response struct {
 	status int
 	body   []byte
 	kind   string // content type
-	sent   bool   // it is a stream of events, which has ended
+	sent   bool   // the response is written already: a stream of events, which has ended
 }
 
 // ServeHTTP implements http.Handler.
@@ -103,9 +109,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	header := w.Header()
 	header.Set("X-Content-Type-Options", "nosniff")
-	resp, after := h.respond(w, r, rt, path, allowed, requestID)
+	resp, retryAfter := h.respond(w, r, rt, path, allowed, requestID)
 	if resp.sent {
-		h.observe(r, rt, http.StatusOK, requestID, time.Since(began))
+		h.record(r, rt, http.StatusOK, requestID, time.Since(began))
 		return
 	}
 	header.Set("X-Request-Id", requestID)
@@ -113,8 +119,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if header.Get("ETag") != "" {
 		header.Set("Cache-Control", "private, no-cache")
 	}
-	if after != "" {
-		header.Set("Retry-After", after)
+	if retryAfter != "" {
+		header.Set("Retry-After", retryAfter)
 	}
 	if resp.body != nil {
 		header.Set("Content-Type", resp.kind)
@@ -122,28 +128,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(resp.status)
 	_, _ = w.Write(resp.body) // ignore the error: the client has disconnected
-	h.observe(r, rt, resp.status, requestID, time.Since(began))
+	h.record(r, rt, resp.status, requestID, time.Since(began))
 }
 
-// observe logs a response and reports it to the metrics.
-func (h *handler) observe(r *http.Request, rt *route, status int, requestID string, took time.Duration) {
+// record logs a response and reports it to the metrics. rt is nil for an unknown path.
+func (h *handler) record(r *http.Request, rt *route, status int, requestID string, took time.Duration) {
 	verb := ""
 	if rt != nil {
 		verb = rt.verb
 	}
 	h.log.Debug().Str("method", text.Clip(r.Method, 16)).Str("path", text.Clip(r.URL.Path, 64)).Str("request", requestID).
 		Int("status", status).Dur("took", took).Msg("request")
-	if h.told != nil {
-		h.told(verb, status, took)
+	if h.observe != nil {
+		h.observe(verb, status, took)
 	}
 }
 
-// respond returns the response to a request, and the delay for Retry-After.
-func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, path map[string]string, allowed []string, requestID string) (response, string) {
-	var in reflect.Type
-	if rt != nil {
-		in = rt.in
-	}
+// respond returns the response to a request, also for an error, and the value of Retry-After, "" for none. rt, path and allowed are the
+// results of match.
+func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, path map[string]string, allowed []string, requestID string) (resp response, retryAfter string) {
 	resp, err := h.serve(w, r, rt, path, allowed)
 	switch {
 	case errors.Is(err, errUnchanged):
@@ -154,11 +157,15 @@ func (h *handler) respond(w http.ResponseWriter, r *http.Request, rt *route, pat
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		err = readError(err)
 	}
-	p, after := newProblem(err, in)
+	var bodyType reflect.Type
+	if rt != nil {
+		bodyType = rt.in
+	}
+	p, retryAfter := newProblem(err, bodyType)
 	if p.Status == http.StatusInternalServerError {
 		h.log.Error().Err(err).Str("request", requestID).Str("route", rt.name).Msg("request failed")
 	}
-	return response{status: p.Status, body: p.encode(requestID), kind: "application/problem+json"}, after
+	return response{status: p.Status, body: p.encode(requestID), kind: "application/problem+json"}, retryAfter
 }
 
 // serve checks a request, reads its body and runs its route.
@@ -195,7 +202,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 	return h.run(c)
 }
 
-// run runs the route of a call, if there are not too many at a time.
+// run runs the route of a call. It returns service.ErrBusy if too many requests are in progress.
 func (h *handler) run(c *call) (response, error) {
 	slots := h.slots
 	if c.route.waits {
@@ -207,7 +214,7 @@ func (h *handler) run(c *call) (response, error) {
 	default:
 		return response{}, service.ErrBusy
 	}
-	if c.handler.local == nil { // a person interrupts a command
+	if c.handler.local == nil { // a command has no time limit: a person interrupts it
 		var cancel context.CancelFunc
 		c.ctx, cancel = context.WithTimeout(c.ctx, timeout+waitOf(c.route))
 		defer cancel()
@@ -229,14 +236,17 @@ func (h *handler) run(c *call) (response, error) {
 	return response{status: cmp.Or(c.status, c.route.status), body: body, kind: "application/json"}, err
 }
 
-// awaitServer waits a moment for a lost connection to the NATS server if the route reads from it. Otherwise a page would wait for the
-// timeouts of all its reads. It returns nats.ErrDisconnected if there is still no connection.
+// awaitServer waits up to reconnectWait for a lost connection to the NATS server if the route reads from the server. Otherwise a page
+// would wait for the timeouts of all its reads. It returns nats.ErrDisconnected if there is still no connection.
 func (c *call) awaitServer() error {
-	if c.route.method != http.MethodGet || c.route.scope == "" || c.route.local || c.handler.conn == nil {
+	rt := c.route
+	readsServer := rt.method == http.MethodGet && rt.scope != "" && !rt.local
+	if !readsServer || c.handler.conn == nil {
 		return nil
 	}
 	nc := c.handler.conn.NATS()
-	for end := time.Now().Add(reconnectWait); !nc.IsConnected(); {
+	end := time.Now().Add(reconnectWait)
+	for !nc.IsConnected() {
 		if time.Now().After(end) {
 			return nats.ErrDisconnected
 		}
@@ -260,7 +270,7 @@ func (c *call) safely() (reply any, err error) {
 	return c.route.run(c)
 }
 
-// waitOf returns the time that a route may take in addition to others.
+// waitOf returns the time that a route may take in addition to the limits of all routes. rt may be nil.
 func waitOf(rt *route) time.Duration {
 	if rt != nil && rt.waits {
 		return maxWait
@@ -285,22 +295,22 @@ func encode(reply any, unknown []string) ([]byte, error) {
 	return addWarnings(out.Bytes(), unknown)
 }
 
-// addWarnings adds a warning for each unknown field to a JSON object.
+// addWarnings adds a warning for each unknown field of the request to a reply, after the warnings that the reply has.
 func addWarnings(object []byte, unknown []string) ([]byte, error) {
-	var had struct {
+	var reply struct {
 		Warnings []string `json:"warnings"`
 	}
-	if err := json.Unmarshal(object, &had); err != nil {
+	if err := json.Unmarshal(object, &reply); err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}
 	for _, name := range unknown {
-		had.Warnings = append(had.Warnings, fmt.Sprintf("unknown field %q ignored", name))
+		reply.Warnings = append(reply.Warnings, fmt.Sprintf("unknown field %q ignored", name))
 	}
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(object, &fields); err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}
-	list, err := json.Marshal(had.Warnings)
+	list, err := json.Marshal(reply.Warnings)
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}

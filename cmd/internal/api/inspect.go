@@ -40,14 +40,14 @@ func runDoctor(c *call) (*findings, error) {
 	conn, x := c.handler.conn, new(doctor.Report)
 	x.Server(conn.NATS(), "")
 	if x.JetStream(c.ctx, conn.JetStream()) {
-		whole := x.Resources(c.ctx, conn)
+		allStreams := x.Resources(c.ctx, conn)
 		reports, err := liveness.CollectReports(c.ctx, conn.NATS())
 		if err != nil {
 			x.Add("roll call", doctor.Fail, "grant the user to publish "+events.SubjectHealth+" and to subscribe to its inbox", "%v", err)
 		}
 		x.StoreErrors(liveness.StoreErrors(reports))
 		x.Clock(c.ctx, conn.JetStream(), reports, time.Now())
-		if whole {
+		if allStreams { // else the following fail only for this reason
 			x.Workers(c.ctx, conn, reports)
 			x.Playbooks(c.ctx, c.handler.books.store)
 		}

@@ -48,7 +48,7 @@ func (s *eventStream) write(text string) bool {
 	return err == nil
 }
 
-// serveLive runs a route that sends events, until the client disconnects or the handler ends.
+// serveLive runs a route that sends events until it returns. The response is then sent, or it is an error before the first event.
 func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (response, error) {
 	limit, err := c.eventLimit()
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 	return response{sent: true}, nil
 }
 
-// maxTokenLive is the maximum number of streams of one token, so that one token cannot take those of all.
+// maxTokenLive is the maximum number of open streams of one token. It is below maxLive, so that other tokens can open streams, too.
 const maxTokenLive = 32
 
 // streamCounts counts the open streams of each token. It is safe for concurrent use.
@@ -95,15 +95,18 @@ func (s *streamCounts) begin(token string) bool {
 	return true
 }
 
+// end removes a stream that begin has counted.
 func (s *streamCounts) end(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[token]--; s.open[token] == 0 {
+	s.open[token]--
+	if s.open[token] == 0 {
 		delete(s.open, token)
 	}
 }
 
-// renew finds the token of a call again. It returns false if the token was revoked or has lost its scope.
+// renew looks up the token of a call again, because the tokens file may have changed. It returns false if the token was revoked or has
+// lost the scope of the route.
 func (c *call) renew() bool {
 	t, ok := c.handler.tokens.Find(tokens.SecretOf(c.header))
 	if !ok || !t.Allows(c.route.scope) {

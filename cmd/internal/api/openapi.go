@@ -19,7 +19,7 @@ import (
 // object is a JSON object of the OpenAPI document.
 type object = map[string]any
 
-// schemaRefs begins the references to schemas.
+// schemaRefs is the prefix of the references to schemas in the document.
 const schemaRefs = "#/components/schemas/"
 
 // openAPI returns the OpenAPI 3.1 document of the routes.
@@ -132,7 +132,7 @@ func openAPIRoute() route {
 	return r
 }
 
-// sorted returns the routes by path.
+// sorted returns the routes in the order of their paths.
 func sorted(routes []route) []route {
 	return slices.SortedStableFunc(slices.Values(routes), func(a, b route) int { return strings.Compare(a.path, b.path) })
 }

@@ -38,8 +38,8 @@ func operateRoutes() []route {
 	dead.query = append([]parameter{{name: "role", kind: "string", doc: "Only letters of this role.", values: roles}, {name: "book", kind: "string", doc: "Only letters of this playbook."}, {name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."}}, pageParameters...)
 	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
 	requeue.scope, requeue.max, requeue.example = tokens.Operate, 0, example{path: map[string]string{"id": "11-ab12cd34"}}
-	drop := get("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
-	drop.method, drop.scope, drop.example = http.MethodDelete, tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}
+	drop := remove("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
+	drop.scope, drop.example = tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}
 	status := get("/status", "getStatus", "Return the health of the roles, the streams and the playbooks, with advice.", getStatus)
 	status.query = []parameter{{name: "alarm_after", kind: "string", doc: fmt.Sprintf("Report red after this time with waiting work and no success, or 3 x the p95 if longer; default: %s.", liveness.Floor)}}
 	list := get("/tokens", "listTokens", "List the names, scopes and playbooks of the tokens.", listTokens)
@@ -86,15 +86,15 @@ func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 		return nil, invalid("evaluator", err.Error())
 	}
 	task := &events.Task{
-		Book: playbook.Book(c.path["book"]),
-		ID:   cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
+		Book: c.book(), ID: cmp.Or(r.RunID, key, string(events.NewID())), Owner: c.token.Owner, User: r.User, Session: r.Session,
+		Question: r.Question, Context: r.Context, Target: r.Target, Evaluator: r.Evaluator,
 		Purpose: r.Purpose, Playbook: r.Playbook, MinVersion: r.MinVersion, Created: time.Now().UTC(),
 		Origin: events.Origin{Source: c.token.Caller().Source(), Task: r.Task},
 	}
 	if err := task.Validate(); err != nil {
 		return nil, service.NewError(http.StatusBadRequest, err.Error())
 	}
-	first, err := c.answered(task)
+	first, err := c.firstAnswer(task)
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +117,9 @@ func submitTask(c *call, r *TaskRequest) (*TaskReply, error) {
 	return &TaskReply{RunID: task.ID, Trace: receipt.Trace, Duplicate: receipt.Duplicate}, nil
 }
 
-// answered returns the handle of the execution of a task that was submitted and answered before, or "" if none is known. A generator
-// would ask its model again for a late copy, although it counts once.
-func (c *call) answered(task *events.Task) (events.Handle, error) {
+// firstAnswer returns the handle of the stored execution of a task that was submitted and answered before, or "". Such a task is not
+// published again: after a long time the server accepts the copy, and a generator would call its model for an answer that does not count.
+func (c *call) firstAnswer(task *events.Task) (events.Handle, error) {
 	id := events.ExecutionID(task.Book, task.Owner, task.ID, 0)
 	conn := c.handler.conn
 	seq, err := window.New(conn.NATS(), conn.JetStream()).FirstCopy(c.ctx, task.Book, window.EffectTurn, id)
@@ -163,7 +163,7 @@ func (c *call) awaitTask(task *events.Task, wait time.Duration) (*TaskReply, err
 	return &TaskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
 }
 
-// duration returns a parameter that is a duration, 0 if it is missing.
+// duration returns a parameter that is a duration up to most. A missing parameter is 0.
 func (c *call) duration(name string, most time.Duration) (time.Duration, error) {
 	text := c.query.Get(name)
 	if text == "" {
@@ -186,11 +186,11 @@ func listRuns(c *call) (*page[replay.RunState], error) {
 }
 
 func getRun(c *call) (*replay.RunState, error) {
-	b := playbook.Book(c.path["id"])
+	b := playbook.Book(c.path["id"]) // a run has the name of its playbook
 	if err := b.Validate(); err != nil {
 		return nil, invalid("id", err.Error())
 	}
-	if err := c.checkBook(b); err != nil {
+	if err := c.checkPermitted(b); err != nil {
 		return nil, err
 	}
 	return replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
@@ -199,7 +199,7 @@ func getRun(c *call) (*replay.RunState, error) {
 func listDead(c *call) (*page[deadletters.Row], error) {
 	f := bus.LetterFilter{Role: c.query.Get("role"), Book: playbook.Book(c.query.Get("book"))}
 	if f.Book != "" {
-		if err := c.bodyBook(f.Book); err != nil {
+		if err := c.checkBookField(f.Book); err != nil {
 			return nil, err
 		}
 	}
@@ -232,10 +232,10 @@ func (c *call) letter() (events.Handle, error) {
 	if err != nil {
 		return id, err
 	}
-	return id, c.checkBook(l.Book)
+	return id, c.checkPermitted(l.Book)
 }
 
-// noFields is an empty body.
+// noFields is a body without fields, which may be missing.
 type noFields struct{}
 
 func requeueDead(c *call, _ *noFields) (*deadletters.Requeued, error) {
@@ -274,7 +274,8 @@ func getStatus(c *call) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), c.handler.index.Activity.State().Running...)
+	running := c.handler.index.Activity.State().Running
+	o, err := doctor.ReadOverview(c.ctx, c.handler.conn, cmp.Or(alarm, liveness.Floor), running...)
 	if err != nil {
 		return nil, err
 	}
@@ -282,8 +283,14 @@ func getStatus(c *call) (*Status, error) {
 		return nil, err
 	}
 	o.Rate()
-	advice := o.Advice()
-	o.Books = append([]doctor.BookState{}, slices.DeleteFunc(o.Books, func(b doctor.BookState) bool { return !c.token.AllowsBook(b.Book) })...)
+	advice := o.Advice() // on all playbooks; the reply has only the permitted ones
+	permitted := []doctor.BookState{}
+	for _, b := range o.Books {
+		if c.token.AllowsBook(b.Book) {
+			permitted = append(permitted, b)
+		}
+	}
+	o.Books = permitted
 	return &Status{o, advice}, nil
 }
 

@@ -53,10 +53,11 @@ type ImportReply struct {
 }
 
 func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
-	if known, _ := formats.Formats(); r.Format != "" && !slices.Contains(known, r.Format) {
+	known, _ := formats.Formats()
+	if r.Format != "" && !slices.Contains(known, r.Format) {
 		return nil, invalid("format", fmt.Sprintf("want one of %v, got %q", known, text40(string(r.Format))))
 	}
-	now, label, err := c.handler.books.newest(c.ctx, c.name())
+	now, label, err := c.handler.books.newest(c.ctx, c.book())
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func importBullets(c *call, r *ImportRequest) (*ImportReply, error) {
 		return nil, invalid("data", err.Error())
 	}
 	out := &ImportReply{
-		EditReply: EditReply{Book: c.name(), Version: now.Version(), Label: label, DryRun: r.DryRun},
+		EditReply: EditReply{Book: c.book(), Version: now.Version(), Label: label, DryRun: r.DryRun},
 		Format:    made.Format, Bullets: len(made.Document.Bullets), New: len(made.Ops),
 	}
 	for _, n := range made.Notes {
@@ -118,13 +119,13 @@ func refineBook(c *call, r *RefineRequest) (*RefineReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &RefineReply{Book: c.name(), Version: label, Plan: draft.Refine(p, options)}
+	out := &RefineReply{Book: c.book(), Version: label, Plan: draft.Refine(p, options)}
 	if !r.Apply || len(out.Steps) == 0 {
 		return out, nil
 	}
 	e := out.Edit()
 	e.Reason = r.Reason
-	out.Applied = &EditReply{Book: c.name()}
+	out.Applied = &EditReply{Book: c.book()}
 	return out, c.submitEdit(e, out.Applied)
 }
 
@@ -139,22 +140,26 @@ type PromoteRequest struct {
 
 func promoteRun(c *call, r *PromoteRequest) (*edits.Promotion, error) {
 	known, err := c.permittedBooks()
-	switch {
-	case err != nil:
-		return nil, err
-	case r.Run == c.name():
-		return nil, invalid("run", fmt.Sprintf("%s is the playbook to change: name another one", r.Run))
-	case r.Run.Validate() == nil && c.checkBook(r.Run) != nil:
-		return nil, c.checkBook(r.Run)
-	case !slices.Contains(known, r.Run):
-		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", text40(string(r.Run)), joinBooks(known)))
-	}
-	js := c.handler.conn.JetStream()
-	plan, err := edits.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.name()), r.At)
 	if err != nil {
 		return nil, err
 	}
-	if r.DryRun || plan.IsEmpty() || plan.NeedsMerge && !r.Merge {
+	if r.Run == c.book() {
+		return nil, invalid("run", fmt.Sprintf("%s is the playbook to change: name another one", r.Run))
+	}
+	if r.Run.Validate() == nil { // an invalid name is not found
+		if err := c.checkPermitted(r.Run); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.Contains(known, r.Run) {
+		return nil, invalid("run", fmt.Sprintf("%q not found: name one of %s", text40(string(r.Run)), joinBooks(known)))
+	}
+	js := c.handler.conn.JetStream()
+	plan, err := edits.PlanPromotion(c.ctx, explain.NewBook(js, r.Run), explain.NewBook(js, c.book()), r.At)
+	if err != nil {
+		return nil, err
+	}
+	if r.DryRun || plan.IsEmpty() || plan.NeedsMerge && !r.Merge { // the client sees the reason in the plan
 		return plan, nil
 	}
 	return plan, plan.Submit(r.Merge, func(e *events.Edit) (*events.EditReply, error) {
@@ -182,10 +187,10 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 	if err := r.To.Validate(); err != nil {
 		return nil, invalid("to", err.Error())
 	}
-	if err := c.checkBook(r.To); err != nil {
+	if err := c.checkPermitted(r.To); err != nil {
 		return nil, err
 	}
-	if _, _, err := c.playbook(""); err != nil {
+	if _, _, err := c.playbook(""); err != nil { // the playbook must exist
 		return nil, err
 	}
 	store := c.handler.books.store
@@ -196,13 +201,17 @@ func forkBook(c *call, r *ForkRequest) (*ForkReply, error) {
 	if slices.Contains(known, r.To) {
 		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, field: "to", text: fmt.Sprintf("playbook %q: already exists: choose another name", r.To)}
 	}
-	at, err := explain.NewBook(c.handler.conn.JetStream(), c.name()).Version(c.ctx, cmp.Or(r.At, "newest"))
+	at, err := explain.NewBook(c.handler.conn.JetStream(), c.book()).Version(c.ctx, cmp.Or(r.At, "newest"))
 	if err != nil {
 		return nil, err
 	}
-	out := &ForkReply{Book: r.To, From: c.name(), At: at.Label()}
-	if out.Version, err = edits.Fork(c.ctx, c.handler.conn, c.name(), at, r.To); err != nil || out.Version == 0 {
-		return out, err
+	out := &ForkReply{Book: r.To, From: c.book(), At: at.Label()}
+	out.Version, err = edits.Fork(c.ctx, c.handler.conn, c.book(), at, r.To)
+	if err != nil {
+		return nil, err
+	}
+	if out.Version == 0 { // there was nothing to copy
+		return out, nil
 	}
 	p, err := store.PlaybookAt(c.ctx, r.To, out.Version)
 	if err != nil {

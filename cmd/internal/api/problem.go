@@ -88,9 +88,15 @@ func notFound(text string) error {
 	return &statusError{status: http.StatusNotFound, code: CodeNotFound, text: text}
 }
 
-// newProblem returns the problem for an error, and the delay for Retry-After. In is the type of the request's body, nil without one.
-func newProblem(err error, in reflect.Type) (p Problem, after string) {
-	var ambiguous interface{ Names() []string }
+// conflict returns the error for a request that does not fit the state of an object.
+func conflict(text string) error {
+	return &statusError{status: http.StatusConflict, code: CodeConflict, text: text}
+}
+
+// newProblem returns the problem for an error, and the value of Retry-After, "" for none. bodyType is the type of the request's body, nil
+// without a body. ErrorResponse puts a text in one line.
+func newProblem(err error, bodyType reflect.Type) (p Problem, retryAfter string) {
+	var ambiguous interface{ Names() []string } // an id that fits several runs
 	if errors.As(err, &ambiguous) {
 		r := service.ErrorResponse(service.NewError(http.StatusConflict, err.Error()))
 		return Problem{Status: r.Code, Code: CodeConflict, Detail: r.Text, Runs: ambiguous.Names()}, ""
@@ -98,7 +104,7 @@ func newProblem(err error, in reflect.Type) (p Problem, after string) {
 	err = classify(err)
 	var known *statusError
 	if errors.As(err, &known) {
-		r := service.ErrorResponse(service.NewError(known.status, known.text)) // the text in one line
+		r := service.ErrorResponse(service.NewError(known.status, known.text))
 		return Problem{Status: known.status, Code: known.code, Field: known.field, Detail: r.Text, Conflicts: known.conflicts}, ""
 	}
 	r := service.ErrorResponse(err)
@@ -107,7 +113,7 @@ func newProblem(err error, in reflect.Type) (p Problem, after string) {
 		p.Code = codeOther
 	}
 	if r.Code == http.StatusBadRequest {
-		p.Field = fieldOf(r.Text, in)
+		p.Field = fieldOf(r.Text, bodyType)
 	}
 	return p, r.RetryAfter()
 }
@@ -119,18 +125,18 @@ func (p Problem) encode(requestID string) []byte {
 	return append(body, '\n')
 }
 
-// fieldOf returns the field at the beginning of an error text, such as outcome.label, if the type of the body has it. It
-// also finds the name in the error for an unknown field.
-func fieldOf(text string, in reflect.Type) string {
+// fieldOf returns the field that an error text names: a field of the body at the beginning of the text, such as outcome.label, or an
+// unknown field. It returns "" for other texts.
+func fieldOf(text string, bodyType reflect.Type) string {
 	if quoted, ok := strings.CutPrefix(text, `unknown field "`); ok {
 		name, _, _ := strings.Cut(quoted, `"`)
 		return name
 	}
 	path, _, ok := strings.Cut(text, ": ")
-	if !ok || in == nil {
+	if !ok || bodyType == nil {
 		return ""
 	}
-	t := in
+	t := bodyType
 	for name := range strings.SplitSeq(path, ".") {
 		name, _, _ = strings.Cut(name, "[")
 		if t = fieldType(t, name); t == nil {
@@ -140,7 +146,8 @@ func fieldOf(text string, in reflect.Type) string {
 	return path
 }
 
-// fieldType returns the type of a field by its name in JSON, nil if the type does not have it. For a list it is that of its items.
+// fieldType returns the type of a field by its name in JSON, or nil if t does not have the field. If t is a list or a pointer, it looks in
+// the type of the elements.
 func fieldType(t reflect.Type, name string) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -24,9 +24,9 @@ type route struct {
 	out     reflect.Type // type of the reply; nil: any JSON
 	status  int          // of success
 	verb    string       // of the metrics; empty for none
-	max     int64        // bytes of the body
-	waits   bool         // the request may take longer than others
-	local   bool         // needs no NATS server, as all routes without a scope
+	max     int64        // bytes of the body; 0: the body may be missing, and maxBody limits it
+	waits   bool         // the request may take up to maxWait longer than others
+	local   bool         // needs no NATS server; nor does a route without a scope
 	keyed   bool         // has an Idempotency-Key
 	own     bool         // tokens without the scope may use it for their own runs
 	also    tokens.Scope // another scope that permits the route; empty: none
@@ -61,7 +61,14 @@ func get[Out any](path, name, summary string, run func(*call) (Out, error)) rout
 	}
 }
 
-// post returns a route with a body.
+// remove returns a route that deletes an object.
+func remove[Out any](path, name, summary string, run func(*call) (Out, error)) route {
+	r := get(path, name, summary, run)
+	r.method = http.MethodDelete
+	return r
+}
+
+// post returns a route with a body. It has no scope yet.
 func post[In, Out any](path, name, summary string, status int, run func(*call, *In) (Out, error)) route {
 	return route{
 		method: http.MethodPost, path: path, name: name, summary: summary, status: status, max: maxBody,
@@ -75,8 +82,8 @@ func post[In, Out any](path, name, summary string, status int, run func(*call, *
 	}
 }
 
-// match returns the route for a method and an escaped path, with the parameters of the path. If only other methods have the path,
-// allowed lists them.
+// match returns the route for a method and an escaped path, with the parameters of the path. found is nil for an unknown path, and for a
+// path that has only routes of other methods, which allowed lists.
 func match(routes []route, method, escaped string) (found *route, path map[string]string, allowed []string) {
 	segments, ok := splitPath(escaped)
 	if !ok {
@@ -102,7 +109,8 @@ func match(routes []route, method, escaped string) (found *route, path map[strin
 	return nil, nil, allowed
 }
 
-// splitPath returns the unescaped segments of a path below prefix. A slash at its end is ignored.
+// splitPath returns the unescaped segments of a path below prefix. It ignores a slash at the end. It returns false for a path that is not
+// below prefix or not escaped correctly.
 func splitPath(escaped string) ([]string, bool) {
 	rest, ok := strings.CutPrefix(escaped, prefix)
 	if !ok || rest != "" && rest[0] != '/' {

@@ -13,10 +13,10 @@ import (
 	"debrief/playbook"
 )
 
-// compareRoute compares two runs.
+// compareRoute is the route that compares two runs.
 func compareRoute() route {
 	r := get("/runs/{id}/compare/{other}", "compareRuns", "Compare the answers of two runs to the same samples of their evaluations, pair by pair.", compareRuns)
-	r.waits, r.query = true, pageParameters[:1]
+	r.waits, r.query = true, limitParameter
 	r.example = example{path: map[string]string{"id": "run-1", "other": "run-2"}, query: "limit=20"}
 	return r
 }
@@ -78,27 +78,32 @@ func compareRuns(c *call) (*runComparison, error) {
 	if len(run[out.Set]) == 0 || len(other[out.Set]) == 0 {
 		out.Set = replay.Validation
 	}
-	a, b := run[out.Set], other[out.Set]
-	out.Run, out.Other = answersOf(playbook.Book(c.path["id"]), a), answersOf(playbook.Book(c.path["other"]), b)
-	var before, after []bool
-	for _, sample := range slices.Sorted(maps.Keys(a)) {
-		x, y := a[sample], b[sample]
+	answers, others := run[out.Set], other[out.Set]
+	out.Run, out.Other = answersOf(playbook.Book(c.path["id"]), answers), answersOf(playbook.Book(c.path["other"]), others)
+	var right, otherRight []bool
+	for _, sample := range slices.Sorted(maps.Keys(answers)) {
+		x, y := answers[sample], others[sample]
 		if y == nil || !x.known() || !y.known() {
 			continue
 		}
-		before, after = append(before, y.right()), append(after, x.right())
+		right, otherRight = append(right, x.right()), append(otherRight, y.right())
 		if x.right() != y.right() && len(out.Differ) < limit {
-			out.Differ = append(out.Differ, differingPair{sample, x.Question, x.target, x.right(), x.Answer, y.Answer, x.Handle, y.Handle})
+			out.Differ = append(out.Differ, differingPair{
+				Sample: sample, Question: x.Question, Target: x.target, Right: x.right(),
+				Answer: x.Answer, OtherAnswer: y.Answer, Handle: x.Handle, OtherHandle: y.Handle,
+			})
 		}
 	}
-	out.Pair = stats.Paired(before, after)
+	out.Pair = stats.Paired(otherRight, right)
 	return out, nil
 }
 
+// answersOf returns the summary of the answers of a run to a set.
 func answersOf(run playbook.Book, all map[string]*evaluated) runAnswers {
 	out, right, known := runAnswers{Run: run}, 0, 0
 	for _, e := range all {
-		if out.Version = max(out.Version, e.version); e.known() {
+		out.Version = max(out.Version, e.version)
+		if e.known() {
 			known++
 		}
 		if e.right() {
@@ -109,14 +114,13 @@ func answersOf(run playbook.Book, all map[string]*evaluated) runAnswers {
 	return out
 }
 
-// evaluations returns the answers of the newest evaluation of a run, by set and sample. Name is the parameter of the path with the
-// run.
-func (c *call) evaluations(name string) (map[string]map[string]*evaluated, error) {
-	run := playbook.Book(c.path[name])
+// evaluations returns the answers of the newest evaluations of a run, by set and sample. The run is in the parameter of the path.
+func (c *call) evaluations(parameter string) (map[string]map[string]*evaluated, error) {
+	run := playbook.Book(c.path[parameter])
 	if err := run.Validate(); err != nil {
-		return nil, invalid(name, err.Error())
+		return nil, invalid(parameter, err.Error())
 	}
-	if err := c.checkBook(run); err != nil {
+	if err := c.checkPermitted(run); err != nil {
 		return nil, err
 	}
 	if _, err := replay.ReadRun(c.ctx, c.handler.conn.JetStream(), run); err != nil {
@@ -135,7 +139,7 @@ func (c *call) evaluations(name string) (map[string]map[string]*evaluated, error
 		if all[set] == nil {
 			all[set] = map[string]*evaluated{}
 		}
-		all[set][sample] = &evaluated{newExecutionItem(s.Seq, e), excerpt(e.Target), version}
+		all[set][sample] = &evaluated{newExecutionItem(s.Seq, e), excerpt(e.Target), version} // a later evaluation replaces it
 		return nil
 	})
 	return all, err

@@ -21,7 +21,7 @@ func listVersions(c *call) (*page[*index.Version], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	part, newest, err := c.handler.index.Logs.Versions(c.ctx, c.name(), end, limit)
+	part, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), end, limit)
 	switch {
 	case err != nil:
 		return nil, err
@@ -44,14 +44,14 @@ type VersionDetails struct {
 }
 
 func getVersion(c *call) (*VersionDetails, error) {
-	at, err := c.handler.index.Logs.Version(c.ctx, c.name(), c.path["version"])
+	at, err := c.handler.index.Logs.Version(c.ctx, c.book(), c.path["version"])
 	if err != nil {
 		return nil, err
 	}
 	if at.Number == 0 {
 		return nil, notFound("version 0: the empty playbook, which no change made")
 	}
-	v, d, err := c.handler.index.Logs.Delta(c.ctx, c.name(), at.Number)
+	v, d, err := c.handler.index.Logs.Delta(c.ctx, c.book(), at.Number)
 	if err != nil {
 		return nil, err
 	}

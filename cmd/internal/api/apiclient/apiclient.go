@@ -1,11 +1,12 @@
-// Package apiclient gives commands a client of the API: of the gateway of --url, or of a handler in this process on the server of
-// --nats or --data. So a rule of the API holds for commands, too.
+// Package apiclient gives commands a client of the API. The client calls the gateway of --url, or a handler in this process, which uses the
+// NATS server of --nats or --data. So the rules of the API also hold for commands.
 package apiclient
 
 import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -18,11 +19,10 @@ import (
 	"debrief/generator"
 )
 
-// Flags has the flags of a command that is a client of the API: of the gateway of --url, or of a handler in this process on the
-// server of --nats or --data.
+// Flags has the flags of a command that is a client of the API.
 type Flags struct{ cli.ServerFlags }
 
-// BookFlags has the flags of such a command on one playbook.
+// BookFlags has the flags of a client of the API that works on one playbook.
 type BookFlags struct {
 	Flags
 	Book string `help:"Name of the playbook." default:"default"`
@@ -36,69 +36,72 @@ func (p BookFlags) Path(segments ...string) string {
 // Check returns an error for each invalid setting.
 func (p Flags) Check() error { return p.CheckConnection() }
 
-// gateway returns the address and the token of the gateway, with the variables of the clients for other languages. The address is
-// empty if the command works over NATS.
+// gateway returns the address and the token of the gateway, from the flags or from the environment variables that all clients use. The
+// address is empty if the command works over NATS.
 func (p Flags) gateway() (address, token string, err error) {
-	if address = p.URL; address == "" && p.NATS.NATS == "" && p.Data == "" {
+	address = p.URL
+	if address == "" && p.NATS.NATS == "" && p.Data == "" {
 		address = os.Getenv("DEBRIEF_URL")
 	}
 	if address == "" {
 		return "", "", nil
 	}
-	if _, _, token, err = p.Login(); token == "" {
+	_, _, token, err = p.Login()
+	if token == "" {
 		token = os.Getenv("DEBRIEF_API_TOKEN")
 	}
 	return address, token, err
 }
 
-// Access is how a command uses the server of --nats or --data. A gateway decides by the token.
+// Access tells how a command uses the server of --nats or --data. It has no effect with a gateway, which decides by the token.
 type Access int
 
 const (
-	Read    Access = iota // creates nothing
-	ReadAny               // the same, and needs no stored playbook
-	Change                // changes stored data: the server must have streams
-	Create                // may begin a playbook: starts a server if none runs
+	Read    Access = iota // only reads, from streams that exist
+	ReadAny               // only reads; without a server and streams it finds nothing
+	Change                // changes stored data, in streams that exist
+	Create                // may begin a playbook; starts a server if none runs
 	Running               // needs the roles of a running server
 )
 
 // Client is a client of the API, until Close.
 type Client struct {
 	*api.Client
-	*cli.Session // nil for a gateway
-	contexts     *contexts
-	close        []func() error
+	*cli.Session                // nil for a gateway
+	contexts     *contexts      // nil for a gateway
+	close        []func() error // called by Close, the last one first
 }
 
 // Close ends the work in this process.
 func (a *Client) Close() error {
 	var errs []error
-	for i := range a.close {
-		errs = append(errs, a.close[len(a.close)-1-i]())
+	for _, end := range slices.Backward(a.close) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }
 
-// ExecutionPath returns the path of an execution in its playbook. One that has expired is looked for in the given playbook.
+// ExecutionPath returns the path of an execution in its playbook. If the execution is not stored any more, this is the given playbook, whose
+// log may still have it.
 func (a *Client) ExecutionPath(ctx context.Context, handle, playbook string) (string, error) {
 	found, err := api.Get[api.FoundExecution](ctx, a.Client, api.Path("executions", handle), nil)
 	var refused *api.Error
 	switch {
-	case errors.As(err, &refused) && refused.Code == api.CodeNotFound:
-	case err != nil:
-		return "", err
-	default:
+	case err == nil:
 		playbook = string(found.Book)
+	case !errors.As(err, &refused) || refused.Code != api.CodeNotFound:
+		return "", err
 	}
 	return api.Path("books", playbook, "executions", handle), nil
 }
 
-// Open returns a client of the API. Author is the author of changes over NATS; a gateway knows the name of its token.
+// Open returns a client of the API. author is the author of changes over NATS. With a gateway the author is the name of the token.
 func (p Flags) Open(ctx context.Context, c *program.Common, access Access, author string) (*Client, error) {
 	return p.open(ctx, c, access, author, generator.Config{})
 }
 
-// OpenBuilding is Open for a command that shows contexts. A setting that is not the default one needs NATS: a gateway has its own.
+// OpenBuilding is Open for a command that shows contexts, which are built with the settings cfg. With a gateway it returns an error for
+// settings that are not the default, because a gateway has settings of its own.
 func (p Flags) OpenBuilding(ctx context.Context, c *program.Common, cfg generator.Config) (*Client, error) {
 	a, err := p.open(ctx, c, Read, "", cfg)
 	if err == nil && a.Session == nil && !isDefault(cfg) {
@@ -120,14 +123,16 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		return &Client{Client: api.NewClient(address, token)}, nil
 	}
 	log := c.Logger()
-	s, err := map[Access]func(context.Context, zerolog.Logger) (*cli.Session, error){
+	connect := map[Access]func(context.Context, zerolog.Logger) (*cli.Session, error){
 		Read: p.ConnectReading, ReadAny: p.ConnectReadingOrEmpty, Change: p.ConnectChanging, Create: p.Connect, Running: p.ConnectRunning,
-	}[access](ctx, log)
+	}[access]
+	s, err := connect(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	a := &Client{Session: s, close: []func() error{func() error { s.Close(); return nil }}}
-	if s.Server != nil && access != Read && access != ReadAny { // no other process can connect, so no other Curator can apply the changes
+	changes := access != Read && access != ReadAny
+	if changes && s.Server != nil { // other processes cannot connect to the server in this process, so it needs a Curator of its own
 		role, err := curator.New(nil, curator.Config{})
 		if err != nil {
 			return nil, err
@@ -156,7 +161,7 @@ func Get[T any](ctx context.Context, c *program.Common, p Flags, path string, qu
 	return api.Get[T](ctx, a.Client, path, query)
 }
 
-// List reads the first items of a list for a command; 0 for all. More reports whether the list has more of them.
+// List reads the first limit items of a list for a command. A limit of 0 means all items. more reports whether the list has further items.
 func List[T any](ctx context.Context, c *program.Common, p Flags, path string, query map[string]string, limit int) (all []T, more bool, err error) {
 	a, err := p.Open(ctx, c, Read, "")
 	if err != nil {

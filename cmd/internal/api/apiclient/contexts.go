@@ -20,9 +20,9 @@ const historyTimeout = 20 * time.Second
 type contexts struct {
 	*generator.ContextBuilder
 	conn *bus.Conn
-	own  bool // the command has other settings than the service, which cannot build its context
+	own  bool // the settings are not the default: the service cannot build the context
 
-	served bool // the service built the last context
+	served bool // the service answered the last request
 }
 
 // Context implements service.Backend.
@@ -31,7 +31,7 @@ func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*even
 		service := client.NATS(b.conn.NATS())
 		service.Trace = bus.Traceparent
 		reply, err := service.Context(ctx, r)
-		if !errors.Is(err, nats.ErrNoResponders) {
+		if !errors.Is(err, nats.ErrNoResponders) { // without a generator this process builds the context
 			b.served = true
 			return reply, err
 		}

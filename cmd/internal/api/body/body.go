@@ -1,4 +1,4 @@
-// Package body reads the bodies of HTTP requests with a minimum rate, and within the memory of all bodies.
+// Package body reads the bodies of HTTP requests. A body must arrive with a minimum rate, and all bodies together have a memory limit.
 package body
 
 import (
@@ -23,14 +23,15 @@ var (
 	ErrNoMemory = errors.New("too many request bodies in memory")
 )
 
-// Pace is the minimum rate of a request body: Step bytes, or its rest, in each Window that the server waits for it.
+// Pace is the minimum rate of a request body. Each Step bytes, and the rest of the body, must arrive in a Window. Only the time that the
+// server waits for the body counts.
 type Pace struct {
 	Step   int
 	Window time.Duration
 }
 
-// Paced is a request body that must arrive with a minimum rate. Time that the reader needs does not count. It sets read deadlines of
-// the connection, and removes them at the end of the body: a later deadline would cancel the request.
+// Paced is a request body that must arrive with a minimum rate. It sets read deadlines of the connection. At the end of the body it removes
+// the deadline, which would otherwise cancel the request later.
 type Paced struct {
 	io.ReadCloser
 	deadline func(time.Time) error
@@ -39,7 +40,7 @@ type Paced struct {
 	bytes    int           // received in this window
 	waited   time.Duration // in this window
 	failed   atomic.Bool   // reading failed
-	slow     atomic.Bool   // because the body is too slow
+	slow     atomic.Bool   // reading failed because the body is too slow
 }
 
 // Wrap returns a body that must arrive with the pace, and before end. A zero end is no deadline.
@@ -57,7 +58,8 @@ func (b *Paced) Read(p []byte) (int, error) {
 	_ = b.deadline(until) // tests may have no connection
 	n, err := b.ReadCloser.Read(p)
 	b.waited += time.Since(began)
-	if b.bytes += n; b.bytes >= b.pace.Step {
+	b.bytes += n
+	if b.bytes >= b.pace.Step { // begin the next window
 		b.bytes, b.waited = 0, 0
 	}
 	switch {
@@ -72,8 +74,8 @@ func (b *Paced) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Failed reports whether reading the body failed. The error of a caller may be another one, because the server cancels the request when a
-// read fails. Slow reports whether the body was too slow.
+// Failed reports whether reading the body failed, and whether the reason is a slow body. A handler may see another error first, because
+// the server cancels the context of the request when a read fails.
 func (b *Paced) Failed() (failed, slow bool) { return b.failed.Load(), b.slow.Load() }
 
 // Memory counts the bytes that all bodies hold. It is safe for concurrent use.
@@ -107,21 +109,22 @@ type Held struct {
 	Reason error // ErrTooLarge or ErrNoMemory if Data is only the beginning
 }
 
-// Hold reads a body up to its end, up to one byte over limit, or until the memory has no room left. Room is reserved as bytes arrive: a
-// declared length, -1 for none, reserves nothing. The caller must give the room back, also after an error.
+// Hold reads a body up to its end, up to one byte over limit, or until the memory has no room left. declared is the length of the body, -1
+// if it is unknown. Room is reserved as bytes arrive, not for the declared length. The caller must give the room back, also after an
+// error.
 func (m *Memory) Hold(body io.Reader, declared, limit int64) (Held, error) {
 	var h Held
-	most := limit + 1
+	maxSize := limit + 1
 	if declared >= 0 {
-		most = declared + 1 // one more byte to find the end without growing
+		maxSize = declared + 1 // one more byte to find the end without growing
 	}
 	for {
 		if len(h.Data) == cap(h.Data) {
-			size := min(max(2*int64(cap(h.Data)), firstRoom), most)
 			if int64(len(h.Data)) > limit {
 				h.Reason = ErrTooLarge
 				return h, nil
 			}
+			size := min(max(2*int64(cap(h.Data)), firstRoom), maxSize)
 			if !m.take(size - h.Room) {
 				h.Reason = ErrNoMemory
 				return h, nil
@@ -143,7 +146,7 @@ func (m *Memory) Hold(body io.Reader, declared, limit int64) (Held, error) {
 	}
 }
 
-// Rest returns a body with the held beginning and the rest that is not read.
+// Rest returns the whole body again: the held beginning, then the rest that is not read yet.
 func (h Held) Rest(body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader

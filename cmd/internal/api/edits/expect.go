@@ -8,7 +8,7 @@ import (
 	book "debrief/playbook"
 )
 
-// Expectations returns the state of each bullet before the operations. A bullet that does not exist has no text.
+// Expectations returns the state before the operations of each bullet that they change. A bullet that does not exist has no text.
 func Expectations(p *book.Playbook, ops []book.Op) []events.Expectation {
 	var all []events.Expectation
 	done := map[book.BulletID]bool{}

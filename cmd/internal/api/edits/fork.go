@@ -18,10 +18,12 @@ import (
 	book "debrief/playbook"
 )
 
-// Fork copies a playbook at a version into a new one: the bullets with all their fields, and the settings. What was forgotten since is
-// left out, and a text that is refused today is in quarantine. It returns the version at which the copy is complete, or 0 if the source
-// is empty. A repeated call for the same playbooks and version continues an interrupted fork, also after the new playbook has learned
-// something. A Curator must run.
+// Fork copies a playbook at a version into a new one: the bullets with all their fields, and the settings. It leaves out what was learned
+// from executions that were forgotten since. A text that would be refused today goes into quarantine. Fork returns the version at which
+// the copy is complete, or 0 if there was nothing to copy. A Curator must run.
+//
+// A repeated call for the same playbooks and version continues an interrupted fork, also if the new playbook has learned something
+// meanwhile.
 func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at explain.Version, to book.Book) (uint64, error) {
 	store := deltalog.New(conn.JetStream())
 	source, err := store.PlaybookAt(ctx, from, at.Number)
@@ -37,9 +39,11 @@ func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at explain.Versio
 	if err != nil {
 		return 0, err
 	}
-	if is, _, err := history.ForkOf(store.History(ctx, to)); err != nil {
+	begun, _, err := history.ForkOf(store.History(ctx, to))
+	if err != nil {
 		return 0, explain.LogError(err)
-	} else if len(done) > 0 && is != origin {
+	}
+	if len(done) > 0 && begun != origin {
 		return 0, program.Exit(program.ExitRefused, fmt.Errorf("playbook %q: already exists and is not a %s: choose another name", to, origin))
 	}
 	for _, e := range forkEdits(origin, source, copied, to) {
@@ -50,18 +54,18 @@ func Fork(ctx context.Context, conn *bus.Conn, from book.Book, at explain.Versio
 			return 0, fmt.Errorf("fork %s: %w", from, err)
 		}
 	}
-	_, whole, err := history.ForkOf(store.History(ctx, to))
-	return whole, explain.LogError(err)
+	_, complete, err := history.ForkOf(store.History(ctx, to))
+	return complete, explain.LogError(err)
 }
 
 // forker is the author of the edits that copy a playbook into a new one.
 const forker = "debrief"
 
-// forkEdits returns the edits of a fork: the settings of a playbook, and the bullets to copy. Their ids depend only on the arguments, so
-// a repeated edit is a duplicate.
+// forkEdits returns the edits of a fork: one for each setting of the source that is not the default, and the bullets to copy. The ids of the
+// edits depend only on the arguments, so a repeated edit is a duplicate.
 func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []*events.Edit {
 	var edits []*events.Edit
-	edit := func() *events.Edit {
+	addEdit := func() *events.Edit {
 		e := &events.Edit{
 			Book:   to,
 			ID:     events.Hash("fork", string(origin.Of), origin.At, string(to), fmt.Sprint(len(edits))),
@@ -71,17 +75,20 @@ func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []
 		return e
 	}
 	if mode, set := source.Gate(); set {
-		edit().Gate = mode
+		addEdit().Gate = mode
 	}
 	if a := source.Admission(); a.ReviewsFirst() {
-		edit().Review = book.ReviewFirst
+		addEdit().Review = book.ReviewFirst
 	}
 	if name := source.LeadingScore(); name != "" {
-		edit().LeadingScore = &name
+		addEdit().LeadingScore = &name
 	}
-	for i, b := range copied.Sorted() {
-		if i%request.PerEdit == 0 && (i > 0 || len(edits) == 0) {
-			edit()
+	if len(edits) == 0 && copied.Len() > 0 {
+		addEdit()
+	}
+	for i, b := range copied.Sorted() { // the first bullets go into the edit of the last setting, if there is one
+		if i > 0 && i%request.PerEdit == 0 {
+			addEdit()
 		}
 		e := edits[len(edits)-1]
 		e.Ops = append(e.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
@@ -101,8 +108,8 @@ func coveredIDs(ctx context.Context, store *deltalog.Store, b book.Book) (map[st
 	return done, explain.LogError(err)
 }
 
-// requestForkEdit submits one edit of a fork and waits until the log covers it. After a crash the same edit is submitted
-// again. The server stores it once and reports a duplicate; requestForkEdit then polls the log.
+// requestForkEdit submits one edit of a fork and waits until the log covers it. A fork that is continued after a crash submits its last edit
+// again. The server then reports a duplicate without a decision, and requestForkEdit polls the log.
 func requestForkEdit(ctx context.Context, conn *bus.Conn, store *deltalog.Store, e *events.Edit) error {
 	_, err := Request(ctx, conn, e, bus.PublishOptions{Repeat: true})
 	if !errors.Is(err, bus.ErrDuplicate) {
@@ -123,7 +130,8 @@ func requestForkEdit(ctx context.Context, conn *bus.Conn, store *deltalog.Store,
 				continue
 			}
 		}
-		if wait.Err() != nil && ctx.Err() == nil {
+		timedOut := wait.Err() != nil && ctx.Err() == nil
+		if timedOut {
 			return program.Exit(program.ExitUnreachable, &NoReplyError{After: bulkTimeout})
 		}
 		return err

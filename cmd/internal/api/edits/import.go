@@ -14,18 +14,19 @@ import (
 // Import is the change that adds the bullets of a file to a playbook.
 type Import struct {
 	*formats.Document
-	// Ops add the bullets that the playbook does not have. A bullet without times in the file keeps none: the log has the
-	// time of the import.
+	// Ops add the bullets whose ids the playbook does not have. A bullet without times in the file has none in the playbook, either:
+	// the log has the time of the import.
 	Ops []book.Op
 }
 
-// NewImport reads a file without its secrets and returns the change that adds its bullets. An empty format is detected. A
-// bullet whose id belongs to another bullet of the playbook gets a new id.
+// NewImport reads a file and returns the change that adds its bullets. Secrets in the file are replaced first. An empty format is detected.
+// A bullet whose id belongs to a different bullet of the playbook gets a new id.
 func NewImport(data []byte, format formats.Format, now *book.Playbook) (*Import, error) {
-	doc, err := formats.Read([]byte(redact.Text(string(data))), format, func(id book.BulletID, section, content string) bool {
-		there := now.Bullet(id)
-		return there != nil && (there.Section != section || there.Content != content)
-	})
+	isTaken := func(id book.BulletID, section, content string) bool {
+		known := now.Bullet(id)
+		return known != nil && (known.Section != section || known.Content != content)
+	}
+	doc, err := formats.Read([]byte(redact.Text(string(data))), format, isTaken)
 	if err != nil {
 		return nil, err
 	}

@@ -20,26 +20,26 @@ import (
 // bestVersion is the name of the best version of a run's playbook.
 const bestVersion = "best"
 
-// Promotion is the plan to copy the changes of a run's playbook into another playbook, and its result.
+// Promotion is the plan to copy the changes of a run's playbook into another playbook, the target, and its result.
 type Promotion struct {
 	Book     book.Book                       `json:"book"`
 	Run      book.Book                       `json:"run"`
 	At       string                          `json:"at"`             // label of the run's version
-	Fork     string                          `json:"fork,omitempty"` // playbook and version that the run began with
-	Was      string                          `json:"before"`         // label of the playbook's version before
+	Fork     string                          `json:"fork,omitempty"` // playbook and version that the run began with; "" for an empty playbook
+	Was      string                          `json:"before"`         // label of the target's version before the change
 	Changes  []history.Difference            `json:"changes"`
-	Left     []history.Difference            `json:"conflicts"`         // conflicts: the playbook keeps its own bullet
-	Moved    []book.BulletID                 `json:"moved"`             // changed in the playbook since the run began
-	Renamed  map[book.BulletID]book.BulletID `json:"renamed"`           // new ids of bullets whose id is in use
-	Version  uint64                          `json:"version,omitempty"` // of the playbook after the change
+	Left     []history.Difference            `json:"conflicts"`         // changes that conflict with the target, which keeps its own bullets
+	Moved    []book.BulletID                 `json:"moved"`             // bullets of the target that have changed since the run began
+	Renamed  map[book.BulletID]book.BulletID `json:"renamed"`           // new ids of the run's bullets whose ids the target has used
+	Version  uint64                          `json:"version,omitempty"` // of the target after the change
 	Label    string                          `json:"label,omitempty"`
 	Promoted bool                            `json:"promoted"`
-	// NeedsMerge is true if the plan changes something, and the playbook has changed since the run began.
+	// NeedsMerge is true if the plan changes something, and the target has changed since the run began.
 	NeedsMerge bool `json:"needs_merge,omitempty"`
 
 	ops    []book.Op
-	before *book.Playbook // the playbook before the change
-	after  *book.Playbook // the playbook after the change
+	before *book.Playbook // the target before the change
+	after  *book.Playbook // the target after the change
 }
 
 // PlanPromotion returns the plan to copy the changes of a run at a version into the target. An empty version means the one
@@ -49,7 +49,7 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 	if err != nil {
 		return nil, err
 	}
-	fork, whole, err := history.ForkOf(run.Store.History(ctx, run.Name))
+	fork, start, err := history.ForkOf(run.Store.History(ctx, run.Name)) // the copy is complete at version start; 0 without a fork
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
@@ -57,26 +57,26 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 	if err != nil {
 		return nil, err
 	}
-	if at.Number < whole {
-		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--at: must be at least %d, the version at the start of the run, got %s", whole, at.Label()))
+	if at.Number < start {
+		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--at: must be at least %d, the version at the start of the run, got %s", start, at.Label()))
 	}
 	learned, err := run.Store.PlaybookAt(ctx, run.Name, at.Number)
 	if err != nil {
 		return nil, explain.LogError(err)
 	}
 	base := new(book.Playbook)
-	if slices.Contains(known, target.Name) { // a new playbook also gets the bullets that the run began with
-		if base, err = run.Store.PlaybookAt(ctx, run.Name, whole); err != nil {
+	if slices.Contains(known, target.Name) { // else the base stays empty: a new target also gets the bullets that the run began with
+		if base, err = run.Store.PlaybookAt(ctx, run.Name, start); err != nil {
 			return nil, explain.LogError(err)
 		}
 	}
-	began, label, err := target.At(ctx, "")
+	before, label, err := target.At(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	plan := newPromotion(base, learned, began)
+	plan := newPromotion(base, learned, before)
 	plan.Book, plan.Run, plan.At, plan.Was = target.Name, run.Name, at.Label(), label
-	if whole > 0 {
+	if start > 0 {
 		plan.Fork = fork.String()
 	}
 	return plan, nil
@@ -84,13 +84,13 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 
 // newPromotion returns the plan to copy the changes from base to learned, two states of the run, into the target.
 func newPromotion(base, learned, target *book.Playbook) *Promotion {
-	with := history.Promote(base, learned, target)
+	result := history.Promote(base, learned, target)
 	none := []history.Difference{} // an empty JSON list instead of null
 	plan := &Promotion{
-		Changes: append(none, history.Diff(target, with.After)...), Left: append(none, with.Skipped...), Moved: []book.BulletID{},
-		Renamed: with.Renamed, ops: with.Ops, before: target, after: with.After,
+		Changes: append(none, history.Diff(target, result.After)...), Left: append(none, result.Skipped...), Moved: []book.BulletID{},
+		Renamed: result.Renamed, ops: result.Ops, before: target, after: result.After,
 	}
-	for _, d := range with.ChangedInTarget {
+	for _, d := range result.ChangedInTarget {
 		plan.Moved = append(plan.Moved, d.ID())
 	}
 	plan.NeedsMerge = len(plan.Moved) > 0 && !plan.IsEmpty()
@@ -123,11 +123,11 @@ func (p *Promotion) MovedIDs() string {
 // Reason returns the default reason of the change: the run and its version.
 func (p *Promotion) Reason() string { return fmt.Sprintf("promotion of %s at %s", p.Run, p.At) }
 
-// Submit sends the planned operations as edits with send, and records the new version. The Curator rejects an edit if one of
-// its bullets has changed since the plan was made. Without merge it also rejects the edit if any other bullet has changed.
+// Submit sends the planned operations as edits with send, and records the new version. The Curator refuses an edit if one of its bullets
+// has changed since the plan was made. Without merge it also refuses the edit if the target has any other new version.
 func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditReply, error)) error {
-	seen := p.before.Version()
-	state := p.before.Clone()
+	seen := p.before.Version() // newest version of the target that the plan or its own edits made
+	state := p.before.Clone()  // the target after the edits so far
 	for ops := range slices.Chunk(p.ops, request.PerEdit) {
 		e := &events.Edit{Ops: ops, Expect: Expectations(state, ops)}
 		if !merge {
@@ -140,7 +140,8 @@ func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditRepl
 		if _, err := state.Apply(&book.Delta{Version: state.Version() + 1, Ops: ops}); err != nil {
 			return err
 		}
-		seen, p.Version, p.Label, p.Promoted = d.Version, d.Version, book.VersionLabel(d.Version, d.Chain), true
+		seen = d.Version
+		p.Version, p.Label, p.Promoted = d.Version, book.VersionLabel(d.Version, d.Chain), true
 	}
 	return nil
 }

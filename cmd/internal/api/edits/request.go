@@ -12,11 +12,10 @@ import (
 	"debrief/events/bus"
 )
 
-// Timeouts for the decision of the Curator: for a small edit, and for one that touches many bullets. After a timeout the
-// edit stays in its stream, and the next Curator applies it.
+// Timeouts for the decision of the Curator. After a timeout the edit stays in its stream, and the next Curator applies it.
 const (
 	timeout     = 5 * time.Second
-	bulkTimeout = 2 * time.Minute
+	bulkTimeout = 2 * time.Minute // for many bullets, and for edits that read a whole log
 )
 
 // NoReplyError is returned if no Curator decided on an edit in time. The edit stays stored.
@@ -36,7 +35,8 @@ func (e *NoReplyError) Error() string {
 // *events.RefusedError with the exit code ExitRefused. Without a decision the error is a *NoReplyError.
 func Request(ctx context.Context, conn *bus.Conn, e *events.Edit, o bus.PublishOptions) (*events.EditReply, error) {
 	limit := timeout
-	if len(e.Ops) > 100 || e.Restore != nil || e.Forget != nil || e.Fork != nil || e.Rebuild { // a part of a fork reads the whole origin
+	readsLog := e.Restore != nil || e.Forget != nil || e.Fork != nil || e.Rebuild // each edit of a fork reads the log of the origin
+	if readsLog || len(e.Ops) > 100 {
 		limit = bulkTimeout
 	}
 	wait, cancel := context.WithTimeout(ctx, limit)

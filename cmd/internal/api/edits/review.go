@@ -35,17 +35,17 @@ type Approval struct {
 // reason means "approved".
 func NewApproval(p *book.Playbook, list []book.BulletID, reason string) (*Approval, error) {
 	a := &Approval{}
-	replacements := map[book.BulletID]book.BulletID{}
+	replacements := map[book.BulletID]book.BulletID{} // by the replaced bullet
 	for _, id := range list {
 		is := p.Bullet(id)
-		if other := replacements[is.Replaces]; is.Replaces != "" && other != "" {
-			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
-		}
-		replacements[is.Replaces] = id
 		a.Ops = append(a.Ops, book.Op{Kind: book.SetStatus, Bullet: id, Status: book.Active, Reason: cmp.Or(reason, "approved")})
 		if is.Replaces == "" {
 			continue
 		}
+		if other := replacements[is.Replaces]; other != "" {
+			return nil, fmt.Errorf("bullets %q and %q would both replace %q: approve only one of them", other, id, is.Replaces)
+		}
+		replacements[is.Replaces] = id
 		if err := a.retireReplaced(p, is); err != nil {
 			return nil, err
 		}
@@ -54,10 +54,12 @@ func NewApproval(p *book.Playbook, list []book.BulletID, reason string) (*Approv
 	return a, nil
 }
 
-// retireReplaced retires the bullet that an approved one replaces, and its other replacements.
+// retireReplaced retires the bullet that an approved one replaces, and the other bullets that have replaced it before. It skips bullets that
+// are not shown.
 func (a *Approval) retireReplaced(p *book.Playbook, by *book.Bullet) error {
 	for _, old := range p.Sorted() {
-		if (old.ID != by.Replaces && old.Replaces != by.Replaces) || !old.Shown() || slices.Contains(a.Retired, old.ID) {
+		isReplaced := old.ID == by.Replaces || old.Replaces == by.Replaces
+		if !isReplaced || !old.Shown() || slices.Contains(a.Retired, old.ID) {
 			continue
 		}
 		if old.Pinned {

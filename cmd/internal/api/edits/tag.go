@@ -8,8 +8,7 @@ import (
 	book "debrief/playbook"
 )
 
-// Tag returns the edit that names a version. Version 0 cannot be named: it is the empty playbook, and an edit means the newest
-// version by 0.
+// Tag returns the edit that names a version. It returns an error for version 0, the empty playbook: in an edit 0 means the newest version.
 func Tag(name string, version uint64) (*events.Edit, error) {
 	n := book.Name{Name: name, Version: version}
 	if version == 0 {

@@ -8,7 +8,7 @@ import (
 	book "debrief/playbook"
 )
 
-// CoverSummary returns the number of reflections that a delta covers, or "an edit".
+// CoverSummary returns the number of reflections that a delta covers, or "an edit", or "" if the delta covers nothing.
 func CoverSummary(d *book.Delta) string {
 	edits := 0
 	for _, c := range d.Covers {
@@ -17,7 +17,7 @@ func CoverSummary(d *book.Delta) string {
 		}
 	}
 	switch reflections := len(d.Covers) - edits; {
-	case d.More:
+	case d.More: // the last delta of the change has the covers
 		return "part of a change"
 	case reflections > 0:
 		return term.Plural(reflections, "reflection")

@@ -11,8 +11,8 @@ import (
 	book "debrief/playbook"
 )
 
-// Differences formats each difference in lines with the marks +, - and ~, and their number in the last line. The text in end
-// follows the number. The result has no line break at its end.
+// Differences formats each difference in lines with the marks +, - and ~. The last line has their number and then the text end. It has no line
+// break.
 func Differences(all []history.Difference, end string) string {
 	var out strings.Builder
 	var added, removed, changed int

@@ -21,11 +21,11 @@ type Entry struct {
 	Book    string       `json:"book,omitempty"`
 	Stream  string       `json:"stream"`
 	Seq     uint64       `json:"seq"`
-	ID      string       `json:"id,omitempty"` // handle, or version of a delta
-	Repeat  bool         `json:"repeat,omitempty"`
+	ID      string       `json:"id,omitempty"`     // handle, or version of a delta
+	Repeat  bool         `json:"repeat,omitempty"` // a copy of an earlier event
 	Event   events.Event `json:"event,omitempty"`
 	Delta   *book.Delta  `json:"delta,omitempty"`
-	Problem string       `json:"problem,omitempty"`
+	Problem string       `json:"problem,omitempty"` // reason why the message is unreadable
 }
 
 // NewEntry returns an entry of a stream as JSON.

@@ -14,7 +14,7 @@ import (
 	book "debrief/playbook"
 )
 
-// Evidence reads the executions and reflections that a log refers to. It returns nil without an error if one has expired.
+// Evidence reads the executions and reflections that a log refers to. The methods return nil without an error for one that has expired.
 type Evidence interface {
 	Execution(ctx context.Context, handle string) (*events.Execution, error)
 	Reflection(ctx context.Context, c book.Cover) (*events.Reflection, error)
@@ -34,11 +34,11 @@ func (r *Stored) Execution(ctx context.Context, handle string) (*events.Executio
 	if e, ok := r.found[handle]; ok {
 		return e, nil
 	}
-	seq, is, err := events.Handle(handle).Parse()
+	seq, matches, err := events.Handle(handle).Parse()
 	if err != nil {
 		return nil, nil //nolint:nilerr // not our handle: imported with the log of another system
 	}
-	found, err := r.conn.Events.Find(ctx, events.StreamExecutions, seq, is)
+	found, err := r.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
@@ -53,13 +53,14 @@ func (r *Stored) Reflection(ctx context.Context, c book.Cover) (*events.Reflecti
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return nil, err
 	}
-	if ref, ok := found.(*events.Reflection); ok && ref.Cover(c.Seq).ID == c.ID {
+	if ref, ok := found.(*events.Reflection); ok && ref.Cover(c.Seq).ID == c.ID { // else the sequence is that of another server, as in an imported log
 		return ref, nil
 	}
 	return nil, nil
 }
 
-// labelled returns a log in the form that package history reads, and a map that gets the labels of the versions it has read.
+// labelled returns a log in the form that package history reads, and a map of labels by version. Each read of a version adds its label to the
+// map.
 func labelled(log deltalog.Log) (history.Log, map[uint64]string) {
 	labels := map[uint64]string{}
 	return deltalog.Log(func(fn func(*deltalog.Record) error) error {
@@ -95,7 +96,7 @@ func by(reflector, model string) string {
 	return fmt.Sprintf("%s, model %s", reflector, model)
 }
 
-// expired returns a note if something has expired, else "".
+// expired returns a note that an object has expired, or "" if it is not gone.
 func expired(gone bool, object string) string {
 	if gone {
 		return fmt.Sprintf(" (%s itself has expired)", object)

@@ -10,7 +10,7 @@ import (
 	book "debrief/playbook"
 )
 
-// Exported returns the bullets of an export: all of them, or those that the format has by default.
+// Exported returns the bullets of an export: with all every bullet, else those that are exported to the format by default.
 func Exported(p *book.Playbook, f formats.Format, all bool) []*book.Bullet {
 	bullets := p.Sorted()
 	if all {
@@ -19,18 +19,18 @@ func Exported(p *book.Playbook, f formats.Format, all bool) []*book.Bullet {
 	return slices.DeleteFunc(bullets, func(b *book.Bullet) bool { return !exportedByDefault(f, b) })
 }
 
-// exportedByDefault reports whether a format has a bullet by default.
+// exportedByDefault reports whether a bullet is exported to a format by default.
 func exportedByDefault(f formats.Format, b *book.Bullet) bool {
 	switch f {
 	case formats.JSON, formats.JSONL:
 		return true
-	case formats.Kayba: // it has a status for retired bullets
+	case formats.Kayba: // the format has a status for retired bullets
 		return b.Shown() || b.Status == book.Retired
 	}
 	return b.Shown()
 }
 
-// Losses describes the fields that a format could not represent, one line for each field and reason with the first three
+// Losses describes the fields that a format could not represent. It returns a line for each pair of field and reason, with the first three
 // bullets.
 func Losses(losses []formats.Loss) []string {
 	bullets := map[string][]string{}

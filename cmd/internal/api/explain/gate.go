@@ -25,8 +25,8 @@ type Gate struct {
 	Decisions []history.Decision `json:"decisions"`
 }
 
-// GateAt returns the state of the gate at version p of a playbook, with its decisions. Only the first limit bullets of each
-// list have a lift and a next step; 0 for all.
+// GateAt returns the state of the gate of a playbook. p is the playbook at a version, label the label of this version, decisions are those in
+// its log. Only the first limit bullets of each list have a lift and a next step; with a limit of 0 all have them.
 func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.Decision, cfg gate.Config, limit int) *Gate {
 	g := &Gate{Book: name, Version: p.Version(), Label: label, Decisions: decisions}
 	g.Mode, g.Chosen = p.Gate()
@@ -36,7 +36,7 @@ func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.
 	return g
 }
 
-// ReviewOf returns the review mode of a playbook, and with reviews first the shown bullets that no person wrote or approved.
+// ReviewOf returns the review mode of a playbook. With ReviewFirst it also returns the bullets in prompts that no person wrote or approved.
 func ReviewOf(p *book.Playbook) (book.Review, []book.BulletID) {
 	if a := p.Admission(); !a.ReviewsFirst() {
 		return book.ReviewOff, nil

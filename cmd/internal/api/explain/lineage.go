@@ -19,25 +19,26 @@ import (
 // Bullet explains a bullet: the changes of its text and its votes, with their evidence.
 type Bullet struct {
 	Book   book.Book         `json:"book"`
-	Labels map[uint64]string `json:"labels"` // of the versions of the events
+	Labels map[uint64]string `json:"labels"` // labels of the versions of the events, by number
 	*history.Lineage
-	Executions map[string]*events.Execution `json:"executions"` // null if expired
+	Executions map[string]*events.Execution `json:"executions"` // by handle; null if expired
 	Expired    []string                     `json:"expired_reflections,omitempty"`
 }
 
-// BulletOf returns the explanation of a bullet, without executions, from the log of its playbook or the part of it that concerns the
-// bullet. The error is history.ErrBulletNotFound for an unknown bullet.
+// BulletOf returns the explanation of a bullet, without executions. log is the log of the playbook, or the part that concerns the bullet. The
+// error is history.ErrBulletNotFound for an unknown bullet.
 func BulletOf(name book.Book, log deltalog.Log, id book.BulletID) (*Bullet, error) {
-	read, labels := labelled(log)
-	l, err := history.LineageOf(read, id)
+	labelledLog, labels := labelled(log)
+	l, err := history.LineageOf(labelledLog, id)
 	if err != nil {
 		return nil, LogError(err)
 	}
 	return &Bullet{Book: name, Labels: labelsOf(l.Events, labels), Lineage: l}, nil
 }
 
-// Load sets the executions that support the events, and the reflections that have expired: of all executions of each event, or of the
-// first ones that Text describes. It skips handles of other systems, which come with an imported log.
+// Load reads the executions that support the events, and records the reflections on them that have expired. With all, it reads those of
+// every event. Otherwise it reads only the executions that Text describes: the first few of each event that changes more than votes. It
+// skips handles of other systems, which come with an imported log.
 func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 	x.Executions = map[string]*events.Execution{}
 	for _, e := range x.Events {
@@ -53,6 +54,7 @@ func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 	return nil
 }
 
+// load reads the execution of a cover, and records its reflection if that has expired.
 func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
 	handle := c.Evidence.Execution
 	if _, _, err := events.Handle(handle).Parse(); err != nil {
@@ -70,7 +72,7 @@ func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
 	return err
 }
 
-// Text formats the explanation. For each change it lists the first three executions, or all of them. Load must have read these.
+// Text formats the explanation. For each change it lists the first three executions, or with all every execution. Load must have read them.
 func (x *Bullet) Text(all bool) string {
 	out := new(strings.Builder)
 	if now := x.Current; now != nil {

@@ -14,8 +14,8 @@ import (
 // operation describes the operations of one kind.
 type operation struct {
 	meaning  string                // for readers who do not know the kind
-	count    func(*book.Op) int    // weight of an operation in the summary of a delta
-	summary  func(n int) string    // describes operations with the total weight n
+	count    func(*book.Op) int    // number of bullets, votes or outcomes that an operation concerns
+	summary  func(n int) string    // describes operations with the sum n of their counts
 	describe func(*book.Op) string // describes one operation, without its bullet
 }
 
@@ -78,12 +78,15 @@ var operationOrder = []book.OpKind{
 	book.AddExposures,
 }
 
+// each is the count of an operation on one bullet.
 func each(*book.Op) int { return 1 }
 
+// number returns a summary such as "3 added".
 func number(verb string) func(int) string {
 	return func(n int) string { return fmt.Sprintf("%d %s", n, verb) }
 }
 
+// quoted returns a description with the text of the bullet, such as added: "Round at the end."
 func quoted(verb string) func(*book.Op) string {
 	return func(op *book.Op) string { return fmt.Sprintf("%s: %q", verb, term.OneLine(op.Content, 100)) }
 }
@@ -113,10 +116,10 @@ func describeExposures(seen []book.Exposure) string {
 	arms := []book.Arm{book.ArmShown, book.ArmWithheld, book.ArmOpen}
 	names := []string{"shown", "withheld", "shown without an experiment"}
 	scores := make([]book.Scores, len(arms))
-	undone := 0
+	undone := 0 // number of exposures that are taken back
 	for _, s := range seen {
 		arm := &scores[max(0, slices.Index(arms, s.Arm))]
-		if s.Undo {
+		if s.Undo { // it takes back an earlier exposure, so a count may be negative
 			undone++
 			arm[s.Score]--
 		} else {

@@ -20,8 +20,8 @@ type Scanner interface {
 	Scan(ctx context.Context, stream, subject string, seq uint64, fn func(bus.Stored) error) error
 }
 
-// BulletOutcomes compares the success rates of the runs with a bullet in the prompt and without it. The runs before the
-// first one with the bullet are left out.
+// BulletOutcomes compares the success rates of the runs with a bullet in the prompt and without it. It leaves out the runs before the first
+// one with the bullet.
 type BulletOutcomes struct {
 	Bullet  book.BulletID  `json:"bullet_id"`
 	With    stats.Estimate `json:"with"`
@@ -70,7 +70,7 @@ func ReadOutcomes(ctx context.Context, s Scanner, b book.Book) (*Outcomes, error
 		if !ok {
 			return nil
 		}
-		if seen[e.ID] {
+		if seen[e.ID] { // a copy
 			return nil
 		}
 		seen[e.ID] = true
@@ -91,7 +91,7 @@ func ReadOutcomes(ctx context.Context, s Scanner, b book.Book) (*Outcomes, error
 	return out, nil
 }
 
-// countShown adds an execution with a known outcome.
+// countShown adds an execution with a known outcome to all, and to each bullet in its prompt.
 func countShown(bullets map[book.BulletID]*shownRuns, all *rate, e *events.Execution) {
 	success, before := e.Outcome.Label == events.Success, *all
 	all.add(success)
@@ -122,7 +122,7 @@ func newOutcomes(bullets map[book.BulletID]*shownRuns, all rate) *Outcomes {
 	return out
 }
 
-// Of keeps only the bullets of a playbook.
+// Of removes the bullets that a playbook does not have. It returns o.
 func (o *Outcomes) Of(p *book.Playbook) *Outcomes {
 	o.Bullets = slices.DeleteFunc(o.Bullets, func(b BulletOutcomes) bool { return p.Bullet(b.Bullet) == nil })
 	return o
@@ -163,7 +163,7 @@ func writeText(w io.Writer, text string) {
 	}
 }
 
-// notRandom is the limit of the comparison.
+// notRandom explains what the comparison does not prove.
 const notRandom = "Runs are not assigned at random: a bullet is shown where it fits the task, and the playbook changes with time. " +
 	"So a difference does not prove an effect. The experiments of the gate assign at random."
 

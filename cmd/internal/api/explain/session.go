@@ -10,8 +10,8 @@ type Turn struct {
 	Mark events.Mark
 }
 
-// Window returns the turns of a session, and the marked interactions that are older than its window. Both keep the order of
-// their lists.
+// Window returns the turns in the window of a session, in the order of list, and the marked interactions that are older than the window, in
+// the order of marks.
 func Window(list []*events.Interaction, marks []events.MarkedInteraction) (turns []Turn, older []events.MarkedInteraction) {
 	unused := make(map[events.Handle]events.Mark)
 	for _, m := range marks {

@@ -20,16 +20,16 @@ import (
 // Execution explains an execution: its bullets, its outcome, the reflections on it and their effects.
 type Execution struct {
 	Book      book.Book         `json:"book"`
-	Labels    map[uint64]string `json:"labels"` // of the versions of the events
-	Execution *events.Execution `json:"stored"` // null if expired
-	Ignored   []string          `json:"ignored,omitempty"`
+	Labels    map[uint64]string `json:"labels"`            // labels of the versions of the events, by number
+	Execution *events.Execution `json:"stored"`            // null if expired
+	Ignored   []string          `json:"ignored,omitempty"` // parts of the models' replies that the reflections left out
 	*history.Trace
 
 	Analyses []*events.Reflection `json:"analyses"` // of Trace.Reflections; null if expired
 
-	// Waiting is a reflection that waits for a Curator, and Later the last execution of a further round; see LoadPending.
-	Waiting *events.Reflection `json:"waiting,omitempty"`
-	Later   events.Handle      `json:"later_round,omitempty"`
+	// LoadPending sets one of the following, or none.
+	Waiting *events.Reflection `json:"waiting,omitempty"`     // a reflection that waits for a Curator
+	Later   events.Handle      `json:"later_round,omitempty"` // last execution of the task, which has the reflection on all rounds
 }
 
 // ErrExecutionNotFound is returned for an execution that is not stored and that the log does not refer to.
@@ -74,7 +74,7 @@ func (x *Execution) loadReflections(ctx context.Context, ev Evidence) error {
 	return nil
 }
 
-// LoadPending looks for the reason why the log has no reflection on the execution: a reflection that waits for a Curator, or
+// LoadPending looks for the reason why the log has no reflection on the execution: either its reflection waits for a Curator, or the task had
 // a further round. It reads all reflections of the playbook.
 func (x *Execution) LoadPending(ctx context.Context, conn *bus.Conn) error {
 	if len(x.Reflections) > 0 || x.Execution == nil || x.Execution.Purpose == events.Evaluate {
@@ -88,7 +88,8 @@ func (x *Execution) LoadPending(ctx context.Context, conn *bus.Conn) error {
 	})
 }
 
-// addPending keeps a reflection on the execution or on a later round of its task. It reports whether ref is one.
+// addPending sets Waiting or Later if ref is the reflection on the execution, or on a later round of its task. It reports whether it is one
+// of them. The id of a reflection names the first round of the task.
 func (x *Execution) addPending(ref *events.Reflection) bool {
 	e := x.Execution
 	switch {

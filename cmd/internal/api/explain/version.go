@@ -46,32 +46,36 @@ func FindVersion(name playbook.Book, point string, log deltalog.Log) (Version, e
 	if err != nil {
 		return Version{}, program.Exit(program.ExitUsage, err)
 	}
-	var found, newest Version
-	ok := want.version == 0 && want.by == byNumber
+	versions := []Version{{}} // by number; version 0 is not in the log
 	names := map[string]uint64{}
-	versions := []Version{{}}
+	before := 0 // index of the last version at or before want.time
 	err = log(func(r *deltalog.Record) error {
-		newest = Version{r.Version, r.Chain, r.Time}
-		versions = append(versions, newest)
 		for _, n := range r.Names {
 			names[n.Name] = n.Version
 		}
-		if want.by == byNumber && r.Version == want.version || want.by == byTime && !r.Time.After(want.time) {
-			found, ok = newest, true
+		if !r.Time.After(want.time) {
+			before = len(versions)
 		}
+		versions = append(versions, Version{r.Version, r.Chain, r.Time})
 		return nil
 	})
 	if err != nil {
 		return Version{}, LogError(err)
 	}
+	newest := versions[len(versions)-1]
+	number, ok := newest.Number, true
 	switch want.by {
-	case byNewest:
-		found, ok = newest, true
+	case byNumber:
+		number = want.version
+	case byTime:
+		number, ok = uint64(before), before > 0
 	case byName:
-		v, named := names[want.name]
-		if ok = named && v < uint64(len(versions)); ok {
-			found = versions[v]
-		}
+		number, ok = names[want.name]
+	}
+	ok = ok && number < uint64(len(versions))
+	var found Version
+	if ok {
+		found = versions[number]
 	}
 	switch {
 	case !ok && want.by == byNumber:
@@ -94,11 +98,11 @@ const (
 	byNewest
 )
 
-// point is a parsed version; the fields in use depend on by.
+// point is a parsed version. by tells which of the other fields is set.
 type point struct {
 	by      int
 	version uint64
-	chain   string // prefix, in hex
+	chain   string // prefix of the hash of version, in hex; "" if the number alone was given
 	time    time.Time
 	name    string
 }

@@ -13,7 +13,7 @@ import (
 	"debrief/playbook"
 )
 
-// Book is a playbook on a server. It may not exist yet.
+// Book names a playbook on a server. The playbook may not exist yet.
 type Book struct {
 	Store *deltalog.Store
 	Name  playbook.Book
@@ -47,7 +47,8 @@ func (b *Book) At(ctx context.Context, point string) (*playbook.Playbook, string
 	return p, m.Label(), LogError(err)
 }
 
-// Expect returns the bullets at a version, empty for the newest. The Curator refuses the edit if they changed since.
+// Expect returns the state of bullets at a version, for an edit: the Curator refuses the edit if they have changed since. An empty point is the
+// newest version.
 func (b *Book) Expect(ctx context.Context, point string, ids ...playbook.BulletID) ([]events.Expectation, error) {
 	p, label, err := b.At(ctx, point)
 	if err != nil {

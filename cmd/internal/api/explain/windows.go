@@ -9,13 +9,13 @@ import (
 	"debrief/events"
 )
 
-// WindowOutcomes are the runs whose prompts had the same part of the earlier turns of their sessions.
+// WindowOutcomes are the results of the runs whose prompts had the same part of the earlier turns of their sessions: all, some or none.
 type WindowOutcomes struct {
 	Earlier  string         `json:"earlier_turns"` // all, part or none
 	Success  stats.Estimate `json:"success"`
 	Messages float64        `json:"messages"` // mean number of messages of earlier turns in a prompt
 	Tokens   float64        `json:"tokens"`   // mean number of their tokens
-	Share    float64        `json:"share"`    // share of the tokens of all stored turns, from 0 to 1
+	Share    float64        `json:"share"`    // share of the tokens of all earlier turns that the prompts had, from 0 to 1
 }
 
 // The parts of the earlier turns, as an index of windowRuns and for people.
@@ -30,10 +30,11 @@ var windowNames = [...]string{"all", "part", "none"}
 // windowRuns counts runs by the part of the earlier turns in their prompts.
 type windowRuns [len(windowNames)]struct {
 	rate
-	messages, tokens, omitted int
+	messages, tokens int // of earlier turns in the prompts
+	omitted          int // tokens of earlier turns that the prompts left out
 }
 
-// add adds an execution with a known outcome. A first turn has no earlier ones, and the prompt of a recorded run is unknown.
+// add adds an execution with a known outcome. It ignores a first turn, which has no earlier ones, and a recorded run, whose prompt is unknown.
 func (n *windowRuns) add(e *events.Execution) {
 	if e.Manifest == nil || e.Session == "" {
 		return
@@ -41,8 +42,10 @@ func (n *windowRuns) add(e *events.Execution) {
 	var messages, tokens, omitted, omittedTokens int
 	for _, t := range e.Manifest.Totals() {
 		if t.Kind.OfWindow() {
-			messages, tokens = messages+t.Included, tokens+t.Tokens
-			omitted, omittedTokens = omitted+t.Omitted, omittedTokens+t.OmittedTokens
+			messages += t.Included
+			tokens += t.Tokens
+			omitted += t.Omitted
+			omittedTokens += t.OmittedTokens
 		}
 	}
 	kind := windowPart

@@ -24,10 +24,10 @@ const (
 	maxChanges      = 2000             // newest changes
 	maxSamples      = 240              // of the lag: one hour
 	sampleInterval  = 15 * time.Second // of the lag and the health
-	missingInterval = 2 * time.Second  // of the health, while a role has no worker
-	maxReason       = 200              // bytes
-	maxLessons      = 3                // of a change
-	maxLesson       = 300              // bytes
+	missingInterval = 2 * time.Second  // the same, while a role has no worker
+	maxReason       = 200              // bytes of the reason of a change
+	maxLessons      = 3                // lessons of a change
+	maxLesson       = 300              // bytes of the text of a lesson
 )
 
 // Change is a version of a playbook.
@@ -92,40 +92,43 @@ func newActivity(conn *bus.Conn) *Activity {
 	return &Activity{conn: conn, read: map[playbook.Book]uint64{}, changed: make(chan struct{}), closed: make(chan struct{})}
 }
 
-// newChanges collects the changes of a playbook that the activity does not have yet.
-type newChanges struct {
+// changeCollector collects the changes of a playbook that the activity does not have yet. Its owner reads the log, calls add for each delta,
+// and gives the changes to the activity with addChanges.
+type changeCollector struct {
 	book playbook.Book
-	last uint64 // sequence of the last delta
+	last uint64 // sequence of the last delta that the activity or the collector has
 	all  []Change
 }
 
-func (a *Activity) changesOf(b playbook.Book) *newChanges {
+// collector returns a collector without changes.
+func (a *Activity) collector(b playbook.Book) *changeCollector {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return &newChanges{book: b, last: a.read[b]}
+	return &changeCollector{book: b, last: a.read[b]}
 }
 
-// add adds a delta of the log, if it is a new one.
-func (c *newChanges) add(r *deltalog.Record) error {
+// add adds a delta of the log, if the activity does not have it.
+func (c *changeCollector) add(r *deltalog.Record) error {
 	if r.Seq <= c.last {
 		return nil
 	}
 	c.last = r.Seq
-	if c.all = append(c.all, newChange(c.book, r)); len(c.all) > maxChanges {
+	c.all = append(c.all, newChange(c.book, r))
+	if len(c.all) > maxChanges {
 		c.all = slices.Delete(c.all, 0, maxChanges/2)
 	}
 	return nil
 }
 
-// addChanges adds the changes that were collected, unless another reader was faster.
-func (a *Activity) addChanges(c *newChanges) {
+// addChanges adds the changes of a collector, unless another collector has added them meanwhile.
+func (a *Activity) addChanges(c *changeCollector) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(c.all) == 0 || c.last <= a.read[c.book] {
 		return
 	}
 	a.read[c.book] = c.last
-	all := slices.Concat(a.changes, c.all) // readers have the old list
+	all := slices.Concat(a.changes, c.all) // a new list, because readers have the old one
 	slices.SortStableFunc(all, func(a, b Change) int { return a.Time.Compare(b.Time) })
 	a.changes = slices.Clone(all[max(0, len(all)-maxChanges):])
 	a.notify()
@@ -139,7 +142,7 @@ func (a *Activity) forget(b playbook.Book) {
 	a.changes = slices.DeleteFunc(slices.Clone(a.changes), func(c Change) bool { return c.Book == b })
 }
 
-// countDead reads the number of dead letters.
+// countDead reads the number of dead letters. It returns the pause before the next read.
 func (a *Activity) countDead(ctx context.Context) (pause time.Duration, err error) {
 	state, err := streamState(ctx, a.conn, events.StreamDead)
 	if err != nil {
@@ -160,8 +163,8 @@ func (a *Activity) notify() {
 	a.changed = make(chan struct{})
 }
 
-// sample adds a sample of the lag, and replaces the health of the roles. The pause before the next one is short while a role has no
-// worker, so that pages do not show a start of workers late.
+// sample adds a sample of the lag, and replaces the health of the roles. It returns the pause before the next sample, which is short while a
+// role has no worker, so that pages soon show a started worker.
 func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) {
 	reports, err := liveness.CollectReports(ctx, a.conn.NATS())
 	if err != nil {
@@ -187,6 +190,7 @@ func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) 
 	for _, r := range reports {
 		a.running = append(a.running, r.Process)
 	}
+	// While a role has no worker, this runs more often than sampleInterval: keep only one of these samples for each interval.
 	if n := len(a.samples); n == 0 || s.Time.Sub(a.samples[n-1].Time) >= sampleInterval/2 {
 		a.samples = slices.Concat(a.samples[max(0, len(a.samples)-maxSamples+1):], []Sample{s})
 	}
@@ -194,16 +198,20 @@ func (a *Activity) sample(ctx context.Context) (pause time.Duration, err error) 
 	return pause, nil
 }
 
+// newChange returns the change that a delta of the log makes.
 func newChange(b playbook.Book, r *deltalog.Record) Change {
 	c := Change{
 		Book: b, Version: r.Version, Label: playbook.VersionLabel(r.Version, r.Chain), Time: r.Time, Author: r.Author, Reason: text.Clip(r.Reason, maxReason),
 		Covers: explain.CoverSummary(&r.Delta), Summary: explain.DeltaSummary(&r.Delta),
 	}
 	for i := range r.Ops {
-		if op := &r.Ops[i]; len(c.Lessons) < maxLessons && op.Content != "" {
-			c.Lessons = append(c.Lessons, Lesson{op.Bullet, text.Clip(op.Content, maxLesson), op.Kind == playbook.Add, op.Status == playbook.Quarantined})
+		op := &r.Ops[i]
+		if len(c.Lessons) < maxLessons && op.Content != "" {
+			c.Lessons = append(c.Lessons, Lesson{
+				Bullet: op.Bullet, Text: text.Clip(op.Content, maxLesson), New: op.Kind == playbook.Add, Quarantined: op.Status == playbook.Quarantined,
+			})
 		}
-		switch r.Ops[i].Kind {
+		switch op.Kind {
 		case playbook.Add:
 			c.Added++
 		case playbook.Remove:
@@ -222,24 +230,23 @@ func (a *Activity) Closed() <-chan struct{} { return a.closed }
 
 // State is the activity at a moment.
 type State struct {
-	Changes []Change
-	Samples []Sample
-	Roles   map[string]liveness.RoleSummary // health at the last sample; empty before the first
+	Changes []Change                        // the newest, oldest first
+	Samples []Sample                        // of the last hour, oldest first
+	Roles   map[string]liveness.RoleSummary // health at the last sample; nil before the first
 	Running []string                        // processes that sent a report at the last sample
 	Dead    uint64                          // number of dead letters
 	// Changed is closed at the next change of the state.
 	Changed <-chan struct{}
 }
 
-// State returns the newest changes, oldest first, the samples of the last hour, the health of the roles, and the number of dead letters. The caller must not
-// change it.
+// State returns the current state. The caller must not change its lists and maps.
 func (a *Activity) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return State{a.changes, a.samples, a.roles, a.running, a.dead, a.changed}
 }
 
-// Learned sums the changes since a time of the playbooks that permitted accepts.
+// Learned sums the changes since a time, and counts the versions that they made. It includes only playbooks that permitted accepts.
 func (s *State) Learned(since time.Time, permitted func(playbook.Book) bool) (n ChangeCounts, versions int) {
 	for _, c := range slices.Backward(s.Changes) {
 		if c.Time.Before(since) {

@@ -20,7 +20,7 @@ const (
 type delta struct {
 	deltalog.Position
 	time   time.Time
-	change int // index of the first delta of its change
+	change int // index of the first delta of its change; a large change has several deltas
 	// about has the hashes of the ids of the bullets, events and executions that the delta is about.
 	about   []uint64
 	forgets bool // the delta forgets executions
@@ -30,14 +30,15 @@ type delta struct {
 type bookLog struct {
 	book     playbook.Book
 	at       []delta
-	names    []playbook.Name // each belongs to the version that got it last
-	merged   map[playbook.BulletID][]playbook.BulletID
-	changeID string // of the newest delta
+	names    []playbook.Name                           // each once, with the version that got it last
+	merged   map[playbook.BulletID][]playbook.BulletID // bullets that were merged into a bullet
+	changeID string                                    // of the newest delta
 	statuses history.Statuses
 
-	now         playbook.Playbook
+	now         playbook.Playbook    // at the newest version
 	checkpoints []*playbook.Playbook // oldest first
-	step, since int                  // bytes between checkpoints, and after the last one
+	step        int                  // bytes between checkpoints
+	since       int                  // bytes after the last checkpoint
 }
 
 func newBookLog(b playbook.Book, step int) *bookLog {
@@ -51,7 +52,7 @@ func (l *bookLog) add(r *deltalog.Record) error {
 	}
 	n := len(l.at)
 	d := delta{Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n, about: aboutOf(&r.Delta), forgets: r.Forget != nil}
-	if n > 0 && r.ChangeID != "" && r.ChangeID == l.changeID {
+	if n > 0 && r.ChangeID != "" && r.ChangeID == l.changeID { // another part of the same change
 		d.change = l.at[n-1].change
 	}
 	l.at, l.changeID = append(l.at, d), r.ChangeID
@@ -64,7 +65,8 @@ func (l *bookLog) add(r *deltalog.Record) error {
 		l.names = append(slices.DeleteFunc(l.names, func(o playbook.Name) bool { return o.Name == name.Name }), name)
 	}
 	l.statuses.Add(&r.Delta)
-	if l.since += r.Size; l.since >= l.step {
+	l.since += r.Size
+	if l.since >= l.step {
 		l.addCheckpoint()
 	}
 	return nil
@@ -92,7 +94,7 @@ func aboutOf(d *playbook.Delta) []uint64 {
 	return slices.Clip(slices.Compact(all))
 }
 
-// addCheckpoint keeps a copy of the newest state. At the limit it drops every second copy.
+// addCheckpoint keeps a copy of the newest state. At the limit it drops every second copy and doubles the step.
 func (l *bookLog) addCheckpoint() {
 	l.checkpoints, l.since = append(l.checkpoints, l.now.Clone()), 0
 	if len(l.checkpoints) <= maxCheckpoints {
@@ -108,7 +110,7 @@ func (l *bookLog) addCheckpoint() {
 	l.checkpoints, l.step = kept, 2*l.step
 }
 
-// checkpoint returns a copy of the newest known state that is not after a version.
+// checkpoint returns a copy of the newest state in memory that is not after a version, or the empty playbook.
 func (l *bookLog) checkpoint(version uint64) *playbook.Playbook {
 	if l.now.Version() <= version {
 		return l.now.Clone()
@@ -121,21 +123,24 @@ func (l *bookLog) checkpoint(version uint64) *playbook.Playbook {
 	return new(playbook.Playbook)
 }
 
-// family returns a bullet and those that were merged into it.
+// family returns a bullet and those that were merged into it, also by way of other bullets.
 func (l *bookLog) family(id playbook.BulletID) map[playbook.BulletID]bool {
-	seen, next := map[playbook.BulletID]bool{id: true}, []playbook.BulletID{id}
-	for len(next) > 0 {
-		id, next = next[len(next)-1], next[:len(next)-1]
-		for _, from := range l.merged[id] {
-			if !seen[from] {
-				seen[from], next = true, append(next, from)
-			}
+	members := map[playbook.BulletID]bool{}
+	var add func(playbook.BulletID)
+	add = func(id playbook.BulletID) {
+		if members[id] {
+			return
+		}
+		members[id] = true
+		for _, source := range l.merged[id] {
+			add(source)
 		}
 	}
-	return seen
+	add(id)
+	return members
 }
 
-// concerning returns the deltas about some bullets, and all that forget executions.
+// concerning returns the indices of the deltas about some bullets, and of all that forget executions.
 func (l *bookLog) concerning(family map[playbook.BulletID]bool) []int {
 	wanted := map[uint64]bool{}
 	for id := range family {
@@ -146,7 +151,7 @@ func (l *bookLog) concerning(family map[playbook.BulletID]bool) []int {
 	})
 }
 
-// covering returns the deltas about an event with an id, or an execution with a handle.
+// covering returns the indices of the deltas about an event with an id, or an execution with a handle.
 func (l *bookLog) covering(id string) []int {
 	wanted := hash(id)
 	return l.changes(func(d *delta) bool {
@@ -155,7 +160,7 @@ func (l *bookLog) covering(id string) []int {
 	})
 }
 
-// changes returns the deltas that are selected, and the other deltas of their changes.
+// changes returns the indices of the deltas that are selected, and of the other deltas of their changes.
 func (l *bookLog) changes(selected func(*delta) bool) (all []int) {
 	for first := 0; first < len(l.at); {
 		end := first + 1
@@ -199,7 +204,7 @@ func (l *bookLog) namesOf(version uint64) (names []string) {
 	return names
 }
 
-// between returns the deltas of the versions from first to before end that exist.
+// between returns the indices of the deltas of the versions from first to before end that exist.
 func (l *bookLog) between(first, end uint64) (all []int) {
 	for v := max(first, 1); v < min(end, uint64(len(l.at)+1)); v++ {
 		all = append(all, int(v-1))

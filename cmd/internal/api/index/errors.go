@@ -13,8 +13,7 @@ type Errors struct {
 	Book    playbook.Book `json:"book"`
 	Through uint64        `json:"through" doc:"Sequence of the last event that is counted."`
 	Behind  uint64        `json:"behind" doc:"Number of stored sequences that are not counted yet; above 0 after a start."`
-	// Known has the most frequent ones first.
-	Known []rules.Known `json:"known_errors" doc:"Errors that agents met again in several runs and tasks, the most frequent first, at most 20. A report for people: they teach nothing."`
+	Known   []rules.Known `json:"known_errors" doc:"Errors that agents met again in several runs and tasks, the most frequent first, at most 20. A report for people: they teach nothing."`
 }
 
 // knownErrors collects the errors of tools. It has its own lock, because an analysis takes longer than the rest of the index.
@@ -37,7 +36,7 @@ func (k *knownErrors) add(e *events.Execution) {
 	of.Add(e)
 }
 
-// Errors returns the errors of tools in a playbook. Last is the last sequence of the stream.
+// Errors returns the errors of tools in a playbook. last is the last sequence of the stream.
 func (x *Executions) Errors(b playbook.Book, last uint64) *Errors {
 	_, seq := x.Range(&Filter{})
 	x.errors.mu.Lock()

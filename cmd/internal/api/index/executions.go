@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"maps"
@@ -29,9 +30,9 @@ type Executions struct {
 	reflected uint64 // last sequence of a reflection that was read
 	rows      []row  // oldest first
 	maxRows   int
-	dropped   bool // whether older rows were dropped
+	dropped   bool // rows older than the first were dropped
 
-	// The following have the sequences of executions as keys. An execution without a row may have none.
+	// The following have the sequences of executions as keys. Entries of dropped rows are dropped with the rows.
 	revised map[uint64]events.Outcome // outcomes after feedback
 	doubts  map[uint64]string         // reasons why the Reflector doubts the outcome
 }
@@ -60,10 +61,11 @@ func (x *Executions) add(ctx context.Context, s bus.Stored) error {
 	return nil
 }
 
-// row has the fields of an execution that lists filter by.
+// row has the fields of an execution that lists filter by. Texts are hashes: a list reads the executions that it finds and checks them, so
+// a collision of hashes only costs time.
 type row struct {
 	seq         uint64
-	book        uint64 // hashes; a list checks the execution itself
+	book        uint64
 	owner, user uint64
 	session     uint64
 	run, task   uint64
@@ -72,7 +74,6 @@ type row struct {
 	shown       []uint32 // shorter hashes of the bullets
 }
 
-// seed is the seed of the hashes. What a hash selects is read, so that a collision only costs time.
 var seed = maphash.MakeSeed()
 
 func hash(s string) uint64 { return maphash.String(seed, s) }
@@ -81,7 +82,10 @@ func bulletHash(id playbook.BulletID) uint32 { return uint32(hash(string(id))) }
 
 // addExecution adds an execution. Above the limit it drops the oldest quarter of the rows.
 func (x *Executions) addExecution(seq uint64, e *events.Execution) {
-	r := row{seq: seq, book: hash(string(e.Book)), owner: hash(e.Owner), session: hash(e.Session), run: hash(e.RunID), task: hash(e.Origin.Task), user: hash(e.User), started: e.Started.UnixNano(), label: e.Outcome.Label}
+	r := row{
+		seq: seq, book: hash(string(e.Book)), owner: hash(e.Owner), user: hash(e.User), session: hash(e.Session), run: hash(e.RunID), task: hash(e.Origin.Task),
+		started: e.Started.UnixNano(), label: e.Outcome.Label,
+	}
 	for _, b := range e.Shown {
 		r.shown = append(r.shown, bulletHash(b.ID))
 	}
@@ -121,24 +125,37 @@ func (f *Filter) Matches(e *events.Execution) bool {
 		(f.Bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.Bullet }))
 }
 
-// row returns the hashes of the fields of the filter.
-func (f *Filter) row() *row {
-	r := &row{book: hash(string(f.Book)), session: hash(f.Session), run: hash(f.Run), task: hash(f.Task), user: hash(f.User)}
-	if f.Owner != nil {
-		r.owner = hash(*f.Owner)
+// rowFilter is a filter of rows. The row wanted has the hashes of the fields that the filter sets.
+type rowFilter struct {
+	*Filter
+	wanted    row
+	bullet    uint32 // hash
+	noSession uint64 // hash of ""
+}
+
+func newRowFilter(f *Filter) *rowFilter {
+	w := row{
+		book: hash(string(f.Book)), user: hash(f.User), session: hash(f.Session), run: hash(f.Run), task: hash(f.Task),
+		started: f.Before.UnixNano(), label: f.Label,
 	}
-	return r
+	if f.Owner != nil {
+		w.owner = hash(*f.Owner)
+	}
+	return &rowFilter{Filter: f, wanted: w, bullet: bulletHash(f.Bullet), noSession: hash("")}
 }
 
-// selects reports whether a row has the hashes of the fields that the filter sets.
-func (w *row) selects(f *Filter, r *row) bool {
+// selects reports whether the execution of a row may match the filter.
+func (f *rowFilter) selects(r *row) bool {
+	w := &f.wanted
 	return r.book == w.book && (f.Owner == nil || r.owner == w.owner) && (f.Session == "" || r.session == w.session) && (f.Run == "" || r.run == w.run) &&
-		(f.Task == "" || r.task == w.task) && (f.User == "" || r.user == w.user) && (!f.InSession || r.session != hash(""))
+		(f.Task == "" || r.task == w.task) && (f.User == "" || r.user == w.user) && (f.Label == "" || r.label == w.label) &&
+		(!f.InSession || r.session != f.noSession) && (f.Before.IsZero() || r.started < w.started) &&
+		(f.Bullet == "" || slices.Contains(r.shown, f.bullet))
 }
 
-// Range returns the sequences that the index covers for a filter: from first, up to and including last. Last is 0 for an empty index.
+// Range returns the sequences that the index covers for a filter: from first, up to and including last. last is 0 for an empty index.
 func (x *Executions) Range(f *Filter) (first, last uint64) {
-	if f.Doubted {
+	if f.Doubted { // a scan of the stream finds no doubts: the index covers every sequence
 		return 0, math.MaxInt64
 	}
 	x.mu.RLock()
@@ -149,29 +166,30 @@ func (x *Executions) Range(f *Filter) (first, last uint64) {
 	return first, x.seq
 }
 
-// Find returns the sequences of at most n executions that match, below end, newest first. Pass next as end to
-// find older ones. It is 0 after the oldest.
+// Find returns the sequences of at most n executions that may match, below end, newest first. The next call gets next as its end. next is 0
+// after the oldest execution.
 func (x *Executions) Find(f *Filter, end uint64, n int) (found []uint64, next uint64) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if f.Doubted {
 		return x.doubted(end, n)
 	}
-	want, bullet := f.row(), bulletHash(f.Bullet)
-	at, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return int(int64(r.seq) - int64(end)) })
+	filter := newRowFilter(f)
+	at, _ := slices.BinarySearchFunc(x.rows, end, func(r row, end uint64) int { return cmp.Compare(r.seq, end) })
 	for i := at - 1; i >= 0; i-- {
 		r := &x.rows[i]
-		if !want.selects(f, r) || f.Label != "" && r.label != f.Label || !f.Before.IsZero() && r.started >= f.Before.UnixNano() || f.Bullet != "" && !slices.Contains(r.shown, bullet) {
+		if !filter.selects(r) {
 			continue
 		}
-		if found = append(found, r.seq); len(found) == n {
+		found = append(found, r.seq)
+		if len(found) == n {
 			return found, r.seq
 		}
 	}
 	return found, 0
 }
 
-// Counts returns the number of executions that were read of each playbook.
+// Counts returns the number of executions of each playbook that the index has read.
 func (x *Executions) Counts() map[playbook.Book]int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -188,12 +206,14 @@ type Session struct {
 	Executions int
 }
 
-// Sessions returns the n sessions of a playbook and an owner, nil for all owners, with the newest executions, newest first.
+// Sessions returns the n sessions of a playbook that have the newest executions, newest first. A nil owner means all owners. Sessions of two
+// owners with the same name are two sessions.
 func (x *Executions) Sessions(b playbook.Book, owner *string, n int) []Session {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	book, none := hash(string(b)), hash("")
-	at, all := map[[2]uint64]int{}, []Session{} // by owner and name
+	at := map[[2]uint64]int{} // index in all, by the hashes of owner and name
+	all := []Session{}
 	for _, r := range slices.Backward(x.rows) {
 		if r.book != book || r.session == none || owner != nil && r.owner != hash(*owner) {
 			continue
@@ -211,8 +231,8 @@ func (x *Executions) Sessions(b playbook.Book, owner *string, n int) []Session {
 	return all
 }
 
-// addDoubt adds a stored reflection, if it doubts the outcome of its execution. A later reflection without a doubt, after feedback, removes
-// it.
+// addDoubt adds a stored reflection. It keeps the doubt of the reflection, or removes that of an earlier reflection on the same execution: the
+// later one without a doubt follows feedback.
 func (x *Executions) addDoubt(s bus.Stored) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -223,7 +243,7 @@ func (x *Executions) addDoubt(s bus.Stored) error {
 	}
 	seq, _, err := r.Handle.Parse()
 	switch {
-	case err != nil: // it is about no stored execution
+	case err != nil: // the reflection has no handle of a stored execution
 	case r.LabelSuspect == "":
 		delete(x.doubts, seq)
 	default:
@@ -243,7 +263,7 @@ func (x *Executions) doubted(end uint64, n int) (found []uint64, next uint64) {
 	i, _ := slices.BinarySearch(seqs, end)
 	found = seqs[max(0, i-n):i]
 	slices.Reverse(found)
-	if i > n {
+	if i > n { // there are older ones
 		next = found[n-1]
 	}
 	return found, next

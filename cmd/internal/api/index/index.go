@@ -1,9 +1,12 @@
-// Package index keeps views of the streams of a server in memory, so that lists and live pages do not read the streams. Executions has
-// the executions that lists find, and their results per version and day. Logs has the logs of the playbooks: pages about a bullet, an
-// execution or an old version read only the deltas that they show. Activity has the newest changes, the lag of the roles and the number of dead letters.
+// Package index keeps views of the streams of a server in memory, so that lists and live pages do not read the streams:
 //
-// One Index follows each stream once and hands each event to its views. A view that is behind says so: Executions.Range, and the field
-// behind of results. Logs also works without Run: each request first reads the new deltas.
+//   - Executions has the executions that lists find, and their results per version and day.
+//   - Logs has the logs of the playbooks. Pages about a bullet, an execution or an old version read only the deltas that they show.
+//   - Activity has the newest changes, the lag of the roles and the number of dead letters.
+//
+// One Index follows each stream once and hands each event to its views. Executions can be behind the stream: its method Range and the
+// field behind of its results tell how far it is. Logs is never behind, and also works without Run: each request first reads the new
+// deltas.
 package index
 
 import (
@@ -22,7 +25,7 @@ import (
 // Intervals of following a server.
 const (
 	readInterval = 50 * time.Millisecond // shortest interval of reads while events arrive
-	pollInterval = time.Second           // of looks for dead letters, and for deltas that no curator has announced
+	pollInterval = time.Second           // between reads of the number of dead letters, and of deltas that no curator has announced
 	retryDelay   = 2 * time.Second       // after a failed read
 )
 
@@ -57,7 +60,7 @@ func (x *Index) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// follow calls fn again after it has failed, until the context ends.
+// follow calls fn until the context ends. After an error it calls fn again, with a delay.
 func (x *Index) follow(ctx context.Context, source string, fn func(context.Context) error) {
 	for {
 		err := fn(ctx)
@@ -88,11 +91,13 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 	}
 }
 
+// followExecutions reads the new executions and feedback.
 func (x *Index) followExecutions(ctx context.Context) error {
 	_, last := x.Executions.Range(&Filter{})
 	return x.conn.Events.Poll(ctx, events.StreamExecutions, ">", last+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
 }
 
+// followReflections reads the new reflections, for their doubts.
 func (x *Index) followReflections(ctx context.Context) error {
 	return x.conn.Events.Poll(ctx, events.StreamReflections, ">", x.Executions.reflected+1, readInterval, x.Executions.addDoubt)
 }
@@ -100,10 +105,12 @@ func (x *Index) followReflections(ctx context.Context) error {
 // followDeltas reads the new deltas of a playbook when a curator announces them, and those of all playbooks at an interval.
 func (x *Index) followDeltas(ctx context.Context) error {
 	announced := make(chan playbook.Book, 64)
-	sub, err := x.conn.NATS().Subscribe(events.HeadSubject(""), func(m *nats.Msg) {
+	subject := events.HeadSubject("") // ends in *, in place of the book
+	sub, err := x.conn.NATS().Subscribe(subject, func(m *nats.Msg) {
+		book := strings.TrimPrefix(m.Subject, strings.TrimSuffix(subject, "*"))
 		select {
-		case announced <- playbook.Book(strings.TrimPrefix(m.Subject, strings.TrimSuffix(events.HeadSubject(""), "*"))):
-		default: // the next poll reads it
+		case announced <- playbook.Book(book):
+		default: // the next poll reads its deltas
 		}
 	})
 	if err != nil {

@@ -46,11 +46,12 @@ func newLogs(conn *bus.Conn, activity *Activity) *Logs {
 	return &Logs{conn: conn, store: deltalog.New(conn.JetStream()), activity: activity, step: checkpointStep, open: open}
 }
 
-// followAll reads the new deltas of all logs, if the last sequence of the stream is not that of the call before. It returns the last
-// sequence. A missing stream is empty: its role has not started yet.
+// followAll reads the new deltas of all logs, if the last sequence of the stream differs from before, the result of the previous call. It
+// returns the last sequence.
 func (x *Logs) followAll(ctx context.Context, before uint64) (last uint64, err error) {
 	state, err := streamState(ctx, x.conn, events.StreamDeltas)
-	if last = state.LastSeq; err != nil || last == before {
+	last = state.LastSeq
+	if err != nil || last == before {
 		return last, err
 	}
 	books, err := x.store.BooksWithLog(ctx)
@@ -60,7 +61,7 @@ func (x *Logs) followAll(ctx context.Context, before uint64) (last uint64, err e
 	return last, err
 }
 
-// streamState returns the state of a stream. That of a missing stream is zero.
+// streamState returns the state of a stream. The state of a missing stream is zero: the role that creates it has not started yet.
 func streamState(ctx context.Context, conn *bus.Conn, name string) (state jetstream.StreamState, err error) {
 	stream, err := conn.JetStream().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -72,15 +73,15 @@ func streamState(ctx context.Context, conn *bus.Conn, name string) (state jetstr
 	return stream.CachedInfo().State, nil
 }
 
-// follow reads the new deltas of a log. If the index is full, it reads them for the activity only. The status reports the damage of a
-// log and deltas of a newer program.
+// follow reads the new deltas of a log. If the index is full, it reads them for the activity only. It ignores a damaged log and deltas of a
+// newer program, because the status reports them.
 func (x *Logs) follow(ctx context.Context, b playbook.Book) error {
 	x.mu.Lock()
 	full := x.open.Len() == maxBooks && !x.open.Contains(b)
 	x.mu.Unlock()
 	var err error
 	if full {
-		changes := x.activity.changesOf(b)
+		changes := x.activity.collector(b)
 		err = x.store.DeltasAfter(ctx, b, changes.last, changes.add)
 		x.activity.addChanges(changes)
 	} else {
@@ -101,7 +102,7 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := x.update(ctx, b, e)
-	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log: read the rest from its beginning
+	if errors.Is(err, deltalog.ErrBrokenLog) { // the server may have lost the end of the log, or the log was replaced: read it from its beginning
 		e.log = nil
 		x.activity.forget(b)
 		err = x.update(ctx, b, e)
@@ -109,7 +110,7 @@ func (x *Logs) read(ctx context.Context, b playbook.Book, fn func(*bookLog) erro
 	if err != nil {
 		return explain.LogError(err)
 	}
-	if len(e.log.at) == 0 { // clients request names that do not exist
+	if len(e.log.at) == 0 { // clients may request any name: keep no entry for one that does not exist
 		x.remove(b)
 	}
 	return fn(e.log)
@@ -120,7 +121,7 @@ func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 	if e.log == nil {
 		e.reader, e.log = x.store.Reader(b), newBookLog(b, x.step)
 	}
-	changes := x.activity.changesOf(b)
+	changes := x.activity.collector(b)
 	err := e.reader.Read(ctx, func(r *deltalog.Record) error {
 		if err := e.log.add(r); err != nil {
 			return err
@@ -128,13 +129,13 @@ func (x *Logs) update(ctx context.Context, b playbook.Book, e *entry) error {
 		return changes.add(r)
 	})
 	x.activity.addChanges(changes)
-	if errors.Is(err, deltalog.ErrBrokenLog) {
+	if errors.Is(err, deltalog.ErrBrokenLog) { // the next update begins again
 		e.log = nil
 	}
 	return err
 }
 
-// take returns the entry of a playbook. At the limit it removes the entry that was used least recently.
+// take returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
 func (x *Logs) take(b playbook.Book) *entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -152,12 +153,13 @@ func (x *Logs) remove(b playbook.Book) {
 	x.open.Remove(b)
 }
 
-// part returns the deltas of a log whose numbers choose returns, in order.
+// part returns the deltas of a log whose indices choose returns, in the order of the log. choose may return an index twice, and may be called
+// twice: if the log was replaced after the index was read, part begins again.
 func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) []int) ([]*deltalog.Record, error) {
 	var all []*deltalog.Record
 	for try := 0; ; try++ {
 		var at []deltalog.Position
-		span := 0
+		span := 0 // number of deltas from the first chosen one to the last
 		err := x.read(ctx, b, func(l *bookLog) error {
 			some := choose(l)
 			slices.Sort(some)
@@ -181,15 +183,15 @@ func (x *Logs) part(ctx context.Context, b playbook.Book, choose func(*bookLog) 
 		if err == nil || !errors.Is(err, deltalog.ErrBrokenLog) || try > 0 {
 			return all, explain.LogError(err)
 		}
-		x.remove(b) // the log was replaced since
+		x.remove(b)
 	}
 }
 
-// logOf returns a log that calls read at its first use.
+// logOf returns a log that calls read at its first use, and only then.
 func logOf(read func() ([]*deltalog.Record, error)) deltalog.Log {
-	read = sync.OnceValues(read)
+	readOnce := sync.OnceValues(read)
 	return func(fn func(*deltalog.Record) error) error {
-		all, err := read()
+		all, err := readOnce()
 		for _, r := range all {
 			if err := fn(r); err != nil {
 				return err
@@ -199,8 +201,8 @@ func logOf(read func() ([]*deltalog.Record, error)) deltalog.Log {
 	}
 }
 
-// Bullet returns the part of a log that concerns a bullet, or bullets that were merged into it, without the operations on other bullets.
-// The log is read at its first use, once.
+// Bullet returns the part of a log that concerns a bullet and the bullets that were merged into it, without the operations on other
+// bullets. The part is read once, at its first use.
 func (x *Logs) Bullet(ctx context.Context, b playbook.Book, id playbook.BulletID) deltalog.Log {
 	return logOf(func() ([]*deltalog.Record, error) {
 		var family map[playbook.BulletID]bool
@@ -215,15 +217,15 @@ func (x *Logs) Bullet(ctx context.Context, b playbook.Book, id playbook.BulletID
 	})
 }
 
-// keepFamily removes the operations and rejections of a delta that do not concern some bullets.
+// keepFamily removes the operations and rejections of a delta that concern no bullet of the family.
 func keepFamily(d *playbook.Delta, family map[playbook.BulletID]bool) {
 	in := func(id playbook.BulletID) bool { return family[id] }
 	d.Ops = slices.Clip(slices.DeleteFunc(d.Ops, func(op playbook.Op) bool { return !family[op.Bullet] && !slices.ContainsFunc(op.Sources, in) }))
 	d.Rejected = slices.DeleteFunc(d.Rejected, func(r playbook.Rejection) bool { return !family[r.DuplicateOf] })
 }
 
-// Covering returns the part of a log that covers an event, by its id, or an execution, by its handle. The log is read at its first
-// use, once.
+// Covering returns the part of a log that covers an event or an execution. id is the id of the event or the handle of the execution. The
+// part is read once, at its first use.
 func (x *Logs) Covering(ctx context.Context, b playbook.Book, id string) deltalog.Log {
 	return logOf(func() ([]*deltalog.Record, error) {
 		return x.part(ctx, b, func(l *bookLog) []int { return l.covering(id) })
@@ -239,7 +241,7 @@ func (x *Logs) Version(ctx context.Context, b playbook.Book, point string) (at e
 	return at, err
 }
 
-// Delta returns a version that exists, and its delta.
+// Delta returns a version and its delta. It returns a *deltalog.VersionError for a version that does not exist.
 func (x *Logs) Delta(ctx context.Context, b playbook.Book, version uint64) (*Version, *playbook.Delta, error) {
 	var names []string
 	all, err := x.part(ctx, b, func(l *bookLog) []int {
@@ -265,7 +267,7 @@ func (x *Logs) At(ctx context.Context, b playbook.Book, point string) (*playbook
 	return p, at.Label(), err
 }
 
-// Playbook returns the playbook at a version that exists.
+// Playbook returns the playbook at a version. It returns a *deltalog.VersionError for a version that does not exist.
 func (x *Logs) Playbook(ctx context.Context, b playbook.Book, version uint64) (*playbook.Playbook, error) {
 	var p *playbook.Playbook
 	rest, err := x.part(ctx, b, func(l *bookLog) []int {
@@ -295,7 +297,7 @@ func (x *Logs) Quarantine(ctx context.Context, b playbook.Book, p *playbook.Play
 	return all, err
 }
 
-// Decisions returns the latest decisions of the Curator in a log, newest first, and the version of its end.
+// Decisions returns the latest decisions of the Curator in a log, newest first, and the newest version of the log.
 func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.Decision, version uint64, err error) {
 	err = x.read(ctx, b, func(l *bookLog) error {
 		all, version = l.statuses.Decisions(), uint64(len(l.at))

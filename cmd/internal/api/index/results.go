@@ -15,13 +15,13 @@ import (
 	"debrief/playbook"
 )
 
-// Limits of the results of a playbook. Beyond them the oldest are merged.
+// Limits of the results of a playbook; see splits.
 const (
 	maxVersions = 2000
 	maxDays     = 400
 )
 
-// results are the results of the executions of a playbook.
+// results are the results of the executions of a playbook: in total, per version and per day. Each has a cell for each arm.
 type results struct {
 	total    split
 	versions splits[uint64]
@@ -38,10 +38,10 @@ func (x *Executions) resultsOf(b playbook.Book) *results {
 	return r
 }
 
-// cells returns the cells that an execution belongs to.
+// cells returns the cells that count an execution.
 func (r *results) cells(e *events.Execution) []*Cell {
-	arm := armOf(e)
-	return []*Cell{&r.total[arm], &r.versions.split(e.Version)[arm], &r.days.split(e.Started.UTC().Format(time.DateOnly))[arm]}
+	arm, day := armOf(e), e.Started.UTC().Format(time.DateOnly)
+	return []*Cell{&r.total[arm], &r.versions.split(e.Version)[arm], &r.days.split(day)[arm]}
 }
 
 // add adds an execution.
@@ -74,14 +74,14 @@ func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
 	seq, matches, err := f.Execution.Parse()
 	outcome := f.Outcome.Complete()
 	if err != nil || !outcome.Known() {
-		return nil //nolint:nilerr // it is about no stored execution
+		return nil //nolint:nilerr // the feedback names no stored execution, or does not change its outcome
 	}
 	found, err := x.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
 	e, ok := found.(*events.Execution)
-	if !ok || e.Book != f.Book { // it has expired
+	if !ok || e.Book != f.Book { // it has expired, or the feedback names another book
 		return nil
 	}
 	x.mu.Lock()
@@ -131,7 +131,7 @@ type Point struct {
 	ByArm
 }
 
-// ByArm has the counts of all executions, and of the two arms.
+// ByArm has the counts of all executions, and of those in the arms inject and observe.
 type ByArm struct {
 	Cell
 	Inject  *Cell `json:"inject,omitempty" doc:"Executions with a context from the playbook."`
@@ -144,12 +144,13 @@ type Curve struct {
 	Through  uint64        `json:"through" doc:"Sequence of the last event that is counted."`
 	Behind   uint64        `json:"behind" doc:"Number of stored sequences that are not counted yet; above 0 after a start."`
 	Total    ByArm         `json:"total"`
-	Versions []Point       `json:"versions" doc:"ByArm per version of the playbook in the prompt, oldest first; version 0 is no playbook."`
-	Days     []Point       `json:"days" doc:"ByArm per day, oldest first."`
-	Earlier  *ByArm        `json:"earlier,omitempty" doc:"ByArm of versions before the first in the list."`
+	Versions []Point       `json:"versions" doc:"Counts per version of the playbook in the prompt, oldest first; version 0 is no playbook."`
+	Days     []Point       `json:"days" doc:"Counts per day, oldest first."`
+	Earlier  *ByArm        `json:"earlier,omitempty" doc:"Counts of the versions before the first in the list."`
 }
 
-// Curve returns the curve of a playbook with at most limit versions and days, the newest. Last is the last sequence of the stream.
+// Curve returns the curve of a playbook, with at most the newest limit versions and the newest limit days. last is the last sequence of the
+// stream.
 func (x *Executions) Curve(b playbook.Book, limit int, last uint64) *Curve {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -178,15 +179,15 @@ func (x *Executions) Curve(b playbook.Book, limit int, last uint64) *Curve {
 	return out
 }
 
-// splits are the results per version, or per day. The oldest are merged into earlier.
+// splits are the results per version, or per day. At twice the limit, the oldest are merged into earlier, so that limit remain.
 type splits[K cmp.Ordered] struct {
 	at      map[K]*split
 	earlier split
-	merged  K // splits up to this key are merged
+	merged  K // splits up to this key are merged; zero before the first merge
 	limit   int
 }
 
-// split returns the split of a key.
+// split returns the split that counts a key, and adds a missing one.
 func (c *splits[K]) split(key K) *split {
 	if s := c.at[key]; s != nil {
 		return s
@@ -234,23 +235,29 @@ func armOf(e *events.Execution) int {
 // split has a cell for each arm.
 type split [arms]Cell
 
+// add adds the counts of another split.
 func (s *split) add(t *split) {
 	for i := range s {
 		s[i].add(&t[i])
 	}
 }
 
+// byArm returns the counts of all arms together, and of two of them.
 func (s *split) byArm() (n ByArm) {
 	for i := range s {
 		n.add(&s[i])
 	}
 	n.complete()
-	for arm, to := range map[int]**Cell{inject: &n.Inject, observe: &n.Observe} {
-		if s[arm].Executions > 0 {
-			cell := s[arm]
-			cell.complete()
-			*to = &cell
-		}
-	}
+	n.Inject, n.Observe = s.cell(inject), s.cell(observe)
 	return n
+}
+
+// cell returns a complete copy of the cell of an arm, or nil without executions.
+func (s *split) cell(arm int) *Cell {
+	cell := s[arm]
+	if cell.Executions == 0 {
+		return nil
+	}
+	cell.complete()
+	return &cell
 }

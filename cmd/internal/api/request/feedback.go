@@ -15,9 +15,9 @@ type FeedbackEffect struct {
 	Outcomes int            `json:"moved_outcomes"` // outcomes moved in experiments
 	Refused  []string       `json:"refused,omitempty"`
 
-	sample, feedback string
-	beforeSeq        uint64 // sequence of the feedback that Before comes from
-	covering         *deltalog.Record
+	sample, feedback string           // ids
+	beforeSeq        uint64           // sequence of the feedback that Before comes from; 0 for the execution itself
+	covering         *deltalog.Record // nil until a delta covers the feedback
 }
 
 // MovedVote is a vote that moved between counters. Before is empty for a new vote, After for a withdrawn one.
@@ -35,8 +35,9 @@ func NewFeedbackEffect(f *events.Feedback, e *events.Execution) *FeedbackEffect 
 // Covering returns the delta that covers the feedback, or nil.
 func (f *FeedbackEffect) Covering() *deltalog.Record { return f.covering }
 
-// Read adds the next delta of the log. Published reports whether this feedback is stored: Before does not change
-// any more. If a delta covers the feedback before that, the feedback is a duplicate.
+// Read adds the next delta of the log. published is set after this feedback was stored. Before that, Read keeps the latest outcome of the
+// sample in Before; a delta that covers the feedback makes it a duplicate of earlier feedback, without an effect of its own. After
+// that, Read collects the effect of the delta that covers the feedback.
 func (f *FeedbackEffect) Read(r *deltalog.Record, published bool) {
 	for i, c := range r.Covers {
 		e := c.Evidence
@@ -44,8 +45,9 @@ func (f *FeedbackEffect) Read(r *deltalog.Record, published bool) {
 			continue
 		}
 		if e.FeedbackSeq > 0 && c.ID == f.feedback {
-			if f.covering = r; published { // else it is a duplicate, which changes nothing
-				f.read(r, i)
+			f.covering = r
+			if published {
+				f.collect(r, i)
 			}
 		}
 		if !published && e.FeedbackSeq > f.beforeSeq {
@@ -54,8 +56,8 @@ func (f *FeedbackEffect) Read(r *deltalog.Record, published bool) {
 	}
 }
 
-// read collects the operations and rejections that the cover at index supports. A vote counts once for each entry in Support.
-func (f *FeedbackEffect) read(r *deltalog.Record, index int) {
+// collect adds the operations and rejections of a delta that the cover at index supports. A vote counts once for each entry in Support.
+func (f *FeedbackEffect) collect(r *deltalog.Record, index int) {
 	for i := range r.Ops {
 		op := &r.Ops[i]
 		for _, s := range op.Support {

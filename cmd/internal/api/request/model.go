@@ -33,13 +33,13 @@ func WithModelCheck(ctx context.Context, conn *bus.Conn, roles ...string) (check
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		others := true // read the reports of other processes
+		asksOthers := true
 		for {
-			var reports []liveness.Report
-			if others {
+			var reports []liveness.Report // of other processes
+			if asksOthers {
 				var err error
 				reports, err = collectReports(checked, conn)
-				others = err == nil // a user without the right to ask would be denied again
+				asksOthers = err == nil // a user without the right to ask would be denied again
 			}
 			if err := modelError(conn.Health.Roles(), reports, roles); err != nil {
 				end(err)
@@ -54,6 +54,7 @@ func WithModelCheck(ctx context.Context, conn *bus.Conn, roles ...string) (check
 	return checked, func() { end(nil); <-ended }
 }
 
+// collectReports asks all processes for their health. It returns an error at once if the user may not ask.
 func collectReports(ctx context.Context, conn *bus.Conn) ([]liveness.Report, error) {
 	return denied.Call(ctx, denied.WatchOf(conn.JetStream()), events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
 		return liveness.CollectReports(ctx, conn.NATS())
@@ -74,9 +75,9 @@ func modelError(own []bus.RoleHealth, reports []liveness.Report, roles []string)
 		for _, h := range all {
 			switch {
 			case h.Role != role || h.State == bus.Stopped:
-			case h.State == bus.Serving:
+			case h.State == bus.Serving: // it only serves contexts, because it has no model
 				refused = &ModelError{role, "it runs without one: set its --model"}
-			case h.Misconfigured && h.State == bus.Paused:
+			case h.Misconfigured && h.State == bus.Paused: // none of the model's outputs could be used
 				refused = &ModelError{role, fmt.Sprintf("%s: choose a model that answers in JSON with --%s-model", h.Reason, role)}
 			case h.Misconfigured:
 				refused = &ModelError{role, h.Reason}

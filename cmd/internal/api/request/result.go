@@ -17,7 +17,7 @@ type FeedbackResult struct {
 	Execution events.Handle  `json:"execution"`
 	Book      playbook.Book  `json:"book"`
 	Duplicate bool           `json:"duplicate"`
-	After     events.Outcome `json:"after"`
+	After     events.Outcome `json:"after"`             // outcome of the execution after the feedback
 	Version   string         `json:"version,omitempty"` // version that covers the feedback
 	*FeedbackEffect
 
@@ -37,8 +37,10 @@ func NewFeedbackResult(ctx context.Context, log deltaReader, f *events.Feedback,
 	if err := r.readLog(ctx); err != nil {
 		return nil, err
 	}
-	if r.After = r.Before.WithFeedback(f); r.Covering() != nil {
+	if r.Covering() != nil {
 		r.Duplicate, r.After = true, r.Before
+	} else {
+		r.After = r.Before.WithFeedback(f)
 	}
 	return r, nil
 }
@@ -98,13 +100,14 @@ func (r *FeedbackResult) Wait(ctx context.Context, s lagReader, timeout time.Dur
 	return nil
 }
 
+// pendingError returns the *PendingError with the role that has the feedback now.
 func (r *FeedbackResult) pendingError(ctx context.Context, s lagReader, timeout time.Duration) error {
 	lag, err := s.Lag(ctx, events.RoleReflector)
 	if err != nil {
 		return err
 	}
 	role := events.RoleCurator
-	if lag.Floor < r.sequence {
+	if lag.Floor < r.sequence { // the reflectors have not acknowledged the feedback yet
 		role = events.RoleReflector
 	}
 	return &PendingError{r.Handle, role, timeout}

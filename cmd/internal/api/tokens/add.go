@@ -22,7 +22,7 @@ func Add(path, name string, scopes []Scope, books []playbook.Book) (secret strin
 		return "", err
 	}
 	data, err := os.ReadFile(path)
-	mode := fs.FileMode(0o600)
+	mode := fs.FileMode(0o600) // of a new file
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -48,7 +48,7 @@ func Add(path, name string, scopes []Scope, books []playbook.Book) (secret strin
 	return secret, nil
 }
 
-// replace writes a file beside path and renames it to path.
+// replace writes a temporary file beside path, and renames it to path.
 func replace(path string, data []byte, mode fs.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tokens-*")
 	if err != nil {

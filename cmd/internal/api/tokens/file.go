@@ -38,7 +38,7 @@ type Set struct {
 	tokens  []*Token
 	checked time.Time // of the last check of the file
 	state   fileState
-	problem error // why the file in this state cannot be read
+	problem error // reason why the file in this state cannot be read; nil for a valid one
 }
 
 // fileState detects changes of a file.
@@ -47,9 +47,9 @@ type fileState struct {
 	size    int64
 }
 
-// Load reads a tokens file. Its error names the file, the token and the field. If a changed file is invalid, the set keeps
-// the tokens that it had. If the file is missing, no token is valid until it is back. Both call report with an error, once for each
-// change of the file. A nil report ignores it.
+// Load reads a tokens file. Its error names the file, the token and the field. If the file is invalid after a change, the set keeps the
+// tokens that it had. If the file is removed, no token is valid until it is back. In both cases the set calls report with an error, once
+// for each change of the file. A nil report ignores the errors.
 func Load(path string, report func(error)) (*Set, error) {
 	s := &Set{path: path, report: report, now: time.Now}
 	s.checked = s.now()
@@ -61,17 +61,17 @@ func Load(path string, report func(error)) (*Set, error) {
 
 // Find returns the token with a secret. It returns false for an unknown secret.
 func (s *Set) Find(secret string) (*Token, bool) {
-	t := find(s.all(), secret)
 	if s == nil {
-		t = local
+		return local, true
 	}
+	t := find(s.all(), secret)
 	return t, t != nil
 }
 
 // List returns the tokens, sorted by name.
 func (s *Set) List() []*Token { return slices.Clone(s.all()) }
 
-// all returns the tokens, after a change of the file those of the new file.
+// all returns the tokens. It first reads the file again if it has changed.
 func (s *Set) all() []*Token {
 	if s == nil {
 		return nil
@@ -87,7 +87,7 @@ func (s *Set) all() []*Token {
 	return s.tokens
 }
 
-// Check returns the number of valid tokens, and why the file cannot be read.
+// Check returns the number of valid tokens, and the reason why the file cannot be read, nil if it can.
 func (s *Set) Check() (valid int, err error) {
 	valid = len(s.all())
 	s.mu.Lock()
@@ -99,32 +99,34 @@ func (s *Set) Check() (valid int, err error) {
 func (s *Set) read() error {
 	before := s.state
 	err := s.readChanged()
-	if s.state != before {
+	if s.state != before { // else the problem of this state is recorded already
 		s.problem = err
 	}
 	return err
 }
 
-// readChanged reads the file if it has changed.
+// noFile is the state of a file that is missing or cannot be found.
+var noFile = fileState{size: -1}
+
+// readChanged reads the file if its state differs from the last one, and sets the state. So each problem is returned once.
 func (s *Set) readChanged() error {
 	info, err := os.Stat(s.path)
 	if err != nil {
-		is := fileState{size: -1}
-		if s.state == is {
-			return nil // reported before
+		if s.state == noFile {
+			return nil
 		}
-		s.state = is
+		s.state = noFile
 		if errors.Is(err, fs.ErrNotExist) {
 			s.tokens = nil
 			return fmt.Errorf("tokens file: %w: no token is valid until it is back", err)
 		}
 		return fmt.Errorf("tokens file: %w", err)
 	}
-	is := fileState{info.ModTime(), info.Size()}
-	if is == s.state {
+	now := fileState{info.ModTime(), info.Size()}
+	if now == s.state {
 		return nil
 	}
-	s.state = is
+	s.state = now
 	f, err := os.Open(s.path)
 	if err != nil {
 		return fmt.Errorf("tokens file: %w", err)

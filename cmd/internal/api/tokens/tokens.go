@@ -6,9 +6,9 @@
 //	  scopes: [context, report]
 //	  books: [support] # empty or missing: all books
 //
-// The owner is a random id of the token: the runs of a token belong to it. A new token with a name that was used before has another
-// owner, and so sees none of the runs of the earlier one. The file contains hashes only. New creates a token and returns its secret once. A scope permits only its own requests: a
-// token for an agent that also reads the playbook needs context, report and read.
+// The owner is a random id: the runs that are reported with a token belong to its owner. A new token with an old name has another owner, so
+// it sees none of the runs of the earlier token. The file has only the hashes of secrets. New creates a token and returns its secret once.
+// No scope includes another one: a token for an agent that also reads the playbook needs context, report and read.
 package tokens
 
 import (
@@ -46,7 +46,7 @@ var Scopes = []Scope{Context, Report, Read, Review, Operate}
 // Token is a named token. Its name is the author of the edits that are made with it.
 type Token struct {
 	Name   string
-	Owner  string // unique id, empty for Local
+	Owner  string // unique id; empty for the token of commands and of a server without tokens
 	Scopes []Scope
 	Books  []playbook.Book // empty: all books
 
@@ -56,7 +56,7 @@ type Token struct {
 // Allows reports whether the token permits the requests of a scope.
 func (t *Token) Allows(s Scope) bool { return slices.Contains(t.Scopes, s) }
 
-// AllOwners reports whether the token permits to read the runs of all owners in its playbooks. Others read only their own.
+// AllOwners reports whether the token permits to read the runs of all owners in its playbooks. Other tokens permit only those of their owner.
 func (t *Token) AllOwners() bool { return t.Allows(Read) || t.Allows(Review) || t.Allows(Operate) }
 
 // Sees reports whether the token permits to read a run of an owner.
@@ -64,8 +64,8 @@ func (t *Token) Sees(owner string) bool { return t.Owner == owner || t.AllOwners
 
 // Caller returns the sender of the requests with the token.
 func (t *Token) Caller() events.Caller {
-	if t.Owner == "" {
-		return events.Caller{Reviews: t.Allows(Review)} // the local token has all scopes
+	if t.Owner == "" { // runs without an owner have no name of a caller either
+		return events.Caller{Reviews: t.Allows(Review)}
 	}
 	return events.Caller{Owner: t.Owner, Name: t.Name, Reviews: t.Allows(Review)}
 }
@@ -75,10 +75,10 @@ func (t *Token) AllowsBook(b playbook.Book) bool {
 	return len(t.Books) == 0 || slices.Contains(t.Books, b)
 }
 
-// Local is the author of edits on a server without tokens, which listens on loopback only.
+// Local is the name of the token local, and so the author of edits on a server without tokens. No other token can have it.
 const Local = "local"
 
-// local is the token of every request to a server without tokens.
+// local is the token of every request to a server without tokens, which listens on loopback only.
 var local = &Token{Name: Local, Scopes: Scopes}
 
 // prefix begins each secret, so that tools which search for secrets can recognize one.
@@ -106,7 +106,7 @@ func (t *Token) entry() string {
 	return out
 }
 
-// join lists names for YAML. All names that validate are texts for the reader of the file, which ignores their YAML types.
+// join lists names for a YAML list. A name such as true or 1 needs no quotes: parseToken takes each value as text.
 func join[T ~string](all []T) string {
 	texts := make([]string, len(all))
 	for i, s := range all {
@@ -143,7 +143,7 @@ func (t *Token) validate() error {
 	return errors.Join(errs...)
 }
 
-// find returns the token with a secret, or nil. Its duration does not depend on the tokens that match.
+// find returns the token with a secret, or nil. It compares all tokens, so that its duration reveals nothing about a secret.
 func find(all []*Token, secret string) *Token {
 	hash := sha256.Sum256([]byte(secret))
 	var found *Token
@@ -155,10 +155,12 @@ func find(all []*Token, secret string) *Token {
 	return found
 }
 
-// Header is the header with the secret of a token, for requests whose header Authorization has another key.
+// Header is the header with the secret of a token. Requests to a model through the gateway need it, because Authorization has the key of
+// the provider.
 const Header = "X-Debrief-Token"
 
-// SecretOf returns the secret in the headers of a request: that of Header, else the bearer token. It is "" without one.
+// SecretOf returns the secret of the token in the headers of a request: the value of Header, else the bearer token in Authorization. It
+// returns "" without one.
 func SecretOf(h http.Header) string {
 	if s := h.Get(Header); s != "" {
 		return s
