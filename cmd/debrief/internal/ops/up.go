@@ -145,7 +145,7 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 		if err != nil {
 			return nil, err
 		}
-		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Health: &u.health, Log: *conn.Log()})
+		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
 		if err != nil {
 			return nil, err
 		}
