@@ -72,7 +72,8 @@ func (s *settings) Validate(program *kong.Application) error {
 	return nil
 }
 
-// Resolve implements kong.Resolver. It returns nil if the environment and the file do not set the flag. The error for an invalid
+// Resolve implements kong.Resolver. It returns nil if neither the environment nor the file sets the flag, or if a rival takes
+// precedence. The error for an invalid
 // value names its source.
 func (s *settings) Resolve(run *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	set := s.find(run, flag)
