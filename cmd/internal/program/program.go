@@ -66,7 +66,7 @@ func (d redactingWriter) Write(line []byte) (int, error) {
 type Program struct {
 	Name, Description string
 
-	CLI      any
+	CLI      interface{ common() *Common }
 	Commands []Command
 	Vars     kong.Vars // variables of the help texts
 }
@@ -259,8 +259,8 @@ func (p *parsed) check() error {
 
 // do runs the command, or shows its settings (--show-config), or checks another process (--probe).
 func (p *parsed) do(ctx context.Context) error {
-	cli, hasCommon := p.program.CLI.(interface{ common() *Common })
-	if hasCommon && cli.common().ShowConfig {
+	common := p.program.CLI.common()
+	if common.ShowConfig {
 		return p.show(false)
 	}
 	if c, ok := p.chosen().(prober); ok && c.probes() {
@@ -269,16 +269,12 @@ func (p *parsed) do(ctx context.Context) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if hasCommon {
-		common := cli.common()
-		p.run.Bind(common, p.settings.effective(p.run))
-		traced, flush, err := common.trace(ctx, p.program.Name, common.Logger())
-		if err != nil {
-			return err
-		}
-		defer flush()
-		ctx = traced
+	ctx, flush, err := common.trace(ctx, p.program.Name, common.Logger())
+	if err != nil {
+		return err
 	}
+	defer flush()
+	p.run.Bind(common, p.settings.effective(p.run)) // arguments of Run
 	p.run.BindTo(ctx, (*context.Context)(nil))
 	return p.run.Run()
 }
@@ -297,7 +293,7 @@ func userError(err error) error {
 	}
 	var api *jetstream.APIError
 	switch {
-	case !errors.As(err, &api):
+	case !errors.As(err, &api), api.ErrorCode == bus.StreamSealed:
 		return full // its text has the reason
 	case api.ErrorCode == bus.AccountFull:
 		return errAccountFull
