@@ -49,10 +49,11 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 	if err != nil {
 		return nil, err
 	}
-	c := checks{conn: conn, watch: watch, metrics: m, roles: roles, loopback: true}
+	c := checks{conn: conn, watch: watch, metrics: m, roles: roles}
 	if h.Health == "" {
 		if other != nil {
 			m.Watch(conn, watch)
+			c.showReasons = true // the other server asks for a token
 			other.set(c.mux())
 		}
 		return stopReports, nil
@@ -63,7 +64,7 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 		return nil, Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
 	m.Watch(conn, watch)
-	c.loopback = l.Addr().(*net.TCPAddr).IP.IsLoopback()
+	c.showReasons = l.Addr().(*net.TCPAddr).IP.IsLoopback()
 	srv := &http.Server{
 		Handler:           c.mux(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
@@ -122,11 +123,12 @@ func (c *Checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // checks serves the health checks.
 type checks struct {
-	conn     *bus.Conn
-	watch    *liveness.Process
-	metrics  *metrics.Metrics
-	roles    int  // number of roles of a program that is ready
-	loopback bool // reachable from this machine only, so that answers can have the reasons
+	conn    *bus.Conn
+	watch   *liveness.Process
+	metrics *metrics.Metrics
+	roles   int // number of roles of a program that is ready
+	// showReasons is set if only callers on this machine or with a token get the answers. The reasons may have text of models.
+	showReasons bool
 }
 
 func (c checks) mux() *http.ServeMux {
@@ -155,7 +157,7 @@ func (c checks) ready(w http.ResponseWriter, r *http.Request) {
 			states[i].State, states[i].Reason, states[i].Since = bus.Unavailable, err.Error(), time.Now()
 		}
 		ready = ready && states[i].Healthy()
-		if !c.loopback {
+		if !c.showReasons {
 			states[i].Reason = ""
 		}
 	}
@@ -174,7 +176,7 @@ func (c checks) report(r *http.Request) liveness.Report {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
 	report := c.watch.Check(ctx)
-	if !c.loopback {
+	if !c.showReasons {
 		report = report.Public()
 	}
 	return report

@@ -161,15 +161,18 @@ func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, l
 		return nil, err
 	}
 	server, err := natsd.Start(cfg)
-	var used *natsd.InUseError // URL is empty if the other server does not listen
-	switch {
-	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
-		p.NATS.NATS = used.URL
-		return p.dial(ctx, open, log)
-	case errors.As(err, &used) && used.URL != "":
+	var used *natsd.InUseError
+	if errors.As(err, &used) {
+		switch {
+		case used.URL == "": // the other server does not listen
+			return nil, program.Exit(program.ExitRefused, err)
+		case cfg.Listen == "":
+			p.NATS.NATS = used.URL
+			return p.dial(ctx, open, log)
+		}
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
-	case errors.As(err, &used):
-		return nil, program.Exit(program.ExitRefused, err)
+	}
+	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
 	case err != nil:
