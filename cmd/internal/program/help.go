@@ -17,6 +17,7 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	if node == nil {
 		node = ctx.Model.Node
 	}
+	// The flags of the commands above follow the command's own, in one list.
 	for up := node.Parent; up != nil; up = up.Parent {
 		node.Flags, up.Flags = append(node.Flags, up.Flags...), nil
 	}

@@ -35,7 +35,7 @@ func FlagErrors(err error, flags any) error {
 	return config.Rename(err, func(field string) string { return flagOf(flags, field) })
 }
 
-// flagOf returns the flag of a field, with its dashes, or the field if it has none.
+// flagOf returns the flag of a field, with its dashes, or the field if it has none. The field is a path, such as Gate.Alpha.
 func flagOf(flags any, field string) string {
 	t := reflect.TypeOf(flags)
 	var prefix, name string

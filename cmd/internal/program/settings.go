@@ -52,7 +52,7 @@ func newSettings(args []string) (*settings, error) {
 	return s, s.read(data)
 }
 
-// read reads the text of the file. An unknown key, a duplicate key and a list are errors.
+// read reads the text of the file. A duplicate key and a list are errors; Validate finds unknown keys.
 func (s *settings) read(text []byte) error {
 	if err := yaml.Unmarshal(text, &s.values); err != nil {
 		return fmt.Errorf("--config: %s: %s", s.file, strings.ReplaceAll(err.Error(), "\n", " "))
@@ -72,9 +72,8 @@ func (s *settings) Validate(program *kong.Application) error {
 	return nil
 }
 
-// Resolve implements kong.Resolver. It returns nil if neither the environment nor the file sets the flag, or if a rival takes
-// precedence. The error for an invalid
-// value names its source.
+// Resolve implements kong.Resolver. kong calls it for each flag that is not on the command line. It returns nil if neither the
+// environment nor the file sets the flag, or if a rival takes precedence. The error for an invalid value names its source.
 func (s *settings) Resolve(run *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	set := s.find(run, flag)
 	if set.from == fromDefault || s.beaten(run, flag, set.from) {
@@ -157,6 +156,7 @@ func flagsOf(run *kong.Context) (all []*kong.Flag) {
 	return all
 }
 
+// onCommandLine reports whether the command line sets a flag. A step of the path that is Resolved comes from settings.
 func onCommandLine(run *kong.Context, flag *kong.Flag) bool {
 	return slices.ContainsFunc(run.Path, func(step *kong.Path) bool { return step.Flag == flag && !step.Resolved })
 }

@@ -30,7 +30,7 @@ Examples:
   debrief completion fish > ~/.config/fish/completions/debrief.fish`
 }
 
-// completionScripts has the script of each shell. A script calls this program with the words before the cursor.
+// completionScripts has the script of each shell. A script calls this program with the words up to the cursor.
 var completionScripts = map[string]string{
 	"bash": `_debrief() {
     local IFS=$'\n'
