@@ -190,7 +190,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	if err != nil {
 		return nil, 0, err
 	}
-	working = 3
+	working = len(cli.Roles)
 	if modelOf[events.RoleGenerator] == nil {
 		working--
 	}
@@ -214,7 +214,7 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- st
 	return []program.Role{g, r, c}, working, nil
 }
 
-// announce prints the roles and the addresses.
+// announce prints the roles and the addresses. url is that of the gateway, or "" without one.
 func (u *Up) announce(s *cli.Session, working int, url string) {
 	if u.JSON {
 		at := struct {
@@ -230,17 +230,20 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 		_ = cli.WriteJSON(term.Stdout, at) // the server runs without a reader of its output
 		return
 	}
-	addresses := "streams in " + u.Dir()
-	if s.Server == nil {
+	var addresses string
+	switch {
+	case s.Server == nil:
 		addresses = "streams on " + redact.Address(s.NATS().ConnectedUrl())
-	} else if url := s.Server.URL(); url != "" {
-		addresses += ", listening at " + url
+	case s.Server.URL() == "": // it accepts no connections
+		addresses = "streams in " + u.Dir()
+	default:
+		addresses = "streams in " + u.Dir() + ", listening at " + s.Server.URL()
 	}
 	roles := "generator, reflector and curator"
 	switch {
 	case u.Simulated:
 		roles += " with the simulated model"
-	case working == 3:
+	case working == len(cli.Roles):
 		roles += " with " + u.Model.Describe(events.RoleGenerator)
 	default:
 		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"

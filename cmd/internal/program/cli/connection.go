@@ -4,14 +4,14 @@
 // A command connects with the method of ServerFlags for its purpose:
 //
 //	Connect                 --nats, or the server on the data directory, which it starts if none runs
-//	ConnectReading          the same without creating a directory or a stream
+//	ConnectReading          the same without creating a directory or a stream; the default server if there is no directory
 //	ConnectReadingOrEmpty   the same, or an empty temporary server
 //	ConnectChanging         ConnectReading, then missing streams are created
 //	ConnectRunning          a server that already runs; starts none
 //	Attach                  any server, with or without streams, for a diagnosis
 //	ConnectURL              --nats, or the default server
-//	StartServer             the data directory, at an address
-//	StartTemporary          a temporary directory
+//	StartServer             a server on the data directory, which may listen at an address
+//	StartTemporary          a server on a temporary directory
 package cli
 
 import (
