@@ -45,7 +45,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleCurator, 1, m, c.Describe(events.RoleCurator), role)
+	return c.Work(ctx, events.RoleCurator, m, c.Describe(events.RoleCurator), role)
 }
 
 func main() {

@@ -16,7 +16,7 @@ import (
 	"debrief/generator/scoring"
 )
 
-// program lists the commands in the order of the help.
+// newProgram returns the program with its commands in the order of the help.
 func newProgram() program.Program {
 	return program.Program{
 		Name: "debrief", Description: description, CLI: new(program.Common),

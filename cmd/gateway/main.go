@@ -58,14 +58,15 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 		return err
 	}
 	defer conn.NATS().Close()
-	stop, err := c.Serve(conn, m, events.UserGateway, 0, health, log)
+	stop, err := c.Serve(conn, m, events.UserGateway, 0, health, log) // 0: no roles run here
 	if err != nil {
 		return err
 	}
 	defer stop()
 	service := client.NATS(conn.NATS())
 	service.Trace = bus.Traceparent
-	defer f.Connect(ctx, conn, service)()
+	disconnect := f.Connect(ctx, conn, service)
+	defer disconnect()
 	term.Printf("gateway is connected: server %s, all playbooks\n", redact.Address(conn.NATS().ConnectedUrl()))
 	<-ctx.Done()
 	return nil
@@ -74,10 +75,12 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 // connectDelay is the delay between two attempts to connect.
 const connectDelay = 2 * time.Second
 
-// connect connects to the server. It waits for a server that is unreachable or lacks streams. It returns nil if ctx ends.
+// connect connects to the server. It waits for a server that is unreachable or lacks streams. If ctx ends before, the connection
+// and the error are nil.
 func (c *command) connect(ctx context.Context) (*bus.Conn, error) {
 	log := c.Logger()
-	for reported := ""; ; {
+	reported := "" // each error is logged once, until another one follows
+	for {
 		conn, err := c.dial(ctx)
 		switch {
 		case err == nil:
@@ -98,6 +101,7 @@ func (c *command) connect(ctx context.Context) (*bus.Conn, error) {
 	}
 }
 
+// dial connects to the server and opens the streams of the gateway, without a retry.
 func (c *command) dial(ctx context.Context) (*bus.Conn, error) {
 	nc, err := c.Dial(events.UserGateway, c.Logger())
 	if err != nil {

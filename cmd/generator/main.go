@@ -40,8 +40,12 @@ func (c *command) Check() error {
 	return errors.Join(c.Worker.Check(), err)
 }
 
+// role returns the generator that the flags describe, with its model and its metrics.
 func (c *command) role(m *metrics.Metrics) (program.Role, error) {
-	var model chat.Model
+	if c.Rounds < 1 || c.Rounds > events.MaxRounds {
+		return nil, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
+	}
+	var model chat.Model // nil serves contexts only
 	if !c.ServeOnly {
 		client, err := c.Client(events.RoleGenerator)
 		if err != nil {
@@ -58,9 +62,7 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 		return nil, err
 	}
 	cfg.Scorer = scoring.NewScorer(c.Evaluators.Settings(), cfg.Slots)
-	if cfg.Rounds = c.Rounds; c.Rounds < 1 || c.Rounds > events.MaxRounds {
-		return nil, fmt.Errorf("--rounds: must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
-	}
+	cfg.Rounds = c.Rounds
 	cfg.Meter, cfg.ModelName = m.Generator(), c.NameOf(events.RoleGenerator)
 	g, err := generator.New(m.Model(events.RoleGenerator, model), m.Embedder(embedder), cfg, program.NATSEndpoint(m))
 	if err != nil {
@@ -81,7 +83,7 @@ func (c *command) Run(ctx context.Context) error {
 	if c.ServeOnly {
 		model = "no model: it serves contexts and answers no tasks"
 	}
-	return c.Work(ctx, events.RoleGenerator, 1, m, model, role)
+	return c.Work(ctx, events.RoleGenerator, m, model, role)
 }
 
 func main() {

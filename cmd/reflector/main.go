@@ -33,6 +33,7 @@ func (c *command) Check() error {
 	return errors.Join(c.Worker.Check(), err)
 }
 
+// role returns the reflector that the flags describe, with its model and its metrics.
 func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 	model, err := c.Optional(events.RoleReflector)
 	if err != nil {
@@ -52,7 +53,7 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.Work(ctx, events.RoleReflector, 1, m, c.Describe(events.RoleReflector), role)
+	return c.Work(ctx, events.RoleReflector, m, c.Describe(events.RoleReflector), role)
 }
 
 func main() {

@@ -186,8 +186,8 @@ func Unreachable(err error) bool {
 // while its disk is nearly full.
 const AccountFull jetstream.ErrorCode = 10002
 
-// sealedCode is the server's error code for a stream that an operator has sealed.
-const sealedCode jetstream.ErrorCode = 10109
+// StreamSealed is the server's error code for a stream that an operator has sealed.
+const StreamSealed jetstream.ErrorCode = 10109
 
 // isFull reports whether the server has no room for the message. Old messages expire, or an operator adds room.
 func isFull(err error) bool {
@@ -204,7 +204,7 @@ func isFull(err error) bool {
 		10028, // memory resources exceeded
 		10047, // storage resources exceeded
 		10077, // stream store failed: maximum bytes or messages
-		sealedCode:
+		StreamSealed:
 		return true
 	}
 	return false
@@ -249,7 +249,7 @@ func (e *FullError) Error() string {
 	switch {
 	case !errors.As(e.Err, &api):
 		return "the server accepts no new messages: " + e.Err.Error()
-	case api.ErrorCode == sealedCode:
+	case api.ErrorCode == StreamSealed:
 		return "the stream is sealed: " + streams.UnsealFix
 	}
 	return "the server's store is full (" + e.Err.Error() + "): raise its limit or wait until old events expire, then retry"

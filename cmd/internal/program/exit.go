@@ -47,7 +47,7 @@ func Exit(code int, err error) error {
 	return &codedError{code, err}
 }
 
-// ExitCode returns the exit code for an error: 0 for nil, the one that Exit added, or else one by the type of the error.
+// ExitCode returns the exit code for an error: 0 for nil, the code that Exit added, or else a code that follows from its type.
 func ExitCode(err error) int {
 	var c *codedError
 	var full *bus.FullError

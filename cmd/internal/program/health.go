@@ -37,37 +37,36 @@ func Metrics(program string) *metrics.Metrics { return metrics.New(program, Vers
 //	/healthz  503 if learning is red, which includes a store that accepts nothing; else 200
 //	/metrics  for Prometheus
 //
-// Bodies contain no payloads. Beyond loopback they contain no text of models either. Without an address, a program with another
-// HTTP server can serve the checks there: also gets them, if it is not nil.
-func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, also *Checks, log zerolog.Logger) (stop func(), err error) {
+// Bodies contain no payloads. Beyond loopback they contain no text of models either. The program is ready when this number of
+// roles works. Without an address, the checks go to other, which another HTTP server of the program serves; nil if there is none.
+func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles int, other *Checks, log zerolog.Logger) (stop func(), err error) {
 	if err := h.Check(); err != nil {
 		return nil, err
 	}
 	watch := liveness.NewProcess(conn, program, h.AlarmAfter)
 	watch.Gateway(m.Calls())
-	closed, err := watch.ServeReports()
-	if err == nil && h.Health == "" && also != nil {
-		m.Watch(conn, watch)
-		also.set(checks{conn, watch, m, roles, true}.mux())
-	}
-	if err != nil || h.Health == "" {
-		return closed, err
-	}
-	host, port, err := net.SplitHostPort(h.Health)
-	if err == nil && host == "" {
-		host = "127.0.0.1" // package net would listen on every interface
-	}
-	var l net.Listener
-	if err == nil {
-		l, err = net.Listen("tcp", net.JoinHostPort(host, port))
-	}
+	stopReports, err := watch.ServeReports()
 	if err != nil {
-		closed()
+		return nil, err
+	}
+	c := checks{conn: conn, watch: watch, metrics: m, roles: roles}
+	if h.Health == "" {
+		if other != nil {
+			m.Watch(conn, watch)
+			c.showReasons = true // the other server asks for a token
+			other.set(c.mux())
+		}
+		return stopReports, nil
+	}
+	l, err := h.listen()
+	if err != nil {
+		stopReports()
 		return nil, Exit(ExitUsage, fmt.Errorf("--health: %w", err))
 	}
 	m.Watch(conn, watch)
+	c.showReasons = l.Addr().(*net.TCPAddr).IP.IsLoopback()
 	srv := &http.Server{
-		Handler:           checks{conn, watch, m, roles, l.Addr().(*net.TCPAddr).IP.IsLoopback()}.mux(),
+		Handler:           c.mux(),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 	}
 	go func() {
@@ -76,9 +75,21 @@ func (h Health) Serve(conn *bus.Conn, m *metrics.Metrics, program string, roles 
 		}
 	}()
 	return func() {
-		closed()
+		stopReports()
 		_ = srv.Close()
 	}, nil
+}
+
+// listen listens at the address of the flag.
+func (h Health) listen() (net.Listener, error) {
+	host, port, err := net.SplitHostPort(h.Health)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		host = "127.0.0.1" // package net would listen on every interface
+	}
+	return net.Listen("tcp", net.JoinHostPort(host, port))
 }
 
 // Check returns an error for an invalid setting.
@@ -95,12 +106,13 @@ func (h Health) Check() error {
 	return nil
 }
 
-// Checks serves the health checks of a program on another server of it. The zero value has none yet.
+// Checks serves the health checks of a program on another HTTP server, such as the gateway. The zero value answers 503, until
+// Serve sets the checks.
 type Checks struct{ handler atomic.Pointer[http.Handler] }
 
 func (c *Checks) set(h http.Handler) { c.handler.Store(&h) }
 
-// ServeHTTP implements http.Handler. Without checks the status is 503.
+// ServeHTTP implements http.Handler.
 func (c *Checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h := c.handler.Load(); h != nil {
 		(*h).ServeHTTP(w, r)
@@ -111,11 +123,12 @@ func (c *Checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // checks serves the health checks.
 type checks struct {
-	conn     *bus.Conn
-	watch    *liveness.Process
-	metrics  *metrics.Metrics
-	roles    int
-	loopback bool // reachable from this machine only
+	conn    *bus.Conn
+	watch   *liveness.Process
+	metrics *metrics.Metrics
+	roles   int // number of roles of a program that is ready
+	// showReasons is set if only callers on this machine or with a token get the answers. The reasons may have text of models.
+	showReasons bool
 }
 
 func (c checks) mux() *http.ServeMux {
@@ -144,16 +157,16 @@ func (c checks) ready(w http.ResponseWriter, r *http.Request) {
 			states[i].State, states[i].Reason, states[i].Since = bus.Unavailable, err.Error(), time.Now()
 		}
 		ready = ready && states[i].Healthy()
-		if !c.loopback {
+		if !c.showReasons {
 			states[i].Reason = ""
 		}
 	}
 	c.respond(w, ready, states)
 }
 
-func (c checks) respond(w http.ResponseWriter, well bool, body any) {
+func (c checks) respond(w http.ResponseWriter, ok bool, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	if !well {
+	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	_ = json.NewEncoder(w).Encode(body)
@@ -163,7 +176,7 @@ func (c checks) report(r *http.Request) liveness.Report {
 	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
 	defer cancel()
 	report := c.watch.Check(ctx)
-	if !c.loopback {
+	if !c.showReasons {
 		report = report.Public()
 	}
 	return report

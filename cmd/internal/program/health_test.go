@@ -74,7 +74,7 @@ func build(t *testing.T) *site {
 	watch := liveness.NewProcess(conn, "test", testFloor)
 	counts := Metrics("test")
 	counts.Watch(conn, watch)
-	checks := checks{conn: conn, watch: watch, metrics: counts, roles: 2, loopback: true}
+	checks := checks{conn: conn, watch: watch, metrics: counts, roles: 2, showReasons: true}
 	s.health = httptest.NewServer(checks.mux())
 	t.Cleanup(s.health.Close)
 	return s

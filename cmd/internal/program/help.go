@@ -11,12 +11,13 @@ import (
 // out unless all is set.
 type helpPrinter struct{ all bool }
 
-// print implements kong.HelpPrinter. It changes the model: the program ends after its help.
+// print implements kong.HelpPrinter. It changes the flags in place, because the program ends after its help.
 func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
 	if node == nil {
 		node = ctx.Model.Node
 	}
+	// The flags of the commands above follow the command's own, in one list.
 	for up := node.Parent; up != nil; up = up.Parent {
 		node.Flags, up.Flags = append(node.Flags, up.Flags...), nil
 	}
@@ -37,7 +38,7 @@ func (h *helpPrinter) print(o kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// addExamples adds the arguments in the tag example of a command, and of those below it, to the help.
+// addExamples adds examples to the help of a command and of the commands below it. The tag example has the arguments of one.
 func addExamples(n *kong.Node) {
 	if n.Tag != nil && n.Tag.Has("example") {
 		n.Detail = "Examples:\n\n  " + n.FullPath() + " " + n.Tag.Get("example")

@@ -11,15 +11,16 @@ import (
 	"debrief/events/config"
 )
 
-// copyFields copies the fields of a configuration to the fields of flags with the same names, or back. The first argument
-// is a pointer to a struct, the second one a struct. Fields without a counterpart stay unchanged. It panics if the types of
-// two fields differ.
+// copyFields copies the fields of the struct from to the fields with the same names of the struct behind the pointer to. One
+// struct has flags, the other one is the configuration of a library. Fields without a counterpart stay unchanged. It panics if
+// the types of two fields differ and are not both structs.
 func copyFields(to, from any) { copyValues(reflect.ValueOf(to).Elem(), reflect.ValueOf(from)) }
 
 func copyValues(to, from reflect.Value) {
 	for i := range to.NumField() {
-		switch field, other := to.Field(i), from.FieldByName(to.Type().Field(i).Name); {
-		case !other.IsValid():
+		field, other := to.Field(i), from.FieldByName(to.Type().Field(i).Name)
+		switch {
+		case !other.IsValid(): // no counterpart
 		case field.Type() == other.Type():
 			field.Set(other)
 		default:
@@ -34,9 +35,10 @@ func FlagErrors(err error, flags any) error {
 	return config.Rename(err, func(field string) string { return flagOf(flags, field) })
 }
 
-// flagOf returns the flag of a field, with its dashes, or the field if it has none.
+// flagOf returns the flag of a field, with its dashes, or the field if it has none. The field is a path, such as Gate.Alpha.
 func flagOf(flags any, field string) string {
-	t, prefix, name := reflect.TypeOf(flags), "", ""
+	t := reflect.TypeOf(flags)
+	var prefix, name string
 	for part := range strings.SplitSeq(field, ".") {
 		if t.Kind() != reflect.Struct {
 			return field
@@ -58,7 +60,7 @@ func flagOf(flags any, field string) string {
 type defaulter interface{ SetDefaults() }
 
 // setDefaults gives the flags of a command, and of those below it, the defaults of the libraries. It runs before the flags
-// are parsed. A default of zero is written in the tag, so that the help shows it.
+// are parsed. A flag whose default is zero has it in its tag default, so that the help shows it.
 func setDefaults(n *kong.Node) {
 	callDefaulters(n.Target)
 	for _, flag := range n.Flags {
@@ -92,7 +94,7 @@ func callDefaulters(v reflect.Value) {
 // defaultText formats a default as on the command line.
 func defaultText(v reflect.Value) string {
 	if d, ok := v.Interface().(time.Duration); ok {
-		text := d.String() // 168h0m0s
+		text := d.String() // 168h0m0s: 0s is cut, then 0m
 		for _, zero := range []string{"m0s", "h0m"} {
 			if strings.HasSuffix(text, zero) {
 				text = text[:len(text)-2]

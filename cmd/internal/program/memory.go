@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// LimitMemory sets the soft memory limit of the process, in bytes: most, or three quarters of the cgroup limit if that is
-// less. Near the limit the garbage collector runs more often. GOMEMLIMIT overrides both.
+// LimitMemory sets the soft memory limit of the process, in bytes. The limit is most, or three quarters of the cgroup limit if
+// those are less. Near the limit the garbage collector runs more often. GOMEMLIMIT overrides both.
 func LimitMemory(most int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(softLimit(most, cgroupMemory(cgroupFiles)))
 	}
 }
 
-// softLimit returns the memory limit for a process whose cgroup allows a number of bytes.
+// softLimit returns the memory limit for a process whose cgroup allows this many bytes, math.MaxInt64 for any number.
 func softLimit(most, allowed int64) int64 {
 	if allowed == math.MaxInt64 {
 		return most

@@ -52,7 +52,7 @@ func (m *Model) SetDefaults() {
 	m.Timeout, m.MaxConcurrent = d.Timeout, d.MaxConcurrent
 }
 
-// fieldName returns the setting for a field of the client's configuration, for errors.
+// fieldName returns the setting for a field of the client's configuration. Hints in errors of the model's server name it.
 func (m Model) fieldName(field string) string {
 	if field == "APIKey" {
 		return "OPENAI_API_KEY"
@@ -67,7 +67,7 @@ func (m Model) Named() bool {
 
 // Client returns the client of a role's model.
 func (m Model) Client(role string) (*openai.Client, error) {
-	key, err := m.key()
+	key, err := m.Key()
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +84,10 @@ func (m Model) Client(role string) (*openai.Client, error) {
 	return client, nil
 }
 
-func (m Model) key() (openai.Secret, error) {
-	key, err := m.Key()
+// Key returns the API key, or "". It reads the file of --api-key-file.
+func (m Model) Key() (openai.Secret, error) {
+	key, err := secret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
 	return openai.Secret(key), err
-}
-
-// Key returns the API key, or "". It reads the file that contains it.
-func (m Model) Key() (string, error) {
-	return secret("--api-key", string(m.APIKey), "--api-key-file", m.APIKeyFile)
 }
 
 // Optional returns the client of a role's model, or nil if no model is set. The role then works without a model.
@@ -131,7 +127,7 @@ type Embedding struct {
 // SetDefaults sets the default of the library.
 func (e *Embedding) SetDefaults() { e.EmbedTimeout = openai.Config{}.EmbedderDefaults().Timeout }
 
-// fieldName returns the setting for a field of the client's configuration, for errors.
+// fieldName returns the setting for a field of the client's configuration. Hints in errors of the embedding server name it.
 func (e Embedding) fieldName(field string) string {
 	if field == "APIKey" {
 		return "DEBRIEF_EMBED_API_KEY"
@@ -139,16 +135,17 @@ func (e Embedding) fieldName(field string) string {
 	return flagOf(e, "Embed"+field)
 }
 
-// Embedder returns the client of the embedding model, or nil if none is set. Settings that are missing for its server
-// are taken from m.
+// Embedder returns the client of the embedding model, or nil if none is set. A missing server is
+// that of m. A missing key is that of m if both have the same server.
 func (e Embedding) Embedder(m Model) (generator.Embedder, error) {
 	if e.EmbedModel == "" {
 		return nil, nil
 	}
-	base, key := cmp.Or(e.EmbedBaseURL, m.BaseURL), e.EmbedAPIKey
+	base := cmp.Or(e.EmbedBaseURL, m.BaseURL)
+	key := e.EmbedAPIKey
 	if key == "" && origin(base) == origin(m.BaseURL) { // never send a key to another server
 		var err error
-		if key, err = m.key(); err != nil {
+		if key, err = m.Key(); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +161,7 @@ func (e Embedding) Embedder(m Model) (generator.Embedder, error) {
 	return embedder, nil
 }
 
-// origin returns the scheme and host of a URL, "" if it is invalid.
+// origin returns the scheme and host of the base URL of a server, or "" if it is invalid. An empty address is OpenAI's.
 func origin(address string) string {
 	u, err := url.Parse(openai.Config{BaseURL: address}.WithDefaults().BaseURL)
 	if err != nil {

@@ -63,18 +63,18 @@ func (n NATS) Login() (user, password, token string, err error) {
 // maxSecret limits the size of a file with a secret, in bytes.
 const maxSecret = 16 << 10
 
-// secret returns the value of a flag, or the contents of the file that another flag names.
+// secret returns the value of a flag, or the text of the file name, which is the value of the flag fileFlag.
 func secret(flag, value, fileFlag, name string) (string, error) {
 	switch {
 	case name == "":
 		return value, nil
-	case value != "": // precedence has not decided; see settings.beaten
+	case value != "": // both come from the same source, so precedence does not decide; see settings.beaten
 		return "", Exit(ExitUsage, fmt.Errorf("%s: is set, and so is %s: choose one", fileFlag, flag))
 	}
 	return readText(fileFlag, name, maxSecret)
 }
 
-// readText returns the text of a file that a flag names, without the space around it. The limit of its size is in bytes.
+// readText returns the text of a file without the space around it. The flag is for errors. The limit of the size is in bytes.
 func readText(flag, name string, limit int) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -97,8 +97,9 @@ func readText(flag, name string, limit int) (string, error) {
 	return "", Exit(ExitUsage, fmt.Errorf("%s: %s: %w", flag, name, err))
 }
 
-// login returns the connection options for the credentials. The error for an unreadable file names the flag.
-func (n NATS) login() (opts []nats.Option, err error) {
+// loginOptions returns the connection options for the credentials and the certificate authority. The error for an unreadable
+// file names the flag.
+func (n NATS) loginOptions() (opts []nats.Option, err error) {
 	if err := n.checkAddress(); err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (n NATS) login() (opts []nats.Option, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var methods []string
+	var methods []string // flags of the ways to log in
 	if n.NKey != "" {
 		key, err := nats.NkeyOptionFromSeed(n.NKey)
 		if err != nil {
@@ -142,28 +143,38 @@ func (n NATS) login() (opts []nats.Option, err error) {
 	return opts, nil
 }
 
-// checkAddress returns an error for an invalid server address. The error quotes no credentials. An unescaped special
-// character ends a password early, so that its rest is parsed as a host or port.
+// checkAddress returns an error for an invalid server address. The error quotes no credentials.
 func (n NATS) checkAddress() error {
 	shown := redact.Address(n.NATS)
 	for a := range strings.SplitSeq(shown, ",") {
+		server := a[strings.LastIndexByte(a, '@')+1:]
 		var bad *url.Error
-		if _, err := url.Parse(withScheme(a[strings.LastIndexByte(a, '@')+1:])); errors.As(err, &bad) {
+		if _, err := url.Parse(withScheme(server)); errors.As(err, &bad) {
 			return Exit(ExitUsage, fmt.Errorf("--nats: %s: %w", shown, bad.Err))
 		}
 	}
 	for a := range strings.SplitSeq(n.NATS, ",") {
 		u, err := url.Parse(withScheme(a))
-		if err != nil || strings.Contains(a, "@") && (u.User == nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@")) {
+		if err != nil || cutsCredentials(u, a) {
 			return Exit(ExitUsage, fmt.Errorf("--nats: %s: percent-encode the special characters of the user, password or token", shown))
 		}
 	}
 	return nil
 }
 
+// cutsCredentials reports whether the credentials of an address end too early in its URL. An unescaped special character, such as a
+// slash in a password, ends them, and the rest up to the @ is parsed as host or path.
+func cutsCredentials(u *url.URL, address string) bool {
+	if !strings.Contains(address, "@") {
+		return false
+	}
+	return u.User == nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@")
+}
+
 // withScheme adds the default scheme to an address without one.
 func withScheme(address string) string {
-	if address = strings.TrimSpace(address); strings.Contains(address, "://") {
+	address = strings.TrimSpace(address)
+	if strings.Contains(address, "://") {
 		return address
 	}
 	return "nats://" + address
@@ -187,7 +198,8 @@ func checkCredentials(name string) error {
 
 // withoutPath removes the path from an error, because the caller's error contains it already.
 func withoutPath(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+	var path *fs.PathError
+	if errors.As(err, &path) {
 		return path.Err
 	}
 	return err
@@ -197,13 +209,14 @@ func withoutPath(err error) error {
 func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 	address := cmp.Or(n.NATS, defaultURL)
 	shown := redact.Address(address)
-	login, err := n.login()
+	login, err := n.loginOptions()
 	if err != nil {
 		return nil, err
 	}
-	defer term.Doing("connecting to " + shown)()
+	connected := term.Doing("connecting to " + shown)
+	defer connected()
 	nc, err := nats.Connect(address, slices.Concat(Options(name, log), login, []nats.Option{nats.Timeout(3 * time.Second)})...)
-	untrusted := (*tls.CertificateVerificationError)(nil)
+	var untrusted *tls.CertificateVerificationError
 	switch {
 	case err == nil:
 		return nc, nil
@@ -211,8 +224,7 @@ func (n NATS) Dial(name string, log zerolog.Logger) (*nats.Conn, error) {
 		return nil, Exit(ExitRefused, fmt.Errorf("the server at %s refused the credentials: check --nkey, --creds, --user or --token; for a new key, reload the server's accounts.conf", shown))
 	case errors.As(err, &untrusted):
 		return nil, Exit(ExitRefused, fmt.Errorf("the certificate of the server at %s is not trusted (%w): check --ca", shown, untrusted.Err))
-	}
-	if errors.Is(err, nats.ErrNoServers) {
+	case errors.Is(err, nats.ErrNoServers):
 		return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s: start one with 'debrief up', or name one with --nats", shown))
 	}
 	return nil, Exit(ExitUnreachable, fmt.Errorf("no server answers at %s (%w): start one with 'debrief up', or name one with --nats", shown, err))
@@ -256,11 +268,11 @@ func (n NATS) Check() error {
 	if n.Replicas < 0 || n.Replicas > 5 {
 		errs = append(errs, fmt.Errorf("--replicas: must be 1 to 5, got %d", n.Replicas))
 	}
-	_, err := n.login()
+	_, err := n.loginOptions()
 	return errors.Join(Exit(ExitUsage, errors.Join(errs...)), err)
 }
 
-// userOf returns the NATS user for a program: a role has its own user, other tools use the operator.
+// userOf returns the NATS user of a program. The program debrief is the operator; each other program has a user of its own name.
 func userOf(program string) string {
 	if program == "debrief" {
 		return events.UserOperator
@@ -278,6 +290,7 @@ func (n NATS) OpenReading(ctx context.Context, nc *nats.Conn, log zerolog.Logger
 	return n.open(ctx, nc, bus.Options{ReadOnly: true, Log: log})
 }
 
+// open opens streams, with errors that have exit codes.
 func (n NATS) open(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn, error) {
 	o.Policy.AckWait, o.Tracer = n.AckWait, tracer(ctx)
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -299,7 +312,7 @@ func (n NATS) open(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn
 // wrongUser reports whether an error denies the subscription to the connection's own inboxes. The inboxes then belong
 // to another user.
 func wrongUser(err error, nc *nats.Conn) bool {
-	e := (*bus.DeniedError)(nil)
+	var e *bus.DeniedError
 	return errors.As(err, &e) && e.Subscribe && strings.HasPrefix(e.Subject, nc.Opts.InboxPrefix)
 }
 

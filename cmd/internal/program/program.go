@@ -61,12 +61,12 @@ func (d redactingWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Program is a command line. CLI is a pointer to a struct that embeds Common. It has the flags of the program, or,
-// for a program with commands, the flags common to all commands.
+// Program is a program with flags, and perhaps commands. CLI is a pointer to a struct of flags that embeds Common. In a program
+// with commands it has the flags common to all commands.
 type Program struct {
 	Name, Description string
 
-	CLI      any
+	CLI      interface{ common() *Common }
 	Commands []Command
 	Vars     kong.Vars // variables of the help texts
 }
@@ -86,9 +86,10 @@ func (m Program) Main(args []string) int {
 	p, err := m.parse(args)
 	if err != nil {
 		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, firstLine(err))
-		if usage := (*kong.ParseError)(nil); errors.As(err, &usage) && usage.Context != nil {
+		var invalid *kong.ParseError
+		if errors.As(err, &invalid) && invalid.Context != nil {
 			command := m.Name
-			if n := usage.Context.Selected(); n != nil {
+			if n := invalid.Context.Selected(); n != nil {
 				command = n.FullPath()
 			}
 			term.Fprintf(term.Stderr, "See '%s --help'.\n", command)
@@ -138,8 +139,8 @@ type parsed struct {
 	settings *settings
 }
 
-// parse parses a command line with the environment and the settings file. An unknown flag, variable or key is an
-// error.
+// parse parses a command line with the environment and the settings file. An unknown flag, environment variable or key of the
+// file is an error.
 func (m Program) parse(args []string) (*parsed, error) {
 	s, err := newSettings(args)
 	if err != nil {
@@ -149,7 +150,8 @@ func (m Program) parse(args []string) (*parsed, error) {
 		return nil, err
 	}
 	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
-	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil }) // settings resolves flag.Envs: kong knows no rivals
+	// Without Tag.Envs kong does not read the environment. settings reads flag.Envs, because kong knows no flags that exclude others.
+	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
 	run, err := parser.Parse(args)
 	if err == nil {
 		err = errors.Join(checkRivals(run), checkZeros(run))
@@ -157,9 +159,8 @@ func (m Program) parse(args []string) (*parsed, error) {
 	return &parsed{program: m, run: run, settings: s}, err
 }
 
-// neededCommands returns the commands that the command line may name. Parsing the flags of all commands takes longer
-// than most commands run. All commands are needed for help, and for a settings file, whose keys may belong to any
-// command.
+// neededCommands returns the commands that the command line may name: to build the flags of all commands takes longer than most
+// commands run. The help needs all commands. So does a settings file, whose keys may belong to any command.
 func (m Program) neededCommands(s *settings, args []string) []Command {
 	var named []Command
 	for _, c := range m.Commands {
@@ -173,6 +174,7 @@ func (m Program) neededCommands(s *settings, args []string) []Command {
 	return named
 }
 
+// parser returns a parser for the flags of the program and of some of its commands.
 func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 	vars := kong.Vars{"version": CurrentBuild().String()}
 	maps.Copy(vars, m.Vars)
@@ -195,7 +197,8 @@ func (m Program) parser(commands []Command, options ...kong.Option) *kong.Kong {
 // Model returns the commands and flags of the program.
 func (m Program) Model() *kong.Application { return m.parser(m.Commands).Model }
 
-// ShowHelp prints the help of a command, or of the program without words. It returns an error for an unknown command.
+// ShowHelp prints the help of the command with these words, or of the program for no words. It returns an error for an unknown
+// command.
 func (m Program) ShowHelp(words []string) error {
 	if _, err := m.parse(append(words, "--help")); err != nil {
 		return Exit(ExitUsage, fmt.Errorf("%w: '%s help' lists the commands", err, m.Name))
@@ -203,8 +206,8 @@ func (m Program) ShowHelp(words []string) error {
 	return nil
 }
 
-// ShowSettings prints the settings of a command line without running it. The flags of run, the current command line,
-// that are common to all commands apply too. The exit code is 2 if the command line or a setting is invalid.
+// ShowSettings prints the settings of the command line args without running it. run is the current command line; its flags that
+// are common to all commands apply too. The exit code is 2 if the command line or a setting is invalid.
 func (m Program) ShowSettings(run *kong.Context, args []string, asJSON bool) error {
 	var common []string
 	for _, flag := range run.Model.Flags {
@@ -254,11 +257,10 @@ func (p *parsed) check() error {
 	return nil
 }
 
-// do runs the command.
+// do runs the command, or shows its settings (--show-config), or checks another process (--probe).
 func (p *parsed) do(ctx context.Context) error {
-	name := p.program.Name
-	common, ok := p.program.CLI.(interface{ common() *Common })
-	if ok && common.common().ShowConfig {
+	common := p.program.CLI.common()
+	if common.ShowConfig {
 		return p.show(false)
 	}
 	if c, ok := p.chosen().(prober); ok && c.probes() {
@@ -267,36 +269,36 @@ func (p *parsed) do(ctx context.Context) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	if ok {
-		p.run.Bind(common.common(), p.settings.effective(p.run))
-		traced, flush, err := common.common().trace(ctx, name, common.common().Logger())
-		if err != nil {
-			return err
-		}
-		defer flush()
-		ctx = traced
+	ctx, flush, err := common.trace(ctx, p.program.Name, common.Logger())
+	if err != nil {
+		return err
 	}
+	defer flush()
+	p.run.Bind(common, p.settings.effective(p.run)) // arguments of Run
 	p.run.BindTo(ctx, (*context.Context)(nil))
 	return p.run.Run()
 }
 
-var errFull = errors.New("the server's store is full: enlarge it with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
-
-var errClosed = errors.New("the server stores nothing new: its disk is nearly full, or the account is at its limit ('debrief doctor' shows which): free space, then try again")
+// The errors for a full store that userError returns.
+var (
+	errStoreFull   = errors.New("the server's store is full: enlarge it with 'debrief up --max-store SIZE', or wait until old events expire, then try again")
+	errAccountFull = errors.New("the server stores nothing new: its disk is nearly full, or the account is at its limit ('debrief doctor' shows which): free space, then try again")
+)
 
 // userError replaces the server's error for a full store by an error that says how to fix it.
 func userError(err error) error {
-	if full := (*bus.FullError)(nil); errors.As(err, &full) {
-		var api *jetstream.APIError
-		switch {
-		case !errors.As(err, &api):
-			return full
-		case api.ErrorCode == bus.AccountFull:
-			return errClosed
-		}
-		return errFull
+	var full *bus.FullError
+	if !errors.As(err, &full) {
+		return err
 	}
-	return err
+	var api *jetstream.APIError
+	switch {
+	case !errors.As(err, &api), api.ErrorCode == bus.StreamSealed:
+		return full // its text has the reason
+	case api.ErrorCode == bus.AccountFull:
+		return errAccountFull
+	}
+	return errStoreFull
 }
 
 // firstLine formats an error as one line without secrets.

@@ -9,12 +9,13 @@ import (
 // retryInterval is the time between two attempts of RetryUnreachable.
 const retryInterval = 500 * time.Millisecond
 
-// RetryUnreachable calls open until its error does not have the exit code ExitUnreachable, for up to wait. It calls open at
-// least once. The servers of a new cluster are unreachable until they have elected a leader.
+// RetryUnreachable calls open at least once, and again for up to wait while its error has the exit code ExitUnreachable. The
+// servers of a new cluster are unreachable until they have elected a leader.
 func RetryUnreachable(ctx context.Context, wait time.Duration, open func() error) error {
-	for until := time.Now().Add(wait); ; {
+	deadline := time.Now().Add(wait)
+	for {
 		err := open()
-		if ExitCode(err) != ExitUnreachable || !time.Now().Before(until) {
+		if ExitCode(err) != ExitUnreachable || !time.Now().Before(deadline) {
 			return err
 		}
 		select {

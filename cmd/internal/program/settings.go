@@ -15,8 +15,11 @@ import (
 	"debrief/events/redact"
 )
 
-// settings resolves the flags that the command line does not set: from the environment, then from the file of --config. It is a
-// kong.Resolver.
+// settings finds the values of flags that the command line does not set: in the environment, then in the file of --config. It is
+// a kong.Resolver.
+//
+// Two flags are rivals if the tag instead of one of them names the other, such as --nats and --data. A flag has no effect if its
+// rival comes from a source of higher precedence. Two rivals on the command line are an error.
 type settings struct {
 	file   string
 	values map[string]string // of the file, as written: they are parsed like the values of flags
@@ -24,7 +27,8 @@ type settings struct {
 	origins map[*kong.Flag]string // the variable or the file of each resolved flag
 }
 
-// newSettings reads the file that the arguments or DEBRIEF_CONFIG name. It must be known before the command line is parsed.
+// newSettings reads the file that the arguments or DEBRIEF_CONFIG name. It runs before the command line is parsed, because the
+// parser asks for the values.
 func newSettings(args []string) (*settings, error) {
 	s := &settings{file: os.Getenv(variablePrefix + "CONFIG"), origins: map[*kong.Flag]string{}}
 	for i, arg := range args {
@@ -48,7 +52,7 @@ func newSettings(args []string) (*settings, error) {
 	return s, s.read(data)
 }
 
-// read reads the text of the file. An unknown key, a duplicate key and a list are errors.
+// read reads the text of the file. A duplicate key and a list are errors; Validate finds unknown keys.
 func (s *settings) read(text []byte) error {
 	if err := yaml.Unmarshal(text, &s.values); err != nil {
 		return fmt.Errorf("--config: %s: %s", s.file, strings.ReplaceAll(err.Error(), "\n", " "))
@@ -59,7 +63,7 @@ func (s *settings) read(text []byte) error {
 // Validate implements kong.Resolver. It returns an error for an unknown key.
 func (s *settings) Validate(program *kong.Application) error {
 	known := map[string]bool{}
-	eachFlag(program.Node, func(flag *kong.Flag) { known[flag.Name] = len(flag.Envs) > 0 })
+	eachFlag(program.Node, func(flag *kong.Flag) { known[flag.Name] = isSetting(flag) })
 	for key := range s.values {
 		if !known[key] {
 			return fmt.Errorf("--config: %s: unknown key %q: keys are flags without the dashes", s.file, key)
@@ -68,21 +72,22 @@ func (s *settings) Validate(program *kong.Application) error {
 	return nil
 }
 
-// Resolve implements kong.Resolver.
+// Resolve implements kong.Resolver. kong calls it for each flag that is not on the command line. It returns nil if neither the
+// environment nor the file sets the flag, or if a rival takes precedence. The error for an invalid value names its source.
 func (s *settings) Resolve(run *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	set := s.find(run, flag)
 	if set.from == fromDefault || s.beaten(run, flag, set.from) {
 		return nil, nil
 	}
-	scratch := reflect.New(flag.Target.Type()).Elem()
-	if err := flag.Parse(kong.Scan().PushTyped(set.value, kong.FlagValueToken), scratch); err != nil {
+	parsed := reflect.New(flag.Target.Type()).Elem() // kong parses the value again; its error would not name the source
+	if err := flag.Parse(kong.Scan().PushTyped(set.value, kong.FlagValueToken), parsed); err != nil {
 		return nil, fmt.Errorf("%s: %w", set.name, err)
 	}
 	s.origins[flag] = set.name
 	return set.value, nil
 }
 
-// source is the source of a setting, in order of precedence.
+// source is the source of a setting. A greater one takes precedence.
 type source int
 
 const (
@@ -92,10 +97,10 @@ const (
 	fromFlag
 )
 
-// found is the source of a flag, with its name and the value there.
+// found is the source of a flag's value.
 type found struct {
 	from        source
-	name, value string
+	name, value string // of the variable or the file; empty for a flag and a default
 }
 
 // find finds the source of a flag. An empty variable sets nothing: deployments pass on variables without a value.
@@ -114,10 +119,11 @@ func (s *settings) find(run *kong.Context, flag *kong.Flag) found {
 	return found{}
 }
 
-// beaten reports whether a rival of a flag comes from a source of higher precedence, and is not beaten itself.
+// beaten reports whether a rival takes precedence over a flag from this source. A rival that is beaten itself does not.
 func (s *settings) beaten(run *kong.Context, flag *kong.Flag, from source) bool {
 	return slices.ContainsFunc(flagsOf(run), func(rival *kong.Flag) bool {
-		if !excludes(flag, rival) && !excludes(rival, flag) {
+		areRivals := excludes(flag, rival) || excludes(rival, flag)
+		if !areRivals {
 			return false
 		}
 		other := s.find(run, rival).from
@@ -150,6 +156,7 @@ func flagsOf(run *kong.Context) (all []*kong.Flag) {
 	return all
 }
 
+// onCommandLine reports whether the command line sets a flag. A step of the path that is Resolved comes from settings.
 func onCommandLine(run *kong.Context, flag *kong.Flag) bool {
 	return slices.ContainsFunc(run.Path, func(step *kong.Path) bool { return step.Flag == flag && !step.Resolved })
 }
@@ -164,12 +171,15 @@ func eachFlag(n *kong.Node, fn func(*kong.Flag)) {
 	}
 }
 
-// checkZeros returns an error for a number that is set to 0 although its default is another one. A library would replace
-// it with the default.
+// checkZeros returns an error for a number that is set to 0 although its library has another default. The library would replace
+// the 0 with the default.
 func checkZeros(run *kong.Context) error {
 	var errs []error
 	for _, flag := range flagsOf(run) {
-		if v := flag.Target; flag.HasDefault && !flag.Tag.HasDefault && v.IsZero() && !flag.Tag.Has("zero") && (v.CanInt() || v.CanFloat()) {
+		v := flag.Target
+		isZero := (v.CanInt() || v.CanFloat()) && v.IsZero()
+		hasLibraryDefault := flag.HasDefault && !flag.Tag.HasDefault // see setDefaults
+		if isZero && hasLibraryDefault && !flag.Tag.Has("zero") {
 			errs = append(errs, fmt.Errorf("--%s: must not be 0; leave it out for the default, which is %s", flag.Name, flag.Default))
 		}
 	}
@@ -183,26 +193,31 @@ type Setting struct {
 	Origin string `json:"origin"` // flag, DEBRIEF_…, the file's name, or default
 }
 
-// Effective are the settings of the command that runs, in the order of its help. A command gets them as an argument of Run.
+// Effective lists the settings of the command that runs, in the order of its help. A command receives them as an argument of Run.
 type Effective []Setting
 
-// Origin returns the source of a setting by the name of its flag.
+// Origin returns the source of a setting, by the name of its flag, for people: the flag with its dashes, the variable, the file or
+// "default".
 func (e Effective) Origin(name string) string {
 	for _, s := range e {
-		if s.Name == name && s.Origin == "flag" {
+		switch {
+		case s.Name != name:
+			continue
+		case s.Origin == "flag":
 			return "--" + name
 		}
-		if s.Name == name {
-			return s.Origin
-		}
+		return s.Origin
 	}
 	return "default"
 }
 
-// effective returns the settings of the selected command. A flag without a variable is none, such as --help.
+// isSetting reports whether a flag is a setting. A flag without an environment variable is an action, such as --help.
+func isSetting(flag *kong.Flag) bool { return len(flag.Envs) > 0 }
+
+// effective returns the settings of the selected command.
 func (s *settings) effective(run *kong.Context) (all Effective) {
 	for _, flag := range flagsOf(run) {
-		if len(flag.Envs) == 0 || flag.Hidden || flag.Name == "config" {
+		if !isSetting(flag) || flag.Hidden || flag.Name == "config" {
 			continue
 		}
 		origin := "default"
@@ -219,8 +234,10 @@ func (s *settings) effective(run *kong.Context) (all Effective) {
 // displayValue returns a flag's value without secrets.
 func displayValue(flag *kong.Flag) string {
 	text := fmt.Sprint(flag.Target.Interface())
-	switch kind := flag.Target.Kind(); {
-	case text == "", (kind == reflect.Slice || kind == reflect.Map) && flag.Target.Len() == 0:
+	kind := flag.Target.Kind()
+	isCollection := kind == reflect.Slice || kind == reflect.Map
+	switch {
+	case text == "", isCollection && flag.Target.Len() == 0:
 		return ""
 	case flag.Tag.Has("secret"):
 		return "(secret)"
@@ -232,11 +249,12 @@ func displayValue(flag *kong.Flag) string {
 
 const variablePrefix = "DEBRIEF_"
 
-// notSettings matches variables with our prefix that are not settings: those of our tests, those of the clients
-// for Python and JavaScript, a version that deployments set, and the variables that Kubernetes sets in every container for a Service whose name begins with debrief.
+// notSettings matches variables with our prefix that are not settings: those of our tests, those of the clients for Python and
+// JavaScript, and a version that deployments set. It also matches the variables that Kubernetes sets in every container for a
+// Service whose name begins with debrief.
 var notSettings = regexp.MustCompile(`^DEBRIEF_(TEST_.*|DATA|LONG|SEED|VERSION|URL|API_TOKEN|(.*_)?SERVICE_(HOST|PORT.*)|(.*_)?PORT(_[0-9]+_.*)?)$`)
 
-// workers has the flags of all worker programs. They may share an environment, as they do in a deployment.
+// workers has the flags of all worker programs, because the workers of a deployment may share an environment.
 type workers struct {
 	Worker
 	Model
@@ -249,8 +267,8 @@ type workers struct {
 	Curator
 }
 
-// commandSettings are settings of debrief's commands that may also be set in the shell that starts a worker. Other
-// settings of commands are used once, and are in a worker's environment more likely a misspelt setting.
+// commandSettings lists settings of debrief's commands that a shell may have set when it starts a worker. Another setting of a
+// command in a worker's environment is more likely a misspelt setting of the worker.
 var commandSettings = []string{"DEBRIEF_BOOK", "DEBRIEF_DATA_DIR", "DEBRIEF_JSON", "DEBRIEF_MAX_STORE", "DEBRIEF_SYNC"}
 
 // checkEnvironment returns an error for an unknown variable with our prefix. A misspelt setting would be ignored otherwise.
@@ -262,7 +280,8 @@ func (m Program) checkEnvironment(environment []string) error {
 			continue
 		}
 		if known == nil {
-			known = slices.Concat(commandSettings, m.variables(), Program{CLI: new(workers), Vars: kong.Vars{"evaluators": ""}}.variables())
+			anyWorker := Program{CLI: new(workers), Vars: kong.Vars{"evaluators": ""}} // a help text has the variable
+			known = slices.Concat(commandSettings, m.variables(), anyWorker.variables())
 		}
 		if !slices.Contains(known, v) {
 			return fmt.Errorf("unknown environment variable %s: '%s --help-all' lists the variables", v, m.Name)

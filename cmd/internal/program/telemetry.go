@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -25,23 +26,24 @@ type Telemetry struct {
 	OTLP string `name:"otlp" help:"URL of an OTLP/HTTP collector for traces, such as http://127.0.0.1:4318. Default: no tracing." placeholder:"URL" env:"DEBRIEF_OTLP,OTEL_EXPORTER_OTLP_ENDPOINT" rare:""`
 }
 
-const flushTimeout = 3 * time.Second // timeout of the flush at the end
+// flushTimeout limits the flush of the remaining spans at the end.
+const flushTimeout = 3 * time.Second
 
-// trace starts to send traces if the flag is set. Flush sends the remaining spans and stops. Only flush waits for the
-// collector: at most 2,048 spans queue in memory, and further spans are dropped.
+// trace starts to send traces if the flag is set. The returned context has the tracer. flush sends the remaining spans and stops.
+// Nothing but flush waits for the collector: at most 2,048 spans queue in memory, and further spans are dropped.
 func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger) (_ context.Context, flush func(), err error) {
 	if t.OTLP == "" {
 		return ctx, func() {}, nil
 	}
 	u, err := url.Parse(t.OTLP)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+	if err != nil || u.Host == "" || u.User != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) {
 		return ctx, nil, Exit(ExitUsage, errors.New("--otlp: must be like http://host:4318, without user or password"))
 	}
 	exporter, err := newExporter(ctx, u.JoinPath("v1/traces"), log)
 	if err != nil {
 		return ctx, nil, Exit(ExitUsage, fmt.Errorf("--otlp: %w", err))
 	}
-	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+	service, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", serviceName(program)), attribute.String("service.version", Version()),
 	), resource.WithFromEnv())
 	if err != nil {
@@ -53,7 +55,7 @@ func (t Telemetry) trace(ctx context.Context, program string, log zerolog.Logger
 	}))
 	limits := sdk.NewSpanLimits()
 	limits.AttributeValueLengthLimit = 256 // our names are shorter; foreign ones may be long
-	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(about), sdk.WithRawSpanLimits(limits))
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(service), sdk.WithRawSpanLimits(limits))
 	return context.WithValue(ctx, tracerKey{}, provider.Tracer("debrief")), func() {
 		flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()

@@ -18,7 +18,7 @@ import (
 // maxInstructions limits the size of a file with instructions, in bytes. They are part of every prompt.
 const maxInstructions = 64 << 10
 
-// Instructions returns the text of the file that a flag names, "" if it names none.
+// Instructions returns the text of a file. The flag is for errors. Without a name it returns "".
 func Instructions(flag, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -29,8 +29,8 @@ func Instructions(flag, name string) (string, error) {
 // NATSEndpoint returns the NATS endpoint for outside agents.
 func NATSEndpoint(m *metrics.Metrics) generator.Endpoint {
 	report := m.Endpoint(metrics.NATS)
-	return func(conn *bus.Conn, desk *generator.ContextBuilder) (closed func(), err error) {
-		closed, err = service.Serve(conn.NATS(), desk, *conn.Log(), report)
+	return func(conn *bus.Conn, builder *generator.ContextBuilder) (closed func(), err error) {
+		closed, err = service.Serve(conn.NATS(), builder, *conn.Log(), report)
 		if err != nil {
 			return nil, fmt.Errorf("serve contexts over NATS: %w", err)
 		}
@@ -38,7 +38,7 @@ func NATSEndpoint(m *metrics.Metrics) generator.Endpoint {
 	}
 }
 
-// CacheDir returns the directory for files that a program can build again, empty if the user has no cache directory.
+// CacheDir returns the directory for files that a program can build again, or "" if the user has no cache directory.
 func CacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -57,9 +57,9 @@ type Worker struct {
 // Check returns an error for each invalid setting.
 func (w Worker) Check() error { return errors.Join(w.NATS.Check(), w.Health.Check()) }
 
-// Work runs a role until the context ends, and prints a line at its start and its stop. Model describes the role's model. The
-// program is ready when this number of roles runs.
-func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Metrics, model string, r Role) error {
+// Work runs a role until the context ends, and prints a line at its start and its stop. The line at the start has the text model,
+// which describes the role's model.
+func (w Worker) Work(ctx context.Context, name string, m *metrics.Metrics, model string, r Role) error {
 	log := w.Logger()
 	nc, err := w.Dial(name, log)
 	if err != nil {
@@ -71,7 +71,7 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 		return ignoreStop(ctx, err)
 	}
 	w.checkRights(ctx, conn, name, log)
-	stop, err := w.Serve(conn, m, name, roles, nil, log)
+	stop, err := w.Serve(conn, m, name, 1, nil, log)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,8 @@ func (w Worker) Work(ctx context.Context, name string, roles int, m *metrics.Met
 	}
 	term.Printf("%s is running: server %s, all playbooks, %s%s\n", name, redact.Address(nc.ConnectedUrl()), model, health)
 	defer term.Printf("%s has stopped\n", name)
-	if err = Run(ctx, conn, r); bus.Unreachable(err) { // it became unavailable while the role started
+	err = Run(ctx, conn, r)
+	if bus.Unreachable(err) { // the server became unavailable while the role started
 		return Exit(ExitUnreachable, err)
 	}
 	return err

@@ -105,5 +105,5 @@ func (s *demoScreen) isNarrow() bool {
 // sentences prints a text that is broken to fit the terminal, or into lines of 110 columns without one.
 func (s *demoScreen) sentences(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	term.Fprintf(s.out, "%s\n", term.Block(strings.Join(term.Wrap(text, min(cmp.Or(term.Width(s.out), 110), 110), true), "\n")))
+	term.Fprintf(s.out, "%s\n", term.Block(strings.Join(term.Wrap(text, min(cmp.Or(term.Width(s.out), 110), 110)), "\n")))
 }

@@ -16,7 +16,7 @@ import (
 	book "debrief/playbook"
 )
 
-// change has the flags of the commands that change a playbook over the API. The Curator is the only writer.
+// change has the flags of the commands that change a playbook over the API. A Curator makes the change.
 type change struct {
 	apiclient.BookFlags
 	Author string `help:"Author of the change, for the log. Default: $USER; with --url the token." placeholder:"NAME"`
@@ -24,7 +24,8 @@ type change struct {
 	JSON   bool   `help:"Print one JSON document."`
 }
 
-// edit sends an edit to the API and prints its result: JSON, or the formatted text (if any) and the new version.
+// edit sends an edit to the API and prints its result: JSON, or the text for the reply and the new version. A dry run has no new
+// version. If the edit conflicts with newer changes, it also prints the bullets as they are now.
 func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.Access, r *api.EditRequest, text func(*api.EditReply) string) error {
 	r.Reason = ch.Reason
 	a, err := ch.Open(ctx, c, access, ch.Author)
@@ -36,9 +37,9 @@ func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.
 	err = errors.Join(err, a.Close())
 	var refused *api.Error
 	if errors.As(err, &refused) {
-		for _, is := range refused.Conflicts {
-			if is.Read != nil {
-				term.Fprintf(term.Stderr, "%s", term.Block(explain.Conflict(*is.Read, is.Expectation)))
+		for _, conflict := range refused.Conflicts {
+			if conflict.Read != nil {
+				term.Fprintf(term.Stderr, "%s", term.Block(explain.Conflict(*conflict.Read, conflict.Expectation)))
 			}
 		}
 	}
@@ -48,25 +49,24 @@ func (ch *change) edit(ctx context.Context, c *program.Common, access apiclient.
 	case ch.JSON:
 		return cli.WriteJSON(term.Stdout, reply)
 	}
-	if reply.DryRun { // bullets, which are not broken into lines
-		term.Println(term.Block(text(reply)))
-	} else {
-		term.Printf("%s\n", term.Block(text(reply)))
+	term.Printf("%s\n", term.Block(text(reply)))
+	if !reply.DryRun {
 		term.Printf("Playbook %q is at version %s.\n", reply.Book, reply.Label)
 	}
 	return nil
 }
 
-// done returns a text that does not depend on the reply.
+// done returns a text for edit that does not depend on the reply.
 func done(format string, args ...any) func(*api.EditReply) string {
 	return func(*api.EditReply) string { return fmt.Sprintf(format, args...) }
 }
 
-// bulletArg is a bullet id on the command line. Brackets are allowed, as in a copy from a prompt.
+// bulletArg is a bullet id on the command line. It may have brackets, because prompts show ids in brackets.
 type bulletArg string
 
 func (a bulletArg) id() book.BulletID { return book.BulletID(strings.Trim(string(a), "[] ")) }
 
+// ids returns the ids of arguments.
 func ids(args []bulletArg) []book.BulletID {
 	out := make([]book.BulletID, len(args))
 	for i, a := range args {

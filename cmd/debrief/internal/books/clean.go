@@ -63,12 +63,13 @@ func (cl *cleanBook) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 	}
-	if !cl.Yes && !cl.JSON {
+	remove := cl.Yes || !cl.JSON // --json without --yes only lists
+	if remove && !cl.Yes {
 		if err := cli.Confirm(fmt.Sprintf("Remove %s of playbook %q from stream %s?", term.Plural(len(strays), "message"), b.Name, events.StreamDeltas)); err != nil {
 			return err
 		}
 	}
-	if cl.Yes || !cl.JSON {
+	if remove {
 		seqs := make([]uint64, len(strays))
 		for i, s := range strays {
 			seqs[i] = s.Seq
@@ -85,6 +86,7 @@ func (cl *cleanBook) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
+// printStrays prints the strays as a table.
 func printStrays(strays []deltalog.Stray) error {
 	if len(strays) == 0 {
 		term.Println("No strays.")

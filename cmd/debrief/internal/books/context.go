@@ -18,7 +18,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/generator"
-	trail "debrief/generator/prompt/records"
+	"debrief/generator/prompt/records"
 	book "debrief/playbook"
 )
 
@@ -108,6 +108,7 @@ func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 	return nil
 }
 
+// request returns the request that the flags describe. It reads the files that they name, and the version of --at.
 func (s *showContext) request(ctx context.Context, a *apiclient.Client) (*events.ContextRequest, error) {
 	r := &events.ContextRequest{
 		Book: book.Book(s.Book), Session: s.Session, Query: s.Query, Context: s.Context, MinVersion: s.MinVersion, Task: s.TaskKind,
@@ -177,6 +178,7 @@ func writeRawReply(out io.Writer, reply string) {
 	}
 }
 
+// writeVerification prints whether the messages are those that the model received, and why not.
 func writeVerification(out io.Writer, r *generator.RebuiltContext) {
 	if r.Verified {
 		term.Fprintf(out, "\nSHA-256 %s: the messages are identical to those that the model received.\n", r.SHA256)
@@ -202,15 +204,16 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
 	})
 	for _, p := range m.Parts {
-		if p.Why != "" && p.Kind != events.PartBullet && p.Kind != events.PartRecord {
+		isOneOfMany := p.Kind == events.PartBullet || p.Kind == events.PartRecord // the table has the reasons
+		if p.Why != "" && !isOneOfMany {
 			term.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
 		}
 	}
-	for _, x := range m.Exposures {
-		term.Fprintf(out, "experiment %d: bullet %s is %s at random\n", x.Experiment, x.Bullet, x.Arm)
+	for _, e := range m.Exposures {
+		term.Fprintf(out, "experiment %d: bullet %s is %s at random\n", e.Experiment, e.Bullet, e.Arm)
 	}
-	for _, d := range m.Warnings {
-		term.Fprintf(out, "warning: %s\n", d)
+	for _, warning := range m.Warnings {
+		term.Fprintf(out, "warning: %s\n", warning)
 	}
 }
 
@@ -221,6 +224,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
+// writeScores prints the parts of the scores of bullets.
 func writeScores(out io.Writer, scores []events.BulletScore) {
 	if len(scores) == 0 {
 		return
@@ -230,6 +234,7 @@ func writeScores(out io.Writer, scores []events.BulletScore) {
 	})
 }
 
+// writeWindowScores prints the parts of the scores of earlier turns.
 func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 	if len(scores) == 0 {
 		return
@@ -241,19 +246,20 @@ func writeWindowScores(out io.Writer, scores []events.WindowScore) {
 }
 
 // writeCalls prints the costs of each tool of a run, and its tool calls with the agent's text before each.
-func writeCalls(out io.Writer, calls []trail.Call) {
+func writeCalls(out io.Writer, calls []records.Call) {
 	if len(calls) == 0 {
 		return
 	}
-	_ = term.PrintTable(out, "\ntool\tcalls\tfailed\ttime\ttokens", trail.Costs(calls), func(w io.Writer, c trail.Cost) {
+	_ = term.PrintTable(out, "\ntool\tcalls\tfailed\ttime\ttokens", records.Costs(calls), func(w io.Writer, c records.Cost) {
 		term.Fprintf(w, "%s\t%d\t%d\t%s\t%d\n", c.Tool, c.Calls, c.Failed, c.Took.Round(time.Millisecond), c.Tokens)
 	})
-	_ = term.PrintTable(out, "\niteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale", calls, func(w io.Writer, c trail.Call) {
+	_ = term.PrintTable(out, "\niteration\ttool\toutcome\ttime\ttokens\tmodel tokens\trationale", calls, func(w io.Writer, c records.Call) {
 		term.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\n",
 			c.Iteration, c.Tool, c.Outcome, c.Took.Round(time.Millisecond), c.Tokens, c.Usage.Tokens(), term.OneLine(c.Rationale, 80))
 	})
 }
 
+// writeMessages prints messages with their tool calls.
 func writeMessages(out io.Writer, messages []chat.Message) {
 	for _, m := range messages {
 		term.Fprintf(out, "\n──── %s ────\n", m.Speaker)
@@ -276,14 +282,14 @@ type showSession struct {
 
 // Run implements the command.
 func (s *showSession) Run(ctx context.Context, c *program.Common) error {
-	x, err := apiclient.Get[api.SessionWindow](ctx, c, s.Flags, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner})
+	window, err := apiclient.Get[api.SessionWindow](ctx, c, s.Flags, s.Path("sessions", s.Session), map[string]string{"owner": s.Owner})
 	if err != nil {
 		return err
 	}
 	if s.JSON {
-		return cli.WriteJSON(term.Stdout, x)
+		return cli.WriteJSON(term.Stdout, window)
 	}
-	turns, older := explain.Window(x.Interactions, x.Marks)
+	turns, older := explain.Window(window.Interactions, window.Marks)
 	w := term.NewTable(term.Stdout)
 	if len(turns) > 0 {
 		term.Fprintf(w, "turn\texecution\ttime\tmark\tquestion\n")
@@ -297,8 +303,8 @@ func (s *showSession) Run(ctx context.Context, c *program.Common) error {
 	for _, m := range older {
 		term.Printf("%s, older than the window: %s %s\n", m.Mark, m.Interaction.Execution, term.OneLine(m.Interaction.Question, 80))
 	}
-	if x.Damaged > 0 {
-		term.Printf("%d entries are damaged.\n", x.Damaged)
+	if window.Damaged > 0 {
+		term.Printf("%d entries are damaged.\n", window.Damaged)
 	}
 	return nil
 }
@@ -329,6 +335,7 @@ func (p *starTurn) Run(ctx context.Context, c *program.Common) error {
 // Run implements the command.
 func (p *unpinTurn) Run(ctx context.Context, c *program.Common) error { return p.mark(ctx, c, "") }
 
+// mark sets the mark of the interaction, or removes it if m is empty.
 func (t *interactionFlags) mark(ctx context.Context, c *program.Common, m events.Mark) error {
 	a, err := t.Open(ctx, c, apiclient.Change, "")
 	if err != nil {

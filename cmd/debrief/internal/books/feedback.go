@@ -53,7 +53,7 @@ Examples:
   debrief feedback 412-ab12cd34 --target 96.50`
 }
 
-// outcome returns the outcome of the flags in a form that the API accepts, nil without one.
+// outcome returns the outcome of the flags in a form that the API accepts. It is nil if the flags have only a text or a target.
 func (f *Feedback) outcome() (any, error) {
 	var given []any
 	if f.Good {
@@ -66,7 +66,7 @@ func (f *Feedback) outcome() (any, error) {
 		given = append(given, map[string]any{"label": events.Failure, "violation": true})
 	}
 	switch {
-	case json.Valid([]byte(f.Score)):
+	case json.Valid([]byte(f.Score)): // a number; the API also understands other forms, as texts
 		given = append(given, json.RawMessage(f.Score))
 	case f.Score != "":
 		given = append(given, f.Score)
@@ -109,7 +109,7 @@ func (f *Feedback) Run(ctx context.Context, c *program.Common) error {
 	}
 	wait := f.WaitTimeout.String()
 	if f.NoWait {
-		wait = ""
+		wait = "" // do not wait
 	}
 	defer term.Doing("waiting for the effect of the feedback")()
 	reply, err := api.Post[api.FeedbackReply](ctx, a.Client, "/feedback", map[string]string{"wait": wait}, body)
@@ -119,22 +119,23 @@ func (f *Feedback) Run(ctx context.Context, c *program.Common) error {
 	return f.print(reply)
 }
 
+// print prints the effect of the feedback, or that it is stored if the command did not wait for the effect.
 func (f *Feedback) print(reply *api.FeedbackReply) error {
-	l := reply.Effect
+	effect := reply.Effect
 	switch {
-	case l == nil && f.JSON:
+	case effect == nil && f.JSON:
 		return cli.WriteJSON(term.Stdout, reply)
-	case l == nil:
+	case effect == nil:
 		_, err := term.Printf("stored as %s; see its effect with: debrief playbook why %s\n", reply.Handle, f.Execution)
 		return err
 	case f.JSON:
-		return cli.WriteJSON(term.Stdout, l)
+		return cli.WriteJSON(term.Stdout, effect)
 	}
 	by := ""
-	if l.After.By != "" {
-		by = ", by " + l.After.By
+	if effect.After.By != "" {
+		by = ", by " + effect.After.By
 	}
-	_, err := term.Printf("execution %s: %s → %s%s\n%s\n", l.Execution, outcomeText(l.Before), outcomeText(l.After), by, term.Block(effectText(l)))
+	_, err := term.Printf("execution %s: %s → %s%s\n%s\n", effect.Execution, outcomeText(effect.Before), outcomeText(effect.After), by, term.Block(effectText(effect)))
 	return err
 }
 
@@ -159,7 +160,8 @@ func effectText(l *request.FeedbackResult) string {
 		text += "\n  outcomes in experiments moved as well"
 	}
 	for i, why := range l.Refused {
-		if i == 0 || why != l.Refused[i-1] {
+		isRepeated := i > 0 && why == l.Refused[i-1]
+		if !isRepeated {
 			text += "\n  not applied: " + term.OneLine(why, 200)
 		}
 	}

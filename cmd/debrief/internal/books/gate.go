@@ -51,7 +51,8 @@ Examples:
 
 // Run implements the command.
 func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
-	if mode := book.Gate(g.Mode); mode != "" {
+	mode := book.Gate(g.Mode)
+	if mode != "" {
 		return g.edit(ctx, c, apiclient.Create, &api.EditRequest{Gate: mode}, func(d *api.EditReply) string {
 			return fmt.Sprintf("The gate is %s: %s. %s changed.", mode, gate.Describe(mode), term.Plural(d.Changed, "bullet"))
 		})
@@ -70,13 +71,13 @@ func (g *gateBook) Run(ctx context.Context, c *program.Common) error {
 	return printGate(state)
 }
 
-// printGate prints the state of the gate.
+// printGate prints the state of the gate: the bullets, their next steps, the waiting proposals and the last decisions.
 func printGate(v *api.GateState) error {
-	chosen := ""
+	origin := ""
 	if !v.Chosen {
-		chosen = " (default)"
+		origin = " (default)"
 	}
-	term.Printf("The gate of playbook %q at version %s is %s%s: %s.\n", v.Book, v.Label, v.Mode, chosen, gate.Describe(v.Mode))
+	term.Printf("The gate of playbook %q at version %s is %s%s: %s.\n", v.Book, v.Label, v.Mode, origin, gate.Describe(v.Mode))
 	if v.Mode == book.GateOff {
 		term.Printf("No bullet is withheld, so the lift of new bullets is unknown: the means below also depend on the difficulty of the tasks.\n")
 	}
@@ -84,9 +85,10 @@ func printGate(v *api.GateState) error {
 	if len(v.Bullets) > 0 {
 		term.Fprintf(w, "\nbullet\tstate\tcited\tshown\twithheld\tlift in points\n")
 	}
-	next := make(map[string][]book.BulletID)
+	next := make(map[string][]book.BulletID) // bullets with the same next step
 	for _, l := range v.Bullets {
-		state, lift := string(l.Status), "-"
+		state := string(l.Status)
+		lift := "-"
 		if l.Status == book.Active && l.Standing != "" {
 			state = string(l.Standing)
 		}

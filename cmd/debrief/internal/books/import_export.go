@@ -105,8 +105,9 @@ Examples:
 // Run implements the command.
 func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	format := formats.Format(ex.Format)
-	if _, known := formats.Formats(); !slices.Contains(known, format) {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", known, ex.Format))
+	_, writable := formats.Formats()
+	if !slices.Contains(writable, format) {
+		return program.Exit(program.ExitUsage, fmt.Errorf("--format: want one of %v, got %q", writable, ex.Format))
 	}
 	all, _, err := apiclient.List[*book.Bullet](ctx, c, ex.Flags, ex.Path("bullets"), map[string]string{"at": ex.At}, 0)
 	if err != nil {
@@ -129,13 +130,13 @@ func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return err
 	}
-	if left := p.Len() - len(bullets); left > 0 {
-		term.Fprintf(term.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", term.Plural(left, "bullet"))
+	if leftOut := p.Len() - len(bullets); leftOut > 0 {
+		term.Fprintf(term.Stderr, "Left out %s that generators do not show; --hidden includes them.\n", term.Plural(leftOut, "bullet"))
 	}
 	return reportLosses(format, losses)
 }
 
-// shownFields are the fields of a bullet that a file in Markdown shows. A bullet that is left out has a loss in one of them.
+// shownFields are the fields of a bullet that a file in Markdown shows. The Loss for a whole bullet names one of them, too.
 var shownFields = []string{"id", "section", "content", "status"}
 
 // reportLosses prints the fields that the format could not represent. It returns an error if there are any.

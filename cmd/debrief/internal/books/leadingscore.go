@@ -50,6 +50,7 @@ func (l *leadingScore) Run(ctx context.Context, c *program.Common) error {
 	})
 }
 
+// show prints the leading score, which the API returns with the state of the gate.
 func (l *leadingScore) show(ctx context.Context, c *program.Common) error {
 	g, err := apiclient.Get[api.GateState](ctx, c, l.Flags, l.Path("gate"), map[string]string{"limit": "1"})
 	switch {

@@ -35,7 +35,7 @@ func (l *logBook) Run(ctx context.Context, c *program.Common) error {
 	defer a.Close()
 	limit := l.Limit
 	if l.Names {
-		limit = 0
+		limit = 0 // any version may have a name
 	}
 	all, _, err := api.List[index.Version](ctx, a.Client, l.Path("versions"), nil, limit)
 	if err != nil {

@@ -90,7 +90,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	if sh.Stats {
 		return sh.printStats(b)
 	}
-	query = map[string]string{"at": fmt.Sprint(b.Version)} // a version after it does not mix with it
+	query = map[string]string{"at": fmt.Sprint(b.Version)} // the bullets of the same version, even if a newer one follows now
 	if !sh.Hidden {
 		query["state"] = "shown"
 	}
@@ -103,7 +103,7 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 		return cli.WriteJSON(term.Stdout, struct {
 			*api.BookState
 			Bullets []*book.Bullet `json:"bullets"`
-		}{b, append([]*book.Bullet{}, bullets...)})
+		}{b, append([]*book.Bullet{}, bullets...)}) // [] and not null without bullets
 	case sh.Prompt:
 		_, err = term.Fprintf(term.Stdout, "%s", term.Block(book.Render(bullets)))
 	default:
@@ -127,10 +127,11 @@ func (sh *showBook) printStats(b *api.BookState) error {
 
 // newPlaybook returns a playbook with these bullets.
 func newPlaybook(bullets []*book.Bullet) (*book.Playbook, error) {
-	p, d := new(book.Playbook), &book.Delta{Version: 1}
+	d := &book.Delta{Version: 1}
 	for _, b := range bullets {
 		d.Ops = append(d.Ops, book.Op{Kind: book.Put, Bullet: b.ID, PutBullet: b})
 	}
+	p := new(book.Playbook)
 	_, err := p.Apply(d)
 	return p, err
 }

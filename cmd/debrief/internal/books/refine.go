@@ -55,7 +55,7 @@ Examples:
 
 // Run implements the command.
 func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
-	switch { // in a request, 0 selects the default
+	switch { // 0 is refused: in a request it selects the default
 	case r.Votes < 1:
 		return program.Exit(program.ExitUsage, fmt.Errorf("--min-votes: must be at least 1, got %d", r.Votes))
 	case r.Tokens == 0:
@@ -86,9 +86,9 @@ func (r *refineBook) Run(ctx context.Context, c *program.Common) error {
 	if err := printPlan(out); err != nil {
 		return err
 	}
-	switch d := out.Applied; {
-	case d != nil:
-		term.Printf("Done: %s changed.\nPlaybook %q is at version %s.\n", term.Plural(d.Changed, "bullet"), d.Book, d.Label)
+	switch {
+	case out.Applied != nil:
+		term.Printf("Done: %s changed.\nPlaybook %q is at version %s.\n", term.Plural(out.Applied.Changed, "bullet"), out.Applied.Book, out.Applied.Label)
 	case len(out.Steps) > 0:
 		term.Printf("Nothing was changed; apply the plan with --apply.\n")
 	}

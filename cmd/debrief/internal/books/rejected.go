@@ -16,16 +16,16 @@ import (
 	"debrief/playbook/history"
 )
 
-// newest are the flags of the commands that list the newest items of a playbook, oldest first.
-type newest struct {
+// newestFlags are the flags of the commands that list the newest items of a playbook, oldest first.
+type newestFlags struct {
 	apiclient.BookFlags
 	Limit int  `help:"Maximum number to list, newest ones; 0 lists all." default:"50"`
 	JSON  bool `help:"Print JSON lines."`
 }
 
-// list reads the newest items of a list that is newest first, and prints them as JSON or with line, oldest first. Empty is the text
-// for an empty list.
-func list[T any](ctx context.Context, c *program.Common, n *newest, query map[string]string, path, empty, columns string, line func(io.Writer, T)) error {
+// list prints the newest items of a list of the API, whose first item is the newest. It prints them oldest first: as JSON, or as a
+// table whose rows the function line writes. empty is the text for a list without items.
+func list[T any](ctx context.Context, c *program.Common, n *newestFlags, query map[string]string, path, empty, columns string, line func(io.Writer, T)) error {
 	all, older, err := apiclient.List[T](ctx, c, n.Flags, n.Path(path), query, n.Limit)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func list[T any](ctx context.Context, c *program.Common, n *newest, query map[st
 }
 
 // rejectedBook lists rejected proposals and removed bullets.
-type rejectedBook struct{ newest }
+type rejectedBook struct{ newestFlags }
 
 // Help implements kong.HelpProvider.
 func (*rejectedBook) Help() string {
@@ -64,14 +64,14 @@ Examples:
 
 // Run implements the command.
 func (r *rejectedBook) Run(ctx context.Context, c *program.Common) error {
-	return list(ctx, c, &r.newest, nil, "rejections", "No proposals or bullets were rejected, merged or removed.",
+	return list(ctx, c, &r.newestFlags, nil, "rejections", "No proposals or bullets were rejected, merged or removed.",
 		"version\twhen\tkind\toperation\tbullet\treason\ttext", func(w io.Writer, l history.Rejection) {
 			term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Version, l.Time.Local().Format(time.DateTime), l.Verdict, l.Op.Kind, cmp.Or(l.Op.Bullet, l.DuplicateOf), l.Reason, term.OneLine(l.Op.Content, 120))
 		})
 }
 
 // doubtsBook lists the outcomes that the Reflector doubts.
-type doubtsBook struct{ newest }
+type doubtsBook struct{ newestFlags }
 
 // Help implements kong.HelpProvider.
 func (*doubtsBook) Help() string {
@@ -87,7 +87,7 @@ Examples:
 
 // Run implements the command.
 func (d *doubtsBook) Run(ctx context.Context, c *program.Common) error {
-	return list(ctx, c, &d.newest, map[string]string{"doubted": "true"}, "executions", "The Reflector doubts no outcome.",
+	return list(ctx, c, &d.newestFlags, map[string]string{"doubted": "true"}, "executions", "The Reflector doubts no outcome.",
 		"execution\twhen\toutcome\tquestion\treason", func(w io.Writer, e api.ExecutionItem) {
 			term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Handle, e.Started.Local().Format(time.DateTime), explain.Outcome(string(e.Outcome.Label), e.Outcome.Score),
 				term.OneLine(e.Question, 80), term.OneLine(e.LabelSuspect, 200))

@@ -57,7 +57,7 @@ func (v *verifyBook) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	out := verified{Verification: found}
-	if err := out.stored(ctx, &v.BookFlags, b.Conn); err != nil {
+	if err := out.addDamage(ctx, &v.BookFlags, b.Conn); err != nil {
 		return err
 	}
 	damaged := found.Damaged()
@@ -102,9 +102,9 @@ func (v *verified) print() {
 	}
 }
 
-// stored adds damage of the streams that the playbook was learned from to the findings of a verification.
-func (v *verified) stored(ctx context.Context, on *cli.BookFlags, conn *bus.Conn) error {
-	all, err := on.Damage(ctx, conn, 0)
+// addDamage adds the damage of all streams to the findings, because the playbook was learned from their messages.
+func (v *verified) addDamage(ctx context.Context, flags *cli.BookFlags, conn *bus.Conn) error {
+	all, err := flags.Damage(ctx, conn, 0) // 0: without reading the messages
 	if err != nil {
 		return err
 	}

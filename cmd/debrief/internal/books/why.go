@@ -42,7 +42,7 @@ func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer a.Close()
 	if executionHandle.MatchString(w.What) {
-		return w.execution(ctx, a)
+		return w.printExecution(ctx, a)
 	}
 	executions := "first"
 	if w.Full || w.JSON {
@@ -55,7 +55,8 @@ func (w *whyBook) Run(ctx context.Context, c *program.Common) error {
 	return w.print(x, x.Text(w.Full))
 }
 
-func (w *whyBook) execution(ctx context.Context, a *apiclient.Client) error {
+// printExecution explains an execution. If no version covers it yet, the explanation has the work that waits (pending).
+func (w *whyBook) printExecution(ctx context.Context, a *apiclient.Client) error {
 	path, err := a.ExecutionPath(ctx, w.What, w.Book)
 	if err != nil {
 		return err
@@ -67,6 +68,7 @@ func (w *whyBook) execution(ctx context.Context, a *apiclient.Client) error {
 	return w.print(x, x.Text())
 }
 
+// print prints an explanation: x as JSON, or its text.
 func (w *whyBook) print(x any, text string) error {
 	if w.JSON {
 		return cli.WriteJSON(term.Stdout, x)

@@ -87,6 +87,7 @@ func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 	return printBackup(out)
 }
 
+// printBackup prints the streams of a backup and its total size.
 func printBackup(o *backup.Summary) error {
 	w := term.NewTable(term.Stdout)
 	term.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
@@ -100,6 +101,9 @@ func printBackup(o *backup.Summary) error {
 	return nil
 }
 
+// progressInterval is the minimum time between two updates of the progress.
+const progressInterval = 200 * time.Millisecond
+
 // backupProgress returns a callback that rewrites one line of standard error with the progress. It returns nil if standard
 // error is not a terminal.
 func backupProgress(verb string) backup.Progress {
@@ -108,12 +112,13 @@ func backupProgress(verb string) backup.Progress {
 	}
 	var last time.Time
 	return func(stream string, n int64) {
-		if time.Since(last) > 200*time.Millisecond {
-			last = time.Now()
-			term.Control(term.Stderr, term.ClearLine)
-			term.Fprintf(term.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
-			term.Control(term.Stderr, term.Return)
+		if time.Since(last) < progressInterval {
+			return
 		}
+		last = time.Now()
+		term.Control(term.Stderr, term.ClearLine)
+		term.Fprintf(term.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
+		term.Control(term.Stderr, term.Return)
 	}
 }
 
@@ -145,7 +150,8 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	in, err := os.Open(b.From)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return program.Exit(program.ExitUsage, err)
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	defer in.Close()
@@ -205,7 +211,8 @@ func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
 
 // fileError adds the file name and the exit code to the error of a damaged backup. It returns other errors unchanged.
 func fileError(file string, err error) error {
-	if damaged := (*backup.InvalidError)(nil); errors.As(err, &damaged) {
+	var damaged *backup.InvalidError
+	if errors.As(err, &damaged) {
 		return program.Exit(program.ExitRefused, fmt.Errorf("%s: %w", file, err))
 	}
 	return err

@@ -30,7 +30,7 @@ Examples:
   debrief completion fish > ~/.config/fish/completions/debrief.fish`
 }
 
-// completionScripts call this program for the completions of the current word.
+// completionScripts has the script of each shell. A script calls this program with the words up to the cursor.
 var completionScripts = map[string]string{
 	"bash": `_debrief() {
     local IFS=$'\n'
@@ -77,23 +77,24 @@ func (c *Completion) Run() error {
 	return nil
 }
 
-// completed is a possible word with its description.
-type completed struct{ text, help string }
+// completion is a possible word with its description.
+type completion struct{ text, help string }
 
-// complete returns the possible values of the last word, sorted: commands, flags after a dash, or the values of a flag.
-func complete(node *kong.Node, words []string) (all []completed) {
+// complete returns the words that can replace the last word, sorted: commands, flags after a dash, or the values of a flag. The other
+// words select the command below node.
+func complete(node *kong.Node, words []string) (all []completion) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	last := words[len(words)-1]
-	var value *kong.Flag // flag that waits for its value
+	var waiting *kong.Flag // flag whose value is the next word, or nil
 	for _, word := range words[:len(words)-1] {
 		switch {
-		case value != nil:
-			value = nil
+		case waiting != nil:
+			waiting = nil // the word is its value
 		case strings.HasPrefix(word, "-"):
 			if f := flagNamed(node, word); f != nil && !f.IsBool() {
-				value = f
+				waiting = f
 			}
 		default:
 			if i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == word }); i >= 0 {
@@ -102,29 +103,29 @@ func complete(node *kong.Node, words []string) (all []completed) {
 		}
 	}
 	switch {
-	case value != nil:
-		all = values(value.Value)
+	case waiting != nil:
+		all = values(waiting.Value)
 	case strings.HasPrefix(last, "-"):
 		for _, f := range flagsOf(node) {
-			all = append(all, completed{"--" + f.Name, f.Help})
+			all = append(all, completion{"--" + f.Name, f.Help})
 		}
 	case len(node.Children) > 0:
 		for _, c := range node.Children {
-			all = append(all, completed{c.Name, c.Help})
+			all = append(all, completion{c.Name, c.Help})
 		}
 	case len(node.Positional) > 0:
 		all = values(node.Positional[0])
 	}
-	all = slices.DeleteFunc(all, func(c completed) bool { return !strings.HasPrefix(c.text, last) })
-	slices.SortFunc(all, func(a, b completed) int { return strings.Compare(a.text, b.text) })
+	all = slices.DeleteFunc(all, func(c completion) bool { return !strings.HasPrefix(c.text, last) })
+	slices.SortFunc(all, func(a, b completion) int { return strings.Compare(a.text, b.text) })
 	return all
 }
 
-// values returns the values of a flag or argument with a fixed list.
-func values(v *kong.Value) (all []completed) {
+// values returns the values of a flag or argument with a fixed list, and nothing for another one.
+func values(v *kong.Value) (all []completion) {
 	for _, text := range v.EnumSlice() {
 		if text != "" {
-			all = append(all, completed{text, v.Help})
+			all = append(all, completion{text, v.Help})
 		}
 	}
 	return all
@@ -141,7 +142,8 @@ func flagsOf(node *kong.Node) (all []*kong.Flag) {
 	return all
 }
 
-// flagNamed returns the flag of a word such as --book or -n, nil for an unknown one and for one with its value.
+// flagNamed returns the flag of a word such as --book or -n. It returns nil for an unknown flag and for a flag with its value in the
+// same word, such as --book=support.
 func flagNamed(node *kong.Node, word string) *kong.Flag {
 	for _, f := range flagsOf(node) {
 		if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {

@@ -57,10 +57,11 @@ func (c *Credentials) Run(context.Context) error {
 	if err := files.Check(); err != nil {
 		return program.Exit(program.ExitRefused, err)
 	}
-	done, err := files.Create()
+	created, err := files.Create()
 	if err != nil {
 		return program.Exit(program.ExitRefused, err)
 	}
+	reload := created.Accounts && created.HadTenants
 	if c.JSON {
 		return cli.WriteJSON(term.Stdout, struct {
 			Dir          string   `json:"dir"`
@@ -69,18 +70,18 @@ func (c *Credentials) Run(context.Context) error {
 			Certificates bool     `json:"certificates_created"`
 			Accounts     bool     `json:"accounts_written"`
 			Reload       bool     `json:"reload_servers"`
-		}{c.Dir, files.Tenants, files.CertificateHosts(), done.Certificates, done.Accounts, done.Accounts && done.HadTenants})
+		}{c.Dir, files.Tenants, files.CertificateHosts(), created.Certificates, created.Accounts, reload})
 	}
-	if done.Certificates {
+	if created.Certificates {
 		term.Printf("%s: authority, certificate for %s\n", c.Dir, strings.Join(files.CertificateHosts(), ", "))
 	}
 	for _, tenant := range files.Tenants {
 		term.Printf("%s: one key per user\n", filepath.Join(c.Dir, tenant))
 	}
-	if done.Accounts && done.HadTenants {
+	if reload {
 		term.Printf("%s: updated; reload the configuration of the servers (SIGHUP or a restart)\n", filepath.Join(c.Dir, "accounts.conf"))
 	}
-	if !done.Certificates && !done.Accounts {
+	if !created.Certificates && !created.Accounts {
 		term.Printf("%s: complete; nothing was created\n", c.Dir)
 	}
 	return nil

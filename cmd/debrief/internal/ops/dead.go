@@ -92,7 +92,8 @@ func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return err
 	}
-	shown, older := all, 0
+	shown := all // oldest first
+	older := 0   // number of letters before those shown
 	if d.Limit > 0 && len(all) > d.Limit {
 		older = len(all) - d.Limit
 		shown = all[older:]
@@ -138,12 +139,13 @@ func (d *deadShow) Run(ctx context.Context, c *program.Common) error {
 // maxExcerpt is the maximum length of the hex dump of an undecodable event, in bytes.
 const maxExcerpt = 512
 
-// letter is a dead letter whose event stays JSON.
+// letter is a dead letter as the API shows it. Its event is printed as it is.
 type letter struct {
 	deadletters.Details
 	Event json.RawMessage `json:"event,omitempty"`
 }
 
+// printLetter prints a letter, with its event as JSON or as a hex dump.
 func printLetter(o *letter) error {
 	term.Printf("Dead letter %s, by the %s on %s.\n", o.ID, term.Line(o.Role), o.Time.Local().Format(time.DateTime))
 	term.Printf("  code        %s\n  reason      %s\n  attempts    %d\n  origin      %s at sequence %d, %s\n", term.Line(o.Code), term.Line(o.Reason), o.Deliveries,
@@ -174,36 +176,37 @@ type letterSelection struct {
 	letterFlags
 }
 
-// openSelected opens a client and returns the ids of the selected letters.
-func (ch *letterSelection) openSelected(ctx context.Context, c *program.Common) (*apiclient.Client, []events.Handle, error) {
+// openSelected opens a client and returns it with the ids of the selected letters. The caller closes the client.
+func (l *letterSelection) openSelected(ctx context.Context, c *program.Common) (*apiclient.Client, []events.Handle, error) {
 	switch {
-	case ch.All && len(ch.IDs) > 0:
+	case l.All && len(l.IDs) > 0:
 		return nil, nil, program.Exit(program.ExitUsage, errors.New("--all: cannot be combined with ids"))
-	case !ch.All && len(ch.IDs) == 0:
+	case !l.All && len(l.IDs) == 0:
 		return nil, nil, program.Exit(program.ExitUsage, errors.New("ids of letters or --all required; see 'debrief dead list'"))
-	case !ch.All && ch.letterFlags != letterFlags{}:
+	case !l.All && l.letterFlags != letterFlags{}:
 		return nil, nil, program.Exit(program.ExitUsage, errors.New("--role, --book, --since: require --all"))
 	}
-	a, err := ch.Open(ctx, c, apiclient.Change, "")
-	if err != nil || !ch.All {
-		return a, ch.IDs, err
+	a, err := l.Open(ctx, c, apiclient.Change, "")
+	if err != nil || !l.All {
+		return a, l.IDs, err
 	}
-	all, err := ch.list(ctx, a)
+	all, err := l.list(ctx, a)
 	if err != nil {
 		return nil, nil, errors.Join(err, a.Close())
 	}
 	ids := make([]events.Handle, len(all))
-	for i, l := range all {
-		ids[i] = l.ID
+	for i, row := range all {
+		ids[i] = row.ID
 	}
 	return a, ids, nil
 }
 
-// gone reports whether one of all letters is missing: another process has requeued or dropped it.
-func (ch *letterSelection) gone(err error) bool {
+// isGone reports whether an error says that a letter of --all is missing: another process has requeued or dropped it since it was
+// listed. For an id on the command line a missing letter is an error.
+func (l *letterSelection) isGone(err error) bool {
 	var refused *api.Error
-	return ch.All && errors.As(err, &refused) && refused.Code == api.CodeNotFound
+	return l.All && errors.As(err, &refused) && refused.Code == api.CodeNotFound
 }
 
-// letterPath returns the path of a letter.
+// letterPath returns the path of a letter in the API.
 func letterPath(id events.Handle) string { return api.Path("dead", string(id)) }

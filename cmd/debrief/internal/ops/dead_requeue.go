@@ -59,14 +59,15 @@ func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
 	return sum.Err()
 }
 
-// requeue requeues a letter. One that cannot be requeued is a result.
+// requeue requeues a letter. If this letter cannot be requeued, the result has the reason. The result has only the id for a letter of
+// --all that is gone. An error means that the next letters cannot be requeued either.
 func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id events.Handle) (*deadletters.Requeued, error) {
 	r, err := api.Post[deadletters.Requeued](ctx, a.Client, letterPath(id)+"/requeue", nil, struct{}{})
 	var refused *api.Error
 	switch {
 	case err == nil:
 		return r, nil
-	case d.gone(err):
+	case d.isGone(err):
 		return &deadletters.Requeued{ID: id}, nil
 	case errors.As(err, &refused) && refused.Code == api.CodeRefused:
 		return &deadletters.Requeued{ID: id, Refused: strings.TrimPrefix(refused.Detail, "not requeued: ")}, nil
@@ -74,14 +75,14 @@ func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id event
 	return nil, err
 }
 
-// report prints the result for a letter. Of several letters it prints only those that were refused.
-func (d *deadRequeue) report(r deadletters.Requeued, of int) error {
+// report prints the result for one of so many letters. If there are several, it prints only those that were refused.
+func (d *deadRequeue) report(r deadletters.Requeued, letters int) error {
 	switch {
 	case d.JSON:
 		return cli.WriteJSON(term.Stdout, r)
-	case r.Refused != "" && of > 1:
+	case r.Refused != "" && letters > 1:
 		term.Printf("%s: not requeued: %s\n", r.ID, term.Line(r.Refused))
-	case r.As != "" && of == 1:
+	case r.As != "" && letters == 1:
 		kind, book, _ := events.ParseSubject(r.Subject)
 		term.Printf("Requeued: the %s is now %s of playbook %q.\n", kind, r.As, book)
 	}
@@ -110,7 +111,7 @@ func (d *deadDrop) Run(ctx context.Context, c *program.Common) error {
 	for _, id := range ids {
 		r, err := api.Delete[api.Dropped](ctx, a.Client, letterPath(id))
 		switch {
-		case d.gone(err):
+		case d.isGone(err):
 			continue
 		case err != nil:
 			return err

@@ -50,9 +50,9 @@ func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer s.Close()
-	x := new(doctor.Report)
-	d.check(ctx, x, s)
-	d.checkModels(ctx, x)
+	report := new(doctor.Report)
+	d.check(ctx, report, s)
+	d.checkModels(ctx, report)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // a check that was interrupted has not failed
 	}
@@ -60,79 +60,83 @@ func (d *Doctor) Run(ctx context.Context, c *program.Common) error {
 		err = cli.WriteJSON(term.Stdout, struct {
 			Failed int            `json:"failed"`
 			Checks []doctor.Check `json:"checks"`
-		}{x.Failed(), x.Checks})
+		}{report.Failed(), report.Checks})
 	} else {
-		err = printChecks(x.Checks)
+		err = printChecks(report.Checks)
 	}
-	if n := x.Failed(); err == nil && n > 0 {
+	if n := report.Failed(); err == nil && n > 0 {
 		err = fmt.Errorf("%s failed", term.Plural(n, "check"))
 	}
 	return err
 }
 
-func (d *Doctor) check(ctx context.Context, x *doctor.Report, s *cli.Session) {
-	conn, where := s.Conn, ""
+// check checks the server and what it stores. The user of a role receives no replies to most requests; for it only the rights are
+// checked.
+func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Session) {
+	conn := s.Conn
+	name := "" // shows the address
 	if s.Server != nil {
-		where = "the embedded server, started for this check"
+		name = "the embedded server, started for this check"
 	}
-	x.Server(conn.NATS(), where)
+	report.Server(conn.NATS(), name)
 	watch := denied.WatchOf(conn.JetStream())
-	if !x.Rights(ctx, conn.NATS(), watch) {
+	if !report.Rights(ctx, conn.NATS(), watch) {
 		server := d.NATS
 		if s.Data != "" {
-			server.NATS = conn.NATS().ConnectedUrl()
+			server.NATS = conn.NATS().ConnectedUrl() // Attach found it by its directory
 		}
-		x.Roles(ctx, func(role string) (*nats.Conn, error) { return server.Dial(role, zerolog.Nop()) })
+		report.Roles(ctx, func(role string) (*nats.Conn, error) { return server.Dial(role, zerolog.Nop()) })
 		return
 	}
 	if s.Data != "" {
-		d.checkDisk(x, s.Data)
+		d.checkDisk(report, s.Data)
 	}
-	if !x.JetStream(ctx, conn.JetStream()) {
+	if !report.JetStream(ctx, conn.JetStream()) {
 		return
 	}
-	whole := x.Resources(ctx, conn)
+	hasStreams := report.Resources(ctx, conn)
 	reports, err := denied.Call(ctx, watch, events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
 		return liveness.CollectReports(ctx, conn.NATS())
 	})
 	if err != nil {
-		x.Add("roll call", doctor.Fail, "grant the user to publish debrief.health and to subscribe to its inbox", "%v", err)
+		report.Add("roll call", doctor.Fail, "grant the user to publish debrief.health and to subscribe to its inbox", "%v", err)
 	}
-	x.StoreErrors(liveness.StoreErrors(reports))
-	x.Clock(ctx, conn.JetStream(), reports, time.Now())
-	if !whole {
+	report.StoreErrors(liveness.StoreErrors(reports))
+	report.Clock(ctx, conn.JetStream(), reports, time.Now())
+	if !hasStreams {
 		return
 	}
-	d.checkDamage(ctx, x, conn)
-	x.Workers(ctx, conn, reports)
-	x.Playbooks(ctx, deltalog.New(conn.JetStream()))
+	d.checkDamage(ctx, report, conn)
+	report.Workers(ctx, conn, reports)
+	report.Playbooks(ctx, deltalog.New(conn.JetStream()))
 }
 
 // checkDisk checks the free space and the sync interval of the embedded server.
-func (d *Doctor) checkDisk(x *doctor.Report, dir string) {
+func (d *Doctor) checkDisk(report *doctor.Report, dir string) {
 	free, size, err := natsd.Disk(dir)
-	x.Disk(dir, free, natsd.Reserve(size), err)
-	x.Sync(d.Sync, d.Sync == natsd.SyncAlways)
+	report.Disk(dir, free, natsd.Reserve(size), err)
+	report.Sync(d.Sync, d.Sync == natsd.SyncAlways)
 }
 
 // checkModels checks the models and the embedder of the flags.
-func (d *Doctor) checkModels(ctx context.Context, x *doctor.Report) {
+func (d *Doctor) checkModels(ctx context.Context, report *doctor.Report) {
 	defer term.Doing("waiting for the reply of the model")()
 	var models []doctor.RoleModel
-	for _, role := range cli.Roles {
+	for _, role := range cli.Roles { // a role without a model has a nil Model
 		m, err := d.ForCheck().Optional(role)
 		models = append(models, doctor.RoleModel{Role: role, Name: d.NameOf(role), Model: m, Err: err})
 	}
-	x.Models(ctx, models)
+	report.Models(ctx, models)
 	e, err := d.Embedder(d.Model)
-	if e != nil || err != nil {
-		x.Embedder(ctx, d.EmbedModel, e, err)
+	if e != nil || err != nil { // both are nil without --embed-model
+		report.Embedder(ctx, d.EmbedModel, e, err)
 	}
 }
 
 func printChecks(checks []doctor.Check) error {
 	w := term.NewTable(term.Stdout)
-	w.Plain, w.Colors = true, map[string]term.Color{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
+	w.Plain = true
+	w.Colors = map[string]term.Color{string(doctor.OK): term.Green, string(doctor.Warn): term.Yellow, string(doctor.Fail): term.Red}
 	for _, c := range checks {
 		term.Fprintf(w, "%s\t%s\t%s\n", c.Result, c.Name, term.Line(c.Text))
 		if c.Fix != "" {

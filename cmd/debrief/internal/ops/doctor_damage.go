@@ -12,18 +12,18 @@ import (
 const maxStreamSize = 1 << 30
 
 // checkDamage checks the streams for gaps. With --accept-damage it first clears the damage report.
-func (d *Doctor) checkDamage(ctx context.Context, x *doctor.Report, conn *bus.Conn) {
+func (d *Doctor) checkDamage(ctx context.Context, report *doctor.Report, conn *bus.Conn) {
 	if d.AcceptDamage {
 		if !d.Embedded() {
-			x.Add("damage", doctor.Fail, "run it on the machine with the data directory, without --nats", "--accept-damage applies to an embedded server only")
+			report.Add("damage", doctor.Fail, "run it on the machine with the data directory, without --nats", "--accept-damage applies to an embedded server only")
 		} else if err := natsd.AcceptDamage(d.Dir()); err != nil {
-			x.Add("damage", doctor.Fail, "check the permissions of the directory", "%v", err)
+			report.Add("damage", doctor.Fail, "check the permissions of the directory", "%v", err)
 		}
 	}
 	all, err := d.Damage(ctx, conn, maxStreamSize)
 	if err != nil {
-		x.Add("damage", doctor.Fail, "see the checks above", "%v", err)
+		report.Add("damage", doctor.Fail, "see the checks above", "%v", err)
 		return
 	}
-	x.Damage(all, maxStreamSize)
+	report.Damage(all, maxStreamSize)
 }

@@ -68,11 +68,14 @@ func (s *Setup) Run(ctx context.Context, c *program.Common) error {
 // connect connects to the server and opens its streams. It waits up to --wait-server for the server.
 func (s *Setup) connect(ctx context.Context, log zerolog.Logger) (nc *nats.Conn, conn *bus.Conn, err error) {
 	defer term.Doing("waiting for the server")()
-	err = program.RetryUnreachable(ctx, s.WaitServer, func() (err error) {
-		if nc, err = s.Dial("debrief", log); err != nil {
+	err = program.RetryUnreachable(ctx, s.WaitServer, func() error {
+		var err error
+		nc, err = s.Dial("debrief", log)
+		if err != nil {
 			return err
 		}
-		if conn, err = s.Open(ctx, nc, "", log); err != nil {
+		conn, err = s.Open(ctx, nc, "", log)
+		if err != nil {
 			nc.Close()
 		}
 		return err

@@ -65,15 +65,16 @@ func (st *Status) Run(ctx context.Context, c *program.Common, from program.Effec
 
 // location is the place of the streams, and the setting that selects it.
 type location struct {
-	Gateway string `json:"gateway,omitempty"` // the address of --url
-	Server  string `json:"server,omitempty"`  // empty if no server runs on the directory: the command reads it
+	Gateway string `json:"gateway,omitempty"` // address of a gateway; the next two are then empty
+	Server  string `json:"server,omitempty"`  // empty if no server runs on the directory: the command starts one to read it
 	Data    string `json:"data,omitempty"`    // data directory, empty for a server of --nats
 	From    string `json:"from"`              // flag, variable or file that selects it, or "default"
 }
 
+// location returns the location of the streams that a client reads.
 func (st *Status) location(a *apiclient.Client, from program.Effective) location {
 	s := a.Session
-	if s == nil {
+	if s == nil { // a client of a gateway
 		at := location{Gateway: a.Address(), From: "DEBRIEF_URL"}
 		if st.URL != "" {
 			at.From = "--url"
@@ -81,7 +82,7 @@ func (st *Status) location(a *apiclient.Client, from program.Effective) location
 		return at
 	}
 	at := location{Data: s.Data, From: from.Origin("nats")}
-	if s.Server == nil {
+	if s.Server == nil { // not in this process
 		at.Server = redact.Address(s.NATS().ConnectedUrl())
 	}
 	if s.Data != "" {
@@ -117,7 +118,9 @@ func (st *Status) watch(ctx context.Context, a *apiclient.Client, at location) e
 		if inPlace {
 			term.Control(term.Stdout, term.ClearScreen)
 		}
-		if err := st.printOnce(ctx, a, at); err != nil && program.ExitCode(err) != program.ExitRed && ctx.Err() == nil {
+		err := st.printOnce(ctx, a, at)
+		isRed := program.ExitCode(err) == program.ExitRed // the tables show it
+		if err != nil && !isRed && ctx.Err() == nil {
 			term.Fprintln(term.Stderr, "debrief:", term.Line(err.Error()))
 		}
 		select {
@@ -152,19 +155,21 @@ func (st *Status) printOnce(ctx context.Context, a *apiclient.Client, at locatio
 	return nil
 }
 
-// collect reads the status. With NATS it adds missing messages; a gateway may not read all streams.
+// collect reads the status. With a connection to NATS it adds the missing messages, which the API does not report because a gateway
+// may not read all streams.
 func (st *Status) collect(ctx context.Context, a *apiclient.Client) (*doctor.Overview, error) {
 	reply, err := api.Get[api.Status](ctx, a.Client, "/status", map[string]string{"alarm_after": st.AlarmAfter.String()})
 	switch {
 	case err != nil:
 		return nil, err
-	case a.Session == nil:
+	case a.Session == nil: // a client of a gateway
 		return reply.Overview, nil
 	}
-	if reply.Damage, err = st.Damage(ctx, a.Conn, 0); err != nil {
+	reply.Damage, err = st.Damage(ctx, a.Conn, 0) // 0: without reading the messages
+	if err != nil {
 		return nil, err
 	}
-	reply.Rate()
+	reply.Rate() // again, with the damage
 	return reply.Overview, nil
 }
 
@@ -202,10 +207,11 @@ func printOverview(o *doctor.Overview) error {
 		}
 	}
 	for _, r := range o.Workers {
-		if r.Gateway != nil {
-			for _, why := range r.Gateway.Reasons {
-				printReason(r.Gateway.Level, "gateway: "+why)
-			}
+		if r.Gateway == nil {
+			continue
+		}
+		for _, why := range r.Gateway.Reasons {
+			printReason(r.Gateway.Level, "gateway: "+why)
 		}
 	}
 	for _, d := range o.Damage {
@@ -227,17 +233,17 @@ func printOverview(o *doctor.Overview) error {
 
 // printGateways prints a row for each gateway: the calls of models since its start.
 func printGateways(w *term.Table, o *doctor.Overview) {
-	first := true
+	isFirst := true
 	for _, r := range o.Workers {
 		if r.Gateway == nil {
 			continue
 		}
-		if first {
+		if isFirst {
 			term.Fprintf(w, "\ngateway\tcaptured calls\tpassed calls\thealth\n")
-			first = false
+			isFirst = false
 		}
 		passed := uint64(0)
-		for _, p := range r.Gateway.Passed {
+		for _, p := range r.Gateway.Passed { // by the reason why they were not captured
 			passed += p.Calls
 		}
 		term.Fprintf(w, "%s\t%d\t%d\t%s\n", r.Program, r.Gateway.Captured, passed, r.Gateway.Level)

@@ -67,7 +67,7 @@ func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	if s.Evaluate {
 		task.Purpose = events.Evaluate
 	}
-	wait := ""
+	wait := "" // do not wait
 	if s.Wait {
 		wait = s.WaitTimeout.String()
 	}
@@ -82,6 +82,7 @@ func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	return s.print(reply)
 }
 
+// print prints the answer. Without an execution, which is the case without --wait, it prints that the task is stored.
 func (s *Submit) print(reply *api.TaskReply) error {
 	e := reply.Execution
 	switch {

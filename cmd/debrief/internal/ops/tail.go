@@ -53,7 +53,8 @@ func (t *Tail) filter() (f inspect.TailFilter, err error) {
 		}
 	}
 	if t.Role != "" {
-		if f.Kinds = inspect.KindsOf(t.Role); f.Kinds == nil {
+		f.Kinds = inspect.KindsOf(t.Role)
+		if f.Kinds == nil {
 			return f, program.Exit(program.ExitUsage, fmt.Errorf("--role: want %s, got %q", strings.Join(cli.Roles, ", "), t.Role))
 		}
 		if len(t.Kind) > 0 {
@@ -82,7 +83,7 @@ func (t *Tail) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer s.Close()
 	err = inspect.Tail(ctx, s.Conn, f, func(e *inspect.Entry) error {
-		if t.Role != "" && !e.IsFrom(t.Role) {
+		if t.Role != "" && !e.IsFrom(t.Role) { // a dead letter of another role
 			return nil
 		}
 		if t.JSON {

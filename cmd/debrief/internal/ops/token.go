@@ -60,7 +60,7 @@ func (t *tokenNew) Run() error {
 		books = append(books, b)
 	}
 	var out *os.File
-	if t.SecretFile != "" { // before the token exists, so that no secret is lost
+	if t.SecretFile != "" { // created before the token, so that its secret is not lost if the file cannot be written
 		var err error
 		if out, err = os.OpenFile(t.SecretFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 			return program.Exit(program.ExitRefused, fmt.Errorf("--secret-file: %w", err))
@@ -82,7 +82,7 @@ func (t *tokenNew) Run() error {
 		if _, err := fmt.Fprintln(out, secret); err != nil {
 			return fmt.Errorf("--secret-file: %w", err)
 		}
-		secret = ""
+		secret = "" // not printed
 	}
 	if t.JSON {
 		return cli.WriteJSON(term.Stdout, struct {

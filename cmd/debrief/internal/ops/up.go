@@ -70,18 +70,20 @@ func (u *Up) Check() error {
 	if u.Simulated && u.Model.Named() {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
 	}
-	var models error // only the first: all models share the server and its key
+	_, generatorErr := u.GeneratorConfig.Settings()
+	_, reflectorErr := u.ReflectorConfig.Settings()
+	return errors.Join(u.ServerFlags.Check(), u.Health.Check(), u.Gateway.Check(), u.checkModels(), generatorErr, reflectorErr)
+}
+
+// checkModels returns the error of the first invalid model. The models share the server and its key, so the others would repeat it.
+func (u *Up) checkModels() error {
 	for _, role := range cli.Roles {
-		if models == nil {
-			_, models = u.Model.Optional(role)
+		if _, err := u.Model.Optional(role); err != nil {
+			return err
 		}
 	}
-	if models == nil {
-		_, models = u.Embedder(u.Model)
-	}
-	_, answers := u.GeneratorConfig.Settings()
-	_, reflects := u.ReflectorConfig.Settings()
-	return errors.Join(u.ServerFlags.Check(), u.Health.Check(), u.Gateway.Check(), models, answers, reflects)
+	_, err := u.Embedder(u.Model)
+	return err
 }
 
 // Run implements the command.
@@ -89,9 +91,9 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	u.settings = settings
 	log := c.Logger()
 	program.LimitMemory(int64(u.Memory))
-	served := make(chan string, 1)
+	gatewayURL := make(chan string, 1)
 	m := program.Metrics("debrief up")
-	roles, working, err := u.roles(ctx, m, served)
+	roles, working, err := u.roles(ctx, m, gatewayURL)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,8 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 		return err
 	}
 	defer s.Close()
-	if s.Server == nil && u.NATS.NATS == "" {
+	isInUse := s.Server == nil && u.NATS.NATS == "" // StartServer has connected to a server of another process
+	if isInUse {
 		return program.Exit(program.ExitRefused, fmt.Errorf("--data: %s is in use by a server at %s", u.Dir(), redact.Address(s.NATS().ConnectedUrl())))
 	}
 	if s.Server != nil {
@@ -122,35 +125,35 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	defer stop()
 	go func() {
 		select {
-		case url := <-served:
+		case url := <-gatewayURL:
 			u.announce(s, working, url)
 		case <-ctx.Done():
 		}
 	}()
-	if !u.JSON { // one document
+	if !u.JSON { // the output is one document
 		defer term.Printf("debrief has stopped\n")
 	}
 	return program.Run(ctx, s.Conn, roles...)
 }
 
-// serveHTTP returns the gateway. It sends its URL to served, or "" with --http none. Calls go to the server of the generator's
-// model, unless another upstream is set.
-func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.Model, served chan<- string) generator.Endpoint {
-	return func(conn *bus.Conn, desk *generator.ContextBuilder) (func(), error) {
+// serveHTTP returns the gateway as an endpoint of the generator. Its start sends the URL to gatewayURL, or "" with --http none. Calls
+// go to the server of models, unless another upstream is set.
+func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.Model, gatewayURL chan<- string) generator.Endpoint {
+	return func(conn *bus.Conn, builder *generator.ContextBuilder) (func(), error) {
 		if u.HTTP == "none" {
-			served <- ""
+			gatewayURL <- ""
 			return func() {}, nil
 		}
 		key, err := models.Key()
 		if err != nil {
 			return nil, err
 		}
-		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: key, Metrics: m, Health: &u.health, Log: *conn.Log()})
+		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
 		if err != nil {
 			return nil, err
 		}
-		stop := f.Connect(ctx, conn, desk)
-		served <- f.URL()
+		stop := f.Connect(ctx, conn, builder)
+		gatewayURL <- f.URL()
 		return func() {
 			if err := f.Close(); err != nil {
 				conn.Log().Warn().Err(err).Msg("stop the gateway")
@@ -160,17 +163,17 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 	}
 }
 
-// roles returns the roles and the number of them that process tasks. Without a model the generator only serves contexts.
-func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string) (roles []program.Role, working int, err error) {
+// roles returns the roles and the number of them that process events. Without a model the generator does not: it only serves contexts.
+func (u *Up) roles(ctx context.Context, m *metrics.Metrics, gatewayURL chan<- string) (roles []program.Role, working int, err error) {
 	models := u.Model
 	if u.Simulated {
 		if models, err = train.Simulate(ctx, models, simulated.Options{Seed: 1}); err != nil {
 			return nil, 0, err
 		}
 	}
-	own := map[string]chat.Model{}
+	modelOf := map[string]chat.Model{} // nil for a role without a model
 	for _, role := range cli.Roles {
-		if own[role], err = models.Optional(role); err != nil {
+		if modelOf[role], err = models.Optional(role); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -178,40 +181,40 @@ func (u *Up) roles(ctx context.Context, m *metrics.Metrics, served chan<- string
 	if err != nil {
 		return nil, 0, err
 	}
-	answers, err := u.GeneratorConfig.Settings()
+	generatorConfig, err := u.GeneratorConfig.Settings()
 	if err != nil {
 		return nil, 0, err
 	}
-	answers.Scorer = scoring.NewScorer(u.Evaluators.Settings(), answers.Slots)
-	reflects, err := u.ReflectorConfig.Settings()
+	generatorConfig.Scorer = scoring.NewScorer(u.Evaluators.Settings(), generatorConfig.Slots)
+	reflectorConfig, err := u.ReflectorConfig.Settings()
 	if err != nil {
 		return nil, 0, err
 	}
-	working = 3
-	if own[events.RoleGenerator] == nil {
+	working = len(cli.Roles)
+	if modelOf[events.RoleGenerator] == nil {
 		working--
 	}
-	curates := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
-	answers.Meter, curates.Meter = m.Generator(), m.Curator()
-	answers.ModelName, answers.Rounds = models.NameOf(events.RoleGenerator), reflects.Rounds
-	curates.Instructions = []string{answers.Instructions, reflects.Instructions}
-	generating, err := generator.New(m.Model(events.RoleGenerator, own[events.RoleGenerator]), m.Embedder(embedder), answers, program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, served))
+	curatorConfig := u.CuratorConfig.Settings(filepath.Join(u.Dir(), "cache"))
+	generatorConfig.Meter, curatorConfig.Meter = m.Generator(), m.Curator()
+	generatorConfig.ModelName, generatorConfig.Rounds = models.NameOf(events.RoleGenerator), reflectorConfig.Rounds
+	curatorConfig.Instructions = []string{generatorConfig.Instructions, reflectorConfig.Instructions}
+	g, err := generator.New(m.Model(events.RoleGenerator, modelOf[events.RoleGenerator]), m.Embedder(embedder), generatorConfig, program.NATSEndpoint(m), u.serveHTTP(ctx, m, models, gatewayURL))
 	if err != nil {
 		return nil, 0, err
 	}
-	m.SetFollowerLag(generating.VersionLag)
-	reflecting, err := reflector.New(m.Model(events.RoleReflector, own[events.RoleReflector]), reflects)
+	m.SetFollowerLag(g.VersionLag)
+	r, err := reflector.New(m.Model(events.RoleReflector, modelOf[events.RoleReflector]), reflectorConfig)
 	if err != nil {
 		return nil, 0, err
 	}
-	curating, err := curator.New(m.Model(events.RoleCurator, own[events.RoleCurator]), curates)
+	c, err := curator.New(m.Model(events.RoleCurator, modelOf[events.RoleCurator]), curatorConfig)
 	if err != nil {
 		return nil, 0, err
 	}
-	return []program.Role{generating, reflecting, curating}, working, nil
+	return []program.Role{g, r, c}, working, nil
 }
 
-// announce prints the roles and the addresses.
+// announce prints the roles and the addresses. url is that of the gateway, or "" without one.
 func (u *Up) announce(s *cli.Session, working int, url string) {
 	if u.JSON {
 		at := struct {
@@ -227,17 +230,20 @@ func (u *Up) announce(s *cli.Session, working int, url string) {
 		_ = cli.WriteJSON(term.Stdout, at) // the server runs without a reader of its output
 		return
 	}
-	addresses := "streams in " + u.Dir()
-	if s.Server == nil {
+	var addresses string
+	switch {
+	case s.Server == nil:
 		addresses = "streams on " + redact.Address(s.NATS().ConnectedUrl())
-	} else if url := s.Server.URL(); url != "" {
-		addresses += ", listening at " + url
+	case s.Server.URL() == "": // it accepts no connections
+		addresses = "streams in " + u.Dir()
+	default:
+		addresses = "streams in " + u.Dir() + ", listening at " + s.Server.URL()
 	}
 	roles := "generator, reflector and curator"
 	switch {
 	case u.Simulated:
 		roles += " with the simulated model"
-	case working == 3:
+	case working == len(cli.Roles):
 		roles += " with " + u.Model.Describe(events.RoleGenerator)
 	default:
 		roles = "generator, reflector and curator without a model: they serve contexts and learn from reported runs by rules; submitted tasks wait"

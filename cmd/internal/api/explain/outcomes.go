@@ -158,7 +158,7 @@ func (o *Outcomes) Write(w io.Writer) error {
 
 // writeText prints a sentence in lines that fit the terminal.
 func writeText(w io.Writer, text string) {
-	for _, line := range term.Wrap(text, cmp.Or(term.Width(w), 120), true) {
+	for _, line := range term.Wrap(text, cmp.Or(term.Width(w), 120)) {
 		term.Fprintf(w, "%s\n", line)
 	}
 }

@@ -1,6 +1,17 @@
-// Package cli has the parts that commands share: the connection to a server or to an embedded one, playbooks and their
-// versions, edits through a Curator, and output. It has no commands. Worker programs do not use it, because it links the
-// server.
+// Package cli has the parts that commands share: the connection to a server or to an embedded one, playbooks, and output. It has
+// no commands. Worker programs do not use it, because it links the server.
+//
+// A command connects with the method of ServerFlags for its purpose:
+//
+//	Connect                 --nats, or the server on the data directory, which it starts if none runs
+//	ConnectReading          the same without creating a directory or a stream; the default server if there is no directory
+//	ConnectReadingOrEmpty   the same, or an empty temporary server
+//	ConnectChanging         ConnectReading, then missing streams are created
+//	ConnectRunning          a server that already runs; starts none
+//	Attach                  any server, with or without streams, for a diagnosis
+//	ConnectURL              --nats, or the default server
+//	StartServer             a server on the data directory, which may listen at an address
+//	StartTemporary          a server on a temporary directory
 package cli
 
 import (
@@ -49,7 +60,7 @@ func DataDir() string {
 	return "debrief-data"
 }
 
-// Check returns an error for each invalid setting, and for --url: a command that is a client of the API has apiclient.Flags.
+// Check returns an error for each invalid setting. --url is one, because only a command with apiclient.Flags can use the API.
 func (p ServerFlags) Check() error {
 	if err := (NoGateway{p.URL}).Check(); err != nil {
 		return err
@@ -57,7 +68,7 @@ func (p ServerFlags) Check() error {
 	return p.CheckConnection()
 }
 
-// NoGateway has the flag --url of a command that no gateway can run.
+// NoGateway has the flag --url for a command that no gateway can run, so that its error says so.
 type NoGateway struct {
 	URL string `name:"url" help:"Address of a gateway: this command needs NATS." hidden:"" env:"-"`
 }
@@ -75,7 +86,7 @@ func (p ServerFlags) CheckConnection() error {
 	return errors.Join(p.NATS.Check(), p.checkServer(natsd.Config{Sync: p.Sync, MaxStore: int64(p.MaxStore)}))
 }
 
-// checkServer returns an error for each invalid field of the server's configuration, with its flag.
+// checkServer returns an error for each invalid field of the server's configuration. The error names the flag.
 func (p ServerFlags) checkServer(cfg natsd.Config) error {
 	flags := struct {
 		ServerFlags
@@ -88,10 +99,10 @@ func (p ServerFlags) checkServer(cfg natsd.Config) error {
 type Session struct {
 	*bus.Conn
 	Server *natsd.Server // nil if another process runs it
-	Data   string        // data directory of the server, if ConnectReading found the server by it
+	Data   string        // data directory, if ConnectReading or Attach found the server there; else ""
 }
 
-// Connect opens another connection to the embedded server.
+// Connect opens another connection to the embedded server, which must be in this process.
 func (s *Session) Connect(ctx context.Context, log zerolog.Logger) (*bus.Conn, error) {
 	nc, err := s.Server.Connect(program.Options("debrief", log)...)
 	if err != nil {
@@ -143,21 +154,25 @@ func (p ServerFlags) dial(ctx context.Context, open opener, log zerolog.Logger) 
 	return newSession(ctx, nc, nil, open, log)
 }
 
-// start starts an embedded server. If another process serves the directory and cfg does not listen, start connects to that one.
+// start starts an embedded server. If another process serves the directory and cfg has no address to listen at, start connects to
+// the server of that process.
 func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, log zerolog.Logger) (*Session, error) {
 	if err := p.checkServer(cfg); err != nil {
 		return nil, err
 	}
 	server, err := natsd.Start(cfg)
 	var used *natsd.InUseError
-	switch {
-	case errors.As(err, &used) && used.URL != "" && cfg.Listen == "":
-		p.NATS.NATS = used.URL
-		return p.dial(ctx, open, log)
-	case errors.As(err, &used) && used.URL != "":
+	if errors.As(err, &used) {
+		switch {
+		case used.URL == "": // the other server does not listen
+			return nil, program.Exit(program.ExitRefused, err)
+		case cfg.Listen == "":
+			p.NATS.NATS = used.URL
+			return p.dial(ctx, open, log)
+		}
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("%w, stop it, or choose another directory with --data", err))
-	case errors.As(err, &used):
-		return nil, program.Exit(program.ExitRefused, err)
+	}
+	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, program.Exit(program.ExitRefused, fmt.Errorf("--listen: another program listens at %s: choose another address, or port 0 for any free one", cfg.Listen))
 	case err != nil:
@@ -171,7 +186,7 @@ func (p ServerFlags) start(ctx context.Context, cfg natsd.Config, open opener, l
 	return newSession(ctx, nc, server, open, log)
 }
 
-// startOnData is start on the data directory.
+// startOnData calls start for the data directory and the flags of the server.
 func (p ServerFlags) startOnData(ctx context.Context, listen string, open opener, log zerolog.Logger) (*Session, error) {
 	user, password, token, err := p.Login()
 	if err != nil {
@@ -199,7 +214,7 @@ func (p ServerFlags) ConnectURL(ctx context.Context, log zerolog.Logger) (*Sessi
 }
 
 // StartServer starts a server on the data directory. It listens on an address, or nowhere if listen is empty. If another
-// process serves the directory and listens, StartServer connects to that one.
+// process serves the directory and listen is empty, StartServer connects to the server of that process.
 func (p ServerFlags) StartServer(ctx context.Context, listen string, log zerolog.Logger) (*Session, error) {
 	s, err := p.startOnData(ctx, listen, p.create, log)
 	if err == nil {
@@ -217,10 +232,11 @@ func (p ServerFlags) StartTemporary(ctx context.Context, sync string, log zerolo
 	return s, err
 }
 
-// ConnectReading connects for a command that only reads: it creates no directory and no stream. Without --nats it uses the
-// data directory, and the default server if the directory has no streams and was not named.
+// ConnectReading connects for a command that only reads: it creates no directory and no stream. Without --nats it uses the data
+// directory. If that has no streams and --data is not set, it uses the default server.
 func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*Session, error) {
-	switch dir := p.Dir(); {
+	dir := p.Dir()
+	switch {
 	case p.NATS.NATS != "":
 		return p.dial(ctx, p.OpenReading, log)
 	case natsd.HasStore(dir):
@@ -231,17 +247,16 @@ func (p ServerFlags) ConnectReading(ctx context.Context, log zerolog.Logger) (*S
 		return s, err
 	case p.Data != "":
 		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("--data: %s has no streams: name another directory, or begin with 'debrief up' or 'debrief learn FILE'", p.Data))
-	default:
-		s, err := p.dial(ctx, p.OpenReading, log)
-		if program.ExitCode(err) == program.ExitUnreachable {
-			err = program.Exit(program.ExitUnreachable, fmt.Errorf("%w (no streams in %s)", err, dir))
-		}
-		return s, err
 	}
+	s, err := p.dial(ctx, p.OpenReading, log)
+	if program.ExitCode(err) == program.ExitUnreachable {
+		err = program.Exit(program.ExitUnreachable, fmt.Errorf("%w (no streams in %s)", err, dir))
+	}
+	return s, err
 }
 
-// ConnectReadingOrEmpty is ConnectReading. If no server is named, none runs, and the data directory has no streams, it starts an
-// empty temporary server.
+// ConnectReadingOrEmpty connects like ConnectReading. Without --nats, if no server answers and the data directory has no streams, it
+// starts an empty temporary server.
 func (p ServerFlags) ConnectReadingOrEmpty(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	s, err := p.ConnectReading(ctx, log)
 	if program.ExitCode(err) == program.ExitUnreachable && p.NATS.NATS == "" && !natsd.HasStore(p.Dir()) {
@@ -250,7 +265,7 @@ func (p ServerFlags) ConnectReadingOrEmpty(ctx context.Context, log zerolog.Logg
 	return s, err
 }
 
-// ConnectChanging is ConnectReading for a command that changes stored data: it creates missing streams.
+// ConnectChanging connects like ConnectReading, for a command that changes stored data: it creates missing streams.
 func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	s, err := p.ConnectReading(ctx, log)
 	if err != nil {
@@ -266,7 +281,8 @@ func (p ServerFlags) ConnectChanging(ctx context.Context, log zerolog.Logger) (*
 	return s, nil
 }
 
-// ConnectRunning connects to a server that already runs. It starts none.
+// ConnectRunning connects to a server that already runs: of --nats, else on the data directory, else the default server unless
+// --data is set. It leaves none running that it started.
 func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*Session, error) {
 	if p.NATS.NATS == "" {
 		if natsd.HasStore(p.Dir()) {
@@ -274,7 +290,7 @@ func (p ServerFlags) ConnectRunning(ctx context.Context, log zerolog.Logger) (*S
 			if err != nil || s.Server == nil {
 				return s, err
 			}
-			s.Close() // started by StartServer: no other process runs one
+			s.Close() // StartServer started it, so no server runs on the directory
 		}
 		if p.Data != "" {
 			return nil, p.noServerError()
@@ -310,14 +326,15 @@ func (p ServerFlags) noServerError() error {
 // Dir returns the data directory of the embedded server.
 func (p ServerFlags) Dir() string { return cmp.Or(p.Data, DataDir()) }
 
-// Embedded reports whether the streams belong to an embedded server, in this process or another one.
+// Embedded reports whether the flags select an embedded server, in this process or another one: its data directory exists, and
+// --nats is not set.
 func (p ServerFlags) Embedded() bool {
 	i, err := os.Stat(p.Dir())
 	return p.NATS.NATS == "" && err == nil && i.IsDir()
 }
 
-// prepareRoles prepares an embedded server for roles in this process. An exclusive server has no workers in other processes,
-// which may still hold messages.
+// prepareRoles prepares an embedded server for roles in this process; it does nothing for a server of another process. exclusive: no
+// worker in another process can hold messages, so those without an ack belong to workers that have ended.
 func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.Logger) {
 	if s.Server == nil {
 		return
@@ -351,11 +368,9 @@ func (b Size) String() string {
 func (b *Size) UnmarshalText(text []byte) error {
 	var n float64
 	var unit string
-	if _, err := fmt.Sscanf(string(text)+" ", "%f%s", &n, &unit); err != nil && unit != "" || n < 0 {
-		return fmt.Errorf("want a size such as 512MiB, got %q", text)
-	}
+	_, _ = fmt.Sscanf(string(text), "%f%s", &n, &unit) // n is 0 without a number, unit "" without a unit
 	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[unit]
-	if !ok || n == 0 {
+	if !ok || n <= 0 {
 		return fmt.Errorf("want a size such as 512MiB, got %q", text)
 	}
 	*b = Size(n * scale)

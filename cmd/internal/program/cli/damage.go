@@ -13,9 +13,9 @@ import (
 )
 
 // Damage lists missing messages: gaps in the streams, and losses that the embedded server recorded in its directory.
-// It reads every message of a stream of up to read bytes, and only the state of a larger one.
-func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, read uint64) ([]inspect.Damage, error) {
-	all, err := inspect.CheckDamage(ctx, conn, read)
+// It reads every message of a stream of at most maxRead bytes, and only the state of a larger one.
+func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, maxRead uint64) ([]inspect.Damage, error) {
+	all, err := inspect.CheckDamage(ctx, conn, maxRead)
 	if err != nil || !p.Embedded() {
 		return all, err
 	}
@@ -24,7 +24,8 @@ func (p ServerFlags) Damage(ctx context.Context, conn *bus.Conn, read uint64) ([
 		return nil, fmt.Errorf("read the damage report in %s: %w", p.Dir(), err)
 	}
 	for _, d := range found {
-		all = append(all, inspect.Damage{Stream: d.Stream, Text: d.Text + " (found " + d.Time.Local().Format(time.DateTime) + ")", Lost: !d.Repaired, Repaired: d.Repaired})
+		text := fmt.Sprintf("%s (found %s)", d.Text, d.Time.Local().Format(time.DateTime))
+		all = append(all, inspect.Damage{Stream: d.Stream, Text: text, Lost: !d.Repaired, Repaired: d.Repaired})
 	}
 	return all, nil
 }

@@ -20,7 +20,8 @@ func ReadFile(name string) ([]byte, error) {
 		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: no such file", name))
-		} else if err != nil {
+		}
+		if err != nil {
 			return nil, program.Exit(program.ExitUsage, err)
 		}
 		defer f.Close()

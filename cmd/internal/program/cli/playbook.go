@@ -30,12 +30,12 @@ func (s *Session) Playbook(name book.Book) *Playbook {
 }
 
 // OpenExisting opens a session that only reads. It returns an error if the playbook has no version.
-func (o BookFlags) OpenExisting(ctx context.Context, c *program.Common) (*Playbook, error) {
-	name, err := ParseBook(o.Book)
+func (f BookFlags) OpenExisting(ctx context.Context, c *program.Common) (*Playbook, error) {
+	name, err := ParseBook(f.Book)
 	if err != nil {
 		return nil, err
 	}
-	s, err := o.ConnectReading(ctx, c.Logger())
+	s, err := f.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return nil, err
 	}

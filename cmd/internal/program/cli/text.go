@@ -10,17 +10,22 @@ import (
 	book "debrief/playbook"
 )
 
-// bulletText is the maximum width of the text of a bullet in a table.
-const bulletText = 88
+// maxBulletText and minBulletText limit the width of the text of a bullet in a table, otherColumns is the width of the columns
+// before it.
+const (
+	maxBulletText = 88
+	minBulletText = 20
+	otherColumns  = 40
+)
 
-// FormatBullets formats bullets as a table, by section, for a width of the output, 0 for any.
+// FormatBullets formats bullets as a table, by section. The width is that of the output, 0 if it has none.
 func FormatBullets(bullets []*book.Bullet, width int) string {
 	if len(bullets) == 0 {
 		return "The playbook is empty.\n"
 	}
-	limit := bulletText
+	limit := maxBulletText
 	if width > 0 {
-		limit = min(bulletText, max(width-40, 20)) // the columns before the text
+		limit = min(maxBulletText, max(width-otherColumns, minBulletText))
 	}
 	bySection := slices.Clone(bullets)
 	slices.SortStableFunc(bySection, func(a, b *book.Bullet) int { return strings.Compare(a.Section, b.Section) })
@@ -32,11 +37,11 @@ func FormatBullets(bullets []*book.Bullet, width int) string {
 			section = b.Section
 			term.Fprintf(w, "%s\thelpful\tharmful\t\n", book.SectionTitle(section))
 		}
-		first := fmt.Sprintf("  %s\t%d\t%d", term.Line(string(b.ID)+mark(b)), b.Helpful, b.Harmful)
+		columns := fmt.Sprintf("  %s\t%d\t%d", term.Line(string(b.ID)+mark(b)), b.Helpful, b.Harmful)
 		for paragraph := range strings.SplitSeq(b.Content, "\n") {
-			for _, line := range term.Wrap(paragraph, limit, true) {
-				term.Fprintf(w, "%s\t%s\n", term.Block(first), line)
-				first = "\t\t"
+			for _, line := range term.Wrap(paragraph, limit) {
+				term.Fprintf(w, "%s\t%s\n", term.Block(columns), line)
+				columns = "\t\t" // empty before the further lines of the text
 			}
 		}
 	}
@@ -61,8 +66,8 @@ func FormatStats(s book.Stats) string {
 	row("problematic", s.Problematic, "harmful > 0, harmful >= helpful")
 	row("unused", s.Unused, "no vote")
 	term.Fprintf(w, "section of active bullets\tbullets\t\n")
-	for _, of := range s.Sections {
-		row(book.SectionTitle(of.Section), of.Bullets, fmt.Sprintf("helpful %d, harmful %d", of.Helpful, of.Harmful))
+	for _, section := range s.Sections {
+		row(book.SectionTitle(section.Section), section.Bullets, fmt.Sprintf("helpful %d, harmful %d", section.Helpful, section.Harmful))
 	}
 	_ = w.Flush()
 	return out.String()

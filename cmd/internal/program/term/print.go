@@ -9,13 +9,13 @@ import (
 // Block is text that may have several lines.
 type Block string
 
-// argument is a value that is formatted as cleaned text on one line, or as several lines for a Block.
+// argument formats a value as cleaned text: on one line, or a Block on several lines.
 type argument struct{ value any }
 
 // Format implements fmt.Formatter.
 func (a argument) Format(f fmt.State, verb rune) {
 	text := fmt.Sprintf(fmt.FormatString(f, verb), a.value)
-	if _, lines := a.value.(Block); lines {
+	if _, isBlock := a.value.(Block); isBlock {
 		text = clean(text)
 	} else {
 		text = Line(text)
@@ -23,6 +23,7 @@ func (a argument) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, text)
 }
 
+// arguments wraps the arguments of a print function.
 func arguments(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
@@ -46,7 +47,7 @@ func Printf(format string, args ...any) (int, error) { return Fprintf(Stdout, fo
 // Println is like Fprintln, to standard output.
 func Println(args ...any) (int, error) { return Fprintln(Stdout, args...) }
 
-// FprintColored prints an argument like Fprintf, in a colour if out has colours.
+// FprintColored prints an argument like Fprintf, in a colour if out has colours. An empty colour is none.
 func FprintColored(out io.Writer, c Color, arg any) (int, error) {
 	w, ok := out.(*Writer)
 	if !ok || c == "" || !hasColor(out) {
@@ -55,8 +56,8 @@ func FprintColored(out io.Writer, c Color, arg any) (int, error) {
 	return io.WriteString(rawWriter{w}, c.paint(Line(fmt.Sprint(arg))))
 }
 
-// Doing prints a text such as "waiting for the answer" to standard error, unless done is called before: within a second on a
-// terminal, where a person waits, and else within six seconds, for the reader of a log.
+// Doing prints a text such as "waiting for the answer" to standard error after a delay, unless done is called before. The delay is
+// one second on a terminal, where a person waits, and else six seconds.
 func Doing(text string) (done func()) {
 	delay := 6 * time.Second
 	if Stderr.IsTerminal() {

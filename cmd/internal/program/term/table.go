@@ -15,11 +15,11 @@ import (
 
 // Table aligns the cells of lines, which are separated by tabs. An empty line begins the next table.
 type Table struct {
-	// Plain is a table without names of columns. Otherwise the first line has them.
+	// Plain is set if the first line has cells like the others. Otherwise it has the names of the columns, in bold.
 	Plain bool
 	// Right aligns all cells to the right. Each cell must end with a tab.
 	Right bool
-	// Colors has the colour of cells by their text.
+	// Colors has the colour of each cell with a certain text.
 	Colors map[string]Color
 
 	// Out is the output of Flush.
@@ -34,7 +34,7 @@ func NewTable(out io.Writer) *Table { return &Table{Out: out} }
 // Write adds lines. It never fails.
 func (t *Table) Write(p []byte) (int, error) { return t.buf.Write(p) }
 
-// PrintTable prints a table with the names of its columns and a line for each item, which line writes.
+// PrintTable prints a table. columns has the names of the columns, separated by tabs, and the function line writes the line of an item.
 func PrintTable[T any](out io.Writer, columns string, items []T, line func(w io.Writer, item T)) error {
 	w := NewTable(out)
 	_, _ = io.WriteString(w, columns+"\n")
@@ -54,27 +54,28 @@ func (t *Table) Flush() error {
 	if t.Right {
 		w.Init(&text, 0, 0, gap, ' ', tabwriter.AlignRight)
 	}
-	out, colored := t.Out, hasColor(t.Out)
-	names := !t.Plain
+	colored := hasColor(t.Out)
+	isNames := !t.Plain // the next line has the names of columns
 	lines := slices.Collect(strings.Lines(clean(t.buf.String())))
 	if limit := Width(t.Out); limit > 0 && !t.Right {
 		lines = fit(lines, limit)
 	}
 	for _, line := range lines {
 		if colored {
-			line = t.paint(line, names)
+			line = t.paint(line, isNames)
 		}
-		names = !t.Plain && line == "\n"
+		isNames = !t.Plain && line == "\n"
 		_, _ = io.WriteString(w, line)
 	}
 	t.buf.Reset()
 	_ = w.Flush()
+	out := t.Out
 	if to, ok := out.(*Writer); ok {
-		out = rawWriter{to}
+		out = rawWriter{to} // the text is cleaned already, and has colours
 	}
 	for line := range strings.Lines(text.String()) {
 		if t.Right {
-			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // the package puts the gap before the first column, too
+			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // tabwriter puts the gap before the first column, too
 		}
 		if _, err := io.WriteString(out, strings.TrimRight(line, " \n")+"\n"); err != nil {
 			return err
@@ -86,17 +87,17 @@ func (t *Table) Flush() error {
 // minLastCell is the minimum width to which the last column of a table is wrapped.
 const minLastCell = 20
 
-// fit wraps the last cells of the lines of tables, so that each table has at most limit columns of text. A table whose other
-// columns need that space stays wider.
+// fit wraps the last cell of each line, so that each table is at most limit characters wide. A table stays wider if its other columns
+// leave less than minLastCell.
 func fit(lines []string, limit int) (fitted []string) {
 	for len(lines) > 0 {
-		n := slices.Index(lines, "\n")
+		n := slices.Index(lines, "\n") // lines of the first table
 		if n < 0 {
 			n = len(lines)
 		}
 		fitted = append(fitted, fitTable(lines[:n], limit)...)
 		if n < len(lines) {
-			fitted = append(fitted, lines[n])
+			fitted = append(fitted, lines[n]) // the empty line after the table
 			n++
 		}
 		lines = lines[n:]
@@ -104,7 +105,8 @@ func fit(lines []string, limit int) (fitted []string) {
 	return fitted
 }
 
-// fitTable wraps the last cells of the lines of one table.
+// fitTable wraps the cells of the last column of one table. A line with fewer cells ends with a tab, so that
+// its last cell is in its column.
 func fitTable(lines []string, limit int) (fitted []string) {
 	var rows [][]string
 	var widths []int
@@ -123,33 +125,33 @@ func fitTable(lines []string, limit int) (fitted []string) {
 		limit -= width + gap
 	}
 	for _, cells := range rows {
-		wrapped := []string{""}
-		if len(cells) > last {
-			wrapped = Wrap(cells[last], max(limit, minLastCell), true)
-			cells = cells[:last]
+		if len(cells) <= last {
+			fitted = append(fitted, strings.Join(append(slices.Clone(cells), ""), "\t")+"\n")
+			continue
 		}
-		for i, part := range wrapped {
-			if i > 0 {
-				cells = make([]string, last)
-			}
-			fitted = append(fitted, strings.Join(append(slices.Clone(cells), part), "\t")+"\n")
+		before := cells[:last]
+		for _, part := range Wrap(cells[last], max(limit, minLastCell)) {
+			fitted = append(fitted, strings.Join(append(slices.Clone(before), part), "\t")+"\n")
+			before = make([]string, last) // empty before the further lines of the cell
 		}
 	}
 	return fitted
 }
 
-// paint adds colours to the cells of a line. The sequences of all cells are equally long, so the columns stay aligned.
-func (t *Table) paint(line string, names bool) string {
+// paint adds colours to the cells of a line, bold for the names of columns. Each cell has sequences of the same length, so the columns
+// stay aligned.
+func (t *Table) paint(line string, isNames bool) string {
 	cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 	for i, cell := range cells {
 		c := t.Colors[cell]
 		switch {
-		case names:
+		case isNames:
 			c = Bold
 		case c == "":
 			c = noColor
 		}
-		if i < len(cells)-1 || cell != "" {
+		isEmptyEnd := i == len(cells)-1 && cell == "" // a tab ended the line
+		if !isEmptyEnd {
 			cells[i] = c.paint(cell)
 		}
 	}
@@ -194,10 +196,10 @@ func Width(out io.Writer) int {
 	return n
 }
 
-// Wrap breaks text at spaces into lines of at most limit columns. A longer word has a line to itself. The spaces at the
-// beginning are kept on each line. Without wrapping it returns the text as one line.
-func Wrap(text string, limit int, wrapping bool) (lines []string) {
-	if !wrapping || utf8.RuneCountInString(text) <= limit {
+// Wrap breaks text at spaces into lines of at most limit characters. A longer word has a line to itself. Each line begins with the
+// spaces at the beginning of the text.
+func Wrap(text string, limit int) (lines []string) {
+	if utf8.RuneCountInString(text) <= limit {
 		return []string{text}
 	}
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]

@@ -84,11 +84,8 @@ func TestWrap(t *testing.T) {
 		"  Indented text, too long.":     "  Indented text, too\n  long.",
 		"a-word-of-more-than-20-columns": "a-word-of-more-than-20-columns",
 	} {
-		if got := strings.Join(Wrap(in, 20, true), "\n"); got != want {
+		if got := strings.Join(Wrap(in, 20), "\n"); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-		if got := Wrap(in, 20, false); len(got) != 1 || got[0] != in {
-			t.Errorf("%q without wrapping: got %q", in, got)
 		}
 	}
 }

@@ -24,7 +24,8 @@ var (
 	Stderr = &Writer{&os.Stderr}
 )
 
-// Writer writes cleaned text to a file. It is safe for concurrent use if the file is.
+// Writer writes cleaned text to a file. It is safe for concurrent use if the file is. The field points to os.Stdout or os.Stderr,
+// which tests replace.
 type Writer struct{ file **os.File }
 
 // Write writes p as cleaned text and returns the number of bytes of p. A character must not be split between two writes.
@@ -63,15 +64,13 @@ func (w *Writer) IsTerminal() bool { return term.IsTerminal(int(w.File().Fd())) 
 // InputIsTerminal reports whether standard input is a terminal, where a person can answer a question.
 func InputIsTerminal() bool { return term.IsTerminal(int(os.Stdin.Fd())) }
 
-// Raw returns a writer of text that is cleaned already, with control sequences of the programs.
+// Raw returns a writer to the same file that does not clean: for text that is cleaned already and has control sequences of the
+// programs.
 func (w *Writer) Raw() io.Writer { return rawWriter{w} }
 
 type rawWriter struct{ *Writer }
 
-// Write implements io.Writer.
-func (r rawWriter) Write(p []byte) (int, error) {
-	return r.File().Write(p)
-}
+func (r rawWriter) Write(p []byte) (int, error) { return r.File().Write(p) }
 
 // File returns the file, for child processes. They clean their own output.
 func (w *Writer) File() *os.File { return *w.file }
@@ -107,15 +106,13 @@ func Line(text string) string {
 // needsCleaning reports whether text has characters to clean.
 func needsCleaning(text string) bool {
 	for i := 0; i < len(text); {
-		if c := text[i]; c < utf8.RuneSelf {
-			if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
-				return true
-			}
+		if c := text[i]; ' ' <= c && c <= '~' { // most characters; the others need the tables
 			i++
 			continue
 		}
 		c, n := utf8.DecodeRuneInString(text[i:])
-		if c == utf8.RuneError && n == 1 || isControl(c) {
+		isInvalid := c == utf8.RuneError && n == 1
+		if isInvalid || isControl(c) {
 			return true
 		}
 		i += n
