@@ -232,7 +232,7 @@ func (s *Store) matchReply(ctx context.Context, o *Open) error {
 			s.count(Ambiguous)
 			return nil
 		case p.begins:
-			return nil // the reply is a draft of an answer: see place.begins
+			return nil // no run has the reply, so the client wrote it: see place.begins
 		}
 		mayCome := p.turn < 0 || anyBusy(lists[2]) || s.calls.has(p.start)
 		if !mayCome || try == settleTries { // see settlePause
@@ -281,7 +281,7 @@ func (s *Store) matchTexts(ctx context.Context, o *Open, named, started []candid
 // one whose call has failed before one without such a call.
 func (s *Store) choose(o *Open, list []candidate) (best *candidate, unsure bool) {
 	list = openOnly(list)
-	if o.place.counted { // ids that only count prove nothing alone
+	if o.place.numbered { // such ids alone prove nothing
 		list = slices.DeleteFunc(list, func(c candidate) bool { return !related(o, &c) })
 	}
 	if len(list) > 1 {
