@@ -164,7 +164,7 @@ func (r *run) observeRepeats(o observations) {
 				}
 			}
 		}
-		if !c.readsOnly {
+		if !c.harmless {
 			clear(answers)
 		}
 		if c.Outcome != events.Unknown {

@@ -23,6 +23,8 @@ const (
 const (
 	reading = shell.Reads | shell.Lists | shell.Searches | shell.InspectsVCS | shell.Verifies | looksUp
 	writing = shell.Writes | shell.Edits
+	// usingFile are the kinds whose acts a label describes with the extension of their file.
+	usingFile = shell.Reads | writing | shell.Runs | shell.Tests
 )
 
 // verb is the kind of a function with a word in its name: if the function has a file, and if it has none.
