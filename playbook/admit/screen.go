@@ -158,9 +158,9 @@ func sentences(s string) (all []string) {
 
 // order is a pattern of orders.
 type order struct {
-	name  string
-	signs []string
-	re    func() *regexp.Regexp
+	name   string
+	signs  []string
+	re     func() *regexp.Regexp
 	always bool                  // orders that are negated or reported count, too
 	except func() *regexp.Regexp // an order is advice if this matches its text or the rest of its sentence; nil for no exception
 }
