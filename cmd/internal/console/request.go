@@ -169,8 +169,9 @@ func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
 func (s *Site) fail(q *request, err error) {
 	var e *apiError
 	var tooLarge *http.MaxBytesError
+	isAPI := errors.As(err, &e)
 	switch {
-	case errors.As(err, &e):
+	case isAPI:
 	case errors.As(err, &tooLarge):
 		e = &apiError{api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
 	case q.Context().Err() != nil:
@@ -188,7 +189,7 @@ func (s *Site) fail(q *request, err error) {
 		return
 	}
 	shown := e.Problem
-	if errors.Is(err, e) {
+	if isAPI {
 		shown.Detail = err.Error() // err may wrap e and name the steps that were done before
 	}
 	q.title = titleOf(e.Status)
