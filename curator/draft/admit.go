@@ -121,7 +121,12 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 			return d.addCorrection(op, old)
 		}
 		for _, id := range op.Sources {
-			if src := d.Bullet(id); src != nil && (gate.IsKept(src) || gate.IsSupported(src) && !gate.IsSupported(old)) {
+			src := d.Bullet(id)
+			if src == nil {
+				continue
+			}
+			isStronger := gate.IsSupported(src) && !gate.IsSupported(old)
+			if isStronger || gate.IsKept(src) {
 				return refuseSupported(src)
 			}
 		}
@@ -226,7 +231,8 @@ func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal 
 			return true
 		}
 		return slices.ContainsFunc(d.ops, func(made playbook.Op) bool {
-			return made.Bullet == b.ID && (made.Kind == playbook.Add || made.Kind == playbook.Confirm) && slices.Contains(made.Support, i)
+			isRequest := made.Kind == playbook.Add || made.Kind == playbook.Confirm
+			return isRequest && made.Bullet == b.ID && slices.Contains(made.Support, i)
 		})
 	}
 	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)

@@ -46,12 +46,25 @@ func exposuresOf(k *Item) (all []events.Exposure) {
 				continue
 			}
 		}
-		isValid := t.Arm == playbook.ArmShown || t.Arm == playbook.ArmWithheld && !t.Cited || t.Arm == playbook.ArmOpen && t.Cited
-		if isValid && !slices.ContainsFunc(all, isThis) {
+		if isValid(&t) && !slices.ContainsFunc(all, isThis) {
 			all = append(all, t)
 		}
 	}
 	return all
+}
+
+// isValid reports whether an exposure is possible and says something about its bullet: an answer cannot cite a withheld bullet, and
+// a bullet that was shown without a random decision counts only if it was cited.
+func isValid(x *events.Exposure) bool {
+	switch x.Arm {
+	case playbook.ArmShown:
+		return true
+	case playbook.ArmWithheld:
+		return !x.Cited
+	case playbook.ArmOpen:
+		return x.Cited
+	}
+	return false
 }
 
 // addOutcome drafts one outcome for a bullet, if its experiment still has this number.
@@ -163,7 +176,10 @@ func (d *evidence) correctOutcomes(item *Item) {
 	score := scoreOf(item)
 	for _, t := range exposuresOf(item) {
 		b := d.Bullet(t.Bullet)
-		if b == nil || b.CurrentExperiment().Number != t.Experiment || isUntrusted && !b.Shown() {
+		if b == nil || b.CurrentExperiment().Number != t.Experiment {
+			continue
+		}
+		if isUntrusted && !b.Shown() { // see addOutcomes
 			continue
 		}
 		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
