@@ -108,7 +108,11 @@ func nameWords(name string) []string {
 // isTest reports whether a path is a test, or a script that reproduces a problem.
 func isTest(p string) bool {
 	for _, w := range nameWords(path.Base(p)) {
-		if w == "test" || w == "tests" || w == "spec" || strings.HasPrefix(w, "repro") {
+		switch w {
+		case "test", "tests", "spec":
+			return true
+		}
+		if strings.HasPrefix(w, "repro") {
 			return true
 		}
 	}
