@@ -156,7 +156,8 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 		if err != nil {
 			return n, err
 		}
-		n = neighbours{before: lists[3], replied: alsoIn(lists[2], lists[4])}
+		hasReply := alsoIn(lists[2], lists[4]) // previous, and if possible also previousCalls
+		n = neighbours{before: lists[3], replied: hasReply}
 		if p.begins {
 			n.same = slices.DeleteFunc(lists[0], func(c candidate) bool { return c.Exact != p.exact })
 		}
@@ -165,7 +166,8 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 		mayCome := anyBusy(n.before) || s.calls.has(before) || unknownResponse
 		missesReply := p.previous != "" && len(n.replied) == 0 && mayCome
 		missesFirst := p.begins && o.call.Retry > 0 && len(n.same) == 0
-		if !missesReply && !missesFirst || try == settleTries { // see settlePause
+		isComplete := !missesReply && !missesFirst
+		if isComplete || try == settleTries { // see settlePause
 			break
 		}
 		if err := pause(ctx, settlePause); err != nil {

@@ -147,8 +147,11 @@ func isRandom(id string) bool {
 			n += len(part)
 		}
 	}
-	return n >= 8
+	return n >= minRandom
 }
+
+// minRandom is the minimum length of the random parts of a random id.
+const minRandom = 8
 
 // numberedWord matches a word with a small number, such as step2.
 var numberedWord = regexp.MustCompile(`^(?:[a-z]+|[A-Z][a-z]{2,})[0-9]{1,3}$`)
