@@ -128,10 +128,11 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	age := info.Config.MaxAge
 	expired := func(since time.Time) bool { return age > 0 && time.Since(since) >= age }
 	restored := info.Config.Metadata[streams.MetadataRestored] != ""
+	mayLackFirst := isLog || restored // strays were deleted, or a backup had less
 	switch {
 	case s.Msgs == 0 && s.LastSeq > 0 && !expired(s.LastTime):
 		add(false, "all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
-	case s.Msgs > 0 && s.FirstSeq > 1 && !isLog && !restored && !expired(info.Created):
+	case s.Msgs > 0 && s.FirstSeq > 1 && !mayLackFirst && !expired(info.Created):
 		add(false, "the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
 	}
 	return all
