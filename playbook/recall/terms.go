@@ -128,12 +128,13 @@ func leadingDigits(s string) (n int) {
 // addLetter adds a letter or digit to the word. It records the beginning of each part of an identifier: after an
 // underscore, at the I of userID, at the S of HTTPServer.
 func (s *splitter) addLetter(r rune, c class) {
+	isNewPart := len(s.parts) == 0 || s.parts[len(s.parts)-1] < s.lastAt
 	switch {
 	case len(s.word) == 0:
 		s.number = c == digit
 	case s.afterUnderscore || c == upper && s.lastClass != upper:
 		s.parts = append(s.parts, len(s.word))
-	case c == lower && s.lastClass == upper && s.lastAt > 0 && (len(s.parts) == 0 || s.parts[len(s.parts)-1] < s.lastAt):
+	case c == lower && s.lastClass == upper && s.lastAt > 0 && isNewPart: // the capital before begins the part
 		s.parts = append(s.parts, s.lastAt)
 	}
 	s.number = s.number && c == digit

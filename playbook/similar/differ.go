@@ -93,7 +93,8 @@ type term struct {
 }
 
 func (t *term) equal(o *term) bool {
-	return t.equalText(o) && (t.preposition == o.preposition || t.preposition == "" || o.preposition == "")
+	samePreposition := t.preposition == o.preposition || t.preposition == "" || o.preposition == ""
+	return samePreposition && t.equalText(o)
 }
 
 func (t *term) equalText(o *term) bool {

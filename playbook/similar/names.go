@@ -42,7 +42,10 @@ func (s *scanner) skipPrefix() {
 		n++
 	}
 	run := string(s.text[s.at : s.at+n])
-	if next := s.peek(n); n <= 4 && run != ".." && run != "..." && (unicode.IsLetter(next) || next == '_') {
+	isEllipsis := run == ".." || run == "..."
+	next := s.peek(n)
+	beginsName := unicode.IsLetter(next) || next == '_'
+	if beginsName && !isEllipsis && n <= 4 {
 		s.at += n
 	}
 }
@@ -62,7 +65,9 @@ func (s *scanner) joinsName() bool {
 func isCode(name string) bool {
 	wasLower := false
 	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '\'' || wasLower && unicode.IsUpper(r) {
+		inWord := unicode.IsLetter(r) || unicode.IsMark(r) || r == '\''
+		beginsPart := wasLower && unicode.IsUpper(r) // camelCase
+		if !inWord || beginsPart {
 			return true
 		}
 		wasLower = unicode.IsLower(r)

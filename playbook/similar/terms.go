@@ -155,7 +155,8 @@ func (s *scanner) number() bool {
 		sign = "-"
 		s.at++
 	}
-	if !isDigit(s.peek(0)) && (s.peek(0) != '.' || !isDigit(s.peek(1)) || isWord(s.peek(-1))) {
+	isFraction := s.peek(0) == '.' && isDigit(s.peek(1)) && !isWord(s.peek(-1)) // .5
+	if !isFraction && !isDigit(s.peek(0)) {
 		s.at = from
 		return false
 	}
@@ -189,7 +190,10 @@ func (s *scanner) integer() string {
 	if n := s.at - from; n == 0 {
 		return "0" // of .5
 	} else if n <= 3 && s.text[from] != '0' {
-		for strings.ContainsRune(separators, s.peek(0)) && isDigit(s.peek(1)) && isDigit(s.peek(2)) && isDigit(s.peek(3)) && !isDigit(s.peek(4)) {
+		isGroup := func() bool { // three digits after a separator
+			return isDigit(s.peek(1)) && isDigit(s.peek(2)) && isDigit(s.peek(3)) && !isDigit(s.peek(4))
+		}
+		for strings.ContainsRune(separators, s.peek(0)) && isGroup() {
 			s.at += 4
 		}
 	}
@@ -219,13 +223,19 @@ func (s *scanner) skipSpace() {
 func (s *scanner) unit() string {
 	from := s.at
 	s.skipSpace()
-	if r := s.peek(0); (r == '%' || r == '‰' || unicode.Is(unicode.Sc, r)) && (s.at == from || !isWord(s.peek(1))) { // not "7 %s"
+	r := s.peek(0)
+	isSign := r == '%' || r == '‰' || unicode.Is(unicode.Sc, r)
+	isVerb := s.at > from && isWord(s.peek(1)) // of a format: "7 %s"
+	if isSign && !isVerb {
 		s.at++
 		return string(r)
 	}
 	for _, word := range []string{"percent", "per cent", "pct"} {
 		end := s.at + len(word)
-		if end <= len(s.text) && strings.EqualFold(string(s.text[s.at:end]), word) && (end == len(s.text) || !isWord(s.text[end])) {
+		if end > len(s.text) || !strings.EqualFold(string(s.text[s.at:end]), word) {
+			continue
+		}
+		if end == len(s.text) || !isWord(s.text[end]) {
 			s.at = end
 			return "%"
 		}
