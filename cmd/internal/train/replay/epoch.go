@@ -36,7 +36,8 @@ func (r *run) learnEpoch(ctx context.Context, next func(context.Context) (window
 		train = train.Plus(w.score)
 		validated = nil
 		// The last window needs no validation of its own: the end of the epoch has one.
-		if r.Validation != nil && r.Mode != Executions && !w.last && r.passed(r.ValidateEvery, w.samples) {
+		mayValidate := r.Validation != nil && r.Mode != Executions && !w.last
+		if mayValidate && r.passed(r.ValidateEvery, w.samples) {
 			if validated, err = r.validate(ctx); err != nil {
 				return err
 			}
