@@ -311,7 +311,9 @@ func (a *check) view(f *fold, all []Message) {
 	if f.version == 0 {
 		return
 	}
-	if top == nil || top.Partial || top.Version != f.version || string(top.Chain) != string(f.chain) || top.Count != len(f.bullets) {
+	isComplete := top != nil && !top.Partial
+	isCurrent := isComplete && top.Version == f.version && string(top.Chain) == string(f.chain)
+	if !isCurrent || top.Count != len(f.bullets) {
 		a.wrong("book %s: the view's head is %+v, the log is at version %d with %d bullets", f.book, top, f.version, len(f.bullets))
 	}
 	for id, want := range f.bullets {
