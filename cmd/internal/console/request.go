@@ -122,7 +122,8 @@ func parseForm(r *http.Request) error {
 // a browser.
 func localPath(path string) string {
 	u, err := url.Parse(path)
-	isPath := err == nil && !u.IsAbs() && u.Host == "" && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
+	isLocal := err == nil && !u.IsAbs() && u.Host == ""
+	isPath := isLocal && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
 	if !isPath || strings.ContainsAny(path, "\\\r\n\t") { // browsers read a backslash as a slash, and skip the other characters
 		return "/"
 	}
