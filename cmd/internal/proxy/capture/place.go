@@ -50,8 +50,8 @@ type place struct {
 	reply  string          // key of that item, or of the reply that the provider has; empty without one
 	// numbered is set if the ids of the reply's calls are numbers, such as call_1, and not random. Other runs may have the same ids.
 	numbered bool
-	// begins is set if no result of a tool follows the turn: the call begins a run. Only a call that extends the reply of an open run
-	// continues that run. Another reply is not from the model: it is the beginning of an answer, written by the client (prefill) or cut.
+	// begins is set if no result of a tool follows the turn. Then the call begins a run, unless an open run has the reply behind the turn.
+	// A reply that no run has is no answer of the model: it is the beginning of one, which the client wrote (prefill) or which was cut.
 	begins bool
 	chain  textChain // of all items: the key of the reply to this call is made of it
 
