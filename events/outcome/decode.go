@@ -244,7 +244,7 @@ var (
 	}
 )
 
-// Leads reports whether the score with this name counts. Leading is the leading score of the playbook. If it is empty, each score
+// Leads reports whether the score with this name counts. leading is the leading score of the playbook. If it is empty, each score
 // that measures if a run succeeded counts.
 func Leads(name, leading string) bool {
 	if leading != "" {
