@@ -87,7 +87,7 @@ func (r *run) passed(every, samples int) bool {
 	return every > 0 && r.step/every > (r.step-samples)/every
 }
 
-// trainingTask returns the task of a training sample in the current epoch. Index is the position of the sample in its file. Step counts
+// trainingTask returns the task of a training sample in the current epoch. index is the position of the sample in its file. step counts
 // the training samples of the run, from 1.
 func (r *run) trainingTask(sample events.Task, index, step int) events.Task {
 	t := sample
