@@ -176,7 +176,7 @@ func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.
 func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	for _, k := range append([]*Item{item}, from...) {
 		r := k.Reflection
-		if r == nil || !r.Outcome.Known() || r.FirstRoundScore >= 0.5 {
+		if r == nil || !r.Outcome.Known() || !hasFailed(r) {
 			continue
 		}
 		for _, x := range blamed(r) {
@@ -187,6 +187,9 @@ func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	}
 	return ""
 }
+
+// hasFailed reports whether the first round of a run failed: its score is in the lower half.
+func hasFailed(r *events.Reflection) bool { return r.FirstRoundScore < 0.5 }
 
 // blamed returns the exposures of the bullets that a failed run cited and that its reflection blames by a harmful vote. Without a vote on
 // any cited bullet it returns all of them.

@@ -37,7 +37,7 @@ func scoreOf(k *Item) int { return int(math.Round(k.Reflection.FirstRoundScore *
 // a failure is seldom the fault of all. So a failure counts only for the cited bullets that the reflection blames; see blamed.
 // The random arms count every outcome.
 func exposuresOf(k *Item) (all []events.Exposure) {
-	failed, guilty := k.Reflection.FirstRoundScore < 0.5, blamed(k.Reflection)
+	failed, guilty := hasFailed(k.Reflection), blamed(k.Reflection)
 	for _, t := range k.Reflection.Exposures[:min(len(k.Reflection.Exposures), events.MaxExposures)] {
 		isThis := func(o events.Exposure) bool { return o.Bullet == t.Bullet }
 		if t.Cited && failed && !slices.ContainsFunc(guilty, isThis) {
