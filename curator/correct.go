@@ -84,7 +84,8 @@ func (b *book) mayWait(seq uint64, limit time.Duration) bool {
 		if b.waiting == nil {
 			b.waiting = make(map[uint64]time.Time)
 		}
-		b.waiting[seq], since = now, now
+		since = now
+		b.waiting[seq] = since
 	}
 	return now.Sub(since) < limit
 }
@@ -170,7 +171,7 @@ func (w *worker) missingEarlier(ctx context.Context, b *book, items []*workItem)
 	}
 	log := coverLookup{state: b.writer.State()}
 	missing = map[*workItem]uint64{}
-	for _, e := range slices.Backward(earlier) {
+	for _, e := range slices.Backward(earlier) { // so that the first one is left in missing
 		for _, item := range waiting[e.Reflection.SampleID()] {
 			if e.Seq < item.Seq && !batch[e.Seq] && !log.covered(&e.Item) {
 				missing[item] = e.Seq

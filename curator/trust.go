@@ -42,7 +42,8 @@ func parseTrust(list []string) ([]playbook.SourceTrust, error) {
 		}
 		if limit {
 			n, err := strconv.Atoi(strings.TrimSuffix(share, "%"))
-			if err != nil || n < 1 || n > 99 || t.Level != playbook.Limited {
+			isPercentage := err == nil && n >= 1 && n <= 99
+			if !isPercentage || t.Level != playbook.Limited {
 				return nil, fmt.Errorf("share of source %q must be 1 to 99 percent, for level limited only, got %q", t.Source, share)
 			}
 			t.Share = n

@@ -74,7 +74,8 @@ func walk(data []byte, i int) (end int, err error) {
 		if k.form == invalid {
 			return 0, fmt.Errorf("byte %d: invalid first byte %#x of a value", i, c)
 		}
-		if k.form == timestamp && (data[i+head-1] != timeExt || n != 4 && n != 8 && n != 12) {
+		isTimeSize := n == 4 || n == 8 || n == 12
+		if k.form == timestamp && (data[i+head-1] != timeExt || !isTimeSize) {
 			return 0, limitErrorf("byte %d: unsupported extension type %d of %d bytes: want a timestamp", i, int8(data[i+head-1]), n)
 		}
 		at := i

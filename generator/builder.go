@@ -267,7 +267,8 @@ func (cb *ContextBuilder) fetchOptional(
 		out.turn = p.turn
 	}
 	out.turn = max(out.turn, 1)
-	if req.pinnedVersion == nil && !req.advice && cb.memory != nil && cb.memory.appliesTo(req) {
+	mayRecall := req.pinnedVersion == nil && !req.advice
+	if mayRecall && cb.memory != nil && cb.memory.appliesTo(req) {
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
 		defer cancel()
 		recalling := time.Now()

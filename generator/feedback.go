@@ -36,7 +36,8 @@ func NewFeedback(r *events.FeedbackRequest) (*events.Feedback, error) {
 // ScoreFeedback scores the answer of an execution against the target in the feedback. It does so only if the feedback has no
 // label and the execution names an evaluator. It does not run outside programs again.
 func ScoreFeedback(f *events.Feedback, e *events.Execution) error {
-	if f.Outcome.Label != "" || f.Target == "" || e.Evaluator == "" || strings.HasPrefix(e.Evaluator, scoring.ByProgram) {
+	hasEvaluator := e.Evaluator != "" && !strings.HasPrefix(e.Evaluator, scoring.ByProgram)
+	if !hasEvaluator || f.Target == "" || f.Outcome.Label != "" {
 		return nil
 	}
 	o, err := scoring.Evaluate(&events.Task{Target: f.Target, Evaluator: e.Evaluator}, scoring.Answer{Final: e.Answer, Reasoning: e.Reasoning})

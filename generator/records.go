@@ -85,7 +85,8 @@ func (p *sessionHistory) hasSteps() bool {
 func setRecords(steps []events.Step, records []events.Record) {
 	for n := 1; n <= min(len(steps), len(records)); n++ {
 		s, r := &steps[len(steps)-n], &records[len(records)-n]
-		if s.Record == nil && (r.Synthesis != "" || r.Progress != "" || len(r.Calls) > 0) {
+		isEmpty := r.Synthesis == "" && r.Progress == "" && len(r.Calls) == 0
+		if s.Record == nil && !isEmpty {
 			s.Record = r
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // Summaries selects how older turns of a session are compressed.
 type Summaries string
 
-// The ways to compress. A model makes a summary after an answer, once for each number of turns that the window has.
+// The ways to compress. A model makes a summary after an answer, each time that as many new turns have left the window as it holds.
 // Excerpts are shown until then, and without a model.
 const (
 	SummariesModel   Summaries = "model"
@@ -115,7 +115,7 @@ func (s *summariser) summariseWithTimeout(b playbook.Book, owner, session string
 	return s.summarise(ctx, b, owner, session)
 }
 
-// summarise makes a new summary if the turns before the window that have no summary yet are as many as a window has.
+// summarise makes a new summary if at least summaryInterval turns are before the window and in no summary.
 func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, session string) error {
 	followed, err := s.builder.playbooks.get(ctx, b)
 	if err != nil {

@@ -185,10 +185,13 @@ func (s *Selector) Matches(e *Evidence) bool {
 	if e == nil || *s == (Selector{}) {
 		return false
 	}
-	bySource := s.Source == "" || MatchesSource(s.Source, e.Source) || s.Source == InferredSource && e.Inferred
+	byInferred := s.Source == InferredSource && e.Inferred
+	bySource := s.Source == "" || byInferred || MatchesSource(s.Source, e.Source)
 	byOwner := s.Owner == "" || s.Owner == e.Owner
+	byHandle := s.Execution != "" && s.Execution == e.Execution
+	bySample := s.Sample != "" && s.Sample == e.Sample
 	anyExecution := s.Execution == "" && s.Sample == ""
-	byExecution := anyExecution || s.Execution != "" && s.Execution == e.Execution || s.Sample != "" && s.Sample == e.Sample
+	byExecution := anyExecution || byHandle || bySample
 	return bySource && byOwner && byExecution && selectsName(s.User, e.User) && selectsName(s.Session, e.Session)
 }
 

@@ -303,7 +303,9 @@ func (s *Exposure) validate() error {
 	if !s.Arm.Random() && s.Arm != ArmOpen {
 		return fmt.Errorf("exposures: unknown arm %q: use shown, withheld or open", s.Arm)
 	}
-	if s.Arm == ArmOpen && !s.Cited || s.Arm == ArmWithheld && s.Cited {
+	lacksCitation := s.Arm == ArmOpen && !s.Cited
+	citesWithheld := s.Arm == ArmWithheld && s.Cited
+	if lacksCitation || citesWithheld {
 		return fmt.Errorf("exposures: cited: must be true in the arm open and false in the arm withheld")
 	}
 	if s.Score < 0 || s.Score > MaxScore {

@@ -40,7 +40,8 @@ func (p *Playbook) FindByContent(content string) *Bullet {
 func (p *Playbook) reindex(old, b *Bullet) {
 	p.tally.count(old, -1)
 	p.tally.count(b, 1)
-	if p.texts == nil || (old != nil && b != nil && old.Content == b.Content) {
+	sameText := old != nil && b != nil && old.Content == b.Content
+	if sameText || p.texts == nil {
 		return
 	}
 	if old != nil {

@@ -176,7 +176,7 @@ func (p *Playbook) remove(id BulletID) {
 	}
 }
 
-// ApplyChanges moves the playbook to a version. Changed maps ids to the new bullets, nil for a removed one. If the result does
+// ApplyChanges moves the playbook to a version. The map changed has the new bullets by their ids, nil for a removed one. If the result does
 // not have the expected size and checksum, it returns false and does not change the playbook.
 func (p *Playbook) ApplyChanges(version, last uint64, changed map[BulletID]*Bullet, size int, sum Checksum) bool {
 	got, n := p.sum, len(p.bullets)

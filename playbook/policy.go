@@ -178,7 +178,9 @@ func (a *Admission) Forgets(e *Evidence) bool {
 func (a *Admission) ForgetsSince(version uint64, owner, session string) bool {
 	return version < a.ForgottenFloor.Version || slices.ContainsFunc(a.Forgotten, func(f Forgotten) bool {
 		s := &f.Selector
-		return version < f.Version && (s.Session == "" || s.Session == session) && (s.Owner == "" || s.Owner == owner)
+		bySession := s.Session == "" || s.Session == session
+		byOwner := s.Owner == "" || s.Owner == owner
+		return bySession && byOwner && version < f.Version
 	})
 }
 
@@ -272,12 +274,13 @@ func (a *Admission) drop(b *Bullet, undo bool) {
 
 // applyOp records the effect of an operation. before is the bullet before it, nil for a new one.
 func (a *Admission) applyOp(op *Op, before *Bullet) {
+	wasRetired := before != nil && before.Status == Retired
 	switch {
 	case op.Kind == Remove:
 		a.drop(before, false)
 	case op.Kind == SetStatus && op.Status == Retired && op.Standing == StandingKept: // by a person
 		a.drop(before, false)
-	case op.Kind == SetStatus && op.Status != Retired && before != nil && before.Status == Retired:
+	case op.Kind == SetStatus && op.Status != Retired && wasRetired:
 		a.drop(before, true)
 	}
 }

@@ -35,7 +35,11 @@ const (
 // isOpen reports whether an execution has no outcome, but errors or calls to learn from, and whether its reflection can wait. In a session
 // it cannot, because the next turn shows the records, and in a task with several rounds it cannot, because the next round shows the advice.
 func isOpen(e *events.Execution) bool {
-	return !e.Outcome.Known() && rules.HasSignal(e) && !wantsRecords(e) && e.Rounds <= 1 && len(e.PreviousRounds) == 0
+	hasRounds := e.Rounds > 1 || len(e.PreviousRounds) > 0
+	if hasRounds || wantsRecords(e) {
+		return false
+	}
+	return !e.Outcome.Known() && rules.HasSignal(e)
 }
 
 // waitsForFeedback reports whether the first reflection on an open execution is that on its feedback. If not, the execution is reflected

@@ -198,7 +198,9 @@ func quotedBullets(e *events.Execution) string {
 // isPlainJSON reports whether a text is the same as a JSON string, between quotation marks.
 func isPlainJSON(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+		c := s[i]
+		isASCII := c >= ' ' && c < 0x7f
+		if !isASCII || c == '"' || c == '\\' {
 			return false
 		}
 	}
@@ -218,7 +220,8 @@ func quotedTrace(steps []events.Step, budget int) string {
 	}
 	keep := make([]bool, len(steps))
 	take := func(i int) { // keeps a step, if there is one and it fits
-		if i < 0 || i >= len(steps) || keep[i] || budget <= 0 {
+		isStep := i >= 0 && i < len(steps)
+		if !isStep || keep[i] || budget <= 0 {
 			return
 		}
 		if tokens := chat.Tokens(texts[i]); tokens <= budget {

@@ -218,7 +218,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Suspends = e.Blamed()
 	}
 	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
-	if r.model != nil && !solvedOnRetry && (e.Outcome.Known() || rules.HasSignal(e)) {
+	mayTeach := e.Outcome.Known() || rules.HasSignal(e)
+	if r.model != nil && mayTeach && !solvedOnRetry {
 		out, reply, err := ask(ctx, r.model, e, other, r.cfg)
 		if err != nil {
 			return nil, err

@@ -121,7 +121,12 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 			return d.addCorrection(op, old)
 		}
 		for _, id := range op.Sources {
-			if src := d.Bullet(id); src != nil && (gate.IsKept(src) || gate.IsSupported(src) && !gate.IsSupported(old)) {
+			src := d.Bullet(id)
+			if src == nil {
+				continue
+			}
+			isStronger := gate.IsSupported(src) && !gate.IsSupported(old)
+			if isStronger || gate.IsKept(src) {
 				return refuseSupported(src)
 			}
 		}
@@ -171,7 +176,7 @@ func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.
 func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	for _, k := range append([]*Item{item}, from...) {
 		r := k.Reflection
-		if r == nil || !r.Outcome.Known() || r.FirstRoundScore >= 0.5 {
+		if r == nil || !r.Outcome.Known() || !hasFailed(r) {
 			continue
 		}
 		for _, x := range blamed(r) {
@@ -182,6 +187,9 @@ func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	}
 	return ""
 }
+
+// hasFailed reports whether the first round of a run failed: its score is in the lower half.
+func hasFailed(r *events.Reflection) bool { return r.FirstRoundScore < 0.5 }
 
 // blamed returns the exposures of the bullets that a failed run cited and that its reflection blames by a harmful vote. Without a vote on
 // any cited bullet it returns all of them.
@@ -226,7 +234,8 @@ func (d *changes) confirm(op *playbook.Op, why *screen.Refusal) *screen.Refusal 
 			return true
 		}
 		return slices.ContainsFunc(d.ops, func(made playbook.Op) bool {
-			return made.Bullet == b.ID && (made.Kind == playbook.Add || made.Kind == playbook.Confirm) && slices.Contains(made.Support, i)
+			isRequest := made.Kind == playbook.Add || made.Kind == playbook.Confirm
+			return isRequest && made.Bullet == b.ID && slices.Contains(made.Support, i)
 		})
 	}
 	support := slices.DeleteFunc(slices.Clone(op.Support), isCounted)

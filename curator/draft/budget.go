@@ -169,7 +169,8 @@ func (d *pruner) enforceBudget() {
 			if !over(s) {
 				break
 			}
-			if s != "" && b.Section != s || !d.Bullet(b.ID).Shown() {
+			inOther := s != "" && b.Section != s
+			if inOther || !d.Bullet(b.ID).Shown() { // retired for another section already
 				continue
 			}
 			if !d.retireOverBudget(b) {

@@ -57,7 +57,8 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		if item.Reflection != nil && item.Reflection.FirstOutcome && d.hasFeedback(item) {
 			item.mustCorrect = true // other feedback on the sample was faster
 		}
-		if len(d.covers) > 0 && (item.Edit != nil || item.IsCorrection() || !d.fits(item)) {
+		isAlone := item.Edit != nil || item.IsCorrection()
+		if len(d.covers) > 0 && (isAlone || !d.fits(item)) {
 			break // to the next delta
 		}
 		if !item.ready(d.base) && !d.forgets(item) {

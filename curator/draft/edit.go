@@ -57,12 +57,14 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		refused = append(refused, why.Rejection(op))
 	}
 	usesLog := e.Restore != nil || e.Forget != nil
-	if e.Restore != nil && e.Forget != nil || usesLog && len(e.Ops) > 0 {
+	usesLogTwice := e.Restore != nil && e.Forget != nil
+	if usesLogTwice || usesLog && len(e.Ops) > 0 {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
-	setsOther := e.Gate != "" || e.Review != "" || e.LeadingScore != nil || e.Rebuild
-	if item.Gathers() && (len(e.Ops)+len(e.Names) > 0 || usesLog || setsOther) {
+	hasSettings := e.Gate != "" || e.Review != "" || e.LeadingScore != nil
+	hasOthers := hasSettings || usesLog || e.Rebuild || len(e.Ops)+len(e.Names) > 0
+	if item.Gathers() && hasOthers {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
 		return refused
 	}
@@ -163,7 +165,6 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 // the log of the copied playbook. A bullet that this log does not have is an import.
 func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 	e := item.Edit
-	setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
 	switch {
 	case op.Kind == playbook.Put:
 		if op.PutBullet == nil {
@@ -180,7 +181,9 @@ func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 		}
 	default:
 		op.Code = playbook.ReasonPerson
-		if setsStatus && (op.Status == playbook.Active || op.Status == "" || op.Status == playbook.Retired) {
+		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
+		isActive := op.Status == playbook.Active || op.Status == "" // "" is the default of an ADD
+		if setsStatus && (isActive || op.Status == playbook.Retired) {
 			op.Standing = d.personStanding(op.Status)
 		}
 	}
@@ -247,9 +250,12 @@ func (d *draft) admitImport(op *playbook.Op) {
 // refuseUnread returns the reason not to approve a bullet, or nil. If new texts wait for a person, an approval binds the wording: the
 // edit must expect the text that the person read.
 func (d *draft) refuseUnread(op *playbook.Op, e *events.Edit) *screen.Refusal {
+	activates := op.Kind == playbook.SetStatus && op.Status == playbook.Active
+	if !d.review || !activates {
+		return nil
+	}
 	b := d.Bullet(op.Bullet)
-	isApproval := op.Kind == playbook.SetStatus && op.Status == playbook.Active && b != nil && !b.Shown()
-	if !d.review || !isApproval {
+	if b == nil || b.Shown() { // nothing to approve
 		return nil
 	}
 	for _, was := range e.Expect {

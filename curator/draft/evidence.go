@@ -37,7 +37,7 @@ func scoreOf(k *Item) int { return int(math.Round(k.Reflection.FirstRoundScore *
 // a failure is seldom the fault of all. So a failure counts only for the cited bullets that the reflection blames; see blamed.
 // The random arms count every outcome.
 func exposuresOf(k *Item) (all []events.Exposure) {
-	failed, guilty := k.Reflection.FirstRoundScore < 0.5, blamed(k.Reflection)
+	failed, guilty := hasFailed(k.Reflection), blamed(k.Reflection)
 	for _, t := range k.Reflection.Exposures[:min(len(k.Reflection.Exposures), events.MaxExposures)] {
 		isThis := func(o events.Exposure) bool { return o.Bullet == t.Bullet }
 		if t.Cited && failed && !slices.ContainsFunc(guilty, isThis) {
@@ -46,12 +46,25 @@ func exposuresOf(k *Item) (all []events.Exposure) {
 				continue
 			}
 		}
-		isValid := t.Arm == playbook.ArmShown || t.Arm == playbook.ArmWithheld && !t.Cited || t.Arm == playbook.ArmOpen && t.Cited
-		if isValid && !slices.ContainsFunc(all, isThis) {
+		if isValid(&t) && !slices.ContainsFunc(all, isThis) {
 			all = append(all, t)
 		}
 	}
 	return all
+}
+
+// isValid reports whether an exposure is possible and says something about its bullet: an answer cannot cite a withheld bullet, and
+// a bullet that was shown without a random decision counts only if it was cited.
+func isValid(x *events.Exposure) bool {
+	switch x.Arm {
+	case playbook.ArmShown:
+		return true
+	case playbook.ArmWithheld:
+		return !x.Cited
+	case playbook.ArmOpen:
+		return x.Cited
+	}
+	return false
 }
 
 // addOutcome drafts one outcome for a bullet, if its experiment still has this number.
@@ -163,7 +176,10 @@ func (d *evidence) correctOutcomes(item *Item) {
 	score := scoreOf(item)
 	for _, t := range exposuresOf(item) {
 		b := d.Bullet(t.Bullet)
-		if b == nil || b.CurrentExperiment().Number != t.Experiment || isUntrusted && !b.Shown() {
+		if b == nil || b.CurrentExperiment().Number != t.Experiment {
+			continue
+		}
+		if isUntrusted && !b.Shown() { // see addOutcomes
 			continue
 		}
 		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}

@@ -64,7 +64,11 @@ func (item *Item) Cover() playbook.Cover {
 // IsCorrection reports whether the item is a reflection on feedback that may have votes or outcomes to replace. The result
 // may change from false to true when the item is drafted.
 func (item *Item) IsCorrection() bool {
-	return item.Reflection != nil && item.Reflection.FeedbackSeq > 0 && (!item.Reflection.FirstOutcome || item.mustCorrect)
+	r := item.Reflection
+	if r == nil || r.FeedbackSeq == 0 { // an edit, or not on feedback
+		return false
+	}
+	return !r.FirstOutcome || item.mustCorrect
 }
 
 // Gathers reports whether the item is an edit that gathers reflections.

@@ -167,7 +167,8 @@ func (d *state) flush() {
 
 // changeBullet drafts an operation on an existing bullet.
 func (d *state) changeBullet(op playbook.Op) {
-	if op.Kind == playbook.Update || op.Restart || op.Kind == playbook.SetStatus && op.Status == playbook.Retired {
+	retires := op.Kind == playbook.SetStatus && op.Status == playbook.Retired
+	if retires || op.Restart || op.Kind == playbook.Update {
 		d.flush() // the counts so far belong to the state before
 	}
 	d.changed[op.Bullet] = d.Bullet(op.Bullet).Apply(&op, d.covers)

@@ -35,6 +35,8 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 		return Assessment{}
 	}
 	factor, harm, benefit := failing(&e, typical), math.Exp(wealth(&e, below)), math.Exp(wealth(&e, above))
+	isTrusted := e.Standing == playbook.StandingProven || e.Standing == playbook.StandingTrusted
+	inUse := b.Shown() || b.Status == playbook.Probation
 	switch {
 	case harm >= 1/c.Alpha:
 		return Assessment{Standing: playbook.StandingSuspect, Retire: true, Code: playbook.ReasonHarms, Reason: "it harms: " + c.experimentText(&e)}
@@ -49,11 +51,11 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 		return Assessment{Standing: playbook.StandingProven, Code: playbook.ReasonHelps, Reason: "it helps: " + c.experimentText(&e)}
 	case e.Standing != playbook.StandingSuspect && harm >= suspicion:
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "it seems to harm: " + c.experimentText(&e)}
-	case e.Standing != playbook.StandingProven && e.Standing != playbook.StandingTrusted && lead(&e) >= trustedLead && harm <= 1+tiny:
+	case !isTrusted && lead(&e) >= trustedLead && harm <= 1+tiny:
 		return Assessment{Standing: playbook.StandingTrusted, Code: playbook.ReasonTrusted, Reason: "tasks that cite it succeed: " + citedText(&e, typical)}
 	case e.Standing == playbook.StandingTrusted && lead(&e) <= 0:
 		return Assessment{Standing: playbook.StandingNew, Code: playbook.ReasonSuspect, Reason: "no longer trusted: " + citedText(&e, typical)}
-	case (b.Shown() || b.Status == playbook.Probation) && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
+	case inUse && !e.Standing.Established() && e.Confirmations < confirmationsAgainst(factor):
 		return Assessment{Standing: playbook.StandingNew, Suspend: true, Code: playbook.ReasonSuspended, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}
 	case e.Standing == "" && factor >= suspicion:
 		return Assessment{Standing: playbook.StandingSuspect, Code: playbook.ReasonSuspect, Reason: "tasks that cite it seem to fail: " + citedText(&e, typical)}

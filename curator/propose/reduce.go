@@ -197,7 +197,8 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 	for _, raw := range drop {
 		number, ok := number(raw)
 		i := number - 1
-		if ok && i >= 0 && i != d.keep && !gone[i] && !stays[i] {
+		mayGo := i >= 0 && i != d.keep && !stays[i]
+		if ok && mayGo && !gone[i] {
 			gone[i] = true
 			d.drop = append(d.drop, i)
 		}

@@ -177,7 +177,8 @@ func looksRandom(token string) bool {
 			continue
 		}
 		counts[kind]++
-		if kind != last && last >= 0 && !(last == upper && kind == lower) { // a capital letter begins a word
+		beginsWord := last == upper && kind == lower // the capital letter and this one are the begin of a word
+		if kind != last && last >= 0 && !beginsWord {
 			changes++
 		}
 		last = kind

@@ -49,7 +49,8 @@ func (r *runner) isExhausted(it *item) bool {
 // groupSize returns the size of the batch of the next attempt at an item. It is 0 for an ordinary batch: the first attempts
 // are in one, and an item that will not be handled needs no group.
 func (r *runner) groupSize(it *item) int {
-	if r.worker.Batch <= 1 || it.d.Attempt <= max(1, r.policy.MaxAttempts-len(r.groups())+1) {
+	lastOrdinary := max(1, r.policy.MaxAttempts-len(r.groups())+1) // the first attempt is never in a group
+	if r.worker.Batch <= 1 || it.d.Attempt <= lastOrdinary {
 		return 0
 	}
 	willBeHandled := it.attemptKnown && it.result == nil && it.letterSubject == "" && !r.isExhausted(it)
@@ -77,7 +78,7 @@ type attemptRecords struct {
 	order   sync.Mutex // records are published in the order in which they are created
 }
 
-// record returns the current record of an item. It is not known until the stored record was read.
+// record returns the current record of an item. known is false until the stored record was read.
 func (r *attemptRecords) record(it *item) (a attemptRecord, known bool) {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()

@@ -28,8 +28,7 @@ func (w *letterWatch) checkNewerSchema(ctx context.Context) {
 	w.state.mu.Lock()
 	before := w.state.outdated
 	w.state.mu.Unlock()
-	bothNil := reason == nil && before == nil
-	if bothNil || reason != nil && before != nil && reason.Error() == before.Error() {
+	if fmt.Sprint(reason) == fmt.Sprint(before) { // the same text, or both nil
 		return
 	}
 	w.state.update(func(s *workerState) { s.outdated = reason })

@@ -93,7 +93,7 @@ const (
 )
 
 // decide is the failure policy. No other code decides how a delivery ends. It looks at the behaviour of the error and
-// the number of the attempt. Paused means that the role has paused because of useless output; then the prompt or the
+// the number of the attempt. With paused set the role has paused because of useless output: then the prompt or the
 // model is at fault. Useless output and an outage count as no fault of the message, because assignFault has hidden these
 // behaviours of the error if the message is at fault.
 func (p Policy) decide(err error, attempt int, paused bool) disposition {

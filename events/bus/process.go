@@ -48,7 +48,8 @@ func (p *processor) process(items []*item) {
 	}
 	for i, group := range groups {
 		isProbe := len(items) == 1 // a paused worker gets one message at a time
-		if p.intake.Err() != nil || p.state.isPaused() && !isProbe {
+		mustPause := p.state.isPaused() && !isProbe
+		if mustPause || p.intake.Err() != nil {
 			p.release(slices.Concat(groups[i:]...), p.policy.BackoffMin)
 			return
 		}

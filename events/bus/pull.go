@@ -108,7 +108,7 @@ func (p *puller) run() {
 }
 
 // pullBatch pulls up to n messages, until the capacity is used or the pull fails. It also accepts the messages in
-// transit, so that none waits for its ack wait. Probe means that the pull is for a single message of a probing worker.
+// transit, so that none waits for its ack wait. With probe set the pull is for a single message of a probing worker.
 func (p *puller) pullBatch(n int, probe bool) error {
 	// StopAfter ends the pull after n messages. If the pull were closed before, the server would redeliver the messages in transit.
 	// The client has room for PullMaxMessages messages, including status messages of the server, and drops further ones.

@@ -22,9 +22,9 @@ const reclaimTimeout = 5 * time.Second
 // wait or backoff. Call it only after a start of the server, when no worker that had taken them runs any more.
 // Otherwise work is done twice. A reclaimed message counts as redelivered.
 //
-// Reclaim sends a nak in the name of the lost worker. From the subject of a nak the server reads only two sequences. That of
-// the message may be of any message: the nak has no effect if the message is not in flight. That of the delivery must be
-// between the ack floor and the last delivery.
+// Reclaim sends a nak in the name of the lost worker. From the subject of a nak the server reads only two sequences. The first names
+// a message of the stream: the nak has no effect if that message is not in flight. The second names a delivery of the consumer: it
+// must be between the ack floor and the last delivery.
 func (c *Consumers) Reclaim(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, reclaimTimeout)
 	defer stop()

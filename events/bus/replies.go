@@ -78,8 +78,8 @@ func (w *replyWindow) stats(now time.Time) (s ReplyStats) {
 	return s
 }
 
-// CountReply counts the first reply of a role's model to a request. Repaired means that its JSON was invalid and was repaired,
-// and invalid that the reply was not usable.
+// CountReply counts the first reply of a role's model to a request. repaired is set if its JSON was invalid and was repaired, invalid
+// if the reply was not usable.
 func (s *Stats) CountReply(role string, repaired, invalid bool) {
 	s.update(role, func(r *roleCounters) { r.replies.add(reply{at: time.Now(), repaired: repaired, invalid: invalid}) })
 }

@@ -27,8 +27,7 @@ func requestOf(h nats.Header) request {
 	return request{to, asJSON || h.Get(events.HeaderReplyType) == events.ContentTypeJSON}
 }
 
-// replyResult sends the reply of the handler: its own, the handled event, or the first event that it stored. Original is the handled
-// event.
+// replyResult sends the reply of the handler: a reply of its own, the handled event in original, or the first event that it stored.
 func (c *Conn) replyResult(ctx context.Context, to request, it *item, original *nats.Msg) error {
 	switch {
 	case to.to == "", it.result.Forward: // no requester, or another worker replies

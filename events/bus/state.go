@@ -110,10 +110,11 @@ func (r *roleState) update(f func(*workerState)) {
 	s := &r.workerState
 	state, unusable := Running, false
 	var reason error
+	heldByPause := s.paused && isUseless(s.holdReason)
 	switch {
 	case s.outdated != nil:
 		state, reason = Outdated, s.outdated
-	case s.holding > 0 && !(s.paused && isUseless(s.holdReason)):
+	case s.holding > 0 && !heldByPause:
 		state, reason = Unavailable, s.holdReason
 	case s.consumerErr != nil:
 		state, reason = Unavailable, s.consumerErr
@@ -242,12 +243,12 @@ func (r *roleState) addHolding(n int, reason error) {
 	})
 }
 
-// waitHold waits until held messages may be retried. Try is the number of tries before. It returns false if the worker stops.
-func (r *roleState) waitHold(reason error, try int) bool {
+// waitHold waits until held messages may be retried, longer after each of the earlier tries. It returns false if the worker stops.
+func (r *roleState) waitHold(reason error, tries int) bool {
 	if isUseless(reason) {
 		return r.waitProbe()
 	}
-	d := min(r.policy.HoldInterval*time.Duration(1+try), 10*r.policy.HoldInterval)
+	d := min(r.policy.HoldInterval*time.Duration(1+tries), 10*r.policy.HoldInterval)
 	var after interface{ RetryAfter() time.Duration }
 	if errors.As(reason, &after) {
 		d = max(d, min(after.RetryAfter(), 10*r.policy.HoldInterval))
@@ -342,7 +343,7 @@ func (r *roleState) recordUseless(it *item, isNewOutput bool) bool {
 		s.uselessInRow++
 	}
 	n := s.uselessInRow
-	isRepeated := n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts
+	isRepeated := n >= maxUselessInRow || 2*it.d.Attempt > r.policy.MaxAttempts // in a row, or in half of the attempts at this message
 	begins := isRepeated && !s.paused && !s.isMessageFault(it.d.Seq)
 	unusable := s.isUnusable()
 	r.mu.Unlock()

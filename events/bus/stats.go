@@ -69,7 +69,7 @@ func (r *roleCounters) addCall(d time.Duration) {
 	r.TotalDuration += d
 }
 
-// addSuccess counts a delivery that was handled without an error. Stored reports whether events were stored for it.
+// addSuccess counts a delivery that was handled without an error. stored is set if events were stored for it.
 func (r *roleCounters) addSuccess(stored bool) {
 	r.LastSuccess, r.DeadSinceSuccess = time.Now(), 0
 	if stored {

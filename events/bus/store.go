@@ -127,7 +127,7 @@ func (p *publisher) publishMsg(ctx context.Context, stream string, msg *nats.Msg
 	return pub, p.recordPublish(ctx, stream, err)
 }
 
-// checkStore returns an error if a publish must not be sent. Open ends when the storage closes. It is nil on a
+// checkStore returns an error if a publish must not be sent. The context open ends when the storage closes. It is nil on a
 // connection without SetStoreClosed.
 func (p *publisher) checkStore(stream string) (open context.Context, err error) {
 	p.storeState.mu.Lock()

@@ -200,7 +200,8 @@ func (s span) read(r Reply, left *int) (json.RawMessage, error) {
 	*left -= len(s.text)
 	repaired, err := jsonrepair.Repair(s.text)
 	// Reject a repair that is invalid, or that has changed the kind of the value.
-	if err != nil || repaired == "" || repaired[0] != s.text[0] || !json.Valid([]byte(repaired)) {
+	sameKind := repaired != "" && repaired[0] == s.text[0]
+	if err != nil || !sameKind || !json.Valid([]byte(repaired)) {
 		return nil, fmt.Errorf("the JSON is invalid: %w", invalid)
 	}
 	if r.Repaired != nil {

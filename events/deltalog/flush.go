@@ -43,8 +43,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 			w.reportCurrent()
 			return nil
 		}
-		mayRetry := natserr.IsConflict(err) || ctx.Err() == nil && !isRefusal(err) // without a reply the batch may be stored
-		if !mayRetry {
+		unanswered := ctx.Err() == nil && !isRefusal(err) // the batch may be stored
+		if !unanswered && !natserr.IsConflict(err) {
 			return fmt.Errorf("flush playbook %q: %w", w.book, err)
 		}
 		if rerr := w.readHead(ctx); rerr != nil {
@@ -57,7 +57,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return fmt.Errorf("flush playbook %q: %d conflicts in a row", w.book, commitTries)
 }
 
-// CheckView folds new deltas and reads the head of the view, which another writer may have changed. Lag then returns
+// CheckView folds new deltas and reads the head of the view, which another writer may have changed. ViewLag then returns
 // the current lag of the view.
 func (w *Writer) CheckView(ctx context.Context) error {
 	if err := w.catchUp(ctx); err != nil {
@@ -156,7 +156,8 @@ func (w *Writer) compareView(ctx context.Context) error {
 	}
 	keysDiffer := len(w.dirty)+len(w.strayKeys) > 0
 	needsHead := h.Version > 0 || h.Lost != nil
-	w.repair = keysDiffer || needsHead && !bytes.Equal(got, want)
+	headDiffers := needsHead && !bytes.Equal(got, want)
+	w.repair = keysDiffer || headDiffers
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (s *Store) Follow(ctx context.Context, b playbook.Book) (f *Follower, wait 
 // partial view; another curator completes it within 15 seconds.
 const loadTimeout = 30 * time.Second
 
-// Read calls fn with the newest version and its chain hash. Fn must not keep the playbook; it may keep bullets.
+// Read calls fn with the newest version and its chain hash. The function must not keep the playbook; it may keep bullets.
 func (f *Follower) Read(fn func(p *playbook.Playbook, chain []byte)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -153,7 +153,7 @@ func (x *index) merge() {
 	if err == nil {
 		err = x.setRun(bytes.NewReader(run.Bytes()), nil, keys)
 	}
-	if err == nil { // on an error the tail keeps the new keys, and the method has returns the error of the file
+	if err == nil { // otherwise the tail keeps the new keys, and the next call of has returns the error of the file
 		clear(x.tail)
 	}
 }

@@ -34,8 +34,8 @@ func (w *Writer) reportCurrent() {
 	}
 }
 
-// MaxViewLag returns the largest lag of any book: the version of its view minus its known version. Known maps up to
-// direct.MaxLast books to their versions.
+// MaxViewLag returns the largest lag of any book: the version of its view minus its known version. The map known has
+// at most direct.MaxLast books.
 func (s *Store) MaxViewLag(ctx context.Context, known map[playbook.Book]uint64) (lag uint64, err error) {
 	if len(known) == 0 {
 		return 0, nil

@@ -70,7 +70,7 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	default:
 		m = &direct.Message{Subject: last.Subject, Seq: last.Seq, Data: last.Data}
 	}
-	if c.isLastRead(m) || m != nil && m.Seq > c.end { // the replica lags; a later call reads the new deltas
+	if hasMore := m != nil && m.Seq > c.end; hasMore || c.isLastRead(m) { // the replica lags; a later call reads the new deltas
 		return false, nil
 	}
 	if c.rewind(m) {
@@ -79,8 +79,8 @@ func (s *Store) readNew(ctx context.Context, c *logCursor, fn func(*Record) erro
 	return false, c.lostDeltaError()
 }
 
-// isLastRead reports whether m is the message that was read last. M is nil if the subject is empty. The hash counts too, because a
-// server that lost the end of its log assigns the same sequences again.
+// isLastRead reports whether m is the message that was read last; nil means that the subject is empty. The hash counts, too, because
+// a server that lost the end of its log assigns the same sequences again.
 func (c *logCursor) isLastRead(m *direct.Message) bool {
 	if m == nil {
 		return c.end == 0
@@ -103,8 +103,8 @@ const (
 	getters   = 8  // concurrent requests of getRecords
 )
 
-// Records calls fn for the deltas of a book at known positions, which must be in order. Span is the number of deltas that the log has
-// from the first position to the last. It returns ErrBrokenLog if the log no longer contains one of the positions.
+// Records calls fn for the deltas of a book at known positions, which must be in order. From the first position to the last the log
+// has span deltas. Records returns ErrBrokenLog if the log no longer contains one of the positions.
 func (s *Store) Records(ctx context.Context, b playbook.Book, at []Position, span int, fn func(*Record) error) error {
 	if len(at) == 0 {
 		return nil

@@ -126,8 +126,8 @@ func (c *logCursor) follows(r *Record) error {
 	return nil
 }
 
-// rewind moves the cursor back to m after strays were removed. M is the last message on the subject, or nil if the subject is
-// empty. It reports false if the log lost a delta that was read.
+// rewind moves the cursor back to m after strays were removed: the last message on the subject, or nil if the subject is empty.
+// It reports false if the log lost a delta that was read.
 func (c *logCursor) rewind(m *direct.Message) bool {
 	if m == nil {
 		m = new(direct.Message)
@@ -212,8 +212,12 @@ func (c *logCursor) brokenError(s Stray, evidence string) error {
 // a record that was altered on its disk, so a delivered delta is intact.
 func (s *Store) followsLost(ctx context.Context, c *logCursor, i int) (bool, error) {
 	d := c.undecided[i].delta
-	if d == nil || d.PrevSeq <= c.seq || d.PrevSeq >= c.undecided[i].Seq || d.Version <= c.version+1 {
-		return false, nil // its predecessor is not between the end of the log and itself
+	if d == nil || d.Version <= c.version+1 {
+		return false, nil
+	}
+	isBetween := c.seq < d.PrevSeq && d.PrevSeq < c.undecided[i].Seq // its predecessor is after the end of the log and before itself
+	if !isBetween {
+		return false, nil
 	}
 	missing := d.Version - c.version - 1
 	if missing > d.PrevSeq-c.seq { // more deltas than sequences

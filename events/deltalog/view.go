@@ -17,9 +17,10 @@ type view struct {
 	values  map[string]value // by key
 }
 
-// value is the content of a bullet's key. Bullet is nil if the data is unreadable or belongs to another key. Such a view
-// does not match its head, but the book can still be opened.
+// value is the content of a bullet's key.
 type value struct {
+	// bullet is nil if the data is unreadable or belongs to another key. Then the view does not match its head, but the book can
+	// still be opened.
 	bullet *playbook.Bullet
 	data   []byte
 }
@@ -145,6 +146,9 @@ func (s *Store) IsViewCurrent(ctx context.Context, b playbook.Book) (bool, error
 	if m == nil { // without a log there must be no view
 		return rev == 0, nil
 	}
+	if h == nil || h.Partial {
+		return false, nil
+	}
 	sum := sha256.Sum256(m.Data)
-	return h != nil && !h.Partial && h.Seq == m.Seq && bytes.Equal(h.Chain, sum[:]), nil
+	return h.Seq == m.Seq && bytes.Equal(h.Chain, sum[:]), nil
 }

@@ -196,7 +196,7 @@ func (w *Writer) applyRecord(r *Record) error {
 // conflict once, so 20 conflicts in a row have another cause.
 const commitTries = 20
 
-// Commit publishes one change: a delta, or several that take effect together. Build creates it from the newest state:
+// Commit publishes one change: a delta, or several that take effect together. The function build creates it from the newest state:
 // operations, covers, floor, author and reason. Commit sets the versions and the links to the delta before. On a
 // conflict with another writer build runs again on the newer state, so it must be cheap and must not call a model. If
 // build returns no deltas, Commit returns none and no error.

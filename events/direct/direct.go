@@ -173,7 +173,7 @@ type inbox struct {
 	timeout  *time.Timer
 }
 
-// openInbox subscribes to the replies to a query. Size is the number of messages in one reply, including its end. The
+// openInbox subscribes to the replies to a query. size is the number of messages in one reply, including its end. The
 // default channel of the client is 65 times larger than one for Read: its half megabyte was most of the memory of a
 // short read, and took a quarter of its time.
 func openInbox(nc *nats.Conn, size int) (*inbox, error) {

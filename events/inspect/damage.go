@@ -31,10 +31,10 @@ func (d Damage) String() string { return fmt.Sprintf("stream %s: %s", d.Stream, 
 // maxDetails bounds the list of deleted messages that is requested. The server returns them all or none.
 const maxDetails = 50_000
 
-// CheckDamage compares the content of each stream with its state. The streams of executions, reflections and deltas have no
-// gaps, because their messages only expire, oldest first. Messages of work queues, buckets and dead letters can be
-// deleted in any order, so only a loss that the server reports counts there. CheckDamage reads streams of at most read bytes
-// completely, because the server detects some damage only when it reads a message: it skips one with a wrong checksum.
+// CheckDamage compares the content of each stream with its state. The streams of executions and reflections have no gaps, because
+// their messages only expire, oldest first. Messages of other streams can be deleted in any order, so a gap is no damage there.
+// CheckDamage reads streams of at most read bytes completely, because the server detects some damage only when it reads a message: it
+// skips one with a wrong checksum.
 func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error) {
 	var all []Damage
 	for _, stream := range append(streams.All(1), streams.Blobs(1)) {
@@ -64,7 +64,7 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64) ([]
 	}
 	var opts []jetstream.StreamInfoOpt
 	if before.NumDeleted <= maxDetails {
-		opts = append(opts, jetstream.WithDeletedDetails(true)) // these include lost messages
+		opts = append(opts, jetstream.WithDeletedDetails(true)) // with the messages that the server lost
 	}
 	info, err := s.Info(ctx, opts...)
 	if err != nil {
@@ -128,10 +128,11 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	age := info.Config.MaxAge
 	expired := func(since time.Time) bool { return age > 0 && time.Since(since) >= age }
 	restored := info.Config.Metadata[streams.MetadataRestored] != ""
+	mayLackFirst := isLog || restored // strays were deleted, or a backup had less
 	switch {
 	case s.Msgs == 0 && s.LastSeq > 0 && !expired(s.LastTime):
 		add(false, "all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
-	case s.Msgs > 0 && s.FirstSeq > 1 && !isLog && !restored && !expired(info.Created):
+	case s.Msgs > 0 && s.FirstSeq > 1 && !mayLackFirst && !expired(info.Created):
 		add(false, "the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
 	}
 	return all

@@ -103,7 +103,7 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 	var recent []*Entry // the newest selected entries of the backlog
 	isDown := false     // the server does not answer
 	for {
-		w, err := earliest(ctx, all)
+		w, err := earliest(ctx, all) // nil at the end of all streams, and with an error
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -131,10 +131,8 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		}
 		if inBacklog && !isDown {
 			inBacklog = false
-			for _, e := range recent {
-				if err := fn(e); err != nil {
-					return err
-				}
+			if err := callEach(recent, fn); err != nil {
+				return err
 			}
 			recent = nil
 		}
@@ -147,6 +145,16 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		case <-time.After(tailPollInterval):
 		}
 	}
+}
+
+// callEach calls fn for each entry until it returns an error.
+func callEach(entries []*Entry, fn func(*Entry) error) error {
+	for _, e := range entries {
+		if err := fn(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openTail opens the streams that Tail reads, each at its first message. A work queue needs one read for each of its subjects, so it

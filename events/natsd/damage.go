@@ -126,7 +126,7 @@ func (m *checkpoint) write(dir string) error {
 }
 
 // lost describes the messages that a stream has lost since the checkpoint, or that its server reports as lost. It returns "" if
-// the stream lost nothing. Was is nil if the checkpoint does not contain the stream. Exact is that of the checkpoint.
+// the stream lost nothing. was is nil if the checkpoint does not contain the stream. exact is that of the checkpoint.
 func lost(i *jetstream.StreamInfo, was *streamCheckpoint, exact bool) string {
 	s := i.State
 	hasFewer := was != nil && s.LastSeq == was.Last && s.Msgs < was.Messages

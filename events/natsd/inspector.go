@@ -90,7 +90,7 @@ func (in *inspector) report(err error) {
 	}
 }
 
-// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage. Exact is set if
+// inspect writes a checkpoint of all streams. If before is not nil, it records losses since then as damage. exact is set if
 // no other connection is open, so that nothing can be stored or acknowledged after the checkpoint.
 func (in *inspector) inspect(before *checkpoint, exact bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"debrief/events"
@@ -35,22 +36,20 @@ var viewerWords = map[string]bool{
 
 // isViewer reports whether the name of a tool says that it shows content, such as read_file, WebFetch or search-docs.
 func isViewer(tool string) bool {
-	start := 0 // of the current word
-	for i := 0; i <= len(tool); i++ {
-		atLetter := i < len(tool) && isLetter(tool[i])
-		atCapital := atLetter && i > start && isUpper(tool[i]) && !isUpper(tool[i-1]) // begins a word, as in WebFetch
-		if atLetter && !atCapital {
-			continue
+	word := make([]byte, 0, len(tool)) // the current word of the name
+	for i := range len(tool) {
+		beginsWord := isUpper(tool[i]) && i > 0 && !isUpper(tool[i-1]) // as in WebFetch
+		if !isLetter(tool[i]) || beginsWord {
+			if viewerWords[strings.ToLower(string(word))] {
+				return true
+			}
+			word = word[:0]
 		}
-		if viewerWords[strings.ToLower(tool[start:i])] {
-			return true
-		}
-		start = i
-		if !atLetter {
-			start++
+		if isLetter(tool[i]) {
+			word = append(word, tool[i])
 		}
 	}
-	return false
+	return viewerWords[strings.ToLower(string(word))]
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
@@ -99,7 +98,7 @@ func commandOfWords(words []string) string {
 	return strings.Join(words, " ")
 }
 
-func isEditor(tool string) bool { return containsAny(editors, []string{tool}) }
+func isEditor(tool string) bool { return slices.Contains(editors, tool) }
 
 // programs returns the names of the programs that a command line runs in sequence. It leaves out filters after a pipe,
 // because their output comes from the first program. The text that an editor command writes is not parsed.

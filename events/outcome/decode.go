@@ -210,7 +210,9 @@ func ofWord(word string) (events.Outcome, error) {
 
 // within returns the outcome for a number in a range, scaled to a score from 0 to 1.
 func within(n, low, high float64) (events.Outcome, error) {
-	if math.IsInf(high-low, 0) || !(low < high) || !(n >= low && n <= high) {
+	isRange := low < high && !math.IsInf(high-low, 0)
+	isWithin := n >= low && n <= high // false for NaN
+	if !isRange || !isWithin {
 		return events.Outcome{}, fmt.Errorf("score: %v is not within the range from %v to %v", n, low, high)
 	}
 	return ofScore((n - low) / (high - low)), nil
@@ -242,7 +244,7 @@ var (
 	}
 )
 
-// Leads reports whether the score with this name counts. Leading is the leading score of the playbook. If it is empty, each score
+// Leads reports whether the score with this name counts. leading is the leading score of the playbook. If it is empty, each score
 // that measures if a run succeeded counts.
 func Leads(name, leading string) bool {
 	if leading != "" {

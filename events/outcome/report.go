@@ -196,7 +196,9 @@ func (r report) ofError() events.Label {
 	status := strings.ToLower(r.text("status", "state"))
 	isFailed := status == "failed" || status == "failure" || status == "fail"
 	code, _ := r.number("status", "code")
-	isErrorCode := code >= 400 && code < 600 || code <= -32000 && code >= -32800 // RFC 9457, JSON-RPC
+	isProblem := code >= 400 && code < 600         // RFC 9457
+	isRPCError := code <= -32000 && code >= -32800 // JSON-RPC
+	isErrorCode := isProblem || isRPCError
 	switch {
 	case status == "error", status == "exception":
 		return events.Failure

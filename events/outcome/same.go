@@ -291,10 +291,12 @@ var articles = map[string]bool{
 // plainWords returns the words of a text in lower case, without accents, leading articles and punctuation.
 func plainWords(s string) string {
 	s = fold(strings.ToLower(s))
+	inWord := func(r rune) bool {
+		isName := unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
+		return isName || strings.ContainsRune("'.+#%$€£/", r)
+	}
 	var words []string
-	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && !strings.ContainsRune("'.+#%$€£/", r)
-	}) {
+	for _, w := range strings.FieldsFunc(s, func(r rune) bool { return !inWord(r) }) {
 		w = strings.Trim(w, "'/")
 		if !strings.ContainsFunc(w, unicode.IsDigit) {
 			w = strings.ReplaceAll(w, ".", "") // U.S.A.

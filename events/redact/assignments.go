@@ -28,8 +28,9 @@ func (sc *scanner) assignment(i int) int {
 	if s[i] == ':' && strings.HasPrefix(s[i:], "://") {
 		return sc.address(i)
 	}
-	isComparison := i+1 < len(s) && s[i+1] == '=' || i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0
-	if s[i] == '=' && isComparison {
+	beginsOperator := i+1 < len(s) && s[i+1] == '='
+	endsOperator := i > 0 && strings.IndexByte("=!<>", s[i-1]) >= 0
+	if s[i] == '=' && (beginsOperator || endsOperator) { // a comparison
 		return i
 	}
 	name, adjacent := sc.nameBefore(i)
@@ -190,7 +191,10 @@ func isSeparateWord(name string, n int) bool {
 		return false
 	}
 	at := len(name) - n
-	return at == 0 || !isAlnum(name[at-1]) || isUpper(name[at]) && isLower(name[at-1])
+	if at == 0 || !isAlnum(name[at-1]) {
+		return true
+	}
+	return isUpper(name[at]) && isLower(name[at-1]) // camelCase
 }
 
 // value is the value after a separator.

@@ -98,7 +98,10 @@ func Marked(s string) bool { return strings.Contains(s, markBegin) }
 // find returns the secrets of s, unsorted and possibly overlapping. If first is set it stops after one.
 func find(s string, first bool) []edit {
 	edits := scan(scanner{s: s, first: first})
-	for v := decoded(s, nil); v != nil && !(first && len(edits) > 0); v = decoded(v.text, v) {
+	for v := decoded(s, nil); v != nil; v = decoded(v.text, v) {
+		if first && len(edits) > 0 {
+			break
+		}
 		for _, e := range scan(scanner{s: v.text, first: first, deepest: v.depth == maxDepth}) {
 			edits = append(edits, edit{v.origin(e.from), v.origin(e.to), e.kind})
 		}
@@ -203,11 +206,12 @@ func (sc *scanner) scan() {
 			i = next
 			continue
 		}
-		for i++; class&word != 0 && i < len(s); i++ { // to the end of the word
-			class = classes[s[i]]
-			if class&word == 0 {
-				break
-			}
+		i++
+		if class&word == 0 {
+			continue
+		}
+		for i < len(s) && classes[s[i]]&word != 0 { // to the end of the word
+			i++
 		}
 	}
 }

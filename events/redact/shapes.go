@@ -88,7 +88,11 @@ func prefixHash(s string) int {
 
 // mayBeKey reports whether a word may be a key with a known format: a shape, or a key that begins with a number.
 func mayBeKey(s string) bool {
-	return len(s) > 8 && (len(shapesAt[prefixHash(s)]) > 0 || isDigit(s[0]) && isDigit(s[7]))
+	if len(s) <= 8 {
+		return false
+	}
+	beginsWithNumber := isDigit(s[0]) && isDigit(s[7])
+	return beginsWithNumber || len(shapesAt[prefixHash(s)]) > 0
 }
 
 // shape redacts a key at the start of a word. It returns the end of the key, or i.
@@ -108,8 +112,12 @@ func (sc *scanner) shape(i int) int {
 			n = len(body)
 		}
 		end := len(sh.prefix) + n
-		isTooLong := sh.max > 0 && (n > sh.max || end < len(s) && classes[s[end]]&word != 0) // the word goes on after the alphabet
-		if n < sh.min || isTooLong || sh.random && !looksRandom(body, 10) {
+		goesOn := end < len(s) && classes[s[end]]&word != 0 // with a character that is not in the alphabet
+		isTooLong := sh.max > 0 && (n > sh.max || goesOn)
+		if n < sh.min || isTooLong {
+			continue
+		}
+		if sh.random && !looksRandom(body, 10) {
 			continue
 		}
 		return sc.replace(i-sc.before(i, sh), i+end, sh.kind)

@@ -32,7 +32,8 @@ func (v value) secret(kind nameKind, name, s string) bool {
 			others++
 		}
 	}
-	if !v.quoted && strings.ContainsAny(text, "([{") && !(v.adjacent && isUpperCase(name)) {
+	isVariable := v.adjacent && isUpperCase(name) // of an environment: NAME=value
+	if !v.quoted && !isVariable && strings.ContainsAny(text, "([{") {
 		return false // a call, a list or an index
 	}
 	switch kind {
@@ -131,7 +132,8 @@ func isIdentifier(text string) bool {
 		switch {
 		case isLetter(c), c == '_', c == '.', c == '-', c == '?', c == '!', c == '|':
 		case isDigit(c):
-			endsWord := i > 0 && isLetter(text[i-1]) && (i+1 == len(text) || !isAlnum(text[i+1]))
+			isLast := i+1 == len(text) || !isAlnum(text[i+1]) // of its word
+			endsWord := isLast && i > 0 && isLetter(text[i-1])
 			if !endsWord || !strings.ContainsAny(text, "_.") {
 				return false
 			}

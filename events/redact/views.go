@@ -175,7 +175,8 @@ func escape(s string) (c rune, n int) {
 		if !ok {
 			return 0, 0
 		}
-		if low, ok := hexAt(s, 8, 4); ok && utf16.IsSurrogate(c) && s[6] == '\\' && s[7] == 'u' {
+		low, ok := hexAt(s, 8, 4)
+		if ok && utf16.IsSurrogate(c) && s[6:8] == `\u` {
 			if both := utf16.DecodeRune(c, low); both != utf8.RuneError {
 				return both, 12
 			}

@@ -255,7 +255,8 @@ func (b *builder) fieldName(f reflect.StructField) (name string, always bool) {
 // allowNull allows the encoding of a missing list, which is null.
 func (b *builder) allowNull(s *jsonschema.Schema, t reflect.Type) {
 	k := t.Kind()
-	if k == reflect.Slice || k == reflect.Map || k == reflect.Pointer && s.Type != "" {
+	isList := k == reflect.Slice || k == reflect.Map
+	if isList || k == reflect.Pointer && s.Type != "" {
 		s.Types, s.Type = []string{s.Type, "null"}, ""
 	}
 }

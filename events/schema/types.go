@@ -22,7 +22,7 @@ func NewReplies(refs string) *Types {
 	}}
 }
 
-// NewRequests returns the types of requests: a schema requires no field. Suffix ends the names of definitions, which may differ from
+// NewRequests returns the types of requests: a schema requires no field. suffix ends the names of definitions, which may differ from
 // those of replies.
 func NewRequests(refs, suffix string) *Types {
 	t := NewReplies(refs)

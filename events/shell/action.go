@@ -54,8 +54,11 @@ func inPlace(arg string) bool {
 // subcommand returns the action of a program that has subcommands.
 func subcommand(name string, args []string) Action {
 	p, words := programs[name], operands(args)
-	if len(words) > 1 && (name == "uv" && words[0] == "pip" || name == "yarn" && words[0] == "global") {
-		name, words = name+" "+words[0], words[1:]
+	if len(words) > 1 {
+		switch first := name + " " + words[0]; first {
+		case "uv pip", "yarn global": // these have subcommands of their own
+			name, words = first, words[1:]
+		}
 	}
 	switch {
 	case len(words) == 0 && name == "yarn":

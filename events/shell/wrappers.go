@@ -120,7 +120,11 @@ func scriptOf(c Command) (string, bool) {
 			return a, found
 		}
 		isLong := a[1] == '-'
-		hasValue := a == "-O" || a == "+O" || a == "--rcfile" || a == "--init-file" || !isLong && strings.HasSuffix(a, "o")
+		hasValue := !isLong && strings.HasSuffix(a, "o")
+		switch a {
+		case "-O", "+O", "--rcfile", "--init-file":
+			hasValue = true
+		}
 		if hasValue {
 			i++
 		}

@@ -69,7 +69,7 @@ const minAge = time.Hour
 var operatorFields = []string{"description", "num_replicas", "placement", "metadata", "compression", "duplicate_window", "max_age", "max_bytes"}
 
 // CheckConfig compares a stream's configuration, in the JSON of the server, with the one that Open creates. The error
-// names the first field that differs. Bytes is the size of the stream, the smallest allowed max_bytes.
+// names the first field that differs. bytes is the size of the stream, the smallest allowed max_bytes.
 func CheckConfig(name string, config []byte, bytes uint64) error {
 	all := append(All(1), Blobs(1))
 	i := slices.IndexFunc(all, func(c jetstream.StreamConfig) bool { return c.Name == name })

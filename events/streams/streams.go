@@ -30,7 +30,7 @@ const (
 // because a server reserves the bytes that a stream may use.
 const (
 	maxWindows  = 400_000 // interactions and notes: 10,000 sessions with full windows of both
-	maxState    = 250_000 // 65,536 for the first copies of a book, at most two of each session and each task
+	maxState    = 250_000 // 65,536 for the first copies of each book, at most 2 for each session, at most 2 for each task
 	maxContexts = 250_000
 	maxVectors  = 250_000
 	// maxCaptures is one for each call of the last month, and some for each run. 'debrief doctor' warns before it is reached.
@@ -148,7 +148,7 @@ func All(replicas int) []jetstream.StreamConfig {
 
 // Required returns the names of the streams that a role or the gateway needs, or nil for all.
 func Required(role string) []string {
-	if role == events.UserGateway { // it works without the input and the output of any role
+	if role == events.UserGateway { // it publishes tasks and edits and reads the view; other streams may be missing for a time
 		return []string{events.StreamTasks, events.StreamReflections, "KV_" + events.BucketPlaybook, "KV_" + events.BucketOpen, "KV_" + events.BucketCaptures}
 	}
 	names := map[string][]string{

@@ -93,7 +93,7 @@ func (a *check) wrong(format string, args ...any) {
 	a.Wrong = append(a.Wrong, fmt.Sprintf(format, args...))
 }
 
-// kindAndBook splits a subject such as debrief.execution.<book>. The book of feedback is its third token.
+// kindAndBook returns the second and the third token of a subject, such as debrief.execution.<book>.
 func kindAndBook(subject string) (kind, book string) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 {
@@ -116,23 +116,30 @@ func (a *check) letters(all []Message) {
 		a.Letters++
 		kind, book := kindAndBook(l.Subject)
 		a.book(book)
-		var key string
-		if named, err := decode[struct {
-			ID  string `msgpack:"id"`
-			Run string `msgpack:"run_id"` // of a task
-		}](l.Data); err == nil {
-			key = named.ID
-			if kind == "task" {
-				key = executionID(book, named.Run)
-			}
-		}
-		if kind == "reflection" { // stands for the event that it reflects
-			if r, err := decode[reflection](l.Data); err == nil {
-				key = source(r)
-			}
-		}
+		key := effectID(kind, book, l.Data)
 		a.dead[book][key] = append(a.dead[book][key], *l)
 	}
+}
+
+// effectID returns the id of the event that a dead letter prevents, or "" for a letter that cannot be decoded: the execution of a
+// task, the event that a reflection is about, or the event of the letter itself.
+func effectID(kind, book string, data []byte) string {
+	if kind == "reflection" {
+		if r, err := decode[reflection](data); err == nil {
+			return source(r)
+		}
+	}
+	event, err := decode[struct {
+		ID  string `msgpack:"id"`
+		Run string `msgpack:"run_id"` // of a task
+	}](data)
+	if err != nil {
+		return ""
+	}
+	if kind == "task" {
+		return executionID(book, event.Run)
+	}
+	return event.ID
 }
 
 // source is the id of the event that a reflection is about: the feedback, or else the execution.
@@ -304,7 +311,9 @@ func (a *check) view(f *fold, all []Message) {
 	if f.version == 0 {
 		return
 	}
-	if top == nil || top.Partial || top.Version != f.version || string(top.Chain) != string(f.chain) || top.Count != len(f.bullets) {
+	isComplete := top != nil && !top.Partial
+	isCurrent := isComplete && top.Version == f.version && string(top.Chain) == string(f.chain)
+	if !isCurrent || top.Count != len(f.bullets) {
 		a.wrong("book %s: the view's head is %+v, the log is at version %d with %d bullets", f.book, top, f.version, len(f.bullets))
 	}
 	for id, want := range f.bullets {

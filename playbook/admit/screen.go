@@ -158,12 +158,11 @@ func sentences(s string) (all []string) {
 
 // order is a pattern of orders.
 type order struct {
-	name  string
-	signs []string
-	re    func() *regexp.Regexp
-	// always also matches orders that are negated or reported.
-	always bool
-	except func() *regexp.Regexp // matches at the same place or after it are advice; nil for none
+	name   string
+	signs  []string
+	re     func() *regexp.Regexp
+	always bool                  // orders that are negated or reported count, too
+	except func() *regexp.Regexp // an order is advice if this matches its text or the rest of its sentence; nil for no exception
 }
 
 func (o *order) matches(sentence string) bool {
@@ -178,7 +177,8 @@ func (o *order) matches(sentence string) bool {
 		}
 		before, match, after := sentence[:base+m[0]], rest[m[0]:m[1]], rest[m[1]:]
 		isException := o.except != nil && o.except().MatchString(match+after)
-		if !isException && (o.always || !isNegated(before) && !isReported(before, match+after)) {
+		isGiven := o.always || !isNegated(before) && !isReported(before, match+after)
+		if isGiven && !isException {
 			return true
 		}
 		step := m[0] + max(1, len(firstWord(rest[m[0]:]))) // behind the first word of the match
@@ -193,6 +193,9 @@ func firstWord(s string) string {
 	}
 	return s
 }
+
+// maxNegated is the maximum number of words between a negation and the order that it negates.
+const maxNegated = 9
 
 // isNegated reports whether the words before an order negate it.
 func isNegated(before string) bool {
@@ -210,7 +213,7 @@ func isNegated(before string) bool {
 			return false
 		}
 	}
-	return len(strings.Fields(between)) <= 9
+	return len(strings.Fields(between)) <= maxNegated
 }
 
 // isReported reports whether a sentence is about texts with such an order: it tells to detect or to refuse them.

@@ -39,7 +39,8 @@ func detectText(text string) (Format, error) {
 	eachLine(text, func(_ int, _ string, l line) {
 		headers = headers || l.kind == header
 		plainBullets = plainBullets || l.kind == plain
-		certain = certain || l.kind == counted || l.kind == plain && numberedID.MatchString(l.id)
+		isNumbered := l.kind == plain && numberedID.MatchString(l.id)
+		certain = certain || isNumbered || l.kind == counted
 	})
 	switch {
 	case certain || plainBullets && headers: // log files, whose lines begin with [INFO], have no headers
@@ -63,11 +64,12 @@ func detectJSON(text string) (Format, error) {
 		return "", fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	isNative := string(top["format"]) == `"`+native+`"`
+	isBullet := top["id"] != nil && top["section"] != nil && top["content"] != nil
 	isObject := func(name string) bool { return bytes.HasPrefix(top[name], []byte("{")) }
 	switch {
 	case isNative && top["bullets"] != nil:
 		return JSON, nil
-	case isNative || top["id"] != nil && top["section"] != nil && top["content"] != nil: // the header, or a bullet without a header
+	case isNative || isBullet: // the header, or a bullet without a header
 		return JSONL, nil
 	case err == nil && (isObject("skills") || isObject("bullets")):
 		return Kayba, nil

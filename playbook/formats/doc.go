@@ -28,8 +28,8 @@
 //
 // # JSON: kayba, swecli, json, jsonl
 //
-// kayba is the map of items of kayba-ai/agentic-context-engine, called skills, and bullets up to version 0.6. The key of an
-// item is its id; next_id is the last number used; a status other than active is read as retired. Schema version 2, which
+// kayba is the map of items of kayba-ai/agentic-context-engine. Version 0.6 and earlier call them bullets, later ones skills. The key
+// of an item is its id; next_id is the last number used; a status other than active is read as retired. Schema version 2, which
 // has issues and insights instead of contents, is rejected. In swecli next_id is the next free number. A time without a
 // zone is read as UTC. An item with a field of another type is skipped with a Note.
 //

@@ -96,7 +96,7 @@ type Loss struct {
 	Reason string
 }
 
-// Read parses a file. An empty format is detected. Taken reports whether the target book has another bullet with the id:
+// Read parses a file. An empty format is detected. The function taken reports whether the target book has another bullet with the id:
 // one with another section or content. It may be nil. Such an id, and a duplicate id in the file, is changed to "<id>-2",
 // "-3" and so on, with a Note. Errors may wrap ErrFormat or ErrNoBullet.
 func Read(data []byte, f Format, taken func(id playbook.BulletID, section, content string) bool) (*Document, error) {
@@ -132,7 +132,7 @@ func Read(data []byte, f Format, taken func(id playbook.BulletID, section, conte
 	return r.doc, nil
 }
 
-// Write formats bullets. Name is the name of the book. A text has the bullets section by section, the other formats in
+// Write formats bullets. name is the name of the book. A text has the bullets section by section, the other formats in
 // the given order. Write writes bullets of every status, except in markdown, which has only the active ones. It
 // skips a bullet with invalid content, with a Loss. It returns an error for an unknown format, a nil bullet and a duplicate id.
 func Write(f Format, name string, bullets []*playbook.Bullet) (data []byte, losses []Loss, err error) {

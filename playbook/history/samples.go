@@ -21,7 +21,7 @@ type SampleIndex struct {
 func (x *SampleIndex) Add(d *playbook.Delta) {
 	x.version = d.Version
 	c := change(x.parts.Add(d))
-	if c == nil {
+	if c == nil { // more parts of the change follow
 		return
 	}
 	if isShared(c) {
@@ -52,13 +52,15 @@ func (x *SampleIndex) Versions(sample string) []uint64 {
 // versions of the sample, in order.
 func (x *SampleIndex) Contribution(sample string, deltas []*playbook.Delta) *Contribution {
 	s := NewContribution(sample)
+	// The deltas and the shared changes are both in order. A shared change that is itself among the deltas is folded once: part by part
+	// as these deltas.
 	shared := x.shared
 	for _, d := range deltas {
 		for len(shared) > 0 && shared[0].last().Version < d.Version {
 			s.applyChange(shared[0])
 			shared = shared[1:]
 		}
-		if len(shared) > 0 && shared[0][0].Version <= d.Version { // the change of d itself, which Apply folds
+		if len(shared) > 0 && shared[0][0].Version <= d.Version { // d is a part of this change
 			shared = shared[1:]
 		}
 		s.Apply(d)

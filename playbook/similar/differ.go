@@ -96,7 +96,8 @@ type term struct {
 
 // equal reports whether two terms have equal texts, and do not have different prepositions.
 func (t *term) equal(o *term) bool {
-	return t.equalText(o) && (t.preposition == o.preposition || t.preposition == "" || o.preposition == "")
+	samePreposition := t.preposition == o.preposition || t.preposition == "" || o.preposition == ""
+	return samePreposition && t.equalText(o)
 }
 
 // equalText reports whether two terms are equal without their prepositions.

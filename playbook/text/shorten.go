@@ -87,21 +87,24 @@ func Line(s string, limit int) string {
 // plainLen returns the length of the ASCII words with single spaces between them at the start of s, at most limit.
 func plainLen(s string, limit int) int {
 	for i := range min(len(s), max(limit, 1)) {
-		c := s[i]
-		if c > ' ' && c <= '~' || c == ' ' && i > 0 && i+1 < len(s) && s[i+1] > ' ' && s[i+1] <= '~' {
-			continue
+		isSingleSpace := s[i] == ' ' && i > 0 && i+1 < len(s) && isVisible(s[i+1])
+		if !isSingleSpace && !isVisible(s[i]) {
+			return i
 		}
-		return i
 	}
 	return min(len(s), max(limit, 1))
 }
+
+// isVisible reports whether a byte is a visible ASCII character.
+func isVisible(c byte) bool { return c > ' ' && c <= '~' }
 
 // isPlainLine reports whether a text is ASCII in one line with single spaces, like most texts.
 func isPlainLine(s string) bool {
 	last := byte(' ')
 	for i := range len(s) {
 		c := s[i]
-		if c < ' ' || c > '~' || c == ' ' && last == ' ' {
+		isSingleSpace := c == ' ' && last != ' '
+		if !isSingleSpace && !isVisible(c) {
 			return false
 		}
 		last = c

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"debrief/events"
-	"debrief/events/shell"
 	"debrief/playbook/text"
 )
 
@@ -47,7 +46,7 @@ type run struct {
 type call struct {
 	*events.ToolCall
 	arguments arguments
-	readsOnly bool // none of its acts may have changed something, or moved the view of an editor
+	harmless  bool // no act of it can have changed anything, or moved the view of an editor; false without acts
 }
 
 func newRun(e *events.Execution) *run {
@@ -72,7 +71,7 @@ func (r *run) add(c *call, step, turn int) {
 	}
 	c.arguments = parseArguments(c.Arguments)
 	acts := actsOf(c)
-	c.readsOnly = len(acts) > 0
+	c.harmless = len(acts) > 0
 	for _, a := range acts {
 		if a.editor && a.path == "" {
 			a.path = r.open
@@ -81,8 +80,7 @@ func (r *run) add(c *call, step, turn int) {
 		}
 		a.step, a.turn = step, turn
 		a.label = newLabel(&a)
-		harmless := a.kind != 0 && a.kind&^(reading|idles) == 0 && !a.editor
-		c.readsOnly = c.readsOnly && harmless
+		c.harmless = c.harmless && a.isHarmless()
 		r.acts = append(r.acts, a)
 	}
 }
@@ -170,14 +168,17 @@ func cleanPath(p string) string {
 	return path.Clean(strings.ReplaceAll(strings.Trim(p, `"'`), `\`, "/"))
 }
 
-// readsOnly reports whether the act changes nothing, as far as its name shows it.
+// isHarmless reports whether the act only reads or thinks, as far as its name shows it, and moves no view of an editor.
+func (a *act) isHarmless() bool { return a.kind != 0 && a.kind&^(reading|idles) == 0 && !a.editor }
+
+// readsOnly reports whether the act reads and does nothing else, as far as its name shows it. An act that only thinks does not read.
 func (a *act) readsOnly() bool { return a.kind&reading != 0 && a.kind&^reading == 0 }
 
 // label describes an act in an advice: its name, and the kind of its file.
 type label struct{ name, ext string }
 
 func newLabel(a *act) label {
-	if a.kind&(shell.Reads|writing|shell.Runs|shell.Tests) == 0 || a.path == "" {
+	if a.kind&usingFile == 0 || a.path == "" {
 		return label{name: a.name}
 	}
 	ext := extension(a.path)

@@ -215,7 +215,8 @@ func (a *Analysis) examples(f *fact, success bool) (ids []events.ID, opposite ev
 	opposites := map[stratum]events.ID{}
 	for i := range a.runs {
 		r := &a.runs[i]
-		if opposites[r.stratum] == "" && r.success != success && r.has(situation) && !r.has(f.number) {
+		declined := r.has(situation) && !r.has(f.number) // it could follow the habit and did not
+		if declined && r.success != success && opposites[r.stratum] == "" {
 			opposites[r.stratum] = r.id
 		}
 	}

@@ -97,7 +97,8 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 			isOnly := len(from) == 1 && len(to) == 1
 			// A date in another form is another attempt, although the calls have no value in common.
 			newForm := isOnly && isNumeric(w) && found[0].rank == rankForm
-			related = related || found[0].rank == rankHow || keepsFile(v, w) || newForm
+			isAttempt := newForm || found[0].rank == rankHow || keepsFile(v, w)
+			related = related || isAttempt
 			differences = append(differences, found)
 		}
 	}
@@ -217,7 +218,7 @@ func compareTexts(name, s, t string) []change {
 		return how("correct the white space in " + argument)
 	case strings.EqualFold(s, t):
 		return how("correct upper and lower case in " + argument)
-	case isPath(s) && isPath(t) && path.Base(s) == path.Base(t) && path.IsAbs(s) != path.IsAbs(t):
+	case sameFile(s, t) && path.IsAbs(s) != path.IsAbs(t):
 		if path.IsAbs(t) {
 			return how("give " + argument + " as an absolute path")
 		}
@@ -267,13 +268,16 @@ func sameLines(s, t string) bool {
 	return withoutIndent(s) == withoutIndent(t)
 }
 
-func isPath(s string) bool { return len(s) <= 1024 && !strings.ContainsAny(s, "\n ") && s != "" }
+func isPath(s string) bool { return s != "" && len(s) <= maxPath && !strings.ContainsAny(s, "\n ") }
 
-// keepsFile reports whether two values are paths of files with one name.
+// sameFile reports whether two texts can be paths of files with one name.
+func sameFile(s, t string) bool { return isPath(s) && isPath(t) && path.Base(s) == path.Base(t) }
+
+// keepsFile reports whether two values are paths of files with one name. At least one path has a folder.
 func keepsFile(v, w any) bool {
-	s, ok := v.(string)
-	t, also := w.(string)
-	return ok && also && isPath(s) && isPath(t) && strings.Contains(s+t, "/") && path.Base(s) == path.Base(t)
+	s, _ := v.(string)
+	t, _ := w.(string)
+	return sameFile(s, t) && strings.Contains(s+t, "/")
 }
 
 // isNumeric reports whether a value is a text without letters, such as a date.
@@ -287,9 +291,13 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // words match letters that can be the name of a person.
 var words = regexp.MustCompile(`\p{L}{4}`)
 
-// form returns a short value with a placeholder for its digits, or "" for a value without digits, with words or with white space.
+// form returns a short value with a placeholder for its digits. It returns "" for a long value, and for one without digits, with words,
+// with white space or with a slash.
 func form(s string) string {
-	if len(s) > maxValue || strings.ContainsAny(s, " \t\r\n/") || !strings.ContainsAny(s, "0123456789") || words.MatchString(s) {
+	if len(s) > maxValue || !strings.ContainsAny(s, "0123456789") {
+		return ""
+	}
+	if strings.ContainsAny(s, " \t\r\n/") || words.MatchString(s) {
 		return ""
 	}
 	return digits.ReplaceAllString(s, "<n>")
@@ -297,7 +305,7 @@ func form(s string) string {
 
 // similar reports whether two texts share most of their start and end, as two attempts at one edit do.
 func similar(s, t string) bool {
-	short := min(len(s), len(t))
+	short := min(len(s), len(t)) // length of the shorter text
 	start := 0
 	for start < short && s[start] == t[start] {
 		start++

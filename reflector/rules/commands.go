@@ -26,11 +26,14 @@ func commandLine(c *call) string {
 		return c.Arguments // not "bash -c …" or "bash x.sh", which the last case returns as a whole
 	case isWholeLine(c):
 		return c.Arguments
-	case shellTools[tool] || shell.Known(c.Tool) || strings.Contains(c.Tool, "/") || strings.HasSuffix(c.Tool, ".sh"):
+	case shellTools[tool], shell.Known(c.Tool), isScript(c.Tool):
 		return c.Tool + " " + c.Arguments
 	}
 	return ""
 }
+
+// isScript reports whether the name of a tool is the path of a program or a script.
+func isScript(tool string) bool { return strings.Contains(tool, "/") || strings.HasSuffix(tool, ".sh") }
 
 // isWholeLine reports whether the arguments are a command line that contains the tool as its main command. Readers record
 // "cd x && python y" as the tool python with the whole line as its arguments.
@@ -150,7 +153,8 @@ func failedCommand(commands []shell.Command, output string) int {
 func complains(output, program string) bool {
 	for line := range strings.Lines(output[:min(len(output), 4<<10)]) {
 		before, _, ok := strings.Cut(line, program+": ")
-		if ok && (before == "" || strings.HasSuffix(before, "sh: ") || strings.HasSuffix(before, ": line 1: ")) {
+		byShell := strings.HasSuffix(before, "sh: ") || strings.HasSuffix(before, ": line 1: ") // the name of the shell
+		if ok && (before == "" || byShell) {
 			return true
 		}
 	}

@@ -141,7 +141,8 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 		for _, r := range runs {
 			for _, n := range r.facts {
 				f := a.facts[n]
-				if seen[n] || f.situation == (factKey{}) {
+				isHabit := f.situation != (factKey{})
+				if !isHabit || seen[n] {
 					continue
 				}
 				seen[n] = true
@@ -168,7 +169,9 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 		compared = append(compared, r)
 		t.count(r.has(c.number), r.success)
 	}
-	if t.did == 0 || t.did == t.n || t.successes == 0 || t.successes == t.n {
+	allDidSame := t.did == 0 || t.did == t.n
+	allEndedSame := t.successes == 0 || t.successes == t.n
+	if allDidSame || allEndedSame {
 		return
 	}
 	if len(c.tables) == 0 {
@@ -240,8 +243,10 @@ func (q requests) any(r *comparedRun, about string) bool {
 
 // mentions reports whether a text contains a name as a word.
 func mentions(content, name string) bool {
-	isPart := func(c byte) bool {
-		return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	isPart := func(c byte) bool { // of a word
+		isDigit := c >= '0' && c <= '9'
+		isLetter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		return isDigit || isLetter || c == '_' || c == '-'
 	}
 	padded := " " + content + " "
 	for i := 0; name != "" && i < len(content); i++ {

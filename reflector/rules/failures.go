@@ -138,7 +138,9 @@ func (t *tally) add(p *pair) {
 	}
 	after := p.next.arguments.fields
 	for name, v := range p.failed.arguments.fields {
-		if identifies(v) && reflect.DeepEqual(v, after[name]) && (t.objects[name] != nil || len(t.objects) < maxChanged) {
+		isShared := identifies(v) && reflect.DeepEqual(v, after[name])
+		hasRoom := t.objects[name] != nil || len(t.objects) < maxChanged
+		if isShared && hasRoom {
 			t.objects[name] = addNew(t.objects[name], strings.Clone(text.Prefix(valueText(v), maxObject)), minObjects)
 		}
 	}

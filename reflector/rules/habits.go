@@ -164,7 +164,7 @@ func (r *run) observeRepeats(o observations) {
 				}
 			}
 		}
-		if !c.readsOnly {
+		if !c.harmless {
 			clear(answers)
 		}
 		if c.Outcome != events.Unknown {
@@ -177,8 +177,11 @@ func (r *run) observeRepeats(o observations) {
 func (r *run) observeBefore(o observations, p *pattern) {
 	for _, i := range firsts(r.acts, p.then) {
 		earlier, then := r.acts[:i], &r.acts[i]
-		if p.byArguments && (then.unreadable() || slices.ContainsFunc(earlier, func(a act) bool { return a.kind&p.first != 0 && a.unreadable() })) {
-			continue // it cannot be decided whether the run has the habit
+		if p.byArguments {
+			isUnreadable := func(a act) bool { return a.kind&p.first != 0 && a.unreadable() }
+			if then.unreadable() || slices.ContainsFunc(earlier, isUnreadable) {
+				continue // it cannot be decided whether the run has the habit
+			}
 		}
 		situation := factKey{name: p.name, then: then.label.key()}
 		o[situation] = nil
@@ -219,17 +222,21 @@ func (r *run) observeAfter(o observations, p *pattern) {
 
 // observeSeries reports the calls of each label of the kind p.first that were made for several objects before the first change.
 func (r *run) observeSeries(o observations, p *pattern) {
-	things := map[label]map[string]bool{}
-	changed := false
+	things := map[label]map[string]bool{} // by the label of the calls: the objects
 	for _, i := range firsts(r.acts, p.first) {
 		o[factKey{name: p.name, first: r.acts[i].label.key()}] = nil
 		things[r.acts[i].label] = map[string]bool{}
 	}
 	for i := range r.acts {
 		a := &r.acts[i]
-		changed = changed || a.kind&(writing|changes|shell.ChangesVCS) != 0 && a.state != failed
+		if a.state == failed {
+			continue
+		}
+		if a.kind&(writing|changes|shell.ChangesVCS) != 0 {
+			return // only the acts before the first change count
+		}
 		seen := things[a.label]
-		if seen == nil || a.kind&p.first == 0 || changed || a.state == failed {
+		if seen == nil || a.kind&p.first == 0 {
 			continue
 		}
 		seen[cmp.Or(a.path, a.arguments.canonical())] = true

@@ -23,6 +23,8 @@ const (
 const (
 	reading = shell.Reads | shell.Lists | shell.Searches | shell.InspectsVCS | shell.Verifies | looksUp
 	writing = shell.Writes | shell.Edits
+	// usingFile are the kinds whose acts a label describes with the extension of their file.
+	usingFile = shell.Reads | writing | shell.Runs | shell.Tests
 )
 
 // verb is the kind of a function with a word in its name: if the function has a file, and if it has none.
@@ -106,7 +108,11 @@ func nameWords(name string) []string {
 // isTest reports whether a path is a test, or a script that reproduces a problem.
 func isTest(p string) bool {
 	for _, w := range nameWords(path.Base(p)) {
-		if w == "test" || w == "tests" || w == "spec" || strings.HasPrefix(w, "repro") {
+		switch w {
+		case "test", "tests", "spec":
+			return true
+		}
+		if strings.HasPrefix(w, "repro") {
 			return true
 		}
 	}

@@ -79,8 +79,9 @@ func sentence(f *failure, t *tally, line string) string {
 	if line != "" {
 		condition = fmt.Sprintf("If %s answers \"%s\", ", tool, line)
 	}
+	readsFirst := t.rank == rankSame && t.reads && !t.lookup // which does no harm, so it is advised for each call
 	switch {
-	case t.rank == rankSame && t.reads && !t.lookup && line != "": // reading first does no harm
+	case readsFirst && line != "":
 		return fmt.Sprintf("Before %s, call `%s` with the same `%s`. Otherwise %s can answer \"%s\".", tool, t.do, t.shared, tool, line)
 	case t.do != "":
 		return condition + t.advice + ", then call " + tool + " again."
@@ -101,7 +102,7 @@ func (x *Errors) choose(f *failure) *tally {
 			best = max(best, t.runs.worked)
 		}
 	}
-	found = slices.DeleteFunc(found, func(t *tally) bool { return 5*t.runs.worked < 4*best })
+	found = slices.DeleteFunc(found, func(t *tally) bool { return 5*t.runs.worked < 4*best }) // in less than 80 % of its runs
 	if len(found) == 0 {
 		return nil
 	}

@@ -55,8 +55,9 @@ func nextAttempt(acts []act, i int) *pair {
 		}
 		p := &pair{failed: from, next: to, differences: differences, unchanged: from.arguments.equal(&to.arguments)}
 		between := actsBetween(acts[i+1:j], from, to)
-		isRetry := p.unchanged && len(between) == 0 && from.turn == to.turn && from.arguments.exact()
-		if isRetry && temporary.MatchString(from.message.line) {
+		isAgain := p.unchanged && from.arguments.exact()
+		followsAtOnce := len(between) == 0 && from.turn == to.turn
+		if isAgain && followsAtOnce && temporary.MatchString(from.message.line) {
 			p.differences = [][]change{{{rank: rankRetry, advice: "call it again with the same arguments"}}}
 		}
 		for _, a := range between {
@@ -74,7 +75,8 @@ func actsBetween(acts []act, from, to *act) []*act {
 	changed := false
 	for i := range acts {
 		a := &acts[i]
-		if a.state == worked && a.step != from.step && a.name != to.name && a.kind&idles == 0 {
+		isOther := a.step != from.step && a.name != to.name
+		if isOther && a.state == worked && a.kind&idles == 0 {
 			found = append(found, a)
 			changed = changed || a.kind&(writing|shell.Installs) != 0
 		}

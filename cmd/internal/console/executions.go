@@ -145,7 +145,8 @@ func appendLine(parts []line, l line) []line {
 		parts[n-2].Text += "\n" + parts[n-1].Text + "\n" + l.Text
 		return parts[:n-1]
 	}
-	if n > 0 && l.Bullet == "" && parts[n-1].Bullet == "" && l.Task == parts[n-1].Task {
+	goesOn := n > 0 && parts[n-1].Bullet == "" && parts[n-1].Task == l.Task
+	if goesOn && l.Bullet == "" {
 		parts[n-1].Text += "\n" + l.Text
 		return parts
 	}

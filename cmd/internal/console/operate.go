@@ -103,7 +103,7 @@ func changeDead(q *request) (notice, error) {
 type statusPage struct {
 	doctor.Overview
 	Advice []string       `json:"advice"`
-	Checks []doctor.Check `json:"-"` // empty without the parameter checks, and without the right to operate
+	Checks []doctor.Check `json:"-"` // empty without the parameter checks
 }
 
 // InOrder returns the health of the roles in the order of their work.

@@ -122,7 +122,8 @@ func parseForm(r *http.Request) error {
 // a browser.
 func localPath(path string) string {
 	u, err := url.Parse(path)
-	isPath := err == nil && !u.IsAbs() && u.Host == "" && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
+	isLocal := err == nil && !u.IsAbs() && u.Host == ""
+	isPath := isLocal && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//")
 	if !isPath || strings.ContainsAny(path, "\\\r\n\t") { // browsers read a backslash as a slash, and skip the other characters
 		return "/"
 	}
@@ -169,8 +170,9 @@ func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
 func (s *Site) fail(q *request, err error) {
 	var e *apiError
 	var tooLarge *http.MaxBytesError
+	isAPI := errors.As(err, &e)
 	switch {
-	case errors.As(err, &e):
+	case isAPI:
 	case errors.As(err, &tooLarge):
 		e = &apiError{api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
 	case q.Context().Err() != nil:
@@ -188,7 +190,7 @@ func (s *Site) fail(q *request, err error) {
 		return
 	}
 	shown := e.Problem
-	if errors.Is(err, e) {
+	if isAPI {
 		shown.Detail = err.Error() // err may wrap e and name the steps that were done before
 	}
 	q.title = titleOf(e.Status)

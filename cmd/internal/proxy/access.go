@@ -46,7 +46,8 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 		return nil
 	}
 	isEmbedded := r.Header.Get("Sec-Fetch-Site") == "cross-site" // an image or a script of a page, which is requested without Origin
-	if origin != "" || isModelPath && isEmbedded {
+	callsModel := isModelPath && isEmbedded
+	if callsModel || origin != "" {
 		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
 	}
 	return nil
@@ -191,7 +192,7 @@ func (g *Gateway) hasToken(text string) bool {
 		}
 	}
 	decoded := unescape(strings.ReplaceAll(text, "+", " "))
-	return decoded != text && len(decoded) < len(text) && g.hasToken(decoded)
+	return len(decoded) < len(text) && g.hasToken(decoded) // each decoding shortens the text, so this ends
 }
 
 // removeCookies removes the console's cookies from a request.

@@ -19,7 +19,7 @@ import (
 
 // Middle edits and observes model calls. It is safe for concurrent use.
 type Middle interface {
-	// Begin is called before a call is sent upstream. Ctx ends at the deadline of the gateway. If it returns nil, the call
+	// Begin is called before a call is sent upstream. ctx ends at the deadline of the gateway. If Begin returns nil, the call
 	// passes unchanged and unobserved. The same happens after an error, and the response then has X-Debrief-Degraded.
 	Begin(ctx context.Context, c *Call) (*Edit, error)
 }
@@ -56,10 +56,10 @@ type Edit struct {
 
 // Recorder observes one response.
 type Recorder interface {
-	// Start is called at the headers of the response, if the upstream responds. It returns nil if it wants no copy of the body. Degraded
-	// is the reason why the call is not observed, as far as it is known by then. Ctx ends after Options.Deadline.
+	// Start is called at the headers of the response, if the upstream responds. It returns nil if it wants no copy of the body. It also
+	// returns the reason why the call is not observed, as far as it is known by then, or "". ctx ends after Options.Deadline.
 	Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string)
-	// End is called once: at the end of the response, or if there is none. The error is nil if the response is complete. Ctx ends
+	// End is called once: at the end of the response, or if there is none. err is nil if the response is complete. ctx ends
 	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So the call is stored
 	// before the client has the whole response, also if this process is killed then.
 	End(ctx context.Context, err error)
@@ -300,7 +300,8 @@ func (x *exchange) teaches() bool {
 	isRead := x.route.api != "" && x.route.response == "" && x.degraded.code != "helper-call"
 	isUnread := x.degraded == unreadPath || x.degraded == webSocket
 	answered := x.code == "" && x.status/100 != 4 && x.status/100 != 5
-	return (isRead || isUnread) && answered && x.mode != ModeOff
+	isModelCall := isRead || isUnread
+	return isModelCall && answered && x.mode != ModeOff
 }
 
 // uncaptured returns the reason why a call is not observed, or "".

@@ -58,13 +58,14 @@
 //
 // They have the shape of the API that the client uses, and the header X-Debrief-Error with one of these codes:
 //
-//	400  invalid_book, invalid_mode, invalid_path, incomplete_body
+//	400  invalid_book, invalid_mode, invalid_outcome, invalid_path, incomplete_body
 //	401  token_required, key_required
 //	403  book_forbidden, origin_forbidden, path_forbidden, scope_forbidden
 //	404  unknown_path
 //	405  method_not_allowed
 //	408  slow_body
 //	421  host_forbidden
+//	426  websocket
 //	502  upstream_unreachable
 //	508  loop
 //

@@ -31,7 +31,11 @@ const (
 
 // Valid reports whether the mode is one of the constants.
 func (m Mode) Valid() bool {
-	return m == ModeTail || m == ModeSystem || m == ModeObserve || m == ModeOff
+	switch m {
+	case ModeTail, ModeSystem, ModeObserve, ModeOff:
+		return true
+	}
+	return false
 }
 
 // Options are the options of New. The zero value passes calls unchanged to the public addresses of the providers.

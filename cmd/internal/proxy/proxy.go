@@ -63,7 +63,7 @@ func (g *Gateway) serveModel(w http.ResponseWriter, r *http.Request, rt route) {
 	h["Content-Type"], h["Date"] = nil, nil // the server adds neither if the upstream sends none
 	returned := false
 	defer func() {
-		panicked := !returned // so the proxy aborts a response
+		panicked := !returned // the proxy panics to abort a response
 		if panicked && x.code == "" {
 			x.code = CodeCut
 		}
@@ -299,8 +299,9 @@ func (u Upstream) target(p Provider) (*target, error) {
 	if err != nil {
 		return nil, fieldError("URL", "invalid URL") // err contains the URL, which may contain a password
 	}
+	isHTTP := parsed.Scheme == "http" || parsed.Scheme == "https"
 	switch {
-	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
+	case !isHTTP || parsed.Host == "":
 		return nil, fieldError("URL", "must begin with http:// or https:// and name a host")
 	case parsed.User != nil:
 		return nil, fieldError("URL", "must not contain a user: set the key")
@@ -313,8 +314,8 @@ func (u Upstream) target(p Provider) (*target, error) {
 		}
 	}
 	path := strings.TrimRight(parsed.EscapedPath(), "/")
-	addsVersion := path == "" || p == Anthropic && !strings.HasSuffix(path, "/v1")
-	if addsVersion {
+	lacksVersion := p == Anthropic && !strings.HasSuffix(path, "/v1")
+	if lacksVersion || path == "" {
 		path += "/v1"
 	}
 	return &target{scheme: parsed.Scheme, host: parsed.Host, path: path, key: u.Key}, nil

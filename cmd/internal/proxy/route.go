@@ -61,7 +61,8 @@ func findRoute(r *http.Request) (route, bool) {
 		rt.provider, path = Anthropic, "/"+rest
 	}
 	rest, ok := strings.CutPrefix(path, "/v1")
-	if !ok || rest != "" && rest[0] != '/' {
+	isSegment := rest == "" || rest[0] == '/' // and not /v10
+	if !ok || !isSegment {
 		return rt, false
 	}
 	rest = normalRest(rest)

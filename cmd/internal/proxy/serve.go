@@ -35,7 +35,7 @@ type Server struct {
 	served  chan struct{}
 }
 
-// Serve listens on addr and serves the gateway. Addr is AutoAddr, or a host:port with the default host 127.0.0.1. An address
+// Serve listens on addr and serves the gateway: AutoAddr, or a host:port with the default host 127.0.0.1. An address
 // that is reachable from other machines requires tokens. Errors name the flags --http and --tokens.
 func Serve(addr string, g *Gateway) (*Server, error) {
 	if addr == AutoAddr {

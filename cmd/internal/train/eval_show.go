@@ -14,12 +14,12 @@ import (
 
 // evalResult is the result of an evaluation; the output of --json.
 type evalResult struct {
-	Data        report.Data       `json:"data"`
+	Data        report.Data           `json:"data"`
 	Problems    []dataset.SampleError `json:"problems,omitempty"` // the first of the unreadable lines
-	Drawn       int               `json:"answered"`           // samples that were answered
-	Arms        []armResult       `json:"arms"`               // the first has the settings of the other flags
-	Comparisons []comparison      `json:"comparisons"`
-	Losses      []report.Loss     `json:"losses"`
+	Drawn       int                   `json:"answered"`           // samples that were answered
+	Arms        []armResult           `json:"arms"`               // the first has the settings of the other flags
+	Comparisons []comparison          `json:"comparisons"`
+	Losses      []report.Loss         `json:"losses"`
 }
 
 // armResult is the settings of one arm, and the score and usage of its answers.

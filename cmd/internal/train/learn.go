@@ -268,7 +268,8 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
 	}
-	if l.reflecting == nil && s.Server != nil && res.Executions > res.Known && res.calls == 0 {
+	teachesNothing := res.Executions > res.Known && res.calls == 0 // of the new runs
+	if teachesNothing && l.reflecting == nil && s.Server != nil {
 		res.Notes = append(res.Notes, "The runs contain no tool calls, and without a model only tool calls teach something. Pass --model to learn from answers.")
 	}
 	return res, nil

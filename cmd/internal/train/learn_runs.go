@@ -66,7 +66,7 @@ type publisher struct {
 	session *cli.Session
 	states  runStates
 	sending *errgroup.Group
-	failed  context.Context // ends with the first error of the server
+	running context.Context // ends with the first error of the server
 	calls   int             // tool calls of the new runs
 
 	mu      sync.Mutex
@@ -78,9 +78,9 @@ type publisher struct {
 const publishing = 32
 
 func newPublisher(ctx context.Context, s *cli.Session, states runStates) *publisher {
-	sending, failed := errgroup.WithContext(ctx)
+	sending, running := errgroup.WithContext(ctx)
 	sending.SetLimit(publishing)
-	return &publisher{session: s, states: states, sending: sending, failed: failed, invalid: map[runID]string{}}
+	return &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}}
 }
 
 // publish stores a run in the background unless the stream has it. It returns a *stopError after a failure of the server.
@@ -90,8 +90,8 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 		p.states[key] = state | runInFiles
 		return nil
 	}
-	if p.failed.Err() != nil {
-		return &stopError{context.Cause(p.failed)}
+	if p.running.Err() != nil {
+		return &stopError{context.Cause(p.running)}
 	}
 	p.states[key] = runInFiles
 	for _, step := range e.Steps {
@@ -105,7 +105,8 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if permanent := (interface{ Discard() bool })(nil); errors.As(err, &permanent) && permanent.Discard() {
+		var permanent interface{ Discard() bool }
+		if errors.As(err, &permanent) && permanent.Discard() {
 			p.invalid[key] = fmt.Sprintf("run %s: %v", e.RunID, err)
 			return nil
 		}

@@ -18,8 +18,8 @@ type taskFile struct {
 	Evaluator string            `help:"Evaluator of all answers, instead of the samples' own: ${evaluators}." placeholder:"NAME" group:"Data"`
 }
 
-// options returns the options of a data set reader. Check returns an error for an unknown evaluator. Limit is the maximum number of
-// samples; 0 means no limit.
+// options returns the options of a data set reader. The function check returns an error for an unknown evaluator. limit is the maximum
+// number of samples; 0 means no limit.
 func (f taskFile) options(check func(evaluator string) error, limit int) (dataset.Options, error) {
 	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: limit}
 	if err := check(f.Evaluator); err != nil {

@@ -331,7 +331,9 @@ func (p *Training) stem() string {
 		name = strings.TrimSuffix(filepath.Base(p.Dataset), filepath.Ext(p.Dataset))
 	}
 	name = strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' {
+		isLetter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		isDigit := c >= '0' && c <= '9'
+		if isLetter || isDigit || c == '_' {
 			return c
 		}
 		return '-'

@@ -195,7 +195,8 @@ func lossError(out *replay.Result) error {
 		s := &out.Samples[i]
 		// Recorded executions may have feedback of people without a score.
 		recorded := out.Report.Mode == string(replay.Executions) && s.Set == replay.Train
-		if s.Lost == "" && s.Label == events.Unknown && s.Feedback != "" && !recorded {
+		lacksScore := s.Lost == "" && s.Label == events.Unknown
+		if lacksScore && s.Feedback != "" && !recorded {
 			unscored = append(unscored, s.Feedback)
 		}
 	}

@@ -37,7 +37,8 @@ func (a *assembler) addAdvice() error {
 // lines around the advice: its text would pose as the user's.
 func (r *renderer) advice() []chat.Message {
 	quoted := r.quotations()
-	if r.system == nil || len(r.bullets) == 0 && quoted == "" {
+	isEmpty := len(r.bullets) == 0 && quoted == ""
+	if isEmpty || r.system == nil {
 		return nil
 	}
 	body := playbook.AppendPrompt(*r.system+"\n\n", r.bullets, r.manifest.Votes) + "\n" + quoted

@@ -315,7 +315,8 @@ func (a *assembler) reserveQuote(tokens int, first bool, budget *int) bool {
 	if !a.hasQuotes {
 		tokens += backgroundOverhead
 	}
-	if tokens > a.remaining || budget != nil && tokens > *budget {
+	exceedsBudget := budget != nil && tokens > *budget
+	if exceedsBudget || tokens > a.remaining {
 		return false
 	}
 	a.hasQuotes = true

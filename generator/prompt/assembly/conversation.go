@@ -127,7 +127,7 @@ const (
 func (a *assembler) windowSize() int {
 	switch a.limits.Window {
 	case AllTurns:
-		return 1 << 20
+		return 1 << 20 // more than a session can have
 	case AdaptiveTurns:
 		return min(max(sliding.TurnCount(a.in.Query), a.limits.WindowMin), a.limits.WindowMax)
 	}
@@ -187,7 +187,8 @@ func (a *assembler) addTurns() {
 	if wanted+history > conversation && wanted > conversation/2 { // one half each; tokens that the history does not need go to the window
 		windowBudget = max(conversation-history, conversation/2)
 	}
-	if a.in.Similar != nil && (a.in.Explain || wanted > windowBudget || len(items) > a.limits.Items) {
+	exceedsLimits := wanted > windowBudget || len(items) > a.limits.Items
+	if a.in.Similar != nil && (exceedsLimits || a.in.Explain) { // otherwise all items are shown, whatever their scores
 		for i := range items {
 			items[i].Semantic = a.in.Similar(text.Clip(items[i].Text, similarityBytes))
 		}

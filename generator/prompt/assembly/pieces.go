@@ -189,7 +189,9 @@ func shorten(s string, keep int) string {
 // toolName returns a tool name that the wire format allows: 1 to 64 letters, digits, underscores and hyphens.
 func toolName(name string) string {
 	fit := strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+		isLetter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		isDigit := r >= '0' && r <= '9'
+		if isLetter || isDigit || r == '-' {
 			return r
 		}
 		return '_'

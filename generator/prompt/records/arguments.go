@@ -23,7 +23,8 @@ type arguments struct {
 func argumentsOf(raw string) arguments {
 	raw = strings.TrimSpace(raw)
 	a := arguments{raw: raw, key: raw}
-	if len(raw) > maxArguments || raw == "" || raw[0] != '{' && raw[0] != '[' {
+	mayBeJSON := strings.HasPrefix(raw, "{") || strings.HasPrefix(raw, "[")
+	if !mayBeJSON || len(raw) > maxArguments {
 		return a
 	}
 	var values any
@@ -75,13 +76,14 @@ func (a arguments) summary(v verb) string {
 	action := a.action()
 	for _, l := range a.leaves {
 		value := clean(firstLine(l.Value), maxValue)
+		isVerb := l.Value == action && v != called && verbFromName(value) == v
 		switch {
 		case value == "":
 		case !l.IsString:
 			numbers = append(numbers, strings.TrimSpace(clean(l.Name, maxName)+" "+value))
 		case strings.ContainsRune(strings.TrimSpace(l.Value), '\n'):
 			long = append(long, value)
-		case l.Value == action && v != called && verbFromName(value) == v && !strings.Contains(value, " "): // repeats the verb
+		case isVerb && !strings.Contains(value, " "): // it only repeats the verb
 		case !slices.Contains(short, value):
 			short = append(short, value)
 		}

@@ -8,16 +8,21 @@ import (
 
 // history holds the earlier calls to compare later ones with.
 type history struct {
-	last    map[callKey]lastResult
-	changes int // number of calls that may have changed something
+	last    map[callKey]lastCall // the most recent call with each key
+	changes int                  // number of calls that may have changed something
 }
 
-// lastResult is the result of the most recent call with a key.
-type lastResult struct {
-	output    string
-	failed    bool
-	hasResult bool // false if the outcome is unknown
-	changes   int  // history.changes before the call; after it, once the call is in history.last
+// lastCall is an earlier call.
+type lastCall struct {
+	result
+	changes int // history.changes after the call
+}
+
+// result is the result of a call.
+type result struct {
+	output string
+	failed bool
+	known  bool // the outcome is known
 }
 
 // add records the calls of one step with their arguments. It returns the progress of the step, "" without calls. The step is
@@ -29,17 +34,18 @@ func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progr
 		return "", nil
 	}
 	if h.last == nil {
-		h.last = make(map[callKey]lastResult)
+		h.last = make(map[callKey]lastCall)
 	}
 	repeats = make([]bool, len(calls))
 	unhelpful, regressed := 0, false
 	for i := range calls {
 		c := &calls[i]
 		key := keyOf(c, args[i])
-		now := lastResult{output: c.Output, failed: c.Outcome.Failed(), hasResult: c.Outcome != events.Unknown, changes: h.changes}
+		now := result{output: c.Output, failed: c.Outcome.Failed(), known: c.Outcome != events.Unknown}
 		previous, again := h.last[key]
-		if again && previous.hasResult && now.hasResult {
-			repeats[i] = previous == now
+		if again && previous.known && now.known {
+			unchanged := previous.changes == h.changes // since the end of the earlier call
+			repeats[i] = unchanged && previous.result == now
 			regressed = regressed || now.failed && !previous.failed
 		}
 		if now.failed || repeats[i] {
@@ -48,8 +54,7 @@ func (h *history) add(calls []events.ToolCall, args []arguments) (p events.Progr
 		if !readsOnly(c) {
 			h.changes++
 		}
-		now.changes = h.changes
-		h.last[key] = now
+		h.last[key] = lastCall{now, h.changes}
 	}
 	switch {
 	case regressed:

@@ -135,7 +135,10 @@ func (c *selector) chooseAll() bool {
 	// Tokens are rounded up per line, so the whole may cost up to a quarter less than the sum. Only between these limits does
 	// allFit count exactly.
 	least := sum - sum/4
-	if least > c.o.Tokens || sum > c.o.Tokens && !c.allFit() {
+	if least > c.o.Tokens {
+		return false
+	}
+	if sum > c.o.Tokens && !c.allFit() {
 		return false
 	}
 	for at := range x.rows {
@@ -230,13 +233,15 @@ func (c *selector) chooseRest() {
 
 // explore chooses the bullets of an experiment and bullets that were never tried.
 func (c *selector) explore() {
-	reserved, places := c.room-c.room/exploreShare, 0
+	reserved := c.room - c.room/exploreShare // tokens for the other bullets
+	places := 0                              // number of chosen bullets at which it ends; 0 for no limit
 	if c.o.Most > 0 {
 		places = len(c.chosen) + max(1, (c.o.Most-len(c.chosen))/exploreShare)
 	}
 	misses := 0
 	for at := range c.untried() {
-		if misses == maxMisses || c.isFull() || places > 0 && len(c.chosen) >= places {
+		usesPlaces := places > 0 && len(c.chosen) >= places
+		if usesPlaces || c.isFull() || misses == maxMisses {
 			return
 		}
 		if c.room-c.cost(at) < reserved {
@@ -317,7 +322,7 @@ func (x *Index) byPlace(a, b int32) int {
 	return cmp.Or(cmp.Compare(place(r), place(s)), strings.Compare(r.Section, s.Section), strings.Compare(string(r.ID), string(s.ID)))
 }
 
-// place returns the part of the prompt that a bullet belongs to.
+// place returns the number of the part of the prompt that a bullet belongs to, from 0 for the first part to 3 for the last one.
 func place(b *playbook.Bullet) int {
 	switch {
 	case b.Established():

@@ -68,8 +68,8 @@ func (c *selector) draw() {
 	}
 }
 
-// excludeReplaced excludes the bullets that a bullet on probation replaces. If the experiment withholds the bullet on probation, the
-// replaced bullet stays, to be compared with it.
+// excludeReplaced excludes the bullets that a bullet on probation replaces. A replaced bullet stays if it is itself in the experiment.
+// It also stays if the experiment withholds the bullet on probation, to be compared with it.
 func (c *selector) excludeReplaced() {
 	for _, at := range c.x.lists[probationRows] {
 		old, known := c.x.rowOf[c.x.rows[at].bullet.Replaces]
@@ -85,7 +85,7 @@ func (c *selector) excludeReplaced() {
 
 // exclude excludes a row from the choice.
 func (c *selector) exclude(at int32, why decision) {
-	if c.decisions[at] == notAmongBest {
+	if c.decisions[at] == notAmongBest { // no decision yet
 		c.decide(at, why)
 		c.excluded++
 	}
@@ -109,7 +109,7 @@ func (d *Draw) bullet(c *selector) int32 {
 			continue
 		}
 		rank := d.percent("choice", string(id))
-		if x.rows[at].share == 100 {
+		if x.rows[at].share == 100 { // only a suspect bullet has this share
 			rank += 100
 		}
 		if best < 0 || rank > most {

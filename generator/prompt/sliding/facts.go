@@ -69,20 +69,23 @@ func kindOf(token string, isCall bool) factKind {
 					camelCase++
 				}
 			}
-			if last == '_' || last == '@' || last == '.' && at > 2 || last == ':' && at > 2 {
+			isJoined := last == '_' || last == '@'
+			isQualified := at > 2 && (last == '.' || last == ':') // not an abbreviation such as e.g
+			if isJoined || isQualified {
 				separators++
 			}
 		}
 		last = r
 	}
 	isFile := strings.Contains(token, ".") && extension.MatchString(token)
+	hasForm := separators > 0 || camelCase > 0 || isCall || strings.HasPrefix(token, "--") // of an identifier
 	hasSlash := strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]
 	switch {
 	case letters == 0 && digits == 0:
 		return noFact
 	case letters > 1 && (isFile || hasSlash):
 		return path
-	case letters > 1 && (separators > 0 || camelCase > 0 || isCall || strings.HasPrefix(token, "--")):
+	case letters > 1 && hasForm:
 		return identifier
 	case digits > 0:
 		return number

@@ -111,9 +111,12 @@ func firstKind(words string) string {
 func topicWords(query string) (topic []string) {
 	for w := range words(query) {
 		s := text.Stem(w)
-		_, kind := kinds[s]
-		_, ordinal := ordinals[w]
-		if !kind && !ordinal && isContentWord(w) && !referenceWords[w] && !slices.Contains(topic, s) {
+		_, isKind := kinds[s]
+		_, isOrdinal := ordinals[w]
+		if isKind || isOrdinal || referenceWords[w] {
+			continue
+		}
+		if isContentWord(w) && !slices.Contains(topic, s) {
 			topic = append(topic, s)
 		}
 	}

@@ -108,7 +108,8 @@ func (sm *summarizer) add(line string, from int) {
 	}
 	wordCount, isDecision, last := 0, false, "" // wordCount excludes numbers
 	for w := range words(line) {
-		isDecision = isDecision || decisionWords[w] || w == "use" && useSubjects[last]
+		isUse := w == "use" && useSubjects[last]
+		isDecision = isDecision || isUse || decisionWords[w]
 		last = w
 		if isContentWord(w) {
 			addTerm(text.Stem(w))
@@ -127,7 +128,8 @@ func (sm *summarizer) add(line string, from int) {
 		s.bonus += decisionPoints
 	}
 	matchesQuery := slices.ContainsFunc(s.terms, func(term string) bool { return sm.query[term] })
-	if wordCount >= minContentWords || wordCount > 0 && (s.bonus > 0 || matchesQuery) { // a number alone is not useful
+	isImportant := s.bonus > 0 || matchesQuery
+	if wordCount >= minContentWords || isImportant && wordCount > 0 { // a number alone is not useful
 		sm.sentences = append(sm.sentences, s)
 	}
 }
@@ -192,8 +194,9 @@ var (
 // sentences yields pieces of a text of at most maxSentence bytes, each one line. It splits at line breaks, after a
 // full stop, question mark or exclamation mark, and, if a piece is too long, at a space.
 func sentences(text string) iter.Seq[string] {
+	isBreak := func(r rune) bool { return strings.ContainsRune("\n\r\u2028\u2029", r) }
 	return func(yield func(string) bool) {
-		for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' }) {
+		for line := range strings.FieldsFuncSeq(text, isBreak) {
 			line = cleanLine(line)
 			for line != "" {
 				var s string
@@ -252,7 +255,8 @@ func trimMarkers(s string) string {
 	for {
 		s = strings.TrimSpace(s)
 		rest := strings.TrimLeft(s, "#->*+•|")
-		if rest == s || rest != "" && rest[0] != ' ' {
+		isMarker := rest == "" || rest[0] == ' '
+		if rest == s || !isMarker {
 			return s
 		}
 		s = rest

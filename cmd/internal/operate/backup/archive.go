@@ -111,7 +111,8 @@ func walk(in io.Reader, fn func(stream string, data []byte) error) (*Manifest, e
 	t := tar.NewReader(in)
 	data, name, err := next(t, maxHead)
 	var h head
-	if err != nil || name != headName || json.Unmarshal(data, &h) != nil || h.Format != formatName {
+	hasHead := err == nil && name == headName && json.Unmarshal(data, &h) == nil
+	if !hasHead || h.Format != formatName {
 		return nil, damaged("not written by 'debrief backup create'")
 	}
 	if h.Version != format {

@@ -39,7 +39,8 @@ func Find(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) 
 	return l, err
 }
 
-// Requeued is the result for one letter: requeued as a new message, refused, or (both empty) already gone.
+// Requeued is the result for one letter: As is set if it was requeued as a new message, Refused if it was refused. A caller that
+// requeues several letters sets neither for a letter that Find did not find.
 type Requeued struct {
 	ID      events.Handle `json:"id"`
 	As      events.Handle `json:"as,omitempty"`

@@ -39,7 +39,7 @@ func (x *Report) Models(ctx context.Context, all []RoleModel) {
 	}
 }
 
-// Model requests one token from a model. Role is the name of the prompt.
+// Model requests one token from a model. role is the name of the prompt.
 func (x *Report) Model(ctx context.Context, role, name string, m chat.Model) {
 	began := time.Now()
 	r, err := m.Complete(ctx, chat.Prompt{Name: role, MaxTokens: 1, Messages: []chat.Message{{Speaker: chat.User, Text: "Say ok."}}})

@@ -165,7 +165,7 @@ func modelFix(role string) string {
 	return fmt.Sprintf("restart 'debrief up' with --model NAME, or start the program %s with it", role)
 }
 
-// StateOf returns the state of a playbook from a writer that has just read its log and its view. Failed is the error of that read. If
+// StateOf returns the state of a playbook from a writer that has just read its log and its view. failed is the error of that read. If
 // the log is damaged or newer than this program, the state has the error; other errors are returned.
 func StateOf(ctx context.Context, js jetstream.JetStream, b playbook.Book, w *deltalog.Writer, failed error) (BookState, error) {
 	if errors.Is(failed, deltalog.ErrBrokenLog) || errors.Is(failed, events.ErrNewerSchema) {

@@ -26,16 +26,16 @@ func (x *Report) Disk(dir string, free, reserve uint64, err error) {
 	}
 }
 
-// Sync checks the sync interval of an embedded server. Always reports whether the server flushes every message.
-func (x *Report) Sync(interval string, always bool) {
-	if !always {
+// Sync checks the sync interval of an embedded server. With everyMessage set the server flushes every message.
+func (x *Report) Sync(interval string, everyMessage bool) {
+	if !everyMessage {
 		x.Add("sync", Warn, "use --sync always to prevent that", "--sync %s: a power failure loses the messages since the last flush", interval)
 		return
 	}
 	x.Add("sync", OK, "", "always, by the settings of this command: acknowledged messages are on disk")
 }
 
-// Damage adds a check for each damage of a stream. Read is the size in bytes up to which streams were read completely.
+// Damage adds a check for each damage of a stream. Streams of at most read bytes were read completely.
 func (x *Report) Damage(all []inspect.Damage, read uint64) {
 	for _, d := range all {
 		switch {

@@ -72,7 +72,8 @@ type Advisor struct {
 // lossInterval is the time in which at most one lost call is logged. A server that fails loses all calls; a metric counts them.
 const lossInterval = 10 * time.Second
 
-// New returns an Advisor. The caller must call Close. Unread is called for each response that cannot be read, with the reason.
+// New returns an Advisor. The caller must call Close. The function unread is called for each response that cannot be read, with the
+// reason.
 func New(contexts Contexts, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *Advisor {
 	return &Advisor{
 		contexts: contexts, runs: runs, books: newBooks(conn), unread: unread,
@@ -158,8 +159,8 @@ func (a *Advisor) advise(ctx context.Context, c *proxy.Call, request *modelapi.R
 	switch {
 	case open.Closed:
 		return b, runClosed
-	case !open.New || inherits || c.Mode == proxy.ModeObserve || turn < 0:
-		return b, ""
+	case !open.New, inherits, turn < 0, c.Mode == proxy.ModeObserve:
+		return b, "" // no new advice
 	}
 	query := queryOf(request, turn, open.Number)
 	if query == "" {

@@ -15,8 +15,8 @@ import (
 //   - a message that quotes the first question of an open conversation of the same owner, an order about the format, and an order for
 //     what a helper makes, such as a title
 
-// isHelper reports whether a request is a helper call. Quoted reports whether one of the texts is the first question of an open
-// conversation of the owner.
+// isHelper reports whether a request is a helper call. The function quoted reports whether one of the texts is the first question of an
+// open conversation of the owner.
 func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) bool {
 	orders := r.System
 	for _, i := range r.Items {
@@ -46,7 +46,7 @@ func answered(items []modelapi.Item) bool {
 	return false
 }
 
-// role matches the beginning of a line of a transcript, in text, XML and JSON.
+// role matches the beginning of a line of a transcript, in text, XML and JSON: "User: ", "<user>" and `{"role": "user", `.
 var role = regexp.MustCompile(`(?i)^[\s*#>\[{"'<-]*(?:role"?\s*[:=]\s*"?)?(user|human|assistant|ai|model|bot|chatbot)\b["'*\]]*\s*(?:[:>]|",)`)
 
 // withoutTranscript returns the lines of a text that are not part of a transcript, and whether the text has a transcript: lines of the
@@ -73,15 +73,16 @@ func withoutTranscript(text string) (rest string, hasTranscript bool) {
 	return strings.Join(lines, ""), user && model && !openEnd.MatchString(text)
 }
 
-// openEnd matches a text that ends with the prompt for the model's next line.
+// openEnd matches a text that ends with the prompt for the model's next line, such as "Assistant:".
 var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
 
-// orderOnFormat matches orders about the form of a reply.
+// orderOnFormat matches orders about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
+// title".
 var orderOnFormat = regexp.MustCompile(`(?i)\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
 	`\b(only|just)\b[^.\n]{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b[^.\n]{0,20}\bonly\b|` +
 	`\b(no|without)\b[^.\n]{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b[^.\n]{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)
 
-// product matches orders for what a helper makes, such as a title.
+// product matches orders for what a helper makes: "generate a title", "summarize the conversation".
 var product = regexp.MustCompile(`(?i)\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b[^.\n]{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|\b(summari[sz]e|title)\b[^.\n]{0,30}\b(this|the|following|above)\b[^.\n]{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`)
 
 // bothEnds returns the beginning and the end of a text: orders are there, and long quotations between them.
@@ -145,7 +146,11 @@ func queryOf(request *modelapi.Request, turn, number int) string {
 // lastQuestion returns the last message of the user that says something, or "".
 func lastQuestion(items []modelapi.Item) string {
 	for i := len(items) - 1; i >= 0; i-- {
-		if text := strings.TrimSpace(items[i].Text); items[i].Role == modelapi.RoleUser && text != "" && !saysNothing(text) {
+		if items[i].Role != modelapi.RoleUser {
+			continue
+		}
+		text := strings.TrimSpace(items[i].Text)
+		if text != "" && !saysNothing(text) {
 			return text
 		}
 	}

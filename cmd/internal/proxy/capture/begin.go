@@ -156,7 +156,8 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 		if err != nil {
 			return n, err
 		}
-		n = neighbours{before: lists[3], replied: alsoIn(lists[2], lists[4])}
+		hasReply := alsoIn(lists[2], lists[4]) // previous, and if possible also previousCalls
+		n = neighbours{before: lists[3], replied: hasReply}
 		if p.begins {
 			n.same = slices.DeleteFunc(lists[0], func(c candidate) bool { return c.Exact != p.exact })
 		}
@@ -165,7 +166,8 @@ func (s *Store) neighbours(ctx context.Context, o *Open) (n neighbours, err erro
 		mayCome := anyBusy(n.before) || s.calls.has(before) || unknownResponse
 		missesReply := p.previous != "" && len(n.replied) == 0 && mayCome
 		missesFirst := p.begins && o.call.Retry > 0 && len(n.same) == 0
-		if !missesReply && !missesFirst || try == settleTries { // see settlePause
+		isComplete := !missesReply && !missesFirst
+		if isComplete || try == settleTries { // see settlePause
 			break
 		}
 		if err := pause(ctx, settlePause); err != nil {
@@ -232,7 +234,7 @@ func (s *Store) matchReply(ctx context.Context, o *Open) error {
 			s.count(Ambiguous)
 			return nil
 		case p.begins:
-			return nil // the reply is a draft of an answer: see place.begins
+			return nil // no run has the reply, so the client wrote it: see place.begins
 		}
 		mayCome := p.turn < 0 || anyBusy(lists[2]) || s.calls.has(p.start)
 		if !mayCome || try == settleTries { // see settlePause
@@ -281,7 +283,7 @@ func (s *Store) matchTexts(ctx context.Context, o *Open, named, started []candid
 // one whose call has failed before one without such a call.
 func (s *Store) choose(o *Open, list []candidate) (best *candidate, unsure bool) {
 	list = openOnly(list)
-	if o.place.counted { // ids that only count prove nothing alone
+	if o.place.numbered { // such ids alone prove nothing
 		list = slices.DeleteFunc(list, func(c candidate) bool { return !related(o, &c) })
 	}
 	if len(list) > 1 {

@@ -152,9 +152,9 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 	return err
 }
 
-// passes reports whether an error is temporary: the connection is interrupted, or was interrupted since it had this number of
+// isTemporary reports whether an error is temporary: the connection is interrupted, or was interrupted since it had this number of
 // reconnects. The timeout of a slow server is not temporary: repeated requests would slow it down.
-func (b *server) passes(err error, reconnects uint64) bool {
+func (b *server) isTemporary(err error, reconnects uint64) bool {
 	if err == nil || b.nc.IsClosed() {
 		return false
 	}

@@ -6,7 +6,7 @@
 // A call that has no work behind its last user item begins a run. A call with work behind it continues an open run of the same owner
 // and playbook. The run is found, in this order, by
 //
-//  1. the calls of tools in the last reply: their ids, names and arguments. Ids that only count, such as "find:0", also need the same
+//  1. the calls of tools in the last reply: their ids, names and arguments. Numbered ids, such as "find:0", also need the same
 //     question, texts or named session
 //  2. the session that the client names, together with the question
 //  3. the texts of the conversation: those of the user and the model, without system prompt, reminders and results of tools

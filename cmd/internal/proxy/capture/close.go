@@ -71,7 +71,7 @@ func (s *Store) endTurn(ctx context.Context, o *Open) {
 }
 
 // closeRun marks a run, reports it and stores that it is closed. It returns the closed run, which has no handle if no reply of it
-// was complete. A known outcome becomes the outcome of the run, unless the run was marked before. wasOpen reports that it was not.
+// was complete. wasOpen reports that no gateway had marked the run before. Then a known outcome becomes the outcome of the run.
 //
 // A sweep sets idle. Then closeRun waits for no call in flight, and returns errTaken if another gateway is closing the run. Feedback
 // needs the closed run at once, so without idle closeRun takes the steps beside the other gateway.

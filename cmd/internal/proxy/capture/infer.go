@@ -90,20 +90,21 @@ func toolResults(steps []events.Step) (lastFailed, recovered bool) {
 // is a film, and "No. 5" a number. So the opening must be a whole clause: it ends with punctuation, with the end of the message, or
 // with words that follow only such an opening.
 var (
-	// correction matches an opening that rejects the answer.
+	// correction matches an opening that rejects the answer: "no, ", "that's still wrong", "it doesn't work", "still broken".
 	correction = regexp.MustCompile(`^(?:no|nope|wrong|incorrect|not (?:correct|right|quite))(?:[,!;:.—]| -|$)|` +
 		`^(?:no,? |actually,? |but |sorry,? )?(?:that|this|it)(?:'s| is| was) (?:still |just |simply |completely |totally )?(?:wrong|incorrect|not (?:right|correct|true|what|it\b(?: is|$|[.,!])|the (?:right|correct)))|` +
 		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
 		`^(?:it |that |this )?still (?:wrong|broken|fails|failing|not (?:working|right|correct|fixed))\b|^you(?:'re| are) (?:still )?wrong\b`)
-	// politeNo matches openings that only look like a correction.
+	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "No. 5 is next".
 	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|^no\. ?[0-9a-z](?:[ .,?:]|\d|$)`)
-	// confirmation matches an opening that accepts the answer.
+	// confirmation matches an opening that accepts the answer: "ok, thanks!", "perfect.", "that works", "thanks, it worked".
 	confirmation = regexp.MustCompile(`^(?:ok(?:ay)?[,.!]? |yes[,.!]? |ah[,.!]? )?(?:` +
 		`(?:thanks|thank you|thx|many thanks)(?: (?:so much|a lot|very much|again|for (?:the|your|this|that|that one) ?\w*))?|` +
 		`(?:perfect|great|awesome|excellent|wonderful|brilliant)(?: (?:work|job|answer|thanks|thank you))?|` +
 		`that works|it works|works (?:now|great|fine|perfectly)|that worked|it worked|well done|nice work|good job|lgtm)(?:[,.!]| -|$)|` +
 		`^(?:thanks|thank you),? (?:that|this|it) (?:works|worked|helped|helps|is (?:right|correct|perfect|great))\b`)
-	// reservation matches a word that restricts a confirmation, or a request that the answer did not satisfy.
+	// reservation matches a word that restricts a confirmation, or a request that the answer did not satisfy: "but", "thanks for nothing",
+	// a question mark.
 	reservation = regexp.MustCompile(`\b(?:but|however|except|although|though|still|wrong|not|doesn't|didn't|isn't|can't|cannot|for nothing|in advance|yet)\b|\?\s*$`)
 )
 

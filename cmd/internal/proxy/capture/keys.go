@@ -98,7 +98,7 @@ func (c textChain) add(i *modelapi.Item) textChain {
 	return c
 }
 
-// callParts returns names and arguments of calls, and their ids if they count.
+// callParts returns names and arguments of calls, and their ids if ids is set.
 func callParts(calls []modelapi.ToolCall, ids bool) (parts []string) {
 	for _, c := range calls {
 		if ids {
@@ -137,7 +137,7 @@ func replyText(text string) string {
 
 func withoutSpaces(s string) string { return strings.Join(strings.Fields(s), "") }
 
-// isRandom reports whether an id was drawn at random, so that no other call has it. Other ids count the calls of a conversation, such as
+// isRandom reports whether an id was drawn at random, so that no other call has it. Other ids number the calls of a conversation, such as
 // "functions.find:0" and "call_1". Only parts with letters and digits look random; a word with a small number does not. An id in
 // base64url has "-" and "_" anywhere, so the lengths of its parts are added.
 func isRandom(id string) bool {
@@ -147,8 +147,11 @@ func isRandom(id string) bool {
 			n += len(part)
 		}
 	}
-	return n >= 8
+	return n >= minRandom
 }
+
+// minRandom is the minimum length of the random parts of a random id.
+const minRandom = 8
 
 // numberedWord matches a word with a small number, such as step2.
 var numberedWord = regexp.MustCompile(`^(?:[a-z]+|[A-Z][a-z]{2,})[0-9]{1,3}$`)

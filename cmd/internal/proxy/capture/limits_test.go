@@ -275,15 +275,15 @@ func TestTemporaryErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer away.Close()
-	if s.passes(context.DeadlineExceeded, 0) || !s.passes(context.DeadlineExceeded, 1) {
+	if s.isTemporary(context.DeadlineExceeded, 0) || !s.isTemporary(context.DeadlineExceeded, 1) {
 		t.Error("a timeout is temporary only if the connection was interrupted")
 	}
 	s.nc = away
-	if _, err := s.open.put(t.Context(), "x", new(part), 0); !s.passes(err, 0) || s.passes(nil, 0) {
+	if _, err := s.open.put(t.Context(), "x", new(part), 0); !s.isTemporary(err, 0) || s.isTemporary(nil, 0) {
 		t.Errorf("got %v, want a temporary error", err)
 	}
 	away.Close()
-	if _, err := s.open.put(t.Context(), "x", new(part), 0); err == nil || s.passes(err, 0) {
+	if _, err := s.open.put(t.Context(), "x", new(part), 0); err == nil || s.isTemporary(err, 0) {
 		t.Errorf("got %v, want a lasting error", err)
 	}
 }

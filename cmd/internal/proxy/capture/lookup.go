@@ -175,6 +175,7 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 // validID reports whether an id can be a token of a key. The id may be any text of a client.
 func validID(id events.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsFunc(string(id), func(r rune) bool {
-		return !(isLetter(r) || isDigit(r) || r == '-' || r == '_')
+		isAllowed := isLetter(r) || isDigit(r) || r == '-' || r == '_'
+		return !isAllowed
 	})
 }

@@ -354,7 +354,7 @@ func (o *Open) finish(ctx context.Context, reply *modelapi.Reply, status int) er
 	for {
 		reconnects := o.store.nc.Stats().Reconnects
 		err := o.storeEnd(ctx, reply, status)
-		if !o.store.passes(err, reconnects) || pause(ctx, retryPause) != nil {
+		if !o.store.isTemporary(err, reconnects) || pause(ctx, retryPause) != nil {
 			return err
 		}
 	}

@@ -12,27 +12,54 @@ import (
 // ErrNoTurn is returned for a call without text of a user and without a reference to an earlier response.
 var ErrNoTurn = errors.New("the request has no text of a user")
 
-// place is the position of a call in its conversation: the turn, the work on it, and the keys by which related runs are found.
+// A place says where a call stands in its conversation, and has the keys of the references by which Begin finds related runs. This is an
+// example: the items of a call, oldest first, with the fields that are made of them.
+//
+//	user       fix the build        earlier[0]
+//	assistant  run("go build")      previousCalls
+//	tool       exit 1
+//	assistant  It is fixed.         previous
+//	user       now run the tests    the turn: question, exact, start, named
+//	assistant  run("go test")       work[0]: reply
+//	tool       exit 0               work[1]
+//
+// This call continues a run: it sends the result of a tool. Begin looks for the run in this order:
+//
+//  1. reply: an open run with this reply
+//  2. named: the open run that began with this question in the session that the client names
+//  3. start: the open run that began with the same texts
+//  4. reply, then start: a closed run, of which the call gets only the block
+//
+// A call without a result of a tool behind the turn begins a run. Then Begin looks for related runs in this order:
+//
+//  1. start and exact: a run whose first call this call repeats
+//  2. previous: the run of the turn before, which has the last reply. Of several, those that also have previousCalls
+//  3. earlier[0].start: if none has the last reply, a run that began with the turn before
 type place struct {
-	turn     int // index of the last user item, or -1 if only the provider has it
-	number   int // of the turn in the items of the call, from 1
-	question string
-	exact    string          // hash of the whole request up to the turn
-	work     []modelapi.Item // everything behind the turn
-	answer   int             // index in work of the last item of the assistant, or -1
-	// begins is set if no result of a tool follows the turn. If reply is set, too, the client has sent the beginning of the answer: a
-	// draft (prefill), or a reply that was cut. Then the call begins a run unless that reply is known.
+	// The turn, and the runs that began with it.
+	turn     int    // index of the last user item, or -1 if only the provider has it
+	number   int    // of the turn in the items of the call, from 1
+	question string // hash of the text of the turn; empty if turn is -1
+	exact    string // hash of the whole request up to the turn, with the system prompt
+	start    string // key of the texts of the conversation up to the turn
+	named    string // key of the named session and the question; empty without one of them
+
+	// The work on the turn, and the reply that the call extends.
+	work   []modelapi.Item // everything behind the turn
+	answer int             // index in work of the last item of the assistant, or -1
+	reply  string          // key of that item, or of the reply that the provider has; empty without one
+	// numbered is set if the ids of the reply's calls are numbers, such as call_1, and not random. Other runs may have the same ids.
+	numbered bool
+	// begins is set if no result of a tool follows the turn. Then the call begins a run, unless an open run has the reply behind the turn.
+	// A reply that no run has is no answer of the model: it is the beginning of one, which the client wrote (prefill) or which was cut.
 	begins bool
-	chain  textChain // of all items
+	chain  textChain // of all items: the key of the reply to this call is made of it
 
-	start, named string // keys of the runs that began with this turn
-	reply        string // key of the reply that the call extends; empty without one
-	counted      bool   // the ids of the reply's calls only count: other runs may have the same
-
+	// The turns before.
 	previous      string          // key of the last reply before the turn; empty without an earlier turn
-	previousCalls string          // key of the last reply with calls before the turn, if it is behind the earlier turn
-	tail          []modelapi.Item // tool results between the last reply and the turn
-	earlier       []earlierTurn   // the turns before this one that have a reply, newest first, at most maxEarlier
+	previousCalls string          // key of the last reply with calls between the earlier turn and this one; empty without one
+	tail          []modelapi.Item // results of tools between the last reply and the turn
+	earlier       []earlierTurn   // turns that have a reply, newest first, at most maxEarlier
 }
 
 type earlierTurn struct {
@@ -56,7 +83,7 @@ func locate(c *Call) (*place, error) {
 	switch {
 	case turn >= 0 && modelapi.WithoutReminders(r.Items[turn].Text) == "":
 		return nil, ErrNoTurn
-	case turn < 0 && (p.begins || !providerHasTurn):
+	case turn < 0 && (p.begins || !providerHasTurn): // the call has no turn, and is not later work on a stored one
 		return nil, ErrNoTurn
 	}
 	chains := chainsOf(r.Items)
@@ -89,18 +116,18 @@ func (p *place) setTurn(c *Call, chains []textChain) {
 	p.named = c.keys().named(c.Session, p.question)
 }
 
-// setReply sets the reply that the call extends.
+// setReply sets the reply that the call extends. Results of tools without a reply before them extend the last reply that the provider has.
 func (p *place) setReply(c *Call, chains []textChain) {
 	if p.answer >= 0 {
 		last := &p.work[p.answer]
 		p.reply = c.keys().reply(chains[p.turn+1+p.answer], last.Calls, last.Text)
-		p.counted = slices.ContainsFunc(modelapi.ClientCalls(last.Calls), func(c modelapi.ToolCall) bool { return !isRandom(c.ID) })
+		p.numbered = slices.ContainsFunc(modelapi.ClientCalls(last.Calls), func(c modelapi.ToolCall) bool { return !isRandom(c.ID) })
 	} else if !p.begins {
 		p.reply = c.keys().stored(c.Request)
 	}
 }
 
-// setEarlier sets the number of the turn, and what identifies the turns before it. A turn without a reply is part of the next one.
+// setEarlier sets the number of the turn, and the fields about the turns before it. A turn without a reply is part of the next one.
 func (p *place) setEarlier(c *Call, chains []textChain) {
 	items := c.Request.Items[:max(p.turn, 0)]
 	end := len(items) // index behind the items of the turn at i
@@ -120,14 +147,22 @@ func (p *place) setEarlier(c *Call, chains []textChain) {
 	if answer >= 0 && modelapi.LastTurn(items) >= 0 {
 		p.previous = c.keys().reply(chains[answer], items[answer].Calls, items[answer].Text)
 	} else if p.turn >= 0 && len(p.earlier) == 0 {
-		p.previous = c.keys().stored(c.Request)
+		p.previous = c.keys().stored(c.Request) // only the provider has the turns before
 	}
-	for i := len(items) - 1; i >= 0 && p.previousCalls == "" && !items[i].IsTurn(); i-- {
-		if calls := items[i].Calls; items[i].Role == modelapi.RoleAssistant && len(modelapi.ClientCalls(calls)) > 0 {
+	p.setPreviousCalls(c, items, chains)
+	p.tail = slices.DeleteFunc(slices.Clone(items[answer+1:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
+}
+
+// setPreviousCalls sets the key of the last reply with calls after the last turn of items. Two runs may end with the same text after the
+// same texts, and differ in the ids of their calls. The key is made without the text of the reply, because an id identifies it.
+func (p *place) setPreviousCalls(c *Call, items []modelapi.Item, chains []textChain) {
+	for i := len(items) - 1; i >= 0 && !items[i].IsTurn(); i-- {
+		calls := items[i].Calls
+		if items[i].Role == modelapi.RoleAssistant && len(modelapi.ClientCalls(calls)) > 0 {
 			p.previousCalls = c.keys().reply(chains[i], calls, "")
+			return
 		}
 	}
-	p.tail = slices.DeleteFunc(slices.Clone(items[answer+1:]), func(i modelapi.Item) bool { return i.Role != modelapi.RoleTool })
 }
 
 func questionHash(text string) string {

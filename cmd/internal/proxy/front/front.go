@@ -50,7 +50,7 @@ type Options struct {
 type Front struct {
 	o      Options
 	server *proxy.Server
-	tokens *tokens.Set // nil without a file
+	tokens *tokens.Set // nil without a file: its methods then permit everything
 	count  func(capture.Result)
 	unread func(reason string)
 	middle atomic.Pointer[advice.Advisor]
@@ -204,7 +204,8 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
 	views := index.New(conn)
-	handler := api.New(referencing{backend, runs}, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
+	withRunIDs := referencing{backend, runs} // accepts feedback by the id of a captured run
+	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
 	advisor := advice.New(backend, runs, conn, f.unread, f.o.Log)

@@ -126,7 +126,7 @@ func describeBook(p *playbook.Playbook) report.Book {
 	return d
 }
 
-// newOperation describes an operation. Rejected is the reason for its rejection as a sentence, "" for an applied one.
+// newOperation describes an operation. rejected is the reason for its rejection as a sentence, "" for an applied one.
 func newOperation(version uint64, op *playbook.Op, code playbook.Reason, rejected string) report.Operation {
 	return report.Operation{
 		Version: version, Kind: string(op.Kind), Bullet: op.Bullet, Section: op.Section, Content: op.Content,

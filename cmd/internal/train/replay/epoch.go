@@ -36,7 +36,8 @@ func (r *run) learnEpoch(ctx context.Context, next func(context.Context) (window
 		train = train.Plus(w.score)
 		validated = nil
 		// The last window needs no validation of its own: the end of the epoch has one.
-		if r.Validation != nil && r.Mode != Executions && !w.last && r.passed(r.ValidateEvery, w.samples) {
+		mayValidate := r.Validation != nil && r.Mode != Executions && !w.last
+		if mayValidate && r.passed(r.ValidateEvery, w.samples) {
 			if validated, err = r.validate(ctx); err != nil {
 				return err
 			}
@@ -86,7 +87,7 @@ func (r *run) passed(every, samples int) bool {
 	return every > 0 && r.step/every > (r.step-samples)/every
 }
 
-// trainingTask returns the task of a training sample in the current epoch. Index is the position of the sample in its file. Step counts
+// trainingTask returns the task of a training sample in the current epoch. index is the position of the sample in its file. step counts
 // the training samples of the run, from 1.
 func (r *run) trainingTask(sample events.Task, index, step int) events.Task {
 	t := sample

@@ -9,20 +9,20 @@ import (
 	"debrief/events"
 )
 
-// measure has every sample of a set answered with one version of the playbook of a submitter. Nothing is learned from
-// the answers.
+// measure lets the generators answer every sample of a set with one version of a playbook: that of the submitter s. Nothing is learned
+// from the answers.
 func (r *run) measure(ctx context.Context, set *Set, phase string, s *submitter, version uint64) (*report.Score, error) {
 	defer addTime(&r.evaluating, time.Now())
 	book := s.tracker.book
 	point := report.Point{Epoch: r.epoch, Step: r.step, Set: set.Set}
 	switch {
-	case book != r.book: // the log of the run has no version of another playbook
-	case version == r.version:
+	case book != r.book: // another playbook, of which the log of the run has no version
+	case version == r.version: // the current version
 		var err error
 		if point.Book, err = r.log.bookAt(ctx, r.position); err != nil {
 			return nil, err
 		}
-	default: // the best version, of an earlier step
+	default: // the best version, which is of an earlier step
 		point.Epoch, point.Step, point.Book = r.best.Epoch, r.best.Step, r.best
 	}
 	tasks := make([]events.Task, len(set.Tasks))

@@ -267,7 +267,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	if r.submitter, err = openSubmitter(ctx, conn, book, o); err != nil {
 		return nil, err
 	}
-	switch {
+	switch { // the error for a task of an ended run that would have to run again
 	case r.state.ended && r.streams():
 		r.submitter.ended = &ConflictError{o.Name, []string{"it has ended, with other samples than this stream"}}
 	case r.state.ended:
@@ -275,12 +275,12 @@ func Run(ctx context.Context, conn *bus.Conn, c Config, sets Sets, o Options) (o
 	}
 	r.tracker = r.submitter.tracker
 	defer r.tracker.close()
-	f, followed, err := store.Follow(r.tracker.ctx, book)
+	f, stopFollowing, err := store.Follow(r.tracker.ctx, book)
 	if err != nil {
 		return nil, err
 	}
 	r.follow = f
-	defer func() { r.tracker.close(); followed() }()
+	defer func() { r.tracker.close(); stopFollowing() }() // close may be called twice
 	if err := r.fork(ctx); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,9 @@ const (
 // expired reports whether the lease of an owner has expired, because its process has exited, or after a time without heartbeats. Only
 // a process of this machine can be checked.
 func (o *owner) expired(silent time.Duration) bool {
-	if host, err := os.Hostname(); err == nil && host == o.Host && o.PID != os.Getpid() && exited(o.PID) {
+	host, err := os.Hostname()
+	isOfThisMachine := err == nil && host == o.Host
+	if isOfThisMachine && o.PID != os.Getpid() && exited(o.PID) {
 		return true
 	}
 	return silent > deadAfter

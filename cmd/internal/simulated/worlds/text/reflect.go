@@ -13,7 +13,8 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 	got, want := readAnswer(e.Answer), readAnswer(said)
 	output, value := "", ""
 	for i, o := range []string{toQueue, toPriority} {
-		if want[i] != "" && want[i] != got[i] && (output == "" || d.Chance(0.3, "second error")) {
+		isWrong := want[i] != "" && want[i] != got[i]
+		if isWrong && (output == "" || d.Chance(0.3, "second error")) {
 			output, value = o, want[i]
 		}
 	}

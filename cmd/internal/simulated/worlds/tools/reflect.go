@@ -134,7 +134,14 @@ func (m *material) guessCause(d roles.Dice) (slotName, value string, ok bool) {
 	for i := range slots {
 		s := &slots[i]
 		isFirstGuard := s.isGuard && !s.isLast
-		if m.code == "E412" && !isFirstGuard || m.code == "E422" && s.isGuard {
+		isCause := true
+		switch m.code { // what the code says about the wrong slot
+		case "E412":
+			isCause = isFirstGuard
+		case "E422":
+			isCause = !s.isGuard
+		}
+		if !isCause {
 			continue
 		}
 		for _, v := range s.values {
