@@ -214,7 +214,7 @@ func (f *fileReader) addObject(o *source.Value) error {
 	default:
 		var runs []*steps.Run
 		runs, err = known.parse(&record{Value: v, header: f.header, leading: f.leading})
-		if problem := v.Problem(); problem != nil {
+		if problem := v.Problem(); problem != nil { // the object is damaged: its runs are not complete
 			runs, err = nil, problem
 		}
 		if end := f.emitAll(known, runs, o.At); end != nil {
