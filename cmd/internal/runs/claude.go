@@ -23,8 +23,8 @@ type claudeSession struct {
 	message string // id of the last assistant message; each of its blocks is a separate event
 	agent   string // id of a sub-agent, or "" for the main agent
 
-	// The events of a message repeat its tokens, so the tokens of a message count once the next message begins. They are not used if the
-	// session has a result event, which has the sum.
+	// The events of a message repeat its tokens, so they are added to tokens when the next message begins. A result event has the sum of
+	// all messages, which replaces these fields.
 	tokens        chat.Usage // of the messages before the current one
 	currentTokens chat.Usage // of the current message
 	currentID     string     // id of the current message; it may be a thinking block, which has no step

@@ -35,7 +35,7 @@ const smallestLine = `{"question": "2+2?", "answer": "4", "score": 1}`
 // ErrFormat is returned if no object of the file has a known format.
 var ErrFormat = errors.New("want a format of 'debrief learn --help'; the smallest line that works is " + smallestLine)
 
-// Formats returns the known formats, for help texts. It has line breaks and no full stop.
+// Formats returns the titles of the known formats, for help texts. The text has line breaks and no full stop.
 func Formats() string {
 	var text strings.Builder
 	width := 0
@@ -74,7 +74,7 @@ type format struct {
 	matches func(modelapi.Value) bool
 	byFile  bool // a run without a name is found in a file of outcomes by the name of its own file
 
-	// parse is for objects that have whole runs. It returns the runs.
+	// parse is for objects that have whole runs. It returns the runs, and notes the problem of a damaged object with Value.Note.
 	parse func(*record) ([]*steps.Run, error)
 	// newBuilder is for objects that are parts of runs.
 	newBuilder func() runBuilder
@@ -94,9 +94,11 @@ type format struct {
 	isFirst, isLast func(modelapi.Value) bool
 }
 
-// runBuilder builds runs from their parts.
+// runBuilder builds a run, or several related ones, from parts. A builder may have the method IsEmpty, see openRun.isEmpty.
 type runBuilder interface {
+	// Add adds a part without problems. Leading is the name of the score that counts.
 	Add(v modelapi.Value, leading string)
+	// End returns the runs after the last part.
 	End() ([]*steps.Run, error)
 }
 

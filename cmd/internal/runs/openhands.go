@@ -34,10 +34,11 @@ func checkHands(v modelapi.Value) {
 
 func (h *handsSession) Add(v modelapi.Value, _ string) {
 	action, speaker := v.Text("action"), v.Text("source")
+	ofUser := speaker == "user" || speaker == "" && h.Question == ""
 	switch {
 	case v.Text("observation") != "":
 		h.addObservation(v)
-	case action == "message" && speaker == "user", action == "message" && speaker == "" && h.Question == "":
+	case action == "message" && ofUser:
 		h.User(handsText(v))
 	case action == "message", action == "finish", action == "reject":
 		h.addUsage(v)
@@ -67,14 +68,15 @@ func handsArgs(v modelapi.Value) modelapi.Value {
 	return v
 }
 
-// handsText returns the text of a message: of its arguments, or of the event.
+// handsText returns the text of a message, which is in the arguments or in the event itself.
 func handsText(v modelapi.Value) string {
 	args := handsArgs(v)
 	ofArgs := cmp.Or(args.Text("content"), args.Text("final_thought"), args.Text("thought"))
 	return cmp.Or(ofArgs, v.Get("content").Output(), v.Get("message").Output(), v.Text("thought"))
 }
 
-// addAction adds a tool call. The model's response has its arguments; without one they are the fields of the action.
+// addAction adds a tool call. Its arguments are those in the model's response. If the event has no response with the call, they are the
+// fields of the action.
 func (h *handsSession) addAction(v modelapi.Value, tool string) {
 	h.addUsage(v)
 	about := v.Get("tool_call_metadata")
@@ -115,7 +117,8 @@ func handsArguments(args modelapi.Value) string {
 	return string(raw)
 }
 
-// addObservation adds the result of the call with the same id, or of the last call.
+// addObservation adds an observation to the call with its id, or to the last call if the observation has no id. It counts an observation
+// without an open call as omitted.
 func (h *handsSession) addObservation(v modelapi.Value) {
 	id, at := v.Text("tool_call_metadata", "tool_call_id"), -1
 	for i, c := range h.Open {
@@ -135,24 +138,28 @@ func (h *handsSession) addObservation(v modelapi.Value) {
 	h.Close(at, &result)
 }
 
-// addUsage adds the tokens of the model's response once.
+// addUsage adds the tokens of the model's response in an event, once for each response.
 func (h *handsSession) addUsage(v modelapi.Value) {
-	r := v.Get("tool_call_metadata", "model_response")
-	id := r.Text("id")
-	if r.Kind() != '{' || h.requests[id] {
+	response := v.Get("tool_call_metadata", "model_response")
+	id := response.Text("id")
+	if response.Kind() != '{' || h.requests[id] {
 		return
 	}
 	if h.requests == nil {
 		h.requests = map[string]bool{}
 	}
 	h.requests[id] = true
-	h.Model = cmp.Or(h.Model, r.Text("model"))
-	h.Usage = h.Usage.Add(steps.Usage(1, r.Get("usage"), 0))
+	h.Model = cmp.Or(h.Model, response.Text("model"))
+	h.Usage = h.Usage.Add(steps.Usage(1, response.Get("usage"), 0))
 }
 
-// handsOutput parses a line of an output of the evaluation or of the resolver. An outcome is in the fields success or
-// test_result.report.resolved.
+// handsOutput parses a line of an output of the evaluation or of the resolver. The field success or test_result.report.resolved has the
+// outcome. If the line is damaged, handsOutput notes the problem.
 func handsOutput(v *record) ([]*steps.Run, error) {
+	if v.Get("history").Len() == 0 {
+		v.Note("history", "is empty")
+		return nil, nil
+	}
 	h := &handsSession{}
 	for event := range v.Get("history").Elements() {
 		if event.Kind() != '[' {
@@ -162,10 +169,6 @@ func handsOutput(v *record) ([]*steps.Run, error) {
 		for e := range event.Elements() { // in older outputs an element has an action and its observation
 			h.addChecked(e)
 		}
-	}
-	if v.Get("history").Len() == 0 {
-		v.Note("history", "is empty")
-		return nil, nil
 	}
 	h.Question = cmp.Or(h.Question, v.Want('"', "instruction").Text())
 	h.Outcome = handsOutcome(v.Value)
@@ -267,7 +270,7 @@ func withoutRemarks(arguments string, event modelapi.Value) string {
 func (h *handsSDKSession) addObservation(v modelapi.Value) {
 	kind, inner := v.Text("kind"), v.Get("observation")
 	r := v.ToolResult()
-	if r.Name == "finish" {
+	if r.Name == "finish" { // its call is the text of the answer, see addAction
 		return
 	}
 	r.Signs.Error = new(kind == "AgentErrorEvent")

@@ -20,18 +20,19 @@ import (
 
 // fileReader reads one file.
 type fileReader struct {
-	book      playbook.Book
-	outcomes  *Outcomes
-	leading   string               // see Reader.LeadingScore
-	known     func(events.ID) bool // nil knows none
-	seen      *recordedRuns        // nil keeps none
-	base      string               // see source.BaseName
-	limit     int                  // maxRun, or less in tests
-	fn        func(*events.Execution) error
-	openRuns  []*openRun     // in the order of their first parts
-	partCount int            // number of parts read so far
-	header    modelapi.Value // the members of the current container in front of its list
-	doc       modelapi.Document
+	book     playbook.Book
+	outcomes *Outcomes            // nil has none
+	leading  string               // see Reader.LeadingScore
+	known    func(events.ID) bool // nil knows none
+	seen     *recordedRuns        // nil keeps none
+	base     string               // see source.BaseName
+	limit    int                  // maxRun, or less in tests
+	fn       func(*events.Execution) error
+
+	doc       modelapi.Document                       // the current object
+	header    modelapi.Value                          // the members of the current container in front of its list
+	openRuns  []*openRun                              // in the order of their first parts
+	partCount int                                     // number of parts read so far
 	sessions  map[*format]func(modelapi.Value) string // the results of format.sessions
 	futile    futile
 	leftOut   bool // a run was read and left out: it is known, or it is not a task
@@ -214,7 +215,7 @@ func (f *fileReader) addObject(o *source.Value) error {
 	default:
 		var runs []*steps.Run
 		runs, err = known.parse(&record{Value: v, header: f.header, leading: f.leading})
-		if problem := v.Problem(); problem != nil {
+		if problem := v.Problem(); problem != nil { // the object is damaged: its runs are not complete
 			runs, err = nil, problem
 		}
 		if end := f.emitAll(known, runs, o.At); end != nil {
@@ -288,7 +289,7 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 	e.Origin.Source = SourceFile + "/" + known.source
 	e.Origin.Index = max(at.Index, at.Line)
 	if f.outcomes != nil {
-		file := ""
+		file := "" // without a name of the run, and only for formats with one run in each file
 		if known.byFile && r.Name == "" {
 			file = f.base
 		}

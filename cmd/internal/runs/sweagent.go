@@ -82,7 +82,8 @@ func addStep(c *steps.Conversation, s modelapi.Value, calls callsByAction) {
 	call, acted := steps.ParseCommand(action)
 	recorded := calls.take(action, s.Want('[', "tool_calls"))
 	if len(recorded) > 0 { // the agent runs one command at a time, so the observation belongs to the first call
-		call, acted = events.ToolCall{Tool: recorded[0].Name, Arguments: recorded[0].Arguments}, true
+		call = events.ToolCall{Tool: recorded[0].Name, Arguments: recorded[0].Arguments}
+		acted = true
 	}
 	if acted {
 		c.SetOutput(&call, observation, outcome.OfTool(&call, observation, outcome.Signs{}))

@@ -82,8 +82,8 @@ func langfuseObservation(v modelapi.Value, index int) observation {
 	return out
 }
 
-// langfuseMessages returns the messages of a model call. They are in the observation, in the attributes of its span, or in both. The
-// prompt with more messages is used, and the response of the observation.
+// langfuseMessages returns the messages of a model call. They are in the observation, in the attributes of its span, or in both. Of two
+// prompts the one with more messages is used, and of two responses that of the observation.
 func langfuseMessages(v modelapi.Value, span *otelSpan) (input, output []modelapi.Item) {
 	input, output = v.Get("input").Messages("user"), v.Get("output").Messages("assistant")
 	if v.Kind("input") == '"' && v.Text("output") == "None" { // a recorder in Python wrote a message without text as text

@@ -52,7 +52,7 @@ func (t *LangSmithTrace) addRoot(v modelapi.Value, leading string) {
 	}
 }
 
-// langSmithText returns the text in inputs or outputs: the last message, or a field with a text.
+// langSmithText returns the text of inputs or outputs: that of the last message with the role, or else of the first of the fields.
 func langSmithText(v modelapi.Value, role modelapi.Role, names []string) string {
 	return cmp.Or(lastText(v.Messages(role), role), v.ID(names...))
 }

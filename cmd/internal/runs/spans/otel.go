@@ -316,7 +316,7 @@ func otelKind(s *otelSpan) observationKind {
 	return otherSpan
 }
 
-// inputs returns the messages of the prompt.
+// inputs returns the messages of the prompt: those of the system prompt and of the events, and those of the first attribute that has some.
 func (s *otelSpan) inputs() []modelapi.Item {
 	a := s.attributes
 	items := a["gen_ai.system_instructions"].Messages("system")
@@ -338,7 +338,7 @@ func (s *otelSpan) inputs() []modelapi.Item {
 	return append(items, prompt.Messages("user")...)
 }
 
-// outputs returns the messages of the response.
+// outputs returns the messages of the response, from the first event or attribute that has some.
 func (s *otelSpan) outputs() []modelapi.Item {
 	a := s.attributes
 	for _, e := range s.events {

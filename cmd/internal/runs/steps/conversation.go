@@ -39,10 +39,11 @@ func (c *Conversation) Omit(kind source.Omission, n int) {
 	c.Omitted.Add(kind, n)
 }
 
-// OpenCall is a call that waits for its result.
+// OpenCall is the place of a call that waits for its result.
 type OpenCall struct {
-	ID         string
-	Step, Call int // indices into steps and its Calls
+	ID   string // may be empty
+	Step int    // index into Run.Steps
+	Call int    // index into Step.Calls
 }
 
 // maxOpenCalls is the maximum number of calls that wait for a result. If there are more, the oldest ones get no result.
@@ -185,6 +186,7 @@ func (c *Conversation) find(r *modelapi.ToolResult) int {
 		case r.CallID != "" && o.ID == r.CallID:
 			byID = i
 		case o.Step != c.turn:
+			continue
 		case byName < 0 && r.Name != "" && r.Name == c.Steps[o.Step].Calls[o.Call].Tool:
 			byName = i
 		case first < 0:
@@ -200,7 +202,7 @@ func (c *Conversation) find(r *modelapi.ToolResult) int {
 	return first
 }
 
-// Close sets the result of the i-th open call, and returns the call.
+// Close sets the result of the i-th open call, and returns the place of the call.
 func (c *Conversation) Close(i int, r *modelapi.ToolResult) OpenCall {
 	o := c.Open[i]
 	c.setResult(c.TakeCall(i), r)
@@ -212,7 +214,7 @@ func (c *Conversation) setResult(call *events.ToolCall, r *modelapi.ToolResult) 
 	c.SetOutput(call, r.Output, outcome.OfTool(call, r.Output, r.Signs))
 }
 
-// TakeCall removes the i-th call from the open calls and returns it.
+// TakeCall removes the i-th call from the open calls and returns it. The caller sets its result.
 func (c *Conversation) TakeCall(i int) *events.ToolCall {
 	o := c.Open[i]
 	c.Open = slices.Delete(c.Open, i, i+1)
@@ -233,7 +235,7 @@ func (c *Conversation) SetOutput(call *events.ToolCall, output string, outcome e
 	call.Outcome, call.Output = outcome, Clip(output)
 }
 
-// End returns the run. No more can be added to it. A run without a name is named by its session.
+// End returns the run, to which nothing can be added then. A run without a name is named by its session.
 func (c *Conversation) End() ([]*Run, error) {
 	c.dropRepeated()
 	if !slices.ContainsFunc(c.Steps, func(s events.Step) bool { return s.Speaker == "assistant" }) {

@@ -49,7 +49,8 @@ func (c *Conversation) keyOf(r *recordedCall) callKey {
 	return callKey{r.ID, call.Tool, call.Arguments}
 }
 
-// removeCalls removes calls, and the text that was recorded again with them. The map has the indices of the calls by step.
+// removeCalls removes calls, and the text that was recorded again with them. The map has the indices of the calls by step. The places of
+// calls are invalid then, so removeCalls forgets them.
 func (c *Conversation) removeCalls(repeated map[int][]int) {
 	kept := make([]events.Step, 0, len(c.Steps))
 	ids := map[int]string{}
