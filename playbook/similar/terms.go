@@ -160,7 +160,8 @@ func (s *scanner) number() bool {
 		sign = "-"
 		s.at++
 	}
-	if !isDigit(s.peek(0)) && (s.peek(0) != '.' || !isDigit(s.peek(1)) || isWord(s.peek(-1))) {
+	isFraction := s.peek(0) == '.' && isDigit(s.peek(1)) && !isWord(s.peek(-1)) // such as .5
+	if !isDigit(s.peek(0)) && !isFraction {
 		s.at = from
 		return false
 	}
@@ -196,7 +197,7 @@ func (s *scanner) integer() string {
 		return "0" // of .5
 	}
 	if n <= 3 && s.text[from] != '0' { // groups may follow
-		for strings.ContainsRune(separators, s.peek(0)) && isDigit(s.peek(1)) && isDigit(s.peek(2)) && isDigit(s.peek(3)) && !isDigit(s.peek(4)) {
+		for strings.ContainsRune(separators, s.peek(0)) && s.isGroup(1) {
 			s.at += 4
 		}
 	}
@@ -206,6 +207,11 @@ func (s *scanner) integer() string {
 		}
 		return -1
 	}, string(s.text[from:s.at]))
+}
+
+// isGroup reports whether exactly three digits begin at an offset from the current character.
+func (s *scanner) isGroup(by int) bool {
+	return isDigit(s.peek(by)) && isDigit(s.peek(by+1)) && isDigit(s.peek(by+2)) && !isDigit(s.peek(by+3))
 }
 
 // skipDigits skips digits.
@@ -279,7 +285,11 @@ func (s *scanner) isGrouping(at int) bool {
 	for at >= 0 && at < len(s.text) && s.text[at] == ' ' {
 		at += step
 	}
-	return at >= 0 && at < len(s.text) && (s.text[at] == '-' || isOperator(s.text[at]) || unicode.Is(unicode.Sm, s.text[at]))
+	if at < 0 || at >= len(s.text) {
+		return false
+	}
+	r := s.text[at]
+	return r == '-' || isOperator(r) || unicode.Is(unicode.Sm, r)
 }
 
 func isOperator(r rune) bool { return strings.ContainsRune("<>=!+|~^&*/", r) }

@@ -113,19 +113,25 @@ func (c *call) storedExecution() (*events.Execution, error) {
 		return nil, err
 	}
 	e, err := explain.NewStored(c.handler.conn).Execution(c.ctx, string(h))
-	if err == nil && (e == nil || !c.token.Sees(e.Owner) || !c.token.AllowsBook(e.Book)) {
-		err = executionNotFound(h)
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	if e == nil || !c.token.Sees(e.Owner) || !c.token.AllowsBook(e.Book) {
+		return nil, executionNotFound(h)
+	}
+	return e, nil
 }
 
 // executionInBook is storedExecution for a path that also names the playbook.
 func (c *call) executionInBook() (*events.Execution, error) {
 	e, err := c.storedExecution()
-	if err == nil && e.Book != c.book() {
-		err = executionNotFound(events.Handle(c.path["handle"]))
+	if err != nil {
+		return nil, err
 	}
-	return e, err
+	if e.Book != c.book() {
+		return nil, executionNotFound(events.Handle(c.path["handle"]))
+	}
+	return e, nil
 }
 
 // markRoute marks interactions of sessions, and removes their marks.

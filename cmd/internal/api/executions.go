@@ -81,8 +81,10 @@ const maxExcerpt = 300
 
 func newExecutionItem(seq uint64, e *events.Execution) ExecutionItem {
 	item := ExecutionItem{
-		Handle: events.NewHandle(seq, e.ID), RunID: e.RunID, Task: e.Origin.Task, Owner: e.Owner, User: e.User, Session: e.Session, Turn: e.Turn, Started: e.Started, Question: excerpt(e.Question),
-		Answer: excerpt(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose, Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
+		Handle: events.NewHandle(seq, e.ID), RunID: e.RunID, Task: e.Origin.Task, Owner: e.Owner, User: e.User,
+		Session: e.Session, Turn: e.Turn, Started: e.Started,
+		Question: excerpt(e.Question), Answer: excerpt(e.Answer), Outcome: e.Outcome, Purpose: e.Purpose,
+		Version: e.Version, Shown: []playbook.BulletID{}, Cited: e.Cited, Steps: len(e.Steps), Model: e.Model,
 	}
 	for _, b := range e.Shown {
 		item.Shown = append(item.Shown, b.ID)
@@ -111,7 +113,8 @@ func (c *call) ownerFilter() (*string, error) {
 // newExecutionFilter returns the filter of a list, without its owner and without doubted.
 func newExecutionFilter(b playbook.Book, q url.Values) (f *index.Filter, err error) {
 	f = &index.Filter{
-		Book: b, Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"), Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
+		Book: b, Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"),
+		Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
 	}
 	if f.Label != "" && !slices.Contains(labels, string(f.Label)) {
 		return f, invalid("outcome", "want success, partial, failure or unknown")
@@ -183,8 +186,11 @@ func getExecution(c *call) (*explain.Execution, error) {
 	if err != nil && !errors.Is(err, explain.ErrExecutionNotFound) {
 		return nil, err
 	}
-	isStored := err == nil && x.Execution != nil // else only the log may know it, and its owner is unknown
-	if !isStored && !c.token.AllOwners() || isStored && !c.token.Sees(x.Execution.Owner) {
+	mayRead := c.token.AllOwners() // needed if the execution is not stored: its owner is unknown
+	if err == nil && x.Execution != nil {
+		mayRead = c.token.Sees(x.Execution.Owner)
+	}
+	if !mayRead {
 		return nil, executionNotFound(h)
 	}
 	if err != nil {
@@ -208,7 +214,8 @@ func getExecutionContext(c *call) (*generator.RebuiltContext, error) {
 	if _, err := c.executionInBook(); err != nil {
 		return nil, err
 	}
-	builder := generator.NewContextBuilder(c.handler.conn, nil, generator.Config{Recall: generator.RecallNone}) // needs no recall: the manifest has the recalled parts
+	cfg := generator.Config{Recall: generator.RecallNone} // the manifest has the recalled parts
+	builder := generator.NewContextBuilder(c.handler.conn, nil, cfg)
 	defer builder.Close()
 	return builder.Rebuild(c.ctx, events.Handle(c.path["handle"]))
 }

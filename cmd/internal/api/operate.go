@@ -35,7 +35,11 @@ func operateRoutes() []route {
 	run := get("/runs/{id}", "getRun", "Return the progress of a run.", getRun)
 	run.example = example{path: map[string]string{"id": "run-1"}}
 	dead := get("/dead", "listDeadLetters", "List the dead letters of the playbooks that the token permits, oldest first.", listDead)
-	dead.query = append([]parameter{{name: "role", kind: "string", doc: "Only letters of this role.", values: roles}, {name: "book", kind: "string", doc: "Only letters of this playbook."}, {name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."}}, pageParameters...)
+	dead.query = append([]parameter{
+		{name: "role", kind: "string", doc: "Only letters of this role.", values: roles},
+		{name: "book", kind: "string", doc: "Only letters of this playbook."},
+		{name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."},
+	}, pageParameters...)
 	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
 	requeue.scope, requeue.max, requeue.example = tokens.Operate, 0, example{path: map[string]string{"id": "11-ab12cd34"}}
 	drop := remove("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)

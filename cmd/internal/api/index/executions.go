@@ -83,7 +83,8 @@ func bulletHash(id playbook.BulletID) uint32 { return uint32(hash(string(id))) }
 // addExecution adds an execution. Above the limit it drops the oldest quarter of the rows.
 func (x *Executions) addExecution(seq uint64, e *events.Execution) {
 	r := row{
-		seq: seq, book: hash(string(e.Book)), owner: hash(e.Owner), user: hash(e.User), session: hash(e.Session), run: hash(e.RunID), task: hash(e.Origin.Task),
+		seq: seq, book: hash(string(e.Book)), owner: hash(e.Owner), user: hash(e.User),
+		session: hash(e.Session), run: hash(e.RunID), task: hash(e.Origin.Task),
 		started: e.Started.UnixNano(), label: e.Outcome.Label,
 	}
 	for _, b := range e.Shown {
@@ -119,9 +120,14 @@ type Filter struct {
 
 // Matches reports whether an execution of the playbook matches.
 func (f *Filter) Matches(e *events.Execution) bool {
-	return (f.Owner == nil || e.Owner == *f.Owner) && (f.Session == "" || e.Session == f.Session) && (f.Run == "" || e.RunID == f.Run) &&
-		(f.Task == "" || e.Origin.Task == f.Task) && (f.User == "" || e.User == f.User) && (f.Label == "" || e.Outcome.Label == f.Label) &&
-		(!f.InSession || e.Session != "") && (f.Before.IsZero() || e.Started.Before(f.Before)) &&
+	return (f.Owner == nil || e.Owner == *f.Owner) &&
+		(f.User == "" || e.User == f.User) &&
+		(f.Session == "" || e.Session == f.Session) &&
+		(!f.InSession || e.Session != "") &&
+		(f.Run == "" || e.RunID == f.Run) &&
+		(f.Task == "" || e.Origin.Task == f.Task) &&
+		(f.Label == "" || e.Outcome.Label == f.Label) &&
+		(f.Before.IsZero() || e.Started.Before(f.Before)) &&
 		(f.Bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.Bullet }))
 }
 
@@ -147,9 +153,15 @@ func newRowFilter(f *Filter) *rowFilter {
 // selects reports whether the execution of a row may match the filter.
 func (f *rowFilter) selects(r *row) bool {
 	w := &f.wanted
-	return r.book == w.book && (f.Owner == nil || r.owner == w.owner) && (f.Session == "" || r.session == w.session) && (f.Run == "" || r.run == w.run) &&
-		(f.Task == "" || r.task == w.task) && (f.User == "" || r.user == w.user) && (f.Label == "" || r.label == w.label) &&
-		(!f.InSession || r.session != f.noSession) && (f.Before.IsZero() || r.started < w.started) &&
+	return r.book == w.book &&
+		(f.Owner == nil || r.owner == w.owner) &&
+		(f.User == "" || r.user == w.user) &&
+		(f.Session == "" || r.session == w.session) &&
+		(!f.InSession || r.session != f.noSession) &&
+		(f.Run == "" || r.run == w.run) &&
+		(f.Task == "" || r.task == w.task) &&
+		(f.Label == "" || r.label == w.label) &&
+		(f.Before.IsZero() || r.started < w.started) &&
 		(f.Bullet == "" || slices.Contains(r.shown, f.bullet))
 }
 
@@ -215,7 +227,10 @@ func (x *Executions) Sessions(b playbook.Book, owner *string, n int) []Session {
 	at := map[[2]uint64]int{} // index in all, by the hashes of owner and name
 	all := []Session{}
 	for _, r := range slices.Backward(x.rows) {
-		if r.book != book || r.session == none || owner != nil && r.owner != hash(*owner) {
+		if r.book != book || r.session == none {
+			continue
+		}
+		if owner != nil && r.owner != hash(*owner) {
 			continue
 		}
 		key := [2]uint64{r.owner, r.session}
