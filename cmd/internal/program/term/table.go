@@ -71,17 +71,17 @@ func (t *Table) Flush() error {
 	_ = w.Flush()
 	out := t.Out
 	if to, ok := out.(*Writer); ok {
-		out = rawWriter{to} // the text is cleaned already, and has colours
+		out = rawWriter{to}
 	}
+	var trimmed strings.Builder // written at once, so that a reader of a terminal sees whole tables
 	for line := range strings.Lines(text.String()) {
 		if t.Right {
-			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // tabwriter puts the gap before the first column, too
+			line = strings.TrimPrefix(line, strings.Repeat(" ", gap)) // the package puts the gap before the first column, too
 		}
-		if _, err := io.WriteString(out, strings.TrimRight(line, " \n")+"\n"); err != nil {
-			return err
-		}
+		trimmed.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
-	return nil
+	_, err := io.WriteString(out, trimmed.String())
+	return err
 }
 
 // minLastCell is the minimum width to which the last column of a table is wrapped.
