@@ -52,7 +52,7 @@ func TestPinnedVersionAsksTodaysAdmission(t *testing.T) {
 			for _, d := range test.deltas {
 				newest = f.commitDelta(d)
 			}
-			f.context(cb, &events.ContextRequest{Query: "When?", MinVersion: newest, DryRun: true})
+			f.awaitVersion(cb, newest)
 			got := chatText(f.context(cb, request).Messages)
 			if strings.Contains(got, text) != test.shown || !strings.Contains(got, other) {
 				t.Errorf("want the text: %t, and the other text; got %s", test.shown, got)
@@ -77,6 +77,7 @@ func TestSummaryAfterForget(t *testing.T) {
 	}
 	f.ok(cb.windows.PutSummary(t.Context(), "b", "", "s", &events.Summary{Through: 2, Text: "SECRET summary"}))
 	version := f.commitDelta(playbook.Delta{Forget: &playbook.Selector{User: "zoe"}, ForgetBefore: 100})
+	f.awaitVersion(cb, version)
 	got := chatText(f.context(cb, &events.ContextRequest{Session: "s", Query: "five", MinVersion: version, DryRun: true}).Messages)
 	if strings.Contains(got, "SECRET") || !strings.Contains(got, "four") {
 		t.Errorf("the context has a forgotten turn, or lacks another one: %s", got)

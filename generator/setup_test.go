@@ -158,6 +158,17 @@ func (f *fixture) context(cb *ContextBuilder, r *events.ContextRequest) *events.
 	return reply
 }
 
+// awaitVersion waits until the builder has a version of the playbook. On a busy machine one request may end before that.
+func (f *fixture) awaitVersion(cb *ContextBuilder, version uint64) {
+	f.Helper()
+	for range 10 {
+		if reply := f.context(cb, &events.ContextRequest{Query: "When?", MinVersion: version, DryRun: true}); !reply.Stale {
+			return
+		}
+	}
+	f.Fatalf("the builder does not reach version %d", version)
+}
+
 // putWindow writes an execution to its session's window, without a message id.
 func (f *fixture) putWindow(e *events.Execution, r bus.Receipt) {
 	f.Helper()
