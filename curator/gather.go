@@ -108,7 +108,10 @@ func (g *gatherResult) removeSkipped(asked, answered []*workItem) {
 
 // fillDecision copies the token usage and the counts into a decision.
 func (g *gatherResult) fillDecision(d *events.EditReply) {
-	d.Usage, d.Asked, d.Skipped, d.SkippedReason = g.usage, g.asked, g.skipped, g.skipReason
+	d.Usage = g.usage
+	d.Asked = g.asked
+	d.Skipped = g.skipped
+	d.SkippedReason = g.skipReason
 }
 
 // gatherError is the reason why a reflection cannot be gathered, however often it is tried.

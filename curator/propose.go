@@ -41,7 +41,10 @@ func (w *worker) propose(
 	if err := load(ctx); err != nil {
 		return nil, err
 	}
-	round.Playbook, round.Bullets, round.Costs, round.TokenBudget = s.Playbook(), &b.bulletIndex, b.costs, w.cfg.MaxTokens
+	round.Playbook = s.Playbook()
+	round.Bullets = &b.bulletIndex
+	round.Costs = b.costs
+	round.TokenBudget = w.cfg.MaxTokens
 	proposer := propose.Proposer{Model: w.model, Rules: w.content}
 	proposer.Propose(ctx, round, list)
 	failed := make(map[*workItem]bool)
@@ -52,7 +55,10 @@ func (w *worker) propose(
 			failed[item] = true
 			continue
 		}
-		item.modelUseful, item.Rejected, item.Model, item.Prompt = one.Useful, one.Rejected, one.Model, propose.PromptVersion
+		item.modelUseful = one.Useful
+		item.Rejected = one.Rejected
+		item.Model = one.Model
+		item.Prompt = propose.PromptVersion
 		for _, p := range one.Proposals {
 			from := make([]*draft.Item, len(p.From))
 			for i, f := range p.From {

@@ -59,9 +59,15 @@ const bookIdle = time.Minute
 // unload closes the writer and frees the caches.
 func (b *book) unload() {
 	b.close()
-	b.duplicates, b.costs, b.totals = draft.DuplicateIndex{}, nil, draft.Totals{}
-	b.bulletIndex, b.rejectionLog, b.fullLog = propose.BulletIndex{}, propose.RejectionLog{}, fullLog{}
-	b.waiting, b.samples, b.log = nil, sampleIndex{}, logCache{}
+	b.duplicates = draft.DuplicateIndex{}
+	b.costs = nil
+	b.totals = draft.Totals{}
+	b.bulletIndex = propose.BulletIndex{}
+	b.rejectionLog = propose.RejectionLog{}
+	b.fullLog = fullLog{}
+	b.waiting = nil
+	b.samples = sampleIndex{}
+	b.log = logCache{}
 }
 
 // close closes the writer. The next use opens a new one and compares the view with the log.
@@ -98,7 +104,9 @@ func (w *worker) open(ctx context.Context, b *book) error {
 	}
 	writer, err := w.store.Writer(ctx, b.name)
 	b.writer = writer
-	b.fullLog, b.samples, b.log = fullLog{}, sampleIndex{}, logCache{} // the log may have been replaced
+	b.fullLog = fullLog{}
+	b.samples = sampleIndex{}
+	b.log = logCache{} // the log may have been replaced
 	return err
 }
 

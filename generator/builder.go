@@ -261,7 +261,10 @@ func (cb *ContextBuilder) fetchOptional(
 	*warns = slices.Concat(*warns, sessionWarns, notesWarns, embedWarns)
 	forgotten := b.forgetting(req.owner)
 	p.dropForgotten(forgotten, req.session)
-	in.Window, in.Marks, in.Summary, in.Similar = p.window, p.marks, p.summary, query.similarity
+	in.Window = p.window
+	in.Marks = p.marks
+	in.Summary = p.summary
+	in.Similar = query.similarity
 	out.inWindow = p.inWindow
 	if out.turn == 0 {
 		out.turn = p.turn

@@ -286,7 +286,10 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	} else {
 		warns.add("session: reported %.80q, but the context belongs to %.80q", e.Session, s.Session)
 	}
-	e.Version, e.Shown, e.Manifest, e.PromptSHA256 = s.Version, s.Shown, &s.Manifest, s.SHA256
+	e.Version = s.Version
+	e.Shown = s.Shown
+	e.Manifest = &s.Manifest
+	e.PromptSHA256 = s.SHA256
 	if e.Started.IsZero() {
 		e.Started = s.Created
 	}

@@ -185,7 +185,9 @@ func quotedBullets(e *events.Execution) string {
 		Cited   bool   `json:"cited,omitempty"`
 	}
 	for _, b := range e.Shown {
-		line.ID, line.Content, line.Cited = string(b.ID), excerpt(b.Content, shortText/2), cited[string(b.ID)]
+		line.ID = string(b.ID)
+		line.Content = excerpt(b.Content, shortText/2)
+		line.Cited = cited[string(b.ID)]
 		if !line.Cited && isPlainJSON(line.ID) && isPlainJSON(line.Content) { // nearly all of them
 			out.WriteString(`{"id":"` + line.ID + `","content":"` + line.Content + "\"}\n")
 			continue

@@ -160,7 +160,9 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		finishSample(e, ref)
 	}
 	markCopies(e, ref, other, r.cfg.TraceBudget)
-	ref.FeedbackSeq, ref.Corrects, ref.FirstOutcome = fb.seq, fb.corrects, fb.first
+	ref.FeedbackSeq = fb.seq
+	ref.Corrects = fb.corrects
+	ref.FirstOutcome = fb.first
 	if e.Origin.Held {
 		// The result must not depend on the order of executions: skip the notes for prompts.
 		return bus.Result{Events: []events.Event{ref}}
@@ -225,8 +227,12 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 			return nil, err
 		}
 		out.screen(e, other, r.cfg.TraceBudget)
-		ref.Reasoning, ref.ErrorIdentification, ref.RootCauseAnalysis = out.Reasoning, out.ErrorIdentification, out.RootCauseAnalysis
-		ref.CorrectApproach, ref.KeyInsight, ref.Tags = out.CorrectApproach, out.KeyInsight, out.Tags
+		ref.Reasoning = out.Reasoning
+		ref.ErrorIdentification = out.ErrorIdentification
+		ref.RootCauseAnalysis = out.RootCauseAnalysis
+		ref.CorrectApproach = out.CorrectApproach
+		ref.KeyInsight = out.KeyInsight
+		ref.Tags = out.Tags
 		if out.KeyInsight != "" {
 			ref.Lessons = append(ref.Lessons, events.Lesson{Section: out.Section, Content: out.KeyInsight})
 		}

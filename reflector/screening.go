@@ -72,7 +72,9 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 	o.KeyInsight, o.Lessons = "", kept
 	for i, l := range kept { // prompts quote the insight
 		if l.Code == "" {
-			o.KeyInsight, o.Section, o.Lessons = l.Content, l.Section, slices.Delete(slices.Clone(kept), i, i+1)
+			o.KeyInsight = l.Content
+			o.Section = l.Section
+			o.Lessons = slices.Delete(slices.Clone(kept), i, i+1)
 			break
 		}
 	}

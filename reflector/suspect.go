@@ -14,6 +14,9 @@ const maxSuspect = 500
 // no experiment assigned. It keeps the outcomes of the random arms: a model doubts some kinds of outcomes more than others, and without
 // these the comparison of the arms would be biased.
 func withdraw(ref *events.Reflection) {
-	ref.KeyInsight, ref.CorrectApproach, ref.Lessons, ref.Tags = "", "", nil, nil
+	ref.KeyInsight = ""
+	ref.CorrectApproach = ""
+	ref.Lessons = nil
+	ref.Tags = nil
 	ref.Exposures = slices.DeleteFunc(slices.Clone(ref.Exposures), func(x events.Exposure) bool { return x.Arm == playbook.ArmOpen })
 }

@@ -93,7 +93,9 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		out.Gate = d.mode
 	}
 	d.recordSettings(&out)
-	out.Covers, out.Ops, out.Rejected = d.covers, d.ops, d.rejections.list()
+	out.Covers = d.covers
+	out.Ops = d.ops
+	out.Rejected = d.rejections.list()
 	change := []*playbook.Delta{&out}
 	if d.unlimited {
 		change = split(&out)

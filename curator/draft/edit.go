@@ -241,7 +241,9 @@ func (d *draft) admitImport(op *playbook.Op) {
 		}
 		return
 	}
-	made.Status, op.Code, op.Reason = status, code, "import: a person approves each new text"
+	made.Status = status
+	op.Code = code
+	op.Reason = "import: a person approves each new text"
 	if suspect {
 		op.Reason = found.String()
 	}
@@ -329,8 +331,14 @@ func split(d *playbook.Delta) []*playbook.Delta {
 // cleanEditOp clears the fields that an edit must not set and validates the others. A single invalid operation would make
 // the log refuse the complete delta.
 func cleanEditOp(op *playbook.Op) (err error) {
-	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
-	op.OldVote, op.ExperimentNumber, op.Exposures, op.Replaces, op.Contests = "", 0, nil, "", ""
+	op.Helpful = 0
+	op.Harmful = 0
+	op.Neutral = 0
+	op.OldVote = ""
+	op.ExperimentNumber = 0
+	op.Exposures = nil
+	op.Replaces = ""
+	op.Contests = ""
 	op.Standing, op.Restart = "", false
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 	if op.Section != "" {

@@ -212,7 +212,9 @@ func (d *evidence) correctOutcomes(item *Item) {
 
 // setVote sets the counters of an operation to one vote.
 func setVote(op *playbook.Op, v events.Vote) {
-	op.Helpful, op.Harmful, op.Neutral = 0, 0, 0
+	op.Helpful = 0
+	op.Harmful = 0
+	op.Neutral = 0
 	switch v {
 	case events.Helpful:
 		op.Helpful = 1

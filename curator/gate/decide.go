@@ -244,7 +244,10 @@ func (d *Decider) show(b *playbook.Bullet, op playbook.Op) {
 		d.holdForReview(b, op.Reason)
 		return
 	}
-	op.Kind, op.Bullet, op.Standing, op.Status = playbook.SetStatus, b.ID, playbook.StandingNew, playbook.Active
+	op.Kind = playbook.SetStatus
+	op.Bullet = b.ID
+	op.Standing = playbook.StandingNew
+	op.Status = playbook.Active
 	if d.mode == playbook.GateStrict {
 		op.Status = playbook.Probation
 	}

@@ -34,7 +34,9 @@ func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
 	if e.Standing == playbook.StandingKept || e.Outcomes() == 0 {
 		return Assessment{}
 	}
-	factor, harm, benefit := failing(&e, typical), math.Exp(wealth(&e, below)), math.Exp(wealth(&e, above))
+	factor := failing(&e, typical)
+	harm := math.Exp(wealth(&e, below))
+	benefit := math.Exp(wealth(&e, above))
 	isTrusted := e.Standing == playbook.StandingProven || e.Standing == playbook.StandingTrusted
 	inUse := b.Shown() || b.Status == playbook.Probation
 	switch {

@@ -29,7 +29,9 @@ func (round *Round) state(items []*Item) State {
 	s := State{Stats: round.Bullets.stats.Stats(), Tokens: round.Bullets.tokens, TokenBudget: round.TokenBudget}
 	for _, item := range items {
 		if o := &item.Reflection.Origin; o.Step > s.Step {
-			s.Step, s.Steps, s.Epoch = o.Step, o.Steps, o.Epoch
+			s.Step = o.Step
+			s.Steps = o.Steps
+			s.Epoch = o.Epoch
 		}
 	}
 	return s

@@ -100,7 +100,9 @@ func RefuseSecret(text string) *Refusal {
 
 // restatesPrompt reports whether the text repeats our own prompts; see restatedRun.
 func (c *Rules) restatesPrompt(content string) bool {
-	all, ours, run := 0, 0, 0
+	all := 0
+	ours := 0
+	run := 0
 	long := false
 	eachShingle(content, func(s string) {
 		all++

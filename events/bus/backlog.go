@@ -42,7 +42,9 @@ func (c *Consumers) Backlog(ctx context.Context, role string) (Backlog, error) {
 		return status, fmt.Errorf("read stream %s: %w", streams.Input(role), natserr.AsTimeout(ctx, err))
 	}
 	cfg, state := in.CachedInfo().Config, in.CachedInfo().State
-	status.Retention, status.Bytes, status.MaxBytes = cfg.MaxAge, state.Bytes, uint64(max(cfg.MaxBytes, 0))
+	status.Retention = cfg.MaxAge
+	status.Bytes = state.Bytes
+	status.MaxBytes = uint64(max(cfg.MaxBytes, 0))
 
 	cons, err := c.js.Consumer(ctx, streams.Input(role), role)
 	switch {

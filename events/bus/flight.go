@@ -68,7 +68,9 @@ func (f *inFlight) add(it *item) (old *item) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old = f.items[it.d.Seq]; old != nil {
-		old.msg, old.latestNumber, old.redelivered = it.msg, it.latestNumber, true
+		old.msg = it.msg
+		old.latestNumber = it.latestNumber
+		old.redelivered = true
 		return old
 	}
 	f.startSpan(it)

@@ -210,7 +210,9 @@ func (s *Scorer) runProgram(ctx context.Context, p Program, input []byte, stderr
 	defer cancel(nil)
 	stdout := &limitedBuffer{onFull: func() { cancel(errOutputTooLong) }}
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), stdout, stderr
+	cmd.Stdin = bytes.NewReader(input)
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 	cmd.WaitDelay = outputGrace
 	for _, name := range []string{"PATH", "HOME", "LANG", "TMPDIR"} {
 		if v, ok := os.LookupEnv(name); ok {

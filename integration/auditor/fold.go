@@ -52,7 +52,9 @@ func (f *fold) take(m Message) {
 		return
 	}
 	sum := sha256.Sum256(m.Data)
-	f.version, f.seq, f.chain = d.Version, m.Seq, sum[:]
+	f.version = d.Version
+	f.seq = m.Seq
+	f.chain = sum[:]
 	for _, c := range d.Covers {
 		if len(f.covered[c.ID]) == 0 {
 			f.times[c.ID] = d.Time

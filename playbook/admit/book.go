@@ -35,7 +35,9 @@ func (b *Book) Update(p *playbook.Playbook) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !known {
-		b.learned, b.states, b.from = map[uint64][]playbook.BulletID{}, map[playbook.BulletID]State{}, map[playbook.BulletID][]uint64{}
+		b.learned = map[uint64][]playbook.BulletID{}
+		b.states = map[playbook.BulletID]State{}
+		b.from = map[playbook.BulletID][]uint64{}
 		b.hidden = similar.Index{}
 		for bullet := range p.All() {
 			b.put(bullet.ID, bullet)

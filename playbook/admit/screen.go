@@ -175,7 +175,9 @@ func (o *order) matches(sentence string) bool {
 		if m == nil {
 			return false
 		}
-		before, match, after := sentence[:base+m[0]], rest[m[0]:m[1]], rest[m[1]:]
+		before := sentence[:base+m[0]]
+		match := rest[m[0]:m[1]]
+		after := rest[m[1]:]
 		isException := o.except != nil && o.except().MatchString(match+after)
 		isGiven := o.always || !isNegated(before) && !isReported(before, match+after)
 		if isGiven && !isException {

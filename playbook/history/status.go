@@ -56,7 +56,9 @@ func (s *Statuses) Add(d *playbook.Delta) {
 
 func (s *Statuses) add(c change) {
 	if s.held == nil {
-		s.held, s.decisions, s.wasShown = map[playbook.BulletID]Quarantined{}, map[playbook.BulletID]Decision{}, map[playbook.BulletID]bool{}
+		s.held = map[playbook.BulletID]Quarantined{}
+		s.decisions = map[playbook.BulletID]Decision{}
+		s.wasShown = map[playbook.BulletID]bool{}
 	}
 	for _, part := range c {
 		for i := range part.Ops {
@@ -73,7 +75,9 @@ func (s *Statuses) quarantine(c change, part *playbook.Delta, op *playbook.Op) {
 		return
 	}
 	q := s.held[op.Bullet]
-	q.Version, q.Time, q.Reason = c.last().Version, c.last().Time, cmp.Or(op.Reason, c.last().Reason)
+	q.Version = c.last().Version
+	q.Time = c.last().Time
+	q.Reason = cmp.Or(op.Reason, c.last().Reason)
 	for _, cover := range c.support(part, op) {
 		if e := cover.Evidence; e != nil {
 			q.Evidence = append(q.Evidence, e)

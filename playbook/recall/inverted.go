@@ -273,7 +273,9 @@ func (v *invertedIndex) finishEarly(s *accumulator, unread []queryTerm, h *topK)
 
 // score adds the weights of the terms in one document to sum.
 func (v *invertedIndex) score(q []queryTerm, number uint32, sum float64) float64 {
-	g, length, refs := v.weigher(), v.lengths[number], v.termRefs[number]
+	g := v.weigher()
+	length := v.lengths[number]
+	refs := v.termRefs[number]
 	for _, a := range q {
 		at, ok := slices.BinarySearchFunc(refs, a.term, func(ref termRef, t uint32) int { return cmp.Compare(ref.term, t) })
 		if ok {

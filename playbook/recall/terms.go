@@ -174,7 +174,9 @@ func (s *splitter) endWord() {
 		}
 	}
 	s.word, s.parts = s.word[:0], s.parts[:0]
-	s.afterUnderscore, s.number, s.truncated = false, false, false
+	s.afterUnderscore = false
+	s.number = false
+	s.truncated = false
 }
 
 // emitWord emits the stem of a word unless it is a stop word.

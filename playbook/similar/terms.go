@@ -150,7 +150,9 @@ func closingFence(body []rune) int {
 // number reads a number with its sign and an adjacent percent or currency sign.
 func (s *scanner) number() bool {
 	from := s.at
-	unit, sign, fraction := "", "", ""
+	unit := ""
+	sign := ""
+	fraction := ""
 	if unicode.Is(unicode.Sc, s.peek(0)) {
 		unit = string(s.peek(0))
 		s.at++
@@ -251,7 +253,9 @@ func (s *scanner) unit() string {
 
 // operator reads operators of code and arithmetic, symbols such as emoji, and brackets that group operands. It skips all other signs.
 func (s *scanner) operator() {
-	from, r, left := s.at, s.peek(0), s.peek(-1)
+	from := s.at
+	r := s.peek(0)
+	left := s.peek(-1)
 	s.at++
 	switch {
 	case r == '%':

@@ -136,7 +136,9 @@ func (t *tokenSet) reset(tokens []token) {
 	} else {
 		t.slots = make([]slot, n)
 	}
-	t.shift, t.size, t.round = 64-log, 0, 1
+	t.shift = 64 - log
+	t.size = 0
+	t.round = 1
 	for _, tok := range tokens {
 		if s := t.find(tok); s.seen == 0 {
 			*s = slot{tok, t.round}

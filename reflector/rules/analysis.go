@@ -198,7 +198,9 @@ func (a *Analysis) lessonOf(c *Contrast) (Lesson, bool) {
 			content = f.avoid
 		}
 		if content != "" && (l.Content == "" || len(content) < len(l.Content)) {
-			best, l.Section, l.Content = f, f.section, content
+			best = f
+			l.Section = f.section
+			l.Content = content
 		}
 	}
 	if l.Content == "" || !namesOnly(l.Content) {

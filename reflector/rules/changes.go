@@ -74,7 +74,9 @@ func compareFields(from, to map[string]any, m *message) (differences [][]change,
 	renamed := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		if other := newName(name, from, to); other != "" {
-			renamed[name], renamed[other], related = true, true, true
+			renamed[name] = true
+			renamed[other] = true
+			related = true
 			differences = append(differences, []change{{rank: rankHow, advice: "give " + argument(other) + " in place of " + argument(name)}})
 		}
 	}

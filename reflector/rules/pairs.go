@@ -103,7 +103,10 @@ func callChanges(a, from, to *act) []change {
 		return []change{call}
 	}
 	same := call
-	same.rank, same.of, same.shared, same.reads = rankSame, call.advice, quote(name, maxName), a.readsOnly()
+	same.rank = rankSame
+	same.of = call.advice
+	same.shared = quote(name, maxName)
+	same.reads = a.readsOnly()
 	same.advice = "call `" + a.name + "` with the same `" + same.shared + "` first"
 	return []change{same, call}
 }

@@ -198,7 +198,10 @@ func listBooks(c *call) (*page[bookItem], error) {
 		case err != nil:
 			return nil, err
 		default:
-			item.Version, item.Label, item.Bullets, item.Shown = p.Version(), label, p.Len(), len(p.Top(p.Len()))
+			item.Version = p.Version()
+			item.Label = label
+			item.Bullets = p.Len()
+			item.Shown = len(p.Top(p.Len()))
 		}
 		out.Items = append(out.Items, item)
 	}

@@ -207,7 +207,9 @@ func (b *openBook) copyNewest() {
 	label := playbook.VersionLabel(p.Version(), b.writer.State().Chain())
 	if b.last == nil || label != b.label {
 		b.last, b.label = p.Clone(), label
-		b.items, b.gate, b.review = nil, nil, nil
+		b.items = nil
+		b.gate = nil
+		b.review = nil
 	}
 }
 

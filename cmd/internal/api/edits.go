@@ -24,7 +24,9 @@ import (
 func editRoutes() []route {
 	ofBullet := map[string]string{"book": "default", "id": "misc-00012"}
 	edit := post("/books/{book}/edits", "editPlaybook", "Change bullets, decide on those in quarantine, restore or name a version, forget executions, or set the mode of the gate or of reviews. With dry_run only show the changes.", http.StatusCreated, editPlaybook)
-	edit.scope, edit.keyed, edit.waits = tokens.Review, true, true
+	edit.scope = tokens.Review
+	edit.keyed = true
+	edit.waits = true
 	edit.example = example{path: map[string]string{"book": "default"}, body: `{"add": [{"content": "Ask for the date of the order.", "section": "others"}], "reason": "complaint 17"}`}
 	// decide returns the handler of a decision on the bullet in the path: an edit with this bullet in the list that fill sets.
 	decide := func(fill func(*EditRequest, []playbook.BulletID)) func(*call, *decision) (*EditReply, error) {
@@ -35,9 +37,14 @@ func editRoutes() []route {
 		}
 	}
 	approve := post("/books/{book}/review/{id}/approve", "approveBullet", "Release a bullet from quarantine.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Approve = ids }))
-	approve.scope, approve.keyed, approve.max, approve.example = tokens.Review, true, 0, example{path: ofBullet, body: `{"reason": "checked"}`}
+	approve.scope = tokens.Review
+	approve.keyed = true
+	approve.max = 0
+	approve.example = example{path: ofBullet, body: `{"reason": "checked"}`}
 	reject := post("/books/{book}/review/{id}/reject", "rejectBullet", "Retire a bullet in quarantine. The Curator rejects the same text from then on.", http.StatusCreated, decide(func(r *EditRequest, ids []playbook.BulletID) { r.Reject = ids }))
-	reject.scope, reject.keyed, reject.max = tokens.Review, true, 0
+	reject.scope = tokens.Review
+	reject.keyed = true
+	reject.max = 0
 	reject.example = example{path: map[string]string{"book": "default", "id": "misc-00013"}, body: `{"reason": "not ours"}`}
 	return []route{edit, approve, reject}
 }
@@ -485,13 +492,18 @@ func (c *call) submitEdit(e *events.Edit, out *EditReply) error {
 		return err
 	}
 	c.location("books", string(e.Book), "versions", fmt.Sprint(d.Version))
-	out.Version, out.Label, out.Added, out.Changed = d.Version, playbook.VersionLabel(d.Version, d.Chain), d.Added, d.Changed
+	out.Version = d.Version
+	out.Label = playbook.VersionLabel(d.Version, d.Chain)
+	out.Added = d.Added
+	out.Changed = d.Changed
 	return nil
 }
 
 // requestEdit submits an edit in the name of the token, and returns the decision of the Curator.
 func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
-	e.Book, e.Author, e.Created = c.book(), c.token.Name, time.Now().UTC()
+	e.Book = c.book()
+	e.Author = c.token.Name
+	e.Created = time.Now().UTC()
 	if e.ID == "" {
 		e.ID = events.NewID()
 	}

@@ -27,7 +27,10 @@ import (
 // operateRoutes are the routes for tasks, runs, dead letters, the status and the tokens.
 func operateRoutes() []route {
 	task := post("/books/{book}/tasks", "submitTask", "Submit a task to the generators, and optionally wait for its execution.", http.StatusCreated, submitTask)
-	task.scope, task.keyed, task.waits, task.max = tokens.Report, true, true, 4<<20
+	task.scope = tokens.Report
+	task.keyed = true
+	task.waits = true
+	task.max = 4 << 20
 	task.query = []parameter{{name: "wait", kind: "string", doc: fmt.Sprintf("Time to wait for the execution, such as 30s, at most %s. Default: do not wait.", maxWait)}}
 	task.example = example{path: map[string]string{"book": "default"}, query: "wait=20s", body: `{"question": "What is six times seven?", "target": "42"}`}
 	runs := get("/runs", "listRuns", "List the runs of train, newest first.", listRuns)
@@ -41,7 +44,9 @@ func operateRoutes() []route {
 		{name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."},
 	}, pageParameters...)
 	requeue := post("/dead/{id}/requeue", "requeueDeadLetter", "Publish the event of a dead letter again, under its own id.", http.StatusOK, requeueDead)
-	requeue.scope, requeue.max, requeue.example = tokens.Operate, 0, example{path: map[string]string{"id": "11-ab12cd34"}}
+	requeue.scope = tokens.Operate
+	requeue.max = 0
+	requeue.example = example{path: map[string]string{"id": "11-ab12cd34"}}
 	drop := remove("/dead/{id}", "dropDeadLetter", "Delete a dead letter. Its event is never learned from.", dropDead)
 	drop.scope, drop.example = tokens.Operate, example{path: map[string]string{"id": "12-ab12cd34"}}
 	status := get("/status", "getStatus", "Return the health of the roles, the streams and the playbooks, with advice.", getStatus)

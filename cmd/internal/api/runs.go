@@ -100,7 +100,9 @@ func compareRuns(c *call) (*runComparison, error) {
 
 // answersOf returns the summary of the answers of a run to a set.
 func answersOf(run playbook.Book, all map[string]*evaluated) runAnswers {
-	out, right, known := runAnswers{Run: run}, 0, 0
+	out := runAnswers{Run: run}
+	right := 0
+	known := 0
 	for _, e := range all {
 		out.Version = max(out.Version, e.version)
 		if e.known() {

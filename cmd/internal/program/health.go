@@ -154,7 +154,9 @@ func (c checks) ready(w http.ResponseWriter, r *http.Request) {
 	unanswered := c.conn.CheckStreams(ctx)
 	for i := range states {
 		if err := unanswered[states[i].Role]; err != nil && states[i].Healthy() {
-			states[i].State, states[i].Reason, states[i].Since = bus.Unavailable, err.Error(), time.Now()
+			states[i].State = bus.Unavailable
+			states[i].Reason = err.Error()
+			states[i].Since = time.Now()
 		}
 		ready = ready && states[i].Healthy()
 		if !c.showReasons {

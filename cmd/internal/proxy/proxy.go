@@ -126,7 +126,9 @@ func (g *Gateway) rewrite(pr *httputil.ProxyRequest) {
 		restrictEncodings(out.Header)
 	}
 	if body := x.body; len(body) > 0 {
-		out.ContentLength, out.TransferEncoding, out.Trailer = int64(len(body)), nil, nil
+		out.ContentLength = int64(len(body))
+		out.TransferEncoding = nil
+		out.Trailer = nil
 		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		out.Body, _ = out.GetBody()
 	} else if out.Body != nil {
@@ -333,7 +335,11 @@ func (t *target) point(out *http.Request, rest, query string) error {
 		return fmt.Errorf("unescape path: %w", err)
 	}
 	u := *out.URL
-	u.Scheme, u.Host, u.Path, u.RawPath, u.RawQuery = t.scheme, t.host, path, raw, query
+	u.Scheme = t.scheme
+	u.Host = t.host
+	u.Path = path
+	u.RawPath = raw
+	u.RawQuery = query
 	out.URL, out.Host = &u, ""
 	return nil
 }

@@ -142,5 +142,7 @@ func continueAfter(e *events.Execution, n int) {
 	if len(rest) > 0 && !rest[0].At.IsZero() {
 		e.Started = rest[0].At
 	}
-	e.Steps, e.Usage, e.Duration = rest, chat.Usage{}, 0
+	e.Steps = rest
+	e.Usage = chat.Usage{}
+	e.Duration = 0
 }

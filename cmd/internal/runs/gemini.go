@@ -213,7 +213,9 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 	g.talking = false
 	switch v.Text("type") {
 	case "init":
-		g.Session, g.Model, g.Started = v.Text("session_id"), v.Text("model"), v.Time("timestamp")
+		g.Session = v.Text("session_id")
+		g.Model = v.Text("model")
+		g.Started = v.Time("timestamp")
 	case "message":
 		if v.Text("role") == "user" {
 			g.User(v.Text("content"))

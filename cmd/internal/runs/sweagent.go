@@ -74,7 +74,9 @@ func addHistory(c *steps.Conversation, m modelapi.Value, calls callsByAction) {
 // addStep adds a step of the trajectory.
 func addStep(c *steps.Conversation, s modelapi.Value, calls callsByAction) {
 	s.WantObject()
-	action, observation, thought := wantText(s, "action"), wantText(s, "observation"), wantText(s, "thought")
+	action := wantText(s, "action")
+	observation := wantText(s, "observation")
+	thought := wantText(s, "thought")
 	if strings.TrimSpace(thought) == "" {
 		thought = wantText(s, "response")
 	}

@@ -254,7 +254,10 @@ func (x *evaluation) run(ctx context.Context) error {
 // answer answers one sample in one arm, with a pinned playbook version and without the session of the task.
 func (x *evaluation) answer(ctx context.Context, a *evalArm, i int) sampleResult {
 	t := x.samples[i].Task
-	t.Book, t.Playbook, t.Purpose, t.Session = a.book, &a.Version, events.Evaluate, ""
+	t.Book = a.book
+	t.Playbook = &a.Version
+	t.Purpose = events.Evaluate
+	t.Session = ""
 	for {
 		e, err := a.generator.Answer(ctx, x.contexts, &t)
 		if err == nil {

@@ -168,7 +168,9 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		running, stopRoles = startRoles(running, s.Conn, roles)
 	}
 	show := newTrainScreen(p, o.Name)
-	o.OnProgress, o.OnPoint, o.OnEpoch = show.progressOfRun, show.point, show.epoch
+	o.OnProgress = show.progressOfRun
+	o.OnPoint = show.point
+	o.OnEpoch = show.epoch
 	o.OnStall, o.OnSkipped = show.waiting, show.skipped
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one

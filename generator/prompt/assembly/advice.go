@@ -101,7 +101,9 @@ func (r *adviceReader) read(line string, start, end int) {
 	default: // a field of a reflection
 		name, _, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		text := r.lines[len(r.lines)-1]
-		text.Start, text.End, text.Field = start, end, noteFieldNames[name]
+		text.Start = start
+		text.End = end
+		text.Field = noteFieldNames[name]
 		r.lines = append(r.lines, text)
 	}
 }

@@ -47,8 +47,16 @@ func (x *Index) newSelector(o Options) *selector {
 	}
 	c.ranks, c.decisions = withLength(c.ranks, len(x.rows)), withLength(c.decisions, len(x.rows))
 	c.sections = withLength(c.sections, len(x.sections))
-	c.x, c.o, c.room, c.weighted = x, o, o.Tokens, o.Weights != Weights{}
-	c.now, c.excluded, c.established, c.read, c.arm, c.drawn = 0, 0, 0, false, "", -1
+	c.x = x
+	c.o = o
+	c.room = o.Tokens
+	c.weighted = o.Weights != Weights{}
+	c.now = 0
+	c.excluded = 0
+	c.established = 0
+	c.read = false
+	c.arm = ""
+	c.drawn = -1
 	return c
 }
 

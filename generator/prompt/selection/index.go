@@ -123,7 +123,10 @@ func (x *Index) Update(p *playbook.Playbook) (changed []*playbook.Bullet, droppe
 	gate, _ := p.Gate()
 	ids, now, known := p.ChangedSince(x.mark)
 	known = known && gate == x.gate
-	x.version, x.gate, x.mark, x.topRows = p.Version(), gate, now, new(sync.Once)
+	x.version = p.Version()
+	x.gate = gate
+	x.mark = now
+	x.topRows = new(sync.Once)
 	if known {
 		for _, id := range ids {
 			if b := p.Bullet(id); b != nil && x.isSelectable(b) {

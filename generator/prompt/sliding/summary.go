@@ -106,7 +106,9 @@ func (sm *summarizer) add(line string, from int) {
 			s.terms = append(s.terms, term)
 		}
 	}
-	wordCount, isDecision, last := 0, false, "" // wordCount excludes numbers
+	wordCount := 0
+	isDecision := false
+	last := "" // wordCount excludes numbers
 	for w := range words(line) {
 		isUse := w == "use" && useSubjects[last]
 		isDecision = isDecision || isUse || decisionWords[w]

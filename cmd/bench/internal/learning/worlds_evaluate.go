@@ -75,7 +75,9 @@ func (c *classroom) evaluateOn(ctx context.Context, agent service.Backend, tasks
 	v := map[string]float64{
 		"bullets": float64(p.Len()), "active_bullets": float64(countActive(p)), deadKey: float64(dead.CachedInfo().State.Msgs),
 	}
-	right, allShown, allTokens := 0.0, 0, 0
+	right := 0.0
+	allShown := 0
+	allTokens := 0
 	for i := range tasks {
 		right += scores[i]
 		allShown += len(shown[i])
@@ -152,7 +154,10 @@ func (c *classroom) decidingRules(v map[string]float64, p *book.Playbook, tasks 
 		cache[key] = false
 		return false
 	}
-	all, known, found, complete := 0, 0, 0, 0
+	all := 0
+	known := 0
+	found := 0
+	complete := 0
 	for i := range tasks {
 		missing := false
 		for _, rule := range tasks[i].Deciding {

@@ -38,7 +38,9 @@ func curveGoals(t *table.Table, rows []worldRow) {
 		last = max(last, rows[i].Tasks)
 	}
 	gatewayGoals(t, rows, worlds.Names())
-	def, off, strict := string(defaultGate), string(book.GateOff), string(strictest)
+	def := string(defaultGate)
+	off := string(book.GateOff)
+	strict := string(strictest)
 	for _, w := range worlds.Names() {
 		of := func(arm string, tasks int) (float64, bool) {
 			e, ok := learned(rows, w, arm, tasks)

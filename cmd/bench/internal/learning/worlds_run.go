@@ -97,7 +97,9 @@ func openClassroom(ctx context.Context, r *worldRun, b *worldsBench, log zerolog
 	cfg := generator.Config{}
 	if a.showAll {
 		const unlimited = 1 << 20
-		cfg.Limits.Total, cfg.Limits.Bullets, cfg.Limits.MaxBullets = unlimited, unlimited, unlimited
+		cfg.Limits.Total = unlimited
+		cfg.Limits.Bullets = unlimited
+		cfg.Limits.MaxBullets = unlimited
 	}
 	c.builder = generator.NewContextBuilder(session.Conn, nil, cfg)
 	c.agent = c.builder
@@ -150,7 +152,11 @@ func (c *classroom) addByHand(ctx context.Context, texts []string) error {
 }
 
 func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
-	e.ID, e.Author, e.Reason, e.Created, e.Book = events.NewID(), "bench", "the arm of the measurement", time.Now().UTC(), classroomBook
+	e.ID = events.NewID()
+	e.Author = "bench"
+	e.Reason = "the arm of the measurement"
+	e.Created = time.Now().UTC()
+	e.Book = classroomBook
 	d, err := edits.Request(ctx, c.session.Conn, e, bus.PublishOptions{})
 	if err != nil {
 		return fmt.Errorf("edit the playbook: %w", err)

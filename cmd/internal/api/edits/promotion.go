@@ -75,7 +75,10 @@ func PlanPromotion(ctx context.Context, run, target *explain.Book, point string)
 		return nil, err
 	}
 	plan := newPromotion(base, learned, before)
-	plan.Book, plan.Run, plan.At, plan.Was = target.Name, run.Name, at.Label(), label
+	plan.Book = target.Name
+	plan.Run = run.Name
+	plan.At = at.Label()
+	plan.Was = label
 	if start > 0 {
 		plan.Fork = fork.String()
 	}
@@ -141,7 +144,9 @@ func (p *Promotion) Submit(merge bool, send func(*events.Edit) (*events.EditRepl
 			return err
 		}
 		seen = d.Version
-		p.Version, p.Label, p.Promoted = d.Version, book.VersionLabel(d.Version, d.Chain), true
+		p.Version = d.Version
+		p.Label = book.VersionLabel(d.Version, d.Chain)
+		p.Promoted = true
 	}
 	return nil
 }

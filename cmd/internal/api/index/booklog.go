@@ -183,7 +183,10 @@ func (l *bookLog) outline(fn func(*deltalog.Record) error) error {
 	var r deltalog.Record
 	for i := range l.at {
 		d := &l.at[i]
-		r.Version, r.Time, r.Seq, r.Chain = uint64(i+1), d.time, d.Seq, d.Chain[:]
+		r.Version = uint64(i + 1)
+		r.Time = d.time
+		r.Seq = d.Seq
+		r.Chain = d.Chain[:]
 		if i == len(l.at)-1 {
 			r.Names = l.names
 		}

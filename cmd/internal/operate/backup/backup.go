@@ -271,7 +271,9 @@ func (r *restoring) restoreRest(ctx context.Context, in io.Reader) error {
 			}
 			var out *io.PipeReader
 			out, pipe = io.Pipe()
-			r.current, sent, result = name, 0, make(chan error, 1)
+			r.current = name
+			sent = 0
+			result = make(chan error, 1)
 			go func() {
 				err := restoreOne(ctx, r.conn, r.manifest, &r.manifest.Streams[i], out, r.replicas)
 				out.CloseWithError(firstErr(err, io.ErrClosedPipe))

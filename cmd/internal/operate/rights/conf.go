@@ -161,7 +161,9 @@ var (
 // Tenants returns the tenants in a configuration that Conf wrote.
 func Tenants(conf string) (tenants []Tenant, err error) {
 	for _, m := range tenantBegin.FindAllStringSubmatch(conf, -1) {
-		name, key, user := m[1], m[3], m[4]
+		name := m[1]
+		key := m[3]
+		user := m[4]
 		i := slices.IndexFunc(tenants, func(t Tenant) bool { return t.Name == name })
 		if i < 0 {
 			i = len(tenants)

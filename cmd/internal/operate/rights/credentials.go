@@ -118,7 +118,9 @@ func (c *Credentials) createCertificates() (created bool, err error) {
 		return false, nil
 	}
 	ca := certificateTemplate("Debrief authority")
-	ca.IsCA, ca.BasicConstraintsValid, ca.MaxPathLenZero = true, true, true
+	ca.IsCA = true
+	ca.BasicConstraintsValid = true
+	ca.MaxPathLenZero = true
 	ca.KeyUsage = x509.KeyUsageCertSign
 	server := certificateTemplate("Debrief NATS server")
 	server.KeyUsage = x509.KeyUsageDigitalSignature

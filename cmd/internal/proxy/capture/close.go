@@ -124,7 +124,11 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait bool) (*run, e
 	} else {
 		s.count(Reported)
 	}
-	final.Closed, final.Attempts, final.Parts, final.Next, final.Tail = true, nil, nil, "", nil
+	final.Closed = true
+	final.Attempts = nil
+	final.Parts = nil
+	final.Next = ""
+	final.Tail = nil
 	rev, err := s.closed.put(ctx, closedKey(id), final, 0)
 	if err != nil {
 		return nil, err

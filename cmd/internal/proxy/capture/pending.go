@@ -50,7 +50,10 @@ func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int)
 		return fmt.Errorf("read a call of run %s: %w", p.Run, err)
 	}
 	key := ""
-	stored.Finish, stored.Status, stored.Usage, stored.Ended = reply.Finish, status, reply.Usage, time.Now()
+	stored.Finish = reply.Finish
+	stored.Status = status
+	stored.Usage = reply.Usage
+	stored.Ended = time.Now()
 	stored.Complete = reply.Complete()
 	if stored.Complete {
 		key = p.call.keys().reply(p.attempt.Chain, reply.Calls, reply.Text)

@@ -97,7 +97,9 @@ func (a *reply) itemEvents(i int, item object, add func(string, object)) {
 	}
 	begun["content"] = []object{}
 	add("response.output_item.added", at(object{"item": begun}))
-	text, kind, field := a.Text+a.Refusal, "response.output_text", "text"
+	text := a.Text + a.Refusal
+	kind := "response.output_text"
+	field := "text"
 	if a.Refusal != "" {
 		kind, field = "response.refusal", "refusal"
 	}

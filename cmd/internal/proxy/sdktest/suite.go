@@ -63,10 +63,14 @@ func (s *script) answer(r *fakeupstream.Request) fakeupstream.Answer {
 			r.Items[i].Text = strings.TrimSuffix(text, "\n\n")
 		}
 	}
-	text, results, images := "", []fakeupstream.Result(nil), 0
+	text := ""
+	results := []fakeupstream.Result(nil)
+	images := 0
 	for _, it := range r.Items {
 		if it.Role == "user" {
-			text, results, images = it.Text, nil, it.Images
+			text = it.Text
+			results = nil
+			images = it.Images
 		}
 		results = append(results, it.Results...)
 	}

@@ -13,7 +13,9 @@ func ErrorBody(api API, status int, code, message string) []byte {
 	detail := map[string]any{"message": message, "type": messagesErrorType(status)}
 	body := map[string]any{"type": "error", "error": detail}
 	if api != Messages {
-		detail["type"], detail["code"], detail["param"] = openAIErrorType(status), code, nil
+		detail["type"] = openAIErrorType(status)
+		detail["code"] = code
+		detail["param"] = nil
 		body = map[string]any{"error": detail}
 	}
 	b, _ := json.Marshal(body) // texts always have a JSON form

@@ -23,7 +23,10 @@ func (p *partialReply) end() { p.ended = true }
 func (p *partialReply) finish(m *message) *Reply {
 	m.attachResults()
 	r := p.r
-	r.Text, r.Calls, r.Results, r.Usage = joinTexts(m.texts), m.Calls, m.Results, p.usage.usage()
+	r.Text = joinTexts(m.texts)
+	r.Calls = m.Calls
+	r.Results = m.Results
+	r.Usage = p.usage.usage()
 	if p.reason != "" || p.ended {
 		r.finish(m, p.reason)
 	}

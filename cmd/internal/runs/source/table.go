@@ -75,7 +75,9 @@ func (t *table) missing(groups [][]string) error {
 func (v *Values) readRows(t *table, fn func(*Value) error) error {
 	in := &rowReader{Reader: v.r, limit: v.limit + bufferSize}
 	r := csv.NewReader(in)
-	r.Comma, r.FieldsPerRecord, r.ReuseRecord = t.comma, len(t.columns), true
+	r.Comma = t.comma
+	r.FieldsPerRecord = len(t.columns)
+	r.ReuseRecord = true
 	for {
 		in.size = 0
 		fields, err := r.Read()

@@ -366,7 +366,9 @@ func (b *traceBuilder) setSpan(call *events.ToolCall, o *observation) {
 // findCall returns the index of the call of a span: the one with its id, else one of its tool with equal arguments, else one
 // of its tool with any arguments, because a framework may add some. It returns -1 if there is none.
 func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
-	equal, other, want := -1, -1, modelapi.Canonical([]byte(o.tool.Arguments))
+	equal := -1
+	other := -1
+	want := modelapi.Canonical([]byte(o.tool.Arguments))
 	for i, place := range calls {
 		call := &b.Steps[place.Step].Calls[place.Call]
 		hasOtherID := o.tool.ID != "" && place.ID != "" && place.ID != o.tool.ID

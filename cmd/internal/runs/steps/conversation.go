@@ -180,7 +180,9 @@ func (c *Conversation) AddResult(r *modelapi.ToolResult) OpenCall {
 //   - the first one of its tool in the last turn;
 //   - the first one of the last turn.
 func (c *Conversation) find(r *modelapi.ToolResult) int {
-	byID, byName, first := -1, -1, -1
+	byID := -1
+	byName := -1
+	first := -1
 	for i, o := range c.Open {
 		switch {
 		case r.CallID != "" && o.ID == r.CallID:

@@ -81,7 +81,10 @@ func (c *Conversation) removeCalls(repeated map[int][]int) {
 		}
 		kept = append(kept, step)
 	}
-	c.Steps, c.ids, c.calls, c.Open = kept, ids, nil, nil
+	c.Steps = kept
+	c.ids = ids
+	c.calls = nil
+	c.Open = nil
 }
 
 // saidAgain reports whether the text of step i is not lost without the step: it is empty, or the next step is of the assistant and repeats

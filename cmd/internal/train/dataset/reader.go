@@ -108,7 +108,9 @@ func (r *Reader) begin() error {
 			r.n++
 		case ' ', '\t', '\r':
 		case '[':
-			r.unit, r.n, r.list = "element", 0, json.NewDecoder(r.src)
+			r.unit = "element"
+			r.n = 0
+			r.list = json.NewDecoder(r.src)
 			_, err := r.list.Token()
 			return err
 		default:

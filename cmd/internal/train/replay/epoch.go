@@ -92,7 +92,9 @@ func (r *run) passed(every, samples int) bool {
 func (r *run) trainingTask(sample events.Task, index, step int) events.Task {
 	t := sample
 	t.ID = taskID(epochPhase(r.epoch), sample.ID)
-	t.Book, t.Purpose, t.Rounds = r.book, events.Learn, r.Rounds
+	t.Book = r.book
+	t.Purpose = events.Learn
+	t.Rounds = r.Rounds
 	t.Origin = events.Origin{
 		Run: r.Name, Epoch: r.epoch, Index: index, Step: step, Steps: r.total, Source: sample.Origin.Source, Model: r.Model,
 	}

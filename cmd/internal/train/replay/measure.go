@@ -23,11 +23,16 @@ func (r *run) measure(ctx context.Context, set *Set, phase string, s *submitter,
 			return nil, err
 		}
 	default: // the best version, which is of an earlier step
-		point.Epoch, point.Step, point.Book = r.best.Epoch, r.best.Step, r.best
+		point.Epoch = r.best.Epoch
+		point.Step = r.best.Step
+		point.Book = r.best
 	}
 	tasks := make([]events.Task, len(set.Tasks))
 	for i, t := range set.Tasks {
-		t.Book, t.Purpose, t.Playbook, t.Session = book, events.Evaluate, &version, ""
+		t.Book = book
+		t.Purpose = events.Evaluate
+		t.Playbook = &version
+		t.Session = ""
 		t.Origin = events.Origin{Run: r.Name, Epoch: r.epoch, Index: i, Model: r.Model}
 		t.ID = taskID(fmt.Sprintf("%s@%d", set.Set, version), t.ID)
 		if book != r.book { // several runs may measure that playbook

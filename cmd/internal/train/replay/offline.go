@@ -64,7 +64,9 @@ func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (wind
 		tasks := make([]events.Task, len(batch))
 		for i, place := range batch {
 			t := r.trainingTask(r.Train.Tasks[place], place, r.step+i+1)
-			t.Playbook, t.Session, t.Origin.Held = &version, "", true
+			t.Playbook = &version
+			t.Session = ""
+			t.Origin.Held = true
 			tasks[i] = t
 		}
 		results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress(phase, at+done, len(order)) })

@@ -101,7 +101,9 @@ func (r *run) readSamples(ctx context.Context, upto uint64) ([]*recordedSample, 
 			samples[e.RunID] = sample
 		}
 		if e.Origin.Round > sample.round { // of equal rounds, the first one counts
-			sample.seq, sample.id, sample.round = s.Seq, e.ID, e.Origin.Round
+			sample.seq = s.Seq
+			sample.id = e.ID
+			sample.round = e.Origin.Round
 		}
 	})
 	if err != nil {
@@ -169,7 +171,9 @@ func (r *run) storeReflection(ctx context.Context, old *events.Execution, h even
 	e := *old
 	e.Book, e.ID = r.book, events.ExecutionID(r.book, "", old.RunID, old.Origin.Round)
 	e.Origin.Held, e.Origin.Run = true, r.Name
-	e.Shown, e.Cited, e.Manifest = nil, nil, nil // bullets of another playbook
+	e.Shown = nil
+	e.Cited = nil
+	e.Manifest = nil // bullets of another playbook
 	if stored := r.tracker.reflectionOn(e.ID); stored != "" {
 		return stored, nil
 	}

@@ -289,7 +289,9 @@ func (s *state) setProgress(at position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.step >= s.record.Step {
-		s.record.Epoch, s.record.Step, s.record.Version = at.epoch, at.step, at.version
+		s.record.Epoch = at.epoch
+		s.record.Step = at.step
+		s.record.Version = at.version
 	}
 }
 

@@ -21,7 +21,9 @@ func reportKey(run string) string { return run + ".report" }
 // person may ask to erase them. It stores nothing if the report is larger than limit, the size of a message. The folder of the run has
 // the whole report.
 func (s *state) keepReport(ctx context.Context, r report.Report, limit int64) error {
-	r.Wrong.First, r.Bullets, r.Losses = []report.WrongAnswer{}, []report.Bullet{}, []report.Loss{}
+	r.Wrong.First = []report.WrongAnswer{}
+	r.Bullets = []report.Bullet{}
+	r.Losses = []report.Loss{}
 	if r.Against != nil {
 		counts := *r.Against
 		counts.Here, counts.There = []string{}, []string{}

@@ -85,7 +85,9 @@ func (r *Report) Simulated() bool { return strings.Contains(r.Run.Model, "simula
 // run, timing and cost.
 func (r *Report) Fingerprint() (string, error) {
 	same := *r
-	same.Run, same.Timing, same.Cost = Run{}, Timing{}, Cost{}
+	same.Run = Run{}
+	same.Timing = Timing{}
+	same.Cost = Cost{}
 	data, err := marshal(same)
 	return fmt.Sprintf("%x", sha256.Sum256(data)), err
 }

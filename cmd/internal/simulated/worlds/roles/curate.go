@@ -64,7 +64,9 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 		case same >= 0 && !of.Chance(m.Errors.Duplicate, "duplicate"):
 			op = prompt.Operation{Type: "SAME", BulletID: bullets[same].id, SourceIDs: []string{}, Reflections: c.insights}
 		case same < 0 && about >= 0:
-			op.Type, op.BulletID, op.Reason = "UPDATE", bullets[about].id, "the results contradict the bullet"
+			op.Type = "UPDATE"
+			op.BulletID = bullets[about].id
+			op.Reason = "the results contradict the bullet"
 		case same < 0 && rejected[c.meaning()]:
 			continue
 		default:

@@ -117,7 +117,9 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 		return out
 	}
 	a := m.Language.Analyse(e, d)
-	out.Reasoning, out.ErrorIdentification, out.CorrectApproach = a.Reasoning, a.Error, a.Approach
+	out.Reasoning = a.Reasoning
+	out.ErrorIdentification = a.Error
+	out.CorrectApproach = a.Approach
 	switch {
 	case d.Chance(m.Errors.Idle, "idle"): // no insight
 	case d.Chance(m.Errors.Platitude, "platitude"):
