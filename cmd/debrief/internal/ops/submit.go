@@ -70,8 +70,9 @@ func (s *Submit) Run(ctx context.Context, c *program.Common) error {
 	wait := "" // do not wait
 	if s.Wait {
 		wait = s.WaitTimeout.String()
+		name := strings.TrimSpace("task " + s.ID) // without an id until the server has chosen one
+		defer term.Doing(fmt.Sprintf("waiting for the answer to %s, for up to %s", name, s.WaitTimeout))()
 	}
-	defer term.Doing(fmt.Sprintf("waiting for the answer to task %s, for up to %s", s.ID, s.WaitTimeout))()
 	reply, err := api.Post[api.TaskReply](ctx, a.Client, s.Path("tasks"), map[string]string{"wait": wait}, task)
 	switch {
 	case err != nil:
