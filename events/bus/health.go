@@ -98,7 +98,7 @@ func (h *Health) setDependency(role, dependency string, err error) (changed bool
 	case err == nil:
 		h.dependencies = slices.Delete(h.dependencies, i, i+1)
 	case i < 0:
-		h.dependencies = append(h.dependencies, dependencyError{role, dependency, err.Error(), time.Now()})
+		h.dependencies = append(h.dependencies, dependencyError{role: role, dependency: dependency, reason: err.Error(), since: time.Now()})
 	default:
 		h.dependencies[i].reason = err.Error()
 		return false

@@ -77,7 +77,7 @@ func readStream(ctx context.Context, js jetstream.JetStream, name string) ([]Mes
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Message{meta.Sequence.Stream, m.Subject(), m.Headers(), m.Data()})
+		all = append(all, Message{Seq: meta.Sequence.Stream, Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 		if meta.NumPending == 0 {
 			return all, nil
 		}
@@ -93,7 +93,7 @@ func readOneByOne(ctx context.Context, stream jetstream.Stream, from, to uint64)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Message{m.Sequence, m.Subject, m.Header, m.Data})
+		all = append(all, Message{Seq: m.Sequence, Subject: m.Subject, Header: m.Header, Data: m.Data})
 	}
 	return all, nil
 }

@@ -68,7 +68,7 @@ func (s *Schema) Run() error {
 	case s.JSON:
 		list := []listedMessage{}
 		for _, m := range schema.Messages() {
-			list = append(list, listedMessage{m.Name, m.Encoding, m.Subject, m.Description})
+			list = append(list, listedMessage{Name: m.Name, Encoding: m.Encoding, Subject: m.Subject, Description: m.Description})
 		}
 		return cli.WriteJSON(term.Stdout, list)
 	}

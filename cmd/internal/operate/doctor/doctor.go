@@ -49,7 +49,7 @@ func (x *Report) Add(name string, r Result, fix, format string, args ...any) {
 	if r == OK {
 		fix = ""
 	}
-	x.Checks = append(x.Checks, Check{name, r, fmt.Sprintf(format, args...), fix})
+	x.Checks = append(x.Checks, Check{Name: name, Result: r, Text: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 // Failed returns the number of failed checks.

@@ -161,7 +161,7 @@ func (r *run) references() []string {
 func (s *Store) referToClosed(ctx context.Context, r *run) error {
 	writes := []write{{&s.closed, r.Start, string(r.ID), referenceTTL}}
 	if a := r.known(r.lastReply()); a != nil {
-		writes = append(writes, write{&s.closed, a.Reply, string(r.ID), referenceTTL})
+		writes = append(writes, write{bucket: &s.closed, key: a.Reply, token: string(r.ID), ttl: referenceTTL})
 	}
 	return s.refer(ctx, reference{Run: r.ID, Call: r.lastReply()}, writes)
 }

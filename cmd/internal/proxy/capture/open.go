@@ -202,15 +202,15 @@ func (o *Open) addReferences(ctx context.Context) error {
 	var writes []write
 	for _, slot := range o.run.Slots {
 		dot := strings.LastIndexByte(slot, '.')
-		writes = append(writes, write{&o.store.open, slot[:dot], slot[dot+1:], openTTL})
+		writes = append(writes, write{bucket: &o.store.open, key: slot[:dot], token: slot[dot+1:], ttl: openTTL})
 	}
 	if o.run.Named {
 		turn := fmt.Sprintf("%s/%d", o.run.Session, o.run.Number)
-		writes = append(writes, write{&o.store.closed, keys.of(ofSession, o.run.Session), newest, 0})
-		writes = append(writes, write{&o.store.closed, keys.of(ofTurn, turn), string(o.Run), 0})
+		writes = append(writes, write{bucket: &o.store.closed, key: keys.of(ofSession, o.run.Session), token: newest})
+		writes = append(writes, write{bucket: &o.store.closed, key: keys.of(ofTurn, turn), token: string(o.Run)})
 	}
 	if id := events.TraceID(o.call.Trace); id != "" {
-		writes = append(writes, write{&o.store.closed, keys.of(ofTrace, id), string(o.Run), 0})
+		writes = append(writes, write{bucket: &o.store.closed, key: keys.of(ofTrace, id), token: string(o.Run)})
 	}
 	return o.store.refer(ctx, reference{Run: o.Run}, writes)
 }
@@ -428,17 +428,17 @@ func (o *Open) referToReply(ctx context.Context, reply *modelapi.Reply) error {
 	ref := reference{Run: o.Run, Call: o.attempt.Call}
 	var writes []write
 	if key := o.replyKey(reply); key != "" {
-		w := write{&o.store.open, key, string(o.Run), openTTL}
+		w := write{bucket: &o.store.open, key: key, token: string(o.Run), ttl: openTTL}
 		if o.Closed {
 			w.bucket, w.ttl = &o.store.closed, referenceTTL
 		}
 		writes = append(writes, w)
 	}
 	if reply.ID != "" && (reply.Complete() || isPending(o.call, reply)) {
-		writes = append(writes, write{&o.store.closed, o.call.keys().of(ofResponse, reply.ID), string(o.Run), 0})
+		writes = append(writes, write{bucket: &o.store.closed, key: o.call.keys().of(ofResponse, reply.ID), token: string(o.Run)})
 	}
 	if c := o.call.Request.Conversation; c != "" && reply.Complete() {
-		writes = append(writes, write{&o.store.closed, o.call.keys().of(ofConversation, c), newest, 0})
+		writes = append(writes, write{bucket: &o.store.closed, key: o.call.keys().of(ofConversation, c), token: newest})
 	}
 	return o.store.refer(ctx, ref, writes)
 }
