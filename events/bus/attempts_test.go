@@ -176,9 +176,11 @@ func TestCrashesWhileWarmCostNoAttempt(t *testing.T) {
 	if warmed < 4 {
 		t.Fatalf("%d of %d workers crashed while warm, want at least 4", warmed, crashes)
 	}
-	start(t, c, Worker{Role: events.RoleGenerator, Batch: 4, Handle: func(_ context.Context, batch []*Delivery) []Result {
-		return []Result{answer(batch[0])}
-	}})
+	start(t, c, Worker{
+		Role: events.RoleGenerator, Batch: 4,
+		Handle: func(_ context.Context, batch []*Delivery) []Result { return []Result{answer(batch[0])} },
+		Warm:   func(context.Context, playbook.Book) { panic("a panic ends neither the worker nor the message") },
+	})
 	awaitIdle(t, c, events.RoleGenerator)
 	if n := count(t, c, events.StreamExecutions); n != 1 {
 		t.Errorf("got %d executions, want 1; %d dead letters", n, count(t, c, events.StreamDead))

@@ -43,8 +43,7 @@ func (p *processor) process(items []*item) {
 	together, groups := p.separate(items)
 	p.processTogether(together)
 	if len(groups) > 0 && p.worker.Warm != nil {
-		_, book, _ := events.ParseSubject(items[0].msg.Subject()) // all items have the same
-		p.worker.Warm(p.work, book)
+		p.warm(items[0])
 	}
 	for i, group := range groups {
 		isProbe := len(items) == 1 // a paused worker gets one message at a time
@@ -196,6 +195,17 @@ func (p *processor) handle(items []*item) {
 	if p.state.recordResults(pending) {
 		p.releaseQueued(p.policy.BackoffMin) // the server redelivers them to a probe, or after the pause
 	}
+}
+
+// warm calls Warm for the book of an item. A panic is only logged: the handler reads the same and counts its own.
+func (p *processor) warm(it *item) {
+	defer func() {
+		if value := recover(); value != nil {
+			p.log.Error().Str(zerolog.ErrorFieldName, (&panicError{value}).Loggable()).Bytes("stack", debug.Stack()).Msg("warm-up panicked")
+		}
+	}()
+	_, book, _ := events.ParseSubject(it.msg.Subject())
+	p.worker.Warm(p.work, book)
 }
 
 func (p *processor) call(items []*item, batch []*Delivery) (out []Result) {

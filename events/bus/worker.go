@@ -26,8 +26,8 @@ type Worker struct {
 	// each with one call at a time.
 	Batch int
 	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts at messages that crashed
-	// workers had, so that a crash while a new process reads costs no attempt. Its errors are those of Handle, too, and are
-	// ignored.
+	// workers had, so that a crash while a new process reads costs no attempt. It returns no error, because Handle meets
+	// the same one.
 	Warm func(ctx context.Context, b playbook.Book)
 	// Done reports whether the effect of an earlier attempt at a delivery is stored. If so, the message does not become
 	// a dead letter. It is called only for a message that another worker may have had, and may be slow. Nil means
