@@ -99,6 +99,44 @@ func TestContinue(t *testing.T) {
 	}
 }
 
+// TestLostFirstEnd loses the end of a first call whose reply the client has, as with a server that restarts, or stores it only after the
+// next call has begun. The next call brings the question and the reply.
+func TestLostFirstEnd(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		d := open(t)
+		c := d.client(modelapi.Chat)
+		c.user("Who is on shift?")
+		first, reply := c.begin(), calls("call_a1b2c3d4e5")
+		if late {
+			<-first.done
+		} else {
+			first.die()
+		}
+		c.reply(reply)
+		c.results("call_a1b2c3d4e5", "ann")
+		second := c.begin()
+		<-second.done
+		if late {
+			if err := first.Finish(t.Context(), reply, 200); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.end(second, says("Ann."))
+		c.ask("Why?", says("So."))
+		want := []execution{
+			{"Who is on shift?", "Ann.", []string{"ann"}, 1, events.Unknown},
+			{"Why?", "So.", nil, 1, events.Unknown},
+		}
+		if late {
+			want[0].Calls = 2
+		}
+		if diff := cmp.Diff(want, executions(d.closeAll())); diff != "" || first.Run != second.Run {
+			t.Errorf("late %t: runs %s and %s, executions %s", late, first.Run, second.Run, diff)
+		}
+	}
+}
+
 // TestClearedResult clears the result of the first turn in the middle of the second one.
 func TestClearedResult(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,8 @@ import (
 type part struct {
 	Number   int             `msgpack:"n"`
 	Attempt  int             `msgpack:"t"`
-	Question string          `msgpack:"q,omitempty"` // of the first call of a run
-	Items    []item          `msgpack:"i,omitempty"` // added by the client: tool results, or all work of a run that begins in the middle
+	Question string          `msgpack:"q,omitempty"` // of a call that extends no stored reply
+	Items    []item          `msgpack:"i,omitempty"` // added by the client: tool results, or all work if the call extends no stored reply
 	Complete bool            `msgpack:"ok,omitempty"`
 	Reply    item            `msgpack:"r,omitempty"`
 	Finish   modelapi.Finish `msgpack:"f,omitempty"`
@@ -75,8 +75,8 @@ func (o *Open) newPart(reply *modelapi.Reply, status int) *part {
 	if c.Model == "" {
 		c.Model = clip(o.call.Request.Model, maxID)
 	}
-	if o.attempt.Call == 1 {
-		c.Question = clip(modelapi.WithoutReminders(o.call.Request.Items[max(o.place.turn, 0)].Text), maxQuestion)
+	if o.isFirst() && o.place.turn >= 0 {
+		c.Question = clip(modelapi.WithoutReminders(o.call.Request.Items[o.place.turn].Text), maxQuestion)
 	}
 	c.Items = newItems(o.added())
 	if c.Complete {
@@ -87,14 +87,17 @@ func (o *Open) newPart(reply *modelapi.Reply, status int) *part {
 	return c
 }
 
-// added returns the items that the client has added to the work on the turn: results of tools. Of a run that begins in the middle these are
-// all items.
+// isFirst reports whether the call extends no stored reply. It begins its run, or the end of each earlier call was lost.
+func (o *Open) isFirst() bool { return o.attempt.After == 0 }
+
+// added returns the items that the client has added to the work on the turn: results of tools. If no reply of the run is stored before,
+// these are all items.
 //
 // The results begin behind the last item of the assistant. Clients of some APIs write a reply with two calls as call 1, result 1,
 // call 2, result 2. Then they begin before it: behind the work that the request of the call before had.
 func (o *Open) added() []modelapi.Item {
 	p := o.place
-	if o.attempt.Call == 1 {
+	if o.isFirst() {
 		return p.work
 	}
 	from := p.answer + 1

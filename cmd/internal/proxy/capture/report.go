@@ -90,7 +90,11 @@ func usage(c *part) chat.Usage {
 func stepsOf(calls []*part, tail []item) []events.Step {
 	c := conversation{seen: map[string]bool{}}
 	for _, call := range calls {
-		c.add(call.Items)
+		items := call.Items
+		if len(c.Steps) > 0 { // the steps have the replies already, also if the call did not know of them
+			items = slices.DeleteFunc(slices.Clone(items), func(i item) bool { return i.Role == modelapi.RoleAssistant })
+		}
+		c.add(items)
 		if call.Complete {
 			before := len(c.Steps)
 			c.AddItem(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()})
