@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"debrief/cmd/bench/internal/table"
+	"debrief/cmd/bench/internal/learning"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 )
@@ -87,8 +87,8 @@ type firstByteRow struct {
 }
 
 // firstByte measures single calls, one after the other, while other streams are open.
-func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*table.Table, error) {
-	t := &table.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
+func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*learning.Table, error) {
+	t := &learning.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
 	for _, n := range b.Streams {
 		var base, baseLast quantiles // first and last byte of the direct connection
 		for _, mode := range append([]string{direct}, b.Modes...) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/events"
@@ -164,7 +163,7 @@ func (c *classroom) warmUp(ctx context.Context, builder *generator.ContextBuilde
 	}
 }
 
-func distractorGoals(t *table.Table, rows []worldRow) {
+func distractorGoals(t *Table, rows []worldRow) {
 	for i := range rows {
 		r := &rows[i]
 		least := 0.9

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/train/stats"
 	"debrief/curator/gate"
 
@@ -25,7 +24,7 @@ type planting struct {
 }
 
 // gateAlone measures the gate with bullets of a known effect: how many retire, how many are proven, and how fast.
-func gateAlone(ctx context.Context, seeds int, quick bool) (*table.Table, error) {
+func gateAlone(ctx context.Context, seeds int, quick bool) (*Table, error) {
 	p := planting{seeds: seeds, bullets: 100, outcomes: 10_000}
 	if quick {
 		p.bullets, p.outcomes = 20, 1000
@@ -34,7 +33,7 @@ func gateAlone(ctx context.Context, seeds int, quick bool) (*table.Table, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &table.Table{
+	t := &Table{
 		Title: fmt.Sprintf("Gate: bullets of a known effect, at most %d outcomes each", p.outcomes),
 		Head:  "bullet\tn\tgoal\trate\t95 %\toutcomes p50\tp90\t",
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated/worlds"
@@ -96,7 +95,7 @@ func (b *Bench) Validate() error {
 // Run implements the command.
 func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 	var missed []string
-	measure := func(name string, run func() (*table.Table, error)) error {
+	measure := func(name string, run func() (*Table, error)) error {
 		if !slices.Contains(b.Parts, name) {
 			return nil
 		}
@@ -114,11 +113,11 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 		return s.Print(term.Stdout, b.JSON)
 	}
 	for _, p := range worldParts {
-		if err := measure(p.name, func() (*table.Table, error) { return b.inWorlds(ctx, p, c.Logger()) }); err != nil {
+		if err := measure(p.name, func() (*Table, error) { return b.inWorlds(ctx, p, c.Logger()) }); err != nil {
 			return err
 		}
 	}
-	if err := measure("gate", func() (*table.Table, error) { return gateAlone(ctx, b.Seeds, b.Quick) }); err != nil {
+	if err := measure("gate", func() (*Table, error) { return gateAlone(ctx, b.Seeds, b.Quick) }); err != nil {
 		return err
 	}
 	if b.Check && len(missed) > 0 {

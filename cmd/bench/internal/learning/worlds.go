@@ -12,7 +12,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
@@ -110,7 +109,7 @@ type worldPart struct {
 	errors func() worlds.Imperfection
 	// run measures one arm with one seed in one world.
 	run   func(ctx context.Context, b *worldsBench, r *worldRun, log zerolog.Logger) ([]*point, error)
-	goals func(t *table.Table, rows []worldRow) // nil for none
+	goals func(t *Table, rows []worldRow) // nil for none
 }
 
 // errorRates returns the error rates of the simulated models.
@@ -287,7 +286,7 @@ var curvesPart = worldPart{
 const runsPerCore = 4
 
 // inWorlds runs one part of the command.
-func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) (*table.Table, error) {
+func (b *Bench) inWorlds(ctx context.Context, p *worldPart, log zerolog.Logger) (*Table, error) {
 	w := &worldsBench{
 		part: p, worlds: b.Worlds, arms: b.Arms, against: b.Against, seeds: b.Seeds, tasks: cmp.Or(b.Tasks, p.tasks),
 		heldOut: b.HeldOut, distractors: b.Distractors, wrong: b.Wrong, errors: p.errorRates(),

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/proxy/front"
@@ -239,7 +238,7 @@ func (g *throughGateway) addGains(v map[string]float64) {
 func (a *worldArm) observes() bool { return a.gateway == proxy.ModeObserve }
 
 // gatewayGoals compares the arms with a gateway with the agent of the API, and with their own baseline.
-func gatewayGoals(t *table.Table, rows []worldRow, names []string) {
+func gatewayGoals(t *Table, rows []worldRow, names []string) {
 	ends := func(world, arm string) (first, last *worldRow) {
 		for i := range rows {
 			r := &rows[i]

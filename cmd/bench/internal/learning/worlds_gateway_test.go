@@ -3,7 +3,6 @@ package learning
 import (
 	"testing"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/tools"
 	"debrief/cmd/internal/train/stats"
@@ -63,7 +62,7 @@ func TestGatewayGoals(t *testing.T) {
 				accuracyKey: {Mean: accuracy, Low: accuracy - 0.05, High: accuracy + 0.05}, leastKey: {Mean: least},
 			}}
 		}
-		s := new(table.Table)
+		s := new(Table)
 		gatewayGoals(s, []worldRow{
 			at(string(defaultGate), 600, 0.8, 0), at(gatewayArm, 600, gateway, 0), at(skilledArm, 0, 0.25, 0), at(skilledArm, 600, inferred, least),
 		}, worlds.Names())

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/train/stats"
@@ -32,7 +31,7 @@ func isFixedArm(name string) bool {
 }
 
 // curveGoals compares the measured arms of each world.
-func curveGoals(t *table.Table, rows []worldRow) {
+func curveGoals(t *Table, rows []worldRow) {
 	last := 0
 	for i := range rows {
 		last = max(last, rows[i].Tasks)
@@ -84,7 +83,7 @@ func curveGoals(t *table.Table, rows []worldRow) {
 }
 
 // rowGoals checks the cost of a task with the default gate, and dead letters with broken replies.
-func rowGoals(t *table.Table, r *worldRow) {
+func rowGoals(t *Table, r *worldRow) {
 	name := fmt.Sprintf("%s, %s, %d tasks: ", r.World, r.Arm, r.Tasks)
 	if dead := r.Values[deadKey]; strings.HasPrefix(r.Arm, brokenPrefix) && r.Tasks > 0 {
 		t.Goal(dead.Mean <= 0.01*float64(r.Tasks), name+"dead letters for at most 1 % of the tasks", "%.1f", dead.Mean)
@@ -101,7 +100,7 @@ func rowGoals(t *table.Table, r *worldRow) {
 }
 
 // changeGoal compares the accuracy on the tasks of changed rules before and after the change.
-func changeGoal(t *table.Table, rows []worldRow) {
+func changeGoal(t *Table, rows []worldRow) {
 	changed := make(map[int]float64) // by the number of tasks
 	for i := range rows {
 		if e, ok := rows[i].Values[changedKey]; ok && rows[i].Arm == string(defaultGate) {

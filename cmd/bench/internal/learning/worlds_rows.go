@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/train/stats"
 )
@@ -183,9 +182,9 @@ func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun)
 }
 
 // table returns the rows as a table.
-func (b *worldsBench) table(rows []worldRow) *table.Table {
+func (b *worldsBench) table(rows []worldRow) *Table {
 	differs := slices.ContainsFunc(rows, func(r worldRow) bool { return r.Difference != nil })
-	t := &table.Table{
+	t := &Table{
 		Title: fmt.Sprintf("%s: %s; %d held-out tasks, %d seeds, default configuration; %.0f %% of verdicts wrong in the arms -wrong;\n%s",
 			strings.ToUpper(b.part.name[:1])+b.part.name[1:], b.part.title, b.heldOut, b.seeds, 100*b.wrong, describeErrors(b.errors)),
 		Head: "world\tarm\tcase\t",

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/bench/internal/table"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/train/stats"
@@ -39,7 +38,7 @@ func measure(t *testing.T, b *worldsBench) []worldRow {
 			t.Errorf("row %d: %v", i, err)
 		}
 	}
-	if err := (&table.Table{Title: s.Title, Head: s.Head, Rows: s.Rows, Goals: s.Goals}).Print(t.Output(), false); err != nil {
+	if err := (&Table{Title: s.Title, Head: s.Head, Rows: s.Rows, Goals: s.Goals}).Print(t.Output(), false); err != nil {
 		t.Error(err)
 	}
 	return rows
@@ -241,7 +240,7 @@ func TestCurveGoals(t *testing.T) {
 			r.Tasks = 1500
 			rows = append(rows, r)
 		}
-		s := &table.Table{Title: "Worlds: goals"}
+		s := &Table{Title: "Worlds: goals"}
 		curveGoals(s, rows)
 		if len(s.Goals) != 6 {
 			t.Fatalf("got %d goals, want 6: %+v", len(s.Goals), s.Goals)
@@ -275,7 +274,7 @@ func TestRowGoals(t *testing.T) {
 				accuracyKey: {Mean: accuracy}, changedKey: {Mean: changed}, prefixKey: {Mean: shared}, callsKey: {Mean: calls}, deadKey: {Mean: dead},
 			}}
 		}
-		s := new(table.Table)
+		s := new(Table)
 		curveGoals(s, []worldRow{at(string(defaultGate), 1500, 0.9, 0.9), at(string(defaultGate), 1800, 0.9, after), at(brokenArm(0.3), 1800, broken, 0.9)})
 		for _, g := range s.Goals {
 			if !g.Met {

@@ -1,5 +1,4 @@
-// Package table prints the results of a measurement: a table with goals, or JSON lines.
-package table
+package learning
 
 import (
 	"fmt"
