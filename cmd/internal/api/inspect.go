@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
 	"debrief/events"
@@ -22,12 +22,12 @@ func inspectRoutes() []route {
 	return []route{letter, checks, settings}
 }
 
-func getDeadLetter(c *call) (*deadletters.Details, error) {
+func getDeadLetter(c *call) (*operate.LetterDetails, error) {
 	id, err := c.letter()
 	if err != nil {
 		return nil, err
 	}
-	return deadletters.Show(c.ctx, c.handler.conn.DeadLetters, id)
+	return operate.ShowLetter(c.ctx, c.handler.conn.DeadLetters, id)
 }
 
 // findings are the results of the checks.

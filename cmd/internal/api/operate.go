@@ -12,7 +12,7 @@ import (
 
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/train/replay"
 	"debrief/events"
@@ -205,7 +205,7 @@ func getRun(c *call) (*replay.RunState, error) {
 	return replay.ReadRun(c.ctx, c.handler.conn.JetStream(), b)
 }
 
-func listDead(c *call) (*page[deadletters.Row], error) {
+func listDead(c *call) (*page[operate.LetterRow], error) {
 	f := bus.LetterFilter{Role: c.query.Get("role"), Book: playbook.Book(c.query.Get("book"))}
 	if f.Book != "" {
 		if err := c.checkBookField(f.Book); err != nil {
@@ -225,19 +225,19 @@ func listDead(c *call) (*page[deadletters.Row], error) {
 	if err != nil {
 		return nil, err
 	}
-	return paginate(c, permitted, func(l deadletters.Row) string { return string(l.ID) })
+	return paginate(c, permitted, func(l operate.LetterRow) string { return string(l.ID) })
 }
 
 // deadLetters returns the dead letters of the playbooks that the token permits.
-func (c *call) deadLetters(f bus.LetterFilter) ([]deadletters.Row, error) {
-	all, err := deadletters.List(c.ctx, c.handler.conn.DeadLetters, f)
-	return slices.DeleteFunc(all, func(l deadletters.Row) bool { return !c.token.AllowsBook(playbook.Book(l.Book)) }), err
+func (c *call) deadLetters(f bus.LetterFilter) ([]operate.LetterRow, error) {
+	all, err := operate.ListLetters(c.ctx, c.handler.conn.DeadLetters, f)
+	return slices.DeleteFunc(all, func(l operate.LetterRow) bool { return !c.token.AllowsBook(playbook.Book(l.Book)) }), err
 }
 
 // letter returns the id of the dead letter in the path, if the token permits its book.
 func (c *call) letter() (events.Handle, error) {
 	id := events.Handle(c.path["id"])
-	l, err := deadletters.Find(c.ctx, c.handler.conn.DeadLetters, id)
+	l, err := operate.FindLetter(c.ctx, c.handler.conn.DeadLetters, id)
 	if err != nil {
 		return id, err
 	}
@@ -247,12 +247,12 @@ func (c *call) letter() (events.Handle, error) {
 // noFields is a body without fields, which may be missing.
 type noFields struct{}
 
-func requeueDead(c *call, _ *noFields) (*deadletters.Requeued, error) {
+func requeueDead(c *call, _ *noFields) (*operate.Requeued, error) {
 	id, err := c.letter()
 	if err != nil {
 		return nil, err
 	}
-	r, err := deadletters.Requeue(c.ctx, c.handler.conn.DeadLetters, id)
+	r, err := operate.RequeueLetter(c.ctx, c.handler.conn.DeadLetters, id)
 	if err == nil && r.Refused != "" {
 		err = &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: "not requeued: " + r.Refused}
 	}
@@ -269,7 +269,7 @@ func dropDead(c *call) (*Dropped, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dropped{1}, deadletters.Drop(c.ctx, c.handler.conn.DeadLetters, id)
+	return &Dropped{1}, operate.DropLetter(c.ctx, c.handler.conn.DeadLetters, id)
 }
 
 // Status is the health of Debrief.

@@ -9,7 +9,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/console/components"
-	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
 	"debrief/events/liveness"
@@ -31,7 +31,7 @@ func operateActions() []action {
 
 // deadPage is the list of dead letters.
 type deadPage struct {
-	list[deadletters.Row]
+	list[operate.LetterRow]
 	Role  string
 	Roles []string
 }
@@ -50,7 +50,7 @@ func showDead(q *request) (any, error) {
 
 // letterPage is a dead letter with its event.
 type letterPage struct {
-	deadletters.Row
+	operate.LetterRow
 	Stream     string              `json:"stream"`
 	Seq        uint64              `json:"seq"`
 	Subject    string              `json:"subject"`

@@ -1,10 +1,10 @@
-// Package operate is the room of the tools of an operator, and holds only other packages:
+// Package operate is the room of the tools of an operator. It lists, decodes, requeues and drops dead letters itself, and
+// holds other packages:
 //
-//	doctor       checks of everything that a pipeline needs, with fixes
-//	rights       the users of a NATS server with their rights, and the server's configuration
-//	metrics      metrics of the programs for Prometheus
-//	deadletters  lists, requeues and drops dead letters
-//	backup       copies the streams while the pipeline runs
+//	doctor   checks of everything that a pipeline needs, with fixes
+//	rights   the users of a NATS server with their rights, and the server's configuration
+//	metrics  metrics of the programs for Prometheus
+//	backup   copies the streams while the pipeline runs
 //
 // They never decide how a message is handled and never change a playbook: package bus has the failure policy.
 //

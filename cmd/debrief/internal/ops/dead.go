@@ -16,7 +16,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -58,7 +58,7 @@ type letterFlags struct {
 }
 
 // list returns the selected dead letters, oldest first.
-func (l letterFlags) list(ctx context.Context, a *apiclient.Client) ([]deadletters.Row, error) {
+func (l letterFlags) list(ctx context.Context, a *apiclient.Client) ([]operate.LetterRow, error) {
 	query := map[string]string{"role": l.Role, "book": l.Book}
 	since, err := explain.ParseSince(l.Since)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l letterFlags) list(ctx context.Context, a *apiclient.Client) ([]deadlette
 	if !since.IsZero() {
 		query["since"] = since.Format(time.RFC3339)
 	}
-	all, _, err := api.List[deadletters.Row](ctx, a.Client, "/dead", query, 0)
+	all, _, err := api.List[operate.LetterRow](ctx, a.Client, "/dead", query, 0)
 	return all, err
 }
 
@@ -105,7 +105,7 @@ func (d *deadList) Run(ctx context.Context, c *program.Common) error {
 		term.Printf("No dead letters.\n")
 		return nil
 	}
-	err = term.PrintTable(term.Stdout, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason", shown, func(w io.Writer, l deadletters.Row) {
+	err = term.PrintTable(term.Stdout, "id\trole\tbook\tevent\ttime\tattempts\tcode\treason", shown, func(w io.Writer, l operate.LetterRow) {
 		term.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", l.ID, l.Role, l.Book, cmp.Or(l.Kind, "?"),
 			l.Time.Local().Format(time.DateTime), l.Deliveries, l.Code, term.OneLine(l.Reason, 100))
 	})
@@ -141,7 +141,7 @@ const maxExcerpt = 512
 
 // letter is a dead letter as the API shows it. Its event is printed as it is.
 type letter struct {
-	deadletters.Details
+	operate.LetterDetails
 	Event json.RawMessage `json:"event,omitempty"`
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
-	"debrief/cmd/internal/operate/deadletters"
+	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -39,7 +39,7 @@ func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer a.Close()
-	var sum deadletters.Summary
+	var sum operate.RequeueSummary
 	for _, id := range ids {
 		r, err := d.requeue(ctx, a, id)
 		if err != nil {
@@ -54,29 +54,29 @@ func (d *deadRequeue) Run(ctx context.Context, c *program.Common) error {
 		}
 	}
 	if !d.JSON && len(ids) != 1 {
-		term.Printf("Requeued %s.\n", deadletters.Number(sum.Done))
+		term.Printf("Requeued %s.\n", operate.CountLetters(sum.Done))
 	}
 	return sum.Err()
 }
 
 // requeue requeues a letter. If this letter cannot be requeued, the result has the reason. The result has only the id for a letter of
 // --all that is gone. An error means that the next letters cannot be requeued either.
-func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id events.Handle) (*deadletters.Requeued, error) {
-	r, err := api.Post[deadletters.Requeued](ctx, a.Client, letterPath(id)+"/requeue", nil, struct{}{})
+func (d *deadRequeue) requeue(ctx context.Context, a *apiclient.Client, id events.Handle) (*operate.Requeued, error) {
+	r, err := api.Post[operate.Requeued](ctx, a.Client, letterPath(id)+"/requeue", nil, struct{}{})
 	var refused *api.Error
 	switch {
 	case err == nil:
 		return r, nil
 	case d.isGone(err):
-		return &deadletters.Requeued{ID: id}, nil
+		return &operate.Requeued{ID: id}, nil
 	case errors.As(err, &refused) && refused.Code == api.CodeRefused:
-		return &deadletters.Requeued{ID: id, Refused: strings.TrimPrefix(refused.Detail, "not requeued: ")}, nil
+		return &operate.Requeued{ID: id, Refused: strings.TrimPrefix(refused.Detail, "not requeued: ")}, nil
 	}
 	return nil, err
 }
 
 // report prints the result for one of so many letters. If there are several, it prints only those that were refused.
-func (d *deadRequeue) report(r deadletters.Requeued, letters int) error {
+func (d *deadRequeue) report(r operate.Requeued, letters int) error {
 	switch {
 	case d.JSON:
 		return cli.WriteJSON(term.Stdout, r)
@@ -103,7 +103,7 @@ func (d *deadDrop) Run(ctx context.Context, c *program.Common) error {
 	}
 	defer a.Close()
 	if !d.Yes && len(ids) > 0 {
-		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", deadletters.Number(len(ids)))); err != nil {
+		if err := cli.Confirm(fmt.Sprintf("Drop %s? Their events are lost.", operate.CountLetters(len(ids)))); err != nil {
 			return err
 		}
 	}
@@ -123,6 +123,6 @@ func (d *deadDrop) Run(ctx context.Context, c *program.Common) error {
 			Dropped int `json:"dropped"`
 		}{n})
 	}
-	term.Printf("Dropped %s.\n", deadletters.Number(n))
+	term.Printf("Dropped %s.\n", operate.CountLetters(n))
 	return nil
 }

@@ -1,4 +1,4 @@
-package deadletters
+package operate
 
 import (
 	"context"
@@ -54,8 +54,8 @@ func TestList(t *testing.T) {
 		{DeadLetter: letter, LetterSeq: 7, Stored: stored},
 		{DeadLetter: &events.DeadLetter{Subject: "elsewhere"}, LetterSeq: 8, Stored: stored},
 	}}
-	got, err := List(t.Context(), s, bus.LetterFilter{})
-	want := []Row{
+	got, err := ListLetters(t.Context(), s, bus.LetterFilter{})
+	want := []LetterRow{
 		{ID: s.letters[0].Handle(), Role: events.RoleGenerator, Book: "b", Kind: "task", Time: failed, Deliveries: 5, Reason: "no answer"},
 		{ID: s.letters[1].Handle(), Time: stored},
 	}
@@ -80,7 +80,7 @@ func TestShow(t *testing.T) {
 		{name: "missing", id: "8-ab12cd34", code: program.ExitRefused},
 		{name: "invalid id", id: "8", code: program.ExitUsage},
 	} {
-		d, err := Show(t.Context(), storedLetters{[]*bus.Letter{l}, test.decode}, test.id)
+		d, err := ShowLetter(t.Context(), storedLetters{[]*bus.Letter{l}, test.decode}, test.id)
 		if program.ExitCode(err) != test.code {
 			t.Errorf("%s: got error %v", test.name, err)
 		}

@@ -1,5 +1,4 @@
-// Package deadletters lists, decodes, requeues and drops dead letters for the operator, and classifies the results.
-package deadletters
+package operate
 
 import (
 	"context"
@@ -27,8 +26,8 @@ type dropper interface {
 	Drop(ctx context.Context, l *bus.Letter) error
 }
 
-// Find returns a dead letter. Its error has the exit code ExitUsage for an invalid id, and ExitRefused for an unknown one.
-func Find(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) {
+// FindLetter returns a dead letter. Its error has the exit code ExitUsage for an invalid id, and ExitRefused for an unknown one.
+func FindLetter(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) {
 	if _, _, err := id.Parse(); err != nil {
 		return nil, program.Exit(program.ExitUsage, err)
 	}
@@ -40,7 +39,7 @@ func Find(ctx context.Context, s finder, id events.Handle) (*bus.Letter, error) 
 }
 
 // Requeued is the result for one letter: As is set if it was requeued as a new message, Refused if it was refused. A caller that
-// requeues several letters sets neither for a letter that Find did not find.
+// requeues several letters sets neither for a letter that FindLetter did not find.
 type Requeued struct {
 	ID      events.Handle `json:"id"`
 	As      events.Handle `json:"as,omitempty"`
@@ -48,11 +47,11 @@ type Requeued struct {
 	Refused string        `json:"refused,omitempty"`
 }
 
-// Requeue requeues a letter. If this letter cannot be requeued, the result has the reason. An error means that no other letter can be
-// requeued now either, except an error of Find.
-func Requeue(ctx context.Context, s requeuer, id events.Handle) (Requeued, error) {
+// RequeueLetter requeues a letter. If this letter cannot be requeued, the result has the reason. An error means that no other letter can be
+// requeued now either, except an error of FindLetter.
+func RequeueLetter(ctx context.Context, s requeuer, id events.Handle) (Requeued, error) {
 	out := Requeued{ID: id}
-	l, err := Find(ctx, s, id)
+	l, err := FindLetter(ctx, s, id)
 	if err != nil {
 		return out, err
 	}
@@ -69,8 +68,8 @@ func Requeue(ctx context.Context, s requeuer, id events.Handle) (Requeued, error
 	return out, nil
 }
 
-// Summary counts the results of a requeue.
-type Summary struct {
+// RequeueSummary counts the results of a requeue.
+type RequeueSummary struct {
 	Done, Refused int
 
 	results int      // all results, also of letters that were gone
@@ -78,7 +77,7 @@ type Summary struct {
 }
 
 // Add counts a result.
-func (s *Summary) Add(r Requeued) {
+func (s *RequeueSummary) Add(r Requeued) {
 	s.results++
 	switch {
 	case r.Refused != "":
@@ -91,7 +90,7 @@ func (s *Summary) Add(r Requeued) {
 
 // Err returns nil if no letter was refused. Otherwise it returns an error with the exit code ExitPartial if a letter was requeued, and
 // ExitRefused if none was.
-func (s *Summary) Err() error {
+func (s *RequeueSummary) Err() error {
 	switch {
 	case s.Refused == 0:
 		return nil
@@ -100,17 +99,17 @@ func (s *Summary) Err() error {
 	case s.Done == 0:
 		return program.Exit(program.ExitRefused, errors.New("no dead letter was requeued; see above"))
 	}
-	return program.Exit(program.ExitPartial, fmt.Errorf("%s not requeued; see above", Number(s.Refused)))
+	return program.Exit(program.ExitPartial, fmt.Errorf("%s not requeued; see above", CountLetters(s.Refused)))
 }
 
-// Drop drops a letter.
-func Drop(ctx context.Context, s dropper, id events.Handle) error {
-	l, err := Find(ctx, s, id)
+// DropLetter drops a letter.
+func DropLetter(ctx context.Context, s dropper, id events.Handle) error {
+	l, err := FindLetter(ctx, s, id)
 	if err != nil {
 		return err
 	}
 	return s.Drop(ctx, l)
 }
 
-// Number formats a number of dead letters.
-func Number(n int) string { return term.Plural(n, "dead letter") }
+// CountLetters formats a number of dead letters.
+func CountLetters(n int) string { return term.Plural(n, "dead letter") }

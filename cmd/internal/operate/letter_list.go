@@ -1,4 +1,4 @@
-package deadletters
+package operate
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	"debrief/events/bus"
 )
 
-// Row describes a dead letter in a list.
-type Row struct {
+// LetterRow describes a dead letter in a list.
+type LetterRow struct {
 	ID         events.Handle `json:"id"`
 	Role       string        `json:"role"`
 	Book       string        `json:"book"`
@@ -21,27 +21,27 @@ type Row struct {
 	Reason     string        `json:"reason"`
 }
 
-func newRow(l *bus.Letter) Row {
+func newLetterRow(l *bus.Letter) LetterRow {
 	kind, _, _ := events.ParseSubject(l.Subject)
-	return Row{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, string(l.Code), l.Reason}
+	return LetterRow{l.Handle(), l.Role, string(l.Book), string(kind), cmp.Or(l.Time, l.Stored), l.Deliveries, string(l.Code), l.Reason}
 }
 
 type lister interface {
 	List(ctx context.Context, f bus.LetterFilter, fn func(*bus.Letter) error) error
 }
 
-// List returns the selected dead letters, oldest first.
-func List(ctx context.Context, s lister, f bus.LetterFilter) (all []Row, err error) {
+// ListLetters returns the selected dead letters, oldest first.
+func ListLetters(ctx context.Context, s lister, f bus.LetterFilter) (all []LetterRow, err error) {
 	err = s.List(ctx, f, func(l *bus.Letter) error {
-		all = append(all, newRow(l))
+		all = append(all, newLetterRow(l))
 		return nil
 	})
 	return all, err
 }
 
-// Details is a complete dead letter.
-type Details struct {
-	Row
+// LetterDetails is a complete dead letter.
+type LetterDetails struct {
+	LetterRow
 	Stream  string              `json:"stream"`
 	Seq     uint64              `json:"seq"`
 	Subject string              `json:"subject"`
@@ -57,14 +57,14 @@ type decoder interface {
 	Event(ctx context.Context, l *bus.Letter) (events.Event, error)
 }
 
-// Show returns a dead letter with its event. It returns the errors of Find, and an error if the server did not answer. An
+// ShowLetter returns a dead letter with its event. It returns the errors of FindLetter, and an error if the server did not answer. An
 // event that cannot be decoded is part of the result.
-func Show(ctx context.Context, s decoder, id events.Handle) (*Details, error) {
-	l, err := Find(ctx, s, id)
+func ShowLetter(ctx context.Context, s decoder, id events.Handle) (*LetterDetails, error) {
+	l, err := FindLetter(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}
-	d := &Details{Row: newRow(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
+	d := &LetterDetails{LetterRow: newLetterRow(l), Stream: l.Stream, Seq: l.DeadLetter.Seq, Subject: l.Subject, Header: l.Header}
 	event, err := s.Event(ctx, l)
 	switch {
 	case err == nil:

@@ -1,4 +1,4 @@
-package deadletters
+package operate
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func TestRequeue(t *testing.T) {
 		if test.cancelled {
 			cancel()
 		}
-		r, err := Requeue(ctx, test.letters, test.id)
+		r, err := RequeueLetter(ctx, test.letters, test.id)
 		cancel()
 		if r.ID != test.id || r.As != test.as || (r.Subject != "") != (test.as != "") || (r.Refused != "") != test.refused || (err != nil) != test.fails {
 			t.Errorf("%s: got %+v, error %v", test.name, r, err)
@@ -70,7 +70,7 @@ func TestSummary(t *testing.T) {
 		{"gone or refused", []Requeued{gone, refused}, 0, program.ExitRefused},
 		{"some refused", []Requeued{done, refused}, 1, program.ExitPartial},
 	} {
-		var s Summary
+		var s RequeueSummary
 		for _, r := range test.results {
 			s.Add(r)
 		}
