@@ -9,7 +9,6 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/console/components"
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
@@ -39,7 +38,7 @@ func (b *bullet) Standing() playbook.Standing {
 }
 
 // Lift returns the chart of the lift with its interval, nil if it was not measured.
-func (b *bullet) Lift() *components.Interval {
+func (b *bullet) Lift() *interval {
 	if b.Record == nil {
 		return nil
 	}
@@ -105,7 +104,7 @@ type bulletPage struct {
 	Current  *bullet // nil if it was removed
 	Life     bulletLife
 	Evidence list[evidence]
-	Charts   []*components.Chart // e-values, wide and narrow; empty without outcomes
+	Charts   []*chart // e-values, wide and narrow; empty without outcomes
 	Similar  list[similarBullet]
 	Label    string // of the version of the newest event
 	// Executions in which the bullet was in the prompt, newest first.
@@ -133,7 +132,7 @@ func (p *bulletPage) Sides() string {
 	var parts []string
 	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} {
 		if n[string(label)] > 0 {
-			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", components.Thousands(n[string(label)]), label))
+			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", thousands(n[string(label)]), label))
 		}
 	}
 	if len(parts) == 0 {

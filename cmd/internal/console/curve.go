@@ -5,7 +5,6 @@ import (
 	"net/url"
 
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/train/stats"
 )
 
@@ -17,8 +16,8 @@ func curvePages() []view {
 // curvePage is the curve of a playbook.
 type curvePage struct {
 	index.Curve
-	Charts []*components.Chart // wide and narrow; empty without outcomes
-	Pooled int                 // minimum number of outcomes of a mark
+	Charts []*chart // wide and narrow; empty without outcomes
+	Pooled int      // minimum number of outcomes of a mark
 }
 
 // minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
@@ -41,10 +40,10 @@ func showCurve(q *request) (any, error) {
 	for _, v := range p.Versions {
 		total += v.Executions
 	}
-	p.Charts = components.Sizes(components.Size{Height: 320, Axis: "executions", MaxX: total, MaxY: 100, Unit: " %"}, func(c *components.Chart) {
+	p.Charts = chartSizes(chartSize{Height: 320, Axis: "executions", MaxX: total, MaxY: 100, Unit: " %"}, func(c *chart) {
 		c.Label = "Accuracy in percent over executions, with 95 % intervals. The table below has the numbers."
-		c.AddMarks(withBook, components.Blue, components.Disc, inject)
-		c.AddMarks(withoutBook, components.Orange, components.Diamond, observe)
+		c.AddMarks(withBook, blue, disc, inject)
+		c.AddMarks(withoutBook, orange, diamond, observe)
 	})
 	return p, nil
 }
@@ -70,7 +69,7 @@ type measured struct {
 
 // marks returns the accuracies of a series. Neighbours are pooled until a mark has enough outcomes. The last mark of a group may have
 // fewer.
-func marks(name string, all []measured, enough int) (out []components.Mark) {
+func marks(name string, all []measured, enough int) (out []mark) {
 	known, right := 0, 0 // outcomes of the next mark
 	first := ""          // step where the next mark begins
 	for i, m := range all {
@@ -88,9 +87,9 @@ func marks(name string, all []measured, enough int) (out []components.Mark) {
 			at = first + " to " + at
 		}
 		share := stats.Share(right, known)
-		out = append(out, components.Mark{
+		out = append(out, mark{
 			Step: m.step, Value: 100 * share.Mean, Low: 100 * share.Low, High: 100 * share.High,
-			Title: fmt.Sprintf("%s %s, %d of %s, 95 %% interval %s to %s, %s", name, components.Percent(share.Mean), right, components.Plural(known, "outcome"), components.Percent(share.Low), components.Percent(share.High), at),
+			Title: fmt.Sprintf("%s %s, %d of %s, 95 %% interval %s to %s, %s", name, percent(share.Mean), right, plural(known, "outcome"), percent(share.Low), percent(share.High), at),
 		})
 		known, right = 0, 0
 	}

@@ -20,7 +20,7 @@
 //	book.go         showBook   one file for each page: reads with client.go, and returns what its template shows
 //	client.go       send       a call of the API in this process
 //	render.go       render     the template in the frame: navigation, notice, status
-//	components/                formats and charts, which the page of a run over a data set has too
+//	format.go, chart.go        formats of numbers, and charts
 //
 // # Security
 //

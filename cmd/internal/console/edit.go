@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/console/components"
 )
 
 // editActions are the forms that change a playbook.
@@ -151,7 +150,7 @@ func decide(q *request) (notice, error) {
 			return notice{}, err
 		}
 	}
-	return q.saved(verb+" "+components.Plural(len(ids), "bullet")+".", out.Version), nil
+	return q.saved(verb+" "+plural(len(ids), "bullet")+".", out.Version), nil
 }
 
 // editQuarantined changes the text of a bullet in quarantine. It stays there until it is approved.

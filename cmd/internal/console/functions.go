@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/explain"
-	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/train/report"
 	"debrief/curator/gate"
 	"debrief/playbook"
@@ -22,14 +21,14 @@ import (
 
 // functions are the functions that templates can call.
 var functions = template.FuncMap{
-	"thousands":   components.Thousands,
-	"count":       func(n uint64) string { return components.Thousands(int(n)) },
-	"plural":      components.Plural,
-	"percent":     components.Percent,
-	"points":      components.Points,
-	"seconds":     components.Seconds,
+	"thousands":   thousands,
+	"count":       func(n uint64) string { return thousands(int(n)) },
+	"plural":      plural,
+	"percent":     percent,
+	"points":      points,
+	"seconds":     seconds,
 	"decimal":     func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
-	"ago":         func(t time.Time) string { return components.Ago(t, time.Now()) },
+	"ago":         func(t time.Time) string { return ago(t, time.Now()) },
 	"when":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"machine":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"known":       func(t time.Time) bool { return !t.IsZero() },
@@ -111,11 +110,11 @@ func first(items any, n int) any {
 }
 
 // lift returns the chart of the lift of a bullet in an experiment. It returns nil if one of the two arms has no outcomes.
-func lift(r gate.Row) *components.Interval {
+func lift(r gate.Row) *interval {
 	if r.Lift == nil || r.Lift.Shown == 0 || r.Lift.Withheld == 0 {
 		return nil
 	}
-	return &components.Interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}
+	return &interval{Value: r.Lift.Estimate, Low: r.Lift.Low, High: r.Lift.High, From: -1, To: 1}
 }
 
 // cost formats an amount in dollars, "–" for none.

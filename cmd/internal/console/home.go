@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/train/stats"
 	"debrief/events/liveness"
 )
@@ -54,8 +53,8 @@ type bookState struct {
 // homePage shows the health of the roles, the newest lessons, the effect of a playbook, and the decisions that wait for a person.
 type homePage struct {
 	overview
-	Worth  *worth              // of the playbook with the most executions; nil without enough outcomes
-	Charts []*components.Chart // of the lag, wide and narrow; empty if no message waited
+	Worth  *worth   // of the playbook with the most executions; nil without enough outcomes
+	Charts []*chart // of the lag, wide and narrow; empty if no message waited
 }
 
 // Limits of the lists of the overview.
@@ -172,7 +171,7 @@ func inOrder(roles map[string]liveness.RoleSummary) []liveness.RoleSummary {
 }
 
 // lagColours are the colours of the lines of the lag, in the order of the roles.
-var lagColours = []string{components.Blue, components.Orange, components.Grey}
+var lagColours = []string{blue, orange, grey}
 
 // lagMinute is the largest lag of each role in a minute.
 type lagMinute struct {
@@ -208,14 +207,14 @@ func (p *homePage) drawLag() {
 	began := minutes[0].Time
 	since := func(m lagMinute) int { return int(m.Time.Sub(began).Minutes()) }
 	end := since(minutes[len(minutes)-1]) + 1
-	p.Charts = components.Sizes(components.Size{Height: 200, Axis: "minutes since " + began.Format("15:04 UTC"), MaxX: end, MaxY: float64(largest)}, func(c *components.Chart) {
+	p.Charts = chartSizes(chartSize{Height: 200, Axis: "minutes since " + began.Format("15:04 UTC"), MaxX: end, MaxY: float64(largest)}, func(c *chart) {
 		c.Label = fmt.Sprintf("Events that wait or are in progress, by role, at most %d. The table below has the numbers.", largest)
 		for i, role := range roleOrder {
-			var marks []components.Mark
+			var marks []mark
 			for _, m := range minutes {
-				marks = append(marks, components.Mark{Step: since(m), Value: float64(m.Lag[i])})
+				marks = append(marks, mark{Step: since(m), Value: float64(m.Lag[i])})
 			}
-			marks = append(marks, components.Mark{Step: end, Value: marks[len(marks)-1].Value}) // the last value holds until the end
+			marks = append(marks, mark{Step: end, Value: marks[len(marks)-1].Value}) // the last value holds until the end
 			c.AddLine(role, lagColours[i], marks)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 	"net/url"
 
 	"debrief/cmd/internal/api"
-	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
@@ -96,7 +95,7 @@ func changeDead(q *request) (notice, error) {
 			return notice{}, fmt.Errorf("%s %d of %d, then %s: %w", verb, i, len(ids), id, err)
 		}
 	}
-	return notice{Text: verb + " " + components.Plural(len(ids), "dead letter") + "."}, nil
+	return notice{Text: verb + " " + plural(len(ids), "dead letter") + "."}, nil
 }
 
 // statusPage is the health of Debrief.

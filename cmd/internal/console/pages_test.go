@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"debrief/cmd/internal/console/components"
 )
 
 // address is a page with a path that exists.
@@ -102,7 +100,7 @@ func firstOnly(all []address) []address {
 func TestLagLinesAreVisible(t *testing.T) {
 	t.Parallel()
 	for _, class := range lagColours {
-		if !strings.Contains(components.Base, "svg ."+class+" .line { stroke: ") {
+		if !strings.Contains(baseCSS, "svg ."+class+" .line { stroke: ") {
 			t.Errorf("the line of class %q has no stroke", class)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"debrief/cmd/internal/console/components"
 	"debrief/events"
 )
 
@@ -24,7 +23,7 @@ var files embed.FS
 // templates returns the templates of all pages by their names. Each has the layout and the shared parts.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html"))
-	template.Must(shared.Parse(components.ChartTemplate))
+	template.Must(shared.Parse(chartTemplate))
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		panic(err)
@@ -124,7 +123,7 @@ var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "t
 // staticHash is a hash of all static files. It is in their addresses, so that browsers may keep them.
 var staticHash = sync.OnceValue(func() string {
 	h := sha256.New()
-	_, _ = io.WriteString(h, components.Base)
+	_, _ = io.WriteString(h, baseCSS)
 	_ = fs.WalkDir(files, "static", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			data, _ := files.ReadFile(name) // an embedded file cannot fail
@@ -138,7 +137,7 @@ var staticHash = sync.OnceValue(func() string {
 // styles returns the style sheet for a page that contains it: a page without a server.
 func styles() (template.CSS, error) {
 	css, err := files.ReadFile("static/console.css")
-	return template.CSS(components.Base + string(css)), err
+	return template.CSS(baseCSS + string(css)), err
 }
 
 func serveStatic(w http.ResponseWriter, r *http.Request) {
@@ -152,7 +151,7 @@ func serveStatic(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	if name == "console.css" {
-		_, _ = io.WriteString(w, components.Base)
+		_, _ = io.WriteString(w, baseCSS)
 	}
 	_, _ = w.Write(data)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"debrief/cmd/internal/console/components"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/playbook"
@@ -16,8 +15,8 @@ import (
 // runPage is the page of a run of train. It has no report while the run works.
 type runPage struct {
 	replay.RunState
-	Charts []*components.Chart // accuracy, wide and narrow; empty without outcomes
-	Pooled int                 // minimum number of training samples of a mark
+	Charts []*chart // accuracy, wide and narrow; empty without outcomes
+	Pooled int      // minimum number of training samples of a mark
 }
 
 func showRun(q *request) (any, error) {
@@ -68,27 +67,27 @@ func (p *runPage) draw() {
 	if len(training)+len(validation)+len(test) == 0 {
 		return
 	}
-	p.Charts = components.Sizes(components.Size{Height: 330, Axis: "training samples", MaxX: last, MaxY: 100, Unit: " %"}, func(c *components.Chart) {
+	p.Charts = chartSizes(chartSize{Height: 330, Axis: "training samples", MaxX: last, MaxY: 100, Unit: " %"}, func(c *chart) {
 		c.Label = "Accuracy in percent over training samples, with 95 % intervals. The table below has the numbers."
 		c.Spans = epochSpans(c, r.Epochs)
 		if r.Learned() {
-			c.Best = &components.Tick{At: c.X(r.Best.Step), Label: "best"}
+			c.Best = &tick{At: c.X(r.Best.Step), Label: "best"}
 		}
-		c.AddMarks("training", components.Grey, components.Dot, training)
-		c.AddMarks("validation", components.Blue, components.Disc, validation)
-		c.AddMarks("test", components.Orange, components.Diamond, test)
+		c.AddMarks("training", grey, dot, training)
+		c.AddMarks("validation", blue, disc, validation)
+		c.AddMarks("test", orange, diamond, test)
 	})
 }
 
 // epochSpans returns the begins of the epochs. It returns none for one epoch, and for too many to have room for their labels.
-func epochSpans(c *components.Chart, epochs []report.Epoch) (spans []components.Tick) {
+func epochSpans(c *chart, epochs []report.Epoch) (spans []tick) {
 	const labelWidth = 56
 	if len(epochs) == 1 || len(epochs) > int(c.Right-c.Left)/labelWidth {
 		return nil
 	}
 	from := 0
 	for _, e := range epochs {
-		spans = append(spans, components.Tick{At: c.X(from), Label: fmt.Sprintf("epoch %d", e.Epoch)})
+		spans = append(spans, tick{At: c.X(from), Label: fmt.Sprintf("epoch %d", e.Epoch)})
 		from = e.Book.Step
 	}
 	return spans

@@ -1,4 +1,4 @@
-package components
+package console
 
 import (
 	_ "embed"
@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// ChartTemplate defines the template "chart" for a *Chart.
+// chartTemplate defines the template "chart" for a *Chart.
 //
 //go:embed chart.html
-var ChartTemplate string
+var chartTemplate string
 
-// Chart is a chart of measurements over a numeric axis, in the units of its viewBox. The template "chart" draws it.
-type Chart struct {
+// chart is a chart of measurements over a numeric axis, in the units of its viewBox. The template "chart" draws it.
+type chart struct {
 	Class  string // "wide" or "narrow", where there is one of each
 	Label  string // text alternative
 	Width  float64
@@ -27,31 +27,31 @@ type Chart struct {
 	AxisX  string  // label of the horizontal axis
 	MaxX   float64 // value at the right edge; the left edge is 0
 	MaxY   float64 // value at the top; the bottom is 0
-	XTicks []Tick
-	YTicks []Tick
-	Spans  []Tick // begins of named parts, such as epochs
-	Levels []Tick // values that are marked by a horizontal line
-	Best   *Tick  // position that is marked; nil for none
-	Lines  []Line
+	XTicks []tick
+	YTicks []tick
+	Spans  []tick // begins of named parts, such as epochs
+	Levels []tick // values that are marked by a horizontal line
+	Best   *tick  // position that is marked; nil for none
+	Lines  []series
 }
 
-// Tick is a labelled position on an axis.
-type Tick struct {
+// tick is a labelled position on an axis.
+type tick struct {
 	At    float64
 	Label string
 }
 
-// Line is a series of measurements.
-type Line struct {
+// series is a line of measurements.
+type series struct {
 	Class string // colour of the series
 	Name  string
 	Shape string // SVG path of a mark at 0,0; empty for a line without marks
 	Path  string // SVG path of a step line; empty for marks alone
-	Marks []Mark
+	Marks []mark
 }
 
-// Mark is a measurement and its position in a chart.
-type Mark struct {
+// mark is a measurement and its position in a chart.
+type mark struct {
 	Step      int
 	Value     float64
 	Low, High float64 // interval of the value; equal without an interval
@@ -63,34 +63,34 @@ type Mark struct {
 }
 
 // HasInterval reports whether the mark has an interval.
-func (m Mark) HasInterval() bool { return m.High > m.Low }
+func (m mark) HasInterval() bool { return m.High > m.Low }
 
 // Colours of a series: classes of base.css.
 const (
-	Blue   = "blue"
-	Orange = "orange"
-	Grey   = "grey"
+	blue   = "blue"
+	orange = "orange"
+	grey   = "grey"
 )
 
 // Shapes of marks as SVG paths, so that series can be distinguished without colours.
 const (
-	Dot     = "M-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z"
-	Disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
-	Diamond = "M0-6 6 0 0 6-6 0z"
+	dot     = "M-2.4 0a2.4 2.4 0 1 0 4.8 0a2.4 2.4 0 1 0-4.8 0z"
+	disc    = "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z"
+	diamond = "M0-6 6 0 0 6-6 0z"
 )
 
 // X returns the position of a value on the horizontal axis.
-func (c *Chart) X(step int) float64 {
-	return Round(c.Left + (c.Right-c.Left)*min(max(float64(step)/c.MaxX, 0), 1))
+func (c *chart) X(step int) float64 {
+	return round(c.Left + (c.Right-c.Left)*min(max(float64(step)/c.MaxX, 0), 1))
 }
 
 // Y returns the position of a value on the vertical axis.
-func (c *Chart) Y(value float64) float64 {
-	return Round(c.Bottom - (c.Bottom-c.Top)*min(max(value/c.MaxY, 0), 1))
+func (c *chart) Y(value float64) float64 {
+	return round(c.Bottom - (c.Bottom-c.Top)*min(max(value/c.MaxY, 0), 1))
 }
 
-// Size is the size of a chart and of its axes: x up to MaxX, y from 0 up to MaxY in a unit.
-type Size struct {
+// chartSize is the size of a chart and of its axes: x up to MaxX, y from 0 up to MaxY in a unit.
+type chartSize struct {
 	Height float64
 	Axis   string // name of the horizontal axis
 	MaxX   int
@@ -98,18 +98,18 @@ type Size struct {
 	Unit   string
 }
 
-// Sizes returns a chart for wide screens and one for phones. It calls draw for each.
-func Sizes(s Size, draw func(*Chart)) []*Chart {
+// chartSizes returns a chart for wide screens and one for phones. It calls draw for each.
+func chartSizes(s chartSize, draw func(*chart)) []*chart {
 	wide, narrow := newChart(940, s), newChart(340, s)
 	wide.Class, narrow.Class = "wide", "narrow"
 	draw(wide)
 	draw(narrow)
-	return []*Chart{wide, narrow}
+	return []*chart{wide, narrow}
 }
 
 // newChart returns a chart with axes that have ticks at round numbers.
-func newChart(width float64, s Size) *Chart {
-	c := &Chart{
+func newChart(width float64, s chartSize) *chart {
+	c := &chart{
 		Width: width, Height: s.Height, AxisX: s.Axis,
 		Left: 46, Right: width - 18, Top: 24, Bottom: s.Height - 42,
 		MaxX: float64(max(s.MaxX, 1)),
@@ -121,18 +121,18 @@ func newChart(width float64, s Size) *Chart {
 	}
 	c.MaxY = stepY * math.Ceil(max(s.MaxY, 1)/stepY-inexact)
 	for v := 0.0; v <= c.MaxY+stepY/2; v += stepY {
-		c.YTicks = append(c.YTicks, Tick{At: c.Y(v), Label: short(v) + s.Unit})
+		c.YTicks = append(c.YTicks, tick{At: c.Y(v), Label: short(v) + s.Unit})
 	}
 	ticksX := max((width-60)/90, 2) // one for each 90 units, which the labels need
 	stepX := max(roundStep(c.MaxX/ticksX), 1)
 	for v := 0.0; v <= c.MaxX; v += stepX {
-		c.XTicks = append(c.XTicks, Tick{At: c.X(int(v)), Label: short(v)})
+		c.XTicks = append(c.XTicks, tick{At: c.X(int(v)), Label: short(v)})
 	}
 	return c
 }
 
-// Round rounds a coordinate, so that the page is small.
-func Round(x float64) float64 { return math.Round(x*10) / 10 }
+// round rounds a coordinate, so that the page is small.
+func round(x float64) float64 { return math.Round(x*10) / 10 }
 
 // roundStep returns the smallest of 1, 2, 5, 10, 20, 50 … that is at least x.
 func roundStep(x float64) float64 {
@@ -157,7 +157,7 @@ func short(v float64) string {
 }
 
 // AddMarks adds a series to the chart, in a colour and with a shape. It draws no line, because nothing was measured between two marks.
-func (c *Chart) AddMarks(name, colour, shape string, marks []Mark) {
+func (c *chart) AddMarks(name, colour, shape string, marks []mark) {
 	if len(marks) == 0 {
 		return
 	}
@@ -167,11 +167,11 @@ func (c *Chart) AddMarks(name, colour, shape string, marks []Mark) {
 		m.X, m.Y = c.X(m.Step), c.Y(m.Value)
 		m.YLow, m.YHigh = c.Y(m.Low), c.Y(m.High)
 	}
-	c.Lines = append(c.Lines, Line{Class: colour, Name: name, Shape: shape, Marks: marks})
+	c.Lines = append(c.Lines, series{Class: colour, Name: name, Shape: shape, Marks: marks})
 }
 
 // AddLine adds a series as a step line without marks, for many measurements: a value holds until the next one.
-func (c *Chart) AddLine(name, colour string, marks []Mark) {
+func (c *chart) AddLine(name, colour string, marks []mark) {
 	var path strings.Builder
 	for i, m := range marks {
 		if i == 0 {
@@ -181,6 +181,6 @@ func (c *Chart) AddLine(name, colour string, marks []Mark) {
 		fmt.Fprintf(&path, "H%gV%g", c.X(m.Step), c.Y(m.Value))
 	}
 	if len(marks) > 0 {
-		c.Lines = append(c.Lines, Line{Class: colour, Name: name, Path: path.String()})
+		c.Lines = append(c.Lines, series{Class: colour, Name: name, Path: path.String()})
 	}
 }

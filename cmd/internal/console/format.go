@@ -1,5 +1,4 @@
-// Package components has the parts that the HTML pages of the console and of reports share: formats of numbers, colours and charts.
-package components
+package console
 
 import (
 	_ "embed"
@@ -10,16 +9,16 @@ import (
 	"time"
 )
 
-// Base is the style sheet of all pages: colours of both themes as variables, text, tables and charts.
+// baseCSS is the style sheet of all pages: colours of both themes as variables, text, tables and charts.
 //
 //go:embed base.css
-var Base string
+var baseCSS string
 
-// Percent formats a share: 0.5 is "50.0 %".
-func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
+// percent formats a share: 0.5 is "50.0 %".
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "\u00a0%" }
 
-// Points formats a difference of shares in percentage points, with its sign.
-func Points(share float64) string {
+// points formats a difference of shares in percentage points, with its sign.
+func points(share float64) string {
 	s := fmt.Sprintf("%+.1f", 100*share)
 	if s == "-0.0" {
 		s = "+0.0"
@@ -27,8 +26,8 @@ func Points(share float64) string {
 	return strings.Replace(s, "-", "\u2212", 1)
 }
 
-// Thousands groups digits in threes: 1 234 567.
-func Thousands(n int) string {
+// thousands groups digits in threes: 1 234 567.
+func thousands(n int) string {
 	s := strconv.Itoa(n)
 	sign := ""
 	if s[0] == '-' {
@@ -40,16 +39,16 @@ func Thousands(n int) string {
 	return sign + s
 }
 
-// Plural formats a number of things: "1 bullet", "2 bullets".
-func Plural(n int, what string) string {
+// plural formats a number of things: "1 bullet", "2 bullets".
+func plural(n int, what string) string {
 	if n == 1 {
 		return "1\u00a0" + what
 	}
-	return Thousands(n) + "\u00a0" + what + "s"
+	return thousands(n) + "\u00a0" + what + "s"
 }
 
-// Seconds formats a duration in seconds: "12.3 s", "2 min 5 s", "20 min", "1 h 5 min".
-func Seconds(s float64) string {
+// seconds formats a duration in seconds: "12.3 s", "2 min 5 s", "20 min", "1 h 5 min".
+func seconds(s float64) string {
 	if s < 120 {
 		return strconv.FormatFloat(s, 'f', 1, 64) + "\u00a0s"
 	}
@@ -66,8 +65,8 @@ func Seconds(s float64) string {
 	return text
 }
 
-// Ago formats the time between then and now roughly: "just now", "5 min ago", "3 d ago". Later times are "in 5 min".
-func Ago(then, now time.Time) string {
+// ago formats the time between then and now roughly: "just now", "5 min ago", "3 d ago". Later times are "in 5 min".
+func ago(then, now time.Time) string {
 	d := now.Sub(then)
 	form := "%s ago"
 	if d < 0 {
@@ -83,5 +82,5 @@ func Ago(then, now time.Time) string {
 	case d < 48*time.Hour:
 		return fmt.Sprintf(form, strconv.Itoa(int(d.Hours()))+"\u00a0h")
 	}
-	return fmt.Sprintf(form, Thousands(int(d.Hours()/24))+"\u00a0d")
+	return fmt.Sprintf(form, thousands(int(d.Hours()/24))+"\u00a0d")
 }
