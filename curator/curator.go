@@ -52,7 +52,6 @@ import (
 	"debrief/events/chat"
 	"debrief/events/config"
 	"debrief/events/deltalog"
-	"debrief/events/prompts"
 	"debrief/playbook"
 )
 
@@ -149,7 +148,7 @@ func New(model chat.Model, cfg Config) (*Curator, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := screen.NewRules(slices.Concat(prompts.All(), propose.Texts(), cfg.Instructions)...)
+	rules := screen.NewRules(slices.Concat(chat.PromptTexts(), propose.Texts(), cfg.Instructions)...)
 	return &Curator{model: model, cfg: cfg, policy: policy, content: rules}, nil
 }
 

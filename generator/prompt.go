@@ -13,7 +13,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/prompts"
 	"debrief/playbook"
 )
 
@@ -26,7 +25,7 @@ const (
 )
 
 // Instructions are the default instructions before the playbook.
-const Instructions = prompts.GeneratorTask + prompts.AnswerFormat
+const Instructions = chat.PromptTask + chat.PromptAnswerFormat
 
 // system returns the configured instructions and their reference in manifests.
 func (c Config) system() (text, ref string) {
@@ -34,7 +33,7 @@ func (c Config) system() (text, ref string) {
 	if custom == "" {
 		return Instructions, systemRef
 	}
-	return custom + "\n" + prompts.AnswerFormat, customRef + chat.Fingerprint(custom)
+	return custom + "\n" + chat.PromptAnswerFormat, customRef + chat.Fingerprint(custom)
 }
 
 // wireAnswer is the reply that the schema requires.

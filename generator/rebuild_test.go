@@ -10,7 +10,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/prompts"
 	"debrief/playbook"
 )
 
@@ -183,7 +182,7 @@ func TestRebuildWithCustomInstructions(t *testing.T) {
 	e, err := g.Answer(t.Context(), f.newBuilder(nil, own, testTimeouts), task("b", "what of the cogs?"))
 	f.ok(err)
 	system := m.chats[0][0].Text
-	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, prompts.AnswerFormat) || strings.Contains(system, "people who will check") {
+	if !strings.HasPrefix(system, "You answer like a clockmaker.\n") || !strings.Contains(system, chat.PromptAnswerFormat) || strings.Contains(system, "people who will check") {
 		t.Errorf("got %q, want the custom instructions and the answer format", system)
 	}
 	if ref := e.Manifest.Parts[0].Ref; ref != "generator/p"+chat.Fingerprint("You answer like a clockmaker.") {

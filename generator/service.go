@@ -13,7 +13,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/outcome"
-	"debrief/events/prompts"
 	"debrief/events/window"
 	"debrief/generator/prompt/sliding"
 	"debrief/playbook"
@@ -89,15 +88,15 @@ func (cb *ContextBuilder) newRequest(r *events.ContextRequest) (*contextRequest,
 		return nil, &RequestError{err}
 	}
 	req := &contextRequest{
-		book: r.Book, owner: r.Caller.Owner, session: r.Session, query: r.Query, taskContext: r.Context, instructions: prompts.Agent, taskType: r.Task,
+		book: r.Book, owner: r.Caller.Owner, session: r.Session, query: r.Query, taskContext: r.Context, instructions: chat.PromptAgent, taskType: r.Task,
 		runningSteps: r.Steps, pinnedVersion: r.Playbook, minVersion: r.MinVersion, limits: cb.cfg.Limits, explain: r.Explain,
 	}
 	if r.Advice {
 		req.advice = true
-		req.instructions = prompts.Advice
+		req.instructions = chat.PromptAdvice
 	}
 	if s := strings.TrimSpace(r.System); s != "" {
-		req.instructions = s + "\n\n" + prompts.Agent
+		req.instructions = s + "\n\n" + chat.PromptAgent
 	}
 	if r.Limit > 0 {
 		req.limits.Total = r.Limit

@@ -14,7 +14,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
-	"debrief/events/prompts"
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
@@ -217,7 +216,7 @@ func TestAdvice(t *testing.T) {
 	f.ok(cb.addToWindow(t.Context(), e, r))
 	f.waitRead(cb, r)
 	reply := f.context(cb, &events.ContextRequest{Session: "s", Query: "what is due?", Advice: true, MinVersion: 1})
-	if len(reply.Messages) != 1 || reply.Messages[0].Speaker != chat.User || !strings.HasPrefix(reply.Messages[0].Text, "<playbook>\n"+prompts.Advice) ||
+	if len(reply.Messages) != 1 || reply.Messages[0].Speaker != chat.User || !strings.HasPrefix(reply.Messages[0].Text, "<playbook>\n"+chat.PromptAdvice) ||
 		!strings.Contains(reply.Messages[0].Text, "[misc-00001] advice 1") || strings.Contains(reply.Messages[0].Text, "due") {
 		t.Fatalf("got %+v", reply)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/prompts"
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 	"debrief/playbook/text"
@@ -189,7 +188,7 @@ func summaryPrompt(before string, turns []*events.Interaction) chat.Prompt {
 	}
 	return chat.Prompt{
 		Name:     "summary",
-		Messages: []chat.Message{{Speaker: chat.System, Text: prompts.Summary}, {Speaker: chat.User, Text: chat.Quote(parts)}},
+		Messages: []chat.Message{{Speaker: chat.System, Text: chat.PromptSummary}, {Speaker: chat.User, Text: chat.Quote(parts)}},
 		Schema:   summarySchema,
 	}
 }

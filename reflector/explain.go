@@ -10,7 +10,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/prompts"
 	"debrief/playbook/admit"
 	"debrief/playbook/text"
 	"debrief/reflector/rules"
@@ -75,7 +74,7 @@ func explainPrompt(l *rules.Lesson, runs []*events.Execution, quoted []chat.Quot
 	user.WriteString(chat.Quote(parts))
 	return chat.Prompt{
 		Name:     "reflector-explain",
-		Messages: []chat.Message{{Speaker: chat.System, Text: prompts.Explanation + prompts.Quotes + explainForm}, {Speaker: chat.User, Text: user.String()}},
+		Messages: []chat.Message{{Speaker: chat.System, Text: chat.PromptExplanation + chat.PromptQuotes + explainForm}, {Speaker: chat.User, Text: user.String()}},
 		Schema:   explanationSchema,
 	}
 }

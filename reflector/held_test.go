@@ -12,7 +12,6 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
-	"debrief/events/prompts"
 	"debrief/events/window"
 )
 
@@ -128,8 +127,8 @@ func TestInstructionsChangeTheVersion(t *testing.T) {
 		t.Errorf("got %s by %q on %s, want another id, by %q", other.ID, other.Reflector, other.Handle, want)
 	}
 	system := asked[1].Messages[0].Text
-	if !strings.HasPrefix(system, "You look for what a clockmaker would say.\n") || !strings.Contains(system, prompts.Quotes) || !strings.Contains(system, systemForm) ||
-		strings.Contains(system, prompts.Attempt[:40]) {
+	if !strings.HasPrefix(system, "You look for what a clockmaker would say.\n") || !strings.Contains(system, chat.PromptQuotes) || !strings.Contains(system, systemForm) ||
+		strings.Contains(system, chat.PromptAttempt[:40]) {
 		t.Errorf("got %q", system)
 	}
 	if asked[1].Messages[1].Text != asked[0].Messages[1].Text {

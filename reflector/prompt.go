@@ -12,7 +12,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/prompts"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -85,21 +84,21 @@ const (
 // All text of a task, a model, a tool or a person is quoted. The marks around a quotation contain a hash of all quoted
 // text, so no text can close its own quotation.
 func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Prompt {
-	system, own := prompts.Attempt, strings.TrimSpace(cfg.Instructions)
+	system, own := chat.PromptAttempt, strings.TrimSpace(cfg.Instructions)
 	if own != "" {
 		system = own + "\n"
 	}
 	switch {
 	case len(e.PreviousRounds) > 0:
-		system += prompts.EarlierAttempts
+		system += chat.PromptEarlierAttempts
 	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0:
-		system = prompts.RightAnswer
+		system = chat.PromptRightAnswer
 	}
 	schema := reflectionSchema
-	system += prompts.Quotes
+	system += chat.PromptQuotes
 	if wantsRecords(e) {
 		schema = recordsSchema
-		system += prompts.Records + systemForm + recordsForm + "}"
+		system += chat.PromptRecords + systemForm + recordsForm + "}"
 	} else {
 		system += systemForm + "}"
 	}

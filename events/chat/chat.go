@@ -2,6 +2,10 @@
 // no provider and no protocol; events/chat/openai implements it. The package also contains the tolerant parser for
 // JSON in model output (ParseObject), the retry policy for unparsable output (Ask), and the quality of replies
 // (ObserveReplies).
+//
+// The instructions that Generators and Reflectors send to models are here too (prompts.go), below the roles, because the
+// Curator refuses content that repeats them. Its own instructions are in package propose. The forms of the replies are
+// beside the code that reads them.
 package chat
 
 import (
