@@ -16,7 +16,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 )
 
 // roleUsers are the users of a tenant, in the order of roleLetters.
@@ -167,7 +167,7 @@ func TestRights(t *testing.T) {
 func refusedTo(ctx context.Context, nc *nats.Conn, subject, body string) (bool, error) {
 	ctx, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
-	watch := denied.New(nc)
+	watch := natserr.NewWatch(nc)
 	var err error
 	listen := strings.HasPrefix(subject, "sub ")
 	subject = strings.TrimPrefix(subject, "sub ")
@@ -180,7 +180,7 @@ func refusedTo(ctx context.Context, nc *nats.Conn, subject, body string) (bool, 
 	case strings.HasPrefix(subject, "$JS.ACK."), strings.HasPrefix(subject, "_INBOX"):
 		err = unanswered(ctx, nc, watch, subject, func() error { return nc.Publish(subject, []byte(body)) })
 	default:
-		_, err = denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, []byte(body)) })
+		_, err = natserr.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, []byte(body)) })
 	}
 	refused := (*bus.DeniedError)(nil)
 	switch {
@@ -194,10 +194,10 @@ func refusedTo(ctx context.Context, nc *nats.Conn, subject, body string) (bool, 
 
 // unanswered returns the denial of a request that has no receiver. The request was allowed if the denial of a later, always
 // forbidden request comes first.
-func unanswered(ctx context.Context, nc *nats.Conn, watch *denied.Watch, subject string, ask func() error) error {
+func unanswered(ctx context.Context, nc *nats.Conn, watch *natserr.Watch, subject string, ask func() error) error {
 	certain := nats.NewInbox() // no user may use that prefix
-	said := make(chan *denied.Error, 2)
-	defer watch.Notify([]string{subject, certain}, func(e *denied.Error) { said <- e })()
+	said := make(chan *natserr.DeniedError, 2)
+	defer watch.Notify([]string{subject, certain}, func(e *natserr.DeniedError) { said <- e })()
 	if err := ask(); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func TestOnlyOperatorCreatesConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	push := func(nc *nats.Conn, name string) error {
-		watch := denied.New(nc)
+		watch := natserr.NewWatch(nc)
 		subject := "$JS.API.CONSUMER.CREATE.KV_window." + name
 		body, err := json.Marshal(map[string]any{"stream_name": "KV_window", "config": map[string]any{
 			"name": name, "deliver_subject": deliver, "ack_policy": "none", "deliver_policy": "all",
@@ -248,7 +248,7 @@ func TestOnlyOperatorCreatesConsumers(t *testing.T) {
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
-		m, err := denied.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, body) })
+		m, err := natserr.Call(ctx, watch, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, body) })
 		if err == nil && strings.Contains(string(m.Data), `"error"`) {
 			err = fmt.Errorf("server error: %s", m.Data)
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nuid"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 )
@@ -43,11 +42,12 @@ var ErrInvalid = errors.New("invalid blob")
 // Store is the object store of an account. It is safe for concurrent use.
 type Store struct {
 	js    jetstream.JetStream
-	watch *denied.Watch
+	watch *natserr.Watch
 }
 
-// New returns a Store. A request that the server denies returns a *denied.Error if js comes from denied.JetStream.
-func New(js jetstream.JetStream) *Store { return &Store{js, denied.WatchOf(js)} }
+// New returns a Store. A request that the server denies returns a *natserr.DeniedError if js comes from
+// natserr.JetStream.
+func New(js jetstream.JetStream) *Store { return &Store{js, natserr.WatchOf(js)} }
 
 // Put stores data and returns the name of the blob. It returns only after the server has stored all of it.
 func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
@@ -57,13 +57,13 @@ func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("open object store: %w", err)
 	}
-	err = denied.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
+	err = natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
 		// Keep a recent blob: writing it again would delete the chunks while another client reads them.
 		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < renewAfter {
 			return nil
 		}
 		// The chunks of an old blob expire by age, because not every user may delete them.
-		return denied.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
+		return natserr.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
 			return s.write(ctx, name, data)
 		})
 	})
@@ -104,7 +104,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", natserr.AsTimeout(ctx, err))
 	}
-	info, err := denied.Call(ctx, s.watch, Stream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
+	info, err := natserr.Call(ctx, s.watch, Stream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, fmt.Errorf("blob %s: %w", name, ErrExpired)
@@ -130,7 +130,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 // readChunks returns the content of an object. It returns ErrInvalid if the content exceeds the recorded size. It reads
 // the chunks directly, because Get of the object store creates a consumer, and a role has no right to create one.
 func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (data []byte, err error) {
-	err = denied.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
+	err = natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
 		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: Prefix + ".C." + info.NUID}, func(m direct.Message) error {
 			data = append(data, m.Data...)
 			if uint64(len(data)) > info.Size {

@@ -43,7 +43,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/blob"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/events/redact"
 )
 
@@ -64,7 +64,7 @@ type Conn struct {
 type link struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
-	watch  *denied.Watch
+	watch  *natserr.Watch
 	blobs  *blob.Store
 	policy Policy
 	log    zerolog.Logger
@@ -115,8 +115,8 @@ func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 }
 
 func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
-	watch := denied.New(nc)
-	js = denied.JetStream(js, watch)
+	watch := natserr.NewWatch(nc)
+	js = natserr.JetStream(js, watch)
 	l := &link{nc: nc, js: js, watch: watch, blobs: blob.New(js), policy: o.Policy.WithDefaults(), log: o.Log}
 	p := &publisher{link: l}
 	letters := &DeadLetters{l, p}
@@ -201,7 +201,7 @@ func (c *Conn) Request(ctx context.Context, e events.Event, m PublishOptions) (*
 	}
 	defer sub.Unsubscribe()
 	m.ReplyTo = inbox
-	r, err := denied.Call(ctx, c.watch, inbox, func(ctx context.Context) (Receipt, error) { return c.Publish(ctx, e, m) })
+	r, err := natserr.Call(ctx, c.watch, inbox, func(ctx context.Context) (Receipt, error) { return c.Publish(ctx, e, m) })
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
@@ -98,7 +97,7 @@ func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, 
 			got.MaxAckPending = want.MaxAckPending
 			var changed jetstream.Consumer
 			changed, err = c.js.UpdateConsumer(ctx, streams.Input(role), got)
-			if denied.Is(err) {
+			if natserr.IsDenied(err) {
 				c.log.Warn().Str("role", role).Msg("the consumer's policy differs, and this user may not change it: run 'debrief setup' as the operator")
 				return cons, nil
 			}

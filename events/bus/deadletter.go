@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
@@ -107,7 +106,7 @@ func Withdrawn(h nats.Header) bool { return h.Get(jetstream.MsgTTLHeader) != "" 
 
 // count returns the number of dead letters of a role.
 func (d *DeadLetters) count(ctx context.Context, role string) (uint64, error) {
-	n, err := denied.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
+	n, err := natserr.Call(ctx, d.watch, events.StreamDead, func(ctx context.Context) (uint64, error) {
 		return direct.Count(ctx, d.nc, events.StreamDead, events.DeadSubject(role, ""))
 	})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/blob"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
@@ -46,7 +45,7 @@ func (l *link) storedMsg(ctx context.Context, stream string, seq uint64) (*jetst
 
 // getMsg returns a message of an open stream.
 func (l *link) getMsg(ctx context.Context, s jetstream.Stream, stream string, seq uint64, opts ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
-	return denied.Call(ctx, l.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+	return natserr.Call(ctx, l.watch, stream, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 		return s.GetMsg(ctx, seq, opts...)
 	})
 }
@@ -99,7 +98,7 @@ func (l *link) lastPerSubject(ctx context.Context, stream string, subjects []str
 
 // readDirect calls fn for every message that matches a query.
 func (l *link) readDirect(ctx context.Context, stream string, q direct.Query, fn func(direct.Message)) error {
-	err := denied.Do(ctx, l.watch, stream, func(ctx context.Context) error {
+	err := natserr.Do(ctx, l.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, l.nc, stream, q, func(m direct.Message) error {
 			fn(m)
 			return nil

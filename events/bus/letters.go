@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
@@ -44,7 +43,7 @@ type LetterFilter struct {
 // create. If a lagging replica answers, the newest letters may be missing.
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, fn func(*Letter) error) error {
 	q := direct.Query{Subject: events.DeadSubject(f.Role, f.Book), Since: f.Since}
-	err := denied.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error {
+	err := natserr.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error {
 		return direct.Read(ctx, d.nc, events.StreamDead, q, func(m direct.Message) error {
 			if Withdrawn(m.Header) {
 				return nil
@@ -152,11 +151,11 @@ func (d *DeadLetters) Drop(ctx context.Context, l *Letter) error {
 	if err != nil {
 		return fmt.Errorf("open stream %s: %w", events.StreamDead, natserr.AsTimeout(ctx, err))
 	}
-	err = denied.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error { return s.DeleteMsg(ctx, l.LetterSeq) })
+	err = natserr.Do(ctx, d.watch, events.StreamDead, func(ctx context.Context) error { return s.DeleteMsg(ctx, l.LetterSeq) })
 	if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil
 	}
-	if denied.Is(err) {
+	if natserr.IsDenied(err) {
 		return fmt.Errorf("delete dead letter %s: %w", l.Handle(), err)
 	}
 	// The server returns no specific error for a message that does not exist.

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
@@ -116,12 +116,12 @@ func (p Policy) decide(err error, attempt int, paused bool) disposition {
 
 // IsUnavailable reports a temporary outage: of the model, the server, its storage or a permission. A later retry can succeed.
 func IsUnavailable(err error) bool {
-	return isUnavailable(err) || Unreachable(err) || isFull(err) || denied.Is(err)
+	return isUnavailable(err) || Unreachable(err) || isFull(err) || natserr.IsDenied(err)
 }
 
 // DeniedError is returned when the server denies this user a publish or a subscription. Nothing was stored. Work is
 // held until an operator grants the permission.
-type DeniedError = denied.Error
+type DeniedError = natserr.DeniedError
 
 // The policy reads these behaviours of errors. A method that returns false means that the error does not behave so.
 

@@ -12,7 +12,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/blob"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/playbook"
@@ -57,7 +56,7 @@ func (r *Reader) ReadStored(ctx context.Context, stream, subject string, fn func
 // Unlike Read it needs no consumer, which not every user may create. If a lagging replica answers, the newest events may
 // be missing.
 func (r *Reader) Scan(ctx context.Context, stream, subject string, seq uint64, fn func(Stored) error) error {
-	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
+	err := natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, From: seq}, func(m direct.Message) error {
 			if Withdrawn(m.Header) {
 				return nil
@@ -116,7 +115,7 @@ func (r *Reader) IDs(ctx context.Context, stream, subject string, fn func(events
 // lagging replica answers, the newest events may be missing.
 func (r *Reader) Has(ctx context.Context, stream, subject string, since time.Time, ids ...events.ID) (bool, error) {
 	found := false
-	err := denied.Do(ctx, r.watch, stream, func(ctx context.Context) error {
+	err := natserr.Do(ctx, r.watch, stream, func(ctx context.Context) error {
 		return direct.Read(ctx, r.nc, stream, direct.Query{Subject: subject, Since: since}, func(m direct.Message) error {
 			if found = slices.Contains(ids, EventID(m.Header)); found {
 				return ErrStop

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events/blob"
-	"debrief/events/denied"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
@@ -87,7 +86,7 @@ func (c *Conn) forbidRollup(ctx context.Context, cfg jetstream.StreamConfig) err
 
 // explainMissing adds the remedy if this user may not create a missing object.
 func explainMissing(object string, err error) error {
-	if denied.Is(err) {
+	if natserr.IsDenied(err) {
 		return fmt.Errorf("create %s: not permitted for this user: run 'debrief setup' as the operator (%w)", object, err)
 	}
 	return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"debrief/events"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -90,7 +90,7 @@ func (s *Store) RemoveStrays(ctx context.Context, b playbook.Book, seqs []uint64
 		}
 	}
 	for _, seq := range seqs {
-		err := denied.Do(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) error { return stream.DeleteMsg(ctx, seq) })
+		err := natserr.Do(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) error { return stream.DeleteMsg(ctx, seq) })
 		if err != nil {
 			return fmt.Errorf("remove message %d of %s: %w", seq, events.StreamDeltas, err)
 		}

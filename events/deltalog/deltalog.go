@@ -34,8 +34,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -48,7 +48,7 @@ var ErrBrokenLog = errors.New("delta log is broken")
 type Store struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	watch *denied.Watch
+	watch *natserr.Watch
 
 	// The following fields must be set before the first call of a method. A nil function or Meter disables the report.
 
@@ -72,7 +72,7 @@ type Store struct {
 
 // New returns the store of a connection. The stream DELTAS and the bucket must exist.
 func New(js jetstream.JetStream) *Store {
-	return &Store{nc: js.Conn(), js: js, watch: denied.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
+	return &Store{nc: js.Conn(), js: js, watch: natserr.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
 }
 
 // Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a
@@ -140,12 +140,12 @@ func (s *Store) scan(ctx context.Context, stream, subject string, from uint64, f
 
 // read calls fn in order for every message of a query.
 func (s *Store) read(ctx context.Context, stream string, q direct.Query, fn func(direct.Message) error) error {
-	return denied.Do(ctx, s.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, s.nc, stream, q, fn) })
+	return natserr.Do(ctx, s.watch, stream, func(ctx context.Context) error { return direct.Read(ctx, s.nc, stream, q, fn) })
 }
 
 // last returns the last message on a subject, or nil if the subject is empty.
 func (s *Store) last(ctx context.Context, stream, subject string) (*direct.Message, error) {
-	m, err := denied.Call(ctx, s.watch, stream, func(ctx context.Context) (*direct.Message, error) {
+	m, err := natserr.Call(ctx, s.watch, stream, func(ctx context.Context) (*direct.Message, error) {
 		return direct.Last(ctx, s.nc, stream, subject)
 	})
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Store) BooksWithLog(ctx context.Context) ([]playbook.Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", events.StreamDeltas, err)
 	}
-	info, err := denied.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+	info, err := natserr.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return stream.Info(ctx, jetstream.WithSubjectFilter(events.KindDelta.Subject("")))
 	})
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nuid"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -257,7 +256,7 @@ const batchTimeout = 10 * time.Second
 func (w *Writer) commitBatch(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	wait, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
-	reply, err := denied.Call(wait, w.s.watch, "$KV."+events.BucketPlaybook, func(ctx context.Context) (*nats.Msg, error) {
+	reply, err := natserr.Call(wait, w.s.watch, "$KV."+events.BucketPlaybook, func(ctx context.Context) (*nats.Msg, error) {
 		return w.s.nc.RequestMsgWithContext(ctx, msg)
 	})
 	if err != nil {

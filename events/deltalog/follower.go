@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -140,7 +140,7 @@ func (f *Follower) run(ctx context.Context) {
 		}
 		f.reportRead(err)
 		steps := min(try*10, 30)
-		if denied.Is(err) {
+		if natserr.IsDenied(err) {
 			steps = deniedPause // each attempt adds a line to the server's log
 		}
 		if pause(ctx, steps) != nil {
@@ -169,7 +169,7 @@ func (f *Follower) reportRead(err error) {
 	if f.failedAt.IsZero() {
 		f.failedAt = time.Now()
 	}
-	if !denied.Is(err) && time.Since(f.failedAt) < stallAfter {
+	if !natserr.IsDenied(err) && time.Since(f.failedAt) < stallAfter {
 		return
 	}
 	if !errors.Is(err, errPartialView) { // Follow has its own timeout for a partial view

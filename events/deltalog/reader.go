@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/playbook"
 	"debrief/playbook/history"
 )
@@ -175,7 +175,7 @@ func (s *Store) getRecords(ctx context.Context, b playbook.Book, at []Position) 
 }
 
 func (s *Store) getRecord(ctx context.Context, b playbook.Book, at Position) (*Record, error) {
-	m, err := denied.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*direct.Message, error) {
+	m, err := natserr.Call(ctx, s.watch, events.StreamDeltas, func(ctx context.Context) (*direct.Message, error) {
 		return direct.Get(ctx, s.nc, events.StreamDeltas, at.Seq)
 	})
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/playbook"
@@ -340,7 +339,7 @@ func (s *Store) leaderDelta(ctx context.Context, query map[string]any) (*storedD
 	if err != nil {
 		return nil, err
 	}
-	m, err := denied.Call(wait, s.watch, events.StreamDeltas, func(ctx context.Context) (*nats.Msg, error) {
+	m, err := natserr.Call(wait, s.watch, events.StreamDeltas, func(ctx context.Context) (*nats.Msg, error) {
 		return s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+events.StreamDeltas, req)
 	})
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -346,7 +345,7 @@ func (w *Writer) changeID(last *playbook.Delta) string {
 // isRefusal reports an error reply of the server, as opposed to no reply.
 func isRefusal(err error) bool {
 	var api *jetstream.APIError
-	return errors.As(err, &api) || denied.Is(err)
+	return errors.As(err, &api) || natserr.IsDenied(err)
 }
 
 // pause waits try² milliseconds.

@@ -10,7 +10,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/denied"
 	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
@@ -97,7 +96,7 @@ func countReadable(ctx context.Context, c *bus.Conn, stream string, read bool) (
 	if !read {
 		return 0, nil
 	}
-	err = denied.Do(ctx, denied.WatchOf(c.JetStream()), stream, func(ctx context.Context) error {
+	err = natserr.Do(ctx, natserr.WatchOf(c.JetStream()), stream, func(ctx context.Context) error {
 		n = 0
 		return direct.Read(ctx, c.NATS(), stream, direct.Query{Subject: ">"}, func(direct.Message) error { n++; return nil })
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/events/redact"
 )
 
@@ -90,7 +90,7 @@ func (s *Store) publish(ctx context.Context, m *nats.Msg, opts ...jetstream.Publ
 
 // last returns the last message of a key, or nil if the key does not exist. The message may be a delete marker.
 func (s *Store) last(ctx context.Context, b bucket, key string) (*direct.Message, error) {
-	return denied.Call(ctx, s.watch, b.stream(), func(ctx context.Context) (*direct.Message, error) {
+	return natserr.Call(ctx, s.watch, b.stream(), func(ctx context.Context) (*direct.Message, error) {
 		return direct.Last(ctx, s.nc, b.stream(), b.subject(key))
 	})
 }
@@ -123,7 +123,7 @@ func history[T any](ctx context.Context, s *Store, key string, id func(*T) event
 }
 
 func (s *Store) read(ctx context.Context, b bucket, q direct.Query, fn func(direct.Message) error) error {
-	return denied.Do(ctx, s.watch, b.stream(), func(ctx context.Context) error {
+	return natserr.Do(ctx, s.watch, b.stream(), func(ctx context.Context) error {
 		return direct.Read(ctx, s.nc, b.stream(), q, fn)
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -34,7 +34,7 @@ const (
 type Store struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	watch *denied.Watch
+	watch *natserr.Watch
 	// written contains keys of IsFirstCopy that are known to exist.
 	written keySet
 }
@@ -42,7 +42,7 @@ type Store struct {
 // New returns a store for a connection. The buckets must exist. A read waits up to 5 s for the server, and so does
 // a write if the caller's context has no deadline.
 func New(nc *nats.Conn, js jetstream.JetStream) *Store {
-	return &Store{nc: nc, js: js, watch: denied.WatchOf(js)}
+	return &Store{nc: nc, js: js, watch: natserr.WatchOf(js)}
 }
 
 func interactionID(i *events.Interaction) events.ID { return i.ID }

@@ -24,7 +24,7 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/events/redact"
 )
 
@@ -322,7 +322,7 @@ func (n NATS) checkRights(ctx context.Context, conn *bus.Conn, role string, log 
 	if n.NKey == "" && n.Creds == "" {
 		return
 	}
-	if missing := rights.Missing(ctx, conn.NATS(), denied.WatchOf(conn.JetStream()), role); len(missing) > 0 {
+	if missing := rights.Missing(ctx, conn.NATS(), natserr.WatchOf(conn.JetStream()), role); len(missing) > 0 {
 		log.Error().Str(events.LogRole, role).Strs("missing", missing).Msg("rights of this user are missing: " + rights.Hint)
 	}
 }

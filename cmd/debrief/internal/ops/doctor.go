@@ -14,9 +14,9 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/deltalog"
-	"debrief/events/denied"
 	"debrief/events/liveness"
 	"debrief/events/natsd"
+	"debrief/events/natserr"
 )
 
 // Doctor diagnoses the server, the streams, the workers and the models.
@@ -79,7 +79,7 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 		name = "the embedded server, started for this check"
 	}
 	report.Server(conn.NATS(), name)
-	watch := denied.WatchOf(conn.JetStream())
+	watch := natserr.WatchOf(conn.JetStream())
 	if !report.Rights(ctx, conn.NATS(), watch) {
 		server := d.NATS
 		if s.Data != "" {
@@ -95,7 +95,7 @@ func (d *Doctor) check(ctx context.Context, report *doctor.Report, s *cli.Sessio
 		return
 	}
 	hasStreams := report.Resources(ctx, conn)
-	reports, err := denied.Call(ctx, watch, events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
+	reports, err := natserr.Call(ctx, watch, events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
 		return liveness.CollectReports(ctx, conn.NATS())
 	})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/denied"
 	"debrief/events/liveness"
+	"debrief/events/natserr"
 )
 
 // ModelError reports that a role has no model, or one that is of no use until a person changes a setting or the account: it refuses
@@ -56,7 +56,7 @@ func WithModelCheck(ctx context.Context, conn *bus.Conn, roles ...string) (check
 
 // collectReports asks all processes for their health. It returns an error at once if the user may not ask.
 func collectReports(ctx context.Context, conn *bus.Conn) ([]liveness.Report, error) {
-	return denied.Call(ctx, denied.WatchOf(conn.JetStream()), events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
+	return natserr.Call(ctx, natserr.WatchOf(conn.JetStream()), events.SubjectHealth, func(ctx context.Context) ([]liveness.Report, error) {
 		return liveness.CollectReports(ctx, conn.NATS())
 	})
 }

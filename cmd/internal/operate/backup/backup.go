@@ -51,7 +51,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/events/streams"
 )
 
@@ -143,7 +143,7 @@ func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tel
 
 // snapshot copies the stream and counts the messages removed meanwhile.
 func (s *Stream) snapshot(ctx context.Context, conn *bus.Conn, fn func([]byte) error) (err error) {
-	err = denied.Do(ctx, denied.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (err error) {
+	err = natserr.Do(ctx, natserr.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (err error) {
 		s.Config, s.Server, err = snapshot(ctx, conn.NATS(), s.Name, fn)
 		return err
 	})
@@ -350,7 +350,7 @@ func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in 
 	if err != nil {
 		return damaged("%s: configuration: %v", s.Name, err)
 	}
-	got, err := denied.Call(ctx, denied.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (State, error) {
+	got, err := natserr.Call(ctx, natserr.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (State, error) {
 		return restore(ctx, conn.NATS(), s.Name, config, s.Server, in)
 	})
 	if err != nil {

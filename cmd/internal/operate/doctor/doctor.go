@@ -17,9 +17,9 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/denied"
 	"debrief/events/inspect"
 	"debrief/events/liveness"
+	"debrief/events/natserr"
 	"debrief/events/redact"
 )
 
@@ -85,7 +85,7 @@ func (x *Report) Server(nc *nats.Conn, where string) {
 
 // JetStream checks the account's storage. It reports whether further checks are possible.
 func (x *Report) JetStream(ctx context.Context, js jetstream.JetStream) bool {
-	i, err := denied.Call(ctx, denied.WatchOf(js), "$JS.API.INFO", js.AccountInfo)
+	i, err := natserr.Call(ctx, natserr.WatchOf(js), "$JS.API.INFO", js.AccountInfo)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
 		x.Add("jetstream", Fail, "start the server with JetStream (-js, or jetstream {} in its configuration), and enable it for the account", "not enabled: %v", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/cmd/internal/operate/rights"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 )
 
 // task is a task of an operator, with the subjects that it publishes to.
@@ -66,12 +66,12 @@ const asOperator = "connect as the operator (--nkey TENANT/operator.nk): the key
 
 // Rights requests the rights of this user from the server, and checks whether they include those of an operator. It publishes nothing
 // else. It reports whether further checks are possible: a user without the right to its inbox receives no replies.
-func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
+func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	const subject = "$SYS.REQ.USER.INFO"
-	m, err := denied.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
-	if refused := (*denied.Error)(nil); errors.As(err, &refused) && refused.Subscribe {
+	m, err := natserr.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+	if refused := (*natserr.DeniedError)(nil); errors.As(err, &refused) && refused.Subscribe {
 		x.Add("rights", Fail, asOperator, "%v", err)
 		return false
 	}
@@ -125,7 +125,7 @@ func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, 
 			return
 		}
 		defer nc.Close()
-		watch := denied.New(nc)
+		watch := natserr.NewWatch(nc)
 		if mayReceive(ctx, nc, watch) {
 			x.excuseRole()
 			x.Role(ctx, nc, watch, role)
@@ -143,15 +143,15 @@ func (x *Report) excuseRole() {
 }
 
 // mayReceive reports whether the user of a connection may subscribe to its inbox.
-func mayReceive(ctx context.Context, nc *nats.Conn, w *denied.Watch) bool {
+func mayReceive(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bool {
 	const subject = "$JS.API.INFO" // any subject serves, because each reply needs the inbox
-	_, err := denied.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
-	refused := (*denied.Error)(nil)
+	_, err := natserr.Call(ctx, w, subject, func(ctx context.Context) (*nats.Msg, error) { return nc.RequestWithContext(ctx, subject, nil) })
+	refused := (*natserr.DeniedError)(nil)
 	return !errors.As(err, &refused) || !refused.Subscribe
 }
 
 // Role checks the rights of a role on a connection with its credentials.
-func (x *Report) Role(ctx context.Context, nc *nats.Conn, w *denied.Watch, role string) {
+func (x *Report) Role(ctx context.Context, nc *nats.Conn, w *natserr.Watch, role string) {
 	missing := rights.Missing(ctx, nc, w, role)
 	if len(missing) > 0 {
 		x.Add("rights of "+role, Fail, rights.Hint, "missing: %s", joinSome(missing))

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"debrief/events"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 )
 
 // Hint is the hint for missing rights.
@@ -24,7 +24,7 @@ const probeTimeout = 2 * time.Second
 // Missing probes the rights of a role on its connection, which must have the role's inbox prefix. It returns the subjects
 // that the server refuses to the user, or that the account of the user does not import, each with that reason. No probe
 // changes anything. The streams must exist. Rights to subjects whose receivers do not reply are not probed.
-func Missing(ctx context.Context, nc *nats.Conn, w *denied.Watch, user string) []string {
+func Missing(ctx context.Context, nc *nats.Conn, w *natserr.Watch, user string) []string {
 	p := prober{ctx: ctx, nc: nc, watch: w}
 	needsConsumer := func(subject string) bool {
 		return strings.Contains(subject, ".MSG.NEXT.") || strings.HasPrefix(subject, "$JS.ACK.")
@@ -59,7 +59,7 @@ func probedSubjects(user string) (subjects []string) {
 type prober struct {
 	ctx   context.Context
 	nc    *nats.Conn
-	watch *denied.Watch
+	watch *natserr.Watch
 
 	mu        sync.Mutex
 	missing   []string
@@ -85,7 +85,7 @@ func (p *prober) probe(subject string) {
 	defer cancel()
 	for noSubscriber := false; ; {
 		sent, m, err := p.request(ctx, subject)
-		refused := (*denied.Error)(nil)
+		refused := (*natserr.DeniedError)(nil)
 		switch {
 		case errors.As(err, &refused) && refused.Subject != sent: // the error of a concurrent probe, whose subject contains this one
 			continue
@@ -129,6 +129,6 @@ func (p *prober) request(ctx context.Context, subject string) (sent string, repl
 	case !strings.HasPrefix(subject, "$JS."):
 		m.Header.Set(nats.ExpectedStreamHdr, "none")
 	}
-	reply, err = denied.Call(ctx, p.watch, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return p.nc.RequestMsgWithContext(ctx, m) })
+	reply, err = natserr.Call(ctx, p.watch, m.Subject, func(ctx context.Context) (*nats.Msg, error) { return p.nc.RequestMsgWithContext(ctx, m) })
 	return m.Subject, reply, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
-	"debrief/events/denied"
 	"debrief/events/direct"
+	"debrief/events/natserr"
 	"debrief/events/redact"
 )
 
@@ -39,7 +39,7 @@ func (b *bucket) prefix() string { return "$KV." + b.name + "." }
 type server struct {
 	nc    *nats.Conn
 	js    jetstream.JetStream
-	watch *denied.Watch
+	watch *natserr.Watch
 	acked atomic.Int64 // Unix time of the last acknowledgement, in nanoseconds
 }
 
@@ -143,7 +143,7 @@ func (b *bucket) query(ctx context.Context, q direct.Query, fn func(*direct.Mess
 	if !b.nc.IsConnected() {
 		return errDisconnected
 	}
-	err := denied.Do(ctx, b.watch, b.stream(), func(ctx context.Context) error {
+	err := natserr.Do(ctx, b.watch, b.stream(), func(ctx context.Context) error {
 		return direct.Read(ctx, b.nc, b.stream(), q, func(m direct.Message) error { return fn(&m) })
 	})
 	if errors.Is(err, nats.ErrNoResponders) {

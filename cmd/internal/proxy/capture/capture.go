@@ -50,7 +50,7 @@ import (
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
-	"debrief/events/denied"
+	"debrief/events/natserr"
 	"debrief/playbook"
 )
 
@@ -150,7 +150,7 @@ func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *
 	if cfg.Count == nil {
 		cfg.Count = func(Result) {}
 	}
-	server := &server{nc: nc, js: js, watch: denied.WatchOf(js)}
+	server := &server{nc: nc, js: js, watch: natserr.WatchOf(js)}
 	return &Store{
 		server: server, open: bucket{server, events.BucketOpen}, closed: bucket{server, events.BucketCaptures},
 		reporter: reporter, idle: cfg.Idle, patience: cfg.Patience, log: cfg.Log, quota: newQuota(),

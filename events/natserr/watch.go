@@ -1,8 +1,4 @@
-// Package denied returns the permission errors of a NATS server from the calls that caused them. A server reports a
-// denied publish or subscription on the connection, by subject, and never answers the call. Without this package such a
-// call looks like one to a server that is down. A Watch ends the affected calls with an Error that names the subject.
-// It watches one connection.
-package denied
+package natserr
 
 import (
 	"context"
@@ -15,22 +11,22 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Error is returned when the server denies this user a publish, or a subscription if Subscribe is set.
-type Error struct {
+// DeniedError is returned when the server denies this user a publish, or a subscription if Subscribe is set.
+type DeniedError struct {
 	Subject   string
 	Subscribe bool
 }
 
-func (e *Error) Error() string {
+func (e *DeniedError) Error() string {
 	if e.Subscribe {
 		return fmt.Sprintf("permission denied: subscribe to %q", e.Subject)
 	}
 	return fmt.Sprintf("permission denied: publish to %q", e.Subject)
 }
 
-// Is reports whether err is, or wraps, an *Error.
-func Is(err error) bool {
-	var e *Error
+// IsDenied reports whether err is, or wraps, a *DeniedError.
+func IsDenied(err error) bool {
+	var e *DeniedError
 	return errors.As(err, &e)
 }
 
@@ -46,12 +42,12 @@ type Watch struct {
 // call is a call in progress. Denied is called for every permission error with one of the subjects.
 type call struct {
 	subjects []string
-	denied   func(*Error)
+	denied   func(*DeniedError)
 }
 
-// New returns a Watch of a connection. The connection's error handler still gets all errors, except those that a call
+// NewWatch returns a Watch of a connection. The connection's error handler still gets all errors, except those that a call
 // returns.
-func New(nc *nats.Conn) *Watch {
+func NewWatch(nc *nats.Conn) *Watch {
 	w := &Watch{inbox: strings.TrimSuffix(nc.Opts.InboxPrefix, "."), calls: make(map[*call]struct{})}
 	if w.inbox == "" {
 		w.inbox = strings.TrimSuffix(nats.InboxPrefix, ".")
@@ -72,7 +68,7 @@ func New(nc *nats.Conn) *Watch {
 var deniedPattern = regexp.MustCompile(`(Publish|Subscription) to "([^"]*)"`)
 
 // parseError returns the permission error in an error of a connection, or nil.
-func parseError(err error) *Error {
+func parseError(err error) *DeniedError {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return nil
 	}
@@ -80,12 +76,12 @@ func parseError(err error) *Error {
 	if m == nil {
 		return nil
 	}
-	return &Error{Subject: m[2], Subscribe: m[1] == "Subscription"}
+	return &DeniedError{Subject: m[2], Subscribe: m[1] == "Subscription"}
 }
 
 // notify passes an error to the calls that it affects, and reports whether there are any. A denied subscription to the
 // inbox affects all calls, because none can get an answer.
-func (w *Watch) notify(e *Error) (notified bool) {
+func (w *Watch) notify(e *DeniedError) (notified bool) {
 	allCalls := e.Subscribe && strings.HasPrefix(e.Subject, w.inbox)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +104,7 @@ func hasTokens(part, subject string) bool {
 
 // Notify calls fn for every permission error with one of the subjects, until stop is called. A subject may be a part of
 // the denied one: the name of a stream matches all requests about that stream. Fn must not block.
-func (w *Watch) Notify(subjects []string, fn func(*Error)) (stop func()) {
+func (w *Watch) Notify(subjects []string, fn func(*DeniedError)) (stop func()) {
 	if w == nil {
 		return func() {}
 	}
@@ -124,16 +120,16 @@ func (w *Watch) Notify(subjects []string, fn func(*Error)) (stop func()) {
 }
 
 // Call calls fn. A permission error with the subject, or a part of one as in Notify, cancels the context of fn. Then
-// Call returns the *Error instead of the error of fn.
+// Call returns the *DeniedError instead of the error of fn.
 func Call[T any](ctx context.Context, w *Watch, subject string, fn func(context.Context) (T, error)) (T, error) {
 	if w == nil {
 		return fn(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer w.Notify([]string{subject}, func(e *Error) { cancel(e) })()
+	defer w.Notify([]string{subject}, func(e *DeniedError) { cancel(e) })()
 	v, err := fn(ctx)
-	var refused *Error
+	var refused *DeniedError
 	if err != nil && errors.As(context.Cause(ctx), &refused) {
 		err = refused
 	}

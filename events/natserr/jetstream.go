@@ -1,4 +1,4 @@
-package denied
+package natserr
 
 import (
 	"context"
@@ -13,7 +13,7 @@ type watched struct {
 	w *Watch
 }
 
-// JetStream returns a JetStream whose requests return an Error if they are denied.
+// JetStream returns a JetStream whose requests return a DeniedError if they are denied.
 func JetStream(js jetstream.JetStream, w *Watch) jetstream.JetStream { return &watched{js, w} }
 
 // WatchOf returns the Watch of a JetStream, or nil if it has none.
