@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/train/replay"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -26,15 +26,15 @@ type runComparison struct {
 	Set    string          `json:"set" doc:"Set of the samples: test, else validation."`
 	Run    runAnswers      `json:"run"`
 	Other  runAnswers      `json:"other"`
-	Pair   stats.Pair      `json:"pair" doc:"Accuracy of the run minus that of the other; wins are samples that only the run has right."`
+	Pair   report.Pair     `json:"pair" doc:"Accuracy of the run minus that of the other; wins are samples that only the run has right."`
 	Differ []differingPair `json:"differ" doc:"Samples that only one of them has right."`
 }
 
 // runAnswers are the answers of a run to a set.
 type runAnswers struct {
-	Run      playbook.Book  `json:"run"`
-	Version  uint64         `json:"version" doc:"Version of the playbook of the newest evaluation."`
-	Accuracy stats.Estimate `json:"accuracy" doc:"Over all samples with an outcome, also those that the other run does not have."`
+	Run      playbook.Book   `json:"run"`
+	Version  uint64          `json:"version" doc:"Version of the playbook of the newest evaluation."`
+	Accuracy report.Estimate `json:"accuracy" doc:"Over all samples with an outcome, also those that the other run does not have."`
 }
 
 // differingPair is a sample that one run has right and the other wrong.
@@ -94,7 +94,7 @@ func compareRuns(c *call) (*runComparison, error) {
 			})
 		}
 	}
-	out.Pair = stats.Paired(otherRight, right)
+	out.Pair = report.Paired(otherRight, right)
 	return out, nil
 }
 
@@ -112,7 +112,7 @@ func answersOf(run playbook.Book, all map[string]*evaluated) runAnswers {
 			right++
 		}
 	}
-	out.Accuracy = stats.Share(right, known)
+	out.Accuracy = report.Share(right, known)
 	return out
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/url"
 
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 )
 
 // curvePages are the pages about the development of results.
@@ -86,7 +86,7 @@ func marks(name string, all []measured, enough int) (out []mark) {
 		if first != at {
 			at = first + " to " + at
 		}
-		share := stats.Share(right, known)
+		share := report.Share(right, known)
 		out = append(out, mark{
 			Step: m.step, Value: 100 * share.Mean, Low: 100 * share.Low, High: 100 * share.High,
 			Title: fmt.Sprintf("%s %s, %d of %s, 95 %% interval %s to %s, %s", name, percent(share.Mean), right, plural(known, "outcome"), percent(share.Low), percent(share.High), at),

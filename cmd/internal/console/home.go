@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 	"debrief/events/liveness"
 )
 
@@ -125,7 +125,7 @@ func (p *homePage) Newest() []index.Change { return p.Changes[:min(homeChanges, 
 // worth compares the accuracy with a playbook now with the accuracy without it.
 type worth struct {
 	Book        string
-	Before, Now stats.Estimate
+	Before, Now report.Estimate
 	Control     bool   // Before is of runs without a context, else of version 0
 	From        uint64 // first version of Now
 }
@@ -150,12 +150,12 @@ func newWorth(c *index.Curve) *worth {
 	if known < minOutcomes || w.Before.N < minOutcomes {
 		return nil
 	}
-	w.Now = stats.Share(right, known)
+	w.Now = report.Share(right, known)
 	return w
 }
 
 // rightOf returns the number of outcomes that are a success.
-func rightOf(share stats.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
+func rightOf(share report.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
 
 // roleOrder is the order in which the roles work.
 var roleOrder = []string{"generator", "reflector", "curator"}

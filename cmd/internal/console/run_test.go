@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/cmd/internal/train/report"
-	"debrief/cmd/internal/train/stats"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -57,7 +56,7 @@ func exampleRun() *report.Report {
 	r.Best, r.Final = book(600, 3), book(1000, 5)
 	r.Before, r.After = &report.Score{N: 300, Right: 92, Accuracy: 92. / 300}, &report.Score{N: 299, Right: 239, Accuracy: 239. / 299, Lost: 1}
 	r.Points = append(r.Points, report.Point{Set: "test", Score: *r.Before}, report.Point{Epoch: 3, Step: 600, Set: "test", Score: *r.After, Book: r.Best})
-	r.Paired = &stats.Pair{N: 299, Difference: 0.4916, Low: 0.4281, High: 0.5550, Wins: 155, Losses: 8, P: 1e-30}
+	r.Paired = &report.Pair{N: 299, Difference: 0.4916, Low: 0.4281, High: 0.5550, Wins: 155, Losses: 8, P: 1e-30}
 	r.Models = []report.ModelAnswers{{Model: "simulated-invoice-desk", Answers: 2498, N: 2498, Right: 1711}}
 	r.Wrong = report.WrongAnswers{Set: "test", Phase: "after", Of: 299, Wrong: 60, First: []report.WrongAnswer{{
 		Sample:  report.Sample{ID: "inv-0905", Question: "What is the total of invoice 4101?", Target: "61.35", Answer: "48.85", Feedback: "the surcharge is missing", Version: 76},
@@ -141,9 +140,11 @@ func TestRunFileOfMinimalRuns(t *testing.T) {
 			}
 		}, "Of the first fifth 0.0 %, of the last 62.5 %.", "too high"},
 		{"a test set without a before", func(r *report.Report) { r.Before, r.Paired = nil, nil }, "the effect of the playbook is unknown", "→ 79.9"},
-		{"no sample judged both times", func(r *report.Report) { r.Paired = &stats.Pair{} }, "No sample has a label both times", "McNemar"},
+		{"no sample judged both times", func(r *report.Report) { r.Paired = &report.Pair{} }, "No sample has a label both times", "McNemar"},
 		{"no difference", func(r *report.Report) { r.Paired.Low = -0.01 }, "The interval contains 0", "does harm"},
-		{"harm", func(r *report.Report) { *r.Paired = stats.Pair{N: 9, Difference: -0.5, Low: -0.8, High: -0.1, P: 0.02} }, "The learned playbook does harm", "contains 0"},
+		{"harm", func(r *report.Report) {
+			*r.Paired = report.Pair{N: 9, Difference: -0.5, Low: -0.8, High: -0.1, P: 0.02}
+		}, "The learned playbook does harm", "contains 0"},
 		{"nothing learned", func(r *report.Report) { r.Operations = nil }, "Best version nothing learned", "3 best"},
 		{"a real model", func(r *report.Report) { r.Run.Model = "gpt-5" }, "Learning curve", "was simulated"},
 		{"many of everything", func(r *report.Report) {

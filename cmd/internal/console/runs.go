@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"debrief/cmd/internal/train/replay"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 )
 
 // runPages are the pages of the runs of train.
@@ -36,10 +36,10 @@ type comparePage struct {
 	Others []string // the names of the other runs
 	Why    string   // the reason why there is no comparison
 
-	Set    string     `json:"set"`
-	Run    runAnswers `json:"run"`
-	Other  runAnswers `json:"other"`
-	Pair   stats.Pair `json:"pair"`
+	Set    string      `json:"set"`
+	Run    runAnswers  `json:"run"`
+	Other  runAnswers  `json:"other"`
+	Pair   report.Pair `json:"pair"`
 	Differ []struct {
 		Sample      string `json:"sample"`
 		Question    string `json:"question"`
@@ -54,9 +54,9 @@ type comparePage struct {
 
 // runAnswers are the answers of a run to a set.
 type runAnswers struct {
-	Run      string         `json:"run"`
-	Version  uint64         `json:"version"`
-	Accuracy stats.Estimate `json:"accuracy"`
+	Run      string          `json:"run"`
+	Version  uint64          `json:"version"`
+	Accuracy report.Estimate `json:"accuracy"`
 }
 
 // Both returns the answers of both runs.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 )
 
 // joined returns the texts that the words of a comparison came from.
@@ -95,7 +95,7 @@ func TestTook(t *testing.T) {
 func TestMarksPoolVersions(t *testing.T) {
 	t.Parallel()
 	point := func(version uint64, n, known, right int) index.Point {
-		cell := index.Cell{Executions: n, Accuracy: stats.Share(right, known)}
+		cell := index.Cell{Executions: n, Accuracy: report.Share(right, known)}
 		return index.Point{Version: &version, ByArm: index.ByArm{Cell: cell, Inject: &cell}}
 	}
 	arm := func(c index.ByArm) *index.Cell { return c.Inject }

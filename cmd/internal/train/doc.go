@@ -15,6 +15,6 @@
 //	replay/tracker.go              follows executions, reflections and dead letters
 //	replay/gather.go               has the Curator learn from all reflections of a window together
 //	replay/state.go                the owner and the progress of a run, for its resume
-//	replay/summary.go              fills in the report, with the intervals of package stats
+//	replay/summary.go              fills in the report, with the intervals of report/stats.go
 //	report/folder.go               the folder of the run: report.json, lists and the page
 package train

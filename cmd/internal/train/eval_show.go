@@ -9,7 +9,6 @@ import (
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
-	"debrief/cmd/internal/train/stats"
 )
 
 // evalResult is the result of an evaluation; the output of --json.
@@ -24,21 +23,21 @@ type evalResult struct {
 
 // armResult is the settings of one arm, and the score and usage of its answers.
 type armResult struct {
-	Arm      string         `json:"arm"`
-	Book     string         `json:"book,omitempty"` // empty without a playbook
-	Version  uint64         `json:"playbook_version"`
-	Label    string         `json:"playbook,omitempty"` // label of the version; empty without a playbook
-	Model    string         `json:"model"`
-	Prompt   string         `json:"prompt,omitempty"` // file with instructions; empty for the built-in ones
-	Score    report.Score   `json:"score"`
-	Accuracy stats.Estimate `json:"accuracy"`
-	Usage    report.Usage   `json:"usage"`
+	Arm      string          `json:"arm"`
+	Book     string          `json:"book,omitempty"` // empty without a playbook
+	Version  uint64          `json:"playbook_version"`
+	Label    string          `json:"playbook,omitempty"` // label of the version; empty without a playbook
+	Model    string          `json:"model"`
+	Prompt   string          `json:"prompt,omitempty"` // file with instructions; empty for the built-in ones
+	Score    report.Score    `json:"score"`
+	Accuracy report.Estimate `json:"accuracy"`
+	Usage    report.Usage    `json:"usage"`
 }
 
 // comparison compares the first arm with another arm.
 type comparison struct {
 	Against string `json:"against"`
-	stats.Pair
+	report.Pair
 	LeftOut int               `json:"omitted"` // samples without a score in one of the arms
 	Differ  []differingSample `json:"differ"`  // the first samples with a different label
 }
@@ -94,7 +93,7 @@ func (x *evaluation) compare(first, other *evalArm) comparison {
 			})
 		}
 	}
-	c.Pair = stats.Paired(before, after)
+	c.Pair = report.Paired(before, after)
 	return c
 }
 

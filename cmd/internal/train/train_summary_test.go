@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/train/report"
-	"debrief/cmd/internal/train/stats"
 )
 
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	r := report.New()
 	r.Before, r.After = &report.Score{N: 300, Accuracy: 0.307}, &report.Score{N: 300, Accuracy: 0.799}
-	r.Paired = &stats.Pair{N: 299, Difference: 0.49, Low: 0.43, High: 0.55, Wins: 155, Losses: 8}
+	r.Paired = &report.Pair{N: 299, Difference: 0.49, Low: 0.43, High: 0.55, Wins: 155, Losses: 8}
 	r.Wrong = report.WrongAnswers{Wrong: 60, Of: 299}
 	r.Losses = slices.Repeat([]report.Loss{{Sample: "inv-0117\x1b[2J\u202e", Set: "train", Epoch: 2, Reason: "no answer"}}, 7)
 	r.Cost.Generator = report.Usage{Calls: 40, InputTokens: 900, OutputTokens: 100, Dollars: 0.5}

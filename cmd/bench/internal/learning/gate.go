@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 	"debrief/curator/gate"
 
 	book "debrief/playbook"
@@ -49,11 +49,11 @@ func gateAlone(ctx context.Context, seeds int, quick bool) (*Table, error) {
 
 // decision is the result for one kind of bullet.
 type decision struct {
-	Case    string         `json:"case"`
-	Bullets int            `json:"bullets"`
-	Goal    string         `json:"goal"`
-	Rate    stats.Estimate `json:"rate"`             // share of the bullets that the goal counts
-	Harm    float64        `json:"retired_for_harm"` // share of all bullets
+	Case    string          `json:"case"`
+	Bullets int             `json:"bullets"`
+	Goal    string          `json:"goal"`
+	Rate    report.Estimate `json:"rate"`             // share of the bullets that the goal counts
+	Harm    float64         `json:"retired_for_harm"` // share of all bullets
 	// Outcomes until a bullet retired, of the bullets that did.
 	Median int  `json:"median_outcomes"`
 	P90    int  `json:"p90_outcomes"`
@@ -103,7 +103,7 @@ func (p *planting) decisions(ctx context.Context) ([]decision, error) {
 					took = append(took, t.decided)
 				}
 			}
-			row.Rate = stats.Share(hits, len(all))
+			row.Rate = report.Share(hits, len(all))
 			row.Harm = float64(harmed) / float64(max(1, len(all)))
 			slices.Sort(took)
 			if len(took) > 0 {

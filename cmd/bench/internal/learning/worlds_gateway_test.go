@@ -5,7 +5,7 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/tools"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 )
 
 // TestWorldsThroughGateway checks that an unchanged agent learns behind the gateway from feedback by the ids of responses. Inferred
@@ -58,7 +58,7 @@ func TestGatewayGoals(t *testing.T) {
 	t.Parallel()
 	missed := func(gateway, inferred, least float64) (n int) {
 		at := func(arm string, tasks int, accuracy, least float64) worldRow {
-			return worldRow{World: tools.Name, Arm: arm, Tasks: tasks, Values: map[string]stats.Estimate{
+			return worldRow{World: tools.Name, Arm: arm, Tasks: tasks, Values: map[string]report.Estimate{
 				accuracyKey: {Mean: accuracy, Low: accuracy - 0.05, High: accuracy + 0.05}, leastKey: {Mean: least},
 			}}
 		}

@@ -6,19 +6,19 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 
 	book "debrief/playbook"
 )
 
 // learned returns the accuracy of an arm in a world after a number of tasks. A fixed arm has the same for each number.
-func learned(rows []worldRow, world, arm string, tasks int) (stats.Estimate, bool) {
+func learned(rows []worldRow, world, arm string, tasks int) (report.Estimate, bool) {
 	for i := range rows {
 		if r := &rows[i]; r.World == world && r.Arm == arm && (r.Tasks == tasks || isFixedArm(arm)) {
 			return r.Values[accuracyKey], true
 		}
 	}
-	return stats.Estimate{}, false
+	return report.Estimate{}, false
 }
 
 func isFixedArm(name string) bool {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/simulated/worlds"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 )
 
 // column is one measured quantity: its key in points and in JSON, its head in tables, and its form.
@@ -28,15 +28,15 @@ const (
 )
 
 // summary returns the average of the values of a column, one for each seed, or their minimum for the form lowest.
-func (c column) summary(xs []float64) stats.Estimate {
+func (c column) summary(xs []float64) report.Estimate {
 	if len(xs) == 1 {
-		return stats.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
+		return report.Estimate{Mean: xs[0], Low: xs[0], High: xs[0], N: 1} // JSON has no infinite interval
 	}
 	if c.form == lowest {
 		low := slices.Min(xs)
-		return stats.Estimate{Mean: low, Low: low, High: low, N: len(xs)}
+		return report.Estimate{Mean: low, Low: low, High: low, N: len(xs)}
 	}
-	return stats.Mean(xs)
+	return report.Mean(xs)
 }
 
 // heads returns the cells of the column in the head of a table.
@@ -48,7 +48,7 @@ func (c column) heads() string {
 }
 
 // cells returns the cells of the column in a row.
-func (c column) cells(e stats.Estimate, isKnown bool) string {
+func (c column) cells(e report.Estimate, isKnown bool) string {
 	switch {
 	case !isKnown && c.form == percentInterval:
 		return "\t\t"
@@ -68,15 +68,15 @@ func (c column) cells(e stats.Estimate, isKnown bool) string {
 
 // worldRow is the average of one case over the seeds.
 type worldRow struct {
-	Part   string                    `json:"part"`
-	World  string                    `json:"world"`
-	Arm    string                    `json:"arm"`
-	Case   string                    `json:"case,omitempty"`
-	Tasks  int                       `json:"tasks"`
-	Seeds  int                       `json:"seeds"`
-	Values map[string]stats.Estimate `json:"values"`
+	Part   string                     `json:"part"`
+	World  string                     `json:"world"`
+	Arm    string                     `json:"arm"`
+	Case   string                     `json:"case,omitempty"`
+	Tasks  int                        `json:"tasks"`
+	Seeds  int                        `json:"seeds"`
+	Values map[string]report.Estimate `json:"values"`
 	// Difference is the difference of the first column to the arm Against, paired by seed; nil without a counterpart.
-	Difference *stats.Estimate     `json:"difference,omitempty"`
+	Difference *report.Estimate    `json:"difference,omitempty"`
 	Against    string              `json:"against,omitempty"`
 	Errors     worlds.Imperfection `json:"simulated_errors"`
 }
@@ -149,7 +149,7 @@ func (b *worldsBench) reference() string {
 // reference arm does not have, is compared with the last case of the reference arm.
 func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun) worldRow {
 	row := worldRow{
-		Part: b.part.name, World: mine[0].world, Arm: mine[0].arm.name, Seeds: len(mine), Values: make(map[string]stats.Estimate), Errors: b.errors,
+		Part: b.part.name, World: mine[0].world, Arm: mine[0].arm.name, Seeds: len(mine), Values: make(map[string]report.Estimate), Errors: b.errors,
 	}
 	for _, p := range mine[0].points {
 		if p.name() == label {
@@ -175,7 +175,7 @@ func (b *worldsBench) row(mine []*worldRun, label string, reference []*worldRun)
 	key := b.part.columns[0].key
 	xs, ys := valuesOf(mine, label, key), valuesOf(reference, other, key)
 	if len(xs) == len(mine) && len(ys) == len(mine) { // one point for each seed, in the same order
-		d := column{}.summary(stats.Differences(xs, ys))
+		d := column{}.summary(report.PairDifferences(xs, ys))
 		row.Difference, row.Against = &d, b.reference()
 	}
 	return row
@@ -218,7 +218,7 @@ func (b *worldsBench) table(rows []worldRow) *Table {
 }
 
 // difference formats a difference in points with its interval.
-func difference(e *stats.Estimate) string {
+func difference(e *report.Estimate) string {
 	if e == nil {
 		return "\t\t"
 	}

@@ -10,7 +10,7 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/text"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 	"debrief/events/chat"
 )
 
@@ -112,7 +112,7 @@ func TestWorldsDistractors(t *testing.T) {
 	}
 	t.Parallel()
 	rows := measure(t, &worldsBench{part: &distractorsPart, seeds: 1, tasks: 0, heldOut: 60, distractors: []int{0, 1000}})
-	of := func(label string) map[string]stats.Estimate { return row(t, rows, "by-hand", label).Values }
+	of := func(label string) map[string]report.Estimate { return row(t, rows, "by-hand", label).Values }
 	alone := of("0 distractors, 0 votes, words, after 0 tasks")
 	if got := alone[decidingKey].Mean; got < 0.99 || alone[completeKey].Mean != got {
 		t.Errorf("40 rules alone: got %.3f, want at least 0.99", got)
@@ -235,7 +235,7 @@ func TestCurveGoals(t *testing.T) {
 	missed := func(accuracies map[string]float64) (names []string) {
 		var rows []worldRow
 		for arm, x := range accuracies {
-			r := worldRow{World: text.Name, Arm: arm, Tasks: 6000, Values: map[string]stats.Estimate{accuracyKey: {Mean: x}}}
+			r := worldRow{World: text.Name, Arm: arm, Tasks: 6000, Values: map[string]report.Estimate{accuracyKey: {Mean: x}}}
 			rows = append(rows, r)
 			r.Tasks = 1500
 			rows = append(rows, r)
@@ -270,7 +270,7 @@ func TestRowGoals(t *testing.T) {
 	t.Parallel()
 	missed := func(shared, calls, dead, broken, after float64) (n int) {
 		at := func(arm string, tasks int, accuracy, changed float64) worldRow {
-			return worldRow{World: text.Drifting, Arm: arm, Tasks: tasks, Values: map[string]stats.Estimate{
+			return worldRow{World: text.Drifting, Arm: arm, Tasks: tasks, Values: map[string]report.Estimate{
 				accuracyKey: {Mean: accuracy}, changedKey: {Mean: changed}, prefixKey: {Mean: shared}, callsKey: {Mean: calls}, deadKey: {Mean: dead},
 			}}
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/bus"
 
@@ -23,9 +23,9 @@ type Scanner interface {
 // BulletOutcomes compares the success rates of the runs with a bullet in the prompt and without it. It leaves out the runs before the first
 // one with the bullet.
 type BulletOutcomes struct {
-	Bullet  book.BulletID  `json:"bullet_id"`
-	With    stats.Estimate `json:"with"`
-	Without stats.Estimate `json:"without"`
+	Bullet  book.BulletID   `json:"bullet_id"`
+	With    report.Estimate `json:"with"`
+	Without report.Estimate `json:"without"`
 }
 
 // Outcomes are the stored runs of a playbook with a known outcome.
@@ -112,8 +112,8 @@ func newOutcomes(bullets map[book.BulletID]*shownRuns, all rate) *Outcomes {
 	out := &Outcomes{Runs: all.runs, Bullets: []BulletOutcomes{}}
 	for id, n := range bullets {
 		out.Bullets = append(out.Bullets, BulletOutcomes{
-			Bullet: id, With: stats.Share(n.with.right, n.with.runs),
-			Without: stats.Share(all.right-n.before.right-n.with.right, all.runs-n.before.runs-n.with.runs),
+			Bullet: id, With: report.Share(n.with.right, n.with.runs),
+			Without: report.Share(all.right-n.before.right-n.with.right, all.runs-n.before.runs-n.with.runs),
 		})
 	}
 	slices.SortFunc(out.Bullets, func(a, b BulletOutcomes) int {
@@ -168,7 +168,7 @@ const notRandom = "Runs are not assigned at random: a bullet is shown where it f
 	"So a difference does not prove an effect. The experiments of the gate assign at random."
 
 // describeRate formats a success rate with its interval and its number of runs.
-func describeRate(e stats.Estimate) string {
+func describeRate(e report.Estimate) string {
 	if e.N == 0 {
 		return "no run"
 	}

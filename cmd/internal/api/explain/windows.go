@@ -5,17 +5,17 @@ import (
 	"io"
 
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/train/stats"
+	"debrief/cmd/internal/train/report"
 	"debrief/events"
 )
 
 // WindowOutcomes are the results of the runs whose prompts had the same part of the earlier turns of their sessions: all, some or none.
 type WindowOutcomes struct {
-	Earlier  string         `json:"earlier_turns"` // all, part or none
-	Success  stats.Estimate `json:"success"`
-	Messages float64        `json:"messages"` // mean number of messages of earlier turns in a prompt
-	Tokens   float64        `json:"tokens"`   // mean number of their tokens
-	Share    float64        `json:"share"`    // share of the tokens of all earlier turns that the prompts had, from 0 to 1
+	Earlier  string          `json:"earlier_turns"` // all, part or none
+	Success  report.Estimate `json:"success"`
+	Messages float64         `json:"messages"` // mean number of messages of earlier turns in a prompt
+	Tokens   float64         `json:"tokens"`   // mean number of their tokens
+	Share    float64         `json:"share"`    // share of the tokens of all earlier turns that the prompts had, from 0 to 1
 }
 
 // The parts of the earlier turns, as an index of windowRuns and for people.
@@ -71,7 +71,7 @@ func (n *windowRuns) outcomes() []WindowOutcomes {
 			continue
 		}
 		o := WindowOutcomes{
-			Earlier: windowNames[kind], Success: stats.Share(w.right, w.runs),
+			Earlier: windowNames[kind], Success: report.Share(w.right, w.runs),
 			Messages: float64(w.messages) / float64(w.runs), Tokens: float64(w.tokens) / float64(w.runs),
 		}
 		if sum := w.tokens + w.omitted; sum > 0 {

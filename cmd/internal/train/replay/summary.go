@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/train/report"
-	"debrief/cmd/internal/train/stats"
 	"debrief/events"
 	"debrief/playbook"
 )
@@ -89,7 +88,7 @@ func (r *run) bullets(p *playbook.Playbook) []report.Bullet {
 
 // paired compares the answers to the test set before and after the run, sample by sample. The samples have those before the run
 // first. Samples without a label in either are left out.
-func paired(rep *report.Report, samples []report.Sample) *stats.Pair {
+func paired(rep *report.Report, samples []report.Sample) *report.Pair {
 	if rep.Before == nil || rep.After == nil {
 		return nil
 	}
@@ -109,7 +108,7 @@ func paired(rep *report.Report, samples []report.Sample) *stats.Pair {
 			after = append(after, s.Label == events.Success)
 		}
 	}
-	p := stats.Paired(before, after)
+	p := report.Paired(before, after)
 	return &p
 }
 

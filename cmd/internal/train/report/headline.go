@@ -3,8 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-
-	"debrief/cmd/internal/train/stats"
 )
 
 // Headline is the main result of a run in words.
@@ -107,7 +105,7 @@ func (r *Report) trainingHeadline() Headline {
 }
 
 // fifth returns the accuracy of the first fifth of the training batches, or of the last one.
-func (r *Report) fifth(last bool) stats.Estimate {
+func (r *Report) fifth(last bool) Estimate {
 	train := slices.DeleteFunc(slices.Clone(r.Points), func(p Point) bool { return p.Set != "train" })
 	from, n := 0, len(train)/5
 	if last {

@@ -3,6 +3,8 @@
 //
 // All parts of a Report except Run, Timing and Cost are the same for the same data, settings and seed, even after
 // interruptions. Programs compare reports without these three parts.
+//
+// The package also computes the intervals and p-values of a report (stats.go), for other measurements, too.
 package report
 
 import (
@@ -11,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"debrief/cmd/internal/train/stats"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
@@ -35,9 +36,9 @@ type Report struct {
 	Snapshots []Book `json:"snapshots,omitempty"`
 	// Before and After are the scores on the test set before learning and with the best playbook; nil without a test
 	// set.
-	Before *Score      `json:"before,omitempty"`
-	After  *Score      `json:"after,omitempty"`
-	Paired *stats.Pair `json:"paired,omitempty"` // After against Before
+	Before *Score `json:"before,omitempty"`
+	After  *Score `json:"after,omitempty"`
+	Paired *Pair  `json:"paired,omitempty"` // After against Before
 
 	// Against compares the best playbook with the playbook of the recorded executions; nil in other modes.
 	Against *Comparison `json:"against,omitempty"`
@@ -154,7 +155,7 @@ func (s Score) Finish() Score {
 }
 
 // Interval returns the accuracy with its 95 % interval.
-func (s Score) Interval() stats.Estimate { return stats.Share(s.Right, s.N) }
+func (s Score) Interval() Estimate { return Share(s.Right, s.N) }
 
 // Comparison compares the best playbook with another one. Each bullet shown to generators counts once: bullets of the
 // best playbook as Same, Alike or OnlyHere, and bullets of the other one without a match as OnlyThere.

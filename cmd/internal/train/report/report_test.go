@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"debrief/cmd/internal/train/stats"
 )
 
 // example is a report with something in each part that decides its fingerprint.
@@ -21,7 +19,7 @@ func example() *Report {
 	r.Operations["ADD"] = 3
 	r.Bullets = []Bullet{{ID: "b-1", Content: "Round once.", Shown: 4}}
 	r.Losses = []Loss{{Set: "train", Sample: "s-1", Epoch: 1, Reason: "lost"}}
-	r.Paired = &stats.Pair{N: 3, Wins: 2, P: 0.5}
+	r.Paired = &Pair{N: 3, Wins: 2, P: 0.5}
 	return &r
 }
 

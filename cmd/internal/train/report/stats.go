@@ -1,5 +1,4 @@
-// Package stats computes 95 % confidence intervals and p-values. It only knows numbers, not their meaning.
-package stats
+package report
 
 import (
 	"fmt"
@@ -49,8 +48,8 @@ func Mean(xs []float64) Estimate {
 // normal is the 97.5 % point of the normal distribution.
 const normal = 1.959964
 
-// Differences returns a[i] - b[i] for each pair of values. The slices have the same length.
-func Differences(a, b []float64) []float64 {
+// PairDifferences returns a[i] - b[i] for each pair of values. The slices have the same length.
+func PairDifferences(a, b []float64) []float64 {
 	d := make([]float64, len(a))
 	for i := range a {
 		d[i] = a[i] - b[i]
