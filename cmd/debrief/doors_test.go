@@ -19,7 +19,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
-	"debrief/cmd/internal/train/dataset"
+	"debrief/cmd/internal/train/replay"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/service"
@@ -130,7 +130,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a reader of tasks", in: func(t *testing.T, body io.Reader) error {
-			r, err := dataset.NewReader(body, dataset.Options{})
+			r, err := replay.NewTaskReader(body, replay.TaskOptions{})
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,6 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds/invoice"
 	"debrief/cmd/internal/simulated/worlds/world"
-	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/chat"
@@ -114,7 +113,7 @@ func TestPublishedTasks(t *testing.T) {
 			if strings.HasPrefix(name, "finer") {
 				evaluator = scoring.ByTags
 			}
-			read, err := dataset.Read(t.Context(), name, bytes.NewReader(data), dataset.Options{Evaluator: evaluator})
+			read, err := ReadTasks(t.Context(), name, bytes.NewReader(data), TaskOptions{Evaluator: evaluator})
 			if err != nil || len(read.Tasks) != samples || read.Invalid > 0 {
 				t.Fatalf("%d tasks, %+v", len(read.Tasks), err)
 			}

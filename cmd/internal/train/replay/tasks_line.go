@@ -1,4 +1,4 @@
-package dataset
+package replay
 
 import (
 	"bytes"
@@ -16,14 +16,14 @@ import (
 const maxName = 256
 
 // task returns the task for the bytes of a sample. Place is a part of the id of a sample without one.
-func (o *Options) task(raw []byte, place string) (events.Task, error) {
+func (o *TaskOptions) task(raw []byte, place string) (events.Task, error) {
 	var t events.Task
 	if !utf8.Valid(raw) {
 		return t, errors.New("invalid UTF-8")
 	}
-	raw = bytes.Trim(raw, " \t\r\n") // not empty, see Reader.next
+	raw = bytes.Trim(raw, " \t\r\n") // not empty, see TaskReader.next
 	if raw[0] != '{' && json.Valid(raw) {
-		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
+		return t, fmt.Errorf("want a JSON object, got %s", jsonKind(raw))
 	}
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &obj); err != nil {
@@ -73,38 +73,38 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 
 // text returns the value of a field as text, "" if it is missing. A value that is not a string becomes compact JSON.
 // It returns an error for an object or a list, unless anyValue is set.
-func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
+func (o *TaskOptions) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
 	var raw json.RawMessage
 	if path, mapped := o.Fields[name]; mapped {
-		raw = find(obj, path)
+		raw = findField(obj, path)
 	} else {
-		for _, alias := range fields[name] {
+		for _, alias := range taskFields[name] {
 			raw = obj[alias]
-			if isSet(raw) {
+			if hasValue(raw) {
 				break
 			}
 		}
 	}
 	switch {
-	case !isSet(raw):
+	case !hasValue(raw):
 		return "", nil
 	case raw[0] == '"':
 		var text string
 		err := json.Unmarshal(raw, &text)
 		return text, err
 	case !anyValue && (raw[0] == '{' || raw[0] == '['):
-		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), kindOf(raw))
+		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), jsonKind(raw))
 	}
 	var text bytes.Buffer
 	err := json.Compact(&text, raw)
 	return text.String(), err
 }
 
-func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func hasValue(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// find returns the value of the field with the name path. If there is none, path is split at its dots: "input.text" is the field text
+// findField returns the value of the field with the name path. If there is none, path is split at its dots: "input.text" is the field text
 // of the object input. It returns nil if there is no such field.
-func find(obj map[string]json.RawMessage, path string) json.RawMessage {
+func findField(obj map[string]json.RawMessage, path string) json.RawMessage {
 	for {
 		if raw, ok := obj[path]; ok {
 			return raw
@@ -122,15 +122,15 @@ func find(obj map[string]json.RawMessage, path string) json.RawMessage {
 }
 
 // nameOf returns the name of a field in the file.
-func (o *Options) nameOf(name string) string {
+func (o *TaskOptions) nameOf(name string) string {
 	if mapped := o.Fields[name]; mapped != "" {
 		return fmt.Sprintf("%q (our %s)", mapped, name)
 	}
 	return name
 }
 
-// kindOf describes a JSON value by its first byte.
-func kindOf(raw []byte) string {
+// jsonKind describes a JSON value by its first byte.
+func jsonKind(raw []byte) string {
 	switch raw[0] {
 	case '{':
 		return "an object"
