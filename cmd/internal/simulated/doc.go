@@ -5,7 +5,7 @@
 // # The task
 //
 // The tasks are those of the world invoice: invoices of a company, whose amounts depend on hidden house rules. The model
-// is a roles.Model without errors. It knows the steps of an invoice, but no rule: a rule reaches it only in a prompt. As
+// is a world.Model without errors. It knows the steps of an invoice, but no rule: a rule reaches it only in a prompt. As
 // generator it adds up without mistakes and applies the bullets of the prompt, also those with wrong numbers. As reflector
 // it derives a rule from one expected amount. As curator it adds missing rules and corrects wrong ones. It understands the
 // wordings of rules that it writes itself, with any number, and no other ones.
@@ -32,6 +32,6 @@
 //	prompt.go                   role      whose prompt it is, and the draws of its seed
 //	simulated.go                answer    the reply of the world's model, with the errors that Options add
 //	worlds/invoice/invoice.go   NewModel  the knowledge of the model about invoices
-//	worlds/roles/roles.go                 the replies of the three roles in all worlds
-//	worlds/prompt/prompt.go               bullets, task and reflections as a model reads them
+//	worlds/world/roles.go       Reply     the replies of the three roles in all worlds
+//	worlds/world/prompt.go                bullets, task and reflections as a model reads them
 package simulated

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/prompt"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -84,7 +83,7 @@ func (c *conversation) role() string {
 	case "generator", "reflector", "curator", "reducer", "refiner", "summary":
 		return c.schema
 	}
-	instructions := prompt.System(c.said())
+	instructions := world.SystemText(c.said())
 	switch {
 	case strings.Contains(instructions, `"bullet_tags"`):
 		return "reflector"

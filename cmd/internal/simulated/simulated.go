@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -49,7 +47,7 @@ type Options struct {
 // model adds the behaviours of Options to a model of invoices.
 type model struct {
 	Options
-	invoices *roles.Model
+	invoices *world.Model
 }
 
 func newModel(o Options) *model { return &model{o, invoice.NewModel(o.Seed, world.Imperfection{})} }
@@ -125,13 +123,13 @@ func (m *model) answer(c *conversation) string {
 	switch role {
 	case "generator":
 		if c.chance("gullible", m.ObeyRate) {
-			question, background := prompt.Task(said)
+			question, background := world.ReadTask(said)
 			if order := answerOrder.FindStringSubmatch(background + "\n" + question); order != nil {
-				reply = asJSON(prompt.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: order[1]})
+				reply = asJSON(world.Answer{Reasoning: "I was told to.", BulletIDs: []string{}, FinalAnswer: order[1]})
 			}
 		}
 	case "reflector":
-		reply = m.distort(c, reply, prompt.User(said))
+		reply = m.distort(c, reply, world.UserText(said))
 	}
 	if role != "summary" && c.chance("sloppy", m.SloppyRate) {
 		return sloppy(c, role, reply)
@@ -146,7 +144,7 @@ func (m *model) distort(c *conversation, reply, material string) string {
 		Learning string `json:"learning"`
 	}
 	var out struct {
-		prompt.Reflection
+		world.Reflection
 		Learnings []learning `json:"extracted_learnings,omitempty"`
 	}
 	if err := json.Unmarshal([]byte(reply), &out); err != nil {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"debrief/cmd/internal/simulated/worlds"
-	"debrief/cmd/internal/simulated/worlds/prompt"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events/chat"
 )
@@ -35,14 +34,14 @@ func (m *worldModel) Complete(_ context.Context, p chat.Prompt) (chat.Reply, err
 	}
 	text, finish := m.world.Reply(p.Name, said), "stop"
 	if m.broken > 0 {
-		hash := world.Draw(m.seed, p.Name, prompt.Text(said))
+		hash := world.Draw(m.seed, p.Name, world.AllText(said))
 		m.mu.Lock()
 		m.repeated[hash]++
 		call := fmt.Sprint(hash, m.repeated[hash])
 		m.mu.Unlock()
 		if world.Chance(m.broken, m.seed, "broken call", call) {
 			whole := text
-			text = prompt.Break(whole, world.Draw(m.seed, "kind of break", call))
+			text = world.BreakJSON(whole, world.Draw(m.seed, "kind of break", call))
 			isTruncated := strings.HasPrefix(whole, text)
 			if isTruncated {
 				finish = "length"

@@ -10,14 +10,13 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/tools"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // models returns the model of each world, apart from the world: it cannot know a hidden rule.
-var models = map[string]func(seed uint64, e worlds.Imperfection) *roles.Model{
+var models = map[string]func(seed uint64, e worlds.Imperfection) *world.Model{
 	invoice.Name: invoice.NewModel, text.Name: text.NewModel, text.Drifting: text.NewModel, tools.Name: tools.NewModel,
 }
 
@@ -128,7 +127,7 @@ func curatorPrompt(bullets, insights []string) []worlds.Message {
 	}
 	b.WriteString("\n# Insights\n\n")
 	for i, text := range insights {
-		b.WriteString(prompt.JSON(prompt.Insight{Number: i + 1, Insight: text}) + "\n")
+		b.WriteString(world.ReplyJSON(world.Insight{Number: i + 1, Insight: text}) + "\n")
 	}
 	return []worlds.Message{{Speaker: "system", Text: "Propose changes."}, {Speaker: "user", Text: b.String()}}
 }
@@ -297,8 +296,8 @@ func checkRates(t *testing.T, open func(uint64, worlds.Imperfection) worlds.Worl
 	}
 }
 
-func readReflection(reply string) prompt.Reflection {
-	var r prompt.Reflection
+func readReflection(reply string) world.Reflection {
+	var r world.Reflection
 	_ = json.Unmarshal([]byte(reply), &r) // a broken reply has no insight
 	return r
 }
@@ -337,7 +336,7 @@ func cosine(a, b []float32) float64 {
 
 // checkModel checks that the replies of the model do not depend on the hidden rules: those of a model apart from the world are the
 // same as those of the world.
-func checkModel(t *testing.T, w worlds.World, apart *roles.Model) {
+func checkModel(t *testing.T, w worlds.World, apart *world.Model) {
 	hand := w.ByHand(0)[:20]
 	for i, k := range w.Train(300) {
 		bullets := hand[:i%20]

@@ -6,7 +6,6 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/tools"
 	"debrief/cmd/internal/simulated/worlds/world"
@@ -15,7 +14,7 @@ import (
 // toy learns without the product: it keeps all insights, shows all, and lets the newest of those with one condition win.
 type toy struct {
 	world    worlds.World
-	language roles.Language
+	language world.Language
 	bullets  []string // newest first
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/simulated/worlds"
-	"debrief/cmd/internal/simulated/worlds/prompt"
 	"debrief/cmd/internal/simulated/worlds/text"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // TestCurator checks the decisions of a Curator without errors.
@@ -26,7 +26,7 @@ func TestCurator(t *testing.T) {
 		"disagree":  {nil, []string{r.Text(0), opposite.Text(0), r.Text(2 << 32)}, []string{"ADD "}},
 		"duplicate": {[]string{r.Text(0), r.Text(1 << 32)}, nil, []string{"MERGE "}},
 	} {
-		var got prompt.Curated
+		var got world.Curated
 		if err := json.Unmarshal([]byte(w.Reply("curator", curatorPrompt(c.bullets, c.insights))), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestGenerator(t *testing.T) {
 	system := systemPrompt(w.ByHand(0))
 	for _, k := range w.HeldOut(0, 50) {
 		reply := w.Reply("generator", []worlds.Message{{Speaker: "system", Text: system}, {Speaker: "user", Text: "# Task\n\n" + k.Question}})
-		var got prompt.Answer
+		var got world.Answer
 		if err := json.Unmarshal([]byte(reply), &got); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/simulated/worlds/invoice"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/cmd/internal/train/report"
 	"debrief/curator"
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // model is the simulated model without HTTP.
 type model struct {
-	invoices *roles.Model
+	invoices *world.Model
 	calls    atomic.Int64
 	fail     func(p chat.Prompt) error // nil never fails
 }

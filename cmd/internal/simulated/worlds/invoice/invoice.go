@@ -4,13 +4,12 @@
 //
 // The model knows the steps and the forms of rules (vocabulary.go), but no numbers. It computes without mistakes and
 // follows the bullets in the prompt. As a Reflector it derives a rule from one expected amount. Decisions of the Curator
-// and errors are those of package roles.
+// and errors are those of world.Model.
 package invoice
 
 import (
 	"fmt"
 
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -19,21 +18,21 @@ const Name = "invoice"
 
 // Language is the knowledge of a model about invoices: the steps and the forms of rules, but no number of a rule.
 type Language struct {
-	stated    roles.Memo[rule]
-	questions roles.Memo[invoice]
+	stated    world.Memo[rule]
+	questions world.Memo[invoice]
 }
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *roles.Model {
-	return &roles.Model{Seed: seed, Errors: e, Language: new(Language)}
+func NewModel(seed uint64, e world.Imperfection) *world.Model {
+	return &world.Model{Seed: seed, Errors: e, Language: new(Language)}
 }
 
 // World is the invoice desk of one seed.
 type World struct {
 	*Language
-	*roles.Model
+	*world.Model
 	rules []rule
-	tasks roles.Tasks
+	tasks world.Tasks
 }
 
 // New returns the world of a seed.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -30,8 +28,8 @@ func report(inv *invoice, sheet *worksheet) string {
 }
 
 // Answer implements roles.Language. Of two bullets about one key the model applies the first.
-func (l *Language) Answer(question, _, system string) prompt.Answer {
-	out := prompt.Answer{BulletIDs: []string{}}
+func (l *Language) Answer(question, _, system string) world.Answer {
+	out := world.Answer{BulletIDs: []string{}}
 	inv, ok := l.read(question)
 	if !ok {
 		out.Reasoning, out.FinalAnswer = "This is no invoice, and this simulated model knows nothing else.", "I do not know."
@@ -39,7 +37,7 @@ func (l *Language) Answer(question, _, system string) prompt.Answer {
 	}
 	var rules []rule
 	var ids []string
-	for _, b := range prompt.Bullets(system) {
+	for _, b := range world.ReadBullets(system) {
 		if r, ok := l.readRule(b.Text); ok {
 			rules, ids = append(rules, r), append(ids, b.ID)
 		}
@@ -67,7 +65,7 @@ func (*Language) Embed(texts []string) [][]float32 {
 }
 
 // Read implements roles.Language.
-func (l *Language) Read(text string) (roles.Rule, bool) {
+func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
 	return r, ok
 }
@@ -87,12 +85,12 @@ func (*Language) Nonsense(n int) []string {
 }
 
 // Analyse implements roles.Language.
-func (l *Language) Analyse(e *prompt.Execution, _ roles.Dice) roles.Analysis {
+func (l *Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
 	r, ok := l.derive(e)
 	if !ok {
-		return roles.Analysis{Reasoning: "No rule follows from the feedback."}
+		return world.Analysis{Reasoning: "No rule follows from the feedback."}
 	}
-	a := roles.Analysis{
+	a := world.Analysis{
 		Insight: r, Reasoning: "One rule gives the expected amount.",
 		Error:    "The " + r.Section() + " is wrong.",
 		Approach: "Compute the " + r.Section() + " by the rule.",
@@ -109,7 +107,7 @@ func (l *Language) Analyse(e *prompt.Execution, _ roles.Dice) roles.Analysis {
 var wrongStep = regexp.MustCompile(`First wrong step: ([a-z ]+): expected (-?[\d.]+\d), got `)
 
 // derive returns the rule that gives the expected amount of the first wrong step.
-func (l *Language) derive(e *prompt.Execution) (rule, bool) {
+func (l *Language) derive(e *world.Execution) (rule, bool) {
 	m := wrongStep.FindStringSubmatch(e.Feedback)
 	inv, ok := l.read(e.Question)
 	if m == nil || !ok {
@@ -189,7 +187,7 @@ func candidates(r rule, inv *invoice, sheet *worksheet, amount cents) (out []rul
 
 // Generalise implements roles.Language. The rule is about another key of the step. If the step has one key, the rule has
 // another number.
-func (*Language) Generalise(of roles.Rule, _ *prompt.Execution, d roles.Dice) roles.Rule {
+func (*Language) Generalise(of world.Rule, _ *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of

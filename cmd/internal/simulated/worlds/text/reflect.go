@@ -1,13 +1,12 @@
 package text
 
 import (
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Analyse implements roles.Language. It compares the answer with the queue or the priority in the feedback. One example
 // does not determine the condition of a rule, so the model guesses it unless the feedback contains the reason.
-func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
+func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	t := l.read(e.Question)
 	said := e.Feedback + "\n" + e.Target
 	got, want := readAnswer(e.Answer), readAnswer(said)
@@ -19,14 +18,14 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 		}
 	}
 	if output == "" {
-		return roles.Analysis{Reasoning: "The material does not name the right queue or priority."}
+		return world.Analysis{Reasoning: "The material does not name the right queue or priority."}
 	}
-	a := roles.Analysis{
+	a := world.Analysis{
 		Error:    "The " + output + " is wrong.",
 		Approach: "The " + output + " " + value + " was expected.",
 	}
-	r := roles.Case{Slot: output, Value: value}
-	shown := roles.ReadAdvice(e.Shown, l.readRule)
+	r := world.Case{Slot: output, Value: value}
+	shown := world.ReadAdvice(e.Shown, l.readRule)
 	old, blamed := shown.Cited().Decide(output, t)
 	if blamed != "" {
 		a.Blamed = append(a.Blamed, blamed)
@@ -67,7 +66,7 @@ var suspicion = [featureCount]uint64{topic: 6, product: 5, plan: 4, language: 2,
 
 // narrow adds one more feature of the ticket to a condition, if there is one. The probability of a feature is its share of the
 // suspicion.
-func narrow(when *ticket, t ticket, d roles.Dice) {
+func narrow(when *ticket, t ticket, d world.Dice) {
 	total := uint64(0)
 	for f, v := range when {
 		if v == "" && t[f] != "" {
@@ -100,7 +99,7 @@ func mainFeature(output string) feature {
 }
 
 // guess returns the condition that seems most plausible.
-func guess(output string, t ticket, d roles.Dice) ticket {
+func guess(output string, t ticket, d world.Dice) ticket {
 	var when ticket
 	main := mainFeature(output)
 	when[main] = t[main]
@@ -123,7 +122,7 @@ func guess(output string, t ticket, d roles.Dice) ticket {
 }
 
 // Generalise implements roles.Language. The rule lacks a feature that matters, or has one that does not.
-func (l *Language) Generalise(of roles.Rule, e *prompt.Execution, d roles.Dice) roles.Rule {
+func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of

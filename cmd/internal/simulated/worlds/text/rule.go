@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Outputs of a rule.
@@ -16,7 +16,7 @@ const (
 )
 
 // rule decides the queue or the priority of the tickets with all features of a condition.
-type rule struct{ roles.Case }
+type rule struct{ world.Case }
 
 // Section implements roles.Rule.
 func (r rule) Section() string { return r.Slot + " of tickets" }
@@ -62,15 +62,15 @@ func (r rule) Text(draw uint64) string {
 }
 
 // readRule returns the rule that a text states. A text states none if it has no condition, no decision, or both decisions.
-func readRule(text string) (roles.Case, bool) {
+func readRule(text string) (world.Case, bool) {
 	queue, priority := readQueue(text), readPriority(text)
-	c := roles.Case{When: readCondition(text), Slot: toQueue, Value: queue}
+	c := world.Case{When: readCondition(text), Slot: toQueue, Value: queue}
 	if priority != "" {
 		c.Slot, c.Value = toPriority, priority
 	}
 	oneDecision := (queue == "") != (priority == "")
 	if !oneDecision || c.Conditions() == 0 {
-		return roles.Case{}, false
+		return world.Case{}, false
 	}
 	return c, true
 }
@@ -83,7 +83,7 @@ const (
 
 // hidden draws the rules of both phases and the products of a seed. The rules of the phases differ in the queues of the
 // changed ones.
-func hidden(seed uint64) (phases [2][]roles.Case, products []string, changed []int) {
+func hidden(seed uint64) (phases [2][]world.Case, products []string, changed []int) {
 	rng := rand.New(rand.NewPCG(seed, 0x6472696674)) // "drift"
 	for _, i := range rng.Perm(len(names))[:8] {
 		products = append(products, productName(i))
@@ -94,20 +94,20 @@ func hidden(seed uint64) (phases [2][]roles.Case, products []string, changed []i
 		}
 		return vocabulary[f][rng.IntN(len(vocabulary[f]))].name
 	}
-	var rules []roles.Case
+	var rules []world.Case
 	topics := rng.Perm(len(vocabulary[topic]))[1:]
 	for n, i := range topics {
-		rules = append(rules, roles.Case{When: ticket{topic: vocabulary[topic][i].name}, Slot: toQueue, Value: queues[n%len(queues)]})
+		rules = append(rules, world.Case{When: ticket{topic: vocabulary[topic][i].name}, Slot: toQueue, Value: queues[n%len(queues)]})
 	}
 	priorities := []string{"1", "2", "4", "2"}
 	for n, i := range rng.Perm(len(vocabulary[impact])) {
-		rules = append(rules, roles.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
+		rules = append(rules, world.Case{When: ticket{impact: vocabulary[impact][i].name}, Slot: toPriority, Value: priorities[n]})
 	}
 	// except adds n exceptions for an output: rules with one more feature than a general rule, and with another value.
 	except := func(n int, output string, base feature, others []feature) {
 		for added := 0; added < n; {
 			f := others[added%len(others)]
-			r := roles.Case{Slot: output}
+			r := world.Case{Slot: output}
 			r.When[base], r.When[f] = value(base), value(f)
 			if output == toQueue {
 				r.Value = queues[rng.IntN(len(queues))]
@@ -116,8 +116,8 @@ func hidden(seed uint64) (phases [2][]roles.Case, products []string, changed []i
 			}
 			var of ticket
 			of[base] = r.When[base]
-			at, _ := roles.Decide(rules, output, of)
-			isNew := !slices.ContainsFunc(rules, func(o roles.Case) bool { return o.Condition() == r.Condition() })
+			at, _ := world.Decide(rules, output, of)
+			isNew := !slices.ContainsFunc(rules, func(o world.Case) bool { return o.Condition() == r.Condition() })
 			if isNew && at >= 0 && rules[at].Value != r.Value {
 				rules = append(rules, r)
 				added++
@@ -139,7 +139,7 @@ func hidden(seed uint64) (phases [2][]roles.Case, products []string, changed []i
 
 // selectChanged selects three general rules and two exceptions about queues. Their topics are among the more frequent ones,
 // so that the change can be seen in some hundred tasks.
-func selectChanged(rng *rand.Rand, rules []roles.Case) []int {
+func selectChanged(rng *rand.Rand, rules []world.Case) []int {
 	var frequent []string
 	for i := range vocabulary[topic][:7] {
 		frequent = append(frequent, vocabulary[topic][i].name)

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -30,24 +28,24 @@ const ChangeAfter = 1500
 
 // Language is the knowledge of a model about tickets. It has no hidden rule.
 type Language struct {
-	rules   roles.Memo[roles.Case]
-	tickets roles.Memo[ticket]
+	rules   world.Memo[world.Case]
+	tickets world.Memo[ticket]
 }
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *roles.Model {
-	return &roles.Model{Seed: seed, Errors: e, Language: new(Language)}
+func NewModel(seed uint64, e world.Imperfection) *world.Model {
+	return &world.Model{Seed: seed, Errors: e, Language: new(Language)}
 }
 
 // World is the world of one seed.
 type World struct {
 	*Language
-	*roles.Model
+	*world.Model
 	drifts   bool
-	phases   [2][]roles.Case // rules of each phase
+	phases   [2][]world.Case // rules of each phase
 	products []string
 	changed  []int // indexes of the rules that differ in phase 1
-	tasks    roles.Tasks
+	tasks    world.Tasks
 }
 
 // New returns the world of a seed. With drifts, some of its rules change.
@@ -115,7 +113,7 @@ func (w *World) setPhase(t *world.Task, phase int) {
 	t.Phase = w.phase(phase)
 	of := w.read(t.Question)
 	for _, output := range []string{toQueue, toPriority} {
-		if at, _ := roles.Decide(w.phases[t.Phase], output, of); at >= 0 {
+		if at, _ := world.Decide(w.phases[t.Phase], output, of); at >= 0 {
 			t.Deciding = append(t.Deciding, at)
 		}
 	}
@@ -166,7 +164,7 @@ func (w *World) draw(rng *rand.Rand) ticket {
 func (w *World) isDecided(t ticket) bool {
 	for _, rules := range w.phases {
 		for _, output := range []string{toQueue, toPriority} {
-			if _, tie := roles.Decide(rules, output, t); tie {
+			if _, tie := world.Decide(rules, output, t); tie {
 				return false
 			}
 		}
@@ -251,10 +249,10 @@ func (w *World) right(t *world.Task) (queue, priority string) {
 	of := w.read(t.Question)
 	rules := w.phases[t.Phase]
 	queue, priority = defaultQueue, defaultPriority
-	if at, _ := roles.Decide(rules, toQueue, of); at >= 0 {
+	if at, _ := world.Decide(rules, toQueue, of); at >= 0 {
 		queue = rules[at].Value
 	}
-	if at, _ := roles.Decide(rules, toPriority, of); at >= 0 {
+	if at, _ := world.Decide(rules, toPriority, of); at >= 0 {
 		priority = rules[at].Value
 	}
 	return queue, priority
@@ -264,7 +262,7 @@ func (w *World) right(t *world.Task) (queue, priority string) {
 func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	queue, priority := w.right(&t)
 	got := readAnswer(a.Answer)
-	d := roles.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+	d := world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
 	if got[0] == queue && got[1] == priority {
 		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well sorted."}[d.Draw("praise")%3]}
 	}
@@ -274,7 +272,7 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	}
 	var reason ticket // the condition of the rule; empty without a reason
 	if d.Chance(0.4, "reason") {
-		if at, _ := roles.Decide(w.phases[t.Phase], output, w.read(t.Question)); at >= 0 {
+		if at, _ := world.Decide(w.phases[t.Phase], output, w.read(t.Question)); at >= 0 {
 			reason = w.phases[t.Phase][at].When
 		}
 	}
@@ -291,7 +289,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 		return world.Verdict{Score: 1, Feedback: "Right."}
 	}
 	queue, priority := w.right(&t)
-	d := roles.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
+	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
 	output, invented := toQueue, queues[d.Draw("queue")%uint64(len(queues))]
 	if invented == queue {
 		invented = defaultQueue
@@ -312,7 +310,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 }
 
 // correction returns feedback with the right value, and with the reason unless it is empty.
-func correction(output, value string, reason ticket, d roles.Dice) string {
+func correction(output, value string, reason ticket, d world.Dice) string {
 	forms := []string{"This ticket belongs to %s", "It should have gone to %s", "%s had to deal with this one", "The proper place was %s"}
 	if output == toPriority {
 		forms = []string{"This ticket has priority %s", "We treat such a ticket as P%s", "It should have had urgency %s", "The right rank was priority %s"}
@@ -357,7 +355,7 @@ func (w *World) Distractors(n int) []string {
 	}
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
 	return world.Distinct(n, func(int) string {
-		r := roles.Case{Slot: toQueue, Value: queues[rng.IntN(len(queues))]}
+		r := world.Case{Slot: toQueue, Value: queues[rng.IntN(len(queues))]}
 		if rng.IntN(3) == 0 {
 			r.Slot, r.Value = toPriority, fmt.Sprint(1+rng.IntN(4))
 		}
@@ -372,7 +370,7 @@ func (w *World) Distractors(n int) []string {
 }
 
 // readRule caches the function readRule.
-func (l *Language) readRule(text string) (roles.Case, bool) {
+func (l *Language) readRule(text string) (world.Case, bool) {
 	return l.rules.Find(text, readRule)
 }
 
@@ -385,17 +383,17 @@ func readAnswer(answer string) [2]string {
 func (l *Language) read(question string) ticket { return l.tickets.Get(question, readTicket) }
 
 // Read implements roles.Language.
-func (l *Language) Read(text string) (roles.Rule, bool) {
+func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
 	return rule{r}, ok
 }
 
 // Answer implements roles.Language. The model applies the bullets. If several apply, the one with most features decides, then
 // the first.
-func (l *Language) Answer(question, _, system string) prompt.Answer {
+func (l *Language) Answer(question, _, system string) world.Answer {
 	t := l.read(question)
-	advice := roles.ReadAdvice(prompt.Bullets(system), l.readRule)
-	out := prompt.Answer{BulletIDs: []string{}}
+	advice := world.ReadAdvice(world.ReadBullets(system), l.readRule)
+	out := world.Answer{BulletIDs: []string{}}
 	decide := func(slot, usual string) string {
 		c, id := advice.Decide(slot, t)
 		if id == "" {

@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -24,7 +23,7 @@ const (
 var featureNames = [featureCount]string{"topic", "product", "plan", "language", "impact"}
 
 // ticket holds one value for each feature.
-type ticket = roles.Features
+type ticket = world.Features
 
 // value is one value of a feature in the words of tickets and in the words of rules. No phrase occurs within another one.
 type value struct {

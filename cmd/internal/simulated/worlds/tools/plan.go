@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -28,7 +26,7 @@ func (l *Language) plan(question string, f facts, system string) plan {
 	r := l.read(question)
 	f[operation] = r.op
 	p := plan{op: r.op, service: r.service, values: make([]string, len(slots)), cited: []string{}}
-	advice := roles.ReadAdvice(prompt.Bullets(system), l.readRule)
+	advice := world.ReadAdvice(world.ReadBullets(system), l.readRule)
 	var why strings.Builder
 	fmt.Fprintf(&why, "The request needs %s.\n", p.op)
 	for i := range slots {
@@ -107,7 +105,7 @@ func (w *World) right(question string) []string {
 	values := make([]string, len(slots))
 	for i := range slots {
 		values[i] = slots[i].values[0]
-		if at, _ := roles.Decide(w.hidden, slots[i].name, f); at >= 0 {
+		if at, _ := world.Decide(w.hidden, slots[i].name, f); at >= 0 {
 			values[i] = w.hidden[at].Value
 		}
 	}
@@ -163,7 +161,7 @@ func (w *World) result(id string, p *plan, right []string) (output string, faile
 // the call: nothing in 40 % of the cases, a complaint in 30 %, and the rule in 30 %.
 func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 	right, got := w.right(t.Question), readPlan(a.Answer)
-	d := roles.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+	d := world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
 	if slices.Equal(right, got) {
 		return world.Verdict{Score: 1, Feedback: []string{"", "Thank you, all is well.", "Works."}[d.Draw("praise")%3]}
 	}
@@ -194,7 +192,7 @@ func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
 }
 
 // complaint returns feedback in the words of a customer.
-func complaint(s *slot, right string, d roles.Dice) string {
+func complaint(s *slot, right string, d world.Dice) string {
 	form := []string{"Failed: the customer reported that %s.", "Not solved, since %s.", "The case was opened again: %s."}[d.Draw("form")%3]
 	return fmt.Sprintf(form, s.signs[right][d.Draw("sign")%2])
 }
@@ -205,7 +203,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 	if !v.Right() {
 		return world.Verdict{Score: 1, Feedback: "Thank you, all is well."}
 	}
-	d := roles.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
+	d := world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer))
 	at := d.Draw("slot") % uint64(len(slots))
 	s := &slots[at]
 	value := s.values[d.Draw("value")%uint64(len(s.values))]
@@ -219,7 +217,7 @@ func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verd
 		return world.Verdict{Feedback: complaint(s, value, d)}
 	}
 	of := w.read(t.Question)
-	r := roles.Case{When: facts{operation: of.op}, Slot: s.name, Value: value}
+	r := world.Case{When: facts{operation: of.op}, Slot: s.name, Value: value}
 	f := anyFact(d.Draw("fact"))
 	r.When[f] = w.facts(of)[f]
 	return world.Verdict{Feedback: "The runbook says: " + rule{r}.Text(d.Draw("wording"))}

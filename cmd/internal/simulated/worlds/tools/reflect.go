@@ -3,8 +3,7 @@ package tools
 import (
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Rates of guesses. A model that sees an error code without an explanation, or a failure without any sign, guesses a
@@ -16,7 +15,7 @@ const (
 
 // exceptionRate returns the share of contradicted bullets that the model takes for right in general. It has to guess, because one
 // example shows neither. If the usual value was right, an exception is less plausible.
-func exceptionRate(r roles.Case) float64 {
+func exceptionRate(r world.Case) float64 {
 	if r.Value == slots[slotIndex(r.Slot)].values[0] {
 		return 0.3
 	}
@@ -26,16 +25,16 @@ func exceptionRate(r roles.Case) float64 {
 // material is an execution as the model reads it.
 type material struct {
 	facts  facts
-	shown  roles.Advice
+	shown  world.Advice
 	values []string // of the plan, by slot
 	code   string   // of the failed call: E412 for a guard, E422 for an argument; empty without one
 	output string   // of the failed call; may have a line of the manual
 }
 
-func (l *Language) readMaterial(e *prompt.Execution) material {
-	m := material{values: readPlan(e.Answer), shown: roles.ReadAdvice(e.Shown, l.readRule)}
+func (l *Language) readMaterial(e *world.Execution) material {
+	m := material{values: readPlan(e.Answer), shown: world.ReadAdvice(e.Shown, l.readRule)}
 	known := e.Question
-	for _, c := range prompt.Calls(e.Trace) {
+	for _, c := range world.ReadCalls(e.Trace) {
 		if c.Tool == inventory {
 			known += "\n" + c.Output
 		}
@@ -51,10 +50,10 @@ func (l *Language) readMaterial(e *prompt.Execution) material {
 
 // Analyse implements roles.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
 // what should have been done, but not when, so the model guesses the condition.
-func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
+func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	m := l.readMaterial(e)
 	if m.facts[operation] == "" {
-		return roles.Analysis{Reasoning: "The request is not clear."}
+		return world.Analysis{Reasoning: "The request is not clear."}
 	}
 	if r, ok := l.readRule(e.Feedback); ok && r.Applies(m.facts) {
 		a, _ := m.because(r)
@@ -70,9 +69,9 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 		slotName, value, ok = m.guessCause(d)
 	}
 	if !ok {
-		return roles.Analysis{Reasoning: "The material shows no cause."}
+		return world.Analysis{Reasoning: "The material shows no cause."}
 	}
-	r := roles.Case{When: facts{operation: m.facts[operation]}, Slot: slotName, Value: value}
+	r := world.Case{When: facts{operation: m.facts[operation]}, Slot: slotName, Value: value}
 	a, old := m.because(r)
 	if len(a.Blamed) == 0 {
 		m.guessCondition(&r.When, d)
@@ -90,7 +89,7 @@ func (l *Language) Analyse(e *prompt.Execution, d roles.Dice) roles.Analysis {
 }
 
 // Followed implements roles.Follower: the bullets that decide a slot, if the calls have their values.
-func (l *Language) Followed(e *prompt.Execution) []string {
+func (l *Language) Followed(e *world.Execution) []string {
 	m := l.readMaterial(e)
 	if m.facts[operation] == "" {
 		return nil
@@ -107,8 +106,8 @@ func (l *Language) Followed(e *prompt.Execution) []string {
 
 // because returns an analysis with a rule as the insight. If a cited bullet decided the slot otherwise, the analysis blames it, and
 // old is its rule.
-func (m *material) because(r roles.Case) (a roles.Analysis, old roles.Case) {
-	a = roles.Analysis{
+func (m *material) because(r world.Case) (a world.Analysis, old world.Case) {
+	a = world.Analysis{
 		Insight: rule{r}, Reasoning: "The result shows what was wrong, but not in which cases.",
 		Error:    "The plan had the wrong " + r.Slot + ".",
 		Approach: "Use " + r.Slot + " " + r.Value + " here.",
@@ -121,7 +120,7 @@ func (m *material) because(r roles.Case) (a roles.Analysis, old roles.Case) {
 }
 
 // guessCause guesses a slot and a value that differs from the plan. An error code limits the slots.
-func (m *material) guessCause(d roles.Dice) (slotName, value string, ok bool) {
+func (m *material) guessCause(d world.Dice) (slotName, value string, ok bool) {
 	rate := blindGuessRate
 	if m.code != "" {
 		rate = codeGuessRate
@@ -158,7 +157,7 @@ func (m *material) guessCause(d roles.Dice) (slotName, value string, ok bool) {
 }
 
 // guessCondition guesses the facts that matter: none in 7 of 20 cases, one in 12, and two in one.
-func (m *material) guessCondition(when *facts, d roles.Dice) {
+func (m *material) guessCondition(when *facts, d world.Dice) {
 	n := d.Draw("facts") % 20
 	if n >= 7 {
 		m.narrow(when, d)
@@ -169,7 +168,7 @@ func (m *material) guessCondition(when *facts, d roles.Dice) {
 }
 
 // narrow adds one more fact to a condition, if there is one.
-func (m *material) narrow(when *facts, d roles.Dice) {
+func (m *material) narrow(when *facts, d world.Dice) {
 	var free []int
 	for f, v := range when {
 		if fact(f) != operation && v == "" && m.facts[f] != "" {
@@ -183,7 +182,7 @@ func (m *material) narrow(when *facts, d roles.Dice) {
 }
 
 // Generalise implements roles.Language. The rule lacks a condition that matters, or has one that does not.
-func (l *Language) Generalise(of roles.Rule, e *prompt.Execution, d roles.Dice) roles.Rule {
+func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
 		return of

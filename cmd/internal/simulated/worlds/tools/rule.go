@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/roles"
+	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // rule decides one slot of the plans for an operation. A rule without an operation is about all operations.
-type rule struct{ roles.Case }
+type rule struct{ world.Case }
 
 // Section implements roles.Rule.
 func (r rule) Section() string {
@@ -58,9 +58,9 @@ var (
 )
 
 // readRule returns the rule that a text states. A text states none if it has no operation, no slot, or several slots.
-func readRule(text string) (roles.Case, bool) {
+func readRule(text string) (world.Case, bool) {
 	lower := strings.ToLower(text)
-	r := roles.Case{When: readFacts(text)}
+	r := world.Case{When: readFacts(text)}
 	found := slices.ContainsFunc(anyOperation, func(p string) bool { return strings.Contains(lower, p) })
 	for i := range operations {
 		for _, p := range operations[i].rules {
@@ -94,8 +94,8 @@ const totalRules = 45
 
 // hidden draws the rules: for each operation rules about guards and arguments, and exceptions from some of them. Two rules with
 // the same number of conditions for a slot of an operation have different values of one fact, so they never apply to the same task.
-func hidden(rng *rand.Rand, values [factCount][]string) []roles.Case {
-	var rules []roles.Case
+func hidden(rng *rand.Rand, values [factCount][]string) []world.Case {
+	var rules []world.Case
 	value := func(f fact) string { return values[f][rng.IntN(len(values[f]))] }
 	// The slots are guards before the operation, guards behind it, and arguments, in this order.
 	first := slices.IndexFunc(slots, func(s slot) bool { return s.isLast })
@@ -103,7 +103,7 @@ func hidden(rng *rand.Rand, values [factCount][]string) []roles.Case {
 	for i := range operations {
 		op := operations[i].name
 		for _, s := range []int{rng.IntN(first), first + rng.IntN(settings-first)} {
-			r := roles.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
+			r := world.Case{When: facts{operation: op}, Slot: slots[s].name, Value: yes}
 			if rng.IntN(3) > 0 {
 				f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
 				r.When[f] = value(f)
@@ -115,7 +115,7 @@ func hidden(rng *rand.Rand, values [factCount][]string) []roles.Case {
 			f := anyFact(uint64(rng.IntN(int(factCount) - 1)))
 			v := rng.Perm(len(values[f]))
 			for k := range 2 - n { // two values of the first argument, one of the second
-				r := roles.Case{When: facts{operation: op}, Slot: of.name, Value: of.values[1+(k+rng.IntN(2))%(len(of.values)-1)]}
+				r := world.Case{When: facts{operation: op}, Slot: of.name, Value: of.values[1+(k+rng.IntN(2))%(len(of.values)-1)]}
 				r.When[f] = values[f][v[k]]
 				rules = append(rules, r)
 			}

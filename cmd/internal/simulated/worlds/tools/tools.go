@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -23,24 +21,24 @@ const Name = "tools"
 
 // Language is the knowledge of a model about requests. It has no hidden rule and no fact of the inventory.
 type Language struct {
-	rules    roles.Memo[roles.Case]
-	requests roles.Memo[request]
+	rules    world.Memo[world.Case]
+	requests world.Memo[request]
 }
 
 // NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
-func NewModel(seed uint64, e world.Imperfection) *roles.Model {
-	return &roles.Model{Seed: seed, Errors: e, Language: new(Language)}
+func NewModel(seed uint64, e world.Imperfection) *world.Model {
+	return &world.Model{Seed: seed, Errors: e, Language: new(Language)}
 }
 
 // World is the operations desk of one seed.
 type World struct {
 	*Language
-	*roles.Model
-	hidden []roles.Case
+	*world.Model
+	hidden []world.Case
 	values [factCount][]string
 	// service and tenant hold the facts by the names of services and tenants.
 	service, tenant map[string]facts
-	tasks           roles.Tasks
+	tasks           world.Tasks
 }
 
 // New returns the world of a seed.
@@ -138,7 +136,7 @@ func (w *World) write(name string, n int, stream uint64, heldOut bool) []world.T
 func (w *World) deciding(r request) []int {
 	var out []int
 	for i := range slots {
-		if at, _ := roles.Decide(w.hidden, slots[i].name, w.facts(r)); at >= 0 {
+		if at, _ := world.Decide(w.hidden, slots[i].name, w.facts(r)); at >= 0 {
 			out = append(out, at)
 		}
 	}
@@ -191,7 +189,7 @@ func (w *World) States(text string, _, rule int) bool {
 }
 
 // readRule caches the function readRule.
-func (l *Language) readRule(text string) (roles.Case, bool) {
+func (l *Language) readRule(text string) (world.Case, bool) {
 	return l.rules.Find(text, readRule)
 }
 
@@ -209,15 +207,15 @@ func (*Language) Embed(texts []string) [][]float32 {
 }
 
 // Read implements roles.Language.
-func (l *Language) Read(text string) (roles.Rule, bool) {
+func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
 	return rule{r}, ok
 }
 
 // Answer implements roles.Language. The model knows the facts in the request only, because it cannot call the inventory.
-func (l *Language) Answer(question, _, system string) prompt.Answer {
+func (l *Language) Answer(question, _, system string) world.Answer {
 	p := l.plan(question, readFacts(question), system)
-	return prompt.Answer{Reasoning: p.reasoning, BulletIDs: p.cited, FinalAnswer: p.text()}
+	return world.Answer{Reasoning: p.reasoning, BulletIDs: p.cited, FinalAnswer: p.text()}
 }
 
 // Platitudes implements world.World.
@@ -248,7 +246,7 @@ func (w *World) Distractors(n int) []string {
 	rng := rand.New(rand.NewPCG(w.Seed, 3))
 	return world.Distinct(n, func(int) string {
 		s := &slots[rng.IntN(len(slots))]
-		r := roles.Case{Slot: s.name}
+		r := world.Case{Slot: s.name}
 		r.When[operation], r.Value = operations[rng.IntN(len(operations))].name, s.values[rng.IntN(len(s.values))]
 		absent, present := cluster, tier
 		if rng.IntN(2) == 0 {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"debrief/cmd/internal/simulated/worlds/roles"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -118,7 +117,7 @@ const (
 var factNames = [factCount]string{"operation", "cluster", "kind", "tier", "region"}
 
 // facts holds one value for each fact.
-type facts = roles.Features
+type facts = world.Features
 
 // anyFact returns a fact of the service or the tenant.
 func anyFact(draw uint64) fact { return cluster + fact(draw%uint64(factCount-1)) }

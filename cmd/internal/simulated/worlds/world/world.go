@@ -1,4 +1,12 @@
-// Package world has the types and the random draws that all simulated worlds share. Package worlds lists the worlds.
+// Package world has what all simulated worlds share. Package worlds lists the worlds.
+//
+//	world.go   World      the types of a world and of its tasks
+//	draw.go    Draw       random draws
+//	prompt.go  ReadTask   the prompts of all roles, as a model sees them; reply.go writes the replies
+//	roles.go   Model      the model, with configured rates of errors. It answers the prompts of the Generator, the Reflector,
+//	                      the Curator, the reducer and the refiner. The Language of a world reads and writes the rules.
+//
+// Every reply depends only on the seed and on the text of the prompt.
 package world
 
 // Task is one task of a world.

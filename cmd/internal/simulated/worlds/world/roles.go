@@ -1,17 +1,9 @@
-// Package roles is the part of a simulated language model that all worlds can share. It answers the prompts of the
-// Generator, the Reflector, the Curator, the reducer and the refiner, with configured rates of errors. The Language of a
-// world reads and writes the rules.
-//
-// Every reply depends only on the seed and on the text of the prompt.
-package roles
+package world
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"debrief/cmd/internal/simulated/worlds/prompt"
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Rule is the meaning of a text that states a rule.
@@ -31,12 +23,12 @@ type Language interface {
 	// Read returns the rule that a text states, or false.
 	Read(text string) (Rule, bool)
 	// Answer answers a task by the bullets in a system prompt.
-	Answer(question, context, system string) prompt.Answer
+	Answer(question, context, system string) Answer
 	// Analyse derives a rule from one execution with a failure or an unknown outcome.
-	Analyse(e *prompt.Execution, d Dice) Analysis
+	Analyse(e *Execution, d Dice) Analysis
 	// Generalise returns a wrong generalisation of a rule: it names a detail of the execution that does not matter, or
 	// leaves out one that does.
-	Generalise(r Rule, e *prompt.Execution, d Dice) Rule
+	Generalise(r Rule, e *Execution, d Dice) Rule
 	// Platitudes returns n pieces of advice that are true and useless.
 	Platitudes(n int) []string
 }
@@ -44,7 +36,7 @@ type Language interface {
 // Follower is a Language whose model finds out which bullets an agent followed if the agent cites none.
 type Follower interface {
 	// Followed returns the ids of the shown bullets that the calls of the run follow.
-	Followed(e *prompt.Execution) []string
+	Followed(e *Execution) []string
 }
 
 // Analysis is the result of an analysis. Insight is nil if the material shows no cause.
@@ -58,59 +50,59 @@ type Analysis struct {
 type Dice uint64
 
 // Draw returns the number for a purpose.
-func (d Dice) Draw(purpose string) uint64 { return world.Draw(uint64(d), purpose) }
+func (d Dice) Draw(purpose string) uint64 { return Draw(uint64(d), purpose) }
 
 // Chance returns true with the given probability.
 func (d Dice) Chance(rate float64, purpose string) bool {
-	return world.Chance(rate, uint64(d), purpose)
+	return Chance(rate, uint64(d), purpose)
 }
 
 // Model answers prompts.
 type Model struct {
 	Seed     uint64
-	Errors   world.Imperfection
+	Errors   Imperfection
 	Language Language
 }
 
 // Reply answers the prompt of a role. It implements World.Reply.
-func (m *Model) Reply(schema string, messages []world.Message) string {
-	d := Dice(world.Draw(m.Seed, schema, prompt.Text(messages)))
+func (m *Model) Reply(schema string, messages []Message) string {
+	d := Dice(Draw(m.Seed, schema, AllText(messages)))
 	reply := ""
 	switch schema {
 	case "generator":
-		question, context := prompt.Task(messages)
-		a := m.Language.Answer(question, context, prompt.Earlier(messages)+prompt.System(messages))
-		a.BulletIDs = slices.DeleteFunc(a.BulletIDs, prompt.IsEarlier)
-		return prompt.JSON(a)
+		question, context := ReadTask(messages)
+		a := m.Language.Answer(question, context, ReadEarlier(messages)+SystemText(messages))
+		a.BulletIDs = slices.DeleteFunc(a.BulletIDs, IsEarlier)
+		return ReplyJSON(a)
 	case "reflector":
-		e := prompt.ReadExecution(messages)
-		reply = prompt.JSON(m.reflect(&e, d))
+		e := ReadExecution(messages)
+		reply = ReplyJSON(m.reflect(&e, d))
 	case "curator":
-		reply = prompt.JSON(m.curate(prompt.ReadCuration(messages), d))
+		reply = ReplyJSON(m.curate(ReadCuration(messages), d))
 	case "reducer":
-		reply = prompt.JSON(m.reduce(prompt.Proposals(messages)))
+		reply = ReplyJSON(m.reduce(ReadProposals(messages)))
 	case "refiner":
-		reply = prompt.JSON(m.refine(prompt.ReadCuration(messages)))
+		reply = ReplyJSON(m.refine(ReadCuration(messages)))
 	case "summary":
-		return prompt.Summarise(messages)
+		return Summarise(messages)
 	default:
 		return "I am a simulated model and answer only the prompts of the roles."
 	}
 	if d.Chance(m.Errors.BrokenJSON, "broken") {
-		return prompt.Break(reply, d.Draw("kind of break"))
+		return BreakJSON(reply, d.Draw("kind of break"))
 	}
 	return reply
 }
 
 // reflect analyses an execution.
-func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
-	out := prompt.Reflection{BulletTags: []prompt.Tag{}}
+func (m *Model) reflect(e *Execution, d Dice) Reflection {
+	out := Reflection{BulletTags: []Tag{}}
 	m.findFollowed(e)
 	if e.Outcome == "success" {
 		out.Reasoning = "The result is right. The cited bullets led to it."
 		for _, b := range e.Shown {
 			if b.Cited {
-				out.BulletTags = append(out.BulletTags, prompt.Tag{ID: b.ID, Tag: "helpful"})
+				out.BulletTags = append(out.BulletTags, Tag{ID: b.ID, Tag: "helpful"})
 			}
 		}
 		m.distortTags(&out, d)
@@ -144,16 +136,16 @@ func (m *Model) reflect(e *prompt.Execution, d Dice) prompt.Reflection {
 		if slices.Contains(a.Blamed, b.ID) {
 			tag = "harmful"
 		}
-		out.BulletTags = append(out.BulletTags, prompt.Tag{ID: b.ID, Tag: tag})
+		out.BulletTags = append(out.BulletTags, Tag{ID: b.ID, Tag: tag})
 	}
 	m.distortTags(&out, d)
 	return out
 }
 
 // findFollowed marks the followed bullets as cited if the agent cites none.
-func (m *Model) findFollowed(e *prompt.Execution) {
+func (m *Model) findFollowed(e *Execution) {
 	f, ok := m.Language.(Follower)
-	if !ok || slices.ContainsFunc(e.Shown, func(b prompt.Bullet) bool { return b.Cited }) {
+	if !ok || slices.ContainsFunc(e.Shown, func(b Bullet) bool { return b.Cited }) {
 		return
 	}
 	followed := f.Followed(e)
@@ -163,7 +155,7 @@ func (m *Model) findFollowed(e *prompt.Execution) {
 }
 
 // state returns a rule in words that do not repeat the feedback or a bullet, because the prompt asks for own words.
-func (m *Model) state(r Rule, e *prompt.Execution, d Dice) string {
+func (m *Model) state(r Rule, e *Execution, d Dice) string {
 	text := r.Text(m.wording(d, "wording"))
 	for i := 0; i < 20 && repeats(text, e); i++ {
 		text = r.Text(d.Draw(fmt.Sprint("other wording ", i)))
@@ -171,7 +163,7 @@ func (m *Model) state(r Rule, e *prompt.Execution, d Dice) string {
 	return text
 }
 
-func repeats(text string, e *prompt.Execution) bool {
+func repeats(text string, e *Execution) bool {
 	if strings.Contains(e.Feedback, text) {
 		return true
 	}
@@ -192,7 +184,7 @@ func (m *Model) wording(d Dice, purpose string) uint64 {
 }
 
 // distortTags inverts one vote at the rate WrongTag, and adds a vote for an unknown bullet at the rate UnknownID.
-func (m *Model) distortTags(out *prompt.Reflection, d Dice) {
+func (m *Model) distortTags(out *Reflection, d Dice) {
 	if n := len(out.BulletTags); n > 0 && d.Chance(m.Errors.WrongTag, "wrong tag") {
 		t := &out.BulletTags[d.Draw("which tag")%uint64(n)]
 		if t.Tag == "helpful" {
@@ -202,7 +194,7 @@ func (m *Model) distortTags(out *prompt.Reflection, d Dice) {
 		}
 	}
 	if d.Chance(m.Errors.UnknownID, "unknown id") {
-		out.BulletTags = append(out.BulletTags, prompt.Tag{ID: unknownID(d), Tag: "helpful"})
+		out.BulletTags = append(out.BulletTags, Tag{ID: unknownID(d), Tag: "helpful"})
 	}
 }
 

@@ -1,13 +1,10 @@
-// Package prompt reads the prompts of all roles as a model sees them, and writes replies. All worlds share it.
-package prompt
+package world
 
 import (
 	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
-
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Bullet is a bullet in a prompt.
@@ -16,24 +13,24 @@ type Bullet struct {
 	Cited    bool // only in a Reflector's prompt
 }
 
-// System joins the system messages of a prompt.
-func System(messages []world.Message) string {
+// SystemText joins the system messages of a prompt.
+func SystemText(messages []Message) string {
 	return join(messages, func(speaker string) bool { return speaker == "system" || speaker == "developer" })
 }
 
-// User joins the messages of a prompt that are neither from the system nor from the assistant.
-func User(messages []world.Message) string {
+// UserText joins the messages of a prompt that are neither from the system nor from the assistant.
+func UserText(messages []Message) string {
 	return join(messages, func(speaker string) bool {
 		return speaker != "system" && speaker != "developer" && speaker != "assistant"
 	})
 }
 
-// Text joins all messages of a prompt. It is the input of random draws about the prompt.
-func Text(messages []world.Message) string {
+// AllText joins all messages of a prompt. It is the input of random draws about the prompt.
+func AllText(messages []Message) string {
 	return join(messages, func(string) bool { return true })
 }
 
-func join(messages []world.Message, accept func(speaker string) bool) string {
+func join(messages []Message, accept func(speaker string) bool) string {
 	var all strings.Builder
 	for _, m := range messages {
 		if accept(m.Speaker) {
@@ -46,9 +43,9 @@ func join(messages []world.Message, accept func(speaker string) bool) string {
 
 var votes = regexp.MustCompile(` \(helpful=\d+, harmful=\d+\)$`)
 
-// Bullets returns the bullets in a text, in order. A bullet is a line "- [id] content"; further lines of the content are
+// ReadBullets returns the bullets in a text, in order. A bullet is a line "- [id] content"; further lines of the content are
 // indented by two spaces. Vote counts after the content are removed.
-func Bullets(text string) []Bullet {
+func ReadBullets(text string) []Bullet {
 	var out []Bullet
 	id, content := "", ""
 	flush := func() {
@@ -77,9 +74,9 @@ func Bullets(text string) []Bullet {
 
 var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
-// Quotes returns the quotations in a text by name. A quotation ends at the end line with its name and its mark. Of two quotations
+// ReadQuotes returns the quotations in a text by name. A quotation ends at the end line with its name and its mark. Of two quotations
 // with one name Quotes returns the last.
-func Quotes(text string) map[string]string {
+func ReadQuotes(text string) map[string]string {
 	quotes := make(map[string]string)
 	for {
 		m := quoteBegin.FindStringSubmatchIndex(text)
@@ -97,9 +94,9 @@ func Quotes(text string) map[string]string {
 	}
 }
 
-// Task returns the question and the context of a Generator's prompt. They are in the last user message with the header "# Task";
+// ReadTask returns the question and the context of a Generator's prompt. They are in the last user message with the header "# Task";
 // a later message can ask for another format. Without that header, the question is the last user message.
-func Task(messages []world.Message) (question, context string) {
+func ReadTask(messages []Message) (question, context string) {
 	last := ""
 	for _, m := range slices.Backward(messages) {
 		if m.Speaker != "user" {
@@ -123,10 +120,10 @@ func Task(messages []world.Message) (question, context string) {
 // earlier is the id of the bullets of Earlier.
 const earlier = "earlier"
 
-// Earlier returns the insights of earlier attempts at the task of a Generator's prompt as bullets, the newest first.
-func Earlier(messages []world.Message) string {
+// ReadEarlier returns the insights of earlier attempts at the task of a Generator's prompt as bullets, the newest first.
+func ReadEarlier(messages []Message) string {
 	var out string
-	for line := range strings.Lines(Quotes(User(messages))["earlier attempts at this task"]) {
+	for line := range strings.Lines(ReadQuotes(UserText(messages))["earlier attempts at this task"]) {
 		if insight, ok := strings.CutPrefix(line, "  insight: "); ok {
 			out = "- [" + earlier + "] " + strings.TrimSpace(insight) + "\n" + out
 		}
@@ -148,9 +145,9 @@ type Execution struct {
 var outcome = regexp.MustCompile(`(?m)^Outcome: ([a-z]+)`)
 
 // ReadExecution reads a Reflector's prompt.
-func ReadExecution(messages []world.Message) Execution {
-	text := User(messages)
-	q := Quotes(text)
+func ReadExecution(messages []Message) Execution {
+	text := UserText(messages)
+	q := ReadQuotes(text)
 	e := Execution{
 		Question: q["question"], Answer: q["answer"], Reasoning: q["reasoning"], Target: q["expected answer"],
 		Feedback: q["feedback"], Trace: q["trace"],
@@ -171,8 +168,8 @@ func ReadExecution(messages []world.Message) Execution {
 	return e
 }
 
-// Call is one tool call in the trace of a Reflector's prompt.
-type Call struct {
+// ToolCall is one tool call in the trace of a Reflector's prompt.
+type ToolCall struct {
 	Tool, Output string
 	Failed       bool
 }
@@ -182,9 +179,9 @@ var failures = []string{"failure", "timeout", "error"}
 
 var callLine = regexp.MustCompile(`^  call ([^(]+)\(.*?\)(?: \[([a-z]+)\])? -> (.*)$`)
 
-// Calls returns the tool calls of a trace. Output of more than one line is joined.
-func Calls(trace string) []Call {
-	var out []Call
+// ReadCalls returns the tool calls of a trace. Output of more than one line is joined.
+func ReadCalls(trace string) []ToolCall {
+	var out []ToolCall
 	isOpen := false
 	for line := range strings.Lines(trace) {
 		line = strings.TrimRight(line, "\n")
@@ -193,7 +190,7 @@ func Calls(trace string) []Call {
 			continue
 		}
 		if m := callLine.FindStringSubmatch(line); m != nil {
-			out = append(out, Call{Tool: m[1], Output: m[3], Failed: slices.Contains(failures, m[2])})
+			out = append(out, ToolCall{Tool: m[1], Output: m[3], Failed: slices.Contains(failures, m[2])})
 			isOpen = true
 			continue
 		}
@@ -233,9 +230,9 @@ type Curation struct {
 }
 
 // ReadCuration reads a Curator's or refiner's prompt.
-func ReadCuration(messages []world.Message) Curation {
-	text := User(messages)
-	c := Curation{Bullets: Bullets(text)}
+func ReadCuration(messages []Message) Curation {
+	text := UserText(messages)
+	c := Curation{Bullets: ReadBullets(text)}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "{") {
 			continue
@@ -264,10 +261,10 @@ type Proposal struct {
 	Insights []int  `json:"insights"`
 }
 
-// Proposals reads a reducer's prompt.
-func Proposals(messages []world.Message) []Proposal {
+// ReadProposals reads a reducer's prompt.
+func ReadProposals(messages []Message) []Proposal {
 	var out []Proposal
-	for line := range strings.Lines(User(messages)) {
+	for line := range strings.Lines(UserText(messages)) {
 		var p Proposal
 		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &p) == nil && p.Proposal > 0 {
 			out = append(out, p)

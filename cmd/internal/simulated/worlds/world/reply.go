@@ -1,12 +1,10 @@
-package prompt
+package world
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
-
-	"debrief/cmd/internal/simulated/worlds/world"
 )
 
 // Answer is a Generator's reply.
@@ -65,8 +63,8 @@ type Decision struct {
 	Reason  string `json:"reason"`
 }
 
-// JSON encodes a reply. Empty lists are encoded as null if they are nil. It panics if v is not encodable.
-func JSON(v any) string {
+// ReplyJSON encodes a reply. Empty lists are encoded as null if they are nil. It panics if v is not encodable.
+func ReplyJSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -74,8 +72,8 @@ func JSON(v any) string {
 	return string(raw)
 }
 
-// Break returns a reply that is not parseable: truncated, or with an unescaped quote. The draw selects the kind.
-func Break(reply string, draw uint64) string {
+// BreakJSON returns a reply that is not parseable: truncated, or with an unescaped quote. The draw selects the kind.
+func BreakJSON(reply string, draw uint64) string {
 	if draw%2 == 0 {
 		return reply[:len(reply)/2]
 	}
@@ -83,8 +81,8 @@ func Break(reply string, draw uint64) string {
 }
 
 // Summarise returns the reply to a summary prompt: up to 30 words of the first line of every quotation.
-func Summarise(messages []world.Message) string {
-	quotes := Quotes(User(messages))
+func Summarise(messages []Message) string {
+	quotes := ReadQuotes(UserText(messages))
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(quotes)) {
 		text, _, _ := strings.Cut(strings.TrimSpace(quotes[name]), "\n")
@@ -92,7 +90,7 @@ func Summarise(messages []world.Message) string {
 			said = append(said, name+": "+strings.Join(words[:min(len(words), 30)], " "))
 		}
 	}
-	return JSON(struct {
+	return ReplyJSON(struct {
 		Summary string `json:"summary"`
 	}{strings.Join(said, "\n")})
 }

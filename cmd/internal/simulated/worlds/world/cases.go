@@ -1,10 +1,8 @@
-package roles
+package world
 
 import (
 	"slices"
 	"strings"
-
-	"debrief/cmd/internal/simulated/worlds/prompt"
 )
 
 // Features holds one value for each feature of a task. In the condition of a case an empty value means any.
@@ -68,11 +66,11 @@ func Decide(cases []Case, slot string, task Features) (at int, tie bool) {
 // Advice holds the cases that bullets state, each with its bullet.
 type Advice struct {
 	Cases   []Case
-	Bullets []prompt.Bullet
+	Bullets []Bullet
 }
 
 // ReadAdvice returns the cases of bullets. It calls read for the case that a text states.
-func ReadAdvice(bullets []prompt.Bullet, read func(text string) (Case, bool)) Advice {
+func ReadAdvice(bullets []Bullet, read func(text string) (Case, bool)) Advice {
 	var a Advice
 	for _, b := range bullets {
 		if c, ok := read(b.Text); ok {

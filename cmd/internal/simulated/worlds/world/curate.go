@@ -1,11 +1,9 @@
-package roles
+package world
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"debrief/cmd/internal/simulated/worlds/prompt"
 )
 
 // claim is one statement of one or more insights.
@@ -40,8 +38,8 @@ func (m *Model) read(text, section string) claim {
 }
 
 // curate proposes one operation for each claim, and merges bullets that state one rule.
-func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
-	out := prompt.Curated{Operations: []prompt.Operation{}}
+func (m *Model) curate(in Curation, d Dice) Curated {
+	out := Curated{Operations: []Operation{}}
 	if d.Chance(m.Errors.Idle, "idle") {
 		out.Reasoning = "The playbook needs no change."
 		return out
@@ -54,7 +52,7 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 	}
 	for i, c := range m.claims(in.Insights) {
 		of := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
-		op := prompt.Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, Content: c.text}
+		op := Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, Content: c.text}
 		same := slices.IndexFunc(bullets, func(b bullet) bool { return b.meaning() == c.meaning() })
 		about := -1 // a bullet with the same condition
 		if c.rule != nil {
@@ -62,7 +60,7 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 		}
 		switch {
 		case same >= 0 && !of.Chance(m.Errors.Duplicate, "duplicate"):
-			op = prompt.Operation{Type: "SAME", BulletID: bullets[same].id, SourceIDs: []string{}, Reflections: c.insights}
+			op = Operation{Type: "SAME", BulletID: bullets[same].id, SourceIDs: []string{}, Reflections: c.insights}
 		case same < 0 && about >= 0:
 			op.Type = "UPDATE"
 			op.BulletID = bullets[about].id
@@ -84,7 +82,7 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 	}
 	// An updated bullet has another meaning after this reply, so it is not merged.
 	bullets = slices.DeleteFunc(bullets, func(b bullet) bool {
-		return slices.ContainsFunc(out.Operations, func(op prompt.Operation) bool { return op.Type == "UPDATE" && op.BulletID == b.id })
+		return slices.ContainsFunc(out.Operations, func(op Operation) bool { return op.Type == "UPDATE" && op.BulletID == b.id })
 	})
 	out.Operations = append(out.Operations, merges(bullets)...)
 	out.Reasoning = fmt.Sprintf("%d bullets, %d insights, %d changes.", len(bullets), len(in.Insights), len(out.Operations))
@@ -93,7 +91,7 @@ func (m *Model) curate(in prompt.Curation, d Dice) prompt.Curated {
 
 // claims groups insights by their meaning. Of claims that contradict each other it returns the one with the most insights, and of
 // several with as many the last.
-func (m *Model) claims(insights []prompt.Insight) []claim {
+func (m *Model) claims(insights []Insight) []claim {
 	var all []claim
 	for i := range insights {
 		in := &insights[i]
@@ -134,7 +132,7 @@ type bullet struct {
 	id string
 }
 
-func (m *Model) readAll(all []prompt.Bullet) []bullet {
+func (m *Model) readAll(all []Bullet) []bullet {
 	out := make([]bullet, len(all))
 	for i, b := range all {
 		out[i] = bullet{m.read(b.Text, ""), b.ID}
@@ -143,14 +141,14 @@ func (m *Model) readAll(all []prompt.Bullet) []bullet {
 }
 
 // merges returns one operation for each group of bullets that state one rule.
-func merges(bullets []bullet) []prompt.Operation {
-	var out []prompt.Operation
+func merges(bullets []bullet) []Operation {
+	var out []Operation
 	taken := make(map[string]bool)
 	for i, b := range bullets {
 		if b.rule == nil || taken[b.id] {
 			continue
 		}
-		op := prompt.Operation{
+		op := Operation{
 			Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, Content: b.text,
 			Reason: "the bullets state one rule", Reflections: []int{},
 		}
@@ -168,20 +166,20 @@ func merges(bullets []bullet) []prompt.Operation {
 }
 
 // refine merges the bullets that state one rule.
-func (m *Model) refine(in prompt.Curation) prompt.Curated {
-	out := prompt.Curated{Operations: merges(m.readAll(in.Bullets))}
+func (m *Model) refine(in Curation) Curated {
+	out := Curated{Operations: merges(m.readAll(in.Bullets))}
 	if out.Operations == nil {
-		out.Operations = []prompt.Operation{}
+		out.Operations = []Operation{}
 	}
 	out.Reasoning = fmt.Sprintf("%d bullets, %d groups of duplicates.", len(in.Bullets), len(out.Operations))
 	return out
 }
 
 // reduce keeps, of the proposals about one condition, the one with the most insights.
-func (m *Model) reduce(all []prompt.Proposal) prompt.Reduction {
-	out := prompt.Reduction{Decisions: []prompt.Decision{}}
-	slices.SortStableFunc(all, func(a, b prompt.Proposal) int { return len(b.Insights) - len(a.Insights) })
-	key := func(p prompt.Proposal) string {
+func (m *Model) reduce(all []Proposal) Reduction {
+	out := Reduction{Decisions: []Decision{}}
+	slices.SortStableFunc(all, func(a, b Proposal) int { return len(b.Insights) - len(a.Insights) })
+	key := func(p Proposal) string {
 		if c := m.read(p.Content, ""); c.rule != nil {
 			return c.rule.Condition()
 		}
@@ -198,9 +196,9 @@ func (m *Model) reduce(all []prompt.Proposal) prompt.Reduction {
 			continue
 		}
 		kept[k] = len(out.Decisions)
-		out.Decisions = append(out.Decisions, prompt.Decision{Keep: p.Proposal, Drop: []int{}, Reason: "the proposals state one rule"})
+		out.Decisions = append(out.Decisions, Decision{Keep: p.Proposal, Drop: []int{}, Reason: "the proposals state one rule"})
 	}
-	out.Decisions = slices.DeleteFunc(out.Decisions, func(d prompt.Decision) bool { return len(d.Drop) == 0 })
+	out.Decisions = slices.DeleteFunc(out.Decisions, func(d Decision) bool { return len(d.Drop) == 0 })
 	out.Reasoning = fmt.Sprintf("%d proposals, %d groups of duplicates.", len(all), len(out.Decisions))
 	return out
 }
