@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"debrief/events/strictjson"
 	"debrief/playbook"
 )
 
@@ -54,7 +53,7 @@ func decodeJSON(header map[string][]string, data []byte, e Event, book playbook.
 			return err
 		}
 	}
-	if err := strictjson.Decode(data, task); err != nil {
+	if err := DecodeStrict(data, task); err != nil {
 		return err
 	}
 	if task.Book != "" && task.Book != book {

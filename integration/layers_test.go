@@ -60,8 +60,7 @@ var plan = []struct {
 	{"playbook/evidence", "evidence uses recall, and no transport", []string{"debrief/playbook", "debrief/playbook/recall"}, []string{others, ours}},
 	{"playbook/recall", "recall must not use NATS or events", nil, []string{client, server, "debrief/events/..."}},
 
-	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "debrief/events/strictjson", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
-	{"events/strictjson", "the decoder of JSON knows no types of messages", []string{"debrief/playbook/text", "github.com/go-json-experiment/json/..."}, []string{others, ours}},
+	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "github.com/go-json-experiment/json/...", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},
 	{"events/chat", "the types of conversations must not import their users", []string{"debrief/playbook/text"}, []string{ours, client, server, openai}},
 	{"events/config", "the errors of configurations may import only the standard library", nil, []string{others, ours}},
 	{"events/shell", "the parser of shell commands may import only the syntax of shells", []string{shells}, []string{others, ours}},
@@ -75,7 +74,7 @@ var plan = []struct {
 	{"events/streams", "the definition of the streams makes no requests", []string{"debrief/events", "debrief/events/blob"}, []string{ours, server, openai}},
 	{"events/direct", "direct reads may import only the NATS client", []string{"github.com/nats-io/nats.go"}, []string{others, ours}},
 	{"events/window", "windows must not import their users", []string{"debrief/events", "debrief/events/natserr", "debrief/events/direct", "debrief/events/redact", "debrief/playbook"}, []string{ours, server, openai}},
-	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/outcome", "debrief/events/redact", "debrief/events/strictjson", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
+	{"events/service", "the service must not import its backend", []string{"debrief/events", "debrief/events/bus", "debrief/events/outcome", "debrief/events/redact", "debrief/playbook", "debrief/playbook/text"}, []string{ours, server, openai}},
 	{"events/client", "the client knows the requests of the service, and neither the bus nor roles", []string{"debrief/events", "debrief/events/chat", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/inspect", "inspection may import the transport, but no roles", []string{"debrief/events", "debrief/events/blob", "debrief/events/bus", "debrief/events/natserr", "debrief/events/direct", "debrief/events/streams", "debrief/playbook"}, []string{ours, server, openai}},
 	{"events/liveness", "liveness may import the transport, but no roles", []string{"debrief/events", "debrief/events/bus"}, []string{ours, server, openai}},

@@ -18,7 +18,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"debrief/events"
-	"debrief/events/strictjson"
 )
 
 // encoded returns the value of a real message with all fields. Those in MessagePack are the golden files of package
@@ -255,15 +254,15 @@ var decoders = map[string]func([]byte) error{
 	},
 	"context-request": func(data []byte) error {
 		r := events.ContextRequest{Book: "main"}
-		if err := strictjson.Decode(data, &r); err != nil {
+		if err := events.DecodeStrict(data, &r); err != nil {
 			return err
 		}
 		return r.Validate()
 	},
-	"report": func(data []byte) error { return strictjson.Decode(data, new(events.Report)) },
+	"report": func(data []byte) error { return events.DecodeStrict(data, new(events.Report)) },
 	"feedback-request": func(data []byte) error {
 		var r events.FeedbackRequest
-		if err := strictjson.Decode(data, &r); err != nil {
+		if err := events.DecodeStrict(data, &r); err != nil {
 			return err
 		}
 		f := events.Feedback{ID: events.NewID(), Execution: r.Execution}

@@ -16,7 +16,6 @@ import (
 	"debrief/events"
 	"debrief/events/outcome"
 	"debrief/events/redact"
-	"debrief/events/strictjson"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -134,7 +133,7 @@ func (h *Handler) call(ctx context.Context, verb string, book playbook.Book, cal
 // read decodes a request and determines its book. field is the book field of the request, and from is the book that the
 // transport names, or "". A report may have no book.
 func read(verb string, body []byte, request any, field *playbook.Book, from playbook.Book) error {
-	if err := strictjson.Decode(body, request); err != nil {
+	if err := events.DecodeStrict(body, request); err != nil {
 		return NewError(http.StatusBadRequest, err.Error())
 	}
 	redact.Fields(request) // first, so that the model sees the same text that is stored

@@ -45,7 +45,7 @@
 //
 // # Decoding
 //
-// A body is decoded by package strictjson: unknown and duplicate fields are errors that name the field. (Events on
+// A body is decoded by events.DecodeStrict: unknown and duplicate fields are errors that name the field. (Events on
 // streams are different: unknown fields of MessagePack are ignored there, because a newer program may have written
 // them.)
 package service

@@ -19,7 +19,6 @@ import (
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/service"
-	"debrief/events/strictjson"
 )
 
 // call is a request to a route.
@@ -69,9 +68,9 @@ func (c *call) decode(into any) error {
 		return nil // the route has an optional body
 	}
 	if strict {
-		err = strictjson.Decode(body, into)
+		err = events.DecodeStrict(body, into)
 	} else {
-		c.unknown, err = strictjson.DecodeKnown(body, into)
+		c.unknown, err = events.DecodeKnown(body, into)
 	}
 	if err != nil {
 		return service.NewError(http.StatusBadRequest, err.Error())

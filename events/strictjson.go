@@ -1,10 +1,4 @@
-// Package strictjson decodes the JSON objects that clients write by hand.
-//
-// Unknown and duplicate fields are errors that name the field, because a typing error should be visible. Data after the
-// object is an error. So are more than 64 nested levels and more than 262,144 names and values. Invalid UTF-8 is replaced
-// with U+FFFD, so that tool output that was truncated inside a character does not invalidate the object. Field names match
-// without regard to case.
-package strictjson
+package events
 
 import (
 	"bytes"
@@ -27,57 +21,62 @@ import (
 // Limits of a body. They are far above the needs of a message: a report has 7 levels. A decoded value can take 60 times its
 // encoded size (for example {} as a step). The limit on tokens keeps the memory below about 40 MB.
 const (
-	maxDepth  = 64
-	maxTokens = 1 << 18 // names, values, and the ends of objects and lists
+	maxJSONDepth  = 64
+	maxJSONTokens = 1 << 18 // names, values, and the ends of objects and lists
 )
 
 // maxUnknown is the maximum number of unknown fields that DecodeKnown ignores.
 const maxUnknown = 20
 
-// options are those of both decoders. A duration is a number of nanoseconds, as encoding/json writes it.
-var options = json.JoinOptions(
+// jsonOptions are those of both decoders. A duration is a number of nanoseconds, as encoding/json writes it.
+var jsonOptions = json.JoinOptions(
 	json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )
 
-// Decode decodes body into a pointer to a zero value, with the rules in the package comment. The error names the invalid
-// field, if there is one, and says what is accepted.
-func Decode(body []byte, into any) error {
-	if err := check(body); err != nil {
+// DecodeStrict decodes body into a pointer to a zero value. It decodes the JSON objects that clients write by hand. The error names
+// the invalid field, if there is one, and says what is accepted.
+//
+// Unknown and duplicate fields are errors that name the field, because a typing error should be visible. Data after the
+// object is an error. So are more than 64 nested levels and more than 262,144 names and values. Invalid UTF-8 is replaced
+// with U+FFFD, so that tool output that was truncated inside a character does not invalidate the object. Field names match
+// without regard to case.
+func DecodeStrict(body []byte, into any) error {
+	if err := checkJSON(body); err != nil {
 		return err
 	}
-	return readable(json.Unmarshal(body, into, options))
+	return readableJSON(json.Unmarshal(body, into, jsonOptions))
 }
 
-// DecodeKnown is Decode for clients of another version: it ignores up to 20 unknown fields, and returns their paths in the
+// DecodeKnown is DecodeStrict for clients of another version: it ignores up to 20 unknown fields, and returns their paths in the
 // order of the body, such as steps[0].tols. Further unknown fields are errors.
 func DecodeKnown(body []byte, into any) (unknown []string, err error) {
-	if err := check(body); err != nil {
+	if err := checkJSON(body); err != nil {
 		return nil, err
 	}
 	for {
 		reflect.ValueOf(into).Elem().SetZero() // an attempt before may have set fields
-		err := json.Unmarshal(body, into, options)
+		err := json.Unmarshal(body, into, jsonOptions)
 		var field *json.SemanticError
 		if !errors.As(err, &field) || !errors.Is(err, json.ErrUnknownName) || len(unknown) == maxUnknown {
-			return unknown, readable(err)
+			return unknown, readableJSON(err)
 		}
-		unknown = append(unknown, text.Clip(path(field.JSONPointer), 200))
-		body, err = without(body, field.ByteOffset)
+		unknown = append(unknown, text.Clip(jsonPath(field.JSONPointer), 200))
+		body, err = withoutField(body, field.ByteOffset)
 		if err != nil {
 			return nil, err
 		}
 	}
 }
 
-// without returns a body without the field whose name starts at an offset.
-func without(body []byte, name int64) ([]byte, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(body), options)
+// withoutField returns a body without the field whose name starts at an offset.
+func withoutField(body []byte, name int64) ([]byte, error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsonOptions)
 	start := int64(0) // end of the token before the name
 	first := true     // that token begins the object
 	for {
 		token, err := dec.ReadToken()
 		if err != nil {
-			return nil, readable(err)
+			return nil, readableJSON(err)
 		}
 		if dec.InputOffset() > name {
 			break
@@ -86,7 +85,7 @@ func without(body []byte, name int64) ([]byte, error) {
 		first = token.Kind() == '{'
 	}
 	if err := dec.SkipValue(); err != nil {
-		return nil, readable(err)
+		return nil, readableJSON(err)
 	}
 	rest := body[dec.InputOffset():]
 	if first { // the comma is after the field, not before it
@@ -95,57 +94,57 @@ func without(body []byte, name int64) ([]byte, error) {
 	return slices.Concat(body[:start], rest), nil
 }
 
-// check returns an error if a body is not a JSON object, has a duplicate name or exceeds the limits.
-func check(body []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(body), options)
+// checkJSON returns an error if a body is not a JSON object, has a duplicate name or exceeds the limits.
+func checkJSON(body []byte) error {
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsonOptions)
 	switch kind := dec.PeekKind(); {
 	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
 		return errors.New("the body is empty: want a JSON object")
 	case kind != '{':
 		return errors.New("the body: want a JSON object")
 	}
-	for range maxTokens {
+	for range maxJSONTokens {
 		_, err := dec.ReadToken()
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
 		}
 		if err != nil {
-			return readable(err)
+			return readableJSON(err)
 		}
-		if dec.StackDepth() > maxDepth {
-			return fmt.Errorf("the body is nested deeper than %d", maxDepth)
+		if dec.StackDepth() > maxJSONDepth {
+			return fmt.Errorf("the body is nested deeper than %d", maxJSONDepth)
 		}
 		if dec.StackDepth() == 0 && len(bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")) > 0 {
 			return errors.New("the body: unexpected data after the JSON object")
 		}
 	}
-	return fmt.Errorf("the body has more than %d names and values", maxTokens)
+	return fmt.Errorf("the body has more than %d names and values", maxJSONTokens)
 }
 
-// readable translates an error of the JSON decoder into the terms of the client, without Go types.
-func readable(err error) error {
+// readableJSON translates an error of the JSON decoder into the terms of the client, without Go types.
+func readableJSON(err error) error {
 	var (
 		syntax *jsontext.SyntacticError
 		wrong  *json.SemanticError
 	)
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
-		return fmt.Errorf("duplicate field %q", text.Clip(path(syntax.JSONPointer), 60))
+		return fmt.Errorf("duplicate field %q", text.Clip(jsonPath(syntax.JSONPointer), 60))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the body: invalid JSON: unexpected end")
 	case errors.As(err, &syntax):
 		return fmt.Errorf("the body: invalid JSON at byte %d: %w", syntax.ByteOffset, syntax.Err)
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &wrong):
-		return fmt.Errorf("unknown field %q", text.Clip(path(wrong.JSONPointer), 200))
+		return fmt.Errorf("unknown field %q", text.Clip(jsonPath(wrong.JSONPointer), 200))
 	case errors.As(err, &wrong):
-		return wrongValue(wrong)
+		return wrongJSONValue(wrong)
 	}
 	return err
 }
 
-// wrongValue says which value a field accepts, and which it got.
-func wrongValue(err *json.SemanticError) error {
-	field := path(err.JSONPointer)
+// wrongJSONValue says which value a field accepts, and which it got.
+func wrongJSONValue(err *json.SemanticError) error {
+	field := jsonPath(err.JSONPointer)
 	isNumber := errors.Is(err.Err, strconv.ErrSyntax) || errors.Is(err.Err, strconv.ErrRange)
 	switch {
 	case err.GoType == reflect.TypeFor[time.Time]():
@@ -153,20 +152,20 @@ func wrongValue(err *json.SemanticError) error {
 	case err.Err != nil && !isNumber: // of a type with its own decoder
 		return fmt.Errorf("%s: %w", field, err.Err)
 	}
-	got := kinds[err.JSONKind]
+	got := jsonKinds[err.JSONKind]
 	if isNumber {
 		got += " " + text.Clip(string(err.JSONValue), 40)
 	}
-	return fmt.Errorf("%s: want %s, got %s", field, accepted(err.GoType), got)
+	return fmt.Errorf("%s: want %s, got %s", field, acceptedJSON(err.GoType), got)
 }
 
-// kinds are the names of the kinds of JSON values.
-var kinds = map[jsontext.Kind]string{
+// jsonKinds are the names of the kinds of JSON values.
+var jsonKinds = map[jsontext.Kind]string{
 	'n': "null", 't': "true", 'f': "false", '"': "a string", '{': "an object", '[': "a list", '0': "the number",
 }
 
-// accepted returns the name of the JSON values of a type.
-func accepted(t reflect.Type) string {
+// acceptedJSON returns the name of the JSON values of a type.
+func acceptedJSON(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"
@@ -184,8 +183,8 @@ func accepted(t reflect.Type) string {
 	return "an object"
 }
 
-// path returns a pointer in the spelling of the other messages: steps[0].text for /steps/0/text.
-func path(p jsontext.Pointer) string {
+// jsonPath returns a pointer in the spelling of the other messages: steps[0].text for /steps/0/text.
+func jsonPath(p jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range p.Tokens() {
 		if _, err := strconv.Atoi(token); err == nil {

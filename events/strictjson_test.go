@@ -1,4 +1,4 @@
-package strictjson_test
+package events_test
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/strictjson"
 	"debrief/playbook"
 	"debrief/playbook/text"
 )
@@ -58,7 +57,7 @@ func TestDecodeErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			err := strictjson.Decode([]byte(test.body), new(events.Report))
+			err := events.DecodeStrict([]byte(test.body), new(events.Report))
 			if err == nil || !strings.Contains(err.Error(), test.names) {
 				t.Errorf("got %v, want an error that names %s", err, test.names)
 			}
@@ -78,7 +77,7 @@ func TestDecodeRepairsTexts(t *testing.T) {
 	t.Parallel()
 	var r events.Report
 	body := "\r\n{\"answer\":\"a\xffb \\ud800 \\u0000 \\\" , { \", \"run_id\":\"x\"}\n "
-	if err := strictjson.Decode([]byte(body), &r); err != nil {
+	if err := events.DecodeStrict([]byte(body), &r); err != nil {
 		t.Fatal(err)
 	}
 	if want := "a\uFFFDb \uFFFD \x00 \" , { "; r.Answer != want || r.RunID != "x" {
@@ -113,7 +112,7 @@ func TestDecodeRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got events.Report
-		if err := strictjson.Decode(body, &got); err != nil {
+		if err := events.DecodeStrict(body, &got); err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -131,7 +130,7 @@ func TestDecodeIsBoundedInMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var r events.Report
-	if err := strictjson.Decode(body, &r); err != nil {
+	if err := events.DecodeStrict(body, &r); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -142,9 +141,9 @@ func TestDecodeIsBoundedInMemory(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that each accepted body is an object within the limits, and that the plain library decodes it
+// FuzzDecodeStrict checks that each accepted body is an object within the limits, and that the plain library decodes it
 // equally.
-func FuzzDecode(f *testing.F) {
+func FuzzDecodeStrict(f *testing.F) {
 	for _, body := range []string{
 		`{}`, `{"answer":"x","steps":[{"text":"a","tool_calls":[{"tool":"t","output":"o"}]}]}`, `{"answer":"\"","Answer":1}`,
 		`{"query":"q","limit":1e3,"playbook":0}`, `{"a":{"a":[{"a":"a"}]}}`, "{\"answer\":\"\xff\\u0000\"}", `{"execution":"1-ab12cd34","outcome":{"score":0.5}}`,
@@ -159,7 +158,7 @@ func FuzzDecode(f *testing.F) {
 			return []any{new(events.ContextRequest), new(events.Report), new(events.FeedbackRequest)}[kind%3]
 		}
 		got := fresh()
-		if err := strictjson.Decode(body, got); err != nil {
+		if err := events.DecodeStrict(body, got); err != nil {
 			if text := text.Line(err.Error(), 500); len(text) > 500+len("…") || strings.ContainsAny(text, "\r\n\x00") || !utf8.ValidString(text) {
 				t.Errorf("an error that fits no header: %q", text)
 			}
@@ -189,7 +188,7 @@ func BenchmarkDecodeReport(b *testing.B) {
 	}
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if err := strictjson.Decode(body, new(events.Report)); err != nil {
+		if err := events.DecodeStrict(body, new(events.Report)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -200,7 +199,7 @@ func BenchmarkGuardFields(b *testing.B) {
 	body := []byte(`{"steps":[` + strings.Repeat("{"+manyFields(32)+"},", 7000) + `{}]}`)
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if err := strictjson.Decode(body, new(events.Report)); err == nil { // the first name is unknown, after the check of all
+		if err := events.DecodeStrict(body, new(events.Report)); err == nil { // the first name is unknown, after the check of all
 			b.Fatal("want an error")
 		}
 	}

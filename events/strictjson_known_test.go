@@ -1,4 +1,4 @@
-package strictjson
+package events
 
 import (
 	"encoding/json"
@@ -62,7 +62,7 @@ func TestDecodeKnown(t *testing.T) {
 		{"a duplicate", `{"book":"a","x":1,"Book":"b"}`, `duplicate field "Book"`},
 		{"another type", `{"book":1,"x":1}`, "book: want a string"},
 		{"too deep", `{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "deeper than 64"},
-		{"too many values", `{"x":[` + strings.Repeat("1,", maxTokens) + `1]}`, "values"},
+		{"too many values", `{"x":[` + strings.Repeat("1,", maxJSONTokens) + `1]}`, "values"},
 		{"a duplicate below an unknown field", `{"x":{"a":1,"a":2}}`, `duplicate field "x.a"`},
 		{"too many unknown fields", "{" + manyFields(maxUnknown+1) + "}", `unknown field "f20"`},
 	} {
@@ -83,7 +83,7 @@ func manyFields(n int) string {
 	return strings.Join(fields, ",")
 }
 
-// FuzzDecodeKnown: a body that Decode accepts gives the same value without unknown fields. Each other accepted body is a JSON object.
+// FuzzDecodeKnown: a body that DecodeStrict accepts gives the same value without unknown fields. Each other accepted body is a JSON object.
 func FuzzDecodeKnown(f *testing.F) {
 	for _, seed := range []string{`{"book":"b"}`, `{"items":[{"name":"n","x":{}}],"x":[{}]}`, `{"one":null,"One":1}`, `{"raw":{"a":1,"a":2}}`, `[`, `{}x`, "{\"\xff\":1}"} {
 		f.Add([]byte(seed))
@@ -91,7 +91,7 @@ func FuzzDecodeKnown(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var strict, lenient outer
 		unknown, err := DecodeKnown(body, &lenient)
-		if Decode(body, &strict) == nil && (err != nil || len(unknown) > 0 || !reflect.DeepEqual(strict, lenient)) {
+		if DecodeStrict(body, &strict) == nil && (err != nil || len(unknown) > 0 || !reflect.DeepEqual(strict, lenient)) {
 			t.Errorf("got %+v, %v, %v, want %+v", lenient, unknown, err, strict)
 		}
 		if err == nil && !json.Valid(body) {
