@@ -14,12 +14,11 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
-	"debrief/events/natsd/natsdtest"
 	"debrief/playbook"
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	m.Run()
 }
 

@@ -19,12 +19,11 @@ import (
 	"debrief/events/chat"
 	"debrief/events/deltalog"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 )
 
 // TestMain fails the package if a goroutine is still running after the tests.
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	code := m.Run()
 	if code == 0 {
 		// nats.go leaves this goroutine if an upload to the object store ends before the goroutine has started.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"debrief/events/bus/bustest"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 	"debrief/integration/programs"
 )
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	natsdtest.Prepare()
+	bustest.Prepare()
 	code := m.Run()
 	_ = os.RemoveAll(dir) // best effort: it is in the temporary directory
 	os.Exit(code)

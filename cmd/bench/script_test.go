@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"debrief/events/natsd/natsdtest"
+	"debrief/events/bus/bustest"
 )
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ type scripts struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (s scripts) Run() int {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	return s.M.Run()
 }
 

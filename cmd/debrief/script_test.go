@@ -21,7 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"debrief/events"
-	"debrief/events/natsd/natsdtest"
+	"debrief/events/bus/bustest"
 
 	book "debrief/playbook"
 )
@@ -35,7 +35,7 @@ type scripts struct{ *testing.M }
 
 // Run implements testscript.TestingM.
 func (s scripts) Run() int {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	return s.M.Run()
 }
 

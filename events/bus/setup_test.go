@@ -3,8 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,29 +11,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.uber.org/goleak"
 
 	"debrief/events"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 	"debrief/events/streams"
 	"debrief/playbook"
 )
-
-// TestMain fails if a server, a connection or a worker is still running after the tests.
-func TestMain(m *testing.M) {
-	natsdtest.Prepare()
-	code := m.Run()
-	if code == 0 {
-		// nats.go leaves this goroutine if an upload to the object store ends before the goroutine has started.
-		leftover := goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect")
-		if err := goleak.Find(leftover); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
 
 // waitLimit is how long a test waits for an event; a longer wait fails the test. It is several times the ack wait of
 // any test, because a message that was sent to a closed pull is redelivered after one ack wait.

@@ -16,13 +16,13 @@ import (
 	"go.uber.org/goleak"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 	"debrief/events/service"
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

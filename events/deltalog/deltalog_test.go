@@ -15,12 +15,11 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/deltalog"
-	"debrief/events/natsd/natsdtest"
 	"debrief/playbook"
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	m.Run()
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
 
+	"debrief/events/bus/bustest"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 )
 
 // holdEnv makes this test binary a second process that locks a directory: it prints its URL and runs until its
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		hold(dir)
 		return
 	}
-	natsdtest.Prepare()
+	bustest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

@@ -9,13 +9,13 @@ import (
 	"go.uber.org/goleak"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 )
 
 // TestMain fails the package when a server, a connection or a request outlives its test.
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

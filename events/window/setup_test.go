@@ -14,13 +14,12 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 	"debrief/events/window"
 )
 
 // TestMain fails the package when a server, a connection or a wait outlives its test.
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	code := m.Run()
 	if code == 0 {
 		// nats.go leaves this goroutine if an upload to the object store ends before the goroutine has started.

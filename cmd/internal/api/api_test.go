@@ -28,13 +28,13 @@ import (
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/bus"
-	"debrief/events/natsd/natsdtest"
+	"debrief/events/bus/bustest"
 	"debrief/events/service"
 )
 
 // TestMain fails the package if a server or a connection outlives its test.
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	goleak.VerifyTestMain(m)
 }
 

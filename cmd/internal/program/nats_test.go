@@ -14,13 +14,13 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/bus/bustest"
 	"debrief/events/natsd"
-	"debrief/events/natsd/natsdtest"
 	"debrief/events/streams"
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	m.Run()
 }
 

@@ -3,10 +3,10 @@ package simulated
 import (
 	"testing"
 
-	"debrief/events/natsd/natsdtest"
+	"debrief/events/bus/bustest"
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	m.Run()
 }

@@ -1,4 +1,4 @@
-// Package bustest starts an embedded server with the streams for a test.
+// Package bustest starts an embedded server with the streams for a test, and makes tests with embedded servers fast.
 package bustest
 
 import (

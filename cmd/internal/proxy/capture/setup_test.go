@@ -20,12 +20,11 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
-	"debrief/events/natsd/natsdtest"
 )
 
 // TestMain fails the package when a server, a connection or a write outlives its test.
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

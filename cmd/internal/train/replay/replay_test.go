@@ -25,13 +25,12 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
-	"debrief/events/natsd/natsdtest"
 	"debrief/generator"
 	"debrief/reflector"
 )
 
 func TestMain(m *testing.M) {
-	natsdtest.Prepare()
+	bustest.Prepare()
 	m.Run()
 }
 

@@ -1,5 +1,4 @@
-// Package natsdtest makes tests with an embedded server fast.
-package natsdtest
+package bustest
 
 import (
 	"flag"

@@ -1,4 +1,4 @@
-package natsdtest
+package bustest
 
 import (
 	"flag"

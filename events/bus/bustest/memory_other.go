@@ -1,6 +1,6 @@
 //go:build !linux
 
-package natsdtest
+package bustest
 
 // memoryDir returns "": other systems have no file system in memory at a fixed path.
 func memoryDir() string { return "" }

@@ -1,4 +1,4 @@
-package natsdtest
+package bustest
 
 import "golang.org/x/sys/unix"
 
