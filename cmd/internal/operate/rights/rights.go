@@ -29,6 +29,7 @@
 package rights
 
 import (
+	"slices"
 	"strings"
 
 	"debrief/events"
@@ -72,56 +73,73 @@ var (
 	}
 )
 
-var generator = User{
-	Name: events.RoleGenerator,
-	Publish: []Grant{
-		{Subject: "debrief.execution.*", Why: "its results, and executions that agents report to its service"},
-		{Subject: "debrief.feedback.*", Why: "feedback that agents report to its service"},
-		{Subject: "debrief.dead.generator.*.*.*", Why: "its dead letters"},
-		{Subject: "$KV.attempts.generator.>", Why: "its deliveries that were no attempts"},
+// ofRole returns the rights that all roles have: to their durable on the stream input, to dead letters, and for health and metrics.
+func ofRole(role, input string) []Grant {
+	return slices.Concat([]Grant{
+		{Subject: "debrief.dead." + role + ".*.*.*", Why: "its dead letters"},
+		{Subject: "$KV.attempts." + role + ".>", Why: "its deliveries that were no attempts"},
 		answers,
 		replies,
 		repliesToGateway,
+		blobs,
+
+		{Subject: "$JS.API.CONSUMER.INFO." + input + "." + role, Why: "its durable: position"},
+		{Subject: "$JS.API.CONSUMER.MSG.NEXT." + input + "." + role, Why: "its durable: deliveries"},
+		{Subject: "$JS.ACK." + input + "." + role + ".>", Why: "its durable: acknowledgements"},
+
+		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
+		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
+		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
+	},
+		info("health: backlog", input), info("health: dead letters", "DEAD"), info("start: does it exist", "KV_attempts", "OBJ_blobs"),
+		read("OBJ_blobs", "large payloads"))
+}
+
+// info returns the rights to the states of some streams.
+func info(why string, streams ...string) (all []Grant) {
+	for _, name := range streams {
+		all = append(all, Grant{Subject: "$JS.API.STREAM.INFO." + name, Why: why})
+	}
+	return all
+}
+
+// read returns the rights to read messages of a stream by their sequence and by their subject.
+func read(stream, why string) []Grant {
+	get := "$JS.API.DIRECT.GET." + stream
+	return []Grant{{Subject: get, Why: why}, {Subject: get + ".>", Why: why}}
+}
+
+// service returns the rights to the requests of agents to a generator. The suffix is ".*", or ".*.*" for the owner of a token.
+func service(suffix string) []Grant {
+	accounts := []string{events.RoleGenerator}
+	return []Grant{
+		{Subject: "debrief.api.context" + suffix, Why: "context for a model", Accounts: accounts},
+		{Subject: "debrief.api.execution" + suffix, Why: "report of an execution", Accounts: accounts},
+		{Subject: "debrief.api.feedback" + suffix, Why: "feedback", Accounts: accounts},
+	}
+}
+
+var generator = User{
+	Name: events.RoleGenerator,
+	Publish: slices.Concat([]Grant{
+		{Subject: "debrief.execution.*", Why: "its results, and executions that agents report to its service"},
+		{Subject: "debrief.feedback.*", Why: "feedback that agents report to its service"},
 		{Subject: "$KV.window.>", Why: "turns of sessions"},
 		{Subject: "$KV.state.>", Why: "summaries of sessions, the first copies of executions"},
 		{Subject: "$KV.contexts.>", Why: "contexts that agents were served"},
 		{Subject: "$KV.vectors.>", Why: "embeddings"},
-		blobs,
-
-		{Subject: "$JS.API.CONSUMER.INFO.TASKS.generator", Why: "its durable: position"},
-		{Subject: "$JS.API.CONSUMER.MSG.NEXT.TASKS.generator", Why: "its durable: deliveries"},
-		{Subject: "$JS.ACK.TASKS.generator.>", Why: "its durable: acknowledgements"},
-
-		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
-		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "health: backlog"},
-		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "health: its results"},
-		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
-		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_state", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_contexts", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_vectors", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
-
-		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
-		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
 		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "health: the oldest task"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "recall, sessions, feedback"},
-		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "earlier versions of a playbook"},
-		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "earlier versions of a playbook"},
-		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the playbook"},
-		{Subject: "$JS.API.DIRECT.GET.KV_playbook.>", Why: "heads and bullets"},
-		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "turns of sessions"},
-		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "turns of sessions"},
 		{Subject: "$JS.API.DIRECT.GET.KV_state.>", Why: "marks and summaries of sessions, first copies"},
-		{Subject: "$JS.API.DIRECT.GET.KV_contexts", Why: "served contexts"},
-		{Subject: "$JS.API.DIRECT.GET.KV_contexts.>", Why: "served contexts"},
-		{Subject: "$JS.API.DIRECT.GET.KV_vectors", Why: "embeddings"},
-		{Subject: "$JS.API.DIRECT.GET.KV_vectors.>", Why: "embeddings"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
 	},
+		ofRole(events.RoleGenerator, "TASKS"),
+		info("health: its results", "EXECUTIONS"),
+		info("start: does it exist", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors"),
+		read("DELTAS", "earlier versions of a playbook"),
+		read("KV_playbook", "the playbook: heads and bullets"),
+		read("KV_window", "turns of sessions"),
+		read("KV_contexts", "served contexts"),
+		read("KV_vectors", "embeddings")),
 	Subscribe: []Grant{
 		inbox(events.RoleGenerator),
 		health,
@@ -134,84 +152,39 @@ var generator = User{
 
 var reflector = User{
 	Name: events.RoleReflector,
-	Publish: []Grant{
+	Publish: slices.Concat([]Grant{
 		{Subject: "debrief.reflection.*", Why: "its results"},
 		{Subject: "debrief.round.*.*", Why: "another round of a task"},
-		{Subject: "debrief.dead.reflector.*.*.*", Why: "its dead letters"},
-		{Subject: "$KV.attempts.reflector.>", Why: "its deliveries that were no attempts"},
-		answers,
-		replies,
-		repliesToGateway,
 		{Subject: "$KV.window.>", Why: "notes of sessions and books"},
 		{Subject: "$KV.state.>", Why: "runs of a task, the first feedback"},
-		blobs,
-
-		{Subject: "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector", Why: "its durable: position"},
-		{Subject: "$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector", Why: "its durable: deliveries"},
-		{Subject: "$JS.ACK.EXECUTIONS.reflector.>", Why: "its durable: acknowledgements"},
-
-		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
-		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "health: backlog"},
-		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "health: its results"},
-		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
-		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_state", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
-
-		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
-		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
 		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "whether a round is stored"},
 		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "whether a reflection is stored"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "the execution of a feedback; health: the oldest"},
-		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "notes"},
-		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "notes"},
 		{Subject: "$JS.API.DIRECT.GET.KV_state.>", Why: "runs, first copies"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
 	},
+		ofRole(events.RoleReflector, "EXECUTIONS"),
+		info("health: its results", "REFLECTIONS"),
+		info("start: does it exist", "TASKS", "KV_window", "KV_state"),
+		read("KV_window", "notes")),
 	Subscribe: []Grant{inbox(events.RoleReflector), health},
 }
 
 var curator = User{
 	Name: events.RoleCurator,
-	Publish: []Grant{
+	Publish: slices.Concat([]Grant{
 		{Subject: "debrief.delta.*", Why: "the log of each playbook; no other user has this right"},
 		{Subject: "$KV.playbook.>", Why: "the view of the log; no other user has this right"},
 		{Subject: headOf.Subject, Why: headOf.Why, Accounts: []string{events.RoleGenerator, events.UserGateway, events.UserOperator}},
-		{Subject: "debrief.dead.curator.*.*.*", Why: "its dead letters"},
-		{Subject: "$KV.attempts.curator.>", Why: "its deliveries that were no attempts"},
-		answers,
-		replies,
-		repliesToGateway,
-		blobs,
-
-		{Subject: "$JS.API.CONSUMER.INFO.REFLECTIONS.curator", Why: "its durable: position, and the floor of a delta"},
-		{Subject: "$JS.API.CONSUMER.MSG.NEXT.REFLECTIONS.curator", Why: "its durable: deliveries"},
-		{Subject: "$JS.ACK.REFLECTIONS.curator.>", Why: "its durable: acknowledgements"},
-
-		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
-		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "health: backlog"},
-		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "the newest execution when some are forgotten"},
-		{Subject: "$JS.API.STREAM.INFO.DELTAS", Why: "names of books; health: its results"},
-		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "health: dead letters"},
-		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
-
-		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "which of its messages have a dead letter"},
-		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
 		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "reflections that an edit covers; health: the oldest"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "the rounds of an execution to forget"},
-		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "the log"},
-		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "the log"},
 		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
-		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the view"},
-		{Subject: "$JS.API.DIRECT.GET.KV_playbook.>", Why: "the view"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
 	},
+		ofRole(events.RoleCurator, "REFLECTIONS"), // the position of its durable is also the floor of a delta
+		info("the newest execution when some are forgotten", "EXECUTIONS"),
+		info("names of books; health: its results", "DELTAS"),
+		info("start: does it exist", "KV_playbook"),
+		read("DELTAS", "the log"),
+		read("KV_playbook", "the view")),
 	Subscribe: []Grant{inbox(events.RoleCurator), health},
 }
 
@@ -220,13 +193,7 @@ var curator = User{
 // reports runs to the service as agents do. Edits, which it may publish under any author, have at least the effect of reflections.
 var gateway = User{
 	Name: events.UserGateway,
-	Publish: []Grant{
-		{Subject: "debrief.api.context.*", Why: "context for a model", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.execution.*", Why: "report of an execution", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.context.*.*", Why: "the same for the owner of a token", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.execution.*.*", Why: "the same for the owner of a token", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.feedback.*.*", Why: "the same for the owner of a token", Accounts: []string{events.RoleGenerator}},
+	Publish: slices.Concat([]Grant{
 		{Subject: "debrief.task.*", Why: "API: tasks"},
 		{Subject: "debrief.task.*.*", Why: "API: tasks of the owner of a token"},
 		{Subject: "debrief.round.*.*", Why: "API: requeue of dead letters"},
@@ -247,45 +214,25 @@ var gateway = User{
 		{Subject: "$JS.API.CONSUMER.INFO.EXECUTIONS.reflector", Why: "API: status"},
 		{Subject: "$JS.API.CONSUMER.INFO.REFLECTIONS.curator", Why: "API: status"},
 		{Subject: "$JS.API.INFO", Why: "metrics: use of the store"},
-		{Subject: "$JS.API.STREAM.INFO.TASKS", Why: "API: status"},
-		{Subject: "$JS.API.STREAM.INFO.EXECUTIONS", Why: "API: status and lists"},
-		{Subject: "$JS.API.STREAM.INFO.REFLECTIONS", Why: "API: status"},
-		{Subject: "$JS.API.STREAM.INFO.DELTAS", Why: "API: names of books"},
-		{Subject: "$JS.API.STREAM.INFO.DEAD", Why: "API: dead letters"},
-		{Subject: "$JS.API.STREAM.INFO.KV_playbook", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_openruns", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_captures", Why: "start: does it exist"},
-		{Subject: "$JS.API.STREAM.INFO.KV_window", Why: "API: sessions"},
-		{Subject: "$JS.API.STREAM.INFO.KV_state", Why: "API: sessions"},
-		{Subject: "$JS.API.STREAM.INFO.KV_contexts", Why: "API: contexts"},
-		{Subject: "$JS.API.STREAM.INFO.KV_runs", Why: "API: runs"},
-		{Subject: "$JS.API.STREAM.INFO.KV_vectors", Why: "API: status"},
-		{Subject: "$JS.API.STREAM.INFO.KV_attempts", Why: "API: status"},
-		{Subject: "$JS.API.STREAM.INFO.OBJ_blobs", Why: "start: does it exist"},
-
 		{Subject: "$JS.API.DIRECT.GET.DEAD", Why: "API: dead letters"},
 		{Subject: "$JS.API.DIRECT.GET.TASKS", Why: "API: status"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "API: executions"},
 		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "API: evidence, results of edits"},
-		{Subject: "$JS.API.DIRECT.GET.DELTAS", Why: "API: versions"},
-		{Subject: "$JS.API.DIRECT.GET.DELTAS.>", Why: "API: versions"},
 		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
-		{Subject: "$JS.API.DIRECT.GET.KV_playbook", Why: "the playbook"},
-		{Subject: "$JS.API.DIRECT.GET.KV_playbook.>", Why: "heads and bullets"},
-		{Subject: "$JS.API.DIRECT.GET.KV_openruns", Why: "open runs"},
-		{Subject: "$JS.API.DIRECT.GET.KV_openruns.>", Why: "open runs"},
-		{Subject: "$JS.API.DIRECT.GET.KV_captures", Why: "closed runs by their ids"},
-		{Subject: "$JS.API.DIRECT.GET.KV_captures.>", Why: "closed runs by their ids"},
-		{Subject: "$JS.API.DIRECT.GET.KV_window", Why: "API: sessions"},
-		{Subject: "$JS.API.DIRECT.GET.KV_window.>", Why: "API: sessions"},
 		{Subject: "$JS.API.DIRECT.GET.KV_state.>", Why: "API: sessions"},
-		{Subject: "$JS.API.DIRECT.GET.KV_contexts", Why: "API: contexts"},
-		{Subject: "$JS.API.DIRECT.GET.KV_contexts.>", Why: "API: contexts"},
-		{Subject: "$JS.API.DIRECT.GET.KV_runs", Why: "API: runs"},
-		{Subject: "$JS.API.DIRECT.GET.KV_runs.>", Why: "API: runs"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs", Why: "large payloads"},
-		{Subject: "$JS.API.DIRECT.GET.OBJ_blobs.>", Why: "large payloads"},
 	},
+		service(".*"), service(".*.*"),
+		info("API: status and lists", "TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_vectors", "KV_attempts"),
+		info("API: sessions, contexts and runs", "KV_window", "KV_state", "KV_contexts", "KV_runs"),
+		info("start: does it exist", "KV_playbook", "KV_openruns", "KV_captures", "OBJ_blobs"),
+		read("DELTAS", "API: versions"),
+		read("KV_playbook", "the playbook: heads and bullets"),
+		read("KV_openruns", "open runs"),
+		read("KV_captures", "closed runs by their ids"),
+		read("KV_window", "API: sessions"),
+		read("KV_contexts", "API: contexts"),
+		read("KV_runs", "API: runs"),
+		read("OBJ_blobs", "large payloads")),
 	Subscribe: []Grant{inbox(events.UserGateway), health, headOf},
 }
 
@@ -320,12 +267,8 @@ var operator = User{
 // agent is the user of outside agents. It has no right to JetStream, nor to a subject with an owner: all agents on NATS share the
 // common owner.
 var agent = User{
-	Name: events.UserAgent,
-	Publish: []Grant{
-		{Subject: "debrief.api.context.*", Why: "context for the model", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.execution.*", Why: "report of an execution", Accounts: []string{events.RoleGenerator}},
-		{Subject: "debrief.api.feedback.*", Why: "feedback", Accounts: []string{events.RoleGenerator}},
-	},
+	Name:      events.UserAgent,
+	Publish:   service(".*"),
 	Subscribe: []Grant{inbox(events.UserAgent)},
 }
 
