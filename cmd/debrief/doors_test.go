@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,11 +108,8 @@ func refusal(a service.Response) error {
 
 func doors(t *testing.T) []door {
 	handler := service.NewHandler(nobody{}, zerolog.Nop())
-	server, err := api.Serve("127.0.0.1:0", nobody{}, api.Options{Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
+	server := httptest.NewServer(api.New(nobody{}, api.Options{Log: zerolog.Nop()}))
+	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "body")
 	all := []door{
 		{name: "a delta of a log", held: func(_ *testing.T, body []byte) error {
@@ -154,7 +152,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a body over HTTP", in: func(t *testing.T, body io.Reader) error {
-			r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL()+"/api/v1/executions", io.NopCloser(body))
+			r, err := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/api/v1/executions", io.NopCloser(body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -196,7 +196,7 @@ func TestTokensAndRoutes(t *testing.T) {
 	w := startWorld(t, Options{Tokens: set})
 	w.token = secrets["all"]
 	w.seed(t)
-	h := w.http.Handler.(*handler)
+	h := w.http.Config.Handler.(*handler)
 	for i := range h.routes {
 		r := &h.routes[i]
 		path := pathParameter.ReplaceAllStringFunc(r.path, func(p string) string { name, _ := parameterName(p); return r.example.path[name] })

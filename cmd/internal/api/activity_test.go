@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 	w.seed(t)
 	eventually(t, func() error { // the feed and the index have read the seed
 		reply, _ := w.send(t, 200, "GET", "/overview", "")
-		if learned, _ := reply["learned"].(map[string]any); learned["versions"] != 3.0 || w.http.Handler.(*handler).index.Executions.Counts()["default"] != 2 || w.http.Handler.(*handler).index.Activity.State().Dead != 2 {
+		if learned, _ := reply["learned"].(map[string]any); learned["versions"] != 3.0 || w.http.Config.Handler.(*handler).index.Executions.Counts()["default"] != 2 || w.http.Config.Handler.(*handler).index.Activity.State().Dead != 2 {
 			return fmt.Errorf("got %v", reply)
 		}
 		return nil
@@ -134,7 +134,7 @@ func TestEvents(t *testing.T) {
 func TestStreamsEnd(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})
-	h := w.http.Handler.(*handler)
+	h := w.http.Config.Handler.(*handler)
 	if code, _, body := do(t, w.client, "GET", w.URL()+prefix+"/events?limit=1", ""); code != 200 || body != "event: ready\ndata: {}" {
 		t.Errorf("got %d %q", code, body)
 	}

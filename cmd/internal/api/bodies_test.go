@@ -82,7 +82,7 @@ func TestMemoryOfBodies(t *testing.T) {
 	for range 3 {
 		slow = append(slow, begin(t, s, declared, "{"))
 	}
-	memory := s.http.Handler.(*handler).memory
+	memory := s.http.Config.Handler.(*handler).memory
 	eventually(t, func() error {
 		if memory.Held() < most.memory*3/4 {
 			return fmt.Errorf("%d bytes are held", memory.Held())

@@ -99,7 +99,7 @@ func TestDoubtedOutcomesAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := w.http.Handler.(*handler).index
+	index := w.http.Config.Handler.(*handler).index
 	reflect := func(reflector, doubt string) {
 		r := &events.Reflection{
 			ID: events.ReflectionID("doubted", "", reflector), Execution: events.NewID(), Handle: events.Handle(w.handle), Reflector: reflector,
@@ -144,7 +144,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 	}
 	s, c := open(t, desk{}, Options{Conn: w.conn, Index: index.New(w.conn)}, defaultLimits)
 	without := &world{Server: s, client: c}
-	if err := w.http.Handler.(*handler).awaitIndex(t.Context()); err != nil {
+	if err := w.http.Config.Handler.(*handler).awaitIndex(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range []string{"", "&session=s-3", "&outcome=failure", "&session=s-3&outcome=failure", "&task=t-77", "&bullet=misc-00001", "&session=none"} {

@@ -32,7 +32,7 @@ func (w *world) sendExamples(t *testing.T) {
 	}
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.FileBodyDecoder)
 	names := w.seed(t)
-	h := w.http.Handler.(*handler)
+	h := w.http.Config.Handler.(*handler)
 	n := 0
 	for i := range h.routes {
 		r := &h.routes[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"time"
@@ -47,9 +48,9 @@ type classroom struct {
 	session *cli.Session
 	store   *deltalog.Store
 	builder *generator.ContextBuilder
-	agent   service.Backend // the builder, or its HTTP API
-	api     *api.Server     // nil without HTTP
-	gateway *throughGateway // nil without a gateway
+	agent   service.Backend  // the builder, or its HTTP API
+	api     *httptest.Server // nil without HTTP
+	gateway *throughGateway  // nil without a gateway
 	model   *worldModel
 	version uint64
 	done    int                       // training tasks so far
@@ -108,10 +109,8 @@ func openClassroom(ctx context.Context, r *worldRun, b *worldsBench, log zerolog
 			return nil, err
 		}
 	} else if slices.Contains(b.remote, w.Name()) {
-		if c.api, err = api.Serve("127.0.0.1:0", c.builder, api.Options{Log: log}); err != nil {
-			return nil, err
-		}
-		c.agent = client.HTTP(c.api.URL(), "")
+		c.api = httptest.NewServer(api.New(c.builder, api.Options{Log: log}))
+		c.agent = client.HTTP(c.api.URL, "")
 	}
 	reflects, err := reflector.New(c.model, reflector.Config{Slots: 32})
 	if err != nil {
@@ -172,7 +171,7 @@ func (c *classroom) edit(ctx context.Context, e *events.Edit) error {
 func (c *classroom) close() error {
 	var errs []error
 	if c.api != nil {
-		errs = append(errs, c.api.Close())
+		c.api.Close()
 	}
 	if c.gateway != nil {
 		errs = append(errs, c.gateway.close())
