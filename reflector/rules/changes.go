@@ -66,7 +66,7 @@ func compare(from, to *act) (differences [][]change, related bool) {
 	}
 	changes := compareTexts("", a.text, b.text)
 	hasSpecific := len(changes) > 1
-	return [][]change{changes}, hasSpecific || similar(a.text, b.text)
+	return [][]change{changes}, hasSpecific || sameStart(a.text, b.text)
 }
 
 // compareFields returns the differences of two objects, at most maxChanged.
@@ -154,7 +154,7 @@ func howDiffers(argument string, v, w any, m *message) string {
 	case !isNumber || !both:
 		return ""
 	}
-	if i := slices.Index(m.numbers, string(after)); i >= 0 {
+	if i := slices.Index(numbersOf(m.line), string(after)); i >= 0 {
 		return "make " + argument + " equal the " + ordinals[i] + " number in the error"
 	}
 	x, _ := before.Float64()
@@ -305,18 +305,11 @@ func form(s string) string {
 	return digits.ReplaceAllString(s, "<n>")
 }
 
-// similar reports whether two texts share most of their start and end, as two attempts at one edit do.
-func similar(s, t string) bool {
-	short := min(len(s), len(t)) // length of the shorter text
-	start := 0
-	for start < short && s[start] == t[start] {
-		start++
-	}
-	end := 0
-	for end < short-start && s[len(s)-1-end] == t[len(t)-1-end] {
-		end++
-	}
-	return short > 0 && 2*(start+end) >= short
+// sameStart reports whether two texts begin with the same line, as two attempts at one edit do.
+func sameStart(s, t string) bool {
+	s, _, _ = strings.Cut(s, "\n")
+	t, _, _ = strings.Cut(t, "\n")
+	return s == t
 }
 
 // compareCommands returns the differences of two commands of one program. related is false if both have operands, such as a script or a

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unique"
@@ -241,23 +242,10 @@ func (q requests) any(r *comparedRun, about string) bool {
 	})
 }
 
-// mentions reports whether a text contains a name as a word.
+// mentions reports whether a text contains a name as a word, or as several.
 func mentions(content, name string) bool {
-	isPart := func(c byte) bool { // of a word
-		isDigit := c >= '0' && c <= '9'
-		isLetter := c|0x20 >= 'a' && c|0x20 <= 'z'
-		return isDigit || isLetter || c == '_' || c == '-'
-	}
-	padded := " " + content + " "
-	for i := 0; name != "" && i < len(content); i++ {
-		next := strings.Index(content[i:], name)
-		if next < 0 {
-			return false
-		}
-		i += next
-		if !isPart(padded[i]) && !isPart(padded[i+1+len(name)]) {
-			return true
-		}
-	}
-	return false
+	name = wordBreak.ReplaceAllString(name, " ")
+	return name != "" && strings.Contains(" "+wordBreak.ReplaceAllString(content, " ")+" ", " "+name+" ")
 }
+
+var wordBreak = regexp.MustCompile(`[^\w-]+`)

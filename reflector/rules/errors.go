@@ -16,8 +16,6 @@ import (
 type Errors struct {
 	failures map[failureKey]*failure
 	usual    map[string]*usual // by the name of an act
-	messages messages
-	quiet    int // runs without an error that were used for comparison
 
 	seed     maphash.Seed
 	contents map[uint64]uint64 // by the hash of a question and its calls: the hash of the first task that had them
@@ -28,16 +26,15 @@ type failureKey struct{ name, text string }
 
 // Limits of a collection. Beyond them, the first ones are kept.
 const (
-	maxErrors    = 4096
-	maxMessages  = 64      // failed acts of a run
-	maxQuietRuns = 2000    // runs without an error that are used for comparison
-	maxContents  = 1 << 20 // runs that are compared with later ones to find copies
+	maxErrors   = 4096
+	maxMessages = 64      // failed acts of a run
+	maxContents = 1 << 20 // runs that are compared with later ones to find copies
 )
 
 // NewErrors returns a collection without runs.
 func NewErrors() *Errors {
 	return &Errors{
-		failures: map[failureKey]*failure{}, usual: map[string]*usual{}, messages: messages{},
+		failures: map[failureKey]*failure{}, usual: map[string]*usual{},
 		seed: maphash.MakeSeed(), contents: map[uint64]uint64{},
 	}
 }
@@ -75,12 +72,7 @@ func (x *Errors) isCopy(e *events.Execution, task string) bool {
 
 // add counts the errors of a run, each once, with the changes that were tried after it.
 func (x *Errors) add(e *events.Execution, r *run, task string) {
-	if x.readMessages(r.acts) == 0 {
-		x.quiet++
-		if x.quiet > maxQuietRuns {
-			return
-		}
-	}
+	r.readMessages()
 	x.addUsual(r.acts)
 	pairs := map[*failure][]*pair{}
 	for i := range r.acts {
@@ -102,15 +94,15 @@ func (x *Errors) add(e *events.Execution, r *run, task string) {
 	}
 }
 
-// readMessages sets the messages of failed acts, at most maxMessages, and returns their number.
-func (x *Errors) readMessages(acts []act) (n int) {
-	for i := range acts {
-		if a := &acts[i]; a.state == failed && n < maxMessages {
-			a.message = x.messages.find(a.call.Output)
+// readMessages sets the messages of failed acts, at most maxMessages.
+func (r *run) readMessages() {
+	n := 0
+	for i := range r.acts {
+		if a := &r.acts[i]; a.state == failed && n < maxMessages {
+			a.message = newMessage(a.call.Output)
 			n++
 		}
 	}
-	return n
 }
 
 // failure returns the error of an act. It returns nil for an act without a message, and for a new error beyond maxErrors.

@@ -107,13 +107,10 @@ func (r *run) observe() observations {
 	r.observeTools(o)
 	r.observeRepeats(o)
 	for i := range patterns {
-		switch p := &patterns[i]; p.about {
-		case onThen:
-			r.observeBefore(o, p)
-		case onFirst:
-			r.observeAfter(o, p)
-		case onReads:
+		if p := &patterns[i]; p.about == onReads {
 			r.observeSeries(o, p)
+		} else {
+			r.observePairs(o, p)
 		}
 	}
 	return o
@@ -173,48 +170,43 @@ func (r *run) observeRepeats(o observations) {
 	}
 }
 
-// observeBefore reports what happened before the first call of each label of the kind p.then.
-func (r *run) observeBefore(o observations, p *pattern) {
-	for _, i := range firsts(r.acts, p.then) {
-		earlier, then := r.acts[:i], &r.acts[i]
+// observePairs reports what happened before the first call of each label of the kind p.then or, if the pattern is about p.first, after the
+// last call of each label of that kind.
+func (r *run) observePairs(o observations, p *pattern) {
+	after := p.about == onFirst
+	anchors := firsts(r.acts, p.then)
+	if after {
+		anchors = lasts(r.acts, p.first)
+	}
+	for _, i := range anchors {
+		anchor, others := &r.acts[i], r.acts[:i]
+		situation := factKey{name: p.name, then: anchor.label.key()}
+		if after {
+			others = r.acts[i+1:]
+			situation = factKey{name: p.name, first: anchor.label.key()}
+		}
 		if p.byArguments {
 			isUnreadable := func(a act) bool { return a.kind&p.first != 0 && a.unreadable() }
-			if then.unreadable() || slices.ContainsFunc(earlier, isUnreadable) {
+			if anchor.unreadable() || slices.ContainsFunc(others, isUnreadable) {
 				continue // it cannot be decided whether the run has the habit
 			}
 		}
-		situation := factKey{name: p.name, then: then.label.key()}
-		o[situation] = nil
-		seen := map[label]bool{then.label: true}
-		for j := range earlier {
-			first := &earlier[j]
-			useless := first.state == failed && first.kind&tests == 0 // a failed test shows the problem
-			if first.kind&p.first == 0 || useless || seen[first.label] {
-				continue
-			}
-			if by, ok := p.related(first, then); ok {
-				seen[first.label] = true
-				o.add(p, situation, first, then, first, by)
-			}
-		}
-	}
-}
-
-// observeAfter reports what happened after the last call of each label of the kind p.first.
-func (r *run) observeAfter(o observations, p *pattern) {
-	for _, i := range lasts(r.acts, p.first) {
-		first := &r.acts[i]
-		situation := factKey{name: p.name, first: first.label.key()}
 		o[situation] = nil
 		seen := map[label]bool{}
-		for j := i + 1; j < len(r.acts); j++ {
-			then := &r.acts[j]
-			if then.kind&p.then == 0 || seen[then.label] {
+		for j := range others {
+			other := &others[j]
+			first, then := other, anchor
+			if after {
+				first, then = anchor, other
+			}
+			isOther := first.label != then.label && !seen[other.label]
+			useless := first.state == failed && first.kind&tests == 0 && !after // a failed test shows the problem
+			if !isOther || useless || first.kind&p.first == 0 || then.kind&p.then == 0 {
 				continue
 			}
 			if by, ok := p.related(first, then); ok {
-				seen[then.label] = true
-				o.add(p, situation, first, then, then, by)
+				seen[other.label] = true
+				o.add(p, situation, first, then, other, by)
 			}
 		}
 	}
@@ -286,16 +278,11 @@ func (a *act) argumentNames() string {
 	case len(names) == 0:
 		return "arguments"
 	}
+	names = names[:min(len(names), maxNames)]
 	for i, name := range names {
 		names[i] = quote(name, maxName)
 	}
-	if more := len(names) - maxNames; more > 0 {
-		names = append(names[:maxNames], fmt.Sprintf("%d more", more))
-	}
-	if len(names) == 1 {
-		return names[0]
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+	return strings.Join(names, ", ")
 }
 
 // unreadable reports whether the arguments of a function are not JSON.

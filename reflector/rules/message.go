@@ -31,38 +31,29 @@ type message struct {
 	// text is the main line of the error, clean, with a placeholder for each part that differs between two reports of
 	// one error. Equal texts are one error.
 	text string
-	// cause is the cause of the failure, if it is known, and missing the name of the missing object, if the error has it.
-	cause   cause
-	missing string
-	line    string   // as the tool wrote it
-	numbers []string // of the line, the first len(ordinals)
+	line string // as the tool wrote it
 }
 
-// messages finds the messages of outputs. It remembers some of them, because most runs have few different errors.
-type messages map[string]message
+// newMessage returns the error in the output of a failed call.
+func newMessage(output string) message {
+	line := strings.Clone(text.ErrorLine(output))
+	return message{line: line, text: quote(replaceVarying(line), maxQuote)}
+}
 
-// maxRemembered is the maximum number of lines in messages.
-const maxRemembered = 4096
+var (
+	// missingProgram matches the errors about a missing program, module or package.
+	missingProgram = regexp.MustCompile(`No module named|annot find (?:module|package)|no required module|cannot load such file|Can't (?:locate|resolve)|unresolved import|` +
+		`package \S+ does not exist|command not found|executable file not found|not recognized as|sh: .*: not found$|^\S*env: .*: No such file|spawn \S+ ENOENT`)
+	// missingFile matches the errors about a missing file or directory.
+	missingFile = regexp.MustCompile(`[Nn]o such file or directory|ENOENT|FileNotFoundError|^File \S+ not found|(?:[Ff]ile|[Pp]ath|[Dd]irectory):? \S+ does not exist`)
+)
 
-// find returns the error in the output of a failed call.
-func (known messages) find(output string) message {
-	line := text.ErrorLine(output)
-	m, ok := known[line]
-	if !ok {
-		if len(known) >= maxRemembered {
-			clear(known)
-		}
-		line = strings.Clone(line)
-		m = newMessage(line)
-		known[line] = m
+// isSame reports whether two messages are one error. If something is missing, its name decides too.
+func (m message) isSame(n message) bool {
+	if missingProgram.MatchString(m.line) || missingFile.MatchString(m.line) {
+		return strings.EqualFold(m.line, n.line)
 	}
-	return m
-}
-
-func newMessage(line string) message {
-	m := message{line: line, text: quote(replaceVarying(line), maxQuote), numbers: numbersOf(line)}
-	m.cause, m.missing = causeOf(line)
-	return m
+	return strings.EqualFold(m.text, n.text)
 }
 
 // varyingPatterns match the parts that differ between two reports of one error, with a placeholder for each. Earlier

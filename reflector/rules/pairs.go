@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,11 +23,10 @@ type pair struct {
 
 // attempts counts the second call. It returns zeros if the call had another error or an unknown result.
 func (p *pair) attempts() attempts {
-	a, b := p.failed.message, p.next.message
 	switch {
 	case p.next.state == worked:
 		return attempts{worked: 1}
-	case p.next.state == failed && strings.EqualFold(a.text, b.text) && a.missing == b.missing:
+	case p.next.state == failed && p.failed.message.isSame(p.next.message):
 		return attempts{again: 1}
 	}
 	return attempts{}
@@ -90,7 +90,7 @@ func actsBetween(acts []act, from, to *act) []*act {
 // callChanges returns the changes that a call in between stands for: an installation, a call about the same object, a call.
 func callChanges(a, from, to *act) []change {
 	call := change{rank: rankBetween, advice: "call `" + a.name + "` first", do: a.name}
-	call.lookup = a.kind&(reading|writing) != 0 && from.message.cause == missingFile
+	call.lookup = a.kind&(reading|writing) != 0 && missingFile.MatchString(from.message.line)
 	if a.kind&shell.Installs != 0 {
 		call.rank = rankTrivial
 		return append(installChanges(a, from), call)
@@ -111,25 +111,31 @@ func callChanges(a, from, to *act) []change {
 	return []change{same, call}
 }
 
-// installChanges returns the changes "install the missing module" and "install the missing command". Another package is a value that one
-// machine needed.
+// installChanges returns the change "install the missing module" or "install the missing command", if the error names what was installed.
+// Another package is a value that one machine needed.
 func installChanges(a, from *act) []change {
 	found := change{rank: rankInstall, of: "call `" + a.name + "` first", do: a.name}
-	installs := func(missing string) bool {
-		return slices.ContainsFunc(a.arguments.words, func(w string) bool { return isPackage(w, missing) })
+	installs := func(name string) bool {
+		return slices.ContainsFunc(a.arguments.words, func(w string) bool { return isPackage(w, name) })
 	}
-	module := from.message.missing
-	top, _, _ := strings.Cut(module, ".") // google.protobuf
 	switch {
-	case from.message.cause == missingModule && (installs(module) || installs(top)):
-		found.advice = "install the missing module with `" + a.name + "`"
-	case from.message.cause == missingCommand && installs(from.name):
+	case !missingProgram.MatchString(from.message.line):
+		return nil
+	case installs(from.name):
 		found.advice = "install `" + from.name + "` with `" + a.name + "`"
+	case slices.ContainsFunc(packageNames.FindAllString(from.message.line, -1), func(name string) bool {
+		top, _, _ := strings.Cut(name, ".") // google.protobuf
+		return installs(name) || installs(top)
+	}):
+		found.advice = "install the missing module with `" + a.name + "`"
 	default:
 		return nil
 	}
 	return []change{found}
 }
+
+// packageNames match the words of an error that can be the name of a package or of a module.
+var packageNames = regexp.MustCompile(`@?\w+(?:[./-]\w+)*`)
 
 // isPackage reports whether a word of an installation is the package of this name, with or without a version.
 func isPackage(word, name string) bool {
