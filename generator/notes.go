@@ -115,7 +115,7 @@ func (p *notePolicy) saidByBullet(text string) bool {
 	prepared := similar.Prepare(text)
 	for _, m := range p.ix.words.Top(text, nearestCopies) {
 		b := p.ix.indexed[playbook.BulletID(m.Key)]
-		if b != nil && prepared.Similarity(b.Content, admit.NearCopy) >= admit.NearCopy {
+		if b != nil && prepared.Similarity(b.Content) >= admit.NearCopy {
 			return true
 		}
 	}
@@ -128,7 +128,7 @@ const nearestCopies = 8
 // saidBefore reports whether the Curator has decided on another note whose insight says about the same as that of n.
 func (p *notePolicy) saidBefore(n *events.Note) bool {
 	for id, insight := range p.decided {
-		if id != n.ID && insight.Similarity(n.Insight, admit.NearCopy) >= admit.NearCopy {
+		if id != n.ID && insight.Similarity(n.Insight) >= admit.NearCopy {
 			return true
 		}
 	}

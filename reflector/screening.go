@@ -191,7 +191,7 @@ func newCompared(lesson string) *compared {
 
 // isEcho reports whether the lesson has the same meaning as a bullet.
 func (c *compared) isEcho(bullet string) bool {
-	if c.prepared.Similarity(bullet, echoSimilarity) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
+	if c.prepared.Similarity(bullet) >= echoSimilarity && similar.Difference(c.text, bullet).Kind == similar.Same {
 		return true
 	}
 	i := 0

@@ -13,9 +13,8 @@ package similar
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strings"
-
-	"debrief/playbook/heap"
 )
 
 // Match is a text of an Index with its similarity, above 0 and at most 1.
@@ -39,36 +38,27 @@ const MaxChecked = 8
 // Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
 // and of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
 // letter, number or symbol has similarity 0 to every text, including itself.
-func Similarity(a, b string) float64 { return Prepare(a).Similarity(b, 0) }
+func Similarity(a, b string) float64 { return Prepare(a).Similarity(b) }
 
-// Text is a text that is prepared for the comparison with several others. It is not safe for concurrent use.
-type Text struct {
-	probe probe
-	other tokenSet // set of the other text, reused
-}
+// Text is a text that is prepared for the comparison with several others.
+type Text struct{ sets [setKinds]set }
 
 // Prepare returns a text for comparison.
 func Prepare(s string) *Text {
 	t := new(Text)
-	t.probe.load(normalize(s))
+	normalized := normalize(s)
+	for k := range setKinds {
+		t.sets[k] = k.setOf(normalized)
+	}
 	return t
 }
 
-// Similarity returns the similarity of the text and another one, as the function Similarity does. It may return 0 for a
-// similarity below limit, which is faster.
-func (t *Text) Similarity(other string, limit float64) float64 {
+// Similarity returns the similarity of the text and another one, as the function Similarity does.
+func (t *Text) Similarity(other string) float64 {
 	normalized := normalize(other)
 	best := 0.0
 	for k := range setKinds {
-		set := &t.probe.sets[k]
-		t.probe.tokens = k.tokens(t.probe.tokens[:0], normalized)
-		shared := set.overlap(t.probe.tokens)
-		bound := jaccard(shared, set.size, shared) // as if the other set had only the shared tokens
-		if bound < limit || bound <= best {
-			continue
-		}
-		t.other.reset(t.probe.tokens)
-		best = max(best, jaccard(shared, set.size, t.other.size))
+		best = max(best, t.sets[k].similarity(k.setOf(normalized)))
 	}
 	return best
 }
@@ -85,33 +75,49 @@ func jaccard(shared, a, b int) float64 {
 // Index finds the most similar of the texts stored by id. Its results are exact: they equal a comparison with every
 // text by Similarity. The zero value is empty. An Index is not safe for concurrent use, and this includes Nearest.
 type Index struct {
-	ids      map[string]*entry
-	texts    map[string]*entry // by normalized text
+	entries  map[string]*entry // by id
 	sketches [setKinds]sketchIndex
-
-	// The following are reused.
-	probe probe
-	queue heap.Heap[candidate] // the highest bound first; a heap, because only a few of many candidates are removed
 }
 
-// entry is a normalized text with the ids of all texts that have it, so that equal texts are compared once.
+// entry is a normalized text.
 type entry struct {
-	text string
-	ids  []string // ascending
+	id, text string
 
 	// By kind of set:
 	sizes [setKinds]int32 // number of elements
 	rows  [setKinds]int32 // row of the sketch in its size class
 }
 
-// firstID returns the lowest id that skip does not report; nil skips none. ok is false if there is none.
-func (e *entry) firstID(skip func(string) bool) (id string, ok bool) {
-	for _, id := range e.ids {
-		if skip == nil || !skip(id) {
-			return id, true
-		}
+// Len returns the number of texts.
+func (x *Index) Len() int { return len(x.entries) }
+
+// Put adds a text or replaces the text of the same id.
+func (x *Index) Put(id, text string) {
+	text = normalize(text)
+	if e := x.entries[id]; e != nil && e.text == text {
+		return
 	}
-	return "", false
+	x.Drop(id)
+	if x.entries == nil {
+		x.entries = make(map[string]*entry)
+	}
+	e := &entry{id: id, text: text}
+	x.entries[id] = e
+	for k := range setKinds {
+		x.sketches[k].add(e, k.setOf(text), k)
+	}
+}
+
+// Drop removes the text of an id. It does nothing for an unknown id.
+func (x *Index) Drop(id string) {
+	e := x.entries[id]
+	if e == nil {
+		return
+	}
+	delete(x.entries, id)
+	for k := range setKinds {
+		x.sketches[k].drop(e, k)
+	}
 }
 
 // Nearest returns the most similar text with a similarity of at least limit and above 0. Of equally similar texts it returns the one with the
@@ -123,28 +129,21 @@ func (x *Index) Nearest(text string, limit float64, skip func(id string) bool) (
 	if !(limit > 0) { // NaN as well
 		limit = math.SmallestNonzeroFloat64
 	}
-	text = normalize(text)
-	x.probe.load(text)
-	if e := x.texts[text]; e != nil && text != "" && limit <= 1 {
-		if id, found := e.firstID(skip); found {
-			m, ok = Match{id, 1}, true
-			limit = 1 // a text with the same set, but in another order, may have a lower id
-		}
-	}
-	x.queue = x.queue[:0]
+	asked := Prepare(text)
+	var found []candidate
 	for k := range setKinds {
-		x.queue = x.sketches[k].candidates(x.queue, &x.probe.sets[k], k, limit)
+		found = x.sketches[k].candidates(found, asked.sets[k], k, limit)
 	}
-	defer clear(x.queue) // do not keep dropped entries alive
-	x.queue.Init(compareFirst)
-	for len(x.queue) > 0 && x.queue[0].bound >= m.Similarity {
-		c := x.queue.Pop(compareFirst)
-		id, found := c.entry.firstID(skip)
-		canWin := found && Match{id, c.bound}.better(m)
+	slices.SortFunc(found, compareFirst)
+	for _, c := range found {
+		if c.bound < m.Similarity {
+			break
+		}
+		canWin := Match{c.entry.id, c.bound}.better(m) && (skip == nil || !skip(c.entry.id))
 		if !canWin {
 			continue
 		}
-		compared := Match{id, x.probe.likeness(c.entry, c.kind)}
+		compared := Match{c.entry.id, asked.sets[c.kind].similarity(c.kind.setOf(c.entry.text))}
 		if compared.Similarity >= limit && compared.better(m) {
 			m, ok = compared, true
 		}

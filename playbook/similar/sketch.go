@@ -1,6 +1,9 @@
 package similar
 
-import "math/bits"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // sketchIndex holds a sketch of each set: a bitmap in which each element sets the bit of its hash. Two sketches give an upper bound of the
 // intersection. Each bit that is set only in the sketch of A comes from an element of A that B lacks, and different bits come from
@@ -26,7 +29,6 @@ type sizeClass struct {
 	width    int      // size of a sketch in 64-bit words
 	sketches []uint64 // one after the other
 	rows     []row    // one for each sketch
-	probe    []uint64 // sketch of the set that is searched for, reused
 }
 
 type row struct {
@@ -39,14 +41,12 @@ type row struct {
 // long among texts of 2 KB, because their bounds are weak. With 16, it is not faster.
 const bitsPerElement = 8
 
-// sketch sets the bits of a set in an empty sketch and returns their number.
-func (l *sizeClass) sketch(sketch []uint64, set *tokenSet) (n int) {
+// setBits sets the bits of a set in an empty sketch and returns their number.
+func setBits(sketch []uint64, s set) (n int) {
 	shift := 64 - bits.Len(uint(64*len(sketch)-1))
-	for i := range set.slots {
-		if s := &set.slots[i]; s.seen != 0 {
-			at := bucket(s.key, shift)
-			sketch[at/64] |= 1 << (at % 64)
-		}
+	for _, key := range s {
+		at := key * 0x9e3779b97f4a7c15 >> shift // Fibonacci hashing (Knuth 6.4)
+		sketch[at/64] |= 1 << (at % 64)
 	}
 	for _, w := range sketch {
 		n += bits.OnesCount64(w)
@@ -55,16 +55,16 @@ func (l *sizeClass) sketch(sketch []uint64, set *tokenSet) (n int) {
 }
 
 // add stores the sketch of an entry's set. It ignores the empty set.
-func (s *sketchIndex) add(e *entry, set *tokenSet, k setKind) {
-	if set.size == 0 {
+func (s *sketchIndex) add(e *entry, elements set, k setKind) {
+	if len(elements) == 0 {
 		return
 	}
-	l := &s.classes[bits.Len(uint(set.size))]
-	l.width = max(1, bitsPerElement<<(bits.Len(uint(set.size))-1)/64)
+	l := &s.classes[bits.Len(uint(len(elements)))]
+	l.width = max(1, bitsPerElement<<(bits.Len(uint(len(elements)))-1)/64)
 	from := len(l.sketches)
 	l.sketches = append(l.sketches, make([]uint64, l.width)...)
-	n := l.sketch(l.sketches[from:], set)
-	e.sizes[k], e.rows[k] = int32(set.size), int32(len(l.rows))
+	n := setBits(l.sketches[from:], elements)
+	e.sizes[k], e.rows[k] = int32(len(elements)), int32(len(l.rows))
 	l.rows = append(l.rows, row{e, e.sizes[k], int32(n)})
 }
 
@@ -83,8 +83,8 @@ func (s *sketchIndex) drop(e *entry, k setKind) {
 }
 
 // candidates appends the entries whose Jaccard index with a set may reach minSimilarity, each with its upper bound.
-func (s *sketchIndex) candidates(found []candidate, set *tokenSet, k setKind, minSimilarity float64) []candidate {
-	if set.size == 0 {
+func (s *sketchIndex) candidates(found []candidate, elements set, k setKind, minSimilarity float64) []candidate {
+	if len(elements) == 0 {
 		return found
 	}
 	for i := range s.classes {
@@ -93,26 +93,26 @@ func (s *sketchIndex) candidates(found []candidate, set *tokenSet, k setKind, mi
 			continue
 		}
 		smallest, largest := 1<<i>>1, 1<<i-1
-		nearest := min(max(set.size, smallest), largest) // the most similar size in this class
-		if float64(min(set.size, nearest))/float64(max(set.size, nearest)) >= minSimilarity {
-			found = l.candidates(found, set, k, minSimilarity)
+		nearest := min(max(len(elements), smallest), largest) // the most similar size in this class
+		if float64(min(len(elements), nearest))/float64(max(len(elements), nearest)) >= minSimilarity {
+			found = l.candidates(found, elements, k, minSimilarity)
 		}
 	}
 	return found
 }
 
 // candidates appends the entries of one class.
-func (l *sizeClass) candidates(found []candidate, set *tokenSet, k setKind, minSimilarity float64) []candidate {
-	l.probe = append(l.probe[:0], make([]uint64, l.width)...)
-	ownBits := l.sketch(l.probe, set)
+func (l *sizeClass) candidates(found []candidate, elements set, k setKind, minSimilarity float64) []candidate {
+	own := make([]uint64, l.width)
+	ownBits := setBits(own, elements)
 	for i, r := range l.rows {
-		sketch := l.sketches[i*l.width:][:len(l.probe)]
+		sketch := l.sketches[i*l.width:][:len(own)]
 		common := 0 // bits in both sketches
-		for j, w := range l.probe {
+		for j, w := range own {
 			common += bits.OnesCount64(w & sketch[j])
 		}
-		shared := min(set.size-(ownBits-common), int(r.size)-(int(r.bits)-common)) // upper bound
-		if bound := jaccard(shared, set.size, int(r.size)); bound >= minSimilarity {
+		shared := min(len(elements)-(ownBits-common), int(r.size)-(int(r.bits)-common)) // upper bound
+		if bound := jaccard(shared, len(elements), int(r.size)); bound >= minSimilarity {
 			found = append(found, candidate{r.entry, bound, k})
 		}
 	}
@@ -127,4 +127,4 @@ type candidate struct {
 }
 
 // compareFirst orders candidates by their bounds, the highest first.
-func compareFirst(a, b *candidate) bool { return a.bound > b.bound }
+func compareFirst(a, b candidate) int { return cmp.Compare(b.bound, a.bound) }

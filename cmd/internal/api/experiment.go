@@ -132,7 +132,7 @@ func listSimilar(c *call) (*page[similarItem], error) {
 		if b.ID == id {
 			continue
 		}
-		if s := text.Similarity(b.Content, minSimilarity); s >= minSimilarity {
+		if s := text.Similarity(b.Content); s >= minSimilarity {
 			out.Items = append(out.Items, similarItem{bulletItem: b, Similarity: s})
 		}
 	}
