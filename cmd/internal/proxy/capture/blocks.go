@@ -5,21 +5,46 @@ import (
 	"slices"
 
 	"debrief/events"
+	"debrief/playbook"
 )
 
+// block is a stored Block.
+type block struct {
+	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
+	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`
+	Version   uint64              `msgpack:"v,omitempty"`
+	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
+	Lines     []events.AdviceLine `msgpack:"l,omitempty" redact:"-"`
+}
+
+// placement is the block of a run at a user item. The item may move: clients insert and remove messages.
+type placement struct {
+	Item     int       `msgpack:"i"`
+	Question string    `msgpack:"q,omitempty" redact:"-"` // hash of the text of the item
+	Run      events.ID `msgpack:"r" redact:"-"`
+}
+
+// placements returns the blocks of the run and of the turns before it, for the next turn of its conversation.
+func (r *run) placements() []placement {
+	if r.Block == nil || r.Block.Text == "" {
+		return r.Earlier
+	}
+	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Question, r.ID})
+}
+
 // earlierBlocks returns the blocks of the newest known turn of a conversation and of the turns before it.
-func (s *Store) earlierBlocks(ctx context.Context, o *Open) ([]placement, error) {
+func (o *Open) earlierBlocks(ctx context.Context) ([]placement, error) {
 	keys := make([]string, len(o.place.earlier))
 	for i, t := range o.place.earlier {
 		keys[i] = t.start
 	}
-	for _, b := range []*bucket{&s.open, &s.closed} {
-		lists, _, err := s.candidates(ctx, b, o.call.Owner, keys...)
+	for _, b := range []*bucket{&o.store.open, &o.store.closed} {
+		found, err := o.store.lookup(ctx, b, o.call.owns, keys...)
 		if err != nil {
 			return nil, err
 		}
-		for _, list := range lists {
-			if list = narrowPrevious(o, list); len(list) > 0 {
+		for _, key := range keys {
+			if list := o.narrowPrevious(found[key].runs); len(list) > 0 {
 				return list[len(list)-1].placements(), nil
 			}
 		}
@@ -28,20 +53,19 @@ func (s *Store) earlierBlocks(ctx context.Context, o *Open) ([]placement, error)
 }
 
 // setBlocks sets the blocks to insert: those of the earlier turns that are in the call, and the block of this turn if it has one.
-func (s *Store) setBlocks(ctx context.Context, o *Open) error {
-	places := o.places()
-	if b := o.run.Block; b != nil {
+func (o *Open) setBlocks(ctx context.Context) error {
+	if b := o.match.run.Block; b != nil {
 		o.Block = Block(*b)
-		s.recent.putBlock(o.run.ID, o.Block)
 	}
-	blocks, err := s.blocks(ctx, places)
+	places := o.places()
+	runs, err := o.runsAt(ctx, places)
 	if err != nil {
 		return err
 	}
 	o.Blocks = make(map[int]Block, len(places))
 	for _, p := range places {
-		if b := blocks[p.Run]; b.Text != "" {
-			o.Blocks[p.Item] = b
+		if r := runs[p.Run].run; r != nil && r.Block != nil && r.Block.Text != "" {
+			o.Blocks[p.Item] = Block(*r.Block)
 		}
 	}
 	return nil
@@ -53,10 +77,10 @@ func (s *Store) setBlocks(ctx context.Context, o *Open) error {
 func (o *Open) places() (places []placement) {
 	items := o.call.Request.Items
 	end := o.place.turn // the item of the block after this one
-	for _, b := range slices.Backward(o.run.placements()) {
+	for _, b := range slices.Backward(o.match.run.placements()) {
 		isTurn := func(i int) bool { return items[i].IsTurn() && questionHash(items[i].Text) == b.Question }
 		at := -1
-		if b.Run == o.run.ID {
+		if b.Run == o.Run {
 			at = o.place.turn
 		} else if b.Item < end && isTurn(b.Item) {
 			at = b.Item
@@ -74,26 +98,22 @@ func (o *Open) places() (places []placement) {
 	return places
 }
 
-// blocks returns blocks by their runs. Runs that do not exist anymore are left out.
-func (s *Store) blocks(ctx context.Context, places []placement) (map[events.ID]Block, error) {
-	blocks := make(map[events.ID]Block, len(places))
+// runsAt returns the runs of blocks. It reads only those that are not in the cache, because a block never changes. Runs that do not exist
+// anymore are left out.
+func (o *Open) runsAt(ctx context.Context, places []placement) (map[events.ID]revision, error) {
+	known := map[events.ID]revision{o.Run: {run: o.match.run}}
 	var missing []events.ID
 	for _, p := range places {
-		if b, ok := s.recent.block(p.Run); ok {
-			blocks[p.Run] = b
+		if r := o.store.recent.run(p.Run, known[p.Run]); r.run != nil {
+			known[p.Run] = r
 		} else {
 			missing = append(missing, p.Run)
 		}
 	}
-	if len(missing) == 0 {
-		return blocks, nil
+	read, err := o.store.runs(ctx, missing)
+	for id, r := range read {
+		known[id] = r
+		o.store.recent.putRun(r)
 	}
-	runs, err := s.runs(ctx, missing)
-	for id, r := range runs {
-		if r.Block != nil {
-			blocks[id] = Block(*r.Block)
-			s.recent.putBlock(id, blocks[id])
-		}
-	}
-	return blocks, err
+	return known, err
 }

@@ -51,16 +51,6 @@ func (b *server) working() bool {
 	return b.nc.IsConnected() && time.Since(time.Unix(0, b.acked.Load())) < busyTime
 }
 
-// encode returns the message for a value, which is a pointer. It redacts the value.
-func (b *bucket) encode(key string, value any) (*nats.Msg, error) {
-	redact.Fields(value)
-	data, err := events.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	return &nats.Msg{Subject: b.prefix() + key, Header: events.SchemaHeader(), Data: data}, nil
-}
-
 // decode returns the value of a message, or nil for a delete marker.
 func decode[T any](m *direct.Message) (*T, error) {
 	if m == nil || m.Deleted() {
@@ -76,13 +66,15 @@ func decode[T any](m *direct.Message) (*T, error) {
 	return v, nil
 }
 
-// put replaces the value of a key. A lifetime of 0 is the age of the bucket. It returns the new revision.
+// put redacts the value, which is a pointer, and stores it in place of the old value of the key. A lifetime of 0 is the age of the bucket.
+// It returns the new revision.
 func (b *bucket) put(ctx context.Context, key string, value any, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
-	m, err := b.encode(key, value)
+	redact.Fields(value)
+	data, err := events.Marshal(value)
 	if err != nil {
 		return 0, fmt.Errorf("encode %s: %w", key, err)
 	}
-	return b.publish(ctx, m, ttl, opts...)
+	return b.publish(ctx, &nats.Msg{Subject: b.prefix() + key, Header: events.SchemaHeader(), Data: data}, ttl, opts...)
 }
 
 func (b *bucket) publish(ctx context.Context, m *nats.Msg, ttl time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {

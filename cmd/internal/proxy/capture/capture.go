@@ -79,6 +79,9 @@ type Call struct {
 	Outcome events.Outcome
 }
 
+// owns reports whether the call may find runs of an owner.
+func (c *Call) owns(owner string) bool { return c.Owner == owner }
+
 // Block is the text that is inserted into the user item of a run.
 type Block struct {
 	Text      string

@@ -216,7 +216,7 @@ func TestDeadGatewayClosesOnce(t *testing.T) {
 	o := c.ask("Who?", calls("a"))
 	before := revisionOf(t, d.store(), o.Run)
 	d.reporter.setError(errors.New("no answer"))
-	if _, _, err := d.stores[0].closeRun(t.Context(), o.Run, events.Outcome{}, false); err == nil {
+	if _, _, err := d.stores[0].closeWith(t.Context(), o.Run, events.Outcome{}); err == nil {
 		t.Error("got no error without a reporter")
 	}
 	if err := d.stores[1].sweep(t.Context(), time.Now()); err != nil {

@@ -69,12 +69,12 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 		if outcome.Violation { // a report may not set one
 			outcome = events.Outcome{}
 		}
-		wasOpen := false
-		r, wasOpen, err = s.closeRun(ctx, r.ID, outcome, false)
+		gaveOutcome := false
+		r, gaveOutcome, err = s.closeWith(ctx, r.ID, outcome)
 		if err != nil {
 			return nil, fmt.Errorf("close run %s: %w", ref.ID, err)
 		}
-		inReport = wasOpen && outcome.Known() && f.Target == ""
+		inReport = gaveOutcome && f.Target == ""
 	}
 	if r.Handle == "" {
 		return nil, notFound(ref, "no complete reply, so it is not an execution")
@@ -86,51 +86,46 @@ func (s *Store) Feedback(ctx context.Context, ref Ref, f *events.FeedbackRequest
 	return s.reporter.Feedback(ctx, &request)
 }
 
-// A client can have a reply before its reference is stored, so an unknown reference is looked up several times.
-const (
-	refTries = 5
-	refPause = 100 * time.Millisecond
-)
+// refWait is the wait for an unknown reference: a client can have a reply before its reference is stored.
+var refWait = waiting{tries: 5, pause: 100 * time.Millisecond}
 
 // resolveRef returns the run that a reference names.
-func (s *Store) resolveRef(ctx context.Context, ref Ref) (*run, error) {
-	for try := 1; ; try++ {
-		r, err := s.findRef(ctx, ref)
-		if err != nil || r != nil {
-			return r, err
-		}
-		if try == refTries {
-			return nil, notFound(ref, "unknown or expired")
-		}
-		if err := pause(ctx, refPause); err != nil {
-			return nil, err
-		}
+func (s *Store) resolveRef(ctx context.Context, ref Ref) (r *run, err error) {
+	err = refWait.until(ctx, func() (bool, error) {
+		r, err = s.findRef(ctx, ref)
+		return r != nil, err
+	})
+	if err == nil && r == nil {
+		err = notFound(ref, "unknown or expired")
 	}
+	return r, err
 }
 
 // findRef returns the run that a reference names, or nil. An id that names runs of two kinds has the first meaning in the order of Ref.
 func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
-	kinds := []string{ofResponse, ofSession, ofTurn, ofTrace}
-	refs := make([][]reference, len(kinds))
 	key := keys{ref.Caller.Owner, ref.Book}.of
 	if ref.Caller.Reviews {
 		key = keys{book: ref.Book}.ofAll
 	}
-	for i, kind := range kinds {
-		f, err := s.references(ctx, &s.closed, key(kind, ref.ID))
-		if err != nil {
-			return nil, fmt.Errorf("find run: %w", err)
-		}
-		refs[i] = f.refs
-	}
-	refs = slices.Insert(refs, 1, []reference{{Run: events.ID(ref.ID)}}) // the id of a run comes after that of a response
-	found, err := s.resolve(ctx, refs)
+	response, session := key(ofResponse, ref.ID), key(ofSession, ref.ID)
+	turn, trace := key(ofTurn, ref.ID), key(ofTrace, ref.ID)
+	found, err := s.lookup(ctx, &s.closed, ref.Caller.MayRate, response, session, turn, trace)
 	if err != nil {
 		return nil, fmt.Errorf("find run: %w", err)
 	}
-	for _, list := range found {
-		list = slices.DeleteFunc(list, func(c candidate) bool { return c.Book != ref.Book || !ref.Caller.MayRate(c.Owner) })
-		if len(list) > 0 && !sameRun(list) {
+	byID, err := s.runs(ctx, []events.ID{events.ID(ref.ID)})
+	if err != nil {
+		return nil, fmt.Errorf("find run: %w", err)
+	}
+	var itself []candidate
+	for _, r := range byID {
+		if ref.Caller.MayRate(r.Owner) {
+			itself = append(itself, candidate{revision: r})
+		}
+	}
+	for _, list := range [][]candidate{found[response].runs, itself, found[session].runs, found[turn].runs, found[trace].runs} {
+		list = having(list, func(c *candidate) bool { return c.Book == ref.Book })
+		if len(list) > 0 && !isOneRun(list) {
 			return nil, ambiguous(ref, list)
 		}
 		if len(list) > 0 {

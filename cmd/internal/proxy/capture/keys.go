@@ -45,9 +45,6 @@ const (
 	ofConversation = "conversation" // that the provider stores
 )
 
-// newest is the token of a reference that names the newest run of a session or conversation.
-const newest = "newest"
-
 // start returns the key of the runs that began with the texts of a conversation.
 func (k keys) start(chain textChain, r *modelapi.Request) string {
 	return k.of("start", string(chain), r.PreviousID, r.Conversation)

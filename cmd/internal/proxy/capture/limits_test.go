@@ -215,7 +215,7 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 		t.Errorf("slow: got %v", err)
 	}
 	close(slow)
-	if o.setBegun() == nil {
+	if o.release.setBegun() == nil {
 		t.Error("the beginning of a released call counts")
 	}
 	o.failed = context.DeadlineExceeded
@@ -241,22 +241,22 @@ func TestBusyServerLosesNoCall(t *testing.T) {
 	finished := make(chan error)
 	go func() { finished <- o.Finish(t.Context(), says("Ann."), 200) }()
 	for held := false; !held; { // Finish has asked, too
-		o.mu.Lock()
-		held = !o.held.IsZero()
-		o.mu.Unlock()
+		o.release.mu.Lock()
+		held = !o.release.held.IsZero()
+		o.release.mu.Unlock()
 	}
 	if !o.Hold() {
 		t.Error("the client is released")
 	}
 	o.failed = o.begin(t.Context())
-	if err := o.setBegun(); err != nil {
+	if err := o.release.setBegun(); err != nil {
 		t.Error(err)
 	}
 	close(o.done)
 	if err := <-finished; err != nil {
 		t.Error(err)
 	}
-	o.held = time.Now().Add(-maxHold)
+	o.release.held = time.Now().Add(-maxHold)
 	if o.Hold() {
 		t.Error("the client waits without a limit")
 	}

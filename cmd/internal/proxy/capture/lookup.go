@@ -4,134 +4,87 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
 	"debrief/events/direct"
 )
 
+// found is what is stored under the key of a reference.
+type found struct {
+	references []storedReference // oldest first
+	runs       []candidate       // that the references name, without those that do not exist anymore
+}
+
 // candidate is a run that a reference names, with the call whose reply it names.
 type candidate struct {
 	revision
-	call int
+	call int // 0 if it names the run itself
 }
 
-// found are the references of a key, oldest first.
-type found struct {
-	tokens []string    // the last token of each stored key: see write
-	refs   []reference // of the same length
-}
-
-// maxReferences is the number of references of one key that are read. So of the runs that began with equal texts, only this many are
-// found.
-const maxReferences = 32
-
-// errEnough ends a read.
-var errEnough = errors.New("enough references")
-
-// candidates returns for each key the runs of the owner that its references name, oldest first, and the references themselves. An
-// empty key has none. It takes two round trips.
-func (s *Store) candidates(ctx context.Context, b *bucket, owner string, keys ...string) (lists [][]candidate, all []found, err error) {
-	all = make([]found, len(keys))
-	errs := make([]error, len(keys))
-	var reads sync.WaitGroup
+// lookup returns the references of each key, and their runs if their owner may be read. An empty key has none. It takes two round trips.
+func (s *Store) lookup(ctx context.Context, b *bucket, mayRead func(owner string) bool, keys ...string) (map[string]found, error) {
+	lists := make([][]storedReference, len(keys))
+	var reads errgroup.Group
 	for i, key := range keys {
 		if key != "" {
-			reads.Go(func() { all[i], errs[i] = s.references(ctx, b, key) })
+			reads.Go(func() (err error) {
+				lists[i], err = s.references(ctx, b, key)
+				return err
+			})
 		}
 	}
-	reads.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, nil, err
+	if err := reads.Wait(); err != nil {
+		return nil, err
 	}
-	refs := make([][]reference, len(keys))
-	for i := range all {
-		refs[i] = all[i].refs
-	}
-	lists, err = s.resolve(ctx, refs)
-	for i := range lists {
-		lists[i] = slices.DeleteFunc(lists[i], func(c candidate) bool { return c.Owner != owner })
-	}
-	return lists, all, err
-}
-
-// references returns the references of a key.
-func (s *Store) references(ctx context.Context, b *bucket, key string) (f found, err error) {
-	seqs := map[string]uint64{}
-	err = b.read(ctx, key+".*", func(m *direct.Message) error {
-		token := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-		seqs[token] = m.Seq
-		if r, err := decode[reference](m); err == nil && r != nil { // an unreadable one names no run
-			f.tokens, f.refs = append(f.tokens, token), append(f.refs, *r)
-		}
-		if len(f.refs) >= maxReferences {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return s.recent.merge(b.prefix()+key, f, seqs), err
-}
-
-// freeSlot returns a token for another reference of a key: an unused one, or that of the oldest reference.
-func (f *found) freeSlot(random int) string {
-	if len(f.tokens) >= maxReferences {
-		return f.tokens[0]
-	}
-	for i := range maxReferences {
-		if slot := strconv.Itoa((random + i) % maxReferences); !slices.Contains(f.tokens, slot) {
-			return slot
-		}
-	}
-	return f.tokens[0]
-}
-
-// Quotes reports whether one of the texts is the first question of an open conversation of the owner. Errors count as no.
-func (s *Store) Quotes(ctx context.Context, c *Call, texts []string) bool {
-	var keys []string
-	for _, text := range texts {
-		first := c.keys().start(textChain("").add(&modelapi.Item{Role: modelapi.RoleUser, Text: text}), new(modelapi.Request))
-		if s.recent.namesOpenRun(s.open.prefix() + first) {
-			return true
-		}
-		keys = append(keys, first+".*")
-	}
-	found := false
-	_ = s.open.last(ctx, keys, func(m *direct.Message) error {
-		found = found || !m.Deleted()
-		return nil
-	})
-	return found
-}
-
-// resolve returns the runs of references. Runs that do not exist anymore are left out.
-func (s *Store) resolve(ctx context.Context, refs [][]reference) ([][]candidate, error) {
 	var ids []events.ID
-	for _, list := range refs {
-		for _, ref := range list {
-			if !slices.Contains(ids, ref.Run) {
-				ids = append(ids, ref.Run)
-			}
-		}
+	for _, r := range slices.Concat(lists...) {
+		ids = append(ids, r.Run)
 	}
 	runs, err := s.runs(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	lists := make([][]candidate, len(refs))
-	for i, list := range refs {
-		for _, ref := range list {
-			if r, ok := runs[ref.Run]; ok {
-				lists[i] = append(lists[i], candidate{r, ref.Call})
+	all := make(map[string]found, len(keys))
+	for i, key := range keys {
+		f := found{references: lists[i]}
+		for _, ref := range lists[i] {
+			if r, ok := runs[ref.Run]; ok && mayRead(r.Owner) {
+				f.runs = append(f.runs, candidate{r, ref.Call})
 			}
 		}
+		all[key] = f
 	}
-	return lists, nil
+	return all, nil
+}
+
+// errEnough ends a read.
+var errEnough = errors.New("enough references")
+
+// references returns the references of a key, oldest first.
+func (s *Store) references(ctx context.Context, b *bucket, key string) ([]storedReference, error) {
+	var list []storedReference
+	readable := 0
+	err := b.read(ctx, key+".*", func(m *direct.Message) error {
+		stored := storedReference{token: m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], seq: m.Seq}
+		if ref, err := decode[reference](m); err == nil && ref != nil { // a deleted or unreadable one names no run
+			stored.reference = *ref
+			readable++
+		}
+		list = append(list, stored)
+		if readable >= maxReferences {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return s.recent.merge(b.prefix()+key, list), nil
 }
 
 // runs returns the runs with these ids, open or closed.
@@ -139,8 +92,8 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 	runs := make(map[events.ID]revision, len(ids))
 	var open, closed []string
 	for _, id := range ids {
-		if validID(id) {
-			open, closed = append(open, openKey(id)), append(closed, closedKey(id))
+		if key := openKey(id); validID(id) && !slices.Contains(open, key) {
+			open, closed = append(open, key), append(closed, closedKey(id))
 		}
 	}
 	if len(open) == 0 {
@@ -159,17 +112,16 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 		}
 		return nil
 	}
-	var closedErr error
-	var other sync.WaitGroup
-	other.Go(func() { closedErr = s.closed.last(ctx, closed, read) })
-	openErr := s.open.last(ctx, open, read)
-	other.Wait()
+	var reads errgroup.Group
+	reads.Go(func() error { return s.open.last(ctx, open, read) })
+	reads.Go(func() error { return s.closed.last(ctx, closed, read) })
+	err := reads.Wait()
 	for _, id := range ids {
 		if r := s.recent.run(id, runs[id]); r.run != nil {
 			runs[id] = r
 		}
 	}
-	return runs, errors.Join(openErr, closedErr)
+	return runs, err
 }
 
 // validID reports whether an id can be a token of a key. The id may be any text of a client.
@@ -178,4 +130,22 @@ func validID(id events.ID) bool {
 		isAllowed := isLetter(r) || isDigit(r) || r == '-' || r == '_'
 		return !isAllowed
 	})
+}
+
+// Quotes reports whether one of the texts is the first question of an open conversation of the owner. Errors count as no.
+func (s *Store) Quotes(ctx context.Context, c *Call, texts []string) bool {
+	var keys []string
+	for _, text := range texts {
+		first := c.keys().start(textChain("").add(&modelapi.Item{Role: modelapi.RoleUser, Text: text}), new(modelapi.Request))
+		if s.recent.namesOpenRun(s.open.prefix() + first) {
+			return true
+		}
+		keys = append(keys, first+".*")
+	}
+	found := false
+	_ = s.open.last(ctx, keys, func(m *direct.Message) error {
+		found = found || !m.Deleted()
+		return nil
+	})
+	return found
 }

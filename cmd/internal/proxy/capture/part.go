@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,25 +67,32 @@ const (
 	maxParts    = 4096      // calls and results of an item
 )
 
-// newPart returns the stored form of a call, redacted.
+// newPart returns the stored form of the call, redacted.
 func (o *Open) newPart(reply *modelapi.Reply, status int) *part {
 	c := &part{
-		Number: o.attempt.Call, Attempt: o.attempt.Number, Complete: reply.Complete(), Finish: reply.Finish, Status: status,
-		Model: clip(reply.Model, maxID), Usage: reply.Usage, Begun: o.call.At, Ended: time.Now(),
-	}
-	if c.Model == "" {
-		c.Model = clip(o.call.Request.Model, maxID)
+		Number: o.attempt.Call, Attempt: o.attempt.Number, Begun: o.call.At,
+		Items: newItems(o.added()), Model: clip(o.call.Request.Model, maxID),
 	}
 	if o.isFirst() && o.place.turn >= 0 {
 		c.Question = clip(modelapi.WithoutReminders(o.call.Request.Items[o.place.turn].Text), maxQuestion)
 	}
-	c.Items = newItems(o.added())
+	c.end(reply, status)
+	return c
+}
+
+// end sets the reply to the call, and shortens and redacts the part.
+func (c *part) end(reply *modelapi.Reply, status int) {
+	c.Complete, c.Finish = reply.Complete(), reply.Finish
+	c.Status, c.Usage = status, reply.Usage
+	c.Ended = time.Now()
+	if reply.Model != "" {
+		c.Model = clip(reply.Model, maxID)
+	}
 	if c.Complete {
 		c.Reply = newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: reply.Text, Calls: reply.Calls, Results: reply.Results})
 	}
 	c.shrink()
 	redact.Fields(c)
-	return c
 }
 
 // isFirst reports whether the call extends no stored reply. It begins its run, or the end of each earlier call was lost.
@@ -101,7 +109,7 @@ func (o *Open) added() []modelapi.Item {
 		return p.work
 	}
 	from := p.answer + 1
-	before := o.run.known(o.after)
+	before := o.match.run.attemptAt(o.attempt.After)
 	isWhole := p.turn >= 0 // the request has all work on the turn
 	if before != nil && isWhole {
 		from = min(from, before.Work)
@@ -203,35 +211,35 @@ func (i *item) size() int {
 	return size
 }
 
-// storedParts returns the calls of a run in order. Of several attempts at a call it returns the last complete one, else the last.
-// It also returns the keys of the attempts that are stored apart from the run.
-func (s *Store) storedParts(ctx context.Context, r *run) (calls []*part, keys []string, err error) {
-	byNumber := map[int]*part{}
-	last := 0
-	add := func(c *part) {
-		if old := byNumber[c.Number]; old == nil || c.replaces(old) {
-			byNumber[c.Number] = c
-		}
-		last = max(last, c.Number)
-	}
-	for _, c := range r.Parts {
-		add(c)
-	}
+// parts returns all stored attempts at the calls of a run, and the keys of those that are stored apart from the run.
+func (s *Store) parts(ctx context.Context, r *run) (parts []*part, keys []string, err error) {
+	parts = slices.Clone(r.Parts)
 	err = s.open.read(ctx, callKey(r.ID)+".>", func(m *direct.Message) error {
 		c, err := decode[part](m)
 		if err != nil || c == nil {
 			return nil //nolint:nilerr // an unreadable call is lost
 		}
+		parts = append(parts, c)
 		keys = append(keys, m.Subject[len(s.open.prefix()):])
-		add(c)
 		return nil
 	})
-	for n := range last + 1 {
-		if c := byNumber[n]; c != nil {
-			calls = append(calls, c)
+	return parts, keys, err
+}
+
+// countedParts returns one part for each call, in order: of several attempts the last complete one, else the last one.
+func countedParts(parts []*part) (list []*part) {
+	parts = slices.Clone(parts)
+	slices.SortStableFunc(parts, func(a, b *part) int { return cmp.Compare(a.Number, b.Number) })
+	for _, c := range parts {
+		last := len(list) - 1
+		switch {
+		case last < 0 || list[last].Number != c.Number:
+			list = append(list, c)
+		case c.replaces(list[last]):
+			list[last] = c
 		}
 	}
-	return calls, keys, err
+	return list
 }
 
 // replaces reports whether an attempt counts instead of another one at the same call.

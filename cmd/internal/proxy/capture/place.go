@@ -40,6 +40,7 @@ type place struct {
 	turn     int    // index of the last user item, or -1 if only the provider has it
 	number   int    // of the turn in the items of the call, from 1
 	question string // hash of the text of the turn; empty if turn is -1
+	system   string // hash of the system prompt
 	exact    string // hash of the whole request up to the turn, with the system prompt
 	start    string // key of the texts of the conversation up to the turn
 	named    string // key of the named session and the question; empty without one of them
@@ -76,7 +77,7 @@ const maxEarlier = 16
 func locate(c *Call) (*place, error) {
 	r := c.Request
 	turn := modelapi.LastTurn(r.Items)
-	p := &place{turn: turn, number: 1, work: r.Items[turn+1:]}
+	p := &place{turn: turn, number: 1, system: hex.EncodeToString(r.Root[:]), work: r.Items[turn+1:]}
 	p.begins = !slices.ContainsFunc(p.work, func(i modelapi.Item) bool { return i.Role == modelapi.RoleTool })
 	p.answer = lastAssistant(p.work)
 	providerHasTurn := r.PreviousID != "" || r.Conversation != ""

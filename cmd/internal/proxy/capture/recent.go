@@ -14,8 +14,7 @@ import (
 type recent struct {
 	mu         sync.Mutex
 	runs       *simplelru.LRU[events.ID, revision]
-	references *simplelru.LRU[string, []written]
-	blocks     *simplelru.LRU[events.ID, Block]
+	references *simplelru.LRU[string, []storedReference]
 }
 
 // revision is a run with its revision in the bucket.
@@ -24,26 +23,17 @@ type revision struct {
 	rev  uint64
 }
 
-// written is a reference with the last token of its key, and its sequence in the bucket.
-type written struct {
-	reference
-	token string
-	seq   uint64
-}
-
-// Limits of the cache, in entries. A run has some KB, most of it the text of its block, which it shares with the cache of blocks.
+// Limits of the cache, in entries. A run has some KB, most of it the text of its block.
 const (
 	maxRecentRuns       = 4096
 	maxRecentReferences = 4 * maxRecentRuns
-	maxRecentBlocks     = 1024
 )
 
 func newRecent() recent {
 	// NewLRU fails only for a size of 0.
 	runs, _ := simplelru.NewLRU[events.ID, revision](maxRecentRuns, nil)
-	references, _ := simplelru.NewLRU[string, []written](maxRecentReferences, nil)
-	blocks, _ := simplelru.NewLRU[events.ID, Block](maxRecentBlocks, nil)
-	return recent{runs: runs, references: references, blocks: blocks}
+	references, _ := simplelru.NewLRU[string, []storedReference](maxRecentReferences, nil)
+	return recent{runs: runs, references: references}
 }
 
 // run returns the newest known revision of a run: got, or a newer one that this process has written.
@@ -67,42 +57,44 @@ func (r revision) newer(other revision) bool {
 	return r.rev > other.rev
 }
 
-func (c *recent) putRun(r *run, rev uint64) {
+func (c *recent) putRun(r revision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := revision{r, rev}
-	if old, ok := c.runs.Get(r.ID); !ok || next.newer(old) {
-		c.runs.Add(r.ID, next)
+	if old, ok := c.runs.Get(r.ID); !ok || r.newer(old) {
+		c.runs.Add(r.ID, r)
 	}
 }
 
-// merge returns the stored references of a key, followed by newer ones that this process has added. The map seqs has the sequence of the
-// stored value of each token, also of a deleted value.
-func (c *recent) merge(key string, f found, seqs map[string]uint64) found {
+// merge returns the references of a key that name a run: the stored ones, then newer ones that this process has added.
+func (c *recent) merge(key string, stored []storedReference) []storedReference {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	own, _ := c.references.Get(key)
-	for _, w := range own {
-		if seq, stored := seqs[w.token]; stored && seq >= w.seq {
-			continue
+	added, _ := c.references.Get(key)
+	for _, a := range added {
+		i := indexOfToken(stored, a.token)
+		switch {
+		case i < 0:
+			stored = append(stored, a)
+		case stored[i].seq < a.seq:
+			stored = append(slices.Delete(stored, i, i+1), a)
 		}
-		if i := slices.Index(f.tokens, w.token); i >= 0 {
-			f.tokens, f.refs = slices.Delete(f.tokens, i, i+1), slices.Delete(f.refs, i, i+1)
-		}
-		f.tokens, f.refs = append(f.tokens, w.token), append(f.refs, w.reference)
 	}
-	return f
+	return slices.DeleteFunc(stored, func(s storedReference) bool { return s.Run == "" })
 }
 
-func (c *recent) addReference(key, token string, ref reference, seq uint64) {
+func indexOfToken(list []storedReference, token string) int {
+	return slices.IndexFunc(list, func(s storedReference) bool { return s.token == token })
+}
+
+func (c *recent) addReference(key string, added storedReference) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old, _ := c.references.Get(key)
-	list := slices.DeleteFunc(slices.Clone(old), func(w written) bool { return w.token == token })
+	list := slices.DeleteFunc(slices.Clone(old), func(s storedReference) bool { return s.token == added.token })
 	if len(list) >= maxReferences {
 		list = list[1:]
 	}
-	c.references.Add(key, append(list, written{ref, token, seq}))
+	c.references.Add(key, append(list, added))
 }
 
 // namesOpenRun reports whether the cache has a reference of this key to an open run.
@@ -110,23 +102,10 @@ func (c *recent) namesOpenRun(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list, _ := c.references.Get(key)
-	return slices.ContainsFunc(list, func(w written) bool {
-		r, ok := c.runs.Get(w.Run)
+	return slices.ContainsFunc(list, func(s storedReference) bool {
+		r, ok := c.runs.Get(s.Run)
 		return ok && r.open()
 	})
-}
-
-// block returns the block of a run.
-func (c *recent) block(id events.ID) (Block, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.blocks.Get(id)
-}
-
-func (c *recent) putBlock(id events.ID, b Block) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.blocks.Add(id, b)
 }
 
 // inProcess counts the calls of this process between Start and the end of Finish. A fast model replies before the run of its call

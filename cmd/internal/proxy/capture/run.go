@@ -51,28 +51,6 @@ type run struct {
 	Handle events.Handle `msgpack:"handle,omitempty" redact:"-"` // of the execution; empty if the run was dropped
 }
 
-// block is a stored Block.
-type block struct {
-	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
-	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`
-	Version   uint64              `msgpack:"v,omitempty"`
-	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
-	Lines     []events.AdviceLine `msgpack:"l,omitempty" redact:"-"`
-}
-
-// placement is the block of a run at a user item. The item may move: clients insert and remove messages.
-type placement struct {
-	Item     int       `msgpack:"i"`
-	Question string    `msgpack:"q,omitempty" redact:"-"` // hash of the text of the item
-	Run      events.ID `msgpack:"r" redact:"-"`
-}
-
-// reference names a run, or the reply of one of its calls.
-type reference struct {
-	Run  events.ID `msgpack:"r" redact:"-"`
-	Call int       `msgpack:"n,omitempty"` // 0 for the run itself
-}
-
 // state is the state of an attempt. Stored; append only.
 type state uint8
 
@@ -108,8 +86,8 @@ func (r *run) clone() *run {
 // begin adds a call that extends the reply of the call with the number after, or another attempt at such a call: see repeated. A
 // second begin with the same id changes nothing. It returns errClosed if the run does not accept calls anymore.
 func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, error) {
-	if i := r.attempt(id); i >= 0 {
-		return r.Attempts[i], nil
+	if a := r.attempt(id); a != nil {
+		return *a, nil
 	}
 	if !r.open() {
 		return attempt{}, errClosed
@@ -118,9 +96,9 @@ func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, e
 	// A turn that began meanwhile belongs to a fork, because this run goes on.
 	r.Ended = time.Time{}
 	r.Next, r.Tail = "", nil
-	if i := r.repeated(after, retry); i >= 0 {
-		a := &r.Attempts[i]
-		a.ID, a.Number, a.State, a.Work = id, a.Number+1, inFlight, work
+	if a := r.repeated(after, retry); a != nil {
+		a.ID, a.State, a.Work = id, inFlight, work
+		a.Number++
 		return *a, nil
 	}
 	r.Calls++
@@ -132,40 +110,56 @@ func (r *run) begin(id string, after, retry, work int, at time.Time) (attempt, e
 	return a, nil
 }
 
-// attempt returns the index of the attempt with an id, or -1.
-func (r *run) attempt(id string) int {
-	return slices.IndexFunc(r.Attempts, func(a attempt) bool { return a.ID == id })
+// attempt returns the attempt with an id, or nil.
+func (r *run) attempt(id string) *attempt {
+	return r.firstAttempt(func(a *attempt) bool { return a.ID == id })
 }
 
-// repeated returns the index of the attempt that a new call repeats, or -1. Of the attempts that extend the same reply, this is the
-// first incomplete one. Without one, a call with retry > 0, which the client marks as a repetition, repeats the only such attempt.
-// Several attempts, or more attempts than retry, are equal calls at the same time, and the new call is one more.
-func (r *run) repeated(after, retry int) int {
-	first, n := -1, 0
-	for i, a := range r.Attempts {
+// attemptAt returns the attempt at a call, or nil.
+func (r *run) attemptAt(call int) *attempt {
+	return r.firstAttempt(func(a *attempt) bool { return a.Call == call })
+}
+
+func (r *run) firstAttempt(fits func(*attempt) bool) *attempt {
+	for i := range r.Attempts {
+		if fits(&r.Attempts[i]) {
+			return &r.Attempts[i]
+		}
+	}
+	return nil
+}
+
+// repeated returns the attempt that a new call repeats, or nil. Of the attempts that extend the same reply, this is the first incomplete
+// one. Without one, a call with retry > 0, which the client marks as a repetition, repeats the only such attempt. Several attempts, or
+// more attempts than retry, are equal calls at the same time, and the new call is one more.
+func (r *run) repeated(after, retry int) *attempt {
+	var first *attempt
+	n := 0
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
 		if a.After != after {
 			continue
 		}
 		if a.State == incomplete {
-			return i
+			return a
 		}
-		first, n = i, n+1
+		first = a
+		n++
 	}
-	if n == 1 && r.Attempts[first].Number <= retry {
+	if n == 1 && first.Number <= retry {
 		return first
 	}
-	return -1
+	return nil
 }
 
 // end records the end of an attempt. The end of an earlier attempt at a repeated call changes nothing.
 func (r *run) end(id, key string, reply *modelapi.Reply, status int, at time.Time) {
 	r.Active = later(r.Active, at)
-	i := r.attempt(id)
-	if i < 0 {
+	a := r.attempt(id)
+	if a == nil {
 		return
 	}
 	r.Status = status
-	a := &r.Attempts[i]
 	if !reply.Complete() {
 		a.State = incomplete
 		return
@@ -173,16 +167,6 @@ func (r *run) end(id, key string, reply *modelapi.Reply, status int, at time.Tim
 	a.State, a.Reply = complete, key
 	a.Chain = ""
 	r.Waits = reply.Finish == modelapi.FinishTools
-}
-
-// known returns the attempt at a call, or nil.
-func (r *run) known(call int) *attempt {
-	for i := range r.Attempts {
-		if r.Attempts[i].Call == call {
-			return &r.Attempts[i]
-		}
-	}
-	return nil
 }
 
 // addPart adds a small call, or replaces it: a write can be repeated.
@@ -228,14 +212,6 @@ func (r *run) due(now time.Time, idle time.Duration) bool {
 
 // waitingFactor is the ratio of the idle time of a run that waits, for example for a person who permits a command.
 const waitingFactor = 6
-
-// placements returns the blocks of the run and of the turns before it, for the next turn of its conversation.
-func (r *run) placements() []placement {
-	if r.Block == nil || r.Block.Text == "" {
-		return r.Earlier
-	}
-	return append(slices.Clone(r.Earlier), placement{r.Turn, r.Question, r.ID})
-}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -149,7 +149,7 @@ func (d *desk) settle() {
 	d.t.Helper()
 	for _, s := range d.stores {
 		for len(s.wake) > 0 {
-			if _, err := s.reportRun(d.t.Context(), <-s.wake, true); err != nil && !errors.Is(err, errClosed) {
+			if _, err := s.reportRun(d.t.Context(), <-s.wake, settled); err != nil && !errors.Is(err, errClosed) {
 				d.t.Fatal(err)
 			}
 		}

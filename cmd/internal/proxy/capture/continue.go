@@ -1,0 +1,160 @@
+package capture
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Times of a lookup that is repeated because the missing value may still be stored:
+//
+//   - The client sees a reply before it is stored, so its next call may arrive first. This is possible while a call of the turn is in
+//     flight, also one of this process that is not stored yet. Without its turn, and for an unknown response, it is always possible.
+//   - A call is marked as a repetition and its first attempt is unknown. The gateway of that attempt may have died, while the server
+//     still stores its last writes.
+const (
+	settlePause = 15 * time.Millisecond
+	settleTries = 6
+)
+
+// findContinued returns the run that the call continues, or nothing.
+func (o *Open) findContinued(ctx context.Context) (m match, err error) {
+	p := o.place
+	var open map[string]found
+	isAmbiguous := false
+	err = waiting{settleTries, settlePause}.until(ctx, func() (ready bool, err error) {
+		open, err = o.store.lookup(ctx, &o.store.open, o.call.owns, p.reply, p.named, p.start)
+		if err != nil {
+			return false, err
+		}
+		best, several := o.chooseReplied(open[p.reply].runs)
+		if best != nil {
+			m = match{run: best.run, after: best.call}
+		}
+		isAmbiguous = several
+		mayCome := p.turn < 0 || anyBusy(open[p.start].runs) || o.store.calls.has(p.start)
+		return best != nil || several || p.begins || !mayCome, nil
+	})
+	switch {
+	case err != nil || m.run != nil:
+		return m, err
+	case isAmbiguous:
+		o.store.count(Ambiguous)
+		return match{}, nil
+	case p.begins: // no run has the reply, so the client wrote it: see place.begins
+		return match{}, nil
+	}
+	return o.findByTexts(ctx, open)
+}
+
+// chooseReplied returns the open run with the reply that the call extends, or nil. It returns nil and several if more than one may be
+// the one. Of runs that began with the same request, which the client cannot tell apart either, it returns one that lacks a call after
+// this reply: one whose call has failed before one without such a call.
+func (o *Open) chooseReplied(list []candidate) (best *candidate, several bool) {
+	list = openOnly(list)
+	if o.place.numbered { // such ids alone prove nothing
+		list = having(list, o.isRelated)
+	}
+	list = o.narrow(list)
+	if len(list) == 0 {
+		return nil, false
+	}
+	if len(list) == 1 {
+		return &list[0], false
+	}
+	if slices.ContainsFunc(list, func(c candidate) bool { return c.Exact != list[0].Exact }) {
+		return nil, true
+	}
+	for i := range list {
+		c := &list[i]
+		if c.repeated(c.call, 0) != nil {
+			return c, false
+		}
+		if best == nil && !c.extended(c.call) {
+			best = c
+		}
+	}
+	return best, best == nil
+}
+
+// findByTexts returns the run of a call that extends an unknown reply: by its named session and question, or by the texts of the
+// conversation. Without an open run it may return a closed one. The call does not continue that run, but gets its block.
+func (o *Open) findByTexts(ctx context.Context, open map[string]found) (match, error) {
+	p := o.place
+	if p.turn >= 0 {
+		for _, key := range []string{p.named, p.start} {
+			list := o.narrow(openOnly(open[key].runs))
+			if len(list) > 1 {
+				o.store.count(Ambiguous)
+				return match{}, nil
+			}
+			if len(list) == 1 {
+				return match{run: list[0].run, after: list[0].lastReply()}, nil
+			}
+		}
+	}
+	closed, err := o.store.lookup(ctx, &o.store.closed, o.call.owns, p.reply, p.start)
+	if err != nil {
+		return match{}, err
+	}
+	// A run that is being closed is still in the bucket of open runs.
+	for _, list := range [][]candidate{closed[p.reply].runs, closed[p.start].runs, open[p.start].runs} {
+		list = having(list, func(c *candidate) bool { return p.turn < 0 || c.Question == p.question })
+		list = o.narrow(list)
+		if len(list) > 0 && isOneRun(list) {
+			return match{run: list[0].run, after: list[0].call}, nil
+		}
+	}
+	return match{}, nil
+}
+
+// isRelated reports whether more than an id connects the call with a run: the question, the texts, or the named session. A call without
+// its turn has only the id, which is then enough.
+func (o *Open) isRelated(c *candidate) bool {
+	p := o.place
+	return p.turn < 0 || c.Question == p.question || c.Start == p.start || (c.Named && c.Session == o.call.Session)
+}
+
+// narrow returns the runs that have most in common with the call: the named session, the question, the texts of the conversation, the
+// system prompt.
+func (o *Open) narrow(list []candidate) []candidate {
+	p := o.place
+	return mostInCommon(list,
+		func(c *candidate) bool { return o.call.Session != "" && c.Named && c.Session == o.call.Session },
+		func(c *candidate) bool { return c.Question == p.question },
+		func(c *candidate) bool { return c.Start == p.start },
+		func(c *candidate) bool { return c.System == p.system },
+	)
+}
+
+// mostInCommon filters a list by one property after the other. A property that no run of the list has is skipped.
+func mostInCommon(list []candidate, properties ...func(*candidate) bool) []candidate {
+	for _, has := range properties {
+		if fit := having(list, has); len(fit) > 0 {
+			list = fit
+		}
+	}
+	return list
+}
+
+// having returns the runs with a property.
+func having(list []candidate, has func(*candidate) bool) (fit []candidate) {
+	for i := range list {
+		if has(&list[i]) {
+			fit = append(fit, list[i])
+		}
+	}
+	return fit
+}
+
+func openOnly(list []candidate) []candidate {
+	return having(list, func(c *candidate) bool { return c.open() })
+}
+
+func isOneRun(list []candidate) bool {
+	return !slices.ContainsFunc(list, func(c candidate) bool { return c.ID != list[0].ID })
+}
+
+func anyBusy(list []candidate) bool {
+	return slices.ContainsFunc(list, func(c candidate) bool { return c.open() && c.busy() })
+}

@@ -1,0 +1,156 @@
+package capture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/events"
+)
+
+// reference names a run, or the reply of one of its calls.
+type reference struct {
+	Run  events.ID `msgpack:"r" redact:"-"`
+	Call int       `msgpack:"n,omitempty"` // 0 for the run itself
+}
+
+// storedReference is a reference with the last token of its key, and its sequence in the bucket.
+type storedReference struct {
+	reference
+	token string
+	seq   uint64
+}
+
+// maxReferences is the number of references of one key that are read. So of the runs that began with equal texts, only this many are
+// found.
+const maxReferences = 32
+
+// newest is the token of a reference that names the newest run of a session or conversation.
+const newest = "newest"
+
+// write is a reference to store.
+type write struct {
+	bucket *bucket
+	key    string
+	token  string
+	ref    reference
+	ttl    time.Duration // 0 is the age of the bucket
+}
+
+// openReference returns a reference by which the next call finds an open run. Its token is the run.
+func (s *Store) openReference(key string, ref reference) write {
+	return write{bucket: &s.open, key: key, token: string(ref.Run), ref: ref, ttl: openTTL}
+}
+
+// closedReference returns a reference by which the next call or turn finds a closed run. Its token is the run.
+func (s *Store) closedReference(key string, ref reference) write {
+	return write{bucket: &s.closed, key: key, token: string(ref.Run), ref: ref, ttl: referenceTTL}
+}
+
+// idReference returns a reference by an id that clients know. It lives as long as the closed run.
+func (s *Store) idReference(key, token string, ref reference) write {
+	return write{bucket: &s.closed, key: key, token: token, ref: ref}
+}
+
+// refer stores references.
+func (s *Store) refer(ctx context.Context, writes []write) error {
+	var all errgroup.Group
+	for _, w := range writes {
+		all.Go(func() error {
+			stored := w.ref // put redacts the value in place
+			seq, err := w.bucket.put(ctx, w.key+"."+w.token, &stored, w.ttl)
+			if err == nil {
+				s.recent.addReference(w.bucket.prefix()+w.key, storedReference{w.ref, w.token, seq})
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+// beginReferences returns the references to a new run: by its first texts, its session, its turn and its trace.
+func (o *Open) beginReferences() (writes []write) {
+	r, keys := o.match.run, o.call.keys()
+	ref := reference{Run: r.ID}
+	for _, slot := range r.Slots {
+		dot := strings.LastIndexByte(slot, '.')
+		w := o.store.openReference(slot[:dot], ref)
+		w.token = slot[dot+1:]
+		writes = append(writes, w)
+	}
+	if r.Named {
+		turn := fmt.Sprintf("%s/%d", r.Session, r.Number)
+		writes = append(writes, o.store.idReference(keys.of(ofSession, r.Session), newest, ref))
+		writes = append(writes, o.store.idReference(keys.of(ofTurn, turn), string(r.ID), ref))
+	}
+	if id := events.TraceID(o.call.Trace); id != "" {
+		writes = append(writes, o.store.idReference(keys.of(ofTrace, id), string(r.ID), ref))
+	}
+	return writes
+}
+
+// freeSlot returns a key for one more reference of a key: with an unused token, or with that of the oldest reference.
+func freeSlot(key string, stored []storedReference) string {
+	if len(stored) < maxReferences {
+		first := rand.IntN(maxReferences)
+		for i := range maxReferences {
+			token := strconv.Itoa((first + i) % maxReferences)
+			if indexOfToken(stored, token) < 0 {
+				return key + "." + token
+			}
+		}
+	}
+	return key + "." + stored[0].token
+}
+
+// replyReferences returns the references to a reply: by the conversation up to it, its id, and the conversation of the provider.
+// The function continued returns the first one, for an open or a closed run.
+func (o *Open) replyReferences(reply *modelapi.Reply, continued func(key string, ref reference) write) (writes []write) {
+	ref, keys := reference{Run: o.Run, Call: o.attempt.Call}, o.call.keys()
+	if key := o.replyKey(reply); key != "" {
+		writes = append(writes, continued(key, ref))
+	}
+	if reply.ID != "" && (reply.Complete() || isPending(o.call, reply)) {
+		writes = append(writes, o.store.idReference(keys.of(ofResponse, reply.ID), string(o.Run), ref))
+	}
+	if c := o.call.Request.Conversation; c != "" && reply.Complete() {
+		writes = append(writes, o.store.idReference(keys.of(ofConversation, c), newest, ref))
+	}
+	return writes
+}
+
+// replyKey returns the key of a reply to the call, or "" if it is not complete.
+func (o *Open) replyKey(reply *modelapi.Reply) string {
+	if !reply.Complete() {
+		return ""
+	}
+	return o.call.keys().reply(o.place.chain, reply.Calls, reply.Text)
+}
+
+// closedReferences returns the references by which the next turn finds a closed run: by its first texts and its last reply.
+func (s *Store) closedReferences(r *run) []write {
+	ref := reference{Run: r.ID, Call: r.lastReply()}
+	writes := []write{s.closedReference(r.Start, ref)}
+	if a := r.attemptAt(ref.Call); a != nil {
+		writes = append(writes, s.closedReference(a.Reply, ref))
+	}
+	return writes
+}
+
+// openReferences returns the stored keys of the references to an open run.
+func (r *run) openReferences() []string {
+	keys := slices.Clone(r.Slots)
+	for _, a := range r.Attempts {
+		if a.Reply != "" {
+			keys = append(keys, a.Reply+"."+string(r.ID))
+		}
+	}
+	return keys
+}

@@ -1,0 +1,107 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A client gets the end of a response after the call is stored. If the server is slow, the client is released before. A call whose
+// beginning is not stored by then is not captured: the next call of the client would find no run, or another one, and the work would
+// count twice.
+
+// errLate is returned for a call whose beginning was stored too late.
+var errLate = errors.New("its beginning was not stored in time")
+
+// release records whether the client of a call was released before its beginning was stored. It is safe for concurrent use.
+type release struct {
+	mu    sync.Mutex
+	begun bool      // the beginning is stored
+	late  bool      // the client was released before
+	held  time.Time // of the first Hold
+}
+
+// setBegun records that the beginning is stored. It returns errLate if the client was released before.
+func (r *release) setBegun() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.late {
+		return errLate
+	}
+	r.begun = true
+	return nil
+}
+
+// isLate reports whether the client was released before the beginning was stored.
+func (r *release) isLate() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.late
+}
+
+// maxHold is the longest time for which a client waits for a busy server.
+const maxHold = 2 * time.Second
+
+// Hold reports whether the client should wait longer for the end of Finish, because the server is busy but stores other calls. If
+// Hold returns false, the caller releases the client.
+func (o *Open) Hold() bool {
+	r := &o.release
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held.IsZero() {
+		r.held = time.Now()
+	}
+	if !r.late && o.store.working() && time.Since(r.held) < maxHold {
+		return true
+	}
+	r.late = !r.begun
+	return false
+}
+
+// Wait waits until the beginning of the call is stored, or until ctx ends. It returns an error if the call is not captured.
+func (o *Open) Wait(ctx context.Context) error {
+	if o.Closed {
+		return errClosed
+	}
+	select {
+	case <-o.done:
+		if errors.Is(o.failed, errClosed) {
+			return nil // the run was reported meanwhile
+		}
+		return o.failed
+	case <-ctx.Done():
+		return errLate
+	}
+}
+
+// awaitBegin waits until the beginning is stored, and tries once more to store it. It returns errLate if the client is released before.
+func (o *Open) awaitBegin(ctx context.Context) error {
+	tick := time.NewTicker(o.store.patience)
+	defer tick.Stop()
+	for {
+		select {
+		case <-o.done:
+			return o.repeatBegin(ctx)
+		case <-ctx.Done():
+			return errLate
+		case <-tick.C:
+			if !o.Hold() && o.release.isLate() {
+				return errLate
+			}
+		}
+	}
+}
+
+// repeatBegin stores the beginning if Start has failed to.
+func (o *Open) repeatBegin(ctx context.Context) error {
+	switch {
+	case o.failed == nil:
+		return nil
+	case o.release.isLate():
+		return errLate
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.store.patience)
+	defer cancel()
+	return o.begin(ctx)
+}

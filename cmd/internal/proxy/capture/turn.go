@@ -1,0 +1,204 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"debrief/events"
+)
+
+// neighbours are known runs that a new run may repeat or follow.
+type neighbours struct {
+	same    []candidate // began with the same request
+	before  []candidate // began with the turn before
+	replied []candidate // have the last reply of the turn before
+	slots   []string    // keys of the references to the new run
+}
+
+// findNeighbours returns the neighbours of a call that begins a run, or that continues an unknown one.
+func (o *Open) findNeighbours(ctx context.Context) (n neighbours, err error) {
+	p := o.place
+	before := "" // key of the runs that began with the turn before
+	if len(p.earlier) > 0 {
+		before = p.earlier[0].start
+	}
+	isSame := func(c *candidate) bool { return p.begins && c.Exact == p.exact }
+	err = waiting{settleTries, settlePause}.until(ctx, func() (ready bool, err error) {
+		open, err := o.store.lookup(ctx, &o.store.open, o.call.owns, p.start, p.named, p.previous, p.previousCalls, before)
+		if err != nil {
+			return false, err
+		}
+		n = neighbours{same: having(open[p.start].runs, isSame), before: open[before].runs}
+		withCalls := func(c *candidate) bool {
+			return slices.ContainsFunc(open[p.previousCalls].runs, func(other candidate) bool { return other.ID == c.ID })
+		}
+		n.replied = mostInCommon(open[p.previous].runs, withCalls)
+		for _, key := range []string{p.start, p.named} {
+			if key != "" {
+				n.slots = append(n.slots, freeSlot(key, open[key].references))
+			}
+		}
+		unknownResponse := len(p.earlier) == 0 && o.call.Request.PreviousID != ""
+		mayCome := anyBusy(n.before) || o.store.calls.has(before) || unknownResponse
+		missesReply := p.previous != "" && len(n.replied) == 0 && mayCome
+		missesFirst := p.begins && o.call.Retry > 0 && len(n.same) == 0
+		return !missesReply && !missesFirst, nil
+	})
+	if err != nil {
+		return n, err
+	}
+	// Where no open run is known, a closed one may be.
+	same, previous := "", ""
+	if o.call.Retry > 0 && len(n.same) == 0 {
+		same = p.start
+	}
+	if len(n.replied) > 0 {
+		before = ""
+	} else {
+		previous = p.previous
+	}
+	closed, err := o.store.lookup(ctx, &o.store.closed, o.call.owns, same, previous, before)
+	if err != nil {
+		return n, err
+	}
+	n.same = append(n.same, having(closed[same].runs, isSame)...)
+	n.replied = append(n.replied, closed[previous].runs...)
+	n.before = append(n.before, closed[before].runs...)
+	return n, nil
+}
+
+// findRepeated returns the run whose first call this call repeats, or nothing.
+func (o *Open) findRepeated(ctx context.Context, n neighbours) (match, error) {
+	if r, retry := repeatedStart(n.same, o.call.Retry); r != nil {
+		m, err := o.claim(ctx, r.ID, retry)
+		if err != nil || m.run != nil {
+			return m, err
+		}
+	}
+	if r := repeatedClosed(n.same, o.call); r != nil {
+		return match{run: r.run}, nil
+	}
+	return match{}, nil
+}
+
+// repeatedStart returns the open run whose first call a new call repeats, or nil. The first call has failed, or the client marks the
+// new call as a repetition, with the number said. The mark counts only if a single run began with these items, because the client
+// may mean another of several equal calls. retry is the number that counts: said or 0.
+func repeatedStart(list []candidate, said int) (r *candidate, retry int) {
+	retry = said
+	if !isOneRun(list) {
+		retry = 0
+	}
+	for i := range list {
+		c := &list[i]
+		if c.open() && c.Calls == 1 && c.repeated(0, retry) != nil {
+			return c, retry
+		}
+	}
+	return nil, 0
+}
+
+// claim stores that the call repeats the first call of a run. It returns nothing if another call has repeated it meanwhile: then this
+// call belongs to another run. So claim cannot run in the background, as other writes do.
+func (o *Open) claim(ctx context.Context, id events.ID, retry int) (match, error) {
+	var claimed attempt
+	r, err := o.store.update(ctx, id, nil, func(r *run) (err error) {
+		if r.Calls != 1 || r.repeated(0, retry) == nil {
+			return errTaken
+		}
+		claimed, err = r.begin(o.id, 0, retry, len(o.place.work), o.call.At)
+		return err
+	})
+	if errors.Is(err, errTaken) || errors.Is(err, errClosed) {
+		return match{}, nil
+	}
+	return match{run: r, claimed: &claimed}, err
+}
+
+// repeatedClosed returns the run that a call repeats although the run is closed, or nil. An explicit outcome closes a run after its
+// first call. If the gateway dies before the client has the whole response, the client repeats the call, which is not captured again.
+// So the call must be marked as a repetition, and the only run that began with its items was closed by an outcome just now. The
+// client of a run that closed for another reason has its reply, and its next equal call is a new one.
+func repeatedClosed(list []candidate, c *Call) *candidate {
+	if c.Retry <= 0 || len(list) == 0 || !isOneRun(list) {
+		return nil
+	}
+	r := &list[0]
+	closedByOutcome := !r.open() && r.Calls == 1 && r.Outcome.Known()
+	if !closedByOutcome || c.At.Sub(r.Active) >= repetitionTime {
+		return nil
+	}
+	return r
+}
+
+// repetitionTime is the time in which SDKs repeat a call.
+const repetitionTime = time.Minute
+
+// newRun returns a run that the call begins. From the turn before it the run has the blocks of the earlier turns and the session, and
+// it ends the open run of that turn. If several sessions may have the turn before, the new run gets no session and ends no run: the turn
+// may be that of another person. A session without a name begins with its run, so that the equal first words of two persons are two
+// sessions.
+func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
+	c, p := o.call, o.place
+	r := &run{
+		ID: events.NewID(), Owner: c.Owner, Caller: c.Caller, User: c.User, Book: c.Book, Session: c.Session, Named: c.Session != "", Task: c.Task, Trace: c.Trace,
+		Start: p.start, Exact: p.exact, Question: p.question, System: p.system, Slots: n.slots,
+		Turn: p.turn, Number: p.number, Started: c.At, Active: c.At,
+	}
+	m := match{run: r, created: true}
+	last := o.turnBefore(n)
+	switch {
+	case len(p.earlier) == 0: // the provider has stored the earlier turns with their blocks
+	case len(last) > 0:
+		r.Earlier = last[0].placements()
+	default:
+		var err error
+		if r.Earlier, err = o.earlierBlocks(ctx); err != nil {
+			return match{}, err
+		}
+	}
+	if len(last) > 0 {
+		r.Number = max(r.Number, last[0].Number+1)
+		if slices.ContainsFunc(last, func(c candidate) bool { return c.Session != last[0].Session }) {
+			o.store.count(Ambiguous)
+		} else {
+			if r.Session == "" {
+				r.Session, r.Named = last[0].Session, last[0].Named
+			}
+			if p.begins && last[0].open() {
+				m.previous = last[0].ID
+			}
+		}
+	}
+	if r.Session == "" {
+		r.Session = string(r.ID)
+	}
+	return m, nil
+}
+
+// turnBefore returns the runs that may be the turn before the call: those with its last reply, else those that began with it. Open runs
+// are before closed ones, and newer ones before older ones.
+func (o *Open) turnBefore(n neighbours) []candidate {
+	list := n.replied
+	if len(list) == 0 {
+		list = openOnly(n.before)
+	}
+	if len(list) == 0 {
+		list = n.before
+	}
+	list = slices.Clone(o.narrowPrevious(list))
+	slices.SortStableFunc(list, func(a, b candidate) int { return b.Started.Compare(a.Started) })
+	closed := having(list, func(c *candidate) bool { return !c.open() })
+	return append(openOnly(list), closed...)
+}
+
+// narrowPrevious returns the runs of the turn before that have most in common with the call.
+func (o *Open) narrowPrevious(list []candidate) []candidate {
+	return mostInCommon(list,
+		func(c *candidate) bool { return o.call.Session != "" && c.Session == o.call.Session },
+		func(c *candidate) bool { return len(o.place.earlier) == 0 || c.Question == o.place.earlier[0].question },
+		func(c *candidate) bool { return c.System == o.place.system },
+	)
+}
