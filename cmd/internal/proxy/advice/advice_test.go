@@ -77,7 +77,7 @@ type agent struct {
 func newAgent(t *testing.T, build func(context.Context, int) (*events.ContextReply, error)) *agent {
 	conn, nc := bustest.Open(t, bus.Policy{})
 	c := &contexts{build: build}
-	runs := capture.New(nc, conn.JetStream(), nil, capture.Config{Patience: time.Minute, Log: zerolog.Nop()})
+	runs := capture.New(nc, conn.JetStream(), nil, capture.Config{Log: zerolog.Nop()})
 	store := deltalog.New(conn.JetStream())
 	commit(t, store, playbook.Delta{Ops: []playbook.Op{
 		{Kind: playbook.Add, Bullet: "b-1", Section: "others", Content: "Advice 1."}, {Kind: playbook.Add, Bullet: "b-2", Section: "others", Content: "Advice 2."},

@@ -5,17 +5,7 @@ import (
 	"slices"
 
 	"debrief/events"
-	"debrief/playbook"
 )
-
-// block is a stored Block.
-type block struct {
-	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
-	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`
-	Version   uint64              `msgpack:"v,omitempty"`
-	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
-	Lines     []events.AdviceLine `msgpack:"l,omitempty" redact:"-"`
-}
 
 // placement is the block of a run at a user item. The item may move: clients insert and remove messages.
 type placement struct {
@@ -34,10 +24,7 @@ func (r *run) placements() []placement {
 
 // earlierBlocks returns the blocks of the newest known turn of a conversation and of the turns before it.
 func (o *Open) earlierBlocks(ctx context.Context) ([]placement, error) {
-	keys := make([]string, len(o.place.earlier))
-	for i, t := range o.place.earlier {
-		keys[i] = t.start
-	}
+	keys := o.place.earlier
 	for _, b := range []*bucket{&o.store.open, &o.store.closed} {
 		found, err := o.store.lookup(ctx, b, o.call.owns, keys...)
 		if err != nil {
@@ -55,7 +42,7 @@ func (o *Open) earlierBlocks(ctx context.Context) ([]placement, error) {
 // setBlocks sets the blocks to insert: those of the earlier turns that are in the call, and the block of this turn if it has one.
 func (o *Open) setBlocks(ctx context.Context) error {
 	if b := o.match.run.Block; b != nil {
-		o.Block = Block(*b)
+		o.Block = *b
 	}
 	places := o.places()
 	runs, err := o.runsAt(ctx, places)
@@ -65,7 +52,7 @@ func (o *Open) setBlocks(ctx context.Context) error {
 	o.Blocks = make(map[int]Block, len(places))
 	for _, p := range places {
 		if r := runs[p.Run].run; r != nil && r.Block != nil && r.Block.Text != "" {
-			o.Blocks[p.Item] = Block(*r.Block)
+			o.Blocks[p.Item] = *r.Block
 		}
 	}
 	return nil

@@ -82,13 +82,13 @@ type Call struct {
 // owns reports whether the call may find runs of an owner.
 func (c *Call) owns(owner string) bool { return c.Owner == owner }
 
-// Block is the text that is inserted into the user item of a run.
+// Block is the text that is inserted into the user item of a run. It is stored in the run.
 type Block struct {
-	Text      string
-	ContextID events.ID
-	Version   uint64 // of the playbook
-	Bullets   []playbook.BulletID
-	Lines     []events.AdviceLine // the learned texts in Text
+	Text      string              `msgpack:"t,omitempty" redact:"-"` // empty: an experiment withholds all bullets
+	ContextID events.ID           `msgpack:"c,omitempty" redact:"-"`
+	Version   uint64              `msgpack:"v,omitempty"` // of the playbook
+	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
+	Lines     []events.AdviceLine `msgpack:"l,omitempty" redact:"-"` // the learned texts in Text
 }
 
 // Config contains the settings of a Store.
@@ -96,9 +96,6 @@ type Config struct {
 	// Idle is the time after which a run without calls is closed; 0 is 10 minutes. A run that waits for the client's tools
 	// or for a model stays open six times as long.
 	Idle time.Duration
-	// Patience is the time for which a client waits for the end of Finish; 0 is 150 ms. It waits longer while the server is busy: see
-	// Open.Hold.
-	Patience time.Duration
 	// Count counts runs and calls by Result. Nil disables it. Calls may be concurrent.
 	Count func(Result)
 	Log   zerolog.Logger
@@ -121,16 +118,12 @@ const (
 // defaultIdle is the default of Config.Idle.
 const defaultIdle = 10 * time.Minute
 
-// defaultPatience is the default of Config.Patience.
-const defaultPatience = 150 * time.Millisecond
-
 // Store keeps the runs of one account. It is safe for concurrent use.
 type Store struct {
 	*server
 	open, closed bucket
 	reporter     Reporter
 	idle         time.Duration
-	patience     time.Duration // Config.Patience
 	log          zerolog.Logger
 	recent       recent
 	calls        inProcess
@@ -147,16 +140,13 @@ func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *
 	if cfg.Idle <= 0 {
 		cfg.Idle = defaultIdle
 	}
-	if cfg.Patience <= 0 {
-		cfg.Patience = defaultPatience
-	}
 	if cfg.Count == nil {
 		cfg.Count = func(Result) {}
 	}
 	server := &server{nc: nc, js: js, watch: natserr.WatchOf(js)}
 	return &Store{
 		server: server, open: bucket{server, events.BucketOpen}, closed: bucket{server, events.BucketCaptures},
-		reporter: reporter, idle: cfg.Idle, patience: cfg.Patience, log: cfg.Log, quota: newQuota(),
+		reporter: reporter, idle: cfg.Idle, log: cfg.Log, quota: newQuota(),
 		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake), count: cfg.Count,
 	}
 }

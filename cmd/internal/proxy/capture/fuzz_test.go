@@ -20,13 +20,13 @@ func FuzzStoredRun(f *testing.F) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	full := &run{
-		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "q", "h"}},
+		ID: "id", Owner: "ann", Book: "b", Turn: 1, Block: &Block{Text: "t", ContextID: "c"}, Earlier: []placement{{0, "q", "h"}},
 		Attempts: []attempt{{ID: "a", Call: 1, Number: 1, State: complete}, {ID: "b", Call: 2, After: 1, Number: 1}}, Calls: 2,
-		Started: at, Active: at, Parts: []*part{{Number: 1, Attempt: 1}}, Tail: []item{{Role: modelapi.RoleTool, Results: []modelapi.ToolResult{{CallID: "a"}}}}, Next: "no",
+		Started: at, Active: at, Parts: []*part{{Number: 1, Attempt: 1}}, Tail: []modelapi.Item{{Role: modelapi.RoleTool, Results: []modelapi.ToolResult{{CallID: "a"}}}}, Next: "no",
 	}
 	reply := newItem(modelapi.Item{Role: modelapi.RoleAssistant, Text: "t", Calls: []modelapi.ToolCall{{ID: "a", Name: "n"}}})
 	f.Add(seed(full), seed(&part{Number: 1, Attempt: 1, Question: "q", Complete: true, Reply: reply, Begun: at, Ended: at}))
-	f.Add(seed(&run{ID: "id"}), seed(&part{Number: 2, Complete: true, Items: []item{{Role: modelapi.RoleTool}, {Role: modelapi.RoleUser, Text: "u"}}}))
+	f.Add(seed(&run{ID: "id"}), seed(&part{Number: 2, Complete: true, Items: []modelapi.Item{{Role: modelapi.RoleTool}, {Role: modelapi.RoleUser, Text: "u"}}}))
 	f.Add(seed(&run{Attempts: []attempt{{Call: -1, Number: -1, State: 9}}}), seed(&part{Number: -1, Complete: true}))
 	f.Add([]byte{}, []byte("\xc1"))
 	f.Fuzz(func(t *testing.T, runData, callData []byte) {

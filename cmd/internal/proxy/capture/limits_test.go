@@ -78,7 +78,7 @@ func TestManySteps(t *testing.T) {
 	if n := size(r); n > maxReport || len(r.Steps) < 1000 || !strings.HasPrefix(r.Steps[len(r.Steps)-1].Text, "step 19999") || r.Context == "" {
 		t.Errorf("got %d bytes, %d steps, context %q", n, len(r.Steps), r.Context)
 	}
-	c := &part{Items: make([]item, 40_000)}
+	c := &part{Items: make([]modelapi.Item, 40_000)}
 	if c.shrink(); c.size() > maxCall || len(c.Items) == 0 {
 		t.Errorf("got a call of %d bytes", c.size())
 	}
@@ -206,19 +206,22 @@ func TestLateBeginningIsNotStored(t *testing.T) {
 	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.match(0)
-	o.store.patience = time.Millisecond
 	o.store.acked.Store(0) // the server stores nothing
-	slow := make(chan struct{})
-	o.done = slow // as after Start
+	o.done = make(chan struct{})
 	o.store.calls.add(o.place.start, 1)
-	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, errLate) {
+	slow, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	if err := o.Finish(slow, calls("a"), 200); !errors.Is(err, errLate) {
 		t.Errorf("slow: got %v", err)
 	}
-	close(slow)
+	if o.Hold() {
+		t.Error("the client waits for a server that stores nothing")
+	}
 	if o.release.setBegun() == nil {
 		t.Error("the beginning of a released call counts")
 	}
 	o.failed = context.DeadlineExceeded
+	close(o.done)
 	if err := o.Finish(t.Context(), calls("a"), 200); !errors.Is(err, errLate) {
 		t.Errorf("repeated: got %v", err)
 	}
@@ -234,23 +237,16 @@ func TestBusyServerLosesNoCall(t *testing.T) {
 	c := d.client(modelapi.Chat)
 	c.user("Who?")
 	o := c.match(0)
-	o.store.patience = time.Millisecond
 	o.store.acked.Store(time.Now().Add(time.Hour).UnixNano()) // the server stores other calls
 	o.store.calls.add(o.place.start, 1)
 	o.done = make(chan struct{})
 	finished := make(chan error)
 	go func() { finished <- o.Finish(t.Context(), says("Ann."), 200) }()
-	for held := false; !held; { // Finish has asked, too
-		o.release.mu.Lock()
-		held = !o.release.held.IsZero()
-		o.release.mu.Unlock()
-	}
 	if !o.Hold() {
 		t.Error("the client is released")
 	}
-	o.failed = o.begin(t.Context())
-	if err := o.release.setBegun(); err != nil {
-		t.Error(err)
+	if o.failed = o.begin(t.Context()); o.failed != nil {
+		t.Error(o.failed)
 	}
 	close(o.done)
 	if err := <-finished; err != nil {

@@ -17,7 +17,7 @@ type Open struct {
 	// Session is the session of the run: that of the call, else that of the turn before it, else one that begins with the run.
 	Session string
 	Number  int  // of the turn in its session, from 1
-	Closed  bool // the run is reported: the call gets its block, and is not captured
+	Closed  bool // the run is closed: the call gets its block, and is not captured
 	// New is set if the call begins a run: the caller may set its block. A run that begins in the middle gets none, because
 	// its earlier calls had none, and an insertion would change the prefix that the provider has cached.
 	New bool
@@ -114,8 +114,7 @@ const writeTimeout = 5 * time.Second
 // effect. Start must be called once, before Finish.
 func (o *Open) Start(b Block) {
 	if o.New && (b.ContextID != "" || b.Text != "") {
-		stored := block(b)
-		o.Block, o.match.run.Block = b, &stored
+		o.Block, o.match.run.Block = b, &b
 	}
 	o.store.calls.add(o.place.start, 1)
 	o.done = make(chan struct{})
@@ -182,8 +181,8 @@ func (o *Open) Finish(ctx context.Context, reply *modelapi.Reply, status int) er
 	case err == nil:
 		err = o.finish(ctx, reply, status)
 	case errors.Is(err, errClosed):
-		// The next call needs the block of the run.
-		err = o.store.refer(ctx, o.replyReferences(reply, o.store.closedReference))
+		o.Closed = true // the next call needs the block of the run
+		err = o.store.refer(ctx, o.replyReferences(reply))
 	}
 	if errors.Is(err, errClosed) {
 		return nil // reported without this call
@@ -218,7 +217,7 @@ func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) 
 	defer cancel()
 	outcome := o.call.Outcome.Complete()
 	closes := reply.Complete() && outcome.Known()
-	e := end{run: o.Run, initial: o.initial(), part: o.newPart(reply, status), references: o.replyReferences(reply, o.store.openReference)}
+	e := end{run: o.Run, initial: o.initial(), part: o.newPart(reply, status), references: o.replyReferences(reply)}
 	err := o.store.storeEnd(ctx, e, func(r *run) {
 		if isPending(o.call, reply) {
 			if a := r.attempt(o.id); a != nil {

@@ -21,23 +21,15 @@ type part struct {
 	Number   int             `msgpack:"n"`
 	Attempt  int             `msgpack:"t"`
 	Question string          `msgpack:"q,omitempty"` // of a call that extends no stored reply
-	Items    []item          `msgpack:"i,omitempty"` // added by the client: tool results, or all work if the call extends no stored reply
+	Items    []modelapi.Item `msgpack:"i,omitempty"` // added by the client: tool results, or all work if the call extends no stored reply
 	Complete bool            `msgpack:"ok,omitempty"`
-	Reply    item            `msgpack:"r,omitempty"`
+	Reply    modelapi.Item   `msgpack:"r,omitempty"`
 	Finish   modelapi.Finish `msgpack:"f,omitempty"`
 	Status   int             `msgpack:"s,omitempty"`
 	Model    string          `msgpack:"m,omitempty"`
 	Usage    modelapi.Usage  `msgpack:"u,omitempty"`
 	Begun    time.Time       `msgpack:"b"`
 	Ended    time.Time       `msgpack:"e"`
-}
-
-// item is an item of a conversation.
-type item struct {
-	Role    modelapi.Role         `msgpack:"r"`
-	Text    string                `msgpack:"t,omitempty"`
-	Calls   []modelapi.ToolCall   `msgpack:"c,omitempty"`
-	Results []modelapi.ToolResult `msgpack:"o,omitempty"`
 }
 
 // A small call is stored in its run, which saves a message: on a server that flushes each message to disk, the number of messages
@@ -118,7 +110,7 @@ func (o *Open) added() []modelapi.Item {
 }
 
 // newItems returns the stored form of the items of the assistant and of tools.
-func newItems(list []modelapi.Item) (items []item) {
+func newItems(list []modelapi.Item) (items []modelapi.Item) {
 	for _, i := range list {
 		if i.Role == modelapi.RoleAssistant || i.Role == modelapi.RoleTool {
 			items = append(items, newItem(i))
@@ -128,8 +120,8 @@ func newItems(list []modelapi.Item) (items []item) {
 }
 
 // newItem returns the stored form of an item.
-func newItem(i modelapi.Item) item {
-	out := item{Role: i.Role, Text: clip(i.Text, maxText)}
+func newItem(i modelapi.Item) modelapi.Item {
+	out := modelapi.Item{Role: i.Role, Text: clip(i.Text, maxText)}
 	for _, c := range i.Calls[:min(len(i.Calls), maxParts)] {
 		call := modelapi.ToolCall{ID: clip(c.ID, maxID), Name: clip(c.Name, maxID), Arguments: clip(c.Arguments, maxText)}
 		if c.Result != nil {
@@ -166,16 +158,16 @@ func (c *part) shrink() {
 	for limit := maxText; c.size() > maxCall && limit > minText; {
 		limit /= 2
 		for i := range c.Items {
-			c.Items[i].clip(limit)
+			clipItem(&c.Items[i], limit)
 		}
-		c.Reply.clip(limit)
+		clipItem(&c.Reply, limit)
 	}
 	for c.size() > maxCall && len(c.Items) > 1 {
 		c.Items = c.Items[(len(c.Items)+1)/2:]
 	}
 }
 
-func (i *item) clip(limit int) {
+func clipItem(i *modelapi.Item, limit int) {
 	i.Text = clip(i.Text, limit)
 	for n := range i.Calls {
 		i.Calls[n].Arguments = clip(i.Calls[n].Arguments, limit)
@@ -189,14 +181,14 @@ func (i *item) clip(limit int) {
 }
 
 func (c *part) size() int {
-	size := len(c.Question) + c.Reply.size()
+	size := len(c.Question) + itemSize(&c.Reply)
 	for i := range c.Items {
-		size += c.Items[i].size()
+		size += itemSize(&c.Items[i])
 	}
 	return size
 }
 
-func (i *item) size() int {
+func itemSize(i *modelapi.Item) int {
 	const overhead = 32 // of an element
 	size := overhead + len(i.Text)
 	for _, c := range i.Calls {

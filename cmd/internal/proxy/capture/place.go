@@ -34,7 +34,7 @@ var ErrNoTurn = errors.New("the request has no text of a user")
 //
 //  1. start and exact: a run whose first call this call repeats
 //  2. previous: the run of the turn before, which has the last reply. Of several, those that also have previousCalls
-//  3. earlier[0].start: if none has the last reply, a run that began with the turn before
+//  3. earlier[0]: if none has the last reply, a run that began with the turn before
 type place struct {
 	// The turn, and the runs that began with it.
 	turn     int    // index of the last user item, or -1 if only the provider has it
@@ -60,13 +60,7 @@ type place struct {
 	previous      string          // key of the last reply before the turn; empty without an earlier turn
 	previousCalls string          // key of the last reply with calls between the earlier turn and this one; empty without one
 	tail          []modelapi.Item // results of tools between the last reply and the turn
-	earlier       []earlierTurn   // turns that have a reply, newest first, at most maxEarlier
-}
-
-type earlierTurn struct {
-	item     int    // index of the user item
-	start    string // key of the runs that began with it
-	question string // hash of its text
+	earlier       []string        // keys of the runs that began with the turns before, newest first, at most maxEarlier
 }
 
 // maxEarlier is the number of earlier turns that are looked up.
@@ -139,7 +133,7 @@ func (p *place) setEarlier(c *Call, chains []textChain) {
 		if lastAssistant(items[i:end]) >= 0 {
 			p.number++
 			if len(p.earlier) < maxEarlier {
-				p.earlier = append(p.earlier, earlierTurn{i, c.keys().start(chains[i+1], c.Request), questionHash(items[i].Text)})
+				p.earlier = append(p.earlier, c.keys().start(chains[i+1], c.Request))
 			}
 		}
 		end = i

@@ -111,11 +111,14 @@ func freeSlot(key string, stored []storedReference) string {
 }
 
 // replyReferences returns the references to a reply: by the conversation up to it, its id, and the conversation of the provider.
-// The function continued returns the first one, for an open or a closed run.
-func (o *Open) replyReferences(reply *modelapi.Reply, continued func(key string, ref reference) write) (writes []write) {
+func (o *Open) replyReferences(reply *modelapi.Reply) (writes []write) {
 	ref, keys := reference{Run: o.Run, Call: o.attempt.Call}, o.call.keys()
-	if key := o.replyKey(reply); key != "" {
-		writes = append(writes, continued(key, ref))
+	key := o.replyKey(reply)
+	switch {
+	case key != "" && o.Closed:
+		writes = append(writes, o.store.closedReference(key, ref))
+	case key != "":
+		writes = append(writes, o.store.openReference(key, ref))
 	}
 	if reply.ID != "" && (reply.Complete() || isPending(o.call, reply)) {
 		writes = append(writes, o.store.idReference(keys.of(ofResponse, reply.ID), string(o.Run), ref))

@@ -75,33 +75,20 @@ func (o *Open) Wait(ctx context.Context) error {
 	}
 }
 
-// awaitBegin waits until the beginning is stored, and tries once more to store it. It returns errLate if the client is released before.
+// awaitBegin waits until the beginning is stored. If Start has failed to store it, awaitBegin tries once more.
 func (o *Open) awaitBegin(ctx context.Context) error {
-	tick := time.NewTicker(o.store.patience)
-	defer tick.Stop()
-	for {
-		select {
-		case <-o.done:
-			return o.repeatBegin(ctx)
-		case <-ctx.Done():
-			return errLate
-		case <-tick.C:
-			if !o.Hold() && o.release.isLate() {
-				return errLate
-			}
-		}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return errLate
 	}
-}
-
-// repeatBegin stores the beginning if Start has failed to.
-func (o *Open) repeatBegin(ctx context.Context) error {
 	switch {
 	case o.failed == nil:
 		return nil
 	case o.release.isLate():
 		return errLate
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.store.patience)
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	return o.begin(ctx)
 }

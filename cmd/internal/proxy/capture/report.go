@@ -60,7 +60,7 @@ func withoutAnswer(steps []events.Step, answer string) []events.Step {
 }
 
 // cited returns the bullets of the block whose ids the run mentions in square brackets, as the block shows them.
-func cited(b *block, r *events.Report) (ids []playbook.BulletID) {
+func cited(b *Block, r *events.Report) (ids []playbook.BulletID) {
 	if b == nil {
 		return nil
 	}
@@ -87,17 +87,17 @@ func usage(c *part) chat.Usage {
 }
 
 // stepsOf returns the turns of the assistant, with the results of their calls.
-func stepsOf(calls []*part, tail []item) []events.Step {
+func stepsOf(calls []*part, tail []modelapi.Item) []events.Step {
 	c := conversation{seen: map[string]bool{}}
 	for _, call := range calls {
 		items := call.Items
 		if len(c.Steps) > 0 { // the steps have the replies already, also if the call did not know of them
-			items = slices.DeleteFunc(slices.Clone(items), func(i item) bool { return i.Role == modelapi.RoleAssistant })
+			items = slices.DeleteFunc(slices.Clone(items), func(i modelapi.Item) bool { return i.Role == modelapi.RoleAssistant })
 		}
 		c.add(items)
 		if call.Complete {
 			before := len(c.Steps)
-			c.AddItem(turnOf(&call.Reply), events.Step{At: call.Ended.UTC()})
+			c.AddItem(&call.Reply, events.Step{At: call.Ended.UTC()})
 			if len(c.Steps) > before {
 				c.Steps[before].Usage = usage(call)
 			}
@@ -114,14 +114,13 @@ type conversation struct {
 }
 
 // add adds the items of a client.
-func (c *conversation) add(items []item) {
-	for i := range items {
-		t := turnOf(&items[i])
-		if t.Role == "tool" {
-			t.Text = ""
-			t.Results = c.newResults(t.Results)
+func (c *conversation) add(items []modelapi.Item) {
+	for _, i := range items {
+		if i.Role == modelapi.RoleTool {
+			i.Text = ""
+			i.Results = c.newResults(i.Results)
 		}
-		c.AddItem(t, events.Step{})
+		c.AddItem(&i, events.Step{})
 	}
 }
 
@@ -141,10 +140,6 @@ func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelap
 		list = append(list, r)
 	}
 	return list
-}
-
-func turnOf(i *item) *modelapi.Item {
-	return &modelapi.Item{Role: i.Role, Text: i.Text, Calls: i.Calls, Results: i.Results}
 }
 
 // fit shortens the texts of a report until it fits into a message. If even short texts do not fit, it leaves out the first

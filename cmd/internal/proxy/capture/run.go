@@ -30,7 +30,7 @@ type run struct {
 
 	Turn    int         `msgpack:"turn"`             // item index of the user's message
 	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
-	Block   *block      `msgpack:"block,omitempty"`
+	Block   *Block      `msgpack:"block,omitempty"`
 	Earlier []placement `msgpack:"earlier,omitempty"` // blocks of the turns before this one
 
 	Attempts []attempt `msgpack:"attempts,omitempty"`         // the last ones, one for each call
@@ -41,11 +41,11 @@ type run struct {
 	Waits    bool      `msgpack:"waits,omitempty"`  // the last reply called tools
 	Status   int       `msgpack:"status,omitempty"` // HTTP status of the last call that ended
 
-	Outcome events.Outcome `msgpack:"outcome,omitempty"` // explicit
-	Closing time.Time      `msgpack:"closing,omitempty"` // when a gateway began to close the run
-	Ended   time.Time      `msgpack:"ended,omitempty"`   // when the next turn of the conversation, or of a fork of it, began
-	Next    string         `msgpack:"next,omitempty"`    // the user's next message
-	Tail    []item         `msgpack:"tail,omitempty"`    // tool results that the client sent only with that message
+	Outcome events.Outcome  `msgpack:"outcome,omitempty"` // explicit
+	Closing time.Time       `msgpack:"closing,omitempty"` // when a gateway began to close the run
+	Ended   time.Time       `msgpack:"ended,omitempty"`   // when the next turn of the conversation, or of a fork of it, began
+	Next    string          `msgpack:"next,omitempty"`    // the user's next message
+	Tail    []modelapi.Item `msgpack:"tail,omitempty"`    // tool results that the client sent only with that message
 
 	Closed bool          `msgpack:"closed,omitempty"`
 	Handle events.Handle `msgpack:"handle,omitempty" redact:"-"` // of the execution; empty if the run was dropped

@@ -120,7 +120,7 @@ func open(t testing.TB) *desk {
 
 // store returns a gateway that has just started.
 func (d *desk) store() *Store {
-	return New(d.nc, d.conn.JetStream(), d.reporter, Config{Patience: time.Minute, Count: d.count, Log: zerolog.Nop()})
+	return New(d.nc, d.conn.JetStream(), d.reporter, Config{Count: d.count, Log: zerolog.Nop()})
 }
 
 func (d *desk) count(r Result) {

@@ -22,7 +22,7 @@ func (o *Open) findNeighbours(ctx context.Context) (n neighbours, err error) {
 	p := o.place
 	before := "" // key of the runs that began with the turn before
 	if len(p.earlier) > 0 {
-		before = p.earlier[0].start
+		before = p.earlier[0]
 	}
 	isSame := func(c *candidate) bool { return p.begins && c.Exact == p.exact }
 	err = waiting{settleTries, settlePause}.until(ctx, func() (ready bool, err error) {
@@ -198,7 +198,6 @@ func (o *Open) turnBefore(n neighbours) []candidate {
 func (o *Open) narrowPrevious(list []candidate) []candidate {
 	return mostInCommon(list,
 		func(c *candidate) bool { return o.call.Session != "" && c.Session == o.call.Session },
-		func(c *candidate) bool { return len(o.place.earlier) == 0 || c.Question == o.place.earlier[0].question },
 		func(c *candidate) bool { return c.System == o.place.system },
 	)
 }

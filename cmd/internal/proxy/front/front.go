@@ -202,7 +202,7 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // Connect adds advice, capture and the API. The backend builds contexts and stores reports. After stop the gateway only passes calls
 // through, as before Connect.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
-	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Patience: f.o.AdviceTimeout, Count: f.count, Log: f.o.Log})
+	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: f.count, Log: f.o.Log})
 	views := index.New(conn)
 	withRunIDs := referencing{backend, runs} // accepts feedback by the id of a captured run
 	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})

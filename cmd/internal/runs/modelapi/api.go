@@ -67,14 +67,14 @@ type Hash [16]byte
 
 // Item is one message or item of a conversation.
 type Item struct {
-	Role    Role
-	Text    string // texts of all parts, separated by blank lines
-	Calls   []ToolCall
-	Results []ToolResult
+	Role    Role         `msgpack:"r"`
+	Text    string       `msgpack:"t,omitempty"` // texts of all parts, separated by blank lines
+	Calls   []ToolCall   `msgpack:"c,omitempty"`
+	Results []ToolResult `msgpack:"o,omitempty"`
 	// Omitted counts the content that the other fields do not have.
-	Omitted Omitted
+	Omitted Omitted `msgpack:"-"`
 	// Prefix is the hash of the system prompt and of all items up to this one; set by Parse only.
-	Prefix Hash
+	Prefix Hash `msgpack:"-"`
 }
 
 // Omitted counts content of messages without text, by kind.
