@@ -46,13 +46,9 @@
 //
 //	advice.go   Begin             parse the call, find its run, ask for advice, insert it
 //	repeat.go   admitted          the advice of earlier calls, without lines that may not be shown
-//	begin.go    Begin, match      the run that the call continues, or a new one
-//	place.go    locate            the turn, the reply and the turns before it, with their keys
-//	keys.go     keys, textChain   what identifies a conversation, a reply and an id
-//	lookup.go   candidates        the runs behind keys
+//	open.go     Begin             the run that the call continues, or a new one
 //	open.go     Start, Finish     store the beginning while the model works, and the end with the reply
-//	part.go     newPart           the part that the call adds to its run
-//	run.go      run               the stored state of the run
+//	doc.go                        the other files of the package, in the order of a call
 //
 // # Errors of the gateway
 //

@@ -62,9 +62,9 @@ func (p *Pending) Finish(ctx context.Context, reply *modelapi.Reply, status int)
 	return nil
 }
 
-// part returns a copy of the stored part of the call, or a new part if none is stored.
+// part returns a copy of the stored part of the call, or a new part if none is stored. It returns errClosed if the run does not exist.
 func (p *Pending) part(ctx context.Context) (*part, error) {
-	r, err := p.store.latest(ctx, p.Run, new(run))
+	r, err := p.store.latest(ctx, p.Run, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,9 @@ import (
 	"debrief/events"
 )
 
-// recent holds the latest values that this process has written. The next call of a run comes a few milliseconds after the last one, and
-// a direct read may be answered by a server that lacks the newest messages. It is safe for concurrent use.
+// recent holds the latest values that this process has written: the next call of a run comes a few milliseconds after the last one, and
+// a direct read may be answered by a server that lacks the newest messages. It also holds the runs that were read for their blocks. It is
+// safe for concurrent use.
 type recent struct {
 	mu         sync.Mutex
 	runs       *simplelru.LRU[events.ID, revision]
@@ -36,7 +37,7 @@ func newRecent() recent {
 	return recent{runs: runs, references: references}
 }
 
-// run returns the newest known revision of a run: got, or a newer one that this process has written.
+// run returns the newest known revision of a run: got, or a newer one in the cache.
 func (c *recent) run(id events.ID, got revision) revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
