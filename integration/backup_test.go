@@ -33,23 +33,23 @@ func TestRestoredPipelineCountsOnce(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() { killLoad{over: 4 * time.Second}.submitAll(t, ctx, conn, tasks[:80]) })
 
-	var files []string
+	var backups []string
 	for i := range 2 {
 		awaitMessages(t, ctx, conn, events.StreamExecutions, uint64(20+25*i))
-		file := filepath.Join(t.TempDir(), "backup.tar")
+		dir := filepath.Join(t.TempDir(), "backup")
 		began := time.Now()
-		debrief(t, ctx, "backup", "create", file, "--nats", url)
+		debrief(t, ctx, "backup", "create", dir, "--nats", url)
 		t.Logf("backup %d taken in %s", i+1, time.Since(began).Round(time.Millisecond))
-		files = append(files, file)
+		backups = append(backups, dir)
 	}
 	all.Wait()
 	awaitSettled(t, ctx, conn)
 	for _, p := range workers {
 		p.kill()
 	}
-	for i, file := range files {
+	for i, dir := range backups {
 		_, url := startServer(t)
-		debrief(t, ctx, "backup", "restore", file, "--nats", url)
+		debrief(t, ctx, "backup", "restore", dir, "--nats", url)
 		conn := connect(t, url)
 		known := knownTasks(t, ctx, conn)
 		workers := startRoles(t, url, model)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"archive/tar"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -66,34 +64,23 @@ func letter(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[1], id)
 }
 
-// damage writes a copy of a backup that is cut short, has one bit turned, or has an entry that is none of its own, by its
-// name or by its size: damage cut|flip|slip|huge FROM TO.
+// damage writes a copy of a backup that has one bit turned, lacks a file, or names a file outside: damage flip|lose|slip FROM TO.
 func damage(ts *testscript.TestScript, _ bool, args []string) {
-	data := []byte(ts.ReadFile(args[1]))
+	dir := ts.MkAbs(args[2])
+	ts.Check(os.RemoveAll(dir))
+	ts.Check(os.CopyFS(dir, os.DirFS(ts.MkAbs(args[1]))))
+	data, manifest := dir+"/DELTAS/stream.arc.s2", dir+"/manifest.json"
 	switch args[0] {
-	case "cut":
-		data = data[:len(data)/2]
 	case "flip":
-		data[strings.Index(string(data), "DELTAS/000001")+512*3/2] ^= 1
-	default:
-		name, size := "../../evil", int64(4)
-		if args[0] == "huge" {
-			name, size = "DELTAS/000001", int64(1)<<40
-		}
-		var b strings.Builder
-		w := tar.NewWriter(&b)
-		r := tar.NewReader(strings.NewReader(string(data)))
-		h, err := r.Next() // the head stays
-		ts.Check(err)
-		ts.Check(w.WriteHeader(h))
-		_, err = io.Copy(w, r)
-		ts.Check(err)
-		ts.Check(w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size}))
-		_, err = w.Write([]byte("evil"))
-		ts.Check(err)
-		data = append([]byte(b.String()), make([]byte, 508)...)
+		text := []byte(ts.ReadFile(data))
+		text[len(text)/2] ^= 1
+		ts.Check(os.WriteFile(data, text, 0o600))
+	case "lose":
+		ts.Check(os.Remove(data))
+	case "slip":
+		text := strings.Replace(ts.ReadFile(manifest), `"DELTAS"`, `"../../evil"`, 1)
+		ts.Check(os.WriteFile(manifest, []byte(text), 0o600))
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), data, 0o600))
 }
 
 // natsServer starts a server without streams and sets a variable to its address: natsserver ADDR.

@@ -29,7 +29,7 @@ const (
 )
 
 // UnsealFix tells an operator how to unseal a stream.
-const UnsealFix = "no setting opens it again: run 'debrief backup', delete the stream, and run 'debrief restore'"
+const UnsealFix = "no setting opens it again: run 'debrief backup create', delete the stream, and run 'debrief backup restore'"
 
 // Check compares a stream with the wanted configuration. It returns a *ConfigError if the stream does not
 // fit.

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"debrief/cmd/internal/operate/backup"
 	"debrief/cmd/internal/program"
@@ -19,42 +20,43 @@ import (
 
 // Backup groups the commands to create and restore backups.
 type Backup struct {
-	Create  backupCreate  `cmd:"" help:"Copy all streams to a file while workers run."`
+	Create  backupCreate  `cmd:"" help:"Copy all streams to a directory while workers run."`
 	Restore backupRestore `cmd:"" help:"Restore the streams of a server from a backup."`
 }
 
 // Help implements kong.HelpProvider.
 func (*Backup) Help() string {
 	return `A backup holds all streams with their sequences, and the position of each role's consumer. A restored pipeline continues
-from these positions and learns nothing twice. The current playbooks are computed from their log. The log of the playbooks alone (--streams deltas) is enough to restore
-every version of every playbook.
+from these positions and learns nothing twice. The current playbooks are computed from their log. The log of the playbooks
+alone (--streams deltas) is enough to restore every version of every playbook.
 
 Examples:
 
   debrief backup create /var/backups
-  debrief backup create monday.tar --streams deltas
-  debrief backup restore monday.tar --check
-  debrief backup restore monday.tar --nats nats://new-server:4222 --replicas 3`
+  debrief backup create monday --streams deltas
+  debrief backup restore monday --check
+  debrief backup restore monday --nats nats://new-server:4222 --replicas 3`
 }
 
 type backupCreate struct {
 	cli.ServerFlags
-	To      string   `arg:"" help:"New file to write, or a directory to create a file named after the time in." type:"path" placeholder:"FILE"`
+	To      string   `arg:"" help:"New directory, or an existing one to create a directory named after the time in." type:"path" placeholder:"DIR"`
 	Streams []string `help:"Streams to copy, such as deltas,tasks; see the list above. Default: all." placeholder:"NAME"`
 	JSON    bool     `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
 func (*backupCreate) Help() string {
-	return `Workers may run meanwhile. The file gets its name only after it is complete and its hashes have been verified.
+	return `Workers may run meanwhile. The directory gets its name only after it is complete. It has one directory for each stream, and
+manifest.json with the hashes of all files. Only its owner can read it.
 
 Streams: runs, tasks, dead, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, blobs.
 
 Examples:
 
   debrief backup create /var/backups
-  debrief backup create monday.tar --nats nats://localhost:4222
-  debrief backup create playbooks.tar --streams deltas`
+  debrief backup create monday --nats nats://localhost:4222
+  debrief backup create playbooks --streams deltas`
 }
 
 // Run implements the command.
@@ -63,36 +65,49 @@ func (b *backupCreate) Run(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--streams: %w; see 'debrief backup create --help'", err))
 	}
-	file, err := backup.NewFile(b.To, time.Now())
+	dir, err := backup.NewDir(b.To, time.Now())
 	if errors.Is(err, fs.ErrExist) {
 		return program.Exit(program.ExitRefused, err)
 	}
 	if err != nil {
 		return program.Exit(program.ExitUsage, err)
 	}
-	defer file.Close()
+	defer dir.Close()
 	s, err := b.ConnectReading(ctx, c.Logger())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	out, err := file.Write(ctx, s.Conn, only, program.Version(), backupProgress("copied"))
+	m, err := dir.Create(ctx, s.Conn, only, program.Version(), backupProgress("copied"))
 	if err != nil {
 		return err
 	}
+	out := newBackupSummary(dir.Name, m)
 	if b.JSON {
 		return cli.WriteJSON(term.Stdout, out)
 	}
-	term.Printf("Backed up to %s in %s.\n", file.Name, out.Duration.Round(time.Millisecond))
+	term.Printf("Backed up to %s in %s.\n", dir.Name, out.Duration.Round(time.Millisecond))
 	return printBackup(out)
 }
 
+// backupSummary describes a backup.
+type backupSummary struct {
+	Directory string `json:"directory"`
+	Bytes     int64  `json:"bytes"`
+	Messages  uint64 `json:"messages"`
+	*backup.Manifest
+}
+
+func newBackupSummary(dir string, m *backup.Manifest) *backupSummary {
+	return &backupSummary{Directory: dir, Bytes: m.Bytes(), Messages: m.Messages(), Manifest: m}
+}
+
 // printBackup prints the streams of a backup and its total size.
-func printBackup(o *backup.Summary) error {
+func printBackup(o *backupSummary) error {
 	w := term.NewTable(term.Stdout)
-	term.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\tsha256\n")
+	term.Fprintf(w, "stream\tmessages\tfirst\tlast\tMiB\treplicas\n")
 	for _, s := range o.Streams {
-		term.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%.12s…\n", s.Name, s.State.Messages, s.State.First, s.State.Last, float64(s.Size)/(1<<20), s.Replicas(), s.SHA256)
+		term.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\n", s.Name, s.Messages, s.First, s.Last, float64(s.Size)/(1<<20), s.Replicas)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -110,22 +125,20 @@ func backupProgress(verb string) backup.Progress {
 	if !term.Stderr.IsTerminal() {
 		return nil
 	}
-	var last time.Time
-	return func(stream string, n int64) {
-		if time.Since(last) < progressInterval {
-			return
-		}
-		last = time.Now()
-		term.Control(term.Stderr, term.ClearLine)
-		term.Fprintf(term.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
-		term.Control(term.Stderr, term.Return)
+	sometimes := rate.Sometimes{Interval: progressInterval}
+	return func(stream string, n uint64) {
+		sometimes.Do(func() {
+			term.Control(term.Stderr, term.ClearLine)
+			term.Fprintf(term.Stderr, "%s: %.1f MiB %s", stream, float64(n)/(1<<20), verb)
+			term.Control(term.Stderr, term.Return)
+		})
 	}
 }
 
 type backupRestore struct {
 	cli.ServerFlags
-	From    string `arg:"" help:"File that 'debrief backup create' wrote." type:"path" placeholder:"FILE"`
-	Check   bool   `help:"Only read the file and verify its hashes, without a server."`
+	From    string `arg:"" help:"Directory that 'debrief backup create' wrote." type:"path" placeholder:"DIR"`
+	Check   bool   `help:"Only read the files and verify their hashes, without a server."`
 	Replace bool   `help:"Delete the current contents of the streams in the backup first."`
 	Fewer   bool   `name:"fewer-replicas" help:"Create streams with fewer replicas than in the backup, as on a single server."`
 	JSON    bool   `help:"Print one JSON document."`
@@ -133,36 +146,28 @@ type backupRestore struct {
 
 // Help implements kong.HelpProvider.
 func (*backupRestore) Help() string {
-	return `The command reads the whole file and verifies its hashes before it changes the server. It refuses to restore into streams
+	return `The command reads all files and verifies their hashes before it changes the server. It refuses to restore into streams
 that hold messages, unless --replace is set, and while workers run: stop them first. After the restore it verifies every
 playbook. A server restores backups of servers with its own or an older version. On a cluster, set the number of replicas
 with --replicas.
 
 Examples:
 
-  debrief backup restore monday.tar --check
-  debrief backup restore monday.tar --data new-directory
-  debrief backup restore monday.tar --nats nats://host:4222 --replicas 3`
+  debrief backup restore monday --check
+  debrief backup restore monday --data new-directory
+  debrief backup restore monday --nats nats://host:4222 --replicas 3`
 }
 
 // Run implements the command.
 func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
-	in, err := os.Open(b.From)
+	m, err := backup.Verify(b.From)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return program.Exit(program.ExitUsage, err)
 	}
 	if err != nil {
-		return err
+		return invalidError(b.From, err)
 	}
-	defer in.Close()
-	m, err := backup.Verify(in)
-	if err != nil {
-		return fileError(b.From, err)
-	}
-	out, err := backup.NewSummary(b.From, m)
-	if err != nil {
-		return err
-	}
+	out := newBackupSummary(b.From, m)
 	if b.Check {
 		if b.JSON {
 			return cli.WriteJSON(term.Stdout, out)
@@ -182,13 +187,13 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	began := time.Now()
-	err = backup.Restore(ctx, s.Conn, m, in, max(b.Replicas, 1), b.Replace, backupProgress("restored"))
+	err = m.Restore(ctx, s.Conn, max(b.Replicas, 1), b.Replace, backupProgress("restored"))
 	var used *backup.NotEmptyError
 	switch {
 	case errors.As(err, &used):
 		return program.Exit(program.ExitRefused, fmt.Errorf("%w: choose an empty server, or pass --replace to delete its messages", err))
 	case err != nil:
-		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", fileError(b.From, err))
+		return fmt.Errorf("%w; the restore is incomplete: repeat it with --replace", invalidError(b.From, err))
 	}
 	if _, err := b.Open(ctx, s.NATS(), "", c.Logger()); err != nil { // creates the streams that the backup does not have
 		return err
@@ -199,21 +204,21 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	return verifyRestored(ctx, s, out, b.JSON)
 }
 
-// checkReplicas adds the flags to the error for fewer replicas than in the backup.
+// checkReplicas returns an error if a stream has more replicas than its restored copy would have, unless fewer are allowed or
+// unavoidable, as on the embedded server.
 func (b *backupRestore) checkReplicas(m *backup.Manifest) error {
-	var fewer *backup.FewerReplicasError
-	err := m.CheckReplicas(backup.Replicas{Number: b.Replicas, Embedded: b.NATS.NATS == "", AllowFewer: b.Fewer})
-	if errors.As(err, &fewer) {
-		return program.Exit(program.ExitUsage, fmt.Errorf("--replicas: %w: pass --replicas %d or --fewer-replicas", err, fewer.Backup))
+	if b.Replicas >= m.Replicas() || b.Fewer || b.NATS.NATS == "" {
+		return nil
 	}
-	return err
+	return program.Exit(program.ExitUsage, fmt.Errorf("--replicas: streams of the backup have %d replicas, got %d: pass --replicas %d or --fewer-replicas",
+		m.Replicas(), b.Replicas, m.Replicas()))
 }
 
-// fileError adds the file name and the exit code to the error of a damaged backup. It returns other errors unchanged.
-func fileError(file string, err error) error {
-	var damaged *backup.InvalidError
-	if errors.As(err, &damaged) {
-		return program.Exit(program.ExitRefused, fmt.Errorf("%s: %w", file, err))
+// invalidError adds the directory and the exit code to the error of a damaged backup. It returns other errors unchanged.
+func invalidError(dir string, err error) error {
+	var invalid *backup.InvalidError
+	if errors.As(err, &invalid) {
+		return program.Exit(program.ExitRefused, fmt.Errorf("%s: %w", dir, err))
 	}
 	return err
 }
@@ -235,14 +240,14 @@ func checkNoWorkers(ctx context.Context, s *cli.Session) error {
 }
 
 // verifyRestored verifies every restored playbook and prints the result.
-func verifyRestored(ctx context.Context, s *cli.Session, o *backup.Summary, asJSON bool) error {
+func verifyRestored(ctx context.Context, s *cli.Session, o *backupSummary, asJSON bool) error {
 	found, damaged, err := o.VerifyPlaybooks(ctx, deltalog.New(s.JetStream()))
 	if err != nil {
 		return err
 	}
 	if asJSON {
 		if err := cli.WriteJSON(term.Stdout, struct {
-			*backup.Summary
+			*backupSummary
 			Playbooks []*deltalog.Verification `json:"playbooks"`
 		}{o, found}); err != nil {
 			return err

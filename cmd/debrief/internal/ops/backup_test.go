@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -13,23 +12,20 @@ import (
 // TestRestoreRefusesFewerReplicas checks that a restore needs --fewer-replicas to reduce the replicas of a stream.
 func TestRestoreRefusesFewerReplicas(t *testing.T) {
 	t.Parallel()
-	manifest := func(replicas string) *backup.Manifest {
-		return &backup.Manifest{Streams: []backup.Stream{
-			{Name: "TASKS", Config: json.RawMessage(`{"num_replicas":1}`)},
-			{Name: "DELTAS", Config: json.RawMessage(`{"num_replicas":` + replicas + `}`)},
-		}}
+	manifest := func(replicas int) *backup.Manifest {
+		return &backup.Manifest{Streams: []backup.Stream{{Name: "TASKS", Replicas: 1}, {Name: "DELTAS", Replicas: replicas}}}
 	}
 	for _, row := range []struct {
-		name, nats, had string
-		replicas        int
-		fewer           bool
-		want            string
+		name, nats    string
+		had, replicas int
+		fewer         bool
+		want          string
 	}{
-		{"three of three", "nats://somewhere:4222", "3", 3, false, ""},
-		{"one of three", "nats://somewhere:4222", "3", 1, false, "--replicas 3"},
-		{"one of three, with --fewer-replicas", "nats://somewhere:4222", "3", 1, true, ""},
-		{"one of three, in a directory", "", "3", 1, false, ""},
-		{"three of one", "nats://somewhere:4222", "1", 3, false, ""},
+		{"three of three", "nats://somewhere:4222", 3, 3, false, ""},
+		{"one of three", "nats://somewhere:4222", 3, 1, false, "--replicas 3"},
+		{"one of three, with --fewer-replicas", "nats://somewhere:4222", 3, 1, true, ""},
+		{"one of three, in a directory", "", 3, 1, false, ""},
+		{"three of one", "nats://somewhere:4222", 1, 3, false, ""},
 	} {
 		b := backupRestore{Fewer: row.fewer, ServerFlags: cli.ServerFlags{NATS: program.NATS{NATS: row.nats, Replicas: row.replicas}}}
 		err := b.checkReplicas(manifest(row.had))

@@ -1,14 +1,14 @@
-// Package backup copies the streams of a pipeline into one file while the pipeline runs. A server restored from that file continues
-// from that state: each outcome and vote counts once, as without the restore.
+// Package backup copies the streams of a pipeline into a directory while the pipeline runs. A server restored from that directory
+// continues from that state: each outcome and vote counts once, as without the restore.
 //
 // # Contents of a backup
 //
-// A backup is a tar archive. The first entry, debrief-backup.json, identifies the format. Then follow the server's
-// snapshots of the streams, in pieces <stream>/000001 and so on. The last entry, manifest.json, has the positions of
-// the roles, and for each stream the message count, the first and last sequence, the configuration and the SHA-256 of
-// the snapshot. Snapshots keep sequences, times and headers. Publishing the messages again would not keep them, and the
-// floors of deltas, the handles and the votes depend on the sequences. The hashes detect damage, not attacks: an
-// attacker who can write the file can also write its manifest.
+// A backup is a directory. It has one directory for each stream, with the server's snapshot and its configuration as jsm.go
+// writes and restores them (the nats command line can read them, too). The file manifest.json is written last. It has the
+// positions of the roles, and for each stream the message count, the first and last sequence and the SHA-256 of its files.
+// Snapshots keep sequences, times and headers. Publishing the messages again would not keep them, and the floors of deltas, the
+// handles and the votes depend on the sequences. The hashes detect damage, not attacks: an attacker who can write the files
+// can also write the manifest.
 //
 // The view of the playbooks is not included: a Curator writes it from their log.
 //
@@ -37,16 +37,20 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/jsm.go"
+	"github.com/nats-io/jsm.go/api"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -70,16 +74,21 @@ var roles = map[string]string{
 	events.StreamExecutions: events.RoleReflector, events.StreamReflections: events.RoleCurator,
 }
 
-// Progress is called with the number of bytes of a stream copied so far.
-type Progress func(stream string, bytes int64)
+// Progress is called with the number of bytes of a stream copied so far, by several goroutines.
+type Progress func(stream string, bytes uint64)
 
-// Create writes a backup of the streams in only, or of all streams if only is empty.
-func Create(ctx context.Context, conn *bus.Conn, only []string, program string, out io.Writer, tell Progress) (*Manifest, error) {
+// serverTimeout is the maximum time without a message from the server.
+const serverTimeout = 30 * time.Second
+
+// chunk is the size of a message with a part of a snapshot.
+const chunk = 256 << 10
+
+// Create copies the streams in only, or all streams if only is empty, into the directory, and gives it its name.
+func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program string, tell Progress) (*Manifest, error) {
 	began := time.Now().UTC()
-	m := &Manifest{Created: began, Program: program, Server: conn.NATS().ConnectedServerVersion(), Positions: map[string]uint64{}}
-	w, err := newWriter(out, began)
-	if err != nil {
-		return nil, fmt.Errorf("write the backup: %w", err)
+	m := &Manifest{
+		Format: formatName, Version: formatVersion, Created: began, Program: program,
+		Server: conn.NATS().ConnectedServerVersion(), Positions: map[string]uint64{}, dir: d.Name,
 	}
 	for _, role := range roles {
 		l, err := conn.Consumers.Lag(ctx, role)
@@ -92,14 +101,14 @@ func Create(ctx context.Context, conn *bus.Conn, only []string, program string, 
 		if len(only) > 0 && !slices.Contains(only, name) {
 			continue
 		}
-		s, err := copyStream(ctx, conn, name, w, tell)
+		s, err := copyStream(ctx, conn, name, filepath.Join(d.tmp, name), tell)
 		if err != nil {
 			return nil, fmt.Errorf("copy stream %s: %w", name, err)
 		}
 		m.Streams = append(m.Streams, *s)
 	}
 	m.Duration = time.Since(began)
-	if err := w.close(m); err != nil {
+	if err := d.publish(m); err != nil {
 		return nil, fmt.Errorf("write the backup: %w", err)
 	}
 	return m, nil
@@ -109,77 +118,95 @@ func Create(ctx context.Context, conn *bus.Conn, only []string, program string, 
 // snapshot takes milliseconds. A run writes its state every few samples.
 const runsAttempts = 50
 
-// copyStream writes one stream to the archive.
-func copyStream(ctx context.Context, conn *bus.Conn, name string, w *writer, tell Progress) (*Stream, error) {
-	s := &Stream{Name: name}
-	sum := newSum()
-	add := func(data []byte) error {
-		s.Pieces++
-		s.Size += int64(len(data))
-		sum.Write(data)
-		if tell != nil {
-			tell(name, s.Size)
-		}
-		return w.piece(name, s.Pieces, data)
-	}
-	if name != "KV_"+events.BucketRuns {
-		if err := s.snapshot(ctx, conn, add); err != nil {
-			return nil, err
-		}
-	} else {
-		pieces, err := s.snapshotStable(ctx, conn)
-		if err != nil {
-			return nil, err
-		}
-		for _, data := range pieces {
-			if err := add(data); err != nil {
-				return nil, err
-			}
-		}
-	}
-	s.SHA256 = sum.String()
-	return s, nil
-}
-
-// snapshot copies the stream and counts the messages removed meanwhile.
-func (s *Stream) snapshot(ctx context.Context, conn *bus.Conn, fn func([]byte) error) (err error) {
-	err = natserr.Do(ctx, natserr.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (err error) {
-		s.Config, s.Server, err = snapshot(ctx, conn.NATS(), s.Name, fn)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(s.Server, &s.State); err != nil {
-		return err
-	}
-	after, err := conn.JetStream().Stream(ctx, s.Name)
-	if err != nil {
-		return err
-	}
-	now := after.CachedInfo().State
-	added := now.LastSeq - s.State.Last
-	s.Removed = s.State.Messages + added - now.Msgs
-	return nil
-}
-
-// snapshotStable copies the stream into memory. It repeats that until nothing was removed from the stream during a copy.
-func (s *Stream) snapshotStable(ctx context.Context, conn *bus.Conn) (pieces [][]byte, err error) {
+// copyStream copies one stream into dir.
+func copyStream(ctx context.Context, conn *bus.Conn, name, dir string, tell Progress) (*Stream, error) {
 	for range runsAttempts {
-		pieces = nil
-		err := s.snapshot(ctx, conn, func(data []byte) error {
-			pieces = append(pieces, data)
-			return nil
-		})
-		if err != nil || s.Removed == 0 {
-			return pieces, err
+		s, err := snapshot(ctx, conn, name, dir, tell)
+		if err != nil || s.Removed == 0 || name != "KV_"+events.BucketRuns {
+			return s, err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("changed during each of %d snapshots: repeat the backup when fewer runs are active", runsAttempts)
 }
 
-// Verify reads a whole backup and returns its manifest, or a *InvalidError.
-func Verify(in io.Reader) (*Manifest, error) { return walk(in, nil) }
+// snapshot copies one stream into dir and counts the messages removed meanwhile. jsm.go waits without limit for the rest of a
+// snapshot, so a timer ends the copy if nothing arrives.
+func snapshot(ctx context.Context, conn *bus.Conn, name, dir string, tell Progress) (*Stream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	idle := time.AfterFunc(serverTimeout, func() {
+		cancel(fmt.Errorf("no message from the server for %s: %w", serverTimeout, nats.ErrTimeout))
+	})
+	defer idle.Stop()
+	var received atomic.Uint64
+	notify := func(p jsm.SnapshotProgress) { // also called each second, and by several goroutines
+		if n := p.BytesReceived(); received.Swap(n) != n {
+			idle.Reset(serverTimeout)
+			tell.report(ctx, name, n)
+		}
+	}
+	err := call(ctx, conn, name, func(ctx context.Context, manager *jsm.Manager) error {
+		stream, err := manager.LoadStream(name)
+		if err != nil {
+			return err
+		}
+		_, err = stream.SnapshotToDirectory(ctx, dir, jsm.SnapshotHealthCheck(), jsm.SnapshotChunkSize(chunk), jsm.SnapshotNotify(notify))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	meta, err := readMetadata(dir)
+	if err != nil {
+		return nil, err
+	}
+	after, err := conn.JetStream().Stream(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	now := after.CachedInfo().State
+	added := now.LastSeq - meta.State.LastSeq
+	s := &Stream{
+		Name: name, Messages: meta.State.Msgs, First: meta.State.FirstSeq, Last: meta.State.LastSeq,
+		Removed: meta.State.Msgs + added - now.Msgs, Replicas: max(meta.config.Replicas, 1),
+	}
+	s.Files, s.Size, err = hashFiles(dir)
+	return s, err
+}
+
+// call calls fn with a client of the server's snapshot API. The requests of that client end at their timeouts only. So call
+// returns without fn when ctx ends, or when the server denies a request about the stream.
+func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Context, *jsm.Manager) error) error {
+	manager, err := jsm.New(conn.NATS(), jsm.WithTimeout(serverTimeout))
+	if err != nil {
+		return err
+	}
+	return natserr.Do(ctx, natserr.WatchOfOf(conn.JetStream()), stream, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx) // ends the timers of jsm.go
+		defer cancel()
+		result := make(chan error, 1)
+		go func() { result <- fn(ctx, manager) }()
+		var err error
+		select {
+		case err = <-result:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	})
+}
+
+// report calls fn, unless it is nil or the copy has ended.
+func (fn Progress) report(ctx context.Context, stream string, bytes uint64) {
+	if fn != nil && ctx.Err() == nil {
+		fn(stream, bytes)
+	}
+}
 
 // NotEmptyError is returned if streams to restore are not empty.
 type NotEmptyError struct{ Streams []string }
@@ -192,120 +219,57 @@ func (e *NotEmptyError) Error() string {
 // are deleted with their contents. An interrupted restore leaves some streams behind: repeat it with replace.
 //
 // Restore changes nothing and returns an error if the configuration of a stream differs from this program's. A forged
-// file could otherwise make the server republish messages into the log of the playbooks.
-func Restore(ctx context.Context, conn *bus.Conn, m *Manifest, in io.ReadSeeker, replicas int, replace bool, tell Progress) error {
-	if err := m.checkConfigs(); err != nil {
+// backup could otherwise make the server republish messages into the log of the playbooks.
+func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, replace bool, tell Progress) error {
+	configs, err := m.configs(replicas)
+	if err != nil {
 		return err
 	}
-	if err := deleteStreams(ctx, conn, m, replace); err != nil {
+	if err := m.deleteStreams(ctx, conn, replace); err != nil {
 		return err
 	}
-	r := &restoring{conn: conn, manifest: m, replicas: replicas, tell: tell, done: map[string]bool{}}
-	for attempt := 1; ; attempt++ {
-		if _, err := in.Seek(0, io.SeekStart); err != nil {
-			return err
+	for i := range m.Streams {
+		s := &m.Streams[i]
+		if err := m.restoreStream(ctx, conn, s, configs[i], tell); err != nil {
+			return fmt.Errorf("restore stream %s: %w", s.Name, err)
 		}
-		err := r.restoreRest(ctx, in)
-		var refused *apiError
-		isLeftover := errors.As(err, &refused) && refused.ErrCode == codeRestoreFailed // see restoreAttempts
-		if !isLeftover || attempt == restoreAttempts {
-			return err
-		}
-		if err := conn.JetStream().DeleteStream(ctx, r.current); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("delete stream %s: %w", r.current, err)
-		}
-		select {
-		case <-time.After(restorePause << attempt):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// A server removes the files of a deleted stream in the background. If the stream is restored and deleted again before that ends,
-// nats-server 2.15.2 leaves its files in place (filestore.go, Delete), and the next restore reports "expected sequence does not
-// match store". After another deletion and a pause the restore succeeds.
-const (
-	restoreAttempts = 5
-	restorePause    = 50 * time.Millisecond // doubled after each attempt
-)
-
-// restoring is a restore of several streams in progress.
-type restoring struct {
-	conn     *bus.Conn
-	manifest *Manifest
-	replicas int
-	tell     Progress
-	done     map[string]bool // streams that were restored
-	current  string          // the stream that is being restored
-}
-
-// restoreRest reads a backup and restores the streams that are not restored yet. It writes the pieces of a stream to a pipe, from which
-// restoreOne reads in a goroutine.
-func (r *restoring) restoreRest(ctx context.Context, in io.Reader) error {
-	var result chan error   // result of restoreOne for the current stream
-	var pipe *io.PipeWriter // nil before the first stream, and after the end of a stream
-	var sent int64          // bytes of the current stream
-	finish := func(err error) error {
-		if pipe == nil {
-			return nil
-		}
-		pipe.CloseWithError(err) // nil ends the stream
-		pipe = nil
-		err = <-result
-		r.done[r.current] = err == nil
-		return err
-	}
-	r.current = ""
-	_, err := walk(in, func(name string, data []byte) error {
-		if name != r.current {
-			if err := finish(nil); err != nil {
+		if role := roles[s.Name]; role != "" {
+			if err := conn.Consumers.CreateAfter(ctx, role, m.Positions[role]); err != nil {
 				return err
 			}
-			if r.done[name] {
-				return nil
-			}
-			i := slices.IndexFunc(r.manifest.Streams, func(s Stream) bool { return s.Name == name })
-			if i < 0 {
-				return damaged("changed since the verification")
-			}
-			var out *io.PipeReader
-			out, pipe = io.Pipe()
-			r.current = name
-			sent = 0
-			result = make(chan error, 1)
-			go func() {
-				err := restoreOne(ctx, r.conn, r.manifest, &r.manifest.Streams[i], out, r.replicas)
-				out.CloseWithError(firstErr(err, io.ErrClosedPipe))
-				result <- err
-			}()
-		}
-		sent += int64(len(data))
-		if r.tell != nil {
-			r.tell(name, sent)
-		}
-		if _, err := pipe.Write(data); err != nil {
-			return finish(err)
-		}
-		return nil
-	})
-	return errors.Join(err, finish(err))
-}
-
-// checkConfigs returns an error for a stream configuration that is not this program's.
-func (m *Manifest) checkConfigs() error {
-	for _, s := range m.Streams {
-		if err := streams.CheckConfig(s.Name, s.Config, s.State.Bytes); err != nil {
-			return damaged("configuration of stream %s: %v", s.Name, err)
 		}
 	}
 	return nil
 }
 
+// configs returns the configurations of the streams with a number of replicas and the mark of a restored stream. It returns an
+// *InvalidError for a configuration that is not this program's.
+func (m *Manifest) configs(replicas int) (all []api.StreamConfig, err error) {
+	for _, s := range m.Streams {
+		meta, err := readMetadata(filepath.Join(m.dir, s.Name))
+		if err == nil {
+			err = streams.CheckConfig(s.Name, meta.Config, meta.State.Bytes)
+		}
+		if err != nil {
+			return nil, invalid("%s/%s: configuration of stream %s: %v", s.Name, jsm.SnapshotMetaFile, s.Name, err)
+		}
+		config := meta.config
+		config.Replicas = replicas
+		if replicas == 1 {
+			config.Placement = nil
+		}
+		if config.Metadata == nil {
+			config.Metadata = map[string]string{}
+		}
+		config.Metadata[streams.MetadataRestored] = fmt.Sprint(s.Last)
+		all = append(all, config)
+	}
+	return all, nil
+}
+
 // deleteStreams deletes the streams to restore. Without replace it returns an error if one of them is not empty.
-func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace bool) error {
-	js := conn.JetStream()
-	var names, existing, notEmpty []string
+func (m *Manifest) deleteStreams(ctx context.Context, conn *bus.Conn, replace bool) error {
+	var names, notEmpty []string
 	for _, s := range m.Streams {
 		names = append(names, s.Name)
 	}
@@ -313,14 +277,13 @@ func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace boo
 		names = append(names, viewStream)
 	}
 	for _, name := range names {
-		old, err := js.Stream(ctx, name)
+		old, err := conn.JetStream().Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("open stream %s: %w", name, err)
 		}
-		existing = append(existing, name)
 		if old.CachedInfo().State.Msgs > 0 {
 			notEmpty = append(notEmpty, name)
 		}
@@ -328,10 +291,18 @@ func deleteStreams(ctx context.Context, conn *bus.Conn, m *Manifest, replace boo
 	if len(notEmpty) > 0 && !replace {
 		return &NotEmptyError{notEmpty}
 	}
-	for _, name := range existing {
-		if err := js.DeleteStream(ctx, name); err != nil {
-			return fmt.Errorf("delete stream %s: %w", name, err)
+	for _, name := range names {
+		if err := deleteStream(ctx, conn, name); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// deleteStream deletes a stream if it exists.
+func deleteStream(ctx context.Context, conn *bus.Conn, name string) error {
+	if err := conn.JetStream().DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("delete stream %s: %w", name, err)
 	}
 	return nil
 }
@@ -344,65 +315,67 @@ func (m *Manifest) hasPlaybooks() bool {
 	return slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Name == events.StreamDeltas })
 }
 
-// restoreOne restores one stream, and the durable of its role at its position.
-func restoreOne(ctx context.Context, conn *bus.Conn, m *Manifest, s *Stream, in io.Reader, replicas int) error {
-	config, err := configFor(s, replicas)
-	if err != nil {
-		return damaged("%s: configuration: %v", s.Name, err)
+// A server removes the files of a deleted stream in the background. If the stream is restored and deleted again before that ends,
+// nats-server 2.15.2 leaves its files in place (filestore.go, Delete), and the next restore reports "expected sequence does not
+// match store". After another deletion and a pause the restore succeeds.
+const (
+	codeRestoreFailed = 10062 // the server could not restore the snapshot
+	restoreAttempts   = 5
+	restorePause      = 50 * time.Millisecond // doubled after each attempt
+)
+
+// restoreStream restores one stream.
+func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream, config api.StreamConfig, tell Progress) error {
+	notify := func(p jsm.RestoreProgress) { tell.report(ctx, s.Name, p.BytesSent()) }
+	for attempt := 1; ; attempt++ {
+		var got *api.StreamState
+		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
+			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, filepath.Join(m.dir, s.Name),
+				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(chunk), jsm.RestoreNotify(notify))
+			return err
+		})
+		if err == nil && !s.matches(got) {
+			return fmt.Errorf("the server has %d messages up to sequence %d, the backup has %d up to %d", got.Msgs, got.LastSeq, s.Messages, s.Last)
+		}
+		if !jsm.IsNatsError(err, codeRestoreFailed) || attempt == restoreAttempts {
+			return err
+		}
+		if err := deleteStream(ctx, conn, s.Name); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(restorePause << attempt):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	got, err := natserr.Call(ctx, natserr.WatchOf(conn.JetStream()), s.Name, func(ctx context.Context) (State, error) {
-		return restore(ctx, conn.NATS(), s.Name, config, s.Server, in)
-	})
-	if err != nil {
-		return fmt.Errorf("restore stream %s: %w", s.Name, err)
-	}
-	if !s.matches(got) {
-		return fmt.Errorf("restore stream %s: the server has %d messages up to sequence %d, the backup has %d up to %d",
-			s.Name, got.Messages, got.Last, s.State.Messages, s.State.Last)
-	}
-	if role := roles[s.Name]; role != "" {
-		return conn.Consumers.CreateAfter(ctx, role, m.Positions[role])
-	}
-	return nil
 }
 
 // matches reports whether a restored stream has the messages of the backup, except those that were removed during its snapshot, and
 // those that have expired since.
-func (s *Stream) matches(restored State) bool {
-	if restored.Last != s.State.Last || restored.Messages > s.State.Messages {
+func (s *Stream) matches(restored *api.StreamState) bool {
+	if restored.LastSeq != s.Last || restored.Msgs > s.Messages {
 		return false
 	}
-	expired := restored.Messages < s.State.Messages && restored.First > s.State.First
-	return expired || s.State.Messages-restored.Messages <= s.Removed
+	expired := restored.Msgs < s.Messages && restored.FirstSeq > s.First
+	return expired || s.Messages-restored.Msgs <= s.Removed
 }
 
-// Replicas returns the number of replicas of the stream.
-func (s *Stream) Replicas() int {
-	var config struct {
-		Replicas int `json:"num_replicas"`
-	}
-	_ = json.Unmarshal(s.Config, &config) // Restore returns an error for an invalid configuration
-	return max(config.Replicas, 1)
+// metadata is the file that jsm.go writes beside a snapshot.
+type metadata struct {
+	Config json.RawMessage `json:"config"`
+	State  api.StreamState `json:"state"`
+	config api.StreamConfig
 }
 
-// configFor returns the configuration of a stream with a number of replicas and the mark of a restored stream. It
-// keeps fields that are unknown to this program.
-func configFor(s *Stream, replicas int) (json.RawMessage, error) {
-	config := map[string]any{}
-	d := json.NewDecoder(bytes.NewReader(s.Config))
-	d.UseNumber() // a float would lose digits of the limits
-	if err := d.Decode(&config); err != nil {
+func readMetadata(dir string) (*metadata, error) {
+	data, err := os.ReadFile(filepath.Join(dir, jsm.SnapshotMetaFile))
+	if err != nil {
 		return nil, err
 	}
-	config["num_replicas"] = replicas
-	if replicas == 1 {
-		delete(config, "placement")
+	m := new(metadata)
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, err
 	}
-	meta, _ := config["metadata"].(map[string]any)
-	if meta == nil {
-		meta = map[string]any{}
-	}
-	meta[streams.MetadataRestored] = fmt.Sprint(s.State.Last)
-	config["metadata"] = meta
-	return json.Marshal(config)
+	return m, json.Unmarshal(m.Config, &m.config)
 }

@@ -1,16 +1,16 @@
 package backup
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/jsm.go"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -55,15 +55,11 @@ func TestBackupDuringOverwrites(t *testing.T) {
 	other, _ := bustest.Open(t, bus.Policy{})
 	lacking := 0
 	for range 20 {
-		var file bytes.Buffer
-		if _, err := Create(ctx, conn, only, "test", &file, nil); err != nil {
-			t.Fatal(err)
-		}
-		m, err := Verify(bytes.NewReader(file.Bytes()))
+		m, err := Verify(create(t, conn, only...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Restore(ctx, other, m, bytes.NewReader(file.Bytes()), 1, true, nil); err != nil {
+		if err := m.Restore(ctx, other, 1, true, nil); err != nil {
 			t.Fatal(err)
 		}
 		if n := held(t, other, events.BucketRuns); n != keys {
@@ -87,27 +83,18 @@ func TestRestoreEndsAfterRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := "KV_" + events.BucketRuns
-	var file bytes.Buffer
-	m, err := Create(t.Context(), conn, []string{stream}, "test", &file, nil)
+	m, err := Verify(create(t, conn, stream))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var broken bytes.Buffer
-	w, err := newWriter(&broken, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := []byte("not a snapshot")
-	m.Streams[0].Pieces, m.Streams[0].Size, m.Streams[0].SHA256 = 1, int64(len(data)), fmt.Sprintf("%x", sha256.Sum256(data))
-	if err := errors.Join(w.piece(stream, 1, data), w.close(m)); err != nil {
+	if err := os.WriteFile(filepath.Join(m.dir, stream, jsm.SnapshotDataFile), []byte("not a snapshot"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	requests, err := nc.SubscribeSync("$JS.API.STREAM.RESTORE." + stream)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var refused *apiError
-	if err := Restore(t.Context(), conn, m, bytes.NewReader(broken.Bytes()), 1, true, nil); !errors.As(err, &refused) || refused.ErrCode != codeRestoreFailed {
+	if err := m.Restore(t.Context(), conn, 1, true, nil); !jsm.IsNatsError(err, codeRestoreFailed) {
 		t.Fatalf("got error %v, want the refusal of the server", err)
 	}
 	for i := range restoreAttempts {
@@ -121,6 +108,20 @@ func TestRestoreEndsAfterRefusals(t *testing.T) {
 	if _, err := conn.JetStream().Stream(t.Context(), stream); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		t.Errorf("after the failure the stream exists: %v", err)
 	}
+}
+
+// create creates a backup and returns its directory.
+func create(t *testing.T, conn *bus.Conn, only ...string) string {
+	t.Helper()
+	d, err := NewDir(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.Create(t.Context(), conn, only, "test", nil); err != nil {
+		t.Fatal(err)
+	}
+	return d.Name
 }
 
 func held(t *testing.T, conn *bus.Conn, bucket string) int {
@@ -169,7 +170,16 @@ func TestRefusedSnapshotError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Create(t.Context(), conn, []string{events.StreamTasks}, "test", io.Discard, nil)
+	d, err := NewDir(t.TempDir(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	began := time.Now()
+	_, err = d.Create(t.Context(), conn, []string{events.StreamTasks}, "test", nil)
+	if took := time.Since(began); took > serverTimeout/2 {
+		t.Errorf("returned after %s", took)
+	}
 	var refused *bus.DeniedError
 	if !errors.As(err, &refused) || refused.Subject != "$JS.API.STREAM.SNAPSHOT.TASKS" {
 		t.Errorf("got %v, want the subject that was refused", err)

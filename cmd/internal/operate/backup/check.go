@@ -31,38 +31,25 @@ func shortName(stream string) string {
 // Messages returns the number of messages in all streams.
 func (m *Manifest) Messages() (n uint64) {
 	for _, s := range m.Streams {
-		n += s.State.Messages
+		n += s.Messages
 	}
 	return n
 }
 
-// Replicas describes the replicas of restored streams.
-type Replicas struct {
-	Number     int
-	Embedded   bool // the server is embedded, so Number must be 1
-	AllowFewer bool // allow fewer replicas than in the backup
-}
-
-// FewerReplicasError is returned if restored streams would have fewer replicas than in the backup.
-type FewerReplicasError struct {
-	Backup, Got int
-}
-
-func (e *FewerReplicasError) Error() string {
-	return fmt.Sprintf("streams of the backup have %d replicas, got %d", e.Backup, e.Got)
-}
-
-// CheckReplicas returns a *FewerReplicasError if a stream has more replicas than its restored copy would have. It returns nil
-// if fewer replicas are allowed or unavoidable.
-func (m *Manifest) CheckReplicas(r Replicas) error {
-	inBackup := 1
-	for i := range m.Streams {
-		inBackup = max(inBackup, m.Streams[i].Replicas())
+// Bytes returns the size of the files of all streams.
+func (m *Manifest) Bytes() (n int64) {
+	for _, s := range m.Streams {
+		n += s.Size
 	}
-	if r.Number >= inBackup || r.AllowFewer || r.Embedded {
-		return nil
+	return n
+}
+
+// Replicas returns the largest number of replicas of a stream.
+func (m *Manifest) Replicas() (n int) {
+	for _, s := range m.Streams {
+		n = max(n, s.Replicas)
 	}
-	return &FewerReplicasError{Backup: inBackup, Got: r.Number}
+	return n
 }
 
 // verifier verifies the logs of playbooks.

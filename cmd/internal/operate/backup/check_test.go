@@ -2,7 +2,6 @@ package backup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -26,35 +25,6 @@ func TestSelectStreams(t *testing.T) {
 		got, err := SelectStreams(test.short)
 		if !slices.Equal(got, test.want) || (err == nil) != test.ok {
 			t.Errorf("%q: got %v, error %v", test.short, got, err)
-		}
-	}
-}
-
-func TestCheckReplicas(t *testing.T) {
-	t.Parallel()
-	manifest := func(replicas string) *Manifest {
-		return &Manifest{Streams: []Stream{
-			{Name: "TASKS", Config: json.RawMessage(`{"num_replicas":1}`)},
-			{Name: "DELTAS", Config: json.RawMessage(`{"num_replicas":` + replicas + `}`)},
-		}}
-	}
-	for _, test := range []struct {
-		name string
-		had  string
-		get  Replicas
-		want *FewerReplicasError
-	}{
-		{"three of three", "3", Replicas{Number: 3}, nil},
-		{"one of three", "3", Replicas{Number: 1}, &FewerReplicasError{Backup: 3, Got: 1}},
-		{"one of three, allowed", "3", Replicas{Number: 1, AllowFewer: true}, nil},
-		{"one of three, embedded", "3", Replicas{Number: 1, Embedded: true}, nil},
-		{"three of one", "1", Replicas{Number: 3}, nil},
-		{"none of one", "1", Replicas{}, &FewerReplicasError{Backup: 1}},
-	} {
-		err := manifest(test.had).CheckReplicas(test.get)
-		var got *FewerReplicasError
-		if errors.As(err, &got) != (test.want != nil) || got != nil && *got != *test.want {
-			t.Errorf("%s: got %v, want %v", test.name, err, test.want)
 		}
 	}
 }

@@ -1,13 +1,15 @@
 package backup
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/jsm.go"
 
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -17,10 +19,7 @@ import (
 func TestRestoreRefusesOtherConfig(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	var file bytes.Buffer
-	if _, err := Create(t.Context(), conn, nil, "test", &file, nil); err != nil {
-		t.Fatal(err)
-	}
+	original := create(t, conn)
 	for name, c := range map[string]struct {
 		stream, field string
 		value         any
@@ -49,20 +48,31 @@ func TestRestoreRefusesOtherConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, err := Verify(bytes.NewReader(file.Bytes()))
+			dir := filepath.Join(t.TempDir(), "backup")
+			if err := os.CopyFS(dir, os.DirFS(original)); err != nil {
+				t.Fatal(err)
+			}
+			m, err := Verify(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == c.stream })
-			var config map[string]any
-			if err := json.Unmarshal(m.Streams[i].Config, &config); err != nil {
+			file := filepath.Join(dir, c.stream, jsm.SnapshotMetaFile)
+			data, err := os.ReadFile(file)
+			if err != nil {
 				t.Fatal(err)
 			}
-			config[c.field] = c.value
-			if m.Streams[i].Config, err = json.Marshal(config); err != nil {
+			var meta map[string]map[string]any
+			if err := json.Unmarshal(data, &meta); err != nil {
 				t.Fatal(err)
 			}
-			err = m.checkConfigs()
+			meta["config"][c.field] = c.value
+			if data, err = json.Marshal(meta); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err = m.configs(1)
 			var refused *InvalidError
 			switch {
 			case c.accepted && err != nil:
@@ -74,7 +84,7 @@ func TestRestoreRefusesOtherConfig(t *testing.T) {
 				return
 			}
 			other, _ := bustest.Open(t, bus.Policy{})
-			if err := Restore(t.Context(), other, m, bytes.NewReader(file.Bytes()), 1, true, nil); !errors.As(err, &refused) {
+			if err := m.Restore(t.Context(), other, 1, true, nil); !errors.As(err, &refused) {
 				t.Errorf("restore: got %v, want a refusal", err)
 			}
 			if _, err := other.Streams(t.Context()); err != nil { // all streams still exist
