@@ -291,7 +291,7 @@ func TestNextCallBeforeReplyIsStored(t *testing.T) {
 	c.store = 0 // also if the run is not stored yet
 	stored := make(chan error)
 	go func() {
-		<-time.After(settlePause)
+		<-time.After(settling.pause)
 		stored <- o.Finish(context.Background(), reply, 200)
 	}()
 	next := c.begin()

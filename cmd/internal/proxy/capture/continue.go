@@ -6,23 +6,20 @@ import (
 	"time"
 )
 
-// Times of a lookup that is repeated because the missing value may still be stored:
+// settling is the wait of a lookup for a missing value that may still be stored:
 //
 //   - The client sees a reply before it is stored, so its next call may arrive first. This is possible while a call of the turn is in
 //     flight, also one of this process that is not stored yet. Without its turn, and for an unknown response, it is always possible.
 //   - A call is marked as a repetition and its first attempt is unknown. The gateway of that attempt may have died, while the server
 //     still stores its last writes.
-const (
-	settlePause = 15 * time.Millisecond
-	settleTries = 6
-)
+var settling = waiting{tries: 6, pause: 15 * time.Millisecond}
 
 // findContinued returns the run that the call continues, or nothing.
 func (o *Open) findContinued(ctx context.Context) (m match, err error) {
 	p := o.place
 	var open map[string]found
 	isAmbiguous := false
-	err = waiting{settleTries, settlePause}.until(ctx, func() (ready bool, err error) {
+	err = settling.until(ctx, func() (ready bool, err error) {
 		open, err = o.store.lookup(ctx, &o.store.open, o.call.owns, p.reply, p.named, p.start)
 		if err != nil {
 			return false, err

@@ -63,6 +63,14 @@ type place struct {
 	earlier       []string        // keys of the runs that began with the turns before, newest first, at most maxEarlier
 }
 
+// before returns the key of the runs that began with the turn before, or "".
+func (p *place) before() string {
+	if len(p.earlier) == 0 {
+		return ""
+	}
+	return p.earlier[0]
+}
+
 // maxEarlier is the number of earlier turns that are looked up.
 const maxEarlier = 16
 

@@ -19,54 +19,72 @@ type neighbours struct {
 
 // findNeighbours returns the neighbours of a call that begins a run, or that continues an unknown one.
 func (o *Open) findNeighbours(ctx context.Context) (n neighbours, err error) {
-	p := o.place
-	before := "" // key of the runs that began with the turn before
-	if len(p.earlier) > 0 {
-		before = p.earlier[0]
-	}
-	isSame := func(c *candidate) bool { return p.begins && c.Exact == p.exact }
-	err = waiting{settleTries, settlePause}.until(ctx, func() (ready bool, err error) {
-		open, err := o.store.lookup(ctx, &o.store.open, o.call.owns, p.start, p.named, p.previous, p.previousCalls, before)
-		if err != nil {
-			return false, err
-		}
-		n = neighbours{same: having(open[p.start].runs, isSame), before: open[before].runs}
-		withCalls := func(c *candidate) bool {
-			return slices.ContainsFunc(open[p.previousCalls].runs, func(other candidate) bool { return other.ID == c.ID })
-		}
-		n.replied = mostInCommon(open[p.previous].runs, withCalls)
-		for _, key := range []string{p.start, p.named} {
-			if key != "" {
-				n.slots = append(n.slots, freeSlot(key, open[key].references))
-			}
-		}
-		unknownResponse := len(p.earlier) == 0 && o.call.Request.PreviousID != ""
-		mayCome := anyBusy(n.before) || o.store.calls.has(before) || unknownResponse
-		missesReply := p.previous != "" && len(n.replied) == 0 && mayCome
-		missesFirst := p.begins && o.call.Retry > 0 && len(n.same) == 0
-		return !missesReply && !missesFirst, nil
+	err = settling.until(ctx, func() (ready bool, err error) {
+		n, err = o.openNeighbours(ctx)
+		return !o.mayMiss(n), err
 	})
 	if err != nil {
 		return n, err
 	}
-	// Where no open run is known, a closed one may be.
-	same, previous := "", ""
-	if o.call.Retry > 0 && len(n.same) == 0 {
-		same = p.start
-	}
-	if len(n.replied) > 0 {
-		before = ""
-	} else {
-		previous = p.previous
-	}
-	closed, err := o.store.lookup(ctx, &o.store.closed, o.call.owns, same, previous, before)
+	err = o.addClosed(ctx, &n)
+	return n, err
+}
+
+// openNeighbours returns the neighbours in the bucket of open runs.
+func (o *Open) openNeighbours(ctx context.Context) (n neighbours, err error) {
+	p := o.place
+	open, err := o.store.lookup(ctx, &o.store.open, o.call.owns, p.start, p.named, p.previous, p.previousCalls, p.before())
 	if err != nil {
 		return n, err
 	}
-	n.same = append(n.same, having(closed[same].runs, isSame)...)
+	if p.begins {
+		n.same = having(open[p.start].runs, o.isSame)
+	}
+	n.before = open[p.before()].runs
+	n.replied = mostInCommon(open[p.previous].runs, func(c *candidate) bool {
+		return slices.ContainsFunc(open[p.previousCalls].runs, func(other candidate) bool { return other.ID == c.ID })
+	})
+	for _, key := range []string{p.start, p.named} {
+		if key != "" {
+			n.slots = append(n.slots, freeSlot(key, open[key].references))
+		}
+	}
+	return n, nil
+}
+
+// isSame reports whether a run began with the request of the call.
+func (o *Open) isSame(c *candidate) bool { return c.Exact == o.place.exact }
+
+// mayMiss reports whether a neighbour that the call needs may still be stored: see settling.
+func (o *Open) mayMiss(n neighbours) bool {
+	p := o.place
+	if p.begins && o.call.Retry > 0 && len(n.same) == 0 {
+		return true
+	}
+	unknownResponse := len(p.earlier) == 0 && o.call.Request.PreviousID != ""
+	mayCome := anyBusy(n.before) || o.store.calls.has(p.before()) || unknownResponse
+	return p.previous != "" && len(n.replied) == 0 && mayCome
+}
+
+// addClosed adds closed runs where no open one is known.
+func (o *Open) addClosed(ctx context.Context, n *neighbours) error {
+	p := o.place
+	var same, previous, before string
+	if o.call.Retry > 0 && len(n.same) == 0 {
+		same = p.start
+	}
+	if len(n.replied) == 0 {
+		previous = p.previous
+		before = p.before()
+	}
+	closed, err := o.store.lookup(ctx, &o.store.closed, o.call.owns, same, previous, before)
+	if err != nil {
+		return err
+	}
+	n.same = append(n.same, having(closed[same].runs, o.isSame)...)
 	n.replied = append(n.replied, closed[previous].runs...)
 	n.before = append(n.before, closed[before].runs...)
-	return n, nil
+	return nil
 }
 
 // findRepeated returns the run whose first call this call repeats, or nothing.
