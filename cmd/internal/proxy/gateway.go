@@ -225,3 +225,20 @@ func (g *Gateway) mount(path string) (h http.Handler, class Class) {
 	}
 	return h, ClassOther
 }
+
+// statusWriter records the status of a mounted handler.
+type statusWriter struct {
+	http.ResponseWriter
+	x *exchange
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		w.x.respond(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find the methods of the server's writer.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
