@@ -154,10 +154,8 @@ func repeatedClosed(list []candidate, c *Call) *candidate {
 // repetitionTime is the time in which SDKs repeat a call.
 const repetitionTime = time.Minute
 
-// newRun returns a run that the call begins. From the turn before it the run has the blocks of the earlier turns and the session, and
-// it ends the open run of that turn. If several sessions may have the turn before, the new run gets no session and ends no run: the turn
-// may be that of another person. A session without a name begins with its run, so that the equal first words of two persons are two
-// sessions.
+// newRun returns a run that the call begins. A session without a name begins with its run, so that the equal first words of two persons
+// are two sessions.
 func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 	c, p := o.call, o.place
 	r := &run{
@@ -167,6 +165,9 @@ func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 	}
 	m := match{run: r, created: true}
 	last := o.turnBefore(n)
+	if len(last) > 0 {
+		m.previous = o.follow(r, last)
+	}
 	switch {
 	case len(p.earlier) == 0: // the provider has stored the earlier turns with their blocks
 	case len(last) > 0:
@@ -177,23 +178,28 @@ func (o *Open) newRun(ctx context.Context, n neighbours) (match, error) {
 			return match{}, err
 		}
 	}
-	if len(last) > 0 {
-		r.Number = max(r.Number, last[0].Number+1)
-		if slices.ContainsFunc(last, func(c candidate) bool { return c.Session != last[0].Session }) {
-			o.store.count(Ambiguous)
-		} else {
-			if r.Session == "" {
-				r.Session, r.Named = last[0].Session, last[0].Named
-			}
-			if p.begins && last[0].open() {
-				m.previous = last[0].ID
-			}
-		}
-	}
 	if r.Session == "" {
 		r.Session = string(r.ID)
 	}
 	return m, nil
+}
+
+// follow gives a new run the number and the session of the turn before. It returns the open run of that turn, which ends, or "". If several
+// sessions may have the turn before, the new run gets no session and ends no run: the turn may be that of another person.
+func (o *Open) follow(r *run, last []candidate) (previous events.ID) {
+	before := last[0]
+	r.Number = max(r.Number, before.Number+1)
+	if slices.ContainsFunc(last, func(c candidate) bool { return c.Session != before.Session }) {
+		o.store.count(Ambiguous)
+		return ""
+	}
+	if r.Session == "" {
+		r.Session, r.Named = before.Session, before.Named
+	}
+	if o.place.begins && before.open() {
+		return before.ID
+	}
+	return ""
 }
 
 // turnBefore returns the runs that may be the turn before the call: those with its last reply, else those that began with it. Open runs
