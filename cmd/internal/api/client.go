@@ -104,9 +104,27 @@ func List[T any](ctx context.Context, c *Client, path string, query map[string]s
 	}
 }
 
-// send sends a request and decodes the reply. Its errors have the exit codes of commands. An error response is an *Error; a gateway that
-// does not answer is ExitUnreachable. A nil body sends none.
+// send sends a request and decodes the reply, as Do. A nil body sends none.
 func send[T any](ctx context.Context, c *Client, method, path string, query map[string]string, body any) (*T, error) {
+	values := url.Values{}
+	for name, value := range query {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	r, err := c.NewRequest(ctx, method, path, values, body)
+	if err != nil {
+		return nil, err
+	}
+	out := new(T)
+	if err := c.Do(r, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// NewRequest returns a request with the token of the client. The path is below /api/v1. A nil body sends none.
+func (c *Client) NewRequest(ctx context.Context, method, path string, query url.Values, body any) (*http.Request, error) {
 	var data []byte
 	if body != nil {
 		var err error
@@ -118,44 +136,46 @@ func send[T any](ctx context.Context, c *Client, method, path string, query map[
 	if err != nil {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("--url: want an address such as http://127.0.0.1:4280: %w", err))
 	}
-	values := url.Values{}
-	for name, value := range query {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	r.URL.RawQuery = values.Encode()
+	r.URL.RawQuery = query.Encode()
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	return r, nil
+}
+
+// Do sends a request and decodes the reply into a value, unless that is nil. Its errors have the exit codes of commands. An error
+// response is an *Error; a gateway that does not answer is ExitUnreachable.
+func (c *Client) Do(r *http.Request, into any) error {
 	resp, err := c.http.Do(r)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, err
+		if r.Context().Err() != nil {
+			return err
 		}
 		reason := errors.Unwrap(err) // without the method and the URL, which Do adds
-		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: %w", c.base, reason))
+		return program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: %w", c.base, reason))
 	}
 	defer resp.Body.Close()
-	data, err = io.ReadAll(resp.Body)
+	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: read the reply: %w", c.base, err))
+		return program.Exit(program.ExitUnreachable, fmt.Errorf("gateway %s: read the reply: %w", c.base, err))
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		e := &Error{}
 		if json.Unmarshal(data, &e.Problem) != nil || e.Status == 0 {
 			e.Status, e.Detail = resp.StatusCode, fmt.Sprintf("%s: %s: is this the address of the gateway?", c.base, resp.Status)
 		}
-		return nil, program.Exit(e.exitCode(), e)
+		return program.Exit(e.exitCode(), e)
 	}
-	out := new(T)
-	if err := json.Unmarshal(data, out); err != nil {
-		return nil, fmt.Errorf("%s: reply to %s %s: %w: is this the address of the gateway?", c.base, method, path, err)
+	if into == nil {
+		return nil
 	}
-	return out, nil
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s: reply to %s %s: %w: is this the address of the gateway?", c.base, r.Method, r.URL.Path, err)
+	}
+	return nil
 }
 
 // inProcess is the transport to a handler in this process.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"debrief/cmd/internal/api"
 )
 
 // attack is markup that runs a script if a page shows it as markup, in an attribute, in a script or as an address. It contains
@@ -89,8 +91,8 @@ func reflected() map[string]int {
 	text := url.QueryEscape("javascript:hacked=1//" + attack)
 	return map[string]int{
 		"/books/default?q=" + text: 200, "/books/default?section=" + text: 200, "/books/default?at=" + text: 400, "/books/default?sort=" + text: 400, "/login?next=" + text: 200,
-		"/books/default/bullets" + pathOf(attack): 404, "/books/default/executions" + pathOf(attack): 400, "/books/default/executions?task=" + text: 200, "/books/default/executions?before=" + text: 400,
-		"/books" + pathOf(attack): 400, "/runs" + pathOf(attack): 400, "/dead?role=" + text: 400, "/books/default/diff?from=" + text: 400, "/books/default/nowhere?" + text: 404,
+		"/books/default/bullets" + api.Path(attack): 404, "/books/default/executions" + api.Path(attack): 400, "/books/default/executions?task=" + text: 200, "/books/default/executions?before=" + text: 400,
+		"/books" + api.Path(attack): 400, "/runs" + api.Path(attack): 400, "/dead?role=" + text: 400, "/books/default/diff?from=" + text: 400, "/books/default/nowhere?" + text: 404,
 	}
 }
 

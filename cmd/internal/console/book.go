@@ -83,7 +83,7 @@ func showBook(q *request) (any, error) {
 			p.Filtered = p.Filtered || isFilter
 		}
 	}
-	if err := q.api.get(pathOf("books", q.book, "bullets"), values, &p.list); err != nil {
+	if err := q.api.get(api.Path("books", q.book, "bullets"), values, &p.list); err != nil {
 		return nil, err
 	}
 	for _, b := range p.Items {
@@ -158,12 +158,12 @@ type evidence struct {
 func showBullet(q *request) (any, error) {
 	p := &bulletPage{ID: q.PathValue("id")}
 	q.title = p.ID + " in " + q.book
-	base := pathOf("books", q.book, "bullets", p.ID)
+	base := api.Path("books", q.book, "bullets", p.ID)
 	if err := q.api.get(base+"/history", url.Values{"votes": {maxVotes}}, &p.Life); err != nil {
 		return nil, err
 	}
 	if len(p.Life.Events) == 0 {
-		return nil, &apiError{api.Problem{Status: http.StatusNotFound, Detail: "The bullet has no history."}}
+		return nil, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "The bullet has no history."}}
 	}
 	slices.Reverse(p.Life.Events) // newest first
 	p.Label = p.Life.Labels[p.Life.Events[0].Version]
@@ -182,5 +182,5 @@ func showBullet(q *request) (any, error) {
 	if err := q.api.get(base+"/evidence", url.Values{"limit": {"20"}}, &p.Evidence); err != nil {
 		return nil, err
 	}
-	return p, q.api.get(pathOf("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
+	return p, q.api.get(api.Path("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
 }

@@ -20,6 +20,7 @@ type Options struct {
 // Site serves the pages. It is safe for concurrent use.
 type Site struct {
 	api     http.Handler
+	client  *api.Client // of api
 	origins *http.CrossOriginProtection
 	mux     *http.ServeMux
 	log     zerolog.Logger
@@ -27,7 +28,7 @@ type Site struct {
 
 // New returns the handler of the pages.
 func New(o Options) *Site {
-	s := &Site{api: o.API, origins: http.NewCrossOriginProtection(), mux: http.NewServeMux(), log: o.Log}
+	s := &Site{api: o.API, client: api.InProcess(o.API), origins: http.NewCrossOriginProtection(), mux: http.NewServeMux(), log: o.Log}
 	for _, v := range pages() {
 		s.mux.HandleFunc("GET "+v.pattern, s.show(v))
 	}
@@ -101,7 +102,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formDeadline)) // a test may have no connection
 	}
 	if err := s.origins.Check(r); err != nil {
-		s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusForbidden, Code: api.CodeOrigin, Detail: "The request comes from a page of another site."}})
+		s.fail(&request{Request: r, w: w, site: s}, &api.Error{Problem: api.Problem{Status: http.StatusForbidden, Code: api.CodeOrigin, Detail: "The request comes from a page of another site."}})
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -114,5 +115,5 @@ func (s *Site) notFound(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q, _ := s.newRequest(w, r) // also without a valid token
-	s.fail(q, &apiError{api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
+	s.fail(q, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Detail: "There is no page with this address."}})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/train/report"
 )
@@ -27,7 +28,7 @@ const minOutcomes = 20
 func showCurve(q *request) (any, error) {
 	q.title = "Learning curve of " + q.book
 	p := &curvePage{Pooled: minOutcomes}
-	if err := q.api.get(pathOf("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
+	if err := q.api.get(api.Path("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
 		return nil, err
 	}
 	const withBook, withoutBook = "with the playbook", "without the playbook"

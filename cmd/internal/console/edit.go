@@ -49,12 +49,12 @@ func (q *request) key(step string) string {
 
 // edit sends an edit of the playbook in the path.
 func (q *request) edit(e edit) (out edited, err error) {
-	return out, q.api.post(pathOf("books", q.book, "edits"), q.key("edit"), e, &out)
+	return out, q.api.post(api.Path("books", q.book, "edits"), q.key("edit"), e, &out)
 }
 
 // saved returns the notice of a change of the playbook.
 func (q *request) saved(text string, version uint64) notice {
-	return notice{Text: fmt.Sprintf("%s Version %d.", text, version), Link: pathOf("books", q.book, "versions", fmt.Sprint(version))}
+	return notice{Text: fmt.Sprintf("%s Version %d.", text, version), Link: api.Path("books", q.book, "versions", fmt.Sprint(version))}
 }
 
 func addBullet(q *request) (notice, error) {
@@ -64,13 +64,13 @@ func addBullet(q *request) (notice, error) {
 	}
 	n := q.saved("Added.", out.Version)
 	if len(out.Added) == 1 {
-		n.To = pathOf("books", q.book, "bullets", out.Added[0])
+		n.To = api.Path("books", q.book, "bullets", out.Added[0])
 	}
 	return n, nil
 }
 
 // errNoText is the error of an edit whose text has only spaces. The API would keep the text of the bullet.
-var errNoText = &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Field: "content", Detail: "The text of the bullet is required."}}
+var errNoText = &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Field: "content", Detail: "The text of the bullet is required."}}
 
 // changes are the changes of one bullet without further fields, with their notices.
 var changes = map[string]string{"pin": "Pinned.", "unpin": "Unpinned.", "retire": "Retired: it is no longer shown.", "activate": "It is shown again.", "remove": "Removed."}
@@ -85,7 +85,7 @@ func changeBullet(q *request) (notice, error) {
 		e["change"], done = []edit{{"id": id, "content": q.field("content"), "section": q.field("section")}}, "Saved."
 		e["read"] = q.field("read")
 	case done == "":
-		return notice{}, &apiError{api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
 	default:
 		e[change] = []string{id}
 	}
@@ -105,7 +105,7 @@ func setReview(q *request) (notice, error) {
 
 func setLeadingScore(q *request) (notice, error) {
 	if !q.PostForm.Has("name") { // an empty name removes the leading score
-		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "The name of the leading score is missing."}}
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "The name of the leading score is missing."}}
 	}
 	name := q.field("name")
 	out, err := q.edit(edit{"leading_score": name, "reason": q.field("reason")})
@@ -123,7 +123,7 @@ func tagVersion(q *request) (notice, error) {
 func restoreVersion(q *request) (notice, error) {
 	out, err := q.edit(edit{"restore": q.field("version"), "read": q.field("read"), "reason": q.field("reason")})
 	n := q.saved(fmt.Sprintf("Restored the bullets of version %s.", q.field("version")), out.Version)
-	n.To = pathOf("books", q.book, "versions")
+	n.To = api.Path("books", q.book, "versions")
 	return n, err
 }
 
@@ -136,14 +136,14 @@ func decide(q *request) (notice, error) {
 	verb := map[string]string{"approve": "Approved", "reject": "Rejected"}[decision]
 	switch {
 	case verb == "":
-		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Choose to approve or to reject."}}
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Choose to approve or to reject."}}
 	case len(ids) == 0:
-		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one bullet."}}
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one bullet."}}
 	}
 	var out edited
 	for i, id := range ids {
 		body := edit{"reason": q.field("reason")}
-		if err := q.api.post(pathOf("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
+		if err := q.api.post(api.Path("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
 			if i > 0 {
 				return notice{}, fmt.Errorf("%s %d of %d bullets, then %s: %w", strings.ToLower(verb), i, len(ids), id, err)
 			}

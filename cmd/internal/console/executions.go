@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
 	"debrief/events"
 	"debrief/events/chat"
@@ -69,7 +70,7 @@ func showExecutions(q *request) (any, error) {
 			p.Query[name] = v
 		}
 	}
-	return p, q.api.get(pathOf("books", q.book, "executions"), values, &p.list)
+	return p, q.api.get(api.Path("books", q.book, "executions"), values, &p.list)
 }
 
 // executionPage is an execution with the context that its model received.
@@ -88,13 +89,13 @@ func (p *executionPage) Evaluation() bool {
 func showExecution(q *request) (any, error) {
 	p := &executionPage{Handle: q.PathValue("handle")}
 	q.title = "Execution " + p.Handle
-	base := pathOf("books", q.book, "executions", p.Handle)
+	base := api.Path("books", q.book, "executions", p.Handle)
 	if err := q.api.get(base, nil, &p.Execution); err != nil {
 		return nil, err
 	}
 	p.Context = new(generator.RebuiltContext)
 	err := q.api.get(base+"/context", nil, p.Context)
-	var missing *apiError
+	var missing *api.Error
 	if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
 		p.Context, p.Why = nil, missing.Detail
 		return p, nil
@@ -189,7 +190,7 @@ type session struct {
 func showSessions(q *request) (any, error) {
 	q.title = "Sessions of " + q.book
 	all := new(list[session])
-	return all, q.api.get(pathOf("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
+	return all, q.api.get(api.Path("books", q.book, "sessions"), url.Values{"limit": {"50"}}, all)
 }
 
 // sessionPage has the window of a session and its stored executions.
@@ -210,13 +211,13 @@ func showSession(q *request) (any, error) {
 		windowQuery["owner"] = owner[:1]
 		storedQuery["owner"] = owner[:1]
 	}
-	err := q.api.get(pathOf("books", q.book, "sessions", p.Session), windowQuery, p)
-	var missing *apiError
+	err := q.api.get(api.Path("books", q.book, "sessions", p.Session), windowQuery, p)
+	var missing *api.Error
 	noWindow := errors.As(err, &missing) && missing.Status == http.StatusNotFound
 	if err != nil && !noWindow {
 		return nil, err
 	}
-	if err := q.api.get(pathOf("books", q.book, "executions"), storedQuery, &p.Stored); err != nil {
+	if err := q.api.get(api.Path("books", q.book, "executions"), storedQuery, &p.Stored); err != nil {
 		return nil, err
 	}
 	noExecutions := len(p.Stored.Items) == 0 && p.Stored.Next == ""

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/train/report"
 	"debrief/curator/gate"
@@ -35,7 +36,7 @@ var functions = template.FuncMap{
 	"clip":        text.Clip,
 	"in":          slices.Contains[[]string, string],
 	"join":        func(list []string) string { return strings.Join(list, ", ") },
-	"path":        pathOf,
+	"path":        api.Path,
 	"query":       withParameter,
 	"dict":        dict,
 	"operation":   func(e history.Event) string { return explain.DescribeEvent(&e, e.Bullet) },

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/train/report"
 	"debrief/events/liveness"
@@ -81,7 +82,7 @@ func showHome(q *request) (any, error) {
 		return p, nil
 	}
 	var c index.Curve
-	if err := q.api.get(pathOf("books", busiest.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
+	if err := q.api.get(api.Path("books", busiest.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
 		return nil, err
 	}
 	p.Worth = newWorth(&c)

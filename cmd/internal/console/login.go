@@ -28,10 +28,10 @@ func (s *Site) showLogin(w http.ResponseWriter, r *http.Request) {
 func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	secret := r.PostFormValue("token")
-	q := &request{Request: r, w: w, site: s, api: &client{api: s.api, from: r, secret: secret}}
+	q := &request{Request: r, w: w, site: s, api: &client{api: s.client, from: r, secret: secret}}
 	next := localPath(r.PostFormValue("next"))
 	err := q.api.get("/token", nil, &q.me)
-	var e *apiError
+	var e *api.Error
 	switch {
 	case err == nil:
 		http.SetCookie(w, q.cookie(tokenCookie, secret, sessionAge))
@@ -66,10 +66,10 @@ func (s *Site) setTheme(w http.ResponseWriter, r *http.Request) {
 
 // live passes on the server-sent events of the API.
 func (s *Site) live(w http.ResponseWriter, r *http.Request) {
-	c := &client{api: s.api, from: r, secret: secretOf(r)}
+	c := &client{api: s.client, from: r, secret: secretOf(r)}
 	to, err := c.request(http.MethodGet, "/events", r.URL.Query(), nil)
 	if err != nil {
-		s.fail(&request{Request: r, w: w, site: s}, &apiError{api.Problem{Status: http.StatusInternalServerError, Detail: err.Error()}})
+		s.fail(&request{Request: r, w: w, site: s}, &api.Error{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: err.Error()}})
 		return
 	}
 	to.Header.Set("Last-Event-Id", r.Header.Get("Last-Event-Id"))

@@ -71,7 +71,7 @@ func (p *letterPage) Text() string {
 func showLetter(q *request) (any, error) {
 	q.title = "Dead letter " + q.PathValue("letter")
 	d := new(letterPage)
-	return d, q.api.get(pathOf("dead", q.PathValue("letter")), nil, d)
+	return d, q.api.get(api.Path("dead", q.PathValue("letter")), nil, d)
 }
 
 // changeDead requeues or drops the selected dead letters.
@@ -79,17 +79,17 @@ func changeDead(q *request) (notice, error) {
 	ids, change := q.PostForm["id"], q.field("change")
 	switch {
 	case len(ids) == 0:
-		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one dead letter."}}
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Select at least one dead letter."}}
 	case change != "requeue" && change != "drop":
-		return notice{}, &apiError{api.Problem{Status: http.StatusBadRequest, Detail: "Choose to requeue or to drop."}}
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "Choose to requeue or to drop."}}
 	}
 	verb := map[string]string{"requeue": "Requeued", "drop": "Dropped"}[change]
 	for i, id := range ids {
 		var err error
 		if change == "drop" {
-			err = q.api.delete(pathOf("dead", id))
+			err = q.api.delete(api.Path("dead", id))
 		} else {
-			err = q.api.post(pathOf("dead", id, "requeue"), "", map[string]any{}, nil)
+			err = q.api.post(api.Path("dead", id, "requeue"), "", map[string]any{}, nil)
 		}
 		if err != nil {
 			return notice{}, fmt.Errorf("%s %d of %d, then %s: %w", verb, i, len(ids), id, err)

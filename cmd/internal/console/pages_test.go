@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"debrief/cmd/internal/api"
 )
 
 // address is a page with a path that exists.
@@ -50,7 +52,7 @@ func (in *installation) addresses(t testing.TB) (all []address) {
 			var filled []string
 			for _, path := range paths {
 				for _, value := range values[p[1]] {
-					filled = append(filled, strings.Replace(path, p[0], p[1]+pathOf(value), 1))
+					filled = append(filled, strings.Replace(path, p[0], p[1]+api.Path(value), 1))
 				}
 			}
 			paths = filled

@@ -48,7 +48,7 @@ func (i identity) Can(scope string) bool { return slices.Contains(i.Scopes, scop
 
 // newRequest returns the request of a browser with its identity. The request is usable after an error, too, without an identity.
 func (s *Site) newRequest(w http.ResponseWriter, r *http.Request) (*request, error) {
-	q := &request{Request: r, w: w, site: s, book: r.PathValue("book"), api: &client{api: s.api, from: r, secret: secretOf(r)}}
+	q := &request{Request: r, w: w, site: s, book: r.PathValue("book"), api: &client{api: s.client, from: r, secret: secretOf(r)}}
 	return q, q.api.get("/token", nil, &q.me)
 }
 
@@ -115,7 +115,7 @@ func parseForm(r *http.Request) error {
 	if err == nil || errors.As(err, &tooLarge) {
 		return err
 	}
-	return &apiError{api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: "The form is invalid: " + err.Error() + "."}}
+	return &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: "The form is invalid: " + err.Error() + "."}}
 }
 
 // localPath returns a path of this server unchanged, and "/" for anything else: a form of another origin must not choose the next page of
@@ -168,18 +168,18 @@ func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
 
 // fail shows an error. If the API requires a token, it redirects to the login.
 func (s *Site) fail(q *request, err error) {
-	var e *apiError
+	var e *api.Error
 	var tooLarge *http.MaxBytesError
 	isAPI := errors.As(err, &e)
 	switch {
 	case isAPI:
 	case errors.As(err, &tooLarge):
-		e = &apiError{api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
+		e = &api.Error{Problem: api.Problem{Status: http.StatusRequestEntityTooLarge, Detail: "The form is too large."}}
 	case q.Context().Err() != nil:
 		return // the browser has disconnected
 	default:
 		s.log.Error().Err(err).Str("path", q.URL.Path).Msg("page failed")
-		e = &apiError{api.Problem{Status: http.StatusInternalServerError, Detail: "The page failed. The log of the server has the reason."}}
+		e = &api.Error{Problem: api.Problem{Status: http.StatusInternalServerError, Detail: "The page failed. The log of the server has the reason."}}
 	}
 	if e.Status == http.StatusUnauthorized {
 		to := "/login"

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -23,10 +24,10 @@ func showReview(q *request) (any, error) {
 	if after := q.param("after"); after != "" {
 		values.Set("after", after)
 	}
-	if err := q.api.get(pathOf("books", q.book, "review"), values, &all.list); err != nil {
+	if err := q.api.get(api.Path("books", q.book, "review"), values, &all.list); err != nil {
 		return nil, err
 	}
-	return all, q.api.get(pathOf("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State)
+	return all, q.api.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State)
 }
 
 // reviewPage has the bullets in quarantine and the review mode.
@@ -61,5 +62,5 @@ var gateModes = []option{
 func showGate(q *request) (any, error) {
 	q.title = "Gate of " + q.book
 	p := &gatePage{Modes: gateModes}
-	return p, q.api.get(pathOf("books", q.book, "gate"), url.Values{"limit": {"50"}}, p)
+	return p, q.api.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"50"}}, p)
 }

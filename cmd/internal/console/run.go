@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/playbook"
@@ -22,7 +23,7 @@ type runPage struct {
 func showRun(q *request) (any, error) {
 	q.title = "Run " + q.PathValue("run")
 	p := new(runPage)
-	err := q.api.get(pathOf("runs", q.PathValue("run")), nil, &p.RunState)
+	err := q.api.get(api.Path("runs", q.PathValue("run")), nil, &p.RunState)
 	p.draw()
 	return p, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 )
@@ -66,7 +67,7 @@ func (p *comparePage) Both() []runAnswers { return []runAnswers{p.Run, p.Other} 
 func compareRuns(q *request) (any, error) {
 	p := &comparePage{Name: q.PathValue("run"), With: q.param("with")}
 	q.title = "Comparison of " + p.Name
-	if err := q.api.get(pathOf("runs", p.Name), nil, new(replay.RunState)); err != nil {
+	if err := q.api.get(api.Path("runs", p.Name), nil, new(replay.RunState)); err != nil {
 		return nil, err
 	}
 	var all list[replay.RunState]
@@ -85,8 +86,8 @@ func compareRuns(q *request) (any, error) {
 		p.With = p.Others[0] // the newest
 	}
 	q.title += " with " + p.With
-	err := q.api.get(pathOf("runs", p.Name, "compare", p.With), url.Values{"limit": {"50"}}, p)
-	var e *apiError
+	err := q.api.get(api.Path("runs", p.Name, "compare", p.With), url.Values{"limit": {"50"}}, p)
+	var e *api.Error
 	notComparable := []int{http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity}
 	if errors.As(err, &e) && slices.Contains(notComparable, e.Status) {
 		p.Why = e.Detail

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
 	"debrief/playbook"
 	"debrief/playbook/history"
@@ -70,7 +71,7 @@ func showVersions(q *request) (any, error) {
 		all.First = false
 		values.Set("after", after)
 	}
-	return all, q.api.get(pathOf("books", q.book, "versions"), values, &all.list)
+	return all, q.api.get(api.Path("books", q.book, "versions"), values, &all.list)
 }
 
 // versionPage is a version with its operations.
@@ -101,7 +102,7 @@ func (p *versionPage) Previous() uint64 { return p.Version - 1 }
 func showVersion(q *request) (any, error) {
 	p := new(versionPage)
 	q.title = "Version " + q.PathValue("version") + " of " + q.book
-	return p, q.api.get(pathOf("books", q.book, "versions", q.PathValue("version")), nil, p)
+	return p, q.api.get(api.Path("books", q.book, "versions", q.PathValue("version")), nil, p)
 }
 
 // diffPage has the bullets that differ between two versions.
@@ -162,7 +163,7 @@ func showDiff(q *request) (any, error) {
 		}
 	}
 	q.title = "Difference of versions of " + q.book
-	return p, q.api.get(pathOf("books", q.book, "diff"), values, p)
+	return p, q.api.get(api.Path("books", q.book, "diff"), values, p)
 }
 
 // showRestore previews the changes of a restore.
@@ -173,7 +174,7 @@ func showRestore(q *request) (any, error) {
 		Label   string       `json:"label"`
 		Changes []difference `json:"changes"`
 	}
-	if err := q.api.post(pathOf("books", q.book, "edits"), "", edit{"restore": to, "dry_run": true}, &preview); err != nil {
+	if err := q.api.post(api.Path("books", q.book, "edits"), "", edit{"restore": to, "dry_run": true}, &preview); err != nil {
 		return nil, err
 	}
 	return &diffPage{From: preview.Label, To: to, Items: preview.Changes}, nil
