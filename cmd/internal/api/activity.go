@@ -19,7 +19,7 @@ func activityRoutes() []route {
 	live := route{
 		method: http.MethodGet, path: "/events", name: "streamEvents", scope: tokens.Read, status: http.StatusOK, live: streamEvents,
 		summary: "Send changes as they happen: ready at the start, then version, executions, dead and lag. A client that reconnects reads its page again at ready.",
-		query:   []parameter{{name: "limit", kind: "integer", doc: "Number of events after which the stream ends; default: no limit."}, {name: "book", kind: "string", doc: "Only versions and executions of this playbook."}},
+		query:   []parameter{{name: "limit", kind: "integer", low: 1, high: MaxLimit, doc: "Number of events after which the stream ends; default: no limit."}, {name: "book", kind: "string", doc: "Only versions and executions of this playbook."}},
 		example: example{query: "limit=1"},
 	}
 	return []route{overview, live}
@@ -63,10 +63,6 @@ type bookActivity struct {
 }
 
 func getOverview(c *call) (*overview, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	state := c.handler.index.Activity.State()
 	out := &overview{ // empty lists, not null
 		Changes: []index.Change{}, Lag: append([]index.Sample{}, state.Samples...), Roles: map[string]liveness.RoleSummary{}, Books: []bookActivity{},
@@ -75,7 +71,7 @@ func getOverview(c *call) (*overview, error) {
 	out.Learned.ChangeCounts, out.Learned.Versions = state.Learned(now.Add(-time.Hour), c.token.AllowsBook)
 	out.Today.ChangeCounts, out.Today.Versions = state.Learned(now.Add(-24*time.Hour), c.token.AllowsBook)
 	for _, ch := range slices.Backward(state.Changes) {
-		if c.token.AllowsBook(ch.Book) && len(out.Changes) < limit {
+		if c.token.AllowsBook(ch.Book) && len(out.Changes) < c.limit() {
 			out.Changes = append(out.Changes, ch)
 		}
 	}

@@ -349,7 +349,7 @@ func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outco
 	if err != nil {
 		return events.Outcome{}, invalid(field, err.Error())
 	}
-	if strict, _ := c.boolean("strict"); strict && len(d.Ignored) > 0 {
+	if c.boolean("strict") && len(d.Ignored) > 0 {
 		return events.Outcome{}, invalid(field+"."+d.Ignored[0], "unknown field")
 	}
 	for _, name := range d.Ignored {

@@ -50,9 +50,8 @@ func getBook(c *call) (*BookState, error) {
 		Book: c.book(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
 		Bullets: p.Len(), Shown: len(p.Top(p.Len())), Stats: p.Stats(),
 	}
-	wanted, err := c.boolean("outcomes")
-	if err != nil || !wanted {
-		return out, err
+	if !c.boolean("outcomes") {
+		return out, nil
 	}
 	all, err := explain.ReadOutcomes(c.ctx, c.handler.conn.Events, c.book())
 	if err != nil {
@@ -65,10 +64,6 @@ func getBook(c *call) (*BookState, error) {
 // listRejections lists the newest rejections first. The cursor is a position in the log's order, oldest first, so that new rejections do
 // not move it.
 func listRejections(c *call) (*page[history.Rejection], error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	if _, _, err := c.playbook(""); err != nil { // an unknown playbook is an error, not an empty list
 		return nil, err
 	}
@@ -82,7 +77,7 @@ func listRejections(c *call) (*page[history.Rejection], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	begin := max(end-limit, 0)
+	begin := max(end-c.limit(), 0)
 	out := &page[history.Rejection]{Items: append([]history.Rejection{}, all[begin:end]...)}
 	slices.Reverse(out.Items)
 	if begin > 0 {

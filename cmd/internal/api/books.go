@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"debrief/cmd/internal/api/explain"
@@ -33,7 +33,7 @@ func bookRoutes() []route {
 	life := get("/books/{book}/bullets/{id}/history", "getBulletHistory", "List the changes of a bullet and its votes, with their support.", getBulletHistory)
 	life.query = []parameter{
 		{name: "executions", kind: "string", doc: "Also return the stored executions behind the changes: the first of each, or all.", values: []string{"first", "all"}},
-		{name: "votes", kind: "integer", doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."},
+		{name: "votes", kind: "integer", high: math.MaxInt, doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."},
 	}
 	life.example = example{path: ofBullet, query: "votes=10"}
 	evidence := get("/books/{book}/bullets/{id}/evidence", "listBulletEvidence", "List the executions that support the changes of a bullet.", bulletEvidence)
@@ -73,7 +73,7 @@ const MaxLimit = 500
 
 // limitParameter is the only parameter of a list without pages.
 var limitParameter = []parameter{
-	{name: "limit", kind: "integer", doc: fmt.Sprintf("Maximum number of items, 1 to %d; default: %d.", MaxLimit, defaultLimit)},
+	{name: "limit", kind: "integer", low: 1, high: MaxLimit, doc: fmt.Sprintf("Maximum number of items, 1 to %d; default: %d.", MaxLimit, defaultLimit)},
 }
 
 // pageParameters are the parameters of a list with pages.
@@ -82,24 +82,11 @@ var pageParameters = slices.Concat(limitParameter, []parameter{
 })
 
 // limit returns the parameter limit, or its default.
-func (c *call) limit() (int, error) {
-	text := c.query.Get("limit")
-	if text == "" {
-		return defaultLimit, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > MaxLimit {
-		return 0, invalid("limit", fmt.Sprintf("want a number from 1 to %d, got %.40q", MaxLimit, text))
-	}
-	return n, nil
-}
+func (c *call) limit() int { return c.integer("limit", defaultLimit) }
 
 // paginate returns the page of a list that the parameters select. The key of an item is its cursor.
 func paginate[T any](c *call, all []T, key func(T) string) (*page[T], error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
+	limit := c.limit()
 	if after := c.query.Get("after"); after != "" {
 		i := slices.IndexFunc(all, func(item T) bool { return key(item) == after })
 		if i < 0 {
@@ -264,13 +251,6 @@ func (b bulletItem) lift() float64 {
 }
 
 func listBullets(c *call) (*page[bulletItem], error) {
-	state, order := c.query.Get("state"), cmp.Or(c.query.Get("sort"), "id")
-	if state != "" && !slices.Contains(bulletStates, state) {
-		return nil, invalid("state", "want one of "+strings.Join(bulletStates, ", "))
-	}
-	if bulletSorts[order] == nil {
-		return nil, invalid("sort", "want one of "+strings.Join(bulletOrders, ", "))
-	}
 	items, p, label, err := c.bulletItems(c.query.Get("at"))
 	if err != nil {
 		return nil, err
@@ -278,11 +258,11 @@ func listBullets(c *call) (*page[bulletItem], error) {
 	if err := c.unchanged(label); err != nil {
 		return nil, err
 	}
-	words, section := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section")
+	words, section, state := strings.Fields(strings.ToLower(c.query.Get("q"))), c.query.Get("section"), c.query.Get("state")
 	all := slices.DeleteFunc(slices.Clone(items), func(b bulletItem) bool {
 		return !b.isIn(state) || section != "" && b.Section != section || !b.containsAll(words)
 	})
-	slices.SortStableFunc(all, bulletSorts[order])
+	slices.SortStableFunc(all, bulletSorts[cmp.Or(c.query.Get("sort"), "id")])
 	part, err := paginate(c, all, func(b bulletItem) string { return string(b.ID) })
 	if err != nil {
 		return nil, err
@@ -342,23 +322,13 @@ type BulletLife struct {
 }
 
 func getBulletHistory(c *call) (*BulletLife, error) {
-	votes := -1 // no limit
-	if text := c.query.Get("votes"); text != "" {
-		var err error
-		if votes, err = strconv.Atoi(text); err != nil || votes < 0 {
-			return nil, invalid("votes", fmt.Sprintf("want a number of at least 0, got %.40q", text))
-		}
-	}
+	votes := c.integer("votes", -1) // -1: no limit
 	x, err := c.lineage()
 	if err != nil {
 		return nil, err
 	}
-	switch of := c.query.Get("executions"); of {
-	case "":
-	case "first", "all":
+	if of := c.query.Get("executions"); of != "" {
 		err = x.Load(c.ctx, explain.NewStored(c.handler.conn), of == "all")
-	default:
-		err = invalid("executions", "want first or all")
 	}
 	if err != nil || votes < 0 {
 		return &BulletLife{Bullet: x}, err
@@ -477,10 +447,7 @@ type GateState struct {
 }
 
 func getGate(c *call) (*GateState, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
+	limit := c.limit()
 	g, err := c.handler.books.gate(c.ctx, c.book(), limit)
 	if err != nil {
 		return nil, err

@@ -129,14 +129,15 @@ func FuzzParameters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		values, _ := url.ParseQuery(query)
 		c := &call{query: values, route: &route{query: pageParameters}}
-		p, err := paginate(c, all, func(s string) string { return s })
-		if err == nil && (len(p.Items) > len(all) || p.Next != "" && len(p.Items) == 0) {
-			t.Errorf("%q: got %+v", query, p)
-		}
-		if err = c.checkQuery(); err != nil {
+		if err := c.checkQuery(); err != nil {
 			if problem, _ := newProblem(err, nil); problem.Status != http.StatusBadRequest || problem.Field == "" {
 				t.Errorf("%q: got %+v", query, problem)
 			}
+			return
+		}
+		p, err := paginate(c, all, func(s string) string { return s })
+		if err == nil && (len(p.Items) > len(all) || p.Next != "" && len(p.Items) == 0) {
+			t.Errorf("%q: got %+v", query, p)
 		}
 	})
 }

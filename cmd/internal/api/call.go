@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,37 +39,80 @@ type call struct {
 	reply  http.Header // of the response
 }
 
-// checkQuery returns an error for an unknown parameter: a typing error would otherwise select everything.
+// checkQuery returns an error for an unknown parameter, because a typing error would otherwise select everything, and for an invalid value.
 func (c *call) checkQuery() error {
-	for name := range c.query {
-		known := name == "strict" && c.route.in != nil
-		for _, p := range c.route.query {
-			known = known || p.name == name
-		}
-		if name == "" {
+	known := c.route.query
+	if c.route.in != nil {
+		known = append(slices.Clip(known), strictParameter)
+	}
+	for name, values := range c.query {
+		i := slices.IndexFunc(known, func(p parameter) bool { return p.name == name })
+		switch {
+		case name == "":
 			return invalid("query", "has a parameter without a name")
-		}
-		if !known {
+		case i < 0:
 			return invalid(name, "unknown parameter")
-		}
-		if len(c.query[name]) > 1 {
+		case len(values) > 1:
 			return invalid(name, "is there more than once")
+		case values[0] != "": // an empty parameter is a missing one
+			if err := known[i].check(values[0]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// check returns an error for an invalid value of a parameter.
+func (p *parameter) check(value string) error {
+	n, err := strconv.Atoi(value)
+	switch {
+	case p.values != nil && !slices.Contains(p.values, value):
+		return invalid(p.name, "want one of "+strings.Join(p.values, ", "))
+	case p.kind == "boolean" && !slices.Contains(booleans, value):
+		return invalid(p.name, fmt.Sprintf("want true or false, got %.40q", value))
+	case p.kind != "integer":
+		return nil
+	case p.high == math.MaxInt && (err != nil || n < p.low):
+		return invalid(p.name, fmt.Sprintf("want a number of at least %d, got %.40q", p.low, value))
+	case err != nil || n < p.low || n > p.high:
+		return invalid(p.name, fmt.Sprintf("want a number from %d to %d, got %.40q", p.low, p.high, value))
+	}
+	return nil
+}
+
+// integer returns a parameter that is a number, or the default for a missing one.
+func (c *call) integer(name string, missing int) int {
+	if n, err := strconv.Atoi(c.query.Get(name)); err == nil { // checkQuery has refused invalid values
+		return n
+	}
+	return missing
+}
+
+// boolean returns a parameter that is true or false. A missing parameter is false.
+func (c *call) boolean(name string) bool {
+	v := c.query.Get(name)
+	return v == "1" || v == "true"
+}
+
+// time returns a parameter that is a time in RFC 3339. A missing parameter is the zero time.
+func (c *call) time(name string) (t time.Time, err error) {
+	if text := c.query.Get(name); text != "" {
+		if t, err = time.Parse(time.RFC3339, text); err != nil {
+			return t, invalid(name, "want a time such as 2026-11-20T15:04:05Z")
+		}
+	}
+	return t, nil
+}
+
 // decode decodes the body. Unknown fields are an error with ?strict=1; else the reply lists them.
 func (c *call) decode(into any) error {
-	strict, err := c.boolean("strict")
-	if err != nil {
-		return err
-	}
 	body := c.body
 	if len(body) == 0 && c.route.max == 0 {
 		return nil // the route has an optional body
 	}
-	if strict {
+	var err error
+	if c.boolean("strict") {
 		err = events.DecodeStrict(body, into)
 	} else {
 		c.unknown, err = events.DecodeKnown(body, into)
@@ -76,18 +121,6 @@ func (c *call) decode(into any) error {
 		return service.NewError(http.StatusBadRequest, err.Error())
 	}
 	return nil
-}
-
-// boolean returns a parameter with the value true, false, 1 or 0. A missing parameter is false.
-func (c *call) boolean(name string) (bool, error) {
-	switch v := c.query.Get(name); v {
-	case "", "0", "false":
-		return false, nil
-	case "1", "true":
-		return true, nil
-	default:
-		return false, invalid(name, fmt.Sprintf("want true or false, got %.40q", v))
-	}
 }
 
 // maxKey bounds an Idempotency-Key, in bytes.

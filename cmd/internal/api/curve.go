@@ -33,13 +33,9 @@ func (c *call) lastExecution() (uint64, error) {
 }
 
 func getCurve(c *call) (*index.Curve, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	last, err := c.lastExecution()
 	if err != nil {
 		return nil, err
 	}
-	return c.handler.index.Executions.Curve(c.book(), limit, last), nil
+	return c.handler.index.Executions.Curve(c.book(), c.limit(), last), nil
 }

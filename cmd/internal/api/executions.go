@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -110,33 +108,23 @@ func (c *call) ownerFilter() (*string, error) {
 	return &owner, nil
 }
 
-// newExecutionFilter returns the filter of a list, without its owner and without doubted.
-func newExecutionFilter(b playbook.Book, q url.Values) (f *index.Filter, err error) {
+// executionFilter returns the filter of a list that the parameters describe.
+func (c *call) executionFilter() (f *index.Filter, err error) {
+	q := c.query
 	f = &index.Filter{
-		Book: b, Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"),
-		Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")),
+		Book: c.book(), Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"),
+		Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")), Doubted: c.boolean("doubted"),
 	}
-	if f.Label != "" && !slices.Contains(labels, string(f.Label)) {
-		return f, invalid("outcome", "want success, partial, failure or unknown")
+	if f.Before, err = c.time("before"); err != nil {
+		return nil, err
 	}
-	if text := q.Get("before"); text != "" {
-		if f.Before, err = time.Parse(time.RFC3339, text); err != nil {
-			return f, invalid("before", "want a time such as 2026-11-20T15:04:05Z")
-		}
-	}
-	return f, nil
+	f.Owner, err = c.ownerFilter()
+	return f, err
 }
 
 func listExecutions(c *call) (*page[ExecutionItem], error) {
-	limit, err := c.limit()
+	filter, err := c.executionFilter()
 	if err != nil {
-		return nil, err
-	}
-	filter, err := newExecutionFilter(c.book(), c.query)
-	if err != nil {
-		return nil, err
-	}
-	if filter.Owner, err = c.ownerFilter(); err != nil {
 		return nil, err
 	}
 	var end uint64
@@ -144,10 +132,6 @@ func listExecutions(c *call) (*page[ExecutionItem], error) {
 		if end, err = strconv.ParseUint(after, 10, 64); err != nil || end == 0 {
 			return nil, invalid("after", "want the field next of a page")
 		}
-	}
-	filter.Doubted, err = c.boolean("doubted")
-	if err != nil {
-		return nil, err
 	}
 	if filter.Doubted && c.handler.local != nil { // the index of a command does not follow the reflections
 		if err := c.handler.index.Executions.ReadDoubts(c.ctx); err != nil {
@@ -157,7 +141,7 @@ func listExecutions(c *call) (*page[ExecutionItem], error) {
 	out := &page[ExecutionItem]{Items: []ExecutionItem{}}
 	next, err := c.handler.newestFirst(c.ctx, filter, end, func(e ExecutionItem) bool {
 		out.Items = append(out.Items, e)
-		return len(out.Items) < limit
+		return len(out.Items) < c.limit()
 	})
 	if next > 0 {
 		out.Next = strconv.FormatUint(next, 10)
@@ -199,8 +183,8 @@ func getExecution(c *call) (*explain.Execution, error) {
 	if x.Book != c.book() {
 		return nil, executionNotFound(h)
 	}
-	if pending, err := c.boolean("pending"); err != nil || !pending {
-		return x, err
+	if !c.boolean("pending") {
+		return x, nil
 	}
 	return x, x.LoadPending(c.ctx, c.handler.conn)
 }
@@ -231,10 +215,6 @@ type sessionItem struct {
 }
 
 func listSessions(c *call) (*page[*sessionItem], error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	if err := c.handler.awaitIndex(c.ctx); err != nil {
 		return nil, err
 	}
@@ -242,7 +222,7 @@ func listSessions(c *call) (*page[*sessionItem], error) {
 	if err != nil {
 		return nil, err
 	}
-	sessions := c.handler.index.Executions.Sessions(c.book(), owner, limit)
+	sessions := c.handler.index.Executions.Sessions(c.book(), owner, c.limit())
 	seqs := make([]uint64, len(sessions))
 	for i, s := range sessions {
 		seqs[i] = s.Last

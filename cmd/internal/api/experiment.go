@@ -47,14 +47,10 @@ type evidencePoint struct {
 }
 
 func getExperiment(c *call) (*experiment, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	id, cfg := playbook.BulletID(c.path["id"]), gate.Config{}.WithDefaults()
 	out := &experiment{Bullet: id, Threshold: 1 / cfg.Alpha, Outcomes: cfg.MaxOutcomes, Points: []evidencePoint{}}
 	found := false
-	err = history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.book(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
+	err := history.StatesOf(c.handler.index.Logs.Bullet(c.ctx, c.book(), id).History(), id, func(d *playbook.Delta, bullet *playbook.Bullet) {
 		if bullet == nil {
 			return
 		}
@@ -71,7 +67,7 @@ func getExperiment(c *call) (*experiment, error) {
 	if !found {
 		return nil, notFound(fmt.Sprintf("bullet %q: not found in the log", text40(string(id))))
 	}
-	out.Points = thinned(out.Points, limit)
+	out.Points = thinned(out.Points, c.limit())
 	for i := range out.Points {
 		p := &out.Points[i]
 		p.Shown = gate.ArmScores{N: p.outcomes.Shown.Count(), Mean: p.outcomes.Shown.Mean()}
@@ -113,10 +109,6 @@ type similarItem struct {
 const minSimilarity = 0.3
 
 func listSimilar(c *call) (*page[similarItem], error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	items, _, _, err := c.bulletItems("")
 	if err != nil {
 		return nil, err
@@ -137,7 +129,7 @@ func listSimilar(c *call) (*page[similarItem], error) {
 		}
 	}
 	slices.SortStableFunc(out.Items, func(a, b similarItem) int { return cmp.Compare(b.Similarity, a.Similarity) })
-	out.Items = first(out.Items, limit)
+	out.Items = first(out.Items, c.limit())
 	for k := range out.Items {
 		x := &out.Items[k]
 		x.Duplicate = x.Similarity >= similar.DuplicateThreshold && similar.Difference(items[i].Content, x.Content).Kind == similar.Same

@@ -50,10 +50,6 @@ func (s *eventStream) write(text string) bool {
 
 // serveLive runs a route that sends events until it returns. The response is then sent, or it is an error before the first event.
 func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (response, error) {
-	limit, err := c.eventLimit()
-	if err != nil {
-		return response{}, err
-	}
 	select {
 	case h.live <- struct{}{}:
 		defer func() { <-h.live }()
@@ -70,7 +66,7 @@ func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (re
 	header.Set("X-Accel-Buffering", "no") // nginx would collect the events
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		c.route.live(c, &eventStream{w: w, conn: http.NewResponseController(w), limit: limit})
+		c.route.live(c, &eventStream{w: w, conn: http.NewResponseController(w), limit: c.integer("limit", 0)})
 	}
 	return response{sent: true}, nil
 }
@@ -114,12 +110,4 @@ func (c *call) renew() bool {
 	}
 	c.token = t
 	return true
-}
-
-// eventLimit returns the parameter limit of a stream of events, 0 without one.
-func (c *call) eventLimit() (int, error) {
-	if c.query.Get("limit") == "" {
-		return 0, nil
-	}
-	return c.limit()
 }

@@ -106,7 +106,7 @@ func (r *route) parameters() []object {
 		all = append(all, object{"name": p.name, "in": "query", "description": p.doc, "schema": s})
 	}
 	if r.in != nil {
-		all = append(all, object{"name": "strict", "in": "query", "description": "1: an unknown field of the body is an error.", "schema": object{"enum": []string{"0", "1", "false", "true"}}})
+		all = append(all, object{"name": strictParameter.name, "in": "query", "description": strictParameter.doc, "schema": object{"enum": booleans}})
 	}
 	if r.keyed {
 		all = append(all, object{"name": "Idempotency-Key", "in": "header", "description": "Id of the request: a repeated one has no further effect.", "schema": object{"type": "string", "maxLength": maxKey}})

@@ -212,14 +212,9 @@ func listDead(c *call) (*page[operate.LetterRow], error) {
 			return nil, err
 		}
 	}
-	if f.Role != "" && !slices.Contains(roles, f.Role) {
-		return nil, invalid("role", "want generator, reflector or curator")
-	}
-	if text := c.query.Get("since"); text != "" {
-		var err error
-		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
-			return nil, invalid("since", "want a time such as 2026-11-20T15:04:05Z")
-		}
+	var err error
+	if f.Since, err = c.time("since"); err != nil {
+		return nil, err
 	}
 	permitted, err := c.deadLetters(f)
 	if err != nil {

@@ -39,9 +39,16 @@ type route struct {
 // parameter is a query parameter.
 type parameter struct {
 	name, doc string
-	kind      string // "string", "integer" or "boolean"
-	values    []string
+	kind      string   // "string", "integer" or "boolean"
+	values    []string // all permitted values; nil: any
+	low, high int      // least and greatest value of an integer
 }
+
+// strictParameter is a parameter of each route with a body.
+var strictParameter = parameter{name: "strict", doc: "1: an unknown field of the body is an error.", values: booleans}
+
+// booleans are the values of a boolean parameter.
+var booleans = []string{"0", "1", "false", "true"}
 
 // example is a request that the OpenAPI document shows and a test sends.
 type example struct {

@@ -62,10 +62,6 @@ func (e *evaluated) known() bool { return e.Outcome.Known() }
 func (e *evaluated) right() bool { return e.Outcome.Label == events.Success }
 
 func compareRuns(c *call) (*runComparison, error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
 	run, err := c.evaluations("id")
 	if err != nil {
 		return nil, err
@@ -87,7 +83,7 @@ func compareRuns(c *call) (*runComparison, error) {
 			continue
 		}
 		right, otherRight = append(right, x.right()), append(otherRight, y.right())
-		if x.right() != y.right() && len(out.Differ) < limit {
+		if x.right() != y.right() && len(out.Differ) < c.limit() {
 			out.Differ = append(out.Differ, differingPair{
 				Sample: sample, Question: x.Question, Target: x.target, Right: x.right(),
 				Answer: x.Answer, OtherAnswer: y.Answer, Handle: x.Handle, OtherHandle: y.Handle,

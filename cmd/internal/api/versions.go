@@ -11,17 +11,14 @@ import (
 )
 
 func listVersions(c *call) (*page[*index.Version], error) {
-	limit, err := c.limit()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	end := uint64(math.MaxInt64)
 	if after := c.query.Get("after"); after != "" {
 		if end, err = strconv.ParseUint(after, 10, 63); err != nil || end == 0 {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	part, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), end, limit)
+	part, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), end, c.limit())
 	switch {
 	case err != nil:
 		return nil, err
