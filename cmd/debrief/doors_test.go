@@ -20,7 +20,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/runs"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/events/service"
@@ -128,7 +128,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a reader of tasks", in: func(t *testing.T, body io.Reader) error {
-			r, err := replay.NewTaskReader(body, replay.TaskOptions{})
+			r, err := dataset.NewReader(body, dataset.Options{})
 			if err != nil {
 				return err
 			}

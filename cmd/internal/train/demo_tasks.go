@@ -12,7 +12,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 )
 
@@ -41,7 +41,7 @@ func (d *Demo) writeTasks() error {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--tasks: %w", err))
 	}
 	for _, f := range files {
-		if err := createFile(f.name, func(w io.Writer) error { return replay.WriteTasks(w, f.tasks) }); err != nil {
+		if err := createFile(f.name, func(w io.Writer) error { return dataset.Write(w, f.tasks) }); err != nil {
 			return err
 		}
 		if d.JSON {

@@ -12,7 +12,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/simulated"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/events"
 )
 
@@ -30,7 +30,7 @@ func TestDemoTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		set, err := replay.ReadTasks(t.Context(), name, f, replay.TaskOptions{})
+		set, err := dataset.Read(t.Context(), name, f, dataset.Options{})
 		if err != nil || set.Invalid > 0 {
 			t.Fatal(set, err)
 		}

@@ -7,7 +7,7 @@
 // # The walk of a run over a data set
 //
 //	train.go            Run        flags to a replay.Config; roles start in the same process, or others work
-//	replay/tasks.go     ReadTasks  tasks from a file, with targets and evaluators
+//	dataset/dataset.go             tasks from a file, with targets and evaluators
 //	replay/replay.go    Run        opens or resumes the run, and processes the samples in its mode
 //	replay/measure.go              measures the validation set and the test set, without learning
 //	replay/epoch.go                learns from one window of samples after the other

@@ -17,7 +17,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/generator"
@@ -153,7 +153,7 @@ type sample struct {
 }
 
 // draw returns the samples to answer, in the order of the file.
-func (e *Eval) draw(set *replay.TaskSet) ([]sample, error) {
+func (e *Eval) draw(set *dataset.Set) ([]sample, error) {
 	var all []sample
 	scorable := false // whether any sample can be scored
 	for i, t := range set.Tasks {

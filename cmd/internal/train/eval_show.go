@@ -7,18 +7,18 @@ import (
 
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
 )
 
 // evalResult is the result of an evaluation; the output of --json.
 type evalResult struct {
-	Data        report.Data          `json:"data"`
-	Problems    []replay.SampleError `json:"problems,omitempty"` // the first of the unreadable lines
-	Drawn       int                  `json:"answered"`           // samples that were answered
-	Arms        []armResult          `json:"arms"`               // the first has the settings of the other flags
-	Comparisons []comparison         `json:"comparisons"`
-	Losses      []report.Loss        `json:"losses"`
+	Data        report.Data           `json:"data"`
+	Problems    []dataset.SampleError `json:"problems,omitempty"` // the first of the unreadable lines
+	Drawn       int                   `json:"answered"`           // samples that were answered
+	Arms        []armResult           `json:"arms"`               // the first has the settings of the other flags
+	Comparisons []comparison          `json:"comparisons"`
+	Losses      []report.Loss         `json:"losses"`
 }
 
 // armResult is the settings of one arm, and the score and usage of its answers.
@@ -57,7 +57,7 @@ type differingSample struct {
 const maxDiffer = 5
 
 // result returns the scores, comparisons and losses.
-func (x *evaluation) result(data report.Data, problems []replay.SampleError) *evalResult {
+func (x *evaluation) result(data report.Data, problems []dataset.SampleError) *evalResult {
 	r := &evalResult{Data: data, Problems: problems, Drawn: len(x.samples), Comparisons: []comparison{}, Losses: []report.Loss{}}
 	for _, a := range x.arms {
 		r.Arms = append(r.Arms, a.armResult)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 )
 
 // taskFile are the flags for the format of a data set.
@@ -20,8 +20,8 @@ type taskFile struct {
 
 // options returns the options of a data set reader. The function check returns an error for an unknown evaluator. limit is the maximum
 // number of samples; 0 means no limit.
-func (f taskFile) options(check func(evaluator string) error, limit int) (replay.TaskOptions, error) {
-	o := replay.TaskOptions{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: limit}
+func (f taskFile) options(check func(evaluator string) error, limit int) (dataset.Options, error) {
+	o := dataset.Options{Fields: f.Field, Evaluator: f.Evaluator, Check: check, MaxSamples: limit}
 	if err := check(f.Evaluator); err != nil {
 		return o, program.Exit(program.ExitUsage, fmt.Errorf("--evaluator: %w", err))
 	}
@@ -32,7 +32,7 @@ func (f taskFile) options(check func(evaluator string) error, limit int) (replay
 }
 
 // read reads a data set. A data set without samples is an error.
-func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*replay.TaskSet, error) {
+func (f taskFile) read(ctx context.Context, name string, check func(evaluator string) error, limit int) (*dataset.Set, error) {
 	o, err := f.options(check, limit)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (f taskFile) read(ctx context.Context, name string, check func(evaluator st
 	if info, err := in.Stat(); err == nil && info.IsDir() {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("%s: is a directory: name a file in it", name))
 	}
-	set, err := replay.ReadTasks(ctx, filepath.Base(name), in, o)
+	set, err := dataset.Read(ctx, filepath.Base(name), in, o)
 	if err != nil && ctx.Err() == nil {
 		err = program.Exit(program.ExitUsage, err)
 	}

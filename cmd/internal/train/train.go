@@ -27,6 +27,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/simulated"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/replay"
 	"debrief/cmd/internal/train/report"
 	"debrief/curator"
@@ -388,7 +389,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := replay.NewTaskReader(os.Stdin, o)
+	in, err := dataset.NewReader(os.Stdin, o)
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +398,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 		defer close(tasks)
 		for {
 			t, err := in.Next()
-			if bad, ok := errors.AsType[*replay.SampleError](err); ok {
+			if bad, ok := errors.AsType[*dataset.SampleError](err); ok {
 				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
 				continue

@@ -13,6 +13,7 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds/invoice"
 	"debrief/cmd/internal/simulated/worlds/world"
+	"debrief/cmd/internal/train/dataset"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 	"debrief/events/chat"
@@ -113,7 +114,7 @@ func TestPublishedTasks(t *testing.T) {
 			if strings.HasPrefix(name, "finer") {
 				evaluator = scoring.ByTags
 			}
-			read, err := ReadTasks(t.Context(), name, bytes.NewReader(data), TaskOptions{Evaluator: evaluator})
+			read, err := dataset.Read(t.Context(), name, bytes.NewReader(data), dataset.Options{Evaluator: evaluator})
 			if err != nil || len(read.Tasks) != samples || read.Invalid > 0 {
 				t.Fatalf("%d tasks, %+v", len(read.Tasks), err)
 			}

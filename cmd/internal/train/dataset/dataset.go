@@ -1,4 +1,14 @@
-package replay
+// Package dataset reads and writes the tasks of a data set. A file contains JSON objects, one on each line or in one
+// list:
+//
+//	{"id": "q1", "question": "…", "context": "…", "target": "…", "evaluator": "numeric", "session": "…"}
+//
+// Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
+// ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace).
+//
+// An invalid sample is a SampleError with its line or element, and reading continues after it. A list with invalid JSON is read up to that
+// place. Blank lines are ignored. The name of a file has no meaning, and nothing in a file is executed.
+package dataset
 
 import (
 	"bytes"
@@ -20,30 +30,21 @@ import (
 // Limits of the input.
 const (
 	maxSample   = 16 << 20 // bytes of JSON of one sample; a larger sample is a SampleError
-	maxSet      = 1 << 30  // bytes of the questions, contexts and targets of a TaskSet
-	maxProblems = 100      // problems that a TaskSet keeps; Invalid counts all of them
+	maxSet      = 1 << 30  // bytes of the questions, contexts and targets of a Set
+	maxProblems = 100      // problems that a Set keeps; Invalid counts all of them
 )
 
-// errTaskFile is returned when a file contains no task.
-var errTaskFile = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
+// errFormat is returned when a file contains no task.
+var errFormat = errors.New(`want JSON objects, one on each line or in a list, with "question" (or only "context"), and "target" for scored answers`)
 
-// taskFields has the names allowed in TaskOptions.Fields, each with the names that a file may use without such an option.
-var taskFields = map[string][]string{
+// fields has the names allowed in Options.Fields, each with the names that a file may use without such an option.
+var fields = map[string][]string{
 	"id": {"id"}, "question": {"question"}, "context": {"context"}, "target": {"target", "ground_truth"},
 	"evaluator": {"evaluator"}, "session": {"session"},
 }
 
-// TaskOptions control how the tasks of a file are read. A file contains JSON objects, one on each line or in one list. The
-// zero value reads these fields:
-//
-//	{"id": "q1", "question": "…", "context": "…", "target": "…", "evaluator": "numeric", "session": "…"}
-//
-// Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
-// ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace).
-//
-// An invalid sample is a SampleError with its line or element, and reading continues after it. A list with invalid JSON is
-// read up to that place. Blank lines are ignored. The name of a file has no meaning, and nothing in a file is executed.
-type TaskOptions struct {
+// Options control how a file is read. The zero value reads the fields of the package comment.
+type Options struct {
 	// Fields maps our field names to the names in the file: {"question": "prompt"}. A name with dots may also be a
 	// path into objects: "input.text".
 	Fields map[string]string
@@ -57,10 +58,10 @@ type TaskOptions struct {
 }
 
 // Validate returns an error for an invalid option.
-func (o *TaskOptions) Validate() error {
+func (o *Options) Validate() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Fields)) {
-		if taskFields[name] == nil {
-			return fmt.Errorf("field %q: unknown: want one of %s", name, strings.Join(slices.Sorted(maps.Keys(taskFields)), ", "))
+		if fields[name] == nil {
+			return fmt.Errorf("field %q: unknown: want one of %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if o.Fields[name] == "" {
 			return fmt.Errorf("field %q: the name in the file is empty", name)
@@ -80,32 +81,32 @@ type SampleError struct {
 
 func (p *SampleError) Error() string { return p.Place + ": " + p.Reason }
 
-// TaskSet is the contents of a file. The caller sets book, purpose, origin and playbook of the tasks.
-type TaskSet struct {
+// Set is the contents of a file. The caller sets book, purpose, origin and playbook of the tasks.
+type Set struct {
 	Tasks    []events.Task
 	SHA256   string // of the whole file, even if MaxSamples ended the reading; hexadecimal
 	Invalid  int    // samples that could not be read
 	Problems []SampleError
 }
 
-// ReadTasks reads all tasks of a file. Its name is used in errors. The error for a file without a task has the problem of the
+// Read reads all tasks of a file. Its name is used in errors. The error for a file without a task has the problem of the
 // first sample.
-func ReadTasks(ctx context.Context, name string, r io.Reader, o TaskOptions) (*TaskSet, error) {
-	set, err := readTasks(ctx, r, o)
+func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error) {
+	set, err := read(ctx, r, o)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return set, nil
 }
 
-func readTasks(ctx context.Context, r io.Reader, o TaskOptions) (*TaskSet, error) {
+func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	samples, err := NewTaskReader(in, o)
+	samples, err := NewReader(in, o)
 	if err != nil {
 		return nil, err
 	}
-	set, size := new(TaskSet), 0
+	set, size := new(Set), 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -132,9 +133,9 @@ func readTasks(ctx context.Context, r io.Reader, o TaskOptions) (*TaskSet, error
 	}
 	if len(set.Tasks) == 0 {
 		if set.Invalid == 0 {
-			return nil, fmt.Errorf("is empty: %w", errTaskFile)
+			return nil, fmt.Errorf("is empty: %w", errFormat)
 		}
-		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], errTaskFile)
+		return nil, fmt.Errorf("no valid task (%w): %w", &set.Problems[0], errFormat)
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil { // the hash includes the data after the last sample
 		return nil, err
@@ -143,8 +144,8 @@ func readTasks(ctx context.Context, r io.Reader, o TaskOptions) (*TaskSet, error
 	return set, nil
 }
 
-// taskLine is the JSON of a task.
-type taskLine struct {
+// sample is the JSON of a task.
+type sample struct {
 	ID        string `json:"id"`
 	Session   string `json:"session,omitempty"`
 	Question  string `json:"question"`
@@ -153,14 +154,14 @@ type taskLine struct {
 	Evaluator string `json:"evaluator,omitempty"`
 }
 
-// WriteTasks writes tasks in the format that Read reads, one on each line.
-func WriteTasks(w io.Writer, tasks []events.Task) error {
+// Write writes tasks in the format that Read reads, one on each line.
+func Write(w io.Writer, tasks []events.Task) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	for i := range tasks {
 		t := &tasks[i]
-		s := taskLine{ID: t.ID, Session: t.Session, Question: t.Question, Context: t.Context, Target: t.Target, Evaluator: t.Evaluator}
+		s := sample{ID: t.ID, Session: t.Session, Question: t.Question, Context: t.Context, Target: t.Target, Evaluator: t.Evaluator}
 		if err := enc.Encode(s); err != nil {
 			return fmt.Errorf("write task %q: %w", cmp.Or(t.ID, fmt.Sprint(i)), err)
 		}

@@ -1,4 +1,4 @@
-package replay
+package dataset
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 
 var sameTasks = cmpopts.IgnoreUnexported(events.Task{})
 
-func set(t *testing.T, text string, o TaskOptions) *TaskSet {
+func set(t *testing.T, text string, o Options) *Set {
 	t.Helper()
-	s, err := ReadTasks(t.Context(), "tasks.jsonl", strings.NewReader(text), o)
+	s, err := Read(t.Context(), "tasks.jsonl", strings.NewReader(text), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,27 +31,27 @@ func TestFields(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		line string
-		o    TaskOptions
+		o    Options
 		want events.Task
 	}{
 		"ours": {
 			`{"id":"a","question":"q","context":"c","target":"t","evaluator":"steps","session":"s","metadata":{"x":[1]}}`,
-			TaskOptions{},
+			Options{},
 			events.Task{ID: "a", Question: "q", Context: "c", Target: "t", Evaluator: "steps", Session: "s"},
 		},
-		"a number is a text":      {`{"id":7,"question":"q","target":4.50}`, TaskOptions{}, events.Task{ID: "7", Question: "q", Target: "4.50"}},
-		"an object is its JSON":   {`{"id":"a","question":"q","context":[ 1, "é" ],"target":{ "x": 1 }}`, TaskOptions{}, events.Task{ID: "a", Question: "q", Context: `[1,"é"]`, Target: `{"x":1}`}},
-		"ground truth":            {`{"id":"a","question":"q","ground_truth":"t"}`, TaskOptions{}, events.Task{ID: "a", Question: "q", Target: "t"}},
-		"target before it":        {`{"id":"a","question":"q","ground_truth":"g","target":"t"}`, TaskOptions{}, events.Task{ID: "a", Question: "q", Target: "t"}},
-		"unless that is null":     {`{"id":"a","question":"q","ground_truth":"g","target":null}`, TaskOptions{}, events.Task{ID: "a", Question: "q", Target: "g"}},
-		"a context alone":         {`{"id":"a","context":"c","target":"t"}`, TaskOptions{}, events.Task{ID: "a", Question: "c", Target: "t"}},
-		"the evaluator asked for": {`{"id":"a","question":"q","target":"2","evaluator":"list"}`, TaskOptions{Evaluator: "exact"}, events.Task{ID: "a", Question: "q", Target: "2", Evaluator: "exact"}},
+		"a number is a text":      {`{"id":7,"question":"q","target":4.50}`, Options{}, events.Task{ID: "7", Question: "q", Target: "4.50"}},
+		"an object is its JSON":   {`{"id":"a","question":"q","context":[ 1, "é" ],"target":{ "x": 1 }}`, Options{}, events.Task{ID: "a", Question: "q", Context: `[1,"é"]`, Target: `{"x":1}`}},
+		"ground truth":            {`{"id":"a","question":"q","ground_truth":"t"}`, Options{}, events.Task{ID: "a", Question: "q", Target: "t"}},
+		"target before it":        {`{"id":"a","question":"q","ground_truth":"g","target":"t"}`, Options{}, events.Task{ID: "a", Question: "q", Target: "t"}},
+		"unless that is null":     {`{"id":"a","question":"q","ground_truth":"g","target":null}`, Options{}, events.Task{ID: "a", Question: "q", Target: "g"}},
+		"a context alone":         {`{"id":"a","context":"c","target":"t"}`, Options{}, events.Task{ID: "a", Question: "c", Target: "t"}},
+		"the evaluator asked for": {`{"id":"a","question":"q","target":"2","evaluator":"list"}`, Options{Evaluator: "exact"}, events.Task{ID: "a", Question: "q", Target: "2", Evaluator: "exact"}},
 		"other names": {
 			`{"nr":"a","in":{"prompt":"q","a.b":"c"},"target":"x","gold":"t"}`,
-			TaskOptions{Fields: map[string]string{"id": "nr", "question": "in.prompt", "context": "in.a.b", "target": "gold"}},
+			Options{Fields: map[string]string{"id": "nr", "question": "in.prompt", "context": "in.a.b", "target": "gold"}},
 			events.Task{ID: "a", Question: "q", Context: "c", Target: "t"},
 		},
-		"what is mapped has no other name": {`{"id":"a","question":"q","target":"t"}`, TaskOptions{Fields: map[string]string{"target": "gold"}}, events.Task{ID: "a", Question: "q"}},
+		"what is mapped has no other name": {`{"id":"a","question":"q","target":"t"}`, Options{Fields: map[string]string{"target": "gold"}}, events.Task{ID: "a", Question: "q"}},
 	} {
 		s := set(t, test.line, test.o)
 		if diff := cmp.Diff([]events.Task{test.want}, s.Tasks, sameTasks); diff != "" || s.Invalid > 0 {
@@ -66,29 +66,29 @@ func TestInvalidSamplesAreSkipped(t *testing.T) {
 	long := `{"question":"` + strings.Repeat("x", maxSample) + `"}`
 	for name, test := range map[string]struct {
 		text    string
-		o       TaskOptions
+		o       Options
 		line    int
 		problem string // "" without a problem
 	}{
-		"blank lines":                   {"\n" + good(1) + "\n\n \t\r\n" + good(2) + "\n\n", TaskOptions{}, 0, ""},
-		"a mark and carriage returns":   {"\xef\xbb\xbf" + good(1) + "\r\n" + good(2) + "\r\n", TaskOptions{}, 0, ""},
-		"no end of the last line":       {good(1) + "\n" + good(2), TaskOptions{}, 0, ""},
-		"half a line":                   {good(1) + "\n" + `{"question":"q` + "\n" + good(2), TaskOptions{}, 2, "invalid JSON"},
-		"half a line at the end":        {good(1) + "\n" + good(2) + "\n" + `{"question":`, TaskOptions{}, 3, "unexpected end"},
-		"two in a line":                 {good(1) + "\n" + good(3) + good(4) + "\n" + good(2), TaskOptions{}, 2, "invalid JSON"},
-		"a list in a line":              {good(1) + "\n[1]\n" + good(2), TaskOptions{}, 2, "a list"},
-		"a number":                      {good(1) + "\n\n42\n" + good(2), TaskOptions{}, 3, "a number"},
-		"null":                          {good(1) + "\nnull\n" + good(2), TaskOptions{}, 2, "null"},
-		"prose":                         {good(1) + "\nsome text\n" + good(2), TaskOptions{}, 2, "invalid JSON"},
-		"white space that JSON has not": {good(1) + "\n\u00a0\n" + good(2), TaskOptions{}, 2, "invalid JSON"},
-		"bytes":                         {good(1) + "\n{\"question\":\"\xff\"}\n" + good(2), TaskOptions{}, 2, "UTF-8"},
-		"no question":                   {good(1) + "\n" + `{"target":"t"}` + "\n" + good(2), TaskOptions{}, 2, "question: "},
-		"an empty question":             {good(1) + "\n" + `{"question":" "}` + "\n" + good(2), TaskOptions{}, 2, "question: "},
-		"a question of another kind":    {good(1) + "\n" + `{"question":["q"]}` + "\n" + good(2), TaskOptions{}, 2, "question: "},
-		"an evaluator without a target": {good(1) + "\n" + `{"question":"q","evaluator":"exact"}` + "\n" + good(2), TaskOptions{}, 2, "target: "},
+		"blank lines":                   {"\n" + good(1) + "\n\n \t\r\n" + good(2) + "\n\n", Options{}, 0, ""},
+		"a mark and carriage returns":   {"\xef\xbb\xbf" + good(1) + "\r\n" + good(2) + "\r\n", Options{}, 0, ""},
+		"no end of the last line":       {good(1) + "\n" + good(2), Options{}, 0, ""},
+		"half a line":                   {good(1) + "\n" + `{"question":"q` + "\n" + good(2), Options{}, 2, "invalid JSON"},
+		"half a line at the end":        {good(1) + "\n" + good(2) + "\n" + `{"question":`, Options{}, 3, "unexpected end"},
+		"two in a line":                 {good(1) + "\n" + good(3) + good(4) + "\n" + good(2), Options{}, 2, "invalid JSON"},
+		"a list in a line":              {good(1) + "\n[1]\n" + good(2), Options{}, 2, "a list"},
+		"a number":                      {good(1) + "\n\n42\n" + good(2), Options{}, 3, "a number"},
+		"null":                          {good(1) + "\nnull\n" + good(2), Options{}, 2, "null"},
+		"prose":                         {good(1) + "\nsome text\n" + good(2), Options{}, 2, "invalid JSON"},
+		"white space that JSON has not": {good(1) + "\n\u00a0\n" + good(2), Options{}, 2, "invalid JSON"},
+		"bytes":                         {good(1) + "\n{\"question\":\"\xff\"}\n" + good(2), Options{}, 2, "UTF-8"},
+		"no question":                   {good(1) + "\n" + `{"target":"t"}` + "\n" + good(2), Options{}, 2, "question: "},
+		"an empty question":             {good(1) + "\n" + `{"question":" "}` + "\n" + good(2), Options{}, 2, "question: "},
+		"a question of another kind":    {good(1) + "\n" + `{"question":["q"]}` + "\n" + good(2), Options{}, 2, "question: "},
+		"an evaluator without a target": {good(1) + "\n" + `{"question":"q","evaluator":"exact"}` + "\n" + good(2), Options{}, 2, "target: "},
 		"an evaluator that is none": {
 			good(1) + "\n" + `{"question":"q","target":"t","evaluator":"sh -c id"}` + "\n" + good(2),
-			TaskOptions{Check: func(name string) error {
+			Options{Check: func(name string) error {
 				if name != "" {
 					return fmt.Errorf("no evaluator %q", name)
 				}
@@ -96,23 +96,23 @@ func TestInvalidSamplesAreSkipped(t *testing.T) {
 			}},
 			2, `"sh -c id"`,
 		},
-		"an id that is too long": {good(1) + "\n" + `{"question":"q","id":"` + strings.Repeat("x", 257) + `"}` + "\n" + good(2), TaskOptions{}, 2, "id: "},
-		"an id for the terminal": {good(1) + "\n" + `{"question":"q","id":"\u001b[2J"}` + "\n" + good(2), TaskOptions{}, 2, "id: "},
+		"an id that is too long": {good(1) + "\n" + `{"question":"q","id":"` + strings.Repeat("x", 257) + `"}` + "\n" + good(2), Options{}, 2, "id: "},
+		"an id for the terminal": {good(1) + "\n" + `{"question":"q","id":"\u001b[2J"}` + "\n" + good(2), Options{}, 2, "id: "},
 		"a mapped field that is not there": {
 			`{"id":"good1","p":"q"}` + "\n" + `{"question":"q"}` + "\n" + `{"id":"good2","p":"q"}`,
-			TaskOptions{Fields: map[string]string{"question": "p"}},
+			Options{Fields: map[string]string{"question": "p"}},
 			2, `"p"`,
 		},
-		"a line that is too long":     {good(1) + "\n" + long + "\n" + good(2), TaskOptions{}, 2, "16 MiB"},
-		"an id that comes twice":      {good(1) + "\n" + good(2) + "\n" + good(1), TaskOptions{}, 3, `id "good1": `},
-		"a list":                      {" [\n" + good(1) + ",\n" + good(2) + "]\n", TaskOptions{}, 0, ""},
-		"an element that is a number": {"[" + good(1) + ",\n 42 ,\n" + good(2) + "]", TaskOptions{}, 2, "element"},
-		"an element that is a text":   {"[" + good(1) + ",\"]\\\"\"," + good(2) + "]", TaskOptions{}, 2, "element"},
-		"an element that is too long": {"[" + good(1) + ",\n" + long + "\n," + good(2) + "]", TaskOptions{}, 2, "element"},
-		"an element of many lines":    {"[{\"id\":\"good1\",\n\"question\":\n\"q\"},\n" + good(2) + ",\n{}]", TaskOptions{}, 3, "element"},
-		"a list that is cut off":      {"[" + good(1) + "," + good(2) + ",\n" + `{"id":"good3","ques`, TaskOptions{}, 3, "cannot be read from here"},
-		"a list without its end":      {"[" + good(1) + "," + good(2), TaskOptions{}, 3, "the list ends here"},
-		"something behind a list":     {"[" + good(1) + "," + good(2) + "]\n" + good(3), TaskOptions{}, 3, "unexpected data after the end"},
+		"a line that is too long":     {good(1) + "\n" + long + "\n" + good(2), Options{}, 2, "16 MiB"},
+		"an id that comes twice":      {good(1) + "\n" + good(2) + "\n" + good(1), Options{}, 3, `id "good1": `},
+		"a list":                      {" [\n" + good(1) + ",\n" + good(2) + "]\n", Options{}, 0, ""},
+		"an element that is a number": {"[" + good(1) + ",\n 42 ,\n" + good(2) + "]", Options{}, 2, "element"},
+		"an element that is a text":   {"[" + good(1) + ",\"]\\\"\"," + good(2) + "]", Options{}, 2, "element"},
+		"an element that is too long": {"[" + good(1) + ",\n" + long + "\n," + good(2) + "]", Options{}, 2, "element"},
+		"an element of many lines":    {"[{\"id\":\"good1\",\n\"question\":\n\"q\"},\n" + good(2) + ",\n{}]", Options{}, 3, "element"},
+		"a list that is cut off":      {"[" + good(1) + "," + good(2) + ",\n" + `{"id":"good3","ques`, Options{}, 3, "cannot be read from here"},
+		"a list without its end":      {"[" + good(1) + "," + good(2), Options{}, 3, "the list ends here"},
+		"something behind a list":     {"[" + good(1) + "," + good(2) + "]\n" + good(3), Options{}, 3, "unexpected data after the end"},
 	} {
 		s := set(t, test.text, test.o)
 		var ids []string
@@ -146,7 +146,7 @@ func (endless) Read(p []byte) (int, error) {
 func TestLongLinesAreNotKept(t *testing.T) {
 	{
 		in := io.MultiReader(strings.NewReader(`{"question":"`), io.LimitReader(endless{}, 16*maxSample), strings.NewReader("\"}\n,{}"))
-		r, err := NewTaskReader(in, TaskOptions{})
+		r, err := NewReader(in, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,22 +173,22 @@ func TestFilesWithoutATask(t *testing.T) {
 		"[{}]":              "element 1: question: ",
 		"[":                 "x.jsonl",
 	} {
-		_, err := ReadTasks(t.Context(), "x.jsonl", strings.NewReader(text), TaskOptions{})
-		if !errors.Is(err, errTaskFile) || !strings.Contains(err.Error(), want) {
+		_, err := Read(t.Context(), "x.jsonl", strings.NewReader(text), Options{})
+		if !errors.Is(err, errFormat) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
 	broken := errors.New("the disk is gone")
 	in := io.MultiReader(strings.NewReader(`{"question":"q"}`+"\n"), iotest.ErrReader(broken))
-	if _, err := ReadTasks(t.Context(), "x", in, TaskOptions{}); !errors.Is(err, broken) {
+	if _, err := Read(t.Context(), "x", in, Options{}); !errors.Is(err, broken) {
 		t.Errorf("got %v, want what went wrong with the file", err)
 	}
-	for want, o := range map[string]TaskOptions{
+	for want, o := range map[string]Options{
 		`field "answer": `: {Fields: map[string]string{"answer": "a"}},
 		`field "target": `: {Fields: map[string]string{"target": ""}},
 		"max samples: ":    {MaxSamples: -1},
 	} {
-		if _, err := ReadTasks(t.Context(), "x", strings.NewReader("{}"), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Read(t.Context(), "x", strings.NewReader("{}"), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -198,16 +198,16 @@ func TestFilesWithoutATask(t *testing.T) {
 // get different ids.
 func TestIDs(t *testing.T) {
 	t.Parallel()
-	a := set(t, "{\"question\":\"q\",\"target\":\"t\"}\n{\"question\":\"q\",\"target\":\"t\"}\n", TaskOptions{})
-	b := set(t, "\n{ \"target\":\"t\", \"question\":\"\\u0071\" }\n", TaskOptions{})
+	a := set(t, "{\"question\":\"q\",\"target\":\"t\"}\n{\"question\":\"q\",\"target\":\"t\"}\n", Options{})
+	b := set(t, "\n{ \"target\":\"t\", \"question\":\"\\u0071\" }\n", Options{})
 	if len(a.Tasks) != 2 || a.Tasks[0].ID == a.Tasks[1].ID || a.Invalid != 0 {
 		t.Errorf("got %+v", a)
 	}
 	if a.Tasks[1].ID != b.Tasks[0].ID || !strings.HasPrefix(b.Tasks[0].ID, "line-2-") {
 		t.Errorf("got %q and %q, want one id", a.Tasks[1].ID, b.Tasks[0].ID)
 	}
-	c := set(t, "[{\"question\":\"q\"},\n{\"question\":\"q\"}]", TaskOptions{})
-	d := set(t, "[{\"question\":\"q\"},{\"question\":\"q\"}]", TaskOptions{})
+	c := set(t, "[{\"question\":\"q\"},\n{\"question\":\"q\"}]", Options{})
+	d := set(t, "[{\"question\":\"q\"},{\"question\":\"q\"}]", Options{})
 	if c.Tasks[1].ID != d.Tasks[1].ID || c.Tasks[0].ID == c.Tasks[1].ID {
 		t.Errorf("got %q and %q of lists that say the same", c.Tasks[1].ID, d.Tasks[1].ID)
 	}
@@ -216,7 +216,7 @@ func TestIDs(t *testing.T) {
 func TestMaxSamples(t *testing.T) {
 	t.Parallel()
 	const text = "{\"question\":\"1\"}\nbad\n{\"question\":\"2\"}\n{\"question\":\"3\"}\n"
-	all, some := set(t, text, TaskOptions{}), set(t, text, TaskOptions{MaxSamples: 2})
+	all, some := set(t, text, Options{}), set(t, text, Options{MaxSamples: 2})
 	if len(some.Tasks) != 2 || some.Invalid != 1 || some.SHA256 != all.SHA256 || len(all.SHA256) != 64 {
 		t.Errorf("got %+v of %+v", some, all)
 	}
@@ -224,7 +224,7 @@ func TestMaxSamples(t *testing.T) {
 
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
-	s := set(t, strings.Repeat("bad\n", 3*maxProblems)+`{"question":"q"}`, TaskOptions{})
+	s := set(t, strings.Repeat("bad\n", 3*maxProblems)+`{"question":"q"}`, Options{})
 	if s.Invalid != 3*maxProblems || len(s.Problems) != maxProblems || len(s.Tasks) != 1 {
 		t.Errorf("got %d unread, %d problems, %d tasks", s.Invalid, len(s.Problems), len(s.Tasks))
 	}
@@ -238,7 +238,7 @@ func TestReaderReturnsSamplesAsTheyArrive(t *testing.T) {
 		{"[{\"question\":\"1\"}", ",{\"question\":[1]}", ",{\"question\":\"2\"}"},
 	} {
 		in, out := io.Pipe()
-		r, err := NewTaskReader(in, TaskOptions{})
+		r, err := NewReader(in, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,13 +279,13 @@ func TestWriteRoundTrip(t *testing.T) {
 		{ID: "2", Question: "q"},
 	}
 	var buf bytes.Buffer
-	if err := WriteTasks(&buf, tasks); err != nil {
+	if err := Write(&buf, tasks); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(buf.String(), "\n"); n != 2 || !strings.Contains(buf.String(), "<a & b>") {
 		t.Errorf("got %d lines: %s", n, &buf)
 	}
-	if diff := cmp.Diff(tasks, set(t, buf.String(), TaskOptions{}).Tasks, sameTasks); diff != "" {
+	if diff := cmp.Diff(tasks, set(t, buf.String(), Options{}).Tasks, sameTasks); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -296,11 +296,11 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"question":"q","target":"t","id":1}`+"\n"+`{"context":"c","target":"1"}`), "")
 	f.Add([]byte("\u00a0\n\u0085"), "")
 	f.Fuzz(func(t *testing.T, data []byte, question string) {
-		var o TaskOptions
+		var o Options
 		if question != "" {
 			o.Fields = map[string]string{"question": question}
 		}
-		s, err := ReadTasks(t.Context(), "fuzz", bytes.NewReader(data), o)
+		s, err := Read(t.Context(), "fuzz", bytes.NewReader(data), o)
 		if err != nil {
 			return
 		}
@@ -317,10 +317,10 @@ func FuzzRead(f *testing.F) {
 			seen[s.Tasks[i].ID] = true
 		}
 		var buf bytes.Buffer
-		if err := WriteTasks(&buf, s.Tasks); err != nil {
+		if err := Write(&buf, s.Tasks); err != nil {
 			t.Fatal(err)
 		}
-		again, err := ReadTasks(t.Context(), "again", &buf, TaskOptions{})
+		again, err := Read(t.Context(), "again", &buf, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package replay_test
+package dataset_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"debrief/cmd/internal/train/replay"
+	"debrief/cmd/internal/train/dataset"
 )
 
 // TestSamplesOfACE reads the data of the ACE authors, which is stored outside the repository, and compares it with an independent
@@ -21,7 +21,7 @@ func TestSamplesOfACE(t *testing.T) {
 		if err != nil {
 			t.Skipf("no recorded data: %v (DEBRIEF_DATA names its folder)", err)
 		}
-		set, err := replay.ReadTasks(t.Context(), name, bytes.NewReader(data), replay.TaskOptions{Evaluator: "formula"})
+		set, err := dataset.Read(t.Context(), name, bytes.NewReader(data), dataset.Options{Evaluator: "formula"})
 		if err != nil || set.Invalid != 0 || len(set.Tasks) != samples {
 			t.Fatalf("%s: got %+v, %v, want %d samples", name, set, err, samples)
 		}

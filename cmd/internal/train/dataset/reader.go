@@ -1,4 +1,4 @@
-package replay
+package dataset
 
 import (
 	"bufio"
@@ -12,9 +12,9 @@ import (
 	"debrief/playbook/text"
 )
 
-// TaskReader reads tasks one by one from a stream. A duplicate id is a SampleError.
-type TaskReader struct {
-	o     TaskOptions
+// Reader reads tasks one by one from a stream. A duplicate id is a SampleError.
+type Reader struct {
+	o     Options
 	src   *bufio.Reader
 	list  *json.Decoder     // of the elements if the stream begins with a bracket, else nil
 	unit  string            // "line" or "element"; empty before the first sample
@@ -23,17 +23,17 @@ type TaskReader struct {
 	ended error             // the result of all further calls; nil while there may be more samples
 }
 
-// NewTaskReader returns a reader of a file or a pipe. It returns an error for invalid options.
-func NewTaskReader(r io.Reader, o TaskOptions) (*TaskReader, error) {
+// NewReader returns a reader of a file or a pipe. It returns an error for invalid options.
+func NewReader(r io.Reader, o Options) (*Reader, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &TaskReader{o: o, src: bufio.NewReaderSize(r, 64<<10), seen: map[events.ID]int{}}, nil
+	return &Reader{o: o, src: bufio.NewReaderSize(r, 64<<10), seen: map[events.ID]int{}}, nil
 }
 
 // Next returns the next task. A *SampleError is an invalid sample; the next call continues after it. The error is io.EOF
 // at the end; any other error ends the reading.
-func (r *TaskReader) Next() (events.Task, error) {
+func (r *Reader) Next() (events.Task, error) {
 	if r.ended == nil && r.o.MaxSamples > 0 && len(r.seen) == r.o.MaxSamples {
 		r.ended = io.EOF
 	}
@@ -41,7 +41,7 @@ func (r *TaskReader) Next() (events.Task, error) {
 		return events.Task{}, r.ended
 	}
 	raw, err := r.next()
-	if err != nil && !errors.As(err, new(taskFault)) {
+	if err != nil && !errors.As(err, new(fault)) {
 		r.ended = err
 		return events.Task{}, err
 	}
@@ -56,7 +56,7 @@ func (r *TaskReader) Next() (events.Task, error) {
 }
 
 // task returns the task for the bytes of a sample.
-func (r *TaskReader) task(raw []byte) (events.Task, error) {
+func (r *Reader) task(raw []byte) (events.Task, error) {
 	t, err := r.o.task(raw, fmt.Sprintf("%s-%d", r.unit, r.n))
 	if err != nil {
 		return t, err
@@ -69,13 +69,13 @@ func (r *TaskReader) task(raw []byte) (events.Task, error) {
 	return t, nil
 }
 
-// taskFault is an error in the bytes of a sample. It does not end the reading.
-type taskFault string
+// fault is an error in the bytes of a sample. It does not end the reading.
+type fault string
 
-func (f taskFault) Error() string { return string(f) }
+func (f fault) Error() string { return string(f) }
 
 // next returns the bytes of the next sample: a line that is not blank, or an element of a list.
-func (r *TaskReader) next() ([]byte, error) {
+func (r *Reader) next() ([]byte, error) {
 	if r.unit == "" {
 		if err := r.begin(); err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func (r *TaskReader) next() ([]byte, error) {
 }
 
 // begin skips a byte order mark and white space, and the bracket of a list. It sets unit, and list if the stream is a list.
-func (r *TaskReader) begin() error {
+func (r *Reader) begin() error {
 	if mark, err := r.src.Peek(3); err == nil && string(mark) == "\xef\xbb\xbf" {
 		_, _ = r.src.Discard(3)
 	}
@@ -121,7 +121,7 @@ func (r *TaskReader) begin() error {
 }
 
 // nextElement returns the next element of a list. It is the last one after a syntax error.
-func (r *TaskReader) nextElement() ([]byte, error) {
+func (r *Reader) nextElement() ([]byte, error) {
 	r.n++
 	var raw json.RawMessage
 	more := r.list.More()
@@ -131,25 +131,25 @@ func (r *TaskReader) nextElement() ([]byte, error) {
 	case !more && err != nil: // the end of the list, or of the file
 		r.ended = io.EOF
 		if _, err := r.list.Token(); err != nil {
-			return nil, taskFault("the list ends here: " + err.Error())
+			return nil, fault("the list ends here: " + err.Error())
 		}
 		if r.list.More() {
-			return nil, taskFault("unexpected data after the end of the list")
+			return nil, fault("unexpected data after the end of the list")
 		}
 		return nil, io.EOF
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
 		r.ended = io.EOF
-		return nil, taskFault("the list cannot be read from here: " + err.Error())
+		return nil, fault("the list cannot be read from here: " + err.Error())
 	case err == nil && len(raw) > maxSample:
 		return nil, errLong
 	}
 	return raw, err
 }
 
-const errLong = taskFault("longer than 16 MiB")
+const errLong = fault("longer than 16 MiB")
 
 // nextLine returns the next line, or errLong after it has read a line that is too long.
-func (r *TaskReader) nextLine() ([]byte, error) {
+func (r *Reader) nextLine() ([]byte, error) {
 	r.n++
 	var line []byte
 	size := 0

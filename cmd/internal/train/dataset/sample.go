@@ -1,4 +1,4 @@
-package replay
+package dataset
 
 import (
 	"bytes"
@@ -16,14 +16,14 @@ import (
 const maxName = 256
 
 // task returns the task for the bytes of a sample. Place is a part of the id of a sample without one.
-func (o *TaskOptions) task(raw []byte, place string) (events.Task, error) {
+func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	var t events.Task
 	if !utf8.Valid(raw) {
 		return t, errors.New("invalid UTF-8")
 	}
-	raw = bytes.Trim(raw, " \t\r\n") // not empty, see TaskReader.next
+	raw = bytes.Trim(raw, " \t\r\n") // not empty, see Reader.next
 	if raw[0] != '{' && json.Valid(raw) {
-		return t, fmt.Errorf("want a JSON object, got %s", jsonKind(raw))
+		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
 	}
 	var obj map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &obj); err != nil {
@@ -73,38 +73,38 @@ func (o *TaskOptions) task(raw []byte, place string) (events.Task, error) {
 
 // text returns the value of a field as text, "" if it is missing. A value that is not a string becomes compact JSON.
 // It returns an error for an object or a list, unless anyValue is set.
-func (o *TaskOptions) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
+func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
 	var raw json.RawMessage
 	if path, mapped := o.Fields[name]; mapped {
-		raw = findField(obj, path)
+		raw = find(obj, path)
 	} else {
-		for _, alias := range taskFields[name] {
+		for _, alias := range fields[name] {
 			raw = obj[alias]
-			if hasValue(raw) {
+			if isSet(raw) {
 				break
 			}
 		}
 	}
 	switch {
-	case !hasValue(raw):
+	case !isSet(raw):
 		return "", nil
 	case raw[0] == '"':
 		var text string
 		err := json.Unmarshal(raw, &text)
 		return text, err
 	case !anyValue && (raw[0] == '{' || raw[0] == '['):
-		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), jsonKind(raw))
+		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), kindOf(raw))
 	}
 	var text bytes.Buffer
 	err := json.Compact(&text, raw)
 	return text.String(), err
 }
 
-func hasValue(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// findField returns the value of the field with the name path. If there is none, path is split at its dots: "input.text" is the field text
+// find returns the value of the field with the name path. If there is none, path is split at its dots: "input.text" is the field text
 // of the object input. It returns nil if there is no such field.
-func findField(obj map[string]json.RawMessage, path string) json.RawMessage {
+func find(obj map[string]json.RawMessage, path string) json.RawMessage {
 	for {
 		if raw, ok := obj[path]; ok {
 			return raw
@@ -122,15 +122,15 @@ func findField(obj map[string]json.RawMessage, path string) json.RawMessage {
 }
 
 // nameOf returns the name of a field in the file.
-func (o *TaskOptions) nameOf(name string) string {
+func (o *Options) nameOf(name string) string {
 	if mapped := o.Fields[name]; mapped != "" {
 		return fmt.Sprintf("%q (our %s)", mapped, name)
 	}
 	return name
 }
 
-// jsonKind describes a JSON value by its first byte.
-func jsonKind(raw []byte) string {
+// kindOf describes a JSON value by its first byte.
+func kindOf(raw []byte) string {
 	switch raw[0] {
 	case '{':
 		return "an object"
