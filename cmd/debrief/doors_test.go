@@ -128,12 +128,12 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "a reader of tasks", in: func(t *testing.T, body io.Reader) error {
-			r, err := dataset.NewReader(body, dataset.Options{})
-			if err != nil {
-				return err
-			}
-			_, err = r.Next()
-			return err
+			return dataset.Each(body, dataset.Options{}, func(_ *events.Task, problem *dataset.SampleError) error {
+				if problem != nil {
+					return problem
+				}
+				return nil
+			})
 		}},
 		{name: "a file of ours, such as a playbook, steps or a question", in: func(t *testing.T, body io.Reader) error {
 			out, err := os.Create(file)

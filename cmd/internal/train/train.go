@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -389,31 +388,24 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := dataset.NewReader(os.Stdin, o)
-	if err != nil {
-		return nil, err
-	}
 	tasks := make(chan events.Task)
 	go func() {
 		defer close(tasks)
-		for {
-			t, err := in.Next()
-			if bad, ok := errors.AsType[*dataset.SampleError](err); ok {
+		err := dataset.Each(os.Stdin, o, func(t *events.Task, bad *dataset.SampleError) error {
+			if bad != nil {
 				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
-				continue
-			}
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					term.Fprintf(term.Stderr, "standard input: %s\n", err)
-				}
-				return
+				return nil
 			}
 			select {
-			case tasks <- t:
+			case tasks <- *t:
+				return nil
 			case <-ctx.Done():
-				return
+				return ctx.Err()
 			}
+		})
+		if err != nil && ctx.Err() == nil {
+			term.Fprintf(term.Stderr, "standard input: %s\n", err)
 		}
 	}()
 	return &replay.Set{Data: report.Data{Set: replay.Train, File: "standard input"}, Stream: tasks}, nil

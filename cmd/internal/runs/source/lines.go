@@ -29,9 +29,9 @@ func (v *Values) readLines(fn func(*Value) error) error {
 			}
 			err = t.missing(v.Columns)
 		}
-		values := valuesOf(line)
-		if err != nil {
-			values = []Value{{Err: err}}
+		values := []Value{{Raw: line, Err: err}}
+		if err == nil && (len(line) == 0 || !v.AsIs) {
+			values = valuesOf(line)
 		}
 		for i := range values {
 			values[i].At.Line = v.lines

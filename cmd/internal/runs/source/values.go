@@ -48,6 +48,8 @@ type Values struct {
 	IsList func(name string, header []byte) bool
 	// Columns has groups of names. A text is a table if its first line has a column of each group. Without groups no text is a table.
 	Columns [][]string
+	// AsIs leaves damaged lines unrepaired.
+	AsIs bool
 
 	r     *bufio.Reader
 	limit int    // maximum size of a value in bytes

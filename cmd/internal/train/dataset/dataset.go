@@ -6,8 +6,8 @@
 // Only the question is required. "ground_truth" is another name for "target". Other fields, such as "metadata", are
 // ignored. A sample without a question asks with its context, as the samples of ACE do (ace-agent/ace).
 //
-// An invalid sample is a SampleError with its line or element, and reading continues after it. A list with invalid JSON is read up to that
-// place. Blank lines are ignored. The name of a file has no meaning, and nothing in a file is executed.
+// An invalid sample is a SampleError with its line or element, and reading continues after it. Blank lines are ignored. The name of a
+// file has no meaning, and nothing in a file is executed.
 package dataset
 
 import (
@@ -102,34 +102,24 @@ func Read(ctx context.Context, name string, r io.Reader, o Options) (*Set, error
 func read(ctx context.Context, r io.Reader, o Options) (*Set, error) {
 	sum := sha256.New()
 	in := io.TeeReader(r, sum)
-	samples, err := NewReader(in, o)
-	if err != nil {
-		return nil, err
-	}
 	set, size := new(Set), 0
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		t, err := samples.Next()
-		if p, ok := errors.AsType[*SampleError](err); ok {
+	err := Each(in, o, func(t *events.Task, problem *SampleError) error {
+		if problem != nil {
 			set.Invalid++
 			if len(set.Problems) < maxProblems {
-				set.Problems = append(set.Problems, *p)
+				set.Problems = append(set.Problems, *problem)
 			}
-			continue
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
+			return ctx.Err()
 		}
 		size += len(t.Question) + len(t.Context) + len(t.Target)
 		if size > maxSet {
-			return nil, fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
+			return fmt.Errorf("the tasks are larger than %d MiB: split the file, or limit the number of samples", maxSet>>20)
 		}
-		set.Tasks = append(set.Tasks, t)
+		set.Tasks = append(set.Tasks, *t)
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(set.Tasks) == 0 {
 		if set.Invalid == 0 {

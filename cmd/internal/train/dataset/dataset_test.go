@@ -76,11 +76,11 @@ func TestInvalidSamplesAreSkipped(t *testing.T) {
 		"half a line":                   {good(1) + "\n" + `{"question":"q` + "\n" + good(2), Options{}, 2, "invalid JSON"},
 		"half a line at the end":        {good(1) + "\n" + good(2) + "\n" + `{"question":`, Options{}, 3, "unexpected end"},
 		"two in a line":                 {good(1) + "\n" + good(3) + good(4) + "\n" + good(2), Options{}, 2, "invalid JSON"},
-		"a list in a line":              {good(1) + "\n[1]\n" + good(2), Options{}, 2, "a list"},
-		"a number":                      {good(1) + "\n\n42\n" + good(2), Options{}, 3, "a number"},
-		"null":                          {good(1) + "\nnull\n" + good(2), Options{}, 2, "null"},
+		"a list in a line":              {good(1) + "\n[1]\n" + good(2), Options{}, 2, "want an object"},
+		"a number":                      {good(1) + "\n\n42\n" + good(2), Options{}, 3, "want an object"},
+		"null":                          {good(1) + "\nnull\n" + good(2), Options{}, 2, "want an object"},
 		"prose":                         {good(1) + "\nsome text\n" + good(2), Options{}, 2, "invalid JSON"},
-		"white space that JSON has not": {good(1) + "\n\u00a0\n" + good(2), Options{}, 2, "invalid JSON"},
+		"a comment":                     {good(1) + "\n# " + good(3) + "\n" + good(2), Options{}, 2, "invalid JSON"},
 		"bytes":                         {good(1) + "\n{\"question\":\"\xff\"}\n" + good(2), Options{}, 2, "UTF-8"},
 		"no question":                   {good(1) + "\n" + `{"target":"t"}` + "\n" + good(2), Options{}, 2, "question: "},
 		"an empty question":             {good(1) + "\n" + `{"question":" "}` + "\n" + good(2), Options{}, 2, "question: "},
@@ -103,7 +103,7 @@ func TestInvalidSamplesAreSkipped(t *testing.T) {
 			Options{Fields: map[string]string{"question": "p"}},
 			2, `"p"`,
 		},
-		"a line that is too long":     {good(1) + "\n" + long + "\n" + good(2), Options{}, 2, "16 MiB"},
+		"a line that is too long":     {good(1) + "\n" + long + "\n" + good(2), Options{}, 2, "too large"},
 		"an id that comes twice":      {good(1) + "\n" + good(2) + "\n" + good(1), Options{}, 3, `id "good1": `},
 		"a list":                      {" [\n" + good(1) + ",\n" + good(2) + "]\n", Options{}, 0, ""},
 		"an element that is a number": {"[" + good(1) + ",\n 42 ,\n" + good(2) + "]", Options{}, 2, "element"},
@@ -111,8 +111,9 @@ func TestInvalidSamplesAreSkipped(t *testing.T) {
 		"an element that is too long": {"[" + good(1) + ",\n" + long + "\n," + good(2) + "]", Options{}, 2, "element"},
 		"an element of many lines":    {"[{\"id\":\"good1\",\n\"question\":\n\"q\"},\n" + good(2) + ",\n{}]", Options{}, 3, "element"},
 		"a list that is cut off":      {"[" + good(1) + "," + good(2) + ",\n" + `{"id":"good3","ques`, Options{}, 3, "cannot be read from here"},
-		"a list without its end":      {"[" + good(1) + "," + good(2), Options{}, 3, "the list ends here"},
-		"something behind a list":     {"[" + good(1) + "," + good(2) + "]\n" + good(3), Options{}, 3, "unexpected data after the end"},
+		"a list without its end":      {"[" + good(1) + "," + good(2), Options{}, 3, "cannot be read from here"},
+		"lists one after the other":   {"[" + good(1) + "]\n[" + good(2) + "]", Options{}, 0, ""},
+		"something behind a list":     {"[" + good(1) + "," + good(2) + "]\n]", Options{}, 3, "cannot be read from here"},
 	} {
 		s := set(t, test.text, test.o)
 		var ids []string
@@ -146,16 +147,16 @@ func (endless) Read(p []byte) (int, error) {
 func TestLongLinesAreNotKept(t *testing.T) {
 	{
 		in := io.MultiReader(strings.NewReader(`{"question":"`), io.LimitReader(endless{}, 16*maxSample), strings.NewReader("\"}\n,{}"))
-		r, err := NewReader(in, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = r.Next()
-		runtime.ReadMemStats(&after)
-		if got := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "16 MiB") || got > 8*maxSample {
-			t.Errorf("got %v, and %d MiB of allocations", err, got>>20)
+		var first *SampleError
+		_ = Each(in, Options{}, func(_ *events.Task, problem *SampleError) error {
+			runtime.ReadMemStats(&after)
+			first = problem
+			return errors.New("the first one is enough")
+		})
+		if got := after.TotalAlloc - before.TotalAlloc; first == nil || !strings.Contains(first.Reason, "too large") || got > 8*maxSample {
+			t.Errorf("got %v, and %d MiB of allocations", first, got>>20)
 		}
 	}
 }
@@ -230,29 +231,24 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// TestReaderReturnsSamplesAsTheyArrive: Next returns a task from a pipe as soon as its line is complete.
-func TestReaderReturnsSamplesAsTheyArrive(t *testing.T) {
+// TestSamplesArePassedOnAsTheyArrive: Each calls fn with a task from a pipe as soon as its line or element is complete.
+func TestSamplesArePassedOnAsTheyArrive(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{
 		{"{\"question\":\"1\"}\n", "bad\n", "{\"question\":\"2\"}\n"},
 		{"[{\"question\":\"1\"}", ",{\"question\":[1]}", ",{\"question\":\"2\"}"},
 	} {
 		in, out := io.Pipe()
-		r, err := NewReader(in, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := make(chan string)
+		next, ended := make(chan string), make(chan error, 1)
 		go func() {
-			defer close(next)
-			for range lines {
-				task, err := r.Next()
-				if _, bad := errors.AsType[*SampleError](err); bad {
+			ended <- Each(in, Options{}, func(task *events.Task, problem *SampleError) error {
+				if problem != nil {
 					next <- "problem"
 				} else {
 					next <- task.Question
 				}
-			}
+				return nil
+			})
 		}()
 		var got []string
 		for _, line := range lines {
@@ -264,9 +260,9 @@ func TestReaderReturnsSamplesAsTheyArrive(t *testing.T) {
 		if got[0] != "1" || got[1] != "problem" || got[2] != "2" {
 			t.Errorf("got %q", got)
 		}
-		out.CloseWithError(errors.New("broken pipe"))
-		<-next
-		if _, err := r.Next(); err == nil || err == io.EOF {
+		broken := errors.New("broken pipe")
+		out.CloseWithError(broken)
+		if err := <-ended; !errors.Is(err, broken) {
 			t.Errorf("got %v, want the pipe's error", err)
 		}
 	}

@@ -1,14 +1,13 @@
 package dataset
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
 )
 
@@ -21,13 +20,12 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	if !utf8.Valid(raw) {
 		return t, errors.New("invalid UTF-8")
 	}
-	raw = bytes.Trim(raw, " \t\r\n") // not empty, see Reader.next
-	if raw[0] != '{' && json.Valid(raw) {
-		return t, fmt.Errorf("want a JSON object, got %s", kindOf(raw))
+	v, err := new(modelapi.Document).Parse(raw)
+	if err != nil {
+		return t, err
 	}
-	var obj map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &obj); err != nil {
-		return t, fmt.Errorf("invalid JSON: %w", err)
+	if !v.WantObject() {
+		return t, v.Problem()
 	}
 	for _, f := range []struct {
 		name     string
@@ -41,10 +39,11 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 		{"evaluator", &t.Evaluator, false},
 		{"session", &t.Session, false},
 	} {
-		var err error
-		if *f.to, err = o.text(obj, f.name, f.anyValue); err != nil {
-			return t, err
+		value := o.value(v, f.name)
+		if kind := value.Kind(); !f.anyValue && (kind == '{' || kind == '[') {
+			return t, fmt.Errorf("%s: want text, got an object or a list", o.nameOf(f.name))
 		}
+		*f.to = value.Arguments()
 	}
 	if strings.TrimSpace(t.Question) == "" && o.Fields["question"] == "" { // the samples of ACE ask with their context
 		t.Question, t.Context = t.Context, ""
@@ -71,53 +70,22 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 	return t, t.Validate()
 }
 
-// text returns the value of a field as text, "" if it is missing. A value that is not a string becomes compact JSON.
-// It returns an error for an object or a list, unless anyValue is set.
-func (o *Options) text(obj map[string]json.RawMessage, name string, anyValue bool) (string, error) {
-	var raw json.RawMessage
-	if path, mapped := o.Fields[name]; mapped {
-		raw = find(obj, path)
-	} else {
-		for _, alias := range fields[name] {
-			raw = obj[alias]
-			if isSet(raw) {
-				break
-			}
-		}
+// value returns the value of a field, or a missing value. A mapped name is the name of a field, or else a path: "input.text" is the field
+// text of the object input.
+func (o *Options) value(v modelapi.Value, name string) modelapi.Value {
+	path, mapped := o.Fields[name]
+	if !mapped {
+		return v.First(fields[name]...)
 	}
-	switch {
-	case !isSet(raw):
-		return "", nil
-	case raw[0] == '"':
-		var text string
-		err := json.Unmarshal(raw, &text)
-		return text, err
-	case !anyValue && (raw[0] == '{' || raw[0] == '['):
-		return "", fmt.Errorf("%s: want text, got %s", o.nameOf(name), kindOf(raw))
-	}
-	var text bytes.Buffer
-	err := json.Compact(&text, raw)
-	return text.String(), err
-}
-
-func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-// find returns the value of the field with the name path. If there is none, path is split at its dots: "input.text" is the field text
-// of the object input. It returns nil if there is no such field.
-func find(obj map[string]json.RawMessage, path string) json.RawMessage {
 	for {
-		if raw, ok := obj[path]; ok {
-			return raw
+		if member := v.Get(path); !member.IsMissing() {
+			return member
 		}
 		first, rest, nested := strings.Cut(path, ".")
 		if !nested {
-			return nil
+			return modelapi.Value{}
 		}
-		var inner map[string]json.RawMessage
-		if json.Unmarshal(obj[first], &inner) != nil {
-			return nil
-		}
-		obj, path = inner, rest
+		v, path = v.Get(first), rest
 	}
 }
 
@@ -127,21 +95,4 @@ func (o *Options) nameOf(name string) string {
 		return fmt.Sprintf("%q (our %s)", mapped, name)
 	}
 	return name
-}
-
-// kindOf describes a JSON value by its first byte.
-func kindOf(raw []byte) string {
-	switch raw[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a text"
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	}
-	return "a number"
 }
