@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
@@ -26,9 +27,9 @@ type Conversation struct {
 	Run
 	Open []OpenCall // calls that have no result yet, in the order of the calls
 
-	turn  int            // index of the step with the last turn of the assistant
-	calls []recordedCall // all calls of turns
-	ids   map[int]string // the recorder's ids of messages by step, see Run.IDs
+	turn     int              // index of the step with the last turn of the assistant
+	answered map[callKey]bool // calls with a result
+	ids      []string         // the recorder's ids of messages by step, see Run.IDs; the last steps may have none
 }
 
 // Omit counts content that is left out.
@@ -89,10 +90,13 @@ func (c *Conversation) Identify(id string) {
 	if id == "" || len(c.Steps) == 0 {
 		return
 	}
-	if c.ids == nil {
-		c.ids = map[int]string{}
-	}
+	c.ids = padded(c.ids, len(c.Steps))
 	c.ids[len(c.Steps)-1] += id + "\n"
+}
+
+// padded returns ids with empty ones at the end, so that there are n.
+func padded(ids []string, n int) []string {
+	return append(ids, make([]string, max(0, n-len(ids)))...)
 }
 
 // Spoke tells the time of a message. The first time is the start of the run, and the duration reaches to the last one. A zero time
@@ -131,7 +135,22 @@ func (c *Conversation) User(content string) {
 
 // AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. The text of the
 // step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
+//
+// Some recorders write a message again with all blocks so far, and may give it another id. So a turn with an earlier call continues the last
+// step, or follows it if a call of that step has its result. Text and calls that are recorded again are left out.
 func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
+	if last := len(c.Steps) - 1; c.repeats(last, calls) {
+		step := &c.Steps[last]
+		said.Text = strings.TrimSpace(strings.TrimPrefix(said.Text, step.Text))
+		waiting := 0 // calls of the last step
+		for _, o := range c.Open {
+			if o.Step == last {
+				waiting++
+			}
+		}
+		continued = continued || waiting == len(step.Calls)
+		calls = slices.DeleteFunc(slices.Clone(calls), c.waits)
+	}
 	if !continued || len(c.Steps) == 0 {
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: said.At})
 	}
@@ -144,14 +163,10 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 	for i := range calls {
 		call := &calls[i]
 		step.Calls = append(step.Calls, events.ToolCall{Tool: cmp.Or(call.Name, "unknown"), Arguments: call.Arguments, Outcome: events.Unknown})
-		recorded := &step.Calls[len(step.Calls)-1]
-		place := OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1}
-		c.calls = append(c.calls, recordedCall{OpenCall: place, answered: call.Result != nil})
+		c.Open = append(c.Open, OpenCall{ID: call.ID, Step: c.turn, Call: len(step.Calls) - 1})
 		if call.Result != nil {
-			c.setResult(recorded, call.Result)
-			continue
+			c.Close(len(c.Open)-1, call.Result)
 		}
-		c.Open = append(c.Open, place)
 	}
 	if n := len(c.Open) - maxOpenCalls; n > 0 {
 		c.Open = slices.Delete(c.Open, 0, n)
@@ -160,6 +175,46 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 	if len(modelapi.ClientCalls(calls)) == 0 && !hasEarlierCalls && step.Text != "" {
 		c.Answer = step.Text
 	}
+}
+
+// callKey is the same for calls that may be one call, recorded several times. Clients use an id again for another call, so name and
+// arguments are part of the key.
+type callKey struct{ id, tool, arguments string }
+
+func (c *Conversation) keyOf(o OpenCall) callKey {
+	call := &c.Steps[o.Step].Calls[o.Call]
+	return callKey{o.ID, call.Tool, call.Arguments}
+}
+
+// repeats reports whether the last step is of the assistant, and one of the calls was recorded before.
+func (c *Conversation) repeats(last int, calls []modelapi.ToolCall) bool {
+	return last >= 0 && c.Steps[last].Speaker == "assistant" && slices.ContainsFunc(calls, func(call modelapi.ToolCall) bool {
+		return c.waits(call) || call.ID != "" && c.answered[callKey{call.ID, call.Name, call.Arguments}]
+	})
+}
+
+// waits reports whether an equal call waits for its result.
+func (c *Conversation) waits(call modelapi.ToolCall) bool {
+	key := callKey{call.ID, call.Name, call.Arguments}
+	return call.ID != "" && slices.ContainsFunc(c.Open, func(o OpenCall) bool { return c.keyOf(o) == key })
+}
+
+// dropRepeated removes the calls that have no result and equal an answered call: the recorder wrote them again.
+func (c *Conversation) dropRepeated() {
+	for _, o := range slices.Backward(c.Open) {
+		step := &c.Steps[o.Step]
+		if o.ID == "" || !c.answered[c.keyOf(o)] {
+			continue
+		}
+		step.Calls = slices.Delete(step.Calls, o.Call, o.Call+1)
+		if len(step.Calls) == 0 && step.Text == "" {
+			c.Steps = slices.Delete(c.Steps, o.Step, o.Step+1)
+			if o.Step < len(c.ids) {
+				c.ids = slices.Delete(c.ids, o.Step, o.Step+1)
+			}
+		}
+	}
+	c.Open = nil
 }
 
 // AddResult adds a result to its open call, and returns the place of the call. If there is no open call, it adds one.
@@ -220,13 +275,12 @@ func (c *Conversation) setResult(call *events.ToolCall, r *modelapi.ToolResult) 
 func (c *Conversation) TakeCall(i int) *events.ToolCall {
 	o := c.Open[i]
 	c.Open = slices.Delete(c.Open, i, i+1)
-	for j := range slices.Backward(c.calls) {
-		if c.calls[j].OpenCall == o {
-			c.calls[j].answered = true
-			break
-		}
+	call := &c.Steps[o.Step].Calls[o.Call]
+	if c.answered == nil {
+		c.answered = map[callKey]bool{}
 	}
-	return &c.Steps[o.Step].Calls[o.Call]
+	c.answered[c.keyOf(o)] = true
+	return call
 }
 
 // SetOutput sets the output and the outcome of a call. It shortens a long output.
@@ -246,10 +300,7 @@ func (c *Conversation) End() ([]*Run, error) {
 	c.Name = cmp.Or(c.Name, source.Printable(c.Session))
 	c.Outcome.Label = cmp.Or(c.Outcome.Label, events.Unknown)
 	if len(c.ids) > 0 {
-		c.IDs = make([]string, len(c.Steps))
-		for i := range c.IDs {
-			c.IDs[i] = c.ids[i]
-		}
+		c.IDs = padded(c.ids, len(c.Steps))
 	}
 	return []*Run{&c.Run}, nil
 }
