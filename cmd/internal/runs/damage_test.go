@@ -45,7 +45,7 @@ func contentsOf(t *testing.T, name string, r io.Reader) (contents, Report, error
 var harmless = map[string]func(string) string{
 	"byte order mark": func(s string) string { return "\ufeff" + s },
 	"UTF-16 LE":       func(s string) string { return inUTF16(s, binary.LittleEndian, true) },
-	"UTF-16 BE":       func(s string) string { return inUTF16(s, binary.BigEndian, false) },
+	"UTF-16 BE":       func(s string) string { return inUTF16(s, binary.BigEndian, true) },
 	"gzip":            gzipped,
 	"zstd":            zstded,
 	"CRLF":            func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },

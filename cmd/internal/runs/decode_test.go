@@ -60,8 +60,6 @@ func TestCompressionsAndEncodings(t *testing.T) {
 		"byte order mark":       "\ufeff" + twoAnswers,
 		"UTF-16 LE with mark":   inUTF16(twoAnswers, binary.LittleEndian, true),
 		"UTF-16 BE with mark":   inUTF16(twoAnswers, binary.BigEndian, true),
-		"UTF-16 LE":             inUTF16(twoAnswers, binary.LittleEndian, false),
-		"UTF-16 BE":             inUTF16(twoAnswers, binary.BigEndian, false),
 		"UTF-16 in gzip":        gzipped(inUTF16(twoAnswers, binary.BigEndian, true)),
 		"CRLF":                  strings.ReplaceAll(twoAnswers, "\n", "\r\n"),
 		"no last line break":    strings.TrimSpace(twoAnswers),
@@ -89,7 +87,7 @@ func TestInvalidTextIsCounted(t *testing.T) {
 		"{\"question\":\"\xff\xfe?\",\"answer\":\"\xc3\"}":                                                                        3,
 		`{"question":"` + long + `","answer":"` + "\xe2\x82" + `"}`:                                                               2,
 		`{"question":"` + long + `","answer":"a"}`:                                                                                0,
-		inUTF16(`{"question":"q","answer":"a"}`, binary.LittleEndian, true) + "x":                                                 1,
+		inUTF16(`{"question":"q","answer":"a"}`, binary.LittleEndian, true) + "x":                                                 0, // half a character
 		inUTF16(`{"question":"`, binary.LittleEndian, true) + "\x00\xd8" + inUTF16(`","answer":"a"}`, binary.LittleEndian, false): 1,
 		"question,answer\nq\xff,a":                                                                                                1,
 	} {

@@ -44,7 +44,7 @@ var outcomeIDs = []string{"id", "run_id", "run", "task_id", "trace_id", "session
 // resolved_ids and unresolved_ids. A score is a number from 0 to 1, a label, true or false, or an object with several
 // named scores, of which the one named by leading counts. A line without a valid id and score is an error.
 func ReadOutcomes(ctx context.Context, name string, r io.Reader, leading string) (*Outcomes, error) {
-	text, closeText, err := source.Open(ctx, r, source.Omissions{})
+	text, closeText, err := source.Open(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}

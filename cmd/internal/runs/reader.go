@@ -103,17 +103,12 @@ func (f *fileReader) omit(counts source.Omissions) {
 
 // readFile reads a file in any supported compression and encoding.
 func (f *fileReader) readFile(ctx context.Context, r io.Reader) error {
-	omitted := source.Omissions{}
-	text, closeText, err := source.Open(ctx, r, omitted)
+	text, closeText, err := source.Open(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer closeText()
-	err = f.read(ctx, &boundedReader{text, f})
-	if len(omitted) > 0 {
-		f.omit(omitted)
-	}
-	return err
+	return f.read(ctx, &boundedReader{text, f})
 }
 
 // read reads a text. If it returns an error, it has delivered the runs before the error.
@@ -128,6 +123,9 @@ func (f *fileReader) read(ctx context.Context, r io.Reader) error {
 		}
 		if v.Repair != "" {
 			f.addRepair(v.At, v.Repair)
+		}
+		if v.Invalid > 0 {
+			f.omit(source.Omissions{source.InvalidText: v.Invalid})
 		}
 		if err := f.addObject(v); err != nil {
 			return err

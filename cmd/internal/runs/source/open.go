@@ -11,10 +11,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // maxWindow is the maximum size of the window of a zstd file in bytes. It bounds the memory of the decoder. A file that was
@@ -26,28 +26,15 @@ const (
 	maxInspectHeader = 4 << 20 // bytes
 )
 
-// Open returns a reader of the UTF-8 text of r. It decompresses gzip, zstd and the zip files of Inspect, and converts UTF-16; it
-// detects them by their first bytes. It removes a byte order mark. The reader counts invalid bytes in omitted, and stops when
-// ctx ends. The caller must call closeText after the last read.
-func Open(ctx context.Context, r io.Reader, omitted Omissions) (text io.Reader, closeText func(), err error) {
+// Open returns a reader of the UTF-8 text of r. It decompresses gzip, zstd and the zip files of Inspect, which it detects by their first
+// bytes. It converts UTF-16 with a byte order mark, and removes the mark. The reader stops when ctx ends. The caller must call closeText
+// after the last read.
+func Open(ctx context.Context, r io.Reader) (text io.Reader, closeText func(), err error) {
 	in, closeText, err := decompress(bufio.NewReaderSize(&contextReader{ctx, r}, bufferSize))
 	if err != nil {
 		return nil, nil, err
 	}
-	start, err := in.Peek(4)
-	if err != nil && !errors.Is(err, io.EOF) {
-		closeText()
-		return nil, nil, err
-	}
-	inUTF16 := false
-	if order, ok := utf16Order(start); ok {
-		inUTF16 = true
-		in = bufio.NewReaderSize(unicode.UTF16(order, unicode.UseBOM).NewDecoder().Reader(in), bufferSize)
-	}
-	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		_, _ = in.Discard(len(mark))
-	}
-	return &utf8Reader{r: in, omitted: omitted, replaced: inUTF16}, closeText, nil
+	return transform.NewReader(in, unicode.BOMOverride(transform.Nop)), closeText, nil
 }
 
 // decompress returns the decompressed bytes, and a function that releases the reader.
@@ -183,68 +170,4 @@ func (d *decompressor) Read(p []byte) (int, error) {
 		err = fmt.Errorf("decompress %s: %w", d.name, err)
 	}
 	return n, err
-}
-
-// utf16Order returns the byte order of a UTF-16 text, and false for another text. JSON and CSV begin with an ASCII character and contain
-// no NUL characters. So a text without a byte order mark is UTF-16 if each of its first characters has one byte that is zero.
-func utf16Order(start []byte) (order unicode.Endianness, ok bool) {
-	if len(start) < 2 {
-		return order, false
-	}
-	second := []byte{0, 0} // a text of one character
-	if len(start) >= 4 {
-		second = start[2:4]
-	}
-	switch {
-	case bytes.HasPrefix(start, []byte{0xff, 0xfe}):
-		return unicode.LittleEndian, true
-	case bytes.HasPrefix(start, []byte{0xfe, 0xff}):
-		return unicode.BigEndian, true
-	case start[0] != 0 && start[1] == 0 && second[1] == 0:
-		return unicode.LittleEndian, true
-	case start[0] == 0 && start[1] != 0 && second[0] == 0:
-		return unicode.BigEndian, true
-	}
-	return order, false
-}
-
-// utf8Reader counts invalid bytes. It does not change them: the JSON decoder replaces them.
-type utf8Reader struct {
-	r        io.Reader
-	omitted  Omissions
-	replaced bool   // r has already replaced invalid bytes by U+FFFD
-	rest     []byte // the bytes of an incomplete character at the end of the last part
-}
-
-func (u *utf8Reader) Read(p []byte) (int, error) {
-	n, err := u.r.Read(p)
-	part := p[:n]
-	if len(u.rest) > 0 {
-		part = append(u.rest, part...)
-		u.rest = nil
-	}
-	if u.replaced || !utf8.Valid(part) {
-		u.count(part, err)
-	}
-	return n, err
-}
-
-// count counts the invalid bytes of a part. An incomplete character at its end counts with the next part, unless readErr says that there
-// is none.
-func (u *utf8Reader) count(part []byte, readErr error) {
-	invalid := 0
-	for len(part) > 0 {
-		if readErr == nil && !utf8.FullRune(part) {
-			u.rest = bytes.Clone(part)
-			break
-		}
-		r, size := utf8.DecodeRune(part)
-		isInvalid := r == utf8.RuneError && size == 1
-		isReplaced := r == utf8.RuneError && u.replaced
-		if isInvalid || isReplaced {
-			invalid++
-		}
-		part = part[size:]
-	}
-	u.omitted.Add(InvalidText, invalid)
 }

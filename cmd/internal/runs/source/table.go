@@ -93,6 +93,7 @@ func (v *Values) readRows(t *table, fn func(*Value) error) error {
 		default:
 			line, _ := r.FieldPos(0)
 			value.At.Line = v.lines + line
+			value.Invalid = invalidIn([]byte(strings.Join(fields, "")))
 			value.Raw, value.Err = json.Marshal(t.object(fields))
 		}
 		if err := fn(&value); err != nil {

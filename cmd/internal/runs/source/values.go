@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,6 +20,21 @@ type Value struct {
 	IsRow  bool    // the value is a row of a table
 	Repair string  // the repair that made the value readable, or ""
 	Err    error   // the reason why the value is unreadable, or nil; reading continues with the next one
+	// Invalid is the number of invalid characters. The JSON decoder replaces them by U+FFFD, as the conversion from UTF-16 does.
+	Invalid int
+}
+
+// invalidIn returns the number of invalid characters in a text.
+func invalidIn(text []byte) (n int) {
+	if utf8.Valid(text) && !bytes.Contains(text, []byte("\uFFFD")) {
+		return 0
+	}
+	for _, r := range string(text) {
+		if r == utf8.RuneError {
+			n++
+		}
+	}
+	return n
 }
 
 // Problem is a place in a file, and the reason why it is listed.
@@ -69,6 +85,7 @@ func NewValues(r io.Reader, limit int) *Values {
 // Each calls fn for each value. It ends with the first error of fn, and with an error after which it cannot find the next value.
 func (v *Values) Each(fn func(*Value) error) error {
 	at := func(value *Value) error {
+		value.Invalid += invalidIn(value.Raw)
 		if err := fn(value); err != nil {
 			return fmt.Errorf("%s: %w", value.At.Where(), err)
 		}
