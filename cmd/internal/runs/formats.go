@@ -35,29 +35,15 @@ const smallestLine = `{"question": "2+2?", "answer": "4", "score": 1}`
 // ErrFormat is returned if no object of the file has a known format.
 var ErrFormat = errors.New("want a format of 'debrief learn --help'; the smallest line that works is " + smallestLine)
 
-// Formats returns the titles of the known formats, for help texts. The text has line breaks and no full stop.
+// Formats returns the titles of the known formats, for help texts.
 func Formats() string {
-	var text strings.Builder
-	width := 0
-	for i, f := range formats {
-		if f.title == "" {
-			continue
-		}
-		for _, word := range strings.Fields(f.title) {
-			if width+len(word) > 100 {
-				text.WriteByte('\n')
-				width = 0
-			} else if width > 0 {
-				text.WriteByte(' ')
-			}
-			n, _ := text.WriteString(word)
-			width += n + 1
-		}
-		if i < len(formats)-1 {
-			text.WriteByte(',')
+	var titles []string
+	for _, f := range formats {
+		if f.title != "" {
+			titles = append(titles, f.title)
 		}
 	}
-	return text.String()
+	return strings.Join(titles, ", ")
 }
 
 // record is an object of a file.

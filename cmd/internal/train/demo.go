@@ -207,22 +207,26 @@ func (d *Demo) learn(ctx context.Context, s *cli.Session, show *demoScreen) (*de
 	sets := replay.Sets{Train: demoSet(replay.Train, train[:d.Train]), Validation: demoSet(replay.Validation, heldOut[:d.HeldOut])}
 	began := time.Now()
 	options := replay.Options{
-		Name: name, Debrief: program.Version(), OnProgress: show.progress,
-		OnPoint: func(p report.Point) {
-			if p.Set == replay.Validation && p.Step == 0 {
-				res.Baseline, res.Final = p.Score.Accuracy, p.Score.Accuracy
+		Name: name, Debrief: program.Version(),
+		OnEvent: func(event replay.Event) {
+			switch {
+			case event.Progress != nil:
+				show.progress(*event.Progress)
+			case event.Epoch != nil:
+				e := event.Epoch
+				row := demoEpoch{
+					Epoch: e.Epoch, Train: e.Train.Accuracy, HeldOut: e.Validation.Accuracy, Bullets: e.Book.Bullets, Version: e.Book.Version, Seconds: time.Since(began).Seconds(),
+				}
+				res.Epochs = append(res.Epochs, row)
+				res.Final, res.Bullets = row.HeldOut, row.Bullets
+				began = time.Now()
+				show.epoch(row)
+			case event.Point != nil && event.Point.Set == replay.Validation && event.Point.Step == 0:
+				res.Baseline = event.Point.Score.Accuracy
+				res.Final = res.Baseline
 				show.begin(res)
 				began = time.Now()
 			}
-		},
-		OnEpoch: func(e report.Epoch) {
-			row := demoEpoch{
-				Epoch: e.Epoch, Train: e.Train.Accuracy, HeldOut: e.Validation.Accuracy, Bullets: e.Book.Bullets, Version: e.Book.Version, Seconds: time.Since(began).Seconds(),
-			}
-			res.Epochs = append(res.Epochs, row)
-			res.Final, res.Bullets = row.HeldOut, row.Bullets
-			began = time.Now()
-			show.epoch(row)
 		},
 	}
 	out, err := replay.Run(ctx, s.Conn, replay.Config{Epochs: d.Epochs, Batch: d.Train}, sets, options)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/api/request"
@@ -50,7 +51,7 @@ With --model the model reads each new lesson with its counts and one or two of i
 successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
 comparison. Then the Reflector reflects on each run.
 
-The format is detected from the content: ` + runs.Formats() + `.
+` + strings.Join(term.Wrap("The format is detected from the content: "+runs.Formats()+".", 120), "\n") + `
 Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones;
 links to directories, pipes and sockets in it are listed and not read. A conversation of the OpenHands SDK, a directory with one file for
 each event, is one run.

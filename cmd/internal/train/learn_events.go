@@ -55,36 +55,31 @@ func baseName(name string) string {
 	return base
 }
 
-// eventReader reads the events of a directory, each as a line. An unreadable file becomes an invalid line, so that it costs only
-// itself.
-type eventReader struct {
-	dir   string
-	names []string // not read yet
-	line  []byte   // the rest of the current line
-}
-
-func newEventReader(dir string) *eventReader {
-	r := &eventReader{dir: dir}
+// newEventReader returns a reader of the events of a directory, each as a line. An unreadable file becomes an invalid line, so that it
+// costs only itself.
+func newEventReader(dir string) io.Reader {
+	var events []io.Reader
 	entries, _ := os.ReadDir(dir) // sorted by name
 	for _, entry := range entries {
 		if eventName.MatchString(entry.Name()) {
-			r.names = append(r.names, entry.Name())
+			events = append(events, &eventFile{path: filepath.Join(dir, entry.Name())})
 		}
 	}
-	return r
+	return io.MultiReader(events...)
+}
+
+// eventFile reads the event in a file as a line. It reads the file when it is needed.
+type eventFile struct {
+	path string
+	line *bytes.Reader
 }
 
 // Read implements io.Reader.
-func (r *eventReader) Read(p []byte) (int, error) {
-	if len(r.line) == 0 {
-		if len(r.names) == 0 {
-			return 0, io.EOF
-		}
-		r.line, r.names = readEvent(filepath.Join(r.dir, r.names[0])), r.names[1:]
+func (e *eventFile) Read(p []byte) (int, error) {
+	if e.line == nil {
+		e.line = bytes.NewReader(readEvent(e.path))
 	}
-	n := copy(p, r.line)
-	r.line = r.line[n:]
-	return n, nil
+	return e.line.Read(p)
 }
 
 // readEvent returns the event in a file as a line.

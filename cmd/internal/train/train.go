@@ -166,11 +166,8 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 	if s.Server != nil { // no other process has the directory: run the roles here
 		running, stopRoles = startRoles(running, s.Conn, roles)
 	}
-	show := newTrainScreen(p, o.Name)
-	o.OnProgress = show.progressOfRun
-	o.OnPoint = show.point
-	o.OnEpoch = show.epoch
-	o.OnStall, o.OnSkipped = show.waiting, show.skipped
+	show := newTrainScreen(p)
+	o.OnEvent = show.event
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
 		err = roleErr

@@ -18,46 +18,53 @@ import (
 // trainScreen prints the progress and the result of a run as text or as JSON lines.
 type trainScreen struct {
 	*demoScreen
-	name string
 
 	mu    sync.Mutex
 	first *replay.Progress // the first one of this process: rates are computed since then
 }
 
-func newTrainScreen(p *Training, name string) *trainScreen {
-	s := &trainScreen{demoScreen: newDemoScreen(term.Stdout, p.JSON), name: name}
+func newTrainScreen(p *Training) *trainScreen {
+	s := &trainScreen{demoScreen: newDemoScreen(term.Stdout, p.JSON)}
 	if p.JSON {
 		s.bar.json, s.bar.every = term.Stdout, time.Second
 	}
 	return s
 }
 
-// line is a line of --json. It has the fields of its event.
-type line struct {
-	Event    string           `json:"event"` // "progress", "point", "epoch", "waiting", "skipped", "report"
-	Run      string           `json:"run"`
-	Progress *replay.Progress `json:"progress,omitempty"`
-	Point    *report.Point    `json:"point,omitempty"`
-	Epoch    *report.Epoch    `json:"epoch,omitempty"`
-	WaitsFor string           `json:"waits_for,omitempty"`
-
-	Reflections int    `json:"reflections,omitempty"` // of the event "skipped"
-	Reason      string `json:"reason,omitempty"`      // of the event "skipped"
-
-	Report *report.Report `json:"report,omitempty"`
-	Folder string         `json:"folder,omitempty"`
+// reportLine is the last line of --json.
+type reportLine struct {
+	Event  string         `json:"event"`
+	Run    string         `json:"run"`
+	Report *report.Report `json:"report"`
+	Folder string         `json:"folder"`
 }
 
-// progressOfRun prints the progress, the rate and the cost of the run.
-func (s *trainScreen) progressOfRun(p replay.Progress) {
+// event prints an event of the run.
+func (s *trainScreen) event(e replay.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.first == nil {
-		s.first = &p
+	switch {
+	case e.Progress != nil:
+		if s.first == nil {
+			s.first = e.Progress
+		}
+		s.bar.report(func(float64) (any, string) { return e, describeProgress(s.first, e.Progress) })
+	case s.json:
+		_ = cli.WriteJSON(s.out, e)
+	case e.WaitsFor != "":
+		s.bar.clear()
+		term.Fprintf(term.Stderr, "Waiting for a %s: no progress. It is safe to interrupt; see 'debrief status'.\n", e.WaitsFor)
+	case e.Reflections > 0:
+		s.bar.clear()
+		term.Fprintf(term.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", term.Plural(e.Reflections, "reflection"), e.Reason)
+	case e.Epoch != nil:
+		s.bar.clear()
+		book := e.Epoch.Book
+		term.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch.Epoch, scored(e.Epoch.Train), term.Plural(book.Bullets, "bullet"), book.Version)
+	case e.Point.Set != replay.Train: // the score of each batch is in the epoch
+		s.bar.clear()
+		term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", e.Point.Step), e.Point.Set, scored(e.Point.Score))
 	}
-	s.bar.report(func(float64) (any, string) {
-		return line{Event: "progress", Run: s.name, Progress: &p}, describeProgress(s.first, &p)
-	})
 }
 
 // describeProgress describes the progress p of a run, with the rate since the progress first.
@@ -84,21 +91,6 @@ func describeProgress(first, p *replay.Progress) string {
 	return text
 }
 
-// point prints a measurement of validation or test tasks.
-func (s *trainScreen) point(p report.Point) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.json {
-		_ = cli.WriteJSON(s.out, line{Event: "point", Run: s.name, Point: &p})
-		return
-	}
-	if p.Set == replay.Train {
-		return
-	}
-	s.bar.clear()
-	term.Fprintf(s.out, "%-10s %-11s %s\n", fmt.Sprintf("%d samples", p.Step), p.Set, scored(p.Score))
-}
-
 // scored formats a score.
 func scored(s report.Score) string {
 	text := fmt.Sprintf("%5.1f %%  %d of %d", 100*s.Accuracy, s.Right, s.N)
@@ -114,53 +106,12 @@ func scored(s report.Score) string {
 	return text
 }
 
-// epoch prints the result of an epoch.
-func (s *trainScreen) epoch(e report.Epoch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.json {
-		_ = cli.WriteJSON(s.out, line{Event: "epoch", Run: s.name, Epoch: &e})
-		return
-	}
-	s.bar.clear()
-	term.Fprintf(s.out, "epoch %-4d training    %s  ·  %s, version %d\n", e.Epoch, scored(e.Train), term.Plural(e.Book.Bullets, "bullet"), e.Book.Version)
-}
-
-// programs are the worker programs of the roles.
-var programs = map[string]string{
-	events.RoleGenerator: "generator", events.RoleReflector: "reflector", events.RoleCurator: "curator",
-}
-
-// waiting reports that a role makes no progress.
-func (s *trainScreen) waiting(role string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.json {
-		_ = cli.WriteJSON(s.out, line{Event: "waiting", Run: s.name, WaitsFor: role})
-		return
-	}
-	s.bar.clear()
-	term.Fprintf(term.Stderr, "Waiting for a %s: no progress. It is safe to interrupt; see 'debrief status'.\n", programs[role])
-}
-
-// skipped reports reflections without a usable reply of the Curator's model. They wait for the next window.
-func (s *trainScreen) skipped(reflections int, reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.json {
-		_ = cli.WriteJSON(s.out, line{Event: "skipped", Run: s.name, Reflections: reflections, Reason: reason})
-		return
-	}
-	s.bar.clear()
-	term.Fprintf(term.Stderr, "The Curator's model gave no usable reply for %s (%s): they wait for the next window.\n", term.Plural(reflections, "reflection"), term.Line(reason))
-}
-
 // result prints the report. It returns an error if samples or other things were lost, see lossError.
 func (s *trainScreen) result(out *replay.Result, folder string) error {
 	s.bar.clear()
 	r := out.Report
 	if s.json {
-		if err := cli.WriteJSON(s.out, line{Event: "report", Run: s.name, Report: r, Folder: folder}); err != nil {
+		if err := cli.WriteJSON(s.out, reportLine{Event: "report", Run: r.Run.Name, Report: r, Folder: folder}); err != nil {
 			return err
 		}
 		return lossError(out)

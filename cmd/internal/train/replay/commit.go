@@ -46,7 +46,7 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 	}
 	replied := send(bus.PublishOptions{})
 	var retry <-chan time.Time
-	notice := newStallNotice(r.OnStall)
+	stalled := time.After(stallTime)
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,6 +65,8 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 			}
 		case <-retry:
 			replied = send(bus.PublishOptions{Copy: int(time.Now().UnixNano())})
+		case <-stalled:
+			r.sendStall(events.RoleCurator)
 		case <-time.After(pollInterval):
 		}
 		applied, err := r.applied(ctx, e.ID)
@@ -83,7 +85,6 @@ func (r *run) commit(ctx context.Context, e *events.Edit) (decision *events.Edit
 		if reason := r.tracker.deadReason(e.ID); reason != "" {
 			return nil, fmt.Errorf("learn: %s: %s", e.Reason, reason)
 		}
-		notice.check(events.RoleCurator)
 	}
 }
 

@@ -77,8 +77,8 @@ func (r *run) gatherUncovered(ctx context.Context, name, about string) error {
 	if r.fruitless == maxFruitless {
 		return &noUsableReplyError{len(r.uncovered), r.fruitless, d.SkippedReason}
 	}
-	if d.Skipped > 0 && r.OnSkipped != nil {
-		r.OnSkipped(d.Skipped, d.SkippedReason)
+	if d.Skipped > 0 {
+		r.send(Event{Event: "skipped", Reflections: d.Skipped, Reason: d.SkippedReason})
 	}
 	return nil
 }

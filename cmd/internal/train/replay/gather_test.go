@@ -62,7 +62,7 @@ func TestRunContinuesDespiteInvalidReplies(t *testing.T) {
 	}
 	h, _ := openGarbled(t, 60)
 	skipped := 0
-	out := h.run(Config{Batch: 4}, sets(96, 20), Options{Name: "r", OnSkipped: func(int, string) { skipped++ }})
+	out := h.run(Config{Batch: 4}, sets(96, 20), Options{Name: "r", OnEvent: func(e Event) { skipped += min(e.Reflections, 1) }})
 	open, all := h.countUncovered("r")
 	if all == 0 || open != out.Report.Unlearned {
 		t.Errorf("got %d of %d reflections not covered, and a report of %d", open, all, out.Report.Unlearned)

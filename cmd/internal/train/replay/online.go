@@ -10,7 +10,6 @@ import (
 
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
-	"debrief/events/bus"
 )
 
 // streamBatchDelay is the time that a window of a stream waits for more samples after its first one.
@@ -114,7 +113,7 @@ func (r *run) testThenLearn(ctx context.Context, samples []events.Task) (window,
 
 // waitLearned waits until the effects of the executions up to a sequence are visible to generators.
 func (r *run) waitLearned(ctx context.Context, seq uint64) error {
-	if err := waitAckFloor(ctx, r.conn, events.RoleReflector, seq, r.OnStall); err != nil {
+	if err := r.waitAckFloor(ctx, events.RoleReflector, seq); err != nil {
 		return err
 	}
 	if err := r.tracker.waitDeadLetters(ctx, events.RoleReflector); err != nil {
@@ -131,7 +130,7 @@ func (r *run) waitLearned(ctx context.Context, seq uint64) error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", events.StreamReflections, err)
 	}
-	if err := waitAckFloor(ctx, r.conn, events.RoleCurator, m.Sequence, r.OnStall); err != nil {
+	if err := r.waitAckFloor(ctx, events.RoleCurator, m.Sequence); err != nil {
 		return err
 	}
 	if err := r.log.follow(ctx); err != nil {
@@ -142,21 +141,22 @@ func (r *run) waitLearned(ctx context.Context, seq uint64) error {
 	return r.follow.Wait(ctx, r.version)
 }
 
-// waitAckFloor waits until a role has acknowledged everything up to a sequence of its stream. onStall may be nil.
-func waitAckFloor(ctx context.Context, conn *bus.Conn, role string, seq uint64, onStall func(waitsFor string)) error {
-	notice := newStallNotice(onStall)
+// waitAckFloor waits until a role has acknowledged everything up to a sequence of its stream.
+func (r *run) waitAckFloor(ctx context.Context, role string, seq uint64) error {
+	stalled := time.After(stallTime)
 	for {
-		lag, err := conn.Consumers.Lag(ctx, role)
+		lag, err := r.conn.Consumers.Lag(ctx, role)
 		if err != nil {
 			return err
 		}
 		if lag.Floor >= seq {
 			return nil
 		}
-		notice.check(role)
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-stalled:
+			r.sendStall(role)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -54,27 +54,20 @@ func (r *run) addLoss(l report.Loss) { r.report.Losses = append(r.report.Losses,
 
 func (r *run) addPoint(p report.Point) {
 	r.report.Points = append(r.report.Points, p)
-	if r.OnPoint != nil {
-		r.OnPoint(p)
-	}
+	r.send(Event{Event: "point", Point: &p})
 }
 
 func (r *run) addEpoch(e report.Epoch) {
 	r.report.Epochs = append(r.report.Epochs, e)
-	if r.OnEpoch != nil {
-		r.OnEpoch(e)
-	}
+	r.send(Event{Event: "epoch", Epoch: &e})
 }
 
 // progress reports the progress in a phase.
 func (r *run) progress(phase string, done, total int) {
-	if r.OnProgress == nil {
-		return
-	}
 	p := Progress{Phase: phase, Done: done, Total: total, Step: r.step, Samples: r.total, Seconds: time.Since(r.began).Seconds()}
 	g, f, _ := r.tracker.usage()
 	for _, u := range []report.Usage{g, f, r.state.snapshot().Curating} {
 		p.Usage = p.Usage.Plus(u)
 	}
-	r.OnProgress(p)
+	r.send(Event{Event: "progress", Progress: &p})
 }

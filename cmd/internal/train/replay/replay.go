@@ -138,7 +138,7 @@ func (s Sets) Data() []report.Data {
 	return all
 }
 
-// Options are the name, the start and the callbacks of a run.
+// Options are the name, the start and the callback of a run.
 type Options struct {
 	Name     string
 	Settings []report.Setting // of the command, for the report; part of the run's identity
@@ -151,13 +151,35 @@ type Options struct {
 	// Source describes the recorded executions of a run in the mode Executions.
 	Source Source
 
-	// The callbacks may be nil.
-	OnProgress func(Progress)                       // called often
-	OnPoint    func(report.Point)                   // called once for each measurement
-	OnEpoch    func(report.Epoch)                   // called once for each epoch
-	OnStall    func(waitsFor string)                // nothing changed for 5 s; waitsFor is the role
-	OnSkipped  func(reflections int, reason string) // a gathering left reflections for the next one
+	// OnEvent is called often, from several goroutines. Nil disables it.
+	OnEvent func(Event)
 }
+
+// Event reports what happens in a run. One of its fields after the name of the run is set.
+type Event struct {
+	Event    string        `json:"event"` // "progress", "point", "epoch", "waiting", "skipped"
+	Run      string        `json:"run"`
+	Progress *Progress     `json:"progress,omitempty"`
+	Point    *report.Point `json:"point,omitempty"` // a measurement
+	Epoch    *report.Epoch `json:"epoch,omitempty"`
+	WaitsFor string        `json:"waits_for,omitempty"` // the role that has made no progress for 5 s
+	// Reflections counts those that a gathering left for the next one, with the reason.
+	Reflections int    `json:"reflections,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+}
+
+// send passes an event on.
+func (o *Options) send(e Event) {
+	if o.OnEvent != nil {
+		e.Run = o.Name
+		o.OnEvent(e)
+	}
+}
+
+// stallTime is the time without any change after which a run reports the role that it waits for.
+const stallTime = 5 * time.Second
+
+func (o *Options) sendStall(role string) { o.send(Event{Event: "waiting", WaitsFor: role}) }
 
 // Progress is the progress of a run.
 type Progress struct {

@@ -285,7 +285,7 @@ func TestRunNameIsExclusive(t *testing.T) {
 	moved := make(chan struct{}, 1000)
 	first := make(chan error, 1)
 	go func() {
-		_, err := Run(ctx, h.conn, batches, s, Options{Name: "r", OnProgress: func(Progress) {
+		_, err := Run(ctx, h.conn, batches, s, Options{Name: "r", OnEvent: func(Event) {
 			select {
 			case moved <- struct{}{}:
 			default:

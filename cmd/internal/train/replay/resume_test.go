@@ -24,8 +24,8 @@ func (h *house) interrupted(c Config, s Sets, o Options, when func(Progress) boo
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 2*time.Minute)
 	defer cancel()
-	o.OnProgress = func(p Progress) {
-		if when(p) {
+	o.OnEvent = func(e Event) {
+		if e.Progress != nil && when(*e.Progress) {
 			cancel()
 		}
 	}

@@ -207,8 +207,8 @@ func (r *run) reflectWithRetry(ctx context.Context, e *events.Execution, h event
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case bus.IsUnavailable(err):
-			if backoff == maxReflectBackoff && r.OnStall != nil {
-				r.OnStall(events.RoleReflector)
+			if backoff == maxReflectBackoff {
+				r.sendStall(events.RoleReflector)
 			}
 		case attempt == maxReflectAttempts:
 			return nil, &reflectError{err}

@@ -23,7 +23,7 @@ type tracker struct {
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 
-	onStall func(waitsFor string) // may be nil
+	onStall func(waitsFor string)
 
 	oldLetters uint64 // sequence of the last dead letter that does not end the run, see OtherModelError
 
@@ -43,7 +43,7 @@ type tracker struct {
 func openTracker(ctx context.Context, conn *bus.Conn, b playbook.Book, oldLetters uint64, o Options) (*tracker, error) {
 	ctx, stop := context.WithCancel(ctx)
 	l := &tracker{
-		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.OnStall, changed: make(chan struct{}), oldLetters: oldLetters,
+		conn: conn, book: b, runName: o.Name, ctx: ctx, stop: stop, onStall: o.sendStall, changed: make(chan struct{}), oldLetters: oldLetters,
 		answers: map[events.ID]*answer{}, reflected: map[events.ID]events.Handle{}, dead: newDeadLetters(),
 	}
 	for _, s := range []struct {
@@ -165,9 +165,7 @@ func (l *tracker) wait(ctx context.Context, changed <-chan struct{}, role func()
 			time.Sleep(coalesce)
 			return nil
 		case <-stalled.C:
-			if l.onStall != nil {
-				l.onStall(role())
-			}
+			l.onStall(role())
 		}
 	}
 }
