@@ -55,13 +55,9 @@ func answer(v *record) ([]*steps.Run, error) {
 	if id == "" && v.HasAny(idNames...) {
 		v.Note("id", "want a number or a string")
 	}
-	result, err := outcome.Decoder{Leading: outcome.Lead(v.leading)}.Parse(v.First(scoreNames...).Arguments())
+	result, err := steps.ParseOutcome(v.Value, scoreNames, sourceQA, v.leading)
 	if err != nil {
-		return nil, fmt.Errorf("field score: %w", err)
-	}
-	result.Label = cmp.Or(result.Label, events.Unknown)
-	if result.Known() {
-		result.By = cmp.Or(result.By, sourceQA)
+		return nil, err
 	}
 	result.Feedback = cmp.Or(result.Feedback, v.ID(commentNames...))
 	e.Outcome = result
@@ -102,7 +98,7 @@ func execution(v *record) ([]*steps.Run, error) {
 	if len(w.Steps) == 0 && strings.TrimSpace(w.Answer) == "" {
 		return nil, errors.New("fields steps, answer: both are empty, want at least one")
 	}
-	result, err := steps.ParseOutcome(v.Value, "", v.leading)
+	result, err := steps.ParseOutcome(v.Value, steps.OutcomeNames, "", v.leading)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func atif(v *record) ([]*steps.Run, error) {
 	c.TextActions()
 	var err error
 	for _, place := range []modelapi.Value{v.Value, v.Get("extra")} {
-		if c.Outcome, err = steps.ParseOutcome(place, sourceATIF, v.leading); err != nil {
+		if c.Outcome, err = steps.ParseOutcome(place, steps.OutcomeNames, sourceATIF, v.leading); err != nil {
 			return nil, err
 		}
 		if c.Outcome.Known() {

@@ -23,10 +23,10 @@ func chatLog(v *record) ([]*steps.Run, error) {
 	c.TextActions()
 	metadata := v.Get("metadata")
 	var err error
-	if c.Outcome, err = steps.ParseOutcome(v.Value, sourceOpenAIChat, v.leading); err != nil {
+	if c.Outcome, err = steps.ParseOutcome(v.Value, steps.OutcomeNames, sourceOpenAIChat, v.leading); err != nil {
 		return nil, err
 	}
-	other, err := steps.ParseOutcome(metadata, sourceOpenAIChat, v.leading)
+	other, err := steps.ParseOutcome(metadata, steps.OutcomeNames, sourceOpenAIChat, v.leading)
 	if err != nil {
 		metadata.Note("", "%v", err)
 	} else if !c.Outcome.Known() && other.Known() {
@@ -64,7 +64,7 @@ func responsesLog(v *record) ([]*steps.Run, error) {
 	c.AddItems(request.Get("input").Messages("user"))
 	c.AddItems(response.Get("output").Messages("assistant"))
 	var err error
-	if c.Outcome, err = steps.ParseOutcome(v.Value, sourceResponses, v.leading); err != nil {
+	if c.Outcome, err = steps.ParseOutcome(v.Value, steps.OutcomeNames, sourceResponses, v.leading); err != nil {
 		return nil, err
 	}
 	c.Usage = steps.Usage(1, response.Get("usage"), 0)

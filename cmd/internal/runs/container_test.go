@@ -18,7 +18,7 @@ func TestContainersOfAnySize(t *testing.T) {
 	text := `{"info":{"agent_info":{"llm":"m"}},"tasks":[{"x":1}],"simulations":[` + strings.Join(list, ", ") + `],"more":{"a":[1]}}`
 	for name, text := range map[string]string{"one line": text, "two files": text[:len(text)-1] + "} \n" + text, "lines": strings.ReplaceAll(text, ",", ",\n")} {
 		runs, right := 0, 0
-		f := fileReader{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error {
+		f := fileReader{Reader: &Reader{Book: "book"}, base: "x", limit: 1000, fn: func(e *events.Execution) error {
 			runs++
 			if e.Outcome.Label == events.Success {
 				right++

@@ -74,9 +74,6 @@ type recordedRuns struct{ prefixes map[prefixHash]bool }
 const maxPrefixes = 1 << 20
 
 func (r *recordedRuns) add(chain prefixes) {
-	if r == nil || len(chain) == 0 {
-		return
-	}
 	if r.prefixes == nil || len(r.prefixes)+len(chain) > maxPrefixes {
 		r.prefixes = map[prefixHash]bool{}
 	}
@@ -87,7 +84,7 @@ func (r *recordedRuns) add(chain prefixes) {
 
 // has reports whether a run with the prefix was read, and whether the prefix is the whole run.
 func (r *recordedRuns) has(p prefixHash) (read, whole bool) {
-	if r == nil || p == (prefixHash{}) {
+	if p == (prefixHash{}) {
 		return false, false
 	}
 	whole, read = r.prefixes[p]
@@ -98,10 +95,10 @@ func (r *recordedRuns) has(p prefixHash) (read, whole bool) {
 // left.
 func (f *fileReader) leaveOut(known *format, r *steps.Run, chain prefixes) bool {
 	isStored := func(i int) bool {
-		if f.known == nil || chain[i] == (prefixHash{}) {
+		if f.Known == nil || chain[i] == (prefixHash{}) {
 			return false
 		}
-		return f.known(events.ExecutionID(f.book, "", chain.runID(known, i), r.Origin.Round))
+		return f.Known(events.ExecutionID(f.Book, "", chain.runID(known, i), r.Origin.Round))
 	}
 	last := len(chain) - 1
 	_, isEqual := f.seen.has(chain[last])

@@ -47,7 +47,7 @@ func (f *fileReader) addPart(known *format, v modelapi.Value, at Problem) error 
 		if err := v.Problem(); err != nil {
 			f.addProblem(at, err)
 		} else {
-			u.builder.Add(v, f.leading)
+			u.builder.Add(v, f.LeadingScore)
 			f.futile = futile{}
 		}
 	}

@@ -15,19 +15,14 @@ import (
 	"debrief/cmd/internal/runs/spans"
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
-	"debrief/playbook"
 )
 
 // fileReader reads one file.
 type fileReader struct {
-	book     playbook.Book
-	outcomes *Outcomes            // nil has none
-	leading  string               // see Reader.LeadingScore
-	known    func(events.ID) bool // nil knows none
-	seen     *recordedRuns        // nil keeps none
-	base     string               // see source.BaseName
-	limit    int                  // maxRun, or less in tests
-	fn       func(*events.Execution) error
+	*Reader
+	base  string // see source.BaseName
+	limit int    // maxRun, or less in tests
+	fn    func(*events.Execution) error
 
 	doc       modelapi.Document                       // the current object
 	header    modelapi.Value                          // the members of the current container in front of its list
@@ -212,7 +207,7 @@ func (f *fileReader) addObject(o *source.Value) error {
 		return f.addPart(known, v, o.At)
 	default:
 		var runs []*steps.Run
-		runs, err = known.parse(&record{Value: v, header: f.header, leading: f.leading})
+		runs, err = known.parse(&record{Value: v, header: f.header, leading: f.LeadingScore})
 		if problem := v.Problem(); problem != nil { // the object is damaged: its runs are not complete
 			runs, err = nil, problem
 		}
@@ -263,7 +258,7 @@ func (f *fileReader) emitAll(known *format, runs []*steps.Run, at Problem) error
 // the error end is that of fn.
 func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end error) {
 	e := &r.Execution
-	e.Book = f.book
+	e.Book = f.Book
 	chain := stepChain(e, r.IDs)
 	switch {
 	case r.HasRunID:
@@ -283,15 +278,15 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 		e.Origin.Task = source.Shorten(known.source+"/"+r.Task, source.MaxID)
 	}
 	e.Session = source.Shorten(e.Session, source.MaxID)
-	e.ID = events.ExecutionID(f.book, "", e.RunID, e.Origin.Round)
+	e.ID = events.ExecutionID(f.Book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = SourceFile + "/" + known.source
 	e.Origin.Index = max(at.Index, at.Line)
-	if f.outcomes != nil {
+	if f.Outcomes != nil {
 		file := "" // without a name of the run, and only for formats with one run in each file
 		if known.byFile && r.Name == "" {
 			file = f.base
 		}
-		f.outcomes.apply(e, file, r.Name)
+		f.Outcomes.apply(e, file, r.Name)
 	}
 	if err := e.Validate(); err != nil {
 		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")), nil

@@ -259,7 +259,7 @@ func TestInvalidLinesAreSkipped(t *testing.T) {
 	text := "\n" + line("1") + "\r\n\n" + `{"question":"torn` + "\n" + "\x00\x00/junk" + line("2") + "\n" + line(strings.Repeat("x", 2000)) + "\n17\n" +
 		`{"type":"note"}` + "\n" + `{"other":1}` + "\n" + line("3") + "\n" + `{"question":"half`
 	var got []string
-	f := fileReader{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
+	f := fileReader{Reader: &Reader{Book: "book"}, base: "x", limit: 1000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
 	if err := f.read(t.Context(), strings.NewReader(text)); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestUnfinishedRunsAreBounded(t *testing.T) {
 		return fmt.Sprintf(`{"type":"assistant","session_id":%q,"message":{"content":%q}}`, session, text) + "\n"
 	}
 	read := func(limit int, text string) (told []string, r Report) {
-		f := fileReader{book: "book", limit: limit, fn: func(e *events.Execution) error {
+		f := fileReader{Reader: &Reader{Book: "book"}, limit: limit, fn: func(e *events.Execution) error {
 			told = append(told, fmt.Sprintf("%s:%d", e.Session, len(e.Steps)))
 			return nil
 		}}
@@ -343,7 +343,7 @@ func fuzz(f *testing.F, seeds ...string) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		runs := 0
-		sink := fileReader{book: "book", base: "fuzz", limit: 10_000, fn: func(e *events.Execution) error {
+		sink := fileReader{Reader: &Reader{Book: "book"}, base: "fuzz", limit: 10_000, fn: func(e *events.Execution) error {
 			runs++
 			if err := e.Validate(); err != nil {
 				t.Errorf("not valid: %v", err)

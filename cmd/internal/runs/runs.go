@@ -58,16 +58,7 @@ type Reader struct {
 // element as a Problem and continues with the next one. It returns an error after 1 GB without a run, or a million unreadable lines or
 // elements in a row. It ends with the first error of fn and wraps it. The report is valid also if Read returns an error.
 func (r *Reader) Read(ctx context.Context, name string, in io.Reader, fn func(*events.Execution) error) (Report, error) {
-	f := fileReader{
-		book:     r.Book,
-		known:    r.Known,
-		seen:     &r.seen,
-		outcomes: r.Outcomes,
-		leading:  r.LeadingScore,
-		base:     source.BaseName(name),
-		limit:    maxRun,
-		fn:       fn,
-	}
+	f := fileReader{Reader: r, base: source.BaseName(name), limit: maxRun, fn: fn}
 	err := f.readFile(ctx, in)
 	return f.report, err
 }

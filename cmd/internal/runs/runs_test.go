@@ -124,7 +124,7 @@ func TestInvalidElementsAreSkipped(t *testing.T) {
 		list = append(list, e.json)
 	}
 	var tasks []string
-	f := fileReader{book: "book", base: "x", limit: 1000, fn: func(e *events.Execution) error {
+	f := fileReader{Reader: &Reader{Book: "book"}, base: "x", limit: 1000, fn: func(e *events.Execution) error {
 		tasks = append(tasks, e.RunID)
 		return nil
 	}}

@@ -71,7 +71,7 @@ func TestRowsAreBounded(t *testing.T) {
 	t.Parallel()
 	text := "question,answer\nq,a\n\"" + strings.Repeat("x\n", 1<<20)
 	var got []string
-	f := fileReader{book: "book", limit: 2000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
+	f := fileReader{Reader: &Reader{Book: "book"}, limit: 2000, fn: func(e *events.Execution) error { got = append(got, e.Question); return nil }}
 	if err := f.read(t.Context(), strings.NewReader(text)); !errors.Is(err, source.ErrTooLarge) || !reflect.DeepEqual(got, []string{"q"}) {
 		t.Errorf("got %q, error %v, want the first row and ErrTooLarge", got, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 	"debrief/events/chat"
-	"debrief/events/outcome"
 )
 
 // tauBench parses a run of tau-bench (sierra-research/tau-bench, EnvRunResult). Its name is "<task_id>/<trial>".
@@ -76,14 +75,10 @@ func tauRun(v *record, c *steps.Conversation, field string) *steps.Run {
 
 // tauReward returns the outcome of a reward. Both benchmarks verify the state of the database after the run: 1 is correct, 0 is wrong.
 func tauReward(v modelapi.Value, by string) events.Outcome {
-	reward := v.Want('0', "reward")
-	if !reward.IsSet() {
-		return events.Outcome{Label: events.Unknown}
-	}
-	out, err := outcome.Parse(string(reward.Raw()))
+	v.Want('0', "reward")
+	out, err := steps.ParseOutcome(v, []string{"reward"}, by, "")
 	if err != nil {
 		v.Note("reward", "%v", err)
 	}
-	out.By = by
 	return out
 }

@@ -248,15 +248,14 @@ func (t *tree) agent(o *observation) (id string) {
 // and in the prompt of the next model call. The result of the span and the message with the result come in any order.
 type traceBuilder struct {
 	steps.Conversation
-	seen      map[string]int            // number of equal messages in the run, by messageKey
-	bySpan    []steps.OpenCall          // calls with a result from a span, whose message may follow
-	byMessage []steps.OpenCall          // calls with a result from a message, whose span may follow
-	spans     map[string]bool           // calls that have a span, by id, name and arguments
-	arguments map[steps.OpenCall]string // the canonical arguments of calls, see canonicalArguments
+	seen      map[string]int   // number of equal messages in the run, by messageKey
+	bySpan    []steps.OpenCall // calls with a result from a span, whose message may follow
+	byMessage []steps.OpenCall // calls with a result from a message, whose span may follow
+	spans     map[string]bool  // calls that have a span, by id, name and arguments
 }
 
 func newTraceBuilder() *traceBuilder {
-	return &traceBuilder{seen: map[string]int{}, spans: map[string]bool{}, arguments: map[steps.OpenCall]string{}}
+	return &traceBuilder{seen: map[string]int{}, spans: map[string]bool{}}
 }
 
 func (b *traceBuilder) add(o *observation) {
@@ -377,7 +376,7 @@ func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 			return i
 		case hasOtherID, call.Tool != o.tool.Name:
 			continue
-		case equal < 0 && (call.Arguments == o.tool.Arguments || b.canonicalArguments(place) == want):
+		case equal < 0 && (call.Arguments == o.tool.Arguments || modelapi.Canonical([]byte(call.Arguments)) == want):
 			equal = i
 		case other < 0:
 			other = i
@@ -387,16 +386,6 @@ func (b *traceBuilder) findCall(calls []steps.OpenCall, o *observation) int {
 		return equal
 	}
 	return other
-}
-
-// canonicalArguments returns the arguments of a call in the form of modelapi.Canonical, for comparisons. It computes them once.
-func (b *traceBuilder) canonicalArguments(place steps.OpenCall) string {
-	text, ok := b.arguments[place]
-	if !ok {
-		text = modelapi.Canonical([]byte(b.Steps[place.Step].Calls[place.Call].Arguments))
-		b.arguments[place] = text
-	}
-	return text
 }
 
 // answeredBySpan reports whether a call has the result of a message already, from a span. If so, it replaces the output of the span by

@@ -9,16 +9,18 @@ import (
 	"debrief/events/outcome"
 )
 
-// ParseOutcome returns the outcome in the first of the members outcome, reward and score that is set. It returns Unknown if none is set.
-// The evaluator is used if the outcome names none. Leading is the name of the score that counts among several.
-func ParseOutcome(v modelapi.Value, evaluator, leading string) (events.Outcome, error) {
-	for _, name := range []string{"outcome", "reward", "score"} {
+// OutcomeNames are the names of the fields with an outcome.
+var OutcomeNames = []string{"outcome", "reward", "score"}
+
+// ParseOutcome returns the outcome in the first of the members that is set. It returns Unknown if none is set. The evaluator is used if
+// the outcome names none. Leading is the name of the score that counts among several.
+func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (events.Outcome, error) {
+	for _, name := range names {
 		member := v.Get(name)
 		if !member.IsSet() {
 			continue
 		}
-		d, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Decode(member.Raw())
-		o := d.Outcome
+		o, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Parse(member.Arguments())
 		if err != nil {
 			return o, fmt.Errorf("field %s: %w", name, err)
 		}
