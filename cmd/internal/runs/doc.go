@@ -4,9 +4,9 @@
 // observability tool are one run each. If the objects of a file are single messages, the whole file is one run.
 //
 // A file holds one object per line (JSON Lines), JSON lists, objects over several lines, or several of these. A list of runs
-// may be inside an object. The text may be in UTF-8 or UTF-16, compressed with gzip or zstd. The zip files of Inspect are read,
-// too. In JSON Lines, an unreadable line is skipped and reported; for example, the last line is incomplete if the recorder
-// crashed. Other bytes before the first brace of a line are skipped and reported too.
+// may be inside an object. The text is in UTF-8, or in UTF-16 with a byte order mark, and may be compressed with gzip or zstd. The zip
+// files of Inspect are read, too. In JSON Lines, an unreadable line is skipped and reported; for example, the last line is incomplete
+// if the recorder crashed. Other bytes before the first brace of a line are skipped and reported too.
 //
 // # Content of an execution
 //

@@ -52,9 +52,9 @@ successful and a failed run of one task. Its explanation follows the lesson in t
 comparison. Then the Reflector reflects on each run.
 
 ` + strings.Join(term.Wrap("The format is detected from the content: "+runs.Formats()+".", 120), "\n") + `
-Files may be compressed with gzip or zstd, and in UTF-8 or UTF-16. A directory is read with all files in it but hidden ones;
-links to directories, pipes and sockets in it are listed and not read. A conversation of the OpenHands SDK, a directory with one file for
-each event, is one run.
+Files are in UTF-8, or in UTF-16 with its mark, and may be compressed with gzip or zstd. A directory is read with all files in it but
+hidden ones; links to directories, pipes and sockets in it are listed and not read. A conversation of the OpenHands SDK, a directory
+with one file for each event, is one run.
 
 A run counts once, even if it is read several times: a run that is already stored in the playbook's executions is not
 submitted again. You can interrupt the command at any moment; run it again to continue.
