@@ -232,13 +232,7 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	now := *b
 	switch op.Kind {
 	case Update:
-		if op.Content != b.Content {
-			now.Experiment = b.newExperiment(op.Standing, false)
-			now.OnlyInferred = onlyInferred(op, covers)
-		}
-		now.learnFrom(op, covers)
-		now.Approved = op.byPerson() || b.Approved && op.Content == b.Content
-		now.Content = op.Content
+		now.reword(op, covers)
 		if op.Section != "" {
 			now.Section = op.Section
 		}
@@ -287,13 +281,7 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	case Pin:
 		now.Pinned = op.Pinned
 	case Merge:
-		if op.Content != b.Content {
-			now.Experiment = b.newExperiment(op.Standing, false)
-			now.OnlyInferred = onlyInferred(op, covers)
-		}
-		now.learnFrom(op, covers)
-		now.Approved = op.byPerson() || b.Approved && op.Content == b.Content
-		now.Content = op.Content
+		now.reword(op, covers)
 		for _, src := range sources {
 			now.Helpful += src.Helpful
 			now.Harmful += src.Harmful
@@ -306,6 +294,18 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 		return nil
 	}
 	return &now
+}
+
+// reword sets the text of an Update or a Merge. Another text starts a new experiment.
+func (b *Bullet) reword(op *Op, covers []Cover) {
+	changed := op.Content != b.Content
+	if changed {
+		b.Experiment = b.newExperiment(op.Standing, false)
+		b.OnlyInferred = onlyInferred(op, covers)
+	}
+	b.learnFrom(op, covers)
+	b.Approved = op.byPerson() || b.Approved && !changed
+	b.Content = op.Content
 }
 
 // stamp sets the time that the operation changes. Votes are a use of the bullet; its outcomes and confirmations change no time.
