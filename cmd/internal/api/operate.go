@@ -19,6 +19,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/liveness"
 	"debrief/events/service"
+	"debrief/events/streams"
 	"debrief/events/window"
 	"debrief/generator/scoring"
 	"debrief/playbook"
@@ -39,7 +40,7 @@ func operateRoutes() []route {
 	run.example = example{path: map[string]string{"id": "run-1"}}
 	dead := get("/dead", "listDeadLetters", "List the dead letters of the playbooks that the token permits, oldest first.", listDead)
 	dead.query = append([]parameter{
-		{name: "role", kind: "string", doc: "Only letters of this role.", values: roles},
+		{name: "role", kind: "string", doc: "Only letters of this role.", values: streams.Roles},
 		{name: "book", kind: "string", doc: "Only letters of this playbook."},
 		{name: "since", kind: "string", doc: "Only letters since this time, in RFC 3339."},
 	}, pageParameters...)
@@ -55,8 +56,6 @@ func operateRoutes() []route {
 	list.scope, list.query = tokens.Operate, pageParameters
 	return []route{task, runs, run, compareRoute(), dead, requeue, drop, status, list}
 }
-
-var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
 // TaskRequest is a task for the generators.
 type TaskRequest struct {

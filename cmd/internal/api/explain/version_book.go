@@ -3,12 +3,10 @@ package explain
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/cmd/internal/program"
-	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
@@ -45,22 +43,4 @@ func (b *Book) At(ctx context.Context, point string) (*playbook.Playbook, string
 	}
 	p, err := b.Store.PlaybookAt(ctx, b.Name, m.Number)
 	return p, m.Label(), LogError(err)
-}
-
-// Expect returns the state of bullets at a version, for an edit: the Curator refuses the edit if they have changed since. An empty point is the
-// newest version.
-func (b *Book) Expect(ctx context.Context, point string, ids ...playbook.BulletID) ([]events.Expectation, error) {
-	p, label, err := b.At(ctx, point)
-	if err != nil {
-		return nil, err
-	}
-	var all []events.Expectation
-	for _, id := range ids {
-		was := p.Bullet(id)
-		if was == nil {
-			return nil, program.Exit(program.ExitRefused, fmt.Errorf("bullet %q is not in the playbook at version %s", id, label))
-		}
-		all = append(all, events.Expectation{Bullet: id, Section: was.Section, Content: was.Content})
-	}
-	return all, nil
 }

@@ -21,6 +21,7 @@ import (
 	"debrief/events/liveness"
 	"debrief/events/natserr"
 	"debrief/events/redact"
+	"debrief/events/streams"
 )
 
 // Result is the result of a check.
@@ -234,7 +235,7 @@ func formatSkew(d time.Duration) string {
 
 // Workers checks the running workers, the backlog and the dead letters of each role.
 func (x *Report) Workers(ctx context.Context, c *bus.Conn, reports []liveness.Report) {
-	for _, role := range roles {
+	for _, role := range streams.Roles {
 		w, err := c.Consumers.Backlog(ctx, role)
 		if err != nil {
 			x.Add(role, Fail, "see the checks above", "%v", err)

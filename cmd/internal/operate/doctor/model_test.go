@@ -8,6 +8,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/chat"
+	"debrief/events/streams"
 )
 
 func TestModelOfEachRole(t *testing.T) {
@@ -32,7 +33,7 @@ func TestModelOfEachRole(t *testing.T) {
 			return chat.Reply{}, nil
 		})
 		var all []RoleModel
-		for i, role := range roles {
+		for i, role := range streams.Roles {
 			m := RoleModel{Role: role, Name: test.names[i]}
 			if m.Name != "" {
 				m.Model, m.Err = model, test.err

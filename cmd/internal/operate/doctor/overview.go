@@ -15,14 +15,12 @@ import (
 	"debrief/events/deltalog"
 	"debrief/events/inspect"
 	"debrief/events/liveness"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
 // DamageFix is the advice for lost messages.
 const DamageFix = "restore a backup, or accept the loss with 'debrief doctor --accept-damage'"
-
-// roles are the roles in the order of the pipeline.
-var roles = []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator}
 
 // Overview is the state of the streams, the roles and the playbooks at one moment.
 type Overview struct {
@@ -58,7 +56,7 @@ func ReadOverview(ctx context.Context, conn *bus.Conn, alarmAfter time.Duration,
 	if o.Streams, err = conn.Streams(ctx); err != nil {
 		return nil, err
 	}
-	for _, role := range roles {
+	for _, role := range streams.Roles {
 		w, err := conn.Consumers.Backlog(ctx, role)
 		if err != nil {
 			return nil, err
@@ -92,7 +90,7 @@ func (o *Overview) Red() (names []string) {
 	if len(o.Store) > 0 {
 		names = append(names, "the store")
 	}
-	for _, role := range roles {
+	for _, role := range streams.Roles {
 		if o.Roles[role].Level == liveness.Red {
 			names = append(names, role)
 		}
@@ -133,7 +131,7 @@ func (o *Overview) Advice() (lines []string) {
 		}
 	}
 	dead := uint64(0)
-	for _, role := range roles {
+	for _, role := range streams.Roles {
 		r := o.Roles[role]
 		dead += r.Dead
 		switch {

@@ -13,6 +13,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/events/inspect"
 	"debrief/events/liveness"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
@@ -24,7 +25,7 @@ func TestOverview(t *testing.T) {
 	t.Parallel()
 	healthy := func() map[string]liveness.RoleSummary {
 		all := map[string]liveness.RoleSummary{}
-		for _, role := range roles {
+		for _, role := range streams.Roles {
 			all[role] = summary(liveness.Green, 1, bus.Backlog{MaxBytes: 100, Bytes: 80})
 		}
 		return all

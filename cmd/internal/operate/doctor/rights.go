@@ -13,6 +13,7 @@ import (
 
 	"debrief/cmd/internal/operate/rights"
 	"debrief/events/natserr"
+	"debrief/events/streams"
 )
 
 // task is a task of an operator, with the subjects that it publishes to.
@@ -119,7 +120,7 @@ func (x *Report) Rights(ctx context.Context, nc *nats.Conn, w *natserr.Watch) bo
 // the rights of that role, and the missing rights of an operator become a warning. Dial connects with the inbox of a role. If dial fails,
 // Roles ends without a check.
 func (x *Report) Roles(ctx context.Context, dial func(role string) (*nats.Conn, error)) {
-	for _, role := range roles {
+	for _, role := range streams.Roles {
 		nc, err := dial(role)
 		if err != nil {
 			return
