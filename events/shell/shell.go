@@ -22,18 +22,15 @@ const (
 	// MaxCommands is the maximum number of commands that Parse returns.
 	MaxCommands = 256
 
-	maxOpen     = 256  // open brackets of one kind; each needs up to 4 KiB of stack in the parser
-	maxBrackets = 8192 // brackets
-	maxNested   = 4096 // operators and keywords that the parser can read by recursion
-	maxRepairs  = 4    // attempts to parse a command line that has an error
+	maxOpen    = 256  // open brackets of one kind; each needs up to 4 KiB of stack in the parser
+	maxNested  = 8192 // brackets, operators and keywords that the parser can read by recursion
+	maxRepairs = 4    // attempts to parse a command line that has an error
 )
 
 // Errors of Parse. The commands that it returns with them are valid.
 var (
-	ErrTooLong = fmt.Errorf("parse command: longer than %d bytes: shorten it", MaxInput)
-	ErrTooDeep = errors.New("parse command: too many nested constructs: split it")
-	ErrTooMany = fmt.Errorf("parse command: more than %d commands: split it", MaxCommands)
-	ErrSyntax  = errors.New("parse command: invalid shell syntax")
+	ErrLimit  = fmt.Errorf("parse command: longer than %d bytes, nested too deeply or more than %d commands: split it", MaxInput, MaxCommands)
+	ErrSyntax = errors.New("parse command: invalid shell syntax")
 
 	errParser = errors.New("defect of the parser") // a recovered panic; the fuzz test fails on it
 )
@@ -66,10 +63,10 @@ func Parse(line string) ([]Command, error) {
 func (w *walker) parse(line string) error {
 	var tooLong error
 	if len(line) > MaxInput {
-		line, tooLong = line[:MaxInput], ErrTooLong
+		line, tooLong = line[:MaxInput], ErrLimit
 	}
 	if tooDeep(line) {
-		return ErrTooDeep
+		return ErrLimit
 	}
 	start, dir := len(w.commands), w.dir
 	var first error
@@ -79,7 +76,7 @@ func (w *walker) parse(line string) error {
 		w.source = line
 		err := w.statements(line)
 		if w.full {
-			return ErrTooMany
+			return ErrLimit
 		}
 		if err == nil {
 			break
@@ -158,22 +155,22 @@ func errorOffset(line string, err error) (int, bool) {
 // tooDeep reports whether a line may need a lot of stack in the parser, which has no limit. It overestimates, because it
 // also counts quoted text. Real commands have far fewer of these characters and words.
 func tooDeep(line string) bool {
-	var open [3]int // by kind of bracket, so that a bracket of another kind does not hide the depth
-	brackets := 0
-	for i := range len(line) {
-		switch at := strings.IndexByte("([{)]}", line[i]); {
-		case at >= 3:
-			open[at-3] = max(0, open[at-3]-1)
-		case at >= 0:
-			open[at]++
-			brackets++
-			if open[at] > maxOpen || brackets > maxBrackets {
+	for _, bracket := range [...]string{"()", "[]", "{}"} {
+		depth := 0
+		for i := range len(line) {
+			switch line[i] {
+			case bracket[0]:
+				depth++
+			case bracket[1]:
+				depth = max(0, depth-1)
+			}
+			if depth > maxOpen {
 				return true
 			}
 		}
 	}
 	nested := 0
-	for _, s := range [...]string{"if", "while", "until", "case", "for", "select", "()", "coproc", "time", "function", "|", "&&", "!", "?", "`"} {
+	for _, s := range [...]string{"(", "[", "{", "if", "while", "until", "case", "for", "select", "coproc", "time", "function", "|", "&&", "!", "?", "`"} {
 		nested += strings.Count(line, s)
 	}
 	return nested > maxNested
