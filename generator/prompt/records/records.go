@@ -41,8 +41,8 @@ var ranks = map[events.Relevance]int{events.High: 1, events.Medium: 2, events.Lo
 func Lines(steps []events.Step, query string) (lines []Line) {
 	var past history
 	words := topicWords(query)
-	var found [][]uint64          // the words of the query in each call
-	calls := make(map[uint64]int) // by word: the number of calls that have it
+	var found [][]string          // the words of the query in each call
+	calls := make(map[string]int) // by word: the number of calls that have it
 	for i := range steps {
 		s := &steps[i]
 		if s.Speaker == chat.User {
@@ -72,7 +72,7 @@ func Lines(steps []events.Step, query string) (lines []Line) {
 			continue
 		}
 		l.Relevance = events.Medium
-		if slices.ContainsFunc(found[i], func(w uint64) bool { return calls[w] <= few }) {
+		if slices.ContainsFunc(found[i], func(w string) bool { return calls[w] <= few }) {
 			l.Relevance = events.High
 		}
 	}
@@ -100,27 +100,26 @@ func obviousRelevance(c *events.ToolCall, repeated bool) events.Relevance {
 	return ""
 }
 
-// topicWords returns the words of a query that can describe its topic, as hashes. A hash collision only makes a call more
-// relevant.
-func topicWords(query string) map[uint64]bool {
-	words := make(map[uint64]bool)
+// topicWords returns the words of a query that can describe its topic, in lower case.
+func topicWords(query string) map[string]bool {
+	words := make(map[string]bool)
 	for word := range text.Words(query[:min(len(query), maxRead)]) {
 		if isTopic(word) {
-			words[text.Hash(word)] = true
+			words[strings.ToLower(word)] = true
 		}
 	}
 	return words
 }
 
 // wordsIn returns the words that occur in a call's arguments or output.
-func wordsIn(c *events.ToolCall, words map[uint64]bool) (found []uint64) {
+func wordsIn(c *events.ToolCall, words map[string]bool) (found []string) {
 	if len(words) == 0 {
 		return nil
 	}
 	for _, s := range [...]string{c.Arguments, c.Output} {
 		for word := range text.Words(s[:min(len(s), maxRead)]) {
-			if h := text.Hash(word); words[h] && !slices.Contains(found, h) {
-				found = append(found, h)
+			if w := strings.ToLower(word); words[w] && !slices.Contains(found, w) {
+				found = append(found, w)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package records
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"debrief/events"
@@ -96,7 +97,7 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 	if len(attempts) < repetitions || !isCurrent {
 		return Recovery{}, false
 	}
-	return noProgressRecovery(attempts[len(attempts)-repetitions:]), true
+	return newRecovery(fmt.Sprintf("%d steps in a row without progress", repetitions), attempts[len(attempts)-repetitions:]), true
 }
 
 // knownProgress returns the progress stated in a record, or "" if it is missing or unknown.

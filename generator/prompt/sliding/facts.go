@@ -47,52 +47,33 @@ func factsIn(sentence string) (facts []fact) {
 	return facts
 }
 
-// extension matches the end of a file name.
-var extension = regexp.MustCompile(`.[a-zA-Z]\.[a-z][a-z0-9]{0,3}$`)
+// The forms of facts.
+var (
+	twoLetters     = regexp.MustCompile(`\pL.*\pL`)
+	pathForm       = regexp.MustCompile(`[/\\]|.[a-zA-Z]\.[a-z][a-z0-9]{0,3}$`) // a slash, or the extension of a file
+	identifierForm = regexp.MustCompile(`[_@]\pL|^..+[.:]\pL|\p{Ll}\p{Lu}|^--`) // not an abbreviation such as e.g
+)
 
 // notPaths are pairs of words joined by a slash.
 var notPaths = text.Set("and/or he/she him/her his/her yes/no n/a w/o either/or true/false on/off")
 
 // kindOf returns the kind of a token. isCall reports that a parenthesis follows it.
 func kindOf(token string, isCall bool) factKind {
-	var digits, letters, capitals, camelCase, separators int
-	var last rune
-	for at, r := range token {
-		switch {
-		case unicode.IsDigit(r):
-			digits++
-		case unicode.IsLetter(r):
-			letters++
-			if unicode.IsUpper(r) {
-				capitals++
-				if unicode.IsLower(last) {
-					camelCase++
-				}
-			}
-			isJoined := last == '_' || last == '@'
-			isQualified := at > 2 && (last == '.' || last == ':') // not an abbreviation such as e.g
-			if isJoined || isQualified {
-				separators++
-			}
-		}
-		last = r
-	}
-	isFile := strings.Contains(token, ".") && extension.MatchString(token)
-	hasForm := separators > 0 || camelCase > 0 || isCall || strings.HasPrefix(token, "--") // of an identifier
-	hasSlash := strings.ContainsAny(token, `/\`) && !notPaths[strings.ToLower(token)]
-	switch {
-	case letters == 0 && digits == 0:
+	isOrdinary := !strings.ContainsFunc(token, func(r rune) bool { return !unicode.IsLower(r) })
+	if isOrdinary && !isCall { // most words: the forms need not be tried
 		return noFact
-	case letters > 1 && (isFile || hasSlash):
+	}
+	first, _ := utf8.DecodeRuneInString(token)
+	isWord := twoLetters.MatchString(token)
+	switch {
+	case isWord && pathForm.MatchString(token) && !notPaths[strings.ToLower(token)]:
 		return path
-	case letters > 1 && hasForm:
+	case isWord && (isCall || identifierForm.MatchString(token)):
 		return identifier
-	case digits > 0:
+	case strings.ContainsFunc(token, unicode.IsDigit):
 		return number
-	case capitals > 0 && letters > 1:
-		if r, _ := utf8.DecodeRuneInString(token); unicode.IsUpper(r) {
-			return name
-		}
+	case isWord && unicode.IsUpper(first):
+		return name
 	}
 	return noFact
 }
