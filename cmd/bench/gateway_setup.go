@@ -16,7 +16,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
-	"debrief/cmd/internal/proxy/front"
+	"debrief/cmd/internal/proxy"
 	"debrief/events/deltalog"
 	"debrief/generator"
 
@@ -26,7 +26,7 @@ import (
 // gatewaySetup is a gateway with its provider and its server.
 type gatewaySetup struct {
 	provider *httptest.Server
-	front    *front.Front
+	front    *proxy.Front
 	client   *http.Client
 	closers  []func()
 	calls    atomic.Int64
@@ -59,7 +59,7 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 	}
 	g.provider = httptest.NewServer(http.HandlerFunc(provide))
 	g.closers = append(g.closers, g.provider.Close)
-	g.front, err = front.Listen(front.Options{
+	g.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: 150 * time.Millisecond, RunIdle: 10 * time.Minute, UpstreamOpenAI: g.provider.URL},
 		Metrics: program.Metrics("bench"), Log: log,
 	})

@@ -10,7 +10,7 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/proxy/front"
+	"debrief/cmd/internal/proxy"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/client"
@@ -42,7 +42,7 @@ func (c *command) Run(ctx context.Context, settings program.Effective) error {
 	m := program.Metrics(events.UserGateway)
 	log := c.Logger()
 	health := new(program.Checks)
-	f, err := front.Listen(front.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Health: health, Log: log})
+	f, err := proxy.Listen(proxy.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Health: health, Log: log})
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,10 @@ import (
 	"debrief/playbook"
 )
 
-// tokens is a set of tokens by secret.
-type tokens map[string]Token
+// tokenTable is a set of tokens by secret.
+type tokenTable map[string]Token
 
-func (s tokens) Find(secret string) (Token, bool) {
+func (s tokenTable) Find(secret string) (Token, bool) {
 	t, ok := s[secret]
 	return t, ok
 }
@@ -30,13 +30,13 @@ func TestTokens(t *testing.T) {
 	url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Api-Key"))
 	})
-	known := tokens{"all": {Caller: events.Caller{Name: "a"}, Calls: true}, "sales": {Caller: events.Caller{Name: "s"}, Calls: true, Books: []playbook.Book{"sales"}}, "reader": {Caller: events.Caller{Name: "r"}}}
+	known := tokenTable{"all": {Caller: events.Caller{Name: "a"}, Calls: true}, "sales": {Caller: events.Caller{Name: "s"}, Calls: true, Books: []playbook.Book{"sales"}}, "reader": {Caller: events.Caller{Name: "r"}}}
 	var log bytes.Buffer
-	o := Options{Tokens: known, Log: zerolog.New(zerolog.SyncWriter(&log))}
+	o := gatewayOptions{Tokens: known, Log: zerolog.New(zerolog.SyncWriter(&log))}
 	o.OpenAI.Key, o.Anthropic.Key = "own-openai", "own-anthropic"
 	withKeys, c := open(t, url, o)
-	without, _ := open(t, url, Options{Tokens: known})
-	free, _ := open(t, url, Options{OpenAI: Upstream{Key: "own-openai"}})
+	without, _ := open(t, url, gatewayOptions{Tokens: known})
+	free, _ := open(t, url, gatewayOptions{OpenAI: Upstream{Key: "own-openai"}})
 	for _, test := range []struct {
 		name   string
 		server *Server
@@ -108,8 +108,8 @@ func TestBrowsers(t *testing.T) {
 	t.Parallel()
 	url := upstream(t, func(http.ResponseWriter, *http.Request) {})
 	mounts := map[string]http.Handler{"/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-	local, c := open(t, url, Options{Mounts: mounts})
-	guarded, _ := open(t, url, Options{Mounts: mounts, Tokens: tokens{"t": {Calls: true}}})
+	local, c := open(t, url, gatewayOptions{Mounts: mounts})
+	guarded, _ := open(t, url, gatewayOptions{Mounts: mounts, Tokens: tokenTable{"t": {Calls: true}}})
 	for _, test := range []struct {
 		path, header, value string
 		want                int
@@ -147,7 +147,7 @@ func TestBrowsers(t *testing.T) {
 func TestListenAddress(t *testing.T) {
 	t.Parallel()
 	url := upstream(t, func(http.ResponseWriter, *http.Request) {})
-	used, _ := open(t, url, Options{})
+	used, _ := open(t, url, gatewayOptions{})
 	taken := strings.TrimPrefix(used.URL(), "http://")
 	for _, test := range []struct {
 		addr   string
@@ -156,13 +156,13 @@ func TestListenAddress(t *testing.T) {
 	}{
 		{"0.0.0.0:0", nil, "--http: 0.0.0.0:0 is reachable from other machines"},
 		{"[::]:0", nil, "--http: "},
-		{"0.0.0.0:0", tokens{}, ""},
+		{"0.0.0.0:0", tokenTable{}, ""},
 		{":0", nil, ""},
 		{"localhost:0", nil, ""},
 		{"127.0.0.1", nil, "--http: want HOST:PORT"},
 		{taken, nil, "--http: listen tcp " + taken},
 	} {
-		g, err := New(Options{Tokens: test.tokens})
+		g, err := newGateway(gatewayOptions{Tokens: test.tokens})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestListenAddress(t *testing.T) {
 	}
 	for _, preferred := range []string{"127.0.0.1:0", taken} {
 		var log bytes.Buffer
-		g, _ := New(Options{Log: zerolog.New(&log)})
+		g, _ := newGateway(gatewayOptions{Log: zerolog.New(&log)})
 		s, err := serveAuto(preferred, g)
 		if err != nil || s.URL() == used.URL() {
 			t.Fatalf("%s: got %v, want a free port", preferred, err)
@@ -210,7 +210,7 @@ func TestMounts(t *testing.T) {
 			_, _ = io.WriteString(w, r.Header.Get("X-Request-Id"))
 		})
 	}
-	s, c := open(t, "http://127.0.0.1:1", Options{
+	s, c := open(t, "http://127.0.0.1:1", gatewayOptions{
 		Observe: func(o Observation) { seen <- o },
 		Mounts: map[string]http.Handler{
 			"/api/v1/": handler("api", 201), "/api/v1/special": handler("special", 0), "/healthz": handler("health", 503),
@@ -254,7 +254,7 @@ func FuzzRoute(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
 	const base = "https://upstream.example/base"
-	g, err := New(Options{OpenAI: Upstream{base, "key"}, Anthropic: Upstream{base, "key"}})
+	g, err := newGateway(gatewayOptions{OpenAI: Upstream{base, "key"}, Anthropic: Upstream{base, "key"}})
 	if err != nil {
 		f.Fatal(err)
 	}

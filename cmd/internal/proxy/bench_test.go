@@ -20,8 +20,8 @@ func targets(b *testing.B, h http.HandlerFunc, run func(b *testing.B, c *http.Cl
 	observe := func(context.Context, *Call) (*Edit, error) {
 		return &Edit{Recorder: &record{done: make(chan *record, 1)}}, nil
 	}
-	off, c := open(b, url, Options{})
-	observed, _ := open(b, url, Options{Mode: ModeObserve, Middle: middle(observe)})
+	off, c := open(b, url, gatewayOptions{})
+	observed, _ := open(b, url, gatewayOptions{Mode: ModeObserve, Middle: middle(observe)})
 	for _, target := range []struct{ name, url string }{{"direct", url}, {"off", off.URL()}, {"observe", observed.URL()}} {
 		for _, n := range []int{1, 64, 512} {
 			b.Run(fmt.Sprintf("%s/%d", target.name, n), func(b *testing.B) { run(b, c, target.url+"/v1/chat/completions", n) })
@@ -128,7 +128,7 @@ func BenchmarkOpenStream(b *testing.B) {
 					_ = http.NewResponseController(w).Flush()
 					<-end
 				})
-				s, c := open(b, url, Options{})
+				s, c := open(b, url, gatewayOptions{})
 				if name == "off" {
 					url = s.URL()
 				}

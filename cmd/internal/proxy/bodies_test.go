@@ -20,7 +20,7 @@ func TestSlowBodies(t *testing.T) {
 			_, _ = w.Write(body)
 		}
 	})
-	g, err := New(Options{OpenAI: Upstream{URL: url}, Middle: middle(nothing)})
+	g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: url}, Middle: middle(nothing)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestSmuggling(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		got <- fmt.Sprintf("%s %s %v", r.URL.Path, body, err)
 	})
-	s, _ := open(t, url, Options{})
+	s, _ := open(t, url, gatewayOptions{})
 	const head = "POST /v1/files/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
 	for _, test := range []struct {
 		name, request string

@@ -57,13 +57,13 @@ type Edit struct {
 // Recorder observes one response.
 type Recorder interface {
 	// Start is called at the headers of the response, if the upstream responds. It returns nil if it wants no copy of the body. It also
-	// returns the reason why the call is not observed, as far as it is known by then, or "". ctx ends after Options.Deadline.
+	// returns the reason why the call is not observed, as far as it is known by then, or "". ctx ends after gatewayOptions.Deadline.
 	Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string)
 	// End is called once: at the end of the response, or if there is none. err is nil if the response is complete. ctx ends
 	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So the call is stored
 	// before the client has the whole response, also if this process is killed then.
 	End(ctx context.Context, err error)
-	// Hold reports whether the client has to wait longer for End. It is called during End, each time Options.Deadline has passed.
+	// Hold reports whether the client has to wait longer for End. It is called during End, each time gatewayOptions.Deadline has passed.
 	Hold() bool
 }
 

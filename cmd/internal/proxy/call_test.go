@@ -76,7 +76,7 @@ func TestEdits(t *testing.T) {
 			Recorder: &record{done: done},
 		}, nil
 	}
-	s, c := open(t, url, Options{Middle: middle(edit), Mode: ModeTail})
+	s, c := open(t, url, gatewayOptions{Middle: middle(edit), Mode: ModeTail})
 	for _, test := range []struct {
 		name, method, path, body string
 		header                   []string
@@ -139,7 +139,7 @@ func TestDegradedCalls(t *testing.T) {
 		{"too large, unknown length", edits, large, []string{"unknown", ""}, "body_size"},
 		{"no memory", edits, large[:1<<20+1], nil, "memory"},
 	} {
-		o := Options{Middle: test.middle, Mode: ModeTail, Observe: func(o Observation) { seen <- o }}
+		o := gatewayOptions{Middle: test.middle, Mode: ModeTail, Observe: func(o Observation) { seen <- o }}
 		if test.name == "no memory" {
 			o.Memory = 1 << 20
 		}
@@ -194,7 +194,7 @@ func TestFailedResponses(t *testing.T) {
 		observe := func(context.Context, *Call) (*Edit, error) {
 			return &Edit{Recorder: &record{done: done, panics: test.panics}}, nil
 		}
-		s, c := open(t, test.url, Options{Middle: middle(observe), Mode: ModeObserve})
+		s, c := open(t, test.url, gatewayOptions{Middle: middle(observe), Mode: ModeObserve})
 		res, err := c.Post(s.URL()+"/v1/messages", "application/json", strings.NewReader(test.body))
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
@@ -272,7 +272,7 @@ func TestEndIsStoredBeforeTheClientHasIt(t *testing.T) {
 				rec.holds = 1 << 30
 			}
 			begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: rec}, nil }
-			s, c := open(t, url, Options{Middle: middle(begin), Mode: ModeObserve, Deadline: test.deadline})
+			s, c := open(t, url, gatewayOptions{Middle: middle(begin), Mode: ModeObserve, Deadline: test.deadline})
 			res, err := c.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
 			if err != nil {
 				t.Fatal(err)
@@ -318,7 +318,7 @@ func TestReadableEncodings(t *testing.T) {
 	t.Parallel()
 	done := make(chan *record, 1)
 	observe := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-	s, c := open(t, upstream(t, echo), Options{Middle: middle(observe), Mode: ModeObserve})
+	s, c := open(t, upstream(t, echo), gatewayOptions{Middle: middle(observe), Mode: ModeObserve})
 	for sent, want := range map[string]string{
 		"": "", "gzip": "gzip", "br, gzip;q=0.8, zstd": "gzip;q=0.8", "br": "identity", "*": "identity", "GZIP,identity": "GZIP, identity",
 	} {

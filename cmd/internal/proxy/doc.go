@@ -1,5 +1,6 @@
 // Package proxy is the HTTP server in front of model providers. It passes the calls of agents to the APIs of OpenAI and
-// Anthropic. A Middle can add text to requests and observe responses. Other handlers of the same port are mounted.
+// Anthropic, adds the advice of a playbook to calls, and captures the runs of agents. Other handlers of the same port are mounted:
+// the API and the console. They work, as advice does, as soon as a NATS server is connected.
 //
 //	/v1/…                          API of OpenAI, or of Anthropic if the request has anthropic-version or is /v1/messages
 //	/anthropic/v1/…                API of Anthropic
@@ -26,6 +27,22 @@
 // the response. The client receives the last bytes after the Middle has stored the call, or after the deadline. So if the process is
 // killed, the calls whose responses a client has are stored.
 //
+// # Advice
+//
+// A call that begins a run gets advice for its last user turn. The text is the same in all calls of the run, and in all later
+// calls of the conversation, so a provider's prompt cache keeps its prefixes. The modes differ in the place of the advice:
+//
+//	tail     at the end of the user's message: nothing before the last user turn changes
+//	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
+//	observe  nowhere: a control group that is captured
+//
+// A later call gets the text without the bullets and reflections that admission refuses by then, for example those that a person has
+// rejected or forgotten. A provider that stores the conversation itself (previous_response_id) keeps the text that it got.
+//
+// A call passes unchanged and uncaptured if it has no user text, or if it is a helper call: it asks for a title or a summary of a
+// conversation. A message inside a conversation that says nothing, such as "go on", gets no new advice. If a call is not advised or not
+// captured, Edit.Degraded has the reason.
+//
 // # Limits
 //
 // The gateway never changes a call in ModeOff, never fails a call because learning fails, and never sends a token to a provider.
@@ -33,19 +50,19 @@
 // # The walk of one call
 //
 // An exchange is one HTTP request with its response. A call is an exchange that asks a model. A run is the work on one message of a
-// user: the calls that continue each other. Package front puts the gateway together for a program: it listens, and mounts the API and the
-// console beside it.
+// user: the calls that continue each other.
 //
+//	front.go    Listen, Connect   put the gateway together for a program: it listens, and mounts the API and the console beside it
 //	gateway.go  ServeHTTP         methods, web pages, mounted handlers
 //	route.go    findRoute         provider, playbook and model API of the path
 //	proxy.go    serveModel        the exchange: checks, the call, ReverseProxy; rewrite and modifyResponse on its way
 //	access.go   authorize         token, key of the provider, loops
 //	call.go     begin, offer      the body goes to the Middle, within the deadline; recordedBody holds back the last bytes
 //
-// The Middle is package advice, with the runs of package capture:
+// The Middle is an advisor, with the runs of package capture:
 //
 //	advice.go   Begin             parse the call, find its run, ask for advice, insert it
-//	repeat.go   admitted          the advice of earlier calls, without lines that may not be shown
+//	advice_repeat.go  admitted    the advice of earlier calls, without lines that may not be shown
 //	open.go     Begin             the run that the call continues, or a new one
 //	open.go     Start, Finish     store the beginning while the model works, and the end with the reply
 //	doc.go                        the other files of the package, in the order of a call

@@ -46,7 +46,7 @@ func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchan
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Content-Type-gatewayOptions", "nosniff")
 	h.Set("X-Request-Id", requestID(r.Header.Get("X-Request-Id")))
 	h.Set(headerError, f.code)
 	if f.status == http.StatusUnauthorized {

@@ -38,8 +38,8 @@ func (m Mode) Valid() bool {
 	return false
 }
 
-// Options are the options of New. The zero value passes calls unchanged to the public addresses of the providers.
-type Options struct {
+// gatewayOptions are the options of newGateway. The zero value passes calls unchanged to the public addresses of the providers.
+type gatewayOptions struct {
 	OpenAI, Anthropic Upstream
 	// Tokens finds the tokens of callers. Nil requires no token.
 	Tokens Tokens
@@ -65,7 +65,7 @@ type Options struct {
 }
 
 // WithDefaults returns the options with defaults in place of zero fields.
-func (o Options) WithDefaults() Options {
+func (o gatewayOptions) WithDefaults() gatewayOptions {
 	if o.OpenAI.URL == "" {
 		o.OpenAI.URL = "https://api.openai.com"
 	}
@@ -91,7 +91,7 @@ func (o Options) WithDefaults() Options {
 }
 
 // Validate returns the errors of all invalid fields, joined. They contain no keys.
-func (o Options) Validate() error {
+func (o gatewayOptions) Validate() error {
 	o = o.WithDefaults()
 	var e config.Errors
 	e.Wrap("OpenAI", o.OpenAI.validate())
@@ -126,7 +126,7 @@ type Observation struct {
 
 // Gateway handles the requests. It is safe for concurrent use.
 type Gateway struct {
-	o         Options
+	o         gatewayOptions
 	upstreams map[Provider]*target
 	transport *http.Transport
 	proxy     *httputil.ReverseProxy
@@ -138,8 +138,8 @@ type Gateway struct {
 	active    sync.WaitGroup // requests, and recorders that store their calls
 }
 
-// New returns a gateway. The caller must call Close.
-func New(o Options) (*Gateway, error) {
+// newGateway returns a gateway. The caller must call Close.
+func newGateway(o gatewayOptions) (*Gateway, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

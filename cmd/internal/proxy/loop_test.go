@@ -29,12 +29,12 @@ func TestLoop(t *testing.T) {
 		pr.Out.Host = ""
 	}})
 	t.Cleanup(between.Close)
-	second, _ := open(t, between.URL, Options{})
+	second, _ := open(t, between.URL, gatewayOptions{})
 	var log bytes.Buffer
 	seen := make(chan Observation, 8)
 	// The token does not come back: the check of loops is before that of tokens.
-	first, c := open(t, second.URL(), Options{
-		Tokens: tokens{"agent": {Caller: events.Caller{Name: "a"}, Calls: true}}, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel),
+	first, c := open(t, second.URL(), gatewayOptions{
+		Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "a"}, Calls: true}}, Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.InfoLevel),
 		Observe: func(o Observation) { seen <- o },
 	})
 	target, err := url.Parse(first.URL())
@@ -62,7 +62,7 @@ func TestLoop(t *testing.T) {
 func TestManyHops(t *testing.T) {
 	t.Parallel()
 	url := upstream(t, func(http.ResponseWriter, *http.Request) {})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	for n, want := range map[int]int{1: 200, maxHops - 1: 200, maxHops: 508} {
 		if res, _ := do(t, c, http.MethodGet, s.URL()+"/v1/models", "", headerHops, strings.TrimSuffix(strings.Repeat("x, ", n), ", ")); res.StatusCode != want {
 			t.Errorf("%d hops: got %d, want %d", n, res.StatusCode, want)
@@ -72,8 +72,8 @@ func TestManyHops(t *testing.T) {
 
 func TestIsOwn(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t, "http://127.0.0.1:1", Options{})
-	wide, err := New(Options{Tokens: tokens{}})
+	s, _ := open(t, "http://127.0.0.1:1", gatewayOptions{})
+	wide, err := newGateway(gatewayOptions{Tokens: tokenTable{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestPathsStayBelowTheBase(t *testing.T) {
 	front := new(decodingFront)
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	o := Options{Tokens: tokens{"agent": {Caller: events.Caller{Name: "agent"}, Calls: true}}}
+	o := gatewayOptions{Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "agent"}, Calls: true}}}
 	o.OpenAI.Key, o.Anthropic.Key = "own-key", "own-key"
 	s, _ := open(t, server.URL, o)
 	dots := []string{"..", ".", "%2e%2e", ".%2E", "%252e%252e", "%25252e%25252e", "%%32%65.", "..;", "..;a=b", "..%3b", "%2e;x", "..%20", ".%00.", "..%09", "...", "%c0%ae%c0%ae", "%u002e%u002e", "..%ef%bc%8f"}
@@ -87,10 +87,10 @@ func TestOwnKeyPaths(t *testing.T) {
 	front := new(decodingFront)
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	own := Options{Tokens: tokens{"agent": {Caller: events.Caller{Name: "agent"}, Calls: true}}}
+	own := gatewayOptions{Tokens: tokenTable{"agent": {Caller: events.Caller{Name: "agent"}, Calls: true}}}
 	own.OpenAI.Key, own.Anthropic.Key = "own-key", "own-key"
 	owner, c := open(t, server.URL, own)
-	free, _ := open(t, server.URL, Options{})
+	free, _ := open(t, server.URL, gatewayOptions{})
 	token, both := []string{"Authorization", "Bearer agent"}, []string{headerToken, "agent", "Authorization", "Bearer sk-1"}
 	for _, test := range []struct {
 		server *Server
@@ -143,7 +143,7 @@ func TestMethods(t *testing.T) {
 	front := new(decodingFront)
 	server := httptest.NewServer(front)
 	t.Cleanup(server.Close)
-	s, c := open(t, server.URL, Options{OpenAI: Upstream{Key: "own-key"}})
+	s, c := open(t, server.URL, gatewayOptions{OpenAI: Upstream{Key: "own-key"}})
 	for _, method := range []string{"TRACE", "CONNECT", "TRACK", "trace", "DEBUG", "PROPFIND"} {
 		target := "/v1/models"
 		if method == http.MethodConnect {
@@ -173,7 +173,7 @@ func TestOtherUpgrades(t *testing.T) {
 	url := upstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "upgrade "+r.Header.Get("Upgrade"))
 	})
-	s, _ := open(t, url, Options{})
+	s, _ := open(t, url, gatewayOptions{})
 	for _, name := range []string{"h2c", "HTTP/2.0", "TLS/1.2, websocket", "websocketx"} {
 		answer := raw(t, s, "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: "+name+"\r\n\r\n")
 		if !strings.HasSuffix(answer, "upgrade ") {

@@ -56,7 +56,7 @@ func TestModeOffPassesEverything(t *testing.T) {
 		w.WriteHeader(200 + len(r.URL.Path)%4*101)
 		_, _ = io.WriteString(w, answer)
 	})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	for _, test := range []struct {
 		name, method, path, body string
 		header                   []string
@@ -120,7 +120,7 @@ func TestTrailersPass(t *testing.T) {
 		w.Header().Set("X-End", "yes")
 		w.Header().Set(http.TrailerPrefix+"X-Late", "too")
 	})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/files", io.MultiReader(strings.NewReader("body")))
 	r.Trailer = http.Header{"X-Sum": {"17"}}
 	res, err := c.Do(r)
@@ -148,7 +148,7 @@ func TestWebSocketPasses(t *testing.T) {
 		_ = rw.Flush()
 		_, _ = io.Copy(conn, rw)
 	})
-	s, _ := open(t, url, Options{})
+	s, _ := open(t, url, gatewayOptions{})
 	conn := dial(t, s)
 	fmt.Fprint(conn, "GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	in := bufio.NewReader(conn)
@@ -182,7 +182,7 @@ func TestCloseWaitsForStreams(t *testing.T) {
 	})
 	done := make(chan *record, 1)
 	observe := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-	s, c := open(t, url, Options{Mode: ModeObserve, Middle: middle(observe)})
+	s, c := open(t, url, gatewayOptions{Mode: ModeObserve, Middle: middle(observe)})
 	res, err := c.Post(s.URL()+"/v1/responses", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestFirstChunkPassesAtOnce(t *testing.T) {
 			<-next
 		}
 	})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	res, err := c.Post(s.URL()+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestResponseBeforeRequest(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %v", hash(string(body)), err)
 	})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	for i := range 50 {
 		body := strings.Repeat("x", 1000+i*10_000)
 		r, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/audio", strings.NewReader(body))
@@ -270,7 +270,7 @@ func TestCutUpstreamCutsClient(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	s, c := open(t, url, Options{Observe: func(o Observation) { seen <- o }})
+	s, c := open(t, url, gatewayOptions{Observe: func(o Observation) { seen <- o }})
 	res, err := c.Post(s.URL()+"/v1/responses", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 			close(ended)
 		})
 		seen := make(chan Observation, 1)
-		s, c := open(t, url, Options{Observe: func(o Observation) { seen <- o }})
+		s, c := open(t, url, gatewayOptions{Observe: func(o Observation) { seen <- o }})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r, _ := http.NewRequestWithContext(ctx, "POST", s.URL()+"/v1/chat/completions", strings.NewReader("{}"))
@@ -333,7 +333,7 @@ func TestUnreachableUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close() // nothing listens on the port
-	s, c := open(t, "http://"+l.Addr().String(), Options{})
+	s, c := open(t, "http://"+l.Addr().String(), gatewayOptions{})
 	for path, want := range map[string]string{
 		"/v1/chat/completions": `{"error":{"code":"upstream_unreachable","message":"debrief gateway: the model provider is unreachable: check that it runs, and --upstream-openai of the gateway, or --base-url of 'debrief up'","param":null,"type":"server_error"}}`,
 		"/v1/messages":         `{"error":{"message":"debrief gateway: the model provider is unreachable: check that it runs, and --upstream-anthropic of the gateway","type":"api_error"},"type":"error"}`,
@@ -359,7 +359,7 @@ func TestManyStreams(t *testing.T) {
 		waiting.Wait()
 		_, _ = io.WriteString(w, "end")
 	})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	var clients sync.WaitGroup
 	for i := range n {
 		clients.Go(func() {
@@ -420,7 +420,7 @@ func TestUpstreamURLs(t *testing.T) {
 
 func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
-	for field, o := range map[string]Options{
+	for field, o := range map[string]gatewayOptions{
 		"OpenAI.URL":    {OpenAI: Upstream{URL: "x"}},
 		"Anthropic.Key": {Anthropic: Upstream{Key: "a b"}},
 		"Book":          {Book: "a b"},
@@ -429,11 +429,11 @@ func TestInvalidOptions(t *testing.T) {
 		"Memory":        {Memory: 1},
 		"Mounts":        {Mounts: map[string]http.Handler{"x": nil}},
 	} {
-		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
+		if _, err := newGateway(o); err == nil || !strings.HasPrefix(err.Error(), field+": ") {
 			t.Errorf("got %v, want an error of %s", err, field)
 		}
 	}
-	if err := (Options{Book: playbook.Book("b"), Mode: ModeTail}).Validate(); err != nil {
+	if err := (gatewayOptions{Book: playbook.Book("b"), Mode: ModeTail}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -23,12 +23,12 @@ func TestSDKs(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	runSDKs(t, "off", Options{}, true)
+	runSDKs(t, "off", gatewayOptions{}, true)
 	observe := func(context.Context, *Call) (*Edit, error) {
 		return &Edit{Recorder: &record{done: make(chan *record, 1)}}, nil
 	}
-	runSDKs(t, "observe", Options{Mode: ModeObserve, Middle: middle(observe)}, true)
-	runSDKs(t, "tail", Options{Mode: ModeTail, Middle: middle(insertAdvice)}, false)
+	runSDKs(t, "observe", gatewayOptions{Mode: ModeObserve, Middle: middle(observe)}, true)
+	runSDKs(t, "tail", gatewayOptions{Mode: ModeTail, Middle: middle(insertAdvice)}, false)
 }
 
 // insertAdvice adds a text to the last user turn. Everything else of the body must stay, byte for byte.
@@ -53,7 +53,7 @@ func insertAdvice(_ context.Context, c *Call) (*Edit, error) {
 
 // runSDKs runs the suite with each SDK. If exact is set, it compares all bytes of requests and responses on both sides of
 // the gateway.
-func runSDKs(t *testing.T, name string, o Options, exact bool) {
+func runSDKs(t *testing.T, name string, o gatewayOptions, exact bool) {
 	for _, kit := range sdktest.SDKs {
 		t.Run(name+"/"+kit.Name, func(t *testing.T) {
 			t.Parallel()

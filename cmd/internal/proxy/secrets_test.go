@@ -18,7 +18,7 @@ func TestTokensStayHere(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s %s %v", r.Method, r.RequestURI, r.Header)
 	})
 	const secret = "dbr_secret-of-agent"
-	s, c := open(t, url, Options{OpenAI: Upstream{Key: "own"}, Tokens: tokens{secret: {Caller: events.Caller{Name: "agent"}, Calls: true}}})
+	s, c := open(t, url, gatewayOptions{OpenAI: Upstream{Key: "own"}, Tokens: tokenTable{secret: {Caller: events.Caller{Name: "agent"}, Calls: true}}})
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("agent:"+secret))
 	for _, test := range []struct{ name, query, header, value, want string }{
 		{"key of Azure", "", "Api-Key", secret, ""},
@@ -50,7 +50,7 @@ func TestProviderCookies(t *testing.T) {
 			w.Header().Add("Set-Cookie", cookie)
 		}
 	})
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	if res, _ := do(t, c, http.MethodGet, s.URL()+"/v1/models", ""); strings.Join(res.Header["Set-Cookie"], "|") != "a=b" {
 		t.Errorf("got %q", res.Header["Set-Cookie"])
 	}
@@ -60,7 +60,7 @@ func TestProviderCookies(t *testing.T) {
 func TestLocalPages(t *testing.T) {
 	t.Parallel()
 	url := upstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answer") })
-	s, c := open(t, url, Options{})
+	s, c := open(t, url, gatewayOptions{})
 	for _, test := range []struct {
 		name   string
 		header []string

@@ -17,7 +17,9 @@ import (
 )
 
 // TestMain fails the package if a server or a connection outlives its test.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections to the fake provider
+}
 
 // patience is the timeout of a test for expected events.
 const patience = 2 * time.Minute
@@ -32,10 +34,10 @@ func upstream(t testing.TB, h http.HandlerFunc) string {
 
 // open serves a gateway in front of the upstream, and returns its URL and a client that has no connections left after the
 // test.
-func open(t testing.TB, url string, o Options) (*Server, *http.Client) {
+func open(t testing.TB, url string, o gatewayOptions) (*Server, *http.Client) {
 	t.Helper()
 	o.OpenAI.URL, o.Anthropic.URL = url, url
-	g, err := New(o)
+	g, err := newGateway(o)
 	if err != nil {
 		t.Fatal(err)
 	}

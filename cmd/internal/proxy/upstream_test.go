@@ -55,7 +55,7 @@ func TestUpstreamWithTLS(t *testing.T) {
 				t.Cleanup(up.Close)
 				done := make(chan *record, 1)
 				begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-				g, err := New(Options{OpenAI: Upstream{URL: up.URL + "/v1"}, Mode: mode, Middle: middle(begin)})
+				g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: up.URL + "/v1"}, Mode: mode, Middle: middle(begin)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,7 +85,7 @@ func TestUntrustedUpstream(t *testing.T) {
 	up.Config.ErrorLog = log.New(io.Discard, "", 0)
 	up.StartTLS()
 	t.Cleanup(up.Close)
-	s, c := open(t, up.URL, Options{})
+	s, c := open(t, up.URL, gatewayOptions{})
 	if res, body := do(t, c, http.MethodGet, s.URL()+"/v1/models", ""); res.StatusCode != http.StatusBadGateway || res.Header.Get(headerError) != "upstream_unreachable" {
 		t.Errorf("got %d %s", res.StatusCode, body)
 	}
@@ -108,7 +108,7 @@ func TestHTTP2StreamsAreForwarded(t *testing.T) {
 	up.EnableHTTP2 = true
 	up.StartTLS()
 	t.Cleanup(up.Close)
-	g, err := New(Options{OpenAI: Upstream{URL: up.URL}})
+	g, err := newGateway(gatewayOptions{OpenAI: Upstream{URL: up.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestUpstreamEncodings(t *testing.T) {
 	})
 	done := make(chan *record, 1)
 	begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &record{done: done}}, nil }
-	s, c := open(t, url, Options{Middle: middle(begin)})
+	s, c := open(t, url, gatewayOptions{Middle: middle(begin)})
 	for _, mode := range []Mode{ModeOff, ModeObserve} {
 		for _, encoding := range []string{"", "gzip", "gzip, br"} {
 			for _, query := range []string{"", "?chunked"} {
@@ -212,7 +212,7 @@ func TestUpstreamPathPrefix(t *testing.T) {
 		{"/proxy", "/anthropic/v1/messages", "/proxy/v1/messages"},
 		{"/proxy/v1", "/v1/messages/count_tokens", "/proxy/v1/messages/count_tokens"},
 	} {
-		s, c := open(t, url+test.base, Options{})
+		s, c := open(t, url+test.base, gatewayOptions{})
 		if res, body := do(t, c, http.MethodPost, s.URL()+test.path, "{}"); res.StatusCode != 200 || body != test.want {
 			t.Errorf("%s %s: got %d %q, want %q", test.base, test.path, res.StatusCode, body, test.want)
 		}
@@ -310,7 +310,7 @@ func TestThroughProxy(t *testing.T) {
 // callThroughProxy makes a call in a process with proxies in its environment.
 func callThroughProxy(t *testing.T) {
 	base := os.Getenv(proxyUpstreamEnv)
-	s, c := open(t, base, Options{})
+	s, c := open(t, base, gatewayOptions{})
 	res, body := do(t, c, http.MethodPost, s.URL()+"/v1/chat/completions", "a body")
 	u, err := url.Parse(base)
 	if err != nil {

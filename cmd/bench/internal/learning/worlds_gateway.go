@@ -13,7 +13,6 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy"
-	"debrief/cmd/internal/proxy/front"
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/train"
 	"debrief/curator"
@@ -32,7 +31,7 @@ type throughGateway struct {
 	world    worlds.Caller
 	agent    *chatAgent
 	known    string // bullets in the agent's own system prompt
-	front    *front.Front
+	front    *proxy.Front
 	provider *http.Server
 	stop     func()
 	runs     int     // messages of users: each becomes an execution
@@ -64,7 +63,7 @@ func (c *classroom) openGateway(ctx context.Context, log zerolog.Logger) error {
 		}
 	}
 	c.gateway = g
-	g.front, err = front.Listen(front.Options{
+	g.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{
 			HTTP: "127.0.0.1:0", GatewayMode: string(c.arm.gateway), AdviceTimeout: adviceTimeout, RunIdle: c.arm.idle(), UpstreamOpenAI: "http://" + listener.Addr().String(),
 		},

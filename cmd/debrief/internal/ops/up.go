@@ -13,7 +13,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
-	"debrief/cmd/internal/proxy/front"
+	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/simulated"
 	"debrief/cmd/internal/train"
 	"debrief/curator"
@@ -148,7 +148,7 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 		if err != nil {
 			return nil, err
 		}
-		f, err := front.Listen(front.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
+		f, err := proxy.Listen(proxy.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
 		if err != nil {
 			return nil, err
 		}

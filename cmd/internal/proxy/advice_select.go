@@ -1,4 +1,4 @@
-package advice
+package proxy
 
 import (
 	"regexp"
@@ -157,8 +157,8 @@ func lastQuestion(items []modelapi.Item) string {
 	return ""
 }
 
-// nothing has the messages that say nothing: they only confirm, or let the model go on.
-var nothing = setOf(
+// emptyWords has the messages that say nothing: they only confirm, or let the model go on.
+var emptyWords = setOf(
 	"go on", "go ahead", "go for it", "continue", "please continue", "continue please", "keep going", "carry on", "proceed", "please proceed", "next", "more",
 	"do it", "do that", "yes", "yes please", "y", "yep", "yeah", "yup", "sure", "sure thing", "ok", "okay", "k", "fine", "good", "great", "perfect", "nice", "cool",
 	"thanks", "thank you", "thx", "ty", "lgtm", "sounds good", "looks good", "alright", "right", "correct", "exactly", "agreed", "approved",
@@ -181,5 +181,5 @@ func saysNothing(text string) bool {
 		return false
 	}
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.Mn, r) })
-	return len(words) == 0 || nothing[strings.Join(words, " ")]
+	return len(words) == 0 || emptyWords[strings.Join(words, " ")]
 }

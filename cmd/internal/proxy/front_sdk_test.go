@@ -1,4 +1,4 @@
-package front
+package proxy
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestSDKsWithAdvice(t *testing.T) {
 	for _, kit := range sdktest.SDKs {
 		t.Run(kit.Name, func(t *testing.T) {
 			t.Parallel()
-			h := open(t, "tail", sdktest.Script(), "Globes stand in the map room.")
+			h := openFront(t, "tail", sdktest.Script(), "Globes stand in the map room.")
 			_, status, data := h.post("/api/v1/contexts", []byte(`{"query": "Where is the globe?", "advice": true}`))
 			var advice struct{ Messages []struct{ Content string } }
 			if err := json.Unmarshal(data, &advice); err != nil || status != http.StatusOK || len(advice.Messages) != 1 || advice.Messages[0].Content == "" {

@@ -1,20 +1,4 @@
-// Package advice is the learning part of the gateway: it adds the advice of a playbook to calls of models, and captures the runs
-// of agents. It implements proxy.Middle.
-//
-// A call that begins a run gets advice for its last user turn. The text is the same in all calls of the run, and in all later
-// calls of the conversation, so a provider's prompt cache keeps its prefixes. The modes differ in the place of the advice:
-//
-//	tail     at the end of the user's message: nothing before the last user turn changes
-//	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
-//	observe  nowhere: a control group that is captured
-//
-// A later call gets the text without the bullets and reflections that admission refuses by then, for example those that a person has
-// rejected or forgotten. A provider that stores the conversation itself (previous_response_id) keeps the text that it got.
-//
-// A call passes unchanged and uncaptured if it has no user text, or if it is a helper call: it asks for a title or a summary of a
-// conversation. A message inside a conversation that says nothing, such as "go on", gets no new advice. If a call is not advised or not
-// captured, Edit.Degraded has the reason.
-package advice
+package proxy
 
 import (
 	"bytes"
@@ -31,7 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/proxy/capture"
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
@@ -55,14 +38,14 @@ const (
 	badReply     = "unreadable-reply" // counted only: the response is complete and cannot be read
 )
 
-// Contexts builds the advice. A service client and a Generator implement it.
-type Contexts interface {
+// contextBuilder builds the advice. A service client and a Generator implement it.
+type contextBuilder interface {
 	Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error)
 }
 
-// Advisor adds advice to calls and captures them. It is safe for concurrent use.
-type Advisor struct {
-	contexts Contexts
+// advisor adds advice to calls and captures them. It is safe for concurrent use.
+type advisor struct {
+	contexts contextBuilder
 	runs     *capture.Store
 	books    *books
 	losses   zerolog.Logger
@@ -72,41 +55,41 @@ type Advisor struct {
 // lossInterval is the time in which at most one lost call is logged. A server that fails loses all calls; a metric counts them.
 const lossInterval = 10 * time.Second
 
-// New returns an Advisor. The caller must call Close. The function unread is called for each response that cannot be read, with the
+// newAdvisor returns an advisor. The caller must call Close. The function unread is called for each response that cannot be read, with the
 // reason.
-func New(contexts Contexts, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *Advisor {
-	return &Advisor{
+func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *advisor {
+	return &advisor{
 		contexts: contexts, runs: runs, books: newBooks(conn), unread: unread,
 		losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}),
 	}
 }
 
 // Close stops following playbooks.
-func (a *Advisor) Close() { a.books.close() }
+func (a *advisor) Close() { a.books.close() }
 
 // Begin implements proxy.Middle.
-func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error) {
+func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if c.Response != "" {
 		return a.poll(ctx, c)
 	}
 	request, err := modelapi.Parse(c.API, c.Body)
 	if err != nil {
-		return &proxy.Edit{Degraded: unreadable}, nil //nolint:nilerr // the provider names the error
+		return &Edit{Degraded: unreadable}, nil //nolint:nilerr // the provider names the error
 	}
 	call := newCall(c, request)
 	turn := request.Turn()
 	quoted := func(texts []string) bool { return a.runs.Quotes(ctx, call, texts) }
 	if turn >= 0 && isHelper(request, turn, quoted) {
-		return &proxy.Edit{Degraded: helperCall}, nil
+		return &Edit{Degraded: helperCall}, nil
 	}
 	open, err := a.runs.Begin(ctx, call)
-	if reason := refusal(err); reason != "" {
-		return &proxy.Edit{Degraded: reason}, nil
+	if reason := refusalReason(err); reason != "" {
+		return &Edit{Degraded: reason}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	edit := &proxy.Edit{Header: http.Header{headerRun: {string(open.Run)}}}
+	edit := &Edit{Header: http.Header{headerRun: {string(open.Run)}}}
 	repeatFailed := a.repeat(ctx, c.Book, open)
 	block, reason := a.advise(ctx, c, request, open)
 	edit.Degraded = cmp.Or(reason, repeatFailed)
@@ -120,8 +103,8 @@ func (a *Advisor) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error)
 	return edit, nil
 }
 
-// refusal returns the reason why the store does not capture a call, or "" for another error and for nil.
-func refusal(err error) string {
+// refusalReason returns the reason why the store does not capture a call, or "" for another error and for nil.
+func refusalReason(err error) string {
 	switch {
 	case errors.Is(err, capture.ErrNoTurn):
 		return noText
@@ -135,7 +118,7 @@ func refusal(err error) string {
 
 // repeat leaves out the lines in the advice of earlier calls that may not be shown anymore. If the playbook is not available, it
 // leaves out all lines and returns the reason.
-func (a *Advisor) repeat(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
+func (a *advisor) repeat(ctx context.Context, name playbook.Book, open *capture.Open) (reason string) {
 	for at, b := range open.Blocks {
 		now, err := a.books.admitted(ctx, name, b)
 		if err != nil {
@@ -153,13 +136,13 @@ func (a *Advisor) repeat(ctx context.Context, name playbook.Book, open *capture.
 }
 
 // advise returns the advice for a new run, or the reason why it has none. A call that needs no new advice gets none without a reason.
-func (a *Advisor) advise(ctx context.Context, c *proxy.Call, request *modelapi.Request, open *capture.Open) (b capture.Block, reason string) {
+func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (b capture.Block, reason string) {
 	turn := request.Turn()
-	inherits := c.Mode == proxy.ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
+	inherits := c.Mode == ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	switch {
 	case open.Closed:
 		return b, runClosed
-	case !open.New, inherits, turn < 0, c.Mode == proxy.ModeObserve:
+	case !open.New, inherits, turn < 0, c.Mode == ModeObserve:
 		return b, "" // no new advice
 	}
 	query := queryOf(request, turn, open.Number)
@@ -178,7 +161,7 @@ func (a *Advisor) advise(ctx context.Context, c *proxy.Call, request *modelapi.R
 }
 
 // request requests advice.
-func (a *Advisor) request(ctx context.Context, c *proxy.Call, query string, open *capture.Open) (b capture.Block, err error) {
+func (a *advisor) request(ctx context.Context, c *Call, query string, open *capture.Open) (b capture.Block, err error) {
 	reply, err := a.contexts.Context(ctx, &events.ContextRequest{
 		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: open.Session, Query: query, Advice: true,
 	})
@@ -196,23 +179,23 @@ func (a *Advisor) request(ctx context.Context, c *proxy.Call, query string, open
 }
 
 // poll observes a poll for a response that the model creates in the background.
-func (a *Advisor) poll(ctx context.Context, c *proxy.Call) (*proxy.Edit, error) {
+func (a *advisor) poll(ctx context.Context, c *Call) (*Edit, error) {
 	pending, err := a.runs.Poll(ctx, c.Caller.Owner, c.Book, c.Response)
 	if err != nil || pending == nil {
 		return nil, err
 	}
-	return &proxy.Edit{
+	return &Edit{
 		Header:   http.Header{headerRun: {string(pending.Run)}},
 		Recorder: &recorder{api: c.API, store: pending, losses: a.losses, unread: a.unread, background: true},
 	}, nil
 }
 
 // insert returns the body with the advice, or nil without advice.
-func insert(mode proxy.Mode, request *modelapi.Request, open *capture.Open) ([]byte, error) {
-	if mode == proxy.ModeObserve || len(open.Blocks) == 0 {
+func insert(mode Mode, request *modelapi.Request, open *capture.Open) ([]byte, error) {
+	if mode == ModeObserve || len(open.Blocks) == 0 {
 		return nil, nil
 	}
-	if mode == proxy.ModeSystem {
+	if mode == ModeSystem {
 		first := slices.Min(slices.Collect(maps.Keys(open.Blocks)))
 		return request.Insert(nil, open.Blocks[first].Text)
 	}
@@ -251,17 +234,17 @@ func setHeaders(h http.Header, open *capture.Open) {
 }
 
 // newCall describes a call to the store of runs.
-func newCall(c *proxy.Call, request *modelapi.Request) *capture.Call {
+func newCall(c *Call, request *modelapi.Request) *capture.Call {
 	return &capture.Call{
 		Owner: c.Caller.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book,
 		Session: cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation),
 		Task:    c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
-		Inject: c.Mode != proxy.ModeObserve, Background: inBackground(c), At: c.At, Outcome: c.Outcome,
+		Inject: c.Mode != ModeObserve, Background: inBackground(c), At: c.At, Outcome: c.Outcome,
 	}
 }
 
 // inBackground reports whether the model may reply later.
-func inBackground(c *proxy.Call) bool {
+func inBackground(c *Call) bool {
 	if c.API != modelapi.Responses || !bytes.Contains(c.Body, []byte(`"background"`)) {
 		return false
 	}
@@ -306,7 +289,7 @@ type recorder struct {
 }
 
 // Start implements proxy.Recorder.
-func (r *recorder) Start(ctx context.Context, status int, header http.Header) (body proxy.Copy, degraded string) {
+func (r *recorder) Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string) {
 	r.status = status
 	r.collector = modelapi.NewCollector(r.api, header.Get("Content-Encoding"))
 	if err := r.store.Wait(ctx); err != nil {

@@ -1,4 +1,4 @@
-package advice
+package proxy
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"debrief/cmd/internal/proxy"
 	"debrief/cmd/internal/proxy/capture"
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
@@ -66,9 +65,9 @@ func commit(t *testing.T, store *deltalog.Store, d playbook.Delta) {
 // agent makes calls of the chat API.
 type agent struct {
 	*testing.T
-	advisor  *Advisor
+	advisor  *advisor
 	contexts *contexts
-	mode     proxy.Mode
+	mode     Mode
 	header   http.Header
 	fields   map[string]any
 	messages []map[string]any
@@ -82,9 +81,9 @@ func newAgent(t *testing.T, build func(context.Context, int) (*events.ContextRep
 	commit(t, store, playbook.Delta{Ops: []playbook.Op{
 		{Kind: playbook.Add, Bullet: "b-1", Section: "others", Content: "Advice 1."}, {Kind: playbook.Add, Bullet: "b-2", Section: "others", Content: "Advice 2."},
 	}})
-	advisor := New(c, runs, conn, func(string) {}, zerolog.Nop())
+	advisor := newAdvisor(c, runs, conn, func(string) {}, zerolog.Nop())
 	t.Cleanup(advisor.Close)
-	return &agent{T: t, advisor: advisor, contexts: c, mode: proxy.ModeTail, header: http.Header{}, fields: map[string]any{"model": "m"}}
+	return &agent{T: t, advisor: advisor, contexts: c, mode: ModeTail, header: http.Header{}, fields: map[string]any{"model": "m"}}
 }
 
 func (a *agent) say(role, text string) {
@@ -92,7 +91,7 @@ func (a *agent) say(role, text string) {
 }
 
 // begin sends the conversation, and returns the edit and the body for the provider.
-func (a *agent) begin(timeout time.Duration) (*proxy.Edit, string) {
+func (a *agent) begin(timeout time.Duration) (*Edit, string) {
 	a.Helper()
 	a.fields["messages"] = a.messages
 	body, err := json.Marshal(a.fields)
@@ -101,7 +100,7 @@ func (a *agent) begin(timeout time.Duration) (*proxy.Edit, string) {
 	}
 	ctx, cancel := context.WithTimeout(a.Context(), timeout)
 	defer cancel()
-	edit, err := a.advisor.Begin(ctx, &proxy.Call{API: modelapi.Chat, Mode: a.mode, Book: "b", Caller: events.Caller{Owner: "ann"}, Header: a.header, Body: body, At: time.Now()})
+	edit, err := a.advisor.Begin(ctx, &Call{API: modelapi.Chat, Mode: a.mode, Book: "b", Caller: events.Caller{Owner: "ann"}, Header: a.header, Body: body, At: time.Now()})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -112,7 +111,7 @@ func (a *agent) begin(timeout time.Duration) (*proxy.Edit, string) {
 }
 
 // end sends a reply that calls a tool, or one with a text if id is empty.
-func (a *agent) end(edit *proxy.Edit, id, text string) {
+func (a *agent) end(edit *Edit, id, text string) {
 	a.Helper()
 	reply, finish := map[string]any{"role": "assistant", "content": text}, "stop"
 	if id != "" {
@@ -134,7 +133,7 @@ func (a *agent) end(edit *proxy.Edit, id, text string) {
 	a.messages = append(a.messages, reply)
 }
 
-const question = "Which shelf is the highest one?"
+const adviceQuestion = "Which shelf is the highest one?"
 
 // title is a prompt of a chat front end.
 const title = "Write a title of three words for this chat, as JSON.\n<chat>\nUSER: Which shelf?\nASSISTANT: Seven.\n</chat>"
@@ -153,7 +152,7 @@ func TestAdvice(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		build    func(context.Context, int) (*events.ContextReply, error)
-		mode     proxy.Mode
+		mode     Mode
 		system   string
 		query    string
 		limit    int // of output tokens; 0 is none
@@ -164,16 +163,16 @@ func TestAdvice(t *testing.T) {
 		context  string
 		want     string // in the body: the text before the advice
 	}{
-		{name: "advice", query: question, requests: 1, context: "ctx-1", want: question},
-		{name: "in the system prompt", mode: proxy.ModeSystem, system: "Be brief.", query: question, requests: 1, context: "ctx-1", want: "Be brief."},
-		{name: "observed", mode: proxy.ModeObserve, query: question},
-		{name: "all bullets withheld", build: withheld, query: question, requests: 1, context: "ctx-1"},
-		{name: "deadline", build: hangs, query: question, timeout: 300 * time.Millisecond, requests: 1, degraded: "advice-timeout"},
-		{name: "no playbook", build: fails, query: question, requests: 1, degraded: "no-advice"},
+		{name: "advice", query: adviceQuestion, requests: 1, context: "ctx-1", want: adviceQuestion},
+		{name: "in the system prompt", mode: ModeSystem, system: "Be brief.", query: adviceQuestion, requests: 1, context: "ctx-1", want: "Be brief."},
+		{name: "observed", mode: ModeObserve, query: adviceQuestion},
+		{name: "all bullets withheld", build: withheld, query: adviceQuestion, requests: 1, context: "ctx-1"},
+		{name: "deadline", build: hangs, query: adviceQuestion, timeout: 300 * time.Millisecond, requests: 1, degraded: "advice-timeout"},
+		{name: "no playbook", build: fails, query: adviceQuestion, requests: 1, degraded: "no-advice"},
 		{name: "a short text", query: "refund?", requests: 1, context: "ctx-1", want: "refund?"},
 		{name: "a short text without spaces", query: "取消我的订单", requests: 1, context: "ctx-1", want: "取消我的订单"},
 		{name: "nothing but go on, at the beginning", query: "Go on.", requests: 1, context: "ctx-1", want: "Go on."},
-		{name: "a classifier", query: question, limit: 1, requests: 1, context: "ctx-1", want: question},
+		{name: "a classifier", query: adviceQuestion, limit: 1, requests: 1, context: "ctx-1", want: adviceQuestion},
 		{name: "a title", query: title, passes: true, degraded: helperCall},
 		{name: "no text", query: "  ", passes: true, degraded: noText},
 	} {
@@ -212,7 +211,7 @@ func TestAdvice(t *testing.T) {
 			}
 			before, _, advised := strings.Cut(body, "Advice 1.")
 			inSystem := advised && !strings.Contains(before, test.query)
-			if advised != (test.want != "") || !strings.Contains(before, test.want) || inSystem != (test.mode == proxy.ModeSystem) {
+			if advised != (test.want != "") || !strings.Contains(before, test.want) || inSystem != (test.mode == ModeSystem) {
 				t.Errorf("got body %s", body)
 			}
 			a.end(edit, "", "Seven.")
@@ -225,11 +224,11 @@ func TestRequest(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, numbered)
 	a.header.Set(headerSession, "s-1")
-	a.say("user", question+strings.Repeat("é", maxQuery)) // the limit is within a letter
+	a.say("user", adviceQuestion+strings.Repeat("é", maxQuery)) // the limit is within a letter
 	edit, _ := a.begin(time.Minute)
 	a.end(edit, "", "Seven.")
 	r := a.contexts.requests[0]
-	if r.Book != "b" || r.Session != "s-1" || !r.Advice || len(r.Query) > maxQuery || len(r.Query) < maxQuery-2 || !strings.HasPrefix(r.Query, question) || !utf8.ValidString(r.Query) {
+	if r.Book != "b" || r.Session != "s-1" || !r.Advice || len(r.Query) > maxQuery || len(r.Query) < maxQuery-2 || !strings.HasPrefix(r.Query, adviceQuestion) || !utf8.ValidString(r.Query) {
 		t.Errorf("got %+v", r)
 	}
 	if err := r.Validate(); err != nil {
@@ -244,7 +243,7 @@ func TestAdviceOfRun(t *testing.T) {
 	a := newAgent(t, numbered)
 	prefix := ""
 	for turn := 1; turn <= 2; turn++ {
-		a.say("user", fmt.Sprint(question, turn))
+		a.say("user", fmt.Sprint(adviceQuestion, turn))
 		for call := range 3 {
 			edit, body := a.begin(time.Minute)
 			if !strings.HasPrefix(strings.ReplaceAll(body, "]", ","), prefix) {

@@ -1,4 +1,4 @@
-package front
+package proxy
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func openSide(t *testing.T) *side {
 // openSideWith starts a side with a script of the provider.
 func openSideWith(t *testing.T, script fakeupstream.Script) *side {
 	t.Helper()
-	h := open(t, "tail", script)
+	h := openFront(t, "tail", script)
 	s := &side{house: h, notes: window.New(h.conn.NATS(), h.conn.JetStream()), agent: client.NATS(h.conn.NATS())}
 	t.Cleanup(h.front.Connect(t.Context(), h.conn, leaky{h.backend, s}))
 	stop, err := service.Serve(h.conn.NATS(), leaky{h.backend, s}, zerolog.Nop(), nil)

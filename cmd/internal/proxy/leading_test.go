@@ -1,4 +1,4 @@
-package front
+package proxy
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ func TestLeadingScores(t *testing.T) {
 	t.Parallel()
 	const scores = `{"scores": {"tone": 1, "brevity": 0.25}}`
 	books := map[playbook.Book]float64{"tones": 1, "briefs": 0.25, "none": -1}
-	h := open(t, "observe", func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "done"} })
+	h := openFront(t, "observe", func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "done"} })
 	store := deltalog.New(h.conn.JetStream())
 	for b, name := range map[playbook.Book]string{"tones": "tone", "briefs": "Brevity"} {
 		w, err := store.Writer(t.Context(), b)

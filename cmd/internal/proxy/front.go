@@ -1,6 +1,4 @@
-// Package front runs the gateway of a program: it listens, passes calls of models through, and adds advice, capture and the API
-// as soon as a server is connected.
-package front
+package proxy
 
 import (
 	"cmp"
@@ -20,8 +18,6 @@ import (
 	"debrief/cmd/internal/console"
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/proxy"
-	"debrief/cmd/internal/proxy/advice"
 	"debrief/cmd/internal/proxy/capture"
 	"debrief/events/bus"
 	"debrief/events/deltalog"
@@ -49,11 +45,11 @@ type Options struct {
 // Front is a listening gateway. The pointers are nil without a connection: before Connect and after its stop.
 type Front struct {
 	o      Options
-	server *proxy.Server
+	server *Server
 	tokens *tokens.Set // nil without a file: its methods then permit everything
 	count  func(capture.Result)
 	unread func(reason string)
-	middle atomic.Pointer[advice.Advisor]
+	middle atomic.Pointer[advisor]
 	api    atomic.Pointer[http.Handler]
 	store  atomic.Pointer[deltalog.Store]
 }
@@ -61,9 +57,9 @@ type Front struct {
 // Listen starts to pass calls of models through. The caller must call Close.
 func Listen(o Options) (*Front, error) {
 	f := &Front{o: o}
-	g := proxy.Options{
-		OpenAI: proxy.Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: proxy.Upstream{URL: o.UpstreamAnthropic},
-		Mode: proxy.Mode(o.GatewayMode), Middle: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log, Mounts: f.mounts(),
+	g := gatewayOptions{
+		OpenAI: Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: Upstream{URL: o.UpstreamAnthropic},
+		Mode: Mode(o.GatewayMode), Middle: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log, Mounts: f.mounts(),
 	}
 	var err error
 	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
@@ -84,17 +80,17 @@ func Listen(o Options) (*Front, error) {
 	captured := o.Metrics.Captures()
 	f.count = func(r capture.Result) { captured(string(r)) }
 	f.unread = func(reason string) { captured(reason) }
-	g.Observe = func(x proxy.Observation) {
+	g.Observe = func(x Observation) {
 		if x.Model {
 			o.Metrics.Calls().Add(x.Uncaptured)
 		}
 		observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error)
 	}
-	handler, err := proxy.New(g)
+	handler, err := newGateway(g)
 	if err != nil {
 		return nil, program.Exit(program.ExitUsage, fmt.Errorf("gateway: %w", err))
 	}
-	if f.server, err = proxy.Serve(o.HTTP, handler); err != nil {
+	if f.server, err = Serve(o.HTTP, handler); err != nil {
 		return nil, program.Exit(program.ExitUsage, errors.Join(err, handler.Close(context.Background())))
 	}
 	if err := f.checkUpstreams(); err != nil {
@@ -121,12 +117,12 @@ func (f *Front) checkUpstreams() error {
 type callers struct{ set *tokens.Set }
 
 // Find implements proxy.Tokens.
-func (c callers) Find(secret string) (proxy.Token, bool) {
+func (c callers) Find(secret string) (Token, bool) {
 	t, ok := c.set.Find(secret)
 	if !ok {
-		return proxy.Token{}, false
+		return Token{}, false
 	}
-	return proxy.Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Books: t.Books}, true
+	return Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Books: t.Books}, true
 }
 
 // URL returns the URL of the gateway, without a path.
@@ -139,7 +135,7 @@ func (f *Front) Close() error { return f.server.Close(closeGrace) }
 var errNotConnected = errors.New("no NATS server is connected")
 
 // Begin implements proxy.Middle.
-func (f *Front) Begin(ctx context.Context, c *proxy.Call) (*proxy.Edit, error) {
+func (f *Front) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	if m := f.middle.Load(); m != nil {
 		return m.Begin(ctx, c)
 	}
@@ -208,7 +204,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
-	advisor := advice.New(backend, runs, conn, f.unread, f.o.Log)
+	advisor := newAdvisor(backend, runs, conn, f.unread, f.o.Log)
 	f.middle.Store(advisor)
 	ctx, cancel := context.WithCancel(ctx)
 	var closing sync.WaitGroup

@@ -1,4 +1,4 @@
-package front
+package proxy
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/proxy/fakeupstream"
@@ -27,13 +26,6 @@ import (
 	"debrief/generator"
 	"debrief/playbook"
 )
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections to the fake provider
-}
-
-// patience is the timeout of a test for expected events.
-const patience = time.Minute
 
 // house is a gateway with a generator, a fake provider and a server with streams.
 type house struct {
@@ -49,7 +41,7 @@ type house struct {
 }
 
 // open starts a house. The bullets are in the playbook "default".
-func open(t *testing.T, mode string, script fakeupstream.Script, bullets ...string) *house {
+func openFront(t *testing.T, mode string, script fakeupstream.Script, bullets ...string) *house {
 	t.Helper()
 	return openTokens(t, mode, "", script, bullets...)
 }
@@ -234,7 +226,7 @@ const question = "Where is the globe, and on which shelf?"
 
 func TestRunWithAdviceAndFeedback(t *testing.T) {
 	t.Parallel()
-	h := open(t, "tail", loop(3), "Globes stand in the map room.")
+	h := openFront(t, "tail", loop(3), "Globes stand in the map room.")
 	_, header, id := h.run([]message{{"role": "system", "content": "You are a librarian."}}, question)
 	if header.Get("X-Debrief-Context") == "" || header.Get("X-Debrief-Bullets") != "misc-00001" || header.Get("X-Debrief-Degraded") != "" {
 		t.Errorf("got headers %v", header)
@@ -274,7 +266,7 @@ func TestRunWithAdviceAndFeedback(t *testing.T) {
 
 func TestObserveChangesNothing(t *testing.T) {
 	t.Parallel()
-	h := open(t, "observe", loop(1), "Globes stand in the map room.")
+	h := openFront(t, "observe", loop(1), "Globes stand in the map room.")
 	h.run(nil, question)
 	h.run(nil, question) // an equal conversation is another run
 	for _, r := range h.received() {
@@ -293,7 +285,7 @@ func TestObserveChangesNothing(t *testing.T) {
 // cachedShare returns the share of input tokens that the provider had in its cache, in all calls of a session.
 func cachedShare(t *testing.T, mode string, turns, calls int) float64 {
 	t.Helper()
-	h := open(t, mode, loop(calls), "Globes stand in the map room.", "Maps of the moon stand beside the globes, in the same room.")
+	h := openFront(t, mode, loop(calls), "Globes stand in the map room.", "Maps of the moon stand beside the globes, in the same room.")
 	messages := []message{{"role": "system", "content": "You are a librarian. " + strings.Repeat("Answer with the shelf. ", 50)}}
 	for n := range turns {
 		messages, _, _ = h.run(messages, fmt.Sprintf("Where is the globe number %d, and on which shelf?", n))
@@ -325,7 +317,7 @@ func TestAdviceKeepsCachedPrefixes(t *testing.T) {
 
 func TestCallsPassWithoutServer(t *testing.T) {
 	t.Parallel()
-	h := open(t, "tail", loop(0), "Globes stand in the map room.")
+	h := openFront(t, "tail", loop(0), "Globes stand in the map room.")
 	h.conn.NATS().Close()
 	for range 3 {
 		began := time.Now()

@@ -1,4 +1,4 @@
-package front
+package proxy
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package front
+package proxy
 
 import (
 	"bytes"
@@ -342,7 +342,7 @@ func TestAgentsOnNATSAreApart(t *testing.T) {
 // TestTaskIsALabel makes three runs with one label in the gateway, and two reports with one label: each is an execution.
 func TestTaskIsALabel(t *testing.T) {
 	t.Parallel()
-	h := open(t, "observe", func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "Shelf 7."} })
+	h := openFront(t, "observe", func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "Shelf 7."} })
 	for i := range 3 {
 		h.chat([]message{user(fmt.Sprintf("On which shelf is globe number %d?", i))},
 			"X-Debrief-Task", "globes", "X-Debrief-User", "ann", "X-Debrief-Label", "success")
