@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events/window"
-	"debrief/playbook/evidence"
 	"debrief/playbook/recall"
 	"debrief/playbook/text"
 )
@@ -154,7 +153,7 @@ type queryEmbedding struct {
 
 	// The bullets near the query by words and by past tasks, nil until the first search. Experiments and rankings use both.
 	byWords []recall.Match
-	byTasks []evidence.Hit
+	byTasks []evidenceHit
 }
 
 // embedQuery computes the vector of a query.

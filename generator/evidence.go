@@ -11,7 +11,6 @@ import (
 	"debrief/events/deltalog"
 	"debrief/generator/prompt/selection"
 	"debrief/playbook"
-	"debrief/playbook/evidence"
 )
 
 // taskEvidence holds the past tasks that support the bullets of one playbook. It reads the log of the playbook in the
@@ -24,7 +23,7 @@ type taskEvidence struct {
 	loaded chan struct{} // closed when the log was read once, or up to the pinned version
 
 	mu          sync.RWMutex
-	index       evidence.Index
+	index       evidenceIndex
 	linked      map[playbook.BulletID]bool // bullets that tasks may support
 	supported   []playbook.BulletID        // bullets with the most tasks, at most maxRanked, the best first
 	cited       []*citedTask               // the newest, at most maxMeasured
@@ -212,7 +211,7 @@ func (e *taskEvidence) applicable(q *queryEmbedding) (ids []playbook.BulletID) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	hits := slices.Clone(e.nearTasks(q))
-	slices.SortFunc(hits, func(a, b evidence.Hit) int {
+	slices.SortFunc(hits, func(a, b evidenceHit) int {
 		return cmp.Or(cmp.Compare(b.Applies, a.Applies), cmp.Compare(a.Bullet, b.Bullet))
 	})
 	for _, hit := range hits {
@@ -228,7 +227,7 @@ func (e *taskEvidence) applicable(q *queryEmbedding) (ids []playbook.BulletID) {
 const maxApplicable = 32
 
 // nearTasks returns the bullets by the votes of the tasks near a query, the best first. The caller holds mu.
-func (e *taskEvidence) nearTasks(q *queryEmbedding) []evidence.Hit {
+func (e *taskEvidence) nearTasks(q *queryEmbedding) []evidenceHit {
 	if q.byTasks == nil {
 		q.byTasks = e.index.Nearest(q.text, maxRanked)
 	}
@@ -261,7 +260,7 @@ func (e *taskEvidence) ranking(q *queryEmbedding, warns *warnings) selection.Ran
 // addSupported returns up to limit bullets: first those in near, by the votes of the nearest tasks, then others by the number of tasks that
 // they helped on. A task in new words may have no near task for its bullet. Then the frequency of a bullet is the best estimate, as in
 // smoothing by backing off (Katz, "Estimation of probabilities from sparse data", 1987). The caller holds mu.
-func (e *taskEvidence) addSupported(near []evidence.Hit, limit int) selection.Ranking {
+func (e *taskEvidence) addSupported(near []evidenceHit, limit int) selection.Ranking {
 	list := make(selection.Ranking, 0, min(limit, len(near)+len(e.supported)))
 	found := make(map[playbook.BulletID]bool, len(near))
 	for _, hit := range near {

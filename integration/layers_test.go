@@ -57,7 +57,6 @@ var plan = []struct {
 	{"playbook/text", "a pure helper: standard library only", nil, []string{others, ours}},
 	{"playbook/...", "the domain does not know its users", []string{"debrief/playbook/..."}, []string{ours, client, openai, server}},
 	{"playbook/admit", "admission is pure: the standard library and playbooks only", []string{"debrief/playbook", "debrief/playbook/similar", "debrief/playbook/text"}, []string{others, ours}},
-	{"playbook/evidence", "evidence uses recall, and no transport", []string{"debrief/playbook", "debrief/playbook/recall"}, []string{others, ours}},
 	{"playbook/recall", "recall must not use NATS or events", nil, []string{client, server, "debrief/events/..."}},
 
 	{"events", "the wire types may import playbook, redaction and the codec, but no transport", []string{"debrief/playbook", "debrief/playbook/text", "debrief/events/chat", "debrief/events/redact", "github.com/go-json-experiment/json/...", "github.com/vmihailenco/msgpack/..."}, []string{others, ours}},

@@ -1,4 +1,4 @@
-package evidence_test
+package generator
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"debrief/playbook"
-	"debrief/playbook/evidence"
 )
 
 // cover returns the cover of an execution.
@@ -18,7 +17,7 @@ func cover(sample, question string) playbook.Cover {
 	return playbook.Cover{ID: sample, Evidence: of}
 }
 
-func found(x *evidence.Index, query string) string {
+func found(x *evidenceIndex, query string) string {
 	var all []string
 	for _, h := range x.Nearest(query, 10) {
 		text := fmt.Sprintf("%s %.2f", h.Bullet, h.Score)
@@ -30,7 +29,7 @@ func found(x *evidence.Index, query string) string {
 	return strings.Join(all, ", ")
 }
 
-func add(id playbook.BulletID, support ...int) playbook.Op {
+func addOp(id playbook.BulletID, support ...int) playbook.Op {
 	return playbook.Op{Kind: playbook.Add, Bullet: id, Support: support}
 }
 
@@ -48,7 +47,7 @@ func TestSupport(t *testing.T) {
 	t.Parallel()
 	taxi, hotel := cover("t1", "taxi to the airport"), cover("h1", "two nights in a hotel")
 	edit := playbook.Cover{ID: "e1"}
-	learned := &playbook.Delta{Covers: []playbook.Cover{taxi, hotel, edit}, Ops: []playbook.Op{add("a", 0), add("b", 1), add("c", 2)}}
+	learned := &playbook.Delta{Covers: []playbook.Cover{taxi, hotel, edit}, Ops: []playbook.Op{addOp("a", 0), addOp("b", 1), addOp("c", 2)}}
 	for _, tt := range []struct {
 		name string
 		more []*playbook.Delta
@@ -111,7 +110,7 @@ func TestSupport(t *testing.T) {
 			"rejected as a duplicate",
 			[]*playbook.Delta{{
 				Covers:   []playbook.Cover{cover("x", "a cab ride")},
-				Rejected: []playbook.Rejection{{Op: add("", 0), DuplicateOf: "a"}, {Op: add("", 0)}},
+				Rejected: []playbook.Rejection{{Op: addOp("", 0), DuplicateOf: "a"}, {Op: addOp("", 0)}},
 			}},
 			map[string]string{"which cab": "a 1.00"},
 		},
@@ -154,26 +153,26 @@ func TestSupport(t *testing.T) {
 		{
 			"a change of two deltas",
 			[]*playbook.Delta{
-				{ChangeID: "g", More: true, Ops: []playbook.Op{add("d", 0)}},
-				{ChangeID: "g", Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{add("e", 0)}},
+				{ChangeID: "g", More: true, Ops: []playbook.Op{addOp("d", 0)}},
+				{ChangeID: "g", Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{addOp("e", 0)}},
 			},
 			map[string]string{"which cab": "d 1.00, e 1.00"},
 		},
 		{
 			"a change that was never completed",
 			[]*playbook.Delta{
-				{ChangeID: "g", More: true, Ops: []playbook.Op{add("d", 0)}},
-				{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{add("e", 0)}},
+				{ChangeID: "g", More: true, Ops: []playbook.Op{addOp("d", 0)}},
+				{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{addOp("e", 0)}},
 			},
 			map[string]string{"which cab": "e 1.00"},
 		},
 		{
 			"out of range",
-			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{add("d", -1, 1, 0)}}},
+			[]*playbook.Delta{{Covers: []playbook.Cover{cover("x", "a cab ride")}, Ops: []playbook.Op{addOp("d", -1, 1, 0)}}},
 			map[string]string{"which cab": "d 1.00"},
 		},
 	} {
-		var x evidence.Index
+		var x evidenceIndex
 		x.Apply(learned)
 		for _, d := range tt.more {
 			x.Apply(d)
@@ -189,7 +188,7 @@ func TestSupport(t *testing.T) {
 // TestNearestTasksVote finds a bullet whose own words occur in no question.
 func TestNearestTasksVote(t *testing.T) {
 	t.Parallel()
-	var x evidence.Index
+	var x evidenceIndex
 	for i := range 300 {
 		kind, id := "parking near the office", playbook.BulletID("parking")
 		if i%10 == 0 {
@@ -213,7 +212,7 @@ func TestNearestTasksVote(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var x evidence.Index
+		var x evidenceIndex
 		newest := map[playbook.OpKind]map[playbook.BulletID][]string{playbook.Tag: {}, playbook.AddExposures: {}} // samples, the newest last
 		for n := range rapid.IntRange(0, 300).Draw(t, "deltas") {
 			sample := fmt.Sprintf("task%d", n)
@@ -230,7 +229,7 @@ func TestBounds(t *testing.T) {
 			}
 			x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(sample, sample)}, Ops: ops})
 			newest := newest[ops[0].Kind]
-			if newest[id] = append(newest[id], sample); len(newest[id]) > evidence.MaxPerBullet {
+			if newest[id] = append(newest[id], sample); len(newest[id]) > maxPerBullet {
 				newest[id] = newest[id][1:]
 			}
 		}
@@ -240,7 +239,7 @@ func TestBounds(t *testing.T) {
 				ids[id] = true
 				tasks += len(samples)
 				for _, s := range samples {
-					isFound := func(h evidence.Hit) bool {
+					isFound := func(h evidenceHit) bool {
 						return h.Bullet == id && h.Applies > 0 && (h.Score > 0) == (kind == playbook.Tag)
 					}
 					if hits := x.Nearest(s, 5); !slices.ContainsFunc(hits, isFound) {
@@ -266,12 +265,12 @@ func TestOldestTasksAreDropped(t *testing.T) {
 		t.Skip("takes a second: run without -short")
 	}
 	t.Parallel()
-	var x evidence.Index
-	for i := range evidence.MaxTasks + 500 {
+	var x evidenceIndex
+	for i := range maxEvidenceTasks + 500 {
 		id := playbook.BulletID(fmt.Sprint("b", i))
 		x.Apply(&playbook.Delta{Covers: []playbook.Cover{cover(fmt.Sprint("q", i), fmt.Sprint("question", i))}, Ops: []playbook.Op{vote(id, 1, 0, 0)}})
 	}
-	if s := x.Stats(); s.Tasks != evidence.MaxTasks || s.Bullets != evidence.MaxTasks {
+	if s := x.Stats(); s.Tasks != maxEvidenceTasks || s.Bullets != maxEvidenceTasks {
 		t.Errorf("got %+v", s)
 	}
 	if got := found(&x, "question499"); got != "" {
@@ -285,9 +284,9 @@ func TestOldestTasksAreDropped(t *testing.T) {
 // BenchmarkNearest searches a full index of questions of 40 words.
 func BenchmarkNearest(b *testing.B) {
 	words := strings.Fields("invoice customer discount tax fee order account list read write check retry page token limit error call answer date currency amount")
-	for _, tasks := range []int{1000, evidence.MaxTasks} {
+	for _, tasks := range []int{1000, maxEvidenceTasks} {
 		b.Run(fmt.Sprint(tasks), func(b *testing.B) {
-			var x evidence.Index
+			var x evidenceIndex
 			question := func(i int) string {
 				var q strings.Builder
 				for j := range 40 {

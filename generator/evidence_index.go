@@ -1,8 +1,37 @@
-// Package evidence finds the bullets of a playbook by past tasks. A bullet is found for a query if it helped on similar
+package generator
+
+import (
+	"cmp"
+	"slices"
+
+	"debrief/playbook"
+	"debrief/playbook/recall"
+)
+
+// Limits of an evidenceIndex.
+const (
+	// maxEvidenceTasks is the maximum number of tasks. Beyond it the oldest tasks are dropped. A task takes about 1 KiB.
+	maxEvidenceTasks = 20_000
+	// maxPerBullet is the maximum number of tasks that support one bullet, the newest.
+	maxPerBullet = 64
+	// neighbours is the number of tasks that vote for a query.
+	neighbours = 48
+)
+
+// The kinds of links between tasks and bullets.
+const (
+	supports = iota
+	cites    // with any outcome
+	linkKinds
+)
+
+// evidenceIndex holds the evidence of one playbook. The zero value is empty. Reads may run concurrently, Apply must run alone.
+//
+// It finds the bullets of a playbook by past tasks. A bullet is found for a query if it helped on similar
 // tasks, or was learned from them, even if its own words do not occur in the query.
 //
 // The evidence is in the log of the playbook: each delta lists the executions behind its operations, with the beginning
-// of their questions. An Index folds deltas. A task supports a bullet if its execution
+// of their questions. The index folds deltas. A task supports a bullet if its execution
 //
 //   - led to the bullet (ADD, UPDATE), or asked for the same content again (CONFIRM, or a rejected duplicate), or
 //   - cited the bullet with success (TAG with a helpful vote). Later feedback (RETAG) adds or withdraws the support.
@@ -14,79 +43,51 @@
 // classification by nearest neighbours of Fix and Hodges (1951), with votes weighted by similarity as proposed by Dudani,
 // "The distance-weighted k-nearest-neighbor rule" (1976).
 //
-// The package reads no clock and no network. The same deltas in the same order give the same results.
-package evidence
-
-import (
-	"cmp"
-	"slices"
-
-	"debrief/playbook"
-	"debrief/playbook/recall"
-)
-
-// Limits of an Index.
-const (
-	// MaxTasks is the maximum number of tasks. Beyond it the oldest tasks are dropped. A task takes about 1 KiB.
-	MaxTasks = 20_000
-	// MaxPerBullet is the maximum number of tasks that support one bullet, the newest.
-	MaxPerBullet = 64
-	// neighbours is the number of tasks that vote for a query.
-	neighbours = 48
-)
-
-// The kinds of links between tasks and bullets.
-const (
-	supports = iota
-	cites    // with any outcome
-	kinds
-)
-
-// Index holds the evidence of one playbook. The zero value is empty. Reads may run concurrently, Apply must run alone.
-type Index struct {
-	words   recall.WordIndex // the questions, by sample
-	tasks   map[string]*task // by sample
-	links   [kinds]map[playbook.BulletID][]string
+// It reads no clock and no network. The same deltas in the same order give the same results.
+type evidenceIndex struct {
+	words   recall.WordIndex         // the questions, by sample
+	tasks   map[string]*evidenceTask // by sample
+	links   [linkKinds]map[playbook.BulletID][]string
 	oldest  []string      // samples in the order of their first link; may contain dropped ones
 	pending []playbook.Op // of a change whose last delta is missing
 	change  string        // id of that change
 }
 
-// task is an execution that supports or cites bullets.
-type task struct {
+// evidenceTask is an execution that supports or cites bullets.
+type evidenceTask struct {
 	of      playbook.Evidence // only its names, to forget it
-	bullets [kinds][]playbook.BulletID
+	bullets [linkKinds][]playbook.BulletID
 }
 
-// Hit is a bullet with the votes of the nearest tasks. One task can vote for several bullets.
-type Hit struct {
+// evidenceHit is a bullet with the votes of the nearest tasks. One task can vote for several bullets.
+type evidenceHit struct {
 	Bullet  playbook.BulletID
 	Score   float64 // of the votes of tasks that support bullets, the share for this bullet, from 0 to 1
 	Applies float64 // of the votes of all tasks for the bullets that apply to them, the share for this bullet, from 0 to 1
 }
 
-// Stats describe the contents of an Index.
-type Stats struct {
+// evidenceStats describe the contents of an evidenceIndex.
+type evidenceStats struct {
 	Tasks   int
 	Bullets int // with at least one task
 }
 
 // Stats returns the size of the index.
-func (x *Index) Stats() Stats {
+func (x *evidenceIndex) Stats() evidenceStats {
 	bullets := len(x.links[supports])
 	for id := range x.links[cites] {
 		if len(x.links[supports][id]) == 0 {
 			bullets++
 		}
 	}
-	return Stats{len(x.tasks), bullets}
+	return evidenceStats{len(x.tasks), bullets}
 }
 
-// Count returns the number of tasks that support a bullet, at most MaxPerBullet.
-func (x *Index) Count(id playbook.BulletID) int { return len(x.links[supports][id]) }
+// Count returns the number of tasks that support a bullet, at most maxPerBullet.
+func (x *evidenceIndex) Count(id playbook.BulletID) int { return len(x.links[supports][id]) }
 
-// CountApplies returns the number of tasks that a bullet applies to, at most twice MaxPerBullet.
-func (x *Index) CountApplies(id playbook.BulletID) int {
+// CountApplies returns the number of tasks that a bullet applies to, at most twice maxPerBullet.
+func (x *evidenceIndex) CountApplies(id playbook.BulletID) int {
 	n := len(x.links[cites][id])
 	for _, sample := range x.links[supports][id] {
 		if !slices.Contains(x.tasks[sample].bullets[cites], id) {
@@ -98,14 +99,14 @@ func (x *Index) CountApplies(id playbook.BulletID) int {
 
 // Nearest returns up to limit bullets that the tasks nearest to the query support, the best first, and then those that only apply to
 // these tasks. Bullets with equal scores are ordered by id. It returns nil if no task shares a word with the query.
-func (x *Index) Nearest(query string, limit int) []Hit {
+func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {
 	matches := x.words.Top(query, 2*neighbours) // more, because not every task supports a bullet
 	if len(matches) == 0 {
 		return nil
 	}
-	votes := make(map[playbook.BulletID]Hit)
-	var sum Hit     // of all votes
-	supporting := 0 // tasks that have voted for Score
+	votes := make(map[playbook.BulletID]evidenceHit)
+	var sum evidenceHit // of all votes
+	supporting := 0     // tasks that have voted for Score
 	for i, m := range matches {
 		weight := m.Score * m.Score
 		bullets := &x.tasks[m.Key].bullets
@@ -133,21 +134,21 @@ func (x *Index) Nearest(query string, limit int) []Hit {
 			}
 		}
 	}
-	hits := make([]Hit, 0, len(votes))
+	hits := make([]evidenceHit, 0, len(votes))
 	for id, v := range votes {
 		if v.Score > 0 {
 			v.Score /= sum.Score
 		}
-		hits = append(hits, Hit{id, v.Score, v.Applies / sum.Applies})
+		hits = append(hits, evidenceHit{id, v.Score, v.Applies / sum.Applies})
 	}
-	slices.SortFunc(hits, func(a, b Hit) int {
+	slices.SortFunc(hits, func(a, b evidenceHit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Applies, a.Applies), cmp.Compare(a.Bullet, b.Bullet))
 	})
 	return hits[:min(limit, len(hits))]
 }
 
 // Apply folds the next delta of the log. It ignores operations without evidence, such as those of people.
-func (x *Index) Apply(d *playbook.Delta) {
+func (x *evidenceIndex) Apply(d *playbook.Delta) {
 	if d.ChangeID != x.change || d.ChangeID == "" {
 		x.pending, x.change = nil, d.ChangeID
 	}
@@ -172,7 +173,7 @@ func (x *Index) Apply(d *playbook.Delta) {
 	}
 }
 
-func (x *Index) apply(op *playbook.Op, covers []playbook.Cover) {
+func (x *evidenceIndex) apply(op *playbook.Op, covers []playbook.Cover) {
 	switch op.Kind {
 	case playbook.Add, playbook.Update, playbook.Confirm:
 		x.link(supports, op.Bullet, op.Support, covers)
@@ -208,7 +209,7 @@ func (x *Index) apply(op *playbook.Op, covers []playbook.Cover) {
 }
 
 // link links the executions of covers to a bullet.
-func (x *Index) link(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
+func (x *evidenceIndex) link(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
 	for _, i := range support {
 		if i < 0 || i >= len(covers) || covers[i].Evidence == nil {
 			continue
@@ -225,7 +226,7 @@ func (x *Index) link(kind int, id playbook.BulletID, support []int, covers []pla
 }
 
 // withdraw removes the links of executions whose outcome was changed.
-func (x *Index) withdraw(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
+func (x *evidenceIndex) withdraw(kind int, id playbook.BulletID, support []int, covers []playbook.Cover) {
 	for _, i := range support {
 		if i >= 0 && i < len(covers) && covers[i].Evidence != nil {
 			x.unlink(kind, id, covers[i].Evidence.Sample)
@@ -234,30 +235,30 @@ func (x *Index) withdraw(kind int, id playbook.BulletID, support []int, covers [
 }
 
 // addTask adds a task without bullets. It drops the oldest task if there are too many.
-func (x *Index) addTask(e *playbook.Evidence) {
+func (x *evidenceIndex) addTask(e *playbook.Evidence) {
 	if x.tasks == nil {
-		x.tasks = make(map[string]*task)
+		x.tasks = make(map[string]*evidenceTask)
 		for kind := range x.links {
 			x.links[kind] = make(map[playbook.BulletID][]string)
 		}
 	}
-	for len(x.tasks) >= MaxTasks {
+	for len(x.tasks) >= maxEvidenceTasks {
 		x.dropTask(x.oldest[0])
 		x.oldest = x.oldest[1:]
 	}
-	if len(x.oldest) > 2*MaxTasks { // most of them were dropped
+	if len(x.oldest) > 2*maxEvidenceTasks { // most of them were dropped
 		x.oldest = slices.DeleteFunc(slices.Clone(x.oldest), func(sample string) bool { return x.tasks[sample] == nil })
 	}
 	of := playbook.Evidence{ // the fields that selectors compare
 		Execution: e.Execution, Sample: e.Sample, Session: e.Session, Source: e.Source, Owner: e.Owner, User: e.User, Inferred: e.Inferred,
 	}
-	x.tasks[e.Sample] = &task{of: of}
+	x.tasks[e.Sample] = &evidenceTask{of: of}
 	x.oldest = append(x.oldest, e.Sample)
 	x.words.Put(e.Sample, e.Excerpt)
 }
 
 // add links a task to a bullet. Of too many tasks of a bullet it drops the oldest.
-func (x *Index) add(kind int, id playbook.BulletID, sample string) {
+func (x *evidenceIndex) add(kind int, id playbook.BulletID, sample string) {
 	t := x.tasks[sample]
 	if slices.Contains(t.bullets[kind], id) {
 		return
@@ -265,13 +266,13 @@ func (x *Index) add(kind int, id playbook.BulletID, sample string) {
 	t.bullets[kind] = append(t.bullets[kind], id)
 	list := append(x.links[kind][id], sample)
 	x.links[kind][id] = list
-	if len(list) > MaxPerBullet {
+	if len(list) > maxPerBullet {
 		x.unlink(kind, id, list[0])
 	}
 }
 
 // unlink removes a task from a bullet, and the task if it has no other bullet.
-func (x *Index) unlink(kind int, id playbook.BulletID, sample string) {
+func (x *evidenceIndex) unlink(kind int, id playbook.BulletID, sample string) {
 	t := x.tasks[sample]
 	if t == nil {
 		return
@@ -287,7 +288,7 @@ func (x *Index) unlink(kind int, id playbook.BulletID, sample string) {
 	}
 }
 
-func (x *Index) removeSample(kind int, id playbook.BulletID, sample string) {
+func (x *evidenceIndex) removeSample(kind int, id playbook.BulletID, sample string) {
 	list := x.links[kind][id]
 	if at := slices.Index(list, sample); at >= 0 {
 		list = slices.Delete(list, at, at+1)
@@ -299,8 +300,8 @@ func (x *Index) removeSample(kind int, id playbook.BulletID, sample string) {
 }
 
 // drop removes a bullet.
-func (x *Index) drop(id playbook.BulletID) {
-	for kind := range kinds {
+func (x *evidenceIndex) drop(id playbook.BulletID) {
+	for kind := range linkKinds {
 		for _, sample := range slices.Clone(x.links[kind][id]) {
 			x.unlink(kind, id, sample)
 		}
@@ -308,7 +309,7 @@ func (x *Index) drop(id playbook.BulletID) {
 }
 
 // dropTask removes a task from all its bullets; it may be unknown.
-func (x *Index) dropTask(sample string) {
+func (x *evidenceIndex) dropTask(sample string) {
 	t := x.tasks[sample]
 	if t == nil {
 		return
@@ -321,13 +322,13 @@ func (x *Index) dropTask(sample string) {
 	x.removeTask(sample)
 }
 
-func (x *Index) removeTask(sample string) {
+func (x *evidenceIndex) removeTask(sample string) {
 	delete(x.tasks, sample)
 	x.words.Drop(sample)
 }
 
 // forget removes the tasks that match a selector, as the playbook forgets them.
-func (x *Index) forget(s *playbook.Selector) {
+func (x *evidenceIndex) forget(s *playbook.Selector) {
 	for _, sample := range slices.Clone(x.oldest) {
 		if t := x.tasks[sample]; t != nil && s.Matches(&t.of) {
 			x.dropTask(sample)
