@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"debrief/cmd/internal/proxy/sdktest"
 )
 
 // TestSDKsWithAdvice runs the conversations of the official SDKs with advice and capture. The provider must get the bytes of the
@@ -19,10 +17,10 @@ func TestSDKsWithAdvice(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	for _, kit := range sdktest.SDKs {
+	for _, kit := range sdks {
 		t.Run(kit.Name, func(t *testing.T) {
 			t.Parallel()
-			h := openFront(t, "tail", sdktest.Script(), "Globes stand in the map room.")
+			h := openFront(t, "tail", sdkScript(), "Globes stand in the map room.")
 			_, status, data := h.post("/api/v1/contexts", []byte(`{"query": "Where is the globe?", "advice": true}`))
 			var advice struct{ Messages []struct{ Content string } }
 			if err := json.Unmarshal(data, &advice); err != nil || status != http.StatusOK || len(advice.Messages) != 1 || advice.Messages[0].Content == "" {
@@ -30,7 +28,7 @@ func TestSDKsWithAdvice(t *testing.T) {
 			}
 			sent := &sentBodies{T: t}
 			client := &http.Client{Transport: sent, Timeout: patience}
-			suite := sdktest.Suite{SDK: kit, URL: h.front.URL(), Client: client, Suffix: "\nThis line is long enough to select advice."}
+			suite := sdkSuite{SDK: kit, URL: h.front.URL(), Client: client, Suffix: "\nThis line is long enough to select advice."}
 			suite.Run(t)
 			received := h.received()
 			if len(sent.bodies) != len(received) {

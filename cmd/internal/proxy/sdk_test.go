@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"debrief/cmd/internal/proxy/fakeupstream"
-	"debrief/cmd/internal/proxy/sdktest"
 	"debrief/cmd/internal/runs/modelapi"
 )
 
@@ -54,15 +53,15 @@ func insertAdvice(_ context.Context, c *Call) (*Edit, error) {
 // runSDKs runs the suite with each SDK. If exact is set, it compares all bytes of requests and responses on both sides of
 // the gateway.
 func runSDKs(t *testing.T, name string, o gatewayOptions, exact bool) {
-	for _, kit := range sdktest.SDKs {
+	for _, kit := range sdks {
 		t.Run(name+"/"+kit.Name, func(t *testing.T) {
 			t.Parallel()
-			u := &suite{fake: fakeupstream.New(sdktest.Script()), sent: map[string]int{}, got: map[string]int{}}
+			u := &suite{fake: fakeupstream.New(sdkScript()), sent: map[string]int{}, got: map[string]int{}}
 			s, c := open(t, upstream(t, u.record), o)
 			if exact {
 				c.Transport = checkedTransport{t, u, c.Transport}
 			}
-			(&sdktest.Suite{SDK: kit, URL: s.URL(), Client: c}).Run(t)
+			(&sdkSuite{SDK: kit, URL: s.URL(), Client: c}).Run(t)
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			if exact && !maps.Equal(u.sent, u.got) {

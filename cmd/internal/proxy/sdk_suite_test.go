@@ -1,4 +1,4 @@
-package sdktest
+package proxy
 
 import (
 	"encoding/json"
@@ -16,16 +16,16 @@ import (
 	"debrief/cmd/internal/proxy/fakeupstream"
 )
 
-// Suite is the set of conversations with one SDK.
-type Suite struct {
-	SDK    SDK
+// sdkSuite is the set of conversations with one SDK.
+type sdkSuite struct {
+	SDK    sdk
 	URL    string // of the gateway, whose upstream answers by Script
 	Client *http.Client
 	Suffix string // of each message of the user
 }
 
 // Run runs all conversations, streamed and not.
-func (u *Suite) Run(t *testing.T) {
+func (u *sdkSuite) Run(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		for name, test := range conversations {
 			t.Run(fmt.Sprintf("%s/stream=%v", name, stream), func(t *testing.T) { test(t, u, stream) })
@@ -34,30 +34,30 @@ func (u *Suite) Run(t *testing.T) {
 }
 
 // open returns an agent with a base URL below that of the gateway.
-func (u *Suite) open(path string, retries int, schema bool) Agent {
-	return suffixed{u.SDK.Open(u.URL+path, u.Client, retries, schema), u.Suffix}
+func (u *sdkSuite) open(path string, retries int, schema bool) sdkAgent {
+	return suffixedAgent{u.SDK.Open(u.URL+path, u.Client, retries, schema), u.Suffix}
 }
 
-func (u *Suite) agent() Agent { return u.open("", 0, false) }
+func (u *sdkSuite) agent() sdkAgent { return u.open("", 0, false) }
 
 // suffixed adds a text to each message of the user.
-type suffixed struct {
-	Agent
+type suffixedAgent struct {
+	sdkAgent
 	suffix string
 }
 
-func (s suffixed) User(text string, images int) { s.Agent.User(text+s.suffix, images) }
+func (s suffixedAgent) User(text string, images int) { s.sdkAgent.User(text+s.suffix, images) }
 
-// Script returns the model of the suite. It follows the first line of the user's message, and ignores advice.
-func Script() fakeupstream.Script { return new(script).answer }
+// sdkScript returns the model of the suite. It follows the first line of the user's message, and ignores advice.
+func sdkScript() fakeupstream.Script { return new(sdkReplies).answer }
 
-// script answers by the first line of the last user item.
-type script struct {
+// sdkReplies answers by the first line of the last user item.
+type sdkReplies struct {
 	mu    sync.Mutex
 	tried map[string]bool // texts of "flaky"
 }
 
-func (s *script) answer(r *fakeupstream.Request) fakeupstream.Answer {
+func (s *sdkReplies) answer(r *fakeupstream.Request) fakeupstream.Answer {
 	for i := range r.Items { // the model follows the user, not the advice
 		if text, _, found := strings.Cut(r.Items[i].Text, "<playbook>"); found {
 			r.Items[i].Text = strings.TrimSuffix(text, "\n\n")
@@ -106,7 +106,7 @@ func (s *script) answer(r *fakeupstream.Request) fakeupstream.Answer {
 }
 
 // fail answers with an error, or with a response that ends early.
-func (s *script) fail(verb, line, rest string) fakeupstream.Answer {
+func (s *sdkReplies) fail(verb, line, rest string) fakeupstream.Answer {
 	switch verb {
 	case "status":
 		a := fakeupstream.Answer{Message: "status " + rest}
@@ -135,7 +135,7 @@ func (s *script) fail(verb, line, rest string) fakeupstream.Answer {
 }
 
 // conversations are the tests of the suite.
-var conversations = map[string]func(t *testing.T, u *Suite, stream bool){
+var conversations = map[string]func(t *testing.T, u *sdkSuite, stream bool){
 	"text":       textConversation,
 	"parallel":   parallelConversation,
 	"loop":       loopConversation,
@@ -147,8 +147,8 @@ var conversations = map[string]func(t *testing.T, u *Suite, stream bool){
 	"other":      otherCalls,
 }
 
-// ask sends a user turn, and fails the test after an error.
-func ask(t *testing.T, a Agent, text string, stream bool) Turn {
+// askSDK sends a user turn, and fails the test after an error.
+func askSDK(t *testing.T, a sdkAgent, text string, stream bool) sdkTurn {
 	t.Helper()
 	a.User(text, 0)
 	got, err := a.Send(t.Context(), stream)
@@ -158,14 +158,14 @@ func ask(t *testing.T, a Agent, text string, stream bool) Turn {
 	return got
 }
 
-func textConversation(t *testing.T, u *Suite, stream bool) {
+func textConversation(t *testing.T, u *sdkSuite, stream bool) {
 	a := u.agent()
 	for _, want := range []string{"Hello.", "Größe 漢字 🙂 \\u0000 \"quoted\" </script>", strings.Repeat("long text ", 1000) + "end", "slow"} {
 		text := "say " + want
 		if want == "slow" {
 			text, want = "slow", "one two three four five six"
 		}
-		got := ask(t, a, text, stream)
+		got := askSDK(t, a, text, stream)
 		isWhole := got.Finish == "stop" && got.ID != "" && got.Input > 0
 		if got.Text != want || !isWhole {
 			t.Errorf("got %+.200v, want %.40s", got, want)
@@ -173,9 +173,9 @@ func textConversation(t *testing.T, u *Suite, stream bool) {
 	}
 }
 
-func parallelConversation(t *testing.T, u *Suite, stream bool) {
+func parallelConversation(t *testing.T, u *sdkSuite, stream bool) {
 	a := u.agent()
-	got := ask(t, a, "parallel", stream)
+	got := askSDK(t, a, "parallel", stream)
 	want := []string{`step({"n":"first, with a long text"})`, `step({"n":"second"})`}
 	if !slices.Equal(got.Calls, want) || got.Finish != "tools" {
 		t.Fatalf("got %+v, want %v", got, want)
@@ -188,11 +188,11 @@ func parallelConversation(t *testing.T, u *Suite, stream bool) {
 
 // loopConversation has 20 tool calls in each of two user turns. Each request extends the one before it, so the
 // provider's cache works.
-func loopConversation(t *testing.T, u *Suite, stream bool) {
+func loopConversation(t *testing.T, u *sdkSuite, stream bool) {
 	a := u.agent()
-	var last Turn
+	var last sdkTurn
 	for range 2 {
-		got := ask(t, a, "loop 20", stream)
+		got := askSDK(t, a, "loop 20", stream)
 		for i := range 20 {
 			if want := fmt.Sprintf(`step({"n":"%d"})`, i); len(got.Calls) != 1 || got.Calls[0] != want {
 				t.Fatalf("step %d: got %+v", i, got)
@@ -213,29 +213,29 @@ func loopConversation(t *testing.T, u *Suite, stream bool) {
 	}
 }
 
-func formatsConversation(t *testing.T, u *Suite, stream bool) {
+func formatsConversation(t *testing.T, u *sdkSuite, stream bool) {
 	a := u.agent()
 	a.User("images", 3)
 	if got, err := a.Send(t.Context(), stream); err != nil || got.Text != "3" {
 		t.Errorf("images: got %+v, %v", got, err)
 	}
-	if got := ask(t, a, "refuse", stream); got.Finish != "refusal" || got.Refusal != "I will not." {
+	if got := askSDK(t, a, "refuse", stream); got.Finish != "refusal" || got.Refusal != "I will not." {
 		t.Errorf("refusal: got %+v", got)
 	}
-	if got := ask(t, u.agent(), "length", stream); got.Finish != "length" || got.Text != "half a" {
+	if got := askSDK(t, u.agent(), "length", stream); got.Finish != "length" || got.Text != "half a" {
 		t.Errorf("length: got %+v", got)
 	}
 	var person struct {
 		Name string
 		Age  int
 	}
-	got := ask(t, u.open("", 0, true), "person", stream)
+	got := askSDK(t, u.open("", 0, true), "person", stream)
 	if err := json.Unmarshal([]byte(got.Text), &person); err != nil || person.Name != "schema true" || person.Age != 3 {
 		t.Errorf("structured output: got %+v, %v", got, err)
 	}
 }
 
-func errorsConversation(t *testing.T, u *Suite, stream bool) {
+func errorsConversation(t *testing.T, u *sdkSuite, stream bool) {
 	for _, status := range []int{400, 401, 403, 404, 422, 429, 500, 503, 529} {
 		a := u.agent()
 		a.User(fmt.Sprint("status ", status), 0)
@@ -251,15 +251,15 @@ func errorsConversation(t *testing.T, u *Suite, stream bool) {
 	}
 }
 
-func retryConversation(t *testing.T, u *Suite, stream bool) {
+func retryConversation(t *testing.T, u *sdkSuite, stream bool) {
 	a := u.open("", 2, false)
-	if got := ask(t, a, fmt.Sprint("flaky ", stream), stream); got.Text != "at last" {
+	if got := askSDK(t, a, fmt.Sprint("flaky ", stream), stream); got.Text != "at last" {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // brokenConversation has responses that end early: the SDK reports an error, and the next call works.
-func brokenConversation(t *testing.T, u *Suite, stream bool) {
+func brokenConversation(t *testing.T, u *sdkSuite, stream bool) {
 	verbs := []string{"cut"}
 	if stream {
 		verbs = append(verbs, "break")
@@ -270,26 +270,26 @@ func brokenConversation(t *testing.T, u *Suite, stream bool) {
 		if got, err := a.Send(t.Context(), stream); err == nil {
 			t.Errorf("%s: got %+v without an error", verb, got)
 		}
-		if got := ask(t, a, "say again", stream); got.Text != "again" {
+		if got := askSDK(t, a, "say again", stream); got.Text != "again" {
 			t.Errorf("%s: got %+v", verb, got)
 		}
 	}
 }
 
-func largeConversation(t *testing.T, u *Suite, stream bool) {
+func largeConversation(t *testing.T, u *sdkSuite, stream bool) {
 	if stream {
 		return // the request is the same
 	}
 	const size = 16 << 20
-	if got := ask(t, u.agent(), "size\n"+strings.Repeat("x", size), stream); len(got.Text) != 8 || got.Text < fmt.Sprint(size) {
+	if got := askSDK(t, u.agent(), "size\n"+strings.Repeat("x", size), stream); len(got.Text) != 8 || got.Text < fmt.Sprint(size) {
 		t.Errorf("the upstream got %s bytes", got.Text)
 	}
 }
 
 // otherCalls makes calls beside the three model APIs, and one for another book.
-func otherCalls(t *testing.T, u *Suite, stream bool) {
+func otherCalls(t *testing.T, u *sdkSuite, stream bool) {
 	if u.SDK.Name == "messages" {
-		c := NewAnthropic(u.URL+"/books/sales/anthropic", u.Client, 0)
+		c := newAnthropic(u.URL+"/books/sales/anthropic", u.Client, 0)
 		page, err := c.Models.List(t.Context(), anthropic.ModelListParams{})
 		if err != nil || len(page.Data) != 1 || page.Data[0].ID != "claude-fake" {
 			t.Errorf("models: got %+v, %v", page, err)
@@ -300,12 +300,12 @@ func otherCalls(t *testing.T, u *Suite, stream bool) {
 		if err != nil || count.InputTokens == 0 {
 			t.Errorf("count: got %+v, %v", count, err)
 		}
-		if got := ask(t, u.open("/books/sales/anthropic", 0, false), "say x", stream); got.Text != "x" {
+		if got := askSDK(t, u.open("/books/sales/anthropic", 0, false), "say x", stream); got.Text != "x" {
 			t.Errorf("got %+v", got)
 		}
 		return
 	}
-	c := NewOpenAI(u.URL+"/books/sales", u.Client, 0)
+	c := newOpenAI(u.URL+"/books/sales", u.Client, 0)
 	page, err := c.Models.List(t.Context())
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "gpt-fake" {
 		t.Errorf("models: got %+v, %v", page, err)
@@ -314,7 +314,7 @@ func otherCalls(t *testing.T, u *Suite, stream bool) {
 	if err != nil || len(vectors.Data) != 1 || !slices.Equal(vectors.Data[0].Embedding, []float64{0.25, -0.5}) {
 		t.Errorf("embeddings: got %+v, %v", vectors, err)
 	}
-	if got := ask(t, u.open("/books/sales", 0, false), "say x", stream); got.Text != "x" {
+	if got := askSDK(t, u.open("/books/sales", 0, false), "say x", stream); got.Text != "x" {
 		t.Errorf("got %+v", got)
 	}
 }

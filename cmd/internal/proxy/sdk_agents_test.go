@@ -1,5 +1,4 @@
-// Package sdktest runs conversations of the official SDKs of OpenAI and Anthropic through a gateway, for tests.
-package sdktest
+package proxy
 
 import (
 	"context"
@@ -17,27 +16,27 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// Agent is a conversation over an official SDK. It keeps the history, as agents do.
-type Agent interface {
+// sdkAgent is a conversation over an official SDK. It keeps the history, as agents do.
+type sdkAgent interface {
 	User(text string, images int)
 	Results(outputs ...string) // of the calls of the last turn, in order
-	Send(ctx context.Context, stream bool) (Turn, error)
+	Send(ctx context.Context, stream bool) (sdkTurn, error)
 }
 
-// Turn is the response of a model. Finish is stop, tools, length or refusal.
-type Turn struct {
+// sdkTurn is the response of a model. Finish is stop, tools, length or refusal.
+type sdkTurn struct {
 	ID, Text, Refusal, Finish string
 	Calls                     []string // name(arguments)
 	Input, Cached             int64
 }
 
-// SDK creates agents with an SDK. The base URL of the gateway is the only setting that differs from the provider's.
-type SDK struct {
+// sdk creates agents with an SDK. The base URL of the gateway is the only setting that differs from the provider's.
+type sdk struct {
 	Name string // of the API
-	Open func(url string, c *http.Client, retries int, schema bool) Agent
+	Open func(url string, c *http.Client, retries int, schema bool) sdkAgent
 }
 
-var SDKs = []SDK{{"chat", newChatAgent}, {"responses", newResponsesAgent}, {"messages", newMessagesAgent}}
+var sdks = []sdk{{"chat", newChatAgent}, {"responses", newResponsesAgent}, {"messages", newMessagesAgent}}
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -48,7 +47,7 @@ var schemaOfPerson = map[string]any{
 
 var schemaOfTool = map[string]any{"type": "object", "properties": map[string]any{"n": map[string]any{"type": "string"}}}
 
-func NewOpenAI(url string, c *http.Client, retries int) openai.Client {
+func newOpenAI(url string, c *http.Client, retries int) openai.Client {
 	return openai.NewClient(option.WithBaseURL(url+"/v1"), option.WithAPIKey("sk-test"), option.WithHTTPClient(c), option.WithMaxRetries(retries))
 }
 
@@ -72,8 +71,8 @@ type chatAgent struct {
 	calls  []openai.ChatCompletionMessageToolCallUnion
 }
 
-func newChatAgent(url string, c *http.Client, retries int, schema bool) Agent {
-	a := &chatAgent{client: NewOpenAI(url, c, retries)}
+func newChatAgent(url string, c *http.Client, retries int, schema bool) sdkAgent {
+	a := &chatAgent{client: newOpenAI(url, c, retries)}
 	a.params.Model = "gpt-test"
 	a.params.Messages = append(a.params.Messages, openai.SystemMessage("You are a test."))
 	a.params.Tools = []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{Name: "step", Parameters: schemaOfTool})}
@@ -104,15 +103,15 @@ func (a *chatAgent) Results(outputs ...string) {
 	}
 }
 
-func (a *chatAgent) Send(ctx context.Context, stream bool) (Turn, error) {
+func (a *chatAgent) Send(ctx context.Context, stream bool) (sdkTurn, error) {
 	completion, err := a.complete(ctx, stream)
 	if err != nil {
-		return Turn{}, err
+		return sdkTurn{}, err
 	}
 	message := completion.Choices[0].Message
 	a.params.Messages = append(a.params.Messages, message.ToParam())
 	a.calls = message.ToolCalls
-	t := Turn{
+	t := sdkTurn{
 		ID: completion.ID, Text: message.Content, Refusal: message.Refusal, Finish: completion.Choices[0].FinishReason,
 		Input: completion.Usage.PromptTokens, Cached: completion.Usage.PromptTokensDetails.CachedTokens,
 	}
@@ -155,8 +154,8 @@ type responsesAgent struct {
 	calls  []string // ids
 }
 
-func newResponsesAgent(url string, c *http.Client, retries int, schema bool) Agent {
-	a := &responsesAgent{client: NewOpenAI(url, c, retries)}
+func newResponsesAgent(url string, c *http.Client, retries int, schema bool) sdkAgent {
+	a := &responsesAgent{client: newOpenAI(url, c, retries)}
 	a.params.Model, a.params.Instructions = "gpt-test", param.NewOpt("You are a test.")
 	a.params.Tools = []responses.ToolUnionParam{responses.ToolParamOfFunction("step", schemaOfTool, false)}
 	if schema {
@@ -191,12 +190,12 @@ func (a *responsesAgent) Results(outputs ...string) {
 	}
 }
 
-func (a *responsesAgent) Send(ctx context.Context, stream bool) (Turn, error) {
+func (a *responsesAgent) Send(ctx context.Context, stream bool) (sdkTurn, error) {
 	res, err := a.respond(ctx, stream)
 	if err != nil {
-		return Turn{}, err
+		return sdkTurn{}, err
 	}
-	t := Turn{ID: res.ID, Text: res.OutputText(), Finish: "stop", Input: res.Usage.InputTokens, Cached: res.Usage.InputTokensDetails.CachedTokens}
+	t := sdkTurn{ID: res.ID, Text: res.OutputText(), Finish: "stop", Input: res.Usage.InputTokens, Cached: res.Usage.InputTokensDetails.CachedTokens}
 	a.calls = nil
 	for _, item := range res.Output {
 		a.add(param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(item.RawJSON())))
@@ -252,8 +251,8 @@ type messagesAgent struct {
 	calls  []string // ids
 }
 
-func newMessagesAgent(url string, c *http.Client, retries int, schema bool) Agent {
-	a := &messagesAgent{client: NewAnthropic(url, c, retries)}
+func newMessagesAgent(url string, c *http.Client, retries int, schema bool) sdkAgent {
+	a := &messagesAgent{client: newAnthropic(url, c, retries)}
 	a.params.Model, a.params.MaxTokens = "claude-test", 1024
 	a.params.System = []anthropic.TextBlockParam{{Text: "You are a test.", CacheControl: anthropic.NewCacheControlEphemeralParam()}}
 	a.params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{Properties: schemaOfTool["properties"]}, "step")}
@@ -263,7 +262,7 @@ func newMessagesAgent(url string, c *http.Client, retries int, schema bool) Agen
 	return a
 }
 
-func NewAnthropic(url string, c *http.Client, retries int) anthropic.Client {
+func newAnthropic(url string, c *http.Client, retries int) anthropic.Client {
 	return anthropic.NewClient(anthropicoption.WithBaseURL(url), anthropicoption.WithAPIKey("sk-ant-test"),
 		anthropicoption.WithHTTPClient(c), anthropicoption.WithMaxRetries(retries))
 }
@@ -284,14 +283,14 @@ func (a *messagesAgent) Results(outputs ...string) {
 	a.params.Messages = append(a.params.Messages, anthropic.NewUserMessage(blocks...))
 }
 
-func (a *messagesAgent) Send(ctx context.Context, stream bool) (Turn, error) {
+func (a *messagesAgent) Send(ctx context.Context, stream bool) (sdkTurn, error) {
 	message, err := a.message(ctx, stream)
 	if err != nil {
-		return Turn{}, err
+		return sdkTurn{}, err
 	}
 	a.params.Messages = append(a.params.Messages, message.ToParam())
 	cached := message.Usage.CacheReadInputTokens
-	t := Turn{ID: message.ID, Finish: string(message.StopReason), Input: message.Usage.InputTokens + cached, Cached: cached}
+	t := sdkTurn{ID: message.ID, Finish: string(message.StopReason), Input: message.Usage.InputTokens + cached, Cached: cached}
 	a.calls = nil
 	for _, block := range message.Content {
 		switch block.Type {
