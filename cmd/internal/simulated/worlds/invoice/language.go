@@ -27,7 +27,7 @@ func report(inv *invoice, sheet *worksheet) string {
 	return lines
 }
 
-// Answer implements roles.Language. Of two bullets about one key the model applies the first.
+// Answer implements world.Language. Of two bullets about one key the model applies the first.
 func (l *Language) Answer(question, _, system string) world.Answer {
 	out := world.Answer{BulletIDs: []string{}}
 	inv, ok := l.read(question)
@@ -64,7 +64,7 @@ func (*Language) Embed(texts []string) [][]float32 {
 	return world.Embed(texts, concepts)
 }
 
-// Read implements roles.Language.
+// Read implements world.Language.
 func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
 	return r, ok
@@ -84,7 +84,7 @@ func (*Language) Nonsense(n int) []string {
 	return out
 }
 
-// Analyse implements roles.Language.
+// Analyse implements world.Language.
 func (l *Language) Analyse(e *world.Execution, _ world.Dice) world.Analysis {
 	r, ok := l.derive(e)
 	if !ok {
@@ -185,7 +185,7 @@ func candidates(r rule, inv *invoice, sheet *worksheet, amount cents) (out []rul
 	return out
 }
 
-// Generalise implements roles.Language. The rule is about another key of the step. If the step has one key, the rule has
+// Generalise implements world.Language. The rule is about another key of the step. If the step has one key, the rule has
 // another number.
 func (*Language) Generalise(of world.Rule, _ *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)

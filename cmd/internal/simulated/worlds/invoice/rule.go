@@ -15,13 +15,13 @@ type rule struct {
 	base   base  // only of a percentage
 }
 
-// Condition implements roles.Rule.
+// Condition implements world.Rule.
 func (r rule) Condition() string { return r.condition.String() }
 
-// Meaning implements roles.Rule.
+// Meaning implements world.Rule.
 func (r rule) Meaning() string { return fmt.Sprint(r.Condition(), "=", r.number, r.base) }
 
-// Section implements roles.Rule.
+// Section implements world.Rule.
 func (r rule) Section() string { return steps[r.step].name }
 
 // wordings are the sentences that state a rule: %[1]s is its condition, %[2]s its step and %[3]s its decision.
@@ -32,7 +32,7 @@ var wordings = [...]string{
 	"Invoices of %[1]s have this %[2]s: %[3]s.",
 }
 
-// Text implements roles.Rule.
+// Text implements world.Rule.
 func (r rule) Text(draw uint64) string {
 	return fmt.Sprintf(wordings[draw%uint64(len(wordings))], r.phrase(), r.Section(), r.decision())
 }

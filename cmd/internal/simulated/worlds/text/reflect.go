@@ -4,7 +4,7 @@ import (
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
-// Analyse implements roles.Language. It compares the answer with the queue or the priority in the feedback. One example
+// Analyse implements world.Language. It compares the answer with the queue or the priority in the feedback. One example
 // does not determine the condition of a rule, so the model guesses it unless the feedback contains the reason.
 func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	t := l.read(e.Question)
@@ -121,7 +121,7 @@ func guess(output string, t ticket, d world.Dice) ticket {
 	return when
 }
 
-// Generalise implements roles.Language. The rule lacks a feature that matters, or has one that does not.
+// Generalise implements world.Language. The rule lacks a feature that matters, or has one that does not.
 func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {

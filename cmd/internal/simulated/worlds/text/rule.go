@@ -18,10 +18,10 @@ const (
 // rule decides the queue or the priority of the tickets with all features of a condition.
 type rule struct{ world.Case }
 
-// Section implements roles.Rule.
+// Section implements world.Rule.
 func (r rule) Section() string { return r.Slot + " of tickets" }
 
-// Text implements roles.Rule.
+// Text implements world.Rule.
 func (r rule) Text(draw uint64) string {
 	subject := "tickets"
 	var about, from, tail []string

@@ -382,13 +382,13 @@ func readAnswer(answer string) [2]string {
 // read caches the function readTicket.
 func (l *Language) read(question string) ticket { return l.tickets.Get(question, readTicket) }
 
-// Read implements roles.Language.
+// Read implements world.Language.
 func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
 	return rule{r}, ok
 }
 
-// Answer implements roles.Language. The model applies the bullets. If several apply, the one with most features decides, then
+// Answer implements world.Language. The model applies the bullets. If several apply, the one with most features decides, then
 // the first.
 func (l *Language) Answer(question, _, system string) world.Answer {
 	t := l.read(question)

@@ -48,7 +48,7 @@ func (l *Language) readMaterial(e *world.Execution) material {
 	return m
 }
 
-// Analyse implements roles.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
+// Analyse implements world.Language. Feedback that states a rule is believed. A complaint or a line of a manual tells
 // what should have been done, but not when, so the model guesses the condition.
 func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	m := l.readMaterial(e)
@@ -88,7 +88,7 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	return a
 }
 
-// Followed implements roles.Follower: the bullets that decide a slot, if the calls have their values.
+// Followed implements world.Follower: the bullets that decide a slot, if the calls have their values.
 func (l *Language) Followed(e *world.Execution) []string {
 	m := l.readMaterial(e)
 	if m.facts[operation] == "" {
@@ -181,7 +181,7 @@ func (m *material) narrow(when *facts, d world.Dice) {
 	}
 }
 
-// Generalise implements roles.Language. The rule lacks a condition that matters, or has one that does not.
+// Generalise implements world.Language. The rule lacks a condition that matters, or has one that does not.
 func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 // rule decides one slot of the plans for an operation. A rule without an operation is about all operations.
 type rule struct{ world.Case }
 
-// Section implements roles.Rule.
+// Section implements world.Rule.
 func (r rule) Section() string {
 	return cmp.Or(r.When[operation], "operations")
 }
@@ -22,7 +22,7 @@ func (r rule) Section() string {
 // Words of a rule for any operation.
 var anyOperation = []string{"any operation", "every intervention"}
 
-// Text implements roles.Rule.
+// Text implements world.Rule.
 func (r rule) Text(draw uint64) string {
 	words := anyOperation
 	for i := range operations {

@@ -206,13 +206,13 @@ func (*Language) Embed(texts []string) [][]float32 {
 	return world.Embed(texts, concepts)
 }
 
-// Read implements roles.Language.
+// Read implements world.Language.
 func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
 	return rule{r}, ok
 }
 
-// Answer implements roles.Language. The model knows the facts in the request only, because it cannot call the inventory.
+// Answer implements world.Language. The model knows the facts in the request only, because it cannot call the inventory.
 func (l *Language) Answer(question, _, system string) world.Answer {
 	p := l.plan(question, readFacts(question), system)
 	return world.Answer{Reasoning: p.reasoning, BulletIDs: p.cited, FinalAnswer: p.text()}
