@@ -184,7 +184,7 @@ func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Co
 	if err != nil {
 		return err
 	}
-	return natserr.Do(ctx, natserr.WatchOfOf(conn.JetStream()), stream, func(ctx context.Context) error {
+	return natserr.Do(ctx, natserr.WatchOf(conn.JetStream()), stream, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx) // ends the timers of jsm.go
 		defer cancel()
 		result := make(chan error, 1)
