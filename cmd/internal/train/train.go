@@ -392,7 +392,7 @@ func (p *Training) stream(ctx context.Context) (*replay.Set, error) {
 			if bad != nil {
 				term.Fprintf(term.Stderr, "standard input: %s was not read: %s\n", bad.Place, bad.Reason)
 				p.unread.Add(1)
-				return nil
+				return nil //nolint:nilerr // the user has read it, and the other samples count
 			}
 			select {
 			case tasks <- *t:
