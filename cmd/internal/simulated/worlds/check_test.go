@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/simulated/worlds"
 	"debrief/cmd/internal/simulated/worlds/invoice"
+	"debrief/cmd/internal/simulated/worlds/procedures"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/tools"
 	"debrief/cmd/internal/simulated/worlds/world"
@@ -17,7 +18,7 @@ import (
 
 // models returns the model of each world, apart from the world: it cannot know a hidden rule.
 var models = map[string]func(seed uint64, e worlds.Imperfection) *world.Model{
-	invoice.Name: invoice.NewModel, text.Name: text.NewModel, text.Drifting: text.NewModel, tools.Name: tools.NewModel,
+	invoice.Name: invoice.NewModel, text.Name: text.NewModel, text.Drifting: text.NewModel, tools.Name: tools.NewModel, procedures.Name: procedures.NewModel,
 }
 
 // open returns a function that opens the world of a name.
@@ -35,7 +36,7 @@ func open(t *testing.T, name string) func(seed uint64, e worlds.Imperfection) wo
 // rules and the tasks of the drifting one.
 func TestWorlds(t *testing.T) {
 	t.Parallel()
-	baselines := map[string]float64{invoice.Name: 0.15, text.Drifting: 0.15, tools.Name: 0.25}
+	baselines := map[string]float64{invoice.Name: 0.15, text.Drifting: 0.15, tools.Name: 0.25, procedures.Name: 0.1}
 	for name, baseline := range baselines {
 		open := open(t, name)
 		check := func(part string, run func(*testing.T)) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"debrief/cmd/internal/simulated/worlds/invoice"
+	"debrief/cmd/internal/simulated/worlds/procedures"
 	"debrief/cmd/internal/simulated/worlds/text"
 	"debrief/cmd/internal/simulated/worlds/tools"
 	"debrief/cmd/internal/simulated/worlds/world"
@@ -39,6 +40,7 @@ var registry = []struct {
 	{text.Name, func(seed uint64, e Imperfection) World { return text.New(seed, false, e) }},
 	{tools.Name, func(seed uint64, e Imperfection) World { return tools.New(seed, e) }},
 	{text.Drifting, func(seed uint64, e Imperfection) World { return text.New(seed, true, e) }},
+	{procedures.Name, func(seed uint64, e Imperfection) World { return procedures.New(seed, e) }},
 }
 
 // New returns the world of a name and a seed. The seed determines the hidden rules, the tasks and the errors of the model.

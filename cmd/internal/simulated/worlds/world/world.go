@@ -112,6 +112,7 @@ type Imperfection struct {
 	Idle                float64 `json:"idle"`                 // a reflector finds nothing, or a curator proposes nothing
 	Duplicate           float64 `json:"duplicate"`            // a curator adds a text with the meaning of a bullet
 	UnknownID           float64 `json:"unknown_id"`           // a reply contains the id of a bullet that does not exist
+	Forgetful           bool    `json:"forgetful,omitempty"`  // the lessons of a reflector leave out the scope of a rule, in worlds where rules have one
 }
 
 // Default returns moderate error rates.

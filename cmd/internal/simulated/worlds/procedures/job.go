@@ -1,0 +1,144 @@
+package procedures
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// job is what an order asks for.
+type job struct {
+	family, material, client string
+	steps                    []string // in the client's order
+}
+
+func (j *job) String() string {
+	return strings.Join(append([]string{j.family, j.material, j.client}, j.steps...), "|")
+}
+
+// The words of orders. The families share the steps. Verdicts on jobs of the family noise are random.
+var (
+	families       = []string{"varnishing", "gilding", noise}
+	steps          = strings.Fields("sand wash degrease prime dry seal stain polish tape heat cool brush rinse wax buff scrape dust mask clamp soak")
+	checks         = []string{"patch", "gauge"} // by family
+	materials      = strings.Fields("oak pine steel brass")
+	otherMaterials = strings.Fields("slate bone cork felt zinc pewter jade amber coral ivory lead quartz")
+	clients        = strings.Fields("Adler Bianchi Castro Dahl")
+)
+
+const noise = "restoring"
+
+// weights are the weights of words in embeddings.
+var weights = wordWeights()
+
+func wordWeights() map[string]float64 {
+	all := make(map[string]float64)
+	for weight, lists := range map[float64][][]string{1: {steps, checks}, 1.5: {materials, otherMaterials, clients}, 2: {families}} {
+		for _, words := range lists {
+			for _, w := range words {
+				all[w] = weight
+			}
+		}
+	}
+	return all
+}
+
+// order returns the order as a text.
+func (j *job) order(rng *rand.Rand) string {
+	openings := []string{"%s asks for a %s job on %s.", "Order of %s: %s, the piece is made of %s.", "For %s we have a %s job; the material is %s."}
+	remarks := []string{"It is wanted by Friday.", "The piece is lot %d.", "Shelf %d.", "It came with %d others.", ""}
+	remark := remarks[rng.IntN(len(remarks))]
+	if strings.Contains(remark, "%d") {
+		remark = fmt.Sprintf(remark, 2+rng.IntN(90))
+	}
+	opening := fmt.Sprintf(openings[rng.IntN(len(openings))], j.client, j.family, j.material)
+	return strings.TrimSpace(fmt.Sprintf("%s The client has in mind: %s. %s", opening, strings.Join(j.steps, ", "), remark))
+}
+
+// readJob returns the job of an order.
+func readJob(question string) job {
+	var j job
+	before, rest, _ := strings.Cut(question, "The client has in mind: ")
+	list, _, _ := strings.Cut(rest, ".")
+	j.steps = readSteps(list)
+	for word := range strings.FieldsFuncSeq(before, func(r rune) bool { return !isLetter(r) }) {
+		switch {
+		case slices.Contains(families, word):
+			j.family = word
+		case slices.Contains(materials, word):
+			j.material = word
+		case slices.Contains(clients, word):
+			j.client = word
+		}
+	}
+	return j
+}
+
+// readSteps returns the known steps of a list.
+func readSteps(list string) (out []string) {
+	for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return !isLetter(r) }) {
+		if slices.Contains(steps, word) || slices.Contains(checks, word) {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// draw draws a job. Its steps are those of some rules of its kind, and a few others.
+func (w *World) draw(rng *rand.Rand) job {
+	j := job{family: families[min(rng.IntN(5)/2, 2)], material: materials[rng.IntN(len(materials))], client: clients[rng.IntN(len(clients))]}
+	family := j.family
+	if family == noise {
+		family = families[rng.IntN(2)]
+	}
+	add := func(s string) {
+		if s != "" && !slices.Contains(j.steps, s) {
+			j.steps = append(j.steps, s)
+		}
+	}
+	for _, i := range rng.Perm(len(w.rules)) {
+		r := w.rules[i]
+		if len(j.steps) >= 8 {
+			break
+		}
+		switch {
+		case r.family != family || r.kind == check || r.kind == begin:
+		case r.kind == before:
+			add(r.step)
+			add(r.other)
+		default:
+			add(r.step)
+		}
+	}
+	add(steps[rng.IntN(len(steps))])
+	rng.Shuffle(len(j.steps), func(a, b int) { j.steps[a], j.steps[b] = j.steps[b], j.steps[a] })
+	return j
+}
+
+// hidden draws the rules of a seed: 15 for each of two families.
+func hidden(seed uint64) (rules []rule) {
+	rng := rand.New(rand.NewPCG(seed, 0x70726f63)) // "proc"
+	for f, family := range families[:2] {
+		order := rng.Perm(len(steps)) // no two rules of a family contradict each other: each follows this order
+		step := func(i int) string { return steps[order[i]] }
+		for _, m := range rng.Perm(len(materials))[:2] {
+			rules = append(rules, rule{kind: check, family: family, step: checks[(f+int(seed%2))%2], when: condition{material: materials[m]}})
+		}
+		material := func() condition { return condition{material: materials[rng.IntN(len(materials))]} }
+		client := func() condition { return condition{client: clients[rng.IntN(len(clients))]} }
+		for i, when := range []condition{{}, {}, material(), client()} {
+			rules = append(rules, rule{kind: before, family: family, step: step(2 * i), other: step(2*i + 1), when: when})
+		}
+		for i, when := range []condition{{}, {}, material()} {
+			rules = append(rules, rule{kind: follow, family: family, step: step(8 + i), other: step(11 + i), when: when})
+		}
+		for i, when := range []condition{material(), material(), material(), client()} {
+			rules = append(rules, rule{kind: skip, family: family, step: step(14 - i), when: when}) // one is an exception from a rule above
+		}
+		rules = append(rules,
+			rule{kind: begin, family: family, step: step(17), when: client()},
+			rule{kind: swap, family: family, step: step(18), other: step(19), when: material()})
+	}
+	return rules
+}

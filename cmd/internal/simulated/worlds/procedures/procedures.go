@@ -1,0 +1,262 @@
+// Package procedures is a simulated world of step lists. An order names a kind of job, a material, a client and the steps that the client
+// has in mind; the answer is the list of steps to carry out. Hidden rules of two kinds of jobs, which share their steps, change the list:
+// which step comes before or after another, what to leave out or to swap for a material or a client, what to begin with. A job takes
+// about four rules at once. A third kind of job is noise: its verdicts are random.
+//
+// The score is the nearness of the answer to the right list. Without the check of the kind of job it is at most maxUnchecked. The
+// feedback names only the first flaw.
+package procedures
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/worlds/world"
+)
+
+// Name is the name of the world.
+const Name = "procedures"
+
+// World is the world of one seed.
+type World struct {
+	*Language
+	*world.Model
+	rules []rule
+	tasks world.Tasks
+}
+
+// NewModel returns a model that knows no hidden rule. The seed selects the prompts with errors.
+func NewModel(seed uint64, e world.Imperfection) *world.Model {
+	return &world.Model{Seed: seed, Errors: e, Language: &Language{forgetful: e.Forgetful}}
+}
+
+// New returns the world of a seed.
+func New(seed uint64, e world.Imperfection) *World {
+	m := NewModel(seed, e)
+	return &World{Language: m.Language.(*Language), Model: m, rules: hidden(seed)}
+}
+
+// Name implements world.World.
+func (*World) Name() string { return Name }
+
+// Train implements world.World.
+func (w *World) Train(n int) []world.Task {
+	return w.tasks.First("train", n, func(n int) []world.Task { return w.write("train", n, 1, false) })
+}
+
+// HeldOut implements world.World. The tasks have no noise.
+func (w *World) HeldOut(_, n int) []world.Task {
+	return w.tasks.First("held-out", n, func(n int) []world.Task { return w.write("held-out", n, 2, true) })
+}
+
+// write writes different orders. A hash of the order decides whether it is held out, so no order is in both kinds.
+func (w *World) write(kind string, n int, stream uint64, heldOut bool) []world.Task {
+	rng := rand.New(rand.NewPCG(w.Seed, stream))
+	seen := make(map[string]bool)
+	out := make([]world.Task, 0, n)
+	for len(out) < n {
+		j := w.draw(rng)
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(j.String()))
+		isHeldOut := world.Mix(h.Sum64())%5 == 0
+		if isHeldOut != heldOut || seen[j.String()] || heldOut && j.family == noise {
+			continue
+		}
+		seen[j.String()] = true
+		t := world.Task{ID: fmt.Sprintf("%s-%05d", kind, len(out)+1), Question: j.order(rng)}
+		if j.family != noise {
+			t.Deciding = w.deciding(&j)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// deciding returns the rules without which the answer is another one.
+func (w *World) deciding(j *job) (list []int) {
+	right, _ := carryOut(j, w.rules)
+	for i := range w.rules {
+		if !w.rules[i].concerns(j) {
+			continue
+		}
+		others := slices.Delete(slices.Clone(w.rules), i, i+1)
+		if got, _ := carryOut(j, others); !slices.Equal(got, right) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ByHand implements world.World.
+func (w *World) ByHand(int) []string {
+	out := make([]string, len(w.rules))
+	for i, r := range w.rules {
+		out[i] = r.Text(world.Draw(w.Seed, "by hand", r.Condition()))
+	}
+	return out
+}
+
+// States implements world.World. The world has one phase.
+func (w *World) States(text string, phase, i int) bool {
+	r, ok := w.readRule(text)
+	return ok && phase == 0 && r == w.rules[i]
+}
+
+// Alter implements world.World: another step in place of the one that the rule is about.
+func (w *World) Alter(_, i int, draw uint64) string {
+	r := w.rules[i]
+	others := slices.DeleteFunc(slices.Clone(steps), func(s string) bool { return s == r.step || s == r.other })
+	other := others[draw%uint64(len(others))]
+	if r.kind == check || r.kind == skip || r.kind == begin {
+		r.step = other
+	} else {
+		r.other = other
+	}
+	return r.Text(world.Draw(draw, "altered rule", r.Condition()))
+}
+
+// Embed implements world.World.
+func (*Language) Embed(texts []string) [][]float32 { return world.Embed(texts, features) }
+
+// Attempt implements world.World.
+func (w *World) Attempt(t world.Task, system string) world.Attempt {
+	a := w.Answer(t.Question, t.Context, system)
+	return world.Attempt{Answer: a.FinalAnswer, Reasoning: a.Reasoning, Cited: a.BulletIDs}
+}
+
+// maxUnchecked is the best score of an answer without the check of its kind of job.
+const maxUnchecked = 0.3
+
+// Verdict implements world.World.
+func (w *World) Verdict(t world.Task, a world.Attempt) world.Verdict {
+	j, d := readJob(t.Question), world.Dice(world.Draw(w.Seed, "verdict", t.ID, a.Answer))
+	got := readSteps(a.Answer)
+	if j.family == noise {
+		return w.invented(&j, got, d, float64(d.Draw("score")%11)/10)
+	}
+	right, _ := carryOut(&j, w.rules)
+	score := nearness(got, right)
+	if score == 1 {
+		return world.Verdict{Score: 1, Feedback: []string{"", "Right.", "Well done."}[d.Draw("praise")%3]}
+	}
+	f := firstFlaw(got, right)
+	if slices.Contains(checks, right[0]) && (len(got) == 0 || got[0] != right[0]) {
+		score, f = min(score, maxUnchecked), flaw{kind: unchecked, step: right[0]}
+	}
+	return world.Verdict{Score: min(score, 0.9), Feedback: f.Text(w.reason(f, &j, d), d.Draw("wording"))}
+}
+
+// nearness returns 1 minus the edit distance as a share of the longer list, in tenths.
+func nearness(got, want []string) float64 {
+	longest := max(len(got), len(want), 1)
+	return float64(10*(longest-distance(got, want))/longest) / 10
+}
+
+// distance returns the number of steps to insert, delete or replace.
+func distance(a, b []string) int {
+	row := make([]int, len(b)+1)
+	for i := range row {
+		row[i] = i
+	}
+	for i, x := range a {
+		diagonal := row[0]
+		row[0] = i + 1
+		for k, y := range b {
+			change := diagonal
+			if x != y {
+				change++
+			}
+			diagonal = row[k+1]
+			row[k+1] = min(change, row[k]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// reason returns the condition of the rule behind a flaw, in a quarter of the cases.
+func (w *World) reason(f flaw, j *job, d world.Dice) (when condition) {
+	if !d.Chance(0.25, "reason") {
+		return when
+	}
+	for _, r := range w.rules {
+		if r.concerns(j) && slices.Contains([]string{f.step, f.other}, r.step) && r.when != (condition{}) {
+			return r.when
+		}
+	}
+	return when
+}
+
+// Wrong implements world.World: it praises a wrong answer, and finds an invented flaw in a right one.
+func (w *World) Wrong(t world.Task, a world.Attempt, v world.Verdict) world.Verdict {
+	if !v.Right() {
+		return world.Verdict{Score: 1, Feedback: "Right."}
+	}
+	j := readJob(t.Question)
+	return w.invented(&j, readSteps(a.Answer), world.Dice(world.Draw(w.Seed, "wrong verdict", t.ID, a.Answer)), 0.2)
+}
+
+// invented returns a verdict with an invented flaw.
+func (w *World) invented(j *job, got []string, d world.Dice, score float64) world.Verdict {
+	if score == 1 || len(got) < 2 {
+		return world.Verdict{Score: 1, Feedback: "Right."}
+	}
+	at := d.Draw("at") % uint64(len(got)-1)
+	f := flaw{kind: needless, step: got[at]}
+	switch d.Draw("flaw") % 3 {
+	case 0:
+		f = flaw{kind: early, step: got[at+1], other: got[at]}
+	case 1:
+		f = flaw{kind: missing, step: steps[d.Draw("step")%uint64(len(steps))], other: got[at]}
+	}
+	var when condition
+	if d.Chance(0.3, "reason") {
+		when.material = j.material
+	}
+	return world.Verdict{Score: score, Feedback: f.Text(when, d.Draw("wording"))}
+}
+
+// Distractors implements world.World. The rules are for materials that no order names.
+func (w *World) Distractors(n int) []string {
+	rng := rand.New(rand.NewPCG(w.Seed, 3))
+	return world.Distinct(n, func(int) string {
+		r := rule{kind: kinds[rng.IntN(len(kinds)-1)], family: families[rng.IntN(2)], step: steps[rng.IntN(len(steps))], other: steps[rng.IntN(len(steps))]}
+		r.when.material = otherMaterials[rng.IntN(len(otherMaterials))]
+		if rng.IntN(2) == 0 {
+			r.when.client = clients[rng.IntN(len(clients))]
+		}
+		return r.only().Text(rng.Uint64())
+	})
+}
+
+// Platitudes implements world.World.
+func (*Language) Platitudes(n int) []string {
+	return world.Cross(n, 0, 7, platitudeStarts, platitudeEnds)
+}
+
+// Nonsense implements world.World.
+func (*Language) Nonsense(n int) []string {
+	return world.Cross(n, 0, 7, nonsenseStarts, nonsenseEnds)
+}
+
+var (
+	platitudeStarts = []string{"Read the whole order", "Keep the bench tidy", "Take your time", "Look at the piece twice", "Keep the client in mind", "Avoid haste", "Work with care"}
+	platitudeEnds   = []string{"before you decide.", "in every situation.", "because quality counts.", "and confirm the result.", "so that errors stay rare.", "whenever you are unsure."}
+	nonsenseStarts  = []string{"Letters sealed with wax", "Parrots that recite poems", "Telegrams in violet ink", "Complaints about moon dust", "Calls from submarines", "Notes found in bottles"}
+	nonsenseEnds    = []string{"are answered by the harbour master.", "wait until the tide turns.", "go up the spiral staircase.", "are read aloud at noon.", "are counted twice on Sundays."}
+)
+
+// features returns what the embedding of a text has: its known words.
+func features(text string) map[string]float64 {
+	out := make(map[string]float64)
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isLetter(r) }) {
+		if weight := weights[word]; weight > 0 {
+			out[word] = weight
+		}
+	}
+	return out
+}
+
+func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
