@@ -27,6 +27,10 @@ type worldArm struct {
 	showAll bool       // the prompt contains all bullets
 	isFixed bool       // the playbook does not learn
 	broken  float64    // share of broken replies of the models, each call independently
+	right   bool       // outcomes are right or wrong, without partial scores
+	forgets bool       // the lessons of the models leave out the scope of a rule
+	silent  float64    // share of tasks without an outcome
+	late    int        // number of tasks after which an outcome is reported, out of order
 	gateway proxy.Mode // of the gateway through which the agent calls its model; empty without a gateway
 	// The fields below are only for arms with a gateway.
 	inferred bool    // the agent reports only a share of the outcomes, and the gateway infers the others
@@ -64,6 +68,14 @@ func makeWorldArms() []worldArm {
 	for _, rate := range brokenRates {
 		all = append(all, worldArm{name: brokenArm(rate), broken: rate})
 	}
+	all = append(all,
+		worldArm{name: "perfect", bullets: worlds.World.ByHand},
+		worldArm{name: "perfect-wrong", bullets: worlds.World.ByHand, wrong: true},
+		worldArm{name: "right-or-wrong", right: true},
+		worldArm{name: "forgetful", forgets: true},
+		worldArm{name: "silent", silent: 0.7},
+		worldArm{name: "late", late: 200},
+	)
 	return append(all,
 		worldArm{name: gatewayArm, gateway: proxy.ModeTail},
 		worldArm{name: mixedArm, gateway: proxy.ModeTail, inferred: true, reported: 0.2},
@@ -97,6 +109,13 @@ func armNames(accept func(*worldArm) bool) []string {
 }
 
 func anyArm(*worldArm) bool { return true }
+
+// isUsual reports whether the arm runs without being named: with the feedback that comes in most worlds, and models that work.
+func (a *worldArm) isUsual() bool {
+	hasSwitch := a.right || a.forgets || a.silent > 0 || a.late > 0
+	learnsByHand := a.bullets != nil && !a.isFixed
+	return a.broken == 0 && a.gateway == "" && !hasSwitch && !learnsByHand
+}
 
 // worldPart is one measurement in simulated worlds.
 type worldPart struct {
@@ -258,7 +277,7 @@ var worldParts = []*worldPart{&curvesPart, &distractorsPart}
 
 // curvesPart measures the accuracy by the number of training tasks.
 var curvesPart = worldPart{
-	name: "worlds", title: "accuracy on held-out tasks", arms: armNames(func(a *worldArm) bool { return a.broken == 0 && a.gateway == "" }),
+	name: "worlds", title: "accuracy on held-out tasks", arms: armNames((*worldArm).isUsual),
 	tasks: 6000, quick: 300,
 	columns: []column{
 		{accuracyKey, "accuracy", percentInterval},

@@ -109,7 +109,7 @@ func (g *throughGateway) close() error {
 // the agent reports the outcomes of the step before. Without it, the user of a run may send another message, and the gateway
 // infers outcomes.
 func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
-	g, late, first := c.gateway, c.late, c.done
+	g, late, first := c.gateway, c.dueOutcomes(), c.done
 	ids, verdicts := make([]string, len(tasks)), make([]worlds.Verdict, len(tasks))
 	messages := make([]int, len(tasks))
 	err := train.Each(len(tasks), answers, func(i int) (err error) {
@@ -119,7 +119,6 @@ func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
 	if err != nil {
 		return err
 	}
-	c.late = nil
 	for i := range tasks {
 		g.runs += messages[i]
 		g.asked++
@@ -127,11 +126,12 @@ func (c *classroom) chat(ctx context.Context, tasks []worlds.Task) error {
 			g.right++
 		}
 		if c.arm.reports(first + i) {
-			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: events.Handle(ids[i]), Outcome: outcomeOf(verdicts[i])})
+			feedback := &events.FeedbackRequest{Book: classroomBook, Execution: events.Handle(ids[i]), Outcome: outcomeOf(verdicts[i])}
+			c.late = append(c.late, lateOutcome{due: c.done + 1, feedback: feedback})
 		}
 	}
-	for _, f := range late {
-		if _, err := client.HTTP(g.front.URL(), "").Feedback(ctx, f); err != nil {
+	for _, o := range late {
+		if _, err := client.HTTP(g.front.URL(), "").Feedback(ctx, o.feedback); err != nil {
 			g.lost++
 			if float64(g.lost) > maxLost*float64(c.done) {
 				return fmt.Errorf("report feedback (%d of %d calls without advice): %w", g.agent.calls.degraded.Load(), g.agent.calls.all.Load(), err)

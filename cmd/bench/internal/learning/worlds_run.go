@@ -53,13 +53,19 @@ type classroom struct {
 	gateway *throughGateway  // nil without a gateway
 	model   *worldModel
 	version uint64
-	done    int                       // training tasks so far
-	warned  int                       // reports with a warning
-	late    []*events.FeedbackRequest // outcomes that the next step reports
-	states  map[statement]bool        // cache of isStatement
-	prefix  []float64                 // shares of the system parts of training prompts that continue the previous prompt
+	done    int                // training tasks so far
+	warned  int                // reports with a warning
+	late    []lateOutcome      // outcomes to report
+	states  map[statement]bool // cache of isStatement
+	prefix  []float64          // shares of the system parts of training prompts that continue the previous prompt
 	stop    context.CancelFunc
 	wait    []func() error // wait for the goroutines of the roles
+}
+
+// lateOutcome is an outcome that is reported as soon as a number of training tasks are done.
+type lateOutcome struct {
+	due      int
+	feedback *events.FeedbackRequest
 }
 
 // maxWarned is the maximum share of reports with a warning. With more, the measurement fails. A server on a busy machine may not store
@@ -71,7 +77,9 @@ const classroomBook = book.Book("default")
 // openClassroom starts the classroom of a run on a temporary server. It adds the bullets of the arm.
 func openClassroom(ctx context.Context, r *worldRun, b *worldsBench, log zerolog.Logger) (_ *classroom, err error) {
 	a := r.arm
-	w, err := worlds.New(r.world, r.seed, b.errors)
+	imperfect := b.errors
+	imperfect.Forgetful = a.forgets
+	w, err := worlds.New(r.world, r.seed, imperfect)
 	if err != nil {
 		return nil, err
 	}
@@ -219,8 +227,7 @@ type answered struct {
 // step answers tasks with the current version of the playbook, reports the executions in order, and waits until the roles
 // have learned from them. An agent of the HTTP API reports the outcomes of a step only in the next step.
 func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
-	late := c.late
-	c.late = nil
+	late := c.dueOutcomes()
 	out := make([]answered, len(tasks))
 	err := train.Each(len(tasks), answers, func(i int) (err error) {
 		out[i], err = c.answer(ctx, &tasks[i])
@@ -229,7 +236,7 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 	if err != nil {
 		return err
 	}
-	isLate := c.api != nil // the outcomes are reported in the next step
+	isLate := c.api != nil || c.arm.late > 0
 	for i := range out {
 		if i > 0 {
 			c.prefix = append(c.prefix, sharedPrefix(out[i-1].system, out[i].system))
@@ -248,12 +255,15 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 		if err != nil {
 			return fmt.Errorf("report task %s: %w", r.RunID, err)
 		}
-		if isLate {
-			c.late = append(c.late, &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: out[i].outcome})
+		if isLate && out[i].outcome.Known() {
+			c.late = append(c.late, lateOutcome{
+				due:      c.done + c.delay(r.RunID),
+				feedback: &events.FeedbackRequest{Book: classroomBook, Execution: stored.Handle, Outcome: out[i].outcome},
+			})
 		}
 	}
-	for _, f := range late {
-		if _, err := c.agent.Feedback(ctx, f); err != nil {
+	for _, o := range late {
+		if _, err := c.agent.Feedback(ctx, o.feedback); err != nil {
 			return fmt.Errorf("report late feedback: %w", err)
 		}
 	}
@@ -262,6 +272,27 @@ func (c *classroom) step(ctx context.Context, tasks []worlds.Task) error {
 	}
 	_, err = c.read(ctx)
 	return err
+}
+
+// delay returns the number of tasks after which the outcome of a run is reported. Without an arm for late outcomes it is the next step's.
+func (c *classroom) delay(run string) int {
+	if c.arm.late == 0 {
+		return 1
+	}
+	return c.arm.late/2 + int(world.Draw(c.seed, "delay", run)%uint64(c.arm.late))
+}
+
+// dueOutcomes removes and returns the outcomes that are due.
+func (c *classroom) dueOutcomes() (due []lateOutcome) {
+	c.late = slices.DeleteFunc(c.late, func(o lateOutcome) bool {
+		if o.due > c.done {
+			return false
+		}
+		due = append(due, o)
+		return true
+	})
+	slices.SortStableFunc(due, func(a, b lateOutcome) int { return a.due - b.due })
+	return due
 }
 
 // answer requests a context for a task and lets the agent of the world answer it.
@@ -276,11 +307,18 @@ func (c *classroom) answer(ctx context.Context, t *worlds.Task) (answered, error
 	if world.Chance(c.wrong, c.seed, "wrong verdict", t.ID) {
 		v = c.world.Wrong(*t, a, v)
 	}
+	if c.arm.right && !v.Right() {
+		v.Score = 0
+	}
+	outcome := outcomeOf(v)
+	if world.Chance(c.arm.silent, c.seed, "silent", t.ID) {
+		outcome = events.Outcome{}
+	}
 	r := &events.Report{
 		Book: classroomBook, ContextID: served.ID, RunID: t.ID, Question: t.Question, Context: t.Context, Reasoning: a.Reasoning, Answer: a.Answer, Model: c.world.Name(),
 		Purpose: events.Learn, Cited: bulletIDs(a.Cited), Steps: stepsOf(a),
 	}
-	return answered{report: r, outcome: outcomeOf(v), system: system}, nil
+	return answered{report: r, outcome: outcome, system: system}, nil
 }
 
 func bulletIDs(cited []string) []book.BulletID {
