@@ -1,6 +1,7 @@
 package playbook_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -227,16 +228,24 @@ func TestTallyCountsShownBullets(t *testing.T) {
 	want("another wording", 0, 0)
 }
 
-func TestTallyTypical(t *testing.T) {
+// TestTallyWithout checks what tasks reach apart from a bullet: the record of the bullet itself does not count, and tasks without a citation
+// count for at most ten outcomes.
+func TestTallyWithout(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	own := &playbook.Bullet{Status: playbook.Active, Experiment: &playbook.Experiment{Cited: playbook.Scores{0: 5}}}
+	for name, test := range map[string]struct {
 		tally playbook.Tally
-		want  float64
+		want  playbook.Typical
 	}{
-		{playbook.Tally{}, 0.5}, {playbook.Tally{Cited: 8, Sum: 80}, 0.9}, {playbook.Tally{Cited: 8}, 0.1}, {playbook.Tally{Cited: 98, Sum: 490}, 0.5},
+		"empty":            {playbook.Tally{Cited: 5}, playbook.Typical{Rate: 0.5}},
+		"others succeed":   {playbook.Tally{Cited: 13, Sum: 80}, playbook.Typical{Rate: 0.9, Outcomes: 8}},
+		"others fail":      {playbook.Tally{Cited: 13}, playbook.Typical{Rate: 0.1, Outcomes: 8}},
+		"ten plain tasks":  {playbook.Tally{Cited: 5, Plain: playbook.Plain{Count: 10, Sum: 10}}, playbook.Typical{Rate: 11. / 12, Outcomes: 10}},
+		"many plain tasks": {playbook.Tally{Cited: 5, Plain: playbook.Plain{Count: 998, Sum: 799}}, playbook.Typical{Rate: 0.8, Outcomes: 10}},
+		"most fail":        {playbook.Tally{Cited: 5, Plain: playbook.Plain{Count: 998, Sum: 99}}, playbook.Typical{Rate: 0.5}},
 	} {
-		if got := test.tally.Typical(); got != test.want {
-			t.Errorf("%+v: got %v, want %v", test.tally, got, test.want)
+		if got := playbook.TypicalOf(test.tally, own); math.Abs(got.Rate-test.want.Rate) > 1e-9 || got.Outcomes != test.want.Outcomes {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
 		}
 	}
 }

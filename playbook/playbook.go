@@ -220,7 +220,11 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		return nil, fmt.Errorf("apply delta: version %d does not follow %d", d.Version, p.version)
 	}
 	p.version, p.duplicate = d.Version, nil
-	for _, part := range p.parts.Add(d) {
+	parts := p.parts.Add(d)
+	if len(parts) > 0 {
+		p.tally.countPlain(d, parts)
+	}
+	for _, part := range parts {
 		if part.Gate != "" {
 			p.gate = part.Gate
 		}

@@ -1,17 +1,51 @@
 package playbook
 
-// Tally sums the records of a playbook's bullets.
+// Tally sums the outcomes of a playbook.
 type Tally struct {
 	// Cited is the number of outcomes of tasks that cited a shown bullet, and Sum the sum of their scores, in tenths.
 	Cited, Sum int
+	Plain      Plain
 }
 
-// Tally returns the sums over the current bullets.
+// Plain counts the reported outcomes of tasks that cited no bullet, and sums their scores. A corrected outcome counts as one more.
+type Plain struct {
+	Count int     `msgpack:"n,omitempty"`
+	Sum   float64 `msgpack:"s,omitempty"`
+}
+
+// Tally returns the sums.
 func (p *Playbook) Tally() Tally { return p.tally }
 
-// Typical returns the mean score of tasks that cite a shown bullet, from 0 to 1. With few outcomes it is near a half.
-func (t Tally) Typical() float64 {
-	return (float64(t.Sum)/MaxScore + 1) / float64(t.Cited+2)
+// SetPlain sets the outcomes of tasks that cited no bullet, for a playbook restored from a view.
+func (p *Playbook) SetPlain(o Plain) { p.tally.Plain = o }
+
+// Typical is the mean score that tasks reach apart from one bullet, from 0 to 1, and the number of outcomes that it rests on.
+type Typical struct {
+	Rate     float64
+	Outcomes float64
+}
+
+// maxPlain is the largest number of outcomes that tasks without a citation count for. Later the tasks that cite other bullets say more
+// about a bullet, because they are of the kinds that bullets are for.
+const maxPlain = 10
+
+// Typical returns what tasks reach apart from a bullet.
+func (p *Playbook) Typical(id BulletID) Typical { return p.tally.without(p.Bullet(id)) }
+
+// without returns the mean score of tasks that cite another shown bullet. With few outcomes it is near a half. If most tasks without a
+// citation succeed, it is near their mean score instead: then a first bullet whose tasks fail is the likely cause. That most of them fail
+// says nothing, because a playbook begins with tasks that fail for want of advice.
+func (t Tally) without(b *Bullet) Typical {
+	t.count(b, -1)
+	prior, plain := 0.5, 0.0
+	if rate := (t.Plain.Sum + 1) / float64(t.Plain.Count+2); rate > prior {
+		prior, plain = rate, min(float64(t.Plain.Count), maxPlain)
+	}
+	weight := plain + 2
+	return Typical{
+		Rate:     (float64(t.Sum)/MaxScore + weight*prior) / (float64(t.Cited) + weight),
+		Outcomes: float64(t.Cited) + plain,
+	}
 }
 
 // count adds the record of a bullet, or subtracts it if sign is -1. A nil bullet counts nothing.
@@ -23,5 +57,28 @@ func (t *Tally) count(b *Bullet, sign int) {
 	if b.Shown() {
 		t.Cited += sign * e.Cited.Count()
 		t.Sum += sign * e.Cited.Sum()
+	}
+}
+
+// countPlain adds the outcomes of a delta's tasks that cite no bullet.
+func (t *Tally) countPlain(d *Delta, parts []*Delta) {
+	cites := make(map[int]bool) // covers
+	for _, part := range parts {
+		for i := range part.Ops {
+			op := &part.Ops[i]
+			for k := range op.Exposures {
+				if op.Exposures[k].Cited && k < len(op.Support) {
+					cites[op.Support[k]] = true
+				}
+			}
+		}
+	}
+	for i := range d.Covers {
+		e := d.Covers[i].Evidence
+		hasOutcome := e != nil && !e.Inferred && e.Outcome != "" && e.Outcome != "unknown"
+		if hasOutcome && !cites[i] {
+			t.Plain.Count++
+			t.Plain.Sum += e.Score
+		}
 	}
 }

@@ -41,7 +41,7 @@ func (d *gatekeeper) releaseWithheld() {
 }
 
 func (d *gatekeeper) decider() *gate.Decider {
-	decider := gate.NewDecider(d.Gate, d.mode, d, d.base.Tally(), d.setStatus)
+	decider := gate.NewDecider(d.Gate, d.mode, d, d.base.Typical, d.setStatus)
 	decider.Review = d.review
 	return decider
 }

@@ -45,16 +45,17 @@ type Decider struct {
 	cfg   Config
 	mode  playbook.Gate
 	state State
-	tally playbook.Tally
-	set   func([]playbook.Op) bool
-	ops   []playbook.Op // of the current decision
-	full  bool          // the delta is full: the next one continues
+	// typical returns what tasks reach apart from a bullet.
+	typical func(playbook.BulletID) playbook.Typical
+	set     func([]playbook.Op) bool
+	ops     []playbook.Op // of the current decision
+	full    bool          // the delta is full: the next one continues
 }
 
 // NewDecider returns the decider of a state. set applies the operations of one decision to the state: changes of statuses and
 // standings. It applies all of them or none. It returns false if the delta has no room; then the decider decides no more.
-func NewDecider(cfg Config, mode playbook.Gate, state State, tally playbook.Tally, set func([]playbook.Op) bool) *Decider {
-	return &Decider{cfg: cfg.WithDefaults(), mode: mode, state: state, tally: tally, set: set}
+func NewDecider(cfg Config, mode playbook.Gate, state State, typical func(playbook.BulletID) playbook.Typical, set func([]playbook.Op) bool) *Decider {
+	return &Decider{cfg: cfg.WithDefaults(), mode: mode, state: state, typical: typical, set: set}
 }
 
 // Decide decides on the bullets with new evidence. It reports whether the delta is full, so that the next one has more to
@@ -72,7 +73,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 		switch b.Status {
 		case playbook.Candidate:
 			waiting = true
-			if n := b.CurrentExperiment().Confirmations; n >= confirmationsNeeded(d.state, b, d.tally.Typical()) {
+			if n := b.CurrentExperiment().Confirmations; n >= confirmationsNeeded(d.state, b, d.typical(b.ID)) {
 				d.release(b, playbook.ReasonConfirmed, fmt.Sprintf("requested by %s", otherExecutions(n)))
 			}
 		case playbook.Retired:
@@ -92,7 +93,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 // confirmationsNeeded returns the number of confirmations that a candidate needs. It is the largest of three numbers: confirmationsToShow,
 // those that outweigh the candidate's own record after a suspension, and those against the supported bullet that it replaces or contests:
 // the requestShare of the failures of that bullet, unless it fails now. A candidate that is refuted needs never.
-func confirmationsNeeded(s State, b *playbook.Bullet, typical float64) int {
+func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	if isRefuted(s, b) {
 		return never
 	}
@@ -141,7 +142,7 @@ func failsNow(b *playbook.Bullet) bool {
 
 // assess decides on a bullet that is shown or on probation.
 func (d *Decider) assess(b *playbook.Bullet) {
-	a := d.cfg.Assess(b, d.tally.Typical())
+	a := d.cfg.Assess(b, d.typical(b.ID))
 	op := playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: cmp.Or(b.Status, playbook.Active), Standing: a.Standing, Restart: a.Restart, Code: a.Code, Reason: a.Reason}
 	switch {
 	case a == Assessment{}:

@@ -2,7 +2,8 @@
 // a bullet, which counts outcomes in two ways.
 //
 //   - Cited: the outcomes of tasks whose answer cited the bullet. They come fast, but they also depend on the difficulty of
-//     the tasks.
+//     the tasks. A task may follow several bullets. If it has a flaw, package draft counts it only for those that the reflection votes
+//     on: nothing for a bullet that it blames, and the score of the task for one that it calls helpful.
 //   - Shown and Withheld: the outcomes of an experiment. A bullet is withheld from a random half of the tasks of the
 //     experiment. The two groups differ only at random, so the difference between their outcomes is the effect of the bullet.
 //
@@ -13,7 +14,8 @@
 //   - Harm and benefit come from the experiment, by a bound that holds at any time; see below.
 //   - A bullet fails if the tasks that cite it succeed less often than the tasks that it was withheld from. The evidence is
 //     the Bayes factor of two success rates against one; see failing. It needs few outcomes if the effect is large. While
-//     nothing was withheld, the comparison is with a typical bullet of the playbook.
+//     nothing was withheld, the comparison is with the tasks that cite other bullets of the playbook, and in a new playbook with
+//     those that cite none.
 //   - A new bullet that seems to fail is suspended: it goes back to the waiting candidates, and its record stays. It is shown
 //     again after as many requests of other executions as outweigh the evidence. So a wrong proposal costs few tasks.
 //   - A bullet is trusted if the tasks that cite it mostly succeed.

@@ -117,12 +117,12 @@ func TestAssessIgnoresEmptyAndKeptRecords(t *testing.T) {
 		"an empty probation": {Status: playbook.Probation, Experiment: &playbook.Experiment{Standing: playbook.StandingNew}},
 		"a kept bullet":      {Experiment: &kept},
 	} {
-		if a := (gate.Config{}).Assess(b, 0.9); a != (gate.Assessment{}) {
+		if a := (gate.Config{}).Assess(b, typical(0.9)); a != (gate.Assessment{}) {
 			t.Errorf("%s: got %+v, want no decision", name, a)
 		}
 	}
 	failed.Standing = playbook.StandingNew
-	if a := (gate.Config{}).Assess(&playbook.Bullet{Experiment: &failed}, 0.9); !a.Retire {
+	if a := (gate.Config{}).Assess(&playbook.Bullet{Experiment: &failed}, typical(0.9)); !a.Retire {
 		t.Errorf("50 failures: got %+v, want the bullet to retire", a)
 	}
 }
@@ -132,11 +132,11 @@ func TestFewOutcomesDoNotProve(t *testing.T) {
 	t.Parallel()
 	e := &playbook.Experiment{Number: 1, Standing: playbook.StandingNew}
 	e.Shown[playbook.MaxScore], e.Withheld[playbook.MaxScore] = 5, 5
-	if a := (gate.Config{}).Assess(&playbook.Bullet{Experiment: e}, 0.5); a != (gate.Assessment{}) {
+	if a := (gate.Config{}).Assess(&playbook.Bullet{Experiment: e}, typical(0.5)); a != (gate.Assessment{}) {
 		t.Errorf("ten successes, half of them without it: got %+v", a)
 	}
 	e.Withheld[playbook.MaxScore] = 0
-	if a := (gate.Config{}).Assess(&playbook.Bullet{Experiment: e}, 0.5); a.Standing == playbook.StandingProven || a.Retire {
+	if a := (gate.Config{}).Assess(&playbook.Bullet{Experiment: e}, typical(0.5)); a.Standing == playbook.StandingProven || a.Retire {
 		t.Errorf("five successes without a control: got %+v", a)
 	}
 }
@@ -177,7 +177,7 @@ func TestAssessmentsByRecord(t *testing.T) {
 		{name: "undecided on probation", status: playbook.Probation, e: playbook.Experiment{Standing: "new", Shown: scores{0: 50, top: 50}, Withheld: scores{0: 50, top: 50}}, standing: "suspect", code: playbook.ReasonNoBenefit, retire: true},
 		{name: "undecided and shown", e: playbook.Experiment{Standing: "new", Shown: scores{0: 50, top: 50}, Withheld: scores{0: 50, top: 50}}},
 	} {
-		a := gate.Config{}.Assess(&playbook.Bullet{Status: test.status, Experiment: &test.e}, 0.5)
+		a := gate.Config{}.Assess(&playbook.Bullet{Status: test.status, Experiment: &test.e}, typical(0.5))
 		if a.Standing != test.standing || a.Code != test.code || a.Retire != test.retire || a.Restart != test.restart || a.Suspend != test.suspend {
 			t.Errorf("%s: got %+v", test.name, a)
 		}
@@ -201,7 +201,7 @@ func TestAssessDoesNotDependOnOrder(t *testing.T) {
 		assess := func(seen []playbook.Exposure) (gate.Assessment, gate.Lift) {
 			b := &playbook.Bullet{Experiment: &playbook.Experiment{Standing: standing}}
 			b = b.Apply(&playbook.Op{Kind: playbook.AddExposures, Exposures: seen}, nil)
-			return gate.Config{}.Assess(b, 0.6), gate.Config{}.Lift(b.Experiment)
+			return gate.Config{}.Assess(b, typical(0.6)), gate.Config{}.Lift(b.Experiment)
 		}
 		a, lift := assess(seen)
 		if b, other := assess(rapid.Permutation(seen).Draw(t, "order")); a != b || lift != other {
@@ -263,7 +263,7 @@ func TestAssessmentAgreesWithInterval(t *testing.T) {
 		if l.Low == -1 && l.High == 1 {
 			return // no random assignment produces such counts
 		}
-		a := gate.Config{}.Assess(&playbook.Bullet{Experiment: e}, 0.5)
+		a := gate.Config{}.Assess(&playbook.Bullet{Experiment: e}, typical(0.5))
 		if a.Code == playbook.ReasonHelps && l.Low < -0.002 {
 			t.Errorf("proven, but the lower limit of the lift is %v", l.Low)
 		}
@@ -302,7 +302,7 @@ func benchmarkRecord() *playbook.Experiment {
 func BenchmarkAssess(b *testing.B) {
 	bullet := &playbook.Bullet{Experiment: benchmarkRecord()}
 	for b.Loop() {
-		gate.Config{}.Assess(bullet, 0.6)
+		gate.Config{}.Assess(bullet, typical(0.6))
 	}
 }
 
@@ -312,3 +312,6 @@ func BenchmarkLift(b *testing.B) {
 		gate.Config{}.Lift(e)
 	}
 }
+
+// typical returns a rate of other tasks that rests on few outcomes.
+func typical(rate float64) playbook.Typical { return playbook.Typical{Rate: rate} }

@@ -57,7 +57,7 @@ func (l *life) task(with, without float64) bool {
 }
 
 func (l *life) assess() {
-	a := l.cfg.Assess(&l.b, l.typical)
+	a := l.cfg.Assess(&l.b, typical(l.typical))
 	if a == (gate.Assessment{}) {
 		return
 	}

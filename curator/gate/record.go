@@ -27,8 +27,8 @@ const trustedLead = 3
 const suspicion = 4
 
 // Assess returns the decision on a bullet that is shown or on probation, by the first rule below that applies. typical is the mean score
-// of the tasks that cite a bullet of the playbook.
-func (c Config) Assess(b *playbook.Bullet, typical float64) Assessment {
+// of other tasks.
+func (c Config) Assess(b *playbook.Bullet, typical playbook.Typical) Assessment {
 	c = c.WithDefaults()
 	e := b.CurrentExperiment()
 	if e.Standing == playbook.StandingKept || e.Outcomes() == 0 {
@@ -86,22 +86,28 @@ func failures(e *playbook.Experiment) float64 {
 	return float64(e.Cited.Count()) - float64(e.Cited.Sum())/playbook.MaxScore
 }
 
-// priorWeight is the number of outcomes that the typical success rate counts for, while nothing was withheld.
-const priorWeight = 4
+// The typical success rate counts for as many outcomes as it rests on, but for so many at least and at most. The minimum is for a playbook
+// without outcomes. The maximum stands for how much the tasks of bullets differ: with 20, a standard deviation of 0.11 about a typical
+// rate of one half.
+const (
+	minPrior = 4
+	maxPrior = 20
+)
 
 // failing returns the Bayes factor for the hypothesis that tasks which cite a bullet succeed less often than tasks that it was
 // withheld from, against the hypothesis that both succeed equally often. It is 0 if they succeed more often.
 //
-// The success rates have beta distributions: uniform for the cited tasks, and with priorWeight outcomes at the typical rate for
+// The success rates have beta distributions: uniform for the cited tasks, and with the weight of the typical rate for
 // the withheld ones and for the common rate. The factor is the ratio of the marginal likelihoods (Kass and Raftery, "Bayes
 // factors", 1995). If the rates are equal and drawn from these distributions, it exceeds 1/α with a probability of at most α, at any
 // time. If the tasks of a bullet are much harder than typical ones, the probability is higher until enough outcomes are withheld.
-func failing(e *playbook.Experiment, typical float64) float64 {
-	typical = min(max(typical, 0.02), 0.98)
+func failing(e *playbook.Experiment, typical playbook.Typical) float64 {
+	rate := min(max(typical.Rate, 0.02), 0.98)
+	weight := min(max(typical.Outcomes, minPrior), maxPrior)
 	good, n := float64(e.Cited.Sum())/playbook.MaxScore, float64(e.Cited.Count())
 	without, m := float64(e.Withheld.Sum())/playbook.MaxScore, float64(e.Withheld.Count())
-	a, b := priorWeight*typical, priorWeight*(1-typical)
-	if n == 0 || (good+1)/(n+2) >= (without+a)/(m+priorWeight) {
+	a, b := weight*rate, weight*(1-rate)
+	if n == 0 || (good+1)/(n+2) >= (without+a)/(m+weight) {
 		return 0
 	}
 	bad, failures := n-good, m-without
@@ -151,10 +157,10 @@ func (c Config) experimentText(e *playbook.Experiment) string {
 }
 
 // citedText describes the outcomes of the tasks that cited a bullet.
-func citedText(e *playbook.Experiment, typical float64) string {
+func citedText(e *playbook.Experiment, typical playbook.Typical) string {
 	text := fmt.Sprintf("mean score %.2f in %d tasks", e.Cited.Mean(), e.Cited.Count())
 	if n := e.Withheld.Count(); n > 0 {
 		return text + fmt.Sprintf(", %.2f in %d tasks without it", e.Withheld.Mean(), n)
 	}
-	return text + fmt.Sprintf(", %.2f is typical", typical)
+	return text + fmt.Sprintf(", %.2f is typical", typical.Rate)
 }

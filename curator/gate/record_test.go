@@ -52,9 +52,10 @@ func TestFailingMatchesIntegral(t *testing.T) {
 		e.Withheld[playbook.MaxScore], e.Withheld[0] = c.withheld[0], c.withheld[1]
 		good, bad := float64(c.cited[0]), float64(c.cited[1])
 		without, failed := float64(c.withheld[0]), float64(c.withheld[1])
-		a, b := priorWeight*c.typical, priorWeight*(1-c.typical)
+		weight := float64(minPrior)
+		a, b := weight*c.typical, weight*(1-c.typical)
 		want := integral(good, bad, 1, 1) * integral(without, failed, a, b) / integral(good+without, bad+failed, a, b)
-		if got := failing(e, c.typical); math.Abs(got-want) > 0.01*want {
+		if got := failing(e, playbook.Typical{Rate: c.typical}); math.Abs(got-want) > 0.01*want {
 			t.Errorf("%+v: got %v, want %v", c, got, want)
 		}
 	}
@@ -67,7 +68,7 @@ func TestFailingIsZeroForBetterRecord(t *testing.T) {
 		e := &playbook.Experiment{}
 		e.Cited[playbook.MaxScore], e.Withheld[playbook.MaxScore] = counts.Draw(t, "cited successes"), counts.Draw(t, "withheld successes")
 		e.Cited[0], e.Withheld[0] = counts.Draw(t, "cited failures"), counts.Draw(t, "withheld failures")
-		typical := rapid.Float64Range(-1, 2).Draw(t, "typical")
+		typical := playbook.Typical{Rate: rapid.Float64Range(-1, 2).Draw(t, "typical"), Outcomes: rapid.Float64Range(0, 100).Draw(t, "outcomes")}
 		got := failing(e, typical)
 		if math.IsNaN(got) || math.IsInf(got, 0) || got < 0 {
 			t.Fatalf("got %v", got)
@@ -83,9 +84,9 @@ func TestFailingIsZeroForBetterRecord(t *testing.T) {
 }
 
 // drawRate draws a success rate from the distribution of failing, by its quantiles.
-func drawRate(rng *rand.Rand, typical float64) float64 {
+func drawRate(rng *rand.Rand, typical playbook.Typical) float64 {
 	const steps = 1000
-	a, b := priorWeight*typical, priorWeight*(1-typical)
+	a, b := typical.Outcomes*typical.Rate, typical.Outcomes*(1-typical.Rate)
 	var cumulative [steps]float64
 	sum := 0.0
 	for i := range cumulative {
@@ -105,7 +106,11 @@ func TestFailingRarelyExceedsItsThreshold(t *testing.T) {
 	}
 	t.Parallel()
 	const alpha, bullets = 0.05, 500
-	for _, typical := range []float64{0.3, 0.5, 0.75, 0.9} {
+	for _, rate := range []float64{0.3, 0.5, 0.75, 0.9, 1.3, 1.5, 1.75, 1.9} { // above 1: the rate plus 1, with the largest weight
+		typical := playbook.Typical{Rate: rate, Outcomes: minPrior}
+		if rate > 1 {
+			typical = playbook.Typical{Rate: rate - 1, Outcomes: maxPrior}
+		}
 		rng := rand.New(rand.NewPCG(5, 5))
 		alarms := 0
 		for range bullets {
@@ -128,7 +133,7 @@ func TestFailingRarelyExceedsItsThreshold(t *testing.T) {
 		}
 		// 0.05 plus three standard errors.
 		if share := float64(alarms) / bullets; share > 0.08 {
-			t.Errorf("typical %.2f: %.3f false alarms, want at most 0.08", typical, share)
+			t.Errorf("typical %+v: %.3f false alarms, want at most 0.08", typical, share)
 		}
 	}
 }

@@ -72,13 +72,13 @@ func (c Config) assessed(p *playbook.Playbook, b *playbook.Bullet) BulletReport 
 	e := b.CurrentExperiment()
 	r := BulletReport{Bullet: b, Lift: c.Lift(&e)}
 	if b.Status == playbook.Candidate {
-		r.NextStep = waitsFor(confirmationsNeeded(p, b, p.Tally().Typical())-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
+		r.NextStep = waitsFor(confirmationsNeeded(p, b, p.Typical(b.ID))-e.Confirmations, cmp.Or(b.Replaces, b.Contests))
 		return r
 	}
 	if b.Status == playbook.Probation {
 		r.Remaining = max(0, c.MaxOutcomes-e.Shown.Count()-e.Withheld.Count())
 	}
-	r.NextStep = c.nextStep(b, p.Tally().Typical())
+	r.NextStep = c.nextStep(b, p.Typical(b.ID))
 	return r
 }
 
@@ -127,7 +127,7 @@ func outcomes(r BulletReport) int {
 }
 
 // nextStep returns the value of BulletReport.NextStep for a bullet that is shown or on probation.
-func (c Config) nextStep(b *playbook.Bullet, typical float64) string {
+func (c Config) nextStep(b *playbook.Bullet, typical playbook.Typical) string {
 	a := c.Assess(b, typical)
 	switch {
 	case IsKept(b):

@@ -42,8 +42,8 @@ func TestNextSteps(t *testing.T) {
 			"waits until outcomes of a-1 become worse",
 		},
 		"new bullet before its suspension": {
-			playbook.Bullet{Experiment: record("new", "--", 0)},
-			"will be suspended: tasks that cite it seem to fail: mean score 0.00 in 2 tasks, 0.88 is typical",
+			playbook.Bullet{Experiment: record("new", "-", 0)},
+			"will be suspended: tasks that cite it seem to fail: mean score 0.00 in 1 tasks, 0.90 is typical",
 		},
 	} {
 		test.bullet.ID, test.bullet.Section, test.bullet.Content = "a-2", "misc", "new"

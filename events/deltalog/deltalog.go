@@ -111,6 +111,8 @@ type head struct {
 	LeadingScore string `msgpack:"ls,omitempty"`
 	// Admission decides which reflections a prompt may contain.
 	Admission playbook.Admission `msgpack:"a,omitempty"`
+	// Plain counts the outcomes of tasks that cited no bullet.
+	Plain playbook.Plain `msgpack:"u,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
 	// Changed are the bullets that the last flush wrote or deleted. Since is the version of the view before that flush: a follower

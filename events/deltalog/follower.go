@@ -390,6 +390,7 @@ func (f *Follower) advance(h *head) error {
 	f.p.SetGate(h.Gate)
 	f.p.SetLeadingScore(h.LeadingScore)
 	f.p.SetAdmission(h.Admission)
+	f.p.SetPlain(h.Plain)
 	f.mismatches, f.reloading = 0, false
 	f.pending = make(map[playbook.BulletID]*playbook.Bullet)
 	f.chain = h.Chain

@@ -256,6 +256,9 @@ func (v *verifier) compareView(r *Record) {
 	if h.LeadingScore != p.LeadingScore() {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has the leading score %q, the log has %q: %s", h.LeadingScore, p.LeadingScore(), v.rebuildHint())
 	}
+	if h.Plain != p.Tally().Plain {
+		v.addFinding(Broken, FindingViewHead, "the head of the view counts %d tasks that cited no bullet, the log has %d: %s", h.Plain.Count, p.Tally().Plain.Count, v.rebuildHint())
+	}
 	if !v.sameAdmission(h) {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has another state of reviews, trust and decided reflections than the log: %s", v.rebuildHint())
 	}

@@ -45,6 +45,7 @@ func (v *view) playbook() *playbook.Playbook {
 	p.SetGate(v.head.Gate)
 	p.SetLeadingScore(v.head.LeadingScore)
 	p.SetAdmission(v.head.Admission)
+	p.SetPlain(v.head.Plain)
 	return p
 }
 

@@ -199,7 +199,7 @@ func (t *planted) see(arm book.Arm) {
 // run draws outcomes, and lets the gate decide after each one, until the bullet retires or is suspended, or after the limit of
 // outcomes. The other bullets of the playbook are cited with the success rate without the bullet.
 func (t *planted) run(limit int) {
-	others := book.Tally{Cited: 1000, Sum: int(1000 * book.MaxScore * t.base)}
+	others := func(book.BulletID) book.Typical { return book.Typical{Rate: t.base, Outcomes: 1000} }
 	set := func(ops []book.Op) bool {
 		for _, op := range ops {
 			t.wasProven = t.wasProven || op.Standing == book.StandingProven
