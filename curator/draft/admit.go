@@ -171,15 +171,18 @@ func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.
 	return d.changes.change(&add)
 }
 
-// contested returns a supported bullet that an execution behind a proposal blames for its failure, or ""; see blamed. Such a proposal
+// contested returns a supported bullet that an execution behind a proposal blames for its failure, or ""; see blames. Such a proposal
 // contradicts a bullet with a good record, so the failure may be a wrong verdict.
 func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	for _, k := range append([]*Item{item}, from...) {
 		r := k.Reflection
-		if r == nil || !r.Outcome.Known() || !hasFailed(r) {
+		if r == nil || !r.Outcome.Known() {
 			continue
 		}
-		for _, x := range blamed(r) {
+		for _, x := range r.Exposures {
+			if !blames(r, &x) {
+				continue
+			}
 			if b := d.Bullet(x.Bullet); b != nil && gate.IsSupported(b) && b.CurrentExperiment().Number == x.Experiment {
 				return b.ID
 			}
@@ -188,33 +191,27 @@ func (d *draft) contested(item *Item, from []*Item) playbook.BulletID {
 	return ""
 }
 
-// hasFailed reports whether the first round of a run failed: its score is in the lower half.
-func hasFailed(r *events.Reflection) bool { return r.FirstRoundScore < 0.5 }
+// voteOn returns the vote of a reflection on a bullet, or "".
+func voteOn(r *events.Reflection, id playbook.BulletID) events.Vote {
+	for _, t := range r.Tags {
+		if t.ID == id {
+			return t.Tag
+		}
+	}
+	return ""
+}
 
-// blamed returns the exposures of the bullets that a failed run cited and that its reflection blames by a harmful vote. Without a vote on
-// any cited bullet it returns all of them.
-func blamed(r *events.Reflection) (all []events.Exposure) {
-	hasVote := false
-	var cited []events.Exposure
-	for _, x := range r.Exposures {
-		if !x.Cited {
-			continue
-		}
-		cited = append(cited, x)
-		for _, t := range r.Tags {
-			if t.ID != x.Bullet {
-				continue
-			}
-			hasVote = true
-			if t.Tag == events.Harmful {
-				all = append(all, x)
-			}
-		}
-	}
-	if !hasVote {
-		return cited
-	}
-	return all
+// blames reports whether a reflection blames a bullet that its run cited: the run had a flaw and the vote is harmful. Without a vote on any
+// cited bullet, a run that failed blames all of them.
+func blames(r *events.Reflection, x *events.Exposure) bool {
+	isFlawed := r.FirstRoundScore < 1
+	hasFailed := r.FirstRoundScore < 0.5
+	return x.Cited && isFlawed && (voteOn(r, x.Bullet) == events.Harmful || hasFailed && !hasVotes(r))
+}
+
+// hasVotes reports whether a reflection has a vote on a bullet that its run cited.
+func hasVotes(r *events.Reflection) bool {
+	return slices.ContainsFunc(r.Exposures, func(x events.Exposure) bool { return x.Cited && voteOn(r, x.Bullet) != "" })
 }
 
 // confirm drafts a Confirm: one more request for the text of a bullet that is a candidate, on probation or retired. why is the refusal

@@ -22,35 +22,61 @@ func (d *evidence) addOutcomes(k *Item) {
 	if d.mode == playbook.GateOff || k.Reflection.Outcome.Inferred || !k.Reflection.Outcome.Known() {
 		return
 	}
-	score := scoreOf(k)
-	for _, t := range exposuresOf(k) {
-		if b := d.Bullet(t.Bullet); b != nil && d.sources.measures(b, k.coverIndex) {
-			d.addOutcome(b, t.Experiment, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited}, k.coverIndex)
+	for _, o := range outcomesOf(k.Reflection) {
+		if b := d.Bullet(o.bullet); b != nil && d.sources.measures(b, k.coverIndex) {
+			d.addOutcome(b, o.experiment, o.exposure, k.coverIndex)
 		}
 	}
 }
 
-// scoreOf returns the score of a reflection's task, in tenths.
-func scoreOf(k *Item) int { return int(math.Round(k.Reflection.FirstRoundScore * playbook.MaxScore)) }
+// countedOutcome is what the outcome of a run says about a bullet.
+type countedOutcome struct {
+	bullet     playbook.BulletID
+	experiment int
+	exposure   playbook.Exposure
+}
 
-// exposuresOf returns the valid exposures of a reflection, at most one for each bullet. An answer may follow several bullets, and
-// a failure is seldom the fault of all. So a failure counts only for the cited bullets that the reflection blames; see blamed.
-// The random arms count every outcome.
-func exposuresOf(k *Item) (all []events.Exposure) {
-	failed, guilty := hasFailed(k.Reflection), blamed(k.Reflection)
-	for _, t := range k.Reflection.Exposures[:min(len(k.Reflection.Exposures), events.MaxExposures)] {
-		isThis := func(o events.Exposure) bool { return o.Bullet == t.Bullet }
-		if t.Cited && failed && !slices.ContainsFunc(guilty, isThis) {
-			t.Cited = false
-			if t.Arm == playbook.ArmOpen {
-				continue
-			}
+// outcomesOf returns what the outcome of a run says about bullets. The random arms count the score of every run. An answer may follow
+// several bullets, and a flaw is seldom the fault of all; see credit.
+func outcomesOf(r *events.Reflection) (all []countedOutcome) {
+	score := int(math.Round(r.FirstRoundScore * playbook.MaxScore))
+	seen := map[playbook.BulletID]bool{}
+	for _, x := range r.Exposures[:min(len(r.Exposures), events.MaxExposures)] {
+		if !isValid(&x) || seen[x.Bullet] {
+			continue
 		}
-		if isValid(&t) && !slices.ContainsFunc(all, isThis) {
-			all = append(all, t)
+		seen[x.Bullet] = true
+		add := func(arm playbook.Arm, score int, cited bool) {
+			all = append(all, countedOutcome{x.Bullet, x.Experiment, playbook.Exposure{Arm: arm, Score: score, Cited: cited}})
+		}
+		earned, counts := credit(r, &x, score)
+		counts = counts && x.Cited
+		switch {
+		case x.Arm.Random() && counts && earned != score:
+			add(x.Arm, score, false)
+			add(playbook.ArmOpen, earned, true)
+		case x.Arm.Random():
+			add(x.Arm, score, counts)
+		case counts:
+			add(playbook.ArmOpen, earned, true)
 		}
 	}
 	return all
+}
+
+// credit returns the score that a cited bullet gets of a run, and whether the run says anything about the bullet. A run without a flaw
+// credits all cited bullets. A flaw counts in full against the bullets that the reflection blames, and the score of the run for those
+// that it calls helpful. Without votes the score counts for all.
+func credit(r *events.Reflection, x *events.Exposure, score int) (earned int, counts bool) {
+	switch {
+	case score == playbook.MaxScore:
+		return score, true
+	case voteOn(r, x.Bullet) == events.Harmful:
+		return 0, true
+	case voteOn(r, x.Bullet) == events.Helpful, !hasVotes(r):
+		return score, true
+	}
+	return 0, false
 }
 
 // isValid reports whether an exposure is possible and says something about its bullet: an answer cannot cite a withheld bullet, and
@@ -173,26 +199,34 @@ func (d *evidence) correctOutcomes(item *Item) {
 	}
 	isFirst := !item.Reflection.Corrects || item.Contribution.Inferred()
 	isUntrusted := d.sources.trustLevel(item.coverIndex) == playbook.Untrusted
-	score := scoreOf(item)
-	for _, t := range exposuresOf(item) {
-		b := d.Bullet(t.Bullet)
-		if b == nil || b.CurrentExperiment().Number != t.Experiment {
+	wanted := outcomesOf(item.Reflection)
+	seen := map[playbook.BulletID]bool{}
+	for _, x := range item.Reflection.Exposures {
+		b := d.Bullet(x.Bullet)
+		if b == nil || seen[x.Bullet] || b.CurrentExperiment().Number != x.Experiment {
 			continue
 		}
+		seen[x.Bullet] = true
 		if isUntrusted && !b.Shown() { // see addOutcomes
 			continue
 		}
-		op := playbook.Op{Kind: playbook.AddExposures, Bullet: t.Bullet, ExperimentNumber: t.Experiment}
-		counted := item.Contribution.Outcomes(t.Bullet, t.Experiment)
-		for _, seen := range counted {
-			if seen.Score != score {
-				undo := seen
-				undo.Undo, seen.Score = true, score
-				op.Exposures = append(op.Exposures, undo, seen)
+		var right []playbook.Exposure
+		for _, o := range wanted {
+			if o.bullet == x.Bullet {
+				right = append(right, o.exposure)
 			}
 		}
-		if len(counted) == 0 && isFirst && d.mode != playbook.GateOff {
-			op.Exposures = append(op.Exposures, playbook.Exposure{Arm: t.Arm, Score: score, Cited: t.Cited})
+		op := playbook.Op{Kind: playbook.AddExposures, Bullet: x.Bullet, ExperimentNumber: x.Experiment}
+		counted := item.Contribution.Outcomes(x.Bullet, x.Experiment)
+		switch {
+		case len(counted) == 0 && isFirst && d.mode != playbook.GateOff:
+			op.Exposures = right
+		case len(counted) > 0 && !slices.Equal(counted, right):
+			for _, was := range counted {
+				was.Undo = true
+				op.Exposures = append(op.Exposures, was)
+			}
+			op.Exposures = append(op.Exposures, right...)
 		}
 		if len(op.Exposures) == 0 {
 			continue
@@ -204,8 +238,8 @@ func (d *evidence) correctOutcomes(item *Item) {
 			d.reject(op, errFull)
 			continue
 		}
-		d.changed[t.Bullet] = b.Apply(&op, d.covers)
-		d.evidenceChanged[t.Bullet] = struct{}{}
+		d.changed[x.Bullet] = b.Apply(&op, d.covers)
+		d.evidenceChanged[x.Bullet] = struct{}{}
 		d.addOp(op)
 	}
 }

@@ -124,40 +124,45 @@ func BenchmarkOutcomes(b *testing.B) {
 	}
 }
 
-// TestFailureCountsForBlamedBullets checks that a failure counts only for the cited bullets that the reflection blames, or for all
-// if it votes on none. The random arms count every outcome.
-func TestFailureCountsForBlamedBullets(t *testing.T) {
+// TestCredit checks what the outcome of a run says about the bullets that it cites. A run without a flaw counts for all. A flaw counts
+// against the bullets that the reflection blames, and its score for those that it calls helpful. Without votes the score counts for all.
+// The random arms count every outcome.
+func TestCredit(t *testing.T) {
 	t.Parallel()
 	vote := func(id playbook.BulletID, v events.Vote) events.BulletTag { return events.BulletTag{ID: id, Tag: v} }
 	for name, c := range map[string]struct {
 		score float64
 		tags  []events.BulletTag
-		want  []playbook.BulletID // cited bullets that count
+		want  []string // cited bullets that count, with their score
 	}{
-		"a success counts for all":         {1, []events.BulletTag{vote("a-1", events.Harmful)}, []playbook.BulletID{"a-1", "a-2", "a-3"}},
-		"a failure without votes":          {0, nil, []playbook.BulletID{"a-1", "a-2", "a-3"}},
-		"a failure of one":                 {0, []events.BulletTag{vote("a-2", events.Harmful), vote("a-1", events.Neutral)}, []playbook.BulletID{"a-2"}},
-		"a failure of none of them":        {0, []events.BulletTag{vote("a-2", events.Neutral)}, nil},
-		"votes on bullets that it ignored": {0, []events.BulletTag{vote("a-9", events.Harmful)}, []playbook.BulletID{"a-1", "a-2", "a-3"}},
+		"a success counts for all":           {1, []events.BulletTag{vote("a-1", events.Harmful)}, []string{"a-1 10", "a-2 10", "a-3 10"}},
+		"a failure without votes":            {0, nil, []string{"a-1 0", "a-2 0", "a-3 0"}},
+		"a failure of one":                   {0, []events.BulletTag{vote("a-2", events.Harmful), vote("a-1", events.Neutral)}, []string{"a-2 0"}},
+		"a failure of none of them":          {0, []events.BulletTag{vote("a-2", events.Neutral)}, nil},
+		"votes on bullets that it ignored":   {0, []events.BulletTag{vote("a-9", events.Harmful)}, []string{"a-1 0", "a-2 0", "a-3 0"}},
+		"a flaw of one, another one helped":  {0.7, []events.BulletTag{vote("a-2", events.Harmful), vote("a-1", events.Helpful)}, []string{"a-1 7", "a-2 0"}},
+		"a flaw of the one that is compared": {0.7, []events.BulletTag{vote("a-1", events.Harmful)}, []string{"a-1 0"}},
+		"a flaw without votes":               {0.7, nil, []string{"a-1 7", "a-2 7", "a-3 7"}},
 	} {
-		item := &Item{Reflection: &events.Reflection{FirstRoundScore: c.score, Tags: c.tags, Exposures: []events.Exposure{
+		r := &events.Reflection{FirstRoundScore: c.score, Tags: c.tags, Exposures: []events.Exposure{
 			{Bullet: "a-1", Arm: playbook.ArmShown, Cited: true},
 			{Bullet: "a-2", Arm: playbook.ArmOpen, Cited: true},
 			{Bullet: "a-3", Arm: playbook.ArmOpen, Cited: true},
 			{Bullet: "a-4", Arm: playbook.ArmWithheld},
-		}}}
-		var cited []playbook.BulletID
-		random := 0
-		for _, x := range exposuresOf(item) {
-			if x.Cited {
-				cited = append(cited, x.Bullet)
+		}}
+		var cited []string
+		var random []int
+		for _, o := range outcomesOf(r) {
+			if o.exposure.Cited {
+				cited = append(cited, fmt.Sprint(o.bullet, " ", o.exposure.Score))
 			}
-			if x.Arm.Random() {
-				random++
+			if o.exposure.Arm.Random() {
+				random = append(random, o.exposure.Score)
 			}
 		}
-		if !slices.Equal(cited, c.want) || random != 2 {
-			t.Errorf("%s: got %v and %d random arms, want %v and 2", name, cited, random, c.want)
+		score := int(10 * c.score)
+		if !slices.Equal(cited, c.want) || !slices.Equal(random, []int{score, score}) {
+			t.Errorf("%s: got %v and random arms with %v, want %v and twice %d", name, cited, random, c.want, score)
 		}
 	}
 }
