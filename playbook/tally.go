@@ -25,8 +25,8 @@ type Typical struct {
 	Outcomes float64
 }
 
-// maxPlain is the largest number of outcomes that tasks without a citation count for. Later the tasks that cite other bullets say more
-// about a bullet, because they are of the kinds that bullets are for.
+// maxPlain is the largest weight of the tasks that cite no bullet, in outcomes. Later the tasks that cite other bullets say more about a
+// bullet, because they are of the kinds that bullets are for.
 const maxPlain = 10
 
 // Typical returns what tasks reach apart from a bullet.
@@ -60,7 +60,8 @@ func (t *Tally) count(b *Bullet, sign int) {
 	}
 }
 
-// countPlain adds the outcomes of a delta's tasks that cite no bullet.
+// countPlain adds the outcomes of the tasks that cite no bullet. d is the last delta of a change and has its covers, one for each task;
+// parts are all deltas of the change.
 func (t *Tally) countPlain(d *Delta, parts []*Delta) {
 	cites := make(map[int]bool) // covers
 	for _, part := range parts {

@@ -14,7 +14,7 @@ type changes struct {
 	*state
 	sources     *sources
 	addedIndex  similar.Index // texts of the bullets that this draft added
-	baseIndexed bool          // Policy.Duplicates is at the state of base
+	baseIndexed bool          // Policy.Duplicates has the texts of base, the playbook before this draft
 }
 
 // change drafts an operation other than a vote, and sets the id of a new bullet. It returns nil, or the reason to reject it.

@@ -98,7 +98,7 @@ func RowOf(p *playbook.Playbook, b *playbook.Bullet) *Row {
 // that it contradicts, if any.
 func waitsFor(confirmations int, against playbook.BulletID) string {
 	worse := fmt.Sprintf("until outcomes of %s become worse", against)
-	if confirmations > never/2 {
+	if confirmations > never/2 { // never, less the confirmations so far; only a candidate against a bullet needs so many
 		return "waits " + worse
 	}
 	next := "waits for a request by " + otherExecutions(max(1, confirmations))

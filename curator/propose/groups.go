@@ -44,6 +44,7 @@ func assignGroups(ids []events.ID) [][]int {
 	// The shuffled order is read twice as rows of g columns. In the second pass the column is the group. In the first one it is shifted
 	// by a number that depends on the row, so two reflections that share a group in one pass are separated in the other. Each
 	// reflection is in the first half of one group and in the second half of another, because a model may overlook the end of a list.
+	// So the shift of the second pass is 0, and that of the first is 1 to g-1.
 	for pass := range groupsPerReflection {
 		for pos, i := range order {
 			column, row := pos%g, pos/g

@@ -27,9 +27,9 @@ type item struct {
 	received       time.Time // when that delivery arrived
 	reconnects     uint64    // the connection's number of reconnects when that delivery arrived
 
-	attemptKnown  bool   // d.Attempt is final: the record was read, or none is expected; written under mu of inFlight
+	attemptKnown  bool   // d.Attempt is final: the stored number of attempts was read, or none is expected; written under mu of inFlight
 	letterSubject string // subject of the message's dead letter, if it has one
-	letterKnown   bool   // letterSubject was read after the effect was stored
+	letterKnown   bool   // letterSubject was read after the worker had stored the effect of the message
 
 	// The goroutine that processes the item owns the other fields.
 	d            Delivery

@@ -23,8 +23,9 @@ func keepJSON(s string, edits []edit) []edit {
 		case !inside || i+n <= edits[k].from: // not in a string, or before the edit
 		default:
 			last := len(out) - 1
-			if last >= 0 && out[last].to == i && i > edits[k].from {
-				out[last].to += n // extend the previous edit
+			isInside := i > edits[k].from // an earlier unit of this edit was added before
+			if last >= 0 && out[last].to == i && isInside {
+				out[last].to += n
 			} else {
 				out = append(out, edit{i, i + n, edits[k].kind})
 			}

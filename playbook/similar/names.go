@@ -100,7 +100,7 @@ func (s *scanner) word(raw string) {
 	switch {
 	case (stopWords[text] || prepositions[text]) && isShortCode:
 		s.add(identifier, raw, text, false)
-	case text == "always" && last.kind == negation: // "not always" is not "not"
+	case text == "always" && last.kind == negation: // "not always" is weaker than "not": "always" is a word here, and no negation
 		s.add(plainWord, raw, text, false)
 	case prepositions[text]:
 		s.preposition = strings.TrimSpace(s.preposition + " " + text)

@@ -13,7 +13,7 @@ import (
 )
 
 // authenticate returns the token of a request. Without tokens it checks instead that the request comes from this machine and
-// not from a page of another site.
+// not from a page of another site. A handler inside a command has the token of its user in local, and checks nothing.
 func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.Token, error) {
 	if h.local != nil {
 		return h.local, nil

@@ -115,7 +115,7 @@ func (c *selector) compare(a, b int32) int {
 const exploreShare = 5
 
 // untried yields the bullet of an experiment, then those that were never tried: first the relevant ones, in order, then
-// others in a pseudo-random order that depends on the seed.
+// others in a pseudo-random order that depends on the seed. It may yield a bullet twice: the caller skips those that it has decided on.
 func (c *selector) untried() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		if c.drawn >= 0 && !yield(c.drawn) {

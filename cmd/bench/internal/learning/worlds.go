@@ -110,7 +110,7 @@ func armNames(accept func(*worldArm) bool) []string {
 
 func anyArm(*worldArm) bool { return true }
 
-// isUsual reports whether the arm runs without being named: with the feedback that comes in most worlds, and models that work.
+// isUsual reports whether the arm runs without being named. Its models work, and each task has one outcome, at once and with its score.
 func (a *worldArm) isUsual() bool {
 	hasSwitch := a.right || a.forgets || a.silent > 0 || a.late > 0
 	learnsByHand := a.bullets != nil && !a.isFixed

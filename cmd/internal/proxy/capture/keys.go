@@ -24,7 +24,7 @@ type keys struct {
 func (c *Call) keys() keys { return keys{c.Owner, c.Book} }
 
 // of returns the key of a kind of reference: a hash of the kind, the playbook and the parts, and a hash of the owner. The hashes are
-// short because a run has many references. Two owners with the same hash share the maxReferences of a key, and see only their own runs.
+// short because a run has many references. If the hashes of two owners are equal, a key has maxReferences for both, and each sees only its own runs.
 func (k keys) of(kind string, parts ...string) string {
 	return k.inBook(kind, parts) + string(events.Hash("owner", k.owner)[:6])
 }

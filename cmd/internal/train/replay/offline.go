@@ -66,7 +66,7 @@ func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (wind
 			t := r.trainingTask(r.Train.Tasks[place], place, r.step+i+1)
 			t.Playbook = &version
 			t.Session = ""
-			t.Origin.Held = true
+			t.Origin.Held = true // r.gather applies the reflections of a batch as one change
 			tasks[i] = t
 		}
 		results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress(phase, at+done, len(order)) })

@@ -85,7 +85,7 @@ func (w *World) Attempt(t world.Task, system string) world.Attempt {
 func (w *World) Distractors(n int) []string {
 	return world.Distinct(n, func(i int) string {
 		d := world.Draw(w.Seed, "distractor", fmt.Sprint(i))
-		value := onsets[d%20] + codas[d>>8%20]
-		return "For " + fmt.Sprintf(fields[d>>16%6], value) + " " + fmt.Sprintf(numbers[d>>24%3], 2+d>>32%17)
+		value := onsets[d%20] + codas[(d>>8)%20]
+		return "For " + fmt.Sprintf(fields[(d>>16)%6], value) + " " + fmt.Sprintf(numbers[(d>>24)%3], 2+(d>>32)%17)
 	})
 }

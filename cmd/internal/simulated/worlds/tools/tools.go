@@ -100,7 +100,7 @@ func (w *World) write(name string, n int, stream uint64, heldOut bool) []world.T
 	for len(out) < n {
 		r := request{operations[rng.IntN(len(operations))].name, services[rng.IntN(len(services))], tenants[rng.IntN(len(tenants))]}
 		if rng.IntN(3) == 0 {
-			// A request to which one rule applies, so that exceptions are not too rare.
+			// Only a request to which a drawn rule applies, so that exceptions are not too rare.
 			if h := w.hidden[rng.IntN(len(w.hidden))]; !h.Applies(w.facts(r)) {
 				continue
 			}

@@ -75,7 +75,7 @@ func ReadBullets(text string) []Bullet {
 var quoteBegin = regexp.MustCompile(`(?m)^\[\[begin ([a-z0-9 ]+) ([0-9a-f]{16})\]\]$`)
 
 // ReadQuotes returns the quotations in a text by name. A quotation ends at the end line with its name and its mark. Of two quotations
-// with one name Quotes returns the last.
+// with one name ReadQuotes returns the last.
 func ReadQuotes(text string) map[string]string {
 	quotes := make(map[string]string)
 	for {
@@ -117,7 +117,7 @@ func ReadTask(messages []Message) (question, context string) {
 	return last, ""
 }
 
-// earlier is the id of the bullets of Earlier.
+// earlier is the id of the bullets of ReadEarlier.
 const earlier = "earlier"
 
 // ReadEarlier returns the insights of earlier attempts at the task of a Generator's prompt as bullets, the newest first.
@@ -131,7 +131,7 @@ func ReadEarlier(messages []Message) string {
 	return out
 }
 
-// IsEarlier reports whether an id is that of the bullets of Earlier, which an answer cannot cite.
+// IsEarlier reports whether an id is that of the bullets of ReadEarlier, which an answer cannot cite.
 func IsEarlier(id string) bool { return id == earlier }
 
 // Execution is the material of a Reflector's prompt. Fields without a quotation are empty.

@@ -72,7 +72,7 @@ func ReplyJSON(v any) string {
 	return string(raw)
 }
 
-// BreakJSON returns a reply that is not parseable: truncated, or with an unescaped quote. The draw selects the kind.
+// BreakJSON returns a reply that is not parseable: truncated, or with two keys that lack their closing quote. The draw selects the kind.
 func BreakJSON(reply string, draw uint64) string {
 	if draw%2 == 0 {
 		return reply[:len(reply)/2]
