@@ -22,7 +22,7 @@ func TestMissingFollowRightIsReported(t *testing.T) {
 	}
 	t.Parallel()
 	const right = "$JS.API.DIRECT.GET.KV_playbook"
-	s := startTLSServerWithout(t, `"`+right+`" # the playbook`, "acme")
+	s := startTLSServerWithout(t, `"`+right+`" # the playbook: heads and bullets`, "acme")
 	s.debrief("acme", "setup", "--wait-server", "10s")
 	flags := append(s.flags("acme", events.RoleGenerator), "--model", "simulated-invoice-desk", "--base-url", startModel(t, 0))
 	says := func(health string) error {
