@@ -29,14 +29,14 @@ func (d *evidence) addOutcomes(k *Item) {
 	}
 }
 
-// countedOutcome is what the outcome of a run says about a bullet.
+// countedOutcome is the outcome of a run as it counts for a bullet.
 type countedOutcome struct {
 	bullet     playbook.BulletID
 	experiment int
 	exposure   playbook.Exposure
 }
 
-// outcomesOf returns what the outcome of a run says about bullets. The random arms count the score of every run. An answer may follow
+// outcomesOf returns the outcome of a run as it counts for each bullet. The random arms count the score of every run. An answer may follow
 // several bullets, and a flaw is seldom the fault of all; see credit.
 func outcomesOf(r *events.Reflection) (all []countedOutcome) {
 	score := int(math.Round(r.FirstRoundScore * playbook.MaxScore))
@@ -64,7 +64,7 @@ func outcomesOf(r *events.Reflection) (all []countedOutcome) {
 	return all
 }
 
-// credit returns the score that a cited bullet gets of a run, and whether the run says anything about the bullet. A run without a flaw
+// credit returns the score that a cited bullet gets of a run, and false if the run does not count for the bullet. A run without a flaw
 // credits all cited bullets. A flaw counts in full against the bullets that the reflection blames, and the score of the run for those
 // that it calls helpful. Without votes the score counts for all.
 func credit(r *events.Reflection, x *events.Exposure, score int) (earned int, counts bool) {

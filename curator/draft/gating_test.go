@@ -256,34 +256,44 @@ func TestCorrectionTakesPlaceAndOldBulletReturns(t *testing.T) {
 // tasks. If most tasks fail anyway, and it helps, it stays.
 func TestFirstBullet(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	task := func(rng *rand.Rand, rate float64) (score float64) {
+		if rng.Float64() < rate {
+			score = 1
+		}
+		return score
+	}
+	n := trying(t, playbook.GateGuard)
+	for range 10 {
+		n.take(t, tells(1))
+	}
+	n.take(t, asks(add("ruins all")))
+	tasks := 0
+	for ; n.said(t, "ruins all").Shown() && tasks < 50; tasks++ {
+		n.take(t, tells(0, n.exposure(t, "ruins all", playbook.ArmOpen)))
+	}
+	if tasks > 5 {
+		t.Errorf("a bullet that ruins all stays for %d tasks, want at most 5", tasks)
+	}
+	lost := 0
+	for seed := range uint64(20) { // one task of ten succeeds without the bullet, and half of them with it
 		rng := rand.New(rand.NewPCG(seed, 1))
-		plain := func(n *draftTest, rate float64) {
-			for range 10 {
-				score := 0.0
-				if rng.Float64() < rate {
-					score = 1
-				}
-				n.take(t, tells(score))
+		n := trying(t, playbook.GateGuard)
+		for range 10 {
+			n.take(t, tells(task(rng, 0.1)))
+		}
+		n.take(t, asks(add("helps")))
+		for range 30 {
+			if n.said(t, "helps").Shown() {
+				n.take(t, tells(task(rng, 0.5), n.exposure(t, "helps", playbook.ArmOpen)))
 			}
 		}
-		n := trying(t, playbook.GateGuard)
-		plain(n, 1)
-		n.take(t, asks(add("ruins all")))
-		tasks := 0
-		for ; n.said(t, "ruins all").Shown() && tasks < 50; tasks++ {
-			n.take(t, tells(0, n.exposure(t, "ruins all", playbook.ArmOpen)))
-		}
-		if tasks > 5 {
-			t.Errorf("seed %d: a bullet that ruins all stays for %d tasks", seed, tasks)
-		}
-		n = trying(t, playbook.GateGuard)
-		plain(n, 0.1)
-		n.take(t, asks(add("helps")))
-		n.cite(t, "helps", "-+-+-++-+--+++-+-++-+-+-")
 		if !n.said(t, "helps").Shown() {
-			t.Errorf("seed %d: a bullet that helps is gone in a hard world", seed)
+			lost++
 		}
+	}
+	t.Logf("a bullet that helps is gone in %d of 20 hard worlds", lost)
+	if lost > 1 {
+		t.Errorf("a bullet that helps is gone in %d of 20 hard worlds, want at most 1", lost)
 	}
 }
 

@@ -86,10 +86,10 @@ func failures(e *playbook.Experiment) float64 {
 	return float64(e.Cited.Count()) - float64(e.Cited.Sum())/playbook.MaxScore
 }
 
-// The typical success rate counts for as many outcomes as it rests on, but for so many at least and at most, and at most for as many as
-// the record that is compared with it. The minimum is for a playbook without outcomes, and for short records: with a larger one, three
-// failures in a row would suspend 4 % of the bullets that help. The maximum stands for how much the tasks of bullets differ: with 20, a
-// standard deviation of 0.11 about a typical rate of one half.
+// Limits of the weight of the typical success rate, in outcomes. The weight is the number of outcomes behind the rate, but not more than
+// the length of the record that is compared with it. A larger minimum would let three failures in a row suspend 4 % of the bullets that
+// help. The maximum describes how much the tasks of bullets differ: with 20, the standard deviation about a typical rate of one half is
+// 0.11.
 const (
 	minPrior = 4
 	maxPrior = 20
