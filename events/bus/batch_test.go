@@ -123,7 +123,7 @@ func TestBookHasOneBatchAtATime(t *testing.T) {
 func TestBatchItemsHaveTheirOwnDisposition(t *testing.T) {
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
-	publishTasks(t, c, "main", 5) // before the worker starts: a message on its way to a pull that a hold ends would come again
+	publishTasks(t, c, "main", 5)
 	var mu sync.Mutex
 	attempts := map[string]int{}
 	start(t, c, Worker{Role: events.RoleGenerator, Batch: 8, Handle: func(_ context.Context, b []*Delivery) (out []Result) {
@@ -152,9 +152,6 @@ func TestBatchItemsHaveTheirOwnDisposition(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(attempts), "map[task-0:1 task-1:2 task-2:2 task-3:1 task-4:1]"; got != want {
 		t.Errorf("got attempts %s, want %s", got, want)
-	}
-	if i := info(t, c, events.RoleGenerator); i.Delivered.Consumer != 6 {
-		t.Errorf("got %d deliveries, want 6: one came again", i.Delivered.Consumer)
 	}
 }
 
