@@ -174,6 +174,13 @@ func (round *Round) addContext(in *Request) {
 			in.Undecided = append(in.Undecided, bullet)
 		}
 	}
+	for _, r := range in.Reflections {
+		for _, id := range withheld(r) {
+			if bullet := p.Bullet(id); bullet != nil && (bullet.Shown() || bullet.Status == playbook.Probation) {
+				include(bullet)
+			}
+		}
+	}
 	for _, key := range nearestTexts(&round.Bullets.words, texts, maxPerInsight, 0) {
 		bullet := p.Bullet(playbook.BulletID(key))
 		switch {

@@ -2,6 +2,7 @@ package propose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"debrief/events"
@@ -12,10 +13,16 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c4"
+const PromptVersion = "c5"
 
 // Texts returns the instructions that this package sends to models.
-func Texts() []string { return []string{systemText, reducerText, refinerText} }
+func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
+
+// withheldText stands above insights if a run behind them had a bullet withheld. Such a run teaches again what the bullet says, often in
+// other words, and each copy would be a new bullet.
+const withheldText = `An insight with "withheld" comes from a run that was not shown these bullets, as a trial. If one of them would have prevented what went wrong, the insight repeats it: SAME with that bullet.
+
+`
 
 const systemText = `You keep a playbook: short pieces of advice, called bullets, that people read before they do a task. You are given the bullets that bear on new insights from finished tasks, and propose the few changes that make the playbook say what it lacks.
 
@@ -112,6 +119,9 @@ func requestPrompt(in Request) chat.Prompt {
 	}
 	in.State.write(&user)
 	user.WriteString("# Insights, one JSON object a line\n\n")
+	if slices.ContainsFunc(in.Reflections, func(r *events.Reflection) bool { return len(withheld(r)) > 0 }) {
+		user.WriteString(withheldText)
+	}
 	for i, r := range in.Reflections {
 		line := promptInsight{
 			Number:   i + 1,
@@ -119,6 +129,7 @@ func requestPrompt(in Request) chat.Prompt {
 			Insight:  text.Excerpt(r.KeyInsight, maxInsight),
 			Section:  text.Excerpt(insightSection(r), playbook.MaxSection),
 			Question: text.Line(r.Question, maxQuestion),
+			Withheld: withheld(r),
 		}
 		for _, l := range r.Lessons {
 			if l.Content != r.KeyInsight {
@@ -137,12 +148,23 @@ func requestPrompt(in Request) chat.Prompt {
 }
 
 type promptInsight struct {
-	Number   int      `json:"number"`
-	Outcome  string   `json:"outcome,omitempty"`
-	Insight  string   `json:"insight,omitempty"`
-	Also     []string `json:"also,omitempty"`
-	Section  string   `json:"section,omitempty"`
-	Question string   `json:"question,omitempty"`
+	Number   int                 `json:"number"`
+	Outcome  string              `json:"outcome,omitempty"`
+	Insight  string              `json:"insight,omitempty"`
+	Also     []string            `json:"also,omitempty"`
+	Section  string              `json:"section,omitempty"`
+	Question string              `json:"question,omitempty"`
+	Withheld []playbook.BulletID `json:"withheld,omitempty"`
+}
+
+// withheld returns the bullets that an experiment withheld from the run of a reflection.
+func withheld(r *events.Reflection) (ids []playbook.BulletID) {
+	for i := range r.Exposures {
+		if r.Exposures[i].Arm == playbook.ArmWithheld {
+			ids = append(ids, r.Exposures[i].Bullet)
+		}
+	}
+	return ids
 }
 
 // insightSection returns the section of the lesson that repeats the insight, else the section of the first lesson.

@@ -1,6 +1,7 @@
 package propose
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,6 +39,33 @@ func TestPromptNumbersInsights(t *testing.T) {
 	}
 	if strings.Contains(user, `"number":2`) {
 		t.Error("a reflection without an insight is in the prompt")
+	}
+}
+
+// TestPromptSaysWhatWasWithheld checks that an insight of a run in an experiment names the bullets that the run was not shown, and that
+// the prompt has them though no word of the insight is in them.
+func TestPromptSaysWhatWasWithheld(t *testing.T) {
+	t.Parallel()
+	p := playbook.Restore(1, 0, func(yield func(*playbook.Bullet) bool) {
+		yield(&playbook.Bullet{ID: "calc-00001", Section: "calc", Content: "Gold gets 7 % off."})
+		for i := range maxContext { // all of them are better
+			yield(&playbook.Bullet{ID: playbook.MintID("calc", uint64(i+2)), Section: "calc", Content: fmt.Sprintf("Silver gets %d %%.", i), Helpful: 5})
+		}
+	})
+	user := func(arm playbook.Arm) string {
+		in := Request{Reflections: []*events.Reflection{{
+			KeyInsight: "Customers of the first class pay less.", Exposures: []events.Exposure{{Bullet: "calc-00001", Arm: arm}},
+		}}}
+		round := &Round{Playbook: p, Rejections: new(RejectionLog), Bullets: new(BulletIndex), Costs: costs{}}
+		round.Bullets.update(p, round.Costs)
+		round.addContext(&in)
+		return requestPrompt(in).Messages[1].Text
+	}
+	if got := user(playbook.ArmWithheld); !strings.Contains(got, withheldText) || !strings.Contains(got, `"withheld":["calc-00001"]`) || !strings.Contains(got, "- [calc-00001] Gold") {
+		t.Errorf("got %q, want the withheld bullet", got)
+	}
+	if got := user(playbook.ArmShown); strings.Contains(got, "withheld") {
+		t.Errorf("got %q, want no word about experiments", got)
 	}
 }
 

@@ -57,6 +57,11 @@ func (r rule) Condition() string {
 // Meaning implements world.Rule.
 func (r rule) Meaning() string { return r.Condition() + "=" + r.step + "|" + r.other }
 
+// Advice returns what the rule says, without the material and the client.
+func (r rule) Advice() string {
+	return strings.Join([]string{string(r.kind), r.family, r.step, r.other}, "|")
+}
+
 // Section implements world.Rule.
 func (r rule) Section() string {
 	if r.family == "" {

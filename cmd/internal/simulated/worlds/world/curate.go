@@ -10,8 +10,9 @@ import (
 type claim struct {
 	text     string
 	section  string
-	rule     Rule  // nil if the text states no rule
-	insights []int // numbers of the insights
+	rule     Rule     // nil if the text states no rule
+	insights []int    // numbers of the insights
+	withheld []string // ids of the bullets that were withheld from a run behind it
 }
 
 // meaning identifies the statement.
@@ -57,6 +58,9 @@ func (m *Model) curate(in Curation, d Dice) Curated {
 		about := -1 // a bullet with the same condition
 		if c.rule != nil {
 			about = slices.IndexFunc(bullets, func(b bullet) bool { return b.rule != nil && b.rule.Condition() == c.rule.Condition() })
+		}
+		if same < 0 {
+			same = slices.IndexFunc(bullets, func(b bullet) bool { return slices.Contains(c.withheld, b.id) && advisesSame(b.rule, c.rule) })
 		}
 		switch {
 		case same >= 0 && !of.Chance(m.Errors.Duplicate, "duplicate"):
@@ -104,6 +108,7 @@ func (m *Model) claims(insights []Insight) []claim {
 			}
 			if !slices.Contains(all[at].insights, in.Number) {
 				all[at].insights = append(all[at].insights, in.Number)
+				all[at].withheld = append(all[at].withheld, in.Withheld...)
 			}
 		}
 	}
@@ -124,6 +129,19 @@ func (m *Model) claims(insights []Insight) []claim {
 		}
 	}
 	return out
+}
+
+// adviser is a Rule that can be compared apart from its condition.
+type adviser interface {
+	// Advice identifies what the rule says to do, without the case that it decides.
+	Advice() string
+}
+
+// advisesSame reports whether two rules say the same for different cases.
+func advisesSame(a, b Rule) bool {
+	x, isComparable := a.(adviser)
+	y, areComparable := b.(adviser)
+	return isComparable && areComparable && x.Advice() == y.Advice()
 }
 
 // bullet is a bullet with its meaning.

@@ -209,6 +209,7 @@ type Insight struct {
 	Also     []string `json:"also"`
 	Section  string   `json:"section"`
 	Question string   `json:"question"`
+	Withheld []string `json:"withheld"` // ids of bullets that the run was not shown
 }
 
 // Texts returns the insight and the further insights, without empty ones.
