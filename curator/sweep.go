@@ -78,26 +78,34 @@ func (w *worker) sweepBook(ctx context.Context, b *book) {
 	}
 }
 
-// recordSettings records the settings of this Curator in the log of a book, once after the start. Generators read them in the view, so
-// they must not wait for the next reflection. Default settings are recorded with the next reflection: the Curator of a short command
-// has them too.
+// recordSettings records the settings of this Curator in the log of a book, and its gate mode if the book has none, once after the start.
+// Generators read them in the view, so they must not wait for the next reflection. Default settings are recorded with the next
+// reflection: the Curator of a short command has them too.
 func (w *worker) recordSettings(ctx context.Context, b *book) error {
 	defaults, err := Config{}.WithDefaults().policy()
 	if err != nil {
 		return err
 	}
-	if b.settingsRecorded || w.policy.Equal(defaults) {
+	isDefault := w.policy.Equal(defaults) && w.cfg.GateMode == playbook.GateGuard
+	if b.settingsRecorded || isDefault {
 		return nil
 	}
 	if err := w.open(ctx, b); err != nil {
 		return err
 	}
 	_, err = b.writer.Commit(ctx, func(s deltalog.State) ([]*playbook.Delta, error) {
-		recorded := s.Playbook().Admission().Policy
-		if s.Playbook().Version() == 0 || recorded.Equal(w.policy) {
+		p := s.Playbook()
+		d := &playbook.Delta{Author: history.Curator, Reason: "settings of the curator", Time: time.Now().UTC()}
+		if !w.policy.Equal(defaults) && !p.Admission().Policy.Equal(w.policy) {
+			d.Policy = &w.policy
+		}
+		if _, chosen := p.Gate(); !chosen && w.cfg.GateMode != playbook.GateGuard {
+			d.Gate = w.cfg.GateMode
+		}
+		if p.Version() == 0 || d.Policy == nil && d.Gate == "" {
 			return nil, nil
 		}
-		return []*playbook.Delta{{Author: history.Curator, Reason: "settings of the curator", Policy: &w.policy, Time: time.Now().UTC()}}, nil
+		return []*playbook.Delta{d}, nil
 	})
 	if err != nil {
 		return err

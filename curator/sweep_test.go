@@ -27,3 +27,24 @@ func TestIdleBookIsUnloaded(t *testing.T) {
 		t.Errorf("in memory: %v", open)
 	}
 }
+
+// TestGateModeNeedsNoReflection checks that generators learn the gate mode of the Curator's settings without a delta of a reflection.
+func TestGateModeNeedsNoReflection(t *testing.T) {
+	t.Parallel()
+	d := openWorker(t)
+	d.cfg.GateMode = playbook.GateOff
+	AddDeltas(t, d.store, "b", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "others-00001", Section: "others", Content: "Check the tax."}}})
+	for range 2 { // it is recorded once
+		d.sweepBook(t.Context(), d.book("b"))
+	}
+	p, err := d.store.PlaybookAt(t.Context(), "b", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode, chosen := p.Gate(); mode != playbook.GateOff || !chosen {
+		t.Errorf("got mode %s, chosen %v, want off", mode, chosen)
+	}
+	if _, err := d.store.PlaybookAt(t.Context(), "b", 3); err == nil {
+		t.Error("the mode was recorded twice")
+	}
+}
