@@ -3,6 +3,7 @@ package draft
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // RefineOptions configures Refine. Zero fields are replaced by defaults.
 type RefineOptions struct {
-	MinVotes    int           // minimum number of helpful and harmful votes before a bullet can retire because of its votes
+	MinVotes    int           // minimum number of harmful votes before a bullet can retire because of its votes
 	MaxIdle     time.Duration // a candidate without activity for longer than this retires
 	TokenBudget int           // maximum tokens of the shown bullets; below 0: no limit
 	Now         time.Time     // end of the period of MaxIdle
@@ -77,8 +78,8 @@ type planBuilder struct {
 }
 
 // Refine plans the clean-up of a playbook; it does not change the playbook. The plan merges bullets with the same or nearly
-// the same text (similar.DuplicateThreshold). It retires bullets with at least as many harmful as helpful votes, and candidates
-// without activity for a long time. Then it retires the weakest bullets until the others fit the token budget. It never
+// the same text (similar.DuplicateThreshold). It retires bullets with clearly more harmful than helpful votes if the gate is off, and
+// candidates without activity for a long time. Then it retires the weakest bullets until the others fit the token budget. It never
 // retires a pinned bullet or merges it into another one. It leaves out bullets that are retired or in quarantine.
 func Refine(p *playbook.Playbook, r RefineOptions) *Plan {
 	r = r.WithDefaults()
@@ -288,10 +289,23 @@ func (f *planBuilder) retire(b *playbook.Bullet, reason string) {
 
 func (f *planBuilder) retireHarmful(votes int) {
 	for _, b := range f.refinable() {
-		if !b.Pinned && b.Harmful >= b.Helpful && b.Helpful+b.Harmful >= votes {
-			f.retire(b, fmt.Sprintf("not more helpful than harmful: %d helpful, %d harmful votes", b.Helpful, b.Harmful))
+		if !b.Pinned && b.Harmful >= votes && areHarmful(b.Helpful, b.Harmful) {
+			f.retire(b, fmt.Sprintf("more harmful than helpful: %d helpful, %d harmful votes", b.Helpful, b.Harmful))
 		}
 	}
+}
+
+// areHarmful reports whether votes are harmful too often for chance: whether so many or more of them would be harmful with a probability
+// below 5 % if both kinds were equally likely (a sign test). Then a few wrong verdicts retire no right bullet.
+func areHarmful(helpful, harmful int) bool {
+	n := helpful + harmful
+	term := math.Pow(0.5, float64(n)) // the probability that all are harmful
+	sum := 0.0
+	for k := range helpful + 1 {
+		sum += term
+		term *= float64(n-k) / float64(k+1)
+	}
+	return sum < 0.05
 }
 
 func (f *planBuilder) retireUnused(since time.Time) {

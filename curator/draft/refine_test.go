@@ -50,7 +50,7 @@ func steps(p *Plan) (lines []string) {
 func TestVotesRetireOnlyWithoutAGate(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[playbook.Gate]int{"": 0, playbook.GateGuard: 0, playbook.GateStrict: 0, playbook.GateOff: 1} {
-		p := bookOf(playbook.Bullet{Content: "One thing.", Helpful: 2, Harmful: 3})
+		p := bookOf(playbook.Bullet{Content: "One thing.", Helpful: 1, Harmful: 7})
 		if mode != "" {
 			p.SetGate(mode)
 		}
@@ -105,16 +105,22 @@ func TestPlansOfRefine(t *testing.T) {
 			nil,
 		},
 		{
-			"more harmful than helpful, with enough votes",
-			[]playbook.Bullet{{Content: "One thing.", Helpful: 2, Harmful: 3}, {Content: "Another.", Helpful: 1, Harmful: 3}, {Content: "A third.", Helpful: 3, Harmful: 2}},
+			"clearly more harmful than helpful",
+			[]playbook.Bullet{
+				{Content: "One thing.", Helpful: 1, Harmful: 7}, {Content: "Another.", Helpful: 3, Harmful: 7},
+				{Content: "A third.", Harmful: 4}, {Content: "A fourth.", Helpful: 3, Harmful: 2}, {Content: "A fifth.", Harmful: 5},
+			},
 			RefineOptions{},
-			[]string{"STATUS a-00001: not more helpful than harmful: 2 helpful, 3 harmful votes"},
+			[]string{
+				"STATUS a-00005: more harmful than helpful: 0 helpful, 5 harmful votes",
+				"STATUS a-00001: more harmful than helpful: 1 helpful, 7 harmful votes",
+			},
 		},
 		{
 			"the votes of merged bullets are added",
-			[]playbook.Bullet{{Content: "One thing.", Helpful: 1, Harmful: 2}, {Content: "one thing.", Helpful: 1, Harmful: 2}},
+			[]playbook.Bullet{{Content: "One thing.", Harmful: 3}, {Content: "one thing.", Harmful: 3}},
 			RefineOptions{},
-			[]string{"MERGE a-00001 [a-00002]", "STATUS a-00001: not more helpful"},
+			[]string{"MERGE a-00001 [a-00002]", "STATUS a-00001: more harmful than helpful"},
 		},
 		{
 			"old candidates",
@@ -168,7 +174,7 @@ func TestCuratorAcceptsPlan(t *testing.T) {
 			bullets = append(bullets, playbook.Bullet{
 				Content: rapid.SampledFrom(words).Draw(t, "content"),
 				Status:  rapid.SampledFrom([]playbook.Status{"", playbook.Active, playbook.Candidate, playbook.Probation, playbook.Retired, playbook.Quarantined}).Draw(t, "status"),
-				Helpful: rapid.IntRange(0, 4).Draw(t, "helpful"), Harmful: rapid.IntRange(0, 4).Draw(t, "harmful"),
+				Helpful: rapid.IntRange(0, 4).Draw(t, "helpful"), Harmful: rapid.IntRange(0, 9).Draw(t, "harmful"),
 				Pinned:    rapid.IntRange(0, 5).Draw(t, "pinned") == 0,
 				UpdatedAt: noon.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "days")) * 24 * time.Hour),
 			})

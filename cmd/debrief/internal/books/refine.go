@@ -24,7 +24,7 @@ import (
 type refineBook struct {
 	change
 	Apply  bool          `help:"Apply the plan. Without it the command only shows the plan."`
-	Votes  int           `name:"min-votes" help:"Votes needed to retire a bullet with as many harmful as helpful votes, if the gate is off." default:"5"`
+	Votes  int           `name:"min-votes" help:"Harmful votes needed to retire a bullet, if the gate is off and they clearly outnumber the helpful ones." default:"5"`
 	Unused time.Duration `help:"Retire candidates without new evidence for this duration." default:"720h"`
 	Tokens int           `name:"token-budget" help:"Maximum estimated tokens of the shown bullets; -1 means no limit." default:"80000"`
 
