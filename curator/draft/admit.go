@@ -136,6 +136,8 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 			return screen.Refusef(playbook.ReasonPinned, "bullet %q is pinned", old.ID)
 		case gate.IsSupported(old) || gate.IsKept(old):
 			return refuseSupported(old)
+		case len(op.Support) < len(old.LearnedFrom):
+			return screen.Refusef(playbook.ReasonSupported, "at least %d executions request bullet %q, and %d its removal", len(old.LearnedFrom), old.ID, len(op.Support))
 		case old.Status == playbook.Retired || old.Status == playbook.Quarantined:
 			return screen.Refusef(playbook.ReasonStatus, "bullet %q is already %s", old.ID, old.Status)
 		}

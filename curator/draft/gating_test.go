@@ -206,6 +206,27 @@ func TestProposalsOnShownBullets(t *testing.T) {
 	}
 }
 
+// TestRemovalNeedsAsManyRequests checks that one execution cannot remove a bullet that two requested, and that two can.
+func TestRemovalNeedsAsManyRequests(t *testing.T) {
+	t.Parallel()
+	fromTwo := func(proposed playbook.Op) []*Item {
+		items := []*Item{asks(), asks(proposed)}
+		items[0].Seq, items[1].Seq = 1, 2
+		items[1].Proposals[0].From = items
+		return items
+	}
+	n := trying(t, playbook.GateGuard, "one")
+	n.take(t, fromTwo(add("two"))...)
+	n.deltas = nil
+	n.take(t, asks(op(playbook.Remove, "misc-00002", "")))
+	n.want(t, "one execution", map[string]playbook.Status{"one": active, "two": active})
+	if got := n.rejected(); !slices.Equal(got, []playbook.Reason{playbook.ReasonSupported}) {
+		t.Errorf("rejected %q, want %q", got, playbook.ReasonSupported)
+	}
+	n.take(t, fromTwo(op(playbook.Remove, "misc-00002", ""))...)
+	n.want(t, "two executions", map[string]playbook.Status{"one": active, "two": retired})
+}
+
 // TestFailedBulletLosesSupport checks that a proposal can change a bullet whose tasks fail.
 func TestFailedBulletLosesSupport(t *testing.T) {
 	t.Parallel()
