@@ -38,7 +38,7 @@ func TestChanceTeachesLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("few data sets say too little: run without -short")
 	}
-	const sets = 300
+	const sets = 120
 	wrong := 0
 	for seed := range uint64(sets) {
 		for _, l := range learn(noisyRuns(seed, 30, 2+int(seed%6), 0.1+0.1*float64(seed%4))) {
