@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -60,25 +59,12 @@ type Answer struct {
 	Final string
 }
 
-// maxMissing is the number of replies without an answer that are accepted as a missing answer.
-const maxMissing = 2
-
 // errNoAnswer reports a reply in the required format whose answer is missing or empty.
-var errNoAnswer = errors.New(`"final_answer" is missing or empty`)
+var errNoAnswer = &chat.MissingError{Field: "final_answer"}
 
 // Ask sends a prompt to a model. It asks again if the reply cannot be parsed, and once if it has no answer.
 func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, error) {
-	missing := 0
-	return chat.Ask(ctx, m, p, func(r chat.Reply) (Answer, error) {
-		a, err := parseAnswer(r)
-		if errors.Is(err, errNoAnswer) {
-			missing++
-			if missing >= maxMissing {
-				return a, nil
-			}
-		}
-		return a, err
-	})
+	return chat.Ask(ctx, m, p, parseAnswer)
 }
 
 // parseAnswer parses a reply. A model may ignore the required format. Then the answer is the one that the text marks, or the whole text if
@@ -110,46 +96,16 @@ func parseAnswer(r chat.Reply) (Answer, error) {
 // parseFields parses a reply that is a JSON object. If it has neither an answer nor a reasoning, parseFields returns the cited bullets and
 // an error.
 func parseFields(r chat.Reply) (Answer, error) {
-	object, err := chat.ParseObject(r)
-	if err != nil {
+	reply, err := chat.ParseObject(r, errNoAnswer.Field)
+	if err != nil && !errors.As(err, new(*chat.MissingError)) {
 		return Answer{}, err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(object, &fields); err != nil {
-		return Answer{}, err
-	}
-	answer, present := field(fields, answerNames)
-	reasoning, _ := field(fields, reasoningNames)
-	ids, _ := field(fields, bulletNames)
-	a := Answer{Reasoning: jsonText(reasoning), BulletIDs: bulletIDs(ids), Final: jsonText(answer)}
-	if !present && a.Reasoning == "" {
+	ids, _ := reply.Field("bullet_ids")
+	a := Answer{Reasoning: reply.Text("reasoning"), BulletIDs: bulletIDs(ids), Final: reply.Text(errNoAnswer.Field)}
+	if err != nil && a.Reasoning == "" {
 		return a, errors.New(`reply has neither "final_answer" nor "reasoning"`)
 	}
 	return a, nil
-}
-
-// The names of the fields of a reply. Models without a strict schema use other names. The first one that has a value is used.
-var (
-	answerNames    = []string{"finalanswer", "answer", "response", "result", "output", "solution", "prediction"}
-	reasoningNames = []string{"reasoning", "thought", "thoughts", "rationale", "explanation", "analysis"}
-	bulletNames    = []string{"bulletids", "bulletsused", "usedbullets", "bullets", "citedbullets", "citations"}
-)
-
-// field returns the value of the first of the named fields that has one, or nil. present reports whether any of the fields exists. field
-// ignores case, "_", "-" and spaces in names.
-func field(fields map[string]json.RawMessage, names []string) (value json.RawMessage, present bool) {
-	plain := make(map[string]json.RawMessage, len(fields))
-	for name, v := range fields {
-		plain[strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))] = v
-	}
-	for _, name := range names {
-		v, ok := plain[name]
-		present = present || ok
-		if jsonText(v) != "" {
-			return v, true
-		}
-	}
-	return nil, present
 }
 
 // The formats of answers outside JSON, in order of priority. Agents trained on question answering write Finish[…],
@@ -214,27 +170,11 @@ func isProse(text string) bool {
 	return !jsonOpening.MatchString(text) && strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// jsonText returns a JSON value as text: a string unquoted, null as "", a list of strings joined by commas.
-func jsonText(raw json.RawMessage) string {
-	raw = bytes.TrimSpace(raw)
-	var s string
-	var list []string
-	switch {
-	case len(raw) == 0 || bytes.Equal(raw, []byte("null")):
-		return ""
-	case json.Unmarshal(raw, &s) == nil:
-		return strings.TrimSpace(s)
-	case json.Unmarshal(raw, &list) == nil:
-		return strings.Join(list, ", ")
-	}
-	return string(raw)
-}
-
 // bulletIDs parses cited ids: a list or a single id, possibly with nulls, brackets and duplicates.
 func bulletIDs(raw json.RawMessage) []playbook.BulletID {
 	var list []any
 	if json.Unmarshal(raw, &list) != nil {
-		list = []any{jsonText(raw)}
+		list = []any{chat.FieldText(raw)}
 	}
 	var ids []playbook.BulletID
 	for _, v := range list {

@@ -2,8 +2,6 @@ package generator
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,8 +60,6 @@ type summariser struct {
 // next turn.
 const maxConcurrentSummaries = 4
 
-const summaryTimeout = time.Minute
-
 func newSummariser(cb *ContextBuilder, m chat.Model) *summariser {
 	ctx, stop := context.WithCancel(context.Background())
 	return &summariser{builder: cb, model: m, ctx: ctx, stop: stop, busy: make(map[string]bool)}
@@ -89,7 +85,7 @@ func (s *summariser) turnAdded(b playbook.Book, owner, session string) {
 	s.busy[key] = false
 	s.working.Go(func() {
 		for rerun := true; rerun; rerun = s.needsRerun(key) {
-			if err := s.summariseWithTimeout(b, owner, session); err != nil && s.ctx.Err() == nil {
+			if err := s.summarise(s.ctx, b, owner, session); err != nil && s.ctx.Err() == nil {
 				s.builder.conn.Log().Warn().Err(err).Str(events.LogBook, string(b)).Msg("summarise session: using excerpts of older turns")
 			}
 		}
@@ -106,12 +102,6 @@ func (s *summariser) needsRerun(key string) bool {
 	}
 	delete(s.busy, key)
 	return false
-}
-
-func (s *summariser) summariseWithTimeout(b playbook.Book, owner, session string) error {
-	ctx, cancel := context.WithTimeout(s.ctx, summaryTimeout)
-	defer cancel()
-	return s.summarise(ctx, b, owner, session)
 }
 
 // summarise makes a new summary if at least summaryInterval turns are before the window and in no summary.
@@ -145,6 +135,9 @@ func (s *summariser) summarise(ctx context.Context, b playbook.Book, owner, sess
 		return nil
 	}
 	text, reply, err := chat.Ask(ctx, s.model, summaryPrompt(before.Text, uncovered), parseSummary)
+	if err == nil && text == "" {
+		err = errNoSummary
+	}
 	if err != nil {
 		return err
 	}
@@ -193,19 +186,14 @@ func summaryPrompt(before string, turns []*events.Interaction) chat.Prompt {
 	}
 }
 
-var errNoSummary = errors.New(`reply has no "summary"`)
-
 func parseSummary(r chat.Reply) (string, error) {
-	object, err := chat.ParseObject(r)
-	if err != nil {
-		return "", err
+	reply, err := chat.ParseObject(r, errNoSummary.Field)
+	summary := reply.Text(errNoSummary.Field)
+	if err == nil && summary == "" {
+		err = errNoSummary
 	}
-	var reply wireSummary
-	if err := json.Unmarshal(object, &reply); err != nil {
-		return "", err
-	}
-	if strings.TrimSpace(reply.Summary) == "" {
-		return "", errNoSummary
-	}
-	return reply.Summary, nil
+	return summary, err
 }
+
+// errNoSummary reports a reply without a summary.
+var errNoSummary = &chat.MissingError{Field: "summary"}

@@ -2,8 +2,6 @@ package reflector
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -98,19 +96,8 @@ func quotedRuns(runs []*events.Execution, budget int) (parts []chat.Quotation) {
 }
 
 func parseExplanation(r chat.Reply) (string, error) {
-	object, err := chat.ParseObject(r)
-	if err != nil {
-		return "", err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(object, &fields); err != nil {
-		return "", fmt.Errorf("parse reply: %w", err)
-	}
-	raw, ok := fields["explanation"]
-	if !ok {
-		return "", errors.New("parse reply: explanation: missing")
-	}
-	return strings.Join(strings.Fields(fieldText(raw)), " "), nil
+	reply, err := chat.ParseObject(r, "explanation")
+	return strings.Join(strings.Fields(reply.Text("explanation")), " "), err
 }
 
 // claimedCount matches numbers of runs and shares, which only the program may give.

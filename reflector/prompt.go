@@ -337,50 +337,51 @@ func ask(ctx context.Context, m chat.Model, e *events.Execution, other *otherRun
 var errNotReflection = errors.New("parse reply: no field of a reflection")
 
 // parseReflection parses a reply. It drops votes on bullets that were not in the prompt of the execution, and notes
-// them in Ignored.
+// them in Ignored. With the error for a missing insight it returns the rest of the reply.
 func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
-	object, err := chat.ParseObject(r)
-	if err != nil {
+	reply, err := chat.ParseObject(r, "key_insight")
+	isMissing := errors.As(err, new(*chat.MissingError))
+	if err != nil && !isMissing {
 		return Output{}, err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(object, &fields); err != nil {
-		return Output{}, fmt.Errorf("parse reply: %w", err)
-	}
-	known := false
-	text := func(name string) string {
-		raw, ok := fields[name]
-		known = known || ok
-		return fieldText(raw)
-	}
 	out := Output{
-		Reasoning:           text("reasoning"),
-		ErrorIdentification: text("error_identification"),
-		RootCauseAnalysis:   text("root_cause_analysis"),
-		CorrectApproach:     text("correct_approach"),
-		KeyInsight:          text("key_insight"),
-		Section:             text("section"),
-		LabelSuspect:        text("label_suspect"),
+		Reasoning:           reply.Text("reasoning"),
+		ErrorIdentification: reply.Text("error_identification"),
+		RootCauseAnalysis:   reply.Text("root_cause_analysis"),
+		CorrectApproach:     reply.Text("correct_approach"),
+		Section:             reply.Text("section"),
+		LabelSuspect:        reply.Text("label_suspect"),
 	}
-	out.Lessons = readLearnings(fields["extracted_learnings"], out.Section)
-	if out.KeyInsight == "" && len(out.Lessons) > 0 {
-		out.KeyInsight, out.Lessons = out.Lessons[0].Content, out.Lessons[1:]
+	insight, _ := reply.Field("key_insight")
+	learned, _ := reply.Field("extracted_learnings")
+	for _, content := range append(readInsights(insight), readInsights(learned)...) {
+		isKnown := func(l events.Lesson) bool { return l.Content == content }
+		switch {
+		case out.KeyInsight == "":
+			out.KeyInsight = content
+		case content != out.KeyInsight && !slices.ContainsFunc(out.Lessons, isKnown):
+			out.Lessons = append(out.Lessons, events.Lesson{Section: out.Section, Content: content})
+		}
 	}
-	out.Lessons = slices.DeleteFunc(out.Lessons, func(l events.Lesson) bool { return l.Content == out.KeyInsight })
-	out.readTags(fields["bullet_tags"], e)
-	out.readTags(fields["skill_tags"], e)
-	out.readRecords(fields["records"], e)
-	if !known && out.KeyInsight == "" && len(out.Tags) == 0 {
-		return Output{}, errNotReflection
+	tags, _ := reply.Field("bullet_tags")
+	out.readTags(tags, e)
+	records, _ := reply.Field("records")
+	out.readRecords(records, e)
+	if isMissing {
+		isOther := out.Reasoning+out.CorrectApproach == "" && len(out.Tags) == 0 // such as {"error": …}
+		if isOther {
+			return Output{}, errNotReflection
+		}
+		out.ignore("key_insight: missing, also when asked again")
 	}
-	return out, nil
+	return out, err
 }
 
-// readTags adds the votes of a list: [{"id"|"bullet"|"bullet_id"|"skill_id": …, "tag": …}], or {"id": "tag"}.
+// readTags adds the votes of a list: [{"id": …, "tag": …}], or {"id": "tag"}.
 func (o *Output) readTags(raw json.RawMessage, e *events.Execution) {
-	var list []map[string]json.RawMessage
+	var list []chat.Object
 	if json.Unmarshal(raw, &list) != nil {
-		var byID map[string]json.RawMessage
+		var byID chat.Object
 		if json.Unmarshal(raw, &byID) != nil {
 			if len(raw) > 0 && string(raw) != "null" {
 				o.Ignored = append(o.Ignored, "bullet_tags: not a list of id and tag")
@@ -389,18 +390,17 @@ func (o *Output) readTags(raw json.RawMessage, e *events.Execution) {
 		}
 		for _, id := range slices.Sorted(maps.Keys(byID)) {
 			name, _ := json.Marshal(id)
-			list = append(list, map[string]json.RawMessage{"id": name, "tag": byID[id]})
+			list = append(list, chat.Object{"id": name, "tag": byID[id]})
 		}
 	}
 	for _, t := range list {
-		id := playbook.BulletID(strings.Trim(cmp.Or(fieldText(t["id"]), fieldText(t["bullet"]),
-			fieldText(t["bullet_id"]), fieldText(t["skill_id"])), "[] \t\r\n"))
-		vote, ok := parseVote(fieldText(t["tag"]))
+		id := playbook.BulletID(strings.Trim(t.Text("bullet_id"), "[] \t\r\n"))
+		vote, ok := parseVote(t.Text("tag"))
 		switch {
 		case id == "":
 			o.Ignored = append(o.Ignored, "bullet_tags: tag without a bullet id")
 		case !ok:
-			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: tag %q of bullet %q: want helpful, harmful or neutral", excerpt(fieldText(t["tag"]), 40), excerpt(string(id), 80)))
+			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: tag %q of bullet %q: want helpful, harmful or neutral", excerpt(t.Text("tag"), 40), excerpt(string(id), 80)))
 		case !e.Outcome.Known():
 			o.Ignored = append(o.Ignored, fmt.Sprintf("bullet_tags: vote on bullet %q: the outcome is unknown", excerpt(string(id), 80)))
 		case !slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == id }):
@@ -426,35 +426,22 @@ func parseVote(tag string) (events.Vote, bool) {
 	return "", false
 }
 
-// readLearnings parses extracted_learnings as Kayba writes it: [{"learning": …, "evidence": …}], or a list of texts.
-func readLearnings(raw json.RawMessage, section string) []events.Lesson {
+// readInsights returns the insights in a field: a text, a list of texts, or a list of objects such as Kayba's
+// [{"learning": …, "evidence": …}].
+func readInsights(raw json.RawMessage) (texts []string) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
-		return nil
+		list = []json.RawMessage{raw}
 	}
-	var out []events.Lesson
 	for _, item := range list {
-		var l struct {
-			Learning json.RawMessage `json:"learning"`
-		}
-		text := ""
-		if json.Unmarshal(item, &l) == nil {
-			text = fieldText(l.Learning)
-		} else {
-			text = fieldText(item)
+		text := chat.FieldText(item)
+		var o chat.Object
+		if json.Unmarshal(item, &o) == nil && o != nil {
+			text = cmp.Or(o.Text("key_insight"), o.Text("content"))
 		}
 		if text != "" {
-			out = append(out, events.Lesson{Section: section, Content: text})
+			texts = append(texts, text)
 		}
 	}
-	return out
-}
-
-// fieldText returns a JSON value as text: a string without quotes, null as "", any other value as JSON.
-func fieldText(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return strings.TrimSpace(s)
-	}
-	return strings.TrimSpace(string(raw))
+	return texts
 }

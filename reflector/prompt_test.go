@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -209,14 +210,17 @@ func TestParseReflection(t *testing.T) {
 		{"the form asked for", `{"reasoning":"r","key_insight":"k","bullet_tags":[{"id":"a-1","tag":"helpful"},{"id":"a-2","tag":"harmful"}]}`, "k", tags("a-1", "helpful", "a-2", "harmful"), 0, 0},
 		{"nothing to learn", `{"reasoning":"r","key_insight":"","bullet_tags":[]}`, "", nil, 0, 0},
 		{"nulls", `{"reasoning":"r","key_insight":null,"bullet_tags":null}`, "", nil, 0, 0},
-		{"bullet for id, odd spellings", `{"reasoning":"r","bullet_tags":[{"bullet":"[a-1]","tag":"Helpful"},{"bullet_id":"a-2","tag":" HARMFUL."}]}`, "", tags("a-1", "helpful", "a-2", "harmful"), 0, 0},
+		{"bullet for id, odd spellings", `{"reasoning":"r","key_insight":"","bullet_tags":[{"bullet":"[a-1]","tag":"Helpful"},{"bullet_id":"a-2","tag":" HARMFUL."}]}`, "", tags("a-1", "helpful", "a-2", "harmful"), 0, 0},
 		{"Kayba's names", `{"reasoning":"r","extracted_learnings":[{"learning":"k","atomicity_score":0.9},{"learning":"l"},{"learning":""}],"skill_tags":[{"skill_id":"a-1","tag":"neutral"}]}`, "k", tags("a-1", "neutral"), 1, 0},
 		{"learnings beside an insight", `{"key_insight":"k","extracted_learnings":[{"learning":"k"},"l"]}`, "k", nil, 1, 0},
-		{"tags by id", `{"reasoning":"r","bullet_tags":{"a-2":"harmful","a-1":"helpful"}}`, "", tags("a-1", "helpful", "a-2", "harmful"), 0, 0},
-		{"a bullet that was not shown", `{"reasoning":"r","bullet_tags":[{"id":"b-9","tag":"helpful"},{"id":"a-1","tag":"helpful"}]}`, "", tags("a-1", "helpful"), 0, 1},
-		{"two votes on one bullet", `{"reasoning":"r","bullet_tags":[{"id":"a-1","tag":"helpful"},{"id":"[a-1]","tag":"harmful"}]}`, "", tags("a-1", "helpful"), 0, 1},
-		{"votes that are none", `{"reasoning":"r","bullet_tags":[{"id":"a-1","tag":"great success"},{"id":"a-1"},{"tag":"helpful"},null]}`, "", nil, 0, 4},
-		{"tags that are no list", `{"reasoning":"r","bullet_tags":"a-1"}`, "", nil, 0, 1},
+		{"insight, as a real model named it", `{"reasoning":"r","error":"","root_cause":"","insight":"k","section":"s","bullet_tags":[]}`, "k", nil, 0, 0},
+		{"keyInsight and bulletTags", `{"reasoning":"r","keyInsight":"k","bulletTags":[{"bulletId":"a-1","tag":"helpful"}]}`, "k", tags("a-1", "helpful"), 0, 0},
+		{"a list of lessons", `{"reasoning":"r","lessons":["k","l",{"text":"m"}]}`, "k", nil, 2, 0},
+		{"tags by id", `{"reasoning":"r","key_insight":"","bullet_tags":{"a-2":"harmful","a-1":"helpful"}}`, "", tags("a-1", "helpful", "a-2", "harmful"), 0, 0},
+		{"a bullet that was not shown", `{"reasoning":"r","key_insight":"","bullet_tags":[{"id":"b-9","tag":"helpful"},{"id":"a-1","tag":"helpful"}]}`, "", tags("a-1", "helpful"), 0, 1},
+		{"two votes on one bullet", `{"reasoning":"r","key_insight":"","bullet_tags":[{"id":"a-1","tag":"helpful"},{"id":"[a-1]","tag":"harmful"}]}`, "", tags("a-1", "helpful"), 0, 1},
+		{"votes that are none", `{"reasoning":"r","key_insight":"","bullet_tags":[{"id":"a-1","tag":"great success"},{"id":"a-1"},{"tag":"helpful"},null]}`, "", nil, 0, 4},
+		{"tags that are no list", `{"reasoning":"r","key_insight":"","bullet_tags":"a-1"}`, "", nil, 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -225,6 +229,31 @@ func TestParseReflection(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// A reply without an insight is asked for again once. If it is still missing, the rest of the reply counts, and the reflection says so.
+func TestMissingInsight(t *testing.T) {
+	t.Parallel()
+	const without = `{"reasoning":"r","bullet_tags":[{"id":"a-1","tag":"helpful"}]}`
+	for _, tt := range []struct {
+		name    string
+		replies []string
+		insight string
+		ignored int
+	}{
+		{"given when asked again", []string{without, `{"reasoning":"r","insight":"k","bullet_tags":[]}`}, "k", 0},
+		{"never given", []string{without, without}, "", 1},
+	} {
+		asked := 0
+		m := chat.ModelFunc(func(context.Context, chat.Prompt) (chat.Reply, error) {
+			asked++
+			return chat.Reply{Text: tt.replies[min(asked, len(tt.replies))-1], Finish: "stop"}, nil
+		})
+		got, _, err := Ask(t.Context(), m, sampleExecution(), Config{})
+		if err != nil || asked != 2 || got.KeyInsight != tt.insight || len(got.Ignored) != tt.ignored {
+			t.Errorf("%s: got %+v, %v after %d calls", tt.name, got, err, asked)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"debrief/events"
+	"debrief/events/chat"
 	"debrief/playbook/text"
 )
 
@@ -73,10 +74,10 @@ func (o *Output) readRecords(raw json.RawMessage, e *events.Execution) {
 			o.ignore("records: entry %d: not an object", i+1)
 			continue
 		}
-		n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.ToLower(fieldText(fields["step"])), "step")))
+		n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.ToLower(chat.FieldText(fields["step"])), "step")))
 		at := n - 1 - (len(e.Steps) - kept)
 		if err != nil || n < 1 || n > len(e.Steps) {
-			o.ignore("records: step %q not found in the execution", shorten(fieldText(fields["step"])))
+			o.ignore("records: step %q not found in the execution", shorten(chat.FieldText(fields["step"])))
 			continue
 		}
 		if at < 0 || !isEmpty(&records[at]) { // too old, or a second record of the step
@@ -96,7 +97,7 @@ func isEmpty(r *events.Record) bool {
 
 func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 	r := events.Record{Synthesis: recordText(fields["synthesis"])}
-	switch p := events.Progress(strings.ToLower(fieldText(fields["progress"]))); p {
+	switch p := events.Progress(strings.ToLower(chat.FieldText(fields["progress"]))); p {
 	case events.Advancing, events.Stuck, events.Regressing:
 		r.Progress = p
 	}
@@ -106,7 +107,7 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 	}
 	for _, c := range list[:min(len(list), calls, maxRecordCalls)] {
 		call := events.CallRecord{Line: recordText(c["line"]), Insights: recordText(c["insights"]), Learning: recordText(c["learning"])}
-		switch tier := events.Relevance(strings.ToLower(fieldText(c["relevance"]))); tier {
+		switch tier := events.Relevance(strings.ToLower(chat.FieldText(c["relevance"]))); tier {
 		case events.High, events.Medium, events.Low:
 			call.Relevance = tier
 		}
@@ -126,7 +127,7 @@ func readRecord(fields map[string]json.RawMessage, calls int) events.Record {
 
 // recordText returns a text of a record as one line of limited length.
 func recordText(raw json.RawMessage) string {
-	s := fieldText(raw)
+	s := chat.FieldText(raw)
 	if s == "" || s == "null" {
 		return ""
 	}

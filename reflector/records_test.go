@@ -71,7 +71,7 @@ func TestReadRecords(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parseReflection(chat.Reply{Text: `{"reasoning":"r","records":` + test.records + `}`}, executionWithSteps(steps))
+			got, err := parseReflection(chat.Reply{Text: `{"reasoning":"r","key_insight":"","records":` + test.records + `}`}, executionWithSteps(steps))
 			if err != nil || len(got.Ignored) != test.ignored {
 				t.Fatalf("got %+v, %v", got, err)
 			}
@@ -92,7 +92,7 @@ func TestReadRecords(t *testing.T) {
 
 func TestRecordsWithoutStepsAreIgnored(t *testing.T) {
 	t.Parallel()
-	got, err := parseReflection(chat.Reply{Text: `{"reasoning":"r","records":[{"step":1,"synthesis":"a"}]}`}, sampleExecution())
+	got, err := parseReflection(chat.Reply{Text: `{"reasoning":"r","key_insight":"","records":[{"step":1,"synthesis":"a"}]}`}, sampleExecution())
 	if err != nil || got.Records != nil || len(got.Ignored) != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -117,7 +117,7 @@ func doors(t *testing.T) []door {
 			return err
 		}},
 		{name: "JSON from a model", text: func(_ *testing.T, body string) error {
-			_, err := chat.ParseObject(chat.Reply{Text: body, Finish: "stop"})
+			_, err := chat.ParseObject(chat.Reply{Text: body, Finish: "stop"}, "")
 			return err
 		}},
 		{name: "a reader of traces", in: func(t *testing.T, body io.Reader) error {

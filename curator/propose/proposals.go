@@ -39,7 +39,7 @@ func Ask(ctx context.Context, m chat.Model, in Request) (Suggestions, chat.Reply
 // parseProposals reads a reply to a request with n reflections. It returns a rejection for each invalid operation and for
 // each ignored part of a valid one.
 func parseProposals(r chat.Reply, n int) ([]Suggestion, []playbook.Rejection, error) {
-	operations, err := operationList(r)
+	operations, err := chat.ParseList(r, "operations", "type")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,66 +66,18 @@ func parseProposals(r chat.Reply, n int) ([]Suggestion, []playbook.Rejection, er
 	return proposals, rejected, nil
 }
 
-// operationList returns the operations of a reply: a JSON list, or the field "operations" of an object, also inside a field
-// "update". An object with "reasoning" alone has no operations. An object that is an operation is a list of one.
-func operationList(r chat.Reply) ([]json.RawMessage, error) {
-	object, err := chat.ParseObjectOrList(r)
-	if err != nil {
-		return nil, err
-	}
-	if object[0] == '[' {
-		var list []json.RawMessage
-		err := json.Unmarshal(object, &list)
-		return list, err
-	}
-	var fields map[string]json.RawMessage
-	for range 2 { // the object, then the one in its field "update", if any
-		fields = nil
-		if err := json.Unmarshal(object, &fields); err != nil {
-			return nil, fmt.Errorf("reply: %w", err)
-		}
-		inner, wrapped := fields["update"]
-		if _, direct := fields["operations"]; direct || !wrapped {
-			break
-		}
-		object = inner
-	}
-	raw, ok := fields["operations"]
-	if _, hasReasoning := fields["reasoning"]; !ok && !hasReasoning {
-		if firstField(fields, "type", "op") != nil {
-			return []json.RawMessage{object}, nil // a single operation without a list
-		}
-		return nil, errors.New(`reply has neither "operations" nor "reasoning"`)
-	}
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	var list []json.RawMessage
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("operations: %w", err)
-	}
-	return list, nil
-}
-
 // modelOp is an operation in the form of the model, with a sentence for each ignored part.
 type modelOp struct {
-	fields  map[string]json.RawMessage
+	fields  chat.Object
 	ignored []string
 }
 
-// text returns the first of the named fields as text. It returns the JSON of a value that is not a string.
-func (m *modelOp) text(names ...string) string {
-	raw := firstField(m.fields, names...)
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return strings.TrimSpace(s)
-	}
-	return strings.TrimSpace(string(raw))
-}
+// text returns a field as text, see chat.Object.
+func (m *modelOp) text(name string) string { return m.fields.Text(name) }
 
-// id returns the first of the named fields as a bullet id.
-func (m *modelOp) id(names ...string) playbook.BulletID {
-	return playbook.BulletID(strings.Trim(text.Excerpt(m.text(names...), 256), "[] \t\r\n"))
+// id returns a field as a bullet id.
+func (m *modelOp) id(name string) playbook.BulletID {
+	return playbook.BulletID(strings.Trim(text.Excerpt(m.text(name), 256), "[] \t\r\n"))
 }
 
 // ignore records that a part of the operation is ignored.
@@ -136,8 +88,8 @@ func (m *modelOp) ignore(format string, args ...any) {
 // proposal converts the operation in a reply about n reflections. If it is invalid, proposal returns an error and the parts that could be
 // read.
 func (m *modelOp) proposal(n int) (Suggestion, error) {
-	name := strings.ToUpper(m.text("type", "op"))
-	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.text("reason", "justification"), 1000)}}
+	name := strings.ToUpper(m.text("type"))
+	p := Suggestion{Op: playbook.Op{Kind: playbook.OpKind(name), Reason: text.Excerpt(m.text("reason"), 1000)}}
 	switch name {
 	case "DELETE":
 		p.Op.Kind = playbook.Remove
@@ -145,7 +97,7 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 		p.Op.Kind = playbook.Confirm
 	}
 	if p.Op.Kind != playbook.Add && p.Op.Kind != playbook.Merge {
-		p.Op.Bullet = m.id("bullet_id", "id", "bullet", "skill_id")
+		p.Op.Bullet = m.id("bullet_id")
 	}
 	var err error
 	switch p.Op.Kind {
@@ -213,8 +165,9 @@ func (m *modelOp) metadata() map[string]json.RawMessage {
 // sources reads the bullets of a MERGE. The merged bullet has the id that the model gives, else the first one.
 func (m *modelOp) sources(op *playbook.Op) error {
 	var list []any
-	_ = json.Unmarshal(firstField(m.fields, "source_ids", "bullet_ids", "skill_ids"), &list) // an invalid list counts as empty
-	op.Bullet = m.id("keep_id", "bullet_id", "id")
+	raw, _ := m.fields.Field("source_ids")
+	_ = json.Unmarshal(raw, &list) // an invalid list counts as empty
+	op.Bullet = m.id("keep_id")
 	for _, v := range list {
 		s, _ := v.(string)
 		id := playbook.BulletID(strings.Trim(text.Excerpt(s, 256), "[] \t\r\n"))
@@ -234,7 +187,7 @@ func (m *modelOp) sources(op *playbook.Op) error {
 
 // reflections returns the numbers of the supporting reflections. It ignores values that are not numbers from 1 to n.
 func (m *modelOp) reflections(n int) []int {
-	raw := firstField(m.fields, "reflections", "reflection", "insights")
+	raw, _ := m.fields.Field("reflections")
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil && len(raw) > 0 {
 		list = []json.RawMessage{raw}
@@ -250,14 +203,4 @@ func (m *modelOp) reflections(n int) []int {
 		}
 	}
 	return numbers
-}
-
-// firstField returns the first of the named fields that exists and is not null, or nil.
-func firstField(fields map[string]json.RawMessage, names ...string) json.RawMessage {
-	for _, name := range names {
-		if raw, ok := fields[name]; ok && string(raw) != "null" {
-			return raw
-		}
-	}
-	return nil
 }

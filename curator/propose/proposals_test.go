@@ -42,7 +42,8 @@ func TestParseProposals(t *testing.T) {
 			nil,
 		},
 		{"null operations", `{"reasoning":"nothing new","operations":null}`, nil, nil},
-		{"no operations", `{"reasoning":"nothing new"}`, nil, nil},
+		{"changes for operations", `{"reasoning":"r","changes":[{"action":"update","id":"a-1","text":"Gold gets 9 % off."}]}`, []Suggestion{{update, nil}}, nil},
+		{"second thoughts", `{"operations":[{"type":"REMOVE","bullet_id":"a-1"}]} No: {"operations":[{"type":"UPDATE","bullet_id":"a-1","content":"Gold gets 9 % off."}]}`, []Suggestion{{update, nil}}, nil},
 		{
 			"what a bullet says already", `{"operations":[{"type":"SAME","bullet_id":"[a-1]","content":"","reflections":[2,1]},{"type":"SAME","reflections":[3]}]}`,
 			[]Suggestion{{playbook.Op{Kind: playbook.Confirm, Bullet: "a-1"}, []int{2, 1}}},
@@ -117,6 +118,7 @@ func TestParseProposalsInvalidReplies(t *testing.T) {
 		{Text: ""},
 		{Text: "Nothing to do."},
 		{Text: `{"status":"ok"}`},
+		{Text: `{"reasoning":"nothing new"}`}, // asked for again once
 		{Text: `{"operations":"none"}`},
 		{Text: `{"update":[]}`},
 		{Text: `{"reasoning":"r","operations":[{"type":"ADD"`, Finish: "length"},

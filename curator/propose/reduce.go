@@ -3,7 +3,6 @@ package propose
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -117,7 +116,7 @@ type reducerDecision struct {
 // parseReduction reads a reply about n proposals. It returns the valid decisions, and a sentence for each decision that it
 // ignores. It returns an error if the reply has no list of decisions.
 func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored []string, err error) {
-	list, err := decisionList(r)
+	list, err := chat.ParseList(r, "decisions", "drop")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,39 +132,10 @@ func parseReduction(r chat.Reply, n int) (decisions []reducerDecision, ignored [
 	return decisions, ignored, nil
 }
 
-// decisionList returns the decisions of a reply: a JSON list, or the field "decisions" of an object. An object with
-// "reasoning" alone has no decisions.
-func decisionList(r chat.Reply) (list []json.RawMessage, err error) {
-	object, err := chat.ParseObjectOrList(r)
-	if err != nil {
-		return nil, err
-	}
-	if object[0] == '[' {
-		if err := json.Unmarshal(object, &list); err != nil {
-			return nil, fmt.Errorf("decisions: %w", err)
-		}
-		return list, nil
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(object, &fields); err != nil {
-		return nil, fmt.Errorf("reply: %w", err)
-	}
-	raw, ok := fields["decisions"]
-	if _, hasReasoning := fields["reasoning"]; !ok && !hasReasoning {
-		return nil, errors.New(`reply has neither "decisions" nor "reasoning"`)
-	}
-	if len(raw) > 0 && string(raw) != "null" {
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, fmt.Errorf("decisions: %w", err)
-		}
-	}
-	return list, nil
-}
-
 // parseDecision reads one decision about n proposals. gone and stays contain the indexes that earlier decisions dropped or
 // kept; parseDecision adds its own. It returns a sentence if the decision is invalid.
 func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d reducerDecision, why string) {
-	var fields map[string]json.RawMessage
+	var fields chat.Object
 	if json.Unmarshal(raw, &fields) != nil || fields == nil {
 		return d, fmt.Sprintf("decision %s: not a JSON object", text.Excerpt(string(raw), 80))
 	}
@@ -176,7 +146,7 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		return i, err == nil && i >= 0 && i <= n
 	}
 	keep, ok := 0, true
-	if raw := firstField(fields, "keep"); raw != nil {
+	if raw, _ := fields.Field("keep"); raw != nil {
 		keep, ok = number(raw)
 	}
 	d.keep = keep - 1 // proposals have the numbers 1 to n, and 0 stands for none
@@ -191,7 +161,7 @@ func parseDecision(raw json.RawMessage, n int, gone, stays map[int]bool) (d redu
 		d.content = clean
 	}
 	var drop []json.RawMessage
-	if raw := firstField(fields, "drop"); json.Unmarshal(raw, &drop) != nil && len(raw) > 0 {
+	if raw, _ := fields.Field("drop"); json.Unmarshal(raw, &drop) != nil && len(raw) > 0 {
 		drop = []json.RawMessage{raw}
 	}
 	for _, raw := range drop {

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,7 +19,8 @@ const (
 
 // MaxCalls is the number of calls that Ask makes at most. If each answer is invalid with probability p, independent of the
 // others, Ask fails with p⁴: 13 % for p = 0.6. The bus retries the message of a useless answer four times, so it fails with
-// p²⁰, which is below 0.01 % for p = 0.6. A message that never gets a valid answer costs 20 calls.
+// p²⁰, which is below 0.01 % for p = 0.6. A message that never gets a valid answer costs 20 calls, and 40 if the model gives none for other
+// messages either.
 const MaxCalls = 4
 
 // Ask calls the model and parses the reply. If parse fails, Ask calls the model again at once, up to MaxCalls times in all.
@@ -25,12 +28,15 @@ const MaxCalls = 4
 // fourth prompts also contain the invalid answer. The third does not: a model can repeat a bad form that it sees. Ask
 // returns the last reply, with the usage of all calls, also together with an error.
 //
+// A reply without a required field, a *MissingError, is asked for once more. Then Ask returns the value that parse returned with
+// the error: the rest of the reply may be useful.
+//
 // Errors of the model are returned unchanged. If the last answer is invalid too, the error is a *UselessError. Ask reports
 // the quality of the first reply to the observer of ctx, see ObserveReplies.
 func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, error)) (T, Reply, error) {
 	var zero T
 	var spent Usage
-	next := p
+	next, wasMissing := p, false
 	for call := 1; ; call++ {
 		began := time.Now()
 		reply, err := m.Complete(ctx, next)
@@ -44,12 +50,14 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 		if call == 1 {
 			reportQuality(ctx, quality)
 		}
-		if problem == nil {
+		isMissing := errors.As(problem, new(*MissingError))
+		switch {
+		case problem == nil, isMissing && (wasMissing || call == MaxCalls):
 			return v, reply, nil
-		}
-		if call == MaxCalls {
+		case call == MaxCalls:
 			return zero, reply, &UselessError{Err: problem, Text: text.Excerpt(reply.Text, maxExcerpt)}
 		}
+		wasMissing = wasMissing || isMissing
 		if call%2 == 1 {
 			next = continuedPrompt(next, reply, problem)
 		} else {
@@ -62,7 +70,7 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 // model is asked for a shorter one. Otherwise the next answer would be truncated at the same place.
 func continuedPrompt(p Prompt, bad Reply, problem error) Prompt {
 	// Some chat templates reject two user messages in succession, and servers reject empty messages.
-	answer := text.Excerpt(StripThinking(bad.Text), maxEcho)
+	answer := text.Excerpt(StripThinking(cmp.Or(bad.Text, bad.Thoughts)), maxEcho)
 	if answer == "" {
 		answer = "(no answer)"
 	}

@@ -233,8 +233,8 @@ func TestFreshPromptWithoutQuestion(t *testing.T) {
 func TestObserveReplies(t *testing.T) {
 	t.Parallel()
 	parse := func(r Reply) (string, error) {
-		raw, err := ParseObject(r)
-		return string(raw), err
+		o, err := ParseObject(r, "n")
+		return o.Text("n"), err
 	}
 	cut := says(`{"n": [1`, 1)
 	cut.Finish = "length"
@@ -256,6 +256,35 @@ func TestObserveReplies(t *testing.T) {
 		_, reply, _ := Ask(ctx, &script{lines: tt.lines}, question, parse)
 		if !slices.Equal(got, tt.want) || reply.Repaired != nil {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A missing field is asked for once more, and the rest of the reply is used if it is missing again.
+func TestAskForMissingField(t *testing.T) {
+	t.Parallel()
+	parse := func(r Reply) (string, error) {
+		o, err := ParseObject(r, "n")
+		return o.Text("n") + o.Text("m"), err
+	}
+	without, with, bad := says(`{"m":"rest"}`, 1), says(`{"n":"all"}`, 1), says("no", 1)
+	for _, tt := range []struct {
+		name  string
+		lines []any
+		want  string
+	}{
+		{"missing once", []any{without, with}, "all"},
+		{"missing twice", []any{without, without}, "rest"},
+		{"missing, unreadable, missing", []any{without, bad, without}, "rest"},
+		{"missing in the last call", []any{bad, bad, bad, without}, "rest"},
+	} {
+		m := &script{lines: tt.lines}
+		got, _, err := Ask(t.Context(), m, question, parse)
+		if err != nil || got != tt.want || len(m.asked) != len(tt.lines) {
+			t.Errorf("%s: got %q, error %v after %d calls, want %q after %d", tt.name, got, err, len(m.asked), tt.want, len(tt.lines))
+		}
+		if last := m.asked[1].Messages; !strings.Contains(last[len(last)-1].Text, `"n" is missing`) && tt.name != "missing in the last call" {
+			t.Errorf("%s: got %+v, want a request for the field", tt.name, last)
 		}
 	}
 }

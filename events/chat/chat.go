@@ -1,6 +1,6 @@
 // Package chat defines the interface between a role and a language model: prompt, reply and errors. It depends on
 // no provider and no protocol; events/chat/openai implements it. The package also contains the tolerant parser for
-// JSON in model output (ParseObject), the retry policy for unparsable output (Ask), and the quality of replies
+// JSON in model output (ParseObject and ParseList, with the names of fields in dialect.go), the retry policy for unparsable output (Ask), and the quality of replies
 // (ObserveReplies).
 //
 // The instructions that Generators and Reflectors send to models are here too (prompts.go), below the roles, because the
@@ -121,8 +121,11 @@ type Prompt struct {
 
 // Reply is the answer of a model.
 type Reply struct {
-	Text  string
-	Model string
+	Text string
+	// Thoughts are the thoughts of a reasoning model, if the server sends them beside the text. Some servers send the JSON of a reply
+	// there and no text.
+	Thoughts string
+	Model    string
 	// Finish is the finish reason: "stop", or "length" if the text was truncated.
 	Finish string
 	Usage  Usage
@@ -158,6 +161,14 @@ func (u Usage) Tokens() int { return u.InputTokens + u.OutputTokens }
 
 // Truncated reports whether the length limit truncated the text.
 func (r Reply) Truncated() bool { return r.Finish == "length" }
+
+// Waiting returns why calls of a model wait now, such as "rate limited", or "". Models that know it have a method Waiting.
+func Waiting(m Model) string {
+	if w, ok := m.(interface{ Waiting() string }); ok {
+		return w.Waiting()
+	}
+	return ""
+}
 
 // Model answers prompts. Callers classify its errors by their methods: Unavailable, RetryAfter, Unasked and
 // TooLong, and Useless for an error of Ask. Implementations must be safe for concurrent use.

@@ -2,8 +2,6 @@ package chat_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"debrief/events/chat"
@@ -22,21 +20,11 @@ func (f *forgetful) Complete(context.Context, chat.Prompt) (chat.Reply, error) {
 
 func ExampleAsk() {
 	type answer struct {
-		FinalAnswer *int `json:"final_answer"`
+		FinalAnswer int `json:"final_answer"`
 	}
-	parse := func(r chat.Reply) (answer, error) {
-		var a answer
-		raw, err := chat.ParseObject(r)
-		if err != nil {
-			return a, err
-		}
-		if err := json.Unmarshal(raw, &a); err != nil {
-			return a, err
-		}
-		if a.FinalAnswer == nil {
-			return a, errors.New("final_answer is missing")
-		}
-		return a, nil
+	parse := func(r chat.Reply) (string, error) {
+		reply, err := chat.ParseObject(r, "final_answer")
+		return reply.Text("final_answer"), err
 	}
 	prompt := chat.Prompt{
 		Name:     "generator",
@@ -44,6 +32,6 @@ func ExampleAsk() {
 		Schema:   chat.SchemaOf[answer](),
 	}
 	a, reply, err := chat.Ask(context.Background(), &forgetful{}, prompt, parse)
-	fmt.Println(*a.FinalAnswer, reply.Usage.Calls, err)
+	fmt.Println(a, reply.Usage.Calls, err)
 	// Output: 42 2 <nil>
 }

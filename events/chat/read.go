@@ -19,62 +19,80 @@ const (
 	maxSpans  = 1000     // JSON values in one answer; later ones are ignored
 )
 
-// ParseObject returns the JSON object in a model's answer. Models wrap JSON in thoughts, prose and code fences, and omit
-// quotes, commas and brackets. Of several objects ParseObject selects a fenced one before others, and the longest of these, and
-// repairs small errors. A list with one object is accepted as that object. An answer that the length limit
-// truncated is never repaired, because the repair would invent the missing end.
-//
-// Errors are written for the model to read. ParseObject does not check the fields of the object.
-func ParseObject(r Reply) (json.RawMessage, error) {
-	objects, lists, err := find(r)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := best(r, objects, errors.New("there is no JSON object in the answer"))
-	if len(objects) > 0 || len(lists) == 0 {
-		return raw, err
-	}
-
-	raw, err = best(r, lists, nil) // there is no object, but a list
-	if err != nil {
-		return nil, err
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, err
-	}
-	if len(items) == 1 && items[0][0] == '{' {
-		return items[0], nil
-	}
-	return nil, fmt.Errorf("the answer is a JSON list of %d, want one JSON object", len(items))
-}
-
-// ParseObjectOrList is like ParseObject, but also accepts a list.
-func ParseObjectOrList(r Reply) (json.RawMessage, error) {
-	objects, lists, err := find(r)
-	if err != nil {
-		return nil, err
-	}
-	return best(r, append(objects, lists...), errors.New("there is neither a JSON object nor a list in the answer"))
-}
-
-// span is a part of an answer that looks like JSON.
-type span struct {
+// value is a part of an answer that looks like a JSON object or list.
+type value struct {
 	text   string
 	fenced bool // a code fence opens directly before it
 	open   bool // its closing bracket is missing
+
+	raw      json.RawMessage // the value as valid JSON; nil if it is not readable
+	repaired bool            // raw is the result of a repair
+	err      error           // the reason why the value is not readable
 }
 
-// find returns the JSON spans of an answer. Spans do not contain each other.
-func find(r Reply) (objects, lists []span, err error) {
-	if len(r.Text) > maxAnswer {
-		return nil, nil, fmt.Errorf("the answer is %d bytes long, at most %d are read", len(r.Text), maxAnswer)
+func (v *value) isObject() bool { return v.text[0] == '{' }
+
+// readValues looks for the reply in an answer: the object that has a field under one of its names. Models write a draft before
+// the reply, so the last complete object with the field is the reply. Without such an object, readValues returns a nil reply and
+// all values.
+func readValues(r Reply, field string) (reply Object, values []value, err error) {
+	if len(r.Text) > maxAnswer || len(r.Thoughts) > maxAnswer {
+		return nil, nil, fmt.Errorf("the answer is %d bytes long, at most %d are read", max(len(r.Text), len(r.Thoughts)), maxAnswer)
 	}
 	text := strings.ToValidUTF8(StripThinking(r.Text), "\uFFFD")
+	if text == "" && !r.Truncated() {
+		text = strings.ToValidUTF8(StripThinking(r.Thoughts), "\uFFFD")
+	}
+	values, err = find(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	left := maxRepair
+	for _, open := range []bool{false, true} {
+		for i := range slices.Backward(values) {
+			v := &values[i]
+			if v.open != open {
+				continue
+			}
+			v.read(r, &left)
+			if reply := objectWith(v.raw, field); reply != nil {
+				v.use(r)
+				return reply, nil, nil
+			}
+		}
+	}
+	if inner := unescape(text); inner != "" {
+		inside := r
+		inside.Text = inner
+		if reply, _, err := readValues(inside, field); err == nil && reply != nil {
+			return reply, nil, nil
+		}
+	}
+	return nil, values, nil
+}
 
+// escaped matches the beginning of a JSON object that was encoded again, as a text in JSON.
+var escaped = regexp.MustCompile(`\{(\s|\\+[nrt])*\\+"`)
+
+// unescape returns the JSON object that a text contains as a JSON text, with or without its quotes, or "".
+func unescape(text string) string {
+	at, end := escaped.FindStringIndex(text), strings.LastIndexByte(text, '}')
+	if at == nil || end < at[0] {
+		return ""
+	}
+	var inner string
+	quoted := `"` + strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(text[at[0]:end+1]) + `"`
+	if json.Unmarshal([]byte(quoted), &inner) != nil {
+		return ""
+	}
+	return inner
+}
+
+// find returns the values in a text, in order. Values do not contain each other.
+func find(text string) (values []value, err error) {
 	// An unclosed bracket costs a scan to the end of the text. Such brackets are nested, and maxDepth limits the
 	// nesting, so there are few of them.
-	for i := 0; i < len(text) && len(objects)+len(lists) < maxSpans; {
+	for i := 0; i < len(text) && len(values) < maxSpans; {
 		next := strings.IndexAny(text[i:], "{[")
 		if next < 0 {
 			break
@@ -86,20 +104,18 @@ func find(r Reply) (objects, lists []span, err error) {
 		}
 		n, closed, err := match(text[i:])
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		s := span{text: text[i : i+n], fenced: fence.MatchString(text[max(0, i-maxFence):i]), open: !closed}
+		v := value{text: text[i : i+n], fenced: fence.MatchString(text[max(0, i-maxFence):i]), open: !closed}
 		switch {
-		case text[i] == '{':
-			objects = append(objects, s.withoutFence())
-		case closed || strings.HasPrefix(strings.TrimLeft(s.text[1:], " \t\r\n"), "{"):
-			lists = append(lists, s.withoutFence())
+		case text[i] == '{', closed, strings.HasPrefix(strings.TrimLeft(v.text[1:], " \t\r\n"), "{"):
+			values = append(values, v.withoutFence())
 		default: // a bracket in prose: continue after it
 			n = 1
 		}
 		i += n
 	}
-	return objects, lists, nil
+	return values, nil
 }
 
 var (
@@ -111,17 +127,17 @@ var (
 
 const (
 	maxKey   = 256 // bytes that jsonStart examines
-	maxFence = 32  // bytes before the span that fence examines
+	maxFence = 32  // bytes before the value that fence examines
 )
 
-// withoutFence removes the closing fence from a fenced span without a closing bracket.
-func (s span) withoutFence() span {
-	if s.open && s.fenced {
-		if end := strings.LastIndex(s.text, "\n```"); end > 0 {
-			s.text = s.text[:end]
+// withoutFence removes the closing fence from a fenced value without a closing bracket.
+func (v value) withoutFence() value {
+	if v.open && v.fenced {
+		if end := strings.LastIndex(v.text, "\n```"); end > 0 {
+			v.text = v.text[:end]
 		}
 	}
-	return s
+	return v
 }
 
 // match returns the length of the JSON value at the start of s, and whether it is closed. Brackets in strings are
@@ -159,10 +175,10 @@ func match(s string) (n int, closed bool, err error) {
 	return len(s), false, nil
 }
 
-// best returns the first valid span: fenced spans come before others, and longer before shorter ones. If none is valid, it
-// returns the error of the first. Without spans it returns the error none.
-func best(r Reply, spans []span, none error) (json.RawMessage, error) {
-	slices.SortStableFunc(spans, func(a, b span) int {
+// best returns the preferred readable value: fenced values come before others, and longer before shorter ones. If none is
+// readable, it returns the error of the first. Without values it returns the error none.
+func best(r Reply, values []value, none error) (json.RawMessage, error) {
+	slices.SortStableFunc(values, func(a, b value) int {
 		switch {
 		case a.fenced && !b.fenced:
 			return -1
@@ -171,43 +187,47 @@ func best(r Reply, spans []span, none error) (json.RawMessage, error) {
 		}
 		return cmp.Compare(len(b.text), len(a.text))
 	})
-	err := none
-	left := maxRepair
-	for i, s := range spans {
-		raw, problem := s.read(r, &left)
-		if problem == nil {
-			return raw, nil
-		}
-		if i == 0 {
-			err = problem
+	for i := range values {
+		if v := &values[i]; v.raw != nil {
+			v.use(r)
+			return v.raw, nil
 		}
 	}
-	return nil, err
+	if len(values) > 0 {
+		return nil, values[0].err
+	}
+	return nil, none
 }
 
-// read returns the span as valid JSON of the same kind. left is the number of bytes that may still be repaired.
-func (s span) read(r Reply, left *int) (json.RawMessage, error) {
-	var v json.RawMessage
-	invalid := json.Unmarshal([]byte(s.text), &v)
-	switch {
-	case invalid == nil:
-		return v, nil
-	case r.Truncated():
-		return nil, errors.New("the answer was cut off before its JSON was complete")
-	case len(s.text) > *left:
-		return nil, fmt.Errorf("the JSON is invalid (%w) and too long to repair", invalid)
-	}
-	*left -= len(s.text)
-	repaired, err := jsonrepair.Repair(s.text)
-	// Reject a repair that is invalid, or that has changed the kind of the value.
-	sameKind := repaired != "" && repaired[0] == s.text[0]
-	if err != nil || !sameKind || !json.Valid([]byte(repaired)) {
-		return nil, fmt.Errorf("the JSON is invalid: %w", invalid)
-	}
-	if r.Repaired != nil {
+// use records that the reply was repaired, if this value was. Call it for the value that becomes the reply.
+func (v *value) use(r Reply) {
+	if v.repaired && r.Repaired != nil {
 		*r.Repaired = true
 	}
-	return json.RawMessage(repaired), nil
+}
+
+// read sets raw to valid JSON of the same kind, or else err. left is the number of bytes that may still be repaired.
+func (v *value) read(r Reply, left *int) {
+	invalid := json.Unmarshal([]byte(v.text), &v.raw)
+	switch {
+	case invalid == nil:
+		return
+	case r.Truncated():
+		v.err = errors.New("the answer was cut off before its JSON was complete")
+		return
+	case len(v.text) > *left:
+		v.err = fmt.Errorf("the JSON is invalid (%w) and too long to repair", invalid)
+		return
+	}
+	*left -= len(v.text)
+	repaired, err := jsonrepair.Repair(v.text)
+	// Reject a repair that is invalid, or that has changed the kind of the value.
+	sameKind := repaired != "" && repaired[0] == v.text[0]
+	if err != nil || !sameKind || !json.Valid([]byte(repaired)) {
+		v.err = fmt.Errorf("the JSON is invalid: %w", invalid)
+		return
+	}
+	v.raw, v.repaired = json.RawMessage(repaired), true
 }
 
 var (

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -85,50 +86,148 @@ func TestObject(t *testing.T) {
 	for _, tt := range answers {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ParseObject(Reply{Text: tt.text, Finish: tt.finish})
+			got, err := ParseObject(Reply{Text: tt.text, Finish: tt.finish}, "")
 			if tt.object == "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Fatalf("got %s, error %v, want an error with %q", got, err, tt.err)
+					t.Fatalf("got %v, error %v, want an error with %q", got, err, tt.err)
 				}
 				return
 			}
 			if err != nil {
 				t.Fatalf("got error %v, want %s", err, tt.object)
 			}
-			if diff := cmp.Diff(value(t, tt.object), value(t, string(got))); diff != "" {
+			if diff := cmp.Diff(valueOf(t, tt.object), valueOf(t, textOf(t, got))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestObjectOrList(t *testing.T) {
+// The reply is the last complete object that has the required field, in each of the forms that models and servers give it.
+func TestRequiredField(t *testing.T) {
 	t.Parallel()
+	const draft, reply = `{"reasoning":"Wait.","key_insight":"draft"}`, `{"reasoning":"r","key_insight":"k"}`
+	encoded := textOf(t, reply)
 	for _, tt := range []struct{ name, text, want string }{
-		{"a list", `[{"a":1},{"a":2}]`, `[{"a":1},{"a":2}]`},
-		{"an object", `Here: {"a":[1,2]}`, `{"a":[1,2]}`},
-		{"a list after a footnote", `As [1] says: [{"a":1}]`, `[{"a":1}]`},
-		{"a list in a fence", "```json\n[1, 2,]\n```", `[1,2]`},
-		{"a list without its end", `[{"a":1},{"a":2}`, `[{"a":1},{"a":2}]`},
-		{"a stray quote in prose", `He wrote ["x and left. {"a":1}`, `{"a":1}`},
-		{"neither", `Nothing.`, ``},
+		{"second thoughts", draft + "\nNo, better:\n" + reply, "k"},
+		{"second thoughts, the first one in a fence", "```json\n" + draft + "\n```\nNo:\n" + reply, "k"},
+		{"second thoughts, the first one longer", `{"reasoning":"a long draft with many words","key_insight":"draft"} ` + reply, "k"},
+		{"second thoughts with a small error", draft + ` {"reasoning":"r","key_insight":"k",}`, "k"},
+		{"an object without the field behind it", reply + ` Note: {"confidence":0.9,"comment":"this object is longer than the reply"}`, "k"},
+		{"a draft that does not end before it", reply + ` and {"key_insight":"dra`, "k"},
+		{"a list with a draft and the reply", "[" + draft + "," + reply + "]", "k"},
+		{"a JSON text", encoded, "k"},
+		{"a JSON text in a fence", "```json\n" + encoded + "\n```", "k"},
+		{"a JSON text without its quotes", strings.Trim(encoded, `"`), "k"},
+		{"a JSON text of a JSON text", textOf(t, encoded), "k"},
+		{"a JSON text with line breaks", strings.ReplaceAll(encoded, ",", ",\n"), "k"},
+		{"inside a field", `{"reflection":` + reply + `}`, "k"},
+		{"inside a field, as a JSON text", `{"name":"reflector","arguments":` + encoded + `}`, "k"},
+		{"inside a field with another name of the field", `{"insight":` + reply + `}`, "k"},
+		{"insight", `{"reasoning":"r","insight":"k"}`, "k"},
+		{"keyInsight", `{"reasoning":"r","keyInsight":"k"}`, "k"},
+		{"Key Insight", `{"reasoning":"r","Key Insight":"k"}`, "k"},
+		{"lesson", `{"reasoning":"r","lesson":"k"}`, "k"},
+		{"an empty field beside another name", `{"reasoning":"r","key_insight":"","takeaway":"k"}`, "k"},
+		{"an empty field", `{"reasoning":"r","key_insight":null}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := ParseObjectOrList(Reply{Text: tt.text})
+			got, err := ParseObject(Reply{Text: tt.text, Finish: "stop"}, "key_insight")
+			if err != nil || got.Text("key_insight") != tt.want {
+				t.Errorf("got %v, error %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMissingField(t *testing.T) {
+	t.Parallel()
+	got, err := ParseObject(Reply{Text: `{"reasoning":"r","section":"s"}`}, "key_insight")
+	var missing *MissingError
+	if !errors.As(err, &missing) || missing.Field != "key_insight" || got.Text("section") != "s" {
+		t.Errorf("got %v, error %v, want the object and a MissingError", got, err)
+	}
+}
+
+// A server with structured outputs may send the whole reply as thoughts. Thoughts in prose, and those of a truncated reply, are no reply.
+func TestReplyInThoughts(t *testing.T) {
+	t.Parallel()
+	const object = `{"reasoning":"r","final_answer":"7"}`
+	for _, tt := range []struct {
+		name string
+		r    Reply
+		want string
+	}{
+		{"without a text", Reply{Thoughts: object, Finish: "stop"}, "7"},
+		{"after prose", Reply{Thoughts: "First I look. " + object, Finish: "stop"}, "7"},
+		{"beside a text", Reply{Text: `{"final_answer":"8"}`, Thoughts: object, Finish: "stop"}, "8"},
+		{"truncated", Reply{Thoughts: object + " But wait", Finish: "length"}, ""},
+		{"in prose", Reply{Thoughts: "It is 7.", Finish: "stop"}, ""},
+	} {
+		got, err := ParseObject(tt.r, "final_answer")
+		if got.Text("final_answer") != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: got %v, error %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// Only the repair of the value that becomes the reply counts.
+func TestRepairedReply(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`{"a":1}`: false, `{"a":1,}`: true, `{"a":1} then {b: 2,}`: false, `{"a":0} then {"a":1,}`: true,
+	} {
+		repaired := false
+		if _, err := ParseObject(Reply{Text: text, Repaired: &repaired}, "a"); err != nil || repaired != want {
+			t.Errorf("%s: got %t, error %v, want %t", text, repaired, err, want)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, text, want string }{
+		{"the field", `Here: {"items":[{"type":1},{"type":2}]}`, `[{"type":1},{"type":2}]`},
+		{"the field under another name", `{"reasoning":"r","changes":[{"type":1}]}`, `[{"type":1}]`},
+		{"the field as a JSON text", `{"operations":"[{\"type\":1}]"}`, `[{"type":1}]`},
+		{"one item in the field", `{"operations":{"type":1}}`, `[{"type":1}]`},
+		{"a draft before it", `{"operations":[{"type":0},{"type":0}]} {"operations":[{"type":1}]}`, `[{"type":1}]`},
+		{"null", `{"operations":null}`, `null`},
+		{"an empty list", `{"operations":[]}`, `null`},
+		{"a list", `[{"type":1},{"type":2}]`, `[{"type":1},{"type":2}]`},
+		{"a list after a footnote", `As [1] says: [{"type":1}]`, `[{"type":1}]`},
+		{"a list in a fence", "```json\n[{\"type\":1},]\n```", `[{"type":1}]`},
+		{"a list without its end", `[{"type":1},{"type":2}`, `[{"type":1},{"type":2}]`},
+		{"items without a list", `{"type":1} {"type":2}`, `[{"type":1},{"type":2}]`},
+		{"an item after a stray quote", `He wrote ["x and left. {"type":1}`, `[{"type":1}]`},
+		{"none of them", `Nothing.`, ``},
+		{"another object", `{"status":"ok"}`, ``},
+		{"another kind", `{"operations":"none"}`, ``},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			field := "operations"
+			if strings.Contains(tt.text, "items") {
+				field = "items"
+			}
+			got, err := ParseList(Reply{Text: tt.text}, field, "type")
 			if tt.want == "" {
-				if err == nil {
-					t.Fatalf("got %s, want an error", got)
+				if err == nil || errors.As(err, new(*MissingError)) {
+					t.Fatalf("got %s, error %v, want another error", got, err)
 				}
 				return
 			}
 			if err != nil {
 				t.Fatalf("got error %v, want %s", err, tt.want)
 			}
-			if diff := cmp.Diff(value(t, tt.want), value(t, string(got))); diff != "" {
+			if diff := cmp.Diff(valueOf(t, tt.want), valueOf(t, textOf(t, got))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+	if _, err := ParseList(Reply{Text: `{"reasoning":"nothing new"}`}, "operations", "type"); !errors.As(err, new(*MissingError)) {
+		t.Errorf("a reply without the field: got %v, want a MissingError", err)
 	}
 }
 
@@ -138,9 +237,7 @@ func TestObjectInLinearTime(t *testing.T) {
 	for _, pattern := range []string{`["`, `["",`, `[1`, `{"`, `{"a":"`, `{a:`, `[{`, `{}`, `[]"`, "```json\n[\"", `</think>`, `<think>{</think>`, `{'`, `["\`} {
 		text := strings.Repeat(pattern, maxAnswer/4/len(pattern))
 		start := time.Now()
-		if raw, err := ParseObject(Reply{Text: text, Finish: "length"}); err == nil && !json.Valid(raw) {
-			t.Errorf("%q repeated: got invalid JSON", pattern)
-		}
+		_, _ = ParseObject(Reply{Text: text, Finish: "length"}, "a")
 		if took := time.Since(start); took > 20*time.Second { // measured: 0.05 s, and 1 s with -race; quadratic takes minutes
 			t.Errorf("%q repeated: took %v", pattern, took)
 		}
@@ -158,22 +255,33 @@ func FuzzObject(f *testing.F) {
 			t.Skip("repairs of long texts are slow")
 		}
 		r := Reply{Text: text, Finish: finish}
-		for _, read := range []func(Reply) (json.RawMessage, error){ParseObject, ParseObjectOrList} {
-			raw, err := read(r)
-			if (raw == nil) == (err == nil) {
-				t.Fatalf("got %q and error %v, want one of them", raw, err)
+		for _, field := range []string{"", "a", "key_insight"} {
+			o, err := ParseObject(r, field)
+			isMissing := errors.As(err, new(*MissingError))
+			if (o == nil) == (err == nil || isMissing) {
+				t.Fatalf("got %v and error %v, want one of them", o, err)
 			}
-			if err == nil && (!json.Valid(raw) || !strings.ContainsRune("{[", rune(raw[0]))) {
-				t.Fatalf("got %q, want a JSON object or list", raw)
+			if err == nil && field != "" && !o.has(field) {
+				t.Fatalf("got %v without %q", o, field)
 			}
 		}
-		if raw, err := ParseObject(r); err == nil && raw[0] != '{' {
-			t.Fatalf("got %q, want an object", raw)
+		if items, err := ParseList(r, "operations", "type"); err != nil && items != nil {
+			t.Fatalf("got %s beside the error %v", items, err)
 		}
 	})
 }
 
-func value(t *testing.T, text string) any {
+// textOf returns a value as JSON.
+func textOf(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func valueOf(t *testing.T, text string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {

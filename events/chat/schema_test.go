@@ -29,7 +29,7 @@ func TestSchemaIsStrict(t *testing.T) {
 				"required":["id","tag"],"additionalProperties":false}},
 			"Note":{"type":["null","string"]}},
 		"required":["reasoning","bullet_tags","Note"],"additionalProperties":false}`
-	if diff := cmp.Diff(value(t, want), value(t, string(SchemaOf[verdict]()))); diff != "" {
+	if diff := cmp.Diff(valueOf(t, want), valueOf(t, string(SchemaOf[verdict]()))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

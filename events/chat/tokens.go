@@ -21,6 +21,18 @@ func (m *Message) Tokens() int {
 	return n
 }
 
+// Tokens estimates the tokens of a prompt with its schema.
+func (p *Prompt) Tokens() int {
+	n := Tokens(string(p.Schema))
+	for i := range p.Messages {
+		n += p.Messages[i].Tokens()
+	}
+	return n
+}
+
+// ReplyTokens is a typical number of tokens of a reply, for estimates before a call.
+const ReplyTokens = 300
+
 // Tokens estimates the tokens of a text, rather too high than too low. The vocabulary of a tokenizer would be as
 // large as the rest of a worker. So this is a state machine with about sixty states. It reads a text byte by byte
 // and distinguishes words, numbers, punctuation, space and scripts, as tokenizers do before they merge. Each
