@@ -168,12 +168,13 @@ func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 		w.sweep(sweepCtx)
 	}()
 	err := conn.Run(ctx, bus.Worker{
-		Role:   events.RoleCurator,
-		Slots:  c.cfg.Slots,
-		Batch:  c.cfg.MaxBatch,
-		Handle: w.handle,
-		Warm:   w.warm,
-		Done:   w.done,
+		Role:    events.RoleCurator,
+		Slots:   c.cfg.Slots,
+		Batch:   c.cfg.MaxBatch,
+		Waiting: func() string { return chat.Waiting(c.model) },
+		Handle:  w.handle,
+		Warm:    w.warm,
+		Done:    w.done,
 	})
 	stopSweep()
 	<-sweepEnded

@@ -160,8 +160,9 @@ func (g *Generator) run(ctx context.Context, conn *bus.Conn, builder *ContextBui
 		return nil
 	}
 	return conn.Run(ctx, bus.Worker{
-		Role:  events.RoleGenerator,
-		Slots: g.cfg.Slots,
+		Role:    events.RoleGenerator,
+		Slots:   g.cfg.Slots,
+		Waiting: func() string { return chat.Waiting(g.model) },
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 			task, ok := batch[0].Event.(*events.Task)
 			if !ok {

@@ -93,8 +93,9 @@ func versionOf(withModel bool) string {
 func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 	windows := window.New(conn.NATS(), conn.JetStream())
 	return conn.Run(ctx, bus.Worker{
-		Role:  events.RoleReflector,
-		Slots: r.cfg.Slots,
+		Role:    events.RoleReflector,
+		Slots:   r.cfg.Slots,
+		Waiting: func() string { return chat.Waiting(r.model) },
 		Handle: func(ctx context.Context, batch []*bus.Delivery) []bus.Result {
 			ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
 				conn.Stats.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
@@ -205,8 +206,24 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 	return ref, nil
 }
 
-// reflect asks the model if there is something to learn: an outcome, or an error or a repetition in the tool calls. It does
-// not ask about a right answer after wrong ones, because the rounds before it were asked about already.
+// Estimate returns the calls and the tokens that Reflect will probably need for an execution, and 0 if it will not ask the model.
+func (r *Reflector) Estimate(e *events.Execution) (calls, tokens int) {
+	if !r.asks(e, "") {
+		return 0, 0
+	}
+	p := reflectionPrompt(e, nil, r.cfg)
+	return 1, p.Tokens() + chat.ReplyTokens
+}
+
+// asks reports whether the model is asked about an execution: there is something to learn from an outcome, or from an error or a repetition in
+// the tool calls. It is not asked about a right answer after wrong ones, because it was asked about the rounds before.
+func (r *Reflector) asks(e *events.Execution, feedback events.ID) bool {
+	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
+	mayTeach := e.Outcome.Known() || rules.HasSignal(e)
+	return r.model != nil && mayTeach && !solvedOnRetry
+}
+
+// reflect asks the model if there is something to learn.
 func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *otherRun, feedback events.ID) (*events.Reflection, error) {
 	sample := e.SampleID()
 	ref := &events.Reflection{
@@ -219,9 +236,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	if e.Outcome.Violation {
 		ref.Suspends = e.Blamed()
 	}
-	solvedOnRetry := feedback == "" && len(e.PreviousRounds) > 0 && e.Outcome.Label == events.Success
-	mayTeach := e.Outcome.Known() || rules.HasSignal(e)
-	if r.model != nil && mayTeach && !solvedOnRetry {
+	if r.asks(e, feedback) {
 		out, reply, err := ask(ctx, r.model, e, other, r.cfg)
 		if err != nil {
 			return nil, err

@@ -27,6 +27,8 @@ type RoleHealth struct {
 	State  State     `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since"`
+	// Waiting is why a running role waits now, such as "rate limited: …" or "the model is slow: …"; empty if it does not.
+	Waiting string `json:"waiting,omitempty"`
 	// Misconfigured is set if a person must change a setting or the account: the model refuses every request, or has given no useful
 	// output since the start.
 	Misconfigured bool `json:"misconfigured,omitempty"`
@@ -44,7 +46,8 @@ type Health struct {
 	mu                sync.Mutex
 	roles             []RoleHealth
 	dependencies      []dependencyError
-	disconnectedSince time.Time // time of the first call of Roles without a connection; zero while connected
+	waiting           map[string]func() string // by role, see Worker.Waiting
+	disconnectedSince time.Time                // time of the first call of Roles without a connection; zero while connected
 }
 
 // dependencyError is an outage of a dependency of a role.
@@ -70,6 +73,16 @@ func (h *Health) set(role string, s State, reason string, misconfigured bool) bo
 	}
 	h.roles = append(h.roles, health)
 	return true
+}
+
+// setWaiting sets the function that returns why a role waits.
+func (h *Health) setWaiting(role string, waiting func() string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting == nil {
+		h.waiting = make(map[string]func() string)
+	}
+	h.waiting[role] = waiting
 }
 
 // SetDependencyError sets why a dependency of a role is unavailable; nil means that it is available again. Meanwhile Roles shows
@@ -117,6 +130,11 @@ func (h *Health) Roles() []RoleHealth {
 		h.disconnectedSince = time.Now()
 	}
 	all := slices.Clone(h.roles)
+	for i := range all {
+		if waiting := h.waiting[all[i].Role]; waiting != nil && all[i].State == Running {
+			all[i].Waiting = waiting()
+		}
+	}
 	for _, l := range h.dependencies { // the oldest outage of a role determines its state
 		i := slices.IndexFunc(all, func(r RoleHealth) bool { return r.Role == l.role })
 		if i < 0 { // a role that takes no messages, such as a generator that only serves requests

@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,5 +65,40 @@ func TestRoleWithMissingDependencyIsUnavailable(t *testing.T) {
 	}
 	if h := of(events.RoleReflector); h.State != bus.Stopped {
 		t.Errorf("stopped: got %s, want %s", h.State, bus.Stopped)
+	}
+}
+
+// A running role shows why it waits, for as long as it does.
+func TestWaitingRoleSaysWhy(t *testing.T) {
+	t.Parallel()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	ctx, stop := context.WithCancel(t.Context())
+	var why atomic.Value
+	why.Store("the model is slow")
+	ended := make(chan error)
+	go func() {
+		ended <- conn.Run(ctx, bus.Worker{
+			Role: events.RoleReflector, Waiting: func() string { return why.Load().(string) },
+			Handle: func(_ context.Context, batch []*bus.Delivery) []bus.Result { return make([]bus.Result, len(batch)) },
+		})
+	}()
+	for _, want := range []string{"the model is slow", ""} {
+		why.Store(want)
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			all := conn.Health.Roles()
+			if len(all) == 1 && all[0].State == bus.Running && all[0].Waiting == want {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("got %+v, want it to wait because %q", all, want)
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if all := conn.Health.Roles(); all[0].Waiting != "" {
+		t.Errorf("got %+v of a stopped role", all)
 	}
 }

@@ -29,6 +29,8 @@ type Worker struct {
 	// workers had, so that a crash while a new process reads costs no attempt. It returns no error, because Handle meets
 	// the same one.
 	Warm func(ctx context.Context, b playbook.Book)
+	// Waiting, if set, returns why the handlers wait now, such as "rate limited", or "". It is for people who ask for the health of the role.
+	Waiting func() string
 	// Done reports whether the effect of an earlier attempt at a delivery is stored. If so, the message does not become
 	// a dead letter. It is called only for a message that another worker may have had, and may be slow. Nil means
 	// false.
@@ -118,6 +120,7 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 
 	c.Stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
 	c.Health.set(w.Role, Running, "", false)
+	c.Health.setWaiting(w.Role, w.Waiting)
 	defer c.Health.set(w.Role, Stopped, "", false)
 
 	consumer := streams.Input(w.Role) + "." + w.Role

@@ -19,6 +19,9 @@
 //   - At least half of the model's replies were not usable, of 40 or more. If 5 or more and at least 5 % were malformed, the
 //     verdict is yellow.
 //
+// A role that waits for its model, because the model is slow or limits the rate, is yellow and not stalled: work goes on, and a call
+// without an answer ends with an error.
+//
 // A role is yellow for an hour after its handler panicked, because that is an error of the program.
 //
 // The window of the replies is the last 200 of a worker, at most one hour old. Only the first reply to a request counts, so that

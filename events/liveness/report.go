@@ -115,6 +115,7 @@ func measure(r Role, now time.Time) measurements {
 	m.State = r.State
 	m.Reason = r.Reason
 	m.InState = since(now, r.Since)
+	m.Waiting = r.Waiting
 	m.Misconfigured = r.Misconfigured
 	if !r.RoleHealth.Healthy() {
 		m.Unhealthy = 1
@@ -178,6 +179,7 @@ func (m *measurements) add(o measurements) {
 		m.InState = o.InState
 		m.Misconfigured = o.Misconfigured
 	}
+	m.Waiting = cmp.Or(m.Waiting, o.Waiting)
 	m.Workers++
 	m.Unhealthy += o.Unhealthy
 	m.SinceSuccess = min(m.SinceSuccess, o.SinceSuccess)

@@ -45,6 +45,7 @@ type measurements struct {
 	State   bus.State     // of the workers: running if at least one is
 	Reason  string        // of that state; empty if unknown or not public
 	InState time.Duration // time in that state
+	Waiting string        // why a running worker waits for its model; empty if none does
 	// Misconfigured is set if a person must change a setting or the account: the model refuses every request, or has given no useful
 	// output since the start.
 	Misconfigured bool
@@ -89,6 +90,7 @@ const (
 	BadReplies  Problem = "bad-replies"       // many replies of the model are malformed
 	Blocked     Problem = "blocked"           // the consumer is paused, or a stream is sealed
 	Panicked    Problem = "panicked"          // the handler of the role panicked
+	Waits       Problem = "waits-for-model"   // the model is slow, or limits the rate
 )
 
 // Verdict is a level with its problems, and one sentence for each of them in the same order.
@@ -148,7 +150,7 @@ func assess(f measurements, floor time.Duration) Verdict {
 	v := Verdict{Level: Green}
 	limit := maxWait(floor, f.P95)
 	waiting := f.Pending > 0
-	stalled := waiting && f.State != bus.Serving && min(f.Oldest, f.SinceSuccess) > limit
+	stalled := waiting && f.State != bus.Serving && f.Waiting == "" && min(f.Oldest, f.SinceSuccess) > limit
 
 	switch {
 	case f.Workers == 0 && waiting && f.Oldest > limit:
@@ -172,6 +174,9 @@ func assess(f measurements, floor time.Duration) Verdict {
 		v.add(l, NotRunning, "the %s is %s for %s%s", f.Role, f.State, brief(f.InState), because(f.Reason))
 	case f.Unhealthy > 0:
 		v.add(Yellow, Unhealthy, "%d of %d %s workers are not healthy", f.Unhealthy, f.Workers, f.Role)
+	}
+	if f.Waiting != "" { // work goes on, however slowly: a call that gets no answer ends with an error
+		v.add(Yellow, Waits, "the %s waits for its model: %s", f.Role, f.Waiting)
 	}
 	if f.Workers > 0 && stalled {
 		v.add(Red, Stalled, "%s, the oldest for %s, and the last success was %s ago: red after %s", messages(f.Pending), brief(f.Oldest), brief(f.SinceSuccess), brief(limit))

@@ -129,6 +129,9 @@ func TestAssess(t *testing.T) {
 		{"paused consumer", with(func(f *measurements) { f.Blocked = "consumer curator is paused" }), Red, Blocked},
 		{"half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour, 30*24*time.Hour }), Red, Expiring},
 		{"not yet half of its age", with(func(f *measurements) { f.Pending, f.Oldest, f.Retention = 1, 15*24*time.Hour-1, 30*24*time.Hour }), Green, ""},
+		{"waits for a slow model", with(func(f *measurements) {
+			f.Pending, f.Oldest, f.SinceSuccess, f.Waiting = 7, time.Hour, 61*time.Second, "the model is slow"
+		}), Yellow, Waits},
 		{"kept for ever", with(func(f *measurements) { f.Pending, f.Oldest = 1, 1000*24*time.Hour }), Green, ""},
 		{"nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 80, 100 }), Red, NearlyFull},
 		{"not nearly full", with(func(f *measurements) { f.Pending, f.Bytes, f.MaxBytes = 1, 79, 100 }), Green, ""},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -110,7 +111,7 @@ func TestDefaultsAreThoseOfTheLibraries(t *testing.T) {
 	}
 	for got, want := range map[any]any{
 		cli.AckWait: bus.Policy{}.WithDefaults().AckWait, cli.AlarmAfter: liveness.Floor, cli.MaxConcurrent: openai.Config{}.WithDefaults().MaxConcurrent,
-		cli.Timeout: openai.Config{}.WithDefaults().Timeout, cli.EmbedTimeout: openai.Config{}.EmbedderDefaults().Timeout,
+		cli.Timeout: time.Duration(0), cli.EmbedTimeout: openai.Config{}.EmbedderDefaults().Timeout,
 	} {
 		if got != want {
 			t.Errorf("got %v, want %v", got, want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync"
 	"time"
 
 	"debrief/events"
@@ -28,8 +29,8 @@ type Model struct {
 
 	Temperature       float64       `name:"temperature" help:"Temperature of every request." default:"0" group:"Model" rare:""`
 	MaxTokens         int           `name:"max-tokens" help:"Maximum tokens of a reply; 0 uses the server's default." default:"0" group:"Model" rare:""`
-	Timeout           time.Duration `name:"timeout" help:"Timeout of one request." group:"Model" rare:""`
-	MaxConcurrent     int           `name:"max-concurrent" help:"Concurrent requests of one role." group:"Model" rare:""`
+	Timeout           time.Duration `name:"timeout" help:"Timeout of one request. Default: 1m, or 10m for an http:// server." group:"Model" rare:""`
+	MaxConcurrent     int           `name:"max-concurrent" help:"Maximum of concurrent requests to a model; the number adapts to the server." group:"Model" rare:""`
 	RequestsPerMinute int           `name:"requests-per-minute" help:"Request limit of the server; 0 means no limit." default:"0" group:"Model" rare:""`
 	TokensPerMinute   int           `name:"tokens-per-minute" help:"Token limit of the server; 0 means no limit." default:"0" group:"Model" rare:""`
 	Stream            bool          `name:"stream" help:"Stream the replies." group:"Model" rare:""`
@@ -37,7 +38,28 @@ type Model struct {
 	InputPrice        float64       `name:"input-price" help:"US dollars per million input tokens, for the costs in reports." default:"0" group:"Model" rare:""`
 	OutputPrice       float64       `name:"output-price" help:"US dollars per million output tokens." default:"0" group:"Model" rare:""`
 
-	attempts int // of each request; 0 selects the default
+	attempts int      // of each request; 0 selects the default
+	clients  *clients // nil: each role has its own limits
+}
+
+// clients has the first client of each model, by the name of the model.
+type clients struct {
+	mu      sync.Mutex
+	byModel map[string]*openai.Client
+}
+
+// share returns a client that shares the model, or first if there is none yet.
+func (c *clients) share(first *openai.Client, model string) *openai.Client {
+	if c == nil {
+		return first
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if shared := c.byModel[model]; shared != nil {
+		return shared.Share()
+	}
+	c.byModel[model] = first
+	return first
 }
 
 // ForCheck returns the settings of a client that retries once only, so that a check ends soon.
@@ -46,10 +68,10 @@ func (m Model) ForCheck() Model {
 	return m
 }
 
-// SetDefaults sets the defaults of the library.
+// SetDefaults sets the defaults of the library, but not the timeout: its default depends on the server.
 func (m *Model) SetDefaults() {
-	d := openai.Config{}.WithDefaults()
-	m.Timeout, m.MaxConcurrent = d.Timeout, d.MaxConcurrent
+	m.MaxConcurrent = openai.Config{}.WithDefaults().MaxConcurrent
+	m.clients = &clients{byModel: make(map[string]*openai.Client)}
 }
 
 // fieldName returns the setting for a field of the client's configuration. Hints in errors of the model's server name it.
@@ -65,7 +87,7 @@ func (m Model) Named() bool {
 	return m.Model != "" || m.GeneratorModel != "" || m.ReflectorModel != "" || m.CuratorModel != ""
 }
 
-// Client returns the client of a role's model.
+// Client returns the client of a role's model. Roles with the same model share its limits.
 func (m Model) Client(role string) (*openai.Client, error) {
 	key, err := m.Key()
 	if err != nil {
@@ -81,7 +103,7 @@ func (m Model) Client(role string) (*openai.Client, error) {
 	if err != nil {
 		return nil, Exit(ExitUsage, FlagErrors(err, m))
 	}
-	return client, nil
+	return m.clients.share(client, cfg.Model), nil
 }
 
 // Key returns the API key, or "". It reads the file of --api-key-file.

@@ -1,17 +1,21 @@
 package program_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/alecthomas/kong"
 
 	"debrief/cmd/internal/program"
+	"debrief/events"
+	"debrief/events/chat"
 	"debrief/events/chat/openai"
 )
 
@@ -118,5 +122,42 @@ func TestEmbeddingFlags(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) || program.ExitCode(err) != program.ExitUsage || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want a usage error that begins with %q", err, tt.want)
 		}
+	}
+}
+
+// Roles with the same model share its limits and what was learned about it, and count their own calls.
+func TestRolesShareTheLimitsOfAModel(t *testing.T) {
+	t.Parallel()
+	var refused, asked atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked.Add(1)
+		if strings.Contains(string(body), "system") {
+			refused.Add(1)
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(`{"message":"System role not supported"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"choices":[{"message":{"content":"{}"},"finish_reason":"stop"}]}`))
+	}))
+	t.Cleanup(srv.Close)
+	m, _ := parsed(t, "--base-url", srv.URL+"/v1", "--model", "m", "--curator-model", "other")
+	m.SetDefaults()
+	prompt := chat.Prompt{Messages: []chat.Message{{Speaker: chat.System, Text: "a"}, {Speaker: chat.User, Text: "b"}}}
+	for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+		c, err := m.Client(role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Complete(t.Context(), prompt); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Stats().Calls; got != 1 {
+			t.Errorf("%s: got %d calls, want its own", role, got)
+		}
+	}
+	if refused.Load() != 2 || asked.Load() != 5 {
+		t.Errorf("got %d refusals of %d requests, want one of each model", refused.Load(), asked.Load())
 	}
 }

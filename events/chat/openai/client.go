@@ -1,8 +1,8 @@
 // Package openai is a client for OpenAI-compatible servers: OpenAI, vLLM, Ollama, llama.cpp, and proxies. Client
 // implements chat.Model. Embedder computes embeddings.
 //
-// A call passes, in this order, the rate limits, the bulkhead, the retries with their budget, the circuit breaker and
-// the timeout of one attempt. It returns a reply or one of these errors:
+// A call passes, in this order, the rate limits, the retries with their budget, the limit of concurrent requests, the circuit
+// breaker and the timeout of one attempt. It returns a reply or one of these errors:
 //
 //	*chat.UnavailableError  no call can succeed now: pause the role. The server is down or busy for too long,
 //	                        or it refuses the key, the model or the account. The text says how to fix it.
@@ -28,8 +28,8 @@ import (
 
 // Client implements chat.Model. It is safe for concurrent use.
 type Client struct {
-	*server
-	dialect dialect
+	caller
+	dialect *dialect
 }
 
 var _ chat.Model = (*Client)(nil)
@@ -44,41 +44,40 @@ func newClient(cfg Config, base http.RoundTripper) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{server: s}, nil
+	return &Client{caller: caller{server: s}, dialect: new(dialect)}, nil
+}
+
+// Share returns another client of the same model, for another role of the process. Both have the same limits, circuit breaker and dialect,
+// and each has its own counters.
+func (c *Client) Share() *Client {
+	return &Client{caller: caller{server: c.server}, dialect: c.dialect}
 }
 
 // Complete implements chat.Model. The package comment lists its errors.
 func (c *Client) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
 	var req openai.ChatCompletionRequest
+	var messages []chat.Message // of the last request
 	var reply chat.Reply
 	err := c.do(ctx, call{
 		operation: "chat",
-		estimate:  estimateTokens(p),
+		estimate:  p.Tokens(),
 		maxBody:   maxReply,
+		keep:      maxReply,
 		send: func(ctx context.Context, x *exchange) (usage chat.Usage, err error) {
-			req = c.request(p)
-			if x.request, err = wireRequest(req, p.Messages); err != nil {
+			req, messages = c.request(p), c.dialect.messages(p.Messages)
+			if x.request, err = wireRequest(req, messages); err != nil {
 				return usage, err
 			}
-			reply, err = c.send(ctx, req)
+			reply, err = c.send(ctx, req, x)
 			if span := trace.SpanFromContext(ctx); err == nil && span.IsRecording() {
 				span.SetAttributes(keyAnswered.String(reply.Model), keyFinish.StringSlice([]string{reply.Finish}))
 			}
 			return reply.Usage, err
 		},
-		adapt: func(e *Error, s errorBody) bool { return c.dialect.adapt(e, s, &req) },
+		adapt: func(e *Error, s errorBody) bool { return c.dialect.adapt(e, s, &req, messages) },
 	})
 	if err != nil {
 		return chat.Reply{}, err
 	}
 	return reply, nil
-}
-
-// estimateTokens estimates the tokens of a prompt before the server reports them.
-func estimateTokens(p chat.Prompt) int {
-	n := chat.Tokens(string(p.Schema))
-	for i := range p.Messages {
-		n += p.Messages[i].Tokens()
-	}
-	return n
 }

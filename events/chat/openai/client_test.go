@@ -69,8 +69,8 @@ func TestCallErrors(t *testing.T) {
 		{"200 without end", endless(200), 3, down, 200, ""},
 		{"an error without end", endless(500), 3, down, 500, ""},
 		{"a connection that is cut", hangUp, 3, down, 0, ""},
-		{"no answer", silence, 3, down, 0, "1m0s"},
-		{"an answer that stalls", stall, 3, down, 200, "1m0s"},
+		{"no answer", silence, 2, down, 0, "1m0s: if the model is slow, raise Timeout"},
+		{"an answer that stalls", stall, 2, down, 200, "1m0s"},
 
 		{"400", status(400, `{"error":{"message":"messages: bad role","param":"messages"}}`), 1, refused, 400, "bad role"},
 		{"400 context length by code", status(400, `{"error":{"message":"Too big.","code":"context_length_exceeded"}}`), 1, tooLong, 400, "Too big."},

@@ -30,7 +30,8 @@ type Config struct {
 	// NoSchema never sends response_format. Otherwise the first refusal of it disables it.
 	NoSchema bool
 
-	// Timeout limits one attempt, including reading the response. The default is 60 s, and 10 s for an Embedder.
+	// Timeout limits one attempt, including reading the response. The default is 60 s, 10 minutes for an http:// server, and 10 s for an
+	// Embedder. A server without TLS is a local one, and models on laptops need minutes.
 	Timeout time.Duration
 	// Attempts is the number of attempts for each prompt, including the first. The default is 6.
 	Attempts int
@@ -43,7 +44,8 @@ type Config struct {
 	// trouble. The default is 0.2.
 	RetryRatio float64
 
-	// MaxConcurrent is the number of concurrent requests. Further calls wait. The default is 16.
+	// MaxConcurrent is the maximum number of concurrent requests, over all clients that share the model. Further calls wait. The number adapts
+	// to the server: it begins with 1 for an http:// server, and with the maximum for others. The default is 16.
 	MaxConcurrent int
 	// RequestsPerMinute and TokensPerMinute are the server's limits; 0 means no limit.
 	RequestsPerMinute int
@@ -73,6 +75,9 @@ func (c Config) EmbedderDefaults() Config {
 func (c Config) WithDefaults() Config {
 	c.BaseURL = strings.TrimRight(strings.TrimSpace(cmp.Or(c.BaseURL, "https://api.openai.com/v1")), "/")
 	c.APIKey = Secret(strings.TrimSpace(string(c.APIKey))) // key files often end with a newline
+	if c.Timeout == 0 && c.isLocal() {
+		c.Timeout = 10 * time.Minute
+	}
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
 	c.Attempts = cmp.Or(c.Attempts, 6)
 	c.Backoff = cmp.Or(c.Backoff, 500*time.Millisecond)
@@ -83,6 +88,9 @@ func (c Config) WithDefaults() Config {
 	c.BreakerCooldown = cmp.Or(c.BreakerCooldown, 15*time.Second)
 	return c
 }
+
+// isLocal reports whether the server is on this machine or in its network: providers require TLS.
+func (c Config) isLocal() bool { return strings.HasPrefix(c.BaseURL, "http://") }
 
 // name returns the name of a field for texts.
 func (c Config) name(field string) string {

@@ -36,7 +36,7 @@ const (
 
 // Embedder computes embeddings with POST /embeddings. It is safe for concurrent use.
 type Embedder struct {
-	*server
+	caller
 	// The limits learned from the server, for the life of the Embedder.
 	noEncodingFormat atomic.Bool  // omit encoding_format
 	maxTexts         atomic.Int64 // maximum texts in a request
@@ -54,7 +54,7 @@ func newEmbedder(cfg Config, base http.RoundTripper) (*Embedder, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Embedder{server: s}
+	e := &Embedder{caller: caller{server: s}}
 	e.maxTexts.Store(batchTexts)
 	e.maxTextBytes.Store(textBytes)
 	return e, nil
@@ -129,6 +129,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 		operation: "embeddings",
 		estimate:  estimate,
 		maxBody:   frameBytes + int64(len(texts))*vectorBytes,
+		keep:      maxHead,
 		send: func(ctx context.Context, _ *exchange) (usage chat.Usage, err error) {
 			input = prepare(texts, e.maxTextBytes.Load())
 			req = e.request(input)

@@ -13,7 +13,7 @@ import (
 const (
 	maxReply     = 4 << 20  // bytes of a chat response with status 2xx
 	maxErrorBody = 64 << 10 // bytes of a response with another status
-	maxHead      = 2 << 10  // bytes kept of a response with status 2xx, to quote if it is invalid
+	maxHead      = 2 << 10  // bytes kept of a response with vectors, to quote if it is invalid
 )
 
 // exchange is the HTTP exchange of one attempt. go-openai does not expose headers and often neither status nor body
@@ -22,10 +22,11 @@ type exchange struct {
 	attempt int    // 0 is the first
 	request []byte // replaces the body that go-openai encodes; nil keeps that
 	maxBody int64  // maximum bytes of a response with status 2xx
+	keep    int    // bytes of it that are kept in body
 	sent    bool   // the request was encoded and passed to the transport
 	status  int    // 0 without a response
 	header  http.Header
-	body    []byte // the whole body of an error, the beginning of a reply
+	body    []byte // the whole body of an error, the beginning of a response with status 2xx
 }
 
 // ok reports a status of 2xx. The body may be invalid nevertheless.
@@ -81,7 +82,7 @@ type prefixReader struct {
 
 func (r *prefixReader) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
-	r.x.body = append(r.x.body, p[:min(n, maxHead-len(r.x.body))]...)
+	r.x.body = append(r.x.body, p[:min(n, max(r.x.keep-len(r.x.body), 0))]...)
 	return n, err
 }
 

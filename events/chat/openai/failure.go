@@ -42,6 +42,9 @@ type Error struct {
 	// unreached is set if the client could never connect to the server. The address is probably wrong, or the server is not started
 	// yet: a retry within seconds does not help.
 	unreached bool
+	// timedOut is set if the answer took longer than Config.Timeout. final is set for a repeated timeout: a further attempt would be paid
+	// and probably be too slow again.
+	timedOut, final bool
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -55,7 +58,8 @@ func (s *server) failure(x *exchange, body errorBody, err error) *Error {
 	case !x.sent:
 		e.kind, e.Text = refused, "cannot encode the request: "+err.Error()
 	case errors.Is(err, errTimeout) && (x.status == 0 || x.ok()):
-		e.kind, e.Text = down, fmt.Sprintf("no answer within %v", s.cfg.Timeout)
+		e.kind, e.timedOut = down, true
+		e.Text = fmt.Sprintf("no answer within %v: if the model is slow, raise %s", s.cfg.Timeout, s.cfg.name("Timeout"))
 		body.Text = ""
 	case x.status == 0 && dialError(err) != nil:
 		e.kind, e.unreached = down, !s.reached.Load()

@@ -2,28 +2,21 @@ package openai
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/bulkhead"
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 )
 
-// newBulkhead limits concurrent requests. Calls wait for as long as their contexts allow.
-func (s *server) newBulkhead() bulkhead.Bulkhead[any] {
-	return bulkhead.NewBuilder[any](uint(s.cfg.MaxConcurrent)).WithMaxWaitTime(math.MaxInt64).Build()
-}
-
-// newRetries retries while attempts and budget are left. It does not retry if Retry-After is too long, or if the server was never
-// reached (see Error.unreached). The error of an open breaker is not an *Error, so it ends the call at once.
+// newRetries retries while attempts and budget are left. It does not retry if Retry-After is too long, if the server was never
+// reached (see Error.unreached), or after the second timeout (see Error.final). The error of an open breaker is not an *Error, so it ends the call at once.
 func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 	return retrypolicy.NewBuilder[any]().
 		HandleIf(func(_ any, err error) bool {
 			e, ok := errors.AsType[*Error](err)
-			return ok && e.kind.retryable() && !e.unreached && e.after <= s.cfg.MaxWait
+			return ok && e.kind.retryable() && !e.unreached && !e.final && e.after <= s.cfg.MaxWait
 		}).
 		AbortIf(func(any, error) bool { return s.budget.spent() }).
 		WithMaxAttempts(s.cfg.Attempts).

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"debrief/events/chat"
@@ -278,28 +282,157 @@ func TestRetriesCountInRateLimit(t *testing.T) {
 	})
 }
 
+// oneSlot is a model that handles one request at a time. It counts the requests, the most at a time, and those whose client did not wait.
+type oneSlot struct {
+	duration time.Duration
+	made     sync.Once
+	slot     chan struct{} // made in the bubble of the test
+
+	mu                        sync.Mutex
+	requests, atOnce, waiting int
+	wasted                    int
+}
+
+func (o *oneSlot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	o.requests++
+	o.waiting++
+	o.atOnce = max(o.atOnce, o.waiting)
+	o.mu.Unlock()
+	o.made.Do(func() { o.slot = make(chan struct{}, 1) })
+	o.slot <- struct{}{}
+	if r.Context().Err() == nil { // a server notices a closed connection before it computes, not while it does
+		time.Sleep(o.duration)
+	}
+	<-o.slot
+	o.mu.Lock()
+	o.waiting--
+	if r.Context().Err() != nil {
+		o.wasted++
+	}
+	o.mu.Unlock()
+	answer("Hi.")(w, r)
+}
+
+// callAll makes calls from several workers at the same time, as roles do.
+func callAll(t *testing.T, calls int, workers ...*Client) {
+	t.Helper()
+	var left atomic.Int64
+	left.Store(int64(calls))
+	var running sync.WaitGroup
+	for _, c := range workers {
+		running.Go(func() {
+			for left.Add(-1) >= 0 {
+				for {
+					if _, err := ask(t.Context(), c); err == nil {
+						break
+					}
+					time.Sleep(time.Second)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
 func TestMaxConcurrent(t *testing.T) {
 	t.Parallel()
+	o := new(oneSlot) // only its counts
 	slow := func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		o.waiting++
+		o.atOnce = max(o.atOnce, o.waiting)
+		o.mu.Unlock()
 		time.Sleep(time.Second) // of the bubble
+		o.mu.Lock()
+		o.waiting--
+		o.mu.Unlock()
 		answer("Hi.")(w, r)
 	}
-	simulate(t, Config{MaxConcurrent: 3}, []http.HandlerFunc{slow}, func(t *testing.T, c *Client, f *fake) {
-		done := make(chan error)
-		for range 9 {
-			go func() { _, err := ask(t.Context(), c); done <- err }()
+	simulate(t, Config{MaxConcurrent: 3}, []http.HandlerFunc{slow}, func(t *testing.T, c *Client, _ *fake) {
+		callAll(t, 60, slices.Repeat([]*Client{c}, 9)...)
+		if got := c.Stats().Limit; got != 3 || o.atOnce != 3 {
+			t.Errorf("got %d requests at a time and the limit %d, want it to grow to 3", o.atOnce, got)
 		}
-		for range 9 {
-			if err := <-done; err != nil {
-				t.Error(err)
+	})
+}
+
+// A model of one slot, as on a laptop, wastes no requests: three roles with 16 workers each share the limit, which stays below the number of
+// requests that the model answers in time.
+func TestSlowModelWastesFewRequests(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		timeout  time.Duration
+		duration time.Duration
+	}{
+		{"8 s with a timeout of 60 s", time.Minute, 8 * time.Second},
+		{"90 s with the timeout of local servers", 10 * time.Minute, 90 * time.Second},
+		{"50 s with a timeout of 60 s", time.Minute, 50 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := &oneSlot{duration: tt.duration}
+			simulate(t, Config{Timeout: tt.timeout}, []http.HandlerFunc{o.ServeHTTP}, func(t *testing.T, c *Client, _ *fake) {
+				const calls = 100
+				roles := []*Client{c, c.Share(), c.Share()}
+				callAll(t, calls, slices.Concat(slices.Repeat(roles[:1], 16), slices.Repeat(roles[1:2], 16), slices.Repeat(roles[2:], 16))...)
+				if o.requests-calls > calls/20 || o.wasted > calls/20 {
+					t.Errorf("got %d requests for %d calls, %d of them wasted, want at most 5 %%", o.requests, calls, o.wasted)
+				}
+				sum := int64(0)
+				for _, r := range roles {
+					sum += r.Stats().Calls
+				}
+				if sum < calls || roles[1].Stats().Calls == 0 {
+					t.Errorf("got %d calls of three roles, want %d", sum, calls)
+				}
+			})
+		})
+	}
+}
+
+// A server that answers requests at the same time gets as many as are allowed.
+func TestFastServerGetsAllRequests(t *testing.T) {
+	t.Parallel()
+	wide := func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(5 * time.Second)
+		answer("Hi.")(w, r)
+	}
+	simulate(t, Config{}, []http.HandlerFunc{wide}, func(t *testing.T, c *Client, _ *fake) {
+		callAll(t, 300, slices.Repeat([]*Client{c}, 48)...)
+		if got := c.Stats().Limit; got != 16 {
+			t.Errorf("got the limit %d, want 16", got)
+		}
+	})
+}
+
+// A busy server and a timeout halve the limit, once for all requests of that time.
+func TestLimitIsHalved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newConcurrency(16, 16, time.Minute)
+		for range 16 {
+			if err := c.begin(t.Context()); err != nil {
+				t.Fatal(err)
 			}
 		}
-		at := map[time.Duration]int{}
-		for _, r := range f.seen() {
-			at[r.At]++
+		began := time.Now()
+		time.Sleep(time.Second)
+		for range 8 {
+			c.end(began, false, true)
 		}
-		if at[0] != 3 || at[time.Second] != 3 || at[2*time.Second] != 3 {
-			t.Errorf("got requests at %v, want three a second", at)
+		if limit, inFlight := c.current(); limit != 8 || inFlight != 8 {
+			t.Errorf("got the limit %d with %d requests, want 8 with 8", limit, inFlight)
+		}
+		for range 8 {
+			c.end(began, true, false)
+		}
+		free := 0
+		for ; c.permits.TryAcquire(1); free++ {
+		}
+		if free != 8 {
+			t.Errorf("got %d free permits, want 8", free)
 		}
 	})
 }

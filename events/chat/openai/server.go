@@ -16,18 +16,21 @@ import (
 	"debrief/events/chat"
 )
 
-// server is the connection to a server, shared by Client and Embedder: limits, retries, circuit breaker and counters.
+// server is the connection to a server, shared by Client and Embedder: limits, retries and circuit breaker. Clients of one model share it.
 type server struct {
 	cfg    Config
 	base   http.RoundTripper
 	openai *openai.Client
 
-	limits  limits
-	budget  *budget
-	breaker circuitbreaker.CircuitBreaker[any]
-	chain   failsafe.Executor[any]
+	limits      limits
+	budget      *budget
+	concurrency *concurrency
+	breaker     circuitbreaker.CircuitBreaker[any]
+	retrying    failsafe.Executor[any]
+	breaking    failsafe.Executor[any]
 
-	counters        counters
+	warned          atomic.Bool                           // a timeout was logged
+	warnedSlow      atomic.Bool                           // a slow call was logged
 	reached         atomic.Bool                           // the server has answered, with any status
 	firstUnreached  atomic.Pointer[time.Time]             // when a connection first failed; nil without a failure
 	lastOutage      atomic.Pointer[Error]                 // the last error counted by the breaker
@@ -46,9 +49,22 @@ func newServer(cfg Config, base http.RoundTripper) (*server, error) {
 		limits: newLimits(cfg.RequestsPerMinute, cfg.TokensPerMinute),
 		budget: newBudget(cfg.RetryRatio),
 	}
+	initial := cfg.MaxConcurrent
+	if cfg.isLocal() {
+		initial = 1
+	}
+	s.concurrency = newConcurrency(initial, cfg.MaxConcurrent, cfg.Timeout)
 	s.breaker = s.newBreaker()
-	s.chain = failsafe.With[any](s.newBulkhead(), s.newRetries(), s.breaker)
+	s.retrying = failsafe.With[any](s.newRetries())
+	s.breaking = failsafe.With[any](s.breaker)
 	return s, nil
+}
+
+// caller is one user of a server, such as a role.
+type caller struct {
+	*server
+	counters counters
+	waits    waits
 }
 
 // Close closes idle connections. Calls in progress continue.
@@ -68,6 +84,8 @@ type call struct {
 	operation string // "chat" or "embeddings"
 	estimate  int    // tokens
 	maxBody   int64  // maximum bytes of the response
+	keep      int    // bytes of the response that are kept for send and for errors
+	wait      *wait  // the state of the call, for Waiting
 	// send sends the call once and keeps the response.
 	send func(ctx context.Context, x *exchange) (chat.Usage, error)
 	// adapt changes later requests after a refusal. It reports whether the refusal is about a part of the request
@@ -76,7 +94,7 @@ type call struct {
 }
 
 // do executes a call in a span of the caller's trace. The package comment lists its errors.
-func (s *server) do(ctx context.Context, c call) error {
+func (s *caller) do(ctx context.Context, c call) error {
 	ctx, span := s.begin(ctx, c.operation)
 	send := c.send
 	requests := 0
@@ -91,16 +109,20 @@ func (s *server) do(ctx context.Context, c call) error {
 	return err
 }
 
-func (s *server) execute(ctx context.Context, c call) error {
+func (s *caller) execute(ctx context.Context, c call) error {
 	s.counters.calls.Add(1)
 	s.counters.inFlight.Add(1)
 	defer s.counters.inFlight.Add(-1)
+	wait, done := s.track(ctx)
+	defer done()
+	c.wait = wait
 
 	if err := pause(ctx, s.limits.reserve(c.estimate)); err != nil {
 		return err
 	}
-	err := s.chain.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
-		return s.attempt(x.Context(), c, x.Retries())
+	wait.set(queued)
+	err := s.retrying.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error {
+		return s.request(x.Context(), c, x.Retries())
 	})
 	if err == nil {
 		s.lastUnavailable.Store(nil)
@@ -111,6 +133,24 @@ func (s *server) execute(ctx context.Context, c call) error {
 	}
 	s.counters.failures.Add(1)
 	return s.callError(err)
+}
+
+// request waits until the server may get another request, and makes an attempt if the breaker allows it. N is 0 for the first attempt.
+func (s *caller) request(ctx context.Context, c call, n int) error {
+	if err := s.concurrency.begin(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	c.wait.set(sent)
+	err := s.breaking.WithContext(ctx).RunWithExecution(func(x failsafe.Execution[any]) error { return s.attempt(x.Context(), c, n) })
+	e, failed := errors.AsType[*Error](err)
+	isBusy := failed && e.kind == busy
+	s.concurrency.end(began, err == nil, isBusy || failed && e.timedOut)
+	c.wait.set(queued)
+	if isBusy {
+		c.wait.set(limited)
+	}
+	return err
 }
 
 // callError returns the caller's error for the error of the last attempt.
@@ -156,14 +196,14 @@ var errTimeout = errors.New("timeout of the attempt")
 
 // attempt sends the call, and sends it again for each part of the request that the server does not support. N is 0 for the first
 // attempt.
-func (s *server) attempt(caller context.Context, c call, n int) error {
+func (s *caller) attempt(caller context.Context, c call, n int) error {
 	if n == 0 {
 		s.budget.earn() // here, because calls that the breaker rejects earn nothing
 	}
 	ctx, cancel := context.WithTimeoutCause(caller, s.cfg.Timeout, errTimeout)
 	defer cancel()
 	for {
-		x := &exchange{attempt: n, maxBody: c.maxBody}
+		x := &exchange{attempt: n, maxBody: c.maxBody, keep: c.keep}
 		s.counters.sent(n)
 		usage, err := c.send(x.attach(ctx), x)
 		if err == nil && x.ok() {
@@ -186,6 +226,7 @@ func (s *server) attempt(caller context.Context, c call, n int) error {
 		}
 		body := parseErrorBody(x.body)
 		e := s.failure(x, body, err)
+		e.final = e.timedOut && n > 0
 		if e.unreached {
 			now := time.Now()
 			s.firstUnreached.CompareAndSwap(nil, &now)

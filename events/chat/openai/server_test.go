@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,6 +94,7 @@ func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 // simulate runs body in a synctest bubble, with a client of a server with these replies.
 func simulate(t *testing.T, cfg Config, replies []http.HandlerFunc, body func(t *testing.T, c *Client, f *fake)) {
 	t.Helper()
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
 	bubble(t, cfg, replies, newClient, body)
 }
 

@@ -18,6 +18,7 @@ type Stats struct {
 	OutputTokens int64
 	Cost         float64 // US dollars, 0 if no price is known
 
+	Limit       int      // of concurrent requests, at present; of all clients that share the model
 	Breaker     string   // "closed", "open" or "half-open"
 	Unsupported []string // request features that the server turned out not to support, such as "response_format"
 }
@@ -41,9 +42,10 @@ func (n *counters) received(u chat.Usage) {
 // Stats returns the counters. Each number is exact, but they are not read at the same instant.
 func (c *Client) Stats() Stats { return c.stats(c.dialect.without()) }
 
-func (s *server) stats(without []string) Stats {
+func (s *caller) stats(without []string) Stats {
 	n := &s.counters
 	in, out := n.input.Load(), n.output.Load()
+	limit, _ := s.concurrency.current()
 	return Stats{
 		Calls:        n.calls.Load(),
 		Failures:     n.failures.Load(),
@@ -53,6 +55,7 @@ func (s *server) stats(without []string) Stats {
 		InputTokens:  in,
 		OutputTokens: out,
 		Cost:         s.cost(in, out), // computed from the totals: a sum of costs would accumulate rounding errors
+		Limit:        limit,
 		Breaker:      s.breaker.State().String(),
 		Unsupported:  without,
 	}

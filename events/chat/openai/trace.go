@@ -66,8 +66,12 @@ func end(span trace.Span, requests int, usage chat.Usage, err error) {
 	span.SetStatus(codes.Error, errType)
 }
 
-// logFailure records a failed attempt in the span and in the debug log of the caller.
+// logFailure records a failed attempt in the span and in the debug log of the caller. The first timeout is a warning: each one is paid.
 func (s *server) logFailure(ctx context.Context, attempt int, e *Error) {
+	if e.timedOut && !s.warned.Swap(true) {
+		zerolog.Ctx(ctx).Warn().Str("model", s.cfg.Model).Str("timeout", s.cfg.Timeout.String()).Str("flag", s.cfg.name("Timeout")).
+			Msg("a model call timed out: if the model is slow, raise " + s.cfg.name("Timeout") + ", now " + s.cfg.Timeout.String())
+	}
 	zerolog.Ctx(ctx).Debug().Str("model", s.cfg.Model).Int("attempt", attempt+1).Int("status", e.Status).Str("error", e.Text).Msg("model call failed")
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.AddEvent(attemptFailed, trace.WithAttributes(keyAttempt.Int(attempt+1), keyErrorType.String(errorType(e)), keyStatus.Int(e.Status)))

@@ -3,65 +3,17 @@ package openai
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"github.com/sashabaranov/go-openai"
 
 	"debrief/events/chat"
 )
-
-// dialect lists the parts of a request that the server does not support. The client learns them from refusals and remembers them
-// for its life. After a refusal the request is sent again without the refused part.
-type dialect struct {
-	noSchema      atomic.Bool // response_format
-	noUsage       atomic.Bool // stream_options
-	noTemperature atomic.Bool
-	newMaxTokens  atomic.Bool // use max_completion_tokens instead of max_tokens
-}
-
-// adapt disables the part of a request that a refusal is about. It reports whether there is such a part.
-func (d *dialect) adapt(e *Error, s errorBody, req *openai.ChatCompletionRequest) bool {
-	if e.kind != refused {
-		return false
-	}
-	switch {
-	case req.ResponseFormat != nil && s.mentions("response_format", "json_schema", "json schema", "structured output", "grammar"):
-		d.noSchema.Store(true)
-	case req.StreamOptions != nil && s.mentions("stream_options", "include_usage"):
-		d.noUsage.Store(true)
-	case req.MaxTokens > 0 && s.mentions("max_completion_tokens"):
-		d.newMaxTokens.Store(true)
-	case req.Temperature != 0 && s.mentions("temperature"):
-		d.noTemperature.Store(true)
-	default:
-		return false
-	}
-	return true
-}
-
-// without returns the names of the disabled parts.
-func (d *dialect) without() []string {
-	var names []string
-	for _, f := range []struct {
-		name string
-		off  *atomic.Bool
-	}{
-		{"response_format", &d.noSchema},
-		{"stream_options", &d.noUsage},
-		{"temperature", &d.noTemperature},
-		{"max_tokens", &d.newMaxTokens},
-	} {
-		if f.off.Load() {
-			names = append(names, f.name)
-		}
-	}
-	return names
-}
 
 // temperatureZero stands for temperature 0 until wireRequest encodes the request. go-openai omits 0, and the default of
 // most servers is 1.
@@ -78,7 +30,7 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 	if req.Temperature == 0 {
 		req.Temperature = temperatureZero
 	}
-	if len(p.Schema) > 0 && !c.cfg.NoSchema && !c.dialect.noSchema.Load() {
+	if len(p.Schema) > 0 && !c.cfg.NoSchema && !c.dialect.lacks(responseFormat) {
 		req.ResponseFormat = &openai.ChatCompletionResponseFormat{
 			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
 			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{
@@ -86,16 +38,16 @@ func (c *Client) request(p chat.Prompt) openai.ChatCompletionRequest {
 			},
 		}
 	}
-	if req.Stream && !c.dialect.noUsage.Load() {
+	if req.Stream && !c.dialect.lacks(streamOptions) {
 		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
 
 	// go-openai validates requests to reasoning models itself, so adapt them first.
 	reasoning := openai.NewReasoningValidator()
-	if c.dialect.newMaxTokens.Load() || errors.Is(reasoning.Validate(req), openai.ErrReasoningModelMaxTokensDeprecated) {
+	if c.dialect.lacks(maxTokens) || errors.Is(reasoning.Validate(req), openai.ErrReasoningModelMaxTokensDeprecated) {
 		req.MaxTokens, req.MaxCompletionTokens = 0, req.MaxTokens
 	}
-	if c.dialect.noTemperature.Load() || reasoning.Validate(req) != nil {
+	if c.dialect.lacks(temperature) || reasoning.Validate(req) != nil {
 		req.Temperature = 0
 	}
 	return req
@@ -106,8 +58,8 @@ var (
 	errCutStream = errors.New("the stream ended without a finish reason")
 )
 
-// send sends one request and reads its reply.
-func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest) (chat.Reply, error) {
+// send sends one request and reads its reply. The exchange records the response.
+func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest, x *exchange) (chat.Reply, error) {
 	if req.Stream {
 		return c.stream(ctx, req)
 	}
@@ -123,12 +75,31 @@ func (c *Client) send(ctx context.Context, req openai.ChatCompletionRequest) (ch
 	for _, part := range choice.Message.MultiContent {
 		text += part.Text
 	}
+	if text == "" && len(choice.Message.ToolCalls) > 0 { // some servers turn a schema into a tool
+		text = choice.Message.ToolCalls[0].Function.Arguments
+	}
 	return chat.Reply{
-		Text:   cmp.Or(text, choice.Message.Refusal),
-		Model:  cmp.Or(resp.Model, req.Model),
-		Finish: string(choice.FinishReason),
-		Usage:  c.usage(resp.Usage),
+		Text:     cmp.Or(text, choice.Message.Refusal),
+		Thoughts: cmp.Or(choice.Message.ReasoningContent, reasoning(x.body)),
+		Model:    cmp.Or(resp.Model, req.Model),
+		Finish:   string(choice.FinishReason),
+		Usage:    c.usage(resp.Usage),
 	}, nil
+}
+
+// reasoning returns the thoughts in a response under the name that go-openai does not read: newer versions of vLLM and proxies use it.
+func reasoning(body []byte) string {
+	var resp struct {
+		Choices []struct {
+			Message struct {
+				Reasoning json.RawMessage `json:"reasoning"`
+			} `json:"message"`
+		} `json:"choices"`
+	}
+	if json.Unmarshal(body, &resp) != nil || len(resp.Choices) == 0 {
+		return ""
+	}
+	return unquote(resp.Choices[0].Message.Reasoning)
 }
 
 // stream is send for streaming replies. A cut connection ends like a complete one, so only a finish reason counts as
@@ -141,11 +112,11 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 	defer func() { _ = stream.Close() }()
 
 	reply := chat.Reply{Model: req.Model, Usage: c.usage(openai.Usage{})}
-	var text, refusal strings.Builder
+	var text, refusal, thoughts strings.Builder
 	for {
 		chunk, err := stream.Recv()
 		if err != nil {
-			reply.Text = cmp.Or(text.String(), refusal.String())
+			reply.Text, reply.Thoughts = cmp.Or(text.String(), refusal.String()), thoughts.String()
 			switch {
 			case reply.Finish != "": // only the usage may be missing
 				return reply, nil
@@ -162,6 +133,7 @@ func (c *Client) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 			if choice.Index == 0 {
 				text.WriteString(choice.Delta.Content)
 				refusal.WriteString(choice.Delta.Refusal)
+				thoughts.WriteString(choice.Delta.ReasoningContent)
 				reply.Finish = cmp.Or(string(choice.FinishReason), reply.Finish)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"debrief/events/chat"
 )
 
@@ -149,6 +151,88 @@ func TestUnsupportedFieldsAreOmitted(t *testing.T) {
 				}
 				if got := c.Stats(); !slices.Equal(got.Unsupported, []string{tt.field}) || got.Retries != 0 {
 					t.Errorf("got stats %+v, want them to say that %s is left out", got, tt.field)
+				}
+			})
+		})
+	}
+}
+
+// A model without a system role gets the instructions in the message of the user, from its first refusal on, also by other roles.
+func TestRefusedSystemRole(t *testing.T) {
+	t.Parallel()
+	const joined = `[{"role":"user","content":"Be brief.\n\nHello?"}]`
+	for _, refusal := range []http.HandlerFunc{
+		status(400, `{"object":"error","message":"System role not supported","type":"BadRequestError","code":400}`),
+		status(400, `{"error":{"message":"Conversation roles must alternate user/assistant/user/assistant/..."}}`),
+		status(400, `{"error":{"message":"Unsupported value: 'messages[0].role' does not support 'system' with this model.","param":"messages[0].role"}}`),
+		status(422, `{"detail":"Only user and assistant roles are supported!"}`),
+		status(400, `{"error":{"message":"Developer instruction is not enabled for models/gemma-3-27b-it"}}`),
+		status(500, `{"error":{"code":500,"message":"Jinja Exception: System role not supported","type":"server_error"}}`),
+	} {
+		simulate(t, Config{}, []http.HandlerFunc{refusal, answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
+			for _, role := range []*Client{c, c.Share()} {
+				if _, err := ask(t.Context(), role); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seen := f.seen()
+			if len(seen) != 3 || seen[1].field(t, "messages") != joined || seen[2].field(t, "messages") != joined {
+				t.Errorf("got %+v, want the refused request and two with the instructions in the user's message", seen)
+			}
+			if got := c.Stats(); !slices.Equal(got.Unsupported, []string{"system role"}) || got.Retries != 0 {
+				t.Errorf("got stats %+v", got)
+			}
+		})
+	}
+}
+
+// A refusal about something else is not about the system role.
+func TestOtherRefusalsKeepTheSystemRole(t *testing.T) {
+	t.Parallel()
+	simulate(t, Config{}, []http.HandlerFunc{status(400, `{"error":{"message":"messages: too many images"}}`)}, func(t *testing.T, c *Client, f *fake) {
+		if _, err := ask(t.Context(), c); verdict(err) != "refused" || len(f.seen()) != 1 {
+			t.Errorf("got %v after %d requests, want one refusal", err, len(f.seen()))
+		}
+	})
+}
+
+func TestInstructionsWithoutSystemRole(t *testing.T) {
+	t.Parallel()
+	d := new(dialect)
+	d.refused[systemRole].Store(true)
+	got := d.messages([]chat.Message{{Speaker: chat.System, Text: "a"}, {Speaker: chat.Assistant, Text: "b"}, {Speaker: chat.System, Text: "c"}})
+	want := []chat.Message{{Speaker: chat.User, Text: "a\n\nc"}, {Speaker: chat.Assistant, Text: "b"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Some servers send the reply as thoughts, under either name.
+func TestThoughts(t *testing.T) {
+	t.Parallel()
+	message := func(fields string) http.HandlerFunc {
+		return status(200, `{"choices":[{"index":0,"message":{"role":"assistant",`+fields+`},"finish_reason":"stop"}]}`)
+	}
+	long := strings.Repeat("x", 2*maxHead)
+	for _, tt := range []struct {
+		name     string
+		stream   bool
+		reply    http.HandlerFunc
+		text     string
+		thoughts string
+	}{
+		{"reasoning_content without a content", false, message(`"content":null,"reasoning_content":"{}"`), "", "{}"},
+		{"reasoning without a content", false, message(`"content":"","reasoning":"` + long + `"`), "", long},
+		{"both", false, message(`"content":"Hi.","reasoning_content":"Hm."`), "Hi.", "Hm."},
+		{"none", false, message(`"content":"Hi.","reasoning":null`), "Hi.", ""},
+		{"a tool call", false, message(`"content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"reply","arguments":"{}"}}]`), "{}", ""},
+		{"in a stream", true, stream(true, `{"choices":[{"index":0,"delta":{"reasoning_content":"{"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning_content":"}"},"finish_reason":"stop"}]}`), "", "{}"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			simulate(t, Config{Stream: tt.stream}, []http.HandlerFunc{tt.reply}, func(t *testing.T, c *Client, _ *fake) {
+				if got, err := ask(t.Context(), c); err != nil || got.Text != tt.text || got.Thoughts != tt.thoughts {
+					t.Errorf("got %+v, %v", got, err)
 				}
 			})
 		})
@@ -305,7 +389,7 @@ func TestTokenRateLimit(t *testing.T) {
 		{Speaker: chat.Assistant, Calls: []chat.Call{{ID: "c1", Tool: "ls", Arguments: strings.Repeat("x", 3400)}}},
 		{Speaker: chat.Tool, Text: strings.Repeat("x", 340), CallID: "c1"},
 	}}
-	if more := estimateTokens(calling) - estimateTokens(bare); more < 1400 || more > 1500 { // of 4080 letters without a word in them
+	if more := calling.Tokens() - bare.Tokens(); more < 1400 || more > 1500 { // of 4080 letters without a word in them
 		t.Errorf("got %d tokens more, want some 1450", more)
 	}
 }

@@ -152,6 +152,9 @@ func (m *model) Complete(ctx context.Context, p chat.Prompt) (chat.Reply, error)
 	return reply, err
 }
 
+// Waiting returns why the calls wait now, see chat.Waiting.
+func (m *model) Waiting() string { return chat.Waiting(m.Model) }
+
 // Embedder returns an embedder that counts the calls of the generator. It returns nil for a nil embedder.
 func (m *Metrics) Embedder(of generator.Embedder) generator.Embedder {
 	n := m.models.add(events.RoleGenerator, embeds, of)

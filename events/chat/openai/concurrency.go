@@ -1,0 +1,72 @@
+package openai
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// concurrency limits the requests in flight to what the server answers in time: the limit rises by one after as many answers within half of
+// the timeout, and a timeout or a busy server halves it. This is the additive increase and multiplicative decrease of TCP (Chiu and Jain, 1989).
+//
+// A model on a laptop handles one request at a time. With 16 requests in flight at 8 s each, all after the seventh exceed 60 s: each one is
+// paid and thrown away. (Package adaptivelimiter of failsafe-go compares durations only: it ignores timeouts, and changes its limit ten times
+// before it knows a trend. With one slot at 8 s it wastes a fifth of the requests.)
+type concurrency struct {
+	permits *semaphore.Weighted // max permits, of which those above the limit are withheld
+	fast    time.Duration       // an answer within this time raises the limit
+	max     int
+
+	mu       sync.Mutex
+	limit    float64
+	withheld int
+	inFlight int
+	reduced  time.Time // when the limit was last reduced
+}
+
+func newConcurrency(initial, most int, timeout time.Duration) *concurrency {
+	c := &concurrency{permits: semaphore.NewWeighted(int64(most)), fast: timeout / 2, max: most, limit: float64(initial), withheld: most - initial}
+	c.permits.TryAcquire(int64(c.withheld))
+	return c
+}
+
+// begin waits until a request may be sent. It returns the context's error if the context ends first.
+func (c *concurrency) begin(ctx context.Context) error {
+	if err := c.permits.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.inFlight++
+	c.mu.Unlock()
+	return nil
+}
+
+// end ends a request that began at a time. Overloaded means that the server was too slow or too busy for it, answered that it has answered.
+func (c *concurrency) end(began time.Time, answered, overloaded bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	isFull := c.inFlight >= int(c.limit) // otherwise the answer says nothing about a higher limit
+	switch {
+	case overloaded && began.After(c.reduced): // the others of that time had the same limit
+		c.limit, c.reduced = max(c.limit/2, 1), now
+	case answered && isFull && now.Sub(began) <= c.fast:
+		c.limit = min(c.limit+1/c.limit, float64(c.max))
+	}
+	c.inFlight--
+	free := 1 + c.withheld - (c.max - int(c.limit)) // permits that are not withheld any more
+	if free < 0 {
+		free = 0
+	}
+	c.withheld += 1 - free
+	c.permits.Release(int64(free))
+}
+
+// limits returns the current limit, and the number of requests in flight.
+func (c *concurrency) current() (limit, inFlight int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int(c.limit), c.inFlight
+}

@@ -1,0 +1,95 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// slowAfter is the duration of a call, with its waits, after which the model counts as slow.
+const slowAfter = 30 * time.Second
+
+// phase is what a call waits for.
+type phase int
+
+const (
+	throttled phase = iota // RequestsPerMinute or TokensPerMinute
+	queued                 // its turn, because other requests are in flight, or its next attempt
+	sent                   // the answer
+	limited                // its next attempt, because the server was busy
+)
+
+// waits are the calls in progress of a caller.
+type waits struct {
+	mu    sync.Mutex
+	calls map[*wait]bool
+}
+
+// wait is the state of one call.
+type wait struct {
+	of    *waits
+	began time.Time
+	phase phase // guarded by of.mu
+}
+
+func (w *wait) set(p phase) {
+	w.of.mu.Lock()
+	w.phase = p
+	w.of.mu.Unlock()
+}
+
+// track records a call until done is called. The first call of the model that takes long is logged.
+func (s *caller) track(ctx context.Context) (w *wait, done func()) {
+	w = &wait{of: &s.waits, began: time.Now()}
+	s.waits.mu.Lock()
+	if s.waits.calls == nil {
+		s.waits.calls = make(map[*wait]bool)
+	}
+	s.waits.calls[w] = true
+	s.waits.mu.Unlock()
+	timer := time.AfterFunc(slowAfter, func() {
+		if why := s.Waiting(); why != "" && !s.warnedSlow.Swap(true) {
+			zerolog.Ctx(ctx).Warn().Str("model", s.cfg.Model).Msg(why)
+		}
+	})
+	return w, func() {
+		timer.Stop()
+		s.waits.mu.Lock()
+		delete(s.waits.calls, w)
+		s.waits.mu.Unlock()
+	}
+}
+
+// Waiting returns why calls of this client wait now, for people: "rate limited: …" or "the model is slow: …". It returns "" if they do not.
+func (s *caller) Waiting() string {
+	s.waits.mu.Lock()
+	defer s.waits.mu.Unlock()
+	var counts [limited + 1]int
+	oldest := time.Duration(0)
+	for w := range s.waits.calls {
+		counts[w.phase]++
+		oldest = max(oldest, time.Since(w.began))
+	}
+	all := len(s.waits.calls)
+	switch {
+	case counts[limited] > 0:
+		return fmt.Sprintf("rate limited: the server is busy, %s, the oldest for %s", plural(all), oldest.Round(time.Second))
+	case counts[throttled] > 0:
+		return fmt.Sprintf("rate limited: %s of this program, see %s and %s", plural(all), s.cfg.name("RequestsPerMinute"), s.cfg.name("TokensPerMinute"))
+	case oldest < slowAfter:
+		return ""
+	}
+	limit, inFlight := s.concurrency.current()
+	return fmt.Sprintf("the model is slow: %s, the oldest for %s; %d of at most %d requests are at the server, which has %v for each: see %s and %s",
+		plural(all), oldest.Round(time.Second), inFlight, limit, s.cfg.Timeout, s.cfg.name("MaxConcurrent"), s.cfg.name("Timeout"))
+}
+
+func plural(calls int) string {
+	if calls == 1 {
+		return "1 call waits"
+	}
+	return fmt.Sprintf("%d calls wait", calls)
+}
