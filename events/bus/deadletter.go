@@ -282,7 +282,7 @@ func deadCode(reason error) events.DeadCode {
 		return events.DeadAttempts
 	case errors.Is(reason, events.ErrNewerSchema):
 		return events.DeadNewerSchema
-	case errors.As(reason, &fault) && isUseless(fault.err):
+	case errors.As(reason, &fault) && isUseless(fault.err), errors.As(reason, new(*neverUsefulError)):
 		return events.DeadUseless
 	case errors.As(reason, &fault):
 		return events.DeadUnavailable

@@ -22,7 +22,7 @@ type Policy struct {
 	BackoffMin           time.Duration // 1 s: delay before the second attempt; it doubles with every attempt
 	BackoffMax           time.Duration // 60 s: longest delay
 	Grace                time.Duration // 30 s: how long messages in flight may take after a stop
-	ProbeInterval        time.Duration // 30 s: longest interval at which a paused role tries one message; it grows from BackoffMin
+	ProbeInterval        time.Duration // 30 s: interval at which a role tries one message during an outage; in a pause it grows from BackoffMin to 10 times this
 	HoldInterval         time.Duration // 1 s: interval at which held messages are retried
 	ReconnectAfter       time.Duration // 10 s: after this time without an answer, the connection changes the server
 	Linger               time.Duration // 250 ms: how long a batch may wait to fill under load
@@ -80,6 +80,10 @@ func (p Policy) graceOf(ctx context.Context) time.Duration {
 // maxUselessInRow is the number of useless outputs in a row, each the first of its messages, at which the role pauses. A
 // handler calls the model up to four times for an output (chat.MaxCalls).
 const maxUselessInRow = 10
+
+// maxUseless is the number of useless outputs after which a message becomes a dead letter although the model gives no useful output for
+// other messages either. The last of them are probes of a pause, up to a minute apart.
+func (p Policy) maxUseless() int { return p.MaxAttempts + 5 }
 
 // disposition is how the worker ends a delivery. Its value is the attribute debrief.disposition of the delivery's span.
 type disposition string

@@ -18,6 +18,7 @@ type workerState struct {
 	usefulCount   int            // messages with useful output since the start
 	unavailableAt map[uint64]int // by sequence: usefulCount when the model was last unavailable for the message
 	uselessAt     map[uint64]int // by sequence: usefulCount when the output was first useless for the message
+	uselessTries  map[uint64]int // by sequence: useless outputs for the message
 	uselessInRow  int            // useless outputs that were the first of a message, since the last useful output
 	holdReason    error          // the newest reason of a hold
 	consumerErr   error          // why the consumer is missing
@@ -40,13 +41,21 @@ func (s *workerState) isMessageFault(seq uint64) bool {
 // probing reports whether the worker limits itself to one message for each probe interval.
 func (s *workerState) probing() bool { return s.holding > 0 || s.paused }
 
-// probeInterval returns the time until the next probe. In a pause it grows from BackoffMin: useless outputs of a model that
-// fails now and then can follow each other by chance, and such a pause must end soon.
+// maxPauseInterval is the longest interval between two probes of a pause, in probe intervals: 5 minutes.
+const maxPauseInterval = 10
+
+// probeInterval returns the time until the next probe. In a pause it doubles from BackoffMin. Useless outputs of a model that
+// fails now and then can follow each other by chance, and such a pause must end soon. For a model that is of no use, each probe is several
+// paid calls.
 func (s *workerState) probeInterval(p *Policy) time.Duration {
 	if !s.paused {
 		return p.ProbeInterval
 	}
-	return min(p.backoff(1+s.probes), p.ProbeInterval)
+	d := p.BackoffMin
+	for range s.probes {
+		d = min(2*d, maxPauseInterval*p.ProbeInterval)
+	}
+	return d
 }
 
 // probesToGiveUp is the number of useless probes of a pause after which a model without any useful output counts as unusable. Before
@@ -168,7 +177,8 @@ func (r *roleState) clearDeniedPull() {
 // assignFault returns err as a messageFaultError if the message is at fault, and err otherwise. At first the model is at fault.
 // The message is at fault if the model has given useful output for another message since the first useless output for
 // this one. Some prompts crash the server of a model, so the same holds since the model was last unavailable for this
-// message. An error without a request, such as that of an open circuit breaker, does not count.
+// message. An error without a request, such as that of an open circuit breaker, does not count. After too many useless outputs, assignFault
+// returns a neverUsefulError: perhaps the model is at fault, but the calls for the message must end.
 func (r *roleState) assignFault(it *item, err error) error {
 	if isNotSent(err) || !isUnavailable(err) && !isUseless(err) {
 		return err
@@ -186,6 +196,10 @@ func (r *roleState) assignFault(it *item, err error) error {
 		if _, known := s.uselessAt[seq]; !known {
 			remember(&s.uselessAt, seq, s.usefulCount)
 		}
+		remember(&s.uselessTries, seq, s.uselessTries[seq]+1)
+		if tries := s.uselessTries[seq]; !isFault && tries >= r.policy.maxUseless() {
+			return &neverUsefulError{err, tries}
+		}
 	}
 	if isFault {
 		return &messageFaultError{err}
@@ -193,18 +207,19 @@ func (r *roleState) assignFault(it *item, err error) error {
 	return err
 }
 
-// remember stores usefulCount for a message. A full map starts empty again.
-func remember(m *map[uint64]int, seq uint64, usefulCount int) {
+// remember stores a number for a message. A full map starts empty again.
+func remember(m *map[uint64]int, seq uint64, n int) {
 	if *m == nil || len(*m) >= maxFaults {
 		*m = make(map[uint64]int)
 	}
-	(*m)[seq] = usefulCount
+	(*m)[seq] = n
 }
 
 // forgetFaults removes the useless and unavailable results of a finished message.
 func (r *roleState) forgetFaults(it *item) {
 	r.mu.Lock()
 	delete(r.uselessAt, it.d.Seq)
+	delete(r.uselessTries, it.d.Seq)
 	delete(r.unavailableAt, it.d.Seq)
 	r.mu.Unlock()
 }
@@ -231,6 +246,24 @@ func (f *messageFaultError) Error() string {
 func (f *messageFaultError) Loggable() string {
 	return "the model answers other messages, but not this one: " + Loggable(f.err)
 }
+
+// neverUsefulError is the last useless output for a message while the model answers no other message. It hides the behaviours of err.
+type neverUsefulError struct {
+	err   error
+	tries int
+}
+
+func (n *neverUsefulError) Error() string {
+	return fmt.Sprintf("no useful reply of the model in %d attempts, and none for other messages meanwhile: %v", n.tries, n.err)
+}
+
+// Loggable returns the error without the text of the model.
+func (n *neverUsefulError) Loggable() string {
+	return fmt.Sprintf("no useful reply of the model in %d attempts, and none for other messages meanwhile: %s", n.tries, Loggable(n.err))
+}
+
+// Discard marks the error for the failure policy: the message becomes a dead letter.
+func (n *neverUsefulError) Discard() bool { return true }
 
 // addHolding changes the number of groups of deliveries that wait for an unavailable dependency. While it is above 0,
 // the worker pulls no more than a probe.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,7 +55,8 @@ func (o *outputPolicy) deliver(seq uint64, isUseful bool) disposition {
 // TestUselessOutputPolicy checks these properties for any order of deliveries and outputs:
 //
 //   - A message becomes a dead letter only after MaxAttempts deliveries, and after useful output for another message since its
-//     first useless output.
+//     first useless output, or after five more deliveries.
+//   - A message never has more than these deliveries, also alone.
 //   - Useful output ends a pause.
 //   - A poison message becomes a dead letter within MaxAttempts further deliveries while others have useful output.
 func TestUselessOutputPolicy(t *testing.T) {
@@ -75,8 +77,12 @@ func TestUselessOutputPolicy(t *testing.T) {
 					t.Fatalf("useful output for %d: got %s, paused %t", seq, d, o.state.isPaused())
 				}
 			}
-			if d == deadLetter && (deliveries[seq] < limit || !hasOther[seq]) {
+			isLast := deliveries[seq] == o.state.policy.maxUseless()
+			if d == deadLetter && !isLast && (deliveries[seq] < limit || !hasOther[seq]) {
 				t.Fatalf("dead letter of %d after %d deliveries, useful output for another: %t", seq, deliveries[seq], hasOther[seq])
+			}
+			if !isUseful && isLast && d != deadLetter {
+				t.Fatalf("%s of %d after %d deliveries, want a dead letter", d, seq, deliveries[seq])
 			}
 			if d == ack || d == deadLetter {
 				delete(deliveries, seq)
@@ -144,6 +150,32 @@ func TestIndependentFaultsRarelyCauseDeadLetters(t *testing.T) {
 				t.Errorf("got %d dead letters, %d pauses and a wait of %s, want at most %d, %d and 30 s", dead, pauses, wait, messages/1000, messages/200)
 			}
 		})
+	}
+}
+
+// A message whose replies are never useful becomes a dead letter, also if the model answers nothing else. The pauses between its attempts grow
+// to a minute.
+func TestMessageAloneBecomesDeadLetter(t *testing.T) {
+	t.Parallel()
+	o := newOutputPolicy(Policy{})
+	var pauses []time.Duration
+	for range 20 {
+		d := o.deliver(1, false)
+		if d == deadLetter {
+			break
+		}
+		if d == hold {
+			pauses = append(pauses, o.state.probeInterval(&o.state.policy))
+			o.state.startProbe(&o.state.policy)
+		}
+	}
+	want := []time.Duration{1 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second}
+	if !slices.Equal(pauses, want) || len(o.items) != 0 {
+		t.Errorf("got pauses %v and %d messages, want %v and a dead letter", pauses, len(o.items), want)
+	}
+	err := &neverUsefulError{uselessError{}, 10}
+	if deadCode(err) != events.DeadUseless || isUseless(err) || Loggable(err) == "" {
+		t.Errorf("got the code %s", deadCode(err))
 	}
 }
 
@@ -238,7 +270,7 @@ func TestProbeIntervalGrows(t *testing.T) {
 	if !s.paused {
 		t.Fatal("not paused after three attempts of a message")
 	}
-	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
 		if got := s.probeInterval(p); got != want*time.Second {
 			t.Errorf("probe %d: got %s, want %s", s.probes, got, want*time.Second)
 		}
