@@ -247,3 +247,18 @@ func TestRefinableBullets(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Bullets on one subject are listed and not changed: they say the same in other words, or contradict each other.
+func TestRefineListsBulletsOnOneSubject(t *testing.T) {
+	t.Parallel()
+	p := bookOf(
+		playbook.Bullet{Content: "Add the pier fee of one unit to each mooring price."},
+		playbook.Bullet{Content: "Gold customers get 7 % off."},
+		playbook.Bullet{Content: "Never add the pier fee to a mooring price."},
+		playbook.Bullet{Content: "Each mooring price needs the pier fee of one unit on top.", Status: playbook.Retired},
+	)
+	plan := Refine(p, RefineOptions{Now: noon})
+	if len(plan.Steps) != 0 || len(plan.SameSubject) != 1 || !slices.Equal(plan.SameSubject[0], []playbook.BulletID{"a-00001", "a-00003"}) {
+		t.Errorf("got steps %q and groups %v, want the two bullets about the pier fee", steps(plan), plan.SameSubject)
+	}
+}

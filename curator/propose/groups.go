@@ -55,3 +55,17 @@ func assignGroups(ids []events.ID) [][]int {
 	}
 	return groups
 }
+
+// Calls returns the number of model calls for a batch of reflections with lessons: one for each group, and one that compares the groups.
+func Calls(reflections int) int {
+	switch {
+	case reflections == 0:
+		return 0
+	case reflections <= maxPerCall:
+		return 1
+	}
+	return int(math.Ceil(math.Sqrt(float64(reflections)))) + 1
+}
+
+// CallTokens is a typical number of tokens of a call about a small playbook, for estimates before the call.
+const CallTokens = 2000

@@ -9,6 +9,7 @@ import (
 	"debrief/curator/screen"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/similar"
 )
 
 const refinerText = `You tidy a playbook: short pieces of advice, called bullets. You are given some of its bullets and look for those that say one thing in different words.
@@ -23,18 +24,34 @@ Answer with one JSON object and nothing around it:
 {"reasoning": "why", "operations": [
   {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "content": "the whole new text", "reason": "what they have in common"}]}`
 
-// bulletsPerCall is the number of bullets in one model call. Bullets are sorted by section, so that similar ones are likely
-// to be in the same call.
+// bulletsPerCall is the number of bullets in one model call. Bullets on one subject follow each other, and the others are sorted by section,
+// so that similar ones are likely to be in the same call.
 const bulletsPerCall = 60
+
+// bySubject returns bullets in the order for the calls.
+func bySubject(bullets []*playbook.Bullet) []*playbook.Bullet {
+	all := slices.Clone(bullets)
+	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
+	sorted := slices.Concat(sameSubject(all)...)
+	for _, b := range all {
+		if !slices.Contains(sorted, b) {
+			sorted = append(sorted, b)
+		}
+	}
+	return sorted
+}
+
+// sameSubject returns the groups of bullets that are perhaps one rule in other words, or that contradict each other.
+func sameSubject(bullets []*playbook.Bullet) [][]*playbook.Bullet {
+	return similar.SameSubject(bullets, func(b *playbook.Bullet) string { return b.Content })
+}
 
 // FindParaphrases asks a model for bullets that give the same advice in different words, and returns merge operations. It
 // ignores all other operations in the model's replies. The function Refinable of package draft returns the
 // bullets that may be merged.
 func FindParaphrases(ctx context.Context, m chat.Model, bullets []*playbook.Bullet) (merges []playbook.Op, err error) {
-	all := slices.Clone(bullets)
-	slices.SortStableFunc(all, func(a, b *playbook.Bullet) int { return strings.Compare(a.Section, b.Section) })
 	rules := screen.NewRules(refinerText)
-	for group := range slices.Chunk(all, bulletsPerCall) {
+	for group := range slices.Chunk(bySubject(bullets), bulletsPerCall) {
 		if len(group) < 2 {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"debrief/events/chat"
+	"debrief/playbook"
 )
 
 func TestParaphrasesReturnsOnlyMerges(t *testing.T) {
@@ -27,5 +28,19 @@ func TestParaphrasesReturnsOnlyMerges(t *testing.T) {
 	merges, err := FindParaphrases(context.Background(), m, bookOf(texts...).Sorted())
 	if err != nil || asked != 2 || len(merges) != 2 || merges[0].Bullet != "a-00002" || merges[0].Reason != "alike" {
 		t.Errorf("got %+v, %v after %d model calls", merges, err, asked)
+	}
+}
+
+// Wordings of one rule are in one call, also if their sections are far apart.
+func TestBulletsOnOneSubjectAreTogether(t *testing.T) {
+	t.Parallel()
+	bullets := []*playbook.Bullet{{ID: "a-1", Section: "a", Content: "Add the pier fee of one unit to each mooring price."}}
+	for i := range bulletsPerCall {
+		bullets = append(bullets, &playbook.Bullet{ID: playbook.BulletID(fmt.Sprint("m-", i)), Section: "m", Content: fmt.Sprintf("Advice number %d.", i)})
+	}
+	bullets = append(bullets, &playbook.Bullet{ID: "z-1", Section: "z", Content: "Each mooring price needs the pier fee of one unit on top."})
+	got := bySubject(bullets)
+	if len(got) != len(bullets) || got[0].ID != "a-1" || got[1].ID != "z-1" {
+		t.Errorf("got %d bullets, the first %s and %s", len(got), got[0].ID, got[1].ID)
 	}
 }

@@ -90,6 +90,9 @@ type RejectedText struct {
 	Reason string `json:"reason"`
 }
 
+// maxSubjects is the maximum number of groups of bullets on one subject in the prompt.
+const maxSubjects = 20
+
 // Limits of the texts of one reflection in the prompt, in bytes.
 const (
 	maxInsight  = 4 << 10
@@ -109,6 +112,17 @@ func requestPrompt(in Request) chat.Prompt {
 	}
 	if trial := playbook.RenderWithVotes(in.Undecided); trial != "" {
 		fmt.Fprintf(&user, "# Bullets on trial, which not everybody is shown yet\n\n%s\n", trial)
+	}
+	if groups := sameSubject(slices.Concat(in.Bullets, in.Undecided)); len(groups) > 0 {
+		user.WriteString("# Bullets on one subject, perhaps one rule in other words or a contradiction, otherwise to be left alone\n\n")
+		for _, group := range groups[:min(len(groups), maxSubjects)] {
+			var ids []string
+			for _, b := range group {
+				ids = append(ids, string(b.ID))
+			}
+			user.WriteString(strings.Join(ids, ", ") + "\n")
+		}
+		user.WriteString("\n")
 	}
 	if len(in.Rejected) > 0 {
 		user.WriteString("# Rejected before, not to be proposed again\n\n")

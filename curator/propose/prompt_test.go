@@ -94,3 +94,42 @@ func TestInsightCannotImitateOtherContent(t *testing.T) {
 		t.Errorf("got %d bytes of one insight, want it cut", n)
 	}
 }
+
+// Bullets on one subject are listed, so that a model that adds the same rule in other words sees it at its next call.
+func TestPromptListsBulletsOnOneSubject(t *testing.T) {
+	t.Parallel()
+	user := requestPrompt(Request{
+		Bullets: []*playbook.Bullet{
+			{ID: "calc-00001", Content: "Add the pier fee of one unit to each mooring price."},
+			{ID: "calc-00002", Content: "Gold customers get 7 % off."},
+		},
+		Undecided: []*playbook.Bullet{{ID: "calc-00003", Content: "Each mooring price needs the pier fee of one unit on top."}},
+	}).Messages[1].Text
+	if !strings.Contains(user, "# Bullets on one subject") || !strings.Contains(user, "\ncalc-00001, calc-00003\n") {
+		t.Errorf("got %q, want the two bullets about the pier fee", user)
+	}
+	user = requestPrompt(Request{Bullets: []*playbook.Bullet{{ID: "calc-00001", Content: "Gold customers get 7 % off."}}}).Messages[1].Text
+	if strings.Contains(user, "# Bullets on one subject") {
+		t.Errorf("got %q, want no list", user)
+	}
+}
+
+func TestCallsOfABatch(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, maxPerCall, maxPerCall + 1, 30, 100} {
+		ids := make([]events.ID, n)
+		for i := range ids {
+			ids[i] = events.Hash(strings.Repeat("x", i))
+		}
+		want := 0
+		if n > 0 {
+			want = len(assignGroups(ids))
+		}
+		if want > 1 {
+			want++ // the reducer
+		}
+		if got := Calls(n); got != want {
+			t.Errorf("%d reflections: got %d calls, want %d", n, got, want)
+		}
+	}
+}

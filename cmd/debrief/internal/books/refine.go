@@ -41,6 +41,9 @@ func (*refineBook) Help() string {
    Otherwise the gate decides by outcomes.
 3. Retire the weakest bullets until the rest fits into --token-budget.
 
+The plan also lists bullets on one subject: they share rare words, and are perhaps one rule in other words, or contradict
+each other. The command does not change them: read them, or let a model look for the same rule with --model.
+
 Pinned, retired and quarantined bullets do not change.
 
 The command shows the plan first and changes nothing without --apply. If a bullet changes in between, nothing is applied.
@@ -109,8 +112,13 @@ func (r *refineBook) paraphrases(ctx context.Context, a *apiclient.Client, model
 	return propose.FindParaphrases(ctx, model, draft.Refinable(p))
 }
 
-// printPlan prints the plan as a table.
+// printPlan prints the plan as a table, and the bullets on one subject.
 func printPlan(r *api.RefineReply) error {
+	defer func() {
+		for _, ids := range r.SameSubject {
+			term.Printf("On one subject, read whether they say the same or contradict each other: %s\n", explain.JoinIDs(ids))
+		}
+	}()
 	if len(r.Steps) == 0 {
 		term.Printf("Playbook %q at version %s needs no change: %s shown, %d tokens.\n",
 			r.Book, r.Version, term.Plural(r.ShownBefore, "bullet"), r.TokensBefore)
