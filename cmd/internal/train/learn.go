@@ -36,7 +36,9 @@ type Learn struct {
 	program.Model
 	program.Curator
 
-	reflecting chat.Model // nil without --model
+	reflecting chat.Model           // nil without --model
+	curating   chat.Model           // nil without --model, or if another process runs the roles
+	reflects   *reflector.Reflector // nil if another process runs the roles
 }
 
 // Help implements kong.HelpProvider.
@@ -49,7 +51,8 @@ such as those that agents reported.
 
 With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
 successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
-comparison. Then the Reflector reflects on each run.
+comparison. Then the Reflector reflects on each run. Before the first call of the model the command prints how many calls will
+follow, and at the end how many it made.
 
 ` + strings.Join(term.Wrap("The format is detected from the content: "+runs.Formats()+".", 120), "\n") + `
 Files are in UTF-8, or in UTF-16 with its mark, and may be compressed with gzip or zstd. A directory is read with all files in it but
@@ -104,6 +107,9 @@ type learnResult struct {
 	// Analysis is the comparison of all stored executions.
 	Analysis rules.Result `json:"analysis"`
 
+	Expected modelCalls `json:"expected_model_calls"` // of this command, estimated before the first one
+	Made     modelCalls `json:"model_calls"`          // requests of this command, with those that were repeated
+
 	shown   []*book.Bullet
 	version uint64
 	calls   int // tool calls of the submitted runs
@@ -123,6 +129,7 @@ func (l *Learn) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	log := c.Logger()
+	ctx = log.WithContext(ctx) // the client of the model logs timeouts
 	s, err := l.Connect(ctx, log)
 	if err != nil {
 		return err
@@ -186,23 +193,22 @@ func (l *Learn) learnHere(ctx context.Context, s *cli.Session, r *runs.Reader, f
 // then sees the lessons of the comparison before the reflections on single runs, and does not add them again in other words. Without a
 // model, the delay saves memory, because the server caches messages that are read soon after they are written.
 func (l *Learn) roles(compared <-chan struct{}) ([]program.Role, error) {
-	curating, err := l.Optional(events.RoleCurator)
-	if err != nil {
+	var err error
+	if l.curating, err = l.Optional(events.RoleCurator); err != nil {
 		return nil, err
 	}
 	cfg := reflector.Config{}
 	if l.reflecting != nil {
 		cfg.Slots = l.MaxConcurrent
 	}
-	reflects, err := reflector.New(l.reflecting, cfg)
+	if l.reflects, err = reflector.New(l.reflecting, cfg); err != nil {
+		return nil, err
+	}
+	curates, err := curator.New(l.curating, l.Curator.Settings(""))
 	if err != nil {
 		return nil, err
 	}
-	curates, err := curator.New(curating, l.Curator.Settings(""))
-	if err != nil {
-		return nil, err
-	}
-	return []program.Role{&delayedRole{reflects, compared}, curates}, nil
+	return []program.Role{&delayedRole{l.reflects, compared}, curates}, nil
 }
 
 // delayedRole is a role that starts when a channel is closed.
@@ -265,6 +271,7 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 	if err := l.await(ctx, s); err != nil {
 		return nil, interrupted(ctx, res.Executions, err)
 	}
+	res.Made = madeBy(l.reflecting, l.curating)
 	l.checkOutcomes(r.Outcomes, res)
 	if err := l.countResults(ctx, s, r.Book, states, res); err != nil {
 		return nil, err
@@ -311,6 +318,9 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, na
 	defer f.Close()
 	p := l.newProgressReader(ctx, name, f)
 	pub := newPublisher(ctx, s, states)
+	if l.reflects != nil {
+		pub.estimate = func(e *events.Execution) { res.Expected.add(l.reflects.Estimate(e)) }
+	}
 	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
 		return pub.publish(ctx, e)
@@ -452,6 +462,9 @@ func (l *Learn) show(res *learnResult) error {
 	term.Printf("%s compared.%s Playbook %q %s.\n", term.Plural(res.Analysis.Runs, "stored run"), reflected, res.Book, state)
 	if res.Known > 0 {
 		term.Printf("%d of them were stored before.\n", res.Known)
+	}
+	if res.Made.Calls > 0 {
+		term.Printf("%s made.\n", res.Made)
 	}
 	for reason, n := range res.DeadReasons {
 		term.Printf("  %d × %s\n", n, reason)

@@ -21,9 +21,10 @@ const maxExplained = 200
 // explain asks the model to explain new lessons, and stores the explanations in them. A lesson without a useful reply stays without an
 // explanation; a note counts these. It returns an error if the model is unavailable. Without a model it does nothing.
 func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesson, stored map[runID]uint64, res *learnResult) error {
-	if l.reflecting == nil || len(lessons) == 0 {
+	if l.reflecting == nil {
 		return nil
 	}
+	l.expect(min(len(lessons), maxExplained), res)
 	if more := len(lessons) - maxExplained; more > 0 {
 		res.Notes = append(res.Notes, fmt.Sprintf("%s of the comparison without an explanation: one command explains at most %d.", term.Plural(more, "lesson"), maxExplained))
 		lessons = lessons[:maxExplained]
@@ -64,6 +65,19 @@ func (l *Learn) explain(ctx context.Context, s *cli.Session, lessons []*newLesso
 	}
 	return err
 }
+
+// expect prints the calls of the model that follow: to explain lessons, to reflect on the new runs, and to curate.
+func (l *Learn) expect(lessons int, res *learnResult) {
+	curated := curating(res.Expected.Calls, l.MaxBatch)
+	res.Expected.add(curated.Calls, curated.Tokens)
+	res.Expected.add(lessons, lessons*explainTokens)
+	if res.Expected.Calls > 0 {
+		l.print(map[string]any{"expected_model_calls": res.Expected}, "About %s will follow.", res.Expected)
+	}
+}
+
+// explainTokens is a typical number of tokens of a request to explain a lesson.
+const explainTokens = 2500
 
 // examplesOf returns the first run that supports a lesson, and the run of the same task that ended differently, if both are stored.
 func examplesOf(ctx context.Context, s *cli.Session, n *newLesson, stored map[runID]uint64) (runs []*events.Execution, err error) {

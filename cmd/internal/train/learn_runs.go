@@ -69,6 +69,8 @@ type publisher struct {
 	running context.Context // ends with the first error of the server
 	calls   int             // tool calls of the new runs
 
+	estimate func(e *events.Execution) // is called with each new run; may be nil
+
 	mu      sync.Mutex
 	lost    []runID          // not stored because of an error of the server
 	invalid map[runID]string // not stored because the run is invalid; with the reason, for example too many steps
@@ -96,6 +98,9 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	p.states[key] = runInFiles
 	for _, step := range e.Steps {
 		p.calls += len(step.Calls)
+	}
+	if p.estimate != nil {
+		p.estimate(e)
 	}
 	// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
 	p.sending.Go(func() error {

@@ -75,7 +75,9 @@ type Training struct {
 	ReflectorConfig program.Reflector  `embed:""`
 	CuratorConfig   program.Curator    `embed:""`
 
-	unread atomic.Int64 // unreadable lines of standard input
+	unread     atomic.Int64         // unreadable lines of standard input
+	reflecting *reflector.Reflector // of this process
+	curates    bool                 // with a model
 }
 
 // Help implements kong.HelpProvider.
@@ -167,6 +169,9 @@ func (p *Training) Run(ctx context.Context, c *program.Common, k *kong.Context) 
 		running, stopRoles = startRoles(running, s.Conn, roles)
 	}
 	show := newTrainScreen(p)
+	if roles != nil {
+		show.expect(expectedCalls(cfg, sets, p.reflecting, p.curates))
+	}
 	o.OnEvent = show.event
 	out, err := replay.Run(running, s.Conn, cfg, sets, o)
 	if roleErr := stopRoles(); roleErr != nil { // the cause of the error of the run, if that has one
@@ -471,6 +476,7 @@ func (p *Training) roles(ctx context.Context, s *cli.Session, o *replay.Options)
 	if err != nil {
 		return nil, err
 	}
+	p.reflecting, p.curates = reflecting, curating != nil
 	return []program.Role{generates, reflecting, curates}, nil
 }
 

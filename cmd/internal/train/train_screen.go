@@ -39,6 +39,20 @@ type reportLine struct {
 	Folder string         `json:"folder"`
 }
 
+// expect prints the calls of models that the run will make.
+func (s *trainScreen) expect(calls modelCalls) {
+	switch {
+	case calls.Calls == 0:
+	case s.json:
+		_ = cli.WriteJSON(s.out, struct {
+			Event string `json:"event"`
+			modelCalls
+		}{"expected", calls})
+	default:
+		term.Fprintf(s.out, "The run makes at most about %s, and the bullets in the prompts.\n", calls)
+	}
+}
+
 // event prints an event of the run.
 func (s *trainScreen) event(e replay.Event) {
 	s.mu.Lock()

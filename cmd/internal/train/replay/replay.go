@@ -109,6 +109,31 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Window returns the number of samples that the Curator learns from together.
+func (c Config) Window() int { return c.withDefaults().CurateEvery }
+
+// Expected returns the number of samples that a run over these sets answers to learn from them, and the number that it answers to measure. An
+// early end makes them fewer. Samples of a stream do not count.
+func (c Config) Expected(sets Sets) (learned, measured int) {
+	c = c.withDefaults()
+	if sets.Train == nil {
+		return 0, 0
+	}
+	samples := len(sets.Train.Tasks)
+	learned = c.Epochs * samples
+	if sets.Validation != nil {
+		points := 1 + c.Epochs
+		if c.ValidateEvery > 0 && samples > 0 {
+			points += c.Epochs * ((samples - 1) / c.ValidateEvery)
+		}
+		measured += points * len(sets.Validation.Tasks)
+	}
+	if sets.Test != nil {
+		measured += 2 * len(sets.Test.Tasks)
+	}
+	return learned, measured
+}
+
 // Set holds the samples of one file.
 type Set struct {
 	report.Data

@@ -1,0 +1,77 @@
+package train
+
+import (
+	"fmt"
+
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train/replay"
+	"debrief/curator/propose"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/chat/openai"
+	"debrief/generator"
+	"debrief/reflector"
+)
+
+// modelCalls are the calls of models that a command expects to make, or has made.
+type modelCalls struct {
+	Calls  int `json:"calls"`
+	Tokens int `json:"tokens"` // input and output
+}
+
+func (m *modelCalls) add(calls, tokens int) {
+	m.Calls += calls
+	m.Tokens += tokens
+}
+
+// String returns the calls as words.
+func (m modelCalls) String() string {
+	return fmt.Sprintf("%s with %s", pluralOf(m.Calls, "call of a model", "calls of models"), term.Plural(m.Tokens, "token"))
+}
+
+// madeBy returns the requests that were sent by these models, repeated ones included.
+func madeBy(models ...chat.Model) (made modelCalls) {
+	for _, m := range models {
+		if client, ok := m.(interface{ Stats() openai.Stats }); ok {
+			s := client.Stats()
+			made.add(int(s.Requests), int(s.InputTokens+s.OutputTokens))
+		}
+	}
+	return made
+}
+
+// curating returns the calls of the Curator for reflections that arrive in batches.
+func curating(reflections, batch int) (expected modelCalls) {
+	batch = max(batch, 1)
+	for ; reflections > 0; reflections -= batch {
+		n := propose.Calls(min(reflections, batch))
+		expected.add(n, n*propose.CallTokens)
+	}
+	return expected
+}
+
+// expectedCalls returns the calls that a run over data sets makes at most, if no reply has to be asked for again. The tokens are without those of
+// the bullets.
+func expectedCalls(cfg replay.Config, sets replay.Sets, reflects *reflector.Reflector, curates bool) (expected modelCalls) {
+	learned, measured := cfg.Expected(sets)
+	if sets.Train == nil || len(sets.Train.Tasks) == 0 {
+		return expected
+	}
+	answering, reflecting := modelCalls{}, modelCalls{}
+	for i := range sets.Train.Tasks {
+		t := &sets.Train.Tasks[i]
+		p := generator.Prompt([]chat.Message{{Speaker: chat.System, Text: generator.Instructions}, {Speaker: chat.User, Text: t.Context + "\n" + t.Question}})
+		answering.add(1, p.Tokens()+chat.ReplyTokens)
+		reflecting.add(reflects.Estimate(&events.Execution{
+			Question: t.Question, Context: t.Context, Target: t.Target, Answer: t.Target, Outcome: events.Outcome{Label: events.Failure},
+		}))
+	}
+	n := len(sets.Train.Tasks)
+	expected.add(learned+measured, (learned+measured)*answering.Tokens/n)
+	expected.add(reflecting.Calls*learned/n, reflecting.Tokens*learned/n)
+	if curates {
+		c := curating(learned, cfg.Window())
+		expected.add(c.Calls, c.Tokens)
+	}
+	return expected
+}
