@@ -464,7 +464,7 @@ func (l *Learn) show(res *learnResult) error {
 		term.Printf("%d of them were stored before.\n", res.Known)
 	}
 	if res.Made.Calls > 0 {
-		term.Printf("%s made.\n", res.Made)
+		term.Printf("The command made %s.\n", res.Made)
 	}
 	for reason, n := range res.DeadReasons {
 		term.Printf("  %d × %s\n", n, reason)
