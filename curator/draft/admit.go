@@ -113,7 +113,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 	switch op.Kind {
 	case playbook.Add:
 		op.Contests = against
-		d.setFirstStatus(&op, against != "")
+		d.setFirstStatus(&op, against != "" || d.isDoubtful(&op))
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
 			op.Content = old.Content // a new spelling is no new advice
@@ -153,10 +153,23 @@ func refuseSupported(b *playbook.Bullet) *screen.Refusal {
 	return screen.Refusef(playbook.ReasonSupported, "outcomes support bullet %q: only outcomes can retire it, not a proposal", b.ID)
 }
 
-// setFirstStatus sets the status of a new bullet. Advice against a supported bullet waits for a confirmation.
-func (d *admission) setFirstStatus(op *playbook.Op, isAgainst bool) {
+// Where this share of this many tasks succeed, one failure is as likely a wrong verdict as a gap in the playbook.
+const (
+	goodRate   = 0.7
+	goodWeight = 50
+)
+
+// isDoubtful reports whether new advice rests on one execution while tasks mostly succeed. A gap in the playbook lets other tasks fail in
+// the same way, and they ask for the same text. A strict gate tries all new advice first, so it needs no doubt.
+func (d *admission) isDoubtful(op *playbook.Op) bool {
+	typical := d.base.Typical("")
+	return d.mode == playbook.GateGuard && len(op.Support) < 2 && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
+}
+
+// setFirstStatus sets the status of a new bullet. Doubtful advice waits for a confirmation.
+func (d *admission) setFirstStatus(op *playbook.Op, isDoubtful bool) {
 	switch {
-	case isAgainst:
+	case isDoubtful:
 		op.Status, op.Code = playbook.Candidate, playbook.ReasonUnconfirmed
 	case d.mode == playbook.GateStrict:
 		op.Status = playbook.Probation

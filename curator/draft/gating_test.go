@@ -206,6 +206,25 @@ func TestProposalsOnShownBullets(t *testing.T) {
 	}
 }
 
+// TestDoubtfulAdviceWaits checks that advice of one execution waits for a second one where many tasks succeeded, and nowhere else.
+func TestDoubtfulAdviceWaits(t *testing.T) {
+	t.Parallel()
+	good := strings.Repeat("+", goodWeight+5)
+	for record, want := range map[string]playbook.Status{
+		good:                            candidate,
+		good[:goodWeight/2]:             active, // too few
+		strings.Repeat("+-", len(good)): active, // too many of them failed
+	} {
+		n := trying(t, playbook.GateGuard, "one")
+		n.p.Bullet(n.said(t, "one").ID).Pinned = true // so that failures do not retire it
+		n.cite(t, "one", record)
+		n.take(t, asks(add("two")))
+		n.want(t, "first request after "+record, map[string]playbook.Status{"one": active, "two": want})
+		n.take(t, asks(add("two")))
+		n.want(t, "second request after "+record, map[string]playbook.Status{"one": active, "two": active})
+	}
+}
+
 // TestRemovalNeedsAsManyRequests checks that one execution cannot remove a bullet that two requested, and that two can.
 func TestRemovalNeedsAsManyRequests(t *testing.T) {
 	t.Parallel()

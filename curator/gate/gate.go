@@ -43,6 +43,9 @@
 //
 // # Decisions on a playbook
 //
+// Where tasks mostly succeed, new advice of one execution waits for the same request of another, because one failure is then as likely a
+// wrong verdict as a gap in the playbook; package draft decides that.
+//
 // A Decider applies assessments to the bullets with new evidence: which ones retire, return, or take the place of another.
 // A candidate against a bullet with a good record needs the same request from a share of the failures blamed on that bullet,
 // unless the newest outcomes of that bullet are bad: wrong verdicts request many different texts, and failures of a wrong
