@@ -35,13 +35,23 @@ func build(t *testing.T) *harness {
 	return buildLingering(t, time.Millisecond)
 }
 
+// buildPatient returns a harness in which an event has many attempts.
+func buildPatient(t *testing.T) *harness {
+	t.Helper()
+	return buildWith(t, bus.Policy{Linger: time.Millisecond, MaxAttempts: 20})
+}
+
 // buildLingering returns a harness in which a batch waits that long for more events, from the start of the batch before.
 func buildLingering(t *testing.T, linger time.Duration) *harness {
 	t.Helper()
-	conn, nc := bustest.Open(t, bus.Policy{
-		BackoffMin: 10 * time.Millisecond, BackoffMax: 20 * time.Millisecond, HoldInterval: 10 * time.Millisecond, Linger: linger,
-		ProbeInterval: 50 * time.Millisecond,
-	})
+	return buildWith(t, bus.Policy{Linger: linger})
+}
+
+// buildWith returns a harness with a policy and short waits.
+func buildWith(t *testing.T, p bus.Policy) *harness {
+	t.Helper()
+	p.BackoffMin, p.BackoffMax, p.HoldInterval, p.ProbeInterval = 10*time.Millisecond, 20*time.Millisecond, 10*time.Millisecond, 50*time.Millisecond
+	conn, nc := bustest.Open(t, p)
 	return &harness{T: t, conn: conn, nc: nc, store: deltalog.New(conn.JetStream())}
 }
 

@@ -22,7 +22,7 @@ type Policy struct {
 	BackoffMin           time.Duration // 1 s: delay before the second attempt; it doubles with every attempt
 	BackoffMax           time.Duration // 60 s: longest delay
 	Grace                time.Duration // 30 s: how long messages in flight may take after a stop
-	ProbeInterval        time.Duration // 30 s: interval at which a role tries one message during an outage; in a pause it grows from BackoffMin to 10 times this
+	ProbeInterval        time.Duration // 30 s: interval at which a role tries one message during an outage; in a pause it grows from BackoffMin to twice this
 	HoldInterval         time.Duration // 1 s: interval at which held messages are retried
 	ReconnectAfter       time.Duration // 10 s: after this time without an answer, the connection changes the server
 	Linger               time.Duration // 250 ms: how long a batch may wait to fill under load

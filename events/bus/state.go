@@ -41,8 +41,9 @@ func (s *workerState) isMessageFault(seq uint64) bool {
 // probing reports whether the worker limits itself to one message for each probe interval.
 func (s *workerState) probing() bool { return s.holding > 0 || s.paused }
 
-// maxPauseInterval is the longest interval between two probes of a pause, in probe intervals: 5 minutes.
-const maxPauseInterval = 10
+// maxPauseInterval is the longest interval between two probes of a pause, in probe intervals: a minute. Messages that need no model wait for a
+// probe, too.
+const maxPauseInterval = 2
 
 // probeInterval returns the time until the next probe. In a pause it doubles from BackoffMin. Useless outputs of a model that
 // fails now and then can follow each other by chance, and such a pause must end soon. For a model that is of no use, each probe is several
