@@ -256,6 +256,7 @@ func NewNote(h Handle, r *Reflection) *Note {
 // Fields of a reflection, in Reflection.Copied and AdviceLine.Field.
 const (
 	FieldError    = "error_identification"
+	FieldCause    = "root_cause_analysis"
 	FieldApproach = "correct_approach"
 	FieldInsight  = "key_insight"
 )
@@ -446,6 +447,7 @@ type Report struct {
 	Steps     []Step              `json:"steps,omitempty"`
 	Reasoning string              `json:"reasoning,omitempty"`
 	Answer    string              `json:"answer,omitempty"`
+	Agent     *Agent              `json:"agent,omitempty"` // system prompt and tools of the agent: the Reflector sees what it worked under
 	Cited     []playbook.BulletID `json:"cited,omitempty"`
 	Outcome   Outcome             `json:"outcome,omitzero"`
 	Target    string              `json:"target,omitempty"`

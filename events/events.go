@@ -2,6 +2,8 @@ package events
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -344,6 +346,36 @@ type ShownBullet struct {
 	Experiment int `msgpack:"x,omitempty" json:"experiment,omitempty"`
 }
 
+// Agent describes an outside agent: the rules that it works under, and what it can do. No prompt of an agent contains it. Thousands of runs
+// have the same description, so it is stored once, and the executions have only its name.
+type Agent struct {
+	// Ref is the SHA-256 of a stored description, in hexadecimal. The other fields are empty then, see bus.Reader.LoadAgent.
+	Ref          string `msgpack:"ref,omitempty" json:"ref,omitempty" redact:"-"`
+	SystemPrompt string `msgpack:"system,omitempty" json:"system_prompt,omitempty"`
+	Tools        []Tool `msgpack:"tools,omitempty" json:"tools,omitempty"`
+}
+
+// Tool is a tool that an agent can call.
+type Tool struct {
+	Name        string `msgpack:"name" json:"name"`
+	Description string `msgpack:"about,omitempty" json:"description,omitempty"`
+}
+
+// IsEmpty reports whether a is nil or describes nothing.
+func (a *Agent) IsEmpty() bool {
+	return a == nil || a.SystemPrompt == "" && len(a.Tools) == 0 && a.Ref == ""
+}
+
+func (a *Agent) validate() error {
+	if a == nil || a.Ref == "" {
+		return nil
+	}
+	if sum, err := hex.DecodeString(a.Ref); err != nil || len(sum) != sha256.Size {
+		return fmt.Errorf("agent.ref: must be a SHA-256 in hexadecimal, got %.80q", a.Ref)
+	}
+	return nil
+}
+
 // Execution is one completed run of a task: by the Generator, by an outside agent, or recorded by another system.
 type Execution struct {
 	Book     playbook.Book `msgpack:"-" json:"book"` // in the subject, not in the payload
@@ -382,6 +414,8 @@ type Execution struct {
 	// prompt of the Generator.
 	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
 	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
+	// Agent describes the outside agent of the run, if its system prompt or its tools are known.
+	Agent *Agent `msgpack:"agent,omitempty" json:"agent,omitempty"`
 
 	Model        string        `msgpack:"model,omitempty" json:"model,omitempty"`
 	PromptSHA256 []byte        `msgpack:"prompt,omitempty" json:"prompt_sha256,omitempty"`
@@ -413,7 +447,7 @@ func (e *Execution) SampleID() ID {
 
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validPreviousRounds(e.PreviousRounds))
+	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validPreviousRounds(e.PreviousRounds), e.Agent.validate())
 }
 
 func (o *Outcome) validate() error {
@@ -545,6 +579,8 @@ type Reflection struct {
 	Records []Record `msgpack:"records,omitempty" json:"records,omitempty"`
 	// Ignored lists the rejected parts of the model's reply with the reason, one sentence each.
 	Ignored []string `msgpack:"ignored,omitempty" json:"ignored,omitempty"`
+	// EvidenceTokens is the estimated part of Usage.InputTokens for the description of the agent and the calls of another run.
+	EvidenceTokens int `msgpack:"evidence_tokens,omitempty" json:"evidence_tokens,omitempty"`
 
 	// Model wrote the texts. Without it their author is unknown: they wait for a person, and no prompt of an agent contains them.
 	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`

@@ -2,6 +2,7 @@ package events
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,7 @@ func samples() map[Kind]Event {
 			}}}},
 			PreviousRounds: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
 			Shown: []ShownBullet{{ID: "shr-00001", Content: "Count twice.", Experiment: 3}}, Cited: []playbook.BulletID{"shr-00001"},
+			Agent: &Agent{Ref: strings.Repeat("ab", 32), SystemPrompt: "Count only shelves.", Tools: []Tool{{"count", "Counts things."}}},
 			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
 		},
 		KindFeedback: &Feedback{

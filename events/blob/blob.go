@@ -1,5 +1,5 @@
-// Package blob stores payloads that are too large for a message. It keeps them in an object store of JetStream under
-// the SHA-256 of their content. A blob expires by age.
+// Package blob stores payloads that are too large for a message, and descriptions of agents, which many messages share. It keeps them in
+// an object store of JetStream under the SHA-256 of their content. A blob expires by age.
 package blob
 
 import (
@@ -30,8 +30,9 @@ const (
 // maxSize is the largest blob that Get reads, in bytes.
 const maxSize = 64 << 20
 
-// renewAfter is the age at which Put writes a blob again, in order to renew its age.
-const renewAfter = 24 * time.Hour
+// renewAfter is the age at which Put writes a blob again, in order to renew its age. Blobs are kept a day longer than the messages that
+// refer to them; PutAgent remembers a Put for the hour that is left.
+const renewAfter = 23 * time.Hour
 
 // ErrExpired is returned for a blob that no longer exists.
 var ErrExpired = errors.New("payload expired")
@@ -41,13 +42,14 @@ var ErrInvalid = errors.New("invalid blob")
 
 // Store is the object store of an account. It is safe for concurrent use.
 type Store struct {
-	js    jetstream.JetStream
-	watch *natserr.Watch
+	js     jetstream.JetStream
+	watch  *natserr.Watch
+	agents agents
 }
 
 // New returns a Store. A request that the server denies returns a *natserr.DeniedError if js comes from
 // natserr.JetStream.
-func New(js jetstream.JetStream) *Store { return &Store{js, natserr.WatchOf(js)} }
+func New(js jetstream.JetStream) *Store { return &Store{js: js, watch: natserr.WatchOf(js)} }
 
 // Put stores data and returns the name of the blob. It returns only after the server has stored all of it.
 func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {

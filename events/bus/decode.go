@@ -53,7 +53,7 @@ func (l *link) getMsg(ctx context.Context, s jetstream.Stream, stream string, se
 // getBlob returns a blob. The error of an expired or damaged blob is marked by Discard.
 func (l *link) getBlob(ctx context.Context, name string) ([]byte, error) {
 	data, err := l.blobs.Get(ctx, name)
-	if errors.Is(err, blob.ErrExpired) || errors.Is(err, blob.ErrInvalid) {
+	if blob.IsGone(err) {
 		err = Discard(err)
 	}
 	return data, err

@@ -50,7 +50,8 @@ const copySeparator = "~"
 const MaxInline = 512 << 10
 
 // Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
-// no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either.
+// no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either. In place of a large
+// description of an agent, e gets the name of its blob.
 func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
 	ctx, span := c.startPublishSpan(ctx, e, &m)
 	defer span.End()
@@ -61,6 +62,13 @@ func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (R
 
 func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
+	if x, ok := e.(*events.Execution); ok && x.Agent != nil {
+		agent, err := p.blobs.PutAgent(ctx, x.Agent)
+		if err != nil {
+			return Receipt{}, nil, fmt.Errorf("store the agent of run %s: %w", x.RunID, asFull(natserr.AsTimeout(ctx, err)))
+		}
+		x.Agent = agent
+	}
 	subject, header, data, err := events.Encode(e)
 	if err != nil {
 		return Receipt{}, nil, Discard(err)

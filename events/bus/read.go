@@ -224,6 +224,17 @@ func (r *Reader) Find(ctx context.Context, stream string, seq uint64, matches fu
 	return e, nil
 }
 
+// LoadAgent fetches the description of the agent of an execution, if the execution has only its name. Without a stored description, which
+// may have expired, the execution gets none.
+func (r *Reader) LoadAgent(ctx context.Context, e *events.Execution) error {
+	agent, err := r.blobs.GetAgent(ctx, e.Agent)
+	if err != nil && !blob.IsGone(err) {
+		return fmt.Errorf("read the agent of run %s: %w", e.RunID, err)
+	}
+	e.Agent = agent
+	return nil
+}
+
 // PendingTasks returns the ids of the tasks of a book without an answer: those in progress and those in the queue.
 func (r *Reader) PendingTasks(ctx context.Context, b playbook.Book) ([]events.ID, error) {
 	s, err := r.js.Stream(ctx, events.StreamTasks)

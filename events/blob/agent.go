@@ -1,0 +1,132 @@
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"debrief/events"
+	"debrief/events/redact"
+	"debrief/playbook/text"
+)
+
+// Thousands of runs have the same system prompt and tools. Their executions would each grow by the size of these, which is 6 KB for an
+// agent of tau-bench and can be 60 KB for a coding agent. So a description is one blob, and the executions have only its name.
+
+// Limits of the description of an agent. A longer text loses its end.
+const (
+	inlineAgent     = 256      // bytes of a description that stays in its execution: the name of a blob takes 64
+	maxSystemPrompt = 64 << 10 // bytes
+	maxTools        = 256
+	maxToolName     = 256     // bytes
+	maxToolText     = 2 << 10 // bytes of the description of a tool
+)
+
+// PutAgent returns the form of a description that an execution stores: without secrets, in limited length, and if it is large, only the
+// name of the blob that has it. It does not change a. A description that names a blob already is returned as it is.
+func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, error) {
+	if a.IsEmpty() {
+		return nil, nil
+	}
+	if a.Ref != "" {
+		return &events.Agent{Ref: a.Ref}, nil
+	}
+	short := &events.Agent{SystemPrompt: text.Excerpt(a.SystemPrompt, maxSystemPrompt), Tools: slices.Clone(a.Tools[:min(len(a.Tools), maxTools)])}
+	size := len(short.SystemPrompt)
+	for i := range short.Tools {
+		t := &short.Tools[i]
+		t.Name, t.Description = text.Clip(t.Name, maxToolName), text.Excerpt(t.Description, maxToolText)
+		size += len(t.Name) + len(t.Description)
+	}
+	redact.Fields(short)
+	if size <= inlineAgent {
+		return short, nil
+	}
+	data, err := events.Marshal(short)
+	if err != nil {
+		return nil, fmt.Errorf("encode the description of an agent: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	name := hex.EncodeToString(sum[:])
+	if s.agents.isStored(name) {
+		return &events.Agent{Ref: name}, nil
+	}
+	if name, err = s.Put(ctx, data); err != nil {
+		return nil, err
+	}
+	s.agents.setStored(name)
+	return &events.Agent{Ref: name}, nil
+}
+
+// GetAgent returns a description with its content. It returns ErrExpired or ErrInvalid if no later call can return it.
+func (s *Store) GetAgent(ctx context.Context, a *events.Agent) (*events.Agent, error) {
+	if a == nil || a.Ref == "" {
+		return a, nil
+	}
+	if known := s.agents.get(a.Ref); known != nil {
+		return known, nil
+	}
+	data, err := s.Get(ctx, a.Ref)
+	if err != nil {
+		return nil, err
+	}
+	found := new(events.Agent)
+	if err := events.Unmarshal(data, found); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrInvalid, a.Ref, err)
+	}
+	s.agents.put(a.Ref, found)
+	return found, nil
+}
+
+// IsGone reports whether a blob can no longer be read: it has expired or is damaged.
+func IsGone(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err, ErrInvalid) }
+
+// agents remembers descriptions that this process has stored or read. It is safe for concurrent use.
+type agents struct {
+	mu     sync.Mutex
+	stored map[string]time.Time     // by name: when Put returned
+	read   map[string]*events.Agent // by name; not changed
+}
+
+// Limits of the memory of agents. At a limit it forgets all.
+const (
+	maxStoredAgents = 4096
+	maxReadAgents   = 64
+)
+
+// isStored reports whether a blob needs no Put: it was put within the last hour, so that its age is at most renewAfter and an hour.
+func (a *agents) isStored(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, ok := a.stored[name]
+	return ok && time.Since(at) < time.Hour
+}
+
+func (a *agents) setStored(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stored == nil || len(a.stored) >= maxStoredAgents {
+		a.stored = map[string]time.Time{}
+	}
+	a.stored[name] = time.Now()
+}
+
+func (a *agents) get(name string) *events.Agent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.read[name]
+}
+
+func (a *agents) put(name string, found *events.Agent) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.read == nil || len(a.read) >= maxReadAgents {
+		a.read = map[string]*events.Agent{}
+	}
+	a.read[name] = found
+}
