@@ -46,7 +46,7 @@ var executionID = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
 // answer parses a question with its answer: a line of a log, or a row of a table.
 func answer(v *record) ([]*steps.Run, error) {
 	e := events.Execution{
-		Question: v.ID(steps.QuestionNames...), Context: v.ID("context"), Answer: v.ID(steps.AnswerNames...), Model: v.ID("model"),
+		Question: v.ID(steps.QuestionNames...), Context: v.ID("context"), Answer: v.ID(steps.AnswerNames...), Target: v.ID(targetNames...), Model: v.ID("model"),
 	}
 	if strings.TrimSpace(e.Question) == "" || strings.TrimSpace(e.Answer) == "" {
 		return nil, errors.New("fields question, answer: must not be empty")
@@ -61,11 +61,7 @@ func answer(v *record) ([]*steps.Run, error) {
 	}
 	result.Feedback = cmp.Or(result.Feedback, v.ID(commentNames...))
 	e.Outcome = result
-	r := &steps.Run{Name: source.Printable(id), Execution: e}
-	if v.HasAny(targetNames...) {
-		r.Omitted = source.Omissions{source.References: 1}
-	}
-	return []*steps.Run{r}, nil
+	return []*steps.Run{{Name: source.Printable(id), Execution: e}}, nil
 }
 
 // executionLine is a line in the execution format; see the package documentation.
@@ -75,6 +71,7 @@ type executionLine struct {
 	Question  string         `json:"question"`
 	Context   string         `json:"context"`
 	Target    string         `json:"target"`
+	Agent     *events.Agent  `json:"agent"`
 	Purpose   events.Purpose `json:"purpose"`
 	Reasoning string         `json:"reasoning"`
 	Answer    string         `json:"answer"`
@@ -103,7 +100,7 @@ func execution(v *record) ([]*steps.Run, error) {
 		return nil, err
 	}
 	e := events.Execution{
-		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Purpose: w.Purpose,
+		Session: w.Session, Question: w.Question, Context: w.Context, Target: w.Target, Agent: w.Agent, Purpose: w.Purpose,
 		Reasoning: w.Reasoning, Answer: w.Answer, Steps: w.Steps, Outcome: result,
 		Model: w.Model, Started: w.Started, Duration: max(0, w.Duration),
 		Usage: chat.Usage{

@@ -15,6 +15,7 @@ import (
 func atif(v *record) ([]*steps.Run, error) {
 	var c steps.Conversation
 	c.Session, c.Model = v.Want('"', "session_id").Text(), v.Want('{', "agent").Text("model_name")
+	c.SetTools(v.Get("agent", "tool_definitions").Tools())
 	i := 0
 	for step := range v.Want('[', "steps").Elements() {
 		if !step.WantObject() {

@@ -14,11 +14,13 @@ import (
 func chatLog(v *record) ([]*steps.Run, error) {
 	request, response := v.Want('{', "request"), v.Want('{', "response")
 	c := steps.Conversation{}
+	described := request
 	if v.Want('[', "messages").Len() > 0 {
-		c.AddItems(v.WantMessages("messages"))
-	} else {
-		c.AddItems(request.WantMessages("messages"))
+		described = v.Value
 	}
+	c.AddSystemPrompt(described.Get("system").Content(modelapi.RoleSystem).Text)
+	c.SetTools(described.First("tools", "functions").Tools())
+	c.AddItems(described.WantMessages("messages"))
 	addReply(&c, v.Value, response)
 	c.TextActions()
 	metadata := v.Get("metadata")
@@ -58,9 +60,8 @@ func addReply(c *steps.Conversation, v, response modelapi.Value) {
 func responsesLog(v *record) ([]*steps.Run, error) {
 	request, response := responsesParts(v.Value)
 	c := steps.Conversation{}
-	if request.Has("instructions") {
-		c.Omit(source.SystemPrompts, 1)
-	}
+	c.AddSystemPrompt(request.Get("instructions").Content(modelapi.RoleSystem).Text)
+	c.SetTools(request.Get("tools").Tools())
 	c.AddItems(request.Get("input").Messages("user"))
 	c.AddItems(response.Get("output").Messages("assistant"))
 	var err error

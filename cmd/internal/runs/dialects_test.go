@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/runs/source"
 	"debrief/cmd/internal/runs/spans"
 	"debrief/events"
 	"debrief/events/chat"
@@ -87,8 +86,8 @@ func TestDialects(t *testing.T) {
 		if !reflect.DeepEqual(e.Steps, weather) || e.Question != "q" || e.Answer != "Cold." || e.Outcome.Score != 1 || e.Usage != tt.usage || e.Model != "m" {
 			t.Errorf("%s: got %+v\nwant question q, answer Cold., score 1, model m, usage %+v and the steps of weather: %+v", name, e, tt.usage, weather)
 		}
-		if tt.source != sourceOpenAIChat && report.Omitted[source.SystemPrompts] != 1 {
-			t.Errorf("%s: left out %s, want a system prompt", name, report.Omitted)
+		if tt.source != sourceOpenAIChat && (e.Agent == nil || e.Agent.SystemPrompt == "") {
+			t.Errorf("%s: got the agent %+v, want its system prompt", name, e.Agent)
 		}
 	}
 }

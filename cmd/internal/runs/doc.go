@@ -13,15 +13,19 @@
 // The first message of a user is the question. Each other turn of a user or an assistant is a step. Each tool call has its
 // result. If the recorder did not store whether a call failed, the package detects it from the output.
 //
+// The system prompt and the tools of the agent describe the agent of the execution (events.Agent), if the recording has them. What a data set
+// expects of a run is its target: the reference answer, the expected calls of tau-bench, the criteria of tau2-bench. Only the Reflector sees
+// these, for a run that did not succeed.
+//
 // Each sub-agent is a separate run with an unknown outcome. Claude Code marks the events of a sub-agent; in a trace, the model calls
 // inside the span of another agent are its run.
 //
 // The package leaves out, and counts in Report.Omitted:
 //
-//   - system prompts and demonstrations: they instruct the recorded agent and are not its actions;
+//   - demonstrations: they instruct the recorded agent and are not its actions;
 //   - thinking blocks: they quote those instructions;
-//   - text that a harness adds as a user or an assistant, and events that are not turns of a conversation;
-//   - reference answers that are recorded with a task: they would leak into the playbook. Only the outcome is kept.
+//   - text that a harness adds as a user, as an assistant or, in the middle of a conversation, as the system;
+//   - events that are not turns of a conversation.
 //
 // The package never redacts, publishes, or runs anything.
 //
@@ -52,7 +56,7 @@
 //
 // The outcome can also be a label (success, partial, failure, unknown), a number from 0 to 1, or true or false. The outcome
 // of a tool call is success, failure, timeout, error, or empty to read it from the output. Lines with the same task_id are attempts at one
-// task. The fields purpose, target, reasoning, model, usage, started, duration_ns and origin.task are read
+// task. The fields purpose, target, agent, reasoning, model, usage, started, duration_ns and origin.task are read
 // too. The fields on the use of a playbook (shown, cited, manifest, trials) are ignored, because they refer to another
 // playbook. The field origin.source is ignored too: the source of a run is "file" with the format, such as file/codex.
 //

@@ -25,8 +25,8 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 	}
 	c.Outcome = result
 	c.Omit(source.OtherScores, others)
-	if v.HasAny("target") {
-		c.Omit(source.References, 1)
+	if c.Target = v.ID("target"); c.Target == "" && v.HasAny("target") { // a list
+		c.Target = v.Get("target").Arguments()
 	}
 	eval := v.header.Get("eval")
 	c.Task = source.Printable(v.ID("id"))

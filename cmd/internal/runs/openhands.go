@@ -225,7 +225,8 @@ func (h *handsSDKSession) Add(v modelapi.Value, _ string) {
 	case "ObservationEvent", "AgentErrorEvent", "UserRejectObservation":
 		h.addObservation(v)
 	case "SystemPromptEvent":
-		h.Omit(source.SystemPrompts, 1)
+		h.AddSystemPrompt(v.Get("system_prompt").Content(modelapi.RoleSystem).Text)
+		h.SetTools(v.Get("tools").Tools())
 	default: // states, pauses, condensations
 		h.Omit(source.HarnessMessages, 1)
 	}

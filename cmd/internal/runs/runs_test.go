@@ -267,10 +267,13 @@ func TestSWEAgentTrajectoryWithHistory(t *testing.T) {
 	const info = `"info": {"exit_status": "submitted", "submission": "diff", "model_stats": {"instance_cost": 1.5, "tokens_sent": 100, "tokens_received": 20, "api_calls": 3}}`
 
 	got, report, err := read(t, "dir/x-1.traj", "{"+trajectory+","+history+","+info+"}")
-	if err != nil || !reflect.DeepEqual(report, Report{Source: sourceSWEAgent, Runs: 1, Omitted: source.Omissions{source.Demonstrations: 2, source.SystemPrompts: 1}}) {
+	if err != nil || !reflect.DeepEqual(report, Report{Source: sourceSWEAgent, Runs: 1, Omitted: source.Omissions{source.Demonstrations: 2}}) {
 		t.Fatalf("got %+v, error %v", report, err)
 	}
 	e := got[0]
+	if e.Agent == nil || e.Agent.SystemPrompt != "SETTING" {
+		t.Errorf("got the agent %+v, want its system prompt", e.Agent)
+	}
 	crash := "Traceback (most recent call last):\n  File \"a.py\", line 1\nNameError: name 'x'"
 	want := []events.Step{
 		{Speaker: "assistant", Text: "look", Calls: []events.ToolCall{{Tool: "bash", Arguments: `{"command":"ls"}`, Output: "a.py", Outcome: events.Success, Duration: 250 * time.Millisecond}}},

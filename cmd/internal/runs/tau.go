@@ -3,6 +3,7 @@ package runs
 import (
 	"cmp"
 	"encoding/hex"
+	"strings"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
@@ -20,6 +21,14 @@ func tauBench(v *record) ([]*steps.Run, error) {
 	}
 	if task := info.Get("task"); task.Kind() == '{' { // each domain numbers its tasks from 0
 		r.Task += "/" + hex.EncodeToString(source.Digest(task.Raw())[:4])
+		var want expected
+		for call := range task.Get("actions").Elements() {
+			want.addCall(call.Text("name"), call.Get("kwargs"), "")
+		}
+		for output := range task.Get("outputs").Elements() {
+			want.addLine("The agent tells the user: " + output.Text())
+		}
+		r.Target = want.String()
 	}
 	r.Outcome = tauReward(v.Value, sourceTauBench)
 	return []*steps.Run{r}, nil
@@ -28,7 +37,12 @@ func tauBench(v *record) ([]*steps.Run, error) {
 // tau2 parses a simulation of tau2-bench. Its tools are called by the agent and, in some domains, also by the simulated user. The agent
 // greets first, so the question is the first message of the user after it.
 func tau2(v *record) ([]*steps.Run, error) {
-	r := tauRun(v, &steps.Conversation{Greets: true}, "messages")
+	c := &steps.Conversation{Greets: true}
+	environment := v.header.Get("info", "environment_info")
+	c.AddSystemPrompt(environment.Text("policy"))
+	c.SetTools(environment.Get("tool_defs").Tools())
+	r := tauRun(v, c, "messages")
+	r.Target = tau2Criteria(v.Get("reward_info"))
 	for m := range v.Get("messages").Elements() {
 		u := steps.Usage(0, m.Get("usage"), m.Number("cost"))
 		if m.Text("role") == "assistant" && u != (chat.Usage{}) {
@@ -46,6 +60,70 @@ func tau2(v *record) ([]*steps.Run, error) {
 	r.Started, r.Duration = v.Time("start_time"), steps.ValidDuration(v.Number("duration"))
 	r.Model = v.header.Text("info", "agent_info", "llm")
 	return []*steps.Run{r}, nil
+}
+
+// expected collects what a benchmark expects of a run.
+type expected struct{ calls, lines []string }
+
+// addCall adds an expected call with a note about it.
+func (x *expected) addCall(name string, arguments modelapi.Value, note string) {
+	x.calls = append(x.calls, strings.TrimSpace(name+"("+arguments.Arguments()+") "+note))
+}
+
+// addLine adds another expectation, unless it is empty.
+func (x *expected) addLine(line string) {
+	if line = strings.TrimSpace(line); line != "" {
+		x.lines = append(x.lines, line)
+	}
+}
+
+// String returns the expectations, one on a line.
+func (x *expected) String() string {
+	calls := "Expected calls: none. The database must not change."
+	if len(x.calls) > 0 {
+		calls = "Expected calls:\n" + strings.Join(x.calls, "\n")
+	}
+	return strings.Join(append([]string{calls}, x.lines...), "\n")
+}
+
+// maxJustification is the maximum length of the reason why a criterion is not met, in bytes.
+const maxJustification = 400
+
+// tau2Criteria returns the criteria of an evaluation, with their results. The tasks in the header of a file may be those of another version of
+// the benchmark, so they are not used.
+func tau2Criteria(v modelapi.Value) string {
+	if v.Kind() != '{' {
+		return ""
+	}
+	result := func(met modelapi.Value, yes, no string) string {
+		switch met.Kind() {
+		case 't':
+			return yes
+		case 'f':
+			return no
+		}
+		return ""
+	}
+	var want expected
+	for check := range v.Get("action_checks").Elements() {
+		action := check.Get("action")
+		want.addCall(action.Text("name"), action.Get("arguments"), result(check.Get("action_match"), "[made]", "[not made]"))
+	}
+	if v.Kind("action_checks") != '[' && v.Kind("db_check") != '{' {
+		return ""
+	}
+	want.addLine(result(v.Get("db_check", "db_match"), "The database is as expected.", "The database is not as expected: a call is missing, or one too many changed it."))
+	for check := range v.Get("nl_assertions").Elements() {
+		want.addLine(check.Text("nl_assertion") + " " + result(check.Get("met"), "[met]", "[not met] "+steps.ClipTo(check.Text("justification"), maxJustification)))
+	}
+	for check := range v.Get("communicate_checks").Elements() {
+		want.addLine("The agent tells the user: " + check.Text("info") + " " + result(check.Get("met"), "[met]", "[not met]"))
+	}
+	for check := range v.Get("env_assertions").Elements() {
+		assertion := check.Get("env_assertion")
+		want.addLine("Afterwards " + assertion.Text("func_name") + "(" + assertion.Get("arguments").Arguments() + ") holds " + result(check.Get("met"), "[met]", "[not met]"))
+	}
+	return want.String()
 }
 
 // tauRun parses the conversation in a field of a run, and the names of the run.

@@ -34,6 +34,9 @@ const (
 	RoleTool      Role = "tool"
 )
 
+// Tool is the definition of a tool. One that the provider runs has no description.
+type Tool struct{ Name, Description string }
+
 // ToolCall is a call of a tool that a model requested.
 type ToolCall struct {
 	ID        string `msgpack:"i,omitempty"`

@@ -48,6 +48,24 @@ func (v Value) Call() (ToolCall, bool) {
 	return m.Calls[0], true
 }
 
+// Tools returns the definitions in a list of tools, in any dialect: OpenAI has a tool in an inner object, Gemini several in one, and some
+// recorders only their names.
+func (v Value) Tools() (tools []Tool) {
+	for each := range v.Elements() {
+		if list := each.First("functionDeclarations", "function_declarations"); list.Kind() == '[' {
+			tools = append(tools, list.Tools()...)
+			continue
+		}
+		if inner := each.First("function", "custom"); inner.Kind() == '{' {
+			each = inner
+		}
+		if name := cmp.Or(each.Text("name"), each.Text("title"), each.Text("type"), each.Text()); name != "" {
+			tools = append(tools, Tool{name, each.Text("description")})
+		}
+	}
+	return tools
+}
+
 // IsItem reports whether the value is an item of the Responses API other than a message.
 func (v Value) IsItem() bool { return v.Text("role") == "" && new(message).addItem(v) }
 

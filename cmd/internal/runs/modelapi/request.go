@@ -83,6 +83,12 @@ func session(root Value) string {
 	return ""
 }
 
+// Tools returns the tools that the model may call. It reads the body again, because few callers need them.
+func (r *Request) Tools() []Tool {
+	root := ParseValue(r.body)
+	return root.First("tools", "functions").Tools()
+}
+
 // Turn returns the index of the item with the current turn, see LastTurn.
 func (r *Request) Turn() int { return LastTurn(r.Items) }
 

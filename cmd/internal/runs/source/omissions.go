@@ -12,7 +12,7 @@ type Omission string
 
 // The omissions.
 const (
-	SystemPrompts   Omission = "system prompts"
+	SystemPrompts   Omission = "system prompts in the middle of a conversation"
 	Demonstrations  Omission = "messages of demonstrations"
 	ThinkingBlocks  Omission = "thinking blocks"
 	HarnessMessages Omission = "messages added by the recorder or its harness"
@@ -20,7 +20,6 @@ const (
 	Copies          Omission = "runs and beginnings of runs that another recording has too"
 	LogEvents       Omission = "events that are not turns of a conversation"
 	UserToolCalls   Omission = "tool calls of the simulated user"
-	References      Omission = "reference answers"
 	CutOutput       Omission = "bytes of long tool outputs"
 	OtherScores     Omission = "scores that do not measure correctness"
 	OtherSpans      Omission = "spans that are neither a model call nor a tool call"

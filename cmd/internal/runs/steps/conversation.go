@@ -65,13 +65,53 @@ func (c *Conversation) AddItem(t *modelapi.Item, about events.Step) {
 	}
 	switch {
 	case t.Role == modelapi.RoleSystem:
-		c.Omit(source.SystemPrompts, 1)
+		c.AddSystemPrompt(t.Text)
 	case t.Role == modelapi.RoleUser && t.Text != "":
 		c.User(t.Text)
 	case t.Role == modelapi.RoleAssistant && (t.Text != "" || len(t.Calls) > 0):
 		about.Text = t.Text
 		c.AddTurn(false, about, t.Calls)
 	}
+}
+
+// AddSystemPrompt adds a text to the system prompt of the agent. A text that is there already is ignored, because recorders repeat it with
+// each call of the model. A further text in the middle of the conversation is left out: it belongs to that place.
+func (c *Conversation) AddSystemPrompt(prompt string) {
+	known := ""
+	if c.Agent != nil {
+		known = c.Agent.SystemPrompt
+	}
+	prompt = strings.TrimSpace(prompt)
+	switch {
+	case strings.Contains(known, prompt): // also if it is empty
+	case known == "" || c.IsEmpty():
+		c.agent().SystemPrompt = strings.TrimSpace(known + "\n\n" + prompt)
+	default:
+		c.Omit(source.SystemPrompts, 1)
+	}
+}
+
+// SetTools sets the tools of the agent, unless the list is empty.
+func (c *Conversation) SetTools(tools []modelapi.Tool) {
+	if len(tools) > 0 {
+		c.agent().Tools = ToolsOf(tools)
+	}
+}
+
+// agent returns the description of the agent.
+func (c *Conversation) agent() *events.Agent {
+	if c.Agent == nil {
+		c.Agent = new(events.Agent)
+	}
+	return c.Agent
+}
+
+// ToolsOf returns the tools of an agent.
+func ToolsOf(tools []modelapi.Tool) (list []events.Tool) {
+	for _, t := range tools {
+		list = append(list, events.Tool(t))
+	}
+	return list
 }
 
 func (c *Conversation) omit(o modelapi.Omitted) {
