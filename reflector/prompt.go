@@ -18,7 +18,7 @@ import (
 
 // promptVersion is the version of the prompt. It is part of the ids of reflections, so a new prompt makes new
 // reflections.
-const promptVersion = "r5"
+const promptVersion = "r6"
 
 // outcomesVersion is the version of a Reflector without a model.
 const outcomesVersion = "outcomes1"
@@ -26,18 +26,24 @@ const outcomesVersion = "outcomes1"
 const systemForm = `
 
 Answer with one JSON object and nothing around it:
-{"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "label_suspect": "why the outcome itself is wrong, or \"\"", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
+{"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "further_insights": [{"insight": "one sentence", "section": "a word or two"}], "label_suspect": "why the outcome itself is wrong, or \"\"", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
 
 // wireReflection is the reply that the schema asks for.
 type wireReflection struct {
-	Reasoning           string    `json:"reasoning"`
-	ErrorIdentification string    `json:"error_identification"`
-	RootCauseAnalysis   string    `json:"root_cause_analysis"`
-	CorrectApproach     string    `json:"correct_approach"`
-	KeyInsight          string    `json:"key_insight"`
-	Section             string    `json:"section"`
-	LabelSuspect        string    `json:"label_suspect"`
-	BulletTags          []wireTag `json:"bullet_tags"`
+	Reasoning           string        `json:"reasoning"`
+	ErrorIdentification string        `json:"error_identification"`
+	RootCauseAnalysis   string        `json:"root_cause_analysis"`
+	CorrectApproach     string        `json:"correct_approach"`
+	KeyInsight          string        `json:"key_insight"`
+	Section             string        `json:"section"`
+	FurtherInsights     []wireInsight `json:"further_insights"`
+	LabelSuspect        string        `json:"label_suspect"`
+	BulletTags          []wireTag     `json:"bullet_tags"`
+}
+
+type wireInsight struct {
+	Insight string `json:"insight"`
+	Section string `json:"section"`
 }
 
 type wireTag struct {
@@ -352,15 +358,16 @@ func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
 		Section:             reply.Text("section"),
 		LabelSuspect:        reply.Text("label_suspect"),
 	}
-	insight, _ := reply.Field("key_insight")
-	learned, _ := reply.Field("extracted_learnings")
-	for _, content := range append(readInsights(insight), readInsights(learned)...) {
-		isKnown := func(l events.Lesson) bool { return l.Content == content }
-		switch {
-		case out.KeyInsight == "":
-			out.KeyInsight = content
-		case content != out.KeyInsight && !slices.ContainsFunc(out.Lessons, isKnown):
-			out.Lessons = append(out.Lessons, events.Lesson{Section: out.Section, Content: content})
+	for _, field := range []string{"key_insight", "further_insights", "extracted_learnings"} {
+		raw, _ := reply.Field(field)
+		for _, l := range readInsights(raw, out.Section) {
+			isKnown := func(known events.Lesson) bool { return known.Content == l.Content }
+			switch {
+			case out.KeyInsight == "":
+				out.KeyInsight, out.Section = l.Content, l.Section
+			case l.Content != out.KeyInsight && !slices.ContainsFunc(out.Lessons, isKnown):
+				out.Lessons = append(out.Lessons, l)
+			}
 		}
 	}
 	tags, _ := reply.Field("bullet_tags")
@@ -426,22 +433,21 @@ func parseVote(tag string) (events.Vote, bool) {
 	return "", false
 }
 
-// readInsights returns the insights in a field: a text, a list of texts, or a list of objects such as Kayba's
-// [{"learning": …, "evidence": …}].
-func readInsights(raw json.RawMessage) (texts []string) {
+// readInsights returns the insights in a field: a text, or a list of texts or objects such as {"insight": …, "section": …}.
+func readInsights(raw json.RawMessage, section string) (all []events.Lesson) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
 		list = []json.RawMessage{raw}
 	}
 	for _, item := range list {
-		text := chat.FieldText(item)
+		l := events.Lesson{Section: section, Content: chat.FieldText(item)}
 		var o chat.Object
 		if json.Unmarshal(item, &o) == nil && o != nil {
-			text = cmp.Or(o.Text("key_insight"), o.Text("content"))
+			l.Section, l.Content = cmp.Or(o.Text("section"), section), cmp.Or(o.Text("key_insight"), o.Text("content"))
 		}
-		if text != "" {
-			texts = append(texts, text)
+		if l.Content != "" {
+			all = append(all, l)
 		}
 	}
-	return texts
+	return all
 }

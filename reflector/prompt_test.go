@@ -221,6 +221,7 @@ func TestParseReflection(t *testing.T) {
 		{"two votes on one bullet", `{"reasoning":"r","key_insight":"","bullet_tags":[{"id":"a-1","tag":"helpful"},{"id":"[a-1]","tag":"harmful"}]}`, "", tags("a-1", "helpful"), 0, 1},
 		{"votes that are none", `{"reasoning":"r","key_insight":"","bullet_tags":[{"id":"a-1","tag":"great success"},{"id":"a-1"},{"tag":"helpful"},null]}`, "", nil, 0, 4},
 		{"tags that are no list", `{"reasoning":"r","key_insight":"","bullet_tags":"a-1"}`, "", nil, 0, 1},
+		{"further insights", `{"key_insight":"k","section":"s","further_insights":[{"insight":"l","section":"t"},{"insight":"m"},{"insight":""},"k"]}`, "k", nil, 2, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

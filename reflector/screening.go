@@ -24,8 +24,8 @@ import (
 //   - is copied from the material. Feedback of a person and the expected answer may be copied: they are meant to teach;
 //   - gives orders to models or contains markers of a prompt or a playbook, whatever its source; see admit.Screen.
 //
-// The error and the correct approach of a reflection are shown in the session without a bullet. They are marked too if a sentence
-// of them is copied, and the note for prompts lacks them.
+// The error and the correct approach of a reflection are shown in the session without a bullet, and the Curator gets the cause and the
+// correct approach. They are marked too if a sentence of them is copied, and the note and the Curator's prompt lack them.
 //
 // Copies are found by shingles, which are runs of neighbouring words, after Broder, "On the resemblance and containment of
 // documents" (1997). Containment is the share of the lesson's shingles that occur in one text. Only text in the prompt is
@@ -37,7 +37,7 @@ const (
 	shingleWords     = 4    // words in a shingle
 	minShingledWords = 6    // words; a shorter lesson is a copy only if a text contains all of it
 	copiedRun        = 8    // neighbouring words of the trace or the context in a lesson that count as a copy, whatever is around them
-	maxLessons       = 8    // of one execution
+	maxLessons       = 3    // of one execution
 	maxLesson        = 2000 // bytes of a lesson
 	maxIgnored       = 32   // sentences
 )
@@ -92,10 +92,10 @@ func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
 	return l
 }
 
-// markCopies marks the error and the correct approach of a reflection if a sentence of them is copied from a text of the run.
+// markCopies marks the error, the cause and the correct approach of a reflection if a sentence of them is copied from a text of the run.
 // It must see the final texts, because the last round takes over those of an earlier one.
 func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, budget int) {
-	if ref.ErrorIdentification == "" && ref.CorrectApproach == "" {
+	if ref.ErrorIdentification == "" && ref.RootCauseAnalysis == "" && ref.CorrectApproach == "" {
 		return
 	}
 	texts := untrustedTexts(e, other, budget)
@@ -114,6 +114,7 @@ func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, bu
 		}
 	}
 	mark(events.FieldError, ref.ErrorIdentification)
+	mark(events.FieldCause, ref.RootCauseAnalysis)
 	mark(events.FieldApproach, ref.CorrectApproach)
 }
 

@@ -24,7 +24,7 @@ var otherNames = map[string][]string{
 	"correct_approach":     {"approach", "rightapproach", "correction"},
 	"key_insight": {
 		"insight", "keyinsights", "insights", "lesson", "keylesson", "lessonlearned", "lessons", "lessonslearned", "learning", "keylearning",
-		"learnings", "extractedlearnings", "takeaway", "keytakeaway", "advice",
+		"learnings", "extractedlearnings", "furtherinsights", "takeaway", "keytakeaway", "advice",
 	},
 	"label_suspect": {"suspect", "suspectlabel"},
 	"bullet_tags":   {"skilltags", "tags", "votes", "bulletvotes"},

@@ -6,7 +6,7 @@ const PromptAttempt = `You look at one finished attempt at a task and work out w
 How to work:
 - Find out where the attempt went off, at the first point where it did, and why: a rule it did not know, a wrong number in the advice it followed, a slip, a misreading. Use the numbers and messages in the material to derive what would have been right. Where the material shows no cause, say so and guess none.
 - Be honest about cause. An error that the attempt got over is not why it failed; a right answer may have been luck; one attempt shows what happened once.
-- Turn what you found into one insight: a single sentence that stands on its own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where that is known. Never repeat the answer of this one task as advice.
+- Turn what you found into an insight: a single sentence that stands on its own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where that is known. Never repeat the answer of this one task as advice. Where the attempt made two or three errors that have nothing to do with each other, the worst one is key_insight and the others are further_insights; otherwise further_insights is [].
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
 - Where the calls of another run of the same task are quoted, which ended the other way, find the first call in which the two differ that can explain it.
 - Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
@@ -22,7 +22,7 @@ const PromptEarlierAttempts = `- Where earlier attempts at the same task are quo
 const PromptRightAnswer = `You look at one finished attempt at a task that came out right, so that a playbook of short advice can be improved.
 
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "neutral" when it made no difference. Leave out what you cannot judge, and everything that is not among the bullets shown.
-- key_insight is "", unless the attempt found out something that no bullet says and that would help with other tasks of this kind: then one sentence in your own words, with its condition and its numbers. The answer of this one task is no advice.
+- key_insight is "", unless the attempt found out something that no bullet says and that would help with other tasks of this kind: then one sentence in your own words, with its condition and its numbers. The answer of this one task is no advice. further_insights is [].
 ` + promptSuspect
 
 // promptSuspect asks the model to say if the outcome itself looks wrong.

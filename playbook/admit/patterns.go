@@ -130,7 +130,7 @@ var wholePatterns = []struct {
 		// helpful=3 harmful=
 		`|\bhelpful\s*[=:]\s*\d+\W{1,3}(?:harmful|neutral)\s*[=:]`,
 		// "bullet_ids":
-		`|"(?:bullet_tags|skill_tags|key_insight|bullet_ids|extracted_learnings)"\s*:`,
+		`|"(?:bullet_tags|skill_tags|key_insight|further_insights|bullet_ids|extracted_learnings)"\s*:`,
 		// "type": "add", "section":
 		`|"type"\s*:\s*"(?:add|update|merge|remove|tag)"[^}]{0,80}"(?:bullet_id|section|content)"\s*:`,
 		// begin system prompt
