@@ -2,6 +2,8 @@ package reflector
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"debrief/events"
 	"debrief/events/window"
@@ -9,7 +11,7 @@ import (
 )
 
 // Two runs of one task, one that succeeded and one that failed, differ less than other runs do. So the calls of the last run with
-// the opposite outcome are part of the material for the model.
+// the opposite outcome are part of the material for the model. Every run with an outcome is kept for that, also one that taught nothing.
 
 // comparison compares a run with an earlier run of its task, and stores it for later ones.
 type comparison struct {
@@ -19,25 +21,44 @@ type comparison struct {
 	relabelled   bool // set by find: the same run is stored under the opposite outcome, which feedback has corrected since
 }
 
-// newComparison returns nil for a run that is not comparable: its outcome is neither success nor failure, it made no
-// calls, or its question depends on its conversation.
+// newComparison returns nil for a run that is not comparable: its outcome is neither success nor failure, it has no steps, or its
+// question depends on its conversation.
 func newComparison(e *events.Execution) *comparison {
 	if e.Outcome.Label != events.Success && e.Outcome.Label != events.Failure {
 		return nil
 	}
 	task := taskKey(e)
-	if task == "" {
+	if task == "" || len(e.Steps) == 0 {
 		return nil
 	}
-	run := &window.Run{Execution: e.ID, Calls: rules.CallNames(e, window.MaxRunCalls)}
-	if len(run.Calls) == 0 {
-		return nil
-	}
-	p := &comparison{task: task, label: events.Success, other: events.Failure, run: run}
+	p := &comparison{task: task, label: events.Success, other: events.Failure, run: &window.Run{Execution: e.ID, Calls: callsOf(e)}}
 	if e.Outcome.Label == events.Failure {
 		p.label, p.other = p.other, p.label
 	}
 	return p
+}
+
+// maxCall is the maximum length of a call of another run, in bytes.
+const maxCall = 600
+
+// callsOf returns the first calls of a run with their arguments, as the trace of an attempt has them. Equal calls in a row count once.
+func callsOf(e *events.Execution) (calls []string) {
+	for i := range e.Steps {
+		for j := range e.Steps[i].Calls {
+			c := &e.Steps[i].Calls[j]
+			call := fmt.Sprintf("%s(%s)", excerpt(c.Tool, maxCall/4), strings.Join(strings.Fields(excerpt(c.Arguments, maxCall)), " "))
+			if c.Outcome.Failed() {
+				call += fmt.Sprintf(" [%s]", c.Outcome)
+			}
+			if n := len(calls); n == 0 || calls[n-1] != call {
+				calls = append(calls, call)
+			}
+			if len(calls) == window.MaxRunCalls {
+				return calls
+			}
+		}
+	}
+	return calls
 }
 
 // taskKey returns the key of the task in the book, "" if it is unknown; see [rules.TaskOf].
@@ -53,6 +74,20 @@ func taskKey(e *events.Execution) events.ID {
 type otherRun struct {
 	label events.Label
 	calls []string
+}
+
+// quoted returns the outcome and the calls, of at most budget tokens: those at the beginning and at the end.
+func (o *otherRun) quoted(budget int) string {
+	lines := []string{fmt.Sprintf("outcome: %s\n", o.label)}
+	for _, call := range o.calls {
+		lines = append(lines, call+"\n")
+	}
+	c := newChoice(lines, budget)
+	for i := range lines {
+		c.take(i)
+		c.take(len(lines) - 1 - i)
+	}
+	return c.join("calls")
 }
 
 // find returns the last run of the task, by the owner of e, that had the opposite outcome, or nil. If that run is the same one before its
@@ -72,12 +107,24 @@ func (p *comparison) find(ctx context.Context, windows *window.Store, e *events.
 	return &otherRun{p.other, last.Calls}, nil
 }
 
-// store saves the run for later comparisons. Each run is stored after its reflection, so two concurrent runs cannot both find the other,
+// Remember keeps a successful run for the comparison with failed runs of its task. The Reflector does the same after its reflection. 'debrief
+// learn' does it before, so that the failures in its files are compared with the successes whatever their order is.
+func Remember(ctx context.Context, windows *window.Store, e *events.Execution) error {
+	if e.Outcome.Label != events.Success || e.Purpose == events.Evaluate {
+		return nil
+	}
+	return newComparison(e).store(ctx, windows, e)
+}
+
+// store saves the run for later comparisons, if it made calls. Each run is stored after its reflection, so two concurrent runs cannot both find the other,
 // and no pair counts twice. The store is a cache, and saving a run twice changes nothing.
-func (p *comparison) store(ctx context.Context, windows *window.Store, ref *events.Reflection) error {
-	err := windows.PutRun(ctx, ref.Book, ref.Owner, p.task, p.label, p.run)
+func (p *comparison) store(ctx context.Context, windows *window.Store, e *events.Execution) error {
+	if p == nil || len(p.run.Calls) == 0 {
+		return nil
+	}
+	err := windows.PutRun(ctx, e.Book, e.Owner, p.task, p.label, p.run)
 	if err == nil && p.relabelled {
-		err = windows.PutRun(ctx, ref.Book, ref.Owner, p.task, p.other, nil)
+		err = windows.PutRun(ctx, e.Book, e.Owner, p.task, p.other, nil)
 	}
 	return err
 }

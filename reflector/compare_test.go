@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"debrief/events"
@@ -92,8 +93,8 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	want("another failure", taskRun("2", events.Failure, "get", "cancel"), "")
 	places["1"] = 0
 	want("the first one, stored once more, which is not the last failure", failed, "")
-	want("a success, with the last failure", taskRun("3", events.Success, "get", "check", "book"), "outcome: failure\nget(id)\ncancel(id)")
-	want("a failure, with the success", taskRun("4", events.Failure, "get", "book"), "outcome: success\nget(id)\ncheck(id)\nbook(id)")
+	want("a success, with the last failure", taskRun("3", events.Success, "get", "check", "book"), "outcome: failure\nget({\"id\":1})\ncancel({\"id\":1})")
+	want("a failure, with the success", taskRun("4", events.Failure, "get", "book"), "outcome: success\nget({\"id\":1})\ncheck({\"id\":1})\nbook({\"id\":1})")
 	unknown := taskRun("5", events.Unknown, "get", "book")
 	unknown.Steps = append(unknown.Steps, failingRun("x", events.Learn).Steps...)
 	want("an unknown outcome", unknown, "")
@@ -105,4 +106,54 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 	corrected := taskRun("4", events.Success, "get", "book")
 	want("the failure corrected to a success", corrected, "")
 	want("a success, with no failure known", taskRun("7", events.Success, "sing", "dance"), "")
+}
+
+// TestRunWithoutAReflectionIsRemembered handles a success that teaches nothing, and then a failure of its task without any call.
+func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
+	t.Parallel()
+	conn := openConn(t)
+	windows := window.New(conn.NATS(), conn.JetStream())
+	var last chat.Prompt
+	r := bustest.Must(New(chat.ModelFunc(func(_ context.Context, p chat.Prompt) (chat.Reply, error) {
+		last = p
+		return chat.Reply{Text: `{"reasoning": "r", "key_insight": ""}`}, nil
+	}), Config{}))
+	handle := func(e *events.Execution, seq uint64) {
+		t.Helper()
+		e.Manifest = nil
+		if got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: seq}); got.Err != nil || len(got.Events) != 0 {
+			t.Fatalf("got %+v, want no reflection", got)
+		}
+	}
+	handle(taskRun("1", events.Success, "get", "book"), 1)
+	failed := taskRun("2", events.Failure)
+	failed.Steps = []events.Step{{Speaker: "assistant", Text: "I cannot do that."}}
+	handle(failed, 2)
+	if got, want := quotesOf(t, last)[quoteOther], "outcome: success\nget({\"id\":1})\nbook({\"id\":1})"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	other := taskRun("3", events.Failure, "get")
+	other.Owner = string(events.Hash("another owner"))
+	handle(other, 3)
+	if got := quotesOf(t, last)[quoteOther]; got != "" {
+		t.Errorf("the run of another owner has %q", got)
+	}
+}
+
+// TestOtherRunKeepsBothEnds shortens the calls of a long run.
+func TestOtherRunKeepsBothEnds(t *testing.T) {
+	t.Parallel()
+	o := &otherRun{label: events.Success}
+	for i := range window.MaxRunCalls {
+		o.calls = append(o.calls, fmt.Sprintf(`look({"page":%d})`, i))
+	}
+	got := o.quoted(200)
+	if n := chat.Tokens(got); n > 220 {
+		t.Errorf("got %d tokens, want about 200", n)
+	}
+	for _, want := range []string{"outcome: success\nlook({\"page\":0})\nlook({\"page\":1})\n", " calls left out]\n", `look({"page":199})`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
+	}
 }

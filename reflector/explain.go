@@ -47,7 +47,7 @@ const (
 // models, copies the runs, repeats the lesson or claims counts.
 func Explain(ctx context.Context, m chat.Model, l *rules.Lesson, runs []*events.Execution, cfg Config) (Explanation, error) {
 	runs = runs[:min(len(runs), maxExplainRuns)]
-	quoted := quotedRuns(runs, cfg.WithDefaults().TraceBudget)
+	quoted := quotedRuns(runs, cfg.WithDefaults())
 	found, reply, err := chat.Ask(ctx, m, explainPrompt(l, runs, quoted), parseExplanation)
 	out := Explanation{Model: text.Quotable(reply.Model, maxModelName), Usage: reply.Usage}
 	if err != nil || found == "" {
@@ -84,10 +84,13 @@ func outcomeLabel(e *events.Execution) string {
 	return fmt.Sprintf("Outcome: %s.", e.Outcome.Label)
 }
 
-// quotedRuns returns the material of the runs, which share the budget of tokens for their steps.
-func quotedRuns(runs []*events.Execution, budget int) (parts []chat.Quotation) {
+// quotedRuns returns the material of the runs, which share the budgets of tokens.
+func quotedRuns(runs []*events.Execution, cfg Config) (parts []chat.Quotation) {
+	if len(runs) > 0 {
+		cfg.TraceBudget, cfg.EvidenceBudget = max(1, cfg.TraceBudget/len(runs)), max(1, cfg.EvidenceBudget/len(runs))
+	}
 	for i, e := range runs {
-		for _, q := range material(e, nil, budget/len(runs)) {
+		for _, q := range material(e, nil, cfg) {
 			q.Name = fmt.Sprintf("%s of run %d", q.Name, i+1)
 			parts = append(parts, q)
 		}

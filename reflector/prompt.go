@@ -100,6 +100,9 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0:
 		system = chat.PromptRightAnswer
 	}
+	if describesAgent(e) {
+		system += chat.PromptAgentRules
+	}
 	schema := reflectionSchema
 	system += chat.PromptQuotes
 	if wantsRecords(e) {
@@ -108,7 +111,7 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	} else {
 		system += systemForm + "}"
 	}
-	user := outcomeLine(e) + "\n" + chat.Quote(material(e, other, cfg.WithDefaults().TraceBudget))
+	user := outcomeLine(e) + "\n" + chat.Quote(material(e, other, cfg))
 	return chat.Prompt{
 		Name:     "reflector",
 		Messages: []chat.Message{{Speaker: chat.System, Text: system}, {Speaker: chat.User, Text: user}},
@@ -116,9 +119,10 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	}
 }
 
-// material returns the quotations of an execution, and of another run of its task if it is not nil. The budget is the maximum of
-// tokens for the steps.
-func material(e *events.Execution, other *otherRun, budget int) (parts []chat.Quotation) {
+// material returns the quotations of an execution, and of another run of its task if it is not nil.
+func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Quotation) {
+	cfg = cfg.WithDefaults()
+	evidence := cfg.EvidenceBudget
 	quote := func(name, text string, limit int) {
 		text = strings.TrimSpace(text)
 		if text != "" {
@@ -129,10 +133,13 @@ func material(e *events.Execution, other *otherRun, budget int) (parts []chat.Qu
 	quote(quoteQuestion, e.Question, longText)
 	quote(quoteBullets, quotedBullets(e), len(e.Shown)*shortText)
 	quote(quoteTries, quotedTries(e.PreviousRounds), events.MaxPreviousRounds*shortText)
-	quote(quoteTrace, quotedTrace(e.Steps, budget), maxTrace)
+	quote(quoteTrace, quotedTrace(e.Steps, cfg.TraceBudget), maxTrace)
 	if other != nil {
-		quote(quoteOther, fmt.Sprintf("outcome: %s\n%s", other.label, strings.Join(other.calls, "\n")), shortText)
+		calls := other.quoted(evidence / 3)
+		evidence -= chat.Tokens(calls)
+		quote(quoteOther, calls, maxTrace)
 	}
+	parts = append(parts, agentQuotes(e, evidence)...)
 	quote(quoteReasoning, e.Reasoning, longText)
 	quote(quoteAnswer, e.Answer, shortText)
 	if e.Outcome.Label != events.Success || e.Answer == "" { // a right answer equals the target
@@ -225,54 +232,27 @@ func quotedTrace(steps []events.Step, budget int) string {
 			failed = append(failed, i)
 		}
 	}
-	keep := make([]bool, len(steps))
-	take := func(i int) { // keeps a step, if there is one and it fits
-		isStep := i >= 0 && i < len(steps)
-		if !isStep || keep[i] || budget <= 0 {
-			return
-		}
-		if tokens := chat.Tokens(texts[i]); tokens <= budget {
-			keep[i] = true
-			budget -= tokens
-		}
-	}
+	c := newChoice(texts, budget)
 	if last := len(steps) - 1; last >= 0 { // always show the end, shortened if necessary
 		texts[last] = strings.TrimRight(excerpt(texts[last], max(2*budget, 200)), "\n") + "\n"
-		take(last)
+		c.take(last)
 	}
 	for _, i := range slices.Backward(failed) {
-		take(i)     // the error,
-		take(i + 1) // the reaction,
-		take(i - 1) // and the step before it
+		c.take(i)     // the error,
+		c.take(i + 1) // the reaction,
+		c.take(i - 1) // and the step before it
 	}
-	take(0) // the beginning
+	c.take(0) // the beginning
 	for i := len(steps) - 2; i > 0; i-- {
-		take(i)
+		c.take(i)
 	}
-	var out strings.Builder
-	cut := 0
-	flush := func() {
-		if cut > 0 {
-			fmt.Fprintf(&out, "[%d steps left out]\n", cut)
-			cut = 0
-		}
-	}
-	for i, text := range texts {
-		if !keep[i] {
-			cut++
-			continue
-		}
-		flush()
-		out.WriteString(text)
-	}
-	flush()
-	return out.String()
+	return c.join("steps")
 }
 
 // Limits within one step of a trace, in bytes.
 const (
 	stepText   = 2 << 10
-	stepArgs   = 500
+	stepArgs   = 1000 // a booking with its passengers and payments
 	stepOutput = 1000
 	stepCalls  = 8 // calls
 )
@@ -320,7 +300,7 @@ type Output struct {
 	Section    string
 	// LabelSuspect is the reason why the model doubts the outcome, or "".
 	LabelSuspect string
-	// Lessons are further insights, from models that return several.
+	// Lessons are further insights.
 	Lessons []events.Lesson
 	// Records are summaries of the last steps, for later turns of the session.
 	Records []events.Record

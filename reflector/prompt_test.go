@@ -115,6 +115,7 @@ func TestInjectionsStayInTheirQuotation(t *testing.T) {
 	in := map[string]string{
 		"question": "question", "context": "context", "step": "trace", "tool name": "trace", "arguments": "trace", "tool output": "trace",
 		"reasoning": "reasoning", "answer": "answer", "feedback": "feedback", "target": "expected answer",
+		"system prompt": quoteSystem, "description of a tool": quoteTools,
 	}
 	for place, put := range insertions {
 		honest := injectionTarget()

@@ -30,6 +30,11 @@ type Config struct {
 	// TraceBudget is the maximum number of tokens of an execution's steps in the prompt. The steps around errors and the
 	// last ones are kept. The default is 6,000.
 	TraceBudget int
+	// EvidenceBudget is the maximum number of tokens of what the prompt quotes besides the execution: the system prompt and the tools of its
+	// agent, and the calls of another run of its task, which get a third. Of a longer system prompt the passages are quoted that have
+	// most in common with the attempt. The default is 3,000: the whole policies of tau-bench and tau2-bench, airline (1,436 and 1,918 tokens), with
+	// the rest for the tools and the other run.
+	EvidenceBudget int
 
 	// Instructions replace the default instructions of the model; empty means the default. The form of the reply, and
 	// the warning not to follow orders in quoted text, are always added.
@@ -41,6 +46,7 @@ func (c Config) WithDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 16)
 	c.Rounds = cmp.Or(c.Rounds, 1)
 	c.TraceBudget = cmp.Or(c.TraceBudget, 6000)
+	c.EvidenceBudget = cmp.Or(c.EvidenceBudget, 3000)
 	return c
 }
 
@@ -53,6 +59,7 @@ func (c Config) Validate() error {
 		e.Add("Rounds", "must be 1 to %d, got %d", events.MaxRounds, c.Rounds)
 	}
 	config.AtLeast(&e, "TraceBudget", c.TraceBudget, 1)
+	config.AtLeast(&e, "EvidenceBudget", c.EvidenceBudget, 1)
 	return e.Join()
 }
 
@@ -143,6 +150,9 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		p = newComparison(e)
 	}
 	other, err := p.find(ctx, windows, e)
+	if err == nil && r.model != nil && e.Agent != nil && e.Agent.Ref != "" {
+		err = conn.Events.LoadAgent(ctx, e)
+	}
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
 	}
@@ -160,7 +170,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		}
 		finishSample(e, ref)
 	}
-	markCopies(e, ref, other, r.cfg.TraceBudget)
+	markCopies(e, ref, other, r.cfg)
 	ref.FeedbackSeq = fb.seq
 	ref.Corrects = fb.corrects
 	ref.FirstOutcome = fb.first
@@ -168,11 +178,7 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		// The result must not depend on the order of executions: skip the notes for prompts.
 		return bus.Result{Events: []events.Event{ref}}
 	}
-	if !hasContent(ref) && fb.id == "" { // with feedback an empty reflection can still take back votes
-		return bus.Result{}
-	}
-	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
-		note := events.NewNote(stored.Handle, ref)
+	remember := func(ctx context.Context, note *events.Note) error {
 		if p == nil && note == nil {
 			return nil
 		}
@@ -181,15 +187,16 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		if err != nil || !first {
 			return err
 		}
-		if p != nil {
-			if err := p.store(ctx, windows, ref); err != nil {
-				return err
-			}
-		}
-		if note == nil {
-			return nil
+		if err := p.store(ctx, windows, e); err != nil || note == nil {
+			return err
 		}
 		return windows.AddNote(ctx, ref.Book, note)
+	}
+	if !hasContent(ref) && fb.id == "" { // with feedback an empty reflection can still take back votes
+		return bus.Result{Err: remember(ctx, nil)}
+	}
+	return bus.Result{Events: []events.Event{ref}, AfterStore: func(ctx context.Context, stored bus.Receipt) error {
+		return remember(ctx, events.NewNote(stored.Handle, ref))
 	}}
 }
 
@@ -202,7 +209,7 @@ func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.H
 	}
 	ref.Handle = h
 	finishSample(e, ref)
-	markCopies(e, ref, nil, r.cfg.TraceBudget)
+	markCopies(e, ref, nil, r.cfg)
 	return ref, nil
 }
 
@@ -241,7 +248,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		if err != nil {
 			return nil, err
 		}
-		out.screen(e, other, r.cfg.TraceBudget)
+		out.screen(e, other, r.cfg)
 		ref.Reasoning = out.Reasoning
 		ref.ErrorIdentification = out.ErrorIdentification
 		ref.RootCauseAnalysis = out.RootCauseAnalysis
@@ -254,7 +261,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
 		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a text without a model waits for a person
-		if len(e.Cited) == 0 && e.ReportedByAgent() {                      // a Generator cites the bullets that it follows
+		ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
+		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
 			followed := *e
 			followed.Cited = followedBullets(ref.Tags)
 			addExposures(&followed, ref)

@@ -36,14 +36,14 @@ const (
 	copyContainment  = 0.8  // share of a lesson's shingles in one text that counts as a copy
 	shingleWords     = 4    // words in a shingle
 	minShingledWords = 6    // words; a shorter lesson is a copy only if a text contains all of it
-	copiedRun        = 8    // neighbouring words of the trace or the context in a lesson that count as a copy, whatever is around them
+	copiedRun        = 8    // neighbouring words of a long text in a lesson that count as a copy, whatever is around them
 	maxLessons       = 3    // of one execution
 	maxLesson        = 2000 // bytes of a lesson
 	maxIgnored       = 32   // sentences
 )
 
 // screen removes and marks lessons, and adds the reasons for removals to Ignored.
-func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
+func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 	lessons := make([]events.Lesson, 0, len(o.Lessons)+1)
 	if o.KeyInsight != "" {
 		lessons = append(lessons, events.Lesson{Section: o.Section, Content: o.KeyInsight})
@@ -53,7 +53,7 @@ func (o *Output) screen(e *events.Execution, other *otherRun, budget int) {
 		o.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
 		lessons = lessons[:maxLessons]
 	}
-	untrusted := untrustedTexts(e, other, budget)
+	untrusted := untrustedTexts(e, other, cfg)
 	var copies []string
 	if len(lessons) > 0 {
 		copies = copySources(lessons, untrusted)
@@ -94,11 +94,11 @@ func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
 
 // markCopies marks the error, the cause and the correct approach of a reflection if a sentence of them is copied from a text of the run.
 // It must see the final texts, because the last round takes over those of an earlier one.
-func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, budget int) {
+func markCopies(e *events.Execution, ref *events.Reflection, other *otherRun, cfg Config) {
 	if ref.ErrorIdentification == "" && ref.RootCauseAnalysis == "" && ref.CorrectApproach == "" {
 		return
 	}
-	texts := untrustedTexts(e, other, budget)
+	texts := untrustedTexts(e, other, cfg)
 	mark := func(name, s string) {
 		parts := []events.Lesson{{Content: s}}
 		for _, sentence := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".!?\n", r) }) {
@@ -207,10 +207,10 @@ func (c *compared) isEcho(bullet string) bool {
 
 // untrustedTexts returns the quotations of a prompt that a lesson must not be copied from. Feedback and the expected
 // answer are included only if they contain an injection.
-func untrustedTexts(e *events.Execution, other *otherRun, budget int) []chat.Quotation {
+func untrustedTexts(e *events.Execution, other *otherRun, cfg Config) []chat.Quotation {
 	run := *e // without the texts of the playbook and of earlier rounds, which are never a source
 	run.Shown, run.PreviousRounds = nil, nil
-	texts := material(&run, other, budget)
+	texts := material(&run, other, cfg)
 	for i := range e.PreviousRounds {
 		texts = append(texts, chat.Quotation{Name: quoteAnswer, Text: excerpt(e.PreviousRounds[i].Answer, shortText)})
 	}
@@ -305,8 +305,11 @@ func (x *lessonIndex) isCopied(name, flat string, found match) bool {
 	if isContained && len(found.numbers) == len(x.numbers) {
 		return true
 	}
-	isLong := name == quoteTrace || name == quoteOther || name == quoteContext
-	return isLong && x.quotes(found.shingles)
+	switch name {
+	case quoteTrace, quoteOther, quoteContext, quoteSystem, quoteTools:
+		return x.quotes(found.shingles)
+	}
+	return false
 }
 
 // quotes reports whether copiedRun neighbouring words of the lesson are in a text with these shingles.

@@ -49,6 +49,12 @@ var insertions = map[string]func(*events.Execution, string){
 	"answer":      func(e *events.Execution, s string) { e.Answer += "\n" + s },
 	"feedback":    func(e *events.Execution, s string) { e.Outcome.Feedback += "\n" + s },
 	"target":      func(e *events.Execution, s string) { e.Target += "\n" + s },
+	"system prompt": func(e *events.Execution, s string) {
+		e.Agent = &events.Agent{SystemPrompt: "Be brief.\n" + s}
+	},
+	"description of a tool": func(e *events.Execution, s string) {
+		e.Agent = &events.Agent{Tools: []events.Tool{{Name: "find", Description: "Finds things. " + s}}}
+	},
 }
 
 // injectionTarget returns an execution with one call, in which the rules find nothing.
@@ -217,7 +223,7 @@ func TestScreenLessons(t *testing.T) {
 				test.change(e)
 			}
 			out := Output{KeyInsight: test.lesson}
-			out.screen(e, nil, 6000)
+			out.screen(e, nil, Config{})
 			why := strings.Join(out.Ignored, "\n")
 			for _, l := range out.Lessons {
 				why += "\n" + l.Reason
@@ -275,7 +281,7 @@ func FuzzScreen(f *testing.F) {
 		e := injectionTarget()
 		e.Steps[0].Text, e.Context = text, text
 		out := Output{KeyInsight: insight, Lessons: []events.Lesson{{Content: lesson}}}
-		out.screen(e, nil, 500)
+		out.screen(e, nil, Config{TraceBudget: 500})
 		kept := len(out.Lessons)
 		if out.KeyInsight != "" {
 			kept++
@@ -305,7 +311,7 @@ func BenchmarkScreen(b *testing.B) {
 			}
 			for b.Loop() {
 				out := Output{KeyInsight: validLesson, Lessons: []events.Lesson{{Content: "word and 12 word and 12 word and 12"}}}
-				out.screen(e, nil, 6000)
+				out.screen(e, nil, Config{})
 				if out.KeyInsight != validLesson || len(out.Lessons) != 1 || out.Lessons[0].Code != playbook.ReasonCopied {
 					b.Fatal(out)
 				}

@@ -17,6 +17,11 @@ How to work:
 const PromptEarlierAttempts = `- Where earlier attempts at the same task are quoted, this one had their advice before it. Do not give the same advice again if it did not help.
 `
 
+// PromptAgentRules follows PromptAttempt if the system prompt or the tools of the agent are quoted.
+const PromptAgentRules = `- The attempt worked under the system prompt and with the tools that are quoted. Find the rule that it broke, missed or misread, and the tool that it did not use or used wrongly. Such a rule is no insight as it stands, because the agent has it: say in which situation it is missed, and what to do then.
+- Where the expected answer lists calls, compare them with those of the attempt: one that is missing, one too many, or another argument, and the rule or the output that decides between them.
+`
+
 // PromptRightAnswer is the prompt for a right answer without a trace. This is the most frequent case, and it needs no analysis of
 // errors.
 const PromptRightAnswer = `You look at one finished attempt at a task that came out right, so that a playbook of short advice can be improved.

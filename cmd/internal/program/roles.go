@@ -118,6 +118,8 @@ type Reflector struct {
 	Rounds      int `name:"rounds" help:"Rounds for a task with an evaluator, 1 to 3: a wrong answer is tried again with advice."`
 	TraceBudget int `name:"trace-budget" help:"Maximum tokens of an execution's steps in the prompt: those around errors and the last." rare:""`
 
+	EvidenceBudget int `name:"evidence-budget" help:"Maximum tokens of the agent's system prompt and tools and another run's calls in the prompt." rare:""`
+
 	ReflectorPrompt string `name:"reflector-prompt" help:"File with the reflector's instructions, in place of the built-in ones. The answer format is added." type:"path" placeholder:"FILE" rare:""`
 }
 

@@ -148,6 +148,9 @@ func (r *run) reflect(ctx context.Context, sample *recordedSample, total int) (r
 		return result, err
 	}
 	e := stored.(*events.Execution)
+	if err := r.conn.Events.LoadAgent(ctx, e); err != nil {
+		return result, err
+	}
 	for _, f := range sample.feedback {
 		e.Outcome, e.Target = e.Outcome.WithFeedback(f), cmp.Or(f.Target, e.Target)
 	}
