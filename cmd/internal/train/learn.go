@@ -39,6 +39,7 @@ type Learn struct {
 	reflecting chat.Model           // nil without --model
 	curating   chat.Model           // nil without --model, or if another process runs the roles
 	reflects   *reflector.Reflector // nil if another process runs the roles
+	held       heldRuns
 }
 
 // Help implements kong.HelpProvider.
@@ -51,8 +52,9 @@ such as those that agents reported.
 
 With --model the model reads each new lesson with its counts and one or two of its runs: the error and the call that worked, or a
 successful and a failed run of one task. Its explanation follows the lesson in the bullet. The counts are those of the
-comparison. Then the Reflector reflects on each run. Before the first call of the model the command prints how many calls will
-follow, and at the end how many it made.
+comparison. Then the Reflector reflects on each run. For a failed run it sees the system prompt and the tools of the agent and the expected
+answer, if the file has them, and the calls of a successful run of the same task. Before the first call of the model the command prints
+how many calls will follow, and at the end how many it made.
 
 ` + strings.Join(term.Wrap("The format is detected from the content: "+runs.Formats()+".", 120), "\n") + `
 Files are in UTF-8, or in UTF-16 with its mark, and may be compressed with gzip or zstd. A directory is read with all files in it but
@@ -64,7 +66,7 @@ submitted again. You can interrupt the command at any moment; run it again to co
 
 Unreadable data is listed with its file, its line or element, and the reason. The rest is learned, and the exit code is
 5. An invalid line skips that line. An unreadable file skips the rest of that file. Content that is left out on
-purpose, such as system prompts, is counted.
+purpose, such as thinking blocks, is counted.
 
 --outcomes names a table with the columns id and score, or JSON lines such as {"id": "run-7", "score": 1}. The id is the
 session, the trace, the task or the name of the file. A recorded outcome is not replaced.
@@ -246,11 +248,14 @@ func (l *Learn) learn(ctx context.Context, s *cli.Session, r *runs.Reader, files
 		if err != nil { // the other files are still read
 			lastErr = err
 			res.BadFiles++
-			isWholeResult := len(files) == 1 && states.count(runInFiles) == 0 // then the command ends with this error
+			isWholeResult := len(files) == 1 && states.count(runInFiles) == 0 && len(l.held.runs) == 0 // then the command ends with this error
 			if l.JSON || !isWholeResult {
 				l.skip(unreadItem{File: name, Problem: reasonOf(err)}, res)
 			}
 		}
+	}
+	if err := l.publishHeld(ctx, s, states, res); err != nil {
+		return nil, interrupted(ctx, states.count(runInFiles), err)
 	}
 	res.Executions, res.Known = states.count(runInFiles), states.count(runStored)
 	if lastErr != nil && res.Executions == 0 {
@@ -317,12 +322,12 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, na
 	}
 	defer f.Close()
 	p := l.newProgressReader(ctx, name, f)
-	pub := newPublisher(ctx, s, states)
-	if l.reflects != nil {
-		pub.estimate = func(e *events.Execution) { res.Expected.add(l.reflects.Estimate(e)) }
-	}
+	pub := l.newPublisher(ctx, s, states, res)
 	report, err := r.Read(ctx, baseName(name), p, func(e *events.Execution) error {
 		p.runs++
+		if l.held.hold(name, e) {
+			return nil
+		}
 		return pub.publish(ctx, e)
 	})
 	p.clear()
@@ -340,6 +345,29 @@ func (l *Learn) readFile(ctx context.Context, s *cli.Session, r *runs.Reader, na
 		l.skip(unreadItem{File: name, Problem: problem}, res)
 	}
 	return err
+}
+
+// publishHeld publishes the held runs of all files. Its error is one of the server.
+func (l *Learn) publishHeld(ctx context.Context, s *cli.Session, states runStates, res *learnResult) error {
+	pub := l.newPublisher(ctx, s, states, res)
+	files := map[runID]string{}
+	for _, h := range l.held.runs {
+		files[runIDOf(h.run.ID)] = h.file
+		if err := pub.publish(ctx, h.run); err != nil {
+			break // wait returns the reason
+		}
+	}
+	l.held = heldRuns{}
+	if err := pub.wait(); err != nil {
+		return err
+	}
+	res.calls += pub.calls
+	for id, problem := range pub.invalid {
+		res.Unread++
+		l.skip(unreadItem{File: files[id], Problem: problem}, res)
+	}
+	pub.invalidRuns()
+	return nil
 }
 
 // skip prints and lists something that could not be read.

@@ -15,6 +15,8 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/window"
+	"debrief/reflector"
 
 	book "debrief/playbook"
 )
@@ -61,9 +63,42 @@ func (r runStates) count(flags runState) (n int) {
 	return n
 }
 
-// publisher publishes the runs of a file, several at the same time.
+// heldRuns are the failed runs in the files. They are published last, so that the successful runs of their tasks are known before the
+// Reflector reflects on them.
+type heldRuns struct {
+	runs  []heldRun
+	bytes int // of their texts
+}
+
+type heldRun struct {
+	file string
+	run  *events.Execution
+}
+
+// maxHeld is the maximum size of the texts of held runs, in bytes. Further failed runs are published in the order of the files.
+const maxHeld = 64 << 20
+
+// hold keeps a failed run, and reports whether it does.
+func (h *heldRuns) hold(file string, e *events.Execution) bool {
+	if e.Outcome.Label != events.Failure || h.bytes > maxHeld {
+		return false
+	}
+	h.runs = append(h.runs, heldRun{file, e})
+	h.bytes += len(e.Question) + len(e.Answer) + len(e.Reasoning)
+	for i := range e.Steps {
+		s := &e.Steps[i]
+		h.bytes += len(s.Text)
+		for j := range s.Calls {
+			h.bytes += len(s.Calls[j].Arguments) + len(s.Calls[j].Output)
+		}
+	}
+	return true
+}
+
+// publisher publishes runs, several at the same time.
 type publisher struct {
 	session *cli.Session
+	windows *window.Store // for the runs that the Reflector compares; nil without a model that reflects
 	states  runStates
 	sending *errgroup.Group
 	running context.Context // ends with the first error of the server
@@ -79,10 +114,17 @@ type publisher struct {
 // publishing is the number of runs that are stored at the same time. The server syncs several writes at once.
 const publishing = 32
 
-func newPublisher(ctx context.Context, s *cli.Session, states runStates) *publisher {
+func (l *Learn) newPublisher(ctx context.Context, s *cli.Session, states runStates, res *learnResult) *publisher {
 	sending, running := errgroup.WithContext(ctx)
 	sending.SetLimit(publishing)
-	return &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}}
+	p := &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}}
+	if l.reflecting != nil || s.Server == nil { // another process may have a model
+		p.windows = window.New(s.NATS(), s.JetStream())
+	}
+	if l.reflects != nil {
+		p.estimate = func(e *events.Execution) { res.Expected.add(l.reflects.Estimate(e)) }
+	}
+	return p
 }
 
 // publish stores a run in the background unless the stream has it. It returns a *stopError after a failure of the server.
@@ -104,7 +146,7 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 	}
 	// The run may be older than the retention of the stream: Repeat makes the Curator check if it is already covered.
 	p.sending.Go(func() error {
-		_, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
+		err := p.store(ctx, e)
 		if err == nil {
 			return nil
 		}
@@ -119,6 +161,17 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 		return err
 	})
 	return nil
+}
+
+// store stores a run, and before it the calls of a successful one for the comparison with failed runs of its task.
+func (p *publisher) store(ctx context.Context, e *events.Execution) error {
+	if p.windows != nil {
+		if err := reflector.Remember(ctx, p.windows, e); err != nil {
+			return err
+		}
+	}
+	_, err := p.session.Publish(ctx, e, bus.PublishOptions{Repeat: true})
+	return err
 }
 
 // wait waits until all runs are stored or lost, and forgets those that are lost. It returns the first error of the server.
