@@ -125,7 +125,7 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 		return nil, invalidf("context_id: must have at most %[2]d bytes, got %[1]d", len(r.ContextID), maxID)
 	}
 	e := &events.Execution{
-		Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps, Reasoning: r.Reasoning, Answer: r.Answer,
+		Owner: r.Caller.Owner, User: r.User, Session: r.Session, Question: r.Question, Context: r.Context, Steps: r.Steps, Reasoning: r.Reasoning, Answer: r.Answer, Agent: r.Agent,
 		Outcome: r.Outcome, Target: r.Target, Purpose: r.Purpose, Model: r.Model, Usage: r.Usage, ContextID: r.ContextID,
 		Started: r.Started.UTC(), Duration: r.Duration, Origin: events.Origin{Source: r.Caller.Source(), Task: r.Task},
 	}

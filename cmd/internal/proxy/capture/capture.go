@@ -10,6 +10,7 @@ import (
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
+	"debrief/events/blob"
 	"debrief/events/natserr"
 	"debrief/playbook"
 )
@@ -82,6 +83,7 @@ const defaultIdle = 10 * time.Minute
 type Store struct {
 	*server
 	open, closed bucket
+	blobs        *blob.Store // descriptions of agents
 	reporter     Reporter
 	idle         time.Duration
 	log          zerolog.Logger
@@ -105,7 +107,7 @@ func New(nc *nats.Conn, js jetstream.JetStream, reporter Reporter, cfg Config) *
 	}
 	server := &server{nc: nc, js: js, watch: natserr.WatchOf(js)}
 	return &Store{
-		server: server, open: bucket{server, events.BucketOpen}, closed: bucket{server, events.BucketCaptures},
+		server: server, open: bucket{server, events.BucketOpen}, closed: bucket{server, events.BucketCaptures}, blobs: blob.New(js),
 		reporter: reporter, idle: cfg.Idle, log: cfg.Log, quota: newQuota(),
 		recent: newRecent(), calls: inProcess{starts: map[string]int{}}, wake: make(chan events.ID, maxWake), count: cfg.Count,
 	}

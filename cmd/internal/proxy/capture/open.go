@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/steps"
 	"debrief/events"
 )
 
@@ -46,6 +48,7 @@ type match struct {
 type beginning struct {
 	id      string        // of the attempt
 	attempt attempt       // empty until it is stored; valid after done
+	agent   *events.Agent // as executions store it; valid after done
 	done    chan struct{} // closed when the first try has ended
 	failed  error         // of the first try; valid after done
 	release release
@@ -136,6 +139,7 @@ func (o *Open) begin(ctx context.Context) error {
 	var referring, changing error
 	if o.match.created {
 		others.Go(func() { referring = o.store.refer(ctx, o.beginReferences()) })
+		others.Go(func() { o.storeAgent(ctx) })
 	}
 	if o.attempt.ID == "" {
 		changing = o.addAttempt(ctx)
@@ -149,6 +153,17 @@ func (o *Open) begin(ctx context.Context) error {
 		return err
 	}
 	return o.release.setBegun()
+}
+
+// storeAgent stores the system prompt and the tools of a call that creates a run. If that fails, the run is stored without them.
+func (o *Open) storeAgent(ctx context.Context) {
+	request := o.call.Request
+	agent, err := o.store.blobs.PutAgent(ctx, &events.Agent{SystemPrompt: request.System, Tools: steps.ToolsOf(request.Tools())})
+	if err != nil {
+		o.store.log.Debug().Err(err).Msg("description of an agent not stored")
+		return
+	}
+	o.agent = agent
 }
 
 // addAttempt adds the call to its run.
@@ -219,6 +234,7 @@ func (o *Open) storeEnd(ctx context.Context, reply *modelapi.Reply, status int) 
 	closes := reply.Complete() && outcome.Known()
 	e := end{run: o.Run, initial: o.initial(), part: o.newPart(reply, status), references: o.replyReferences(reply)}
 	err := o.store.storeEnd(ctx, e, func(r *run) {
+		r.Agent = cmp.Or(r.Agent, o.agent)
 		if isPending(o.call, reply) {
 			if a := r.attempt(o.id); a != nil {
 				a.Chain = o.place.chain

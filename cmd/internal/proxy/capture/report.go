@@ -25,7 +25,7 @@ func newReport(r *run, calls []*part) *events.Report {
 	final := calls[len(calls)-1]
 	report := &events.Report{
 		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number,
-		Answer: last.Reply.Text, Model: last.Model, Started: r.Started, Duration: max(0, final.Ended.Sub(r.Started)),
+		Answer: last.Reply.Text, Agent: r.Agent, Model: last.Model, Started: r.Started, Duration: max(0, final.Ended.Sub(r.Started)),
 	}
 	if r.Block != nil {
 		report.ContextID = r.Block.ContextID

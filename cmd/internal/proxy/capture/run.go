@@ -28,6 +28,8 @@ type run struct {
 	System   string   `msgpack:"system" redact:"-"`             // the system prompt
 	Slots    []string `msgpack:"slots,omitempty" redact:"-"`    // keys of the stored references to this beginning
 
+	Agent *events.Agent `msgpack:"agent,omitempty" redact:"-"` // as executions store it; of the first call
+
 	Turn    int         `msgpack:"turn"`             // item index of the user's message
 	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
 	Block   *Block      `msgpack:"block,omitempty"`
