@@ -93,7 +93,8 @@ type reportRequest struct {
 	events.Report
 	looseOutcome
 	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by."`
-	Messages json.RawMessage `json:"messages,omitempty" doc:"Messages of the run in the form of the OpenAI or the Anthropic API, instead of question, steps and answer."`
+	Messages json.RawMessage `json:"messages,omitempty" doc:"Messages of the run in the form of the OpenAI or the Anthropic API, instead of question, steps and answer. A system message is the system prompt of the agent."`
+	Tools    json.RawMessage `json:"tools,omitempty" doc:"Tools of the agent in the form of the OpenAI or the Anthropic API, instead of agent.tools."`
 }
 
 // reportExecution stores an execution of an agent.
@@ -113,6 +114,10 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 		if err := addMessages(&r.Report, r.Messages); err != nil {
 			return nil, err
 		}
+	}
+	if tools := steps.ToolsOf(modelapi.ParseValue(r.Tools).Tools()); len(tools) > 0 {
+		r.Agent = cmp.Or(r.Agent, new(events.Agent))
+		r.Agent.Tools = tools
 	}
 	r.RunID, r.Caller = cmp.Or(r.RunID, key), c.token.Caller()
 	redact.Fields(&r.Report)
@@ -184,6 +189,7 @@ func addMessages(r *events.Report, raw json.RawMessage) error {
 	r.Question = cmp.Or(r.Question, conversation.Question)
 	r.Answer = cmp.Or(r.Answer, conversation.Answer)
 	r.Steps = conversation.Steps
+	r.Agent = cmp.Or(r.Agent, conversation.Agent)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,7 +29,9 @@ func TestReportOfMessages(t *testing.T) {
 		"Anthropic": `[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"look","input":{"x":1}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"seven"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]}]`,
 	} {
-		code, header, body := do(t, c, "POST", s.URL()+"/api/v1/executions", `{"messages":`+messages+`,"outcome":"👎"}`, set("Idempotency-Key", "k"))
+		tools := map[string]string{"OpenAI": `[{"type":"function","function":{"name":"look","description":"Looks."}}]`, "Anthropic": `[{"name":"look","description":"Looks.","input_schema":{}}]`}[name]
+		agent := map[string]string{"Anthropic": `,"agent":{"system_prompt":"s"}`}[name]
+		code, header, body := do(t, c, "POST", s.URL()+"/api/v1/executions", `{"messages":`+messages+`,"tools":`+tools+agent+`,"outcome":"👎"}`, set("Idempotency-Key", "k"))
 		if code != 201 || header.Get("Location") != "/api/v1/books/default/executions/17-ab12cd34" {
 			t.Errorf("%s: got %d, %s, %s", name, code, header.Get("Location"), body)
 		}
@@ -39,6 +42,9 @@ func TestReportOfMessages(t *testing.T) {
 		if got.Question != "q" || got.Answer != "a" || got.RunID != "k" || got.Outcome.Label != events.Failure ||
 			call.Tool != "look" || strings.ReplaceAll(call.Arguments, " ", "") != `{"x":1}` || call.Output != "seven" || call.Outcome != events.Success {
 			t.Errorf("%s: got %+v", name, got)
+		}
+		if want := (events.Agent{SystemPrompt: "s", Tools: []events.Tool{{Name: "look", Description: "Looks."}}}); got.Agent == nil || !reflect.DeepEqual(*got.Agent, want) {
+			t.Errorf("%s: got the agent %+v, want %+v", name, got.Agent, want)
 		}
 	}
 	for body, field := range map[string]string{`{"outcome":{"score":1,"labl":"x"}}`: "outcome.labl", `{"answer":"a","labl":1}`: "labl"} {

@@ -183,6 +183,11 @@ func getExecution(c *call) (*explain.Execution, error) {
 	if x.Book != c.book() {
 		return nil, executionNotFound(h)
 	}
+	if x.Execution != nil { // with the system prompt and the tools, as the Reflector sees them
+		if err := c.handler.conn.Events.LoadAgent(c.ctx, x.Execution); err != nil {
+			return nil, err
+		}
+	}
 	if !c.boolean("pending") {
 		return x, nil
 	}
