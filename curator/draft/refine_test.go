@@ -107,8 +107,11 @@ func TestPlansOfRefine(t *testing.T) {
 		{
 			"clearly more harmful than helpful",
 			[]playbook.Bullet{
-				{Content: "One thing.", Helpful: 1, Harmful: 7}, {Content: "Another.", Helpful: 3, Harmful: 7},
-				{Content: "A third.", Harmful: 4}, {Content: "A fourth.", Helpful: 3, Harmful: 2}, {Content: "A fifth.", Harmful: 5},
+				{Content: "One thing.", Helpful: 1, Harmful: 7},
+				{Content: "Another.", Helpful: 3, Harmful: 7},
+				{Content: "A third.", Harmful: 4},
+				{Content: "A fourth.", Helpful: 3, Harmful: 2},
+				{Content: "A fifth.", Harmful: 5},
 			},
 			RefineOptions{},
 			[]string{

@@ -30,23 +30,28 @@ var parts = [...]struct {
 	in    func(req *openai.ChatCompletionRequest, messages []chat.Message) bool
 }{
 	responseFormat: {
-		"response_format", []string{"response_format", "json_schema", "json schema", "structured output", "grammar"},
+		"response_format",
+		[]string{"response_format", "json_schema", "json schema", "structured output", "grammar"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.ResponseFormat != nil },
 	},
 	streamOptions: {
-		"stream_options", []string{"stream_options", "include_usage"},
+		"stream_options",
+		[]string{"stream_options", "include_usage"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.StreamOptions != nil },
 	},
 	maxTokens: { // then max_completion_tokens is sent instead
-		"max_tokens", []string{"max_completion_tokens"},
+		"max_tokens",
+		[]string{"max_completion_tokens"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.MaxTokens > 0 },
 	},
 	temperature: {
-		"temperature", []string{"temperature"},
+		"temperature",
+		[]string{"temperature"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.Temperature != 0 },
 	},
 	systemRole: { // chat templates of models such as Gemma and Mistral; then the instructions are in the user's message
-		"system role", []string{
+		"system role",
+		[]string{
 			"system role", "role system", "role: system", "'system'", `"system"`, "`system`", "system message", "system prompt", "system instruction",
 			"developer instruction", "must alternate", "roles are supported", "unsupported role", "invalid role", "unknown role", "unexpected role",
 		},
