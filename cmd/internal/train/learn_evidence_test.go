@@ -92,10 +92,14 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 	if err != nil || res.Dead > 0 {
 		t.Fatalf("got %+v, error %v", res, err)
 	}
-	stored := 0
+	stored, failures := 0, false
 	err = s.Events.ReadStored(t.Context(), events.StreamExecutions, events.KindExecution.Subject("b"), func(st bus.Stored) error {
 		stored++
-		if e := st.Event.(*events.Execution); e.Agent == nil || e.Agent.Ref == "" || e.Agent.SystemPrompt != "" {
+		e := st.Event.(*events.Execution)
+		if failures = failures || e.Outcome.Label == events.Failure; failures && e.Outcome.Label == events.Success {
+			t.Errorf("the success %s is stored after a failure", e.RunID)
+		}
+		if e.Agent == nil || e.Agent.Ref == "" || e.Agent.SystemPrompt != "" {
 			t.Errorf("run %s is stored with the agent %+v, want the name of a description", e.RunID, e.Agent)
 		}
 		return nil
@@ -231,5 +235,25 @@ func TestFailedRunsOfTau2ShowTheirCause(t *testing.T) {
 	}
 	if len(chosen) != 6 || len(prompts) != 6 {
 		t.Errorf("got %d runs and %d prompts, want 6", len(chosen), len(prompts))
+	}
+}
+
+// TestHeldRunsAreBounded holds failed runs up to the limit, and no others.
+func TestHeldRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	var h heldRuns
+	run := func(l events.Label, size int) *events.Execution {
+		return &events.Execution{Outcome: events.Outcome{Label: l}, Steps: []events.Step{{Text: strings.Repeat("x", size)}}}
+	}
+	for _, l := range []events.Label{events.Success, events.Partial, events.Unknown} {
+		if h.hold("f", run(l, 1)) {
+			t.Errorf("a run with the label %s is held", l)
+		}
+	}
+	if !h.hold("f", run(events.Failure, maxHeld)) || !h.hold("f", run(events.Failure, 1)) {
+		t.Error("a failed run below the limit is not held")
+	}
+	if h.hold("f", run(events.Failure, 1)) || len(h.runs) != 2 {
+		t.Errorf("got %d held runs beyond the limit, want 2", len(h.runs))
 	}
 }
