@@ -45,7 +45,7 @@ type Config struct {
 	RetryRatio float64
 
 	// MaxConcurrent is the maximum number of concurrent requests, over all clients that share the model. Further calls wait. The number adapts
-	// to the server: it begins with 1 for an http:// server, and with the maximum for others. The default is 16.
+	// to the server: it begins with 2 for an http:// server, and with the maximum for others. The default is 16.
 	MaxConcurrent int
 	// RequestsPerMinute and TokensPerMinute are the server's limits; 0 means no limit.
 	RequestsPerMinute int

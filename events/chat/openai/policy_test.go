@@ -301,8 +301,9 @@ func (o *oneSlot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.mu.Unlock()
 	o.made.Do(func() { o.slot = make(chan struct{}, 1) })
 	o.slot <- struct{}{}
-	if r.Context().Err() == nil { // a server notices a closed connection before it computes, not while it does
-		time.Sleep(o.duration)
+	select {
+	case <-time.After(o.duration):
+	case <-r.Context().Done(): // as Ollama and llama.cpp, which stop when the client disconnects
 	}
 	<-o.slot
 	o.mu.Lock()
@@ -403,6 +404,24 @@ func TestFastServerGetsAllRequests(t *testing.T) {
 		callAll(t, 300, slices.Repeat([]*Client{c}, 48)...)
 		if got := c.Stats().Limit; got != 16 {
 			t.Errorf("got the limit %d, want 16", got)
+		}
+	})
+}
+
+// One call that takes long does not keep the others waiting, also at the start.
+func TestLongCallDelaysNoOthers(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	long := func(w http.ResponseWriter, r *http.Request) { <-release; answer("Hi.")(w, r) }
+	simulate(t, Config{Timeout: time.Hour}, []http.HandlerFunc{long, answer("Hi.")}, func(t *testing.T, c *Client, f *fake) {
+		release = make(chan struct{}) // in the bubble
+		done := make(chan error)
+		go func() { _, err := ask(t.Context(), c); done <- err }()
+		synctest.Wait()
+		callAll(t, 20, c, c, c)
+		close(release)
+		if err := <-done; err != nil || len(f.seen()) != 21 {
+			t.Errorf("got %v after %d requests", err, len(f.seen()))
 		}
 	})
 }

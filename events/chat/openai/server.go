@@ -51,7 +51,7 @@ func newServer(cfg Config, base http.RoundTripper) (*server, error) {
 	}
 	initial := cfg.MaxConcurrent
 	if cfg.isLocal() {
-		initial = 1
+		initial = min(2, initial) // with 1, the others would wait for the first call, however long it takes
 	}
 	s.concurrency = newConcurrency(initial, cfg.MaxConcurrent, cfg.Timeout)
 	s.breaker = s.newBreaker()
