@@ -158,6 +158,7 @@ type PreviousRound struct {
 	Error     string `msgpack:"e,omitempty" json:"error_identification,omitempty"`
 	Approach  string `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
 	Insight   string `msgpack:"k,omitempty" json:"key_insight,omitempty"`
+	When      string `msgpack:"w,omitempty" json:"when,omitempty"`    // condition of the insight, which begins with it
 	Section   string `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
 	// Score is the score of the round. Exposures are the bullets that get the score. Only the exposures of the first round
 	// count, because the prompts of later rounds contain advice that is not from the playbook.
@@ -521,6 +522,8 @@ func validTags(tags []BulletTag) error {
 // Lesson is a proposed text for a bullet. The Curator decides whether and how the playbook adopts it.
 type Lesson struct {
 	Section string `msgpack:"section,omitempty" json:"section,omitempty"`
+	// When is the condition under which the content holds, empty if always. The content begins with it, see playbook.CleanText.
+	When    string `msgpack:"when,omitempty" json:"when,omitempty"`
 	Content string `msgpack:"content" json:"content"`
 	// Code is set if the content looks like an order to models, or is copied from a text of the run. Such a lesson waits in quarantine
 	// for a person. Reason has the pattern and the sentence, or the name of the copied text.
@@ -550,7 +553,7 @@ type Reflection struct {
 	ErrorIdentification string `msgpack:"error,omitempty" json:"error_identification,omitempty"`
 	RootCauseAnalysis   string `msgpack:"cause,omitempty" json:"root_cause_analysis,omitempty"`
 	CorrectApproach     string `msgpack:"approach,omitempty" json:"correct_approach,omitempty"`
-	KeyInsight          string `msgpack:"insight,omitempty" json:"key_insight,omitempty"`
+	KeyInsight          string `msgpack:"insight,omitempty" json:"key_insight,omitempty"` // begins with its condition, if it has one
 	// Copied lists the fields whose text the model copied from the run, by their JSON names. People may read such a text; no
 	// prompt of an agent contains it.
 	Copied []string `msgpack:"copied,omitempty" json:"copied,omitempty"`

@@ -123,7 +123,10 @@ func (s Status) Valid() bool {
 type Bullet struct {
 	ID      BulletID `msgpack:"id" json:"id"`
 	Section string   `msgpack:"section" json:"section"`
-	Content string   `msgpack:"content" json:"content"`
+	// When is the condition under which the advice holds, as it was learned; empty for advice that always holds. Content is the text as a
+	// reader sees it. It begins with the condition, so the same advice under another condition is another text. See CleanText.
+	When    string `msgpack:"when,omitempty" json:"when,omitempty"`
+	Content string `msgpack:"content" json:"content"`
 
 	// Numbers of samples whose reflection judged the bullet helpful, harmful or neither.
 	Helpful int `msgpack:"helpful,omitempty" json:"helpful"`
@@ -276,7 +279,7 @@ func (b *Bullet) appendState(buf []byte) []byte {
 	if status == "" {
 		status = Active
 	}
-	for _, s := range [...]string{string(b.ID), b.Section, b.Content, string(status)} {
+	for _, s := range [...]string{string(b.ID), b.Section, b.When, b.Content, string(status)} {
 		buf = binary.AppendUvarint(buf, uint64(len(s)))
 		buf = append(buf, s...)
 	}

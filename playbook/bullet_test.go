@@ -154,7 +154,7 @@ func TestCleaningTwiceIsCleaningOnce(t *testing.T) {
 
 func golden() *playbook.Bullet {
 	return &playbook.Bullet{
-		ID: "calc-00001", Section: "formulas_and_calculations", Content: "Round at the end.", Helpful: 3, Harmful: 1, Neutral: 2,
+		ID: "calc-00001", Section: "formulas_and_calculations", When: "it adds up", Content: "When it adds up: Round at the end.", Helpful: 3, Harmful: 1, Neutral: 2,
 		Status: playbook.Active, Pinned: true,
 		CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(2, 0), LastUsed: time.Unix(3, 0),
 	}
@@ -173,8 +173,8 @@ func TestStateHashIsStable(t *testing.T) {
 		want string
 	}{
 		{"the empty playbook", stateHash(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-		{"one bullet", stateHash(golden()), "a2ad637b9e3f3f42b5f71faac258afc3529f1c2b2b2c38732d73e77437de25bd"},
-		{"two bullets", stateHash(golden(), &playbook.Bullet{ID: "a-2", Section: "others", Content: "x"}), "c2fcaac882c1bc058eddd632326555ebe8b122e1abb784530dfa2aa97ee232c3"},
+		{"one bullet", stateHash(golden()), "4eaab35f043a787590d4c2f50e8ebb181ab54b6e48a5a10d0e56d0b88adfcb9a"},
+		{"two bullets", stateHash(golden(), &playbook.Bullet{ID: "a-2", Section: "others", Content: "x"}), "2ea415a02bea9bd5999448f1cfd08921725f554011bd26d947104c41d3d13123"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s: got %s, want %s", test.what, test.got, test.want)
@@ -185,7 +185,7 @@ func TestStateHashIsStable(t *testing.T) {
 func TestStateHashCoversOnlyTheState(t *testing.T) {
 	t.Parallel()
 	covered := map[string]bool{
-		"ID": true, "Section": true, "Content": true, "Helpful": true, "Harmful": true, "Neutral": true, "Status": true, "Pinned": true,
+		"ID": true, "Section": true, "When": true, "Content": true, "Helpful": true, "Harmful": true, "Neutral": true, "Status": true, "Pinned": true,
 		"CreatedAt": false, "UpdatedAt": false, "LastUsed": false,
 		// Measurements and origin.
 		"Experiment": false, "SupportBySource": false, "Replaces": false, "Contests": false,

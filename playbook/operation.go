@@ -15,7 +15,7 @@ type OpKind string
 const (
 	// Add adds a bullet. The id is new: Add never overwrites a bullet.
 	Add OpKind = "ADD"
-	// Update replaces a bullet's content, and its section if Section is set. It never changes counters. A different
+	// Update replaces a bullet's condition and content, and its section if Section is set. It never changes counters. A different
 	// content starts a new experiment.
 	Update OpKind = "UPDATE"
 	// Tag adds votes to one counter of a bullet, one for each reflection in Support.
@@ -26,7 +26,7 @@ const (
 	SetStatus OpKind = "STATUS"
 	// Pin sets or clears the bullet's pin.
 	Pin OpKind = "PIN"
-	// Merge replaces a bullet's content, adds the counters of the Sources to it, and removes the Sources.
+	// Merge replaces a bullet's condition and content, adds the counters of the Sources to it, and removes the Sources.
 	Merge OpKind = "MERGE"
 	// Put stores a complete bullet and replaces the bullet with its id, if there is one. The bullet comes from an
 	// earlier version, another playbook or a file. Only edits contain it.
@@ -55,7 +55,8 @@ type Op struct {
 	Bullet BulletID `msgpack:"b" json:"bullet_id"`
 
 	Section   string     `msgpack:"s,omitempty" json:"section,omitempty"`    // Add, Update
-	Content   string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge
+	When      string     `msgpack:"i,omitempty" json:"when,omitempty"`       // Add, Update, Merge: the condition; empty for none
+	Content   string     `msgpack:"c,omitempty" json:"content,omitempty"`    // Add, Update, Merge: begins with the condition
 	Status    Status     `msgpack:"u,omitempty" json:"status,omitempty"`     // Add, SetStatus
 	Pinned    bool       `msgpack:"p,omitempty" json:"pinned,omitempty"`     // Pin
 	Sources   []BulletID `msgpack:"z,omitempty" json:"source_ids,omitempty"` // Merge
@@ -123,13 +124,7 @@ func (op *Op) validate(covers int) error {
 	}
 	switch op.Kind {
 	case Add, Update, Merge:
-		clean, err := CleanContent(op.Content)
-		if err != nil {
-			return err
-		}
-		if clean != op.Content {
-			return fmt.Errorf("content: contains invalid characters")
-		}
+		return validateText(op.When, op.Content)
 	case Tag:
 		if op.Helpful < 0 || op.Harmful < 0 || op.Neutral < 0 {
 			return fmt.Errorf("helpful, harmful, neutral: must be at least 0")
@@ -202,11 +197,7 @@ func (op *Op) validatePut() error {
 	if err := b.Experiment.validate(); err != nil {
 		return fmt.Errorf("bullet.experiment.%w", err)
 	}
-	clean, err := CleanContent(b.Content)
-	if err == nil && clean != b.Content {
-		err = errors.New("content: contains invalid characters")
-	}
-	if err != nil {
+	if err := validateText(b.When, b.Content); err != nil {
 		return fmt.Errorf("bullet.%w", err)
 	}
 	return nil
@@ -214,7 +205,7 @@ func (op *Op) validatePut() error {
 
 // NewBullet returns the bullet that an Add creates, without times. Op.Support has indices into covers.
 func NewBullet(op *Op, covers []Cover) *Bullet {
-	b := &Bullet{ID: op.Bullet, Section: op.Section, Content: op.Content, Status: op.Status, Replaces: op.Replaces, Contests: op.Contests}
+	b := &Bullet{ID: op.Bullet, Section: op.Section, When: op.When, Content: op.Content, Status: op.Status, Replaces: op.Replaces, Contests: op.Contests}
 	if op.Standing != "" {
 		b.Experiment = b.newExperiment(op.Standing, true)
 	}
@@ -283,6 +274,7 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 	case Merge:
 		now.reword(op, covers)
 		for _, src := range sources {
+			now.addReflections(src.LearnedFrom...)
 			now.Helpful += src.Helpful
 			now.Harmful += src.Harmful
 			now.Neutral += src.Neutral
@@ -305,7 +297,7 @@ func (b *Bullet) reword(op *Op, covers []Cover) {
 	}
 	b.learnFrom(op, covers)
 	b.Approved = op.byPerson() || b.Approved && !changed
-	b.Content = op.Content
+	b.When, b.Content = op.When, op.Content
 }
 
 // stamp sets the time that the operation changes. Votes are a use of the bullet; its outcomes and confirmations change no time.

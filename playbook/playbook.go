@@ -120,7 +120,7 @@ func (p *Playbook) Clone() *Playbook {
 	return &c
 }
 
-// StateHash returns the SHA-256 of the bullets sorted by id: section, content, counters, status and pin of each. Times
+// StateHash returns the SHA-256 of the bullets sorted by id: section, condition, content, counters, status and pin of each. Times
 // and experiments are not included, so two runs that learn the same bullets have the same hash.
 func (p *Playbook) StateHash() [32]byte {
 	h := sha256.New()

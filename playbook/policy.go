@@ -288,14 +288,22 @@ func (a *Admission) applyOp(op *Op, before *Bullet) {
 // maxLearnedFrom is the maximum length of Bullet.LearnedFrom.
 const maxLearnedFrom = 16
 
-// learnFrom records the reflections behind an operation that sets or repeats the text of the bullet. Of more than maxLearnedFrom it drops
-// those in the middle.
+// learnFrom records the reflections behind an operation that sets or repeats the text of the bullet.
 func (b *Bullet) learnFrom(op *Op, covers []Cover) {
 	for _, i := range op.Support {
-		if i >= len(covers) || covers[i].Evidence == nil || slices.Contains(b.LearnedFrom, covers[i].Seq) {
+		if i < len(covers) && covers[i].Evidence != nil {
+			b.addReflections(covers[i].Seq)
+		}
+	}
+}
+
+// addReflections adds to LearnedFrom. Of more than maxLearnedFrom it drops those in the middle.
+func (b *Bullet) addReflections(seqs ...uint64) {
+	for _, seq := range seqs {
+		if slices.Contains(b.LearnedFrom, seq) {
 			continue
 		}
-		b.LearnedFrom = append(slices.Clip(b.LearnedFrom), covers[i].Seq)
+		b.LearnedFrom = append(slices.Clip(b.LearnedFrom), seq)
 		if len(b.LearnedFrom) > maxLearnedFrom {
 			b.LearnedFrom = slices.Delete(b.LearnedFrom, maxLearnedFrom/2, maxLearnedFrom/2+1)
 		}

@@ -17,6 +17,7 @@ const (
 	ReasonRejectedText Reason = "rejected-before"     // the text was rejected for good before
 	ReasonDuplicate    Reason = "duplicate"           // a bullet has the same text
 	ReasonSimilar      Reason = "similar"             // a bullet has nearly the same text
+	ReasonCondition    Reason = "condition-lost"      // it would lose the condition or a part of a bullet
 	ReasonContradicts  Reason = "contradicts-success" // it would rewrite or remove a bullet that outcomes support
 
 	// The operation.
@@ -77,7 +78,7 @@ const (
 func RejectionReasons() []Reason {
 	return []Reason{
 		ReasonSecret, ReasonInjection, ReasonRestated, ReasonTooShort, ReasonInvalidText, ReasonRejectedText,
-		ReasonDuplicate, ReasonSimilar, ReasonContradicts, ReasonSupported, ReasonInvalid, ReasonIgnored,
+		ReasonDuplicate, ReasonSimilar, ReasonCondition, ReasonContradicts, ReasonSupported, ReasonInvalid, ReasonIgnored,
 		ReasonUnknownBullet, ReasonExists, ReasonPinned, ReasonStatus, ReasonVoted,
 		ReasonSuperseded, ReasonCorrected, ReasonChanged, ReasonNotFound, ReasonNotCompared, ReasonDeltaFull,
 		ReasonTokenBudget, ReasonNoIDs, ReasonMore, ReasonUntrusted, ReasonSourceShare, ReasonTooManyAtOnce, ReasonReview, ReasonInferred,

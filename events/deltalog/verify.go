@@ -319,6 +319,7 @@ func differingFields(a, b *playbook.Bullet) (fields []string) {
 		same bool
 	}{
 		{"section", a.Section == b.Section},
+		{"when", a.When == b.When},
 		{"content", a.Content == b.Content},
 		{"helpful", a.Helpful == b.Helpful},
 		{"harmful", a.Harmful == b.Harmful},

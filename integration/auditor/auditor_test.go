@@ -49,7 +49,7 @@ func (w *world) reflect(taskID, bulletID, tag string) cover {
 
 // commit appends a delta that covers events.
 func (w *world) commit(covers []cover, ops ...op) {
-	d := delta{Version: 1, Covers: covers, Ops: ops}
+	d := delta{Version: 1, Covers: covers, Ops: ops, Author: "curator"}
 	if n := len(w.Deltas); n > 0 {
 		last := w.Deltas[n-1]
 		sum := sha256.Sum256(last.Data)
@@ -106,6 +106,23 @@ func TestAuditFindsEachDefect(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(*world) {}, ""},
+		{"a condition", func(w *world) {
+			w.commit(nil, op{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "When it rains: c"})
+			w.flush()
+		}, ""},
+		{"a condition that the content does not begin with", func(w *world) {
+			w.commit(nil, op{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "c"})
+			w.flush()
+		}, "wrong: book b: delta at 4: the content of x-1 does not begin with its condition"},
+		{"a condition that a merge loses", func(w *world) {
+			w.commit(nil, op{Kind: "ADD", Bullet: "x-2", Section: "x", When: "it rains", Content: "When it rains: d"}, op{Kind: "MERGE", Bullet: "x-1", Sources: []string{"x-2"}, Content: "c"})
+			w.flush()
+		}, "wrong: book b: delta at 4: MERGE of x-1 loses the condition"},
+		{"a condition that the view lacks", func(w *world) {
+			w.commit(nil, op{Kind: "UPDATE", Bullet: "x-1", When: "it rains", Content: "When it rains: c"})
+			w.flush()
+			w.View[0].Data = w.encode(bullet{ID: "x-1", Section: "x", Content: "When it rains: c", Helpful: 1, Harmful: 1})
+		}, "wrong: book b: the view has"},
 		{"a task without an effect", func(w *world) { w.in.Tasks["b"] = append(w.in.Tasks["b"], "t3") }, "lost: book b: task t3"},
 		{"feedback that was never stored", func(w *world) { w.in.Feedback["b"] = append(w.in.Feedback["b"], "?") }, "lost: book b: feedback"},
 		{"an edit without an effect", func(w *world) { w.in.Edits["b"] = append(w.in.Edits["b"], "edit-2") }, "lost: book b: edit edit-2"},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -86,10 +87,12 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 			f.fault("delta at %d adds %s, which exists", seq, o.Bullet)
 			return
 		}
-		f.bullets[o.Bullet] = bullet{ID: o.Bullet, Section: o.Section, Content: o.Content, Status: o.Status}
+		f.bullets[o.Bullet] = bullet{ID: o.Bullet, Section: o.Section, When: o.When, Content: o.Content, Status: o.Status}
+		f.condition(seq, o.Bullet)
 		return
 	case "PUT":
 		f.bullets[o.Whole.ID] = *o.Whole
+		f.condition(seq, o.Bullet)
 		delete(f.merged, o.Bullet)
 		return
 	case "EXPOSURES", "CONFIRM": // do not change the audited state
@@ -104,7 +107,8 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 		delete(f.bullets, o.Bullet)
 		return
 	case "UPDATE":
-		b.Content = o.Content
+		f.keeps(seq, o, last)
+		b.When, b.Content = o.When, o.Content
 		if o.Section != "" {
 			b.Section = o.Section
 		}
@@ -117,12 +121,31 @@ func (f *fold) apply(seq uint64, o *op, last *delta) {
 		b.Helpful, b.Harmful, b.Neutral = b.Helpful+o.Helpful, b.Harmful+o.Harmful, b.Neutral+o.Neutral
 		f.note(seq, o, last)
 	case "MERGE":
-		b.Content = o.Content
+		f.keeps(seq, o, last)
+		b.When, b.Content = o.When, o.Content
 		f.merge(&b, o.Sources)
 	default:
 		f.fault("delta at %d: unknown operation %q", seq, o.Kind)
 	}
 	f.bullets[b.ID] = b
+	f.condition(seq, b.ID)
+}
+
+// condition reports a bullet whose content does not begin with its condition.
+func (f *fold) condition(seq uint64, id string) {
+	if b := f.bullets[id]; b.When != "" && !strings.HasPrefix(b.Content, "When "+b.When+": ") {
+		f.fault("delta at %d: the content of %s does not begin with its condition %q", seq, id, b.When)
+	}
+}
+
+// keeps reports an operation of the Curator that leaves a bullet without a condition although one that it replaces has one. A person may
+// remove a condition.
+func (f *fold) keeps(seq uint64, o *op, last *delta) {
+	for _, id := range append([]string{o.Bullet}, o.Sources...) {
+		if when := f.bullets[id].When; when != "" && o.When == "" && last.Author == "curator" {
+			f.fault("delta at %d: %s of %s loses the condition %q of %s", seq, o.Kind, o.Bullet, when, id)
+		}
+	}
 }
 
 func (f *fold) merge(into *bullet, sources []string) {

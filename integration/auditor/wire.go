@@ -65,6 +65,7 @@ type delta struct {
 		Execution string `msgpack:"x"`
 	} `msgpack:"d"`
 	Restores *uint64   `msgpack:"b"`
+	Author   string    `msgpack:"a"`
 	Time     time.Time `msgpack:"t"`
 }
 
@@ -78,6 +79,7 @@ type op struct {
 	Kind    string   `msgpack:"k"`
 	Bullet  string   `msgpack:"b"`
 	Section string   `msgpack:"s"`
+	When    string   `msgpack:"i"` // condition of the content, which begins with it
 	Content string   `msgpack:"c"`
 	Status  string   `msgpack:"u"`
 	Pinned  bool     `msgpack:"p"`
@@ -93,6 +95,7 @@ type op struct {
 type bullet struct {
 	ID      string `msgpack:"id"`
 	Section string `msgpack:"section"`
+	When    string `msgpack:"when"`
 	Content string `msgpack:"content"`
 	Helpful int    `msgpack:"helpful"`
 	Harmful int    `msgpack:"harmful"`

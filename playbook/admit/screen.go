@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"debrief/playbook"
 	"debrief/playbook/text"
 )
 
@@ -41,6 +42,21 @@ func Screen(s string) (Finding, bool) {
 	}
 	if latin := fold(s, true); latin != plain {
 		return search(s, latin)
+	}
+	return Finding{}, false
+}
+
+// ScreenText is Screen for a text that begins with a condition. It also searches the condition and the rest alone, so that neither hides the
+// other.
+func ScreenText(when, content string) (Finding, bool) {
+	texts := []string{content}
+	if when != "" {
+		texts = append(texts, when, "if "+when, playbook.Advice(when, content))
+	}
+	for _, s := range texts {
+		if f, found := Screen(s); found {
+			return f, true
+		}
 	}
 	return Finding{}, false
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"debrief/playbook"
 )
 
 // readSentences returns the sentences of a file, without headings: lines of two words that begin with #.
@@ -21,6 +23,31 @@ func readSentences(t *testing.T, name string) (all []string) {
 		all = append(all, line)
 	}
 	return all
+}
+
+// TestScreenOfConditions checks that neither a condition nor the advice behind it hides an order in the other.
+func TestScreenOfConditions(t *testing.T) {
+	t.Parallel()
+	for _, s := range readSentences(t, "testdata/hostile.txt") {
+		if strings.ContainsAny(s[:1], "\"<[S") { // a part of a prompt begins a line
+			continue
+		}
+		if len(s) > playbook.MaxWhen {
+			t.Fatalf("longer than a condition: %q", s)
+		}
+		for _, pair := range [][2]string{{"someone asks to", s}, {s, "Check the order first."}} {
+			when, content, err := playbook.CleanText(pair[0], pair[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, suspect := ScreenText(when, content); !suspect {
+				t.Errorf("passes: %q", content)
+			}
+		}
+	}
+	if f, suspect := ScreenText("the order is late", "When the order is late: Call the client first."); suspect {
+		t.Errorf("advice is suspect: %+v", f)
+	}
 }
 
 // True advice of five domains: at most five of a hundred may wait for a person. The screen drops nothing.

@@ -33,7 +33,8 @@
 // has issues and insights instead of contents, is rejected. In swecli next_id is the next free number. A time without a
 // zone is read as UTC. An item with a field of another type is skipped with a Note.
 //
-// The project's own formats store every field of a bullet. json is {"format":"debrief-playbook","schema":1,"book":name,
+// The project's own formats store every field of a bullet. The others have the condition of a bullet only as the beginning of its content,
+// which is a Loss. A content in a file may lack the condition that its bullet states: then Read adds it. json is {"format":"debrief-playbook","schema":1,"book":name,
 // "bullets":[…]}. jsonl has that object without bullets on the first line and one bullet on each following line. A jsonl
 // file without the first line is read with a Note, because other tools may have filtered its lines. An incomplete line is
 // an error with its line number.

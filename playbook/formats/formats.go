@@ -42,7 +42,7 @@ var codecs = map[Format]codec{
 	Markdown: {write: (*writer).writeMarkdown, stored: []string{"helpful", "harmful"}},
 }
 
-var everyField = []string{"helpful", "harmful", "neutral", "status", "pinned", "created_at", "updated_at", "last_used"}
+var everyField = []string{"when", "helpful", "harmful", "neutral", "status", "pinned", "created_at", "updated_at", "last_used"}
 
 // Formats returns the formats that Read and Write support.
 func Formats() (readable, writable []Format) {
@@ -195,20 +195,29 @@ func (r *reader) addBullets(list []found) error {
 // repair makes the values of a bullet valid, except its id. It calls report for each change, with the field. It returns false if the
 // content cannot be used.
 func repair(b *playbook.Bullet, report func(field, change string)) bool {
-	content, err := playbook.CleanContent(b.Content)
+	when, err := playbook.CleanWhen(b.When)
+	if err != nil {
+		report("when", err.Error()+"; bullet skipped")
+		return false
+	}
+	if when != b.When {
+		report("when", fmt.Sprintf("changed to %q", when))
+	}
+	_, content, err := playbook.CleanText(when, b.Content)
 	if err != nil {
 		report("content", err.Error()+"; bullet skipped")
 		return false
 	}
-	// Surrounding white space and carriage returns need no report.
-	if content != strings.TrimSpace(strings.ReplaceAll(b.Content, "\r", "")) {
+	// Surrounding white space, carriage returns and a condition before the content need no report.
+	given := strings.TrimSpace(strings.ReplaceAll(b.Content, "\r", ""))
+	if content != given && playbook.Advice(when, content) != given {
 		report("content", "invalid characters were removed or replaced")
 	}
 	section := playbook.Section(b.Section)
 	if section != b.Section {
 		report("section", fmt.Sprintf("invalid section name %q; changed to %q", text.Clip(b.Section, 40), section))
 	}
-	b.Content, b.Section = content, section
+	b.When, b.Content, b.Section = when, content, section
 	for _, c := range []struct {
 		field string
 		n     *int
@@ -292,6 +301,7 @@ func (w *writer) loseUnstored(b *playbook.Bullet) {
 		isSet bool
 		what  string
 	}{
+		{"when", b.When != "", "the condition apart from the content, which begins with it"},
 		{"helpful", b.Helpful != 0, fmt.Sprintf("the count %d", b.Helpful)},
 		{"harmful", b.Harmful != 0, fmt.Sprintf("the count %d", b.Harmful)},
 		{"neutral", b.Neutral != 0, fmt.Sprintf("the count %d", b.Neutral)},

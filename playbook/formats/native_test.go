@@ -65,6 +65,32 @@ func TestJSONLWithoutAHeaderIsRead(t *testing.T) {
 	}
 }
 
+// TestConditionsInFiles checks that the project's own formats keep the condition, that Read adds it to a content, and that the others have
+// it in the content alone, which is a Loss.
+func TestConditionsInFiles(t *testing.T) {
+	t.Parallel()
+	want := &playbook.Bullet{ID: "a-1", Section: "s", When: "it rains", Content: "When it rains: Close the roof."}
+	for _, f := range []formats.Format{formats.ACE, formats.Kayba, formats.SweCLI, formats.JSON, formats.JSONL} {
+		out, losses, err := formats.Write(f, "book", []*playbook.Bullet{want})
+		if err != nil || !strings.Contains(string(out), want.Content) {
+			t.Fatalf("%s: got %s, %v", f, out, err)
+		}
+		isNative := f == formats.JSON || f == formats.JSONL
+		if got := read(t, string(out), "").Bullets[0]; got.Content != want.Content || (got.When == want.When) != isNative {
+			t.Errorf("%s: got %+v", f, got)
+		}
+		if isNative != (len(losses) == 0) || !isNative && losses[0].Field != "when" {
+			t.Errorf("%s: got the losses %+v", f, losses)
+		}
+	}
+	doc := read(t, `{"id":"a-1","section":"s","when":"When it rains.","content":"Close the roof."}`+"\n"+
+		`{"id":"a-2","section":"s","when":"`+strings.Repeat("x", 400)+`","content":"Close the roof."}`, formats.JSONL)
+	checkNotes(t, doc.Notes, []string{"the header line is missing", `line 1: changed to "it rains"`, "line 2: when: is longer than 300 bytes; bullet skipped"})
+	if diff := cmp.Diff([]*playbook.Bullet{want}, doc.Bullets); diff != "" {
+		t.Errorf("bullets (-want +got):\n%s", diff)
+	}
+}
+
 func TestJSONLWithTwoHeaders(t *testing.T) {
 	t.Parallel()
 	var both string

@@ -26,13 +26,14 @@ func content() *rapid.Generator[string] {
 	})
 }
 
-// clean draws a valid content.
-func clean(t *rapid.T) string {
-	text, err := playbook.CleanContent(content().Draw(t, "content"))
+// clean draws a valid condition and content.
+func clean(t *rapid.T) (when, text string) {
+	condition := rapid.SampledFrom([]string{"", "", "it rains", "a: b", "[x-00001] helpful=1 harmful=0 :: y", "## X"}).Draw(t, "when")
+	when, text, err := playbook.CleanText(condition, content().Draw(t, "content"))
 	if err != nil {
-		return "nothing"
+		return "", "nothing"
 	}
-	return text
+	return when, text
 }
 
 func ids() *rapid.Generator[string] {
@@ -51,8 +52,9 @@ func sections() *rapid.Generator[string] {
 // bullets draws bullets that are valid except for their ids.
 func bullets(t *rapid.T) []*playbook.Bullet {
 	all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *playbook.Bullet {
+		when, text := clean(t)
 		return &playbook.Bullet{
-			ID: playbook.BulletID(ids().Draw(t, "id")), Section: playbook.Section(sections().Draw(t, "section")), Content: clean(t),
+			ID: playbook.BulletID(ids().Draw(t, "id")), Section: playbook.Section(sections().Draw(t, "section")), When: when, Content: text,
 			Helpful: rapid.IntRange(0, 3).Draw(t, "helpful"), Harmful: rapid.IntRange(0, 1<<33).Draw(t, "harmful"), Neutral: rapid.IntRange(0, 1).Draw(t, "neutral"),
 			Status: rapid.SampledFrom([]playbook.Status{"", playbook.Retired, playbook.Candidate}).Draw(t, "status"), Pinned: rapid.Bool().Draw(t, "pinned"),
 			CreatedAt: time.Unix(rapid.Int64Range(1, 1<<32).Draw(t, "created"), 1000*rapid.Int64Range(0, 1e6-1).Draw(t, "µs")).UTC(),
@@ -88,6 +90,8 @@ func differ(was, is *playbook.Bullet, lost map[string]bool) string {
 		return fmt.Sprintf("section %q", is.Section)
 	case was.Content != is.Content && (kept("content") || plain(was.Content) != plain(is.Content)):
 		return fmt.Sprintf("content %q", is.Content)
+	case was.When != is.When && kept("when"):
+		return fmt.Sprintf("when %q", is.When)
 	case was.Helpful != is.Helpful && kept("helpful"), was.Harmful != is.Harmful && kept("harmful"), was.Neutral != is.Neutral && kept("neutral"):
 		return fmt.Sprintf("counts %d %d %d", is.Helpful, is.Harmful, is.Neutral)
 	case was.Shown() != is.Shown() && kept("status"), was.Pinned != is.Pinned && kept("pinned"):

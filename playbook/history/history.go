@@ -68,10 +68,10 @@ func (log Log) changes(newest uint64, fn func(change) error) error {
 // endOfLog is a version after the end of every log.
 const endOfLog = math.MaxUint64
 
-// sameState reports whether two bullets have the same content and counters. It ignores times, as the state hash does.
+// sameState reports whether two bullets have the same condition, content and counters. It ignores times, as the state hash does.
 func sameState(a, b *playbook.Bullet) bool {
 	sameStatus := a.Status == b.Status || a.Shown() && b.Shown()
-	return a.Section == b.Section && a.Content == b.Content && a.Helpful == b.Helpful && a.Harmful == b.Harmful &&
+	return a.Section == b.Section && a.When == b.When && a.Content == b.Content && a.Helpful == b.Helpful && a.Harmful == b.Harmful &&
 		a.Neutral == b.Neutral && a.Pinned == b.Pinned && sameStatus
 }
 

@@ -52,9 +52,9 @@ func Promote(base, from, to *playbook.Playbook) *Promotion {
 	return p
 }
 
-// sameAdvice reports whether two bullets have the same content, section, status and pin. It ignores counters.
+// sameAdvice reports whether two bullets have the same condition, content, section, status and pin. It ignores counters.
 func sameAdvice(a, b *playbook.Bullet) bool {
-	return a.Section == b.Section && a.Content == b.Content && a.Pinned == b.Pinned && statusOf(a) == statusOf(b)
+	return a.Section == b.Section && a.When == b.When && a.Content == b.Content && a.Pinned == b.Pinned && statusOf(a) == statusOf(b)
 }
 
 func statusOf(b *playbook.Bullet) playbook.Status {
@@ -124,8 +124,8 @@ func (p *Promotion) updateAll(bullets []*playbook.Bullet) {
 
 func (p *Promotion) update(b *playbook.Bullet) {
 	was := p.After.Bullet(b.ID)
-	if was.Content != b.Content || was.Section != b.Section {
-		p.apply(playbook.Op{Kind: playbook.Update, Bullet: b.ID, Content: b.Content, Section: b.Section})
+	if was.When != b.When || was.Content != b.Content || was.Section != b.Section {
+		p.apply(playbook.Op{Kind: playbook.Update, Bullet: b.ID, When: b.When, Content: b.Content, Section: b.Section})
 	}
 	if statusOf(was) != statusOf(b) {
 		p.apply(playbook.Op{Kind: playbook.SetStatus, Bullet: b.ID, Status: statusOf(b)})
