@@ -19,6 +19,12 @@ func bullet(id playbook.BulletID, section, content string, helpful int) *playboo
 	return &playbook.Bullet{ID: id, Section: section, Content: content, Helpful: helpful, CreatedAt: noon, LastUsed: noon}
 }
 
+// when returns the bullet with a condition.
+func when(condition string, b *playbook.Bullet) *playbook.Bullet {
+	b.When, b.Content, _ = playbook.CleanText(condition, b.Content)
+	return b
+}
+
 func pinned(b *playbook.Bullet) *playbook.Bullet {
 	b.Pinned = true
 	return b
@@ -101,6 +107,25 @@ func TestSelect(t *testing.T) {
 		{
 			"near duplicates last",
 			[]*playbook.Bullet{bullet("a", "s", token, 9), bullet("b", "s", token2, 8), bullet("c", "s", rounded, 1)},
+			1000, 2, "a c", "nearly the same as another: b",
+		},
+		{
+			"the same advice for two cases",
+			[]*playbook.Bullet{when("the service is new", bullet("a", "s", token, 9)), when("the service is old", bullet("b", "s", token, 8)), bullet("c", "s", rounded, 1)},
+			1000, 2, "a b", "not among the best 2: c",
+		},
+		{
+			"other advice for a case that takes many words",
+			[]*playbook.Bullet{
+				when("a reply of the service has more than one page and the caller has not read the last one", bullet("a", "s", "Ask for the next page", 9)),
+				when("a reply of the service has more than one page and the caller has not read the last one", bullet("b", "s", "Log the page token", 8)),
+				bullet("c", "s", rounded, 1),
+			},
+			1000, 2, "a b", "not among the best 2: c",
+		},
+		{
+			"near duplicates for one case last",
+			[]*playbook.Bullet{when("the service is new", bullet("a", "s", token, 9)), when("the service is new", bullet("b", "s", token2, 8)), bullet("c", "s", rounded, 1)},
 			1000, 2, "a c", "nearly the same as another: b",
 		},
 		{

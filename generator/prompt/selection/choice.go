@@ -280,7 +280,7 @@ func (c *selector) choose(at int32) bool {
 		if !mine.is(untriedRows) && its.is(untriedRows) {
 			continue
 		}
-		if mine.words.nearlyEquals(its.words) {
+		if strings.EqualFold(mine.bullet.When, its.bullet.When) && mine.words.nearlyEquals(its.words) {
 			c.decide(at, duplicate)
 			c.similar = append(c.similar, at)
 			return false

@@ -60,7 +60,7 @@ type row struct {
 	places        [rowKinds]int32 // position in each list from 1; 0 if it is not in the list
 	hash          uint32          // of the id
 	share         int             // percentage of the tasks used for experiments
-	words         *wordSet
+	words         *wordSet        // of the content without the condition
 }
 
 func (r *row) is(kind int) bool { return r.places[kind] > 0 }
@@ -191,7 +191,7 @@ func (x *Index) index(at int32, b *playbook.Bullet) {
 		section = newerSection
 	}
 	if r.words == nil || r.bullet.Content != b.Content {
-		r.words = newWordSet(b.Content)
+		r.words = newWordSet(b.Advice())
 	}
 	if r.section < 0 || x.sections[r.section].name != section {
 		x.leaveSection(r.section)
