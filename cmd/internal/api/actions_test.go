@@ -72,6 +72,47 @@ func TestEdits(t *testing.T) {
 	w.send(t, 201, "POST", "/books/new/edits", `{"add":[{"content":"The first rule."}]}`)
 }
 
+// TestConditionsInEdits sets, keeps, changes and removes the condition of a bullet, and reads the bullet after each edit.
+func TestConditionsInEdits(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	for _, test := range []struct {
+		name, body    string
+		when, content any
+	}{
+		{"add", `{"add":[{"when":"When the material is oak:","content":"Sand it."}]}`, "the material is oak", "When the material is oak: Sand it."},
+		{"a new text keeps it", `{"change":[{"id":"misc-00014","content":"Sand it twice."}]}`, "the material is oak", "When the material is oak: Sand it twice."},
+		{
+			"a new text with the condition", `{"change":[{"id":"misc-00014","content":"When the material is oak: Sand it."}]}`,
+			"the material is oak", "When the material is oak: Sand it.",
+		},
+		{"a new condition", `{"change":[{"id":"misc-00014","when":"the material is pine"}]}`, "the material is pine", "When the material is pine: Sand it."},
+		{"a new section", `{"change":[{"id":"misc-00014","section":"wood"}]}`, "the material is pine", "When the material is pine: Sand it."},
+		{"without", `{"change":[{"id":"misc-00014","when":"always"}]}`, nil, "Sand it."},
+		{"merge", `{"merge":{"ids":["misc-00014","misc-00001"],"when":"the material is wood"}}`, "the material is wood", "When the material is wood: Sand it."},
+	} {
+		w.send(t, 201, "POST", "/books/default/edits", test.body)
+		if got, _ := w.send(t, 200, "GET", "/books/default/bullets/misc-00014", ""); got["when"] != test.when || got["content"] != test.content {
+			t.Errorf("%s: got %v, %v", test.name, got["when"], got["content"])
+		}
+	}
+	preview, _ := w.send(t, 200, "POST", "/books/default/edits", `{"change":[{"id":"misc-00014","when":"it rains"}],"dry_run":true}`)
+	if got := fmt.Sprint(preview["changes"]); !strings.Contains(got, "content:When it rains: Sand it.") || !strings.Contains(got, "when:it rains") {
+		t.Errorf("got the preview %s", got)
+	}
+	long := strings.Repeat("x", playbook.MaxWhen+1)
+	for _, test := range []struct{ body, field string }{
+		{`{"add":[{"when":"` + long + `","content":"Sand it."}]}`, "add[0].when"},
+		{`{"change":[{"id":"misc-00014","when":"` + long + `"}]}`, "change[0].when"},
+		{`{"merge":{"ids":["misc-00014","misc-00002"],"when":"` + long + `"}}`, "merge.when"},
+	} {
+		if got, _ := w.send(t, 400, "POST", "/books/default/edits", test.body); got["field"] != test.field {
+			t.Errorf("got %v, want the field %s", got, test.field)
+		}
+	}
+}
+
 func TestReview(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, Options{})

@@ -89,19 +89,22 @@ type Forgotten struct {
 // MergedBullet names bullets to merge. The first one remains, with the votes of all.
 type MergedBullet struct {
 	IDs     []playbook.BulletID `json:"ids" doc:"At least two; the first one remains."`
-	Content string              `json:"content,omitempty" doc:"New text; empty keeps that of the first bullet."`
+	Content string              `json:"content,omitempty" doc:"New text, with or without its condition; empty keeps that of the first bullet."`
+	When    string              `json:"when,omitempty" doc:"New condition; empty keeps that of the first bullet, and always removes it."`
 }
 
 // NewBullet is a bullet to add.
 type NewBullet struct {
-	Content string `json:"content"`
+	Content string `json:"content" doc:"Text, with or without its condition."`
+	When    string `json:"when,omitempty" doc:"Condition under which the text holds; empty if always. Prompts show it first."`
 	Section string `json:"section,omitempty" doc:"Default: others."`
 }
 
 // ChangedBullet is a bullet to change.
 type ChangedBullet struct {
 	ID      playbook.BulletID `json:"id"`
-	Content string            `json:"content,omitempty" doc:"New text; empty keeps it."`
+	Content string            `json:"content,omitempty" doc:"New text, with or without its condition; empty keeps it."`
+	When    string            `json:"when,omitempty" doc:"New condition; empty keeps it, and always removes it."`
 	Section string            `json:"section,omitempty" doc:"New section; empty keeps it."`
 }
 
@@ -296,13 +299,6 @@ func (m *MergedBullet) edit(read *playbook.Playbook) (*events.Edit, error) {
 	if len(m.IDs) < 2 {
 		return nil, invalid("merge.ids", fmt.Sprintf("want at least two bullets, got %d", len(m.IDs)))
 	}
-	content := m.Content
-	if content != "" {
-		var err error
-		if content, err = playbook.CleanContent(content); err != nil {
-			return nil, invalid("merge.content", err.Error())
-		}
-	}
 	var seen []events.Expectation
 	for i, id := range m.IDs {
 		b := read.Bullet(id)
@@ -311,7 +307,34 @@ func (m *MergedBullet) edit(read *playbook.Playbook) (*events.Edit, error) {
 		}
 		seen = append(seen, events.Expectation{Bullet: id, Section: b.Section, Content: b.Content})
 	}
-	return &events.Edit{Ops: []playbook.Op{edits.Merge(seen, content)}, Expect: seen}, nil
+	op, err := changedText(read.Bullet(m.IDs[0]), "merge", m.When, m.Content)
+	if err != nil {
+		return nil, err
+	}
+	op.Kind, op.Sources = playbook.Merge, m.IDs[1:]
+	return &events.Edit{Ops: []playbook.Op{op}, Expect: seen}, nil
+}
+
+// changedText returns an operation that sets the text of a bullet. An empty condition and empty content keep those of the bullet. Errors name
+// the field.
+func changedText(was *playbook.Bullet, field, when, content string) (playbook.Op, error) {
+	if content = playbook.Advice(was.When, content); content == "" {
+		content = was.Advice()
+	}
+	condition, content, err := cleanText(field, cmp.Or(when, was.When), content)
+	return playbook.Op{Bullet: was.ID, When: condition, Content: content}, err
+}
+
+// cleanText returns the condition and the content of a bullet. Errors name the field.
+func cleanText(field, when, text string) (condition, content string, err error) {
+	if _, err := playbook.CleanWhen(when); err != nil {
+		return "", "", invalid(field+".when", err.Error())
+	}
+	condition, content, err = playbook.CleanText(when, text)
+	if err != nil {
+		return "", "", invalid(field+".content", err.Error())
+	}
+	return condition, content, nil
 }
 
 // missingBullet returns the error for a field that names an unknown bullet.
@@ -355,11 +378,12 @@ func (r *EditRequest) tag(c *call, out *EditReply) (*events.Edit, error) {
 func (r *EditRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 	e := new(events.Edit)
 	for i, b := range r.Add {
-		content, err := playbook.CleanContent(b.Content)
+		when, content, err := cleanText(fmt.Sprintf("add[%d]", i), b.When, b.Content)
 		if err != nil {
-			return nil, invalid(fmt.Sprintf("add[%d].content", i), err.Error())
+			return nil, err
 		}
-		e.Ops = append(e.Ops, edits.Add(content, cmp.Or(b.Section, "others")))
+		section := edits.StoredSection(cmp.Or(b.Section, "others"))
+		e.Ops = append(e.Ops, playbook.Op{Kind: playbook.Add, Section: section, When: when, Content: content})
 	}
 	var changed []playbook.Op
 	for i, b := range r.Change {
@@ -403,17 +427,18 @@ func (b *ChangedBullet) op(read *playbook.Playbook, field string) (playbook.Op, 
 	if was == nil {
 		return playbook.Op{}, missingBullet(field+".id", b.ID)
 	}
-	content := b.Content
-	if content == "" && b.Section == "" {
-		return playbook.Op{}, invalid(field, "want content or section")
+	if b.Content == "" && b.Section == "" && b.When == "" {
+		return playbook.Op{}, invalid(field, "want content, when or section")
 	}
-	if content != "" {
-		var err error
-		if content, err = playbook.CleanContent(content); err != nil {
-			return playbook.Op{}, invalid(field+".content", err.Error())
-		}
+	op, err := changedText(was, field, b.When, b.Content)
+	if err != nil {
+		return playbook.Op{}, err
 	}
-	return edits.Update(events.Expectation{Bullet: b.ID, Section: was.Section, Content: was.Content}, content, b.Section), nil
+	op.Kind = playbook.Update
+	if b.Section != "" {
+		op.Section = edits.StoredSection(b.Section)
+	}
+	return op, nil
 }
 
 // preview sets the bullets that an edit would change. The Curator may still refuse it.
@@ -435,7 +460,7 @@ func (out *EditReply) preview(c *call, now *playbook.Playbook, e *events.Edit) e
 		var others []playbook.Op
 		for _, op := range e.Ops {
 			if op.Kind == playbook.Add { // the Curator chooses its id
-				out.Changes = append(out.Changes, history.Difference{After: &playbook.Bullet{Section: op.Section, Content: op.Content}})
+				out.Changes = append(out.Changes, history.Difference{After: &playbook.Bullet{Section: op.Section, When: op.When, Content: op.Content}})
 			} else {
 				others = append(others, op)
 			}

@@ -127,6 +127,32 @@ func names() (all []string) {
 	return all
 }
 
+// TestConditionInForms adds a bullet with a condition, changes it and removes it. The form has the condition and the text apart, and the page
+// shows the condition first.
+func TestConditionInForms(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	added := post(t, in.open, "/books/default/bullets", url.Values{"content": {"Ask for the currency."}, "when": {"the order goes abroad"}})
+	path := added.header.Get("Location")
+	if added.status != http.StatusSeeOther || !strings.HasPrefix(path, "/books/default/bullets/") {
+		t.Fatalf("got %d, %v: %s", added.status, added.header, added.body)
+	}
+	wants := func(name string, parts ...string) {
+		t.Helper()
+		body := get(t, in.open, path).body
+		for _, part := range parts {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: the page has no %s", name, part)
+			}
+		}
+	}
+	wants("added", `<h1 class="quote text">When the order goes abroad: Ask for the currency.</h1>`, `value="the order goes abroad"`, `required>Ask for the currency.</textarea>`)
+	post(t, in.open, path+"/edit", url.Values{"content": {"Ask for the currency."}, "when": {"the order comes from abroad"}, "section": {"payment"}})
+	wants("changed", `<h1 class="quote text">When the order comes from abroad: Ask for the currency.</h1>`)
+	post(t, in.open, path+"/edit", url.Values{"content": {"Ask for the currency."}, "when": {""}, "section": {"payment"}})
+	wants("removed", `<h1 class="quote text">Ask for the currency.</h1>`, `name="when" value=""`)
+}
+
 // TestRepeatedForm sends a form twice, as a person who clicks twice does.
 func TestRepeatedForm(t *testing.T) {
 	t.Parallel()

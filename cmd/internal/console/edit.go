@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -58,7 +59,7 @@ func (q *request) saved(text string, version uint64) notice {
 }
 
 func addBullet(q *request) (notice, error) {
-	out, err := q.edit(edit{"add": []edit{{"content": q.field("content"), "section": q.field("section")}}, "reason": q.field("reason")})
+	out, err := q.edit(edit{"add": []edit{{"content": q.field("content"), "when": q.field("when"), "section": q.field("section")}}, "reason": q.field("reason")})
 	if err != nil {
 		return notice{}, err
 	}
@@ -72,6 +73,9 @@ func addBullet(q *request) (notice, error) {
 // errNoText is the error of an edit whose text has only spaces. The API would keep the text of the bullet.
 var errNoText = &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Field: "content", Detail: "The text of the bullet is required."}}
 
+// condition returns the condition in a form. An empty one removes that of the bullet.
+func (q *request) condition() string { return cmp.Or(q.field("when"), "always") }
+
 // changes are the changes of one bullet without further fields, with their notices.
 var changes = map[string]string{"pin": "Pinned.", "unpin": "Unpinned.", "retire": "Retired: it is no longer shown.", "activate": "It is shown again.", "remove": "Removed."}
 
@@ -82,7 +86,7 @@ func changeBullet(q *request) (notice, error) {
 	case change == "edit" && q.field("content") == "":
 		return notice{}, errNoText
 	case change == "edit":
-		e["change"], done = []edit{{"id": id, "content": q.field("content"), "section": q.field("section")}}, "Saved."
+		e["change"], done = []edit{{"id": id, "content": q.field("content"), "when": q.condition(), "section": q.field("section")}}, "Saved."
 		e["read"] = q.field("read")
 	case done == "":
 		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusNotFound, Detail: "There is no such change."}}
@@ -158,6 +162,6 @@ func editQuarantined(q *request) (notice, error) {
 	if q.field("content") == "" {
 		return notice{}, errNoText
 	}
-	out, err := q.edit(edit{"change": []edit{{"id": q.PathValue("id"), "content": q.field("content")}}, "reason": q.field("reason")})
+	out, err := q.edit(edit{"change": []edit{{"id": q.PathValue("id"), "content": q.field("content"), "when": q.condition()}}, "reason": q.field("reason")})
 	return q.saved("Saved. It still waits for a decision.", out.Version), err
 }

@@ -15,19 +15,21 @@ import (
 type addBullet struct {
 	change
 	Content string `arg:"" help:"Text of the bullet."`
+	When    string `help:"Condition under which the text holds; prompts show it first. Default: always." placeholder:"CONDITION"`
 	Section string `help:"Section of the bullet." default:"others"`
 }
 
 // Run implements the command.
 func (a *addBullet) Run(ctx context.Context, c *program.Common) error {
-	r := &api.EditRequest{Add: []api.NewBullet{{Content: a.Content, Section: a.Section}}}
+	r := &api.EditRequest{Add: []api.NewBullet{{Content: a.Content, When: a.When, Section: a.Section}}}
 	return a.edit(ctx, c, apiclient.Create, r, func(d *api.EditReply) string { return fmt.Sprintf("Added %v.", d.Added) })
 }
 
 type editBullet struct {
 	change
 	Bullet  bulletArg `arg:"" help:"Id of the bullet."`
-	Content string    `help:"New text of the bullet." placeholder:"TEXT"`
+	Content string    `help:"New text of the bullet, without its condition." placeholder:"TEXT"`
+	When    string    `help:"New condition of the bullet; 'always' removes it. Default: unchanged." placeholder:"CONDITION"`
 	Section string    `help:"New section of the bullet." placeholder:"NAME"`
 	Read    string    `help:"Version that you read: refuse the edit if the bullet changed since. Default: newest." placeholder:"VERSION"`
 }
@@ -35,7 +37,7 @@ type editBullet struct {
 // Run implements the command.
 func (ed *editBullet) Run(ctx context.Context, c *program.Common) error {
 	id := ed.Bullet.id()
-	r := &api.EditRequest{Change: []api.ChangedBullet{{ID: id, Content: ed.Content, Section: ed.Section}}, Read: ed.Read}
+	r := &api.EditRequest{Change: []api.ChangedBullet{{ID: id, Content: ed.Content, When: ed.When, Section: ed.Section}}, Read: ed.Read}
 	return ed.edit(ctx, c, apiclient.Change, r, done("Changed %s.", id))
 }
 
@@ -71,13 +73,14 @@ type mergeBullets struct {
 	Keep    bulletArg   `arg:"" help:"Id of the bullet that remains."`
 	Others  []bulletArg `arg:"" help:"Ids of the bullets to merge into the first, with their votes."`
 	Content string      `help:"New text of the merged bullet. Default: unchanged." placeholder:"TEXT"`
+	When    string      `help:"New condition of the merged bullet. Default: that of the first." placeholder:"CONDITION"`
 	Read    string      `help:"Version that you read: refuse if a bullet changed since. Default: newest." placeholder:"VERSION"`
 }
 
 // Run implements the command.
 func (m *mergeBullets) Run(ctx context.Context, c *program.Common) error {
 	all := append([]book.BulletID{m.Keep.id()}, ids(m.Others)...)
-	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content}, Read: m.Read}
+	r := &api.EditRequest{Merge: &api.MergedBullet{IDs: all, Content: m.Content, When: m.When}, Read: m.Read}
 	return m.edit(ctx, c, apiclient.Change, r, done("Merged %s into %s.", explain.JoinIDs(all[1:]), all[0]))
 }
 
