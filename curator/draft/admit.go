@@ -29,6 +29,11 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 	if op.Kind == playbook.Confirm {
 		return d.changes.confirm(&op, duplicateText(old))
 	}
+	if op.Kind == playbook.Update || op.Kind == playbook.Merge {
+		if why := d.keepCondition(&op); why != nil {
+			return why
+		}
+	}
 	status, why := d.firstStatus(&op, d.sources.kind(op.Support))
 	switch status {
 	case playbook.Quarantined:
@@ -75,7 +80,7 @@ func (d *admission) firstStatus(op *playbook.Op, source admit.Source) (playbook.
 // stays. A proposal without a text is rejected with the reason why.
 func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, why *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
-		Kind: playbook.Add, Bullet: op.Bullet, Section: op.Section, Content: op.Content, Status: playbook.Candidate, Support: op.Support,
+		Kind: playbook.Add, Bullet: op.Bullet, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Candidate, Support: op.Support,
 		Code: why.Code, Reason: text.Excerpt(why.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
@@ -92,7 +97,7 @@ func (d *admission) addWaiting(op playbook.Op, old *playbook.Bullet, why *screen
 // replace stays. A proposal without a text, such as a removal, is rejected with the reason why.
 func (d *admission) quarantine(op playbook.Op, why *screen.Refusal) *screen.Refusal {
 	add := playbook.Op{
-		Kind: playbook.Add, Section: op.Section, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
+		Kind: playbook.Add, Section: op.Section, When: op.When, Content: op.Content, Status: playbook.Quarantined, Support: op.Support,
 		Code: why.Code, Reason: text.Excerpt(why.Reason, screen.MaxReason),
 	}
 	switch op.Kind {
@@ -116,7 +121,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 		d.setFirstStatus(&op, against != "" || d.isDoubtful(&op))
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
-			op.Content = old.Content // a new spelling is no new advice
+			op.When, op.Content = old.When, old.Content // a new spelling is no new advice
 		} else if gate.IsSupported(old) || gate.IsKept(old) {
 			return d.addCorrection(op, old)
 		}
@@ -179,7 +184,7 @@ func (d *admission) setFirstStatus(op *playbook.Op, isDoubtful bool) {
 // addCorrection drafts a correction of a supported bullet: a bullet that takes its place after a confirmation.
 func (d *admission) addCorrection(op playbook.Op, old *playbook.Bullet) *screen.Refusal {
 	add := playbook.Op{
-		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), Content: op.Content, Replaces: old.ID,
+		Kind: playbook.Add, Section: cmp.Or(op.Section, old.Section), When: op.When, Content: op.Content, Replaces: old.ID,
 		Support: op.Support, Reason: op.Reason,
 	}
 	d.setFirstStatus(&add, true)

@@ -40,7 +40,7 @@ func (d *changes) change(op *playbook.Op) *screen.Refusal {
 		switch {
 		case same != "" && same != op.Bullet:
 			return screen.Refusef(playbook.ReasonDuplicate, "bullet %q has the same text as the new text of %q", same, op.Bullet)
-		case op.Content == b.Content && (op.Section == "" || op.Section == b.Section):
+		case op.When == b.When && op.Content == b.Content && (op.Section == "" || op.Section == b.Section):
 			return duplicateText(b)
 		}
 		op.Standing = d.newStanding()
@@ -102,6 +102,11 @@ func (d *changes) merge(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
 	}
 	if same := d.findByContent(op.Content); same != "" && same != op.Bullet && !slices.Contains(op.Sources, same) {
 		return duplicateText(d.Bullet(same))
+	}
+	if !d.byPerson {
+		if why := refuseLoss(op, append([]*playbook.Bullet{b}, sources...)); why != nil {
+			return why
+		}
 	}
 	d.flush()
 	for _, id := range op.Sources {

@@ -190,7 +190,7 @@ func (d *draft) draftProposals(item *Item) {
 		op := p.Op
 		op.Support = d.support(item, p.From)
 		if slices.ContainsFunc(p.From, d.forgets) {
-			op.Content = ""
+			op.When, op.Content = "", ""
 			d.reject(op, screen.Refusef(playbook.ReasonForgotten, "an execution behind the proposal is forgotten"))
 			continue
 		}

@@ -17,6 +17,7 @@ func drawID(t *rapid.T) playbook.BulletID {
 
 func drawProposal(t *rapid.T) playbook.Op {
 	text := rapid.SampledFrom([]string{"one", "O ne", "two", "three", "four", "five"})
+	conditions := rapid.SampledFrom([]string{"", "", "it is six", "it is seven", "it is six or seven"})
 	op := playbook.Op{Kind: rapid.SampledFrom([]playbook.OpKind{
 		playbook.Add, playbook.Add, playbook.Update, playbook.Tag, playbook.Remove, playbook.Merge,
 	}).Draw(t, "kind")}
@@ -33,6 +34,12 @@ func drawProposal(t *rapid.T) playbook.Op {
 	case playbook.Merge:
 		op.Content = text.Draw(t, "content")
 		op.Sources = rapid.SliceOfN(rapid.Custom(drawID), 0, 3).Draw(t, "sources")
+		if rapid.Bool().Draw(t, "keeps all") {
+			op.Content = "one two three four five six seven"
+		}
+	}
+	if op.Content != "" {
+		op.When, op.Content, _ = playbook.CleanText(conditions.Draw(t, "when"), op.Content)
 	}
 	return op
 }

@@ -273,10 +273,10 @@ func TestDraft(t *testing.T) {
 			"a MERGE takes votes along, those of this batch too",
 			[]*Item{
 				tagged("r", helpful("misc-00001"), harmful("misc-00002")),
-				reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "both", Sources: []playbook.BulletID{"misc-00002", "misc-00001", "misc-00002"}}),
+				reflected("s", events.Reflection{}, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Content: "one, two", Sources: []playbook.BulletID{"misc-00002", "misc-00001", "misc-00002"}}),
 				tagged("t", helpful("misc-00001"), helpful("misc-00002")),
 			},
-			[]string{"misc-00001 both 2/1/0", "-misc-00002"},
+			[]string{"misc-00001 one, two 2/1/0", "-misc-00002"},
 			[]playbook.Reason{playbook.ReasonUnknownBullet},
 		},
 		{

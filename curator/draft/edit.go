@@ -150,7 +150,7 @@ func (d *draft) applyEditOps(item *Item, refuse func(playbook.Op, *screen.Refusa
 		} else if why := d.refuseUnread(&op, item.Edit); why != nil {
 			refuse(op, why)
 		} else if why := screen.RefuseSecretOp(&op); why != nil {
-			op.Content, op.PutBullet = screen.Redact(op.Content), nil
+			op.When, op.Content, op.PutBullet = screen.Redact(op.When), screen.Redact(op.Content), nil
 			refuse(op, why)
 		} else if why := d.changes.change(&op); why != nil {
 			refuse(op, why)
@@ -225,7 +225,7 @@ func (d *draft) admitRule(op *playbook.Op) {
 func (d *draft) admitImport(op *playbook.Op) {
 	b := op.PutBullet
 	made := playbook.Bullet{
-		ID: b.ID, Section: b.Section, Content: b.Content, Status: b.Status, Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
+		ID: b.ID, Section: b.Section, When: b.When, Content: b.Content, Status: b.Status, Helpful: b.Helpful, Harmful: b.Harmful, Neutral: b.Neutral,
 		CreatedAt: b.CreatedAt, UpdatedAt: b.UpdatedAt, LastUsed: b.LastUsed,
 	}
 	op.PutBullet, op.Code = &made, ""
@@ -233,7 +233,7 @@ func (d *draft) admitImport(op *playbook.Op) {
 		made.Experiment = &playbook.Experiment{Standing: playbook.StandingKept}
 		return
 	}
-	found, suspect := admit.Screen(b.Content)
+	found, suspect := admit.ScreenText(b.When, b.Content)
 	status, code := admit.FirstStatus(admit.Text{Source: admit.Import, Suspect: suspect, Review: d.review, Gate: d.mode})
 	if status == playbook.Active {
 		if b.Status == playbook.Probation && d.mode != playbook.GateStrict { // only a strict gate ends a probation
@@ -346,15 +346,15 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	}
 	switch op.Kind {
 	case playbook.Put:
-		op.Content, op.Section = "", ""
+		op.When, op.Content, op.Section = "", "", ""
 		return checkWhole(op)
 	case playbook.Add, playbook.Update, playbook.Merge:
-		op.Content, err = playbook.CleanContent(op.Content)
+		op.When, op.Content, err = playbook.CleanText(op.When, op.Content)
 		if err != nil {
 			return err
 		}
 	default:
-		op.Content = ""
+		op.When, op.Content = "", ""
 	}
 	op.PutBullet = nil
 	if !op.Status.Valid() {

@@ -170,14 +170,14 @@ func TestProposalsOnShownBullets(t *testing.T) {
 	}{
 		"REMOVE supported":         {op(playbook.Remove, supported, ""), nil, []playbook.Reason{playbook.ReasonSupported}},
 		"REMOVE kept":              {op(playbook.Remove, kept, ""), nil, []playbook.Reason{playbook.ReasonSupported}},
-		"REMOVE new":               {op(playbook.Remove, unproven, ""), map[string]playbook.Status{"three": retired}, nil},
+		"REMOVE new":               {op(playbook.Remove, unproven, ""), map[string]playbook.Status{"one more": retired}, nil},
 		"UPDATE supported":         {op(playbook.Update, supported, "uno"), map[string]playbook.Status{"uno": candidate}, nil},
 		"UPDATE kept":              {op(playbook.Update, kept, "due"), map[string]playbook.Status{"due": candidate}, nil},
-		"UPDATE new":               {op(playbook.Update, unproven, "tre"), map[string]playbook.Status{"three": "", "tre": active}, nil},
-		"MERGE new into supported": {merge(supported, unproven, "one"), map[string]playbook.Status{"three": ""}, nil},
+		"UPDATE new":               {op(playbook.Update, unproven, "tre"), map[string]playbook.Status{"one more": "", "tre": active}, nil},
+		"MERGE new into supported": {merge(supported, unproven, "one"), map[string]playbook.Status{"one more": ""}, nil},
 		"MERGE, other content":     {merge(supported, unproven, "both"), map[string]playbook.Status{"both": candidate}, nil},
-		"MERGE supported into new": {merge(unproven, supported, "three"), nil, []playbook.Reason{playbook.ReasonSupported}},
-		"MERGE kept into new":      {merge(unproven, kept, "three"), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"MERGE supported into new": {merge(unproven, supported, "one more"), nil, []playbook.Reason{playbook.ReasonSupported}},
+		"MERGE kept into new":      {merge(unproven, kept, "one more"), nil, []playbook.Reason{playbook.ReasonSupported}},
 		"MERGE kept, supported":    {merge(supported, kept, "one"), nil, []playbook.Reason{playbook.ReasonSupported}},
 		"CONFIRM supported":        {op(playbook.Confirm, supported, ""), nil, []playbook.Reason{playbook.ReasonDuplicate}},
 		"UPDATE of a section": {
@@ -187,10 +187,10 @@ func TestProposalsOnShownBullets(t *testing.T) {
 		n := trying(t, playbook.GateGuard, "one")
 		n.cite(t, "one", "+")
 		n.take(t, edited("two", add("two")))
-		n.take(t, asks(add("three")))
+		n.take(t, asks(add("one more")))
 		n.deltas = nil
 		n.take(t, asks(test.op))
-		want := map[string]playbook.Status{"one": active, "two": active, "three": active}
+		want := map[string]playbook.Status{"one": active, "two": active, "one more": active}
 		for content, status := range test.changes {
 			if want[content] = status; status == "" {
 				delete(want, content)

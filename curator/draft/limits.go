@@ -39,13 +39,13 @@ const (
 
 // opSize returns an upper bound of the encoded size of an operation.
 func opSize(op *playbook.Op) int {
-	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
+	n := fixedSize + len(op.Bullet) + len(op.Section) + len(op.When) + len(op.Content) + len(op.Status) + len(op.Code) + len(op.Reason) + supportSize*len(op.Support) +
 		len(op.Replaces) + len(op.Contests) + len(op.Standing) + len(op.OldVote) + seenSize*len(op.Exposures)
 	for _, id := range op.Sources {
 		n += 5 + len(id)
 	}
 	if b := op.PutBullet; b != nil {
-		n += 160 + len(b.ID) + len(b.Section) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests)
+		n += 160 + len(b.ID) + len(b.Section) + len(b.When) + len(b.Content) + len(b.Status) + len(b.Replaces) + len(b.Contests)
 		if e := b.Experiment; e != nil {
 			n += recordSize + len(e.Standing) + len(e.Recent)
 		}
@@ -65,8 +65,8 @@ func coverBytes(c *playbook.Cover) int {
 	return n
 }
 
-// idSize is the maximum size that an id and a section add to an Add.
-const idSize = 40 + playbook.MaxSection
+// idSize is the maximum size that an id, a section and a condition add to an operation. The condition is also in the content.
+const idSize = 60 + playbook.MaxSection + 2*playbook.MaxWhen
 
 // fits reports whether the delta has room for all that a reflection may change. Otherwise it goes into the next delta, so
 // that none of its operations is rejected only because of the other reflections.
@@ -114,6 +114,7 @@ func (r *rejections) add(rejection playbook.Rejection) {
 	op.Bullet = playbook.BulletID(text.Excerpt(string(op.Bullet), screen.MaxName))
 	op.Status = playbook.Status(text.Excerpt(string(op.Status), screen.MaxName))
 	op.Section = text.Excerpt(op.Section, playbook.MaxSection)
+	op.When = text.Excerpt(op.When, playbook.MaxWhen)
 	op.Content = text.Excerpt(op.Content, screen.MaxExcerpt)
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)
 	rejection.Reason = text.Excerpt(rejection.Reason, screen.MaxReason)

@@ -197,7 +197,7 @@ func (f *planBuilder) mergeDuplicates() {
 		if least, ok := leastSimilar[id]; ok {
 			reason = fmt.Sprintf("nearly the same text (similarity %.2f)", least)
 		}
-		f.merge(id, sources[id], f.bullets[id].Content, reason)
+		f.merge(f.bullets[id], sources[id], reason)
 	}
 }
 
@@ -222,21 +222,27 @@ func (f *planBuilder) findDuplicate(kept *similar.Index, b *playbook.Bullet) (pl
 	return "", 0
 }
 
-// mergeParaphrase adds a merge that a model proposed, unless the texts differ in a number, name or negation.
-func (f *planBuilder) mergeParaphrase(op *playbook.Op) {
-	all := append([]playbook.BulletID{op.Bullet}, op.Sources...)
+// mergeParaphrase adds a merge that a model proposed, unless the texts differ in a number, name or negation, or the merge would lose a
+// condition.
+func (f *planBuilder) mergeParaphrase(proposed *playbook.Op) {
+	op := *proposed
 	var bullets []*playbook.Bullet
-	for _, id := range all {
+	for _, id := range append([]playbook.BulletID{op.Bullet}, op.Sources...) {
 		b := f.bullets[id]
 		if !canRefine(b) {
 			return
 		}
-		for _, other := range append(bullets, &playbook.Bullet{Content: op.Content}) {
+		bullets = append(bullets, b)
+	}
+	if keepCondition(&op, bullets) != nil || refuseLoss(&op, bullets) != nil {
+		return
+	}
+	for i, b := range bullets {
+		for _, other := range append(bullets[:i:i], &playbook.Bullet{Content: op.Content}) {
 			if changesMeaning(other.Content, b.Content) {
 				return
 			}
 		}
-		bullets = append(bullets, b)
 	}
 	slices.SortFunc(bullets, comparePriority)
 	into, sources := bullets[0], []playbook.BulletID{}
@@ -245,11 +251,11 @@ func (f *planBuilder) mergeParaphrase(op *playbook.Op) {
 			sources = append(sources, b.ID)
 		}
 	}
-	content := op.Content
-	if into.Pinned { // a person chose its text
-		content = into.Content
+	merged := *into
+	if !into.Pinned { // otherwise a person chose its text
+		merged.When, merged.Content = op.When, op.Content
 	}
-	f.merge(into.ID, sources, content, cmp.Or(op.Reason, "same advice in other words"))
+	f.merge(&merged, sources, cmp.Or(op.Reason, "same advice in other words"))
 }
 
 // changesMeaning reports whether two texts differ in numbers, names or negations, and not only in plain words or their order.
@@ -261,19 +267,20 @@ func changesMeaning(a, b string) bool {
 	return false
 }
 
-// merge adds a merge step, unless another bullet has the text: then the Curator would refuse it.
-func (f *planBuilder) merge(into playbook.BulletID, sources []playbook.BulletID, content, reason string) {
+// merge adds a merge step that leads to the text of merged, unless another bullet has the text: then the Curator would refuse it.
+func (f *planBuilder) merge(merged *playbook.Bullet, sources []playbook.BulletID, reason string) {
 	if len(sources) == 0 {
 		return
 	}
-	same := f.before.FindByContent(content)
+	into := merged.ID
+	same := f.before.FindByContent(merged.Content)
 	isOther := same != nil && same.ID != into && !slices.Contains(sources, same.ID)
 	if isOther && f.bullets[same.ID] != nil {
 		return
 	}
 	saved := f.tokens.book
-	b := *f.bullets[into]
-	f.tokens.add(&b, -1)
+	f.tokens.add(f.bullets[into], -1)
+	b := *merged
 	for _, id := range sources {
 		src := f.bullets[id]
 		b.Helpful += src.Helpful
@@ -283,10 +290,10 @@ func (f *planBuilder) merge(into playbook.BulletID, sources []playbook.BulletID,
 		delete(f.bullets, id)
 		f.touched[id] = true
 	}
-	b.Content = content
 	f.tokens.add(&b, 1)
 	f.bullets[into], f.touched[into] = &b, true
-	f.Steps = append(f.Steps, Step{playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: sources, Content: content}, reason, saved - f.tokens.book})
+	op := playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: sources, When: b.When, Content: b.Content}
+	f.Steps = append(f.Steps, Step{op, reason, saved - f.tokens.book})
 }
 
 func (f *planBuilder) retire(b *playbook.Bullet, reason string) {

@@ -63,7 +63,11 @@ func (a *attentive) Complete(_ context.Context, p chat.Prompt) (chat.Reply, erro
 		out := wireProposals{Reasoning: "told"}
 		for i, in := range jsonLines[promptInsight](p) {
 			if in.Number > 0 && i < a.span {
-				out.Operations = append(out.Operations, wireOperation{Type: "ADD", Section: "others", Content: in.Insight, Reflections: []int{in.Number}})
+				_, advice, hasCondition := strings.Cut(in.Insight, ": ")
+				if !hasCondition {
+					advice = in.Insight
+				}
+				out.Operations = append(out.Operations, wireOperation{Type: "ADD", Section: "others", Content: advice, Reflections: []int{in.Number}})
 			}
 		}
 		reply = out

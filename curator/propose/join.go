@@ -50,6 +50,29 @@ func (p *groupProposal) addSupport(from []*Item, place map[*Item]int) {
 	}
 }
 
+// inheritCondition gives an ADD without a condition that of the insights which it rests on, if they have the same one.
+func (p *groupProposal) inheritCondition() {
+	if p.op.Kind != playbook.Add || p.op.When != "" {
+		return
+	}
+	var shared *string
+	for _, item := range p.support {
+		for i := range item.Reflection.Lessons {
+			when := &item.Reflection.Lessons[i].When
+			if shared != nil && !strings.EqualFold(*when, *shared) {
+				return
+			}
+			shared = when
+		}
+	}
+	if shared == nil {
+		return
+	}
+	if when, content, err := playbook.CleanText(*shared, p.op.Content); err == nil {
+		p.op.When, p.op.Content = when, content
+	}
+}
+
 // mergeEqual replaces equal proposals by one with their joint support, at the position of the first.
 func mergeEqual(all []*groupProposal, place map[*Item]int) []*groupProposal {
 	var kept []*groupProposal

@@ -103,17 +103,14 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	switch p.Op.Kind {
 	case playbook.Add:
 		p.Op.Section = playbook.Section(m.text("section"))
-		p.Op.Content, err = playbook.CleanContent(m.text("content"))
-		m.ignoreCounters()
+		err = m.content(&p.Op)
 	case playbook.Update:
 		if s := m.text("section"); s != "" {
 			p.Op.Section = playbook.Section(s)
 		}
-		p.Op.Content, err = playbook.CleanContent(m.text("content"))
-		m.ignoreCounters()
+		err = m.content(&p.Op)
 	case playbook.Merge:
-		p.Op.Content, err = playbook.CleanContent(m.text("content"))
-		m.ignoreCounters()
+		err = m.content(&p.Op)
 		if err == nil {
 			err = m.sources(&p.Op)
 		}
@@ -129,6 +126,13 @@ func (m *modelOp) proposal(n int) (Suggestion, error) {
 	}
 	p.Reflections = m.reflections(n)
 	return p, err
+}
+
+// content reads the condition and the content of an operation.
+func (m *modelOp) content(op *playbook.Op) (err error) {
+	m.ignoreCounters()
+	op.When, op.Content, err = playbook.CleanText(m.text("when"), m.text("content"))
+	return err
 }
 
 // wireSame is the name of playbook.Confirm in prompts and replies: a bullet already contains the insight.

@@ -71,6 +71,15 @@ func TestParseProposals(t *testing.T) {
 			nil,
 		},
 		{"a merge of one", `{"operations":[{"type":"MERGE","source_ids":["a-1"],"content":"Both."}]}`, nil, []string{"invalid source_ids"}},
+		{
+			"conditions", `{"operations":[{"type":"ADD","section":"calc","when":"When the customer is gold.","content":"Take 7 % off."},
+			{"type":"UPDATE","bullet_id":"a-1","when":"","content":"Gold gets 9 % off."}]}`,
+			[]Suggestion{
+				{playbook.Op{Kind: playbook.Add, Section: "calc", When: "the customer is gold", Content: "When the customer is gold: Take 7 % off."}, nil},
+				{update, nil},
+			},
+			nil,
+		},
 		{"an unknown type", `{"operations":[{"type":"EXPLODE","bullet_id":"a-1"},{"bullet_id":"a-1"}]}`, nil, []string{`invalid "EXPLODE"`, `invalid ""`}},
 		{"kinds that are not a model's", `{"operations":[{"type":"PIN","bullet_id":"a-1"},{"type":"STATUS","bullet_id":"a-1"}]}`, nil, []string{`invalid "PIN"`, `invalid "STATUS"`}},
 		{

@@ -18,7 +18,7 @@ const reducerText = `You keep a playbook: short pieces of advice, called bullets
 
 How to decide:
 - Proposals that give the same advice in other words: keep the one that says it best, and drop the others.
-- Proposals that each hold a part of one piece of advice: keep one, give it a text that holds both with every condition and number, and drop the other.
+- Proposals that each hold a part of one piece of advice, for the same condition: keep one, give it a text that holds both with every number, and drop the other. The tasks show which cases each was learned from.
 - Proposals that change one bullet in different ways: keep the one that rests on the most insights, and drop the others.
 - Proposals that contradict each other: keep the one that rests on the most insights.
 - Advice on the same thing with another number, another condition or for another case is other advice: leave it alone.
@@ -61,7 +61,8 @@ type promptProposal struct {
 	Section   string              `json:"section,omitempty"`
 	Content   string              `json:"content,omitempty"`
 	Reason    string              `json:"reason,omitempty"`
-	RestsOn   []int               `json:"insights"` // numbers in the batch, from 1
+	RestsOn   []int               `json:"insights"`        // numbers in the batch, from 1
+	Tasks     []string            `json:"tasks,omitempty"` // of these insights, a few
 }
 
 // reducerPrompt returns the prompt that asks which proposals to keep. It contains the first shown proposals, as many as the
@@ -80,6 +81,9 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]i
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, place[item]+1)
+			if task := text.Line(item.Reflection.Question, maxTask); task != "" && len(line.Tasks) < maxTasks {
+				line.Tasks = append(line.Tasks, task)
+			}
 		}
 		text := jsonLine(line)
 		tokens += chat.Tokens(text)
@@ -201,6 +205,11 @@ func (w *Proposer) reduce(
 		reason := "dropped after comparison with the other proposals"
 		if d.keep >= 0 {
 			reason = "another proposal replaces it"
+			isOther := func(i int) bool { return hasOtherCondition(round.Playbook, &all[d.keep].op, &all[i].op) }
+			if at := slices.IndexFunc(d.drop, isOther); at >= 0 {
+				ignored = append(ignored, fmt.Sprintf("decision to keep %d: proposal %d has another condition", d.keep+1, d.drop[at]+1))
+				continue
+			}
 			note, ok := w.rewrite(round, all[d.keep], &d)
 			if note != "" {
 				ignored = append(ignored, note)
@@ -231,6 +240,17 @@ func (w *Proposer) reduce(
 	return kept, dropped, ignored
 }
 
+// hasOtherCondition reports whether two proposals set texts with different conditions. Then they are advice for different cases.
+func hasOtherCondition(p *playbook.Playbook, a, b *playbook.Op) bool {
+	condition := func(op *playbook.Op) string {
+		if old := p.Bullet(op.Bullet); old != nil && op.When == "" { // the text will keep it
+			return old.When
+		}
+		return op.When
+	}
+	return a.Content != "" && b.Content != "" && !strings.EqualFold(condition(a), condition(b))
+}
+
 // rewrite gives a kept proposal the new text of a decision. If that text is rejected, the proposal keeps its text and
 // rewrite returns a note. ok is false if other proposals were to be dropped for the rejected text: then they stay.
 func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision) (note string, ok bool) {
@@ -238,7 +258,10 @@ func (w *Proposer) rewrite(round *Round, kept *groupProposal, d *reducerDecision
 		return "", true
 	}
 	op := kept.op
-	op.Content = d.content
+	var err error
+	if op.When, op.Content, err = playbook.CleanText(op.When, d.content); err != nil {
+		return fmt.Sprintf("decision to keep %d: %v", d.keep+1, err), len(d.drop) == 0
+	}
 	if why := w.refuse(round.Rejections, &op); why != nil {
 		return fmt.Sprintf("decision to keep %d: %s", d.keep+1, why.Reason), len(d.drop) == 0
 	}

@@ -1,14 +1,56 @@
 package propose
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
 )
+
+// TestReducerCannotJoinConditions checks that proposals for different cases stay, with their texts, whatever the reducer says.
+func TestReducerCannotJoinConditions(t *testing.T) {
+	t.Parallel()
+	texts := []string{"Sand it before the stain.", "Sand it before the stain", "Seal it.", "Wax it.", "Oil it.", "Rinse it.", "Heat it."}
+	batch := batchOf(texts...)
+	for i, item := range batch {
+		when, content, err := playbook.CleanText(fmt.Sprint("the material is ", "abcdefg"[i:i+1]), texts[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		item.Reflection.KeyInsight, item.Reflection.Lessons = content, []events.Lesson{{Section: "others", When: when, Content: content}}
+		item.Reflection.Question = "Order of " + texts[i]
+	}
+	m := &attentive{span: 1000, reduce: func(all []promptProposal) (out wireReduction) {
+		d := wireDecision{Keep: 1, Content: "Sand it before the stain, and seal it."}
+		for _, p := range all {
+			if p.Proposal > 1 {
+				d.Drop = append(d.Drop, p.Proposal)
+			}
+			if len(p.Tasks) != 1 || !strings.HasPrefix(p.Tasks[0], "Order of ") {
+				t.Errorf("got the line %+v, want the task behind it", p)
+			}
+		}
+		out.Decisions = []wireDecision{d}
+		return out
+	}}
+	proposed, _ := confer(t, m, batch)
+	if len(proposed) != len(texts) {
+		t.Fatalf("got %q, want one proposal for each text", proposed)
+	}
+	for _, item := range batch {
+		for _, p := range item.Proposals {
+			// The model left out the condition: the ADD has that of its insight.
+			if l := p.From[0].Reflection.Lessons[0]; p.Op.When != l.When || p.Op.Content != l.Content {
+				t.Errorf("got %+v, want %+v", p.Op, l)
+			}
+		}
+	}
+}
 
 func TestParseReduction(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 // RejectionLog holds the texts of a playbook that were rejected or retired recently. Models see them, so that they do not propose the same
 // text again and again. It is built from the newest deltas at the time of Load, and from the deltas that this Curator commits later. It
 // does not see later deltas of another Curator. The log is bounded and may lose entries; the deltas hold every rejection with its reason.
-// The zero value is an empty log. It is not safe for concurrent use.
+// It also knows the tasks behind the bullets. The zero value is an empty log. It is not safe for concurrent use.
 type RejectionLog struct {
 	loaded        bool
 	rejectedTexts map[string]*rejectedText // by wording
@@ -26,6 +26,7 @@ type RejectionLog struct {
 	texts         similar.Index            // texts that were rejected for good or retired because of their text
 	retired       map[playbook.BulletID]*retiredText
 	retiredOrder  []playbook.BulletID // of retired, oldest first
+	tasks         taskLog
 }
 
 // rejectedText is a text that was rejected.
@@ -73,7 +74,7 @@ func concernsText(code playbook.Reason) bool {
 	switch code {
 	case playbook.ReasonDeltaFull, playbook.ReasonSuperseded, playbook.ReasonInvalid, playbook.ReasonIgnored, playbook.ReasonUnknownBullet,
 		playbook.ReasonExists, playbook.ReasonPinned, playbook.ReasonStatus, playbook.ReasonVoted,
-		playbook.ReasonDuplicate, playbook.ReasonSimilar:
+		playbook.ReasonDuplicate, playbook.ReasonSimilar, playbook.ReasonCondition:
 		return false
 	}
 	return true
@@ -110,6 +111,7 @@ func (m *RejectionLog) Load(ctx context.Context, log DeltaReader) error {
 
 // Add adds the rejections and retirements of a committed delta. Adding the same delta twice has no further effect.
 func (m *RejectionLog) Add(d *playbook.Delta) {
+	m.tasks.add(d)
 	for i := range d.Rejected {
 		j := &d.Rejected[i]
 		hasText := j.Op.Content != "" && !redact.Marked(j.Op.Content)

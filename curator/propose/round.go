@@ -127,7 +127,7 @@ func (w *Proposer) refuseLesson(m *RejectionLog) func(string) *screen.Refusal {
 
 // reject records a rejected operation of the item, with secrets redacted.
 func (item *Item) reject(op playbook.Op, why *screen.Refusal) {
-	op.Content, op.Reason = screen.Redact(op.Content), screen.Redact(op.Reason)
+	op.When, op.Content, op.Reason = screen.Redact(op.When), screen.Redact(op.Content), screen.Redact(op.Reason)
 	item.Rejected = append(item.Rejected, why.Rejection(op))
 }
 
@@ -136,12 +136,12 @@ func (item *Item) reject(op playbook.Op, why *screen.Refusal) {
 func (item *Item) splitLessons(p *playbook.Playbook, refuse func(string) *screen.Refusal) (fresh []playbook.Op) {
 	for _, l := range item.Reflection.Lessons {
 		op := playbook.Op{Kind: playbook.Add, Section: playbook.Section(l.Section)}
-		content, err := playbook.CleanContent(l.Content)
+		when, content, err := playbook.CleanText(l.When, l.Content)
 		if err != nil {
 			item.reject(op, screen.Refusef(playbook.ReasonInvalidText, "%v", err))
 			continue
 		}
-		op.Content = content
+		op.When, op.Content = when, content
 		op.Code = l.Code // the mark of the Reflector; other codes are dropped
 		if screen.IsSuspect(&op) {
 			op.Reason = text.Excerpt(l.Reason, screen.MaxReason)
@@ -202,7 +202,7 @@ func (item *Item) question(p *playbook.Playbook, fresh []playbook.Op, refuse fun
 	}
 	r.Lessons = make([]events.Lesson, len(fresh))
 	for i, op := range fresh {
-		r.Lessons[i] = events.Lesson{Section: op.Section, Content: op.Content}
+		r.Lessons[i] = events.Lesson{Section: op.Section, When: op.When, Content: op.Content}
 		if r.KeyInsight != "" && playbook.ContentKeyOf(op.Content) == insight {
 			r.Lessons[i].Content = r.KeyInsight // the prompt leaves out a lesson that equals the insight
 		}
@@ -291,6 +291,7 @@ func (w *Proposer) groupProposals(
 		for _, n := range suggested.Reflections {
 			p.addSupport([]*Item{items[members[n-1]]}, place)
 		}
+		p.inheritCondition()
 		if why := w.refuse(round.Rejections, &p.op); why != nil {
 			p.owner.reject(p.op, why)
 			continue

@@ -80,7 +80,7 @@ func Suspect(op *playbook.Op) {
 	if IsSuspect(op) {
 		return
 	}
-	if found, suspect := admit.Screen(op.Content); suspect {
+	if found, suspect := admit.ScreenText(op.When, op.Content); suspect {
 		op.Code, op.Reason = playbook.ReasonInjection, found.String()
 	}
 }

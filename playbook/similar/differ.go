@@ -67,6 +67,27 @@ func Difference(a, b string) Diff {
 	return Diff{Order, fmt.Sprintf("order differs: %s and %s", &x[0], &y[0])}
 }
 
+// Missing returns a term of a text that another text lacks, as a difference. Its kind is Same if the other text has all terms, in any order
+// and any form. It prefers terms as Difference does.
+func Missing(s, in string) Diff {
+	exact, stems := make(map[string]bool), make(map[string]bool)
+	for _, t := range parseTerms(in) {
+		exact[fold(t.text)] = true
+		stems[text.Stem(fold(t.text))] = true
+	}
+	terms := parseTerms(s)
+	for kind, of := range kinds {
+		for i := range terms {
+			t := &terms[i]
+			isThere := exact[fold(t.text)] || !t.exact && stems[text.Stem(fold(t.text))]
+			if t.kind == termKind(kind) && !isThere && t.text != "or" { // a list may have a comma instead
+				return Diff{of.kind, fmt.Sprintf("%s is missing", t)}
+			}
+		}
+	}
+	return Diff{}
+}
+
 // termKind is the kind of a term. It determines the name of a difference and its priority.
 type termKind int
 

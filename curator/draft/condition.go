@@ -1,0 +1,83 @@
+package draft
+
+import (
+	"cmp"
+	"strings"
+
+	"debrief/curator/screen"
+	"debrief/playbook"
+	"debrief/playbook/similar"
+)
+
+// keepCondition completes an UPDATE or a MERGE of a model, so that the bullet keeps its condition, however careless the model is. Without a
+// condition, the operation keeps that of the bullets. An UPDATE for another condition is advice for another case: it becomes an ADD. Such a
+// MERGE is refused.
+func (d *admission) keepCondition(op *playbook.Op) *screen.Refusal {
+	replaced := []*playbook.Bullet{d.Bullet(op.Bullet)}
+	for _, id := range op.Sources {
+		if b := d.Bullet(id); b != nil {
+			replaced = append(replaced, b)
+		}
+	}
+	return keepCondition(op, replaced)
+}
+
+// keepCondition has the bullets that the operation replaces, first the one that keeps its id.
+func keepCondition(op *playbook.Op, replaced []*playbook.Bullet) (why *screen.Refusal) {
+	first := replaced[0]
+	if op.When == "" && haveOneCondition(replaced) {
+		op.When = first.When
+	}
+	when, content, err := playbook.CleanText(op.When, op.Content)
+	if err != nil {
+		return screen.Refusef(playbook.ReasonInvalidText, "%v", err)
+	}
+	op.When, op.Content = when, content
+	why = refuseCondition(op, first)
+	if why != nil && op.Kind == playbook.Update {
+		op.Kind, op.Bullet, op.Section = playbook.Add, "", cmp.Or(op.Section, first.Section)
+		return nil
+	}
+	return why
+}
+
+func haveOneCondition(bullets []*playbook.Bullet) bool {
+	for _, b := range bullets[1:] {
+		if !strings.EqualFold(b.When, bullets[0].When) {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseCondition returns why the condition of an operation does not name that of a bullet which it replaces, or nil.
+func refuseCondition(op *playbook.Op, b *playbook.Bullet) *screen.Refusal {
+	if lost := similar.Missing(b.When, op.When); lost.Kind != similar.Same {
+		return screen.Refusef(playbook.ReasonCondition, "the condition must name that of bullet %q, which is %q: %s", b.ID, b.When, lost.Reason)
+	}
+	return nil
+}
+
+// refuseLoss returns why a merged text would lose a part of a bullet, or nil. Its condition must name the condition of each bullet, and a
+// bullet without one holds always, which no condition names. The text must have each number and each name of the bullets. Bullets with
+// different conditions are different rules, unless they give the same advice: then the text must give it, too.
+func refuseLoss(op *playbook.Op, replaced []*playbook.Bullet) *screen.Refusal {
+	isOneCase := haveOneCondition(replaced)
+	for _, b := range replaced {
+		if b.When == "" && op.When != "" {
+			return screen.Refusef(playbook.ReasonCondition, "bullet %q holds always, and the merged text only when %s", b.ID, op.When)
+		}
+		if why := refuseCondition(op, b); why != nil {
+			return why
+		}
+		advice := playbook.Advice(op.When, op.Content)
+		lost := similar.Missing(b.Advice(), advice)
+		if lost.Kind == similar.Numbers || lost.Kind == similar.Identifiers {
+			return screen.Refusef(playbook.ReasonCondition, "the merged text must keep what bullet %q says: %s", b.ID, lost.Reason)
+		}
+		if other := similar.Difference(b.Advice(), advice); !isOneCase && other.Kind != similar.Same {
+			return screen.Refusef(playbook.ReasonCondition, "bullet %q has another condition and other advice: %s", b.ID, other.Reason)
+		}
+	}
+	return nil
+}
