@@ -20,7 +20,15 @@ func (l *Language) readRule(text string) (rule, bool) { return l.rules.Find(text
 // Read implements world.Language.
 func (l *Language) Read(text string) (world.Rule, bool) {
 	r, ok := l.readRule(text)
-	return r, ok
+	return l.said(r), ok
+}
+
+// said returns a rule as the model words it.
+func (l *Language) said(r rule) world.Rule {
+	if l.forgetful {
+		return forgotten{r}
+	}
+	return r
 }
 
 // Answer implements world.Language. The model carries out every bullet that concerns the job, and cites those that apply.
@@ -73,10 +81,8 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	if when != (condition{}) {
 		r.when = when
 	}
-	if l.forgetful {
-		r.family = ""
-	}
-	a.Approach, a.Insight = r.Text(0), r
+	a.Insight = l.said(r)
+	a.Approach = a.Insight.Text(0)
 	return a
 }
 
@@ -128,8 +134,13 @@ func (f flaw) lesson(j *job, d world.Dice) rule {
 
 // Generalise implements world.Language. The rule depends on something else, or not at all.
 func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
-	r, ok := of.(rule)
-	if !ok {
+	var r rule
+	switch of := of.(type) {
+	case rule:
+		r = of
+	case forgotten:
+		r = of.rule
+	default:
 		return of
 	}
 	j := readJob(e.Question)
@@ -143,5 +154,5 @@ func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) w
 	default:
 		r.when = condition{material: j.material}
 	}
-	return r
+	return l.said(r)
 }

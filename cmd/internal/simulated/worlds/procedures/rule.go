@@ -1,6 +1,7 @@
 package procedures
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -216,8 +217,39 @@ func (r rule) Text(draw uint64) string {
 	return t.write(fields{r.family, r.step, r.other, r.when})
 }
 
-// readRule returns the rule that a text states.
+// When implements world.Conditional.
+func (r rule) When() string {
+	var parts []string
+	for _, p := range [...]struct{ name, value string }{{"job", r.family}, {"material", r.when.material}, {"client", r.when.client}} {
+		if p.value != "" {
+			parts = append(parts, "the "+p.name+" is "+p.value)
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+// forgotten is a rule whose text leaves out the kind of job, as a forgetful model words it. Only its condition has it.
+type forgotten struct{ rule }
+
+// Text implements world.Rule.
+func (f forgotten) Text(draw uint64) string {
+	f.family = ""
+	return f.rule.Text(draw)
+}
+
+// Section implements world.Rule.
+func (forgotten) Section() string { return rule{}.Section() }
+
+// stated is a text that begins with a condition as When states it.
+var stated = regexp.MustCompile(`^When (?:the job is ([a-z]+))?(?:(?: and )?the material is ([a-z]+))?(?:(?: and )?the client is ([A-Z][a-z]+))?: (.+)$`)
+
+// readRule returns the rule that a text states, with its condition before it or without.
 func readRule(text string) (rule, bool) {
+	if m := stated.FindStringSubmatch(text); m != nil {
+		r, ok := readRule(m[4])
+		r.family, r.when.material, r.when.client = cmp.Or(m[1], r.family), cmp.Or(m[2], r.when.material), cmp.Or(m[3], r.when.client)
+		return r, ok
+	}
 	for _, k := range kinds {
 		for i := range wordings[k] {
 			if f, ok := wordings[k][i].read(text); ok {

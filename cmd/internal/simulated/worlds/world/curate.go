@@ -38,8 +38,8 @@ func (m *Model) read(text, section string) claim {
 	return c
 }
 
-// curate proposes one operation for each claim, and merges bullets that state one rule.
-func (m *Model) curate(in Curation, d Dice) Curated {
+// curate proposes one operation for each claim, and merges bullets that state one rule. It states their conditions apart if that is asked.
+func (m *Model) curate(in Curation, d Dice, asked bool) Curated {
 	out := Curated{Operations: []Operation{}}
 	if d.Chance(m.Errors.Idle, "idle") {
 		out.Reasoning = "The playbook needs no change."
@@ -53,7 +53,7 @@ func (m *Model) curate(in Curation, d Dice) Curated {
 	}
 	for i, c := range m.claims(in.Insights) {
 		of := Dice(d.Draw(fmt.Sprintf("claim %d", i)))
-		op := Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, Content: c.text}
+		op := Operation{SourceIDs: []string{}, Reflections: c.insights, Section: c.section, When: when(c.rule, asked), Content: c.text}
 		same := slices.IndexFunc(bullets, func(b bullet) bool { return b.meaning() == c.meaning() })
 		about := -1 // a bullet with the same condition
 		if c.rule != nil {
@@ -88,7 +88,7 @@ func (m *Model) curate(in Curation, d Dice) Curated {
 	bullets = slices.DeleteFunc(bullets, func(b bullet) bool {
 		return slices.ContainsFunc(out.Operations, func(op Operation) bool { return op.Type == "UPDATE" && op.BulletID == b.id })
 	})
-	out.Operations = append(out.Operations, merges(bullets)...)
+	out.Operations = append(out.Operations, merges(bullets, asked)...)
 	out.Reasoning = fmt.Sprintf("%d bullets, %d insights, %d changes.", len(bullets), len(in.Insights), len(out.Operations))
 	return out
 }
@@ -159,7 +159,7 @@ func (m *Model) readAll(all []Bullet) []bullet {
 }
 
 // merges returns one operation for each group of bullets that state one rule.
-func merges(bullets []bullet) []Operation {
+func merges(bullets []bullet, asked bool) []Operation {
 	var out []Operation
 	taken := make(map[string]bool)
 	for i, b := range bullets {
@@ -167,7 +167,7 @@ func merges(bullets []bullet) []Operation {
 			continue
 		}
 		op := Operation{
-			Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, Content: b.text,
+			Type: "MERGE", SourceIDs: []string{b.id}, KeepID: b.id, When: when(b.rule, asked), Content: b.text,
 			Reason: "the bullets state one rule", Reflections: []int{},
 		}
 		for _, other := range bullets[i+1:] {
@@ -184,8 +184,8 @@ func merges(bullets []bullet) []Operation {
 }
 
 // refine merges the bullets that state one rule.
-func (m *Model) refine(in Curation) Curated {
-	out := Curated{Operations: merges(m.readAll(in.Bullets))}
+func (m *Model) refine(in Curation, asked bool) Curated {
+	out := Curated{Operations: merges(m.readAll(in.Bullets), asked)}
 	if out.Operations == nil {
 		out.Operations = []Operation{}
 	}

@@ -20,6 +20,7 @@ type Reflection struct {
 	ErrorIdentification string `json:"error_identification"`
 	RootCauseAnalysis   string `json:"root_cause_analysis"`
 	CorrectApproach     string `json:"correct_approach"`
+	When                string `json:"when"`
 	KeyInsight          string `json:"key_insight"`
 	Section             string `json:"section"`
 	BulletTags          []Tag  `json:"bullet_tags"`
@@ -44,6 +45,7 @@ type Operation struct {
 	SourceIDs   []string `json:"source_ids"`
 	KeepID      string   `json:"keep_id"`
 	Section     string   `json:"section"`
+	When        string   `json:"when"`
 	Content     string   `json:"content"`
 	Reason      string   `json:"reason"`
 	Reflections []int    `json:"reflections"` // numbers of the insights

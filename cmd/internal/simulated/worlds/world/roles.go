@@ -18,6 +18,20 @@ type Rule interface {
 	Text(draw uint64) string
 }
 
+// Conditional is a Rule whose condition a model can state apart from the text.
+type Conditional interface {
+	// When states the condition, "" if the rule always holds.
+	When() string
+}
+
+// when returns the condition of a rule as a model states it, "" if the prompt does not ask for it.
+func when(r Rule, asked bool) string {
+	if c, ok := r.(Conditional); ok && asked {
+		return c.When()
+	}
+	return ""
+}
+
 // Language reads and writes the language of a world. It knows no hidden rule. All methods are safe for concurrent use.
 type Language interface {
 	// Read returns the rule that a text states, or false.
@@ -68,6 +82,7 @@ type Model struct {
 func (m *Model) Reply(schema string, messages []Message) string {
 	d := Dice(Draw(m.Seed, schema, AllText(messages)))
 	reply := ""
+	asked := strings.Contains(SystemText(messages), `"when"`)
 	switch schema {
 	case "generator":
 		question, context := ReadTask(messages)
@@ -76,13 +91,13 @@ func (m *Model) Reply(schema string, messages []Message) string {
 		return ReplyJSON(a)
 	case "reflector":
 		e := ReadExecution(messages)
-		reply = ReplyJSON(m.reflect(&e, d))
+		reply = ReplyJSON(m.reflect(&e, d, asked))
 	case "curator":
-		reply = ReplyJSON(m.curate(ReadCuration(messages), d))
+		reply = ReplyJSON(m.curate(ReadCuration(messages), d, asked))
 	case "reducer":
 		reply = ReplyJSON(m.reduce(ReadProposals(messages)))
 	case "refiner":
-		reply = ReplyJSON(m.refine(ReadCuration(messages)))
+		reply = ReplyJSON(m.refine(ReadCuration(messages), asked))
 	case "summary":
 		return Summarise(messages)
 	default:
@@ -94,8 +109,8 @@ func (m *Model) Reply(schema string, messages []Message) string {
 	return reply
 }
 
-// reflect analyses an execution.
-func (m *Model) reflect(e *Execution, d Dice) Reflection {
+// reflect analyses an execution. It states the condition of its insight apart if that is asked.
+func (m *Model) reflect(e *Execution, d Dice, asked bool) Reflection {
 	out := Reflection{BulletTags: []Tag{}}
 	m.findFollowed(e)
 	if e.Outcome == "success" {
@@ -123,6 +138,7 @@ func (m *Model) reflect(e *Execution, d Dice) Reflection {
 			r = m.Language.Generalise(r, e, d)
 		}
 		out.KeyInsight, out.Section = m.state(r, e, d), r.Section()
+		out.When = when(r, asked)
 		out.RootCauseAnalysis = "The playbook did not state this rule, or stated another one."
 	}
 	if e.Outcome == "unknown" {
@@ -168,7 +184,7 @@ func repeats(text string, e *Execution) bool {
 		return true
 	}
 	for _, b := range e.Shown {
-		if b.Text == text {
+		if b.Text == text || strings.HasSuffix(b.Text, ": "+text) { // after its condition
 			return true
 		}
 	}
