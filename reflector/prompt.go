@@ -26,7 +26,7 @@ const outcomesVersion = "outcomes1"
 const systemForm = `
 
 Answer with one JSON object and nothing around it:
-{"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "further_insights": [{"insight": "one sentence", "section": "a word or two"}], "label_suspect": "why the outcome itself is wrong, or \"\"", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
+{"reasoning": "how you came to it", "error_identification": "what exactly went off, \"\" for nothing", "root_cause_analysis": "why", "correct_approach": "what would have been right", "when": "the condition under which the insight holds: what a reader of another task would check, in at most 30 words; \"\" if it always holds", "key_insight": "the one sentence, or \"\"", "section": "a word or two under which a reader would look for the insight", "further_insights": [{"when": "its condition", "insight": "one sentence", "section": "a word or two"}], "label_suspect": "why the outcome itself is wrong, or \"\"", "bullet_tags": [{"id": "bullet id", "tag": "helpful|harmful|neutral"}]`
 
 // wireReflection is the reply that the schema asks for.
 type wireReflection struct {
@@ -34,6 +34,7 @@ type wireReflection struct {
 	ErrorIdentification string        `json:"error_identification"`
 	RootCauseAnalysis   string        `json:"root_cause_analysis"`
 	CorrectApproach     string        `json:"correct_approach"`
+	When                string        `json:"when"`
 	KeyInsight          string        `json:"key_insight"`
 	Section             string        `json:"section"`
 	FurtherInsights     []wireInsight `json:"further_insights"`
@@ -42,6 +43,7 @@ type wireReflection struct {
 }
 
 type wireInsight struct {
+	When    string `json:"when"`
 	Insight string `json:"insight"`
 	Section string `json:"section"`
 }
@@ -296,7 +298,9 @@ type Output struct {
 	RootCauseAnalysis   string
 	CorrectApproach     string
 	// KeyInsight is empty if there is nothing to learn. Section is the section that the model proposes for it.
+	// When is the condition under which it holds, and the screen puts it before the insight.
 	KeyInsight string
+	When       string
 	Section    string
 	// LabelSuspect is the reason why the model doubts the outcome, or "".
 	LabelSuspect string
@@ -335,6 +339,7 @@ func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
 		ErrorIdentification: reply.Text("error_identification"),
 		RootCauseAnalysis:   reply.Text("root_cause_analysis"),
 		CorrectApproach:     reply.Text("correct_approach"),
+		When:                reply.Text("when"),
 		Section:             reply.Text("section"),
 		LabelSuspect:        reply.Text("label_suspect"),
 	}
@@ -345,6 +350,7 @@ func parseReflection(r chat.Reply, e *events.Execution) (Output, error) {
 			switch {
 			case out.KeyInsight == "":
 				out.KeyInsight, out.Section = l.Content, l.Section
+				out.When = cmp.Or(l.When, out.When)
 			case l.Content != out.KeyInsight && !slices.ContainsFunc(out.Lessons, isKnown):
 				out.Lessons = append(out.Lessons, l)
 			}
@@ -423,7 +429,7 @@ func readInsights(raw json.RawMessage, section string) (all []events.Lesson) {
 		l := events.Lesson{Section: section, Content: chat.FieldText(item)}
 		var o chat.Object
 		if json.Unmarshal(item, &o) == nil && o != nil {
-			l.Section, l.Content = cmp.Or(o.Text("section"), section), cmp.Or(o.Text("key_insight"), o.Text("content"))
+			l.Section, l.When, l.Content = cmp.Or(o.Text("section"), section), o.Text("when"), cmp.Or(o.Text("key_insight"), o.Text("content"))
 		}
 		if l.Content != "" {
 			all = append(all, l)

@@ -66,6 +66,19 @@ func TestPromptDescribesTheOutcome(t *testing.T) {
 
 var quoteLine = regexp.MustCompile(`(?m)^\[\[(begin|end) ([a-z0-9 ]+?) ([0-9a-f]{16})\]\]$`)
 
+// TestPromptAsksForTheCondition checks the form and the schema of each prompt.
+func TestPromptAsksForTheCondition(t *testing.T) {
+	t.Parallel()
+	for _, label := range []events.Label{events.Success, events.Failure} {
+		e := sampleExecution()
+		e.Outcome.Label = label
+		p := reflectionPrompt(e, nil, Config{})
+		if !strings.Contains(p.Messages[0].Text, `"when": "the condition under which the insight holds`) || !strings.Contains(string(p.Schema), `"when"`) {
+			t.Errorf("%s: got %q with the schema %s", label, p.Messages[0].Text, p.Schema)
+		}
+	}
+}
+
 // quotesOf parses a prompt as its reader does: by the marks of the first quotation, which all share.
 func quotesOf(t *testing.T, p chat.Prompt) map[string]string {
 	t.Helper()

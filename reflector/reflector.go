@@ -256,7 +256,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		ref.KeyInsight = out.KeyInsight
 		ref.Tags = out.Tags
 		if out.KeyInsight != "" {
-			ref.Lessons = append(ref.Lessons, events.Lesson{Section: out.Section, Content: out.KeyInsight})
+			ref.Lessons = append(ref.Lessons, events.Lesson{Section: out.Section, When: out.When, Content: out.KeyInsight})
 		}
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored

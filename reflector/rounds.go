@@ -59,7 +59,7 @@ func nextRound(e *events.Execution, h events.Handle, ref *events.Reflection) *ev
 		Score:    e.Outcome.Score, Usage: ref.Usage, Model: ref.Model, Tags: ref.Tags, Ignored: ref.Ignored[:min(len(ref.Ignored), maxTriedIgnored)],
 	}
 	if len(ref.Lessons) > 0 {
-		try.Section = ref.Lessons[0].Section
+		try.Section, try.When = ref.Lessons[0].Section, redact(ref.Lessons[0].When, []string{answer})
 	}
 	for _, l := range ref.Lessons {
 		if l.Code != "" {
@@ -100,7 +100,7 @@ func finishSample(e *events.Execution, ref *events.Reflection) {
 		if t.Insight == "" || !improved(e, i) || superseded(t.Insight, ref.Lessons) {
 			continue
 		}
-		ref.Lessons = append(ref.Lessons, markLesson(events.Lesson{Section: t.Section, Content: t.Insight}, ""))
+		ref.Lessons = append(ref.Lessons, markLesson(events.Lesson{Section: t.Section, When: t.When, Content: t.Insight}, ""))
 	}
 	last := &e.PreviousRounds[len(e.PreviousRounds)-1]
 	ref.Model = cmp.Or(ref.Model, last.Model) // no model is asked about a right answer after wrong ones

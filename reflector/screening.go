@@ -46,13 +46,14 @@ const (
 func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 	lessons := make([]events.Lesson, 0, len(o.Lessons)+1)
 	if o.KeyInsight != "" {
-		lessons = append(lessons, events.Lesson{Section: o.Section, Content: o.KeyInsight})
+		lessons = append(lessons, events.Lesson{Section: o.Section, When: o.When, Content: o.KeyInsight})
 	}
 	lessons = append(lessons, o.Lessons...)
 	if more := len(lessons) - maxLessons; more > 0 {
 		o.ignore("%d lessons dropped: more than %d for one execution", more, maxLessons)
 		lessons = lessons[:maxLessons]
 	}
+	lessons = o.addConditions(lessons)
 	untrusted := untrustedTexts(e, other, cfg)
 	var copies []string
 	if len(lessons) > 0 {
@@ -69,10 +70,10 @@ func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 		}
 		kept = append(kept, markLesson(l, copies[i]))
 	}
-	o.KeyInsight, o.Lessons = "", kept
+	o.KeyInsight, o.When, o.Lessons = "", "", kept
 	for i, l := range kept { // prompts quote the insight
 		if l.Code == "" {
-			o.KeyInsight = l.Content
+			o.KeyInsight, o.When = l.Content, l.When
 			o.Section = l.Section
 			o.Lessons = slices.Delete(slices.Clone(kept), i, i+1)
 			break
@@ -82,9 +83,25 @@ func (o *Output) screen(e *events.Execution, other *otherRun, cfg Config) {
 	o.Ignored = o.Ignored[:min(len(o.Ignored), maxIgnored)]
 }
 
+// addConditions puts the condition of each lesson before its text. It drops a lesson with an invalid condition: without it, the lesson
+// would be other advice.
+func (o *Output) addConditions(lessons []events.Lesson) []events.Lesson {
+	kept := lessons[:0]
+	for _, l := range lessons {
+		when, content, err := playbook.CleanText(l.When, l.Content)
+		if err != nil {
+			o.ignore("lesson %q: %v", shorten(l.Content), err)
+			continue
+		}
+		l.When, l.Content = when, content
+		kept = append(kept, l)
+	}
+	return kept
+}
+
 // markLesson marks a lesson that looks like an order to models or that is copied from a text of the run.
 func markLesson(l events.Lesson, copiedFrom string) events.Lesson {
-	if found, suspect := admit.Screen(l.Content); suspect {
+	if found, suspect := admit.ScreenText(l.When, l.Content); suspect {
 		l.Code, l.Reason = playbook.ReasonInjection, found.String()
 	} else if copiedFrom != "" {
 		l.Code, l.Reason = playbook.ReasonCopied, "copied from the trace ("+copiedFrom+")"
