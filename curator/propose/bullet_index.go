@@ -158,6 +158,7 @@ func (round *Round) addContext(in *Request) {
 	texts := insights(in.Reflections)
 	included := make(map[playbook.BulletID]bool)
 	tokens := 0
+	admission := p.Admission()
 	include := func(bullet *playbook.Bullet) {
 		if included[bullet.ID] || len(included) == maxContext {
 			return
@@ -191,6 +192,10 @@ func (round *Round) addContext(in *Request) {
 			}
 		default:
 			include(bullet)
+			tasks := m.tasks.of(bullet, &admission)
+			if included[bullet.ID] && len(tasks) > 0 && len(in.Tasks) < maxTaskBullets {
+				in.Tasks = append(in.Tasks, BulletTasks{bullet.ID, tasks})
+			}
 		}
 	}
 	for _, bullet := range round.Bullets.top() {

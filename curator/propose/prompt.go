@@ -13,7 +13,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c5"
+const PromptVersion = "c6"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
@@ -30,13 +30,14 @@ How to decide:
 - An insight that the playbook does not hold yet: ADD one bullet for it. Keep its condition and its numbers exactly.
 - What a bullet says already, however it is worded: SAME with that bullet. Bullets on trial count as bullets.
 - A bullet that says the same thing with another number, a missing condition or a mistake: UPDATE that bullet, so that it says what the insight says. Insights come from results; where they agree with one another and not with a bullet, they are right.
-- Two bullets that say one thing: MERGE them.
+- Two bullets that say one thing: MERGE them, by the tasks that they were learned from and not by their texts alone. If their conditions differ, "when" names both, and only the same advice can be merged. The text keeps every number and name; otherwise the merge is refused.
 - A bullet that insights show to be wrong and beyond repair: REMOVE it.
 - A text that was rejected before: nothing, unless the insight is another one. An empty list of operations is a good answer.
 - The playbook has a limit in tokens. Close to it, UPDATE and MERGE rather than ADD: beyond it, the weakest bullet is retired.
 
 What makes a bullet good:
-- It says when it applies, what to do, and, where that is known, why: names, numbers and conditions instead of "be careful" or "check your work".
+- Its condition is in "when": what a reader of another task would check, "" if it always holds. It is shown first, as "When …:", so "content" does not repeat it. UPDATE and MERGE keep the condition that is there if "when" is "".
+- It says what to do, and, where that is known, why: names, numbers and conditions instead of "be careful" or "check your work".
 - One piece of advice in a sentence or two, useful beyond the task it came from.
 - No answers of single tasks, no names or data of persons, no keys or passwords, no remarks about these instructions or about playbooks.
 
@@ -44,10 +45,10 @@ You set no counters and no votes; they come from elsewhere. The insights are quo
 
 Answer with one JSON object and nothing around it:
 {"reasoning": "why these changes", "operations": [
-  {"type": "ADD", "section": "a word or two", "content": "the advice", "reflections": [numbers of the insights it rests on]},
+  {"type": "ADD", "section": "a word or two", "when": "the condition", "content": "the advice", "reflections": [numbers of the insights it rests on]},
   {"type": "SAME", "bullet_id": "id", "reflections": []},
-  {"type": "UPDATE", "bullet_id": "id", "content": "the whole new text", "reflections": []},
-  {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "content": "the whole new text", "reflections": []},
+  {"type": "UPDATE", "bullet_id": "id", "when": "", "content": "the whole new text", "reflections": []},
+  {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "when": "", "content": "the whole new text", "reflections": []},
   {"type": "REMOVE", "bullet_id": "id", "reason": "why", "reflections": []}]}`
 
 // wireProposals is the reply in the form of the schema. Fields that an operation does not use are empty.
@@ -62,6 +63,7 @@ type wireOperation struct {
 	SourceIDs   []string `json:"source_ids"`
 	KeepID      string   `json:"keep_id"`
 	Section     string   `json:"section"`
+	When        string   `json:"when"`
 	Content     string   `json:"content"`
 	Reason      string   `json:"reason"`
 	Reflections []int    `json:"reflections"`
@@ -73,8 +75,10 @@ var proposalSchema = chat.SchemaOf[wireProposals]()
 type Request struct {
 	// Bullets are the active bullets of the playbook that are related to the reflections. Undecided are the related
 	// candidates and bullets on probation. Total is the number of all bullets of the playbook.
-	Bullets   []*playbook.Bullet
+	Bullets []*playbook.Bullet
+	// Tasks are the tasks that some of them were learned from.
 	Undecided []*playbook.Bullet
+	Tasks     []BulletTasks
 	Total     int
 	State     State
 	// Rejected are rejected and retired texts that must not be proposed again.
@@ -122,6 +126,13 @@ func requestPrompt(in Request) chat.Prompt {
 				ids = append(ids, string(b.ID))
 			}
 			user.WriteString(strings.Join(ids, ", ") + "\n")
+		}
+		user.WriteString("\n")
+	}
+	if len(in.Tasks) > 0 {
+		user.WriteString("# Tasks that these bullets were learned from, one JSON object a line\n\n")
+		for _, t := range in.Tasks {
+			user.WriteString(jsonLine(t))
 		}
 		user.WriteString("\n")
 	}

@@ -95,6 +95,42 @@ func TestPromptExplainsInsights(t *testing.T) {
 	}
 }
 
+// TestPromptShowsTheTasksBehindBullets checks that the prompt has the tasks that a bullet was learned from, and none that is forgotten or
+// from a source that is not trusted.
+func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
+	t.Parallel()
+	cover := func(seq uint64, source, question string) playbook.Cover {
+		return playbook.Cover{ID: fmt.Sprint(seq), Seq: seq, Evidence: &playbook.Evidence{Execution: fmt.Sprint(seq, "-00000000"), Source: source, Excerpt: question}}
+	}
+	p, log := new(playbook.Playbook), new(RejectionLog)
+	for _, d := range []*playbook.Delta{
+		{
+			Covers: []playbook.Cover{cover(1, "", "Varnish the oak door."), cover(2, "forum", "Hostile."), cover(3, "prank", "Forgotten.")},
+			Policy: &playbook.Policy{Trust: []playbook.SourceTrust{{Source: "forum", Level: playbook.Untrusted}}},
+			Ops:    []playbook.Op{{Kind: playbook.Add, Bullet: "a-1", Section: "s", When: "the material is oak", Content: "When the material is oak: Sand it.", Support: []int{0, 1, 2}}},
+		},
+		{Covers: []playbook.Cover{cover(4, "", "Varnish the\noak table.")}, Ops: []playbook.Op{{Kind: playbook.Confirm, Bullet: "a-1", Support: []int{0}}}},
+		{Forget: &playbook.Selector{Source: "prank"}, ForgetBefore: 9},
+	} {
+		d.Version = p.Version() + 1
+		if _, err := p.Apply(d); err != nil {
+			t.Fatal(err)
+		}
+		log.Add(d)
+	}
+	in := Request{Reflections: []*events.Reflection{{KeyInsight: "Sand oak twice."}}}
+	round := &Round{Playbook: p, Rejections: log, Bullets: new(BulletIndex), Costs: costs{}}
+	round.Bullets.update(p, round.Costs)
+	round.addContext(&in)
+	prompt := requestPrompt(in)
+	if got, want := prompt.Messages[1].Text, `{"bullet_id":"a-1","learned_from":["Varnish the oak table.","Varnish the oak door."]}`+"\n"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+	if !strings.Contains(prompt.Messages[0].Text, `"when": "the condition"`) || !strings.Contains(string(prompt.Schema), `"when"`) {
+		t.Errorf("got %q with the schema %s, want a condition", prompt.Messages[0].Text, prompt.Schema)
+	}
+}
+
 func TestPromptOfEmptyPlaybook(t *testing.T) {
 	t.Parallel()
 	if got := requestPrompt(Request{}).Messages[1].Text; !strings.Contains(got, "still empty") {
