@@ -64,7 +64,7 @@ func (c *concurrency) end(began time.Time, answered, overloaded bool) {
 	c.permits.Release(int64(free))
 }
 
-// limits returns the current limit, and the number of requests in flight.
+// current returns the limit, and the number of requests in flight.
 func (c *concurrency) current() (limit, inFlight int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
