@@ -9,17 +9,16 @@ import (
 	"testing"
 )
 
-// sets returns the number of synthetic data sets. One with many candidates takes as long as ten others. DEBRIEF_LONG=1 takes more.
+// sets returns the number of synthetic data sets. A data set of many runs or correlated candidates takes as long as ten others:
+// a quarter of them is enough, unless DEBRIEF_LONG=1 is set.
 func (w world) sets() uint64 {
 	switch {
 	case testing.Short():
 		return 20
-	case os.Getenv("DEBRIEF_LONG") != "":
-		return 200
-	case w.candidates > 20:
-		return 25
+	case os.Getenv("DEBRIEF_LONG") == "" && w.candidates > 20 && (w.runs > 5 || w.correlated):
+		return 50
 	}
-	return 100
+	return 200
 }
 
 // TestPlanted checks that planted effects are found and few others.
