@@ -286,7 +286,7 @@ type ToolCall struct {
 	Tool      string        `msgpack:"tool" json:"tool"`
 	Arguments string        `msgpack:"args,omitempty" json:"arguments,omitempty"`
 	Output    string        `msgpack:"output,omitempty" json:"output,omitempty"`
-	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // success, failure, timeout, error or unknown; empty is unknown
+	Outcome   Label         `msgpack:"outcome,omitempty" json:"outcome,omitempty"` // success, partial, failure, timeout, error or unknown; empty is unknown
 	Duration  time.Duration `msgpack:"took,omitempty" json:"duration_ns,omitempty"`
 }
 

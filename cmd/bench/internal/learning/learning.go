@@ -29,7 +29,7 @@ type Bench struct {
 	Distractors []int `help:"Numbers of distractors in the part distractors." default:"0,2000,20000"`
 	Parallel    int   `help:"Runs in worlds at the same time; 0: 4 for each core." default:"0"`
 
-	Quick bool `help:"Use few seeds and tasks: one minute, wide intervals, the same goals."`
+	Quick bool `help:"Use few seeds and tasks: a few minutes, wide intervals, the same goals."`
 	Check bool `help:"Fail if a goal is missed."`
 	JSON  bool `help:"Print JSON lines."`
 }
