@@ -401,7 +401,7 @@ func TestFastServerGetsAllRequests(t *testing.T) {
 		answer("Hi.")(w, r)
 	}
 	simulate(t, Config{}, []http.HandlerFunc{wide}, func(t *testing.T, c *Client, _ *fake) {
-		callAll(t, 300, slices.Repeat([]*Client{c}, 48)...)
+		callAll(t, 900, slices.Repeat([]*Client{c}, 48)...)
 		if got := c.Stats().Limit; got != 16 {
 			t.Errorf("got the limit %d, want 16", got)
 		}

@@ -1,15 +1,33 @@
 package openai
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
 )
+
+// logText is a log that a timer writes and a test reads.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // A person learns within a minute that the model is slow, from the log and from the status, and which flags to change.
 func TestSlowModelIsReported(t *testing.T) {
@@ -20,7 +38,7 @@ func TestSlowModelIsReported(t *testing.T) {
 		answer("Hi.")(w, r)
 	}
 	simulate(t, cfg, []http.HandlerFunc{slow}, func(t *testing.T, c *Client, _ *fake) {
-		var log bytes.Buffer
+		var log logText
 		ctx := zerolog.New(&log).WithContext(t.Context())
 		done := make(chan error)
 		for range 3 {
@@ -28,7 +46,7 @@ func TestSlowModelIsReported(t *testing.T) {
 		}
 		time.Sleep(slowAfter - time.Second)
 		synctest.Wait()
-		if got := c.Waiting(); got != "" || log.Len() > 0 {
+		if got := c.Waiting(); got != "" || log.String() != "" {
 			t.Errorf("before: got %q and the log %q, want nothing", got, log.String())
 		}
 		time.Sleep(2 * time.Second)
@@ -57,7 +75,7 @@ func TestFirstTimeoutIsLogged(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Timeout: 20 * time.Second, FieldName: func(f string) string { return "--" + strings.ToLower(f) }}
 	simulate(t, cfg, []http.HandlerFunc{silence}, func(t *testing.T, c *Client, f *fake) {
-		var log bytes.Buffer
+		var log logText
 		ctx := zerolog.New(&log).Level(zerolog.InfoLevel).WithContext(t.Context())
 		for range 2 {
 			_, err := ask(ctx, c)
