@@ -260,7 +260,7 @@ func (s curatorRace) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c
 // runTrap sets a trap for a curator and waits until it has struck.
 func (b *racingCurator) runTrap(t *testing.T, ctx context.Context, p crashPoint, freeze time.Duration) *trap {
 	trap := b.newCrashProxy.arm(p, freeze)
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	select {
 	case <-trap.struck:
