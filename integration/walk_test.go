@@ -46,7 +46,7 @@ func TestWalks(t *testing.T) {
 		act                func(t *testing.T, server, gateway string)
 	}{
 		{"task", 190, 850, "generator/generator.go:answer", false, submitTasks},
-		{"gateway call", 95, 430, "cmd/internal/proxy/gateway.go:ServeHTTP", true, callModel},
+		{"gateway call", 96, 430, "cmd/internal/proxy/gateway.go:ServeHTTP", true, callModel},
 	} {
 		t.Run(walk.name, func(t *testing.T) {
 			var took time.Duration
