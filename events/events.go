@@ -350,8 +350,9 @@ type ShownBullet struct {
 // Agent describes an outside agent: the rules that it works under, and what it can do. No prompt of an agent contains it. Thousands of runs
 // have the same description, so it is stored once, and the executions have only its name.
 type Agent struct {
-	// Ref is the SHA-256 of a stored description, in hexadecimal. The other fields are empty then, see bus.Reader.LoadAgent.
-	Ref          string `msgpack:"ref,omitempty" json:"ref,omitempty" redact:"-"`
+	// Ref is the SHA-256 of a stored description, in hexadecimal. The other fields are empty then, see bus.Reader.LoadAgent. It is not in
+	// JSON: reports and files come from outside, and with a name they could read what another owner has stored.
+	Ref          string `msgpack:"ref,omitempty" json:"-" redact:"-"`
 	SystemPrompt string `msgpack:"system,omitempty" json:"system_prompt,omitempty"`
 	Tools        []Tool `msgpack:"tools,omitempty" json:"tools,omitempty"`
 }

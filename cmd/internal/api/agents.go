@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/api/explain"
@@ -115,7 +116,11 @@ func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 			return nil, err
 		}
 	}
-	if tools := steps.ToolsOf(modelapi.ParseValue(r.Tools).Tools()); len(tools) > 0 {
+	tools := steps.ToolsOf(modelapi.ParseValue(r.Tools).Tools())
+	if given := strings.TrimSpace(string(r.Tools)); len(tools) == 0 && given != "" && given != "[]" && given != "null" {
+		return nil, invalid("tools", "want a list of tools in the form of the OpenAI or the Anthropic API")
+	}
+	if len(tools) > 0 {
 		r.Agent = cmp.Or(r.Agent, new(events.Agent))
 		r.Agent.Tools = tools
 	}

@@ -58,6 +58,28 @@ func TestReportOfMessages(t *testing.T) {
 	}
 }
 
+// TestAgentOfReport checks that a report cannot name a stored description, which another token may have stored, and that tools in an unknown
+// form are an error.
+func TestAgentOfReport(t *testing.T) {
+	t.Parallel()
+	var got *events.Agent
+	s, c := open(t, desk{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
+		got = r.Agent
+		return &events.StoredReply{Handle: "17-ab12cd34"}, nil
+	}}, Options{}, defaultLimits)
+	body := `{"answer":"x","tools":[],"agent":{"ref":"` + strings.Repeat("ab", 32) + `","system_prompt":"s"}}`
+	code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/executions", body)
+	if want := (events.Agent{SystemPrompt: "s"}); code/100 != 2 || !strings.Contains(reply, "agent.ref") || got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("with a name: got %d %s and the agent %+v, want %+v", code, reply, got, want)
+	}
+	for _, tools := range []string{`{"look":1}`, `"look"`, `[3]`} {
+		code, _, reply := do(t, c, "POST", s.URL()+"/api/v1/executions", `{"answer":"x","tools":`+tools+`}`)
+		if code != 400 || !strings.Contains(reply, `"field":"tools"`) {
+			t.Errorf("tools %s: got %d %s, want an error of tools", tools, code, reply)
+		}
+	}
+}
+
 // TestViolationNeedsReview reports a violation with tokens, in the forms that a body has for an outcome.
 func TestViolationNeedsReview(t *testing.T) {
 	t.Parallel()
