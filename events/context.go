@@ -447,7 +447,7 @@ type Report struct {
 	Steps     []Step              `json:"steps,omitempty"`
 	Reasoning string              `json:"reasoning,omitempty"`
 	Answer    string              `json:"answer,omitempty"`
-	Agent     *Agent              `json:"agent,omitempty"` // system prompt and tools of the agent: the Reflector sees what it worked under
+	Agent     *Agent              `json:"agent,omitempty"` // system prompt and tools of the agent, for the Reflector
 	Cited     []playbook.BulletID `json:"cited,omitempty"`
 	Outcome   Outcome             `json:"outcome,omitzero"`
 	Target    string              `json:"target,omitempty"`

@@ -347,7 +347,7 @@ type ShownBullet struct {
 	Experiment int `msgpack:"x,omitempty" json:"experiment,omitempty"`
 }
 
-// Agent describes an outside agent: the rules that it works under, and what it can do. No prompt of an agent contains it. Thousands of runs
+// Agent describes an outside agent: its rules and its tools. No prompt of an agent contains it. Thousands of runs
 // have the same description, so it is stored once, and the executions have only its name.
 type Agent struct {
 	// Ref is the SHA-256 of a stored description, in hexadecimal. The other fields are empty then, see bus.Reader.LoadAgent. It is not in

@@ -123,7 +123,7 @@ func (s Status) Valid() bool {
 type Bullet struct {
 	ID      BulletID `msgpack:"id" json:"id"`
 	Section string   `msgpack:"section" json:"section"`
-	// When is the condition under which the advice holds, as it was learned; empty for advice that always holds. Content is the text as a
+	// When is the condition under which the advice holds, learned with it; empty for advice that always holds. Content is the text as a
 	// reader sees it. It begins with the condition, so the same advice under another condition is another text. See CleanText.
 	When    string `msgpack:"when,omitempty" json:"when,omitempty"`
 	Content string `msgpack:"content" json:"content"`

@@ -151,10 +151,10 @@ func isHeading(passage string) bool {
 	return strings.HasPrefix(passage, "#") && strings.Count(passage, "\n") <= 1
 }
 
-// lastSteps is the number of steps at the end that show what an attempt was about.
+// lastSteps is the number of steps at the end that show the subject of an attempt.
 const lastSteps = 4
 
-// subjectOf returns the words of an attempt that a rule for it may contain: the question, what was expected and what a person said, the calls,
+// subjectOf returns the words of an attempt that a rule for it may contain: the question, the expected answer, the feedback, the calls,
 // and the texts and errors of the failed steps and the last ones.
 func subjectOf(e *events.Execution) string {
 	var out strings.Builder

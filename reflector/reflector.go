@@ -30,9 +30,9 @@ type Config struct {
 	// TraceBudget is the maximum number of tokens of an execution's steps in the prompt. The steps around errors and the
 	// last ones are kept. The default is 6,000.
 	TraceBudget int
-	// EvidenceBudget is the maximum number of tokens of what the prompt quotes besides the execution: the system prompt and the tools of its
-	// agent, and the calls of another run of its task, which get a third. Of a longer system prompt the passages are quoted that have
-	// most in common with the attempt. The default is 3,000: the whole policies of tau-bench and tau2-bench, airline (1,436 and 1,918 tokens), with
+	// EvidenceBudget is the maximum number of tokens of the quotations besides the execution: the system prompt and the tools of its agent,
+	// and the calls of another run of its task, which get a third. A longer system prompt is cut to the passages that have most in common
+	// with the attempt. The default is 3,000: the whole policies of tau-bench and tau2-bench, airline (1,436 and 1,918 tokens), with
 	// the rest for the tools and the other run.
 	EvidenceBudget int
 

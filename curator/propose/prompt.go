@@ -18,7 +18,7 @@ const PromptVersion = "c6"
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
 
-// withheldText stands above insights if a run behind them had a bullet withheld. Such a run teaches again what the bullet says, often in
+// withheldText stands above the insights if a bullet was withheld from one of their runs. Such a run teaches the bullet again, often in
 // other words, and each copy would be a new bullet.
 const withheldText = `An insight with "withheld" comes from a run that was not shown these bullets, as a trial. If one of them would have prevented what went wrong, the insight repeats it: SAME with that bullet.
 

@@ -28,7 +28,7 @@ const (
 )
 
 // PutAgent returns the form of a description that an execution stores: without secrets, in limited length, and if it is large, only the
-// name of the blob that has it. It does not change a. A description that names a blob already is returned as it is.
+// name of the blob that has it. It does not change a. A description with the name of a blob is returned unchanged.
 func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, error) {
 	if a.IsEmpty() {
 		return nil, nil

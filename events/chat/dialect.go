@@ -52,7 +52,7 @@ func plain(name string) string { return separators.Replace(strings.ToLower(name)
 // Object is a JSON object in a reply.
 type Object map[string]json.RawMessage
 
-// parseObject returns a JSON object, or nil if raw is none.
+// parseObject returns a JSON object, or nil for any other value.
 func parseObject(raw json.RawMessage) (o Object) {
 	_ = json.Unmarshal(raw, &o)
 	return o

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// concurrency limits the requests in flight to what the server answers in time: the limit rises by one after as many answers within half of
+// concurrency limits the requests in flight to a number that the server answers in time. The limit rises by one after as many answers within half of
 // the timeout, and a timeout or a busy server halves it. This is the additive increase and multiplicative decrease of TCP (Chiu and Jain, 1989).
 //
 // A model on a laptop handles one request at a time. With 16 requests in flight at 8 s each, all after the seventh exceed 60 s: each one is

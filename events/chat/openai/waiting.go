@@ -12,7 +12,7 @@ import (
 // slowAfter is the duration of a call, with its waits, after which the model counts as slow.
 const slowAfter = 30 * time.Second
 
-// phase is what a call waits for.
+// phase is the reason why a call waits.
 type phase int
 
 const (
