@@ -122,7 +122,7 @@ func (d *admission) proposeGated(op playbook.Op, old *playbook.Bullet, against p
 	case playbook.Update, playbook.Merge:
 		if playbook.ContentKeyOf(op.Content) == playbook.ContentKeyOf(old.Content) {
 			op.When, op.Content = old.When, old.Content // a new spelling is no new advice
-		} else if gate.IsSupported(old) || gate.IsKept(old) {
+		} else if gate.IsSupported(old) || gate.IsKept(old) || op.Kind == playbook.Update && d.isDoubtful(&op) {
 			return d.addCorrection(op, old)
 		}
 		for _, id := range op.Sources {
@@ -164,7 +164,7 @@ const (
 	goodWeight = 50
 )
 
-// isDoubtful reports whether new advice rests on one execution while tasks mostly succeed. A gap in the playbook lets other tasks fail in
+// isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution while tasks mostly succeed. A gap in the playbook lets other tasks fail in
 // the same way, and they ask for the same text. A strict gate tries all new advice first, so it needs no doubt.
 func (d *admission) isDoubtful(op *playbook.Op) bool {
 	typical := d.base.Typical("")

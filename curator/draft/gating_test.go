@@ -225,6 +225,18 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 	}
 }
 
+// TestDoubtfulUpdateWaits checks that one execution cannot change the text of an unproven bullet either, where many tasks succeeded.
+func TestDoubtfulUpdateWaits(t *testing.T) {
+	t.Parallel()
+	n := trying(t, playbook.GateGuard, "one", "two")
+	n.cite(t, "one", strings.Repeat("+", goodWeight+5))
+	two := n.said(t, "two").ID
+	n.take(t, asks(op(playbook.Update, two, "due")))
+	n.want(t, "first request", map[string]playbook.Status{"one": active, "two": active, "due": candidate})
+	n.take(t, asks(op(playbook.Update, two, "due")))
+	n.want(t, "second request", map[string]playbook.Status{"one": active, "two": retired, "due": active})
+}
+
 // TestRemovalNeedsAsManyRequests checks that one execution cannot remove a bullet that two requested, and that two can.
 func TestRemovalNeedsAsManyRequests(t *testing.T) {
 	t.Parallel()
