@@ -111,6 +111,9 @@ type Task struct {
 
 	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
+	// Tries is the maximum number of independent answers, up to MaxTries; 0 means one. The Generator stops when two have different
+	// outcomes. The first is the answer, and the Reflector compares it with the other one. A further round has one try.
+	Tries int `msgpack:"tries,omitempty" json:"tries,omitempty"`
 
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
 	Created time.Time `msgpack:"created" json:"created,omitzero"`
@@ -143,6 +146,9 @@ func (t *Task) Validate() error {
 	if t.Rounds < 0 || t.Rounds > MaxRounds {
 		errs = append(errs, fmt.Errorf("rounds: must be 1 to %d, or 0 for the default of the reflector, got %d", MaxRounds, t.Rounds))
 	}
+	if t.Tries < 0 || t.Tries > MaxTries {
+		errs = append(errs, fmt.Errorf("tries: must be 1 to %d, or 0 for one, got %d", MaxTries, t.Tries))
+	}
 	if t.Evaluator != "" && t.Target == "" && !strings.HasPrefix(t.Evaluator, ProgramEvaluator) {
 		errs = append(errs, fmt.Errorf("target: required by evaluator %q", t.Evaluator))
 	}
@@ -174,8 +180,18 @@ type PreviousRound struct {
 	Flagged []Lesson `msgpack:"f,omitempty" json:"flagged,omitempty"`
 }
 
-// MaxRounds is the maximum of Task.Rounds.
-const MaxRounds = 3
+// MaxRounds is the maximum of Task.Rounds, and MaxTries that of Task.Tries.
+const (
+	MaxRounds = 3
+	MaxTries  = 8
+)
+
+// Try is another answer to the prompt of an execution. It has no votes and counts for no bullet.
+type Try struct {
+	Reasoning string  `msgpack:"r,omitempty" json:"reasoning,omitempty"`
+	Answer    string  `msgpack:"a,omitempty" json:"answer,omitempty"`
+	Outcome   Outcome `msgpack:"o" json:"outcome"`
+}
 
 // MaxPreviousRounds is the maximum number of earlier rounds in a task.
 const MaxPreviousRounds = 8
@@ -412,6 +428,9 @@ type Execution struct {
 	Rounds         int             `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	PreviousRounds []PreviousRound `msgpack:"previous_rounds,omitempty" json:"previous_rounds,omitempty"`
 	Pinned         bool            `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
+	// Tries is the number of answers to the task, if it asked for several. OtherTry is one with another outcome, nil if there is none.
+	Tries    int  `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	OtherTry *Try `msgpack:"other_try,omitempty" json:"other_try,omitempty"`
 	// ContextID is the context that the service built for an outside agent. Manifest describes that context, or the
 	// prompt of the Generator.
 	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`

@@ -27,7 +27,7 @@ func samples() map[Kind]Event {
 	all := map[Kind]Event{
 		KindTask: &Task{
 			Book: book, ID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.", Purpose: Evaluate,
-			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Created: noon,
+			Target: "12", Evaluator: "exact", Playbook: &pinned, Origin: origin, PreviousRounds: tries, Tries: 3, Created: noon,
 		},
 		KindExecution: &Execution{
 			Book: book, ID: execution, RunID: "task-1", Owner: string(Hash("owner")), Session: "s-1", Question: "How many books?", Context: "A shelf.",
@@ -35,6 +35,7 @@ func samples() map[Kind]Event {
 			Steps: []Step{{Speaker: "assistant", Text: "Let me look.", Calls: []ToolCall{{
 				Tool: "count", Arguments: `{"what":"books"}`, Output: "12", Outcome: Success, Duration: 40 * time.Millisecond,
 			}}}},
+			Tries: 2, OtherTry: &Try{Reasoning: "Guessed.", Answer: "13", Outcome: Outcome{Label: Failure}},
 			PreviousRounds: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
 			Shown: []ShownBullet{{ID: "shr-00001", Content: "Count twice.", Experiment: 3}}, Cited: []playbook.BulletID{"shr-00001"},
 			Agent: &Agent{Ref: strings.Repeat("ab", 32), SystemPrompt: "Count only shelves.", Tools: []Tool{{"count", "Counts things."}}},

@@ -268,30 +268,24 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	if err != nil {
 		return nil, nil, fmt.Errorf("build context of task %q: %w", t.ID, err)
 	}
-	a, reply, err := Ask(ctx, g.model, Prompt(built.Messages))
+	first, err := g.attempt(ctx, builder.conn, t, built.Messages)
 	if err != nil {
-		return nil, nil, fmt.Errorf("answer task %q: %w", t.ID, err)
-	}
-	outcome := noAnswer
-	if a.Final != "" {
-		outcome, err = g.cfg.Scorer.Evaluate(ctx, t, scoring.Answer{Reasoning: a.Reasoning, Final: a.Final}, builder.conn.ContextLog(ctx))
-	}
-	if errors.Is(err, scoring.ErrNotScorable) {
-		err = bus.Discard(err)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("evaluate task %q: %w", t.ID, err)
+		return nil, nil, err
 	}
 	shown := built.shownBullets()
 	e := &events.Execution{
 		Book: t.Book,
 		ID:   id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
-		Reasoning: a.Reasoning, Answer: a.Final, RawReply: g.cfg.rawReply(reply.Text), Outcome: outcome,
+		Reasoning: first.answer.Reasoning, Answer: first.answer.Final, RawReply: g.cfg.rawReply(first.reply.Text), Outcome: first.outcome,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByDefault), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
-		Version: built.version, Shown: shown, Cited: citedBullets(a.BulletIDs, shown), Manifest: &built.Manifest,
-		Model: reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: reply.Usage,
-		Started: started.UTC(), Duration: time.Since(started),
+		Version: built.version, Shown: shown, Cited: citedBullets(first.answer.BulletIDs, shown), Manifest: &built.Manifest,
+		Model: first.reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: first.reply.Usage,
+		Started: started.UTC(),
 	}
+	if err := g.tryAgain(ctx, builder.conn, t, built.Messages, e); err != nil {
+		return nil, nil, err
+	}
+	e.Duration = time.Since(started)
 	return e, built, nil
 }

@@ -80,6 +80,7 @@ const (
 	quoteTries     = "earlier attempts"
 	quoteTrace     = "trace"
 	quoteOther     = "calls of another run of the task"
+	quoteOtherTry  = "another answer to the task"
 	quoteReasoning = "reasoning"
 	quoteAnswer    = "answer"
 	quoteTarget    = "expected answer"
@@ -99,7 +100,7 @@ func reflectionPrompt(e *events.Execution, other *otherRun, cfg Config) chat.Pro
 	switch {
 	case len(e.PreviousRounds) > 0:
 		system += chat.PromptEarlierAttempts
-	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0:
+	case own == "" && e.Outcome.Label == events.Success && len(e.Steps) == 0 && e.OtherTry == nil:
 		system = chat.PromptRightAnswer
 	}
 	if describesAgent(e) {
@@ -141,6 +142,9 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 		evidence -= chat.Tokens(calls)
 		quote(quoteOther, calls, maxTrace)
 	}
+	if e.OtherTry != nil {
+		quote(quoteOtherTry, quotedTry(e.OtherTry), longText)
+	}
 	parts = append(parts, agentQuotes(e, evidence)...)
 	quote(quoteReasoning, e.Reasoning, longText)
 	quote(quoteAnswer, e.Answer, shortText)
@@ -149,6 +153,15 @@ func material(e *events.Execution, other *otherRun, cfg Config) (parts []chat.Qu
 	}
 	quote(quoteFeedback, e.Outcome.Feedback, shortText)
 	return parts
+}
+
+// quotedTry returns the outcome, the reasoning and the answer of another try.
+func quotedTry(t *events.Try) string {
+	out := fmt.Sprintf("outcome: %s\n", t.Outcome.Label)
+	if reasoning := strings.TrimSpace(t.Reasoning); reasoning != "" {
+		out += fmt.Sprintf("reasoning: %s\n", excerpt(reasoning, longText/2))
+	}
+	return out + fmt.Sprintf("answer: %s\n", excerpt(strings.TrimSpace(t.Answer), stepOutput))
 }
 
 // quotedTries summarizes the earlier rounds, a few lines each.

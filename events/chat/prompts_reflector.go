@@ -8,7 +8,7 @@ How to work:
 - Be honest about cause. An error that the attempt got over is not why it failed; a right answer may have been luck; one attempt shows what happened once.
 - Turn what you found into an insight: a single sentence that stands on its own and would help with other tasks of this kind: when it holds, what to do, every number it needs, and why where that is known. Never repeat the answer of this one task as advice. Where the attempt made two or three errors that have nothing to do with each other, the worst one is key_insight and the others are further_insights; otherwise further_insights is [].
 - Put it in your own words. What only repeats a bullet that was shown, or a passage of the material, is no insight and is dropped. Where a bullet shown is wrong, say what is right instead.
-- Where the calls of another run of the same task are quoted, which ended the other way, find the first call in which the two differ that can explain it.
+- Where another run of the same task is quoted, its calls or its reasoning, which ended the other way, find the first point at which the two differ that can explain it.
 - Say nothing where there is nothing to learn: a right answer by known means, or material that shows no cause. Then key_insight is "".
 - Judge the bullets of advice the attempt was shown, by their ids: "helpful" when following it led to the right thing, "harmful" when following it led astray, "neutral" when it made no difference. Leave out what you cannot judge, and everything that is not among the bullets shown.
 ` + promptSuspect

@@ -67,7 +67,8 @@ func expectedCalls(cfg replay.Config, sets replay.Sets, reflects *reflector.Refl
 		}))
 	}
 	n := len(sets.Train.Tasks)
-	expected.add(learned+measured, (learned+measured)*answering.Tokens/n)
+	answers := learned*max(cfg.Tries, 1) + measured
+	expected.add(answers, answers*answering.Tokens/n)
 	expected.add(reflecting.Calls*learned/n, reflecting.Tokens*learned/n)
 	if curates {
 		c := curating(learned, cfg.Window())

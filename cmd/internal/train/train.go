@@ -56,6 +56,7 @@ type Training struct {
 	Epochs        int    `help:"Passes over the training tasks." default:"1" group:"Run"`
 	Batch         int    `help:"Tasks answered in parallel with one version. Default: 1, online 15, --executions 32." default:"0" group:"Run"`
 	CurateEvery   int    `help:"Tasks that the Curator learns from together. Default: --batch." default:"0" group:"Run" rare:""`
+	Tries         int    `help:"Answer each training task up to this many times, until two answers have different outcomes; the Reflector compares them." default:"1" group:"Run"`
 	Order         string `help:"Order of the tasks: fixed, or seeded to shuffle each epoch by --seed." enum:"fixed,seeded" default:"fixed" group:"Run" rare:""`
 	Seed          uint64 `help:"Seed of --order seeded." default:"1" group:"Run" rare:""`
 	ValidateEvery int    `help:"Also validate after this number of training tasks; 0 only after each epoch." default:"100" group:"Run" rare:""`
@@ -90,6 +91,7 @@ Run the same command again to continue an interrupted run: answered tasks are no
 same. Tasks have the fields question, context and target; see --field for other names.
 
 --batch 1 is the sequential loop of the ACE paper. --online answers with the newest playbook, as for live traffic.
+With --tries 3 one reflection compares a right and a wrong answer to the same prompt, if the model gives both; the first counts.
 --executions learns a second playbook from existing executions, for example with another --reflector-prompt.
 
 Examples:
@@ -98,6 +100,7 @@ Examples:
   debrief train tasks/train.jsonl --epochs 5 --batch 32 --simulated
   debrief train train.jsonl --validation val.jsonl --model gpt-4o-mini
   debrief train train.jsonl --field target=expected --model gpt-4o-mini
+  debrief train train.jsonl --tries 3 --model gpt-4o-mini
   zcat tasks.jsonl.gz | debrief train - --online --model gpt-4o-mini
   debrief train --executions support --reflector-prompt new.txt --model gpt`
 }
@@ -237,7 +240,7 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 // config returns the configuration of the run. It returns an error for invalid combinations of flags.
 func (p *Training) config() (replay.Config, error) {
 	cfg := replay.Config{
-		Epochs: p.Epochs, Batch: p.Batch, CurateEvery: p.CurateEvery, Rounds: p.ReflectorConfig.Rounds,
+		Epochs: p.Epochs, Batch: p.Batch, CurateEvery: p.CurateEvery, Rounds: p.ReflectorConfig.Rounds, Tries: p.Tries,
 		Shuffle: p.Order == "seeded", Seed: p.Seed, ValidateEvery: p.ValidateEvery, Patience: p.Patience, SnapshotEvery: p.SnapshotEvery,
 	}
 	switch {

@@ -94,7 +94,7 @@ func (r *run) trainingTask(sample events.Task, index, step int) events.Task {
 	t.ID = taskID(epochPhase(r.epoch), sample.ID)
 	t.Book = r.book
 	t.Purpose = events.Learn
-	t.Rounds = r.Rounds
+	t.Rounds, t.Tries = r.Rounds, r.Tries
 	t.Origin = events.Origin{
 		Run: r.Name, Epoch: r.epoch, Index: index, Step: step, Steps: r.total, Source: sample.Origin.Source, Model: r.Model,
 	}

@@ -56,6 +56,7 @@ type Config struct {
 	// CurateEvery is the number of samples that the Curator learns from together. The default is Batch.
 	CurateEvery int
 	Rounds      int    // rounds for each sample; 0 leaves the number to the reflector
+	Tries       int    // answers to each training sample at most, until two have different outcomes; 0 means one
 	Shuffle     bool   // another order in every epoch, derived from Seed
 	Seed        uint64 // of the shuffled orders
 	// ValidateEvery measures the validation set after this number of training samples, in addition to the end of
@@ -93,6 +94,12 @@ func (c Config) Validate() error {
 	}
 	if c.CurateEvery < c.Batch || c.CurateEvery > events.MaxGather || c.CurateEvery%max(c.Batch, 1) != 0 {
 		errs = append(errs, fmt.Errorf("--curate-every: must be a multiple of --batch (%d) up to %d, got %d", c.Batch, events.MaxGather, c.CurateEvery))
+	}
+	if c.Tries < 0 || c.Tries > events.MaxTries {
+		errs = append(errs, fmt.Errorf("--tries: must be 1 to %d, got %d", events.MaxTries, c.Tries))
+	}
+	if c.Tries > 1 && c.Mode == Executions {
+		errs = append(errs, errors.New("--tries: --executions runs no tasks: remove one of them"))
 	}
 	if c.ValidateEvery < 0 {
 		errs = append(errs, fmt.Errorf("--validate-every: must be at least 0, got %d", c.ValidateEvery))

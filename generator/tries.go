@@ -1,0 +1,59 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/generator/scoring"
+)
+
+// attempt is one answer to a task, with its outcome.
+type attempt struct {
+	answer  Answer
+	reply   chat.Reply
+	outcome events.Outcome
+}
+
+// attempt asks the model for an answer and evaluates it.
+func (g *Generator) attempt(ctx context.Context, conn *bus.Conn, t *events.Task, messages []chat.Message) (a attempt, err error) {
+	a.answer, a.reply, err = Ask(ctx, g.model, Prompt(messages))
+	if err != nil {
+		return a, fmt.Errorf("answer task %q: %w", t.ID, err)
+	}
+	if a.answer.Final == "" {
+		a.outcome = noAnswer
+		return a, nil
+	}
+	a.outcome, err = g.cfg.Scorer.Evaluate(ctx, t, scoring.Answer{Reasoning: a.answer.Reasoning, Final: a.answer.Final}, conn.ContextLog(ctx))
+	if errors.Is(err, scoring.ErrNotScorable) {
+		err = bus.Discard(err)
+	}
+	if err != nil {
+		return a, fmt.Errorf("evaluate task %q: %w", t.ID, err)
+	}
+	return a, nil
+}
+
+// tryAgain answers a task again, with the same prompt, until one answer has another outcome than that of e, or all tries of the task are
+// used. It adds the tries and their usage to e.
+func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task, messages []chat.Message, e *events.Execution) error {
+	if t.Tries <= 1 || t.Purpose == events.Evaluate || len(t.PreviousRounds) > 0 || !e.Outcome.Known() {
+		return nil
+	}
+	for e.Tries = 1; e.Tries < t.Tries && e.OtherTry == nil; {
+		again, err := g.attempt(ctx, conn, t, messages)
+		if err != nil {
+			return err
+		}
+		e.Tries++
+		e.Usage = e.Usage.Add(again.reply.Usage)
+		if again.outcome.Known() && again.outcome.Label != e.Outcome.Label {
+			e.OtherTry = &events.Try{Reasoning: again.answer.Reasoning, Answer: again.answer.Final, Outcome: again.outcome}
+		}
+	}
+	return nil
+}
