@@ -9,6 +9,7 @@
 //	_, err = c.Feedback(ctx, &events.FeedbackRequest{Execution: run.Handle, Outcome: events.Outcome{Label: events.Success}})
 //
 // Run goes on without advice if Debrief cannot be reached. Context and Report are its two requests, for agents that decide themselves.
+// The client does not read playbooks: use GET /api/v1/books/BOOK/bullets, or deltalog.Load with a connection to the streams.
 //
 // A report or feedback that failed because the service was unavailable is sent again, up to three times within the deadline of
 // ctx. That is safe: a report without an id gets one before it is sent, and the service counts equal ids once. A request for a
@@ -69,7 +70,8 @@ func (c *Client) Context(ctx context.Context, r *events.ContextRequest) (*events
 }
 
 // Report stores an execution and returns its handle. Without a run id or the id of a context, it gets a random run id. An empty book
-// is that of the context over HTTP, and events.DefaultBook over NATS.
+// is that of the context over HTTP, and events.DefaultBook over NATS. Without a known context a report needs a question, and the reply
+// has a warning: the bullets in the prompt are unknown and get no votes. Debrief still learns from the run.
 func (c *Client) Report(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
 	withID := *r
 	withID.Outcome = r.Outcome.Complete() // the service refuses a label that contradicts the score
@@ -155,6 +157,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // Invalid reports that the request is invalid: it fails again if it is sent again.
 func (e *Error) Invalid() bool {
 	switch e.Code {
+	case 0:
+		return errors.Is(e.Err, errAddress)
 	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return false
 	}
@@ -167,7 +171,9 @@ func (e *Error) NotFound() bool { return e.Code == http.StatusNotFound }
 // Unavailable reports a temporary failure: no reply, or a status that permits another attempt.
 func (e *Error) Unavailable() bool {
 	switch e.Code {
-	case 0, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case 0:
+		return !errors.Is(e.Err, errAddress)
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +16,8 @@ import (
 	"debrief/playbook"
 )
 
-// HTTP returns a client of the API at an address such as http://127.0.0.1:4280. An empty token sends none.
+// HTTP returns a client of the API at an address such as http://127.0.0.1:4280. The address needs a scheme: without one each request
+// fails. An empty token sends none.
 func HTTP(address, token string) *Client {
 	t := &httpTransport{base: strings.TrimRight(address, "/") + "/api/v1/", token: token, client: &http.Client{CheckRedirect: refuseRedirect}}
 	return &Client{transport: t, delay: defaultDelay}
@@ -25,12 +27,19 @@ func HTTP(address, token string) *Client {
 // (http://127.0.0.1:4280), DEBRIEF_API_TOKEN and DEBRIEF_BOOK (default).
 func FromEnv() (*Client, error) {
 	address := cmp.Or(os.Getenv("DEBRIEF_URL"), "http://127.0.0.1:4280")
-	if !strings.HasPrefix(address, "http://") && !strings.HasPrefix(address, "https://") {
+	if !hasScheme(address) {
 		return nil, fmt.Errorf("DEBRIEF_URL: %q: want an address such as http://127.0.0.1:4280", address)
 	}
 	c := HTTP(address, os.Getenv("DEBRIEF_API_TOKEN"))
 	c.Book = playbook.Book(os.Getenv("DEBRIEF_BOOK"))
 	return c, nil
+}
+
+// errAddress marks the error of a client with an invalid address: no request can succeed.
+var errAddress = errors.New("invalid address")
+
+func hasScheme(address string) bool {
+	return strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")
 }
 
 // refuseRedirect keeps a redirect as the reply: another server would get the token.
@@ -49,11 +58,14 @@ const maxReply = 64 << 20
 
 func (t *httpTransport) send(ctx context.Context, m *message) ([]byte, error) {
 	verb := m.verb
+	if !hasScheme(t.base) {
+		return nil, &Error{Verb: verb, Text: "address: needs http:// or https://", Err: errAddress}
+	}
 	ctx, cancel := context.WithTimeout(ctx, replyTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+paths[verb], bytes.NewReader(m.body))
 	if err != nil {
-		return nil, &Error{Verb: verb, Code: http.StatusBadRequest, Text: err.Error(), Err: err}
+		return nil, &Error{Verb: verb, Text: "address: " + err.Error(), Err: errors.Join(errAddress, err)}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if m.trace != "" {

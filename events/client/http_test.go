@@ -24,3 +24,18 @@ func TestRedirectIsRefused(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestInvalidAddress: no request was sent, another attempt fails too, and an agent must not go on without advice for ever.
+func TestInvalidAddress(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:14280": "context: address: needs http:// or https://",
+		"http://a b":      `context: address: parse "http://a b/api/v1/contexts": invalid character " " in host name`,
+	} {
+		_, err := HTTP(address, "").Run(t.Context(), &events.ContextRequest{Query: "q"})
+		failed := new(Error)
+		if !errors.As(err, &failed) || failed.Code != 0 || !failed.Invalid() || failed.Unavailable() || err.Error() != want {
+			t.Errorf("%s: got %v, want %q without a status", address, err, want)
+		}
+	}
+}
