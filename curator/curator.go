@@ -152,8 +152,9 @@ func New(model chat.Model, cfg Config) (*Curator, error) {
 	return &Curator{model: model, cfg: cfg, policy: policy, content: rules}, nil
 }
 
-// Run processes reflections and edits until the context ends, and then waits for the batches in progress for the grace
-// period of package bus. It returns nil, or an error if it cannot open its consumer.
+// Run processes reflections and edits until ctx ends, and then waits for the batches in progress for the grace
+// period of package bus. It returns nil, or an error if it cannot open its consumer. The roles of a process may share one Conn. To
+// stop, cancel ctx, wait for Run, then close the connection.
 func (c *Curator) Run(ctx context.Context, conn *bus.Conn) error {
 	w := &worker{
 		Curator: c, conn: conn, store: deltalog.New(conn.JetStream()), earlierWait: earlierWait,

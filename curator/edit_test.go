@@ -245,7 +245,11 @@ func TestStaleEditIsRefused(t *testing.T) {
 	if d := update("uno", read); len(d.Refused) > 0 {
 		t.Fatalf("refused: %v", d.Refused)
 	}
+	before := h.ask("b", &events.Edit{Ops: []playbook.Op{add("three")}}).Version
 	d := update("eins", read)
+	if d.Version != before+1 {
+		t.Errorf("version after a refused edit: got %d, want %d: the log records it", d.Version, before+1)
+	}
 	if len(d.Refused) != 1 || len(d.Conflicts) != 1 || d.Conflicts[0].Content != "uno" {
 		t.Errorf("got %+v, want a refusal with the current content", d)
 	}

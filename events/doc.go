@@ -1,6 +1,8 @@
 // Package events defines the messages that the workers of Debrief exchange: types, subjects, ids and encoding. It has
 // no connection, no clock and no policy. Package bus publishes and receives the events.
 //
+// Agents in Go: see package client. Programs that change a playbook: see Edit and bus.Request. The rest is the protocol.
+//
 // # Overview
 //
 // A playbook, or book, is a list of bullets. A bullet is one piece of advice for a model. Three workers improve a book.

@@ -21,12 +21,13 @@ type Edit struct {
 	ID     ID            `msgpack:"id" json:"id"`  // required, see NewID; an edit with the id of an earlier one has no effect
 	Author string        `msgpack:"author" json:"author"`
 	Reason string        `msgpack:"reason,omitempty" json:"reason,omitempty"`
-	Ops    []playbook.Op `msgpack:"ops" json:"operations,omitempty"` // the Curator assigns missing ids of added bullets
+	Ops    []playbook.Op `msgpack:"ops" json:"operations,omitempty"` // leave Bullet of an Add empty: the Curator assigns the id
 	// Expect contains bullets as the author of the edit read them. The edit is refused if one of them has changed
 	// since.
 	Expect []Expectation `msgpack:"expect,omitempty" json:"expect,omitempty"`
 
-	// BaseVersion is the newest version that the author of the edit has read. The edit is refused if there is a newer one.
+	// BaseVersion is the newest version that the author of the edit has read. The edit is refused if there is a newer one, also one that
+	// only records a refused edit.
 	BaseVersion *uint64 `msgpack:"base_version,omitempty" json:"base_version,omitempty"`
 
 	// Evidence lists executions that the operations follow from, at most MaxEvidence. The log then traces the bullets to them,
@@ -140,8 +141,8 @@ func (e *Edit) Validate() error {
 
 // EditReply is the reply to an Edit. It is not stored.
 type EditReply struct {
-	// Version and Chain are the version that the edit created, and its chain hash. If the edit changed nothing,
-	// they are the current version.
+	// Version and Chain are the version that the edit created, and its chain hash. A refused edit creates one, too: the log records it.
+	// If the edit created none, they are the current version.
 	Version uint64 `msgpack:"version" json:"version"`
 	Chain   []byte `msgpack:"chain,omitempty" json:"chain,omitempty"`
 	// Added contains the ids of the added bullets, in the order of the operations.

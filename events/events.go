@@ -605,7 +605,8 @@ type Reflection struct {
 	// EvidenceTokens is the estimated part of Usage.InputTokens for the description of the agent and the calls of another run.
 	EvidenceTokens int `msgpack:"evidence_tokens,omitempty" json:"evidence_tokens,omitempty"`
 
-	// Model wrote the texts. Without it their author is unknown: they wait for a person, and no prompt of an agent contains them.
+	// Model wrote the texts; a Reflector sets "unnamed" if the reply of its model has no name. If it is empty, the author is unknown: the
+	// texts wait for a person, and no prompt of an agent contains them.
 	Model   string     `msgpack:"model,omitempty" json:"model,omitempty"`
 	Usage   chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
 	Created time.Time  `msgpack:"created" json:"created,omitzero"`

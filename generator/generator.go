@@ -133,7 +133,8 @@ func New(model chat.Model, embedder Embedder, cfg Config, endpoints ...Endpoint)
 	return &Generator{model: model, embedder: embedder, cfg: cfg.WithDefaults(), endpoints: endpoints}, nil
 }
 
-// Run answers tasks until ctx ends.
+// Run answers tasks until ctx ends. The roles of a process may share one Conn. To stop, cancel ctx, wait for Run, then close the
+// connection.
 func (g *Generator) Run(ctx context.Context, conn *bus.Conn) error {
 	return g.run(ctx, conn, NewContextBuilder(conn, g.embedder, g.cfg))
 }

@@ -62,7 +62,9 @@ type Answer struct {
 // errNoAnswer reports a reply in the required format whose answer is missing or empty.
 var errNoAnswer = &chat.MissingError{Field: "final_answer"}
 
-// Ask sends a prompt to a model. It asks again if the reply cannot be parsed, and once if it has no answer.
+// Ask sends a prompt to a model. It asks again if the reply has no text, broken JSON or JSON without the expected fields, up to
+// chat.MaxCalls times in all, and once if the field final_answer is missing. Prose is accepted: the answer is the part that it marks, such as
+// \boxed{…} or "Final answer: …", else the whole text.
 func Ask(ctx context.Context, m chat.Model, p chat.Prompt) (Answer, chat.Reply, error) {
 	return chat.Ask(ctx, m, p, parseAnswer)
 }

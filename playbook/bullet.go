@@ -133,7 +133,7 @@ type Bullet struct {
 	Harmful int `msgpack:"harmful,omitempty" json:"harmful"`
 	Neutral int `msgpack:"neutral,omitempty" json:"neutral"`
 
-	Status Status `msgpack:"status,omitempty" json:"status,omitempty"`
+	Status Status `msgpack:"status,omitempty" json:"status,omitempty"` // empty means active
 	Pinned bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 
 	// Experiment has the measured effect of the bullet, nil if nothing was measured. SupportBySource counts its support

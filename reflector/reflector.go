@@ -96,7 +96,8 @@ func versionOf(withModel bool) string {
 	return outcomesVersion
 }
 
-// Run processes deliveries until the context ends.
+// Run processes deliveries until ctx ends. The roles of a process may share one Conn. To stop, cancel ctx, wait for Run, then close the
+// connection.
 func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 	windows := window.New(conn.NATS(), conn.JetStream())
 	return conn.Run(ctx, bus.Worker{
@@ -260,7 +261,7 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 		}
 		ref.Lessons = append(ref.Lessons, out.Lessons...)
 		ref.Records, ref.Ignored = out.Records, out.Ignored
-		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a text without a model waits for a person
+		ref.Model, ref.Usage = cmp.Or(reply.Model, "unnamed"), reply.Usage // a reflection without a model waits for a person
 		ref.EvidenceTokens = evidenceTokens(material(e, other, r.cfg))
 		if len(e.Cited) == 0 && e.ReportedByAgent() { // a Generator cites the bullets that it follows
 			followed := *e

@@ -112,8 +112,9 @@ type Prompt struct {
 	// in the request.
 	Name     string
 	Messages []Message
-	// Schema is the JSON schema of the reply. Each role sends one: print it to see the form of the reply that the role reads.
-	// Servers with structured outputs enforce it. Nil requests plain text.
+	// Schema is the JSON schema of the reply, for servers with structured outputs. The first message describes the same form in words.
+	// Roles accept a reply with only the field final_answer of a Generator, key_insight of a Reflector ("" for none), or operations of a
+	// Curator ([] for none). Nil requests plain text.
 	Schema json.RawMessage
 	// MaxTokens limits the length of the reply; 0 selects the default of the adapter.
 	MaxTokens int
@@ -125,7 +126,8 @@ type Reply struct {
 	// Thoughts are the thoughts of a reasoning model, if the server sends them beside the text. Some servers send the JSON of a reply
 	// there and no text.
 	Thoughts string
-	Model    string
+	// Model is the name of the model, for records and prices. Empty is stored as "unnamed" in a reflection.
+	Model string
 	// Finish is the finish reason: "stop", or "length" if the text was truncated.
 	Finish string
 	Usage  Usage

@@ -16,7 +16,7 @@
 // Debrief-Scope. The users of agents have no right to the subjects with an owner, see 'debrief credentials'. Feedback on an execution
 // of another owner is answered 404.
 //
-// A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (package cmd/internal/api) only has
+// A NATS server accepts messages up to its max_payload, by default 1 MB. HTTP (the API of the gateway) only has
 // the limits above, so use HTTP for larger requests.
 //
 // The name of the micro service is debrief: "nats micro info debrief" shows it, and "nats micro stats debrief"
