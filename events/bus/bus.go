@@ -85,7 +85,7 @@ type Options struct {
 
 // Open returns a connection to the streams and buckets. It creates those that are missing, if the user has the rights.
 // The caller closes nc. If the server denies a request, Open and every method of Conn return a *DeniedError. Open
-// returns a *streams.ConfigError if the configuration of an existing stream does not fit, and ErrNoStreams if ReadOnly is set
+// returns a *streams.ConfigError if the configuration of an existing stream does not fit, and natserr.ErrNoStreams if ReadOnly is set
 // and no stream exists.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
@@ -105,7 +105,7 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Conn, error) {
 }
 
 // Attach returns a connection without checking or creating streams. It is for programs that run none of the roles: they may read and
-// publish if the streams exist.
+// publish if the streams exist. Without them, deltalog.Load returns natserr.ErrNoStreams, and a publish names the missing stream.
 func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -173,8 +173,8 @@ func (e *DeadLetterError) Error() string {
 
 // Request publishes an event, waits until its role has handled it, and returns the answer: the *events.Execution of an
 // *events.Task, or the *events.EditReply of an *events.Edit. If ctx ends first, the event stays stored and is still handled; its
-// answer is lost, and the same id returns ErrDuplicate, so read the effect from the stream or the playbook. Errors
-// are ErrDuplicate, *DeadLetterError, the errors of Conn.Publish, or the error of ctx.
+// answer is lost, and the same id returns ErrDuplicate, so read the effect from the stream or the playbook. A refused edit is an
+// answer: see EditReply.Err. Errors are ErrDuplicate, *DeadLetterError, the errors of Conn.Publish, or the error of ctx.
 func Request[T any](ctx context.Context, c *Conn, e events.Event, o PublishOptions) (*T, error) {
 	reply, err := c.Request(ctx, e, o)
 	if err != nil {

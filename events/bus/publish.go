@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -50,7 +49,7 @@ const copySeparator = "~"
 const MaxInline = 512 << 10
 
 // Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
-// no room. It first replaces the secrets in the texts of e, so that the caller's copy contains none either. In place of a large
+// no room, and the error of Validate for an invalid event, which is not sent. It first replaces the secrets in the texts of e, so that the caller's copy contains none either. In place of a large
 // description of an agent, e gets the name of its blob.
 func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
 	ctx, span := c.startPublishSpan(ctx, e, &m)
@@ -103,21 +102,13 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 	}
 	pub, err := p.publishMsg(ctx, streams.OfKind(e.Kind()), msg, append(opts, jetstream.WithMsgID(id))...)
 	if err != nil {
-		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, explainNoStream(err))
+		return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, err)
 	}
 	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
 	if !r.Duplicate {
 		r.Trace = events.TraceID(m.Trace)
 	}
 	return r, msg, nil
-}
-
-// explainNoStream adds the possible causes to the error of a publish that no stream received.
-func explainNoStream(err error) error {
-	if errors.Is(err, jetstream.ErrNoStreamResponse) {
-		return fmt.Errorf("%w: the stream has no leader or does not exist, or the account of this user does not import the subject: run 'debrief doctor' with the user's key", err)
-	}
-	return err
 }
 
 func asFull(err error) error {

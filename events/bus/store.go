@@ -31,6 +31,10 @@ type noAckError struct {
 }
 
 func (e *noAckError) Error() string {
+	if errors.Is(e.Err, jetstream.ErrNoStreamResponse) {
+		return fmt.Sprintf("stream %s does not answer: it has no leader or does not exist, or the account of this user does not import the subject: "+
+			"run 'debrief doctor' with the user's key (%v)", e.Stream, e.Err)
+	}
 	return fmt.Sprintf("stream %s has not acknowledged a publish for %s: check the server's log; after a full disk, free space and restart the server (%v)",
 		e.Stream, time.Since(e.Since).Round(time.Second), e.Err)
 }

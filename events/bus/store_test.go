@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -210,5 +211,23 @@ func TestBlockedRoleIsNamed(t *testing.T) {
 	_, err = c.js.Publish(t.Context(), events.KindDelta.Subject("b"), []byte("x"))
 	if !IsUnavailable(err) {
 		t.Errorf("publish: got %v, want an outage, which costs no attempt", err)
+	}
+}
+
+// TestMissingStreamIsNamed: a missing stream is not a full disk.
+func TestMissingStreamIsNamed(t *testing.T) {
+	t.Parallel()
+	nc, err := serve(t, natsd.Config{}).Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	c, err := Attach(nc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Publish(t.Context(), task("b", 1), PublishOptions{})
+	if text := fmt.Sprint(err); !strings.Contains(text, "stream TASKS does not answer: it has no leader or does not exist") || strings.Contains(text, "disk") {
+		t.Errorf("got %v, want the missing stream", err)
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"debrief/events/streams"
 )
 
-// ErrNoStreams is returned by a read-only Open if the server has no stream of Debrief.
-var ErrNoStreams = errors.New("the server has no streams of Debrief")
-
 // ensure creates the streams that a role uses and that do not exist, unless the connection is read-only. It keeps the
 // configuration of an existing stream, but returns an error if the role cannot work with it.
 func (c *Conn) ensure(ctx context.Context, o Options) error {
@@ -51,7 +48,7 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 		}
 	}
 	if o.ReadOnly && exist == 0 {
-		return ErrNoStreams
+		return natserr.ErrNoStreams
 	}
 	return nil
 }

@@ -77,9 +77,14 @@ func New(js jetstream.JetStream) *Store {
 
 // Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a
 // Follower has each later one. Load reads to the end of the log, so it contains every edit whose reply has arrived, unless a replica
-// of a cluster lags. Conn is a *bus.Conn, and the streams must exist.
+// of a cluster lags. Conn is a *bus.Conn. Load returns natserr.ErrNoStreams if the server has no streams of Debrief.
 func Load(ctx context.Context, conn interface{ JetStream() jetstream.JetStream }, b playbook.Book) (*playbook.Playbook, error) {
 	w, err := New(conn.JetStream()).Writer(ctx, b)
+	if errors.Is(err, nats.ErrNoResponders) { // also of a cluster without a leader
+		if _, missing := conn.JetStream().Stream(ctx, viewStream); errors.Is(missing, jetstream.ErrStreamNotFound) {
+			return nil, fmt.Errorf("open playbook %q: %w", b, natserr.ErrNoStreams)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// ErrNoStreams reports that the server has no streams of Debrief.
+var ErrNoStreams = errors.New("the server has no streams of Debrief")
+
 // IsConflict reports a failed compare-and-swap: the stream or the subject has a newer message than expected. A cluster
 // returns the second code if another write to the same subject is in flight.
 func IsConflict(err error) bool {

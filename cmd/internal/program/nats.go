@@ -301,7 +301,7 @@ func (n NATS) open(ctx context.Context, nc *nats.Conn, o bus.Options) (*bus.Conn
 		return conn, nil
 	case wrongUser(err, nc):
 		return nil, Exit(ExitRefused, fmt.Errorf("the credentials do not belong to the %s: use --nkey TENANT/%[1]s.nk (%w)", userOf(cmp.Or(o.Role, "debrief")), err))
-	case errors.Is(err, bus.ErrNoStreams):
+	case errors.Is(err, natserr.ErrNoStreams):
 		return nil, Exit(ExitRefused, fmt.Errorf("%w at %s: start 'debrief up' or the workers there, or name another server with --nats", err, redact.Address(nc.ConnectedUrl())))
 	case ExitCode(err) == ExitRefused:
 		return nil, err
