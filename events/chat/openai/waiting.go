@@ -83,8 +83,12 @@ func (s *caller) Waiting() string {
 		return ""
 	}
 	limit, inFlight := s.concurrency.current()
-	return fmt.Sprintf("the model is slow: %s, the oldest for %s; %d of at most %d requests are at the server, which has %v for each: see %s and %s",
-		plural(all), oldest.Round(time.Second), inFlight, limit, s.cfg.Timeout, s.cfg.name("MaxConcurrent"), s.cfg.name("Timeout"))
+	most := fmt.Sprintf("at most %d requests", limit)
+	if limit < s.cfg.MaxConcurrent {
+		most += fmt.Sprintf(" (adapted to the server, up to %d)", s.cfg.MaxConcurrent)
+	}
+	return fmt.Sprintf("the model is slow: %s, the oldest for %s; %d of %s are at the server, which has %v for each: see %s and %s",
+		plural(all), oldest.Round(time.Second), inFlight, most, s.cfg.Timeout, s.cfg.name("MaxConcurrent"), s.cfg.name("Timeout"))
 }
 
 func plural(calls int) string {

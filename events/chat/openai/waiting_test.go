@@ -52,7 +52,7 @@ func TestSlowModelIsReported(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		got := c.Waiting()
-		for _, want := range []string{"the model is slow: 3 calls wait, the oldest for 31s", "--MaxConcurrent", "--Timeout", "10m0s"} {
+		for _, want := range []string{"the model is slow: 3 calls wait, the oldest for 31s", "; 2 of at most 2 requests (adapted to the server, up to 16) are at", "--MaxConcurrent", "--Timeout", "10m0s"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("got %q, want %q in it", got, want)
 			}
