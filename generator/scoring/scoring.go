@@ -30,7 +30,7 @@ const (
 	// absolute tolerance, "numeric:1%" one relative to the target.
 	ByNumber = "numeric"
 	// ByFormula compares as the scorer of the Formula tasks does (ACE, arXiv:2510.04618): numbers after removing commas,
-	// else the text.
+	// else the text, so "$5" is not 5.
 	ByFormula = "formula"
 	// ByList compares comma-separated entries by position, ignoring case and white space. The score is the share of
 	// correct entries; a missing or additional entry is wrong. "list:ignore-extra" ignores additional entries, as the
@@ -57,7 +57,7 @@ const (
 )
 
 // EvaluatorSyntax lists the syntax of all evaluators, for help and error texts.
-const EvaluatorSyntax = "default, exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, formula, program:NAME"
+const EvaluatorSyntax = "default, exact, numeric, numeric:TOLERANCE, numeric:PERCENT%, list, list:ignore-extra, regex, regex:search, json, steps, formula (removes only commas), program:NAME"
 
 // ErrNotScorable reports an unknown evaluator, or a target that is invalid for its evaluator. A retry returns the
 // same error.

@@ -17,7 +17,7 @@ type diffBook struct {
 	apiclient.BookFlags
 	From string `arg:"" help:"Old version." placeholder:"POINT"`
 	To   string `arg:"" optional:"" help:"New version. Default: the newest." default:"newest" placeholder:"POINT"`
-	JSON bool   `help:"Print JSON lines, one for each bullet that differs."`
+	JSON bool   `help:"Print JSON lines, one for each bullet that differs, nothing if there are none."`
 }
 
 // Help implements kong.HelpProvider.

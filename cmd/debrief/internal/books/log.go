@@ -23,7 +23,7 @@ type logBook struct {
 	apiclient.BookFlags
 	Limit int  `help:"Maximum number of changes to list; 0 lists all." default:"20"`
 	Names bool `help:"List only the versions that have a name."`
-	JSON  bool `help:"Print JSON lines with all operations."`
+	JSON  bool `help:"Print JSON lines with all operations, nothing if there are none."`
 }
 
 // Run implements the command.

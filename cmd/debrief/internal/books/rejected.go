@@ -20,7 +20,7 @@ import (
 type newestFlags struct {
 	apiclient.BookFlags
 	Limit int  `help:"Maximum number to list, newest ones; 0 lists all." default:"50"`
-	JSON  bool `help:"Print JSON lines."`
+	JSON  bool `help:"Print JSON lines, nothing if there are none."`
 }
 
 // list prints the newest items of a list of the API, whose first item is the newest. It prints them oldest first: as JSON, or as a

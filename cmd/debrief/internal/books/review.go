@@ -90,7 +90,7 @@ func unapproved(ids []book.BulletID) string {
 // reviewList lists the bullets in quarantine.
 type reviewList struct {
 	apiclient.BookFlags
-	JSON bool `help:"Print JSON lines."`
+	JSON bool `help:"Print JSON lines, nothing if there are none."`
 }
 
 // Run implements the command.

@@ -75,7 +75,7 @@ type deadList struct {
 	apiclient.Flags
 	letterFlags
 	Limit int  `help:"Show only the newest letters, up to this number; 0 for all." default:"100"`
-	JSON  bool `help:"Print JSON lines."`
+	JSON  bool `help:"Print JSON lines, nothing if there are none."`
 }
 
 // Run implements the command.
