@@ -16,38 +16,52 @@ import (
 	"debrief/events/streams"
 )
 
-// The server counts deliveries; a worker counts attempts. A delivery is not an attempt while its message is held. It is no
-// attempt either if the message is released before its handler started, or because of a stop or a pause. The worker stores
-// a record when a hold starts and before it releases a message, so that a crash costs no attempt. Usually nothing is
-// stored: without a record every delivery was an attempt.
+// The server counts deliveries; a worker counts attempts. A delivery does not count as an attempt
+//
+//   - while its message is held,
+//   - if the message is released before its handler started,
+//   - if the message is released because of a stop or a pause.
+//
+// The worker stores a record when a hold starts and before it releases a message, so that a crash costs no attempt. Usually
+// nothing is stored: without a record every delivery was an attempt.
 //
 // A batching worker that crashes costs an attempt of every message that it holds, although only one of them may be at
 // fault. So the last attempts at a message are in a small group and then alone, see groupSizes. Only these attempts can
-// exhaust the message. Their number is stored before they start.
+// exhaust the message, so it can have more than MaxAttempts. Their number is stored before they start. If MaxAttempts is 5
+// and the worker crashes in each delivery of one message:
+//
+//	delivery  attempt  batch      record
+//	1         1        ordinary   none
+//	2         2        ordinary   none
+//	3         3        16         {delivered: 3, attempts: 3, grouped: 1}
+//	4         4        1          {delivered: 4, attempts: 4, grouped: 2}
+//	5         5        1          {delivered: 5, attempts: 5, grouped: 3}
+//	6         6        1          {delivered: 6, attempts: 6, grouped: 4}
+//	7         dead letter
 
 // attemptRecord is the record of one message: of its first Delivered deliveries, Attempts were attempts.
 type attemptRecord struct {
-	ID        string `json:"id,omitempty"` // id of the message: a new stream uses the same sequences again
-	Delivered int    `json:"delivered"`
-	Attempts  int    `json:"attempts"`
-	Grouped   int    `json:"grouped,omitempty"` // number of attempts in groups of groupSizes
+	ID            string `json:"id,omitempty"` // id of the message: a new stream uses the same sequences again
+	Delivered     int    `json:"delivered"`
+	Attempts      int    `json:"attempts"`
+	GroupAttempts int    `json:"grouped,omitempty"` // attempts in small batches, see groupSizes
 }
 
-// groupSizes are the sizes of the batches of the last attempts at a message. A worker that is killed at random while it handles
-// one message hardly hits the same message three times. Most messages that were lost with others are finished in the group
-// before that, for a fraction of the commits.
+// groupSizes are the sizes of the batches of the last attempts at a message. Three attempts are alone, because random kills of
+// the worker hardly hit the same message three times. The group of 16 finishes most of the other messages, with fewer commits
+// than single messages need.
 var groupSizes = []int{16, 1, 1, 1}
 
-// groups returns the last of groupSizes, not more than a message has attempts in all.
+// groups returns the last MaxAttempts entries of groupSizes.
 func (r *runner) groups() []int { return groupSizes[max(0, len(groupSizes)-r.policy.MaxAttempts):] }
 
-// isExhausted reports whether an item has no attempt left. In a batching worker the attempts in groups come last.
+// isExhausted reports whether an item has no attempt left. In a batching worker it also needs all attempts in groups.
 func (r *runner) isExhausted(it *item) bool {
-	return it.d.Attempt > r.policy.MaxAttempts && (r.worker.Batch <= 1 || it.groupsBegun >= len(r.groups()))
+	return it.d.Attempt > r.policy.MaxAttempts && (r.worker.Batch <= 1 || it.groupAttempts >= len(r.groups()))
 }
 
-// groupSize returns the size of the batch of the next attempt at an item. It is 0 for an ordinary batch: the first attempts
-// are in one, and an item that will not be handled needs no group.
+// groupSize returns the size of the batch of the next attempt at an item. It is 0 for an ordinary batch, which is right for the
+// first attempts, and for an item that will not be handled.
 func (r *runner) groupSize(it *item) int {
 	lastOrdinary := max(1, r.policy.MaxAttempts-len(r.groups())+1) // the first attempt is never in a group
 	if r.worker.Batch <= 1 || it.d.Attempt <= lastOrdinary {
@@ -57,7 +71,7 @@ func (r *runner) groupSize(it *item) int {
 	if !willBeHandled {
 		return 0
 	}
-	return r.groups()[min(it.groupsBegun, len(r.groups())-1)]
+	return r.groups()[min(it.groupAttempts, len(r.groups())-1)]
 }
 
 func attemptsSubject(role string, seq uint64) string {
@@ -67,7 +81,8 @@ func attemptsSubject(role string, seq uint64) string {
 // number returns the number of the attempt that a delivery starts. If the durable was created again, the server counts
 // deliveries from 1 again. Then number adds at least one attempt to the record, but never exceeds the server's count.
 func (a attemptRecord) number(delivery int) int {
-	return max(1, min(delivery, a.Attempts+max(1, delivery-a.Delivered)))
+	newDeliveries := max(1, delivery-a.Delivered)
+	return max(1, min(delivery, a.Attempts+newDeliveries))
 }
 
 // attemptRecords stores and loads the numbers of attempts of a role's messages.
@@ -82,11 +97,11 @@ type attemptRecords struct {
 func (r *attemptRecords) record(it *item) (a attemptRecord, known bool) {
 	r.flight.mu.Lock()
 	defer r.flight.mu.Unlock()
-	a = attemptRecord{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.latestNumber, Attempts: it.d.Attempt, Grouped: it.groupsBegun}
+	a = attemptRecord{ID: it.msg.Headers().Get(nats.MsgIdHdr), Delivered: it.latestDelivery, Attempts: it.d.Attempt, GroupAttempts: it.groupAttempts}
 	if it.uncounted {
 		a.Attempts--
-		if it.grouped {
-			a.Grouped--
+		if it.inGroup {
+			a.GroupAttempts--
 		}
 	}
 	return a, it.attemptKnown
@@ -112,8 +127,8 @@ func (r *attemptRecords) setUncounted(items []*item, uncounted bool) {
 func (r *attemptRecords) beginGroup(items []*item) {
 	r.flight.mu.Lock()
 	for _, it := range items {
-		it.grouped, it.uncounted = true, false
-		it.groupsBegun++
+		it.inGroup, it.uncounted = true, false
+		it.groupAttempts++
 	}
 	r.flight.mu.Unlock()
 	r.store(items)
@@ -218,14 +233,14 @@ func (r *attemptRecords) loadBatch(ctx context.Context, items []*item) error {
 	if err := r.letters.load(ctx, items); err != nil {
 		return err
 	}
-	var recounted []*item // the server counts their deliveries from 1 again, so the record must change
+	var recounted []*item
 	for _, it := range items {
 		a := found[it]
 		r.flight.mu.Lock()
-		it.d.Attempt, it.attemptKnown = a.number(it.deliveryNumber), true
-		it.groupsBegun = a.Grouped
+		it.d.Attempt, it.attemptKnown = a.number(it.initialDelivery), true
+		it.groupAttempts = a.GroupAttempts
 		r.flight.mu.Unlock()
-		if it.deliveryNumber <= a.Delivered {
+		if it.initialDelivery <= a.Delivered { // the server counts from 1 again, so the record must change
 			recounted = append(recounted, it)
 		}
 	}

@@ -15,19 +15,19 @@ import (
 
 // item is one message in progress.
 type item struct {
-	// The newest delivery and its number. mu of inFlight guards these fields.
-	msg          jetstream.Msg
-	latestNumber int
-	uncounted    bool // the newest delivery does not count as an attempt so far
-	grouped      bool // the newest delivery is an attempt in a group, see groupSizes
-	groupsBegun  int  // number of attempts in groups, including the newest delivery
-	redelivered  bool // the server redelivered the message while this worker had it
+	// mu of inFlight guards the fields of this group.
+	msg            jetstream.Msg // the newest delivery
+	latestDelivery int           // number of the newest delivery
+	uncounted      bool          // the newest delivery does not count as an attempt so far
+	inGroup        bool          // the newest delivery is an attempt in a group, see groupSizes
+	groupAttempts  int           // number of attempts in groups, including that of the newest delivery
+	redelivered    bool          // the server redelivered the message while this worker had it
 
-	deliveryNumber int       // number of the delivery that created the item
-	received       time.Time // when that delivery arrived
-	reconnects     uint64    // the connection's number of reconnects when that delivery arrived
+	initialDelivery int       // number of the delivery that created the item
+	received        time.Time // when that delivery arrived
+	reconnects      uint64    // the connection's number of reconnects when that delivery arrived
 
-	attemptKnown  bool   // d.Attempt is final: the stored number of attempts was read, or none is expected; written under mu of inFlight
+	attemptKnown  bool   // d.Attempt is final: the stored record was read, or none is expected; written under mu of inFlight
 	letterSubject string // subject of the message's dead letter, if it has one
 	letterKnown   bool   // letterSubject was read after the worker had stored the effect of the message
 
@@ -69,7 +69,7 @@ func (f *inFlight) add(it *item) (old *item) {
 	defer f.mu.Unlock()
 	if old = f.items[it.d.Seq]; old != nil {
 		old.msg = it.msg
-		old.latestNumber = it.latestNumber
+		old.latestDelivery = it.latestDelivery
 		old.redelivered = true
 		return old
 	}

@@ -193,7 +193,7 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 	publishedBefore := m.Headers().Get(events.HeaderRepeat) != "" || md.Sequence.Stream <= p.restored
 	number := int(md.NumDelivered)
 	it := &item{
-		msg: m, latestNumber: number, deliveryNumber: number,
+		msg: m, latestDelivery: number, initialDelivery: number,
 		received: time.Now(), reconnects: p.conn.nc.Stats().Reconnects,
 		d: Delivery{
 			Seq: md.Sequence.Stream, Attempt: number, Stored: md.Timestamp,

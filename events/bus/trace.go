@@ -113,7 +113,7 @@ func (r *runner) startSpan(it *item) {
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 			keySystem.String("nats"), keyOperation.String("process"), keySubject.String(it.msg.Subject()),
 			keyMessage.String(messageID(it.msg.Headers())), keyRole.String(r.worker.Role), keyKind.String(string(kind)),
-			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.latestNumber),
+			keyBook.String(string(book)), keySeq.Int64(int64(it.d.Seq)), keyDelivery.Int(it.latestDelivery),
 		))
 	it.span = span
 	it.d.Trace = traceparent(trace.SpanContextFromContext(ctx))

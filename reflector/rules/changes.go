@@ -30,17 +30,17 @@ const (
 
 // change is one difference between a failed act and a later act of the same name.
 type change struct {
-	rank   rank
-	advice string // imperative, clean; equal texts are one change
-	of     string // advice of the general change that this one makes precise
-	word   string // the new value, or the name of the new argument: an error can name it
-	isNew  bool   // the first call lacks the argument
+	rank    rank
+	advice  string // imperative, clean; equal texts are one change
+	general string // advice of the general change that this one makes precise
+	word    string // the new value, or the name of the new argument: an error can name it
+	isNew   bool   // the first call lacks the argument
 
-	// The rest is set for a call in between.
-	do     string // its name
-	shared string // the argument that it has in common with the call
-	lookup bool   // it looks for or creates a file after an error about a missing file
-	reads  bool   // it only reads
+	// The rest is set if the change is a call in between.
+	call      string // its name
+	shared    string // name of the argument that it has in common with the second call
+	findsFile bool   // after an error about a missing file, the call looks for a file or writes one
+	reads     bool   // the call only reads
 }
 
 const (
@@ -138,7 +138,7 @@ func compareValues(name string, v, w any, m *message) []change {
 	general := change{rank: rankTrivial, advice: "change " + argument(name)}
 	var found []change
 	if how := howDiffers(argument(name), v, w, m); how != "" {
-		found = append(found, change{rank: rankHow, advice: how, of: general.advice})
+		found = append(found, change{rank: rankHow, advice: how, general: general.advice})
 	}
 	found = append(found, valueOf(general.advice, name, w)...)
 	return append(found, general)
@@ -211,7 +211,7 @@ func compareTexts(name, s, t string) []change {
 	argument := argument(name)
 	general := change{rank: rankTrivial, advice: "change " + argument}
 	how := func(advice string) []change {
-		return []change{{rank: rankHow, advice: advice, of: general.advice}, general}
+		return []change{{rank: rankHow, advice: advice, general: general.advice}, general}
 	}
 	switch {
 	case sameLines(s, t):
@@ -228,7 +228,7 @@ func compareTexts(name, s, t string) []change {
 	}
 	var found []change
 	if after := form(t); after != "" && form(s) != after {
-		found = append(found, change{rank: rankForm, advice: "give " + argument + " in the form `" + quote(after, maxName) + "`", of: general.advice})
+		found = append(found, change{rank: rankForm, advice: "give " + argument + " in the form `" + quote(after, maxName) + "`", general: general.advice})
 	}
 	if name != "" {
 		found = append(found, valueOf(general.advice, name, t)...)
@@ -242,7 +242,7 @@ func valueOf(general, name string, v any) []change {
 	if !valueForm.MatchString(s) {
 		return nil
 	}
-	return []change{{rank: rankValue, advice: "set " + argument(name) + " to `" + s + "`", of: general, word: s}}
+	return []change{{rank: rankValue, advice: "set " + argument(name) + " to `" + s + "`", general: general, word: s}}
 }
 
 // valueText returns the text of a simple value, "" for others.

@@ -130,7 +130,7 @@ func (t *tally) add(p *pair) {
 	if p.isOneChange() {
 		t.alone++
 	}
-	if enumerates(p.failed.message.line, t.word) {
+	if namesValue(p.failed.message.line, t.word) {
 		t.named++
 	}
 	if t.rank != rankValue {

@@ -49,7 +49,7 @@ func (x *Errors) Lessons() []Lesson {
 		if t == nil || !isName(f.tool) {
 			continue
 		}
-		line := said(f.text, f.names)
+		line := quotable(f.text, f.names)
 		if line == "" && errorsOf[f.tool] > 1 {
 			continue // without a quotation, a lesson would be about all errors of the tool
 		}
@@ -79,11 +79,11 @@ func sentence(f *failure, t *tally, line string) string {
 	if line != "" {
 		condition = fmt.Sprintf("If %s answers \"%s\", ", tool, line)
 	}
-	readsFirst := t.rank == rankSame && t.reads && !t.lookup // which does no harm, so it is advised for each call
+	readsFirst := t.rank == rankSame && t.reads && !t.findsFile // which does no harm, so it is advised for each call
 	switch {
 	case readsFirst && line != "":
-		return fmt.Sprintf("Before %s, call `%s` with the same `%s`. Otherwise %s can answer \"%s\".", tool, t.do, t.shared, tool, line)
-	case t.do != "":
+		return fmt.Sprintf("Before %s, call `%s` with the same `%s`. Otherwise %s can answer \"%s\".", tool, t.call, t.shared, tool, line)
+	case t.call != "":
 		return condition + t.advice + ", then call " + tool + " again."
 	case t.rank == rankRetry:
 		return condition + t.advice + ". It worked the next time."
@@ -107,14 +107,14 @@ func (x *Errors) choose(f *failure) *tally {
 		return nil
 	}
 	first := slices.MinFunc(found, bySpecificity)
-	if i := slices.IndexFunc(found, func(t *tally) bool { return t.rank == rankValue && t.of == first.advice }); i >= 0 {
+	if i := slices.IndexFunc(found, func(t *tally) bool { return t.rank == rankValue && t.general == first.advice }); i >= 0 {
 		return found[i] // "set x to y" says more than "give x"
 	}
 	return first
 }
 
 func bySpecificity(a, b *tally) int {
-	special := func(t *tally) int { return min(len(t.of), 1) }
+	special := func(t *tally) int { return min(len(t.general), 1) }
 	return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.runs.worked, a.runs.worked), cmp.Compare(special(b), special(a)), strings.Compare(a.advice, b.advice))
 }
 
@@ -137,10 +137,10 @@ func (x *Errors) isRemedy(f *failure, t *tally) bool {
 	case t.runs.worked < minRuns && t.alone < t.pairs.worked:
 		return false
 	case t.rank == rankForm || t.rank == rankValue:
-		general := f.changes[t.of] // a new value is a cause only if it is always the same
+		general := f.changes[t.general] // a new value is a cause only if it is always the same
 		return general == nil || general.runs.worked <= t.runs.worked
 	}
-	return t.do == "" || !x.isUsual(f, t)
+	return t.call == "" || !x.isUsual(f, t)
 }
 
 // explained reports whether the error, or the form of the remedy, shows that the remedy is the cause. This proves more than counts: agents
@@ -152,14 +152,14 @@ func (t *tally) explained(f *failure) bool {
 	case rankValue, rankSet:
 		return t.named > 0 && t.named == t.pairs.worked
 	}
-	return t.do != "" && (t.lookup || names(f.text, t.do))
+	return t.call != "" && (t.findsFile || names(f.text, t.call))
 }
 
-// isUsual reports whether the call t.do stands about as often between calls of the tool that both worked: its share of those pairs is more
+// isUsual reports whether the call t.call stands about as often between calls of the tool that both worked: its share of those pairs is more
 // than half of its share of the pairs that worked after the error. The former share is computed with one more pair that has the call.
 func (x *Errors) isUsual(f *failure, t *tally) bool {
 	u := x.usual[f.tool]
-	return u != nil && u.pairs >= minPairs && 2*(u.between[t.do]+1)*f.pairs.worked > t.pairs.worked*(u.pairs+1)
+	return u != nil && u.pairs >= minPairs && 2*(u.between[t.call]+1)*f.pairs.worked > t.pairs.worked*(u.pairs+1)
 }
 
 // names reports whether the text of an error contains the words of a tool's name, or of its operation.

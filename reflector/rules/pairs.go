@@ -16,8 +16,8 @@ const maxDistance = 16
 type pair struct {
 	failed, next *act
 	unchanged    bool // with exactly equal arguments
-	// differences are the things that changed. Each has one change or several that describe the same thing, from the specific to the
-	// general one.
+	// differences are the things that changed. Each is a list of changes that describe the same thing, from the specific to the
+	// general one, such as "set `size` to `10`", "change `size`".
 	differences [][]change
 }
 
@@ -34,8 +34,16 @@ func (p *pair) attempts() attempts {
 
 // isOneChange reports whether one thing changed. Arguments that are new together, such as the page and its size, are one.
 func (p *pair) isOneChange() bool {
-	isOther := func(same []change) bool { return !same[len(same)-1].isNew }
-	return len(p.differences) == 1 || !slices.ContainsFunc(p.differences, isOther)
+	if len(p.differences) == 1 {
+		return true
+	}
+	for _, same := range p.differences {
+		general := same[len(same)-1]
+		if !general.isNew {
+			return false
+		}
+	}
+	return true
 }
 
 // nextAttempt returns the pair of a failed act, or nil if no other attempt follows within maxDistance.
@@ -55,7 +63,7 @@ func nextAttempt(acts []act, i int) *pair {
 		}
 		p := &pair{failed: from, next: to, differences: differences, unchanged: from.arguments.equal(&to.arguments)}
 		between := actsBetween(acts[i+1:j], from, to)
-		isAgain := p.unchanged && from.arguments.exact()
+		isAgain := p.unchanged && from.arguments.exact() // texts that are not exact can differ although they look equal
 		followsAtOnce := len(between) == 0 && from.turn == to.turn
 		if isAgain && followsAtOnce && temporary.MatchString(from.message.line) {
 			p.differences = [][]change{{{rank: rankRetry, advice: "call it again with the same arguments"}}}
@@ -87,15 +95,20 @@ func actsBetween(acts []act, from, to *act) []*act {
 	return found
 }
 
-// callChanges returns the changes that a call in between stands for: an installation, a call about the same object, a call.
+// callChanges returns the changes that a call in between stands for, from the specific to the general one. It is
+//
+//   - an installation,
+//   - the edit of a file, which teaches nothing, unless a file was missing: then it may have created that file,
+//   - a call that shares an argument with the second attempt,
+//   - another call.
 func callChanges(a, from, to *act) []change {
-	call := change{rank: rankBetween, advice: "call `" + a.name + "` first", do: a.name}
-	call.lookup = a.kind&(reading|writing) != 0 && missingFile.MatchString(from.message.line)
+	call := change{rank: rankBetween, advice: "call `" + a.name + "` first", call: a.name}
+	call.findsFile = a.kind&(reading|writing) != 0 && missingFile.MatchString(from.message.line)
 	if a.kind&shell.Installs != 0 {
 		call.rank = rankTrivial
 		return append(installChanges(a, from), call)
 	}
-	if a.kind&writing != 0 && !call.lookup {
+	if a.kind&writing != 0 && !call.findsFile {
 		return []change{{rank: rankTrivial, advice: "change a file with `" + a.name + "`"}}
 	}
 	name := sharedName(&to.arguments, &a.arguments)
@@ -104,7 +117,7 @@ func callChanges(a, from, to *act) []change {
 	}
 	same := call
 	same.rank = rankSame
-	same.of = call.advice
+	same.general = call.advice
 	same.shared = quote(name, maxName)
 	same.reads = a.readsOnly()
 	same.advice = "call `" + a.name + "` with the same `" + same.shared + "` first"
@@ -112,9 +125,9 @@ func callChanges(a, from, to *act) []change {
 }
 
 // installChanges returns the change "install the missing module" or "install the missing command", if the error names what was installed.
-// Another package is a value that one machine needed.
+// Another package is no general advice: only this machine needed it.
 func installChanges(a, from *act) []change {
-	found := change{rank: rankInstall, of: "call `" + a.name + "` first", do: a.name}
+	found := change{rank: rankInstall, general: "call `" + a.name + "` first", call: a.name}
 	installs := func(name string) bool {
 		return slices.ContainsFunc(a.arguments.words, func(w string) bool { return isPackage(w, name) })
 	}
@@ -140,8 +153,9 @@ var packageNames = regexp.MustCompile(`@?\w+(?:[./-]\w+)*`)
 // isPackage reports whether a word of an installation is the package of this name, with or without a version.
 func isPackage(word, name string) bool {
 	if len(word) > 1 {
-		if i := strings.IndexAny(word[1:], "=<>!~;[ @"); i >= 0 { // @types/node@20 is @types/node
-			word = word[:i+1]
+		first, rest := word[:1], word[1:] // first can be the @ of a scope: @types/node@20 is @types/node
+		if i := strings.IndexAny(rest, "=<>!~;[ @"); i >= 0 {
+			word = first + rest[:i]
 		}
 	}
 	return name != "" && strings.EqualFold(strings.ReplaceAll(word, "_", "-"), strings.ReplaceAll(name, "_", "-"))

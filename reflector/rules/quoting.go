@@ -46,9 +46,9 @@ func namesOnly(advice string) bool {
 	return true
 }
 
-// enumerates reports whether an error names a value that can be a rule, such as one of the allowed values. A number belongs to one object
-// and is no rule.
-func enumerates(line, value string) bool {
+// namesValue reports whether an error names a value that can be a rule, such as one of the allowed values. The value must have a letter,
+// and at most three digits in succession: a number belongs to one object.
+func namesValue(line, value string) bool {
 	if !valueForm.MatchString(value) || longDigit.MatchString(value) || !strings.ContainsFunc(value, unicode.IsLetter) {
 		return false
 	}
@@ -82,17 +82,19 @@ var vocabulary = text.Set(`
 	zip email phone book branch commit repository add adds added given got want wants expected expects provided specified supported recognized`)
 
 var (
+	// placeholders match the words that newMessage puts in place of values.
 	placeholders = regexp.MustCompile(`^<(?:n|id|text|path|date|time)>$`)
 	errorCode    = regexp.MustCompile(`^(?:[EWFC]|TS)?[0-9]{3,4}$`)
 	sentenceEnd  = regexp.MustCompile(`[.;!?] `)
 )
 
-// minSaid is the number of words that tell one error from another.
-const minSaid = 2
+// minQuoted is the minimum number of words of a quoted part, so that it tells one error from another.
+const minQuoted = 2
 
-// said returns the part of an error that a lesson may quote: the whole line, or its longest stretch of known words with a sign of an
-// error. own has the names that the calls of the runs used, in lower case. It returns "" without such a part.
-func said(line string, own map[string]bool) string {
+// quotable returns the part of the first sentence of an error that a lesson may quote: all words if each one is allowed, else the longest
+// stretch of allowed words that shows an error. It returns "" without such a part. own has the names that the calls of the runs used, in
+// lower case.
+func quotable(line string, own map[string]bool) string {
 	if end := sentenceEnd.FindStringIndex(line); end != nil {
 		line = line[:end[0]+1]
 	}
@@ -111,7 +113,7 @@ func said(line string, own map[string]bool) string {
 		}
 		start = i + 1
 	}
-	if len(best) < minSaid {
+	if len(best) < minQuoted {
 		return ""
 	}
 	return strings.TrimRight(strings.Join(best, " "), ".,:;") + " …"
