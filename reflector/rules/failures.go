@@ -22,7 +22,7 @@ const (
 // failure is one error of one tool in all runs.
 type failure struct {
 	tool, text string
-	names      map[string]bool // that the calls used and a lesson may quote, in lower case
+	names      map[string]bool // names in the calls that a lesson may quote, in lower case
 	runs       int
 	repeated   int // runs in which another attempt had the error again
 	unchanged  int // runs in which an attempt with equal arguments had the error again
@@ -43,7 +43,7 @@ func (n *attempts) add(m attempts) {
 type tally struct {
 	change
 	pairs    attempts
-	runs     attempts            // that have such a pair
+	runs     attempts            // runs with such a pair
 	alone    int                 // pairs that worked with no other change
 	named    int                 // pairs that worked and whose error has the new value or the name of the new argument
 	tasks    []string            // in which the change worked

@@ -63,7 +63,7 @@ func nextAttempt(acts []act, i int) *pair {
 		}
 		p := &pair{failed: from, next: to, differences: differences, unchanged: from.arguments.equal(&to.arguments)}
 		between := actsBetween(acts[i+1:j], from, to)
-		isAgain := p.unchanged && from.arguments.exact() // texts that are not exact can differ although they look equal
+		isAgain := p.unchanged && from.arguments.exact() // recorders trim white space, so equal texts may have differed
 		followsAtOnce := len(between) == 0 && from.turn == to.turn
 		if isAgain && followsAtOnce && temporary.MatchString(from.message.line) {
 			p.differences = [][]change{{{rank: rankRetry, advice: "call it again with the same arguments"}}}

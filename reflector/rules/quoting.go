@@ -82,7 +82,7 @@ var vocabulary = text.Set(`
 	zip email phone book branch commit repository add adds added given got want wants expected expects provided specified supported recognized`)
 
 var (
-	// placeholders match the words that newMessage puts in place of values.
+	// placeholders match words that replaceVarying puts in place of values.
 	placeholders = regexp.MustCompile(`^<(?:n|id|text|path|date|time)>$`)
 	errorCode    = regexp.MustCompile(`^(?:[EWFC]|TS)?[0-9]{3,4}$`)
 	sentenceEnd  = regexp.MustCompile(`[.;!?] `)
