@@ -19,8 +19,8 @@ const (
 
 // MaxCalls is the number of calls that Ask makes at most. If each answer is invalid with probability p, independent of the
 // others, Ask fails with p⁴: 13 % for p = 0.6. The bus retries the message of a useless answer four times, so it fails with
-// p²⁰, which is below 0.01 % for p = 0.6. A message that never gets a valid answer costs 20 calls, and 40 if the model gives none for other
-// messages either.
+// p²⁰, which is below 0.01 % for p = 0.6. A message that never gets a valid answer costs 20 calls. If the model gives none for other
+// messages either, the bus makes twice as many attempts, and the message costs 40 calls.
 const MaxCalls = 4
 
 // Ask calls the model and parses the reply. If parse fails, Ask calls the model again at once, up to MaxCalls times in all.
@@ -28,8 +28,8 @@ const MaxCalls = 4
 // fourth prompts also contain the invalid answer. The third does not: a model can repeat a bad form that it sees. Ask
 // returns the last reply, with the usage of all calls, also together with an error.
 //
-// A reply without a required field, a *MissingError, is asked for once more. Then Ask returns the value that parse returned with
-// the error: the rest of the reply may be useful.
+// If a reply lacks a required field, so that parse returns a *MissingError, Ask calls the model once more. If that reply lacks a field
+// too, Ask returns its value and no error: the rest of the reply may be useful.
 //
 // Errors of the model are returned unchanged. If the last answer is invalid too, the error is a *UselessError. Ask reports
 // the quality of the first reply to the observer of ctx, see ObserveReplies.
@@ -60,7 +60,7 @@ func Ask[T any](ctx context.Context, m Model, p Prompt, parse func(Reply) (T, er
 		wasMissing = wasMissing || isMissing
 		if call%2 == 1 {
 			next = continuedPrompt(next, reply, problem)
-		} else {
+		} else { // call 3 begins again from p
 			next = freshPrompt(p, reply, problem)
 		}
 	}

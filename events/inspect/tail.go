@@ -28,7 +28,7 @@ type Entry struct {
 
 	Event events.Event    // nil for a delta, and if Err is set
 	Delta *playbook.Delta // set for a delta
-	Chain []byte          // chain hash of the log up to this delta
+	Chain []byte          // SHA-256 of the message of the delta, which has the hash of the delta before it
 	Err   error           // why the message cannot be decoded
 }
 
@@ -52,7 +52,7 @@ func KindsOf(role string) []events.Kind {
 	return nil
 }
 
-// IsFrom reports whether an entry with one of KindsOf(role) is from the role: dead letters may be from another one.
+// IsFrom reports whether an entry, whose kind must be one of KindsOf(role), is from the role. Only a dead letter can be from another one.
 func (e *Entry) IsFrom(role string) bool {
 	dead, ok := e.Event.(*events.DeadLetter)
 	return !ok || dead.Role == role
@@ -116,7 +116,7 @@ func Tail(ctx context.Context, c *bus.Conn, f TailFilter, fn func(*Entry) error)
 		if w != nil {
 			e := w.take(ctx, c)
 			switch {
-			case e == nil, !f.selects(e):
+			case e == nil, !f.selects(e): // left out
 			case inBacklog:
 				recent = append(recent, e)
 				if len(recent) > f.Last {
@@ -157,8 +157,8 @@ func callEach(entries []*Entry, fn func(*Entry) error) error {
 	return nil
 }
 
-// openTail opens the streams that Tail reads, each at its first message. A work queue needs one read for each of its subjects, so it
-// is several times in the result.
+// openTail opens the streams that Tail reads, each at its first message. The stream of tasks has one entry for each of its subjects,
+// because tailSubjects returns several.
 func openTail(ctx context.Context, c *bus.Conn, f TailFilter) ([]*tailStream, error) {
 	var all []*tailStream
 	for _, name := range []string{events.StreamTasks, events.StreamExecutions, events.StreamReflections, events.StreamDeltas, events.StreamDead} {
@@ -229,10 +229,11 @@ func (w *tailStream) at(ctx context.Context, state jetstream.StreamState, t time
 	var failed error
 	n := sort.Search(int(state.LastSeq-first+1), func(i int) bool {
 		m, err := w.stream.GetMsg(ctx, first+uint64(i), jetstream.WithGetMsgSubject(">"))
-		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+		isEnd := errors.Is(err, jetstream.ErrMsgNotFound)
+		if err != nil && !isEnd {
 			failed = err
 		}
-		return err != nil || !m.Time.Before(t) // err: there is no message from here on
+		return err != nil || !m.Time.Before(t)
 	})
 	return first + uint64(n), failed
 }

@@ -55,7 +55,7 @@ type measurements struct {
 	SinceSuccess    time.Duration // since the last success, or since the first worker started
 	P95             time.Duration // of the handling duration
 	Learns          bool          // the role is expected to learn from some messages
-	SinceLearned    time.Duration // since the last lesson, or as SinceSuccess
+	SinceLearned    time.Duration // since the last lesson, or since the first worker started
 	WithoutLearning uint64        // successes since the last lesson
 	DeadLetters     uint64        // since the last success
 	Outcomes        uint64        // outcomes of tasks since a bullet was last changed
@@ -106,16 +106,18 @@ func (v *Verdict) add(l Level, p Problem, format string, args ...any) {
 	v.Reasons = append(v.Reasons, fmt.Sprintf(format, args...))
 }
 
+// Floor is the default minimum of the time without a success after which a role with waiting messages is red; see maxWait.
+const Floor = time.Minute
+
+// A role that reaches one of these limits is not green.
 const (
-	// Floor is the default minimum of the limit.
-	Floor = time.Minute
 	// maxWithoutLearning is the number of consecutive successes without a lesson that makes a role yellow.
 	maxWithoutLearning = 20
-	// maxFailures is the number of failed tasks without a change of a bullet from which a role is not green: it is red if at least
-	// half of the tasks failed, and yellow if at least a fifth failed.
+	// maxFailures is the number of failed tasks without a change of a bullet that makes a role red if at least half of the tasks
+	// failed, and yellow if at least a fifth failed.
 	maxFailures = 50
 	// maxMalformed is the share of malformed replies in the window (bus.RepliesKept, bus.ReplyAge) that makes a role yellow, if
-	// they are at least minMalformed. With 10 % malformed replies the verdict is yellow all the time, with 1 % never.
+	// they are at least minMalformed. A role with 10 % malformed replies is always yellow, one with 1 % never.
 	maxMalformed = 0.05
 	minMalformed = 5
 	// maxDoubted is the share of doubted outcomes that makes a role yellow, if they are at least minDoubted.
@@ -125,8 +127,8 @@ const (
 	// least minReplies. A message that is itself at fault costs five of them, one for each attempt.
 	maxInvalid = 0.5
 	minReplies = 40
-	// maxGaps is the time without a malformed reply after which the fault is over, in mean times between two malformed replies.
-	// While the fault lasts, a longer gap has a probability of 5 % (e⁻³).
+	// maxGaps is a multiple of the mean time between two malformed replies. After this time without another one, the fault is over:
+	// while a fault lasts, a longer gap has a probability of 5 % (e⁻³).
 	maxGaps = 3
 	// maxDeadLetters is the number of consecutive dead letters that makes a role red. Such a series is not the fault of the
 	// messages.
@@ -159,7 +161,7 @@ func assess(f measurements, floor time.Duration) Verdict {
 		v.add(Yellow, NoWorker, "no %s runs", f.Role)
 	case f.State == bus.Outdated:
 		v.add(Red, NotRunning, "the %s is outdated%s", f.Role, because(f.Reason))
-	case f.State == bus.Serving && waiting:
+	case f.State == bus.Serving && waiting: // workers without a model take no messages
 		l := Yellow
 		if f.Oldest > limit {
 			l = Red

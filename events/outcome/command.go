@@ -11,7 +11,7 @@ import (
 
 var (
 	shells = []string{"sh", "bash", "dash", "zsh", "-bash", "fish", "ksh"}
-	// editors lists the commands of SWE-agent's interface.
+	// editors lists the commands of SWE-agent's interface. Most of them print the file too, so they are also viewers.
 	editors = []string{
 		"open", "goto", "scroll_up", "scroll_down", "create", "edit", "insert", "append", "search_dir", "search_file",
 		"find_file", "str_replace_editor", "submit",
@@ -69,7 +69,7 @@ func commandLine(call *events.ToolCall) string {
 	if len(arguments) > 2*shell.MaxInput || json.Unmarshal([]byte(arguments), &fields) != nil {
 		return ""
 	}
-	if isEditor(call.Tool) {
+	if isEditor(call.Tool) { // an editor command with arguments in JSON is a function of the agent
 		return call.Tool
 	}
 	for _, name := range [...]string{"command", "cmd", "commands"} {

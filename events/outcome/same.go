@@ -80,7 +80,8 @@ var (
 // quotes are the marks that may stand around an answer.
 const quotes = "*_\"'`“”„‘’«»「」『』 \t\r\n"
 
-// unwrap returns an answer without fences, quotation marks and emphasis, and with the usual forms of signs and digits.
+// unwrap returns an answer without quotation marks and emphasis, and with the usual forms of signs and digits. Of an answer in a code
+// fence it removes only the fence, because the characters of code matter.
 func unwrap(s string) string {
 	s = strings.TrimSpace(s)
 	if m := codeFence.FindStringSubmatch(s); m != nil {
@@ -170,7 +171,7 @@ var reasoned = regexp.MustCompile(`(?i)^ (?:it|they|he|she|that|this|you|we|i)\b
 
 var option = regexp.MustCompile(`^(?i:(?:option|choice|answer) )?\(?([A-Za-z])[).]?$`)
 
-// isOption reports whether the answer is the option that the target names by its letter.
+// isOption reports whether target and answer are the same option letter, such as B and "(b)".
 func isOption(target, answer string) bool {
 	want, got := option.FindStringSubmatch(target), option.FindStringSubmatch(answer)
 	return want != nil && got != nil && strings.EqualFold(want[1], got[1])
@@ -259,7 +260,8 @@ func items(s string) []string {
 
 // sameList compares lists, in order unless the question says otherwise. Its result ok is false if the target is not a list.
 func (c comparison) sameList(target, answer string) (same, ok bool) {
-	if isCode(target) && !strings.HasPrefix(target, "[") && !strings.ContainsAny(target, ",\n") {
+	hasListMarks := strings.HasPrefix(target, "[") || strings.ContainsAny(target, ",\n")
+	if isCode(target) && !hasListMarks {
 		return false, false
 	}
 	want, got := items(target), items(answer)
@@ -349,7 +351,7 @@ func roundedPlaces(question string) int {
 	return -1
 }
 
-// sameQuantity compares numbers with their units.
+// sameQuantity compares numbers with their units: as written if both have the same unit, else in the base unit of the dimension.
 func (c comparison) sameQuantity(want, got quantity) bool {
 	if want.dimension == got.dimension {
 		if want.unit == got.unit {

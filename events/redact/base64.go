@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	minBase64 = 20       // characters: a shorter text has no room for a secret
-	maxBase64 = 64 << 10 // decoded characters of one word
+	minBase64 = 20       // minimum characters of a word: a shorter one has no room for a secret
+	maxBase64 = 64 << 10 // only so many characters of a word are decoded
 )
 
 var (
@@ -16,11 +16,12 @@ var (
 	plus64    = alphabetOf("A-Za-z0-9+/")
 )
 
-// base64 redacts each base64 word whose decoded text contains a secret.
-func (sc *scanner) base64() {
+// redactBase64 redacts each base64 word whose decoded text contains a secret.
+func (sc *scanner) redactBase64() {
 	s := sc.s
 	for i := 0; i+minBase64 <= len(s); {
-		// Check the last byte first that a word beginning at i needs. So most text is skipped in large steps.
+		// A word at i has at least minBase64 characters. Look for another character among them, from the last one, and
+		// continue after it: so most text is skipped in large steps.
 		last := i + minBase64 - 1
 		for last >= i && anyBase64[s[last]] {
 			last--
@@ -32,12 +33,12 @@ func (sc *scanner) base64() {
 		end := i + run(s[i:], anyBase64, len(s))
 		switch part := s[i:end]; {
 		case !strings.ContainsAny(part, "_-"):
-			sc.base64In(i, end, plus64, base64.RawStdEncoding)
+			sc.base64Words(i, end, plus64, base64.RawStdEncoding)
 		case !strings.ContainsAny(part, "+/"):
-			sc.base64In(i, end, url64, base64.RawURLEncoding)
+			sc.base64Words(i, end, url64, base64.RawURLEncoding)
 		default: // such as a path that contains base64
-			sc.base64In(i, end, plus64, base64.RawStdEncoding)
-			sc.base64In(i, end, url64, base64.RawURLEncoding)
+			sc.base64Words(i, end, plus64, base64.RawStdEncoding)
+			sc.base64Words(i, end, url64, base64.RawURLEncoding)
 		}
 		if sc.first && len(sc.edits) > 0 {
 			return
@@ -46,8 +47,8 @@ func (sc *scanner) base64() {
 	}
 }
 
-// base64In examines the words of s[i:end] in an alphabet.
-func (sc *scanner) base64In(i, end int, a *alphabet, enc *base64.Encoding) {
+// base64Words redacts the words of s[i:end] in an alphabet.
+func (sc *scanner) base64Words(i, end int, a *alphabet, enc *base64.Encoding) {
 	for i < end {
 		n := run(sc.s[i:end], a, end-i)
 		if n >= minBase64 {
@@ -66,7 +67,7 @@ func kindIn(word string, enc *base64.Encoding) string {
 	word = word[:min(len(word), maxBase64)]
 	word = word[:len(word)-odd(len(word))]
 	var buf [48]byte
-	for _, n := range []int{4, 64} { // nearly all binary data ends here
+	for _, n := range []int{4, 64} { // nearly all binary data is recognized by its first characters
 		part := word[:min(len(word)&^3, n)]
 		if k, err := enc.Decode(buf[:], []byte(part)); err != nil || !printable(buf[:k]) {
 			return ""

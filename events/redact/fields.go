@@ -28,21 +28,21 @@ type redactFunc func(reflect.Value)
 var redactFuncs sync.Map // reflect.Type to redactFunc
 
 func redactFuncOf(t reflect.Type) redactFunc {
-	if p, ok := redactFuncs.Load(t); ok {
-		return p.(redactFunc)
+	if redact, ok := redactFuncs.Load(t); ok {
+		return redact.(redactFunc)
 	}
-	p := buildRedactFunc(t, Text, map[reflect.Type]bool{})
-	redactFuncs.Store(t, p)
-	return p
+	redact := buildRedactFunc(t, Text, map[reflect.Type]bool{})
+	redactFuncs.Store(t, redact)
+	return redact
 }
 
-// buildRedactFunc returns the redactFunc of a type. clean redacts its strings. open has the types that are being built. A
-// recursive type is among them: its redactFunc is looked up when a value is visited, because it exists by then.
+// buildRedactFunc returns the redactFunc of a type. clean redacts its strings. open has the types that are being built. For a type
+// among them, a recursive one, the result looks up the finished redactFunc when it is called.
 func buildRedactFunc(t reflect.Type, clean func(string) string, open map[reflect.Type]bool) redactFunc {
 	if open[t] {
 		return func(v reflect.Value) {
-			if p := redactFuncOf(t); p != nil {
-				p(v)
+			if redact := redactFuncOf(t); redact != nil {
+				redact(v)
 			}
 		}
 	}
@@ -57,18 +57,18 @@ func buildRedactFunc(t reflect.Type, clean func(string) string, open map[reflect
 			}
 		}
 	case reflect.Pointer:
-		if p := buildRedactFunc(t.Elem(), clean, open); p != nil {
+		if redact := buildRedactFunc(t.Elem(), clean, open); redact != nil {
 			return func(v reflect.Value) {
 				if !v.IsNil() {
-					p(v.Elem())
+					redact(v.Elem())
 				}
 			}
 		}
 	case reflect.Slice:
-		if p := buildRedactFunc(t.Elem(), clean, open); p != nil {
+		if redact := buildRedactFunc(t.Elem(), clean, open); redact != nil {
 			return func(v reflect.Value) {
 				for i := range v.Len() {
-					p(v.Index(i))
+					redact(v.Index(i))
 				}
 			}
 		}
@@ -94,8 +94,8 @@ func structRedactFunc(t reflect.Type, open map[reflect.Type]bool) redactFunc {
 		if tag == "id" {
 			clean = ID
 		}
-		if p := buildRedactFunc(f.Type, clean, open); p != nil {
-			fields = append(fields, field{i, p})
+		if redact := buildRedactFunc(f.Type, clean, open); redact != nil {
+			fields = append(fields, field{i, redact})
 		}
 	}
 	if len(fields) == 0 {
@@ -120,7 +120,7 @@ func ID(id string) string {
 	}
 	kind := Kind(id)
 	if kind == "" {
-		if repeated {
+		if repeated { // an id that occurs once need not be remembered
 			cleanTexts.add(id)
 		}
 		return id

@@ -113,7 +113,7 @@ func find(s string, first bool) []edit {
 func scan(sc scanner) []edit {
 	sc.scan()
 	if !sc.first || len(sc.edits) == 0 {
-		sc.base64()
+		sc.redactBase64()
 	}
 	return sc.edits
 }

@@ -22,8 +22,8 @@ const (
 	systemRole
 )
 
-// parts has the facts about each part: its name, words of the refusals, and whether a request has it. The other names of fields in replies are
-// in the table of package chat.
+// parts has the facts about each part: its name, words of the refusals, and whether a request has it. How models vary the names of fields
+// in replies is in the table of package chat.
 var parts = [...]struct {
 	name  string
 	words []string
@@ -39,7 +39,7 @@ var parts = [...]struct {
 		[]string{"stream_options", "include_usage"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.StreamOptions != nil },
 	},
-	maxTokens: { // then max_completion_tokens is sent instead
+	maxTokens: { // without it, max_completion_tokens is sent
 		"max_tokens",
 		[]string{"max_completion_tokens"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.MaxTokens > 0 },
@@ -49,7 +49,7 @@ var parts = [...]struct {
 		[]string{"temperature"},
 		func(req *openai.ChatCompletionRequest, _ []chat.Message) bool { return req.Temperature != 0 },
 	},
-	systemRole: { // chat templates of models such as Gemma and Mistral; then the instructions are in the user's message
+	systemRole: { // refused by chat templates of models such as Gemma and Mistral; without it, the instructions are in the user's message
 		"system role",
 		[]string{
 			"system role", "role system", "role: system", "'system'", `"system"`, "`system`", "system message", "system prompt", "system instruction",

@@ -42,9 +42,9 @@ type Error struct {
 	// unreached is set if the client could never connect to the server. The address is probably wrong, or the server is not started
 	// yet: a retry within seconds does not help.
 	unreached bool
-	// timedOut is set if the answer took longer than Config.Timeout. final is set for a repeated timeout: a further attempt would be paid
-	// and probably be too slow again.
-	timedOut, final bool
+	timedOut  bool // the answer took longer than Config.Timeout
+	// final is set for a repeated timeout: the provider would charge for another attempt, which would probably be too slow again.
+	final bool
 }
 
 func (e *Error) Error() string { return e.Text }

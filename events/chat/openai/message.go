@@ -25,11 +25,11 @@ func wireRequest(req openai.ChatCompletionRequest, messages []chat.Message) ([]b
 	body := struct {
 		openai.ChatCompletionRequest
 		Messages    []message `json:"messages"`
-		Temperature *float32  `json:"temperature,omitempty"` // nil if the model refuses a temperature
+		Temperature *float32  `json:"temperature,omitempty"` // nil if the model refuses a temperature, which is 0 in the request
 	}{ChatCompletionRequest: req, Messages: make([]message, len(messages))}
 	switch t := req.Temperature; t {
-	case 0: // the model refuses a temperature
-	case temperatureZero:
+	case 0:
+	case temperatureZero: // the caller wants 0
 		body.Temperature = new(float32)
 	default:
 		body.Temperature = &t

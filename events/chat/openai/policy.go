@@ -22,8 +22,9 @@ func (s *server) newRetries() retrypolicy.RetryPolicy[any] {
 		WithMaxAttempts(s.cfg.Attempts).
 		WithDelayFunc(func(x failsafe.ExecutionAttempt[any]) time.Duration {
 			s.budget.spend()
-			// A retry counts as a request in the rate limit. Both waits overlap.
-			return max(s.backoff(x), s.limits.reserve(0))
+			// A retry counts as a request in the rate limit. Both waits overlap. Its tokens were reserved before the first attempt.
+			const tokens = 0
+			return max(s.backoff(x), s.limits.reserve(tokens))
 		}).
 		ReturnLastFailure().
 		Build()
@@ -48,10 +49,10 @@ func (s *server) newBreaker() circuitbreaker.CircuitBreaker[any] {
 			if e, ok := errors.AsType[*Error](err); ok {
 				return e.kind == down
 			}
-			// The remaining error is that the caller cancelled, which tells nothing about the server. The breaker has
-			// no neutral result. As a success it changes a closed breaker little, but it must not close a half-open
-			// one.
-			return err != nil && s.breaker.IsHalfOpen()
+			// The caller has cancelled, which says nothing about the server. The breaker has no neutral result. So this is a
+			// failure for a half-open breaker, which must not close, and else a success.
+			isCancelled := err != nil
+			return isCancelled && s.breaker.IsHalfOpen()
 		}).
 		WithFailureThresholdRatio(n, 2*n).
 		WithSuccessThreshold(1). // also allows one probe at a time

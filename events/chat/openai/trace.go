@@ -17,21 +17,23 @@ import (
 // Attribute keys: OpenTelemetry's conventions for generative models, and our own. No attribute contains prompts or
 // replies.
 const (
-	keyOperation  = attribute.Key("gen_ai.operation.name")
-	keyProvider   = attribute.Key("gen_ai.provider.name")
-	keyModel      = attribute.Key("gen_ai.request.model")
-	keyAnswered   = attribute.Key("gen_ai.response.model")
-	keyFinish     = attribute.Key("gen_ai.response.finish_reasons")
-	keyInput      = attribute.Key("gen_ai.usage.input_tokens")
-	keyOutput     = attribute.Key("gen_ai.usage.output_tokens")
-	keyServer     = attribute.Key("server.address")
-	keyPort       = attribute.Key("server.port")
-	keyErrorType  = attribute.Key("error.type")
-	keyStatus     = attribute.Key("http.response.status_code")
-	keyAttempt    = attribute.Key("debrief.attempt")
-	keyAttempts   = attribute.Key("debrief.attempts")
-	attemptFailed = "attempt failed"
+	keyOperation = attribute.Key("gen_ai.operation.name")
+	keyProvider  = attribute.Key("gen_ai.provider.name")
+	keyModel     = attribute.Key("gen_ai.request.model")
+	keyAnswered  = attribute.Key("gen_ai.response.model")
+	keyFinish    = attribute.Key("gen_ai.response.finish_reasons")
+	keyInput     = attribute.Key("gen_ai.usage.input_tokens")
+	keyOutput    = attribute.Key("gen_ai.usage.output_tokens")
+	keyServer    = attribute.Key("server.address")
+	keyPort      = attribute.Key("server.port")
+	keyErrorType = attribute.Key("error.type")
+	keyStatus    = attribute.Key("http.response.status_code")
+	keyAttempt   = attribute.Key("debrief.attempt")
+	keyAttempts  = attribute.Key("debrief.attempts")
 )
+
+// attemptFailed is the name of the event of a failed attempt in a span.
+const attemptFailed = "attempt failed"
 
 // begin starts the span of a call as a child of the caller's span. It records nothing if the caller is not traced.
 func (s *server) begin(ctx context.Context, operation string) (context.Context, trace.Span) {
@@ -66,7 +68,8 @@ func end(span trace.Span, requests int, usage chat.Usage, err error) {
 	span.SetStatus(codes.Error, errType)
 }
 
-// logFailure records a failed attempt in the span and in the debug log of the caller. The first timeout is a warning: each one is paid.
+// logFailure records a failed attempt in the span and in the debug log of the caller. The first timeout is logged as a warning, because
+// providers charge for calls that timed out.
 func (s *server) logFailure(ctx context.Context, attempt int, e *Error) {
 	if e.timedOut && !s.warned.Swap(true) {
 		zerolog.Ctx(ctx).Warn().Str("model", s.cfg.Model).Str("timeout", s.cfg.Timeout.String()).Str("flag", s.cfg.name("Timeout")).

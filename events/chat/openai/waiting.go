@@ -16,10 +16,10 @@ const slowAfter = 30 * time.Second
 type phase int
 
 const (
-	throttled phase = iota // RequestsPerMinute or TokensPerMinute
-	queued                 // its turn, because other requests are in flight, or its next attempt
-	sent                   // the answer
-	limited                // its next attempt, because the server was busy
+	throttled phase = iota // RequestsPerMinute or TokensPerMinute is used up
+	queued                 // other requests are in flight, or its last attempt failed
+	sent                   // the server has not answered yet
+	limited                // the server was busy at its last attempt
 )
 
 // waits are the calls in progress of a caller.
@@ -64,6 +64,7 @@ func (s *caller) track(ctx context.Context) (w *wait, done func()) {
 }
 
 // Waiting returns why calls of this client wait now, for people: "rate limited: …" or "the model is slow: …". It returns "" if they do not.
+// The number in the text is that of all calls in progress: the reason for one of them delays the others too.
 func (s *caller) Waiting() string {
 	s.waits.mu.Lock()
 	defer s.waits.mu.Unlock()

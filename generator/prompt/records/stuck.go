@@ -60,7 +60,8 @@ func findCycle(steps []events.Step) (Recovery, bool) {
 	return Recovery{}, false
 }
 
-// sameCalls reports whether two rounds have the same calls with the same results or failures.
+// sameCalls reports whether two rounds have the same calls with the same results or failures. A call with an unknown outcome is never the
+// same, because it may have made progress.
 func sameCalls(a, b []attempt) bool {
 	return slices.EqualFunc(a, b, func(x, y attempt) bool {
 		if x.key != y.key || x.call.Outcome == events.Unknown || y.call.Outcome == events.Unknown {
@@ -80,6 +81,7 @@ func findNoProgress(steps []events.Step) (Recovery, bool) {
 		s := &steps[i]
 		if s.Speaker == chat.User {
 			isCurrent = false
+			// The user may have asked for the action again, unless it failed.
 			if len(attempts) > 0 && !attempts[len(attempts)-1].failed() {
 				attempts = nil
 			}
