@@ -109,7 +109,7 @@ func (p *notePolicy) admitsInsight(n *events.Note) bool {
 // saidByBullet reports whether a bullet of any status says about the same as a text. Then the prompt can show the bullet, or the bullet is
 // not shown for a reason that holds for the text too.
 func (p *notePolicy) saidByBullet(text string) bool {
-	if p.ix.notes.Hides(text) {
+	if p.ix.notes.HasHiddenCopy(text) {
 		return true
 	}
 	prepared := similar.Prepare(text)

@@ -8,19 +8,19 @@ import (
 	"debrief/playbook/similar"
 )
 
-// NearCopy is the minimum similarity of two texts that say the same. A text that is only near is left out too.
+// NearCopy is the similarity from which a text counts as a copy of another one. It is low: a text that is only similar is left out too.
 const NearCopy = 0.8
 
-// Book has what decides about the reflections of one playbook, at one version. The zero value knows no version, and admits nothing. Methods
-// other than Update may be called concurrently.
+// Book has the facts of one version of a playbook that decide which reflections may be used. The zero value knows no version, and admits
+// nothing. Methods other than Update may be called concurrently.
 type Book struct {
 	known     bool // the playbook has a version, so the fields are known
 	gate      playbook.Gate
 	admission playbook.Admission
 	mark      playbook.Mark                  // of the last update
 	learned   map[uint64][]playbook.BulletID // bullets by the sequence of a reflection that they were learned from
-	states    map[playbook.BulletID]State
-	from      map[playbook.BulletID][]uint64 // of the bullets in learned
+	states    map[playbook.BulletID]State    // of the bullets in learned
+	sources   map[playbook.BulletID][]uint64 // sequences of the reflections that a bullet in learned was learned from
 
 	mu     sync.Mutex    // guards hidden, because a search changes it
 	hidden similar.Index // texts of the bullets that are not shown to every task
@@ -37,7 +37,7 @@ func (b *Book) Update(p *playbook.Playbook) {
 	if !known {
 		b.learned = map[uint64][]playbook.BulletID{}
 		b.states = map[playbook.BulletID]State{}
-		b.from = map[playbook.BulletID][]uint64{}
+		b.sources = map[playbook.BulletID][]uint64{}
 		b.hidden = similar.Index{}
 		for bullet := range p.All() {
 			b.put(bullet.ID, bullet)
@@ -51,13 +51,13 @@ func (b *Book) Update(p *playbook.Playbook) {
 
 // put updates a bullet, which is nil if it was removed.
 func (b *Book) put(id playbook.BulletID, bullet *playbook.Bullet) {
-	for _, seq := range b.from[id] {
+	for _, seq := range b.sources[id] { // clone, because callers have the list of Learned
 		b.learned[seq] = slices.DeleteFunc(slices.Clone(b.learned[seq]), func(o playbook.BulletID) bool { return o == id })
 		if len(b.learned[seq]) == 0 {
 			delete(b.learned, seq)
 		}
 	}
-	delete(b.from, id)
+	delete(b.sources, id)
 	delete(b.states, id)
 	if bullet == nil || bullet.Shown() {
 		b.hidden.Drop(string(id))
@@ -67,13 +67,13 @@ func (b *Book) put(id playbook.BulletID, bullet *playbook.Bullet) {
 	if bullet == nil || len(bullet.LearnedFrom) == 0 {
 		return
 	}
-	b.from[id], b.states[id] = bullet.LearnedFrom, StateOf(bullet)
+	b.sources[id], b.states[id] = bullet.LearnedFrom, StateOf(bullet)
 	for _, seq := range bullet.LearnedFrom {
 		b.learned[seq] = append(b.learned[seq], id)
 	}
 }
 
-// Gate returns the mode of the playbook, or "" if it is unknown.
+// Gate returns the mode of the playbook's gate, or "" if it is unknown.
 func (b *Book) Gate() playbook.Gate {
 	if !b.known {
 		return ""
@@ -87,16 +87,17 @@ func (b *Book) Admission() playbook.Admission { return b.admission }
 // Learned returns the bullets that were learned from the reflection with a sequence. The caller must not change the list.
 func (b *Book) Learned(seq uint64) []playbook.BulletID { return b.learned[seq] }
 
-// Hides reports whether a bullet that is not shown to every task says about the same as a text.
-func (b *Book) Hides(text string) bool {
+// HasHiddenCopy reports whether a bullet that is not shown to every task says about the same as a text.
+func (b *Book) HasHiddenCopy(text string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, found := b.hidden.Nearest(text, NearCopy, func(string) bool { return false })
 	return found
 }
 
-// StateOf returns the state of the bullet that was learned from the reflection with a sequence and its evidence.
-func (b *Book) StateOf(seq uint64, e *playbook.Evidence) State {
+// ReflectionState returns the state of the bullet that was learned from the reflection with a sequence and its evidence. Of several bullets
+// the first one counts, unless one of them may not be shown: then its state counts.
+func (b *Book) ReflectionState(seq uint64, e *playbook.Evidence) State {
 	switch {
 	case !b.known || seq == 0:
 		return ""
@@ -111,10 +112,10 @@ func (b *Book) StateOf(seq uint64, e *playbook.Evidence) State {
 	for _, id := range b.learned[seq] {
 		switch ofBullet := b.states[id]; ofBullet {
 		case Active, Probation, Candidate:
-			if state == Decided { // the first one counts
+			if state == Decided {
 				state = ofBullet
 			}
-		default: // a bullet that may not be shown keeps out the whole reflection
+		default: // such as Retired or Quarantined
 			return ofBullet
 		}
 	}
@@ -123,10 +124,10 @@ func (b *Book) StateOf(seq uint64, e *playbook.Evidence) State {
 
 // Facts returns the facts about a text of a reflection. The caller sets Foreign, Suspect and Withheld, which the playbook does not know.
 func (b *Book) Facts(use Use, seq uint64, e *playbook.Evidence) Text {
-	t := Text{Use: use, Inferred: e.Inferred, State: b.StateOf(seq, e), Review: b.admission.ReviewsFirst(), Gate: b.Gate()}
-	if e.Model != "" { // else its author is unknown: lessons of rules are edits
+	t := Text{Use: use, Inferred: e.Inferred, State: b.ReflectionState(seq, e), Review: b.admission.ReviewsFirst(), Gate: b.Gate()}
+	if e.Model != "" {
 		t.Source = Model
-	}
+	} // else the author is unknown: lessons of rules are edits, not reflections
 	if b.known {
 		t.Trust = b.admission.Policy.Level(e.Source, e.Inferred)
 	}

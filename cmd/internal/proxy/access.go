@@ -29,7 +29,12 @@ type Token struct {
 	Books   []playbook.Book // empty means all books
 }
 
-// checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none.
+// checkBrowser refuses requests that a web page could cause. With tokens no check is needed, because a page has none. It refuses
+//
+//   - all requests to a name that is not one of the loopback,
+//   - calls of models from pages of other sites, and of other ports of this machine,
+//   - calls of models that a page of another site makes as an image or a script, which have no Origin,
+//   - other requests from pages that are not of this machine.
 func (g *Gateway) checkBrowser(r *http.Request) *failure {
 	if g.o.Tokens != nil {
 		return nil
@@ -38,14 +43,14 @@ func (g *Gateway) checkBrowser(r *http.Request) *failure {
 		return refusal(http.StatusMisdirectedRequest, "host_forbidden", "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 	}
 	_, isModelPath := findRoute(r)
-	if isModelPath && g.origins.Check(r) != nil { // refuses a page of another port of this machine, too
+	if isModelPath && g.origins.Check(r) != nil {
 		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, web pages cannot call models: set --tokens")
 	}
 	origin := r.Header.Get("Origin")
 	if u, err := url.Parse(origin); err == nil && origin != "" && isLoopback(u.Host) {
 		return nil
 	}
-	isEmbedded := r.Header.Get("Sec-Fetch-Site") == "cross-site" // an image or a script of a page, which is requested without Origin
+	isEmbedded := r.Header.Get("Sec-Fetch-Site") == "cross-site" // an image or a script
 	callsModel := isModelPath && isEmbedded
 	if callsModel || origin != "" {
 		return refusal(http.StatusForbidden, "origin_forbidden", "without tokens, requests of web pages must come from the loopback")
@@ -67,7 +72,7 @@ func isLoopback(host string) bool {
 }
 
 // authorize returns the token of a model call. Without tokens every client that can reach the gateway may call models and report
-// runs, and all have the same owner. The API key is no owner, because a client may renew it within a run.
+// runs, and all their runs have the same owner. The API key does not identify an owner, because a client may renew it within a run.
 func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure) {
 	if g.o.Tokens == nil {
 		return Token{Reports: true}, nil
@@ -101,8 +106,8 @@ func bearer(h http.Header) string {
 	return strings.TrimSpace(key)
 }
 
-// setKey removes tokens of Debrief from a request, and adds the gateway's key if no key is left. It refuses a request whose path is
-// not one for the gateway's key, and one whose key was a token if the gateway has no key of its own.
+// setKey removes tokens of Debrief from a request. If no key is left, it adds the gateway's key. It refuses the request if its path is not
+// one for the gateway's key, or if its key was a token and the gateway has no key.
 func (g *Gateway) setKey(r *http.Request, rt route) *failure {
 	h := r.Header
 	removed := g.removeTokens(r)

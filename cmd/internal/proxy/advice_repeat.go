@@ -187,7 +187,7 @@ func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, e
 	facts := b.admission.Facts(use, seq, evidence)
 	facts.Repeated = true
 	_, learned, _ := strings.Cut(text, ": ") // a line is the name of the field and the learned text
-	return admit.Decide(facts).Shown() && !b.admission.Hides(learned)
+	return admit.Decide(facts).Shown() && !b.admission.HasHiddenCopy(learned)
 }
 
 // withLines returns a block with the lines for which admits returns true. A line is a bullet, a field of a reflection, or the heading

@@ -11,9 +11,11 @@ import (
 	"debrief/playbook/text"
 )
 
-// infer derives the outcome of a run from its messages. Most runs show neither success nor failure, and their label is unknown. Also
-// their outcome is marked as inferred, so that a lesson from a failed tool call in such a run alone activates no bullet. The rules know
-// English only. Precision matters more than recall, because a false outcome teaches a wrong lesson.
+// infer derives the outcome of a run from its messages. The label of most runs is unknown, because they show neither success nor failure.
+// The rules know English only. Precision matters more than recall, because a false outcome teaches a wrong lesson.
+//
+// Every outcome is marked as inferred, also one with an unknown label: a Reflector may still learn from a failed tool call of such a run,
+// and because of the mark this lesson alone activates no bullet.
 //
 // The feedback has the user's next message with each label: it often says what was wrong, in words and languages that no rule knows. A
 // Reflector reads it.
@@ -45,14 +47,14 @@ func inferLabel(e *ending) (label events.Label, reason string) {
 		return events.Failure, "the model refused"
 	case e.Finish == modelapi.FinishLength:
 		return events.Failure, "the answer was cut at a token limit"
-	case !e.Last && isFault(e.Status):
+	case !e.EndsComplete && isFault(e.Status):
 		return events.Failure, "the model's API rejected the next call"
 	}
 	lastFailed, recovered := toolResults(e.Steps)
 	if lastFailed {
 		return events.Failure, "the last tool call failed"
 	}
-	if recovered && e.Finish == modelapi.FinishStop && e.Last {
+	if recovered && e.Finish == modelapi.FinishStop && e.EndsComplete {
 		return events.Success, "a tool worked after it had failed, and the run ended"
 	}
 	return events.Unknown, ""
@@ -68,8 +70,8 @@ func isFault(status int) bool {
 	return status >= 400 && status < 500
 }
 
-// toolResults reports whether the last tool result is a failure, and whether the last one is a success of a tool that had
-// failed before.
+// toolResults reports whether the last tool result is a failure, and whether a tool that had failed worked later and no tool has
+// failed since.
 func toolResults(steps []events.Step) (lastFailed, recovered bool) {
 	var failed []string
 	for _, s := range steps {
@@ -96,15 +98,18 @@ var (
 		`^(?:no,? |but )?(?:that|this|it) (?:still )?(?:does(?: not|n't)|did(?: not|n't)) (?:work|help|fix|compile|run)\b|` +
 		`^(?:it |that |this )?still (?:wrong|broken|fails|failing|not (?:working|right|correct|fixed))\b|^you(?:'re| are) (?:still )?wrong\b`)
 	// politeNo matches openings that only look like a correction: "no, thanks", "that is not right, is it", "No. 5 is next".
-	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|^no\. ?[0-9a-z](?:[ .,?:]|\d|$)`)
+	politeNo = regexp.MustCompile(`^no[,.!]? (?:thanks|thank you|thx|problem|worries|need|` +
+		`that's (?:all|it|fine|right|correct|ok)|it's (?:fine|ok|right|correct|good)|\d|\p{N})|` +
+		`^(?:that|this|it)(?:'s| is) not (?:right|correct|true|wrong),? (?:is|was) it|` +
+		`^no\. ?[0-9a-z](?:[ .,?:]|\d|$)`)
 	// confirmation matches an opening that accepts the answer: "ok, thanks!", "perfect.", "that works", "thanks, it worked".
 	confirmation = regexp.MustCompile(`^(?:ok(?:ay)?[,.!]? |yes[,.!]? |ah[,.!]? )?(?:` +
 		`(?:thanks|thank you|thx|many thanks)(?: (?:so much|a lot|very much|again|for (?:the|your|this|that|that one) ?\w*))?|` +
 		`(?:perfect|great|awesome|excellent|wonderful|brilliant)(?: (?:work|job|answer|thanks|thank you))?|` +
 		`that works|it works|works (?:now|great|fine|perfectly)|that worked|it worked|well done|nice work|good job|lgtm)(?:[,.!]| -|$)|` +
 		`^(?:thanks|thank you),? (?:that|this|it) (?:works|worked|helped|helps|is (?:right|correct|perfect|great))\b`)
-	// reservation matches a word that restricts a confirmation, or a request that the answer did not satisfy: "but", "thanks for nothing",
-	// a question mark.
+	// reservation matches what makes a confirmation doubtful: a restriction such as "but", the end of "thanks for nothing", or a final
+	// question mark.
 	reservation = regexp.MustCompile(`\b(?:but|however|except|although|though|still|wrong|not|doesn't|didn't|isn't|can't|cannot|for nothing|in advance|yet)\b|\?\s*$`)
 )
 

@@ -15,10 +15,10 @@ func TestInfer(t *testing.T) {
 		return events.Step{Calls: []events.ToolCall{{Tool: name, Outcome: label}}}
 	}
 	end := func(steps ...events.Step) ending {
-		return ending{Steps: steps, Finish: modelapi.FinishStop, Last: true}
+		return ending{Steps: steps, Finish: modelapi.FinishStop, EndsComplete: true}
 	}
 	next := func(text string) ending {
-		return ending{Question: "Which rate applies to the invoice of the baker?", Finish: modelapi.FinishStop, Last: true, Next: text}
+		return ending{Question: "Which rate applies to the invoice of the baker?", Finish: modelapi.FinishStop, EndsComplete: true, Next: text}
 	}
 	with := func(e ending, finish modelapi.Finish) ending { e.Finish = finish; return e }
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestInfer(t *testing.T) {
 		"too many requests":              {ending{Finish: modelapi.FinishTools, Status: 429}, events.Unknown},
 		"wrong key":                      {ending{Finish: modelapi.FinishTools, Status: 401}, events.Unknown},
 		"failed server":                  {ending{Finish: modelapi.FinishTools, Status: 503}, events.Unknown},
-		"rejected, then repeated":        {ending{Finish: modelapi.FinishStop, Status: 400, Last: true}, events.Unknown},
+		"rejected, then repeated":        {ending{Finish: modelapi.FinishStop, Status: 400, EndsComplete: true}, events.Unknown},
 		"next: no":                       {next("No, the other one."), bad},
 		"next: that's wrong":             {next("That's wrong: he is abroad"), bad},
 		"next: that’s wrong":             {next("that’s wrong"), bad},
@@ -66,7 +66,7 @@ func TestInfer(t *testing.T) {
 		"next: repeated":                 {next("which rate applies to the invoice of the BAKER"), bad},
 		"next: nearly repeated":          {next("Which rate applies to the invoice of the baker, please?"), bad},
 		"next: another question":         {next("Which rate applies to the order of the butcher?"), events.Unknown},
-		"next: go on":                    {ending{Question: "go on", Finish: modelapi.FinishStop, Last: true, Next: "go on"}, events.Unknown},
+		"next: go on":                    {ending{Question: "go on", Finish: modelapi.FinishStop, EndsComplete: true, Next: "go on"}, events.Unknown},
 		"next: template":                 {ending{Question: strings.Repeat("Translate this text. ", 30) + "one", Next: strings.Repeat("Translate this text. ", 30) + "two"}, events.Unknown},
 		"next: long text repeated":       {ending{Question: strings.Repeat("Translate this text. ", 30), Next: strings.Repeat("translate this text ", 30)}, bad},
 		"the user before a failed tool":  {ending{Steps: []events.Step{tool("a", bad)}, Next: "Thank you"}, ok},
@@ -167,7 +167,7 @@ func TestMessages(t *testing.T) {
 		{"Cancel order 4711 and refund the customer.", "Please cancel order 4711 and refund the customer again", bad},
 		{"Wo steht der rote Atlas im Regal?", "Bitte, wo steht der rote Atlas im Regal?", bad},
 	} {
-		e := ending{Question: tt.question, Finish: modelapi.FinishStop, Last: true, Next: tt.next}
+		e := ending{Question: tt.question, Finish: modelapi.FinishStop, EndsComplete: true, Next: tt.next}
 		if got := infer(&e); got.Label != tt.want {
 			t.Errorf("question %q, next %q: got %s (%s), want %s", tt.question, tt.next, got.Label, got.Feedback, tt.want)
 		}

@@ -16,16 +16,16 @@ import (
 // maxReport is the limit of a report in JSON, in bytes. A NATS server accepts messages of up to 1 MB.
 const maxReport = 768 << 10
 
-// newReport returns the report of a run, or nil if the run has no complete reply or no question.
+// newReport returns the report of a run with these calls, in order. It returns nil if no call has a complete reply.
 func newReport(r *run, calls []*part) *events.Report {
-	last := lastComplete(calls)
-	if last == nil {
+	answer := lastComplete(calls)
+	if answer == nil {
 		return nil
 	}
-	final := calls[len(calls)-1]
+	lastCall := calls[len(calls)-1]
 	report := &events.Report{
 		Caller: r.Caller, Book: r.Book, RunID: string(r.ID), Task: r.Task, User: r.User, Session: r.Session, Turn: r.Number,
-		Answer: last.Reply.Text, Agent: r.Agent, Model: last.Model, Started: r.Started, Duration: max(0, final.Ended.Sub(r.Started)),
+		Answer: answer.Reply.Text, Agent: r.Agent, Model: answer.Model, Started: r.Started, Duration: max(0, lastCall.Ended.Sub(r.Started)),
 	}
 	if r.Block != nil {
 		report.ContextID = r.Block.ContextID
@@ -43,7 +43,7 @@ func newReport(r *run, calls []*part) *events.Report {
 	report.Outcome = r.Outcome
 	if !report.Outcome.Known() {
 		report.Outcome = infer(&ending{
-			Question: report.Question, Steps: report.Steps, Finish: last.Finish, Status: r.Status, Last: final == last, Next: r.Next,
+			Question: report.Question, Steps: report.Steps, Finish: answer.Finish, Status: r.Status, EndsComplete: answer == lastCall, Next: r.Next,
 		})
 	}
 	fit(report)
@@ -73,6 +73,7 @@ func cited(b *Block, r *events.Report) (ids []playbook.BulletID) {
 	return ids
 }
 
+// lastComplete returns the last call with a complete reply, or nil.
 func lastComplete(calls []*part) *part {
 	for _, c := range slices.Backward(calls) {
 		if c.Complete {
@@ -124,18 +125,22 @@ func (c *conversation) add(items []modelapi.Item) {
 	}
 }
 
-// newResults returns the results that are not in the conversation yet.
+// newResults returns the results that are not in the conversation yet:
+//
+//   - A result of an open call is new.
+//   - A result of a call that had one before is left out.
+//   - Another result is new. If calls are open, it belongs to the next one of them.
 func (c *conversation) newResults(results []modelapi.ToolResult) (list []modelapi.ToolResult) {
 	for _, r := range results {
 		isOpen := slices.ContainsFunc(c.Open, func(o steps.OpenCall) bool { return o.ID == r.CallID })
 		if !isOpen && c.seen[r.CallID] {
-			continue // a concurrent call has sent the same results
+			continue // a concurrent call of the model has sent the same results
 		}
 		if r.CallID != "" {
 			c.seen[r.CallID] = true
 		}
 		if !isOpen && len(c.Open) > 0 {
-			r.CallID = "" // no call has this id: the result belongs to the next open call
+			r.CallID = "" // AddItem gives it to the next open call
 		}
 		list = append(list, r)
 	}
@@ -158,6 +163,7 @@ func fit(r *events.Report) {
 		}
 		n := (len(r.Steps) + 1) / 2
 		r.Steps = r.Steps[n:]
+		// At least: it replaces the note of a round before, which has left out more.
 		r.Context = fmt.Sprintf("[left out the first steps: at least %d]", n)
 	}
 }
@@ -182,10 +188,10 @@ func size(r *events.Report) int {
 
 // ending describes the end of a run without an explicit outcome.
 type ending struct {
-	Question string
-	Steps    []events.Step
-	Finish   modelapi.Finish // of the last complete reply
-	Status   int             // HTTP status of the last call
-	Last     bool            // the last call has a complete reply
-	Next     string          // the user's next message
+	Question     string
+	Steps        []events.Step
+	Finish       modelapi.Finish // of the last complete reply
+	Status       int             // HTTP status of the last call
+	EndsComplete bool            // the last call has a complete reply
+	Next         string          // the user's next message
 }

@@ -23,11 +23,11 @@ type bookLog struct {
 	editVersions map[events.ID]uint64   // the version in which an edit took effect, by the id of the edit
 	coveredSeqs  map[uint64]bool        // sequences of the reflections that the log covers
 	learnPoints  []learnPoint           // in the order of both sequence and version
-	newest       uint64                 // newest version with a change other than version names
+	newest       uint64                 // newest version that changes more than the names of versions
 	operations   []report.Operation
 }
 
-// learnPoint states that version is the first one that learned from an execution stored at seq or later.
+// learnPoint states that a version learned from the execution at seq, and the versions before it only from executions stored before seq.
 type learnPoint struct{ seq, version uint64 }
 
 func newBookLog(store *deltalog.Store, b playbook.Book) *bookLog {
@@ -45,11 +45,11 @@ func (l *bookLog) follow(ctx context.Context) error {
 
 func (l *bookLog) apply(rec *deltalog.Record) error {
 	if _, err := l.playbook.Apply(&rec.Delta); err != nil {
-		return fmt.Errorf("fold version %d: %w", rec.Version, err)
+		return fmt.Errorf("apply version %d: %w", rec.Version, err)
 	}
 	l.seq = rec.Seq
 	l.byVersion[rec.Version] = describeBook(&l.playbook)
-	if rec.Author != author { // in the mode Online, the edits of the run itself only name versions
+	if rec.Author != author { // the edits that an online run requests only name versions
 		l.newest = rec.Version
 	}
 	for _, cover := range rec.Covers {
@@ -62,7 +62,9 @@ func (l *bookLog) apply(rec *deltalog.Record) error {
 		if err != nil {
 			continue
 		}
-		if n := len(l.learnPoints); n == 0 || seq > l.learnPoints[n-1].seq {
+		n := len(l.learnPoints)
+		isHighest := n == 0 || seq > l.learnPoints[n-1].seq
+		if isHighest {
 			l.learnPoints = append(l.learnPoints, learnPoint{seq, rec.Version})
 		}
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,17 +12,17 @@ import (
 	"debrief/playbook"
 )
 
-// Source describes the recorded executions to reflect on. No task is run, and no reflector worker takes part, because
-// the workers may use another prompt.
+// Source describes the recorded executions to reflect on. No task is run. The run reflects in its own process, because the
+// reflector workers may use another prompt.
 type Source struct {
 	Book        playbook.Book // the playbook of the executions
 	Reflect     func(context.Context, *events.Execution, events.Handle) (*events.Reflection, error)
 	Concurrency int // concurrent reflections; 0 means 16
 }
 
-// runExecutions has a reflector analyse the executions of another playbook, in the order in which they were stored.
-// The Curator learns from the reflections in the run's own playbook. The bullets shown at that time are not in that
-// playbook, so no votes are counted.
+// runExecutions reflects on the executions of another playbook, in the order in which they were stored. From the reflections the
+// Curator learns bullets of the run's own playbook. It counts no votes, because that playbook does not have the bullets that the
+// executions were shown.
 func (r *run) runExecutions(ctx context.Context) error {
 	samples, source, err := r.loadSource(ctx)
 	if err != nil {
@@ -66,9 +67,10 @@ func (r *run) measureSource(ctx context.Context, version uint64) error {
 		return err
 	}
 	defer source.tracker.close()
-	source.ended = r.submitter.ended
+	source.ended = r.submitter.ended // for a task that would have to run again although the run has ended
 	r.report.Before, err = r.measure(ctx, r.Test, "playbook "+string(r.Source.Book), source, version)
-	r.sourceUsage, _, _ = source.tracker.usage()
+	generatorUsage, _, _ := source.tracker.usage()
+	r.sourceUsage = generatorUsage
 	return err
 }
 
@@ -84,14 +86,13 @@ func (r *run) reflectWindow(ctx context.Context, samples []*recordedSample, from
 		return w, err
 	}
 	results := make([]reflectResult, w.samples)
-	done := make(chan struct{}, w.samples)
+	var done atomic.Int64
 	reflecting, reflectCtx := errgroup.WithContext(ctx)
 	reflecting.SetLimit(cmp.Or(r.Source.Concurrency, 16))
 	for i := range results {
 		reflecting.Go(func() (err error) {
 			results[i], err = r.reflect(reflectCtx, samples[from+i], len(samples))
-			done <- struct{}{}
-			r.progress("reflecting", from+len(done), len(samples))
+			r.progress("reflecting", from+int(done.Add(1)), len(samples))
 			return err
 		})
 	}
@@ -102,7 +103,7 @@ func (r *run) reflectWindow(ctx context.Context, samples []*recordedSample, from
 	for i := range results {
 		recorded := samples[from+i]
 		result := sampleResult{reflection: results[i].handle, rounds: 1, lostReason: results[i].lostReason}
-		sample := events.Task{ID: string(recorded.id)}
+		sample := events.Task{ID: string(recorded.id)} // all that is known of an execution that has expired
 		if e := results[i].execution; e != nil {
 			sample = events.Task{ID: e.RunID, Question: e.Question, Target: e.Target}
 			result.answer = newAnswer(0, e)
