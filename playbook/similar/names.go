@@ -13,7 +13,7 @@ func (s *scanner) name() bool {
 	start := s.at // of the name
 	for isWord(s.peek(0)) || s.at > start && s.joinsName() {
 		if s.at > start && isDigit(s.peek(0)) && unicode.Is(unicode.Lo, s.peek(-1)) {
-			break // a script without a space before a number
+			break // such as Chinese: it has no space between a word and a number
 		}
 		s.at++
 	}
@@ -35,7 +35,9 @@ func (s *scanner) name() bool {
 // skipPrefix skips the signs before a path, flag, variable or format: at most four, such as ../ or --.
 func (s *scanner) skipPrefix() {
 	const longest = 4
-	if before := s.peek(-1); !unicode.IsSpace(before) && !strings.ContainsRune("([,=:", before) {
+	before := s.peek(-1) // a line break at the beginning of the text
+	beginsWord := unicode.IsSpace(before) || strings.ContainsRune("([,=:", before)
+	if !beginsWord {
 		return
 	}
 	n := 0
@@ -100,7 +102,7 @@ func (s *scanner) word(raw string) {
 	switch {
 	case (stopWords[text] || prepositions[text]) && isShortCode:
 		s.add(identifier, raw, text, false)
-	case text == "always" && last.kind == negation: // "not always" is weaker than "not": "always" is a word here, and no negation
+	case text == "always" && last.kind == negation: // else it is left out, but "not always" is weaker than "not"
 		s.add(plainWord, raw, text, false)
 	case prepositions[text]:
 		s.preposition = strings.TrimSpace(s.preposition + " " + text)
@@ -108,8 +110,8 @@ func (s *scanner) word(raw string) {
 	case numerals[text] != "":
 		s.add(number, raw, numerals[text], false)
 	case negations[text] != "":
-		if auxiliaries[last.text] && stopWords[last.text] { // DO in capitals was the auxiliary, not a code
-			s.terms = s.terms[:len(s.terms)-1]
+		if auxiliaries[last.text] && stopWords[last.text] {
+			s.terms = s.terms[:len(s.terms)-1] // in DO NOT, the case of short codes has added DO, which is a stop word
 		}
 		s.add(negation, raw, negations[text], false)
 	case synonyms[text] != "":
@@ -119,8 +121,14 @@ func (s *scanner) word(raw string) {
 	}
 }
 
-// splitNegation reports whether a word is an auxiliary with "not", such as dont, without its apostrophe. It also returns the auxiliary, or ""
-// if that is a stop word.
+// splitNegation splits a word that is an auxiliary with "not", without its apostrophe. It returns false for another word. The auxiliary is ""
+// if it is a stop word, which is left out. Examples:
+//
+//	shouldnt  "should", true
+//	dont      "", true
+//	cannot    "can", true
+//	wont      "will", true
+//	rent      "", false
 func splitNegation(word string) (auxiliary string, ok bool) {
 	base, found := strings.CutSuffix(word, "nt")
 	switch {
