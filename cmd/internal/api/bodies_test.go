@@ -84,8 +84,8 @@ func TestMemoryOfBodies(t *testing.T) {
 	}
 	memory := s.http.Config.Handler.(*handler).memory
 	eventually(t, func() error {
-		if memory.Held() < most.memory*3/4 {
-			return fmt.Errorf("%d bytes are held", memory.Held())
+		if memory.InUse() < most.memory*3/4 {
+			return fmt.Errorf("%d bytes are held", memory.InUse())
 		}
 		return nil
 	})

@@ -168,8 +168,8 @@ func (c *call) unchanged(tag string) error {
 	return nil
 }
 
-// readBody reads the body of a request for a route. The caller must give the room of the body back, also after an error.
-func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (held body.Held, err error) {
+// readBody reads the body of a request for a route. The caller must release the room of the body, also after an error.
+func (h *handler) readBody(w http.ResponseWriter, r *http.Request, rt *route) (held body.Buffered, err error) {
 	limit := cmp.Or(rt.max, maxBody)
 	tooLarge := service.NewError(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the limit is %d bytes", limit))
 	if r.ContentLength == 0 && rt.max == 0 {

@@ -190,7 +190,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 	}
 	if rt.in != nil {
 		held, err := h.readBody(w, r, rt)
-		defer h.memory.Give(held.Room)
+		defer h.memory.Release(held.Room)
 		if err != nil {
 			return response{}, err
 		}

@@ -48,7 +48,8 @@ func (s *eventStream) write(text string) bool {
 	return err == nil
 }
 
-// serveLive runs a route that sends events until it returns. The response is then sent, or it is an error before the first event.
+// serveLive runs a route that sends events until it returns. It returns a response that is marked as sent, or an error if the stream could
+// not begin.
 func (h *handler) serveLive(c *call, w http.ResponseWriter, r *http.Request) (response, error) {
 	select {
 	case h.live <- struct{}{}:

@@ -40,9 +40,9 @@ func TestSlowBodies(t *testing.T) {
 			t.Errorf("%s: a slow response: got %d %s", mode, res.StatusCode, body)
 		}
 	}
-	for end := time.Now().Add(patience); g.memory.Held() != 0; time.Sleep(time.Millisecond) { // the client may have the response first
+	for end := time.Now().Add(patience); g.memory.InUse() != 0; time.Sleep(time.Millisecond) { // the client may have the response first
 		if time.Now().After(end) {
-			t.Fatalf("%d bytes are still counted", g.memory.Held())
+			t.Fatalf("%d bytes are still counted", g.memory.InUse())
 		}
 	}
 }

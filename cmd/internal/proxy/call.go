@@ -169,10 +169,10 @@ func (g *Gateway) begin(r *http.Request, x *exchange) *failure {
 	case err != nil:
 		return x.bodyFailure()
 	case errors.Is(h.Reason, body.ErrNoMemory):
-		x.degraded, r.Body = noMemory, h.Rest(r.Body)
+		x.degraded, r.Body = noMemory, h.Whole(r.Body)
 		return nil
 	case h.Reason != nil:
-		x.degraded, r.Body = bodySize, h.Rest(r.Body)
+		x.degraded, r.Body = bodySize, h.Whole(r.Body)
 		return nil
 	}
 	x.body = h.Data
@@ -229,7 +229,7 @@ func (g *Gateway) end(x *exchange) {
 	x.stored = make(chan struct{})
 	rec := x.edit.Recorder
 	if rec == nil {
-		g.memory.Give(x.room)
+		g.memory.Release(x.room)
 		close(x.stored)
 		return
 	}
@@ -241,7 +241,7 @@ func (g *Gateway) end(x *exchange) {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
 		defer close(x.stored)
-		defer g.memory.Give(x.room)
+		defer g.memory.Release(x.room)
 		g.guard(func() { rec.End(ctx, err) }, func() {})
 	})
 }

@@ -165,7 +165,7 @@ func TestDegradedCalls(t *testing.T) {
 		if o := <-seen; o.Degraded != test.degraded || o.Error != "" {
 			t.Errorf("%s: got %+v", test.name, o)
 		}
-		if held := s.gateway.memory.Held(); held != 0 {
+		if held := s.gateway.memory.InUse(); held != 0 {
 			t.Errorf("%s: %d bytes are still counted", test.name, held)
 		}
 	}

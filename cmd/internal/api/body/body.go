@@ -17,7 +17,7 @@ const firstRoom = 16 << 10
 // ErrSlow is returned for a body that arrives too slowly.
 var ErrSlow = errors.New("body too slow")
 
-// Reasons why a body is not held as a whole.
+// Reasons why a body is not buffered as a whole.
 var (
 	ErrTooLarge = errors.New("body too large")
 	ErrNoMemory = errors.New("too many request bodies in memory")
@@ -78,45 +78,45 @@ func (b *Paced) Read(p []byte) (int, error) {
 // the server cancels the context of the request when a read fails.
 func (b *Paced) Failed() (failed, slow bool) { return b.failed.Load(), b.slow.Load() }
 
-// Memory counts the bytes that all bodies hold. It is safe for concurrent use.
+// Memory counts the bytes that are reserved for bodies. It is safe for concurrent use.
 type Memory struct {
-	limit int64
-	held  atomic.Int64
+	limit    int64
+	reserved atomic.Int64
 }
 
-// NewMemory returns the memory of at most limit bytes.
+// NewMemory returns a Memory that reserves at most limit bytes.
 func NewMemory(limit int64) *Memory { return &Memory{limit: limit} }
 
-// take reserves n bytes, or nothing if the limit would be exceeded.
-func (m *Memory) take(n int64) bool {
-	if m.held.Add(n) > m.limit {
-		m.held.Add(-n)
+// reserve reserves n bytes, or nothing if the limit would be exceeded.
+func (m *Memory) reserve(n int64) bool {
+	if m.reserved.Add(n) > m.limit {
+		m.reserved.Add(-n)
 		return false
 	}
 	return true
 }
 
-// Give gives reserved bytes back.
-func (m *Memory) Give(n int64) { m.held.Add(-n) }
+// Release gives reserved bytes back.
+func (m *Memory) Release(n int64) { m.reserved.Add(-n) }
 
-// Held returns the number of reserved bytes.
-func (m *Memory) Held() int64 { return m.held.Load() }
+// InUse returns the number of reserved bytes.
+func (m *Memory) InUse() int64 { return m.reserved.Load() }
 
-// Held is a body, or its beginning, in memory that is reserved.
-type Held struct {
+// Buffered is a body, or its beginning, in memory that is reserved.
+type Buffered struct {
 	Data   []byte
 	Room   int64 // reserved bytes
 	Reason error // ErrTooLarge or ErrNoMemory if Data is only the beginning
 }
 
-// Hold reads a body up to its end, up to one byte over limit, or until the memory has no room left. declared is the length of the body, -1
-// if it is unknown. Room is reserved as bytes arrive, not for the declared length. The caller must give the room back, also after an
-// error.
-func (m *Memory) Hold(body io.Reader, declared, limit int64) (Held, error) {
-	var h Held
-	maxSize := limit + 1
+// Hold reads a body up to its end, until more than limit bytes have arrived, or until the memory has no room left. declared is the length
+// of the body, -1 if it is unknown. Room is reserved as bytes arrive, not for the declared length. The caller must release the room, also
+// after an error.
+func (m *Memory) Hold(body io.Reader, declared, limit int64) (Buffered, error) {
+	var h Buffered
+	maxSize := limit + 1 // one more byte, so that the read after the last byte finds the end
 	if declared >= 0 {
-		maxSize = declared + 1 // one more byte to find the end without growing
+		maxSize = declared + 1
 	}
 	for {
 		if len(h.Data) == cap(h.Data) {
@@ -125,7 +125,7 @@ func (m *Memory) Hold(body io.Reader, declared, limit int64) (Held, error) {
 				return h, nil
 			}
 			size := min(max(2*int64(cap(h.Data)), firstRoom), maxSize)
-			if !m.take(size - h.Room) {
+			if !m.reserve(size - h.Room) {
 				h.Reason = ErrNoMemory
 				return h, nil
 			}
@@ -146,8 +146,8 @@ func (m *Memory) Hold(body io.Reader, declared, limit int64) (Held, error) {
 	}
 }
 
-// Rest returns the whole body again: the held beginning, then the rest that is not read yet.
-func (h Held) Rest(body io.ReadCloser) io.ReadCloser {
+// Whole returns the whole body again: the buffered beginning, then the rest that is not read yet.
+func (h Buffered) Whole(body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer

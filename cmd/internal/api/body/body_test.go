@@ -40,10 +40,10 @@ func TestHoldBody(t *testing.T) {
 			body := strings.Repeat("x", test.size)
 			source := wrap(strings.NewReader(body))
 			h, err := m.Hold(source, test.declared, limit)
-			if err != nil || h.Reason != test.reason || h.Room != test.room || m.Held() != h.Room || int64(cap(h.Data)) > h.Room {
-				t.Errorf("%s, %s: got %v, room %d, held %d, capacity %d, %v, want %v, room %d", test.name, name, h.Reason, h.Room, m.Held(), cap(h.Data), err, test.reason, test.room)
+			if err != nil || h.Reason != test.reason || h.Room != test.room || m.InUse() != h.Room || int64(cap(h.Data)) > h.Room {
+				t.Errorf("%s, %s: got %v, room %d, held %d, capacity %d, %v, want %v, room %d", test.name, name, h.Reason, h.Room, m.InUse(), cap(h.Data), err, test.reason, test.room)
 			}
-			if all, err := io.ReadAll(h.Rest(io.NopCloser(source))); err != nil || string(all) != body {
+			if all, err := io.ReadAll(h.Whole(io.NopCloser(source))); err != nil || string(all) != body {
 				t.Errorf("%s, %s: the rest is different: %d bytes, %v", test.name, name, len(all), err)
 			}
 		}

@@ -17,10 +17,10 @@ type Gate struct {
 	Review  book.Review `json:"review"`   // first or off
 	// LeadingScore is the name of the score that counts if an outcome has several.
 	LeadingScore string `json:"leading_score,omitempty"`
-	// Unapproved has the shown bullets that no person wrote or approved, if new texts wait for a person. They stay in prompts.
+	// Unapproved has the bullets in prompts that no person wrote or approved. It is empty unless Review is first.
 	Unapproved []book.BulletID `json:"unapproved,omitempty"`
-	Bullets    []gate.Row      `json:"bullets"`
-	Waiting    []gate.Row      `json:"waiting"`
+	Bullets    []gate.Row      `json:"bullets"` // the bullets that are shown or on probation
+	Waiting    []gate.Row      `json:"waiting"` // the candidates
 	// Decisions has the latest decision on each bullet that the gate retired or put on probation again, newest first.
 	Decisions []history.Decision `json:"decisions"`
 }

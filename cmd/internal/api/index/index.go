@@ -93,11 +93,11 @@ func repeat(ctx context.Context, fn func(context.Context) (time.Duration, error)
 
 // followExecutions reads the new executions and feedback.
 func (x *Index) followExecutions(ctx context.Context) error {
-	_, last := x.Executions.Range(&Filter{})
-	return x.conn.Events.Poll(ctx, events.StreamExecutions, ">", last+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
+	_, newest := x.Executions.Range(&Filter{})
+	return x.conn.Events.Poll(ctx, events.StreamExecutions, ">", newest+1, readInterval, func(s bus.Stored) error { return x.Executions.add(ctx, s) })
 }
 
-// followReflections reads the new reflections, for their doubts.
+// followReflections reads the new reflections, because some doubt the label of their execution.
 func (x *Index) followReflections(ctx context.Context) error {
 	return x.conn.Events.Poll(ctx, events.StreamReflections, ">", x.Executions.reflected+1, readInterval, x.Executions.addDoubt)
 }
