@@ -117,20 +117,19 @@ func execution(v *record) ([]*steps.Run, error) {
 			return nil, fmt.Errorf("steps[%d].%w", i, err)
 		}
 	}
-	task := v.ID("task_id")
-	if w.ID == "" { // of another program: the task id only names the task
-		task = source.Printable(task)
-		e.Origin.Task = cmp.Or(e.Origin.Task, task)
-		return []*steps.Run{{Execution: e, Name: task}}, nil
+	if w.ID == "" { // of another program, where task_id is the name of the task
+		name := source.Printable(v.ID("task_id"))
+		e.Origin.Task = cmp.Or(e.Origin.Task, name)
+		return []*steps.Run{{Execution: e, Name: name}}, nil
 	}
-	if task == "" {
+	e.RunID = v.ID("task_id") // of Debrief, where task_id is the id of the run
+	if e.RunID == "" {
 		return nil, errors.New("field task_id: is missing, required with field id")
 	}
 	e.Origin.Round = w.Origin.Round
 	if e.Origin.Round < 0 || e.Origin.Round > events.MaxPreviousRounds {
 		return nil, fmt.Errorf("field origin.round: must be between 0 and %d, got %d", events.MaxPreviousRounds, e.Origin.Round)
 	}
-	e.RunID = task
 	return []*steps.Run{{Execution: e, HasRunID: true}}, nil
 }
 

@@ -16,7 +16,7 @@ import (
 func tauBench(v *record) ([]*steps.Run, error) {
 	r := tauRun(v, &steps.Conversation{}, "traj")
 	info := v.Get("info")
-	if v.Get("traj").Len() == 0 { // an exception before the first turn has reward 0, but the agent did not try the task
+	if v.Get("traj").Len() == 0 { // an exception before the first turn: its reward of 0 says nothing about the agent
 		v.Note("traj", "is empty, the recorded run stopped with %.200q", info.Text("error"))
 	}
 	if task := info.Get("task"); task.Kind() == '{' { // each domain numbers its tasks from 0
@@ -92,7 +92,8 @@ const maxJustification = 400
 // tau2Criteria returns the criteria of an evaluation, with their results. The tasks in the header of a file may be those of another version of
 // the benchmark, so they are not used.
 func tau2Criteria(v modelapi.Value) string {
-	if v.Kind() != '{' {
+	hasCriteria := v.Kind("action_checks") == '[' || v.Kind("db_check") == '{'
+	if !hasCriteria {
 		return ""
 	}
 	result := func(met modelapi.Value, yes, no string) string {
@@ -108,9 +109,6 @@ func tau2Criteria(v modelapi.Value) string {
 	for check := range v.Get("action_checks").Elements() {
 		action := check.Get("action")
 		want.addCall(action.Text("name"), action.Get("arguments"), result(check.Get("action_match"), "[made]", "[not made]"))
-	}
-	if v.Kind("action_checks") != '[' && v.Kind("db_check") != '{' {
-		return ""
 	}
 	want.addLine(result(v.Get("db_check", "db_match"), "The database is as expected.", "The database is not as expected: a call is missing, or one too many changed it."))
 	for check := range v.Get("nl_assertions").Elements() {

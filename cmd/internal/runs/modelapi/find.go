@@ -27,7 +27,8 @@ func Find(raw []byte, role Role) []Item { return ParseValue(raw).Messages(role) 
 
 // Messages returns the messages in a recorded value: a message, a list of messages, an object with messages, a JSON text of one of
 // these, or plain text, in any dialect: OpenAI chat and responses, Anthropic, Gemini, LangChain, Vercel AI SDK, OpenTelemetry GenAI.
-// Role is the role of plain text and of parts without a message; if it is empty, they are ignored. Other content is ignored.
+// Role is the role of plain text and of parts without a message. If it is empty, the text is ignored, and a list of parts is a message of
+// the assistant. Other content is ignored.
 func (v Value) Messages(role Role) []Item { return finder{role}.value(v, 0) }
 
 // Content returns a message whose content is the value: a text, a list of parts, or null.
@@ -117,7 +118,7 @@ func (v Value) WantContent(key string) Value {
 	return Value{}
 }
 
-// finder finds messages. The role is that of plain text and of parts without a message, see Value.Messages; it may be empty.
+// finder finds messages. The role is that of Value.Messages.
 type finder struct{ role Role }
 
 func (f finder) value(v Value, depth int) []Item {
@@ -167,7 +168,7 @@ func (f finder) list(v Value, depth int) (items []Item) {
 		next := f.value(e, depth+1)
 		last := len(items) - 1
 		afterAssistant := last >= 0 && items[last].Role == RoleAssistant
-		if afterAssistant && len(next) == 1 && isCall(e) { // text and call are items of one response
+		if afterAssistant && len(next) == 1 && isCall(e) { // the Responses API has the text and the calls of one response as items
 			items[last].Calls = append(items[last].Calls, next[0].Calls...)
 			continue
 		}
@@ -176,7 +177,8 @@ func (f finder) list(v Value, depth int) (items []Item) {
 	return items
 }
 
-// isParts reports whether a list has the parts of one message, and no messages. The first element decides.
+// isParts reports whether a list has the parts of one message, and no messages. The first element decides: {"type": "text"} is a part,
+// {"type": "ai", "content": …} is a message.
 func isParts(list Value) bool {
 	first := list.FirstElement()
 	kind := first.Text("type")
@@ -185,8 +187,8 @@ func isParts(list Value) bool {
 	}
 	switch kind {
 	case "text", "tool_use", "tool-call", "tool_call", "tool_result", "tool-result", "thinking", "output_text":
-		isLangChain := first.HasAny("additional_kwargs", "response_metadata") // a message
-		return !isLangChain
+		isLangChainMessage := first.HasAny("additional_kwargs", "response_metadata")
+		return !isLangChainMessage
 	}
 	return first.Has("toolCallId", "toolName")
 }
@@ -225,12 +227,13 @@ func (f finder) object(v Value, depth int) []Item {
 	return nil
 }
 
-// inside returns the messages in a field of an object. It reports false if the field has none, so that the caller searches the next one.
+// inside returns the messages in a field of an object. It reports false if the caller shall search the next field, because this one has
+// none.
 func (f finder) inside(v Value, name string, depth int) ([]Item, bool) {
 	member := v.Get(name)
 	isText := member.IsSet() && member.Kind() != '{' && member.Kind() != '['
-	if name == "content" && isText { // a text without a role: the object has no message
-		return nil, true
+	if name == "content" && isText {
+		return nil, true // a text without a role is no message
 	}
 	inner := f
 	switch name {
@@ -279,7 +282,7 @@ func messageRole(v Value) Role {
 	if role != "" && v.HasAny("content", "parts", "tool_calls", "toolCalls", "function_call", "text", "additional_kwargs") {
 		return role
 	}
-	if v.HasAny("content") && !v.HasAny("role") {
+	if v.HasAny("content") && !v.HasAny("role") { // such as {"type": "human", "content": …}
 		return roles[v.Text("type")]
 	}
 	return ""
@@ -314,8 +317,8 @@ func findMessage(v Value, role Role) []Item {
 // transcriptMark matches the beginning of a message in a prompt of lines such as "user: text".
 var transcriptMark = regexp.MustCompile(`(?m)^(system|developer|user|human|assistant|ai|model|tool): ?`)
 
-// transcript returns the messages of a prompt that a recorder wrote as one text of lines such as "user: text". The text None stands for a
-// message of the assistant without text. It returns nil for another text, and for one without a message of the user.
+// transcript returns the messages of a prompt that a recorder wrote as one text of lines such as "user: text". It leaves out a message of
+// the assistant with the text None, which has no text. It returns nil for another text, and for one without a message of the user.
 func transcript(text string) (items []Item) {
 	marks := transcriptMark.FindAllStringSubmatchIndex(text, -1)
 	if len(marks) == 0 || marks[0][0] != 0 {

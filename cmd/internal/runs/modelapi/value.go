@@ -336,7 +336,8 @@ func (d *Document) unescape(inner []byte) bool {
 	}
 }
 
-// ID returns the first of the members that is a string with text or a number, or "". Some servers number their calls.
+// ID returns the first of the members that is a string with text or a number, or "". It is for ids, because some servers number their
+// calls, and for other texts that can be a number, such as an answer.
 func (v Value) ID(keys ...string) string {
 	for _, key := range keys {
 		member := v.Get(key)

@@ -52,8 +52,8 @@ func (t *table) has(groups [][]string) bool {
 	return len(groups) > 0
 }
 
-// missing returns an error if a line looks like the header of a table, but has not a column of each group. It returns nil for another
-// line.
+// missing returns the error of a line for which has returned false: it names the missing columns if the line looks like the header of a
+// table, and is nil for another line.
 func (t *table) missing(groups [][]string) error {
 	if len(t.columns) < 2 || len(groups) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (t *table) missing(groups [][]string) error {
 
 // readRows reads the rows of a table as objects. An object has no member for an empty field. A row that is too large ends the reading.
 func (v *Values) readRows(t *table, fn func(*Value) error) error {
-	in := &rowReader{Reader: v.r, limit: v.limit + bufferSize}
+	in := &rowReader{Reader: v.r, limit: v.limit + bufferSize} // the CSV reader reads ahead
 	r := csv.NewReader(in)
 	r.Comma = t.comma
 	r.FieldsPerRecord = len(t.columns)
