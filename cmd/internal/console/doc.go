@@ -1,7 +1,7 @@
 // Package console is the console: HTML pages for people, which show and change data through the HTTP API.
 //
 // The pages are rendered on the server and work without JavaScript. A page reads and changes data only by calling the handler of the
-// API in the same process, with the token of the browser, so that both have the same rights, errors and authors.
+// API in the same process, with the token of the browser, so that a page and a client of the API have the same rights, errors and authors.
 //
 //	GET  /                                  health, newest lessons, decisions that wait for a person
 //	GET  /books/{book}                      bullets of a playbook
@@ -13,11 +13,11 @@
 //
 // It never reads a stream or a bucket, and has only the rights of the token.
 //
-// # The walk of a page
+// # How a page is served
 //
 //	console.go      ServeHTTP  security headers, the route
 //	request.go      show, act  the token of the browser; an action ends with a redirect
-//	book.go         showBook   one file for each page: reads with client.go, and returns what its template shows
+//	book.go         showBook   reads with client.go, and returns the data of its template; each page has such a file
 //	client.go       send       a call of the API in this process
 //	render.go       render     the template in the frame: navigation, notice, status
 //	format.go, chart.go        formats of numbers, and charts

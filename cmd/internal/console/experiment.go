@@ -37,8 +37,9 @@ func (p *bulletPage) addExperiment(q *request, base string) error {
 	highest := scale(e.Threshold)
 	for _, x := range e.Points {
 		n := x.Shown.N + x.Withheld.N
-		isNew := n != outcomes // also false without outcomes
-		if x.Experiment != last.Experiment || !isNew {
+		isCurrent := x.Experiment == last.Experiment // a new wording begins a new experiment
+		hasNewOutcome := n != outcomes
+		if !isCurrent || !hasNewOutcome {
 			continue
 		}
 		outcomes = n

@@ -122,12 +122,13 @@ const setupHint = "run 'debrief setup' as the operator, or start a worker with t
 
 // Resources checks streams, buckets and durables. It reports whether all streams exist.
 func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
-	streams, durables := inspect.Resources(ctx, c)
-	whole = x.checkExist("streams", "create them: "+setupHint, Fail, streams)
+	all, durables := inspect.Resources(ctx, c)
+	whole = x.checkExist("streams", "create them: "+setupHint, Fail, all)
 	x.checkExist("durables", "each role creates its own at its first start, if it has the rights; else "+setupHint, Warn, durables)
-	x.replicas(streams, durables)
-	var full, runs []string // streams that are nearly full, buckets with runs that are
-	for _, f := range slices.Concat(streams, durables) {
+	x.replicas(all, durables)
+	var full []string // nearly full streams
+	var runs []string // nearly full buckets of runs
+	for _, f := range slices.Concat(all, durables) {
 		if f.MaxBytes > 0 && f.Bytes > f.MaxBytes/5*4 {
 			full = append(full, fmt.Sprintf("%s %s of %s", f.Name, size(f.Bytes), size(f.MaxBytes)))
 		}
@@ -174,8 +175,8 @@ func holdsRuns(name string) bool {
 	return name == "KV_"+events.BucketOpen || name == "KV_"+events.BucketCaptures
 }
 
-// checkExist adds a check of resources, with the result missing if some do not exist. It reports whether all are right.
-func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Resource) bool {
+// checkExist adds a check of resources. Its result is ifMissing if some do not exist. It reports whether all are right.
+func (x *Report) checkExist(name, fix string, ifMissing Result, all []inspect.Resource) bool {
 	var absent, bad []string
 	for _, f := range all {
 		switch {
@@ -189,7 +190,7 @@ func (x *Report) checkExist(name, fix string, missing Result, all []inspect.Reso
 	case len(bad) > 0:
 		x.Add(name, Fail, "change it as the message says (nats stream edit), or grant the missing right", "%s", joinSome(bad))
 	case len(absent) > 0:
-		x.Add(name, missing, fix, "missing: %s", joinSome(absent))
+		x.Add(name, ifMissing, fix, "missing: %s", joinSome(absent))
 	default:
 		x.Add(name, OK, "", "all %d exist with the right configuration", len(all))
 	}
@@ -203,7 +204,8 @@ func (x *Report) StoreErrors(reasons []string) {
 	}
 }
 
-// Clock compares this machine's clock with the clocks of the server and the workers. The reports of the workers came at the time received.
+// Clock compares this machine's clock with the clocks of the server and the workers. received is the time at which the reports of the
+// workers arrived.
 func (x *Report) Clock(ctx context.Context, js jetstream.JetStream, reports []liveness.Report, received time.Time) {
 	const maxSkew = 5 * time.Second
 	fix := "synchronise the clocks of both machines (NTP): ages, windows and reports use them"
