@@ -179,14 +179,16 @@ func (b *Bullet) CurrentExperiment() Experiment {
 	return *b.Experiment
 }
 
-// newExperiment returns the empty record of a new experiment, with a new wording or with the same one. Confirmations belong to the wording,
-// so they stay if it is the same.
-func (b *Bullet) newExperiment(s Standing, sameContent bool) *Experiment {
-	was := b.CurrentExperiment()
-	e := &Experiment{Number: was.Number + 1, Standing: s}
-	if sameContent {
-		e.Confirmations = was.Confirmations
-	}
+// newExperiment returns the empty record of an experiment with a new wording.
+func (b *Bullet) newExperiment(s Standing) *Experiment {
+	return &Experiment{Number: b.CurrentExperiment().Number + 1, Standing: s}
+}
+
+// repeatExperiment returns the empty record of another experiment with the same wording. The confirmations stay, because they belong to
+// the wording.
+func (b *Bullet) repeatExperiment(s Standing) *Experiment {
+	e := b.newExperiment(s)
+	e.Confirmations = b.CurrentExperiment().Confirmations
 	return e
 }
 

@@ -82,7 +82,7 @@ func TestDroppedBeyondTheLimit(t *testing.T) {
 	a := new(Admission)
 	const n = maxDropped + 10
 	for seq := range uint64(n) {
-		a.drop(&Bullet{LearnedFrom: []uint64{seq + 1}}, false)
+		a.drop(&Bullet{LearnedFrom: []uint64{seq + 1}})
 	}
 	for seq := range uint64(n) {
 		if !a.WasDropped(seq+1, false) {
@@ -93,7 +93,7 @@ func TestDroppedBeyondTheLimit(t *testing.T) {
 		t.Error("a reflection with a bullet, or a newer one, is silent")
 	}
 	full := new(Admission)
-	full.drop(&Bullet{LearnedFrom: slices.Repeat([]uint64{4, 90}, maxLearnedFrom/2)}, false)
+	full.drop(&Bullet{LearnedFrom: slices.Repeat([]uint64{4, 90}, maxLearnedFrom/2)})
 	if !full.WasDropped(50, false) {
 		t.Error("a reflection that a long list has left out returns")
 	}

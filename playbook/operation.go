@@ -207,7 +207,7 @@ func (op *Op) validatePut() error {
 func NewBullet(op *Op, covers []Cover) *Bullet {
 	b := &Bullet{ID: op.Bullet, Section: op.Section, When: op.When, Content: op.Content, Status: op.Status, Replaces: op.Replaces, Contests: op.Contests}
 	if op.Standing != "" {
-		b.Experiment = b.newExperiment(op.Standing, true)
+		b.Experiment = b.newExperiment(op.Standing)
 	}
 	b.addSupport(covers, op.Support, 1)
 	b.learnFrom(op, covers)
@@ -258,7 +258,7 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 			now.Approved, now.OnlyInferred = true, false
 		}
 		if op.Restart {
-			now.Experiment = b.newExperiment(op.Standing, true)
+			now.Experiment = b.repeatExperiment(op.Standing)
 		} else if op.Standing != "" {
 			e := now.CurrentExperiment()
 			e.Standing = op.Standing
@@ -292,7 +292,7 @@ func (b *Bullet) Apply(op *Op, covers []Cover, sources ...*Bullet) *Bullet {
 func (b *Bullet) reword(op *Op, covers []Cover) {
 	changed := op.Content != b.Content
 	if changed {
-		b.Experiment = b.newExperiment(op.Standing, false)
+		b.Experiment = b.newExperiment(op.Standing)
 		b.OnlyInferred = onlyInferred(op, covers)
 	}
 	b.learnFrom(op, covers)

@@ -247,20 +247,28 @@ func (d *Decided) add(floor uint64, covers []Cover) {
 	}
 }
 
-// drop adds the reflections of a bullet that was rejected or removed. With undo it takes them back.
-func (a *Admission) drop(b *Bullet, undo bool) {
+// drop adds the reflections of a bullet that is rejected or removed.
+func (a *Admission) drop(b *Bullet) {
 	if b == nil || len(b.LearnedFrom) == 0 {
 		return
 	}
-	all := slices.Clone(a.Dropped)
-	if undo {
-		all = slices.DeleteFunc(all, func(seq uint64) bool { return slices.Contains(b.LearnedFrom, seq) })
-	} else {
-		all = append(all, b.LearnedFrom...)
-		if len(b.LearnedFrom) == maxLearnedFrom { // the full list may have lost some
-			a.DroppedFloor = max(a.DroppedFloor, slices.Max(b.LearnedFrom))
-		}
+	if len(b.LearnedFrom) == maxLearnedFrom { // the full list may have lost some
+		a.DroppedFloor = max(a.DroppedFloor, slices.Max(b.LearnedFrom))
 	}
+	a.setDropped(append(slices.Clone(a.Dropped), b.LearnedFrom...))
+}
+
+// undrop removes the reflections of a bullet that is no longer rejected.
+func (a *Admission) undrop(b *Bullet) {
+	if len(b.LearnedFrom) == 0 {
+		return
+	}
+	isOfBullet := func(seq uint64) bool { return slices.Contains(b.LearnedFrom, seq) }
+	a.setDropped(slices.DeleteFunc(slices.Clone(a.Dropped), isOfBullet))
+}
+
+// setDropped sets the dropped reflections, of which it keeps the newest.
+func (a *Admission) setDropped(all []uint64) {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if n := len(all) - maxDropped; n > 0 {
@@ -277,11 +285,11 @@ func (a *Admission) applyOp(op *Op, before *Bullet) {
 	wasRetired := before != nil && before.Status == Retired
 	switch {
 	case op.Kind == Remove:
-		a.drop(before, false)
+		a.drop(before)
 	case op.Kind == SetStatus && op.Status == Retired && op.Standing == StandingKept: // by a person
-		a.drop(before, false)
+		a.drop(before)
 	case op.Kind == SetStatus && op.Status != Retired && wasRetired:
-		a.drop(before, true)
+		a.undrop(before)
 	}
 }
 

@@ -2,9 +2,9 @@ package playbook
 
 // Tally sums the outcomes of a playbook.
 type Tally struct {
-	// Cited is the number of outcomes of tasks that cited a shown bullet, and Sum the sum of their scores, in tenths.
-	Cited, Sum int
-	Plain      Plain
+	Cited int // outcomes of tasks that cited a shown bullet
+	Sum   int // sum of the scores of these outcomes, in tenths
+	Plain Plain
 }
 
 // Plain counts the reported outcomes of tasks that cited no bullet, and sums their scores. A corrected outcome counts as one more.

@@ -47,13 +47,12 @@ type Result struct {
 
 // Hit is an item in a result.
 type Hit struct {
-	Key     string
-	Excerpt string  // the beginning of the text, valid UTF-8; ends in "…" if shortened
-	Score   float64 // the sum of 1/(60+rank) over its ranks
-	// WordRank and VectorRank are the item's ranks by words and by vector, 1 for the best, 0 if it was not found that
-	// way.
-	WordRank, VectorRank int
-	Similarity           float64 // cosine similarity to the query; 0 if one of the vectors is missing
+	Key        string
+	Excerpt    string  // the beginning of the text, valid UTF-8; ends in "…" if shortened
+	Score      float64 // the sum of 1/(60+rank) over its ranks
+	WordRank   int     // rank by words, 1 for the best, 0 if the item was not found by words
+	VectorRank int     // rank by vectors, in the same way
+	Similarity float64 // cosine similarity to the query; 0 if one of the vectors is missing
 }
 
 // DimensionError is returned for a vector whose dimension differs from the indexed vectors of its model.

@@ -24,7 +24,7 @@ func (s *scanner) name() bool {
 		return false
 	case start > from || isCode(raw):
 		if !stopWords[strings.ToLower(raw)] { // "e.g." has the form of an identifier
-			s.add(identifier, raw, raw, true)
+			s.addExact(identifier, raw)
 		}
 	default:
 		s.word(raw)
@@ -88,9 +88,9 @@ func (s *scanner) word(raw string) {
 	}
 	if base, found := splitNegation(text); found {
 		if base != "" {
-			s.add(plainWord, base, base, false)
+			s.add(plainWord, base, base)
 		}
-		s.add(negation, raw, "not", false)
+		s.add(negation, raw, "not")
 		return
 	}
 	kind := s.kindOf(raw)
@@ -101,23 +101,23 @@ func (s *scanner) word(raw string) {
 	isShortCode := len(raw) <= 2 && kind == identifier && strings.ToUpper(raw) == raw // such as AT, or a letter such as A
 	switch {
 	case (stopWords[text] || prepositions[text]) && isShortCode:
-		s.add(identifier, raw, text, false)
+		s.add(identifier, raw, text)
 	case text == "always" && last.kind == negation: // else it is left out, but "not always" is weaker than "not"
-		s.add(plainWord, raw, text, false)
+		s.add(plainWord, raw, text)
 	case prepositions[text]:
 		s.preposition = strings.TrimSpace(s.preposition + " " + text)
 	case stopWords[text]: // left out
 	case numerals[text] != "":
-		s.add(number, raw, numerals[text], false)
+		s.add(number, raw, numerals[text])
 	case negations[text] != "":
 		if auxiliaries[last.text] && stopWords[last.text] {
 			s.terms = s.terms[:len(s.terms)-1] // in DO NOT, the case of short codes has added DO, which is a stop word
 		}
-		s.add(negation, raw, negations[text], false)
+		s.add(negation, raw, negations[text])
 	case synonyms[text] != "":
-		s.add(kind, raw, synonyms[text], false)
+		s.add(kind, raw, synonyms[text])
 	default:
-		s.add(kind, raw, text, false)
+		s.add(kind, raw, text)
 	}
 }
 

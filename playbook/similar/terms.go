@@ -59,9 +59,15 @@ func (s *scanner) peek(by int) rune {
 }
 
 // add adds a term with the preposition that was read before it.
-func (s *scanner) add(kind termKind, raw, text string, exact bool) {
-	s.terms = append(s.terms, term{kind, raw, text, s.preposition, exact})
+func (s *scanner) add(kind termKind, raw, text string) {
+	s.terms = append(s.terms, term{kind: kind, raw: raw, text: text, preposition: s.preposition})
 	s.preposition = ""
+}
+
+// addExact adds a term whose text is compared exactly.
+func (s *scanner) addExact(kind termKind, text string) {
+	s.add(kind, text, text)
+	s.terms[len(s.terms)-1].exact = true
 }
 
 // next reads a space, a term or a sign.
@@ -119,7 +125,7 @@ func (s *scanner) quotation() bool {
 	if raw == "" {
 		return false
 	}
-	s.add(identifier, raw, raw, true)
+	s.addExact(identifier, raw)
 	s.at += marks + length + marks
 	return true
 }
@@ -175,7 +181,7 @@ func (s *scanner) number() bool {
 	}
 	if dots > 1 { // a version, an address
 		raw := string(s.text[from:s.at])
-		s.add(identifier, raw, raw, true)
+		s.addExact(identifier, raw)
 		return true
 	}
 	fraction = string(s.text[point:s.at])
@@ -184,7 +190,7 @@ func (s *scanner) number() bool {
 	}
 	after := s.unit() // reads it even if a currency sign was before the number
 	unit = cmp.Or(unit, after)
-	s.add(number, string(s.text[from:s.at]), sign+integer+fraction+unit, false)
+	s.add(number, string(s.text[from:s.at]), sign+integer+fraction+unit)
 	return true
 }
 
@@ -259,7 +265,7 @@ func (s *scanner) operator() {
 	s.at++
 	switch {
 	case r == '%':
-		s.add(plainWord, "%", "percent", false)
+		s.add(plainWord, "%", "percent")
 		return
 	case isOperator(r):
 		for isOperator(s.peek(0)) {
@@ -275,7 +281,7 @@ func (s *scanner) operator() {
 	case sign == "&": // as the stop word "and"
 	case strings.Trim(sign, "*/") == "" && !infix: // emphasis, or the end of a path
 	default:
-		s.add(plainWord, sign, sign, false)
+		s.add(plainWord, sign, sign)
 	}
 }
 
