@@ -110,11 +110,11 @@ func countReadable(ctx context.Context, c *bus.Conn, stream string, read bool) (
 func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	s := info.State
 	name := info.Config.Name
-	add := func(lost bool, format string, args ...any) {
-		all = append(all, Damage{Stream: name, Text: fmt.Sprintf(format, args...), Lost: lost})
-	}
 	if l := s.Lost; l != nil {
-		add(true, "the server lost %d messages, %d bytes", len(l.Msgs), l.Bytes)
+		all = append(all, Damage{Stream: name, Text: fmt.Sprintf("the server lost %d messages, %d bytes", len(l.Msgs), l.Bytes), Lost: true})
+	}
+	addMissing := func(format string, args ...any) {
+		all = append(all, Damage{Stream: name, Text: fmt.Sprintf(format, args...)})
 	}
 	// The log may have gaps, because an operator may delete strays. The chain of hashes shows a lost delta.
 	isLog := name == events.StreamDeltas
@@ -122,7 +122,7 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 		return all
 	}
 	if s.NumDeleted > 0 && s.Msgs > 0 && !isLog {
-		add(false, "%d messages between sequence %d and %d are missing: deleted or lost", s.NumDeleted, s.FirstSeq, s.LastSeq)
+		addMissing("%d messages between sequence %d and %d are missing: deleted or lost", s.NumDeleted, s.FirstSeq, s.LastSeq)
 	}
 	age := info.Config.MaxAge
 	expired := func(since time.Time) bool { return age > 0 && time.Since(since) >= age }
@@ -130,9 +130,9 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	mayLackFirst := isLog || restored // strays were deleted, or a backup had less
 	switch {
 	case s.Msgs == 0 && s.LastSeq > 0 && !expired(s.LastTime):
-		add(false, "all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
+		addMissing("all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
 	case s.Msgs > 0 && s.FirstSeq > 1 && !mayLackFirst && !expired(info.Created):
-		add(false, "the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
+		addMissing("the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)
 	}
 	return all
 }

@@ -48,7 +48,7 @@ func textWith(cache *textCache, s string) string {
 	if known {
 		return s
 	}
-	edits := find(s, false)
+	edits := find(s, everySecret)
 	if len(edits) == 0 {
 		if repeated {
 			cache.add(s)
@@ -86,7 +86,7 @@ func isShortWord(s string) bool {
 
 // Kind returns the kind of a secret in s, such as "github token". It is empty if Text returns s unchanged.
 func Kind(s string) string {
-	if edits := find(s, true); len(edits) > 0 {
+	if edits := find(s, firstSecret); len(edits) > 0 {
 		return edits[0].kind
 	}
 	return ""
@@ -94,6 +94,12 @@ func Kind(s string) string {
 
 // Marked reports whether s contains a mark.
 func Marked(s string) bool { return strings.Contains(s, markBegin) }
+
+// Values of the argument first of find.
+const (
+	everySecret = false
+	firstSecret = true
+)
 
 // find returns the secrets of s, unsorted and possibly overlapping. If first is set it stops after one.
 func find(s string, first bool) []edit {

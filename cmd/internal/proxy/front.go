@@ -33,8 +33,9 @@ const closeGrace = 30 * time.Second
 type Options struct {
 	program.Gateway
 	// OpenAI is the URL of the program's own model, and the upstream if the flag --upstream-openai is not set. Empty is OpenAI's own
-	// API. OpenAIKey is the API key for it.
-	OpenAI, OpenAIKey string
+	// API.
+	OpenAI    string
+	OpenAIKey string // the API key for OpenAI
 	// Settings are the settings of the program, which the API shows to people.
 	Settings program.Effective
 	Metrics  *metrics.Metrics

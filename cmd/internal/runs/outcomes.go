@@ -25,8 +25,8 @@ type Outcomes struct {
 	doc  modelapi.Document
 	// leading is the name of the score that counts if an outcome has several.
 	leading string
-	// Applied counts the runs that received an outcome, and Kept the runs that were recorded with one, which is not replaced.
-	Applied, Kept int
+	Applied int // runs that received an outcome
+	Kept    int // runs that were recorded with an outcome, which is not replaced
 	// Examples are the ids of the first runs in the files, to show how ids look.
 	Examples []string
 }

@@ -35,12 +35,12 @@ const Version = "a3"
 
 // Input contains the sources of a context.
 type Input struct {
-	Now time.Time
-	// System are the instructions. SystemRef refers to instructions that are stored elsewhere; if it is empty, the
-	// manifest contains the text.
-	System, SystemRef  string
-	Query, TaskContext string // the question and the context of the task
-	Task               string // general, research, coding, debugging or analysis; empty detects it
+	Now         time.Time
+	System      string // the instructions
+	SystemRef   string // refers to instructions that are stored elsewhere; if it is empty, the manifest contains System
+	Query       string // the question of the task
+	TaskContext string // the context of the task
+	Task        string // general, research, coding, debugging or analysis; empty detects it
 	// Advice requests one text with bullets and reflections, to be added to the user's message. The query only selects them. The
 	// inputs of a conversation (TaskContext, Rounds, Window, Marks, Running, Recalled, Summary) are not used.
 	Advice bool

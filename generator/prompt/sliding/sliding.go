@@ -36,8 +36,10 @@ type Item struct {
 	Tokens   int     // cost of keeping the item; a negative value counts as 0
 	Semantic float64 // similarity to the query; values are clamped to 0..1, NaN counts as 0
 
-	// Required marks the newest turn. Items are admitted in this order: Required, Pinned, Starred, all others.
-	Required, Pinned, Starred bool
+	// Items are admitted in this order: required, pinned, starred, all others.
+	Required bool // of the newest turn
+	Pinned   bool
+	Starred  bool
 
 	// Parent is the index of the item that this one depends on: the user's message that began its turn. A parent
 	// comes earlier in the slice. Any other value, such as -1, stands for an item without a parent.
