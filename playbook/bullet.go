@@ -100,7 +100,7 @@ type Status string
 const (
 	// Active bullets are shown. The empty status means active.
 	Active Status = "active"
-	// Candidate bullets are not shown: they wait for a confirmation, such as advice against a trusted bullet.
+	// Candidate bullets are not shown: they wait for a confirmation, for example because they contradict a trusted bullet.
 	Candidate Status = "candidate"
 	// Probation bullets are shown to a random half of the tasks, until their record is good. Only a strict gate uses it.
 	Probation Status = "probation"
@@ -123,9 +123,10 @@ func (s Status) Valid() bool {
 type Bullet struct {
 	ID      BulletID `msgpack:"id" json:"id"`
 	Section string   `msgpack:"section" json:"section"`
-	// When is the condition under which the advice holds, learned with it; empty for advice that always holds. Content is the text as a
-	// reader sees it. It begins with the condition, so the same advice under another condition is another text. See CleanText.
-	When    string `msgpack:"when,omitempty" json:"when,omitempty"`
+	// When is the condition under which the advice holds, learned with it. It is empty for advice that always holds.
+	When string `msgpack:"when,omitempty" json:"when,omitempty"`
+	// Content is the text as a reader sees it. It begins with the condition, so the same advice under another condition is another
+	// text. See CleanText.
 	Content string `msgpack:"content" json:"content"`
 
 	// Numbers of samples whose reflection judged the bullet helpful, harmful or neither.
@@ -136,29 +137,33 @@ type Bullet struct {
 	Status Status `msgpack:"status,omitempty" json:"status,omitempty"` // empty means active
 	Pinned bool   `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 
-	// Experiment has the measured effect of the bullet, nil if nothing was measured. SupportBySource counts its support
-	// for executions with a named source. Replaces is the bullet that this one corrects, Contests a supported bullet that was
-	// cited in the failure from which this one was learned; empty for none. They are not part of the state hash.
-	Experiment      *Experiment     `msgpack:"experiment,omitempty" json:"experiment,omitempty"`
+	// The state hash covers the fields above, and none of those below.
+
+	// Experiment has the measured effect of the bullet, nil if nothing was measured.
+	Experiment *Experiment `msgpack:"experiment,omitempty" json:"experiment,omitempty"`
+	// SupportBySource counts the support for executions with a named source.
 	SupportBySource []SourceSupport `msgpack:"support_by_source,omitempty" json:"support_by_source,omitempty"`
-	// InferredSupport counts its support for executions whose outcome was only inferred. OnlyInferred is set if no other execution
-	// and no person has requested its text. LearnedFrom has the sequences of the first and the newest reflections that did.
-	InferredSupport int      `msgpack:"inferred,omitempty" json:"inferred_support,omitempty"`
-	OnlyInferred    bool     `msgpack:"only_inferred,omitempty" json:"only_inferred,omitempty"`
-	LearnedFrom     []uint64 `msgpack:"from,omitempty" json:"learned_from,omitempty"`
+	// InferredSupport counts the support for executions whose outcome was only inferred.
+	InferredSupport int `msgpack:"inferred,omitempty" json:"inferred_support,omitempty"`
+	// OnlyInferred is set if only executions with inferred outcomes, and no person, have requested the text.
+	OnlyInferred bool `msgpack:"only_inferred,omitempty" json:"only_inferred,omitempty"`
+	// LearnedFrom has the sequences of the reflections that requested the text: of many only the first and the newest ones.
+	LearnedFrom []uint64 `msgpack:"from,omitempty" json:"learned_from,omitempty"`
 	// Approved is set if a person wrote or approved exactly this text.
-	Approved bool     `msgpack:"approved,omitempty" json:"approved,omitempty"`
+	Approved bool `msgpack:"approved,omitempty" json:"approved,omitempty"`
+	// Replaces is the bullet that this one corrects, or empty.
 	Replaces BulletID `msgpack:"replaces,omitempty" json:"replaces,omitempty"`
+	// Contests is a supported bullet that was cited in the failure from which this one was learned, or empty.
 	Contests BulletID `msgpack:"contests,omitempty" json:"contests,omitempty"`
 
-	// Commit times of the deltas that added, last changed and last tagged the bullet. Not part of the state hash.
+	// Commit times of the deltas that added, last changed and last tagged the bullet.
 	CreatedAt time.Time `msgpack:"created" json:"created_at"`
 	UpdatedAt time.Time `msgpack:"updated" json:"updated_at"`
 	LastUsed  time.Time `msgpack:"used,omitempty" json:"last_used,omitzero"`
 }
 
-// AwaitsPerson reports whether a person can approve or reject the bullet: it is in quarantine, or it is a candidate behind inferred outcomes
-// only. A reported outcome also releases such a candidate.
+// AwaitsPerson reports whether a person can approve or reject the bullet: it is in quarantine, or it is a candidate that only
+// inferred outcomes support. A reported outcome also releases such a candidate.
 func (b *Bullet) AwaitsPerson() bool {
 	return b.Status == Quarantined || b.Status == Candidate && b.OnlyInferred
 }

@@ -97,11 +97,11 @@ type Delta struct {
 	Ops      []Op        `msgpack:"o,omitempty" json:"operations,omitempty"`
 	Rejected []Rejection `msgpack:"j,omitempty" json:"rejected,omitempty"`
 
-	// ChangeID is shared by the consecutive deltas of a change that is too large for one delta. More is true in all of
-	// them except the last. Their operations take effect together with the last one. If another delta comes between,
-	// they never take effect.
+	// ChangeID is shared by the consecutive deltas of a change that is too large for one delta. Their operations take effect together
+	// with the last delta. If another delta comes between, they never take effect.
 	ChangeID string `msgpack:"g,omitempty" json:"change_id,omitempty"`
-	More     bool   `msgpack:"m,omitempty" json:"more,omitempty"`
+	// More is true in all deltas of such a change except the last.
+	More bool `msgpack:"m,omitempty" json:"more,omitempty"`
 
 	// The other parts of an edit.
 	Names           []Name    `msgpack:"n,omitempty" json:"names,omitempty"`

@@ -128,10 +128,11 @@ func (s *Scores) add(score int, undo bool) {
 type Experiment struct {
 	Number   int      `msgpack:"n" json:"number"`
 	Standing Standing `msgpack:"g,omitempty" json:"standing,omitempty"`
-	// Shown and Withheld have the outcomes of the two random arms, Cited those of all tasks whose answer cited the bullet.
+	// Shown and Withheld have the outcomes of the two random arms.
 	Shown    Scores `msgpack:"s" json:"shown"`
 	Withheld Scores `msgpack:"w" json:"withheld"`
-	Cited    Scores `msgpack:"o" json:"cited"`
+	// Cited has the outcomes of all tasks whose answer cited the bullet.
+	Cited Scores `msgpack:"o" json:"cited"`
 	// Recent has one character for each of the newest outcomes in Cited, oldest first: + for a score of at least a half,
 	// else -. At most MaxRecent.
 	Recent string `msgpack:"r,omitempty" json:"recent,omitempty"`

@@ -11,9 +11,10 @@ type Stats struct {
 	Total int `json:"total"` // bullets of every status
 	// ByStatus counts the bullets of each status. An empty status counts as active.
 	ByStatus map[Status]int `json:"by_status"`
-	// Sections has the active bullets of each section, sorted by name. The classes below count active bullets, too.
+	// Sections has the active bullets of each section, sorted by name.
 	Sections []SectionStats `json:"by_section"`
 
+	// The classes count only active bullets.
 	HighPerforming int `json:"high_performing"` // more than 5 helpful votes and fewer than 2 harmful ones
 	Problematic    int `json:"problematic"`     // at least as many harmful votes as helpful ones, and at least one
 	Unused         int `json:"unused"`          // no vote

@@ -64,8 +64,8 @@ type Text struct {
 	Withheld bool          // this run withholds the bullet
 	Foreign  bool          // of another owner or session; UseSession only
 	Suspect  bool          // Screen or the Reflector found signs of an order to models
-	Repeated bool          // an earlier prompt of the conversation contains the text, and it stays at its place there
-	Reworded bool          // the bullet of the text has another text today; UseBullet only
+	Repeated bool          // an earlier prompt of the conversation contains the text, which stays at its place there
+	Reworded bool          // the bullet of a repeated text has another text today; UseBullet only
 }
 
 // Verdict is the decision on a text.

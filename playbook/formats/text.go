@@ -35,7 +35,7 @@ type line struct {
 	helpful, harmful int
 }
 
-// classify parses a line without its line end.
+// classify parses a line without its line end. Only a bullet with counters may be indented: see the package comment.
 func classify(text string) line {
 	trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
 	if strings.HasPrefix(text, "##") {
@@ -70,7 +70,7 @@ func eachLine(text string, fn func(n int, text string, l line)) {
 
 // readText reads a text.
 func (r *reader) readText(text string) (list []found, err error) {
-	begins := plain // the kind of line that begins a bullet; plain only if no bullet has counters
+	begins := plain // the kind of line that begins a bullet: counted if any bullet has counters
 	eachLine(text, func(_ int, _ string, l line) {
 		if l.kind == counted {
 			begins = counted
@@ -98,7 +98,7 @@ func (r *reader) readText(text string) (list []found, err error) {
 		case l.kind == malformed:
 			end()
 			r.note(Note{Line: n}, "malformed bullet: the counters are not non-negative integers; ignored")
-		case content != nil && begins == plain:
+		case content != nil && begins == plain: // without counters every line up to the next bullet or header belongs to the bullet
 			content = append(content, text)
 		case content != nil && l.kind == other && strings.HasPrefix(text, "  "):
 			content = append(content, text[2:])
@@ -139,8 +139,8 @@ func sectionOf(title string) string {
 	return section
 }
 
-// headerFor returns the title of a section's header. It is in capitals, as the authors write it, if sectionOf finds the section again by
-// that title. For some sections no title has this property; writeText then adds a Loss.
+// headerFor returns the title of a section's header. It is in capitals, as the authors write it, if sectionOf returns the section for that
+// title. For some sections no title is read as the same section; writeText then adds a Loss.
 func headerFor(section string) string {
 	title := strings.ReplaceAll(section, "_", " ")
 	if upper := strings.ToUpper(title); sectionOf(upper) == section {
@@ -175,7 +175,7 @@ func (w *writer) escape(b *playbook.Bullet) string {
 	lines := strings.Split(b.Content, "\n")
 	for i, text := range lines[1:] {
 		trimmed := strings.TrimLeftFunc(text, unicode.IsSpace)
-		if kind := classify(trimmed).kind; kind != other && kind != plain {
+		if kind := classify(trimmed).kind; kind != other && kind != plain { // beside bullets with counters a plain line begins no bullet
 			text = text[:len(text)-len(trimmed)] + `\` + trimmed
 			w.addLoss(b.ID, "content", "line %d looks like a header or a bullet; escaped with a backslash", i+2)
 		}

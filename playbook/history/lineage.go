@@ -125,12 +125,13 @@ type Summary struct {
 	First  time.Time `json:"first"`  // time of the first event
 	Last   time.Time `json:"last"`   // time of the last event
 	// Outcomes counts the different executions that support the bullet, by the newest label of their outcome;
-	// "unknown" without one. Forgotten counts the executions that were forgotten since. They are not in Outcomes.
-	Outcomes  map[string]int `json:"outcomes"`
-	Forgotten int            `json:"forgotten,omitempty"`
-	// VotesCast are all votes ever cast, as corrected. CurrentVotes are the votes that the bullet has now: fewer after
-	// a restore or a forget change, more after an import.
-	VotesCast    Votes `json:"votes_cast"`
+	// "unknown" without one.
+	Outcomes map[string]int `json:"outcomes"`
+	// Forgotten counts the supporting executions that were forgotten since. They are not in Outcomes.
+	Forgotten int `json:"forgotten,omitempty"`
+	// VotesCast are all votes ever cast, as corrected.
+	VotesCast Votes `json:"votes_cast"`
+	// CurrentVotes are the votes that the bullet has now: fewer after a restore or a forget change, more after an import.
 	CurrentVotes Votes `json:"current_votes"`
 }
 

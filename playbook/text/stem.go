@@ -40,9 +40,9 @@ func Stem[T string | []byte](word T) T {
 // endInY replaces the last three bytes by y.
 func endInY[T string | []byte](word T) T { return T(append([]byte(word[:len(word)-3]), 'y')) }
 
-// hasSuffix reports whether a word ends in a suffix, with at least before other letters.
-func hasSuffix[T string | []byte](word T, suffix string, before int) bool {
-	return len(word) >= before+len(suffix) && string(word[len(word)-len(suffix):]) == suffix
+// hasSuffix reports whether a word ends in a suffix and has at least minBefore letters before it.
+func hasSuffix[T string | []byte](word T, suffix string, minBefore int) bool {
+	return len(word) >= minBefore+len(suffix) && string(word[len(word)-len(suffix):]) == suffix
 }
 
 func hasVowel[T string | []byte](word T) bool {
