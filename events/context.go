@@ -19,9 +19,9 @@ type Manifest struct {
 	Assembly string `msgpack:"v" json:"assembly" redact:"-"`
 	Limit    int    `msgpack:"limit" json:"limit"`   // maximum number of tokens
 	Tokens   int    `msgpack:"tokens" json:"tokens"` // estimated tokens of the messages
-	// Window is the requested number of user turns of the session, -1 for all. Conversation is the token budget for
-	// these turns.
-	Window       int    `msgpack:"win,omitempty" json:"window,omitempty"`
+	// Window is the requested number of user turns of the session, -1 for all.
+	Window int `msgpack:"win,omitempty" json:"window,omitempty"`
+	// Conversation is the token budget for the turns of the session.
 	Conversation int    `msgpack:"conv,omitempty" json:"conversation_budget,omitempty"`
 	BudgetReason string `msgpack:"budget_reason,omitempty" json:"budget_reason,omitempty"` // reason for the budget in Conversation
 	State        string `msgpack:"state,omitempty" json:"state,omitempty"`                 // coding, debugging, research or general
@@ -383,13 +383,14 @@ type ContextReply struct {
 type AdviceLine struct {
 	Start int `msgpack:"s" json:"start"` // in the message, in bytes
 	End   int `msgpack:"e" json:"end"`   // after the line feed
-	// Bullet is the bullet of the line, and Wording a hash of its text. They are empty for a reflection.
-	Bullet  playbook.BulletID `msgpack:"b,omitempty" json:"bullet,omitempty"`
-	Wording ID                `msgpack:"w,omitempty" json:"wording,omitempty"`
-	// Reflection is the reflection of the line, and Field names the text of the reflection. Field is empty for the heading before
-	// these texts.
+	// Bullet is the bullet of the line, empty for a reflection.
+	Bullet playbook.BulletID `msgpack:"b,omitempty" json:"bullet,omitempty"`
+	// Wording is a hash of the bullet's text, empty for a reflection.
+	Wording ID `msgpack:"w,omitempty" json:"wording,omitempty"`
+	// Reflection is the reflection of the line.
 	Reflection Handle `msgpack:"r,omitempty" json:"reflection,omitempty"`
-	Field      string `msgpack:"f,omitempty" json:"field,omitempty"`
+	// Field names the text of the reflection. It is empty for the heading before the texts of a reflection.
+	Field string `msgpack:"f,omitempty" json:"field,omitempty"`
 }
 
 // WordingOf returns the hash of the text of a bullet in an AdviceLine.
@@ -436,8 +437,9 @@ type Report struct {
 	Book      playbook.Book `json:"book,omitempty"` // default: that of the context, else DefaultBook
 	ContextID ID            `json:"context_id,omitempty"`
 	// RunID is the agent's id of the run. A report that is sent again with the same id counts once. The default is the id of
-	// the context, else a random id. Task is a label that groups attempts at the same task.
-	RunID     string              `json:"run_id,omitempty" redact:"id"`
+	// the context, else a random id.
+	RunID string `json:"run_id,omitempty" redact:"id"`
+	// Task is a label that groups attempts at the same task.
 	Task      string              `json:"task,omitempty" redact:"id"`
 	User      string              `json:"user,omitempty" redact:"id"` // see Task.User
 	Session   string              `json:"session,omitempty" redact:"id"`

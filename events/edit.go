@@ -149,11 +149,11 @@ type EditReply struct {
 	Added []playbook.BulletID `msgpack:"added,omitempty" json:"added,omitempty"`
 	// Usage is the cost of model calls for an edit that gathers reflections.
 	Usage chat.Usage `msgpack:"usage,omitempty" json:"usage,omitzero"`
-	// Asked counts the gathered reflections in requests to a model. Skipped counts the reflections that the edit did not
-	// cover, because no reply of the model was usable; a later edit may gather them. SkippedReason is the error of the
-	// first skipped one.
-	Asked         int    `msgpack:"asked,omitempty" json:"asked,omitempty"`
-	Skipped       int    `msgpack:"skipped,omitempty" json:"skipped,omitempty"`
+	// Asked counts the gathered reflections in requests to a model.
+	Asked int `msgpack:"asked,omitempty" json:"asked,omitempty"`
+	// Skipped counts the reflections that the edit did not cover, because no reply of the model was usable. A later edit may gather them.
+	Skipped int `msgpack:"skipped,omitempty" json:"skipped,omitempty"`
+	// SkippedReason is the error of the first skipped reflection.
 	SkippedReason string `msgpack:"skipped_reason,omitempty" json:"skipped_reason,omitempty"`
 	// Changed counts the bullets that the edit changed.
 	Changed int `msgpack:"changed,omitempty" json:"changed"`

@@ -43,9 +43,9 @@ type Origin struct {
 	Run   string `msgpack:"run,omitempty" json:"run,omitempty" redact:"id"`
 	Epoch int    `msgpack:"epoch,omitempty" json:"epoch,omitempty"`
 	Index int    `msgpack:"index,omitempty" json:"index,omitempty"`
-	// Step is the number of the sample among the training samples of all epochs, from 1; 0 outside of training. Steps is
-	// their total number, 0 if unknown.
-	Step  int `msgpack:"step,omitempty" json:"step,omitempty"`
+	// Step is the number of the sample among the training samples of all epochs, from 1; 0 outside of training.
+	Step int `msgpack:"step,omitempty" json:"step,omitempty"`
+	// Steps is the number of training samples of all epochs, 0 if unknown.
 	Steps int `msgpack:"steps,omitempty" json:"steps,omitempty"`
 	Round int `msgpack:"round,omitempty" json:"round,omitempty"`
 	// Source is the origin of a recorded run, such as "tau-bench".
@@ -82,8 +82,9 @@ type Task struct {
 	// is another sample and needs another id. The label for grouping is Origin.Task.
 	ID string `msgpack:"run_id" json:"run_id" redact:"id"`
 	// Owner is the id of the token that submitted the task, empty for the common owner. It is in the subject of the task,
-	// which only the gateway and later rounds may use. User is the person that the agent works for, if the agent names one.
-	Owner    string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`
+	// which only the gateway and later rounds may use.
+	Owner string `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`
+	// User is the person that the agent works for, if the agent names one.
 	User     string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`
 	Session  string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"`
 	Question string  `msgpack:"question" json:"question"`
@@ -158,17 +159,17 @@ func (t *Task) Validate() error {
 // PreviousRound is a failed round at a task, with advice for the next round. It is part of the next task, so any Generator
 // can process that task.
 type PreviousRound struct {
-	Execution ID     `msgpack:"x" json:"execution_id"`
-	Handle    Handle `msgpack:"h,omitempty" json:"execution,omitempty"`
-	Answer    string `msgpack:"a,omitempty" json:"answer,omitempty"`
-	Error     string `msgpack:"e,omitempty" json:"error_identification,omitempty"`
-	Approach  string `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
-	Insight   string `msgpack:"k,omitempty" json:"key_insight,omitempty"`
-	When      string `msgpack:"w,omitempty" json:"when,omitempty"`    // condition of the insight, which begins with it
-	Section   string `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
-	// Score is the score of the round. Exposures are the bullets that get the score. Only the exposures of the first round
-	// count, because the prompts of later rounds contain advice that is not from the playbook.
-	Score     float64    `msgpack:"o" json:"score"`
+	Execution ID      `msgpack:"x" json:"execution_id"`
+	Handle    Handle  `msgpack:"h,omitempty" json:"execution,omitempty"`
+	Answer    string  `msgpack:"a,omitempty" json:"answer,omitempty"`
+	Error     string  `msgpack:"e,omitempty" json:"error_identification,omitempty"`
+	Approach  string  `msgpack:"p,omitempty" json:"correct_approach,omitempty"`
+	Insight   string  `msgpack:"k,omitempty" json:"key_insight,omitempty"`
+	When      string  `msgpack:"w,omitempty" json:"when,omitempty"`    // condition of the insight, which begins with it
+	Section   string  `msgpack:"s,omitempty" json:"section,omitempty"` // of the insight
+	Score     float64 `msgpack:"o" json:"score"`
+	// Exposures are the bullets that get the score. Only the exposures of the first round count, because the prompts of later rounds
+	// contain advice that is not from the playbook.
 	Exposures []Exposure `msgpack:"t,omitempty" json:"exposures,omitempty"`
 	Usage     chat.Usage `msgpack:"u,omitempty" json:"usage,omitzero"`  // of the reflection
 	Model     string     `msgpack:"m,omitempty" json:"model,omitempty"` // of the reflection
@@ -415,26 +416,28 @@ type Execution struct {
 	RawReply string  `msgpack:"raw,omitempty" json:"raw_reply,omitempty"`
 	Outcome  Outcome `msgpack:"outcome" json:"outcome"`
 
-	// Version is the playbook version in the prompt, Shown are its bullets in the prompt, and Cited are the bullets
-	// that the answer cites.
-	Version uint64              `msgpack:"version,omitempty" json:"playbook_version"`
-	Shown   []ShownBullet       `msgpack:"shown,omitempty" json:"shown,omitempty"`
-	Cited   []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
+	// Version is the playbook version in the prompt.
+	Version uint64 `msgpack:"version,omitempty" json:"playbook_version"`
+	// Shown are the bullets in the prompt.
+	Shown []ShownBullet `msgpack:"shown,omitempty" json:"shown,omitempty"`
+	// Cited are the bullets that the answer cites.
+	Cited []playbook.BulletID `msgpack:"cited,omitempty" json:"cited,omitempty"`
 	// Turn is the number of the execution in its session, from 1.
 	Turn int `msgpack:"turn,omitempty" json:"turn,omitempty"`
-	// Evaluator, Rounds and PreviousRounds are copied from the task for further rounds. Pinned is set if the task pinned its
-	// version.
+	// Evaluator, Rounds and PreviousRounds are copied from the task for further rounds.
 	Evaluator      string          `msgpack:"evaluator,omitempty" json:"evaluator,omitempty"`
 	Rounds         int             `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	PreviousRounds []PreviousRound `msgpack:"previous_rounds,omitempty" json:"previous_rounds,omitempty"`
-	Pinned         bool            `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
-	// Tries is the number of answers to the task, if it asked for several. OtherTry is one with another outcome, nil if there is none.
-	Tries    int  `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	// Pinned is set if the task pinned its version.
+	Pinned bool `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
+	// Tries is the number of answers to the task, if it asked for several.
+	Tries int `msgpack:"tries,omitempty" json:"tries,omitempty"`
+	// OtherTry is another answer to the task, with another outcome; nil if there is none.
 	OtherTry *Try `msgpack:"other_try,omitempty" json:"other_try,omitempty"`
-	// ContextID is the context that the service built for an outside agent. Manifest describes that context, or the
-	// prompt of the Generator.
-	ContextID ID        `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
-	Manifest  *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
+	// ContextID is the context that the service built for an outside agent.
+	ContextID ID `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
+	// Manifest describes the context of ContextID, or the prompt of the Generator.
+	Manifest *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
 	// Agent describes the outside agent of the run, if its system prompt or its tools are known.
 	Agent *Agent `msgpack:"agent,omitempty" json:"agent,omitempty"`
 
@@ -546,9 +549,10 @@ type Lesson struct {
 	When    string `msgpack:"when,omitempty" json:"when,omitempty"`
 	Content string `msgpack:"content" json:"content"`
 	// Code is set if the content looks like an order to models, or is copied from a text of the run. Such a lesson waits in quarantine
-	// for a person. Reason has the pattern and the sentence, or the name of the copied text.
-	Code   playbook.Reason `msgpack:"code,omitempty" json:"code,omitempty"`
-	Reason string          `msgpack:"reason,omitempty" json:"reason,omitempty"`
+	// for a person.
+	Code playbook.Reason `msgpack:"code,omitempty" json:"code,omitempty"`
+	// Reason has the pattern and the sentence, or the name of the copied text.
+	Reason string `msgpack:"reason,omitempty" json:"reason,omitempty"`
 }
 
 // Reflection is the Reflector's analysis of one execution, or of feedback on it.
@@ -590,10 +594,10 @@ type Reflection struct {
 	// Exposures are the bullets that get the score of the first round.
 	Exposures       []Exposure `msgpack:"exposures,omitempty" json:"exposures,omitempty"`
 	FirstRoundScore float64    `msgpack:"first_round_score,omitempty" json:"first_round_score,omitempty"`
-	// FeedbackSeq is the stream sequence of the feedback that the outcome is from, or 0. Corrects is set if the outcome
-	// was already known, so that the Curator must move the votes for the old outcome.
+	// FeedbackSeq is the stream sequence of the feedback that the outcome is from, or 0.
 	FeedbackSeq uint64 `msgpack:"feedback_seq,omitempty" json:"feedback_seq,omitempty"`
-	Corrects    bool   `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
+	// Corrects is set if the outcome was already known, so that the Curator must move the votes for the old outcome.
+	Corrects bool `msgpack:"corrects,omitempty" json:"corrects,omitempty"`
 	// FirstOutcome is set for the first feedback on an execution without outcome or other signal. Then there are no votes to
 	// move.
 	FirstOutcome bool `msgpack:"first_outcome,omitempty" json:"first_outcome,omitempty"`

@@ -30,8 +30,8 @@ const (
 // maxSize is the largest blob that Get reads, in bytes.
 const maxSize = 64 << 20
 
-// renewAfter is the age at which Put writes a blob again, in order to renew its age. Blobs are kept a day longer than the messages that
-// refer to them; PutAgent remembers a Put for the hour that is left.
+// renewAfter is the age at which Put writes a blob again, so that it expires later. Blobs are kept a day longer than the messages that
+// refer to them. One hour of that day is left, because PutAgent does not repeat a Put within an hour.
 const renewAfter = 23 * time.Hour
 
 // ErrExpired is returned for a blob that no longer exists.
@@ -64,7 +64,8 @@ func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
 		if i, err := store.GetInfo(ctx, name); err == nil && time.Since(i.ModTime) < renewAfter {
 			return nil
 		}
-		// The chunks of an old blob expire by age, because not every user may delete them.
+		// The chunks of an old blob expire by age, because not every user may delete them. The first Do detects that the server denies a
+		// request about the stream, the second one that it denies a publish.
 		return natserr.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
 			return s.write(ctx, name, data)
 		})
@@ -116,14 +117,14 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w %s: must be at most %d bytes, got %d", ErrInvalid, name, maxSize, info.Size)
 	}
 	data, err := s.readChunks(ctx, info)
-	switch {
-	case err != nil && !errors.Is(err, ErrInvalid):
-		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
-	case err == nil && uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
-		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
-	}
+	hasTooMuch := errors.Is(err, ErrInvalid)
 	sum := sha256.Sum256(data)
-	if err != nil || hex.EncodeToString(sum[:]) != name { // the error is ErrInvalid: too much content
+	switch {
+	case err != nil && !hasTooMuch:
+		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
+	case uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
+		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
+	case hasTooMuch || hex.EncodeToString(sum[:]) != name:
 		return nil, fmt.Errorf("%w %s: content does not match its name", ErrInvalid, name)
 	}
 	return data, nil

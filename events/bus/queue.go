@@ -55,7 +55,7 @@ func (b *bookQueues) processBook(book playbook.Book, q *bookQueue) {
 		batch := b.dequeue(q)
 		if b.intake.Err() == nil {
 			b.processor.process(batch)
-		} else { // not started: another worker gets them
+		} else { // another worker gets the messages, once this one can receive none
 			<-b.drained
 			b.processor.release(batch, 0)
 		}

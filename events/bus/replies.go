@@ -17,9 +17,9 @@ type ReplyStats struct {
 	Invalid       int       `json:"invalid"`           // not usable
 	First         time.Time `json:"first_at"`          // first reply in the window; zero without one
 	LastMalformed time.Time `json:"last_malformed_at"` // last malformed reply in the window; zero without one
-	// Rated counts the replies about runs with an outcome, in a window of their own. Doubted counts those of them that doubt the
-	// outcome.
-	Rated   int `json:"rated"`
+	// Rated counts the replies about runs with an outcome, in a window of their own.
+	Rated int `json:"rated"`
+	// Doubted counts the replies of Rated that doubt the outcome.
 	Doubted int `json:"doubted"`
 }
 

@@ -22,7 +22,8 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 	replicas := max(o.Replicas, 1)
 	exist := 0
 	for _, want := range append(streams.All(replicas), streams.Blobs(replicas)) {
-		if only != nil && want.Name != blob.Stream && !slices.Contains(only, want.Name) {
+		isUsed := only == nil || slices.Contains(only, want.Name) || want.Name == blob.Stream // every role uses blobs
+		if !isUsed {
 			continue
 		}
 		s, err := c.ensureStream(ctx, want, o.ReadOnly)
@@ -39,7 +40,7 @@ func (c *Conn) ensure(ctx context.Context, o Options) error {
 			switch {
 			case unsuitable.Field == streams.FieldSealed && o.ReadOnly: // a sealed stream can be read
 				err = nil
-			case unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly: // a user of all streams may change them
+			case unsuitable.Field == streams.FieldRollup && only == nil && !o.ReadOnly: // a connection to all streams may change them
 				err = c.forbidRollup(ctx, s.CachedInfo().Config)
 			}
 		}

@@ -120,9 +120,9 @@ type head struct {
 	Plain playbook.Plain `msgpack:"u,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
-	// Changed are the bullets that the last flush wrote or deleted. Since is the version of the view before that flush: a follower
-	// at this version reads only these bullets. Changed is empty after a repair, or if there are more than maxChanged.
-	Since   uint64              `msgpack:"b,omitempty"`
+	// Since is the version of the view before the last flush. A follower at this version reads only the bullets in Changed.
+	Since uint64 `msgpack:"b,omitempty"`
+	// Changed are the bullets that the last flush wrote or deleted. It is empty after a repair, or if there are more than maxChanged.
 	Changed []playbook.BulletID `msgpack:"d,omitempty"`
 }
 

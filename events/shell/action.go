@@ -16,6 +16,7 @@ type Action struct {
 // Action returns the effect of the command itself. Its redirections are separate effects.
 func (c Command) Action() Action {
 	a := Action{Name: c.Program, Kind: programs[c.Program].kind}
+	isUnknownFile := a.Kind == 0 && strings.Contains(c.Word, "/")
 	switch {
 	case len(c.Args) == 1 && slices.Contains([]string{"--version", "-V", "-version"}, c.Args[0]):
 		return Action{Name: c.Program + " --version", Kind: Verifies}
@@ -29,7 +30,7 @@ func (c Command) Action() Action {
 		return subcommand(c.Program, c.Args)
 	case a.Kind&Runs != 0:
 		a.Path = cleanPath(firstOperand(c.Args))
-	case a.Kind == 0 && strings.Contains(c.Word, "/") || strings.HasSuffix(c.Word, ".sh"):
+	case isUnknownFile || strings.HasSuffix(c.Word, ".sh"):
 		a.Kind = Runs
 	case a.Kind&(Reads|Writes|Edits) != 0:
 		a.Path = lastPath(operands(c.Args))
@@ -56,7 +57,7 @@ func subcommand(name string, args []string) Action {
 	p, words := programs[name], operands(args)
 	if len(words) > 1 {
 		switch first := name + " " + words[0]; first {
-		case "uv pip", "yarn global": // these have subcommands of their own
+		case "uv pip", "yarn global": // their subcommands are in the tables of uv and yarn
 			name, words = first, words[1:]
 		}
 	}
@@ -71,10 +72,10 @@ func subcommand(name string, args []string) Action {
 	if kind, ok := p.sub[words[0]]; ok {
 		return Action{Name: name + " " + words[0], Kind: kind}
 	}
-	if words[0] != "run" {
+	if words[0] != "run" { // an unknown subcommand
 		return Action{Name: name, Kind: p.kind}
 	}
-	if len(words) > 1 && p.sub[words[1]] != 0 { // npm run test
+	if len(words) > 1 && p.sub[words[1]] != 0 { // a script with a known name: npm run test
 		return Action{Name: name + " run " + words[1], Kind: p.sub[words[1]]}
 	}
 	return Action{Name: name + " run", Kind: Runs}

@@ -15,7 +15,7 @@ type Run struct {
 	Calls     []string  `msgpack:"c"` // tool calls in order; of equal consecutive calls only the first
 }
 
-// MaxRunCalls is the maximum number of calls in a Run. The first calls are kept.
+// MaxRunCalls is the maximum number of calls in a Run. Of a longer run the caller of PutRun keeps the first calls.
 const MaxRunCalls = 200
 
 // PutRun stores r as the last run at its task with this label. A nil r removes the last run. The value expires like

@@ -131,7 +131,7 @@ func (e *Embedder) embed(ctx context.Context, texts []string) ([][]float32, erro
 		maxBody:   frameBytes + int64(len(texts))*vectorBytes,
 		keep:      maxHead,
 		send: func(ctx context.Context, _ *exchange) (usage chat.Usage, err error) {
-			input = prepare(texts, e.maxTextBytes.Load())
+			input = prepare(texts, e.maxTextBytes.Load()) // again, because adapt may have lowered the limit
 			req = e.request(input)
 			vectors, usage, err = e.send(ctx, req, len(input))
 			return usage, err

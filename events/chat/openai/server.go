@@ -16,10 +16,11 @@ import (
 	"debrief/events/chat"
 )
 
-// server is the connection to a server, shared by Client and Embedder: limits, retries and circuit breaker. Clients of one model share it.
+// server is the connection to a server, with limits, retries and a circuit breaker. The clients of one model share it. An Embedder has its
+// own.
 type server struct {
 	cfg    Config
-	base   http.RoundTripper
+	base   http.RoundTripper // sends the requests
 	openai *openai.Client
 
 	limits      limits
@@ -146,9 +147,10 @@ func (s *caller) request(ctx context.Context, c call, n int) error {
 	e, failed := errors.AsType[*Error](err)
 	isBusy := failed && e.kind == busy
 	s.concurrency.end(began, err == nil, isBusy || failed && e.timedOut)
-	c.wait.set(queued)
 	if isBusy {
 		c.wait.set(limited)
+	} else {
+		c.wait.set(queued)
 	}
 	return err
 }
@@ -196,11 +198,11 @@ var errTimeout = errors.New("timeout of the attempt")
 
 // attempt sends the call, and sends it again for each part of the request that the server does not support. N is 0 for the first
 // attempt.
-func (s *caller) attempt(caller context.Context, c call, n int) error {
+func (s *caller) attempt(parent context.Context, c call, n int) error {
 	if n == 0 {
 		s.budget.earn() // here, because calls that the breaker rejects earn nothing
 	}
-	ctx, cancel := context.WithTimeoutCause(caller, s.cfg.Timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(parent, s.cfg.Timeout, errTimeout)
 	defer cancel()
 	for {
 		x := &exchange{attempt: n, maxBody: c.maxBody, keep: c.keep}
@@ -212,8 +214,8 @@ func (s *caller) attempt(caller context.Context, c call, n int) error {
 			s.limits.charge(usage.Tokens() - c.estimate)
 			return nil
 		}
-		if caller.Err() != nil {
-			return caller.Err()
+		if parent.Err() != nil {
+			return parent.Err()
 		}
 		if err == nil {
 			err = io.ErrUnexpectedEOF // go-openai treats a redirect as a reply
@@ -226,12 +228,12 @@ func (s *caller) attempt(caller context.Context, c call, n int) error {
 		}
 		body := parseErrorBody(x.body)
 		e := s.failure(x, body, err)
-		e.final = e.timedOut && n > 0
+		e.final = e.timedOut && n > 0 // see Error.final
 		if e.unreached {
 			now := time.Now()
 			s.firstUnreached.CompareAndSwap(nil, &now)
 		}
-		s.logFailure(caller, n, e)
+		s.logFailure(parent, n, e)
 		if c.adapt(e, body) {
 			continue
 		}
