@@ -25,10 +25,10 @@ type RebuiltContext struct {
 	Calls    []records.Call `json:"calls,omitempty"` // the tool calls of Steps
 	// RawReply is the model's reply, if the Generator kept it; see Config.RawReply.
 	RawReply string `json:"raw_reply,omitempty"`
-	// Missing lists the parts whose texts have expired. Reasons lists the other reasons for a difference. At least one of the two is
-	// set if Verified is false.
+	// Missing lists the parts whose texts have expired.
 	Missing []events.Part `json:"missing,omitempty"`
-	Reasons []string      `json:"reasons,omitempty"`
+	// Reasons lists the other reasons for a difference. If Verified is false, Missing or Reasons is set.
+	Reasons []string `json:"reasons,omitempty"`
 }
 
 // Rebuild rebuilds the context of a past execution from its manifest and the stored events.

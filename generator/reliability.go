@@ -30,7 +30,7 @@ const (
 type citedTask struct {
 	question string
 	bullets  []playbook.BulletID
-	found    []bool // parallel to bullets: the ranking by past tasks had found it
+	found    []bool // parallel to bullets: the ranking by past tasks had found it; set when the task is added to that ranking
 }
 
 // citedTasks returns the tasks of a delta that cited bullets with success.

@@ -48,10 +48,10 @@ type Input struct {
 
 	Index           *selection.Index
 	TimeIndependent bool // select bullets independently of the current time
-	// Rankings returns the bullets that are relevant to the query; see selection.Options. Seed is different for each task.
+	// Rankings returns the bullets that are relevant to the query; see selection.Options.
 	Rankings    func() []selection.Ranking
 	Reliability []float64 // of each ranking; see selection.Options
-	Seed        string
+	Seed        string    // different for each task
 	// Draw describes the experiments on bullets; nil runs none.
 	Draw *selection.Draw
 
