@@ -29,7 +29,7 @@ func atif(v *record) ([]*steps.Run, error) {
 			}
 			continue
 		}
-		c.Spoke(step.Time("timestamp"))
+		c.AddTime(step.Time("timestamp"))
 		if metrics := step.Want('{', "metrics"); metrics.IsSet() {
 			c.Usage = c.Usage.Add(steps.Usage(1, metrics, metrics.Number("cost_usd")))
 		}
@@ -80,7 +80,7 @@ func addATIFStep(c *steps.Conversation, step modelapi.Value) {
 		item.Omitted.Thoughts++
 	}
 	for v := range step.Want('[', "tool_calls").Elements() {
-		call := modelapi.ToolCall{ID: v.ID("tool_call_id"), Name: v.Text("function_name"), Arguments: v.Get("arguments").Arguments()}
+		call := modelapi.ToolCall{ID: v.ID("tool_call_id"), Name: v.Text("function_name"), Arguments: v.Get("arguments").TextOrJSON()}
 		if call.Name == "" {
 			v.Note("function_name", "is missing")
 		}

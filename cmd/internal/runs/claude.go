@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/cmd/internal/runs/source"
@@ -27,7 +26,7 @@ type claudeSession struct {
 	// all messages, which replaces these fields.
 	tokens        chat.Usage // of the messages before the current one
 	currentTokens chat.Usage // of the current message
-	currentID     string     // id of the current message; it may be a thinking block, which has no step
+	currentID     string     // id of the message of currentTokens; unlike message, it may have only thinking blocks, which make no step
 }
 
 // claudeSessions returns a function that returns the session and the sub-agent of an event, separated by a NUL. For the main agent it
@@ -161,7 +160,7 @@ func (c *claudeSession) addUsage(id string, u chat.Usage) {
 
 func (c *claudeSession) addUserTurn(said *modelapi.Item) {
 	for i := range said.Results {
-		said.Results[i].Signs.MarksAll = true
+		said.Results[i].Signs.MarksAll = true // Claude Code marks each call that failed
 		c.AddResult(&said.Results[i])
 	}
 	if said.Text != "" {
@@ -177,7 +176,7 @@ func (c *claudeSession) addResultEvent(v modelapi.Value) {
 	if v.IsTrue("is_error") || strings.HasPrefix(subtype, "error") {
 		c.Outcome.Label, c.Outcome.By = events.Failure, sourceClaudeCode
 	}
-	c.Duration = steps.ValidDuration(v.Number("duration_ms") / float64(time.Second/time.Millisecond))
+	c.Duration = steps.ValidDuration(v.Number("duration_ms") / 1000)
 	c.Usage = steps.Usage(v.Count("num_turns"), v.Get("usage"), v.Number("total_cost_usd"))
 }
 

@@ -216,7 +216,7 @@ func codexCall(item modelapi.Value) (modelapi.ToolCall, bool) {
 	case "web_search":
 		call.Name, call.Arguments = "web_search", member("query")
 	default: // of an MCP server, or of the client
-		call.Name, call.Arguments = item.Text("tool"), item.Get("arguments").Arguments()
+		call.Name, call.Arguments = item.Text("tool"), item.Get("arguments").TextOrJSON()
 	}
 	return call, call.Name != ""
 }

@@ -151,7 +151,7 @@ func (g *geminiSession) addMessage(v modelapi.Value) {
 	if calls.Len() > 0 {
 		item.Calls = nil // the content may have the same calls
 		for call := range calls.Elements() {
-			item.Calls = append(item.Calls, modelapi.ToolCall{ID: call.Text("id"), Name: call.Text("name"), Arguments: call.Get("args").Arguments()})
+			item.Calls = append(item.Calls, modelapi.ToolCall{ID: call.Text("id"), Name: call.Text("name"), Arguments: call.Get("args").TextOrJSON()})
 		}
 	}
 	before := len(g.Steps)
@@ -230,7 +230,7 @@ func (g *geminiStream) Add(v modelapi.Value, _ string) {
 		}
 		g.AddTurn(false, events.Step{Text: v.Text("content"), At: v.Time("timestamp")}, nil)
 	case "tool_use":
-		call := modelapi.ToolCall{ID: v.Text("tool_id"), Name: v.Text("tool_name"), Arguments: v.Get("parameters").Arguments()}
+		call := modelapi.ToolCall{ID: v.Text("tool_id"), Name: v.Text("tool_name"), Arguments: v.Get("parameters").TextOrJSON()}
 		g.AddTurn(wasTalking, events.Step{At: v.Time("timestamp")}, []modelapi.ToolCall{call})
 	case "tool_result":
 		result := v.ToolResult()

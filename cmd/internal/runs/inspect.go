@@ -26,7 +26,7 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 	c.Outcome = result
 	c.Omit(source.OtherScores, others)
 	if c.Target = v.ID("target"); c.Target == "" && v.HasAny("target") { // a list
-		c.Target = v.Get("target").Arguments()
+		c.Target = v.Get("target").TextOrJSON()
 	}
 	eval := v.header.Get("eval")
 	c.Task = source.Printable(v.ID("id"))
@@ -45,8 +45,8 @@ func inspectSample(v *record) ([]*steps.Run, error) {
 // inspectGrades are the grades of Inspect as numbers: correct, partially correct, incorrect, and no answer.
 var inspectGrades = map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 
-// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. If the sample has one score and the caller
-// named none, this score counts. Otherwise the score that leads counts, see outcome.Leads. If several lead, none counts.
+// inspectOutcome returns the outcome of a sample, and the number of scores that do not count. If the user named no leading score and the
+// sample has only one, this score counts. Otherwise the score that leads counts, see outcome.Leads. If several lead, none counts.
 func inspectOutcome(v *record) (out events.Outcome, others int) {
 	scores := map[string]json.RawMessage{}
 	comments := map[string]string{}

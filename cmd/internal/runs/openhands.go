@@ -239,7 +239,7 @@ func (h *handsSDKSession) addAction(v modelapi.Value) {
 	if tool == "finish" && action.Kind() == '{' {
 		item.Text = strings.TrimSpace(item.Text + "\n\n" + action.Text("message"))
 	} else {
-		call := modelapi.ToolCall{ID: v.Text("tool_call_id"), Name: cmp.Or(tool, "unknown"), Arguments: action.Arguments()}
+		call := modelapi.ToolCall{ID: v.Text("tool_call_id"), Name: cmp.Or(tool, "unknown"), Arguments: action.TextOrJSON()}
 		if recorded, ok := v.Get("tool_call").Call(); ok {
 			call.Arguments = withoutRemarks(recorded.Arguments, v)
 		}

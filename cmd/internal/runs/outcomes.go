@@ -86,14 +86,14 @@ func (o *Outcomes) add(value *source.Value) error {
 		if trial := v.ID("trial"); trial != "" {
 			id += "/" + trial
 		}
-		return o.addScore(id, score.Arguments(), v.ID(commentNames...))
+		return o.addScore(id, score.TextOrJSON(), v.ID(commentNames...))
 	}
 	isInList := value.At.Line == 0
 	if isInList || value.IsRow {
 		return fmt.Errorf("fields id, score: required, got %s", v.Names())
 	}
 	for name, score := range v.Members() {
-		if err := o.addScore(name.Text(), score.Arguments(), ""); err != nil {
+		if err := o.addScore(name.Text(), score.TextOrJSON(), ""); err != nil {
 			return fmt.Errorf("field %.80q: %w", name.Text(), err)
 		}
 	}

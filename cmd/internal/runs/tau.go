@@ -67,7 +67,7 @@ type expected struct{ calls, lines []string }
 
 // addCall adds an expected call with a note about it.
 func (x *expected) addCall(name string, arguments modelapi.Value, note string) {
-	x.calls = append(x.calls, strings.TrimSpace(name+"("+arguments.Arguments()+") "+note))
+	x.calls = append(x.calls, strings.TrimSpace(name+"("+arguments.TextOrJSON()+") "+note))
 }
 
 // addLine adds another expectation, unless it is empty.
@@ -119,7 +119,7 @@ func tau2Criteria(v modelapi.Value) string {
 	}
 	for check := range v.Get("env_assertions").Elements() {
 		assertion := check.Get("env_assertion")
-		want.addLine("Afterwards " + assertion.Text("func_name") + "(" + assertion.Get("arguments").Arguments() + ") holds " + result(check.Get("met"), "[met]", "[not met]"))
+		want.addLine("Afterwards " + assertion.Text("func_name") + "(" + assertion.Get("arguments").TextOrJSON() + ") holds " + result(check.Get("met"), "[met]", "[not met]"))
 	}
 	return want.String()
 }

@@ -89,7 +89,7 @@ func (m *message) addToolMessage(v, content Value) {
 	m.Results = append(m.Results, ToolResult{
 		CallID: id,
 		Name:   cmp.Or(v.Text("name"), v.Text("tool_name"), v.Text("function")),
-		Output: cmp.Or(m.outputText(content), v.Text("error", "message")),
+		Output: cmp.Or(m.toolOutput(content), v.Text("error", "message")),
 		Signs:  signsOf(v, content),
 	})
 }
@@ -166,7 +166,7 @@ func callOf(v Value) ToolCall {
 		v = inner
 	}
 	call.Name = cmp.Or(v.Text("name"), v.Text("toolName"), v.Text("tool_name"), v.Text("function")) // Inspect has the name in function
-	call.Arguments = v.First("arguments", "args", "input").Arguments()
+	call.Arguments = v.First("arguments", "args", "input").TextOrJSON()
 	return call
 }
 
@@ -179,7 +179,7 @@ func (m *message) addResult(v Value) {
 	m.Results = append(m.Results, ToolResult{
 		CallID: v.ID("tool_use_id", "toolCallId", "tool_call_id", "id"),
 		Name:   cmp.Or(v.Text("toolName"), v.Text("name")),
-		Output: m.outputText(output),
+		Output: m.toolOutput(output),
 		Signs:  signsOf(v, output),
 	})
 }
@@ -218,7 +218,7 @@ func (m *message) addItem(v Value) bool {
 	case strings.HasSuffix(kind, "_call_output"):
 		m.Role = RoleTool
 		output := v.Get("output")
-		m.Results = append(m.Results, ToolResult{CallID: v.ID("call_id", "id"), Output: m.outputText(output), Signs: signsOf(v, output)})
+		m.Results = append(m.Results, ToolResult{CallID: v.ID("call_id", "id"), Output: m.toolOutput(output), Signs: signsOf(v, output)})
 	case isCall && tool != "" && tool != "tool": // "tool_call" is a part of a message
 		m.addItemCall(v, tool)
 	case strings.HasPrefix(kind, "mcp_"), kind == "item_reference", strings.HasSuffix(kind, "compaction"):
@@ -238,7 +238,7 @@ func (m *message) addItem(v Value) bool {
 func (m *message) addItemCall(v Value, tool string) {
 	call := ToolCall{
 		ID: v.ID("call_id", "id"), Name: cmp.Or(v.Text("name"), tool),
-		Arguments: v.First("arguments", "input", "action", "actions", "operation", "code", "queries").Arguments(),
+		Arguments: v.First("arguments", "input", "action", "actions", "operation", "code", "queries").TextOrJSON(),
 	}
 	output, signs := v.First("output", "outputs", "results"), signsOf(v, Value{})
 	if problem := v.Get("error"); problem.IsSet() {
@@ -251,7 +251,7 @@ func (m *message) addItemCall(v Value, tool string) {
 		if isDone && !output.IsSet() { // the provider would have reported an error of its tool
 			signs.Error = cmp.Or(signs.Error, new(false))
 		}
-		call.Result = &ToolResult{CallID: call.ID, Output: m.outputText(output), Signs: signs}
+		call.Result = &ToolResult{CallID: call.ID, Output: m.toolOutput(output), Signs: signs}
 		m.others = append(m.others, v)
 	}
 	m.Calls = append(m.Calls, call)

@@ -2,14 +2,15 @@ package modelapi
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"debrief/events/outcome"
 )
 
-// outputText returns the output of a tool as the model sees it. It adds the parts without text to m.others, for the hash.
-func (m *message) outputText(v Value) string {
+// toolOutput returns the output of a tool as the model sees it. It adds the parts without text to m.others, for the hash.
+func (m *message) toolOutput(v Value) string {
 	for part := range v.Elements() {
 		if part.Kind() == '{' && !part.HasAny("text", "refusal", "logs", "stdout", "stderr", "title", "url") {
 			m.others = append(m.others, part)
@@ -47,17 +48,16 @@ func outputText(v Value) string {
 	return string(v.Raw())
 }
 
-// onlyMember returns the first of the members that is set, if the other members of the object only describe it. Otherwise it returns a
+// describingMembers are the members of an object that only describe its output.
+var describingMembers = []string{"type", "code", "param", "is_error", "isError"}
+
+// onlyMember returns the first member of keys that is set, if the other members of the object only describe it. Otherwise it returns a
 // missing value.
 func onlyMember(v Value, keys ...string) Value {
 	only := v.First(keys...)
 	for k, member := range v.Members() {
-		switch k.Text() {
-		case "type", "code", "param", "is_error", "isError":
-		default:
-			if member != only {
-				return Value{}
-			}
+		if member != only && !slices.Contains(describingMembers, k.Text()) {
+			return Value{}
 		}
 	}
 	return only
@@ -125,9 +125,9 @@ func addExit(s *outcome.Signs, v Value) {
 	}
 }
 
-// Arguments returns the arguments of a call. A text is returned as it is, because it is JSON or the free text of a custom tool. Another
-// value is returned as JSON without spaces.
-func (v Value) Arguments() string {
+// TextOrJSON returns a text as it is, and another value as JSON without spaces. The arguments of a call may be either: a text is JSON, or
+// the free text of a custom tool.
+func (v Value) TextOrJSON() string {
 	if v.Kind() == '"' {
 		return v.Text()
 	}
@@ -138,7 +138,7 @@ func (v Value) Arguments() string {
 // of the value.
 func (v Value) Output() string { return outputText(v) }
 
-// ToolResult returns the recorded result of a tool, in the names of any recorder.
+// ToolResult returns the recorded result of a tool. It accepts the field names of all recorders.
 func (v Value) ToolResult() ToolResult {
 	content := v.First("content", "output", "aggregated_output", "result")
 	r := ToolResult{

@@ -96,7 +96,7 @@ func (v *Values) Each(fn func(*Value) error) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil:
+		case err != nil: // returned below
 		case c == '[':
 			_, _ = v.r.Discard(1)
 			err = v.readList(false, at)
@@ -137,7 +137,7 @@ func (v *Values) readList(inObject bool, fn func(*Value) error) error {
 func (v *Values) readObject(fn func(*Value) error) error {
 	at := Problem{Line: v.lines + 1}
 	atList, err := v.scan(0, v.IsList)
-	isLine := v.lines < at.Line // the object ends in the line in which it begins
+	isLine := v.lines < at.Line // the object ends on the line on which it begins
 	switch {
 	case atList:
 		if err := v.readList(true, fn); err != nil {
@@ -145,7 +145,7 @@ func (v *Values) readObject(fn func(*Value) error) error {
 		}
 		return v.footer()
 	case errors.Is(err, errTorn):
-		isLine, err = true, nil // fn finds the error in the JSON
+		isLine, err = true, nil // fn gets the torn line as a value, and finds that its JSON is invalid
 	case err != nil && !errors.Is(err, ErrTooLarge):
 		return err
 	}
@@ -234,7 +234,7 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 	quoted, escaped := false, false // the next byte is in a string, or behind a backslash in a string
 	for done := false; !done; {
 		c, err := v.r.ReadByte()
-		if err != nil && size > v.limit {
+		if err != nil && size > v.limit { // the file ends in a value that is too large: report its size
 			break
 		}
 		if err != nil {
@@ -249,15 +249,12 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 			v.buf = append(withRoom(v.buf, 1, v.limit), c)
 		}
 		if c == '\n' {
-			isFirst := isList != nil && v.lines == firstLine
+			mayBeLine := isList != nil // only readObject has an isList, and only its object can be the first of JSON Lines
+			isFirstLine := v.lines == firstLine
+			isTornLine := mayBeLine && isFirstLine && size <= v.limit && !isPartial(v.buf)
 			v.lines++
-			// JSON has no line breaks in strings. The first line of an object over several lines is the beginning of a JSON value.
-			isTorn := quoted || (isFirst && size <= v.limit && !isPartial(v.buf))
-			if isTorn {
-				if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
-					return false, truncated(err)
-				}
-				return false, errTorn
+			if quoted || isTornLine { // JSON has no line breaks in strings
+				return false, v.torn()
 			}
 		}
 		switch {
@@ -289,6 +286,14 @@ func (v *Values) scan(depth int, isList func(name string, header []byte) bool) (
 		return false, tooLarge(size, v.limit)
 	}
 	return false, nil
+}
+
+// torn returns the error for a line break in the middle of a value: errTorn, or a truncated file if the line is its last one.
+func (v *Values) torn() error {
+	if _, err := v.r.Peek(1); errors.Is(err, io.EOF) {
+		return truncated(err)
+	}
+	return errTorn
 }
 
 // isObjectNext reports whether the next byte other than white space begins an object.

@@ -100,7 +100,7 @@ func langfuseMessages(v modelapi.Value, span *otelSpan) (input, output []modelap
 
 // langfuseArguments returns the arguments of a tool. Some integrations wrap them in an object with the field input.
 func langfuseArguments(v modelapi.Value) string {
-	text := v.Arguments()
+	text := v.TextOrJSON()
 	inner := modelapi.ParseValue([]byte(text))
 	if wrapped := inner.Get("input"); wrapped.Kind() == '{' && isOnlyMember(inner, "input") {
 		return string(wrapped.Raw())

@@ -71,7 +71,7 @@ func langSmithRun(v modelapi.Value) observation {
 	case toolSpan:
 		out.tool = modelapi.ToolCall{Name: cmp.Or(v.Text("name"), "unknown"), Arguments: string(inputs.Raw())}
 		if isOnlyMember(inputs, "input") { // may be JSON in a text
-			out.tool.Arguments = inputs.Get("input").Arguments()
+			out.tool.Arguments = inputs.Get("input").TextOrJSON()
 		}
 		out.tool.ID, out.result = toolResult(outputs.Get("output"))
 		if out.result == "" && outputs.Kind() == '{' {

@@ -36,7 +36,7 @@ type attributes map[string]modelapi.Value
 // text returns the first of the attributes that has a text, or "". A value that is no text is returned as JSON.
 func (a attributes) text(names ...string) string {
 	for _, name := range names {
-		if s := a[name].Arguments(); s != "" {
+		if s := a[name].TextOrJSON(); s != "" {
 			return s
 		}
 	}
@@ -213,7 +213,7 @@ func otlpAny(v modelapi.Value, depth int) any {
 // otelTime parses nanoseconds since 1970, [seconds, nanoseconds], or RFC 3339. An invalid time is zero.
 func otelTime(v modelapi.Value) time.Time {
 	if v.Kind() != '[' {
-		if nanoseconds, err := strconv.ParseInt(v.Arguments(), 10, 64); err == nil {
+		if nanoseconds, err := strconv.ParseInt(v.TextOrJSON(), 10, 64); err == nil {
 			return time.Unix(0, nanoseconds).UTC()
 		}
 		return v.Time()

@@ -139,9 +139,9 @@ func padded(ids []string, n int) []string {
 	return append(ids, make([]string, max(0, n-len(ids)))...)
 }
 
-// Spoke tells the time of a message. The first time is the start of the run, and the duration reaches to the last one. A zero time
-// changes nothing.
-func (c *Conversation) Spoke(at time.Time) {
+// AddTime adds the time of a message. The first time is the start of the run, and the duration is the time from it to the last one. A zero
+// time changes nothing.
+func (c *Conversation) AddTime(at time.Time) {
 	switch {
 	case at.IsZero():
 	case c.Started.IsZero():
@@ -162,10 +162,11 @@ func (c *Conversation) IsOpen(id string) bool {
 // User adds a message of the user: the question, the output of a command, or a step.
 func (c *Conversation) User(content string) {
 	output := &modelapi.ToolResult{Output: content}
+	call := c.find(output) // the first open call of the last turn, because the output has no id
 	isQuestion := c.Question == "" && (len(c.Steps) == 0 || c.Greets)
 	switch {
-	case c.Commands && c.find(output) >= 0:
-		c.Close(c.find(output), output)
+	case c.Commands && call >= 0:
+		c.Close(call, output)
 	case isQuestion:
 		c.Question = content
 	default:
@@ -175,21 +176,12 @@ func (c *Conversation) User(content string) {
 
 // AddTurn adds an assistant turn with its calls. If continued is true, the turn is added to the last step. The text of the
 // step is the answer so far if the step has no calls, or only calls of this turn that the provider ran.
-//
-// Some recorders write a message again with all blocks so far, and may give it another id. So a turn with an earlier call continues the last
-// step, or follows it if a call of that step has its result. Text and calls that are recorded again are left out.
 func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelapi.ToolCall) {
-	if last := len(c.Steps) - 1; c.repeats(last, calls) {
-		step := &c.Steps[last]
-		said.Text = strings.TrimSpace(strings.TrimPrefix(said.Text, step.Text))
-		waiting := 0 // calls of the last step
-		for _, o := range c.Open {
-			if o.Step == last {
-				waiting++
-			}
-		}
-		continued = continued || waiting == len(step.Calls)
-		calls = slices.DeleteFunc(slices.Clone(calls), c.waits)
+	if c.repeatsLastStep(calls) {
+		last := &c.Steps[len(c.Steps)-1]
+		said.Text = strings.TrimSpace(strings.TrimPrefix(said.Text, last.Text))
+		calls = slices.DeleteFunc(slices.Clone(calls), c.isOpenCall)
+		continued = continued || !c.lastStepHasResult()
 	}
 	if !continued || len(c.Steps) == 0 {
 		c.Steps = append(c.Steps, events.Step{Speaker: "assistant", At: said.At})
@@ -211,7 +203,7 @@ func (c *Conversation) AddTurn(continued bool, said events.Step, calls []modelap
 	if n := len(c.Open) - maxOpenCalls; n > 0 {
 		c.Open = slices.Delete(c.Open, 0, n)
 	}
-	hasEarlierCalls := len(step.Calls) > len(calls) // of the step that this turn continues
+	hasEarlierCalls := len(step.Calls) > len(calls) // the turn continues a step with calls
 	if len(modelapi.ClientCalls(calls)) == 0 && !hasEarlierCalls && step.Text != "" {
 		c.Answer = step.Text
 	}
@@ -226,15 +218,30 @@ func (c *Conversation) keyOf(o OpenCall) callKey {
 	return callKey{o.ID, call.Tool, call.Arguments}
 }
 
-// repeats reports whether the last step is of the assistant, and one of the calls was recorded before.
-func (c *Conversation) repeats(last int, calls []modelapi.ToolCall) bool {
+// repeatsLastStep reports whether the last step is of the assistant, and one of the calls was recorded before. Some recorders write a message
+// again with all blocks so far, and may give it another id. Such a turn continues the last step, or follows it if a call of that step has
+// its result. Text and calls that are recorded again are left out.
+func (c *Conversation) repeatsLastStep(calls []modelapi.ToolCall) bool {
+	last := len(c.Steps) - 1
 	return last >= 0 && c.Steps[last].Speaker == "assistant" && slices.ContainsFunc(calls, func(call modelapi.ToolCall) bool {
-		return c.waits(call) || call.ID != "" && c.answered[callKey{call.ID, call.Name, call.Arguments}]
+		return c.isOpenCall(call) || call.ID != "" && c.answered[callKey{call.ID, call.Name, call.Arguments}]
 	})
 }
 
-// waits reports whether an equal call waits for its result.
-func (c *Conversation) waits(call modelapi.ToolCall) bool {
+// lastStepHasResult reports whether a call of the last step has its result.
+func (c *Conversation) lastStepHasResult() bool {
+	last := len(c.Steps) - 1
+	open := 0 // calls of the step without a result
+	for _, o := range c.Open {
+		if o.Step == last {
+			open++
+		}
+	}
+	return open < len(c.Steps[last].Calls)
+}
+
+// isOpenCall reports whether an equal call waits for its result.
+func (c *Conversation) isOpenCall(call modelapi.ToolCall) bool {
 	key := callKey{call.ID, call.Name, call.Arguments}
 	return call.ID != "" && slices.ContainsFunc(c.Open, func(o OpenCall) bool { return c.keyOf(o) == key })
 }

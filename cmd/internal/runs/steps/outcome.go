@@ -20,7 +20,7 @@ func ParseOutcome(v modelapi.Value, names []string, evaluator, leading string) (
 		if !member.IsSet() {
 			continue
 		}
-		o, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Parse(member.Arguments())
+		o, err := outcome.Decoder{Leading: outcome.Lead(leading)}.Parse(member.TextOrJSON())
 		if err != nil {
 			return o, fmt.Errorf("field %s: %w", name, err)
 		}

@@ -43,7 +43,7 @@ func (o *Options) task(raw []byte, place string) (events.Task, error) {
 		if kind := value.Kind(); !f.anyValue && (kind == '{' || kind == '[') {
 			return t, fmt.Errorf("%s: want text, got an object or a list", o.nameOf(f.name))
 		}
-		*f.to = value.Arguments()
+		*f.to = value.TextOrJSON()
 	}
 	if strings.TrimSpace(t.Question) == "" && o.Fields["question"] == "" { // the samples of ACE ask with their context
 		t.Question, t.Context = t.Context, ""
