@@ -39,7 +39,7 @@ type openBook struct {
 	// The following are computed from last when they are needed. Until then they are nil.
 	items    []bulletItem
 	gate     *explain.Gate
-	assessed int // number of bullets in each list of gate with a lift and a next step
+	assessed int // the limit for which gate was computed
 	review   []*history.Quarantined
 }
 
@@ -50,7 +50,7 @@ func newBooks(store *deltalog.Store, logs *index.Logs) *books {
 
 // newest returns the newest version of a playbook, and its label. The caller must not change the playbook.
 func (s *books) newest(ctx context.Context, name playbook.Book) (*playbook.Playbook, string, error) {
-	b := s.take(name)
+	b := s.entry(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := s.refresh(ctx, name, b)
@@ -60,10 +60,10 @@ func (s *books) newest(ctx context.Context, name playbook.Book) (*playbook.Playb
 // items returns the bullets of the newest version of a playbook, sorted by id, the playbook, and the label of the version. The
 // caller must not change them.
 func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, *playbook.Playbook, string, error) {
-	b := s.take(name)
+	b := s.entry(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := s.existing(ctx, name, b); err != nil {
+	if err := s.refreshExisting(ctx, name, b); err != nil {
 		return nil, nil, "", err
 	}
 	if b.items == nil {
@@ -75,10 +75,10 @@ func (s *books) items(ctx context.Context, name playbook.Book) ([]bulletItem, *p
 // gate returns the state of the gate of the newest version of a playbook. Only the first limit bullets of each list have a lift and a
 // next step. The caller must not change its lists.
 func (s *books) gate(ctx context.Context, name playbook.Book, limit int) (*explain.Gate, error) {
-	b := s.take(name)
+	b := s.entry(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := s.existing(ctx, name, b); err != nil {
+	if err := s.refreshExisting(ctx, name, b); err != nil {
 		return nil, err
 	}
 	if b.gate == nil || b.assessed < limit {
@@ -92,16 +92,16 @@ func (s *books) gate(ctx context.Context, name playbook.Book, limit int) (*expla
 		}
 		b.gate, b.assessed = g, limit
 	}
-	g := *b.gate
+	g := *b.gate // the caller may change its fields
 	return &g, nil
 }
 
 // review returns the bullets in quarantine of the newest version of a playbook. The caller must not change them.
 func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quarantined, error) {
-	b := s.take(name)
+	b := s.entry(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := s.existing(ctx, name, b)
+	err := s.refreshExisting(ctx, name, b)
 	if err == nil && b.review == nil {
 		var all []*history.Quarantined
 		all, err = s.logs.Quarantine(ctx, name, b.last)
@@ -110,8 +110,8 @@ func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quar
 	return b.review, err
 }
 
-// existing reads the newest version of a playbook that must exist. The caller holds its lock.
-func (s *books) existing(ctx context.Context, name playbook.Book, b *openBook) error {
+// refreshExisting reads the newest version of a playbook that must exist. The caller holds its lock.
+func (s *books) refreshExisting(ctx context.Context, name playbook.Book, b *openBook) error {
 	err := s.refresh(ctx, name, b)
 	if err == nil && b.last.Version() == 0 {
 		err = errNoBook
@@ -163,7 +163,7 @@ func (s *books) states(ctx context.Context, js jetstream.JetStream) (all []docto
 }
 
 func (s *books) state(ctx context.Context, js jetstream.JetStream, name playbook.Book) (doctor.BookState, error) {
-	b := s.take(name)
+	b := s.entry(name)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := s.refresh(ctx, name, b)
@@ -213,8 +213,8 @@ func (b *openBook) copyNewest() {
 	}
 }
 
-// take returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
-func (s *books) take(name playbook.Book) *openBook {
+// entry returns the entry of a playbook, and adds a missing one. At the limit this removes the entry that was used least recently.
+func (s *books) entry(name playbook.Book) *openBook {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b, ok := s.open.Get(name)

@@ -102,7 +102,7 @@ func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) (
 	return all, nil
 }
 
-// scanBack is newestFirst without the index, for sequences of at least first. It returns 0 after first.
+// scanBack is newestFirst without the index, for sequences of at least first. It returns 0 if it has read all of them.
 func (h *handler) scanBack(ctx context.Context, f *index.Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
 	span, read := uint64(firstSpan), uint64(0)
 	for end > first {

@@ -10,26 +10,27 @@ import (
 	"debrief/playbook/history"
 )
 
+// listVersions returns a page of versions, newest first: those before the version in the parameter after, or the newest ones without it.
 func listVersions(c *call) (*page[*index.Version], error) {
 	var err error
-	end := uint64(math.MaxInt64)
+	before := uint64(math.MaxInt64)
 	if after := c.query.Get("after"); after != "" {
-		if end, err = strconv.ParseUint(after, 10, 63); err != nil || end == 0 {
+		if before, err = strconv.ParseUint(after, 10, 63); err != nil || before == 0 {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	part, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), end, c.limit())
+	versions, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), before, c.limit())
 	switch {
 	case err != nil:
 		return nil, err
 	case newest == 0:
 		return nil, errNoBook
-	case end != math.MaxInt64 && end > newest:
+	case before != math.MaxInt64 && before > newest:
 		return nil, invalid("after", "the list does not have this item any more: begin again without it")
 	}
-	out := &page[*index.Version]{Items: append([]*index.Version{}, part...)}
-	if n := len(part); n > 0 && part[n-1].Version > 1 {
-		out.Next = strconv.FormatUint(part[n-1].Version, 10)
+	out := &page[*index.Version]{Items: append([]*index.Version{}, versions...)}
+	if n := len(versions); n > 0 && versions[n-1].Version > 1 {
+		out.Next = strconv.FormatUint(versions[n-1].Version, 10)
 	}
 	return out, nil
 }

@@ -74,7 +74,7 @@ func (s *showContext) Run(ctx context.Context, c *program.Common) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.OpenBuilding(ctx, c, cfg)
+	a, err := s.OpenWithContexts(ctx, c, cfg)
 	if err != nil {
 		return err
 	}

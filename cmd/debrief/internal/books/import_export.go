@@ -136,7 +136,8 @@ func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
 	return reportLosses(format, losses)
 }
 
-// shownFields are the fields of a bullet that a file in Markdown shows. The Loss for a whole bullet names one of them, too.
+// shownFields are the fields of a bullet that a file in Markdown shows. The Loss for a bullet that is left out names
+// content or status, so reportLosses lists it.
 var shownFields = []string{"id", "section", "content", "status"}
 
 // reportLosses prints the fields that the format could not represent. It returns an error if there are any.

@@ -46,7 +46,7 @@ func (p Flags) gateway() (address, token string, err error) {
 	if address == "" {
 		return "", "", nil
 	}
-	_, _, token, err = p.Login()
+	_, _, token, err = p.Login() // user and password are only for NATS
 	if token == "" {
 		token = os.Getenv("DEBRIEF_API_TOKEN")
 	}
@@ -100,9 +100,9 @@ func (p Flags) Open(ctx context.Context, c *program.Common, access Access, autho
 	return p.open(ctx, c, access, author, generator.Config{})
 }
 
-// OpenBuilding is Open for a command that shows contexts, which are built with the settings cfg. With a gateway it returns an error for
-// settings that are not the default, because a gateway has settings of its own.
-func (p Flags) OpenBuilding(ctx context.Context, c *program.Common, cfg generator.Config) (*Client, error) {
+// OpenWithContexts is Open for a command that shows contexts. They are built with the settings cfg. With a gateway it returns an error if
+// these are not the default, because a gateway has settings of its own.
+func (p Flags) OpenWithContexts(ctx context.Context, c *program.Common, cfg generator.Config) (*Client, error) {
 	a, err := p.open(ctx, c, Read, "", cfg)
 	if err == nil && a.Session == nil && !isDefault(cfg) {
 		return nil, program.Exit(program.ExitUsage, errors.New("--url: the gateway builds contexts with its own settings: leave the flags of contexts out"))
@@ -132,7 +132,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	}
 	a := &Client{Session: s, close: []func() error{func() error { s.Close(); return nil }}}
 	changes := access != Read && access != ReadAny
-	if changes && s.Server != nil { // other processes cannot connect to the server in this process, so it needs a Curator of its own
+	if changes && s.Server != nil { // no Curator of another process can connect to the server in this process
 		role, err := curator.New(nil, curator.Config{})
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 		go func() { ended <- program.Run(work, s.Conn, role) }()
 		a.close = append(a.close, func() error { stop(); return <-ended })
 	}
-	a.contexts = &contexts{ContextBuilder: generator.NewContextBuilder(s.Conn, nil, cfg), conn: s.Conn, own: !isDefault(cfg)}
+	a.contexts = &contexts{ContextBuilder: generator.NewContextBuilder(s.Conn, nil, cfg), conn: s.Conn, hasOwnSettings: !isDefault(cfg)}
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
 	a.Client = api.InProcess(api.New(a.contexts, api.Options{
 		Local: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,

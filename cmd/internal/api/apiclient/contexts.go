@@ -19,15 +19,15 @@ const historyTimeout = 20 * time.Second
 // contexts builds the contexts of a command: by a generator's service with its settings, or in this process.
 type contexts struct {
 	*generator.ContextBuilder
-	conn *bus.Conn
-	own  bool // the settings are not the default: the service cannot build the context
+	conn           *bus.Conn
+	hasOwnSettings bool // the settings are not the default: the service cannot build the context
 
 	served bool // the service answered the last request
 }
 
 // Context implements service.Backend.
 func (b *contexts) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
-	if !b.own {
+	if !b.hasOwnSettings {
 		service := client.NATS(b.conn.NATS())
 		service.Trace = bus.Traceparent
 		reply, err := service.Context(ctx, r)

@@ -8,7 +8,8 @@ import (
 	book "debrief/playbook"
 )
 
-// Expectations returns the state before the operations of each bullet that they change. A bullet that does not exist has no text.
+// Expectations returns, for each bullet that the operations change, its section and content before them. A bullet that does not exist has
+// neither.
 func Expectations(p *book.Playbook, ops []book.Op) []events.Expectation {
 	var all []events.Expectation
 	done := map[book.BulletID]bool{}

@@ -10,7 +10,7 @@ import (
 	book "debrief/playbook"
 )
 
-// Exported returns the bullets of an export: with all every bullet, else those that are exported to the format by default.
+// Exported returns the bullets of an export to a format. If all is true, these are all bullets, else those that are exported by default.
 func Exported(p *book.Playbook, f formats.Format, all bool) []*book.Bullet {
 	bullets := p.Sorted()
 	if all {

@@ -72,7 +72,8 @@ func (x *Bullet) load(ctx context.Context, ev Evidence, c book.Cover) error {
 	return err
 }
 
-// Text formats the explanation. For each change it lists the first three executions, or with all every execution. Load must have read them.
+// Text formats the explanation. For each change it lists the first three executions, or every execution if all is true. Load must
+// have read them.
 func (x *Bullet) Text(all bool) string {
 	out := new(strings.Builder)
 	if now := x.Current; now != nil {

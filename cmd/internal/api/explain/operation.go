@@ -100,7 +100,7 @@ func JoinIDs(ids []book.BulletID) string {
 	return strings.Join(text, ", ")
 }
 
-// VoteChange describes a changed vote. An empty before is a new vote, an empty after a withdrawn one.
+// VoteChange describes a changed vote. If before is empty, the vote is new. If after is empty, the vote was withdrawn.
 func VoteChange(before, after book.Vote) string {
 	switch {
 	case before == "":

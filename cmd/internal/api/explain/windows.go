@@ -9,7 +9,7 @@ import (
 	"debrief/events"
 )
 
-// WindowOutcomes are the results of the runs whose prompts had the same part of the earlier turns of their sessions: all, some or none.
+// WindowOutcomes are the results of runs in sessions, for one amount of the earlier turns in the prompt: all, part or none.
 type WindowOutcomes struct {
 	Earlier  string          `json:"earlier_turns"` // all, part or none
 	Success  report.Estimate `json:"success"`
@@ -18,7 +18,7 @@ type WindowOutcomes struct {
 	Share    float64         `json:"share"`    // share of the tokens of all earlier turns that the prompts had, from 0 to 1
 }
 
-// The parts of the earlier turns, as an index of windowRuns and for people.
+// How much of the earlier turns was in the prompt: an index of windowRuns and of windowNames.
 const (
 	windowAll = iota
 	windowPart
@@ -27,11 +27,11 @@ const (
 
 var windowNames = [...]string{"all", "part", "none"}
 
-// windowRuns counts runs by the part of the earlier turns in their prompts.
+// windowRuns counts runs by the amount of the earlier turns in their prompts.
 type windowRuns [len(windowNames)]struct {
 	rate
 	messages, tokens int // of earlier turns in the prompts
-	omitted          int // tokens of earlier turns that the prompts left out
+	omittedTokens    int // of earlier turns that the prompts left out
 }
 
 // add adds an execution with a known outcome. It ignores a first turn, which has no earlier ones, and a recorded run, whose prompt is unknown.
@@ -48,9 +48,10 @@ func (n *windowRuns) add(e *events.Execution) {
 			omittedTokens += t.OmittedTokens
 		}
 	}
+	isFirstTurn := messages == 0 && omitted == 0 && e.Turn < 2
 	kind := windowPart
 	switch {
-	case messages == 0 && omitted == 0 && e.Turn < 2:
+	case isFirstTurn:
 		return
 	case messages == 0:
 		kind = windowNone
@@ -60,10 +61,10 @@ func (n *windowRuns) add(e *events.Execution) {
 	n[kind].add(e.Outcome.Label == events.Success)
 	n[kind].messages += messages
 	n[kind].tokens += tokens
-	n[kind].omitted += omittedTokens
+	n[kind].omittedTokens += omittedTokens
 }
 
-// outcomes returns a row for each part that has runs.
+// outcomes returns a row for each amount that has runs.
 func (n *windowRuns) outcomes() []WindowOutcomes {
 	all := []WindowOutcomes{}
 	for kind, w := range n {
@@ -74,7 +75,7 @@ func (n *windowRuns) outcomes() []WindowOutcomes {
 			Earlier: windowNames[kind], Success: report.Share(w.right, w.runs),
 			Messages: float64(w.messages) / float64(w.runs), Tokens: float64(w.tokens) / float64(w.runs),
 		}
-		if sum := w.tokens + w.omitted; sum > 0 {
+		if sum := w.tokens + w.omittedTokens; sum > 0 {
 			o.Share = float64(w.tokens) / float64(sum)
 		}
 		all = append(all, o)
