@@ -17,8 +17,8 @@ func curvePages() []view {
 // curvePage is the curve of a playbook.
 type curvePage struct {
 	index.Curve
-	Charts []*chart // wide and narrow; empty without outcomes
-	Pooled int      // minimum number of outcomes of a mark
+	Charts      []*chart // wide and narrow; empty without outcomes
+	MinOutcomes int      // of a mark
 }
 
 // minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
@@ -27,7 +27,7 @@ const minOutcomes = 20
 
 func showCurve(q *request) (any, error) {
 	q.title = "Learning curve of " + q.book
-	p := &curvePage{Pooled: minOutcomes}
+	p := &curvePage{MinOutcomes: minOutcomes}
 	if err := q.api.get(api.Path("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func measuredOf(points []index.Point, arm func(index.ByArm) *index.Cell) (out []
 // measured are the outcomes at a step of a curve: their number n, and how many are right.
 type measured struct {
 	step, n, right int
-	group          int    // only neighbours of one group are pooled
+	group          int    // only neighbours of one group are pooled; all marks of a curve over versions are in group 0
 	at             string // the step in words
 }
 

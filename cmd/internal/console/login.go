@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -74,6 +73,6 @@ func (s *Site) live(w http.ResponseWriter, r *http.Request) {
 	}
 	to.Header.Set("Last-Event-Id", r.Header.Get("Last-Event-Id"))
 	to.Header.Set("Accept", "text/event-stream")
-	to.Body = io.NopCloser(http.NoBody)
+	to.Body = http.NoBody // a server gives a handler no nil body
 	s.api.ServeHTTP(w, to)
 }

@@ -16,8 +16,8 @@ import (
 // runPage is the page of a run of train. It has no report while the run works.
 type runPage struct {
 	replay.RunState
-	Charts []*chart // accuracy, wide and narrow; empty without outcomes
-	Pooled int      // minimum number of training samples of a mark
+	Charts     []*chart // accuracy, wide and narrow; empty without outcomes
+	MinSamples int      // training samples of a mark
 }
 
 func showRun(q *request) (any, error) {
@@ -61,8 +61,8 @@ func (p *runPage) draw() {
 	for _, x := range sets["train"] {
 		samples += x.n
 	}
-	p.Pooled = max(minOutcomes, samples/maxMarks)
-	training := marks("training", sets["train"], p.Pooled)
+	p.MinSamples = max(minOutcomes, samples/maxMarks)
+	training := marks("training", sets["train"], p.MinSamples)
 	validation := marks("validation", sets["validation"], 1)
 	test := marks("test", sets["test"], 1)
 	if len(training)+len(validation)+len(test) == 0 {
