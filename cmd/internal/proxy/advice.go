@@ -78,7 +78,7 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	}
 	call := newCall(c, request)
 	turn := request.Turn()
-	quoted := func(texts []string) bool { return a.runs.Quotes(ctx, call, texts) }
+	quoted := func(texts []string) bool { return a.runs.StartsOpenConversation(ctx, call, texts) }
 	if turn >= 0 && isHelper(request, turn, quoted) {
 		return &Edit{Degraded: helperCall}, nil
 	}

@@ -112,16 +112,14 @@ func (o gatewayOptions) Validate() error {
 
 // Observation describes a finished request.
 type Observation struct {
-	Class    Class
-	Status   int           // 0 if the client disconnected before a response
-	Header   time.Duration // from the request to the headers of the response
-	Total    time.Duration // from the request to the end of the response
-	Degraded string        // reason code of X-Debrief-Degraded, or ""
-	Error    string        // code of X-Debrief-Error, CodeCut or ""
-	// Model is set for an answered call of a model whose work could teach. Uncaptured is then the reason why the call is not
-	// observed, or "".
-	Model      bool
-	Uncaptured string
+	Class      Class
+	Status     int           // 0 if the client disconnected before a response
+	Header     time.Duration // from the request to the headers of the response
+	Total      time.Duration // from the request to the end of the response
+	Degraded   string        // reason code of X-Debrief-Degraded, or ""
+	Error      string        // code of X-Debrief-Error, CodeCut or ""
+	Model      bool          // an answered call of a model whose work could teach
+	Uncaptured string        // with Model: the reason why the call is not observed, or ""
 }
 
 // Gateway handles the requests. It is safe for concurrent use.

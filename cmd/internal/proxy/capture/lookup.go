@@ -116,7 +116,7 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 	reads.Go(func() error { return s.open.last(ctx, open, read) })
 	reads.Go(func() error { return s.closed.last(ctx, closed, read) })
 	err := reads.Wait()
-	for _, id := range ids {
+	for _, id := range ids { // the server may lack the newest writes of this process; also after an error these are found
 		if r := s.recent.run(id, runs[id]); r.run != nil {
 			runs[id] = r
 		}
@@ -132,11 +132,12 @@ func validID(id events.ID) bool {
 	})
 }
 
-// Quotes reports whether one of the texts is the first question of an open conversation of the owner. Errors count as no.
-func (s *Store) Quotes(ctx context.Context, c *Call, texts []string) bool {
+// StartsOpenConversation reports whether one of the texts is the first question of an open conversation of the owner. Errors count as no.
+func (s *Store) StartsOpenConversation(ctx context.Context, c *Call, texts []string) bool {
 	var keys []string
+	firstCall := new(modelapi.Request) // it continues no reply and no conversation that the provider stores
 	for _, text := range texts {
-		first := c.keys().start(textChain("").add(&modelapi.Item{Role: modelapi.RoleUser, Text: text}), new(modelapi.Request))
+		first := c.keys().start(textChain("").add(&modelapi.Item{Role: modelapi.RoleUser, Text: text}), firstCall)
 		if s.recent.namesOpenRun(s.open.prefix() + first) {
 			return true
 		}
