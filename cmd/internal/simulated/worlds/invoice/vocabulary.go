@@ -32,8 +32,8 @@ var baseNames = [...]string{
 	ofList: "the list price of the goods, before discounts",
 }
 
-// step is one step of the computation. A rule gives its amount for one key, which is the value of its field in an
-// invoice. The default key has no rule.
+// step is one step of the computation. The key of a step is the value of its field in an invoice. A rule gives the amount of a step for one
+// key. The default key has no rule.
 type step struct {
 	name, field string
 	defaultKey  string
@@ -108,7 +108,7 @@ func readCondition(text string) (condition, bool) {
 	return conditions[found[0]], true
 }
 
-// concepts returns the features of a text for an embedding: its conditions, and with less weight its words and noise.
+// concepts returns the features of a text for an embedding: its conditions, with little weight its words, and noise that only this text has.
 func concepts(text string) map[string]float64 {
 	out := make(map[string]float64)
 	if inv, ok := readInvoice(text); ok {

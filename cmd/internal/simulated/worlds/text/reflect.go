@@ -10,7 +10,7 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	t := l.read(e.Question)
 	said := e.Feedback + "\n" + e.Target
 	got, want := readAnswer(e.Answer), readAnswer(said)
-	output, value := "", ""
+	output, value := "", "" // the wrong output and its right value; of two wrong ones more often the queue
 	for i, o := range []string{toQueue, toPriority} {
 		isWrong := want[i] != "" && want[i] != got[i]
 		if isWrong && (output == "" || d.Chance(0.3, "second error")) {
@@ -38,17 +38,18 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 		a.Reasoning, r.When = "The feedback contains the reason.", reason
 	case blamed != "":
 		r.When = old.When
-		if better, ok := shown.Supporter(output, value, t); ok {
-			// Another bullet was right, so it must win where both apply.
-			a.Reasoning, r.When = "Two bullets apply, and the other one was right.", r.When.With(better.When)
-			break
-		}
-		a.Reasoning = "A bullet said otherwise, and the feedback contradicts it."
 		main := mainFeature(output)
-		if r.When[main] == "" {
-			r.When[main] = t[main] // a bullet without the main feature is doubtful
-		} else if d.Chance(exceptionRate, "exception") {
-			narrow(&r.When, t, d) // the bullet may hold in general, and this ticket be an exception
+		better, ok := shown.Supporter(output, value, t)
+		switch {
+		case ok: // another bullet was right, so it must win where both apply
+			a.Reasoning, r.When = "Two bullets apply, and the other one was right.", r.When.With(better.When)
+		case r.When[main] == "": // a bullet without the main feature is doubtful
+			a.Reasoning, r.When[main] = contradicted, t[main]
+		default:
+			a.Reasoning = contradicted
+			if d.Chance(exceptionRate, "exception") { // the bullet may hold in general, and this ticket be an exception
+				narrow(&r.When, t, d)
+			}
 		}
 	default:
 		a.Reasoning, r.When = "No bullet decided the "+output+".", guess(output, t, d)
@@ -57,8 +58,11 @@ func (l *Language) Analyse(e *world.Execution, d world.Dice) world.Analysis {
 	return a
 }
 
-// exceptionRate is the share of contradicted bullets that the model takes for right in general. It has to guess, because one
-// example shows neither.
+// contradicted is the reasoning about a wrong bullet without another one that was right.
+const contradicted = "A bullet said otherwise, and the feedback contradicts it."
+
+// exceptionRate is the share of contradicted bullets that the model takes for right in general. It has to guess, because one example does
+// not show whether a bullet is wrong or the ticket is an exception.
 const exceptionRate = 0.5
 
 // suspicion is how plausible a feature seems as the cause of an exception.
@@ -121,7 +125,8 @@ func guess(output string, t ticket, d world.Dice) ticket {
 	return when
 }
 
-// Generalise implements world.Language. The rule lacks a feature that matters, or has one that does not.
+// Generalise implements world.Language. The condition of the rule lacks a feature that matters, or has one that does not. The model guesses
+// the feature.
 func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) world.Rule {
 	r, ok := of.(rule)
 	if !ok {
@@ -135,26 +140,28 @@ func (l *Language) Generalise(of world.Rule, e *world.Execution, d world.Dice) w
 			named = append(named, feature(f))
 		}
 	}
-	kept := r.When
 	if r.When[main] != "" && d.Chance(0.15, "without the main feature") {
-		narrow(&r.When, t, d)
-		if r.When != kept {
-			r.When[main] = ""
-		}
+		replace(&r.When, main, t, d)
 		return r
 	}
-	if len(named) == 0 {
+	if len(named) == 0 { // the condition is the main feature at most: it lacks one
 		narrow(&r.When, t, d)
 		return r
 	}
 	f := named[d.Draw("which feature")%uint64(len(named))]
-	if r.Conditions() > 1 && d.Chance(0.5, "too general") {
+	if r.Conditions() > 1 && d.Chance(0.5, "too general") { // the feature does not matter
 		r.When[f] = ""
 		return r
 	}
-	narrow(&r.When, t, d)
-	if r.When != kept {
-		r.When[f] = ""
-	}
+	replace(&r.When, f, t, d)
 	return r
+}
+
+// replace replaces a feature of a condition by another one of the ticket, if there is one.
+func replace(when *ticket, f feature, t ticket, d world.Dice) {
+	before := *when
+	narrow(when, t, d)
+	if *when != before {
+		when[f] = ""
+	}
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // exceptionRate returns the share of contradicted bullets that the model takes for right in general. It has to guess, because one
-// example shows neither. If the usual value was right, an exception is less plausible.
+// example does not show whether a bullet is wrong or the case is an exception. If the usual value was right, an exception is less plausible.
 func exceptionRate(r world.Case) float64 {
 	if r.Value == slots[slotIndex(r.Slot)].values[0] {
 		return 0.3
