@@ -42,14 +42,13 @@ func ListLetters(ctx context.Context, s lister, f bus.LetterFilter) (all []Lette
 // LetterDetails is a complete dead letter.
 type LetterDetails struct {
 	LetterRow
-	Stream  string              `json:"stream"`
-	Seq     uint64              `json:"seq"`
-	Subject string              `json:"subject"`
-	Header  map[string][]string `json:"header"`
-	Event   events.Event        `json:"event,omitempty"`
-	// Unreadable is the error if the event could not be decoded; Raw then has the original bytes.
-	Unreadable string `json:"unreadable,omitempty"`
-	Raw        []byte `json:"raw,omitempty"`
+	Stream     string              `json:"stream"`
+	Seq        uint64              `json:"seq"`
+	Subject    string              `json:"subject"`
+	Header     map[string][]string `json:"header"`
+	Event      events.Event        `json:"event,omitempty"`
+	Unreadable string              `json:"unreadable,omitempty"` // the error if the event could not be decoded
+	Raw        []byte              `json:"raw,omitempty"`        // the original bytes of such an event
 }
 
 type decoder interface {

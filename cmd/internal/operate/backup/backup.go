@@ -83,7 +83,7 @@ const serverTimeout = 30 * time.Second
 // chunk is the size of a message with a part of a snapshot.
 const chunk = 256 << 10
 
-// Create copies the streams in only, or all streams if only is empty, into the directory, and gives it its name.
+// Create copies the streams in only, or all streams if only is empty, into a temporary directory, and renames it at the end.
 func (d *Dir) Create(ctx context.Context, conn *bus.Conn, only []string, program string, tell Progress) (*Manifest, error) {
 	began := time.Now().UTC()
 	m := &Manifest{
@@ -177,8 +177,8 @@ func snapshot(ctx context.Context, conn *bus.Conn, name, dir string, tell Progre
 	return s, err
 }
 
-// call calls fn with a client of the server's snapshot API. The requests of that client end at their timeouts only. So call
-// returns without fn when ctx ends, or when the server denies a request about the stream.
+// call calls fn with a client of the server's snapshot API. The requests of that client end at their timeouts only. So call does not
+// wait for fn after ctx ends, or after the server denies a request about the stream.
 func call(ctx context.Context, conn *bus.Conn, stream string, fn func(context.Context, *jsm.Manager) error) error {
 	manager, err := jsm.New(conn.NATS(), jsm.WithTimeout(serverTimeout))
 	if err != nil {
@@ -248,7 +248,7 @@ func (m *Manifest) configs(replicas int) (all []api.StreamConfig, err error) {
 	for _, s := range m.Streams {
 		meta, err := readMetadata(filepath.Join(m.dir, s.Name))
 		if err == nil {
-			err = streams.CheckConfig(s.Name, meta.Config, meta.State.Bytes)
+			err = streams.CheckConfig(s.Name, meta.RawConfig, meta.State.Bytes)
 		}
 		if err != nil {
 			return nil, invalid("%s/%s: configuration of stream %s: %v", s.Name, jsm.SnapshotMetaFile, s.Name, err)
@@ -315,9 +315,9 @@ func (m *Manifest) hasPlaybooks() bool {
 	return slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Name == events.StreamDeltas })
 }
 
-// A server removes the files of a deleted stream in the background. If the stream is restored and deleted again before that ends,
-// nats-server 2.15.2 leaves its files in place (filestore.go, Delete), and the next restore reports "expected sequence does not
-// match store". After another deletion and a pause the restore succeeds.
+// A restore is repeated after a deletion and a pause, because of a defect of nats-server 2.15.2. The server removes the files of a deleted
+// stream in the background. If the stream is restored and deleted again before that ends, its files stay in place (filestore.go, Delete),
+// and the next restore reports "expected sequence does not match store".
 const (
 	codeRestoreFailed = 10062 // the server could not restore the snapshot
 	restoreAttempts   = 5
@@ -363,9 +363,10 @@ func (s *Stream) matches(restored *api.StreamState) bool {
 
 // metadata is the file that jsm.go writes beside a snapshot.
 type metadata struct {
-	Config json.RawMessage `json:"config"`
-	State  api.StreamState `json:"state"`
-	config api.StreamConfig
+	RawConfig json.RawMessage `json:"config"`
+	State     api.StreamState `json:"state"`
+
+	config api.StreamConfig // decoded RawConfig
 }
 
 func readMetadata(dir string) (*metadata, error) {
@@ -377,5 +378,5 @@ func readMetadata(dir string) (*metadata, error) {
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, err
 	}
-	return m, json.Unmarshal(m.Config, &m.config)
+	return m, json.Unmarshal(m.RawConfig, &m.config)
 }
