@@ -65,8 +65,8 @@ func (r *run) addEpoch(e report.Epoch) {
 // progress reports the progress in a phase.
 func (r *run) progress(phase string, done, total int) {
 	p := Progress{Phase: phase, Done: done, Total: total, Step: r.step, Samples: r.total, Seconds: time.Since(r.began).Seconds()}
-	g, f, _ := r.tracker.usage()
-	for _, u := range []report.Usage{g, f, r.state.snapshot().Curating} {
+	generating, reflecting, _ := r.tracker.usage()
+	for _, u := range []report.Usage{generating, reflecting, r.state.snapshot().Curating} {
 		p.Usage = p.Usage.Plus(u)
 	}
 	r.send(Event{Event: "progress", Progress: &p})
