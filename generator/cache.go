@@ -266,12 +266,15 @@ func (p *cachedPlaybook) forgetting(owner string) (f *forgetting) {
 	return f
 }
 
-// measure returns the reliability of the rankings at the newest version.
+// measure returns the reliability of the rankings at the newest version, and prepares the one by conditions.
 func (p *cachedPlaybook) measure(ctx context.Context, tasks []*citedTask) []float64 {
-	if len(tasks) == 0 {
+	_ = p.withIndex(func(ix *playbookIndex) error { // updates the index
+		ix.unnamed.Store(ix.conditions.NewUnnamed(&p.tasks.index.words, p.tasks.index.bullets())) // only the calling goroutine changes them
 		return nil
+	})
+	if len(tasks) == 0 {
+		return []float64{1, 1, unnamedReliability, 1}
 	}
-	_ = p.withIndex(func(*playbookIndex) error { return nil }) // updates the index
 	return p.index.measure(ctx, tasks)
 }
 

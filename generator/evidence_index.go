@@ -97,6 +97,18 @@ func (x *evidenceIndex) CountApplies(id playbook.BulletID) int {
 	return n
 }
 
+// bullets returns the bullets with at least one task, in no order.
+func (x *evidenceIndex) bullets() (ids []string) {
+	for kind, all := range x.links {
+		for id := range all {
+			if kind == supports || len(x.links[supports][id]) == 0 {
+				ids = append(ids, string(id))
+			}
+		}
+	}
+	return ids
+}
+
 // Nearest returns up to limit bullets that the tasks nearest to the query support, the best first, and then those that only apply to
 // these tasks. Bullets with equal scores are ordered by id. It returns nil if no task shares a word with the query.
 func (x *evidenceIndex) Nearest(query string, limit int) []evidenceHit {

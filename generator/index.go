@@ -1,9 +1,11 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"debrief/generator/prompt/selection"
@@ -23,8 +25,11 @@ type playbookIndex struct {
 	bullets *selection.Index
 	indexed map[playbook.BulletID]*playbook.Bullet // the bullets in the index
 	words   recall.WordIndex
-	vectors *recall.Index // embeddings of bullets; empty without an embedder
-	notes   admit.Book
+	// conditions holds the condition of each bullet, or its content without one. unnamed orders them; it is nil until past tasks are read.
+	conditions recall.WordIndex
+	unnamed    atomic.Pointer[recall.Unnamed]
+	vectors    *recall.Index // embeddings of bullets; empty without an embedder
+	notes      admit.Book
 }
 
 func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duration) *playbookIndex {
@@ -45,6 +50,7 @@ func (ix *playbookIndex) update(p *playbook.Playbook) {
 	for _, id := range dropped {
 		delete(ix.indexed, id)
 		ix.words.Drop(string(id))
+		ix.conditions.Drop(string(id))
 		ix.vectors.Drop(string(id))
 	}
 	for _, b := range changed {
@@ -54,6 +60,7 @@ func (ix *playbookIndex) update(p *playbook.Playbook) {
 			continue // only its votes changed
 		}
 		ix.words.Put(string(b.ID), b.Section+" "+b.Content)
+		ix.conditions.Put(string(b.ID), cmp.Or(b.When, b.Content))
 		if ix.embeddings.embedder != nil {
 			ix.vectors.Drop(string(b.ID))
 			ix.queue.add(string(b.ID))
@@ -143,14 +150,28 @@ func (ix *playbookIndex) nearWords(q *queryEmbedding) []recall.Match {
 	return q.byWords
 }
 
-// rankings returns the bullets near a query: by past tasks, by words, and by vectors if there is an embedder.
+// byUnnamed returns the bullets whose conditions name the least beyond the query and past tasks.
+func (ix *playbookIndex) byUnnamed(q *queryEmbedding) selection.Ranking {
+	u := ix.unnamed.Load()
+	if u == nil {
+		return nil
+	}
+	var list selection.Ranking
+	for _, match := range u.Top(q.text, maxRanked) {
+		list = append(list, selection.Ranked{Bullet: playbook.BulletID(match.Key)}) // not a relevance: it needs no word of the query
+	}
+	return list
+}
+
+// rankings returns the bullets near a query: by past tasks, by words, by what their conditions name beyond the query, and by vectors if there
+// is an embedder.
 func (ix *playbookIndex) rankings(q *queryEmbedding, tasks *taskEvidence, warns *warnings) []selection.Ranking {
 	near := ix.nearWords(q)
 	byWords := make(selection.Ranking, 0, len(near))
 	for _, match := range near {
 		byWords = append(byWords, selection.Ranked{Bullet: playbook.BulletID(match.Key), Score: match.Score})
 	}
-	all := []selection.Ranking{tasks.ranking(q, warns), byWords}
+	all := []selection.Ranking{tasks.ranking(q, warns), byWords, ix.byUnnamed(q)}
 	if ix.embeddings.embedder == nil || q.vector == nil {
 		return all
 	}

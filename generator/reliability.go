@@ -9,7 +9,7 @@ import (
 	"debrief/playbook/recall"
 )
 
-// The rankings of a playbook are by past tasks, by words and by embeddings. Which of them finds the right bullets differs between families
+// The rankings of a playbook are by past tasks, by words, by conditions and by embeddings. Which of them finds the right bullets differs between families
 // of tasks. So their reliability is measured on recent tasks that cited bullets with success. The reliability of a ranking is the share of
 // these bullets that it has among its first places for the task. The ranking by past tasks is asked before a task is added to it, so that
 // no task finds itself. Such an evaluation, first predict and then learn, is prequential (Dawid, "Statistical theory: the prequential
@@ -24,6 +24,9 @@ const (
 	reliablePlaces = 32
 	// priorFound is a number of bullets that all rankings count as found. Without evidence all rankings are equal.
 	priorFound = 4
+	// unnamedReliability is that of the ranking by what the condition of a bullet names beyond the query and past tasks. It is not measured:
+	// the words of a cited bullet are familiar afterwards. Below 1, the first places of reliable rankings come first.
+	unnamedReliability = 0.9
 )
 
 // citedTask is a past task with the bullets that it cited with success.
@@ -100,7 +103,7 @@ func (ix *playbookIndex) measure(ctx context.Context, tasks []*citedTask) []floa
 			}
 		}
 	}
-	return []float64{byTasks.value(), byWords.value(), byVector.value()}
+	return []float64{byTasks.value(), byWords.value(), unnamedReliability, byVector.value()}
 }
 
 // questionVectors returns the embeddings of the questions. It returns nil if they or those of the bullets are unavailable.

@@ -120,8 +120,8 @@ func TestReliabilityIsMeasured(t *testing.T) {
 		name, question string
 		want           []float64
 	}{
-		{"words", "what about topic%d", []float64{0.6, 1, 1}},
-		{"no words", "other words %d", []float64{0.6, 0.2, 1}},
+		{"words", "what about topic%d", []float64{0.6, 1, unnamedReliability, 1}},
+		{"no words", "other words %d", []float64{0.6, 0.2, unnamedReliability, 1}},
 	} {
 		if got := measure(tt.question); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)

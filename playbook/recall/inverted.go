@@ -2,7 +2,6 @@ package recall
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 	"unsafe"
@@ -155,9 +154,7 @@ func (v *invertedIndex) parseQuery(query string) []queryTerm {
 	ids = slices.Compact(ids)
 	q, sum := make([]queryTerm, len(ids)), 0.0
 	for i, id := range ids {
-		with := float64(len(v.terms[id].postings)) // number of documents with the term
-		// Log1p adds 1 before the logarithm, so the share is positive even for a term in most documents.
-		q[i] = queryTerm{id, math.Log1p((float64(v.count) - with + 0.5) / (with + 0.5))}
+		q[i] = queryTerm{id, v.rarity(len(v.terms[id].postings))}
 		sum += q[i].share
 	}
 	for i := range q {

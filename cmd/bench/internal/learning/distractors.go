@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +58,56 @@ func runDistractors(ctx context.Context, b *worldsBench, r *worldRun, log zerolo
 			points = append(points, more...)
 		}
 	}
+	for _, n := range b.distractors {
+		if n == 0 || n > maxCrowd {
+			continue
+		}
+		more, err := crowdedFromStart(ctx, b, r, n, log)
+		if err != nil {
+			return nil, err
+		}
+		points = append(points, more...)
+	}
 	return points, nil
 }
+
+// maxCrowd is the maximum number of distractors that an agent learns among.
+const maxCrowd = 2000
+
+// crowdedFromStart imports the rules by hand and n distractors in one section and in random order, and then answers tasks. So a rule that no
+// prompt shows is never cited. It measures the prompts of held-out tasks before the tasks and after some of them.
+func crowdedFromStart(ctx context.Context, b *worldsBench, r *worldRun, n int, log zerolog.Logger) (points []*point, err error) {
+	empty := *r.arm
+	empty.bullets = nil
+	c, err := openClassroom(ctx, &worldRun{world: r.world, arm: &empty, seed: r.seed}, b, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	texts := append(c.world.ByHand(0), c.world.Distractors(n)...)
+	rand.New(rand.NewPCG(r.seed, 0x63726f7764)).Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+	if err := c.importVoted(ctx, texts, 0, 0); err != nil {
+		return nil, err
+	}
+	for _, tasks := range b.evidenceTasks() {
+		if err := c.learn(ctx, tasks); err != nil {
+			return nil, err
+		}
+		if err := c.warmUp(ctx, c.builder); err != nil {
+			return nil, err
+		}
+		p, err := c.evaluateOn(ctx, c.builder, c.world.HeldOut(0, b.heldOut))
+		if err != nil {
+			return nil, err
+		}
+		p.label = fmt.Sprintf("%d distractors %s, after %d tasks", n, fromStart, tasks)
+		points = append(points, p)
+	}
+	return points, nil
+}
+
+// fromStart names the cases in which the distractors are there from the start.
+const fromStart = "from the start, words"
 
 // selector is one way to select bullets.
 type selector struct {
@@ -170,7 +219,7 @@ func distractorGoals(t *Table, rows []worldRow) {
 		switch {
 		case strings.HasPrefix(r.Case, "0 distractors"):
 			least = 0.99
-		case strings.HasSuffix(r.Case, "after 1000 tasks"):
+		case strings.HasSuffix(r.Case, "after 1000 tasks") && !strings.Contains(r.Case, fromStart):
 			least = 0.98
 		case strings.Contains(r.Case, "words") && strings.HasSuffix(r.Case, "after 0 tasks"):
 			continue // words without evidence have no goal

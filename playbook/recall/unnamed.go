@@ -1,0 +1,111 @@
+package recall
+
+import "math"
+
+// Unnamed orders texts by the weight of their words that a query does not name, the least first. So a text is found also if it shares no
+// word with the query: a short one before a long one, and one in familiar words before one with a name that no query had.
+//
+// The weight of a word is its inverse document frequency. A familiar word counts a tenth of it: one in past queries, or in texts that were
+// of use. The other words are what a text demands beyond what is known to occur.
+//
+// It is a snapshot for a WordIndex, and searches read that index. Texts that were put since are not found, and a text that was replaced counts
+// as before. The cost of a search is that of the postings of the query.
+type Unnamed struct {
+	words   *WordIndex
+	weights []float64 // by term
+	sums    []float64 // of the weights of the terms, by text
+	least   []uint32  // texts with the least sums, in order
+}
+
+const (
+	familiarWeight = 0.1
+	// maxLeast is the number of texts that are kept in order. A search finds these, and all texts with a word of the query.
+	maxLeast = 1024
+)
+
+// NewUnnamed returns the snapshot. The words of past queries, and of the texts with the useful keys, are familiar.
+func (w *WordIndex) NewUnnamed(queries *WordIndex, useful []string) *Unnamed {
+	v := &w.inverted
+	u := &Unnamed{words: w, weights: make([]float64, len(v.terms)), sums: make([]float64, len(v.lengths))}
+	for id := range v.terms {
+		t := &v.terms[id]
+		u.weights[id] = v.rarity(len(t.postings))
+		if _, familiar := queries.inverted.ids[t.name]; familiar {
+			u.weights[id] *= familiarWeight
+		}
+	}
+	lowered := make(map[uint32]bool)
+	for _, key := range useful {
+		number, known := w.numbers[key]
+		if !known {
+			continue
+		}
+		for _, ref := range v.termRefs[number] {
+			_, familiar := queries.inverted.ids[v.terms[ref.term].name]
+			if !familiar && !lowered[ref.term] {
+				lowered[ref.term] = true
+				u.weights[ref.term] *= familiarWeight
+			}
+		}
+	}
+	h := topK{n: maxLeast, tie: w.compareKeys}
+	for number, refs := range v.termRefs {
+		if len(refs) == 0 {
+			continue
+		}
+		for _, ref := range refs {
+			u.sums[number] += u.weights[ref.term]
+		}
+		h.offer(uint32(number), -u.sums[number])
+	}
+	for _, s := range h.sorted() {
+		u.least = append(u.least, s.number)
+	}
+	return u
+}
+
+// rarity returns the inverse document frequency of a term in a number of documents. It is above 0 also for a term in all of them.
+func (v *invertedIndex) rarity(documents int) float64 {
+	with := float64(documents)
+	return math.Log1p((float64(v.count) - with + 0.5) / (with + 0.5))
+}
+
+// Top returns the n texts with the least weight of unnamed words, the best first. The score is 1 without unnamed words and falls with
+// their weight.
+func (u *Unnamed) Top(query string, n int) []Match {
+	v := &u.words.inverted
+	named := v.acquire() // the weight of the named words, by text
+	defer v.release(named)
+	for _, q := range v.parseQuery(query) {
+		postings := v.terms[q.term].postings
+		isCommon := len(postings) > commonTexts && len(postings) > v.count/2
+		if isCommon || int(q.term) >= len(u.weights) {
+			continue
+		}
+		for _, p := range postings {
+			if named.scores[p.document] == 0 {
+				named.found = append(named.found, p.document)
+			}
+			named.scores[p.document] += u.weights[q.term]
+		}
+	}
+	h := topK{n: n, tie: u.words.compareKeys}
+	offer := func(number uint32) {
+		if int(number) < len(u.sums) && u.sums[number] > 0 && u.words.keys[number] != "" {
+			h.offer(number, 1/(1+max(0, u.sums[number]-named.scores[number])))
+		}
+	}
+	for _, number := range named.found {
+		offer(number)
+	}
+	for _, number := range u.least {
+		if int(number) < len(named.scores) && named.scores[number] == 0 {
+			offer(number)
+		}
+	}
+	matches := make([]Match, 0, n)
+	for _, s := range h.sorted() {
+		matches = append(matches, Match{u.words.keys[s.number], s.score})
+	}
+	return matches
+}
