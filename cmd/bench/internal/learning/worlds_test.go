@@ -120,8 +120,12 @@ func TestWorldsDistractors(t *testing.T) {
 	// Many distractors share the topic of a rule in this world, so embeddings need votes to tell them apart.
 	crowded := of("1000 distractors, 10 votes, words, after 0 tasks")
 	words, vectors := crowded[decidingKey].Mean, of("1000 distractors, 10 votes, embeddings, after 0 tasks")[decidingKey].Mean
-	if words > 0.9 || vectors < words+0.1 {
+	if words > 0.97 || vectors < words+0.02 {
 		t.Errorf("1,000 distractors: got %.3f by words and %.3f by embeddings, want embeddings to find more", words, vectors)
+	}
+	// Without the ranking by conditions it is 0.31.
+	if got := of("1000 distractors from the start, words, after 0 tasks")[decidingKey].Mean; got < 0.6 {
+		t.Errorf("1,000 distractors from the start: got %.3f, want at least 0.6", got)
 	}
 	if crowded["bullets"].Mean != 1040 || crowded["prompt_tokens"].Mean > 4800 {
 		t.Errorf("got %+v, want 1,040 bullets and a full prompt", crowded)
