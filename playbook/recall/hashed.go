@@ -7,7 +7,7 @@ import (
 
 // Model name and dimension of HashedVector. A different hash needs a different model name.
 const (
-	HashedModel     = "hashed-ngrams-1"
+	HashedModel     = "hashed-ngrams-2"
 	HashedDimension = 384
 )
 

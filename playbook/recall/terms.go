@@ -12,7 +12,7 @@ const maxTermBytes = 64
 
 // eachTerm calls emit with the terms of a text in order. A term is valid until emit returns. Terms are:
 //
-//   - words in lower case, without stop words and without the most common English endings
+//   - words in lower case, without stop words and without the most common English endings; Arabic words without what is attached to them
 //   - identifiers as a whole and in parts: "getUserID" and "get_user_id" both give get, user, id and getuserid
 //   - numbers: "1,000" is 1000, "2.5" stays 2.5
 //   - pairs of neighbouring characters in scripts without spaces between words
@@ -55,6 +55,8 @@ func classify(r rune) (folded rune, c class) {
 		return r, ignored
 	case r < utf8.RuneSelf || r == utf8.RuneError:
 		return r, separator
+	case isArabic(r):
+		return classifyArabic(r)
 	case text.Unspaced(r) || unicode.Is(unicode.Hangul, r): // Korean endings are not separate words
 		return r, noSpaces
 	case unicode.Is(unicode.Cf, r):
@@ -80,6 +82,7 @@ type splitter struct {
 	afterUnderscore bool   // an underscore follows the word
 	number          bool   // the word consists of digits and points
 	truncated       bool   // the word exceeds maxTermBytes
+	arabic          bool   // the last character of the word is Arabic
 
 	previous rune // the previous character in a script without spaces, else 0
 	paired   bool // the previous character is already part of a pair
@@ -97,6 +100,9 @@ func (s *splitter) next(r rune, input string, at int) {
 		return
 	}
 	s.endPairs()
+	if c != ignored && len(s.word) > 0 && c != digit && s.lastClass != digit && isArabic(folded) != s.arabic {
+		s.endWord() // an Arabic part is attached to a name in another script
+	}
 	switch c {
 	case ignored:
 	case underscore:
@@ -114,6 +120,7 @@ func (s *splitter) next(r rune, input string, at int) {
 		}
 		s.endWord()
 	default:
+		s.arabic = isArabic(folded)
 		s.addLetter(folded, c)
 	}
 }
@@ -182,7 +189,7 @@ func (s *splitter) endWord() {
 // emitWord emits the stem of a word unless it is a stop word.
 func (s *splitter) emitWord(word []byte) {
 	if !stopWords[string(word)] {
-		s.emit(text.Stem(word))
+		s.emit(text.Stem(stemArabic(word)))
 	}
 }
 
