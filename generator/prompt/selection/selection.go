@@ -1,7 +1,7 @@
 // Package selection chooses the bullets of a playbook for a prompt, within a token budget.
 //
 // If all bullets fit the budget, all are chosen. Otherwise relevance to the query decides: the caller supplies rankings,
-// such as one by past tasks and one by words, and each ranking gets its best bullets into the prompt in turn, a more
+// such as those by past tasks, by words and by conditions, and each ranking gets its best bullets into the prompt in turn, a more
 // reliable one more often. Votes break ties, and fill the rest of the budget. A part of the budget is for bullets that were
 // never tried, because they have no votes and no evidence yet. Pinned bullets come before all others.
 //
