@@ -92,7 +92,7 @@ func (d *Decider) Decide(changed map[playbook.BulletID]struct{}) (full bool) {
 
 // confirmationsNeeded returns the number of confirmations that a candidate needs. It is the largest of three numbers: confirmationsToShow,
 // those that outweigh the candidate's own record after a suspension, and those against the supported bullet that it replaces or contests:
-// the requestShare of the failures of that bullet, unless it fails now. A candidate that is refuted needs never.
+// the requestShare of the failures of that bullet, unless it fails now or the candidate extends it. A candidate that is refuted needs never.
 func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) int {
 	if isRefuted(s, b) {
 		return never
@@ -100,6 +100,9 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 	e := b.CurrentExperiment()
 	needed := max(confirmationsToShow, confirmationsAgainst(failing(&e, typical)))
 	old := shownBefore(s, b)
+	if old != nil && isExtension(old, b) {
+		return needed
+	}
 	if old == nil {
 		old = s.Bullet(b.Contests)
 	}
@@ -113,12 +116,12 @@ func confirmationsNeeded(s State, b *playbook.Bullet, typical playbook.Typical) 
 // never is a number of confirmations that no bullet reaches.
 const never = math.MaxInt
 
-// isRefuted reports whether b would replace a trusted bullet that does not fail now. Only one of the two can be right, so b can help only
+// isRefuted reports whether b would replace a trusted bullet that does not fail now, and does not extend it; see isExtension. Only one of the two can be right, so b can help only
 // in tasks where the trusted bullet fails, and its record shows that they are few. Requests do not outweigh such a record: among the wrong
 // verdicts on hundreds of tasks, two request the same text by chance.
 func isRefuted(s State, b *playbook.Bullet) bool {
 	old := shownBefore(s, b)
-	if old == nil || !IsSupported(old) || failsNow(old) {
+	if old == nil || !IsSupported(old) || failsNow(old) || isExtension(old, b) {
 		return false
 	}
 	standing := old.CurrentExperiment().Standing

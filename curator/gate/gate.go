@@ -1,5 +1,5 @@
-// Package gate decides from outcomes which learned bullets stay. It knows no text: a decision depends only on the record of
-// a bullet, which counts outcomes in two ways.
+// Package gate decides from outcomes which learned bullets stay. A decision depends on the record of a bullet, and on no text, except
+// that a new text which extends that of a bullet does not contradict it; see isExtension. A record counts outcomes in two ways.
 //
 //   - Cited: the outcomes of tasks whose answer cited the bullet. They come fast, but they also depend on the difficulty of
 //     the tasks. A task may follow several bullets. If it has a flaw, package draft counts it only for those that the reflection votes
@@ -50,7 +50,7 @@
 // A candidate against a bullet with a good record needs the same request from a share of the failures blamed on that bullet,
 // unless the newest outcomes of that bullet are bad: wrong verdicts request many different texts, and failures of a wrong
 // bullet request the same. A candidate that would replace a trusted bullet waits until the newest outcomes of that bullet are bad,
-// however often it is requested.
+// however often it is requested, unless its text keeps all that the bullet says and only adds to it.
 // It changes bullets only through the function of its caller.
 package gate
 
