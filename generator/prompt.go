@@ -16,7 +16,7 @@ import (
 )
 
 // promptVersion changes with the text of the prompt. It distinguishes executions with different prompts.
-const promptVersion = "g4"
+const promptVersion = "g5"
 
 const (
 	systemRef = events.RoleGenerator + "/" + promptVersion

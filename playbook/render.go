@@ -103,8 +103,8 @@ func renderLine(out *strings.Builder, b *Bullet, votes bool) {
 	out.WriteByte('\n')
 }
 
-// newerHeader is the text above the bullets whose record is not good yet.
-const newerHeader = "\n## Newer Advice\n\nNot confirmed by enough results yet. Other advice goes first.\n"
+// newHeader is the text above the bullets whose record is not good yet. It is also right if there are no other bullets.
+const newHeader = "\n## New Advice\n\nFrom few results yet. What the task itself states goes first.\n"
 
 // RenderPrompt formats bullets for a prompt in two parts. Established bullets come first, as Render formats them. Behind them,
 // the others follow in the given order, so that their changes leave the beginning of the prompt the same.
@@ -126,7 +126,7 @@ func AppendPrompt(text string, bullets []*Bullet, votes bool) string {
 	out.WriteString(text)
 	renderSections(&out, established, votes)
 	if len(newer) > 0 {
-		out.WriteString(newerHeader)
+		out.WriteString(newHeader)
 	}
 	for _, b := range newer {
 		renderLine(&out, b, votes)
