@@ -38,9 +38,10 @@ const (
 	maxRecordNext  = 3   // suggestions of a call
 )
 
-// wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls.
+// wantsRecords reports whether later turns can use records: the execution belongs to a session and has tool calls. A run through the gateway
+// got advice in its own conversation, and so does the next turn: that conversation has the steps, so no prompt has records of them.
 func wantsRecords(e *events.Execution) bool {
-	if e.Session == "" {
+	if e.Session == "" || e.Manifest != nil && e.Manifest.Advice {
 		return false
 	}
 	for i := range e.Steps {
