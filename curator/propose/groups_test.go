@@ -237,7 +237,7 @@ func TestRequestsOfBatch(t *testing.T) {
 // TestProposalsDoNotDependOnReplyOrder lets the requests of the groups end in any order.
 func TestProposalsDoNotDependOnReplyOrder(t *testing.T) {
 	t.Parallel()
-	texts := make([]string, 20)
+	texts := make([]string, 36)
 	for i := range texts {
 		texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i/2, i/2)
 	}
@@ -251,9 +251,9 @@ func TestProposalsDoNotDependOnReplyOrder(t *testing.T) {
 	}
 	var want []string
 	for seed := range uint64(10) {
-		// Of the five calls, each waits until those that this order has before it have ended.
-		order := rand.New(rand.NewPCG(seed, 0)).Perm(5)
-		turn := make([]chan struct{}, 6)
+		// Of the six calls, each waits until those that this order has before it have ended.
+		order := rand.New(rand.NewPCG(seed, 0)).Perm(6)
+		turn := make([]chan struct{}, 7)
 		for i := range turn {
 			turn[i] = make(chan struct{})
 		}
@@ -270,7 +270,7 @@ func TestProposalsDoNotDependOnReplyOrder(t *testing.T) {
 		if seed == 0 {
 			want = got
 		}
-		if m.calls != 6 || len(got) == 0 || len(got) == 10 || !slices.Equal(got, want) {
+		if m.calls != 7 || len(got) == 0 || len(got) == 18 || !slices.Equal(got, want) {
 			t.Fatalf("%d calls: got %q, want %q", m.calls, got, want)
 		}
 	}
@@ -278,11 +278,11 @@ func TestProposalsDoNotDependOnReplyOrder(t *testing.T) {
 
 func TestFailedGroupAffectsOnlyItsMembers(t *testing.T) {
 	t.Parallel()
-	texts := make([]string, 25)
+	texts := make([]string, 36)
 	for i := range texts {
 		texts[i] = fmt.Sprintf("For customers of kind %d the discount is %d percent.", i, i)
 	}
-	for bad := 0; bad <= 5; bad++ {
+	for bad := 0; bad <= 6; bad++ {
 		boom := errors.New("boom")
 		m := &attentive{span: 1000, before: func(call int) error {
 			if call <= bad {
@@ -293,14 +293,14 @@ func TestFailedGroupAffectsOnlyItsMembers(t *testing.T) {
 		batch := batchOf(texts...)
 		got, failed := confer(t, m, batch)
 		if len(got)+len(failed) != len(batch) {
-			t.Errorf("%d of 5 calls fail: got %d proposals and %d failed", bad, len(got), len(failed))
+			t.Errorf("%d of 6 calls fail: got %d proposals and %d failed", bad, len(got), len(failed))
 		}
-		if bad <= 1 && len(failed) > 0 || bad == 5 && len(failed) != len(batch) {
-			t.Errorf("%d of 5 calls fail: %d reflections failed, each is in two groups", bad, len(failed))
+		if bad <= 1 && len(failed) > 0 || bad == 6 && len(failed) != len(batch) {
+			t.Errorf("%d of 6 calls fail: %d reflections failed, each is in two groups", bad, len(failed))
 		}
 		for _, k := range batch {
 			if want := failed[k]; errors.Is(k.Err, boom) != want {
-				t.Errorf("%d of 5 calls fail: result %v, want boom: %v", bad, k.Err, want)
+				t.Errorf("%d of 6 calls fail: result %v, want boom: %v", bad, k.Err, want)
 			}
 		}
 	}
@@ -309,8 +309,12 @@ func TestFailedGroupAffectsOnlyItsMembers(t *testing.T) {
 // TestConflictsAreResolvedWithoutReducer checks that no reflection fails if the request of the reducer fails.
 func TestConflictsAreResolvedWithoutReducer(t *testing.T) {
 	t.Parallel()
-	batch := batchOf(slices.Repeat([]string{"For gold customers the discount is 7 percent."}, 9)...)
-	groups := assignGroups([]events.ID{batch[0].ID, batch[1].ID, batch[2].ID, batch[3].ID, batch[4].ID, batch[5].ID, batch[6].ID, batch[7].ID, batch[8].ID})
+	batch := batchOf(slices.Repeat([]string{"For gold customers the discount is 7 percent."}, maxPerCall+1)...)
+	var ids []events.ID
+	for _, k := range batch {
+		ids = append(ids, k.ID)
+	}
+	groups := assignGroups(ids)
 	m := modelFunc(func(p chat.Prompt) string {
 		if p.Name == "reducer" {
 			return "I would rather not."

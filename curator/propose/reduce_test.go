@@ -139,6 +139,9 @@ func TestReducerDecisionsAreApplied(t *testing.T) {
 		"Gold gets 7 percent off the sum.", "For gold the discount is 7 percent.", "Stamp every copy of the form twice.",
 		"Export pays no region tax at all.", "Bill couriers by the kilometre driven.", "Round cash down to ten cents.", "Ship fragile goods in two boxes.",
 	}
+	for i := range maxPerCall { // so that there are groups
+		texts = append(texts, fmt.Sprintf("For customers of kind %d the discount is %d percent.", i, i))
+	}
 	batch := batchOf(texts...)
 	m := &attentive{span: 1000, reduce: func(all []promptProposal) (out wireReduction) {
 		d := wireDecision{Content: "For gold customers the discount is 7 percent of the sum.", Reason: "the same"}
@@ -157,7 +160,7 @@ func TestReducerDecisionsAreApplied(t *testing.T) {
 		return out
 	}}
 	_, failed := confer(t, m, batch)
-	if len(failed) != 0 || m.calls != 4 {
+	if len(failed) != 0 || m.calls != 7 {
 		t.Fatalf("%d failed, %d calls", len(failed), m.calls)
 	}
 	for _, p := range batch[1].Proposals {
