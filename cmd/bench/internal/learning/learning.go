@@ -20,7 +20,7 @@ type Bench struct {
 	Seeds   int      `help:"Number of seeds, each with different rules and tasks." default:"5"`
 	HeldOut int      `help:"Held-out tasks of each seed, never learned from." default:"300"`
 	Wrong   float64  `help:"Share of wrong outcomes in the arms with wrong feedback." default:"0.2"`
-	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors,gate" default:"worlds,distractors,gate"`
+	Parts   []string `help:"Measurements: ${enum}." enum:"worlds,distractors,gate,contamination" default:"worlds,distractors,gate,contamination"`
 	Worlds  []string `help:"Simulated worlds; default: all." placeholder:"WORLD"`
 	Arms    []string `help:"Arms in worlds; default: those of the part, see below." placeholder:"ARM"`
 	Against string   `help:"Arm in worlds that the others are compared with; default: the first one." placeholder:"ARM"`
@@ -39,9 +39,10 @@ func (*Bench) Help() string {
 	return `Everything runs in this process, with the embedded server, simulated models and the default configuration of 'debrief up'.
 Rules are hidden. An outside agent answers the tasks of a world.
 
-  worlds       accuracy on held-out tasks by the number of training tasks, also on those of rules that change; what a task costs
-  distractors  deciding rules in the prompt, among thousands of other bullets, with and without embeddings and evidence
-  gate         the gate alone: bullets with a known effect, outcomes drawn directly
+  worlds         accuracy on held-out tasks by the number of training tasks, also on those of rules that change; what a task costs
+  distractors    deciding rules in the prompt, among thousands of other bullets, with and without embeddings and evidence
+  gate           the gate alone: bullets with a known effect, outcomes drawn directly
+  contamination  the gate and the Curator's drafts: bullets without effect beside good ones, and rules that score and violate
 
 Arms: ` + strings.Join(armNames(anyArm), ", ") + `.
 
@@ -120,6 +121,9 @@ func (b *Bench) Run(ctx context.Context, c *program.Common) error {
 		}
 	}
 	if err := measure("gate", func() (*Table, error) { return gateAlone(ctx, b.Seeds, b.Quick) }); err != nil {
+		return err
+	}
+	if err := measure("contamination", func() (*Table, error) { return contaminationTable(ctx, b.Seeds, b.Quick) }); err != nil {
 		return err
 	}
 	if b.Check && len(missed) > 0 {
