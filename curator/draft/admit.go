@@ -164,11 +164,42 @@ const (
 	goodWeight = 50
 )
 
-// isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution while tasks mostly succeed. A gap in the playbook lets other tasks fail in
-// the same way, and they ask for the same text. A strict gate tries all new advice first, so it needs no doubt.
+// Outcomes do not keep up with new bullets if at least maxUntested of these are shown without an outcome, and the bullets in use have fewer
+// than testedOutcomes outcomes for each of them.
+const (
+	maxUntested    = 20
+	testedOutcomes = 3
+)
+
+// isDoubtful reports whether new advice, or a new text of an unproven bullet, rests on one execution where a second one can be expected.
+// There are two cases. Tasks mostly succeed: a gap in the playbook lets other tasks fail in the same way, and they ask for the same text. Or
+// outcomes come late and do not keep up: the executions of the meantime fail for want of the same advice, while a wrong bullet stays
+// until its first outcome. A strict gate tries all new advice first, so it needs no doubt.
 func (d *admission) isDoubtful(op *playbook.Op) bool {
+	if d.mode != playbook.GateGuard || len(op.Support) >= 2 {
+		return false
+	}
 	typical := d.base.Typical("")
-	return d.mode == playbook.GateGuard && len(op.Support) < 2 && typical.Rate >= goodRate && typical.Outcomes >= goodWeight
+	if typical.Rate >= goodRate && typical.Outcomes >= goodWeight {
+		return true
+	}
+	if !d.sources.isLate(op.Support) {
+		return false
+	}
+	untested := d.countUntested()
+	return untested >= maxUntested && d.base.Tally().Cited < testedOutcomes*untested
+}
+
+// countUntested counts the new bullets that are shown and have no outcome: no task cited them, and not both arms of an experiment have one.
+func (d *admission) countUntested() (n int) {
+	for b := range d.All() {
+		e := b.CurrentExperiment()
+		isTested := e.Cited.Count() > 0 || e.Shown.Count() > 0 && e.Withheld.Count() > 0
+		if b.Shown() && e.Standing == playbook.StandingNew && !isTested {
+			n++
+		}
+	}
+	return n
 }
 
 // setFirstStatus sets the status of a new bullet. Doubtful advice waits for a confirmation.

@@ -68,6 +68,12 @@ func asks(ops ...playbook.Op) *Item {
 	return reflected(string(events.NewID()), events.Reflection{}, ops...)
 }
 
+// asksLate returns a reflection with proposals, whose outcome came with feedback as many messages after the execution.
+func asksLate(messages uint64, ops ...playbook.Op) *Item {
+	id := events.NewID()
+	return reflected(string(id), events.Reflection{Handle: events.NewHandle(1, id), FeedbackSeq: 1 + messages, FirstOutcome: true}, ops...)
+}
+
 // tells returns a reflection with the outcome of a task to which bullets are applicable.
 func tells(score float64, trials ...events.Exposure) *Item {
 	return reflected(string(events.NewID()), events.Reflection{Outcome: events.Outcome{Label: events.Partial, Score: score}, FirstRoundScore: score, Exposures: trials})
@@ -222,6 +228,49 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 		n.want(t, "first request after "+record, map[string]playbook.Status{"one": active, "two": want})
 		n.take(t, asks(add("two")))
 		n.want(t, "second request after "+record, map[string]playbook.Status{"one": active, "two": active})
+	}
+}
+
+// TestAdviceWaitsForOutcomes checks that advice of one execution waits while many new bullets have no outcome, and that outcomes of either
+// kind end the wait. Advice does not wait if outcomes come soon.
+func TestAdviceWaitsForOutcomes(t *testing.T) {
+	t.Parallel()
+	untested := func() (n *draftTest) {
+		n = trying(t, playbook.GateGuard, "one")
+		n.cite(t, "one", "+")
+		n.p.Bullet(n.said(t, "one").ID).Pinned = true // so that failures do not retire it
+		for i := range maxUntested {
+			n.take(t, asks(add(fmt.Sprintf("rule %d", i))))
+		}
+		return n
+	}
+	for name, test := range map[string]struct {
+		evidence func(*draftTest)
+		want     playbook.Status
+	}{
+		"no outcome": {func(*draftTest) {}, candidate},
+		"a citation": {func(n *draftTest) { n.cite(t, "rule 3", "+") }, active},
+		"both arms":  {func(n *draftTest) { n.outcomes(t, "rule 3", 1, 1, 1) }, active},
+		"many":       {func(n *draftTest) { n.cite(t, "one", strings.Repeat("+-", testedOutcomes*maxUntested/2)) }, active}, // outcomes keep up
+		"one arm":    {func(n *draftTest) { n.take(t, tells(1, n.exposure(t, "rule 3", playbook.ArmWithheld))) }, candidate},
+	} {
+		n := untested()
+		test.evidence(n)
+		n.take(t, asksLate(lateAfter, add("more")))
+		if got := n.said(t, "more"); got.Shown() != (test.want == active) {
+			t.Errorf("%s: got %s, want %s", name, got.Status, test.want)
+		}
+		n.take(t, asksLate(lateAfter, add("more")))
+		if got := n.said(t, "more"); !got.Shown() {
+			t.Errorf("%s, second request: got %s, want active", name, got.Status)
+		}
+	}
+	for _, soon := range []*Item{asks(add("more")), asksLate(lateAfter-1, add("more"))} {
+		n := untested()
+		n.take(t, soon)
+		if got := n.said(t, "more"); !got.Shown() {
+			t.Errorf("outcome %d messages after the execution: got %s, want active", soon.Reflection.FeedbackSeq, got.Status)
+		}
 	}
 }
 

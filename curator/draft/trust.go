@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"debrief/curator/screen"
+	"debrief/events"
 	"debrief/playbook"
 	"debrief/playbook/admit"
 	"debrief/playbook/text"
@@ -91,6 +92,18 @@ func (d *sources) kind(support []int) admit.Source {
 		}
 	}
 	return admit.Model
+}
+
+// lateAfter is the number of executions and feedbacks between an execution and the feedback with its outcome from which that is late.
+const lateAfter = 100
+
+// isLate reports whether the outcome behind a proposal came late: the agents meanwhile did other tasks without the advice.
+func (d *sources) isLate(support []int) bool {
+	return slices.ContainsFunc(support, func(i int) bool {
+		e := d.evidenceOf(i)
+		execution, _, err := events.Handle(e.Execution).Parse()
+		return err == nil && e.FeedbackSeq >= execution+lateAfter
+	})
 }
 
 // lowestTrust returns the least trusted source in the support of an operation, and its level. One untrusted source is enough
