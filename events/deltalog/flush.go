@@ -215,8 +215,9 @@ const (
 	batchCommit = "Nats-Batch-Commit"
 )
 
-// publishBatch writes bullets and, last, the head as one atomic batch. It returns the head's revision. It returns a
-// conflict if another writer has changed the head.
+// publishBatch writes bullets and, last, the head as one atomic batch. A head alone is an ordinary message, because the server
+// creates and syncs a file for each batch. publishBatch returns the head's revision. It returns a conflict if another writer has
+// changed the head.
 func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (uint64, error) {
 	id := nuid.Next()
 	for i, write := range writes {
@@ -234,10 +235,11 @@ func (w *Writer) publishBatch(ctx context.Context, writes []keyWrite, h head) (u
 	if err != nil {
 		return 0, err
 	}
-	return w.commitBatch(ctx, &nats.Msg{Subject: viewPrefix + events.HeadKey(w.book), Data: data, Header: nats.Header{
-		batchID: {id}, batchSeq: {strconv.Itoa(len(writes) + 1)}, batchCommit: {"1"},
-		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.headRev, 10)},
-	}})
+	header := nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(w.headRev, 10)}}
+	if len(writes) > 0 {
+		header[batchID], header[batchSeq], header[batchCommit] = []string{id}, []string{strconv.Itoa(len(writes) + 1)}, []string{"1"}
+	}
+	return w.commitHead(ctx, &nats.Msg{Subject: viewPrefix + events.HeadKey(w.book), Data: data, Header: header})
 }
 
 func (k *keyWrite) message() (msg *nats.Msg, err error) {
@@ -250,10 +252,10 @@ func (k *keyWrite) message() (msg *nats.Msg, err error) {
 	return msg, err
 }
 
-// batchTimeout bounds the wait for the ack of a batch. The server also discards an unfinished batch after 10 s.
+// batchTimeout bounds the wait for the ack of a head. The server also discards an unfinished batch after 10 s.
 const batchTimeout = 10 * time.Second
 
-func (w *Writer) commitBatch(ctx context.Context, msg *nats.Msg) (uint64, error) {
+func (w *Writer) commitHead(ctx context.Context, msg *nats.Msg) (uint64, error) {
 	wait, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	reply, err := natserr.Call(wait, w.s.watch, "$KV."+events.BucketPlaybook, func(ctx context.Context) (*nats.Msg, error) {
