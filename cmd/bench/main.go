@@ -1,4 +1,4 @@
-// Command bench measures the quality of learning, and the gateway, on this machine. It is a tool for developers and is not
+// Command bench measures the pipeline, the gateway and the quality of learning, on this machine. It is a tool for developers and is not
 // part of the images.
 package main
 
@@ -13,14 +13,16 @@ import (
 type commands struct {
 	program.Common
 
+	Pipeline pipelineBench  `cmd:"" help:"Measure the samples per second of Generator, Reflector and Curator."`
 	Gateway  gatewayBench   `cmd:"" help:"Measure the time that the gateway adds to calls of models."`
 	Learning learning.Bench `cmd:"" help:"Measure learning in simulated worlds, and the gate alone."`
 }
 
-const description = `Measure the quality of learning, and the gateway, on this machine.
+const description = `Measure the pipeline, the gateway and the quality of learning, on this machine.
 
 Examples:
 
+  bench pipeline               samples per second through the three roles, against JetStream alone
   bench gateway                calls of models through the gateway, against a direct connection
   bench learning --quick       learning, in a minute; without --quick, all of it`
 

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/train"
+)
+
+const (
+	publishers  = 16      // goroutines that send samples
+	rawSlots    = 64      // messages of a stage in progress, as many as a role in the bench has slots
+	rawBatch    = 64      // messages of one batch of the last stage
+	messageSize = 4 << 10 // bytes
+)
+
+// rawRate measures JetStream alone with the messages of the pipeline: three streams, one after the other, each message of 4 KB pulled,
+// acknowledged and published to the next stream. The last stage pulls batches and publishes one message for each.
+func rawRate(ctx context.Context, flush string, samples int, log zerolog.Logger) (float64, error) {
+	flags := cli.ServerFlags{}
+	flags.Replicas = 1
+	server, err := flags.StartTemporary(ctx, flush, log)
+	if err != nil {
+		return 0, err
+	}
+	defer server.Close()
+	js := server.JetStream()
+	stages := make([]jetstream.Consumer, 3)
+	for i := range stages {
+		if stages[i], err = rawStage(ctx, js, i); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := js.CreateStream(ctx, rawStream(len(stages))); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	var left atomic.Int64
+	left.Store(int64(samples))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	for i := range stages[:2] {
+		for range rawSlots {
+			all.Go(func() { cancelOn(cancel, forward(ctx, js, stages[i], i+1)) })
+		}
+	}
+	all.Go(func() {
+		cancelOn(cancel, forwardBatches(ctx, js, stages[2], func(n int) {
+			if left.Add(int64(-n)) == 0 {
+				close(done)
+			}
+		}))
+	})
+	payload := make([]byte, messageSize)
+	began := time.Now()
+	err = train.Each(samples, publishers, func(int) error {
+		_, err := js.Publish(ctx, rawSubject(0), payload)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-done:
+		return float64(samples) / time.Since(began).Seconds(), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+func rawSubject(stage int) string { return fmt.Sprint("raw.", stage) }
+
+func rawStream(stage int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: fmt.Sprint("RAW", stage), Subjects: []string{rawSubject(stage)}, Storage: jetstream.FileStorage, Duplicates: 2 * time.Minute,
+	}
+}
+
+// rawStage creates the stream of a stage, and a consumer of it.
+func rawStage(ctx context.Context, js jetstream.JetStream, stage int) (jetstream.Consumer, error) {
+	s, err := js.CreateStream(ctx, rawStream(stage))
+	if err != nil {
+		return nil, err
+	}
+	return s.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "raw", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 4 * rawSlots})
+}
+
+// cancelOn cancels with an error, unless that is the cancellation itself.
+func cancelOn(cancel context.CancelCauseFunc, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		cancel(err)
+	}
+}
+
+// forward publishes each message of a stage to the next one and acknowledges it, until ctx ends.
+func forward(ctx context.Context, js jetstream.JetStream, from jetstream.Consumer, to int) error {
+	pulls, err := from.Messages(jetstream.PullMaxMessages(1))
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, pulls.Stop)()
+	for {
+		m, err := pulls.Next()
+		if err != nil {
+			return errors.Join(context.Cause(ctx), ignoreClosed(err))
+		}
+		if _, err := js.Publish(ctx, rawSubject(to), m.Data()); err != nil {
+			return err
+		}
+		if err := m.Ack(); err != nil {
+			return err
+		}
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, jetstream.ErrMsgIteratorClosed) {
+		return nil
+	}
+	return err
+}
+
+// forwardBatches publishes one message for each batch of the last stage and acknowledges the batch, until ctx ends.
+func forwardBatches(ctx context.Context, js jetstream.JetStream, from jetstream.Consumer, handled func(n int)) error {
+	for ctx.Err() == nil {
+		batch, err := from.Fetch(rawBatch, jetstream.FetchMaxWait(100*time.Millisecond))
+		if err != nil {
+			return err
+		}
+		var pulled []jetstream.Msg
+		for m := range batch.Messages() {
+			pulled = append(pulled, m)
+		}
+		if len(pulled) == 0 {
+			continue
+		}
+		if _, err := js.Publish(ctx, rawSubject(3), pulled[0].Data()); err != nil {
+			return err
+		}
+		for _, m := range pulled {
+			if err := m.Ack(); err != nil {
+				return err
+			}
+		}
+		handled(len(pulled))
+	}
+	return nil
+}
