@@ -53,7 +53,7 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 		return nil, err
 	}
 	g.closers = append(g.closers, conn.Close)
-	if err := fillBook(ctx, deltalog.New(conn.JetStream()), b.Bullets, func(int) string { return bullets.advice() }); err != nil {
+	if err := fillBook(ctx, deltalog.New(conn.JetStream()), benchBook, b.Bullets, func(int) string { return bullets.advice() }); err != nil {
 		g.close()
 		return nil, err
 	}
@@ -76,19 +76,23 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 
 const benchBook = book.Book("bench")
 
+const benchSection = "strategies_and_hard_rules"
+
+func nthBullet(i int) book.BulletID { return book.MintID(benchSection, uint64(i+1)) }
+
 // fillBook creates a playbook with size bullets, in deltas of 500.
-func fillBook(ctx context.Context, store *deltalog.Store, size int, content func(i int) string) error {
-	w, err := store.Writer(ctx, benchBook)
+func fillBook(ctx context.Context, store *deltalog.Store, name book.Book, size int, content func(i int) string) error {
+	w, err := store.Writer(ctx, name)
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	for from := 0; from < size; from += 500 {
 		_, err := w.Commit(ctx, func(s deltalog.State) ([]*book.Delta, error) {
 			d := &book.Delta{Author: "bench", Time: time.Now().UTC()}
 			for i := from; i < min(from+500, size); i++ {
 				d.Ops = append(d.Ops, book.Op{
-					Kind: book.Add, Bullet: book.MintID("strategies_and_hard_rules", uint64(i+1)), Section: "strategies_and_hard_rules",
-					Content: content(i),
+					Kind: book.Add, Bullet: nthBullet(i), Section: benchSection, Content: content(i),
 				})
 			}
 			return []*book.Delta{d}, nil

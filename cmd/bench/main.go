@@ -14,6 +14,7 @@ type commands struct {
 	program.Common
 
 	Pipeline pipelineBench  `cmd:"" help:"Measure the samples per second of Generator, Reflector and Curator."`
+	Curators curatorsBench  `cmd:"" help:"Measure how the Curator scales over its workers."`
 	Gateway  gatewayBench   `cmd:"" help:"Measure the time that the gateway adds to calls of models."`
 	Learning learning.Bench `cmd:"" help:"Measure learning in simulated worlds, and the gate alone."`
 }
@@ -23,6 +24,7 @@ const description = `Measure the pipeline, the gateway and the quality of learni
 Examples:
 
   bench pipeline               samples per second through the three roles, against JetStream alone
+  bench curators               reflections per second of one, two and four Curators
   bench gateway                calls of models through the gateway, against a direct connection
   bench learning --quick       learning, in a minute; without --quick, all of it`
 

@@ -161,7 +161,7 @@ func (b *pipelineBench) once(ctx context.Context, sync string, size int, log zer
 	}
 	defer server.Close()
 	bullets := newTexts(2)
-	if err := fillBook(ctx, deltalog.New(server.JetStream()), size, func(int) string { return bullets.advice() }); err != nil {
+	if err := fillBook(ctx, deltalog.New(server.JetStream()), benchBook, size, func(int) string { return bullets.advice() }); err != nil {
 		return row, err
 	}
 	stop, err := startRoles(ctx, server.Conn)

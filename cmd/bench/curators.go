@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"debrief/cmd/bench/internal/learning"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/cli"
+	"debrief/cmd/internal/program/term"
+	"debrief/cmd/internal/train"
+	"debrief/curator"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/chat"
+	"debrief/events/deltalog"
+	"debrief/playbook"
+)
+
+// curatorsBench measures how the Curator scales over its workers.
+type curatorsBench struct {
+	Workers     []int         `help:"Numbers of workers." default:"1,2,4"`
+	Books       int           `help:"Number of playbooks." default:"100"`
+	Reflections int           `help:"Reflections in one run." default:"20000"`
+	Runs        int           `help:"Runs of each case; medians are shown." default:"5"`
+	Syncs       []string      `help:"When the server flushes to disk." default:"100ms,always"`
+	Think       time.Duration `help:"Response time of the model. With 0, reflections have no lesson and no model is asked." default:"0s"`
+	Slots       int           `help:"Playbooks that a worker handles at the same time." default:"8"`
+	JSON        bool          `help:"Print JSON lines."`
+}
+
+// Help implements kong.HelpProvider.
+func (*curatorsBench) Help() string {
+	return `Publishes reflections on different executions, each with three votes, over many playbooks, and then starts Curators in this process, each
+with a connection of its own to the embedded server. The time is from the first delivery, when all of them run, until all reflections are acknowledged.
+
+  of the first  reflections per second in relation to the first number of workers, in the same run
+  deltas        stored deltas in all playbooks
+
+Examples:
+
+  bench curators
+  bench curators --think 50ms --reflections 2000 --runs 1`
+}
+
+// Validate implements kong's check.
+func (b *curatorsBench) Validate() error {
+	if len(b.Workers) == 0 || slices.Min(b.Workers) < 1 || b.Books < 1 || b.Reflections < 1 || b.Runs < 1 {
+		return errors.New("--workers, --books, --reflections, --runs: must be at least 1")
+	}
+	return nil
+}
+
+// curatorsRow is the result of one case. Rates are in reflections per second.
+type curatorsRow struct {
+	Sync    string  `json:"sync"`
+	Workers int     `json:"workers"`
+	Rate    float64 `json:"reflections_per_second"`
+	Least   float64 `json:"least"`
+	Most    float64 `json:"most"`
+	OfFirst float64 `json:"of_first"`
+	Deltas  uint64  `json:"deltas"` // of the last run
+}
+
+// Run implements the command.
+func (b *curatorsBench) Run(ctx context.Context, c *program.Common) error {
+	t := learning.Table{
+		Title: fmt.Sprintf("Curators: %d reflections over %d playbooks, medians of %d runs, load average %s", b.Reflections, b.Books, b.Runs, loadAverage()),
+		Head:  "sync\tworkers\treflections/s\tleast to most\tof the first\tdeltas\t",
+	}
+	for _, sync := range b.Syncs {
+		rows, err := b.measure(ctx, sync, c.Logger())
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			t.Row(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.2f\t%d\t", r.Sync, r.Workers, r.Rate, r.Least, r.Most, r.OfFirst, r.Deltas)
+		}
+	}
+	return t.Print(term.Stdout, b.JSON)
+}
+
+// measure runs all numbers of workers, one after the other in each run.
+func (b *curatorsBench) measure(ctx context.Context, sync string, log zerolog.Logger) ([]curatorsRow, error) {
+	rows := make([]curatorsRow, len(b.Workers))
+	rates := make([][]float64, len(b.Workers))
+	ratios := make([][]float64, len(b.Workers))
+	for range b.Runs {
+		for i, workers := range b.Workers {
+			rate, deltas, err := b.once(ctx, sync, workers, log)
+			if err != nil {
+				return nil, fmt.Errorf("measure %d workers with sync %s: %w", workers, sync, err)
+			}
+			rows[i] = curatorsRow{Sync: sync, Workers: workers, Deltas: deltas}
+			rates[i] = append(rates[i], rate)
+			ratios[i] = append(ratios[i], rate/rates[0][len(rates[0])-1])
+		}
+	}
+	for i := range rows {
+		rows[i].Rate, rows[i].Least, rows[i].Most = median(rates[i]), slices.Min(rates[i]), slices.Max(rates[i])
+		rows[i].OfFirst = median(ratios[i])
+	}
+	return rows, nil
+}
+
+// once runs one case on a temporary server.
+func (b *curatorsBench) once(ctx context.Context, sync string, workers int, log zerolog.Logger) (rate float64, deltas uint64, err error) {
+	flags := cli.ServerFlags{}
+	flags.Replicas = 1
+	server, err := flags.StartTemporary(ctx, sync, log)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer server.Close()
+	if err := b.publish(ctx, server.Conn); err != nil {
+		return 0, 0, err
+	}
+	var model chat.Model
+	if b.Think > 0 {
+		model = slowModel(b.Think)
+	}
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, workers)
+	// The consumer is paused until all workers run, so that the time begins with all of them.
+	if err := server.Consumers.Create(ctx); err != nil {
+		return 0, 0, err
+	}
+	began := time.Now().Add(time.Duration(workers) * time.Second)
+	if _, err := server.JetStream().PauseConsumer(ctx, events.StreamReflections, events.RoleCurator, began); err != nil {
+		return 0, 0, err
+	}
+	for range workers {
+		conn, err := server.Connect(ctx, log)
+		if err != nil {
+			return 0, 0, err
+		}
+		defer conn.NATS().Close()
+		role, err := curator.New(model, curator.Config{Slots: b.Slots})
+		if err != nil {
+			return 0, 0, err
+		}
+		go func() { ended <- role.Run(work, conn) }()
+	}
+	if err := train.WaitIdle(ctx, server.Conn, nil, events.RoleCurator); err != nil {
+		return 0, 0, err
+	}
+	rate = float64(b.Reflections) / time.Since(began).Seconds()
+	cancel()
+	for range workers {
+		err = errors.Join(err, <-ended)
+	}
+	stream, serr := server.JetStream().Stream(ctx, events.StreamDeltas)
+	if err = errors.Join(err, serr); err != nil {
+		return 0, 0, err
+	}
+	return rate, stream.CachedInfo().State.Msgs, nil
+}
+
+// slowModel is a model of the Curator that proposes nothing, after the time think.
+func slowModel(think time.Duration) chat.Model {
+	return chat.ModelFunc(func(ctx context.Context, _ chat.Prompt) (chat.Reply, error) {
+		select {
+		case <-ctx.Done():
+			return chat.Reply{}, ctx.Err()
+		case <-time.After(think):
+		}
+		return chat.Reply{Model: "canned", Finish: "stop", Text: `{"reasoning":"Nothing new.","operations":[]}`, Usage: chat.Usage{Calls: 1}}, nil
+	})
+}
+
+// publish fills the playbooks with ten bullets each, and publishes the reflections.
+func (b *curatorsBench) publish(ctx context.Context, conn *bus.Conn) error {
+	const bullets = 10
+	store := deltalog.New(conn.JetStream())
+	advice := newTexts(2)
+	for i := range b.Books {
+		if err := fillBook(ctx, store, nthBook(i), bullets, func(int) string { return advice.advice() }); err != nil {
+			return err
+		}
+	}
+	return train.Each(b.Reflections, publishers, func(i int) error {
+		book := nthBook(i % b.Books)
+		execution := events.ExecutionID(book, "", fmt.Sprint("run-", i), 0)
+		r := &events.Reflection{
+			Book: book, ID: events.ReflectionID(execution, "", "bench"), Execution: execution, Handle: events.NewHandle(uint64(i+1), execution),
+			Reflector: "bench", Model: "canned", Question: "What is six times seven?", Outcome: events.Outcome{Label: events.Success, Score: 1},
+			Reasoning: "The answer is right.", Created: time.Now().UTC(),
+		}
+		for n := range 3 {
+			r.Tags = append(r.Tags, events.BulletTag{ID: nthBullet((i/b.Books + n) % bullets), Tag: events.Helpful})
+		}
+		if b.Think > 0 {
+			r.KeyInsight = newTexts(uint64(i)).advice()
+			r.Lessons = []events.Lesson{{Section: "others", Content: r.KeyInsight}}
+		}
+		_, err := conn.Publish(ctx, r, bus.PublishOptions{})
+		return err
+	})
+}
+
+func nthBook(i int) playbook.Book { return playbook.Book(fmt.Sprint("bench-", i)) }
