@@ -150,6 +150,16 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 	return prefix + strings.Join(tokens, ".")
 }
 
+// PeerSubject returns the subject on which a process of a role receives messages of the other processes. An empty id is the subject on
+// which all of them announce themselves. No stream stores these messages.
+func PeerSubject(role, id string) string {
+	subject := prefix + "peers." + role
+	if id == "" {
+		return subject
+	}
+	return subject + "." + id
+}
+
 // ParseSubject returns the kind and the book of a subject. OwnerOfSubject returns its owner.
 func ParseSubject(subject string) (Kind, playbook.Book, error) {
 	rest, hasPrefix := strings.CutPrefix(subject, prefix)

@@ -3,8 +3,11 @@ package bus
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
@@ -18,6 +21,8 @@ const (
 	maxStatus = 16
 	// drainTimeout bounds the wait for messages in transit after a pull is closed, if the server does not answer.
 	drainTimeout = time.Second
+	// forwardWait is the longest wait of a message for others that are forwarded with it.
+	forwardWait = time.Millisecond
 	// maxHeld bounds the messages that a batching worker holds, over all books.
 	maxHeld = 4096
 	// maxHeldBytes is the size of held messages at which a worker stops pulling. A batch in transit may exceed it.
@@ -32,11 +37,14 @@ type puller struct {
 	attempts  *attemptRecords
 	queues    *bookQueues
 	processor *processor
+	peers     *peers // nil if the worker takes no batches
 
-	// Only the goroutine of run uses the other fields.
-	cons      jetstream.Consumer
-	restored  uint64  // the last sequence that came from a backup
-	afterStop []*item // received after the stop
+	// Only the goroutine of run uses these fields.
+	cons     jetstream.Consumer
+	restored atomic.Uint64 // the last sequence that came from a backup; written by run only
+
+	mu        sync.Mutex // guards afterStop
+	afterStop []*item    // received after the stop
 }
 
 // capacity returns how many messages the worker may pull now, and whether a pull may stay open. With Batch 1 the worker
@@ -86,7 +94,8 @@ func (p *puller) run() {
 				p.wait(min(time.Duration(failed)*100*time.Millisecond, 2*time.Second))
 				continue
 			}
-			p.cons, p.restored = cons, restored
+			p.cons = cons
+			p.restored.Store(restored)
 		}
 		n, open := p.capacity()
 		if n == 0 {
@@ -101,6 +110,9 @@ func (p *puller) run() {
 		failed++
 		p.log.Debug().Err(err).Msg("pull")
 		p.wait(100 * time.Millisecond)
+	}
+	if p.peers != nil {
+		p.peers.leave()
 	}
 	close(p.drained)
 	p.processor.release(p.afterStop, 0)
@@ -120,8 +132,20 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	defer context.AfterFunc(p.intake, pulls.Drain)()
 
 	var rejected []*item
+	outgoing := make(map[string][]jetstream.Msg) // by the process that owns their books
+	forward := func() {
+		for owner, all := range outgoing {
+			for _, m := range p.peers.forward(owner, all) {
+				p.accept(m)
+			}
+		}
+		clear(outgoing)
+	}
 	accept := func(m jetstream.Msg) {
-		if n == 1 || probe || !p.state.isPaused() {
+		isTrying := probe || p.state.isPaused()
+		if owner := p.ownerOf(m); owner != "" && !isTrying {
+			outgoing[owner] = append(outgoing[owner], m)
+		} else if n == 1 || !isTrying {
 			p.accept(m)
 		} else if it := p.newItem(m); it != nil { // a paused worker tries one message at a time
 			rejected = append(rejected, it)
@@ -129,14 +153,19 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	}
 	for err == nil {
 		var m jetstream.Msg
-		if m, err = p.next(pulls); err != nil {
+		if m, err = p.next(pulls, len(outgoing) > 0); err != nil {
 			break
+		}
+		if m == nil {
+			forward()
+			continue
 		}
 		accept(m)
 		if _, open := p.capacity(); !open {
 			pulls.Drain() // Next still returns the messages in transit
 		}
 	}
+	forward()
 	p.state.setOpenPull(nil, probe)
 	pulls.Drain()
 	drainWait := drainTimeout
@@ -150,6 +179,7 @@ func (p *puller) pullBatch(n int, probe bool) error {
 		}
 		accept(m)
 	}
+	forward()
 	p.processor.release(rejected, p.policy.BackoffMax)
 	if errors.Is(err, jetstream.ErrMsgIteratorClosed) && !p.conn.nc.IsClosed() {
 		return nil
@@ -157,8 +187,16 @@ func (p *puller) pullBatch(n int, probe bool) error {
 	return err
 }
 
-// next returns the next message, or an error after the worker stopped or the pull was closed.
-func (p *puller) next(pulls jetstream.MessagesContext) (jetstream.Msg, error) {
+// next returns the next message, or an error after the worker stopped or the pull was closed. If messages wait to be forwarded and no
+// other arrives for forwardWait, it returns nil.
+func (p *puller) next(pulls jetstream.MessagesContext, forwardWaits bool) (jetstream.Msg, error) {
+	if forwardWaits {
+		m, err := pulls.Next(jetstream.NextMaxWait(forwardWait))
+		if errors.Is(err, nats.ErrTimeout) {
+			return nil, nil
+		}
+		return m, err
+	}
 	for {
 		ctx, stop := context.WithTimeout(p.intake, 2*pullExpiry)
 		m, err := pulls.Next(jetstream.NextContext(ctx))
@@ -190,7 +228,7 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 		p.log.Error().Err(err).Str("subject", m.Subject()).Msg("message without metadata")
 		return nil
 	}
-	publishedBefore := m.Headers().Get(events.HeaderRepeat) != "" || md.Sequence.Stream <= p.restored
+	publishedBefore := m.Headers().Get(events.HeaderRepeat) != "" || md.Sequence.Stream <= p.restored.Load()
 	number := int(md.NumDelivered)
 	it := &item{
 		msg: m, latestDelivery: number, initialDelivery: number,
@@ -206,6 +244,23 @@ func (p *puller) newItem(m jetstream.Msg) *item {
 		it.d.Trace = ""
 	}
 	return it
+}
+
+// ownerOf returns the other process that owns the book of a message, or "" if this process shall handle it, or stops.
+func (p *puller) ownerOf(m jetstream.Msg) string {
+	if p.peers == nil || p.intake.Err() != nil {
+		return ""
+	}
+	return p.peers.ownerOf(m)
+}
+
+// acceptForwarded starts work on a message that another process pulled. A paused worker gives it back.
+func (p *puller) acceptForwarded(m jetstream.Msg) {
+	if !p.state.isPaused() {
+		p.accept(m)
+	} else if it := p.newItem(m); it != nil {
+		p.processor.release([]*item{it}, p.policy.BackoffMax)
+	}
 }
 
 // accept starts work on a delivered message.
@@ -226,7 +281,9 @@ func (p *puller) accept(m jetstream.Msg) {
 	case p.intake.Err() != nil:
 		// Released only after the pull is closed. Otherwise the server would redeliver the message to this pull at
 		// once.
+		p.mu.Lock()
 		p.afterStop = append(p.afterStop, it)
+		p.mu.Unlock()
 	case p.worker.Batch > 1:
 		p.queues.enqueue(it)
 	default:

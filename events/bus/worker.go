@@ -23,7 +23,7 @@ type Worker struct {
 	// Slots is the number of calls of Handle that run at the same time; default 1.
 	Slots int
 	// Batch, if above 1, is the largest number of waiting messages of a book that one call gets. Books run in parallel,
-	// each with one call at a time.
+	// each with one call at a time. A book has one process of the role, while all processes hear each other.
 	Batch int
 	// Warm, if set, reads into memory what Handle needs for a book. It runs before the attempts at messages that crashed
 	// workers had, so that a crash while a new process reads costs no attempt. It returns no error, because Handle meets
@@ -116,7 +116,14 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 	attempts := &attemptRecords{runner: r, flight: flight, letters: letters}
 	queues := &bookQueues{runner: r, byBook: make(map[playbook.Book]*bookQueue)}
 	queues.processor = &processor{runner: r, flight: flight, state: state, letters: letters, watch: watch, attempts: attempts, queues: queues}
-	puller := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons, restored: restored}
+	puller := &puller{runner: r, flight: flight, state: state, attempts: attempts, queues: queues, processor: queues.processor, cons: cons}
+	puller.restored.Store(restored)
+	if w.Batch > 1 {
+		puller.peers = newPeers(r, puller.acceptForwarded)
+		if err := puller.peers.join(); err != nil {
+			return err
+		}
+	}
 
 	c.Stats.update(w.Role, func(v *roleCounters) { v.Started = time.Now() })
 	c.Health.set(w.Role, Running, "", false)
@@ -177,7 +184,7 @@ type runner struct {
 	intake  context.Context // ends at the stop: pull no more messages
 	work    context.Context // ends after the grace period: cancel the handlers
 	slots   chan struct{}
-	busy    sync.WaitGroup // Add only in the goroutine of puller.run, Wait only after it
+	busy    sync.WaitGroup // Add only before puller.run ends, Wait only after it
 	drained chan struct{}  // closed when no more messages can arrive after the stop
 	wake    chan struct{}  // signals that there may be capacity again
 }

@@ -68,6 +68,12 @@ var (
 	blobs   = Grant{Subject: "$O.blobs.>", Why: "payloads too large for a message"}
 	headOf  = Grant{Subject: "debrief.head.*", Why: "a playbook has a new version"}
 
+	// Curators divide the playbooks among themselves. No other user may write there: a forwarded message is handled like one of the stream.
+	peers = []Grant{
+		{Subject: "debrief.peers.curator", Why: "which curators run", Accounts: []string{events.RoleCurator}},
+		{Subject: "debrief.peers.curator.*", Why: "messages for the curator that has their playbook", Accounts: []string{events.RoleCurator}},
+	}
+
 	repliesToGateway = Grant{
 		Subject: "_INBOX_gateway.>", Why: "answers to tasks and edits, whose header names the inbox", Accounts: []string{events.UserGateway},
 	}
@@ -180,12 +186,13 @@ var curator = User{
 		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
 	},
 		ofRole(events.RoleCurator, "REFLECTIONS"), // the position of its durable is also the floor of a delta
+		peers,
 		info("the newest execution when some are forgotten", "EXECUTIONS"),
 		info("names of books; health: its results", "DELTAS"),
 		info("start: does it exist", "KV_playbook"),
 		read("DELTAS", "the log"),
 		read("KV_playbook", "the view")),
-	Subscribe: []Grant{inbox(events.RoleCurator), health},
+	Subscribe: append([]Grant{inbox(events.RoleCurator), health}, peers...),
 }
 
 // gateway is the user of the HTTP server for agents and people. Its API edits playbooks, submits tasks, and requeues and drops dead

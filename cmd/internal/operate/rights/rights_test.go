@@ -50,6 +50,7 @@ func TestImportsEqualRights(t *testing.T) {
 			local := map[string][]string{
 				events.UserOperator: {"debrief.>", "$KV.>", "$O.blobs.>", "$JS.API.>", "$JS.ACK.>", "$JS.SNAPSHOT.>", "$SYS.REQ.USER.INFO", "_INBOX_operator.>"},
 				events.UserGateway:  {"_INBOX_gateway.>"},
+				events.RoleCurator:  {"debrief.peers.curator", "debrief.peers.curator.*"},
 			}[user.Name]
 			var want []string
 			for _, subject := range o.Nkeys[i].Permissions.Publish.Allow {

@@ -1,0 +1,247 @@
+package bus
+
+import (
+	"context"
+	"hash/fnv"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"debrief/events"
+)
+
+const (
+	announceEvery = time.Second
+	// peerTimeout is the silence after which a process counts as dead.
+	peerTimeout = 3 * time.Second
+	// leaveWait is the time in which the other processes hear that this one stops, before it stops to accept their messages.
+	leaveWait = 100 * time.Millisecond
+)
+
+// peers divides the books among the processes of a batching role, so that each book has one owner: two processes that change a book
+// write twice as many deltas, and half of their commits conflict.
+//
+// Every process announces itself, and computes the owner of a book from the ids that it hears. A message for another owner
+// is forwarded to it without JetStream, and the owner acknowledges it. Nothing else depends on it. While two processes disagree about
+// an owner, both change the book, and the compare-and-swap of the log decides. The server redelivers what was forwarded to a process
+// that died.
+type peers struct {
+	*runner
+	id     string
+	handle func(jetstream.Msg) // handles a message that another process forwarded
+
+	mu    sync.Mutex
+	heard map[string]time.Time // the other processes, by id: when they were last heard
+	subs  []*nats.Subscription
+	done  chan struct{} // closed by leave
+}
+
+// join makes this process known and begins to accept messages.
+func (p *peers) join() error {
+	own, err := p.conn.nc.Subscribe(events.PeerSubject(p.worker.Role, p.id), p.receive)
+	if err != nil {
+		return err
+	}
+	all, err := p.conn.nc.Subscribe(events.PeerSubject(p.worker.Role, ""), p.hear)
+	if err != nil {
+		_ = own.Unsubscribe()
+		return err
+	}
+	p.subs = []*nats.Subscription{all, own}
+	p.announce(arrived)
+	go func() {
+		tick := time.NewTicker(announceEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.done:
+				return
+			case <-tick.C:
+				p.announce(present)
+			}
+		}
+	}()
+	return nil
+}
+
+// An announcement is one of these bytes and the id of its process.
+const (
+	arrived = '+' // the others announce themselves in return
+	present = '='
+	left    = '-'
+)
+
+func (p *peers) announce(what byte) {
+	err := p.conn.nc.Publish(events.PeerSubject(p.worker.Role, ""), append([]byte{what}, p.id...))
+	if err != nil {
+		p.log.Debug().Err(err).Msg("announce this process")
+	}
+}
+
+// hear handles an announcement.
+func (p *peers) hear(m *nats.Msg) {
+	if len(m.Data) < 2 || string(m.Data[1:]) == p.id {
+		return
+	}
+	what, id := m.Data[0], string(m.Data[1:])
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if what == left {
+		delete(p.heard, id)
+		return
+	}
+	p.heard[id] = time.Now()
+	if what == arrived {
+		p.announce(present)
+	}
+}
+
+// owner returns the id of the process that owns a book: the one with the greatest hash of both. If a process comes or goes, only its
+// books change their owner.
+func (p *peers) owner(book string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(p.heard, func(_ string, at time.Time) bool { return now.Sub(at) > peerTimeout })
+	owner, greatest := p.id, rank(p.id, book)
+	for id := range p.heard {
+		if r := rank(id, book); r > greatest || r == greatest && id > owner {
+			owner, greatest = id, r
+		}
+	}
+	return owner
+}
+
+func rank(id, book string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id))
+	_, _ = h.Write([]byte(book))
+	x := h.Sum64() // FNV alone ranks similar names alike; these steps are the finalizer of MurmurHash3
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// ownerOf returns the other process that owns the book of a message, or "" if this process shall handle the message.
+func (p *peers) ownerOf(m jetstream.Msg) string {
+	_, book, err := events.ParseSubject(m.Subject())
+	isLarge := int64(len(m.Data())) > p.conn.nc.MaxPayload()/2
+	if err != nil || isLarge {
+		return ""
+	}
+	if owner := p.owner(string(book)); owner != p.id {
+		return owner
+	}
+	return ""
+}
+
+// handedOver is a message in a list of messages for another process. Ack is the subject of its acknowledgement.
+type handedOver struct {
+	Subject string      `msgpack:"s"`
+	Ack     string      `msgpack:"a"`
+	Header  nats.Header `msgpack:"h"`
+	Data    []byte      `msgpack:"d"`
+}
+
+// forward sends messages to their owner, in order. It returns those that could not be sent.
+func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.Msg) {
+	for len(all) > 0 {
+		var list []handedOver
+		size := 0
+		for _, m := range all {
+			if size += len(m.Data()); int64(size) > p.conn.nc.MaxPayload()/2 && len(list) > 0 {
+				break
+			}
+			list = append(list, handedOver{m.Subject(), m.Reply(), m.Headers(), m.Data()})
+		}
+		data, err := msgpack.Marshal(list)
+		if err == nil {
+			err = p.conn.nc.Publish(events.PeerSubject(p.worker.Role, owner), data)
+		}
+		if err != nil {
+			p.log.Debug().Err(err).Msg("forward messages")
+			failed = append(failed, all[:len(list)]...)
+		}
+		all = all[len(list):]
+	}
+	return failed
+}
+
+// receive handles messages that another process forwarded.
+func (p *peers) receive(m *nats.Msg) {
+	var list []handedOver
+	if err := msgpack.Unmarshal(m.Data, &list); err != nil {
+		p.log.Warn().Err(err).Msg("decode messages of another process")
+		return
+	}
+	for _, f := range list {
+		p.handle(forwarded{&nats.Msg{Subject: f.Subject, Reply: f.Ack, Header: f.Header, Data: f.Data, Sub: m.Sub}})
+	}
+}
+
+// leave tells the others that this process stops, and waits until it has received what they had forwarded.
+func (p *peers) leave() {
+	close(p.done)
+	if !p.conn.nc.IsConnected() { // nothing can arrive
+		for _, s := range p.subs {
+			_ = s.Unsubscribe()
+		}
+		return
+	}
+	p.announce(left)
+	p.mu.Lock()
+	isAlone := len(p.heard) == 0
+	p.mu.Unlock()
+	if !isAlone {
+		time.Sleep(leaveWait)
+	}
+	for _, s := range p.subs {
+		ended := make(chan struct{})
+		s.SetClosedHandler(func(string) { close(ended) })
+		if s.Drain() != nil {
+			continue // the connection is closed
+		}
+		select {
+		case <-ended:
+		case <-time.After(drainTimeout):
+		}
+	}
+}
+
+// newPeers returns the peers of a worker. handle may be called from several goroutines, until leave returns.
+func newPeers(r *runner, handle func(jetstream.Msg)) *peers {
+	return &peers{runner: r, id: nuid.Next(), handle: handle, heard: make(map[string]time.Time), done: make(chan struct{})}
+}
+
+// forwarded is a message that another process pulled.
+type forwarded struct{ m *nats.Msg }
+
+func (f forwarded) Metadata() (*jetstream.MsgMetadata, error) {
+	md, err := f.m.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	return &jetstream.MsgMetadata{
+		Sequence:     jetstream.SequencePair{Consumer: md.Sequence.Consumer, Stream: md.Sequence.Stream},
+		NumDelivered: md.NumDelivered, NumPending: md.NumPending, Timestamp: md.Timestamp,
+		Stream: md.Stream, Consumer: md.Consumer, Domain: md.Domain,
+	}, nil
+}
+
+func (f forwarded) Data() []byte         { return f.m.Data }
+func (f forwarded) Headers() nats.Header { return f.m.Header }
+func (f forwarded) Subject() string      { return f.m.Subject }
+func (f forwarded) Reply() string        { return f.m.Reply }
+
+func (f forwarded) Ack() error                          { return f.m.Ack() }
+func (f forwarded) DoubleAck(ctx context.Context) error { return f.m.AckSync(nats.Context(ctx)) }
+func (f forwarded) Nak() error                          { return f.m.Nak() }
+func (f forwarded) NakWithDelay(d time.Duration) error  { return f.m.NakWithDelay(d) }
+func (f forwarded) InProgress() error                   { return f.m.InProgress() }
+func (f forwarded) Term() error                         { return f.m.Term() }
+func (f forwarded) TermWithReason(string) error         { return f.m.Term() }

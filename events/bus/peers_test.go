@@ -1,0 +1,141 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/natsd"
+	"debrief/playbook"
+)
+
+// bookLog records which worker handled each book, and how often each message was handled.
+type bookLog struct {
+	mu      sync.Mutex
+	workers map[playbook.Book]map[int]int // messages by worker
+	handled map[uint64]int                // by sequence
+}
+
+func (l *bookLog) worker(n int) Worker {
+	return Worker{Role: events.RoleGenerator, Slots: 8, Batch: 8, Handle: func(_ context.Context, b []*Delivery) []Result {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		book := b[0].Event.InBook()
+		if l.workers[book] == nil {
+			l.workers[book] = make(map[int]int)
+		}
+		l.workers[book][n] += len(b)
+		for _, d := range b {
+			l.handled[d.Seq]++
+		}
+		return answers(b)
+	}}
+}
+
+func (l *bookLog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.workers = make(map[playbook.Book]map[int]int)
+}
+
+// owners returns the worker of each book. It fails the test if a book has several.
+func (l *bookLog) owners(t *testing.T) map[playbook.Book]int {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	owners := make(map[playbook.Book]int)
+	for book, workers := range l.workers {
+		if len(workers) != 1 {
+			t.Errorf("book %s: messages by worker %v, want one worker", book, workers)
+		}
+		for n := range workers {
+			owners[book] = n
+		}
+	}
+	return owners
+}
+
+const peerBooks = 40
+
+// publishToAll publishes messages to each book and waits until all are handled.
+func publishToAll(t *testing.T, c *Conn, round, each int) {
+	t.Helper()
+	for i := range peerBooks * each {
+		publish(t, c, task(playbook.Book(fmt.Sprint("book-", i%peerBooks)), round*10_000+i))
+	}
+	awaitIdle(t, c, events.RoleGenerator)
+}
+
+func TestProcessesDivideTheBooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	policy := fastPolicy
+	policy.AckWait = 2 * time.Second
+	s := serve(t, natsd.Config{})
+	log := &bookLog{handled: make(map[uint64]int)}
+	log.reset()
+	var running []*runningWorker
+	conns := make([]*Conn, 3)
+	for n := range conns {
+		conns[n] = open(t, s, policy)
+		running = append(running, start(t, conns[n], log.worker(n)))
+	}
+	c := open(t, s, policy)
+	time.Sleep(500 * time.Millisecond) // they hear each other at once; before, a book can have two workers
+	publishToAll(t, c, 1, 5)
+	three := log.owners(t)
+	if got := slices.Sorted(maps.Values(three)); len(slices.Compact(got)) != 3 || len(three) != peerBooks {
+		t.Errorf("%d of %d books, workers %v: want books for each of three", len(three), peerBooks, got)
+	}
+
+	running[2].stop()
+	running[2].wait()
+	log.reset()
+	publishToAll(t, c, 2, 5)
+	two := log.owners(t)
+	for book, n := range two {
+		if n == 2 || three[book] != 2 && three[book] != n {
+			t.Errorf("book %s: worker %d after %d, want no change but for the books of the stopped one", book, n, three[book])
+		}
+	}
+
+	conns[1].NATS().Close() // dies without a word
+	log.reset()
+	publishToAll(t, c, 3, 5)
+	time.Sleep(peerTimeout + 100*time.Millisecond)
+	log.reset()
+	publishToAll(t, c, 4, 1)
+	for book, n := range log.owners(t) {
+		if n != 0 {
+			t.Errorf("book %s: worker %d, want the only one left", book, n)
+		}
+	}
+	if want := peerBooks * (5 + 5 + 5 + 1); len(log.handled) != want {
+		t.Errorf("%d messages were handled, want %d", len(log.handled), want)
+	}
+}
+
+func TestOwnersOfBooksAreEven(t *testing.T) {
+	t.Parallel()
+	p := newPeers(&runner{}, nil)
+	p.id = "this process"
+	for i := range 3 {
+		p.heard[fmt.Sprint("process-", i)] = time.Now()
+	}
+	books := make(map[string]int)
+	for i := range 4000 {
+		books[p.owner(fmt.Sprint("book-", i))]++
+	}
+	for id, n := range books {
+		if n < 850 || n > 1150 { // five standard deviations of a binomial distribution
+			t.Errorf("process %s owns %d of 4000 books, want about 1000", id, n)
+		}
+	}
+}
