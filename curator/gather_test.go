@@ -422,8 +422,8 @@ func TestGatheringWaitsForModel(t *testing.T) {
 		return thoughtful(ctx, p)
 	}))
 	var handles []events.Handle
-	for i := range 9 { // three groups, and a reducer
-		handles = append(handles, h.hold(held("b", fmt.Sprint(i), fmt.Sprintf("Lesson %d of nine has its own words: %x.", i, sha256.Sum256([]byte{byte(i)})))))
+	for i := range 36 { // groups, and a reducer
+		handles = append(handles, h.hold(held("b", fmt.Sprint(i), fmt.Sprintf("Lesson %d has its own words: %x.", i, sha256.Sum256([]byte{byte(i)})))))
 	}
 	d := h.gather("b", handles...)
 	n := int(asked.Load())

@@ -229,6 +229,9 @@ func (l *line) up() error {
 		if err != nil {
 			return errors.Join(err, out.Flush())
 		}
+		if strings.HasPrefix(f.subject, events.PeerSubject(events.RoleCurator, "")) {
+			continue // the curators do not hear each other, so that they race for the same playbook
+		}
 		if l.blind.Load() && f.body != nil && isDelta(f) {
 			f.hide(jetstream.ExpectedLastSubjSeqHeader)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"debrief/events"
 )
@@ -142,10 +141,10 @@ func (p *peers) ownerOf(m jetstream.Msg) string {
 
 // handedOver is a message in a list of messages for another process. Ack is the subject of its acknowledgement.
 type handedOver struct {
-	Subject string      `msgpack:"s"`
-	Ack     string      `msgpack:"a"`
-	Header  nats.Header `msgpack:"h"`
-	Data    []byte      `msgpack:"d"`
+	Subject string              `msgpack:"s"`
+	Ack     string              `msgpack:"a"`
+	Header  map[string][]string `msgpack:"h"`
+	Data    []byte              `msgpack:"d"`
 }
 
 // forward sends messages to their owner, in order. It returns those that could not be sent.
@@ -159,7 +158,7 @@ func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.M
 			}
 			list = append(list, handedOver{m.Subject(), m.Reply(), m.Headers(), m.Data()})
 		}
-		data, err := msgpack.Marshal(list)
+		data, err := events.Marshal(list)
 		if err == nil {
 			err = p.conn.nc.Publish(events.PeerSubject(p.worker.Role, owner), data)
 		}
@@ -175,7 +174,7 @@ func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.M
 // receive handles messages that another process forwarded.
 func (p *peers) receive(m *nats.Msg) {
 	var list []handedOver
-	if err := msgpack.Unmarshal(m.Data, &list); err != nil {
+	if err := events.Unmarshal(m.Data, &list); err != nil {
 		p.log.Warn().Err(err).Msg("decode messages of another process")
 		return
 	}

@@ -13,7 +13,7 @@
 //
 // It never reads a stream or a bucket, and has only the rights of the token.
 //
-// # How a page is served
+// # The walk of a page
 //
 //	console.go      ServeHTTP  security headers, the route
 //	request.go      show, act  the token of the browser; an action ends with a redirect

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestEveryUnseenCallSaysSo makes calls in each form, and looks at the path that the provider got, at the header, and at the
@@ -64,7 +65,16 @@ func TestEveryUnseenCallSaysSo(t *testing.T) {
 		if got := res.Header.Get(headerDegraded); got == "" != (test.degraded == "") || !strings.HasPrefix(got, test.degraded) {
 			t.Errorf("%s: got the reason %q", test.name, got)
 		}
-		if test.observed != "" {
+		if test.observed != "" { // reported after the response
+			for range 100 {
+				mu.Lock()
+				isReported := len(observed) > 0
+				mu.Unlock()
+				if isReported {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
 			mu.Lock()
 			if len(observed) != 1 || observed[0] != test.observed {
 				t.Errorf("%s: observed %v", test.name, observed)
