@@ -45,7 +45,7 @@ Each reflection votes on three bullets, one in ten has a lesson. All tasks are o
   limit       the same number of messages of 4 KB through JetStream alone, in the same run: three stored messages a sample, each
               pulled and acknowledged, and one message for each batch of the last stage
   of limit    samples per second in relation to the limit of the same run; the median over the runs
-  bytes       stored by the server for a sample, in all streams and buckets
+  bytes       stored by the server for a sample, in all streams and buckets, in the last run
 
 Examples:
 

@@ -73,13 +73,12 @@ var proposalSchema = chat.SchemaOf[wireProposals]()
 
 // Request is the input of one request for proposals.
 type Request struct {
-	// Bullets are the active bullets of the playbook that are related to the reflections. Undecided are the related
-	// candidates and bullets on probation. Total is the number of all bullets of the playbook.
+	// Bullets are the active bullets of the playbook that are related to the reflections.
 	Bullets []*playbook.Bullet
-	// Tasks are the tasks that some of them were learned from.
+	// Undecided are the related candidates and bullets on probation.
 	Undecided []*playbook.Bullet
-	Tasks     []BulletTasks
-	Total     int
+	Tasks     []BulletTasks // the tasks that some of these bullets were learned from
+	Total     int           // number of all bullets of the playbook
 	State     State
 	// Rejected are rejected and retired texts that must not be proposed again.
 	Rejected []RejectedText

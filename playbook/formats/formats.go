@@ -261,7 +261,7 @@ func (w *writer) addLoss(id playbook.BulletID, field, format string, args ...any
 	w.losses = append(w.losses, Loss{id, field, fmt.Sprintf(format, args...)})
 }
 
-// addBullets repairs copies of the bullets and adds them. A bullet may be invalid if it was never checked by CleanContent;
+// addBullets repairs copies of the bullets and adds them. A bullet may be invalid if it was never checked by CleanWhen and CleanText;
 // such data must not get into a file.
 func (w *writer) addBullets(bullets []*playbook.Bullet) error {
 	names := newNamer(nil)

@@ -40,7 +40,7 @@ func newWordSet(content string) *wordSet {
 	return w
 }
 
-// nearDuplicate is the Jaccard index above which word sets are nearly equal: one of seven words differs.
+// nearDuplicate is the Jaccard index above which word sets are nearly equal: for example, one of eight words differs.
 const nearDuplicate = 0.75
 
 // nearlyEquals compares the sets by their Jaccard index. Sets with different words with digits are never nearly equal, because texts

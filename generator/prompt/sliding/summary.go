@@ -106,9 +106,9 @@ func (sm *summarizer) add(line string, from int) {
 			s.terms = append(s.terms, term)
 		}
 	}
-	wordCount := 0
+	wordCount := 0 // without numbers
 	isDecision := false
-	last := "" // wordCount excludes numbers
+	last := ""
 	for w := range words(line) {
 		isUse := w == "use" && useSubjects[last]
 		isDecision = isDecision || isUse || decisionWords[w]

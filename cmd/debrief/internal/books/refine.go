@@ -37,8 +37,8 @@ func (*refineBook) Help() string {
 
 1. Merge bullets with equal or nearly equal text and add up their votes. Bullets with different numbers, names or
    negations are never merged. With --model, also merge bullets that state the same rule in other words.
-2. Retire candidates without new evidence (--unused) and, if the gate is off, bullets with as many harmful as helpful votes.
-   Otherwise the gate decides by outcomes.
+2. Retire candidates without new evidence (--unused) and, if the gate is off, bullets with at least --min-votes harmful votes that
+   clearly outnumber the helpful ones. Otherwise the gate decides by outcomes.
 3. Retire the weakest bullets until the rest fits into --token-budget.
 
 The plan also lists bullets on one subject: they share rare words, and are perhaps one rule in other words, or contradict
