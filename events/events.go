@@ -113,7 +113,7 @@ type Task struct {
 	// Rounds is the maximum number of rounds for the task, up to MaxRounds; 0 is the default of the Reflector.
 	Rounds int `msgpack:"rounds,omitempty" json:"rounds,omitempty"`
 	// Tries is the maximum number of independent answers, up to MaxTries; 0 means one. The Generator stops when two have different
-	// outcomes. The first is the answer, and the Reflector compares it with the other one. A further round has one try.
+	// outcomes. The first is the answer, unless a later one is a violation. The Reflector compares the two. A further round has one try.
 	Tries int `msgpack:"tries,omitempty" json:"tries,omitempty"`
 
 	Origin  Origin    `msgpack:"origin,omitempty" json:"origin,omitzero"`
@@ -432,7 +432,7 @@ type Execution struct {
 	Pinned bool `msgpack:"pinned,omitempty" json:"pinned,omitempty"`
 	// Tries is the number of answers to the task, if it asked for several.
 	Tries int `msgpack:"tries,omitempty" json:"tries,omitempty"`
-	// OtherTry is another answer to the task, with another outcome; nil if there is none.
+	// OtherTry is an answer with another outcome, or nil.
 	OtherTry *Try `msgpack:"other_try,omitempty" json:"other_try,omitempty"`
 	// ContextID is the context that the service built for an outside agent.
 	ContextID ID `msgpack:"ctx,omitempty" json:"context_id,omitempty"`

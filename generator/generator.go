@@ -273,17 +273,16 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 	if err != nil {
 		return nil, nil, err
 	}
-	shown := built.shownBullets()
 	e := &events.Execution{
 		Book: t.Book,
 		ID:   id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
-		Reasoning: first.answer.Reasoning, Answer: first.answer.Final, RawReply: g.cfg.rawReply(first.reply.Text), Outcome: first.outcome,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByDefault), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
-		Version: built.version, Shown: shown, Cited: citedBullets(first.answer.BulletIDs, shown), Manifest: &built.Manifest,
-		Model: first.reply.Model, PromptSHA256: chat.Digest(built.Messages), Usage: first.reply.Usage,
+		Version: built.version, Shown: built.shownBullets(), Manifest: &built.Manifest,
+		PromptSHA256: chat.Digest(built.Messages), Usage: first.reply.Usage,
 		Started: started.UTC(),
 	}
+	g.setAnswer(e, &first)
 	if err := g.tryAgain(ctx, builder.conn, t, built.Messages, e); err != nil {
 		return nil, nil, err
 	}

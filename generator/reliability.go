@@ -24,7 +24,7 @@ const (
 	reliablePlaces = 32
 	// priorFound is a number of bullets that all rankings count as found. Without evidence all rankings are equal.
 	priorFound = 4
-	// unnamedReliability is that of the ranking by what the condition of a bullet names beyond the query and past tasks. It is not measured:
+	// unnamedReliability is the reliability of the ranking Unnamed of package recall. It is not measured:
 	// the words of a cited bullet are familiar afterwards. Below 1, the first places of reliable rankings come first.
 	unnamedReliability = 0.9
 )

@@ -38,20 +38,38 @@ func (g *Generator) attempt(ctx context.Context, conn *bus.Conn, t *events.Task,
 	return a, nil
 }
 
+// setAnswer makes an attempt the answer of an execution.
+func (g *Generator) setAnswer(e *events.Execution, a *attempt) {
+	e.Reasoning, e.Answer, e.RawReply = a.answer.Reasoning, a.answer.Final, g.cfg.rawReply(a.reply.Text)
+	e.Outcome, e.Cited, e.Model = a.outcome, citedBullets(a.answer.BulletIDs, e.Shown), a.reply.Model
+}
+
 // tryAgain answers a task again, with the same prompt, until one answer has another outcome than that of e, or all tries of the task are
-// used. It adds the tries and their usage to e.
+// used. It adds the tries and their usage to e. A violation becomes the answer of e, so that it suspends the bullets that it cites. If the
+// model fails, the answers before it count.
 func (g *Generator) tryAgain(ctx context.Context, conn *bus.Conn, t *events.Task, messages []chat.Message, e *events.Execution) error {
 	if t.Tries <= 1 || t.Purpose == events.Evaluate || len(t.PreviousRounds) > 0 || !e.Outcome.Known() {
 		return nil
 	}
-	for e.Tries = 1; e.Tries < t.Tries && e.OtherTry == nil; {
+	for e.Tries = 1; e.Tries < t.Tries && e.OtherTry == nil && !e.Outcome.Violation; {
 		again, err := g.attempt(ctx, conn, t, messages)
-		if err != nil {
+		if ctx.Err() != nil {
 			return err
+		}
+		if err != nil {
+			conn.ContextLog(ctx).Warn().Err(err).Int("tries", e.Tries).Msg("another try of a task failed")
+			return nil
 		}
 		e.Tries++
 		e.Usage = e.Usage.Add(again.reply.Usage)
-		if again.outcome.Known() && again.outcome.Label != e.Outcome.Label {
+		before := events.Try{Reasoning: e.Reasoning, Answer: e.Answer, Outcome: e.Outcome}
+		switch {
+		case again.outcome.Violation:
+			g.setAnswer(e, &again)
+			if before.Outcome.Label != e.Outcome.Label {
+				e.OtherTry = &before
+			}
+		case again.outcome.Known() && again.outcome.Label != e.Outcome.Label:
 			e.OtherTry = &events.Try{Reasoning: again.answer.Reasoning, Answer: again.answer.Final, Outcome: again.outcome}
 		}
 	}

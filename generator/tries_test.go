@@ -2,11 +2,17 @@ package generator
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/generator/scoring"
 )
 
 // listedAnswers is a model that gives the answers of a list in turn. Each call has a usage of one token.
@@ -65,5 +71,41 @@ func TestTriesEndWithAnotherOutcome(t *testing.T) {
 				t.Errorf("got the other answer %q, want %q", other, test.other)
 			}
 		})
+	}
+}
+
+// TestViolationInALaterTryCounts checks that no number of tries hides a violation.
+func TestViolationInALaterTryCounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	script := filepath.Join(t.TempDir(), "judge.sh")
+	f.ok(os.WriteFile(script, []byte("#!/bin/sh\nif grep -q '\"because of 40\"'; then echo '{\"violation\":true}'; else echo '{\"score\":1}'; fi\n"), 0o700))
+	var p scoring.Program
+	f.ok(p.UnmarshalText([]byte("judge=" + script)))
+	m := &listedAnswers{answers: []string{"42", "40", "41"}}
+	f.startGenerator(bustest.Must(New(m, nil, Config{Scorer: scoring.NewScorer(scoring.Config{Programs: []scoring.Program{p}, Timeout: time.Minute}, 2)})))
+	q := task("b", "What is six times seven?")
+	q.Evaluator, q.Tries = "program:judge", 3
+	e, refused := f.answer(q)
+	if refused != "" || e.Answer != "40" || !e.Outcome.Violation || e.OtherTry == nil || e.OtherTry.Answer != "42" || e.Tries != 2 {
+		t.Errorf("got %+v with the other try %+v, %s; want the violation as the answer", e, e.OtherTry, refused)
+	}
+}
+
+// TestFailedTryLosesNoAnswer checks that an answer counts if the model fails at the next try.
+func TestFailedTryLosesNoAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := &listedAnswers{answers: []string{"41"}}
+	f.startWith(chat.ModelFunc(func(ctx context.Context, p chat.Prompt) (chat.Reply, error) {
+		if m.calls.Load() > 0 {
+			return chat.Reply{}, errors.New("the line is down")
+		}
+		return m.Complete(ctx, p)
+	}), nil, Config{}, testTimeouts)
+	q := task("b", "What is six times seven?")
+	q.Target, q.Evaluator, q.Tries = "42", "exact", 3
+	if e, refused := f.answer(q); refused != "" || e.Answer != "41" || e.Tries != 1 || e.OtherTry != nil {
+		t.Errorf("got %+v, %s; want the first answer", e, refused)
 	}
 }

@@ -258,7 +258,7 @@ func (a *Admission) drop(b *Bullet) {
 	a.setDropped(append(slices.Clone(a.Dropped), b.LearnedFrom...))
 }
 
-// undrop removes the reflections of a bullet that is no longer rejected.
+// undrop removes the reflections of a bullet whose rejection was withdrawn.
 func (a *Admission) undrop(b *Bullet) {
 	if len(b.LearnedFrom) == 0 {
 		return

@@ -27,8 +27,8 @@ const (
 //
 // Every process announces itself, and computes the owner of a book from the ids that it hears. A message for another owner
 // is forwarded to it without JetStream, and the owner acknowledges it. Nothing else depends on it. While two processes disagree about
-// an owner, both change the book, and the compare-and-swap of the log decides. The server redelivers what was forwarded to a process
-// that died.
+// an owner, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were forwarded to
+// a process that died.
 type peers struct {
 	*runner
 	id     string
@@ -183,7 +183,7 @@ func (p *peers) receive(m *nats.Msg) {
 	}
 }
 
-// leave tells the others that this process stops, and waits until it has received what they had forwarded.
+// leave tells the others that this process stops, and waits until it has received all messages that they had forwarded.
 func (p *peers) leave() {
 	close(p.done)
 	if !p.conn.nc.IsConnected() { // nothing can arrive

@@ -8,7 +8,7 @@ import (
 
 const (
 	minBase64 = 20       // minimum characters of a word: a shorter one has no room for a secret
-	maxBase64 = 64 << 10 // only so many characters of a word are decoded
+	maxBase64 = 64 << 10 // characters of a word that are decoded, at most
 )
 
 var (

@@ -6,7 +6,7 @@ import "math"
 // word with the query: a short one before a long one, and one in familiar words before one with a name that no query had.
 //
 // The weight of a word is its inverse document frequency. A familiar word counts a tenth of it: one in past queries, or in texts that were
-// of use. The other words are what a text demands beyond what is known to occur.
+// of use. The other words are conditions that no earlier task had.
 //
 // It is a snapshot for a WordIndex, and searches read that index. Texts that were put since are not found, and a text that was replaced counts
 // as before. The cost of a search is that of the postings of the query.

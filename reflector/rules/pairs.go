@@ -125,7 +125,7 @@ func callChanges(a, from, to *act) []change {
 }
 
 // installChanges returns the change "install the missing module" or "install the missing command", if the error names what was installed.
-// Another package is no general advice: only this machine needed it.
+// Another package helps only on this machine, so it is not general advice.
 func installChanges(a, from *act) []change {
 	found := change{rank: rankInstall, general: "call `" + a.name + "` first", call: a.name}
 	installs := func(name string) bool {
