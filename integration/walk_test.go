@@ -45,8 +45,8 @@ func TestWalks(t *testing.T) {
 		hasGateway         bool
 		act                func(t *testing.T, server, gateway string)
 	}{
-		{"task", 190, 850, "generator/generator.go:answer", false, submitTasks},
-		{"gateway call", 96, 430, "cmd/internal/proxy/gateway.go:ServeHTTP", true, callModel},
+		{"task", 191, 860, "generator/generator.go:answer", false, submitTasks},
+		{"gateway call", 97, 430, "cmd/internal/proxy/gateway.go:ServeHTTP", true, callModel},
 	} {
 		t.Run(walk.name, func(t *testing.T) {
 			var took time.Duration
