@@ -76,6 +76,9 @@ func shared(a, b []string) (n int) {
 // condition. DEBRIEF_LONG=1 takes 1,000 passes. The control has the same texts, in bullets without the field of the condition: there the Curator merges from the texts
 // alone, and rules are lost.
 func TestCarelessModelLosesNoRule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	passes := 250
 	if os.Getenv("DEBRIEF_LONG") != "" {

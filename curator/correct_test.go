@@ -153,6 +153,9 @@ func TestCorrectionWaitsForEarlierReflection(t *testing.T) {
 
 // TestCorrectionFollowsReflectionThatNeedsAModel checks that the correction is not dead-lettered while it waits.
 func TestCorrectionFollowsReflectionThatNeedsAModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := buildForBatch(t)
 	h.bullets("b", 3)

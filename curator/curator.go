@@ -26,8 +26,8 @@
 // delta may still be in the log; then the next delivery finds its event covered.
 //
 // A delivery is acknowledged only after its delta is in the log. Then the view, the key-value bucket that generators
-// read, is brought to the version of the log in one atomic batch. A failed flush does not fail the batch: a sweep every
-// second compares views with their logs and repairs them (sweep.go).
+// read, is brought to the version of the log at once. A failed flush does not fail the batch: a sweep every second compares
+// views with their logs and repairs them (sweep.go).
 //
 // # Gate
 //
@@ -67,6 +67,8 @@ type Config struct {
 	Gate     gate.Config   // the experiments of the gate
 	// Review is the review mode of playbooks whose mode no person has set; default playbook.ReviewOff.
 	Review playbook.Review
+	// Control is the control share of playbooks whose share no person has set, such as 5%; default playbook.ShareOff.
+	Control playbook.Share
 	// Trust has an entry SOURCE=LEVEL[:SHARE] for each source that is not fully trusted. LEVEL is trusted, limited or
 	// untrusted. SHARE is the maximum percentage of a bullet's support from a limited source; the default is 50.
 	// SOURCE agent also stands for agent/NAME. The source inferred stands for outcomes that nobody reported; its default is
@@ -92,6 +94,7 @@ func (c Config) WithDefaults() Config {
 	c.MaxSectionTokens = cmp.Or(c.MaxSectionTokens, -1)
 	c.GateMode = cmp.Or(c.GateMode, playbook.GateGuard)
 	c.Review = cmp.Or(c.Review, playbook.ReviewOff)
+	c.Control = cmp.Or(c.Control, playbook.ShareOff)
 	c.MaxBurst = cmp.Or(c.MaxBurst, defaultBurst)
 	c.Gate = c.Gate.WithDefaults()
 	return c
@@ -117,6 +120,9 @@ func (c Config) Validate() error {
 	if !c.Review.Valid() {
 		e.Add("Review", "unknown mode %q: use first or off", c.Review)
 	}
+	if !c.Control.Valid() {
+		e.Add("Control", "%s, got %q", playbook.ShareSyntax, c.Control)
+	}
 	e.Wrap("Gate", c.Gate.Validate())
 	_, err := parseTrust(c.Trust)
 	e.Wrap("Trust", err)
@@ -126,7 +132,7 @@ func (c Config) Validate() error {
 // policy returns the settings that Generators read in the log of a playbook.
 func (c Config) policy() (playbook.Policy, error) {
 	sources, err := parseTrust(c.Trust)
-	return playbook.Policy{Review: c.Review, Trust: sources}, err
+	return playbook.Policy{Review: c.Review, Trust: sources, Control: c.Control}, err
 }
 
 // Curator changes playbooks. Use New to create one.

@@ -19,7 +19,7 @@ import (
 func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error {
 	if item.Edit.Rebuild {
 		if item.Target == nil {
-			if err := b.writer.Rebuild(ctx); err != nil {
+			if err := w.rebuild(ctx, b); err != nil {
 				return err
 			}
 		}
@@ -45,6 +45,17 @@ func (w *worker) readTarget(ctx context.Context, b *book, item *workItem) error 
 		item.Target.Problem, err = missing.Error(), nil
 	}
 	return err
+}
+
+// rebuild folds the whole log, writes the differences to the view and removes the bytes of earlier values.
+func (w *worker) rebuild(ctx context.Context, b *book) error {
+	if err := b.writer.Rebuild(ctx); err != nil {
+		return err
+	}
+	if err := b.writer.Flush(ctx); err != nil {
+		return err
+	}
+	return w.store.RewriteView(ctx)
 }
 
 // ForkSource returns the bullets that a fork copies: those of the version, without what was learned from executions that are forgotten

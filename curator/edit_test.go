@@ -1,6 +1,7 @@
 package curator_test
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 	"testing"
@@ -230,6 +231,63 @@ func TestRebuildRestoresDamagedView(t *testing.T) {
 			t.Error("a follower of the new view has another state")
 		}
 	})
+}
+
+// TestErasureThroughTheCurator erases the texts of a person: a forget, the redactions, their list, and the rebuild of the view.
+func TestErasureThroughTheCurator(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.work(nil)
+	ctx := t.Context()
+	rule := playbook.Evidence{Execution: "7-abcdef01", Sample: "s7", User: "canary-user", Excerpt: "canary-excerpt"}
+	h.ask("b", &events.Edit{Ops: []playbook.Op{add("canary-bullet")}, Evidence: []playbook.Evidence{rule}})
+	h.edit("b", add("advice of another"))
+	h.ask("b", &events.Edit{Restore: new(uint64)}) // its caches have the log
+	h.ask("b", &events.Edit{Forget: &playbook.Selector{User: "canary-user"}})
+	r, err := history.NewRedactor(h.store.History(ctx, "b"), func(e *playbook.Evidence) bool { return e.User == "canary-user" })
+	h.ok(err)
+	versions, err := h.store.Redact(ctx, "b", r.Redact)
+	h.ok(err)
+	if len(versions) != 2 || versions[0].Version != 1 || versions[1].Selector != 4 {
+		t.Fatalf("got redactions %+v, want those of version 1 and of the forget", versions)
+	}
+	if d := h.ask("b", &events.Edit{Redact: versions, Rebuild: true}); len(d.Refused) == 0 {
+		t.Error("a list together with another change: want a refusal")
+	}
+	if d := h.ask("b", &events.Edit{Redact: []playbook.RedactedVersion{{Version: 99, Sum: versions[0].Sum}}}); len(d.Refused) == 0 {
+		t.Error("a version that does not exist: want a refusal")
+	}
+	if d := h.ask("b", &events.Edit{Redact: versions}); len(d.Refused) > 0 {
+		t.Fatalf("refused: %v", d.Refused)
+	}
+	removed, err := h.store.RemoveRedacted(ctx, "b")
+	h.ok(err)
+	if removed != 2 {
+		t.Errorf("removed %d messages, want 2", removed)
+	}
+	h.ask("b", &events.Edit{Rebuild: true})
+	one := uint64(2)
+	h.ask("b", &events.Edit{Restore: &one})
+	for b := range h.whole("b").All() {
+		if playbook.IsErased(b.Content) || b.Content == "canary-bullet" {
+			t.Errorf("a restore brings back bullet %s: %q", b.ID, b.Content)
+		}
+	}
+	v, err := h.store.Verify(ctx, "b")
+	h.ok(err)
+	if v.Damaged() || len(v.Redacted) != 2 || v.Redacted[0].Listed == 0 {
+		t.Errorf("verify: got %+v and findings %v", v.Redacted, v.Findings)
+	}
+	for _, stream := range []string{events.StreamDeltas, "KV_" + events.BucketPlaybook, events.StreamRedactions} {
+		s, err := h.conn.JetStream().Stream(ctx, stream)
+		h.ok(err)
+		state := s.CachedInfo().State
+		for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
+			if m, err := s.GetMsg(ctx, seq); err == nil && bytes.Contains(m.Data, []byte("canary")) {
+				t.Errorf("message %d of %s has a canary", seq, stream)
+			}
+		}
+	}
 }
 
 func TestStaleEditIsRefused(t *testing.T) {

@@ -210,6 +210,9 @@ func TestGatherRefusesInvalidHandles(t *testing.T) {
 // TestLargeGatheringIsOneChange checks that a change of several deltas is atomic, and that all operations have
 // support.
 func TestLargeGatheringIsOneChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for name, test := range map[string]struct {
 		session string // whose name the log keeps with each
@@ -290,6 +293,9 @@ func TestLargeGatheringIsOneChange(t *testing.T) {
 // TestGatheringsAreDeterministic varies the order of reflections, the events of other books, the number of Curators,
 // restarts and deliveries. The model depends on each word of its prompt.
 func TestGatheringsAreDeterministic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateGuard, playbook.GateStrict} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -298,9 +304,6 @@ func TestGatheringsAreDeterministic(t *testing.T) {
 			batches := [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {12}, {13, 14, 15, 16, 17, 18, 19, 20}, {21, 22, 23, 5}, {24, 25, 26, 27, 28, 29}}
 			want := h.disturbed("run", mode, batches, rand.New(rand.NewPCG(0, 0)))
 			seed, trials := rand.Uint64(), uint64(10)
-			if testing.Short() {
-				trials = 3
-			}
 			for trial := range trials {
 				got := h.disturbed(playbook.Book(fmt.Sprint("run", trial)), mode, batches, rand.New(rand.NewPCG(seed, trial)))
 				if got != want {

@@ -100,6 +100,7 @@ func (h *harness) workOnBatch(m model, batch ...events.Event) {
 		last = h.publish(e)
 	}
 	h.lag(func(l bus.Lag) bool { return l.Last >= last })
+	time.Sleep(100 * time.Millisecond) // the server has sent them, and the client has not read them yet
 	close(together)
 }
 

@@ -45,18 +45,28 @@ func (c *logCache) read(ctx context.Context, store *deltalog.Store, b playbook.B
 	if c.tooLarge {
 		return nil
 	}
+	cached := c.seq > 0
 	err := store.DeltasAfter(ctx, b, c.seq, func(r *deltalog.Record) error {
+		if cached && len(r.Redacted) > 0 {
+			return errRedacted
+		}
 		if c.size += r.Size; c.size > maxCachedLog {
 			return errTooLarge
 		}
 		c.deltas, c.seq = append(c.deltas, &r.Delta), r.Seq
 		return nil
 	})
-	if errors.Is(err, errTooLarge) {
+	switch {
+	case errors.Is(err, errTooLarge):
 		*c = logCache{tooLarge: true}
 		return nil
+	case errors.Is(err, errRedacted): // the cache has texts that were erased
+		*c = logCache{}
+		return c.read(ctx, store, b)
 	}
 	return err
 }
+
+var errRedacted = errors.New("texts of the log were erased")
 
 var errTooLarge = errors.New("the log is too large for the memory")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"debrief/curator/draft"
 	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
@@ -105,6 +106,8 @@ func (w *worker) recordSettings(ctx context.Context, b *book) error {
 		if p.Version() == 0 || d.Policy == nil && d.Gate == "" {
 			return nil, nil
 		}
+		recorded := p.Admission()
+		draft.AddControlSalt(&recorded, d)
 		return []*playbook.Delta{d}, nil
 	})
 	if err != nil {

@@ -28,11 +28,12 @@ func TestIdleBookIsUnloaded(t *testing.T) {
 	}
 }
 
-// TestGateModeNeedsNoReflection checks that generators learn the gate mode of the Curator's settings without a delta of a reflection.
-func TestGateModeNeedsNoReflection(t *testing.T) {
+// TestSettingsNeedNoReflection checks that generators learn the gate mode and the control share of the Curator's settings without a delta of
+// a reflection.
+func TestSettingsNeedNoReflection(t *testing.T) {
 	t.Parallel()
 	d := openWorker(t)
-	d.cfg.GateMode = playbook.GateOff
+	d.cfg.GateMode, d.policy.Control = playbook.GateOff, "5%"
 	AddDeltas(t, d.store, "b", playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Add, Bullet: "others-00001", Section: "others", Content: "Check the tax."}}})
 	for range 2 { // it is recorded once
 		d.sweepBook(t.Context(), d.book("b"))
@@ -44,7 +45,10 @@ func TestGateModeNeedsNoReflection(t *testing.T) {
 	if mode, chosen := p.Gate(); mode != playbook.GateOff || !chosen {
 		t.Errorf("got mode %s, chosen %v, want off", mode, chosen)
 	}
+	if a := p.Admission(); a.ControlShare() != "5%" {
+		t.Errorf("got control share %s, want 5%%", a.ControlShare())
+	}
 	if _, err := d.store.PlaybookAt(t.Context(), "b", 3); err == nil {
-		t.Error("the mode was recorded twice")
+		t.Error("the settings were recorded twice")
 	}
 }

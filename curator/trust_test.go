@@ -29,7 +29,7 @@ func TestParseTrust(t *testing.T) {
 			t.Errorf("%q: got errors of %q, want one of Trust", trust, got)
 		}
 	}
-	if got := configtest.Fields(Config{GateMode: "maybe", Review: "later", MaxBurst: -2}.Validate()); !slices.Equal(got, []string{"MaxBurst", "GateMode", "Review"}) {
-		t.Errorf("got errors of %q, want one of MaxBurst, GateMode and Review each", got)
+	if got := configtest.Fields(Config{GateMode: "maybe", Review: "later", Control: "60%", MaxBurst: -2}.Validate()); !slices.Equal(got, []string{"MaxBurst", "GateMode", "Review", "Control"}) {
+		t.Errorf("got errors of %q, want one of MaxBurst, GateMode, Review and Control each", got)
 	}
 }

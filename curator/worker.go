@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -206,6 +207,9 @@ func (w *worker) curateBatch(ctx context.Context, b *book, batch []*bus.Delivery
 		b.close()
 		b.viewChecked = false
 	}
+	if slices.ContainsFunc(items, func(item *workItem) bool { return item.Edit != nil && len(item.Edit.Redact) > 0 }) {
+		b.unload() // its caches have texts that were erased
+	}
 	return nil
 }
 
@@ -276,7 +280,8 @@ func (w *worker) commit(
 	b.added.Add(out.Added, now)
 	w.conn.Stats.CountDeltas(events.RoleCurator, len(out.Deltas), countRejected(out.Deltas))
 	outcomes, failures := countOutcomes(out.Deltas)
-	w.conn.Stats.CountOutcomes(events.RoleCurator, outcomes, failures, changesBullets(out.Deltas))
+	changed := slices.ContainsFunc(out.Deltas, (*playbook.Delta).ChangesBullets)
+	w.conn.Stats.CountOutcomes(events.RoleCurator, outcomes, failures, changed)
 	fillResults(items[:out.Decided], b.writer.State())
 	return out, nil
 }
@@ -296,21 +301,6 @@ func countOutcomes(change []*playbook.Delta) (outcomes, failures int) {
 		}
 	}
 	return outcomes, failures
-}
-
-// changesBullets reports whether a change adds, changes or removes a bullet, or changes its standing. Votes and outcomes alone
-// do not.
-func changesBullets(change []*playbook.Delta) bool {
-	for _, delta := range change {
-		for i := range delta.Ops {
-			switch delta.Ops[i].Kind {
-			case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm: // counters only
-			default:
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // countRejected counts the rejections in the deltas of a change.

@@ -18,11 +18,13 @@ func TestOutcomesAndChangesOfCommit(t *testing.T) {
 	if outcomes, failures := countOutcomes(change); outcomes != 3 || failures != 2 {
 		t.Errorf("got %d outcomes and %d failures, want 3 and 2", outcomes, failures)
 	}
-	if changesBullets(change) {
-		t.Error("votes, outcomes and confirmations count as a change")
+	for _, d := range change {
+		if d.ChangesBullets() {
+			t.Errorf("%+v: votes, outcomes and confirmations count as a change", d.Ops)
+		}
 	}
 	for _, kind := range []playbook.OpKind{playbook.Add, playbook.Update, playbook.SetStatus, playbook.Merge, playbook.Remove} {
-		if !changesBullets([]*playbook.Delta{{Ops: []playbook.Op{{Kind: playbook.Tag}, {Kind: kind}}}}) {
+		if d := (&playbook.Delta{Ops: []playbook.Op{{Kind: playbook.Tag}, {Kind: kind}}}); !d.ChangesBullets() {
 			t.Errorf("%s does not count as a change", kind)
 		}
 	}

@@ -190,6 +190,7 @@ func TestComposeRunsToAnAppliedDelta(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
 	}
+	t.Parallel()
 	if out, err := exec.Command("docker", "info", "--format", "{{.ServerVersion}}").CombinedOutput(); err != nil {
 		t.Skipf("container engine not available: %s", out)
 	}

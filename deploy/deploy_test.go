@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -158,8 +159,18 @@ func checkUpstream(gateway, worker map[string]string) error {
 	return nil
 }
 
-// checkConfig runs the program of a container to validate arguments, environment and mounted files.
+// checked has the results of checkConfig, functions by what they depend on: most containers are the same in all stacks.
+var checked sync.Map
+
+// checkConfig runs the program of a container to validate arguments, environment and mounted files, once for equal containers.
 func checkConfig(t *testing.T, i image, c container, env map[string]string) error {
+	c.name = "" // in no result
+	key := fmt.Sprintf("%q", []any{i, c, env})
+	check, _ := checked.LoadOrStore(key, sync.OnceValue(func() error { return runConfig(t, i, c, env) }))
+	return check.(func() error)()
+}
+
+func runConfig(t *testing.T, i image, c container, env map[string]string) error {
 	root := t.TempDir()
 	hostPaths := func(text string) string { // replaces paths in the container by paths on the host
 		for name := range c.files {

@@ -203,12 +203,16 @@ func render(dir, overlay string) (cluster, error) {
 				}
 			}
 		}
-		c.objects = append(c.objects, o)
-		if len(o.Spec.Template.Spec.Containers) > 0 {
-			c.running = append(c.running, o)
-		}
+		c.add(o)
 	}
 	return c, nil
+}
+
+func (c *cluster) add(o object) {
+	c.objects = append(c.objects, o)
+	if len(o.Spec.Template.Spec.Containers) > 0 {
+		c.running = append(c.running, o)
+	}
 }
 
 // checkKubernetes returns all errors of an overlay.
@@ -217,6 +221,11 @@ func checkKubernetes(t *testing.T, dir, overlay string) error {
 	if err != nil {
 		return err
 	}
+	return checkCluster(t, dir, c)
+}
+
+// checkCluster returns all errors of rendered objects.
+func checkCluster(t *testing.T, dir string, c cluster) error {
 	s, err := c.stack()
 	errs := []error{err, checkStack(t, dir, s), c.checkNetwork()}
 	all, err := images(dir)

@@ -1,10 +1,12 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,8 +59,8 @@ func TestSystemdUnits(t *testing.T) {
 		t.Error("a misspelt option gives no error")
 	}
 	files, err := filepath.Glob("systemd/*.service")
-	if err != nil || len(files) != 6 {
-		t.Fatalf("got the units %q, want the server, setup, three workers and the gateway: %v", files, err)
+	if err != nil || len(files) != 7 {
+		t.Fatalf("got the units %q, want all in one, the server, setup, three workers and the gateway: %v", files, err)
 	}
 	secrets := filepath.Join(t.TempDir(), "secrets")
 	if out, err := exec.Command(program(t, "debrief"), "credentials", secrets).CombinedOutput(); err != nil {
@@ -87,7 +89,7 @@ func TestSystemdUnits(t *testing.T) {
 		// An instance of a template has a file name with its instance.
 		name := strings.Replace(filepath.Base(file), "@.", "@1.", 1)
 		local := strings.ReplaceAll(string(text), "/usr/local/bin", binaries)
-		local = strings.ReplaceAll(local, "User=nats\n", "User=root\n") // the test machine has no such user
+		local = regexp.MustCompile(`(?m)^User=.*$`).ReplaceAllString(local, "User=root") // the test machine has no such users
 		if err := os.WriteFile(filepath.Join(verified, name), []byte(local), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -159,16 +161,72 @@ func checkUnit(t *testing.T, u unit, secrets string) error {
 	if name == "debrief" {
 		args = append([]string{"config"}, command[1:]...)
 	}
+	wanted := []string{"tls://localhost:4222", filepath.Join(credentials, "nkey")}
+	if i := slices.Index(args, "--config"); i >= 0 { // all in one process, without keys
+		args[i+1] = filepath.Join("systemd", filepath.Base(args[i+1]))
+		wanted = []string{args[i+1], "/var/lib/debrief", "127.0.0.1:4280"}
+	}
 	cmd := exec.Command(program(t, name), args...)
 	cmd.Env = env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %q: %w\n%s", name, args, err, out)
 	}
-	for _, want := range []string{"tls://localhost:4222", filepath.Join(credentials, "nkey")} {
+	for _, want := range wanted {
 		if !strings.Contains(string(out), want) {
 			return fmt.Errorf("%s: got the settings\n%s\nwithout %s", name, out, want)
 		}
 	}
 	return nil
+}
+
+// TestConfigurationFile uncomments each setting of debrief.yaml, and checks its name and, unless it is an example, its default.
+func TestConfigurationFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the programs: run without -short")
+	}
+	t.Parallel()
+	text, err := os.ReadFile("systemd/debrief.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setting := regexp.MustCompile(`(?m)^#([a-z][a-z-]*:.*)$`)
+	if n := len(setting.FindAll(text, -1)); n < 10 {
+		t.Fatalf("got %d settings in comments, want 10", n)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "debrief.yaml")
+	all := strings.ReplaceAll(setting.ReplaceAllString(string(text), "$1"), "/etc/debrief/", dir+"/")
+	key := os.WriteFile(filepath.Join(dir, "model.key"), []byte("none\n"), 0o600)
+	if err := errors.Join(key, os.WriteFile(file, []byte(all), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program(t, "debrief"), "token", "new", "agent", "--file", filepath.Join(dir, "tokens.yaml")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("token: %v\n%s", err, out)
+	}
+	if out, err := exec.Command(program(t, "debrief"), "credentials", dir).CombinedOutput(); err != nil { // with a certificate
+		t.Fatalf("credentials: %v\n%s", err, out)
+	}
+	config := func(args ...string) map[string]string {
+		cmd := exec.Command(program(t, "debrief"), append([]string{"config", "up"}, args...)...)
+		cmd.Env = []string{"HOME=" + dir}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+		values := map[string]string{}
+		for line := range strings.Lines(string(out)) {
+			if f := strings.Fields(line); len(f) > 2 {
+				values[f[0]] = f[1]
+			}
+		}
+		return values
+	}
+	got, defaults := config("--config", file), config()
+	for _, name := range []string{"memory", "max-store", "sync", "log-level", "listen"} {
+		if got[name] == "" || got[name] != defaults[name] {
+			t.Errorf("%s: the file has %q, the default is %q", name, got[name], defaults[name])
+		}
+	}
 }

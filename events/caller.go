@@ -13,12 +13,23 @@ type Caller struct {
 	Owner   string // id of the token
 	Name    string // name of the token
 	Reviews bool   // may rate the runs of all owners of the playbook
+	// Uncontrolled leaves the request out of the control share: it gets advice, and its run has no arm. Only a named token with the scope
+	// operate may ask for it.
+	Uncontrolled bool
 }
 
 // Headers of requests on the subject of a named owner. They are ignored on other subjects.
 const (
 	headerToken = "Debrief-Token" // name of the token
 	headerScope = "Debrief-Scope" // scopeReview, if the token has it
+
+	headerControl = "Debrief-Control" // ControlOff for Uncontrolled
+)
+
+// HeaderControl of a request for a context or of a model call leaves it out of the control share, with the value ControlOff.
+const (
+	HeaderControl = "X-Debrief-Control"
+	ControlOff    = "off"
 )
 
 const scopeReview = "review"
@@ -44,6 +55,9 @@ func (c Caller) Request(verb string, b playbook.Book) (subject string, header ma
 	if c.Reviews {
 		header[headerScope] = []string{scopeReview}
 	}
+	if c.Uncontrolled {
+		header[headerControl] = []string{ControlOff}
+	}
 	return ServiceSubject(verb, b, c.Owner), header
 }
 
@@ -64,6 +78,9 @@ func CallerOf(subject string, header map[string][]string) (b playbook.Book, c Ca
 	}
 	if values := header[headerScope]; len(values) == 1 {
 		c.Reviews = values[0] == scopeReview
+	}
+	if values := header[headerControl]; len(values) == 1 {
+		c.Uncontrolled = values[0] == ControlOff
 	}
 	return b, c, ValidateOwner(c.Owner)
 }

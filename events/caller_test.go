@@ -40,7 +40,7 @@ func TestSubjectDecidesOnTheOwner(t *testing.T) {
 
 func TestCallerRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, want := range []Caller{{}, {Owner: string(NewID()), Name: "ci"}, {Owner: string(NewID()), Name: "ann", Reviews: true}} {
+	for _, want := range []Caller{{}, {Owner: string(NewID()), Name: "ci"}, {Owner: string(NewID()), Name: "ann", Reviews: true}, {Owner: string(NewID()), Name: "op", Uncontrolled: true}} {
 		subject, header := want.Request(VerbReport, "b")
 		book, got, err := CallerOf(subject, header)
 		if err != nil || book != "b" || got != want {
@@ -48,7 +48,7 @@ func TestCallerRoundTrip(t *testing.T) {
 		}
 	}
 	// Headers on the subject of the common owner change nothing.
-	_, header := Caller{Owner: string(NewID()), Name: "ann", Reviews: true}.Request(VerbReport, "b")
+	_, header := Caller{Owner: string(NewID()), Name: "ann", Reviews: true, Uncontrolled: true}.Request(VerbReport, "b")
 	if b, got, err := CallerOf(ServiceSubject(VerbReport, "b", ""), header); got != (Caller{}) || b != playbook.Book("b") || err != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,7 +49,7 @@ type PartKind string
 // The kinds of parts.
 const (
 	PartSystem        PartKind = "system"         // the role's instructions; Ref is their version
-	PartBullet        PartKind = "bullet"         // Ref is the bullet's id
+	PartBullet        PartKind = "bullet"         // all bullets in the prompt: Execution.Shown; an omitted one has its id as reference
 	PartUser          PartKind = "user"           // a user message of an earlier turn; Ref is <handle>#<index>
 	PartAnswer        PartKind = "answer"         // the answer in an earlier turn
 	PartTools         PartKind = "tools"          // a step with tool calls and their output
@@ -70,6 +71,8 @@ type Part struct {
 	Kind   PartKind `msgpack:"k" json:"kind"`
 	Ref    string   `msgpack:"r,omitempty" json:"ref,omitempty" redact:"id"`
 	Tokens int      `msgpack:"t,omitempty" json:"tokens"`
+	// Count is the number of bullets in the part; 0 for parts of other kinds.
+	Count int `msgpack:"n,omitempty" json:"count,omitempty"`
 	// Keep is the number of bytes of the part's text that are included; 0 includes the whole text.
 	Keep int `msgpack:"c,omitempty" json:"keep,omitempty"`
 	// Text is the text of a part that is not stored elsewhere.
@@ -301,6 +304,7 @@ type ServedContext struct {
 	Version  uint64        `msgpack:"v" json:"playbook_version"`
 	Shown    []ShownBullet `msgpack:"sh,omitempty" json:"shown,omitempty"`
 	Manifest Manifest      `msgpack:"m" json:"manifest"`
+	Control  *Control      `msgpack:"ctl,omitempty" json:"control,omitempty"`
 	SHA256   []byte        `msgpack:"h" json:"sha256"`
 	Created  time.Time     `msgpack:"t" json:"created"`
 }
@@ -312,8 +316,10 @@ type ContextRequest struct {
 	Book    playbook.Book `json:"book,omitempty"`             // over NATS from the subject; over HTTP the default is DefaultBook
 	User    string        `json:"user,omitempty" redact:"id"` // see Task.User
 	Session string        `json:"session,omitempty" redact:"id"`
-	Query   string        `json:"query"`
-	Context string        `json:"context,omitempty"` // background of the query
+	// RunID is the agent's id of the run. Without a session, all contexts with it are in the same arm of the control share.
+	RunID   string `json:"run_id,omitempty" redact:"id"`
+	Query   string `json:"query"`
+	Context string `json:"context,omitempty"` // background of the query
 	// System contains the agent's instructions. If it is empty, the system message explains only how to use
 	// bullets.
 	System string `json:"system,omitempty"`
@@ -329,6 +335,10 @@ type ContextRequest struct {
 	Task    string `json:"task,omitempty"`    // general, research, coding, debugging or analysis; empty: detected
 	Explain bool   `json:"explain,omitempty"` // include the components of every score
 	DryRun  bool   `json:"dry_run,omitempty"` // do not store the context; it cannot be reported on
+
+	// Unstored leaves it to the caller to store the context, see NewServedContext. The gateway stores it while its model works. Without
+	// the stored context, the shown bullets of the report are unknown.
+	Unstored bool `json:"unstored,omitempty"`
 
 	// Advice requests one message with bullets and reflections, or none if there are none. The agent adds its text to the
 	// user's message, and keeps its own instructions and history: Context, System, Steps and Window must be empty.
@@ -370,12 +380,26 @@ type ContextReply struct {
 	Messages []chat.Message `json:"messages"`
 	Shown    []ShownBullet  `json:"shown"`
 	Manifest Manifest       `json:"manifest"`
-	SHA256   string         `json:"sha256"` // of the messages
+	Control  *Control       `json:"control,omitempty"` // arm of the session while the playbook has a control share
+	SHA256   string         `json:"sha256"`            // of the messages
 	Scores   []BulletScore  `json:"scores,omitempty"`
 	// WindowScores are the scores of the messages and tool steps in the window, in time order.
 	WindowScores []WindowScore `json:"window_scores,omitempty"`
 	// Lines are the learned texts in the message of advice, in order.
 	Lines []AdviceLine `json:"lines,omitempty"`
+}
+
+// NewServedContext returns the context of a reply in the form that is stored. It shares the reply's slices. It returns an error if the
+// hash in the reply is invalid.
+func NewServedContext(r *ContextRequest, reply *ContextReply) (*ServedContext, error) {
+	sum, err := hex.DecodeString(reply.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("sha256 of context %.80q: %w", string(reply.ID), err)
+	}
+	return &ServedContext{
+		ID: reply.ID, Book: r.Book, Owner: r.Caller.Owner, User: r.User, Session: r.Session, Query: r.Query, Context: r.Context, Turn: reply.Turn, Version: reply.Version,
+		Shown: reply.Shown, Manifest: reply.Manifest, Control: reply.Control, SHA256: sum, Created: reply.Manifest.At,
+	}, nil
 }
 
 // AdviceLine is a learned text in the message of advice: a bullet, or a text of a reflection. A program that repeats
@@ -385,16 +409,45 @@ type AdviceLine struct {
 	End   int `msgpack:"e" json:"end"`   // after the line feed
 	// Bullet is the bullet of the line, empty for a reflection.
 	Bullet playbook.BulletID `msgpack:"b,omitempty" json:"bullet,omitempty"`
-	// Wording is a hash of the bullet's text, empty for a reflection.
-	Wording ID `msgpack:"w,omitempty" json:"wording,omitempty"`
+	// Wording is WordingOf the bullet's text, 0 for a reflection.
+	Wording uint32 `msgpack:"w,omitempty" json:"wording,omitempty"`
 	// Reflection is the reflection of the line.
 	Reflection Handle `msgpack:"r,omitempty" json:"reflection,omitempty"`
 	// Field names the text of the reflection. It is empty for the heading before the texts of a reflection.
 	Field string `msgpack:"f,omitempty" json:"field,omitempty"`
 }
 
-// WordingOf returns the hash of the text of a bullet in an AdviceLine.
-func WordingOf(content string) ID { return Hash("wording", content) }
+// KeepAdvice returns a message of advice with the lines for which keep returns true, and these lines, whose offsets are those in the whole
+// text. A line is a bullet, a field of a reflection, or the heading of the reflection whose fields follow. A heading stays if one of
+// its fields does. Without a line the text is empty.
+func KeepAdvice(text string, lines []AdviceLine, keep func(l *AdviceLine, text string) bool) (rest string, kept []AdviceLine) {
+	keeps := make([]bool, len(lines))
+	heading := 0 // index of the last heading
+	for i := range lines {
+		l := &lines[i]
+		if l.Bullet == "" && l.Field == "" {
+			heading = i
+			continue
+		}
+		keeps[i] = keep(l, text[l.Start:l.End])
+		if keeps[i] && l.Field != "" {
+			keeps[heading] = true
+		}
+	}
+	if !slices.Contains(keeps, true) {
+		return "", nil
+	}
+	end := 0 // of the last line that was left out
+	for i, l := range lines {
+		if keeps[i] {
+			kept = append(kept, l)
+			continue
+		}
+		rest += text[end:l.Start]
+		end = l.End
+	}
+	return rest + text[end:], kept
+}
 
 // BulletScore explains the rank of a bullet by components between 0 and 1. Relevance is the best score of any method:
 // past tasks, words or embeddings. Total is the reciprocal of the best rank by any method, or the weighted sum of the

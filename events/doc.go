@@ -140,8 +140,9 @@
 //
 // # Key-value buckets
 //
-//	playbook   <book>.bullet.<id>, <book>.head. The view of a book, written by the Curator: one atomic batch for each
-//	           flush, the head last. A batch with an outdated head is refused as a whole. DELTAS can restore the view.
+//	playbook   <book>.bullet.<id>, <book>.head. The view of a book, written by the Curator. Bullets in the head replace
+//	           those of the keys. Most flushes write the head only; the others write keys and head in one atomic batch. A
+//	           flush with an outdated head is refused as a whole. DELTAS can restore the view.
 //	window     Recent history for prompts, see package window. <book>.<owner>.<session> has the turns of a session, written by
 //	           the Generator and the service after they store an execution. <book>._reflections and
 //	           <book>.<owner>.<session>.reflections have notes on reflections, and <book>._runs.<owner>.<task>.<label> the last runs

@@ -44,14 +44,20 @@ type Edit struct {
 	Gate playbook.Gate `msgpack:"gate,omitempty" json:"gate,omitempty"`
 	// Review changes the review mode of the book; empty keeps the mode.
 	Review playbook.Review `msgpack:"review,omitempty" json:"review,omitempty"`
+	// Control changes the control share of the book; empty keeps it.
+	Control playbook.Share `msgpack:"control,omitempty" json:"control,omitempty"`
 	// LeadingScore changes the name of the score that counts if an outcome has several; nil keeps it, and empty text removes it.
 	LeadingScore *string `msgpack:"leading_score,omitempty" json:"leading_score,omitempty"`
+	// About replaces the name and the description of the book; nil keeps both.
+	About *playbook.About `msgpack:"about,omitempty" json:"about,omitempty"`
 	// Gather applies held reflections (Origin.Held) as one change, in this order. They form a batch without other
 	// reflections, and are evaluated against the current playbook.
 	Gather []Handle `msgpack:"gather,omitempty" json:"gather,omitempty"`
 	// Fork is set in the edits that copy another book into this one, and names that origin. A bullet of such an edit is copied from the
 	// log of the origin with its approval and evidence. A bullet that the origin does not have is an import.
 	Fork *playbook.Fork `msgpack:"fork,omitempty" json:"fork,omitempty"`
+	// Redact lists redactions that are stored, so that the chain hash of the log covers them. An edit with it has no other part.
+	Redact []playbook.RedactedVersion `msgpack:"redact,omitempty" json:"redact,omitempty"`
 	// Rebuild requests that the Curator writes the complete view again from the log.
 	Rebuild bool `msgpack:"rebuild,omitempty" json:"rebuild,omitempty"`
 
@@ -63,6 +69,9 @@ const MaxGather = 256
 
 // MaxEvidence is the maximum number of executions in Evidence.
 const MaxEvidence = 64
+
+// MaxRedact is the maximum number of redactions in Redact. That many fit into one delta.
+const MaxRedact = 2000
 
 // Expectation is the text of a bullet at the time it was read. Counters may change.
 type Expectation struct {
@@ -92,22 +101,37 @@ func (e *Edit) EvidenceCovers(seq uint64) []playbook.Cover {
 	return covers
 }
 
+// ChangesSettings reports whether the edit changes a setting of the book.
+func (e *Edit) ChangesSettings() bool {
+	return e.Gate != "" || e.Review != "" || e.Control != "" || e.LeadingScore != nil || e.About != nil
+}
+
 // Validate implements Event.
 func (e *Edit) Validate() error {
 	errs := []error{e.ID.validate()}
 	if e.Author == "" {
 		errs = append(errs, errors.New("author: is empty"))
 	}
-	changesBullets := len(e.Ops)+len(e.Names)+len(e.Gather) > 0 || e.Restore != nil || e.Forget != nil
-	changesSettings := e.Gate != "" || e.Review != "" || e.LeadingScore != nil
-	if !changesBullets && !changesSettings && !e.Rebuild {
-		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, leading_score, gather, rebuild: at least one is required"))
+	if strings.EqualFold(e.Author, RoleCurator) { // the log would show the edit of a person as the Curator's own
+		errs = append(errs, fmt.Errorf("author: %q is the name of a role", e.Author))
+	}
+	changesBullets := len(e.Ops)+len(e.Names)+len(e.Gather)+len(e.Redact) > 0 || e.Restore != nil || e.Forget != nil
+	if !changesBullets && !e.ChangesSettings() && !e.Rebuild {
+		errs = append(errs, errors.New("operations, names, restore, forget, gate, review, control, leading_score, about, gather, redact, rebuild: at least one is required"))
 	}
 	for _, n := range e.Names {
 		errs = append(errs, n.Validate())
 	}
 	if len(e.Gather) > MaxGather {
 		errs = append(errs, fmt.Errorf("gather: at most %d, got %d", MaxGather, len(e.Gather)))
+	}
+	if len(e.Redact) > MaxRedact {
+		errs = append(errs, fmt.Errorf("redact: at most %d, got %d", MaxRedact, len(e.Redact)))
+	}
+	for i := range e.Redact {
+		if err := e.Redact[i].Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("redact[%d].%w", i, err))
+		}
 	}
 	for i, h := range e.Gather {
 		if _, _, err := h.Parse(); err != nil {
@@ -132,7 +156,10 @@ func (e *Edit) Validate() error {
 	if !e.Review.Valid() {
 		errs = append(errs, fmt.Errorf("review: must be first or off, got %.80q", e.Review))
 	}
-	errs = append(errs, playbook.ValidateLeadingScore(e.LeadingScore))
+	if !e.Control.Valid() {
+		errs = append(errs, fmt.Errorf("control: %s, got %.80q", playbook.ShareSyntax, string(e.Control)))
+	}
+	errs = append(errs, playbook.ValidateLeadingScore(e.LeadingScore), e.About.Validate())
 	if e.Forget != nil {
 		errs = append(errs, e.Forget.Validate())
 	}

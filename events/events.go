@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"time"
@@ -291,7 +292,7 @@ type Outcome struct {
 	Label    Label   `msgpack:"label" json:"label"`
 	Feedback string  `msgpack:"feedback,omitempty" json:"feedback,omitempty"`
 	By       string  `msgpack:"by,omitempty" json:"by,omitempty"`
-	// Inferred is set if the outcome was derived from the messages of the run, without a report of it.
+	// Inferred is set if the outcome was derived from the messages of the run, without a report of it, or if an agent rated its own run.
 	Inferred bool `msgpack:"inferred,omitempty" json:"inferred,omitempty"`
 	// Violation is set if the run broke a rule that no score outweighs. The outcome is then a failure with the score 0, and the
 	// Curator suspends the bullets behind it until a person decides. Only an evaluator program or a person with the scope review sets it.
@@ -356,13 +357,25 @@ const (
 	Low    Relevance = "low"
 )
 
-// ShownBullet is a bullet in a prompt. It contains the text, because the bullet may change later.
+// ShownBullet is a bullet in a prompt. A stored execution does not contain its text: a prompt often has more than a hundred bullets, and
+// the log of the playbook has every text. In MessagePack it is an array of ID, Wording, Experiment and Why, because the
+// names of the fields would be most of its bytes.
 type ShownBullet struct {
-	ID      playbook.BulletID `msgpack:"id" json:"id"`
-	Content string            `msgpack:"content" json:"content"`
+	ID playbook.BulletID `json:"id"`
+	// Content is the text in the prompt. It is not in MessagePack: deltalog.Texts reads it. It stays empty if the text is lost.
+	Content string `json:"content,omitempty"`
+	// Wording is WordingOf the text, since the bullet may change later.
+	Wording uint32 `json:"wording"`
 	// Experiment is the number of the bullet's experiment, so that the outcome counts for this wording.
-	Experiment int `msgpack:"x,omitempty" json:"experiment,omitempty"`
+	Experiment int `json:"experiment,omitempty"`
+	// Why is the reason why the bullet is in the prompt, such as "pinned", or empty for its rank.
+	Why string `json:"why,omitempty"`
 }
+
+// WordingOf returns the checksum of the text of a bullet (CRC-32C). It tells whether a text has changed, and protects from no attack.
+func WordingOf(content string) uint32 { return crc32.Checksum([]byte(content), castagnoli) }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Agent describes an outside agent: its rules and its tools. No prompt of an agent contains it. Thousands of runs
 // have the same description, so it is stored once, and the executions have only its name.
@@ -438,6 +451,8 @@ type Execution struct {
 	ContextID ID `msgpack:"ctx,omitempty" json:"context_id,omitempty"`
 	// Manifest describes the context of ContextID, or the prompt of the Generator.
 	Manifest *Manifest `msgpack:"manifest,omitempty" json:"manifest,omitempty"`
+	// Control is the arm of the session while the playbook has a control share; nil without one.
+	Control *Control `msgpack:"control,omitempty" json:"control,omitempty"`
 	// Agent describes the outside agent of the run, if its system prompt or its tools are known.
 	Agent *Agent `msgpack:"agent,omitempty" json:"agent,omitempty"`
 
@@ -461,6 +476,9 @@ func ExecutionID(b playbook.Book, owner, runID string, round int) ID {
 	return Hash("execution", string(b), owner, runID, fmt.Sprint(round))
 }
 
+// InControl reports whether the execution is in the control group.
+func (e *Execution) InControl() bool { return e.Control != nil && e.Control.Held }
+
 // SampleID returns the id of the first round at the same task. Without earlier rounds it is the id of the execution.
 func (e *Execution) SampleID() ID {
 	if len(e.PreviousRounds) == 0 {
@@ -471,7 +489,7 @@ func (e *Execution) SampleID() ID {
 
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validPreviousRounds(e.PreviousRounds), e.Agent.validate())
+	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validPreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate())
 }
 
 func (o *Outcome) validate() error {
@@ -569,8 +587,9 @@ type Reflection struct {
 	Owner     string  `msgpack:"owner,omitempty" json:"owner,omitempty" redact:"id"`     // of the execution
 	User      string  `msgpack:"user,omitempty" json:"user,omitempty" redact:"id"`       // of the execution
 	Session   string  `msgpack:"session,omitempty" json:"session,omitempty" redact:"id"` // of the execution
+	Control   bool    `msgpack:"control,omitempty" json:"control,omitempty"`             // the execution is in the control group
 	Origin    Origin  `msgpack:"origin,omitempty" json:"origin,omitzero"`
-	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // truncated
+	Question  string  `msgpack:"question,omitempty" json:"question,omitempty"` // beginning and end
 	Outcome   Outcome `msgpack:"outcome" json:"outcome"`
 
 	Reasoning           string `msgpack:"reasoning,omitempty" json:"reasoning,omitempty"`
@@ -642,16 +661,20 @@ func (r *Reflection) Cover(seq uint64) playbook.Cover {
 // maxExcerpt is the maximum length of a question in Evidence, in bytes. Similar tasks are found by these words.
 const maxExcerpt = 320
 
+// excerpt returns the beginning and the end of a question as one line.
+func excerpt(question string) string {
+	return text.Ends(text.Line(question, len(question)), maxExcerpt)
+}
+
 func clipName(name string) string { return text.Clip(name, playbook.MaxEvidenceName) }
 
 // Evidence returns the part of the reflection that a delta stores in its cover.
 func (r *Reflection) Evidence() *playbook.Evidence {
-	excerpt := cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)
 	return &playbook.Evidence{
 		Execution: string(r.Handle), Sample: string(r.SampleID()), Owner: r.Owner, User: clipName(r.User), Session: clipName(r.Session),
-		Source: clipName(r.Origin.Source), Inferred: r.Outcome.Inferred, Excerpt: text.Line(excerpt, maxExcerpt),
+		Source: clipName(r.Origin.Source), Inferred: r.Outcome.Inferred, Excerpt: excerpt(cmp.Or(r.Question, r.KeyInsight, r.ErrorIdentification)),
 		Outcome: string(r.Outcome.Label), Score: r.Outcome.Score, Reflector: text.Clip(r.Reflector, 64), Model: text.Clip(r.Model, 64),
-		FeedbackSeq: r.FeedbackSeq,
+		FeedbackSeq: r.FeedbackSeq, Control: r.Control,
 	}
 }
 
@@ -659,8 +682,8 @@ func (r *Reflection) Evidence() *playbook.Evidence {
 func (e *Execution) Evidence(h Handle) playbook.Evidence {
 	return playbook.Evidence{
 		Execution: string(h), Sample: string(e.SampleID()), Owner: e.Owner, User: clipName(e.User), Session: clipName(e.Session),
-		Source: clipName(e.Origin.Source), Excerpt: text.Line(e.Question, maxExcerpt), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
-		Inferred: e.Outcome.Inferred,
+		Source: clipName(e.Origin.Source), Excerpt: excerpt(e.Question), Outcome: string(e.Outcome.Label), Score: e.Outcome.Score,
+		Inferred: e.Outcome.Inferred, Control: e.InControl(),
 	}
 }
 

@@ -39,6 +39,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"an unknown vote", KindReflection, func(e Event) { e.(*Reflection).Tags[0].Tag = "meh" }, "bullet_tags[0]: "},
 		{"a vote for nothing", KindReflection, func(e Event) { e.(*Reflection).Tags[0].ID = "" }, "bullet_tags[0]: "},
 		{"an edit without an author", KindEdit, func(e Event) { e.(*Edit).Author = "" }, "author: "},
+		{"an edit in the name of the Curator", KindEdit, func(e Event) { e.(*Edit).Author = "Curator" }, "author: "},
 		{"an edit of nothing", KindEdit, func(e Event) { *e.(*Edit) = Edit{ID: NewID(), Author: "a"} }, "operations, names, "},
 		{"too much gathered", KindEdit, func(e Event) { e.(*Edit).Gather = make([]Handle, MaxGather+1) }, "gather: "},
 		{"a gathered thing without a place", KindEdit, func(e Event) { e.(*Edit).Gather = []Handle{"1-ab12cd34", "x"} }, `gather[1]: handle "x"`},

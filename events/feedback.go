@@ -33,10 +33,14 @@ func LabelOf(score float64) Label {
 	return Partial
 }
 
-// WithFeedback returns the outcome after feedback. Feedback with a known outcome replaces this one. Other feedback, such
-// as a comment or only a target, replaces just the comment.
+// WithFeedback returns the outcome after feedback. Feedback with a known outcome replaces this one, but an inferred outcome does not
+// replace one that was reported. Other feedback, such as a comment or only a target, replaces just the comment.
 func (o Outcome) WithFeedback(f *Feedback) Outcome {
-	if corrected := f.Outcome.Complete(); corrected.Known() {
+	corrected := f.Outcome.Complete()
+	switch isReported := o.Known() && !o.Inferred; {
+	case corrected.Inferred && isReported:
+		return o
+	case corrected.Known():
 		return corrected
 	}
 	o.Feedback = cmp.Or(f.Outcome.Feedback, o.Feedback)

@@ -18,10 +18,17 @@ func TestOutcomeAfterFeedback(t *testing.T) {
 		"words":                {events.Outcome{Feedback: "too long"}, events.Outcome{Label: events.Failure, By: "exact", Feedback: "too long"}},
 		"nothing":              {events.Outcome{}, was},
 		"that nobody knows":    {events.Outcome{Label: events.Unknown}, was},
+		"an inferred success":  {events.Outcome{Label: events.Success, Inferred: true, Feedback: "I did well"}, was},
 		"a failure, with text": {events.Outcome{Label: events.Failure, Feedback: "late"}, events.Outcome{Label: events.Failure, Feedback: "late"}},
 	} {
 		if got := was.WithFeedback(&events.Feedback{Outcome: test.says}); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", why, got, test.want)
+		}
+	}
+	guess := events.Outcome{Label: events.Failure, Inferred: true}
+	for _, says := range []events.Outcome{{Label: events.Success, Score: 1, Inferred: true}, {Label: events.Success, Score: 1}} {
+		if got := guess.WithFeedback(&events.Feedback{Outcome: says}); got != says {
+			t.Errorf("an inferred outcome before: got %+v, want %+v", got, says)
 		}
 	}
 	for score, want := range map[float64]events.Label{0: events.Failure, 0.01: events.Partial, 0.99: events.Partial, 1: events.Success} {

@@ -88,6 +88,31 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzRedaction does the same for redactions.
+func FuzzRedaction(f *testing.F) {
+	f.Add(mustMarshal(f, redaction()))
+	for _, data := range hostile {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		first, err := DecodeRedaction(data)
+		if err != nil {
+			return
+		}
+		again, err := EncodeRedaction(first)
+		if err != nil {
+			t.Fatalf("decoded and cannot be encoded: %v", err)
+		}
+		second, err := DecodeRedaction(again)
+		if err != nil {
+			t.Fatalf("encoded and cannot be decoded: %v", err)
+		}
+		if diff := cmp.Diff(first, second, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("-first +second:\n%s", diff)
+		}
+	})
+}
+
 // FuzzDelta does the same for deltas.
 func FuzzDelta(f *testing.F) {
 	f.Add(mustMarshal(f, delta()))

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "add golden files for payloads whose byt
 // content, because streams store them without a time limit.
 func TestGoldenPayloads(t *testing.T) {
 	t.Parallel()
-	payloads := map[string]any{"delta": delta(), "bullet": bullet()}
+	payloads := map[string]any{"delta": delta(), "redaction": redaction(), "bullet": bullet()}
 	for name, v := range windowed() {
 		complete(reflect.ValueOf(v))
 		payloads[name] = v
@@ -87,6 +87,8 @@ func decodeNamed(name string, data []byte) (any, error) {
 	switch name {
 	case "delta":
 		return DecodeDelta(data)
+	case "redaction":
+		return DecodeRedaction(data)
 	case "bullet":
 		b := new(playbook.Bullet)
 		return b, Unmarshal(data, b)

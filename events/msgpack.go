@@ -242,3 +242,54 @@ func decodeHeader(dec *msgpack.Decoder, v reflect.Value) error {
 	v.Set(reflect.ValueOf(h))
 	return nil
 }
+
+// shownFields is the number of fields of a ShownBullet in MessagePack.
+const shownFields = 4
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (b *ShownBullet) EncodeMsgpack(enc *msgpack.Encoder) error {
+	if err := enc.EncodeArrayLen(shownFields); err != nil {
+		return err
+	}
+	if err := enc.EncodeString(string(b.ID)); err != nil {
+		return err
+	}
+	if err := enc.EncodeUint(uint64(b.Wording)); err != nil {
+		return err
+	}
+	if err := enc.EncodeInt(int64(b.Experiment)); err != nil {
+		return err
+	}
+	return enc.EncodeString(b.Why)
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder. It skips fields that a later version may add.
+func (b *ShownBullet) DecodeMsgpack(dec *msgpack.Decoder) error {
+	n, err := dec.DecodeArrayLen()
+	if err != nil {
+		return err
+	}
+	if n < shownFields {
+		return fmt.Errorf("bullet in a prompt: want an array of at least %d fields, got %d", shownFields, n)
+	}
+	id, err := dec.DecodeString()
+	if err != nil {
+		return err
+	}
+	b.ID = playbook.BulletID(id)
+	if b.Wording, err = dec.DecodeUint32(); err != nil {
+		return err
+	}
+	if b.Experiment, err = dec.DecodeInt(); err != nil {
+		return err
+	}
+	if b.Why, err = dec.DecodeString(); err != nil {
+		return err
+	}
+	for range n - shownFields {
+		if err := dec.Skip(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

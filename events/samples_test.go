@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ func samples() map[Kind]Event {
 			}}}},
 			Tries: 2, OtherTry: &Try{Reasoning: "Guessed.", Answer: "13", Outcome: Outcome{Label: Failure}},
 			PreviousRounds: tries, Reasoning: "Counted.", Answer: "12", Outcome: outcome, Version: 17,
-			Shown: []ShownBullet{{ID: "shr-00001", Content: "Count twice.", Experiment: 3}}, Cited: []playbook.BulletID{"shr-00001"},
+			Shown: []ShownBullet{{ID: "shr-00001", Wording: WordingOf("Count twice."), Experiment: 3, Why: "pinned"}}, Cited: []playbook.BulletID{"shr-00001"},
 			Agent: &Agent{Ref: strings.Repeat("ab", 32), SystemPrompt: "Count only shelves.", Tools: []Tool{{"count", "Counts things."}}},
 			Model: "m", PromptSHA256: []byte{1, 2, 3, 0xff}, Usage: usage, Started: noon.Add(time.Nanosecond), Duration: time.Second,
 		},
@@ -63,6 +64,7 @@ func samples() map[Kind]Event {
 	for _, e := range all {
 		complete(reflect.ValueOf(e))
 	}
+	all[KindEdit].(*Edit).Redact = redacted()
 	for _, o := range []*Outcome{&all[KindExecution].(*Execution).Outcome, &all[KindFeedback].(*Feedback).Outcome, &all[KindReflection].(*Reflection).Outcome} {
 		*o = o.Complete() // a violation is a failure
 	}
@@ -82,9 +84,18 @@ func delta() *playbook.Delta {
 		Ops:    []playbook.Op{op()}, Rejected: []playbook.Rejection{{Op: op(), Reason: "no such bullet"}},
 	}
 	complete(reflect.ValueOf(d))
+	d.Redacted = redacted()
 	d.More = false // only the last delta of a change has covers
 	d.Ops[0].PutBullet, d.Rejected[0].Op.PutBullet = bullet(), nil
 	return d
+}
+
+func redacted() []playbook.RedactedVersion {
+	return []playbook.RedactedVersion{{Version: 200, Sum: bytes.Repeat([]byte{0xab}, 32), Selector: 150}}
+}
+
+func redaction() *Redaction {
+	return &Redaction{Seq: 70001, Chain: bytes.Repeat([]byte{0xcd}, 32), Delta: *delta()}
 }
 
 func bullet() *playbook.Bullet {
@@ -107,6 +118,9 @@ func complete(v reflect.Value) {
 				v.Set(reflect.ValueOf(noon))
 			}
 			return
+		}
+		if v.Type() == reflect.TypeFor[ShownBullet]() {
+			return // its text is not stored
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
@@ -135,6 +149,8 @@ func complete(v reflect.Value) {
 				v.SetString(string(playbook.StandingNew))
 			case reflect.TypeFor[playbook.Review]():
 				v.SetString(string(playbook.ReviewFirst))
+			case reflect.TypeFor[playbook.Share]():
+				v.SetString("5%")
 			}
 		case reflect.Bool:
 			v.SetBool(true)

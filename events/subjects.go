@@ -4,19 +4,22 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"debrief/events/redact"
 	"debrief/playbook"
 )
 
-// Names of the streams. TASKS is a work queue. The other streams, except DELTAS, drop messages by age.
+// Names of the streams. TASKS is a work queue. All streams except DELTAS and REDACTIONS drop messages by age.
 const (
 	StreamTasks       = "TASKS"
 	StreamExecutions  = "EXECUTIONS"
 	StreamReflections = "REFLECTIONS"
 	StreamDeltas      = "DELTAS"
 	StreamDead        = "DEAD"
+	// StreamRedactions has the deltas whose texts were erased, in the place of those that DELTAS no longer has.
+	StreamRedactions = "REDACTIONS"
 
 	BucketPlaybook = "playbook" // KV: the current bullets of each book, computed from DELTAS
 	BucketWindow   = "window"   // KV with history: recent turns and notes
@@ -27,6 +30,7 @@ const (
 	BucketAttempts = "attempts" // KV: number of attempts for each message
 	BucketOpen     = "openruns" // KV: open runs of the gateway
 	BucketCaptures = "captures" // KV: closed runs of the gateway, by the ids that clients have
+	BucketErasures = "erasures" // KV: tombstones of erased runs
 	BucketBlobs    = "blobs"    // object store: payloads too large for a message
 )
 
@@ -59,6 +63,7 @@ const (
 	KindReflection Kind = "reflection"
 	KindEdit       Kind = "edit"
 	KindDelta      Kind = "delta"
+	KindRedaction  Kind = "redaction"
 	KindDead       Kind = "dead"
 )
 
@@ -132,6 +137,9 @@ func TaskSubjects(b playbook.Book) []string {
 	return []string{TaskSubject(b, ""), TaskSubject(b, AnyOwner), RoundSubject(b, AnyOwner)}
 }
 
+// AllDead is the filter for all messages of the stream of dead letters.
+const AllDead = prefix + string(KindDead) + ".>"
+
 // DeadSubject returns the subject filter for dead letters of a role and a book, with any code. An empty argument
 // matches all roles or books.
 func DeadSubject(role string, b playbook.Book) string { return deadSubject(role, "", b, "") }
@@ -148,6 +156,16 @@ func deadSubject(role string, code DeadCode, b playbook.Book, id ID) string {
 		}
 	}
 	return prefix + strings.Join(tokens, ".")
+}
+
+// RedactionSubject returns the subject of the redactions of a delta, by its sequence in DELTAS: all that refers to a delta knows its
+// sequence. An empty book, or the sequence 0, returns a filter.
+func RedactionSubject(b playbook.Book, seq uint64) string {
+	token := "*"
+	if seq > 0 {
+		token = strconv.FormatUint(seq, 10)
+	}
+	return KindRedaction.Subject(b) + "." + token
 }
 
 // PeerSubject returns the subject on which a process of a role receives messages of the other processes. An empty id is the subject on

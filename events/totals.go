@@ -23,7 +23,7 @@ func (m *Manifest) Totals() (all []PartTotals) {
 		truncated := 0
 		for _, p := range m.Parts {
 			if p.Kind == kind {
-				t.Included++
+				t.Included += max(p.Count, 1)
 				t.Tokens += p.Tokens
 				if p.Keep > 0 {
 					truncated++

@@ -121,6 +121,8 @@ type contextRequest struct {
 	limits                        assembly.Limits
 	explain                       bool
 	advice                        bool // one text without history; see assembly.Input
+	control                       controlKey
+	held                          bool // the session is in the control group; set by fetchOptional
 	// armKey returns the key that determines the experiment arms in a turn. The same key gives the same arms. Nil
 	// disables experiments.
 	armKey func(turn int) string
@@ -133,14 +135,7 @@ type builtContext struct {
 	stale    bool   // the version is older than the requested one
 	turn     int
 	inWindow bool // the window of the session already contains this execution
-}
-
-func (bc *builtContext) shownBullets() []events.ShownBullet {
-	all := make([]events.ShownBullet, 0, len(bc.Bullets))
-	for _, b := range bc.Bullets {
-		all = append(all, events.ShownBullet{ID: b.ID, Content: b.Content, Experiment: b.CurrentExperiment().Number})
-	}
-	return all
+	control  *events.Control
 }
 
 // warnings lists the inputs that were unavailable.
@@ -192,7 +187,10 @@ func (cb *ContextBuilder) build(ctx context.Context, req *contextRequest) (*buil
 	}
 	b.waitEvidence(ctx, req, cb.timeouts.optional)
 	err = b.withIndex(func(ix *playbookIndex) error {
-		out.version, in.Index = ix.version, ix.bullets
+		out.version = ix.version
+		if cb.admitsBullets(req) {
+			in.Index = ix.bullets
+		}
 		in.Notes, in.Linked = cb.admitNotes(req, ix, notes.texts, query), ix.linkedBullets
 		cb.admitRecords(req, ix, &in, notes.records)
 		in.Seed = req.query
@@ -255,9 +253,15 @@ func (cb *ContextBuilder) fetchOptional(
 		defer cancel()
 		cb.readRecords(limited, req, &p, &sessionWarns)
 	})
+	var arm *events.Control
+	fetching.Go(func() { arm = cb.controlArm(limited, b, req) })
 	fetching.Go(func() { notes.texts = cb.readNotes(limited, req, &notesWarns) })
 	fetching.Go(func() { query = cb.embeddings.embedQuery(limited, req.query, &embedWarns) })
 	fetching.Wait()
+	req.held = arm != nil && arm.Held
+	if !req.control.measures {
+		out.control = arm
+	}
 	*warns = slices.Concat(*warns, sessionWarns, notesWarns, embedWarns)
 	forgotten := b.forgetting(req.owner)
 	p.dropForgotten(forgotten, req.session)
@@ -270,7 +274,8 @@ func (cb *ContextBuilder) fetchOptional(
 		out.turn = p.turn
 	}
 	out.turn = max(out.turn, 1)
-	mayRecall := req.pinnedVersion == nil && !req.advice
+	isOfSession := !req.held || cb.cfg.Recall == RecallSession // the owner's other sessions had advice
+	mayRecall := req.pinnedVersion == nil && !req.advice && isOfSession
 	if mayRecall && cb.memory != nil && cb.memory.appliesTo(req) {
 		limited, cancel := cb.withOptionalTimeout(ctx) // a separate timeout: the embedder may have used up the first
 		defer cancel()

@@ -63,14 +63,14 @@ func arm(m *events.Manifest, id playbook.BulletID) playbook.Arm {
 // checkExposures checks that shown bullets, manifest parts and experiment arms agree.
 func (f *fixture) checkExposures(name string, m *events.Manifest, shown []playbook.BulletID) {
 	f.Helper()
-	var parts []playbook.BulletID
+	count := 0
 	for _, p := range m.Parts {
 		if p.Kind == events.PartBullet {
-			parts = append(parts, playbook.BulletID(p.Ref))
+			count += p.Count
 		}
 	}
-	if !slices.Equal(parts, shown) {
-		f.Errorf("%s: parts %v, shown %v", name, parts, shown)
+	if count != len(shown) {
+		f.Errorf("%s: the manifest has %d bullets, shown %v", name, count, shown)
 	}
 	for _, x := range m.Exposures {
 		if slices.Contains(shown, x.Bullet) != (x.Arm == playbook.ArmShown) {
@@ -309,6 +309,32 @@ func TestExperimentsOnServedContexts(t *testing.T) {
 	next := f.context(cb, &events.ContextRequest{Session: "s-0", Query: aboutShips})
 	if next.Turn != 2 || len(next.Manifest.Exposures) != 1 {
 		t.Errorf("the next turn: got turn %d, %+v", next.Turn, next.Manifest.Exposures)
+	}
+}
+
+// TestExperimentsOnAdvice: a conversation keeps the advice of earlier turns, so the arms of a bullet are those of the session. The gateway
+// takes earlier advice out of its calls; each of its contexts has arms of its own.
+func TestExperimentsOnAdvice(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.commitGate(playbook.GateGuard, advice(playbook.Active, playbook.StandingSuspect)...)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	arms := make(map[playbook.Arm]int)
+	for n := range 30 {
+		request := &events.ContextRequest{Session: fmt.Sprint("s-", n), Query: aboutShips, Advice: true}
+		first := f.context(cb, request)
+		if len(first.Manifest.Exposures) != 1 {
+			t.Fatalf("got %+v, want one experiment", first.Manifest.Exposures)
+		}
+		for range 4 {
+			if again := f.context(cb, request); !cmp.Equal(again.Manifest.Exposures, first.Manifest.Exposures) {
+				t.Fatalf("session %d: got %+v, then %+v", n, first.Manifest.Exposures, again.Manifest.Exposures)
+			}
+		}
+		arms[first.Manifest.Exposures[0].Arm]++
+	}
+	if arms[playbook.ArmShown] < 4 || arms[playbook.ArmWithheld] < 4 {
+		t.Errorf("got %v of 30 sessions, want both arms", arms)
 	}
 }
 

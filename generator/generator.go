@@ -259,6 +259,13 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		instructions: system, instructionsRef: ref, pinnedVersion: t.Playbook, minVersion: t.MinVersion, limits: g.cfg.Limits,
 		rounds: t.PreviousRounds,
 	}
+	if t.Purpose != events.Evaluate && t.Origin.Run == "" { // evaluation and training have no arm
+		isMeasured := t.Playbook != nil
+		req.control = controlKey{session: t.Session, lasts: true, measures: isMeasured}
+		if t.Session == "" && !isMeasured {
+			req.control = controlKey{session: t.ID, lasts: t.Rounds != 1} // a Reflector may ask for later rounds
+		}
+	}
 	if t.Purpose != events.Evaluate { // evaluation runs no experiments
 		req.armKey = func(int) string { return "task " + t.Owner + "/" + t.ID } // the same arm in every round and delivery
 	}
@@ -278,7 +285,7 @@ func (g *Generator) execute(ctx context.Context, builder *ContextBuilder, t *eve
 		ID:   id, RunID: t.ID, Owner: t.Owner, User: t.User, Session: t.Session, Turn: built.turn,
 		Question: t.Question, Context: t.Context, Target: t.Target, Purpose: t.Purpose, Origin: t.Origin,
 		Evaluator: cmp.Or(t.Evaluator, scoring.ByDefault), Rounds: t.Rounds, PreviousRounds: t.PreviousRounds, Pinned: t.Playbook != nil,
-		Version: built.version, Shown: built.shownBullets(), Manifest: &built.Manifest,
+		Version: built.version, Shown: built.Shown, Manifest: &built.Manifest, Control: built.control,
 		PromptSHA256: chat.Digest(built.Messages), Usage: first.reply.Usage,
 		Started: started.UTC(),
 	}

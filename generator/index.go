@@ -12,6 +12,7 @@ import (
 	"debrief/playbook"
 	"debrief/playbook/admit"
 	"debrief/playbook/recall"
+	"debrief/playbook/similar"
 )
 
 // playbookIndex is the selection index of one playbook. It holds everything that does not depend on a task. A new
@@ -30,7 +31,46 @@ type playbookIndex struct {
 	unnamed    atomic.Pointer[recall.Unnamed]
 	vectors    *recall.Index // embeddings of bullets; empty without an embedder
 	notes      admit.Book
+
+	saidMu sync.Mutex
+	said   map[string]bool // results of saidByBullet in this version
 }
+
+// maxSaid limits the results that are kept of saidByBullet. Contexts of one version mostly ask for the same newest notes.
+const maxSaid = 4096
+
+// saidByBullet reports whether a bullet of any status says about the same as a text. Then the prompt can show the bullet, or the bullet is
+// not shown for a reason that holds for the text too.
+func (ix *playbookIndex) saidByBullet(text string) bool {
+	ix.saidMu.Lock()
+	said, ok := ix.said[text]
+	ix.saidMu.Unlock()
+	if ok {
+		return said
+	}
+	said = ix.notes.HasHiddenCopy(text) || ix.hasNearCopy(text)
+	ix.saidMu.Lock()
+	defer ix.saidMu.Unlock()
+	if ix.said == nil || len(ix.said) >= maxSaid {
+		ix.said = make(map[string]bool)
+	}
+	ix.said[text] = said
+	return said
+}
+
+func (ix *playbookIndex) hasNearCopy(text string) bool {
+	prepared := similar.Prepare(text)
+	for _, m := range ix.words.Top(text, nearestCopies) {
+		b := ix.indexed[playbook.BulletID(m.Key)]
+		if b != nil && prepared.Similarity(b.Content) >= admit.NearCopy {
+			return true
+		}
+	}
+	return false
+}
+
+// nearestCopies is the number of bullets with the most common words that are compared with a text.
+const nearestCopies = 8
 
 func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duration) *playbookIndex {
 	bullets := selection.NewIndex(votes)
@@ -45,7 +85,7 @@ func newPlaybookIndex(embeddings *embeddingCache, votes bool, retry time.Duratio
 // update changes the index to a version of the playbook. The caller holds mu.
 func (ix *playbookIndex) update(p *playbook.Playbook) {
 	changed, dropped := ix.bullets.Update(p)
-	ix.version = p.Version()
+	ix.version, ix.said = p.Version(), nil
 	ix.notes.Update(p)
 	for _, id := range dropped {
 		delete(ix.indexed, id)

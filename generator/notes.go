@@ -30,17 +30,13 @@ type notePolicy struct {
 	ix      *playbookIndex
 	cb      *ContextBuilder
 	req     *contextRequest
-	decided map[events.ID]*similar.Text // insights of notes on which the Curator has decided
+	notes   []*events.Note
+	decided map[events.ID]*similar.Text // insights of notes on which the Curator has decided; nil until they are needed
 }
 
 // admitNotes returns the notes that a context may contain, reduced to the texts that it may contain, in their order.
 func (cb *ContextBuilder) admitNotes(req *contextRequest, ix *playbookIndex, notes []*events.Note, q *queryEmbedding) (list []*events.Note) {
-	p := &notePolicy{ix: ix, cb: cb, req: req, decided: map[events.ID]*similar.Text{}}
-	for _, n := range notes {
-		if n.Insight != "" && p.facts(n, admit.UseInsight).State != admit.Undecided {
-			p.decided[n.ID] = similar.Prepare(n.Insight)
-		}
-	}
+	p := &notePolicy{ix: ix, cb: cb, req: req, notes: notes}
 	ofSession, insights := 0, 0
 	for _, n := range slices.Backward(notes) {
 		if p.isOwn(n) {
@@ -71,7 +67,7 @@ func (p *notePolicy) isOwn(n *events.Note) bool {
 func (p *notePolicy) facts(n *events.Note, use admit.Use) admit.Text {
 	seq, _, _ := n.Reflection.Parse() // 0 for an invalid handle, which is unknown
 	t := p.ix.notes.Facts(use, seq, n.Evidence())
-	t.Foreign = !p.isOwn(n)
+	t.Foreign, t.Control = !p.isOwn(n), p.req.held
 	return t
 }
 
@@ -84,7 +80,7 @@ func (p *notePolicy) sessionNote(n *events.Note) *events.Note {
 	admitted := func(text string) string {
 		t := p.facts(n, admit.UseSession)
 		t.Suspect = p.cb.isSuspect(text)
-		if text == "" || !p.cb.admit(t).Shown() || p.saidByBullet(text) {
+		if text == "" || !p.cb.admit(t).Shown() || p.ix.saidByBullet(text) {
 			return ""
 		}
 		return text
@@ -103,30 +99,19 @@ func (p *notePolicy) admitsInsight(n *events.Note) bool {
 	}
 	t := p.facts(n, admit.UseInsight)
 	t.Suspect = p.cb.isSuspect(n.Insight)
-	return p.cb.admit(t).Shown() && !p.saidByBullet(n.Insight) && !p.saidBefore(n)
+	return p.cb.admit(t).Shown() && !p.ix.saidByBullet(n.Insight) && !p.saidBefore(n)
 }
-
-// saidByBullet reports whether a bullet of any status says about the same as a text. Then the prompt can show the bullet, or the bullet is
-// not shown for a reason that holds for the text too.
-func (p *notePolicy) saidByBullet(text string) bool {
-	if p.ix.notes.HasHiddenCopy(text) {
-		return true
-	}
-	prepared := similar.Prepare(text)
-	for _, m := range p.ix.words.Top(text, nearestCopies) {
-		b := p.ix.indexed[playbook.BulletID(m.Key)]
-		if b != nil && prepared.Similarity(b.Content) >= admit.NearCopy {
-			return true
-		}
-	}
-	return false
-}
-
-// nearestCopies is the number of bullets with the most common words that are compared with a text.
-const nearestCopies = 8
 
 // saidBefore reports whether the Curator has decided on another note whose insight says about the same as that of n.
 func (p *notePolicy) saidBefore(n *events.Note) bool {
+	if p.decided == nil {
+		p.decided = make(map[events.ID]*similar.Text)
+		for _, n := range p.notes {
+			if n.Insight != "" && p.facts(n, admit.UseInsight).State != admit.Undecided {
+				p.decided[n.ID] = similar.Prepare(n.Insight)
+			}
+		}
+	}
 	for id, insight := range p.decided {
 		if id != n.ID && insight.Similarity(n.Insight) >= admit.NearCopy {
 			return true

@@ -18,7 +18,9 @@ import (
 type RebuiltContext struct {
 	Messages []chat.Message  `json:"messages"`
 	Manifest events.Manifest `json:"manifest"`
-	SHA256   string          `json:"sha256"`
+	// Shown are the bullets in the context, with their texts.
+	Shown  []events.ShownBullet `json:"shown,omitempty"`
+	SHA256 string               `json:"sha256"`
 	// Verified reports that the messages are byte for byte those that the model received.
 	Verified bool           `json:"verified"`
 	Steps    []events.Step  `json:"steps,omitempty"` // of the execution
@@ -43,6 +45,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 	out := &RebuiltContext{Manifest: *e.Manifest, Steps: e.Steps, Calls: records.Calls(e.Steps), RawReply: e.RawReply}
 	c := &collector{builder: cb, e: e}
 	sources := c.sources(ctx)
+	out.Shown, out.Missing = e.Shown, c.missing
 	var missing []events.Part
 	out.Messages, missing = assembly.Render(e.Manifest, sources)
 	sum := chat.Digest(out.Messages)
@@ -76,6 +79,7 @@ func (cb *ContextBuilder) Rebuild(ctx context.Context, handle events.Handle) (*R
 type collector struct {
 	builder *ContextBuilder
 	e       *events.Execution
+	missing []events.Part // the bullets that no version has
 	warnings
 }
 
@@ -99,9 +103,7 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 				c.add("instructions: context has %s, this program has %s", p.Ref, systemRef)
 			}
 		case events.PartBullet:
-			if s.Bullet == nil {
-				s.Bullet = c.bullets(ctx)
-			}
+			s.Bullets = c.bullets(ctx)
 		case events.PartReflection:
 			if r, ok := c.find(ctx, events.StreamReflections, p.Ref).(*events.Reflection); ok {
 				s.Notes[p.Ref] = noteOf(events.NewNote(events.Handle(p.Ref), r), p.Why)
@@ -120,14 +122,23 @@ func (c *collector) sources(ctx context.Context) assembly.Sources {
 	return s
 }
 
-// bullets returns the lookup of bullets in the playbook version of the execution.
-func (c *collector) bullets(ctx context.Context) func(playbook.BulletID) *playbook.Bullet {
+// bullets returns the shown bullets in the playbook version of the execution.
+func (c *collector) bullets(ctx context.Context) (shown []*playbook.Bullet) {
 	p, err := c.builder.playbooks.store.PlaybookAt(ctx, c.e.Book, c.e.Version)
 	if err != nil {
 		c.add("playbook: %s", shortError(ctx, err))
 		p = new(playbook.Playbook)
 	}
-	return p.Bullet
+	for i := range c.e.Shown {
+		s := &c.e.Shown[i]
+		if b := p.Bullet(s.ID); b != nil {
+			s.Content = b.Content
+			shown = append(shown, b)
+		} else {
+			c.missing = append(c.missing, events.Part{Kind: events.PartBullet, Ref: string(s.ID)})
+		}
+	}
+	return shown
 }
 
 // find returns the event of a handle, nil if it has expired or cannot be read.

@@ -40,7 +40,8 @@ func invalidf(format string, args ...any) error { return &RequestError{fmt.Error
 
 func notFoundf(format string, args ...any) error { return &NotFoundError{fmt.Errorf(format, args...)} }
 
-// Context builds a context for an agent's own model. It stores the context until the agent reports the execution.
+// Context builds a context for an agent's own model. It stores the context until the agent reports the execution, unless the caller does
+// that.
 func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest) (*events.ContextReply, error) {
 	req, err := cb.newRequest(r)
 	if err != nil {
@@ -49,37 +50,56 @@ func (cb *ContextBuilder) Context(ctx context.Context, r *events.ContextRequest)
 	id := events.NewID()
 	if !r.DryRun {
 		req.armKey = func(turn int) string {
-			if r.Session != "" && !r.Advice { // the same arms for all requests of a turn
+			switch {
+			case r.Session != "" && !r.Advice: // the same arms for all requests of a turn
 				return fmt.Sprintf("turn %d of %s/%s", turn, r.Caller.Owner, r.Session)
+			case r.Session != "" && !r.Unstored: // the conversation keeps earlier advice: only the gateway can take it out again
+				return fmt.Sprintf("session %s/%s", r.Caller.Owner, r.Session)
 			}
 			return "context " + string(id)
 		}
 	}
+	req.control = contextControl(r, id)
 	built, err := cb.build(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	sum := chat.Digest(built.Messages)
 	reply := &events.ContextReply{
 		Book: r.Book, Session: r.Session, Turn: built.turn, Version: built.version, Stale: built.stale,
-		Messages: built.Messages, Shown: built.shownBullets(), Manifest: built.Manifest, SHA256: hex.EncodeToString(sum), Scores: built.Scores,
-		WindowScores: built.WindowScores, Lines: built.Lines,
+		Messages: built.Messages, Shown: built.Shown, Manifest: built.Manifest, SHA256: hex.EncodeToString(chat.Digest(built.Messages)), Scores: built.Scores,
+		WindowScores: built.WindowScores, Lines: built.Lines, Control: built.control,
 	}
 	if r.DryRun {
 		return reply, nil
 	}
 	reply.ID = id
+	if r.Unstored {
+		return reply, nil
+	}
+	served, err := events.NewServedContext(r, reply)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := cb.withOptionalTimeout(ctx)
 	defer cancel()
-	err = cb.windows.PutContext(ctx, &events.ServedContext{
-		ID: reply.ID, Book: r.Book, Owner: r.Caller.Owner, User: r.User, Session: r.Session, Query: r.Query, Context: r.Context, Turn: built.turn, Version: built.version,
-		Shown: reply.Shown, Manifest: built.Manifest, SHA256: sum, Created: built.Manifest.At,
-	})
-	if err != nil { // the context is still usable
+	if err := cb.windows.PutContext(ctx, served); err != nil { // the context is still usable
 		reply.ID = ""
 		reply.Manifest.Warnings = append(reply.Manifest.Warnings, "context: not stored, its execution cannot refer to it: "+shortError(ctx, err))
 	}
 	return reply, nil
+}
+
+// contextControl returns the session of a request for a context, for its arm. id is the id of the context.
+func contextControl(r *events.ContextRequest, id events.ID) controlKey {
+	session := cmp.Or(r.Session, r.RunID)
+	measures := r.DryRun || r.Playbook != nil
+	switch {
+	case r.Caller.Uncontrolled, session == "" && measures:
+		return controlKey{}
+	case session == "":
+		return controlKey{session: string(id)}
+	}
+	return controlKey{session: session, lasts: true, measures: measures}
 }
 
 // newRequest validates a request and returns the description of its context.
@@ -159,6 +179,12 @@ func (cb *ContextBuilder) Report(ctx context.Context, r *events.Report) (*events
 	}
 	if r.Turn > 0 { // the caller knows turns that are not stored yet
 		e.Turn = r.Turn
+	}
+	if e.Manifest == nil && missing == nil { // without a context
+		e.Control = cb.recordedArm(ctx, e, cmp.Or(e.Session, r.RunID))
+	}
+	if e.Purpose == events.Evaluate {
+		e.Control = nil
 	}
 	if err := e.Validate(); err != nil {
 		return nil, &RequestError{err}
@@ -287,7 +313,7 @@ func (cb *ContextBuilder) fillFromContext(ctx context.Context, e *events.Executi
 	}
 	e.Version = s.Version
 	e.Shown = s.Shown
-	e.Manifest = &s.Manifest
+	e.Manifest, e.Control = &s.Manifest, s.Control
 	e.PromptSHA256 = s.SHA256
 	if e.Started.IsZero() {
 		e.Started = s.Created

@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
+	"debrief/events/window"
 	"debrief/generator/prompt/assembly"
 	"debrief/playbook"
 )
@@ -36,6 +37,27 @@ func isInvalid(err error) bool {
 func isNotFound(err error) bool {
 	var gone interface{ NotFound() bool }
 	return errors.As(err, &gone) && gone.NotFound()
+}
+
+// TestCallerStoresItsContext: a context that the caller stores is the same for its report.
+func TestCallerStoresItsContext(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.commit("b", bullet(1, 0)...)
+	cb := f.newBuilder(nil, Config{}, testTimeouts)
+	request := &events.ContextRequest{Book: "b", Query: "what is due?", Advice: true, Unstored: true}
+	reply := f.context(cb, request)
+	if _, err := cb.windows.Context(t.Context(), reply.ID); !errors.Is(err, window.ErrContextNotFound) || reply.ID == "" {
+		t.Errorf("before the caller stores context %q: got %v", reply.ID, err)
+	}
+	served, err := events.NewServedContext(request, reply)
+	f.ok(err)
+	f.ok(cb.windows.PutContext(t.Context(), served))
+	stored, err := cb.Report(t.Context(), &events.Report{Book: "b", ContextID: reply.ID, Answer: "42"})
+	f.ok(err)
+	if e := f.readExecution(stored.Handle); len(stored.Warnings) > 0 || len(e.Shown) != 1 || e.Question != "what is due?" || !slices.Equal(e.PromptSHA256, chat.Digest(reply.Messages)) {
+		t.Errorf("got warnings %v and execution %+v", stored.Warnings, e)
+	}
 }
 
 // An agent that reports the context id need not repeat the data of the context.

@@ -352,7 +352,7 @@ func TestMinVersionIsAwaited(t *testing.T) {
 
 	cb := f.newBuilder(nil, Config{}, testTimeouts)
 	reply := f.context(cb, &events.ContextRequest{Query: "?", MinVersion: 9, DryRun: true})
-	if !reply.Stale || reply.Version != 2 || !containsAll(reply.Manifest.Warnings, "version 9 requested, but not available within 50ms") {
+	if !reply.Stale || reply.Version != 2 || !containsAll(reply.Manifest.Warnings, "version 9 requested, but not available within 1s") {
 		t.Errorf("got version %d, stale %v, %q; want version 2, and stale", reply.Version, reply.Stale, reply.Manifest.Warnings)
 	}
 	reply = f.context(cb, &events.ContextRequest{Query: "?", MinVersion: 2, DryRun: true})

@@ -18,7 +18,6 @@ import (
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 	"debrief/events/deltalog"
-	"debrief/events/natsd"
 )
 
 // TestMain fails the package if a goroutine is still running after the tests.
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // testTimeouts are short for conditions that should not occur and long for those that should.
-var testTimeouts = timeouts{version: 50 * time.Millisecond, optional: 10 * time.Second, retry: 20 * time.Millisecond}
+var testTimeouts = timeouts{version: time.Second, optional: 10 * time.Second, retry: 20 * time.Millisecond}
 
 // newBuilder returns a builder that has read the stored executions.
 func (f *fixture) newBuilder(e Embedder, cfg Config, w timeouts) *ContextBuilder {
@@ -316,19 +315,10 @@ func (f *fixture) deleteBucket(bucket string) {
 // newFixturePair returns two fixtures on one server, like two processes.
 func newFixturePair(t *testing.T) (a, b *fixture) {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
+	connect := bustest.Server(t)
 	var both [2]*fixture
 	for i := range both {
-		nc, err := srv.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		conn, err := bus.Open(t.Context(), nc, bus.Options{})
+		conn, err := bus.Open(t.Context(), connect(), bus.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,7 +87,7 @@ const batchSize = 100
 func heldBatch(t *testing.T, ctx context.Context, conn *bus.Conn, book playbook.Book, batch int) *events.Edit {
 	t.Helper()
 	words := "it is stamped"
-	if crashPoints[batch].name == midChange.name {
+	if name := crashPoints[batch].name; name == midChange.name || name == midBatch.name {
 		words = strings.Repeat("and then stamped, ", 200)
 	}
 	e := &events.Edit{Book: book, ID: events.Hash(string(book), fmt.Sprint("edit ", batch)), Author: "run", Reason: "batch"}

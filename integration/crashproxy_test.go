@@ -43,9 +43,9 @@ var crashPoints = []crashPoint{
 	midChange,
 	{"before the ack", isAck, instead},
 	{"after the ack", isAck, after},
-	{"mid-batch", isMidBatch, instead},
-	{"before the view", isBatchCommit, instead},
-	{"after the view", isBatchCommit, answered},
+	midBatch,
+	{"before the view", isHead, instead},
+	{"after the view", isHead, answered},
 }
 
 // frozenAtDelta freezes a curator before it sends a delta, until other curators have its messages.
@@ -53,6 +53,9 @@ var frozenAtDelta = crashPoint{"frozen at the delta", isDelta, frozen}
 
 // midChange is between the deltas of a change that is too large for one.
 var midChange = crashPoint{"mid-change", isLastOfSeveral, instead}
+
+// midBatch is between the keys of a change that is too large for the head of the view.
+var midBatch = crashPoint{"mid-batch", isMidBatch, instead}
 
 func isDelta(f *frame) bool { return strings.HasPrefix(f.subject, "debrief.delta.") && f.header > 0 }
 
@@ -74,7 +77,9 @@ func isMidBatch(f *frame) bool {
 	return n && f.get("Nats-Batch-Commit") == ""
 }
 
-func isBatchCommit(f *frame) bool { return f.header > 0 && f.get("Nats-Batch-Commit") != "" }
+func isHead(f *frame) bool {
+	return strings.HasPrefix(f.subject, "$KV.playbook.") && strings.HasSuffix(f.subject, ".head") && f.header > 0
+}
 
 // trap is an armed crash point. It strikes once.
 type trap struct {

@@ -312,13 +312,20 @@ type viewHead struct {
 	Last    uint64            `msgpack:"l"`
 	Count   int               `msgpack:"n"`
 	Sum     playbook.Checksum `msgpack:"s"`
+	Recent  []recentBullet    `msgpack:"d"`
+}
+
+// recentBullet is a bullet in a head. It replaces the one of the keys. Without data the bullet was removed.
+type recentBullet struct {
+	ID   playbook.BulletID `msgpack:"i"`
+	Data []byte            `msgpack:"d"`
 }
 
 // checkView checks that the bucket equals the folded log.
 func (l *ledger) checkView(a *audit) {
 	prefix := "$KV." + events.BucketPlaybook + "."
 	var head viewHead
-	var bullets []*playbook.Bullet
+	bullets := make(map[playbook.BulletID]*playbook.Bullet)
 	for _, m := range l.view {
 		switch key := strings.TrimPrefix(m.subject, prefix); {
 		case m.header.Get("KV-Operation") != "":
@@ -334,10 +341,21 @@ func (l *ledger) checkView(a *audit) {
 			if key != events.BulletKey(l.book, b.ID) {
 				a.addProblem("view: bullet %s is under %s", b.ID, key)
 			}
-			bullets = append(bullets, b)
+			bullets[b.ID] = b
 		}
 	}
-	got := playbook.Restore(head.Version, head.Last, slices.Values(bullets))
+	for _, r := range head.Recent {
+		delete(bullets, r.ID)
+		if len(r.Data) == 0 {
+			continue
+		}
+		b := new(playbook.Bullet)
+		if err := events.Unmarshal(r.Data, b); err != nil || b.ID != r.ID {
+			a.addProblem("view: bullet %s in the head: %v", r.ID, err)
+		}
+		bullets[r.ID] = b
+	}
+	got := playbook.Restore(head.Version, head.Last, maps.Values(bullets))
 	switch {
 	case head.Version != a.fold.Version() || !bytes.Equal(head.Chain, a.chain):
 		a.addProblem("view: is at %s, the log at %s", playbook.VersionLabel(head.Version, head.Chain), playbook.VersionLabel(a.fold.Version(), a.chain))

@@ -64,6 +64,12 @@ var firingCases = []alertCase{
 		{selector: `debrief_gateway_degraded_total{class="chat", reason="deadline"}`, grows: 2},
 		{selector: `debrief_gateway_requests_total{class="chat", status="2xx"}`, grows: 20},
 	}},
+	{"DebriefPlaybookCallsNotCaptured", "", []seriesChange{
+		{selector: `debrief_playbook_gateway_calls_total{playbook="desk", reason="deadline"}`, grows: 1},
+		{selector: `debrief_playbook_gateway_calls_total{playbook="desk", reason="captured"}`, grows: 2},
+	}},
+	{"DebriefPlaybookWaits", "", []seriesChange{{selector: `debrief_playbook_oldest_seconds{playbook="desk", role="reflector"}`, value: 4000}}},
+	{"DebriefPlaybookUnhealthy", "", []seriesChange{{selector: `debrief_playbook_alarm{playbook="desk", alarm="harm"}`, value: 1}}},
 	{"DebriefBreakerOpen", "", []seriesChange{{selector: `debrief_model_breaker_state{role="reflector", kind="chat", state="open"}`, value: 1}}},
 	{"DebriefModelErrors", "", []seriesChange{
 		{selector: `debrief_model_calls_total{role="reflector", kind="chat", result="unavailable"}`, grows: 1},
@@ -103,6 +109,10 @@ var silentCases = []alertCase{
 	{"DebriefLagGrows", "many wait, and fewer every minute", []seriesChange{
 		{selector: `debrief_role_waiting_messages{role="generator"}`, value: 20000, grows: -10},
 		{selector: `debrief_role_oldest_seconds{role="generator"}`, value: 1000},
+	}},
+	{"DebriefPlaybookCallsNotCaptured", "one in ten", []seriesChange{
+		{selector: `debrief_playbook_gateway_calls_total{playbook="desk", reason="deadline"}`, grows: 1},
+		{selector: `debrief_playbook_gateway_calls_total{playbook="desk", reason="captured"}`, grows: 9},
 	}},
 	{"DebriefModelErrors", "one in a hundred fails", []seriesChange{
 		{selector: `debrief_model_calls_total{role="reflector", kind="chat", result="unavailable"}`, grows: 1},

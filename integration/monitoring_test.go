@@ -92,8 +92,13 @@ func checkQueries(t *testing.T, alerts []alert, have series) {
 func startLearning(t *testing.T) string {
 	t.Helper()
 	bin, dir, health, listen := program(t, "debrief"), t.TempDir(), freeAddress(t), freeAddress(t)
+	prices := filepath.Join(dir, "prices.yaml")
+	if err := os.WriteFile(prices, []byte("date: 2026-04-01\nmodels: {simulated-invoice-desk: {input: 1, output: 2}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	start(t, "up", func() *exec.Cmd {
-		return exec.Command(bin, "up", "--simulated", "--data", dir, "--listen", listen, "--http", "127.0.0.1:0", "--health", health)
+		return exec.Command(bin, "up", "--simulated", "--data", dir, "--listen", listen, "--http", "127.0.0.1:0", "--health", health,
+			"--metrics-playbooks", string(desk), "--metrics-prices", prices)
 	})
 	awaitReady(t, health)
 	conn := connect(t, "nats://"+listen)

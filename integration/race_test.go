@@ -202,7 +202,7 @@ func (s curatorRace) strike(t *testing.T, ctx context.Context, rng *rand.Rand, c
 		p := crashPoints[i%len(crashPoints)]
 		b := victim(own)
 		defer b.Unlock()
-		d.large.Store(p.name == midChange.name)
+		d.large.Store(p.name == midChange.name || p.name == midBatch.name)
 		defer d.large.Store(false)
 		if b.runTrap(t, ctx, p, 0) != nil {
 			d.add(p.name)

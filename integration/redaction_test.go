@@ -196,7 +196,7 @@ type pipeline struct {
 func (p *pipeline) run(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(p.bin, args...)
-	cmd.Env = append(os.Environ(), "DEBRIEF_NATS="+p.nats, "DEBRIEF_BOOK=b", "USER=tester")
+	cmd.Env = append(os.Environ(), "DEBRIEF_NATS="+p.nats, "DEBRIEF_BOOK=b", "USER=tester", "GOGC=400") // a short process needs no collection
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("debrief %.60q: %v\n%.600s", args, err, out)

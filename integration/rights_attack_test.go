@@ -155,6 +155,7 @@ func own(tenant, subject string) (names []string) {
 		"debrief.task.": "stream TASKS", "debrief.round.": "stream TASKS", "debrief.execution.": "stream EXECUTIONS", "debrief.feedback.": "stream EXECUTIONS", "debrief.reflection.": "stream REFLECTIONS", "debrief.edit.": "stream REFLECTIONS",
 		"debrief.delta.": "stream DELTAS", "debrief.dead.": "stream DEAD", "$KV.playbook.": "stream KV_playbook", "$KV.window.": "stream KV_window", "$KV.state.": "stream KV_state",
 		"$KV.contexts.": "stream KV_contexts", "$KV.vectors.": "stream KV_vectors", "$KV.attempts.": "stream KV_attempts", "$KV.openruns.": "stream KV_openruns", "$KV.captures.": "stream KV_captures", "$O.blobs.": "stream OBJ_blobs",
+		"$KV.erasures.": "stream KV_erasures", "$JS.API.STREAM.PURGE.KV_playbook": "stream KV_playbook",
 		"debrief.head.": "announcement", "_INBOX_operator.": "inbox operator",
 		"$JS.API.CONSUMER.MSG.NEXT.TASKS.generator":      "consumer TASKS/generator",
 		"$JS.API.CONSUMER.MSG.NEXT.EXECUTIONS.reflector": "consumer EXECUTIONS/reflector",
@@ -294,7 +295,7 @@ func printRows(rows []row) string {
 func newAttackEnv(t *testing.T, tenants ...string) *attackEnv {
 	t.Helper()
 	s := newTLSServer(t, tenants)
-	s.file("limits.conf", "limits.conf", "max_streams: 16", "max_streams: 64", "max_mem: 16M", "max_mem: 64M")
+	s.file("limits.conf", "limits.conf", "max_streams: 32", "max_streams: 64", "max_mem: 16M", "max_mem: 64M")
 	return &attackEnv{tlsServer: s, t: t, replicas: 1, tenants: tenants}
 }
 

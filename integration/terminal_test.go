@@ -156,7 +156,7 @@ func TestOutputContainsNoControlSequences(t *testing.T) {
 			defer cancel()
 			cmd := exec.CommandContext(ctx, p.bin, args...)
 			cmd.Dir = t.TempDir()
-			cmd.Env = append(os.Environ(), "DEBRIEF_NATS="+p.nats, "DEBRIEF_BOOK=b", "USER="+onTheLine, "HOME="+cmd.Dir)
+			cmd.Env = append(os.Environ(), "DEBRIEF_NATS="+p.nats, "DEBRIEF_BOOK=b", "USER="+onTheLine, "HOME="+cmd.Dir, "GOGC=400")
 			out, _ := cmd.CombinedOutput() // many commands fail; the test checks their errors too
 			printed += strings.Count(string(out), `\u001b`)
 			if bad := controlCharacter(string(out)); bad != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ type Evidence struct {
 	Session   string  `msgpack:"n,omitempty" json:"session,omitempty"`
 	Source    string  `msgpack:"o,omitempty" json:"source,omitempty"`
 	Inferred  bool    `msgpack:"d,omitempty" json:"inferred,omitempty"` // the outcome was only inferred
-	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"`  // beginning of the question
+	Excerpt   string  `msgpack:"t,omitempty" json:"excerpt,omitempty"`  // beginning and end of the question
 	Outcome   string  `msgpack:"l,omitempty" json:"outcome,omitempty"`
 	Score     float64 `msgpack:"s,omitempty" json:"score,omitempty"`
 	Reflector string  `msgpack:"r,omitempty" json:"reflector,omitempty"` // version of rules and prompt
@@ -67,6 +68,11 @@ type Evidence struct {
 	// FeedbackSeq is the stream sequence of the covered feedback, which gave the outcome. It is 0 if the cover is for the
 	// execution with its own outcome.
 	FeedbackSeq uint64 `msgpack:"j,omitempty" json:"feedback_seq,omitempty"`
+	// Control is set if the session was in the control group, so that its outcome says nothing about any bullet.
+	Control bool `msgpack:"h,omitempty" json:"control,omitempty"`
+	// ErasedSelector is the number of the selector that forgot the execution, if the names of that selector were erased. 0 means that no
+	// name of such a selector was erased. See Selector.Erased.
+	ErasedSelector uint64 `msgpack:"z,omitempty" json:"erased_selector,omitempty"`
 }
 
 // Rejection is a requested operation that the Curator did not apply.
@@ -114,9 +120,17 @@ type Delta struct {
 	Gate Gate `msgpack:"k,omitempty" json:"gate,omitempty"`
 	// Review is the new review mode of the playbook. Empty leaves the mode unchanged.
 	Review Review `msgpack:"u,omitempty" json:"review,omitempty"`
+	// Control is the new control share of the playbook. Empty leaves the share unchanged.
+	Control Share `msgpack:"cs,omitempty" json:"control,omitempty"`
+	// ControlSalt is set when the share is first switched on, see Admission.ControlSalt.
+	ControlSalt []byte `msgpack:"cz,omitempty" json:"-"`
 	// LeadingScore is the new name of the score that counts if an outcome has several. Nil leaves it unchanged, and empty text
 	// removes it.
 	LeadingScore *string `msgpack:"ls,omitempty" json:"leading_score,omitempty"`
+	// About replaces the name and the description of the playbook. Nil keeps both.
+	About *About `msgpack:"ab,omitempty" json:"about,omitempty"`
+	// Redacted lists deltas of the log whose texts were erased. The chain hash of the log covers their present form by this list.
+	Redacted []RedactedVersion `msgpack:"e,omitempty" json:"redacted,omitempty"`
 	// Policy has the settings of the Curator, in the first delta after they changed.
 	Policy *Policy `msgpack:"y,omitempty" json:"policy,omitempty"`
 
@@ -125,6 +139,11 @@ type Delta struct {
 	Model  string    `msgpack:"l,omitempty" json:"model,omitempty"`  // model of the proposals; empty if no model proposed
 	Prompt string    `msgpack:"p,omitempty" json:"prompt,omitempty"` // version of the prompt for the model
 	Time   time.Time `msgpack:"t" json:"time"`                       // for people; no decision depends on it
+}
+
+// ChangesBullets reports whether an operation of the delta adds, changes or removes a bullet. Votes and outcomes alone do not.
+func (d *Delta) ChangesBullets() bool {
+	return slices.ContainsFunc(d.Ops, func(op Op) bool { return !op.Kind.Counts() })
 }
 
 // Name is a name for a version. A name that is set again moves to the new version.
@@ -177,6 +196,9 @@ type Selector struct {
 	Execution string `msgpack:"x,omitempty" json:"execution,omitempty"` // handle
 	// Sample is the id of the execution of the first round. It also matches evidence with another handle of the sample.
 	Sample string `msgpack:"i,omitempty" json:"sample_id,omitempty"`
+	// Erased is the number of a selector whose user and session were erased: it selects the evidence with this ErasedSelector. Equal
+	// selectors have the same number, the first version that they were used in.
+	Erased uint64 `msgpack:"z,omitempty" json:"erased,omitempty"`
 }
 
 // Matches reports whether the selector selects the evidence. It is false for nil, the evidence of an edit, and for an
@@ -192,7 +214,8 @@ func (s *Selector) Matches(e *Evidence) bool {
 	bySample := s.Sample != "" && s.Sample == e.Sample
 	anyExecution := s.Execution == "" && s.Sample == ""
 	byExecution := anyExecution || byHandle || bySample
-	return bySource && byOwner && byExecution && selectsName(s.User, e.User) && selectsName(s.Session, e.Session)
+	byErased := s.Erased == 0 || s.Erased == e.ErasedSelector
+	return bySource && byOwner && byExecution && byErased && selectsName(s.User, e.User) && selectsName(s.Session, e.Session)
 }
 
 // MaxEvidenceName is the number of bytes of a session, a user or a source in Evidence.
@@ -219,6 +242,9 @@ func (s *Selector) String() string {
 		if f.value != "" {
 			parts = append(parts, fmt.Sprintf("%s %q", f.name, f.value))
 		}
+	}
+	if s.Erased > 0 {
+		parts = append(parts, ErasedText)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -260,8 +286,13 @@ func (d *Delta) Validate() error {
 	if !d.Review.Valid() {
 		return fmt.Errorf("review: must be first or off, got %q", d.Review)
 	}
-	if err := ValidateLeadingScore(d.LeadingScore); err != nil {
+	if err := errors.Join(ValidateLeadingScore(d.LeadingScore), d.Control.validate(), d.About.Validate()); err != nil {
 		return err
+	}
+	for i := range d.Redacted {
+		if err := d.Redacted[i].Validate(); err != nil {
+			return fmt.Errorf("redacted[%d]: %w", i, err)
+		}
 	}
 	if d.Forget != nil {
 		if err := d.Forget.Validate(); err != nil {

@@ -13,6 +13,9 @@ import (
 // TestChangedSince checks, for random changes, that a reader of the changes knows the bullets of the playbook: after each of
 // them, after many, after a copy by value, and with the mark of another playbook.
 func TestChangedSince(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := new(playbook.Playbook)

@@ -45,6 +45,9 @@ func OpKinds() []OpKind {
 	return []OpKind{Add, Update, Tag, Remove, SetStatus, Pin, Merge, Put, Retag, AddExposures, Confirm}
 }
 
+// Counts reports whether operations of the kind change only votes, outcomes and confirmations.
+func (k OpKind) Counts() bool { return k == Tag || k == Retag || k == AddExposures || k == Confirm }
+
 // ErrUnknownOp is returned for an operation of an unknown kind. A newer program may have written it.
 var ErrUnknownOp = errors.New("unknown operation")
 
@@ -293,7 +296,9 @@ func (b *Bullet) reword(op *Op, covers []Cover) {
 	changed := op.Content != b.Content
 	if changed {
 		b.Experiment = b.newExperiment(op.Standing)
-		b.OnlyInferred = onlyInferred(op, covers)
+		if len(op.Support) > 0 || op.byPerson() { // a Merge without support rests on the executions behind its bullets
+			b.OnlyInferred = onlyInferred(op, covers)
+		}
 	}
 	b.learnFrom(op, covers)
 	b.Approved = op.byPerson() || b.Approved && !changed

@@ -25,6 +25,7 @@ type Playbook struct {
 	parts     ChangeAssembler // deltas of an incomplete change
 	gate      Gate
 	leading   string // see LeadingScore
+	about     About
 	admission Admission
 	duplicate []BulletID // see DuplicateAdds
 	journal   *journal
@@ -68,6 +69,12 @@ func (p *Playbook) SetGate(mode Gate) { p.gate = mode }
 
 // LeadingScore returns the name of the score that counts if an outcome has several, or "" if no person chose one.
 func (p *Playbook) LeadingScore() string { return p.leading }
+
+// About returns the name and the description of the playbook.
+func (p *Playbook) About() About { return p.about }
+
+// SetAbout sets the name and the description, for a playbook restored from a view.
+func (p *Playbook) SetAbout(a About) { p.about = a }
 
 // SetLeadingScore sets the leading score, for a playbook restored from a view.
 func (p *Playbook) SetLeadingScore(name string) { p.leading = name }
@@ -230,6 +237,9 @@ func (p *Playbook) Apply(d *Delta) (changed []BulletID, err error) {
 		}
 		if part.LeadingScore != nil {
 			p.leading = *part.LeadingScore
+		}
+		if part.About != nil {
+			p.about = *part.About
 		}
 		p.admission.apply(part)
 		changed = slices.Grow(changed, len(part.Ops))

@@ -31,6 +31,31 @@ func ValidateLeadingScore(name *string) error {
 	return nil
 }
 
+// About is the name and the description of a playbook, for people. The zero value has neither.
+type About struct {
+	Name        string `msgpack:"n,omitempty" json:"name,omitempty" doc:"Name for people, at most 80 bytes."`
+	Description string `msgpack:"d,omitempty" json:"description,omitempty" doc:"What the playbook is for, at most 1,000 bytes."`
+}
+
+// AboutError is an invalid field of About.
+type AboutError struct{ Field, Reason string }
+
+func (e *AboutError) Error() string { return "about." + e.Field + ": " + e.Reason }
+
+// Validate returns an *AboutError for a text that is too long, or a name of several lines. Nil is valid.
+func (a *About) Validate() error {
+	const maxName, maxDescription = 80, 1000
+	switch {
+	case a == nil:
+		return nil
+	case len(a.Name) > maxName || strings.TrimSpace(a.Name) != a.Name || strings.ContainsAny(a.Name, "\r\n"):
+		return &AboutError{"name", fmt.Sprintf("must have one line of at most %d bytes, without surrounding space", maxName)}
+	case len(a.Description) > maxDescription:
+		return &AboutError{"description", fmt.Sprintf("must have at most %d bytes, got %d", maxDescription, len(a.Description))}
+	}
+	return nil
+}
+
 // Trust is the trust level of a source of executions. Stored; append only.
 type Trust string
 
@@ -57,10 +82,14 @@ type SourceTrust struct {
 type Policy struct {
 	Review Review        `msgpack:"r,omitempty" json:"review,omitempty"` // of a book whose mode no person has set
 	Trust  []SourceTrust `msgpack:"t,omitempty" json:"trust,omitempty"`  // sorted by source, each once
+	// Control is the control share of a book whose share no person has set.
+	Control Share `msgpack:"c,omitempty" json:"control,omitempty"`
 }
 
 // Equal reports whether two policies are the same.
-func (p Policy) Equal(o Policy) bool { return p.Review == o.Review && slices.Equal(p.Trust, o.Trust) }
+func (p Policy) Equal(o Policy) bool {
+	return p.Review == o.Review && p.Control.PerMille() == o.Control.PerMille() && slices.Equal(p.Trust, o.Trust)
+}
 
 // Of returns the trust in a source. The entry for agent also applies to agent/NAME; the longest entry that matches counts. A source
 // without an entry, and the empty source, is trusted.
@@ -109,6 +138,11 @@ type Admission struct {
 	Review  Review  `msgpack:"r,omitempty" json:"review,omitempty"` // set by a person; empty: Policy.Review counts
 	Policy  Policy  `msgpack:"p,omitempty" json:"policy,omitzero"`
 	Decided Decided `msgpack:"d,omitempty" json:"decided,omitzero"`
+	// Control is set by a person; empty: Policy.Control counts. ControlShare returns the share that applies.
+	Control Share `msgpack:"c,omitempty" json:"control,omitempty"`
+	// ControlSalt is the key of the hash that assigns sessions. It is made when the share is first switched on, and stays. It is not in
+	// JSON: clients that know it could choose sessions.
+	ControlSalt []byte `msgpack:"s,omitempty" json:"-"`
 	// Dropped has the sequences of the newest reflections whose bullet a person rejected or that was removed, in order. An older one
 	// raises DroppedFloor: of the reflections up to it, only those with a bullet may speak.
 	Dropped      []uint64 `msgpack:"x,omitempty" json:"dropped,omitempty"`
@@ -208,10 +242,15 @@ func (a *Admission) apply(d *Delta) {
 	if d.Policy != nil {
 		a.Policy = *d.Policy
 	}
+	a.Control = cmp.Or(d.Control, a.Control)
+	if len(d.ControlSalt) > 0 {
+		a.ControlSalt = d.ControlSalt
+	}
 	a.Decided.add(d.Floor, d.Covers)
 	if d.Forget != nil {
 		a.forget(Forgotten{*d.Forget, d.Version, d.ForgetBefore})
 	}
+	a.eraseNames(d.Redacted)
 }
 
 // forget adds a selection. It replaces an earlier one of the same executions.

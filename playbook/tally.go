@@ -60,7 +60,7 @@ func (t *Tally) count(b *Bullet, sign int) {
 	}
 }
 
-// countPlain adds the outcomes of the tasks that cite no bullet. d is the last delta of a change and has its covers, one for each task;
+// countPlain adds the outcomes of the tasks that cite no bullet, without those of the control group, which could cite none. d is the last delta of a change and has its covers, one for each task;
 // parts are all deltas of the change.
 func (t *Tally) countPlain(d *Delta, parts []*Delta) {
 	cites := make(map[int]bool) // covers
@@ -77,7 +77,7 @@ func (t *Tally) countPlain(d *Delta, parts []*Delta) {
 	for i := range d.Covers {
 		e := d.Covers[i].Evidence
 		hasOutcome := e != nil && !e.Inferred && e.Outcome != "" && e.Outcome != "unknown"
-		if hasOutcome && !cites[i] {
+		if hasOutcome && !cites[i] && !e.Control {
 			t.Plain.Count++
 			t.Plain.Sum += e.Score
 		}

@@ -9,6 +9,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/events/window"
 )
 
@@ -128,7 +129,7 @@ func TestReflectorLoadsTheAgent(t *testing.T) {
 	if a := stored.(*events.Execution).Agent; a == nil || a.Ref == "" || a.SystemPrompt != "" {
 		t.Fatalf("got the agent %+v in the stream, want its name", a)
 	}
-	got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: stored, Seq: receipt.Seq})
+	got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: stored, Seq: receipt.Seq})
 	if got.Err != nil || len(got.Events) != 1 {
 		t.Fatalf("got %+v, want a reflection", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
 	"debrief/events/chat"
+	"debrief/events/deltalog"
 	"debrief/events/window"
 )
 
@@ -76,7 +77,7 @@ func TestReflectorQuotesTheOtherRunOfATask(t *testing.T) {
 		if last++; places[e.RunID] == 0 {
 			places[e.RunID] = last
 		}
-		got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: places[e.RunID]})
+		got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: e, Seq: places[e.RunID]})
 		if got.Err != nil || len(got.Events) != 1 {
 			t.Fatalf("%s: got %+v, want a reflection", name, got)
 		}
@@ -121,7 +122,7 @@ func TestRunWithoutAReflectionIsRemembered(t *testing.T) {
 	handle := func(e *events.Execution, seq uint64) {
 		t.Helper()
 		e.Manifest = nil
-		if got := r.handle(t.Context(), conn, windows, &bus.Delivery{Event: e, Seq: seq}); got.Err != nil || len(got.Events) != 0 {
+		if got := r.handle(t.Context(), conn, windows, deltalog.New(conn.JetStream()).Texts(), &bus.Delivery{Event: e, Seq: seq}); got.Err != nil || len(got.Events) != 0 {
 			t.Fatalf("got %+v, want no reflection", got)
 		}
 	}

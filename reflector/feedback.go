@@ -123,11 +123,16 @@ func sameExecution(ctx context.Context, conn *bus.Conn, h, known events.Handle, 
 }
 
 // waitReflected waits until the Reflectors have acknowledged everything up to a sequence of the executions' stream. It
-// returns an error after reflectedTimeout.
+// returns an error after reflectedTimeout. Feedback often waits for other feedback that is earlier in the stream: after each
+// progress it asks again soon, otherwise every one of a row would add a second.
 func waitReflected(ctx context.Context, conn *bus.Conn, seq uint64) error {
 	until := time.Now().Add(reflectedTimeout)
+	var floor uint64
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		lag, err := conn.Consumers.Lag(ctx, events.RoleReflector)
+		if lag.Floor > floor {
+			floor, pause = lag.Floor, min(pause, 40*time.Millisecond)
+		}
 		switch {
 		case err != nil:
 			return err

@@ -212,6 +212,9 @@ func quotedBullets(e *events.Execution) string {
 		Cited   bool   `json:"cited,omitempty"`
 	}
 	for _, b := range e.Shown {
+		if b.Content == "" { // no longer stored
+			continue
+		}
 		line.ID = string(b.ID)
 		line.Content = excerpt(b.Content, shortText/2)
 		line.Cited = cited[string(b.ID)]
@@ -299,9 +302,8 @@ func excerpt(s string, limit int) string {
 	if len(s) <= limit {
 		return text.Valid(s)
 	}
-	head, tail := s[:limit/2], s[len(s)-limit/2:]
-	return text.Valid(fmt.Sprintf("%s [… %d bytes left out …] %s",
-		strings.ToValidUTF8(head, ""), len(s)-len(head)-len(tail), strings.ToValidUTF8(tail, "")))
+	first, last := text.Cut(s, limit/2, limit/2)
+	return text.Valid(fmt.Sprintf("%s [… %d bytes left out …] %s", first, len(s)-len(first)-len(last), last))
 }
 
 // Output is the parsed reply of a model.

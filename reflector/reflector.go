@@ -14,6 +14,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/config"
+	"debrief/events/deltalog"
 	"debrief/events/window"
 	"debrief/playbook"
 	"debrief/playbook/text"
@@ -99,7 +100,7 @@ func versionOf(withModel bool) string {
 // Run processes deliveries until ctx ends. The roles of a process may share one Conn. To stop, cancel ctx, wait for Run, then close the
 // connection.
 func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
-	windows := window.New(conn.NATS(), conn.JetStream())
+	windows, texts := window.New(conn.NATS(), conn.JetStream()), deltalog.New(conn.JetStream()).Texts()
 	return conn.Run(ctx, bus.Worker{
 		Role:    events.RoleReflector,
 		Slots:   r.cfg.Slots,
@@ -108,7 +109,7 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 			ctx = chat.ObserveReplies(ctx, func(q chat.Quality) {
 				conn.Stats.CountReply(events.RoleReflector, q == chat.Repaired, q == chat.Invalid)
 			})
-			result := r.handle(ctx, conn, windows, batch[0])
+			result := r.handle(ctx, conn, windows, texts, batch[0])
 			_, answered := batch[0].Event.(*events.Execution)
 			result.ReplyOriginal = answered && !result.Forward // to the requester of a task that has no further round
 			if len(result.Events) > 0 {
@@ -123,7 +124,7 @@ func (r *Reflector) Run(ctx context.Context, conn *bus.Conn) error {
 }
 
 // handle processes one execution or feedback. It returns a reflection, the task of the next round, or no event.
-func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, d *bus.Delivery) (out bus.Result) {
+func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.Store, texts *deltalog.Texts, d *bus.Delivery) (out bus.Result) {
 	var e *events.Execution
 	var fb feedbackInfo
 	var handle events.Handle
@@ -151,8 +152,8 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 		p = newComparison(e)
 	}
 	other, err := p.find(ctx, windows, e)
-	if err == nil && r.model != nil && e.Agent != nil && e.Agent.Ref != "" {
-		err = conn.Events.LoadAgent(ctx, e)
+	if err == nil && r.asks(e, fb.id) {
+		err = complete(ctx, conn, texts, e)
 	}
 	if err != nil {
 		return bus.Result{Err: fmt.Errorf("reflect on %s: %w", handle, err)}
@@ -201,6 +202,16 @@ func (r *Reflector) handle(ctx context.Context, conn *bus.Conn, windows *window.
 	}}
 }
 
+// complete loads the texts that the stored execution only refers to, for the prompt about it.
+func complete(ctx context.Context, conn *bus.Conn, texts *deltalog.Texts, e *events.Execution) error {
+	if e.Agent != nil && e.Agent.Ref != "" {
+		if err := conn.Events.LoadAgent(ctx, e); err != nil {
+			return err
+		}
+	}
+	return texts.Fill(ctx, e.Book, e.Version, e.Shown)
+}
+
 // Reflect returns the reflection on an execution with the given handle. A worker produces the same reflection for a
 // held execution that is the last round of its sample. Reflect stores nothing and reads no other execution.
 func (r *Reflector) Reflect(ctx context.Context, e *events.Execution, h events.Handle) (*events.Reflection, error) {
@@ -237,8 +248,8 @@ func (r *Reflector) reflect(ctx context.Context, e *events.Execution, other *oth
 	ref := &events.Reflection{
 		Book: e.Book,
 		ID:   events.ReflectionID(sample, feedback, r.version), Execution: e.ID, Sample: sample, Feedback: feedback, Reflector: r.version,
-		Owner: e.Owner, User: e.User, Session: e.Session, Origin: e.Origin,
-		Question: text.Clip(e.Question, 500), Outcome: e.Outcome, Created: time.Now().UTC(),
+		Owner: e.Owner, User: e.User, Session: e.Session, Control: e.InControl(), Origin: e.Origin,
+		Question: text.Ends(e.Question, 500), Outcome: e.Outcome, Created: time.Now().UTC(),
 	}
 	addExposures(e, ref)
 	if e.Outcome.Violation {

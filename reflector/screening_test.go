@@ -84,7 +84,7 @@ func fixedModel(insights ...string) chat.Model {
 
 func reflectOn(t testing.TB, m chat.Model, e *events.Execution) *events.Reflection {
 	t.Helper()
-	got := bustest.Must(New(m, Config{})).handle(context.Background(), nil, nil, &bus.Delivery{Event: e, Seq: 1})
+	got := bustest.Must(New(m, Config{})).handle(context.Background(), nil, nil, nil, &bus.Delivery{Event: e, Seq: 1})
 	if got.Err != nil || len(got.Events) > 1 {
 		t.Fatalf("got %+v", got)
 	}
@@ -97,6 +97,9 @@ func reflectOn(t testing.TB, m chat.Model, e *events.Execution) *events.Reflecti
 // The model obeys the injection and also returns a lesson of its own. The insight of the reflection is that without the injection, and
 // the lesson of the injection is marked for a person.
 func TestTraceTextNeverBecomesALesson(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	want := reflectOn(t, fixedModel(validLesson), injectionTarget())
 	if len(want.Lessons) != 1 || len(want.Tags) != 1 || len(want.Ignored) != 0 {

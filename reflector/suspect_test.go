@@ -66,3 +66,16 @@ func TestDoubtedOutcome(t *testing.T) {
 		})
 	}
 }
+
+// A reflection keeps the beginning and the end of a long question: tasks of one kind begin with the same instructions.
+func TestReflectionKeepsBothEndsOfTheQuestion(t *testing.T) {
+	t.Parallel()
+	e := &events.Execution{Book: "b", ID: "e", RunID: "r", Question: "Here is a list of tags:" + strings.Repeat(" Tag", 2000) + ". Which tag fits 21,000?"}
+	r, err := bustest.Must(New(nil, Config{})).Reflect(t.Context(), e, "1-00000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Question, "Here is a list") || !strings.HasSuffix(r.Question, "fits 21,000?") || len(r.Question) > 510 {
+		t.Errorf("got %q", r.Question)
+	}
+}

@@ -14,12 +14,14 @@ import (
 
 // gatewayBench measures what the gateway adds to calls of models.
 type gatewayBench struct {
-	Streams []int    `help:"Numbers of open streams." default:"1,64,512"`
-	Modes   []string `help:"Modes of the gateway; the direct connection is always measured." default:"off,observe,tail"`
-	Bullets int      `help:"Number of bullets in the playbook." default:"10000"`
-	Samples int      `help:"Calls of each case." default:"300"`
-	Sync    string   `help:"When the server flushes to disk." default:"always"`
-	JSON    bool     `help:"Print JSON lines."`
+	Streams []int         `help:"Numbers of open streams, and of clients for the throughput." default:"1,64,512"`
+	Modes   []string      `help:"Modes of the gateway; direct calls and a plain reverse proxy are always measured." default:"off,observe,tail"`
+	Bullets int           `help:"Number of bullets in the playbook." default:"10000"`
+	Samples int           `help:"Calls of each case." default:"300"`
+	Sync    string        `help:"When the server flushes to disk." default:"always"`
+	Time    time.Duration `help:"Time of each throughput; 0 measures none." default:"5s"`
+	Profile string        `help:"Write CPU profiles of the throughputs to files with this prefix." placeholder:"PREFIX"`
+	JSON    bool          `help:"Print JSON lines."`
 }
 
 // Help implements kong.HelpProvider.
@@ -30,18 +32,22 @@ comes 20 ms before the others. The gateway, an embedded NATS server with the pla
   first byte  time to the first byte of single calls while other streams are open, each with 20 events a second
   last byte   time to the last byte: the gateway stores a call before it sends the end
   added       difference to the direct connection with as many open streams
-  unchanged   calls that passed without advice and capture, because these took 150 ms
+  unchanged   calls that passed without advice or capture, because these took 150 ms
+  calls/s     calls of as many clients that never pause
+  CPU         of one call, of the whole process: client, provider, gateway and NATS server; added: without that of the direct connection
+  plain       a reverse proxy of the standard library in place of the gateway
 
 Examples:
 
   bench gateway
-  bench gateway --streams 64 --modes tail --samples 2000`
+  bench gateway --streams 64 --modes tail --samples 2000
+  bench gateway --streams 64 --modes observe,tail --samples 0 --sync 100ms`
 }
 
 // Validate implements kong's check.
 func (b *gatewayBench) Validate() error {
-	if len(b.Streams) == 0 || slices.Min(b.Streams) < 1 || b.Samples < 1 || b.Bullets < 0 {
-		return errors.New("--streams, --samples: must be at least 1; --bullets: must not be negative")
+	if len(b.Streams) == 0 || slices.Min(b.Streams) < 1 || b.Samples < 0 || b.Bullets < 0 || b.Time < 0 {
+		return errors.New("--streams: must be at least 1; --samples, --bullets, --time: must not be negative")
 	}
 	for _, mode := range b.Modes {
 		if !slices.Contains([]string{"off", "observe", "tail", "system"}, mode) {
@@ -57,8 +63,14 @@ type quantiles struct {
 	P99 float64 `json:"p99_ms"`
 }
 
-// direct is the mode of a call without the gateway.
-const direct = "direct"
+// Modes of a call without the gateway.
+const (
+	direct = "direct" // to the provider
+	plain  = "plain"  // through a reverse proxy of the standard library
+)
+
+// modes returns the measured modes, without the gateway and with it.
+func (b *gatewayBench) modes() []string { return append([]string{direct, plain}, b.Modes...) }
 
 // Run implements the command.
 func (b *gatewayBench) Run(ctx context.Context, c *program.Common) error {
@@ -67,11 +79,16 @@ func (b *gatewayBench) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	defer g.close()
-	t, err := b.firstByte(ctx, g)
-	if err != nil {
-		return err
+	for _, measure := range []func(context.Context, *gatewaySetup) (*learning.Table, error){b.firstByte, b.throughput} {
+		t, err := measure(ctx, g)
+		if err == nil && t != nil {
+			err = t.Print(term.Stdout, b.JSON)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return t.Print(term.Stdout, b.JSON)
+	return nil
 }
 
 // firstByteRow is the result of one mode with a number of open streams. The added times are differences to the direct connection.
@@ -86,12 +103,15 @@ type firstByteRow struct {
 	Passed  int64   `json:"passed_without_advice"`
 }
 
-// firstByte measures single calls, one after the other, while other streams are open.
+// firstByte measures single calls, one after the other, while other streams are open. Without samples it returns nil.
 func (b *gatewayBench) firstByte(ctx context.Context, g *gatewaySetup) (*learning.Table, error) {
+	if b.Samples == 0 {
+		return nil, nil
+	}
 	t := &learning.Table{Title: fmt.Sprintf("first byte: %d calls of each case, %d bullets", b.Samples, b.Bullets), Head: "mode\tstreams\tp50\tp99\tadded p50\tadded p99\tlast byte p50\tp99\tunchanged\t"}
 	for _, n := range b.Streams {
 		var base, baseLast quantiles // first and last byte of the direct connection
-		for _, mode := range append([]string{direct}, b.Modes...) {
+		for _, mode := range b.modes() {
 			end, err := g.hold(ctx, mode, n-1)
 			if err != nil {
 				return nil, err

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +29,7 @@ import (
 // gatewaySetup is a gateway with its provider and its server.
 type gatewaySetup struct {
 	provider *httptest.Server
+	plain    *httptest.Server // a reverse proxy to the provider
 	front    *proxy.Front
 	client   *http.Client
 	closers  []func()
@@ -58,7 +62,8 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 		return nil, err
 	}
 	g.provider = httptest.NewServer(http.HandlerFunc(provide))
-	g.closers = append(g.closers, g.provider.Close)
+	g.plain = httptest.NewServer(plainProxy(g.provider.URL))
+	g.closers = append(g.closers, g.provider.Close, g.plain.Close)
 	g.front, err = proxy.Listen(proxy.Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: 150 * time.Millisecond, RunIdle: 10 * time.Minute, UpstreamOpenAI: g.provider.URL},
 		Metrics: program.Metrics("bench"), Log: log,
@@ -72,6 +77,26 @@ func (b *gatewayBench) open(ctx context.Context, log zerolog.Logger) (*gatewaySe
 	stop := g.front.Connect(ctx, conn.Conn, builder)
 	g.closers = append(g.closers, transport.CloseIdleConnections, func() { _ = g.front.Close() }, stop, builder.Close)
 	return g, nil
+}
+
+// plainProxy returns a reverse proxy of the standard library that sends each chunk at once. It reads the whole body first: while the
+// transport still reads it, the beginning of the response would close it.
+func plainProxy(provider string) http.Handler {
+	target, _ := url.Parse(provider)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1024},
+		FlushInterval: -1,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
 }
 
 const benchBook = book.Book("bench")
@@ -151,15 +176,18 @@ func (g *gatewaySetup) call(ctx context.Context, mode string, endless bool) (*ht
 	body := fmt.Sprintf(`{"model":"bench","stream":true,"messages":[{"role":"system","content":"%s"},{"role":"user","content":"%d: %s"}]}`,
 		strings.Repeat("You are careful. ", 1200), g.calls.Add(1), question)
 	base := g.front.URL()
-	if mode == direct {
+	switch mode {
+	case direct:
 		base = g.provider.URL
+	case plain:
+		base = g.plain.URL
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("X-Debrief-Book", string(benchBook))
-	if mode != direct {
+	if mode != direct && mode != plain {
 		r.Header.Set("X-Debrief-Mode", mode)
 	}
 	if endless {

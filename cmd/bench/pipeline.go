@@ -33,6 +33,7 @@ type pipelineBench struct {
 	Runs    int      `help:"Runs of each case; medians are shown." default:"5"`
 	Bullets []int    `help:"Numbers of bullets in the playbook at the start." default:"0,1000,10000,100000"`
 	Syncs   []string `help:"When the server flushes to disk." default:"100ms,always"`
+	Text    int      `help:"Bytes of text that each task has in addition." default:"0"`
 	Profile string   `help:"Write a CPU profile of all runs." type:"path" placeholder:"FILE"`
 	JSON    bool     `help:"Print JSON lines."`
 }
@@ -46,6 +47,7 @@ Each reflection votes on three bullets, one in ten has a lesson. All tasks are o
               pulled and acknowledged, and one message for each batch of the last stage
   of limit    samples per second in relation to the limit of the same run; the median over the runs
   bytes       stored by the server for a sample, in all streams and buckets, in the last run
+  CPU         processor time of this process for a sample, in milliseconds: roles, server and the sender of the tasks, in the last run
 
 Examples:
 
@@ -55,6 +57,9 @@ Examples:
 
 // Validate implements kong's check.
 func (b *pipelineBench) Validate() error {
+	if b.Text < 0 {
+		return errors.New("--text: must not be negative")
+	}
 	if b.Samples < 1 || b.Runs < 1 || len(b.Bullets) == 0 || slices.Min(b.Bullets) < 0 {
 		return errors.New("--samples, --runs: must be at least 1; --bullets: must not be negative")
 	}
@@ -72,6 +77,7 @@ type pipelineRow struct {
 	OfLimit float64 `json:"of_limit"`
 	Bytes   float64 `json:"bytes_per_sample"`
 	Writes  float64 `json:"writes_per_sample"`
+	CPU     float64 `json:"cpu_ms_per_sample"`
 }
 
 // Run implements the command.
@@ -89,7 +95,7 @@ func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
 	}
 	t := learning.Table{
 		Title: fmt.Sprintf("Pipeline: samples per second, %d samples a run, medians of %d runs, load average %s", b.Samples, b.Runs, loadAverage()),
-		Head:  "sync\tbullets\tsamples/s\tleast to most\tlimit\tof limit\tbytes\twrites\t",
+		Head:  "sync\tbullets\tsamples/s\tleast to most\tlimit\tof limit\tbytes\twrites\tCPU ms\t",
 	}
 	for _, sync := range b.Syncs {
 		rows, err := b.measure(ctx, sync, c.Logger())
@@ -97,8 +103,8 @@ func (b *pipelineBench) Run(ctx context.Context, c *program.Common) error {
 			return err
 		}
 		for _, r := range rows {
-			t.Row(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.0f\t%.1f %%\t%.0f\t%.1f\t",
-				r.Sync, r.Bullets, r.Rate, r.Least, r.Most, r.Limit, 100*r.OfLimit, r.Bytes, r.Writes)
+			t.Row(r, "%s\t%d\t%.0f\t%.0f to %.0f\t%.0f\t%.1f %%\t%.0f\t%.1f\t%.2f\t",
+				r.Sync, r.Bullets, r.Rate, r.Least, r.Most, r.Limit, 100*r.OfLimit, r.Bytes, r.Writes, r.CPU)
 		}
 	}
 	return t.Print(term.Stdout, b.JSON)
@@ -197,17 +203,18 @@ func startRoles(ctx context.Context, conn *bus.Conn) (stop func() error, err err
 
 // timed measures the samples of a case, after some others that fill the caches.
 func (b *pipelineBench) timed(ctx context.Context, conn *bus.Conn, row pipelineRow) (pipelineRow, error) {
-	if err := sendTasks(ctx, conn, "warm", 200); err != nil {
+	if err := b.sendTasks(ctx, conn, "warm", 200); err != nil {
 		return row, err
 	}
 	before, err := storedBy(ctx, conn.JetStream())
 	if err != nil {
 		return row, err
 	}
-	began := time.Now()
-	if err := sendTasks(ctx, conn, "run", b.Samples); err != nil {
+	began, cpu := time.Now(), cpuTime()
+	if err := b.sendTasks(ctx, conn, "run", b.Samples); err != nil {
 		return row, err
 	}
+	row.CPU = float64((cpuTime() - cpu).Microseconds()) / 1000 / float64(b.Samples)
 	row.Rate = float64(b.Samples) / time.Since(began).Seconds()
 	after, err := storedBy(ctx, conn.JetStream())
 	row.Bytes = float64(after.bytes-before.bytes) / float64(b.Samples)
@@ -216,10 +223,11 @@ func (b *pipelineBench) timed(ctx context.Context, conn *bus.Conn, row pipelineR
 }
 
 // sendTasks publishes n tasks and waits until all roles are done with them.
-func sendTasks(ctx context.Context, conn *bus.Conn, name string, n int) error {
+func (b *pipelineBench) sendTasks(ctx context.Context, conn *bus.Conn, name string, n int) error {
+	text := strings.Repeat("A line of a task. ", b.Text/18+1)[:b.Text]
 	err := train.Each(n, publishers, func(i int) error {
 		task := &events.Task{
-			Book: benchBook, ID: fmt.Sprintf("%s-%d", name, i), Question: fmt.Sprintf("Sample %d: what is six times seven?", i),
+			Book: benchBook, ID: fmt.Sprintf("%s-%d", name, i), Context: text, Question: fmt.Sprintf("Sample %d: what is six times seven?", i),
 			Target: "42", Evaluator: scoring.ByNumber, Created: time.Now().UTC(),
 		}
 		_, err := conn.Publish(ctx, task, bus.PublishOptions{})

@@ -38,7 +38,10 @@ func (c *command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := program.Metrics(events.RoleCurator)
+	m, err := c.Metrics(events.RoleCurator)
+	if err != nil {
+		return err
+	}
 	cfg := c.Curator.Settings(program.CacheDir())
 	cfg.Meter = m.Curator()
 	role, err := curator.New(m.Model(events.RoleCurator, model), cfg)

@@ -28,7 +28,7 @@ func leaves() map[string]*kong.Node {
 func TestEachCommandHasExamplesAndJSON(t *testing.T) {
 	t.Parallel()
 	withoutJSON := map[string]string{
-		"help": "prints help", "completion": "prints a script", "playbook export": "prints a file format, also json and jsonl",
+		"help": "prints help", "hook": "prints JSON for the agent", "mcp": "speaks a protocol in JSON", "completion": "prints a script", "playbook export": "prints a file format, also json and jsonl",
 	}
 	commands := leaves()
 	if len(commands) < 50 {

@@ -35,6 +35,9 @@ func TestCompletionInShells(t *testing.T) {
 			if err := os.WriteFile(script, []byte(help(t, 80, "completion", shell)), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			if shell == "zsh" {
+				testAutoload(t, path, script)
+			}
 			for _, row := range []struct {
 				line string
 				want []string
@@ -61,5 +64,25 @@ func TestCompletionInShells(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// testAutoload completes with the script as a file of fpath, as packages install it: zsh calls it by the name of its function.
+func testAutoload(t *testing.T, zsh, script string) {
+	t.Helper()
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "_debrief"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const complete = `_describe() { print -rl -- "${(@P)2}" }; fpath=("$1"); autoload -U _debrief; words=(debrief playbook sh); CURRENT=3; _debrief; _debrief`
+	cmd := exec.Command(zsh, "-f", "-c", complete, "-", dir)
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "show:") != 2 {
+		t.Errorf("autoload: got %q, %v, want the command show, twice", out, err)
 	}
 }

@@ -8,9 +8,11 @@ package main
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"debrief/cmd/internal/agents/hooks"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/generator/scoring"
@@ -44,4 +46,9 @@ Start with 'debrief demo'.
 
 ` + program.ExitHelp
 
-func main() { os.Exit(newProgram().Main(os.Args[1:])) }
+func main() {
+	if args := os.Args[1:]; len(args) == 2 && args[0] == "hook" && !strings.HasPrefix(args[1], "-") { // flags, errors and start-up time are not for agents
+		hooks.Main(args[1:])
+	}
+	os.Exit(newProgram().Main(os.Args[1:]))
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"debrief/cmd/debrief/internal/books"
+	"debrief/cmd/internal/agents/mcp"
 	"debrief/cmd/internal/program"
 )
 
@@ -10,5 +11,6 @@ func playbookCommands() []program.Command {
 	return []program.Command{
 		{Name: "playbook", Run: new(books.Playbook), Help: "Show, explain, change, import and export playbooks."},
 		{Name: "context", Run: new(books.Context), Help: "Show the context of a query or of a past execution; pin turns of a session."},
+		{Name: "mcp", Run: new(mcp.Command), Help: "Serve a playbook to an agent over the Model Context Protocol."},
 	}
 }

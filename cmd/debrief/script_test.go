@@ -130,7 +130,7 @@ func exitCode(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // oneLine wants the last command's standard error to be one line that matches; where usage was wrong another one may
-// point to the help.
+// point to the help. With --json it is a JSON document.
 func oneLine(ts *testscript.TestScript, _ bool, args []string) {
 	text := strings.TrimSuffix(ts.ReadFile("stderr"), "\n")
 	line, rest, _ := strings.Cut(text, "\n")
@@ -140,8 +140,13 @@ func oneLine(ts *testscript.TestScript, _ bool, args []string) {
 	if !regexp.MustCompile(args[0]).MatchString(line) {
 		ts.Fatalf("%q does not match %s", line, args[0])
 	}
-	if !strings.HasPrefix(line, "debrief: ") || len(line) > 300 {
-		ts.Fatalf("%q is no line for people", line)
+	var failure struct {
+		Error string
+		Code  int `json:"exit_code"`
+	}
+	isDocument := json.Unmarshal([]byte(line), &failure) == nil && failure.Error != "" && failure.Code > 0
+	if !isDocument && (!strings.HasPrefix(line, "debrief: ") || len(line) > 300) {
+		ts.Fatalf("%q is neither a line for people nor the document of --json", line)
 	}
 }
 

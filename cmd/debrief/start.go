@@ -12,6 +12,8 @@ func startCommands() []program.Command {
 		{Name: "demo", Run: new(train.Demo), Help: "Watch a simulated model learn: server and three roles in one process, no setup."},
 		{Name: "up", Run: new(ops.Up), Help: "Run the server and the three roles in one process."},
 		{Name: "submit", Run: new(ops.Submit), Help: "Submit a task."},
+		{Name: "connect", Run: new(ops.Connect), Help: "Connect a coding agent with the playbook of a repository."},
+		{Name: "hook", Run: new(ops.Hook), Help: "Handle an event of a coding agent; its settings call this command."},
 		{Name: "config", Run: &ops.Config{Program: newProgram}, Help: "Show the settings of a command and the source of each."},
 	}
 }

@@ -39,7 +39,10 @@ func (c *command) Check() error { return errors.Join(c.Worker.Check(), c.Gateway
 
 // Run runs the gateway until the context ends.
 func (c *command) Run(ctx context.Context, settings program.Effective) error {
-	m := program.Metrics(events.UserGateway)
+	m, err := c.Metrics(events.UserGateway)
+	if err != nil {
+		return err
+	}
 	log := c.Logger()
 	health := new(program.Checks)
 	f, err := proxy.Listen(proxy.Options{Gateway: c.Gateway, Settings: settings, Metrics: m, Health: health, Log: log})

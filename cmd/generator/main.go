@@ -74,7 +74,10 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 
 // Run runs the generator until the context ends.
 func (c *command) Run(ctx context.Context) error {
-	m := program.Metrics(events.RoleGenerator)
+	m, err := c.Metrics(events.RoleGenerator)
+	if err != nil {
+		return err
+	}
 	role, err := c.role(m)
 	if err != nil {
 		return err

@@ -48,7 +48,10 @@ func (c *command) role(m *metrics.Metrics) (program.Role, error) {
 
 // Run runs the reflector until the context ends.
 func (c *command) Run(ctx context.Context) error {
-	m := program.Metrics(events.RoleReflector)
+	m, err := c.Metrics(events.RoleReflector)
+	if err != nil {
+		return err
+	}
 	role, err := c.role(m)
 	if err != nil {
 		return err

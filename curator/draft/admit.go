@@ -34,6 +34,9 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 			return why
 		}
 	}
+	if why := d.refuseStatuses(&op, old); why != nil {
+		return why
+	}
 	status, why := d.firstStatus(&op, d.sources.kind(op.Support))
 	switch status {
 	case playbook.Quarantined:
@@ -54,6 +57,21 @@ func (d *admission) propose(op playbook.Op, against playbook.BulletID) *screen.R
 		}
 	}
 	return d.changes.change(&op)
+}
+
+// refuseStatuses returns why a MERGE would hide a shown bullet, or show a text that waits, or nil. A text that waits needs another execution.
+func (d *admission) refuseStatuses(op *playbook.Op, kept *playbook.Bullet) *screen.Refusal {
+	for _, id := range op.Sources {
+		src := d.Bullet(id)
+		switch {
+		case src == nil || src.Shown() == kept.Shown() && (src.Shown() || src.Status == kept.Status):
+		case src.Shown():
+			return screen.Refusef(playbook.ReasonStatus, "bullet %q is shown and bullet %q is not: keep the first one", src.ID, kept.ID)
+		case len(op.Support) == 0:
+			return screen.Refusef(playbook.ReasonStatus, "bullet %q waits for another execution, and the merge names none", src.ID)
+		}
+	}
+	return nil
 }
 
 // firstStatus returns the status of the text that a proposal would set, with the reason if it is not shown at once.

@@ -131,6 +131,9 @@ func (d *changes) add(op *playbook.Op) *screen.Refusal {
 		return d.confirm(op, duplicateText(d.Bullet(same)))
 	}
 	if d.byPerson { // a person may add a similar text
+		if op.Replaces != "" && d.Bullet(op.Replaces) == nil {
+			return unknownBullet(op.Replaces)
+		}
 		return d.mint(op)
 	}
 	if same, likeness := d.findSimilar(op.Content); same != "" {

@@ -5,6 +5,7 @@
 package draft
 
 import (
+	"crypto/rand"
 	"slices"
 	"time"
 
@@ -93,6 +94,7 @@ func (d *draft) draftItems(covered func(*Item) bool, items []*Item, unchecked []
 		out.Gate = d.mode
 	}
 	d.recordSettings(&out)
+	AddControlSalt(&d.recorded, &out)
 	out.Covers = d.covers
 	out.Ops = d.ops
 	out.Rejected = d.rejections.list()
@@ -110,6 +112,18 @@ func (d *draft) recordSettings(out *playbook.Delta) {
 		out.Policy = &d.Settings
 	}
 }
+
+// AddControlSalt adds the random salt of a playbook to the delta that first switches its control share on. recorded is the state before it.
+func AddControlSalt(recorded *playbook.Admission, out *playbook.Delta) {
+	switchesOn := out.Control.PerMille() > 0 || out.Policy != nil && out.Policy.Control.PerMille() > 0
+	if switchesOn && len(recorded.ControlSalt) == 0 {
+		out.ControlSalt = make([]byte, saltBytes)
+		_, _ = rand.Read(out.ControlSalt) // never fails
+	}
+}
+
+// saltBytes is the length of a salt. Nobody can guess 128 random bits.
+const saltBytes = 16
 
 // Policy contains the settings and caches that decide about a proposal, besides the state of the playbook.
 type Policy struct {
@@ -188,7 +202,7 @@ func (d *draft) forgets(item *Item) bool {
 func (d *draft) draftProposals(item *Item) {
 	for _, p := range item.Proposals {
 		op := p.Op
-		op.Support = d.support(item, p.From)
+		op.Support = d.support(item, &p)
 		if slices.ContainsFunc(p.From, d.forgets) {
 			op.When, op.Content = "", ""
 			d.reject(op, screen.Refusef(playbook.ReasonForgotten, "an execution behind the proposal is forgotten"))

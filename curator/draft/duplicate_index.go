@@ -79,22 +79,12 @@ func (d *changes) findSimilar(content string) (playbook.BulletID, float64) {
 // findSimilarIn searches one index. It ignores entries whose bullet the draft has removed, and those whose text in the draft is not
 // similar.
 func (d *changes) findSimilarIn(index *similar.Index, content string) (playbook.BulletID, float64) {
-	var different map[string]bool
-	for range similar.MaxChecked {
-		m, ok := index.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
-		if !ok {
-			return "", 0
+	m, _ := index.Duplicate(content, func(id string) string {
+		b := d.Bullet(playbook.BulletID(id))
+		if b == nil || similar.Similarity(b.Content, content) < similar.DuplicateThreshold {
+			return ""
 		}
-		id := playbook.BulletID(m.ID)
-		b := d.Bullet(id)
-		isSimilar := b != nil && similar.Similarity(b.Content, content) >= similar.DuplicateThreshold
-		if isSimilar && similar.Difference(b.Content, content).Kind == similar.Same {
-			return id, m.Similarity
-		}
-		if different == nil {
-			different = map[string]bool{}
-		}
-		different[m.ID] = true
-	}
-	return "", 0
+		return b.Content
+	})
+	return playbook.BulletID(m.ID), m.Similarity
 }

@@ -20,8 +20,12 @@ func (d *draft) draftEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	d.unlimited, d.byPerson = true, true
 	item.coverIndex, item.Decision = d.cover(item), events.EditReply{}
 	out.Author, out.Reason = text.Excerpt(item.Edit.Author, maxAuthor), text.Excerpt(item.Edit.Reason, screen.MaxReason)
-	if item.Edit.Rebuild && out.Reason == "" {
+	switch {
+	case out.Reason != "":
+	case item.Edit.Rebuild:
 		out.Reason = "rebuild of the view"
+	case len(item.Edit.Redact) > 0:
+		out.Reason = "erasure of texts"
 	}
 
 	refused := d.applyEdit(item, covered, out)
@@ -62,10 +66,13 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "operations, restore, forget: an edit must contain only one of them"))
 		return refused
 	}
-	hasSettings := e.Gate != "" || e.Review != "" || e.LeadingScore != nil
-	hasOthers := hasSettings || usesLog || e.Rebuild || len(e.Ops)+len(e.Names) > 0
+	hasOthers := e.ChangesSettings() || usesLog || e.Rebuild || len(e.Ops)+len(e.Names) > 0
 	if item.Gathers() && hasOthers {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "gather: not allowed together with other changes"))
+		return refused
+	}
+	if len(e.Redact) > 0 && (item.Gathers() || hasOthers) {
+		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonInvalid, "redact: not allowed together with other changes"))
 		return refused
 	}
 	for _, was := range e.Expect {
@@ -108,7 +115,14 @@ func (d *draft) applyEdit(item *Item, covered func(*Item) bool, out *playbook.De
 	if e.Review != "" {
 		out.Review, d.review = e.Review, e.Review == playbook.ReviewFirst
 	}
-	out.LeadingScore = e.LeadingScore
+	out.Control, out.LeadingScore = e.Control, e.LeadingScore
+	out.About = e.About
+	for _, r := range e.Redact {
+		if r.Version > d.base.Version() {
+			refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%v", &history.VersionNotFoundError{Version: r.Version, Newest: d.base.Version()}))
+		}
+	}
+	out.Redacted = e.Redact
 	d.applyEditOps(item, refuse)
 	if item.Target != nil && item.Target.Problem != "" {
 		refuse(playbook.Op{}, screen.Refusef(playbook.ReasonNotFound, "%s", item.Target.Problem))
@@ -179,6 +193,8 @@ func (d *draft) admitEditOp(op *playbook.Op, item *Item) {
 		if op.Kind == playbook.Add {
 			d.admitRule(op)
 		}
+	case isProposal(op):
+		admitProposal(op)
 	default:
 		op.Code = playbook.ReasonPerson
 		setsStatus := op.Kind == playbook.Add || op.Kind == playbook.SetStatus
@@ -199,6 +215,22 @@ func (item *Item) forked(op *playbook.Op) *playbook.Bullet {
 		return nil
 	}
 	return b
+}
+
+// isProposal reports whether an operation of an edit proposes a bullet: it adds one in quarantine, where it waits for a person.
+func isProposal(op *playbook.Op) bool {
+	return op.Kind == playbook.Add && op.Status == playbook.Quarantined
+}
+
+// admitProposal sets the reason of a proposed bullet. An agent may have written it, so it does not count as the decision of a person, and the
+// person who decides sees the signs of an order to models.
+func admitProposal(op *playbook.Op) {
+	proposed := op.Reason
+	op.Code = playbook.ReasonReview
+	screen.Suspect(op)
+	if screen.IsSuspect(op) && proposed != "" {
+		op.Reason = text.Excerpt(op.Reason+"; "+proposed, screen.MaxReason)
+	}
 }
 
 // admitRule sets the status of a bullet that follows from executions without a person.
@@ -337,7 +369,9 @@ func cleanEditOp(op *playbook.Op) (err error) {
 	op.OldVote = ""
 	op.ExperimentNumber = 0
 	op.Exposures = nil
-	op.Replaces = ""
+	if !isProposal(op) {
+		op.Replaces = ""
+	}
 	op.Contests = ""
 	op.Standing, op.Restart = "", false
 	op.Reason = text.Excerpt(op.Reason, screen.MaxReason)

@@ -231,6 +231,65 @@ func TestDoubtfulAdviceWaits(t *testing.T) {
 	}
 }
 
+// TestMergeDoesNotShowAWaitingCorrection checks that a correction of one execution is shown by a second execution only: a merge with the
+// bullet that it corrects neither shows its text nor hides that bullet.
+func TestMergeDoesNotShowAWaitingCorrection(t *testing.T) {
+	t.Parallel()
+	merge := func(into, from playbook.BulletID, content string) *Item {
+		return asks(playbook.Op{Kind: playbook.Merge, Bullet: into, Sources: []playbook.BulletID{from}, Content: content})
+	}
+	for name, test := range map[string]struct {
+		into, from string
+		support    bool
+		refused    bool
+	}{
+		"into the bullet, without an execution":     {into: "wait 10 s", from: "wait 20 s", refused: true},
+		"into the bullet, with another execution":   {into: "wait 10 s", from: "wait 20 s", support: true},
+		"into the correction, without an execution": {into: "wait 20 s", from: "wait 10 s", refused: true},
+		"into the correction, with an execution":    {into: "wait 20 s", from: "wait 10 s", support: true, refused: true},
+	} {
+		n := trying(t, playbook.GateGuard, "other", "wait 10 s")
+		n.cite(t, "other", strings.Repeat("+", goodWeight+5))
+		n.take(t, asks(op(playbook.Update, n.said(t, "wait 10 s").ID, "wait 20 s")))
+		before := map[string]playbook.Status{"other": active, "wait 10 s": active, "wait 20 s": candidate}
+		n.want(t, "one execution", before)
+		n.deltas = nil
+		item := merge(n.said(t, test.into).ID, n.said(t, test.from).ID, "wait 20 s, not 10 s")
+		if test.support {
+			item.Proposals[0].From = []*Item{item}
+		}
+		n.take(t, item)
+		if test.refused {
+			n.want(t, name, before)
+		} else {
+			n.want(t, name, map[string]playbook.Status{"other": active, "wait 20 s, not 10 s": active})
+		}
+		if got := n.rejected(); (len(got) == 1) != test.refused || test.refused && got[0] != playbook.ReasonStatus {
+			t.Errorf("%s: rejected %q, want refused: %v", name, got, test.refused)
+		}
+	}
+}
+
+// TestMergeRestsOnItsBullets checks that a merge without executions of its own rests on those behind its bullets, and not on the execution
+// of the reflection that happens to carry it.
+func TestMergeRestsOnItsBullets(t *testing.T) {
+	t.Parallel()
+	inSession := func(seq uint64, ops ...playbook.Op) *Item {
+		item := reflected(fmt.Sprint(seq), events.Reflection{Handle: events.NewHandle(seq, events.NewID())}, ops...)
+		item.Seq = seq
+		return item
+	}
+	for _, mode := range []playbook.Gate{playbook.GateOff, playbook.GateGuard, playbook.GateStrict} {
+		n := new(draftTest)
+		n.switched(t, mode)
+		n.take(t, inSession(7, add("one")), inSession(8, add("two")))
+		n.take(t, inSession(9, playbook.Op{Kind: playbook.Merge, Bullet: "misc-00001", Sources: []playbook.BulletID{"misc-00002"}, Content: "one, two"}))
+		if got, want := n.said(t, "one, two").LearnedFrom, []uint64{7, 8}; !slices.Equal(got, want) {
+			t.Errorf("%s: learned from %v, want %v", mode, got, want)
+		}
+	}
+}
+
 // TestAdviceWaitsForOutcomes checks that advice of one execution waits while many new bullets have no outcome, and that outcomes of either
 // kind end the wait. Advice does not wait if outcomes come soon.
 func TestAdviceWaitsForOutcomes(t *testing.T) {

@@ -32,7 +32,8 @@ type Item struct {
 	mustCorrect bool // first feedback on its execution, but other feedback on the sample was faster
 }
 
-// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch.
+// Proposal is an operation and the items that support it. It belongs to the last of these items in the batch. Without items, a Merge
+// rests on the executions behind its bullets alone, and any other operation on the item that it belongs to.
 type Proposal struct {
 	Op   playbook.Op
 	From []*Item

@@ -234,6 +234,9 @@ func TestAddWithExistingIDIsRejected(t *testing.T) {
 // TestUncheckedBulletsOutliveAnEdit checks that the gate decides on more bullets than one delta can change, although an edit
 // comes first.
 func TestUncheckedBulletsOutliveAnEdit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const failing = 1500
 	n := new(draftTest)

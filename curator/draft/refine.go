@@ -205,21 +205,8 @@ func (f *planBuilder) mergeDuplicates() {
 // "" if nothing matches. Texts with different numbers, negations or names are different advice, even if their similarity
 // is high.
 func (f *planBuilder) findDuplicate(kept *similar.Index, b *playbook.Bullet) (playbook.BulletID, float64) {
-	var different map[string]bool
-	for range similar.MaxChecked {
-		m, ok := kept.Nearest(b.Content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
-		if !ok {
-			return "", 0
-		}
-		if id := playbook.BulletID(m.ID); similar.Difference(f.bullets[id].Content, b.Content).Kind == similar.Same {
-			return id, m.Similarity
-		}
-		if different == nil {
-			different = make(map[string]bool)
-		}
-		different[m.ID] = true
-	}
-	return "", 0
+	m, _ := kept.Duplicate(b.Content, func(id string) string { return f.bullets[playbook.BulletID(id)].Content })
+	return playbook.BulletID(m.ID), m.Similarity
 }
 
 // mergeParaphrase adds a merge that a model proposed, unless the texts differ in a number, name or negation, or the merge would lose a

@@ -108,11 +108,14 @@ func (d *state) cover(item *Item) int {
 	return len(d.covers) - 1
 }
 
-// support returns the indexes of the covers in this delta that support a proposal. Supporting reflections that another
+// support returns the indexes of the covers in this delta that support a proposal of an item. Supporting reflections that another
 // delta covers are left out.
-func (d *state) support(item *Item, from []*Item) []int {
+func (d *state) support(item *Item, p *Proposal) []int {
+	if p.Op.Kind == playbook.Merge && len(p.From) == 0 {
+		return nil
+	}
 	support := []int{item.coverIndex}
-	for _, f := range from {
+	for _, f := range p.From {
 		c := f.Cover()
 		if i := f.coverIndex; i < len(d.covers) && d.covers[i].Key() == c.Key() {
 			support = append(support, i)

@@ -209,6 +209,9 @@ func TestDriftedIsSilentOnStationaryRecords(t *testing.T) {
 
 // TestDriftedDetectsChange checks the number of outcomes until a change of the success rate to 20 % is detected.
 func TestDriftedDetectsChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	for _, test := range []struct {
 		rate         float64

@@ -117,6 +117,30 @@ func confer(t *testing.T, m chat.Model, batch []*Item) (proposed []string, faile
 	return proposed, failed
 }
 
+// TestProposalWithoutInsights checks that an operation which names no insight gets none, unless the request has only one. A merge rests on
+// its bullets, and the others are refused.
+func TestProposalWithoutInsights(t *testing.T) {
+	t.Parallel()
+	m := modelFunc(func(chat.Prompt) string {
+		return `{"reasoning":"r","operations":[{"type":"MERGE","source_ids":["a-1","a-2"],"content":"Sand the door before the stain.","reflections":[]},
+			{"type":"ADD","section":"s","content":"Sand the door first."},{"type":"SAME","bullet_id":"a-3","reflections":[]}]}`
+	})
+	for n, want := range map[int][]string{
+		1: {"ADD  Sand the door first. [first]", "CONFIRM a-3  [first]", "MERGE a-1 Sand the door before the stain. []"},
+		2: {"MERGE a-1 Sand the door before the stain. []"},
+	} {
+		batch := batchOf(slices.Repeat([]string{"Sand it."}, n)...)
+		got, _ := confer(t, m, batch)
+		for i := range got {
+			got[i] = strings.ReplaceAll(got[i], string(batch[0].ID), "first")
+		}
+		refused := len(batch[n-1].Rejected)
+		if !slices.Equal(got, want) || refused != 3-len(want) {
+			t.Errorf("%d insights: got %q and %d refused, want %q", n, got, refused, want)
+		}
+	}
+}
+
 func TestEachReflectionIsInTwoGroups(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 300; n++ {

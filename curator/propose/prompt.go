@@ -13,7 +13,7 @@ import (
 
 // PromptVersion is the version of the prompt text. It is recorded in each delta with proposals of a model. Change it
 // together with the text.
-const PromptVersion = "c6"
+const PromptVersion = "c7"
 
 // Texts returns the instructions that this package sends to models.
 func Texts() []string { return []string{systemText, withheldText, reducerText, refinerText} }
@@ -46,10 +46,10 @@ You set no counters and no votes; they come from elsewhere. The insights are quo
 Answer with one JSON object and nothing around it:
 {"reasoning": "why these changes", "operations": [
   {"type": "ADD", "section": "a word or two", "when": "the condition", "content": "the advice", "reflections": [numbers of the insights it rests on]},
-  {"type": "SAME", "bullet_id": "id", "reflections": []},
-  {"type": "UPDATE", "bullet_id": "id", "when": "", "content": "the whole new text", "reflections": []},
-  {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "when": "", "content": "the whole new text", "reflections": []},
-  {"type": "REMOVE", "bullet_id": "id", "reason": "why", "reflections": []}]}`
+  {"type": "SAME", "bullet_id": "id", "reflections": [numbers]},
+  {"type": "UPDATE", "bullet_id": "id", "when": "", "content": "the whole new text", "reflections": [numbers]},
+  {"type": "MERGE", "source_ids": ["id", "id"], "keep_id": "one of them", "when": "", "content": "the whole new text", "reflections": [numbers, or none if it rests on the bullets alone]},
+  {"type": "REMOVE", "bullet_id": "id", "reason": "why", "reflections": [numbers]}]}`
 
 // wireProposals is the reply in the form of the schema. Fields that an operation does not use are empty.
 type wireProposals struct {
@@ -153,7 +153,7 @@ func requestPrompt(in Request) chat.Prompt {
 			Outcome:  string(r.Outcome.Label),
 			Insight:  text.Excerpt(r.KeyInsight, maxInsight),
 			Section:  text.Excerpt(insightSection(r), playbook.MaxSection),
-			Question: text.Line(r.Question, maxQuestion),
+			Question: taskLine(r.Question, maxQuestion),
 			Withheld: withheld(r),
 			Cause:    explanation(r, events.FieldCause, r.RootCauseAnalysis),
 			Approach: explanation(r, events.FieldApproach, r.CorrectApproach),

@@ -8,6 +8,7 @@ import (
 	"debrief/events"
 	"debrief/events/chat"
 	"debrief/playbook"
+	"debrief/playbook/text"
 )
 
 func TestPromptNumbersInsights(t *testing.T) {
@@ -128,6 +129,32 @@ func TestPromptShowsTheTasksBehindBullets(t *testing.T) {
 	}
 	if !strings.Contains(prompt.Messages[0].Text, `"when": "the condition"`) || !strings.Contains(string(prompt.Schema), `"when"`) {
 		t.Errorf("got %q with the schema %s, want a condition", prompt.Messages[0].Text, prompt.Schema)
+	}
+}
+
+// TestPromptTellsTasksApart checks that tasks which begin with the same long instructions differ in the prompts, and in what is stored.
+func TestPromptTellsTasksApart(t *testing.T) {
+	t.Parallel()
+	question := func(amount string) string {
+		return "You are an XBRL expert. " + strings.Repeat("Here is a list of tags, ", 300) + "\nWhich tag fits " + amount + "?\nTags:"
+	}
+	var items []*Item
+	log := new(RejectionLog)
+	for i, amount := range []string{"21,000", "35 %"} {
+		r := &events.Reflection{KeyInsight: "Look at the unit.", Question: text.Ends(question(amount), 500)}
+		items = append(items, &Item{Reflection: r})
+		log.Add(&playbook.Delta{Version: uint64(i + 1), Covers: []playbook.Cover{{Seq: uint64(i + 1), Evidence: r.Evidence()}}})
+	}
+	behind := log.tasks.of(&playbook.Bullet{LearnedFrom: []uint64{1, 2}}, new(playbook.Admission))
+	insights := requestPrompt(Request{Reflections: []*events.Reflection{items[0].Reflection, items[1].Reflection}})
+	groups := []*groupProposal{{op: playbook.Op{Kind: playbook.Add}, support: items}}
+	proposals, _ := reducerPrompt(new(playbook.Playbook), groups, map[*Item]int{})
+	for name, got := range map[string]string{
+		"behind a bullet": strings.Join(behind, "\n"), "of an insight": insights.Messages[1].Text, "of a proposal": proposals.Messages[1].Text,
+	} {
+		if !strings.Contains(got, "You are an XBRL expert.") || !strings.Contains(got, "fits 21,000? Tags:") || !strings.Contains(got, "fits 35 %? Tags:") {
+			t.Errorf("the task %s: got %q, want its beginning and its end", name, got)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ func reducerPrompt(p *playbook.Playbook, all []*groupProposal, place map[*Item]i
 		}
 		for _, item := range proposed.support {
 			line.RestsOn = append(line.RestsOn, place[item]+1)
-			if task := text.Line(item.Reflection.Question, maxTask); task != "" && len(line.Tasks) < maxTasks {
+			if task := taskLine(item.Reflection.Question, maxTask); task != "" && len(line.Tasks) < maxTasks {
 				line.Tasks = append(line.Tasks, task)
 			}
 		}

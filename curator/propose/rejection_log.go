@@ -241,25 +241,18 @@ func (m *RejectionLog) retiredReason(id playbook.BulletID) string {
 // refuse returns a refusal if the text is the same or nearly the same as one that was rejected for good or retired
 // because of its text. Otherwise it returns nil.
 func (m *RejectionLog) refuse(content string) *screen.Refusal {
-	var different map[string]bool
-	for range similar.MaxChecked {
-		near, ok := m.texts.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return different[id] })
-		if !ok {
-			return nil
-		}
-		known, code, reason := m.entry(near.ID)
-		if known != "" && similar.Difference(known, content).Kind == similar.Same {
-			if code != playbook.ReasonRejectedText { // its reason has the prefix already
-				reason = rejectedBefore + reason
-			}
-			return screen.Refusef(playbook.ReasonRejectedText, "%s", text.Excerpt(reason, screen.MaxReason))
-		}
-		if different == nil {
-			different = make(map[string]bool)
-		}
-		different[near.ID] = true
+	near, ok := m.texts.Duplicate(content, func(id string) string {
+		known, _, _ := m.entry(id)
+		return known
+	})
+	if !ok {
+		return nil
 	}
-	return nil
+	_, code, reason := m.entry(near.ID)
+	if code != playbook.ReasonRejectedText { // its reason has the prefix already
+		reason = rejectedBefore + reason
+	}
+	return screen.Refusef(playbook.ReasonRejectedText, "%s", text.Excerpt(reason, screen.MaxReason))
 }
 
 // entry returns the text and the reason for an id of m.texts. It returns empty values if the id is unknown.

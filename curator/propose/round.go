@@ -284,11 +284,18 @@ func (w *Proposer) groupProposals(
 		last.reject(r.Op, screen.Refusef(r.Code, "%s", r.Reason))
 	}
 	for _, suggested := range result.suggestions.Proposals {
-		p := &groupProposal{op: suggested.Op, owner: last, group: group, model: result.model}
-		if len(suggested.Reflections) > 0 {
-			p.owner = items[members[suggested.Reflections[0]-1]]
+		numbers := suggested.Reflections
+		if len(numbers) == 0 && len(members) == 1 && suggested.Op.Kind != playbook.Merge {
+			numbers = []int{1} // the request had no other insight
 		}
-		for _, n := range suggested.Reflections {
+		p := &groupProposal{op: suggested.Op, owner: last, group: group, model: result.model}
+		if len(numbers) > 0 {
+			p.owner = items[members[numbers[0]-1]]
+		} else if p.op.Kind != playbook.Merge { // a merge can rest on its bullets alone
+			last.reject(p.op, screen.Refusef(playbook.ReasonInvalid, "reflections: required: the numbers of the insights that the operation rests on"))
+			continue
+		}
+		for _, n := range numbers {
 			p.addSupport([]*Item{items[members[n-1]]}, place)
 		}
 		p.inheritCondition()

@@ -20,6 +20,11 @@ const (
 	maxTaskBullets = 40  // bullets
 )
 
+// taskLine returns the beginning and the end of a question as one line.
+func taskLine(question string, limit int) string {
+	return text.Ends(text.Line(question, len(question)), limit)
+}
+
 // taskLog holds the executions behind the newest reflections of a playbook, so that a model sees behind each text the tasks that it comes
 // from. The zero value is empty.
 type taskLog struct {
@@ -57,7 +62,7 @@ func (l *taskLog) of(b *playbook.Bullet, a *playbook.Admission) (tasks []string)
 		if e == nil || a.Forgets(e) || a.Policy.Level(e.Source, e.Inferred) == playbook.Untrusted {
 			continue
 		}
-		if task := text.Line(e.Excerpt, maxTask); !slices.Contains(tasks, task) {
+		if task := taskLine(e.Excerpt, maxTask); !slices.Contains(tasks, task) {
 			tasks = append(tasks, task)
 		}
 		if len(tasks) == maxTasks {

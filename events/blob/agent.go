@@ -2,8 +2,6 @@ package blob
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,6 +34,10 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if a.Ref != "" {
 		return &events.Agent{Ref: a.Ref}, nil
 	}
+	key := keyOf(a)
+	if name := s.agents.stored(key); name != "" {
+		return &events.Agent{Ref: name}, nil
+	}
 	short := &events.Agent{SystemPrompt: text.Excerpt(a.SystemPrompt, maxSystemPrompt), Tools: slices.Clone(a.Tools[:min(len(a.Tools), maxTools)])}
 	size := len(short.SystemPrompt)
 	for i := range short.Tools {
@@ -51,16 +53,21 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if err != nil {
 		return nil, fmt.Errorf("encode the description of an agent: %w", err)
 	}
-	sum := sha256.Sum256(data)
-	name := hex.EncodeToString(sum[:])
-	if s.agents.isStored(name) {
-		return &events.Agent{Ref: name}, nil
-	}
-	if name, err = s.Put(ctx, data); err != nil {
+	name, err := s.Put(ctx, data)
+	if err != nil {
 		return nil, err
 	}
-	s.agents.setStored(name)
+	s.agents.setStored(key, name)
 	return &events.Agent{Ref: name}, nil
+}
+
+// keyOf returns the hash of a description as its agent sends it.
+func keyOf(a *events.Agent) events.ID {
+	parts := []string{a.SystemPrompt}
+	for _, t := range a.Tools {
+		parts = append(parts, t.Name, t.Description)
+	}
+	return events.Hash(parts...)
 }
 
 // GetAgent returns a description with its content. It returns ErrExpired or ErrInvalid if no later call can return it.
@@ -88,9 +95,15 @@ func IsGone(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err
 
 // agents remembers descriptions that this process has stored or read. It is safe for concurrent use.
 type agents struct {
-	mu     sync.Mutex
-	stored map[string]time.Time     // by name: when Put returned
-	read   map[string]*events.Agent // by name; not changed
+	mu   sync.Mutex
+	puts map[events.ID]putAgent   // by keyOf
+	read map[string]*events.Agent // by name; not changed
+}
+
+// putAgent is a description that is stored.
+type putAgent struct {
+	name string    // of its blob
+	at   time.Time // when Put returned
 }
 
 // Limits of the memory of agents. At a limit it forgets all.
@@ -99,21 +112,24 @@ const (
 	maxReadAgents   = 64
 )
 
-// isStored reports whether a blob needs no Put: it was put within the last hour, so that its age is at most renewAfter and an hour.
-func (a *agents) isStored(name string) bool {
+// stored returns the name of the blob of a description that needs no Put, or "": it was put within the last hour, so that its age is at most
+// renewAfter and an hour.
+func (a *agents) stored(key events.ID) (name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at, ok := a.stored[name]
-	return ok && time.Since(at) < time.Hour
+	if p := a.puts[key]; time.Since(p.at) < time.Hour {
+		return p.name
+	}
+	return ""
 }
 
-func (a *agents) setStored(name string) {
+func (a *agents) setStored(key events.ID, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stored == nil || len(a.stored) >= maxStoredAgents {
-		a.stored = map[string]time.Time{}
+	if a.puts == nil || len(a.puts) >= maxStoredAgents {
+		a.puts = map[events.ID]putAgent{}
 	}
-	a.stored[name] = time.Now()
+	a.puts[key] = putAgent{name, time.Now()}
 }
 
 func (a *agents) get(name string) *events.Agent {

@@ -30,9 +30,12 @@ const (
 // maxSize is the largest blob that Get reads, in bytes.
 const maxSize = 64 << 20
 
-// renewAfter is the age at which Put writes a blob again, so that it expires later. Blobs are kept a day longer than the messages that
-// refer to them. One hour of that day is left, because PutAgent does not repeat a Put within an hour.
-const renewAfter = 23 * time.Hour
+// Margin is the highest age of a blob when a message that refers to it is stored. Blobs are kept this much longer than the messages.
+const Margin = 24 * time.Hour
+
+// renewAfter is the age at which Put writes a blob again, so that it expires later. One hour of the margin is left, because PutAgent does
+// not repeat a Put within an hour.
+const renewAfter = Margin - time.Hour
 
 // ErrExpired is returned for a blob that no longer exists.
 var ErrExpired = errors.New("payload expired")
@@ -96,13 +99,38 @@ func (s *Store) write(ctx context.Context, name string, data []byte) error {
 	info.Digest = "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 	description, err := json.Marshal(&info)
 	if err == nil {
-		_, err = s.js.Publish(ctx, Prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), description)
+		_, err = s.js.Publish(ctx, descriptionOf(name), description)
 	}
 	return err
 }
 
+// errIncomplete is returned for a blob that the leader of the stream has and the replica that was read does not have, or not all of it.
+var errIncomplete = errors.New("not on this replica yet")
+
+// A replica of a cluster may be behind, most of all after a restart. Any replica answers a read, so Get reads again after replicaPause,
+// for up to replicaWait.
+const (
+	replicaWait  = 5 * time.Second
+	replicaPause = 50 * time.Millisecond
+)
+
 // Get returns the content of a blob. It returns ErrExpired or ErrInvalid if no later call can return it.
 func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
+	for began := time.Now(); ; {
+		data, err := s.read(ctx, name)
+		if !errors.Is(err, errIncomplete) || time.Since(began) > replicaWait {
+			return data, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(replicaPause):
+		}
+	}
+}
+
+// read reads a blob once. It returns errIncomplete if another replica may have it.
+func (s *Store) read(ctx context.Context, name string) ([]byte, error) {
 	store, err := s.js.ObjectStore(ctx, events.BucketBlobs)
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", natserr.AsTimeout(ctx, err))
@@ -110,7 +138,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	info, err := natserr.Call(ctx, s.watch, Stream, func(ctx context.Context) (*jetstream.ObjectInfo, error) { return store.GetInfo(ctx, name) })
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
-		return nil, fmt.Errorf("blob %s: %w", name, ErrExpired)
+		return nil, s.explainMissing(ctx, name)
 	case err != nil:
 		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
 	case info.Size > maxSize:
@@ -122,12 +150,37 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	switch {
 	case err != nil && !hasTooMuch:
 		return nil, fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
-	case uint64(len(data)) < info.Size: // the blob is incomplete, perhaps only on this replica
-		return nil, fmt.Errorf("get blob %s: read %d of %d bytes", name, len(data), info.Size)
+	case uint64(len(data)) < info.Size:
+		return nil, fmt.Errorf("get blob %s: read %d of %d bytes: %w", name, len(data), info.Size, errIncomplete)
 	case hasTooMuch || hex.EncodeToString(sum[:]) != name:
 		return nil, fmt.Errorf("%w %s: content does not match its name", ErrInvalid, name)
 	}
 	return data, nil
+}
+
+// explainMissing returns ErrExpired for a blob that a replica does not have, or errIncomplete if the leader of the stream has it. Only
+// the leader answers about the state of a stream.
+func (s *Store) explainMissing(ctx context.Context, name string) error {
+	subject := descriptionOf(name)
+	info, err := natserr.Call(ctx, s.watch, Stream, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		stream, err := s.js.Stream(ctx, Stream)
+		if err != nil {
+			return nil, err
+		}
+		return stream.Info(ctx, jetstream.WithSubjectFilter(subject))
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("get blob %s: %w", name, natserr.AsTimeout(ctx, err))
+	case info.State.Subjects[subject] > 0:
+		return fmt.Errorf("get blob %s: %w", name, errIncomplete)
+	}
+	return fmt.Errorf("blob %s: %w", name, ErrExpired)
+}
+
+// descriptionOf returns the subject of the descriptions of a blob.
+func descriptionOf(name string) string {
+	return Prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
 // readChunks returns the content of an object. It returns ErrInvalid if the content exceeds the recorded size. It reads
@@ -143,4 +196,33 @@ func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (dat
 		})
 	})
 	return data, err
+}
+
+// Messages returns the sequences of all messages of a blob in Stream: its chunks and its description, also of older copies. It is for an
+// operator who removes them.
+func (s *Store) Messages(ctx context.Context, name string) (seqs []uint64, err error) {
+	read := func(subject string, fn func(direct.Message) error) error {
+		return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
+			return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: subject}, fn)
+		})
+	}
+	var copies []string
+	err = read(Prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), func(m direct.Message) error {
+		seqs = append(seqs, m.Seq)
+		var info jetstream.ObjectInfo
+		if err := json.Unmarshal(m.Data, &info); err != nil {
+			return fmt.Errorf("%w %s: description: %w", ErrInvalid, name, err)
+		}
+		copies = append(copies, info.NUID)
+		return nil
+	})
+	for _, id := range copies {
+		if err == nil {
+			err = read(Prefix+".C."+id, func(m direct.Message) error {
+				seqs = append(seqs, m.Seq)
+				return nil
+			})
+		}
+	}
+	return seqs, err
 }

@@ -43,6 +43,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/blob"
+	"debrief/events/erasure"
 	"debrief/events/natserr"
 	"debrief/events/redact"
 )
@@ -66,6 +67,7 @@ type link struct {
 	js     jetstream.JetStream
 	watch  *natserr.Watch
 	blobs  *blob.Store
+	erased *erasure.Filter
 	policy Policy
 	log    zerolog.Logger
 	tracer trace.Tracer // nil disables tracing
@@ -117,11 +119,11 @@ func Attach(nc *nats.Conn, o Options) (*Conn, error) {
 func newConn(nc *nats.Conn, js jetstream.JetStream, o Options) *Conn {
 	watch := natserr.NewWatch(nc)
 	js = natserr.JetStream(js, watch)
-	l := &link{nc: nc, js: js, watch: watch, blobs: blob.New(js), policy: o.Policy.WithDefaults(), log: o.Log}
-	p := &publisher{link: l}
+	l := &link{nc: nc, js: js, watch: watch, blobs: blob.New(js), erased: erasure.NewFilter(nc, watch), policy: o.Policy.WithDefaults(), log: o.Log}
+	p := &publisher{link: l, stats: new(Stats)}
 	letters := &DeadLetters{l, p}
 	return &Conn{
-		Events: &Reader{l}, DeadLetters: letters, Consumers: &Consumers{l, letters}, Health: &Health{link: l}, Stats: new(Stats),
+		Events: &Reader{l}, DeadLetters: letters, Consumers: &Consumers{l, letters}, Health: &Health{link: l}, Stats: p.stats,
 		link: l, publisher: p,
 	}
 }

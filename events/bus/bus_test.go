@@ -329,6 +329,9 @@ func TestMissingOrWrongBlobIsDeadLettered(t *testing.T) {
 }
 
 func TestIncompleteBlobDoesNotBlockForever(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	p := fastPolicy
 	p.MaxAttempts = 1

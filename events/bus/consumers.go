@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/direct"
 	"debrief/events/natserr"
 	"debrief/events/streams"
+	"debrief/playbook"
 )
 
 // Consumers has the durable consumers of the roles. A consumer knows which messages of its stream the role has handled. It
@@ -70,11 +73,49 @@ func (c *Consumers) Create(ctx context.Context) error {
 	return nil
 }
 
+// Plan returns what Create would do: the steps have the names of the consumers.
+func (c *Consumers) Plan(ctx context.Context) (all []streams.Step, err error) {
+	for _, role := range streams.Roles {
+		want := c.config(role)
+		step := streams.Step{Stream: "consumer " + role + " of " + streams.Input(role)}
+		cons, err := c.js.Consumer(ctx, streams.Input(role), role)
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+			step.Create = true
+		case err != nil:
+			return nil, fmt.Errorf("read consumer %s: %w", role, natserr.AsTimeout(ctx, err))
+		default:
+			step.Changes = consumerChanges(cons.CachedInfo().Config, want)
+		}
+		if step.Create || len(step.Changes) > 0 {
+			all = append(all, step)
+		}
+	}
+	return all, nil
+}
+
+// consumerChanges returns the settings of a consumer that differ from the wanted ones, among those that open updates.
+func consumerChanges(got, want jetstream.ConsumerConfig) (all []streams.Change) {
+	for _, x := range []struct {
+		name     string
+		from, to any
+	}{
+		{"ack_wait", got.AckWait, want.AckWait},
+		{"max_deliver", got.MaxDeliver, want.MaxDeliver},
+		{"max_ack_pending", got.MaxAckPending, want.MaxAckPending},
+	} {
+		if x.from != x.to {
+			all = append(all, streams.Change{Setting: x.name, From: fmt.Sprint(x.from), To: fmt.Sprint(x.to)})
+		}
+	}
+	return all
+}
+
 // config returns the configuration of a role's durable.
 func (c *Consumers) config(role string) jetstream.ConsumerConfig {
 	want := jetstream.ConsumerConfig{
 		Durable: role, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: c.policy.AckWait, MaxDeliver: streams.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
+		AckWait: c.policy.ackWait(role), MaxDeliver: streams.MaxDeliver, MaxAckPending: c.policy.MaxAckPending,
 	}
 	if role == events.RoleCurator {
 		want.MaxAckPending = c.policy.MaxAckPendingCurator
@@ -91,7 +132,7 @@ func (c *Consumers) open(ctx context.Context, role string) (jetstream.Consumer, 
 		err = explainMissing("the consumer", err)
 	} else if err == nil {
 		got := cons.CachedInfo().Config
-		if got.AckWait != want.AckWait || got.MaxDeliver != want.MaxDeliver || got.MaxAckPending != want.MaxAckPending {
+		if len(consumerChanges(got, want)) > 0 {
 			got.AckWait = want.AckWait
 			got.MaxDeliver = want.MaxDeliver
 			got.MaxAckPending = want.MaxAckPending
@@ -117,6 +158,47 @@ type Lag struct {
 	Redelivered int    `json:"redelivered"`    // of those, more than once
 	Floor       uint64 `json:"ack_floor"`      // all messages up to this stream sequence are acknowledged
 	Last        uint64 `json:"last_delivered"` // highest stream sequence that was delivered
+}
+
+// Waiting is the number of messages of a playbook that are not delivered yet.
+type Waiting struct {
+	Messages uint64
+	Oldest   time.Time // when the oldest was stored; zero without one
+}
+
+// Waiting returns the messages of each of these playbooks that wait for a role, and the number of those of all playbooks. It needs a few
+// requests for each playbook. If the role never ran, all messages of its stream wait.
+func (c *Consumers) Waiting(ctx context.Context, role string, books []playbook.Book) (all uint64, of []Waiting, err error) {
+	stream := streams.Input(role)
+	lag, err := c.Lag(ctx, role)
+	if err != nil {
+		return 0, nil, err
+	}
+	of = make([]Waiting, len(books))
+	for i, b := range books {
+		for _, subject := range inputSubjects(role, b) {
+			n, oldest, err := direct.CountFrom(ctx, c.nc, stream, subject, lag.Last+1)
+			if err != nil {
+				return 0, nil, fmt.Errorf("count messages of %s: %w", subject, natserr.AsTimeout(ctx, err))
+			}
+			of[i].Messages += n
+			if n > 0 && (of[i].Oldest.IsZero() || oldest.Before(of[i].Oldest)) {
+				of[i].Oldest = oldest
+			}
+		}
+	}
+	return lag.Pending, of, nil
+}
+
+// inputSubjects returns the subjects of the messages of a playbook that a role consumes. No message is on two of them.
+func inputSubjects(role string, b playbook.Book) []string {
+	switch role {
+	case events.RoleGenerator:
+		return events.TaskSubjects(b)
+	case events.RoleReflector:
+		return []string{events.KindExecution.Subject(b), events.KindFeedback.Subject(b)}
+	}
+	return []string{events.KindReflection.Subject(b), events.KindEdit.Subject(b)}
 }
 
 // Idle reports whether no message is pending or in flight.

@@ -40,7 +40,7 @@ const maxLetterData = 768 << 10
 const maxReason = 1000
 
 // DeadLetters has the dead letters of an account: the messages that a role could not handle, each with the reason. A person
-// looks at them and requeues or drops them; the server deletes them after a week. DeadLetters is safe for concurrent use.
+// looks at them and requeues or drops them; the server deletes them by age. DeadLetters is safe for concurrent use.
 type DeadLetters struct {
 	*link
 	publisher *publisher

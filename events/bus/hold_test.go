@@ -285,6 +285,9 @@ func TestUsefulOutputIdentifiesPoisonMessages(t *testing.T) {
 }
 
 func TestOccasionalUselessOutputDoesNotPause(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	c := connectNew(t, fastPolicy)
 	start(t, c, Worker{Role: events.RoleGenerator, Handle: single(func(_ context.Context, d *Delivery) Result {

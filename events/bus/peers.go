@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ const (
 // Every process announces itself, and computes the owner of a book from the ids that it hears. A message for another owner
 // is forwarded to it without JetStream, and the owner acknowledges it. Nothing else depends on it. While two processes disagree about
 // an owner, both change the book, and the compare-and-swap of the log decides. The server redelivers messages that were forwarded to
-// a process that died.
+// a process that died. If the connection of that process is closed, the first forwarded message is the last one.
 type peers struct {
 	*runner
 	id     string
@@ -88,12 +89,12 @@ func (p *peers) hear(m *nats.Msg) {
 		return
 	}
 	what, id := m.Data[0], string(m.Data[1:])
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if what == left {
-		delete(p.heard, id)
+		p.forget(id)
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.heard[id] = time.Now()
 	if what == arrived {
 		p.announce(present)
@@ -160,7 +161,7 @@ func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.M
 		}
 		data, err := events.Marshal(list)
 		if err == nil {
-			err = p.conn.nc.Publish(events.PeerSubject(p.worker.Role, owner), data)
+			err = p.conn.nc.PublishRequest(events.PeerSubject(p.worker.Role, owner), events.PeerSubject(p.worker.Role, p.id), data)
 		}
 		if err != nil {
 			p.log.Debug().Err(err).Msg("forward messages")
@@ -171,8 +172,13 @@ func (p *peers) forward(owner string, all []jetstream.Msg) (failed []jetstream.M
 	return failed
 }
 
-// receive handles messages that another process forwarded.
+// receive handles messages that another process forwarded, and the server's answers to forwarded messages that no process receives.
 func (p *peers) receive(m *nats.Msg) {
+	if m.Header.Get("Status") == "503" {
+		subject := m.Header.Get("Nats-Subject")
+		p.forget(subject[strings.LastIndexByte(subject, '.')+1:])
+		return
+	}
 	var list []handedOver
 	if err := events.Unmarshal(m.Data, &list); err != nil {
 		p.log.Warn().Err(err).Msg("decode messages of another process")
@@ -181,6 +187,13 @@ func (p *peers) receive(m *nats.Msg) {
 	for _, f := range list {
 		p.handle(forwarded{&nats.Msg{Subject: f.Subject, Reply: f.Ack, Header: f.Header, Data: f.Data, Sub: m.Sub}})
 	}
+}
+
+// forget removes another process.
+func (p *peers) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.heard, id)
 }
 
 // leave tells the others that this process stops, and waits until it has received all messages that they had forwarded.

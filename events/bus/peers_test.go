@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"debrief/events"
 	"debrief/events/natsd"
 	"debrief/playbook"
@@ -119,6 +122,32 @@ func TestProcessesDivideTheBooks(t *testing.T) {
 	}
 	if want := peerBooks * (5 + 5 + 5 + 1); len(log.handled) != want {
 		t.Errorf("%d messages were handled, want %d", len(log.handled), want)
+	}
+}
+
+// TestProcessWithoutAConnectionIsForgotten: the server answers a forwarded message that no process receives. Without that answer
+// this process would forward messages until peerTimeout.
+func TestProcessWithoutAConnectionIsForgotten(t *testing.T) {
+	t.Parallel()
+	c := connectNew(t, fastPolicy)
+	p := newPeers(&runner{conn: c, worker: Worker{Role: events.RoleCurator}, log: c.log}, func(jetstream.Msg) {})
+	if err := p.join(); err != nil {
+		t.Fatal(err)
+	}
+	defer p.leave()
+	isHeard := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.heard) > 0
+	}
+	p.mu.Lock()
+	p.heard["dead"] = time.Now().Add(time.Hour)
+	p.mu.Unlock()
+	p.forward("dead", []jetstream.Msg{forwarded{&nats.Msg{Subject: events.KindReflection.Subject("b"), Data: []byte("x")}}})
+	for began := time.Now(); isHeard(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("the process without a connection still owns books")
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"debrief/events"
+	"debrief/events/erasure"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
@@ -16,6 +17,7 @@ import (
 // Policy configures the failure policy. The zero value of a field means its default.
 type Policy struct {
 	AckWait              time.Duration // 30 s: after this time without a sign of life, the server redelivers
+	AckWaitCurator       time.Duration // 5 s: AckWait of the curator, at most AckWait: a killed one delays its playbooks by this time
 	MaxAttempts          int           // 5: attempts to handle a message, counted by the workers
 	MaxAckPending        int           // 256: messages in flight of a role, over all its processes
 	MaxAckPendingCurator int           // 4096: MaxAckPending of the curator, which takes whole batches
@@ -31,6 +33,7 @@ type Policy struct {
 // WithDefaults returns p with the defaults in place of zero fields.
 func (p Policy) WithDefaults() Policy {
 	setDefault(&p.AckWait, 30*time.Second)
+	setDefault(&p.AckWaitCurator, 5*time.Second)
 	setDefault(&p.MaxAttempts, 5)
 	setDefault(&p.MaxAckPending, 256)
 	setDefault(&p.MaxAckPendingCurator, 4096)
@@ -49,6 +52,14 @@ func setDefault[T comparable](v *T, d T) {
 	if *v == zero {
 		*v = d
 	}
+}
+
+// ackWait returns the ack wait of a role.
+func (p Policy) ackWait(role string) time.Duration {
+	if role == events.RoleCurator {
+		return min(p.AckWait, p.AckWaitCurator)
+	}
+	return p.AckWait
 }
 
 func (p Policy) backoff(attempt int) time.Duration {
@@ -102,7 +113,7 @@ const (
 // behaviours of the error if the message is at fault.
 func (p Policy) decide(err error, attempt int, paused bool) disposition {
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, erasure.ErrErased):
 		return ack
 	case errors.Is(err, events.ErrNewerSchema), isDiscard(err), errors.As(err, new(*exhaustedError)):
 		return deadLetter

@@ -108,7 +108,7 @@ func TestWithDefaultsFillsOnlyZeroFields(t *testing.T) {
 	t.Parallel()
 	got := Policy{MaxAttempts: 2, HoldInterval: time.Hour}.WithDefaults()
 	want := Policy{
-		AckWait: 30 * time.Second, MaxAttempts: 2, MaxAckPending: 256, MaxAckPendingCurator: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
+		AckWait: 30 * time.Second, AckWaitCurator: 5 * time.Second, MaxAttempts: 2, MaxAckPending: 256, MaxAckPendingCurator: 4096, BackoffMin: time.Second, BackoffMax: time.Minute,
 		Grace: 30 * time.Second, ProbeInterval: 30 * time.Second, HoldInterval: time.Hour, ReconnectAfter: 10 * time.Second, Linger: 250 * time.Millisecond,
 	}
 	if got != want {

@@ -158,6 +158,9 @@ func (p *processor) decode(items []*item) (valid, failed []*item) {
 			e, err := p.conn.decode(p.work, p.flight.message(it))
 			if err == nil {
 				redact.Fields(e) // a client that publishes to NATS directly does not redact
+				err = p.conn.erased.Check(p.work, e)
+			}
+			if err == nil {
 				it.d.Event = e
 			} else if it.result == nil {
 				it.result = &Result{Err: err}
@@ -269,6 +272,7 @@ func (p *processor) finishItem(it *item) error {
 		if err := p.letters.withdraw(it); err != nil {
 			return p.hold(it, err)
 		}
+		it.err = nil // of an erased run
 		p.ack(it)
 		p.conn.Stats.update(p.worker.Role, func(v *roleCounters) { v.addSuccess(it.storedEvents > 0) })
 	case nak:

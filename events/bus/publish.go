@@ -17,6 +17,7 @@ import (
 // publisher stores events. It knows whether the server can store them.
 type publisher struct {
 	*link
+	stats      *Stats
 	outage     outage
 	storeState storeState
 }
@@ -49,7 +50,7 @@ const copySeparator = "~"
 const MaxInline = 512 << 10
 
 // Publish stores an event and returns after the server has acknowledged it. It returns a *FullError if the server has
-// no room, and the error of Validate for an invalid event, which is not sent. It first replaces the secrets in the texts of e, so that the caller's copy contains none either. In place of a large
+// no room, the error of Validate for an invalid event, and erasure.ErrErased for an event of an erased run; these two are not sent. It first replaces the secrets in the texts of e, so that the caller's copy contains none either. In place of a large
 // description of an agent, e gets the name of its blob.
 func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (Receipt, error) {
 	ctx, span := c.startPublishSpan(ctx, e, &m)
@@ -61,6 +62,9 @@ func (c *Conn) Publish(ctx context.Context, e events.Event, m PublishOptions) (R
 
 func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOptions, opts ...jetstream.PublishOpt) (Receipt, *nats.Msg, error) {
 	redact.Fields(e)
+	if err := p.erased.Check(ctx, e); err != nil {
+		return Receipt{}, nil, fmt.Errorf("publish a %s: %w", e.Kind(), err)
+	}
 	if x, ok := e.(*events.Execution); ok && x.Agent != nil {
 		agent, err := p.blobs.PutAgent(ctx, x.Agent)
 		if err != nil {
@@ -107,6 +111,7 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 	r := Receipt{Seq: pub.Sequence, Handle: events.NewHandle(pub.Sequence, e.EventID()), Duplicate: pub.Duplicate}
 	if !r.Duplicate {
 		r.Trace = events.TraceID(m.Trace)
+		p.stats.addStored(e)
 	}
 	return r, msg, nil
 }

@@ -3,7 +3,10 @@ package bus
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"debrief/events"
 )
 
 // RoleStats are the counters of a role in this process. Times are zero until their first event.
@@ -40,8 +43,20 @@ const durationsKept = 256
 // deliveries and calls; the methods with Count are for handlers, because only they know the counts. Stats is safe for concurrent
 // use.
 type Stats struct {
-	mu    sync.Mutex
-	roles []*roleCounters
+	mu     sync.Mutex
+	roles  []*roleCounters
+	stored atomic.Pointer[func(events.Event)]
+}
+
+// OnStored sets the function that receives each event that this connection stores, once, after the server has acknowledged it. It does
+// not receive copies that the server dropped, and requeued events. It is called concurrently and must not block.
+func (s *Stats) OnStored(fn func(events.Event)) { s.stored.Store(&fn) }
+
+// addStored passes a stored event on.
+func (s *Stats) addStored(e events.Event) {
+	if fn := s.stored.Load(); fn != nil {
+		(*fn)(e)
+	}
 }
 
 type roleCounters struct {

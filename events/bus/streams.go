@@ -121,12 +121,30 @@ type StreamState struct {
 
 	Replicas  int `json:"replicas"`
 	Consumers int `json:"consumers"`
+
+	// Limits; 0 means no limit. A stream at MaxBytes refuses new messages; a cache at MaxMessages drops its oldest ones.
+	MaxAge      time.Duration `json:"max_age_ns"`
+	MaxBytes    uint64        `json:"max_bytes"`
+	MaxMessages uint64        `json:"max_messages"`
+	Oldest      time.Time     `json:"oldest_at,omitzero"` // when the oldest message was stored; zero without one
 }
 
-// Streams returns the state of every stream and key-value bucket that exists.
+// Used returns the largest share of a limit of the size that is in use, from 0 to 1. It is 0 without such a limit.
+func (s StreamState) Used() float64 {
+	used := 0.0
+	if s.MaxBytes > 0 {
+		used = float64(s.Bytes) / float64(s.MaxBytes)
+	}
+	if s.MaxMessages > 0 {
+		used = max(used, float64(s.Messages)/float64(s.MaxMessages))
+	}
+	return used
+}
+
+// Streams returns the state of every stream and bucket that exists.
 func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 	var all []StreamState
-	for _, want := range streams.All(1) {
+	for _, want := range append(streams.All(1), streams.Blobs(1)) {
 		s, err := c.js.Stream(ctx, want.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
@@ -134,11 +152,15 @@ func (c *Conn) Streams(ctx context.Context) ([]StreamState, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 		}
-		st := s.CachedInfo().State
-		all = append(all, StreamState{
-			Name: want.Name, Messages: st.Msgs, Bytes: st.Bytes, Last: st.LastSeq,
-			Replicas: s.CachedInfo().Config.Replicas, Consumers: st.Consumers,
-		})
+		cfg, st := s.CachedInfo().Config, s.CachedInfo().State
+		state := StreamState{
+			Name: want.Name, Messages: st.Msgs, Bytes: st.Bytes, Last: st.LastSeq, Replicas: cfg.Replicas, Consumers: st.Consumers,
+			MaxAge: cfg.MaxAge, MaxBytes: uint64(max(cfg.MaxBytes, 0)), MaxMessages: uint64(max(cfg.MaxMsgs, 0)),
+		}
+		if st.Msgs > 0 {
+			state.Oldest = st.FirstTime
+		}
+		all = append(all, state)
 	}
 	return all, nil
 }

@@ -52,7 +52,7 @@ func TestConcurrentOpensCreateStreamsOnce(t *testing.T) {
 	for _, s := range all0 {
 		names = append(names, s.Name)
 	}
-	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors", "KV_runs", "KV_openruns", "KV_captures", "KV_attempts"}; !slices.Equal(names, want) {
+	if want := []string{"TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "REDACTIONS", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors", "KV_runs", "KV_openruns", "KV_captures", "KV_attempts", "KV_erasures", "OBJ_blobs"}; !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)
 	}
 }
@@ -62,18 +62,19 @@ func TestStreamConfigurations(t *testing.T) {
 	c := connectNew(t, Policy{})
 	const day = 24 * time.Hour
 	for name, want := range map[string]jetstream.StreamConfig{
-		"TASKS":       {Retention: jetstream.WorkQueuePolicy},
+		"TASKS":       {Retention: jetstream.WorkQueuePolicy, MaxAge: 30 * day},
 		"EXECUTIONS":  {MaxAge: 30 * day},
 		"REFLECTIONS": {MaxAge: 30 * day},
 		"DELTAS":      {DenyPurge: true},
+		"REDACTIONS":  {DenyPurge: true},
 		"DEAD":        {MaxAge: 7 * day},
-		"KV_playbook": {AllowAtomicPublish: true, DenyDelete: true},
-		"KV_window":   {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
-		"KV_state":    {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
-		"KV_contexts": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
-		"KV_openruns": {MaxAge: 7 * day, DenyDelete: true, Discard: jetstream.DiscardNew, MaxMsgs: 400_000},
-		"KV_captures": {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 4_000_000},
-		"KV_vectors":  {MaxAge: 30 * day, DenyDelete: true, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
+		"KV_playbook": {AllowAtomicPublish: true},
+		"KV_window":   {MaxAge: 30 * day, Discard: jetstream.DiscardOld, MaxMsgs: 400_000},
+		"KV_state":    {MaxAge: 30 * day, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
+		"KV_contexts": {MaxAge: 7 * day, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
+		"KV_openruns": {MaxAge: 7 * day, Discard: jetstream.DiscardNew, MaxMsgs: 400_000},
+		"KV_captures": {MaxAge: 37 * day, Discard: jetstream.DiscardOld, MaxMsgs: 4_000_000},
+		"KV_vectors":  {MaxAge: 30 * day, Discard: jetstream.DiscardOld, MaxMsgs: 250_000},
 	} {
 		if want.MaxMsgs == 0 {
 			want.Discard, want.MaxMsgs = jetstream.DiscardNew, -1
@@ -84,7 +85,7 @@ func TestStreamConfigurations(t *testing.T) {
 			continue
 		}
 		got := s.CachedInfo().Config
-		if got.Retention != want.Retention || got.MaxAge != want.MaxAge || got.DenyDelete != want.DenyDelete || got.DenyPurge != want.DenyPurge || got.AllowAtomicPublish != want.AllowAtomicPublish {
+		if got.Retention != want.Retention || got.MaxAge != want.MaxAge || got.DenyPurge != want.DenyPurge || got.AllowAtomicPublish != want.AllowAtomicPublish {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if got.Discard != want.Discard || got.MaxMsgs != want.MaxMsgs || got.MaxBytes != -1 || got.Storage != jetstream.FileStorage || got.Duplicates != 2*time.Minute || !got.AllowDirect || got.Replicas != 1 {
@@ -195,18 +196,19 @@ func TestOpenKeepsOperatorSettings(t *testing.T) {
 func TestConsumersFollowThePolicy(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, natsd.Config{})
-	for _, p := range []Policy{{}, {AckWait: time.Second, MaxAttempts: 7, MaxAckPending: 9, MaxAckPendingCurator: 11}} {
+	for _, p := range []Policy{{}, {AckWait: time.Second, AckWaitCurator: time.Minute, MaxAttempts: 7, MaxAckPending: 9, MaxAckPendingCurator: 11}} {
 		c := open(t, srv, p)
-		for role, pending := range map[string]int{
-			events.RoleGenerator: c.policy.MaxAckPending, events.RoleReflector: c.policy.MaxAckPending,
-			events.RoleCurator: c.policy.MaxAckPendingCurator,
-		} {
+		for _, role := range []string{events.RoleGenerator, events.RoleReflector, events.RoleCurator} {
+			wait, pending := c.policy.AckWait, c.policy.MaxAckPending
+			if role == events.RoleCurator {
+				wait, pending = min(wait, c.policy.AckWaitCurator), c.policy.MaxAckPendingCurator
+			}
 			cons, err := c.Consumers.open(t.Context(), role)
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := cons.CachedInfo().Config
-			if got.AckWait != c.policy.AckWait || got.MaxDeliver != -1 || got.MaxAckPending != pending || got.AckPolicy != jetstream.AckExplicitPolicy {
+			if got.AckWait != wait || got.MaxDeliver != -1 || got.MaxAckPending != pending || got.AckPolicy != jetstream.AckExplicitPolicy {
 				t.Errorf("%s: got %+v", role, got)
 			}
 		}

@@ -37,7 +37,6 @@ const (
 	keyDelivery    = attribute.Key("debrief.delivery")
 	keyDisposition = attribute.Key("debrief.disposition")
 	keyVersion     = attribute.Key("debrief.version")
-	keyDuplicate   = attribute.Key("debrief.duplicate")
 )
 
 // ContextWithTrace returns ctx with the trace context of a request. An invalid traceparent changes nothing.

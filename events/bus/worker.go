@@ -102,8 +102,10 @@ func (c *Conn) Run(ctx context.Context, w Worker) error {
 		}
 	})()
 
+	policy := c.policy
+	policy.AckWait = policy.ackWait(w.Role)
 	r := &runner{
-		conn: c, worker: w, policy: c.policy, intake: ctx, work: work,
+		conn: c, worker: w, policy: policy, intake: ctx, work: work,
 		log:     c.log.With().Str(events.LogRole, w.Role).Logger(),
 		slots:   make(chan struct{}, w.Slots),
 		drained: make(chan struct{}),

@@ -35,6 +35,8 @@ import (
 type Client struct {
 	// Book is the playbook of requests that name none. Empty leaves the choice to the service.
 	Book playbook.Book
+	// AdviceTimeout is the time that Run waits for a context. 0 is 150 ms, as in the gateway.
+	AdviceTimeout time.Duration
 	// Trace returns the trace context (W3C traceparent) to send with a request, "" for none. Nil sends none.
 	Trace func(context.Context) string
 

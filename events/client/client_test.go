@@ -11,13 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
 	"debrief/events"
 	"debrief/events/bus/bustest"
-	"debrief/events/natsd"
 	"debrief/events/service"
 )
 
@@ -48,26 +46,14 @@ func (b *backend) Feedback(_ context.Context, r *events.FeedbackRequest) (*event
 // overNATS serves a backend on an embedded server until the end of the test.
 func overNATS(t *testing.T, b *backend) *Client {
 	t.Helper()
-	server, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	connect := func() *nats.Conn {
-		nc, err := server.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
+	connect := bustest.Server(t)
 	stop, err := service.Serve(connect(), b, zerolog.Nop(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
 	c := NATS(connect())
-	c.delay = time.Millisecond
+	c.delay, c.AdviceTimeout = time.Millisecond, time.Minute
 	return c
 }
 
@@ -98,7 +84,7 @@ func overHTTP(t *testing.T, b *backend) *Client {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	c := HTTP(server.URL+"/", "secret")
-	c.delay = time.Millisecond
+	c.delay, c.AdviceTimeout = time.Millisecond, time.Minute
 	t.Cleanup(c.transport.(*httpTransport).client.CloseIdleConnections)
 	return c
 }
@@ -211,16 +197,7 @@ func TestServiceIsAbsent(t *testing.T) {
 	t.Parallel()
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	nobody.Close()
-	server, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	nc, err := server.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc := bustest.Server(t)()
 	for name, c := range map[string]*Client{"NATS": NATS(nc), "HTTP": HTTP(nobody.URL, "")} {
 		c.delay = time.Millisecond
 		_, err := c.Context(t.Context(), &events.ContextRequest{Query: "q"})

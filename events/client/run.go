@@ -33,11 +33,16 @@ type Run struct {
 	started time.Time
 }
 
-// Run requests a context and starts a run. If Debrief cannot be reached, the run has only the query, and Degraded says why. The
+const defaultAdviceTimeout = 150 * time.Millisecond
+
+// Run requests a context and starts a run. If Debrief cannot be reached within AdviceTimeout, the run has only the query, and Degraded says why. The
 // error is that of a request that can never succeed, such as an empty query or an invalid token.
 func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error) {
 	run := &Run{client: c, request: *r, started: time.Now()}
-	reply, err := c.Context(ctx, r)
+	run.request.RunID = cmp.Or(r.RunID, r.Session, string(events.NewID())) // names the run for its sub-agents
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(c.AdviceTimeout, defaultAdviceTimeout))
+	defer cancel()
+	reply, err := c.Context(limited, &run.request)
 	switch {
 	case err == nil:
 		run.Context = *reply
@@ -50,6 +55,14 @@ func (c *Client) Run(ctx context.Context, r *events.ContextRequest) (*Run, error
 		return nil, err
 	}
 	return run, nil
+}
+
+// SubAgent requests a context for a sub-agent and starts its run; see Client.Run. It is in the same group of the control share, unless
+// its request names another session.
+func (r *Run) SubAgent(ctx context.Context, request *events.ContextRequest) (*Run, error) {
+	named := *request
+	named.RunID = r.request.RunID
+	return r.client.Run(ctx, &named)
 }
 
 // Tool appends a tool call to the steps. Arguments and output that are not strings are stored as JSON. A nil failure means that

@@ -2,9 +2,13 @@ package client
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -82,6 +86,71 @@ func TestRun(t *testing.T) {
 	}
 	if first, second := reports[1], reports[2]; first.RunID == "" || first.RunID != second.RunID || first.Book != "shelves" {
 		t.Errorf("a run without a context, reported twice: got ids %q and %q in book %q, want one id, so that it counts once", first.RunID, second.RunID, first.Book)
+	}
+}
+
+// TestRunBeginsInTime: a service that does not answer does not keep an agent waiting, and the report arrives later.
+func TestRunBeginsInTime(t *testing.T) {
+	t.Parallel()
+	released := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/contexts") {
+			<-released
+			return
+		}
+		_, _ = io.WriteString(w, `{"handle":"1-00000000"}`)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(released) })
+	started := time.Now()
+	run, err := HTTP(server.URL, "").Run(t.Context(), &events.ContextRequest{Query: "Where is the map?"})
+	if waited := time.Since(started); err != nil || run.Degraded == nil || waited < defaultAdviceTimeout || waited > replyTimeout/2 {
+		t.Fatalf("got %v, degraded %v, after %s: want a run without advice after %s", err, run.Degraded, waited, defaultAdviceTimeout)
+	}
+	if err := run.Report(t.Context(), nil); err != nil || run.Handle != "1-00000000" {
+		t.Errorf("report: got %v, handle %q", err, run.Handle)
+	}
+}
+
+// TestSubAgent: the contexts of a run and its sub-agents name one run, and their reports are not copies of each other.
+func TestSubAgent(t *testing.T) {
+	t.Parallel()
+	var contexts []events.ContextRequest
+	var reports []events.Report
+	c := overNATS(t, &backend{
+		context: func(r *events.ContextRequest) (*events.ContextReply, error) {
+			contexts = append(contexts, *r)
+			return &events.ContextReply{ID: events.NewID()}, nil
+		},
+		report: func(r *events.Report) (*events.StoredReply, error) {
+			reports = append(reports, *r)
+			return &events.StoredReply{Handle: "1-00000000"}, nil
+		},
+	})
+	for _, r := range []events.ContextRequest{{}, {Session: "s"}, {RunID: "r"}} {
+		contexts, reports = nil, nil
+		r.Query = "Where?"
+		run, err := c.Run(t.Context(), &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub, err := run.SubAgent(t.Context(), &events.ContextRequest{Query: "Search."})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range []*Run{run, sub} {
+			if err := run.Report(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		parent, child := contexts[0], contexts[1]
+		named := r.RunID + r.Session
+		if parent.RunID == "" || child.RunID != parent.RunID || child.Session != "" || named != "" && child.RunID != named {
+			t.Errorf("%+v: got contexts of the runs %q and %q", r, parent.RunID, child.RunID)
+		}
+		if reports[0].RunID+reports[1].RunID != "" || reports[0].ContextID == reports[1].ContextID {
+			t.Errorf("%+v: got reports %+v, want two runs, named by their contexts", r, reports)
+		}
 	}
 }
 

@@ -10,8 +10,23 @@
 // RemoveStrays deletes them. If a delta is missing or damaged, the log is broken (ErrBrokenLog): a later delta or the
 // view refers to that delta.
 //
-// The view is the bucket "playbook": a key per bullet and a head. Writers update it in atomic batches, head last, with
-// compare-and-swap on the head's revision. One flush may contain many deltas. A lost view is rebuilt from the log.
+// The log is kept for ever, so the texts of a person are erased from it on request. A redaction takes the place of a delta: a message of
+// the stream REDACTIONS with the delta without these texts, and with the sequence and the hash of the delta as it was written. The links
+// of later deltas and the positions that others keep stay valid. The subject of a redaction has the sequence of its delta, because all that
+// refers to a delta knows its sequence. The server overwrites the delta (JetStream can overwrite one message, and cannot replace it). A
+// later delta lists the hash of each redaction, so the chain covers its present form; Verify compares both. Redactor in package history
+// decides which texts go. See redaction.go for the steps.
+//
+// Two other designs were not chosen. With salted hashes of the texts in the chain, and the texts in a stream of their own, every commit and
+// every reader would handle two streams for the sake of a rare erasure, and a fold would have to join them. With a key for each person, each
+// reader would need the keys, also backups and generators, and one execution often concerns several persons. A redaction costs a commit
+// nothing, and a reader of the whole log one request. Redactions do not weaken the chain, because they are listed in it.
+//
+// The view is the bucket "playbook": a key per bullet and a head. The head also contains the bullets that changed since the keys were
+// written. A head and the keys before it in the stream are a complete view: readers apply both in the order of the stream. A flush
+// publishes the head alone, one message, because the server creates and syncs a file for each atomic batch. When the changed bullets
+// pass a number of bytes, the flush writes their keys as well, in an atomic batch with the head last. Every head is written with
+// compare-and-swap on its revision. One flush may contain many deltas. A lost view is rebuilt from the log.
 //
 // Each event has exactly one effect while the log exists. A delta lists the ids of the executions, feedback and edits
 // that it covers. A Writer looks up every event in an index of all covered ids (OpenIndex) before it commits. This does
@@ -65,14 +80,17 @@ type Store struct {
 	// OnIndexError receives the error if an index file cannot be used or written.
 	OnIndexError func(error)
 
-	mu      sync.Mutex
-	indexes map[playbook.Book]*index // indexes that closed writers returned, for reuse
-	minTail int                      // of new indexes; see index
+	mu        sync.Mutex
+	indexes   map[playbook.Book]*index // indexes that closed writers returned, for reuse
+	minTail   int                      // of new indexes; see index
+	maxRecent int                      // the constant; tests set another value
 }
 
 // New returns the store of a connection. The stream DELTAS and the bucket must exist.
 func New(js jetstream.JetStream) *Store {
-	return &Store{nc: js.Conn(), js: js, watch: natserr.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail}
+	return &Store{
+		nc: js.Conn(), js: js, watch: natserr.WatchOf(js), indexes: make(map[playbook.Book]*index), minTail: minTail, maxRecent: maxRecent,
+	}
 }
 
 // Load returns the newest version of a book, or an empty playbook if the book does not exist. Store.PlaybookAt returns an older one, and a
@@ -114,20 +132,28 @@ type head struct {
 	Gate playbook.Gate `msgpack:"g,omitempty"`
 	// LeadingScore is the name of the score that counts if an outcome has several; empty if no person chose one.
 	LeadingScore string `msgpack:"ls,omitempty"`
+	// About is the name and the description of the book.
+	About playbook.About `msgpack:"ab,omitempty"`
 	// Admission decides which reflections a prompt may contain.
 	Admission playbook.Admission `msgpack:"a,omitempty"`
 	// Plain counts the outcomes of tasks that cited no bullet.
 	Plain playbook.Plain `msgpack:"u,omitempty"`
 	// Lost is the newest version that the view had and the log lost. It is kept until an operator rebuilds the view.
 	Lost *lostVersion `msgpack:"z,omitempty"`
-	// Since is the version of the view before the last flush. A follower at this version reads only the bullets in Changed.
-	Since uint64 `msgpack:"b,omitempty"`
-	// Changed are the bullets that the last flush wrote or deleted. It is empty after a repair, or if there are more than maxChanged.
-	Changed []playbook.BulletID `msgpack:"d,omitempty"`
+	// Since is the version after which Recent begins: Recent has every bullet that changed after it. They replace the keys, which
+	// have all other bullets.
+	Since  uint64   `msgpack:"b,omitempty"`
+	Recent []recent `msgpack:"d,omitempty"`
+	// Settled is set if the keys have the bullets of Recent too. The next head then begins a new Recent.
+	Settled bool `msgpack:"k,omitempty"`
 }
 
-// maxChanged is the maximum length of head.Changed. A follower reads these bullets and the head in one query.
-const maxChanged = direct.MaxLast - 1
+// recent is a bullet that changed after the keys of a view were written.
+type recent struct {
+	ID      playbook.BulletID `msgpack:"i"`
+	Version uint64            `msgpack:"v"` // of the last change
+	Data    []byte            `msgpack:"d"` // the value for its key; empty if the bullet was removed
+}
 
 // Record is one stored delta of a log.
 type Record struct {
@@ -135,6 +161,10 @@ type Record struct {
 	Seq   uint64 // in the stream
 	Chain []byte // SHA-256 of the record: the chain hash of the log up to and including it
 	Size  int    // in bytes
+	// Redaction is the SHA-256 of the redaction in place of the delta, whose texts were erased. It is nil for a delta as it was written.
+	Redaction []byte
+
+	replaces bool // of a redaction: the delta is still stored
 }
 
 // scan calls fn in order for every message of the stream that matches the subject, starting at a sequence.

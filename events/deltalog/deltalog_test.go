@@ -70,6 +70,15 @@ func commit(t testing.TB, w *deltalog.Writer, build func(deltalog.State) ([]*pla
 	}
 }
 
+// commitAndFlush commits a delta with operations, and brings the view to it.
+func commitAndFlush(t testing.TB, w *deltalog.Writer, ops ...playbook.Op) {
+	t.Helper()
+	commit(t, w, func(deltalog.State) ([]*playbook.Delta, error) {
+		return []*playbook.Delta{{Author: "tester", Time: time.Now().UTC(), Ops: ops}}, nil
+	})
+	check(t, w.Flush(t.Context()))
+}
+
 func TestCommitReachesTheLogTheViewAndFollowers(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)

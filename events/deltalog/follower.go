@@ -1,7 +1,6 @@
 package deltalog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +33,7 @@ type Follower struct {
 
 	// The following fields belong to the goroutine of run.
 	pending    map[playbook.BulletID]*playbook.Bullet // bullets read since the last matching head; nil means deleted
-	keys       map[string]playbook.BulletID           // by the subject of their key
+	keys       map[string]playbook.BulletID           // by their key
 	mismatches int                                    // heads in a row that did not match the bullets
 	reloading  bool                                   // the view is read from its start, and no head has matched yet
 	failedAt   time.Time                              // since when the view cannot be read; zero if it can
@@ -250,67 +249,37 @@ func (f *Follower) follow(ctx context.Context) error {
 	}
 }
 
-// readNew reads the entries of the view that are new, from the sequence next on. It returns the sequence for the next call.
+// readNew reads the messages of the view that are new, from the sequence next on. It returns the sequence for the next call.
 func (f *Follower) readNew(ctx context.Context, next uint64) (uint64, error) {
-	last, err := f.readChanged(ctx)
-	if err != nil {
-		return next, err
+	if !f.reloading && len(f.pending) == 0 {
+		m, err := f.s.last(ctx, viewStream, viewPrefix+events.HeadKey(f.book))
+		if err != nil {
+			return next, err
+		}
+		if m != nil && (m.Seq < next || f.applyRecent(*m)) {
+			return max(next, m.Seq+1), nil
+		}
 	}
-	if last > 0 {
-		return max(next, last+1), nil
-	}
-	err = f.s.scan(ctx, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
+	err := f.s.scan(ctx, viewStream, viewPrefix+string(f.book)+".>", next, func(m direct.Message) error {
 		next = m.Seq + 1
 		return f.apply(m)
 	})
 	return next, err
 }
 
-// readChanged reads only the bullets that the last flush changed. It returns the sequence of the head if the mirror then has the
-// version of the head. It returns 0 if the view must be scanned: the mirror is more than one flush behind, or the view has
-// changed meanwhile. A scan costs more, because the server walks all keys of the view.
-func (f *Follower) readChanged(ctx context.Context) (uint64, error) {
-	if f.reloading || len(f.pending) > 0 {
-		return 0, nil
+// applyRecent advances the mirror with the recent bullets of a head. It returns false if the view must be scanned: the keys were
+// written since the version of the mirror, or repaired. A scan costs more, because the server walks all keys of the view.
+func (f *Follower) applyRecent(m direct.Message) bool {
+	h := parseHead(m)
+	if h == nil || h.Partial || h.Since > f.p.Version() {
+		return false
 	}
-	headSubject := viewPrefix + events.HeadKey(f.book)
-	at, err := f.s.last(ctx, viewStream, headSubject)
-	if err != nil || at == nil {
-		return 0, err
+	h.readRecent(f.book, f.p.Version(), f.set)
+	if !f.advance(h, m.Stored()) {
+		clear(f.pending)
+		return false
 	}
-	h := parseEntry(f.book, *at).head
-	switch {
-	case h == nil || h.Partial:
-		return 0, nil
-	case h.Version == f.p.Version() && bytes.Equal(h.Chain, f.chain):
-		return at.Seq, nil
-	case h.Since != f.p.Version() || len(h.Changed) == 0 || len(h.Changed) > maxChanged:
-		return 0, nil
-	}
-	subjects := make([]string, 0, len(h.Changed)+1)
-	for _, id := range h.Changed {
-		subjects = append(subjects, viewPrefix+events.BulletKey(f.book, id))
-	}
-	var all []direct.Message
-	err = f.s.read(ctx, viewStream, direct.Query{Last: append(subjects, headSubject)}, func(m direct.Message) error {
-		all = append(all, m)
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read the changes of version %d: %w", h.Version, err)
-	}
-	if len(all) == 0 || all[len(all)-1].Seq != at.Seq {
-		return 0, nil // there is a newer head, or the replica that answered does not have this head yet
-	}
-	for _, m := range all {
-		if err := f.apply(m); err != nil {
-			return 0, err
-		}
-	}
-	if f.p.Version() != h.Version {
-		return 0, nil
-	}
-	return at.Seq, nil
+	return true
 }
 
 // onReconnect calls fn once after the next reconnect. The server may have lost the end of a stream, so a reader must not
@@ -331,34 +300,26 @@ func (s *Store) onReconnect(fn func()) (stop func()) {
 	}
 }
 
-// apply processes one value of the view. A complete head advances the mirror.
+// apply processes the next message of the view. A complete head advances the mirror.
 func (f *Follower) apply(m direct.Message) error {
-	e := parseEntry(f.book, m)
+	h, isHead := readMessage(f.book, m, f.set)
 	switch {
-	case e.bullet != nil:
-		f.pending[e.bullet.ID] = e.bullet
-		f.keys[m.Subject] = e.bullet.ID
+	case !isHead, h == nil && m.Deleted(), h != nil && h.Partial:
 		return nil
-	case e.head == nil && m.Deleted():
-		if id, ok := f.keys[m.Subject]; ok {
-			f.pending[id] = nil
-		}
-		return nil
-	case e.head == nil && m.Subject == viewPrefix+events.HeadKey(f.book): // an unreadable head
+	case h == nil || !f.advance(h, m.Stored()):
 		return f.countMismatch()
-	case e.head == nil: // an unreadable bullet: the next head does not match
-		return nil
-	case e.head.Partial:
-		return nil
-	}
-	wasReloading, before := f.reloading, f.p.Version()
-	if err := f.advance(e.head); err != nil {
-		return err
-	}
-	if !wasReloading && f.p.Version() != before && f.s.OnFollowerDelay != nil { // the first head may be old
-		f.s.OnFollowerDelay(max(time.Since(m.Stored()), 0)) // the clocks of the two machines may differ
 	}
 	return nil
+}
+
+// set records the value of a key. An unreadable value is ignored: the next head does not match.
+func (f *Follower) set(key string, v value) {
+	if v.bullet != nil {
+		f.pending[v.bullet.ID] = v.bullet
+		f.keys[key] = v.bullet.ID
+	} else if id, ok := f.keys[key]; ok && len(v.data) == 0 {
+		f.pending[id] = nil
+	}
 }
 
 // countMismatch counts a head that does not match the bullets. It returns errPartialView if there are too many in a row.
@@ -372,9 +333,7 @@ func (f *Follower) countMismatch() error {
 
 // advance moves the mirror to the version of a head if the bullets read so far match it. While the follower reloads the
 // view, the first matching head replaces the whole mirror.
-func (f *Follower) advance(h *head) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *Follower) advance(h *head, stored time.Time) bool {
 	changed := f.pending
 	if f.reloading { // a bullet of the mirror that was not read is no longer in the view
 		changed = maps.Clone(f.pending)
@@ -384,15 +343,30 @@ func (f *Follower) advance(h *head) error {
 			}
 		}
 	}
+	wasReloading, before := f.reloading, f.p.Version()
+	if !f.update(h, changed) {
+		return false
+	}
+	f.mismatches, f.reloading = 0, false
+	f.pending = make(map[playbook.BulletID]*playbook.Bullet)
+	if !wasReloading && h.Version != before && f.s.OnFollowerDelay != nil { // the first head may be old
+		f.s.OnFollowerDelay(max(time.Since(stored), 0)) // the clocks of the two machines may differ
+	}
+	return true
+}
+
+// update applies changed bullets and a head to the mirror. It returns false and changes nothing if they do not match.
+func (f *Follower) update(h *head, changed map[playbook.BulletID]*playbook.Bullet) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if !f.p.ApplyChanges(h.Version, h.Last, changed, h.Count, h.Sum) {
-		return f.countMismatch()
+		return false
 	}
 	f.p.SetGate(h.Gate)
 	f.p.SetLeadingScore(h.LeadingScore)
+	f.p.SetAbout(h.About)
 	f.p.SetAdmission(h.Admission)
 	f.p.SetPlain(h.Plain)
-	f.mismatches, f.reloading = 0, false
-	f.pending = make(map[playbook.BulletID]*playbook.Bullet)
 	f.chain = h.Chain
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -401,5 +375,5 @@ func (f *Follower) advance(h *head) error {
 	default:
 		close(f.loaded)
 	}
-	return nil
+	return true
 }

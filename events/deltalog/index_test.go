@@ -221,3 +221,6 @@ func heap() int64 {
 
 // SmallIndexes makes the indexes of a store merge and save early.
 func (s *Store) SmallIndexes() { s.minTail = 4 }
+
+// SmallHeads sets the size of the recent bullets in the heads that the store writes. A bullet of the tests takes 100 to 200 bytes.
+func (s *Store) SmallHeads(size int) { s.maxRecent = size }

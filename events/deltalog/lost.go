@@ -26,8 +26,8 @@ func (s *Store) findLost(ctx context.Context, b playbook.Book, h *head) (*lostVe
 	if h.Version == 0 || h.Partial {
 		return h.Lost, nil
 	}
-	m, err := s.leaderDelta(ctx, map[string]any{"seq": h.Seq})
-	if err != nil || m.matches(b, h.Chain) {
+	ok, err := s.hasDelta(ctx, b, h.Seq, h.Chain)
+	if err != nil || ok {
 		return h.Lost, err
 	}
 	if h.Lost != nil && h.Lost.Version >= h.Version {

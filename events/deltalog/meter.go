@@ -49,7 +49,7 @@ func (s *Store) MaxViewLag(ctx context.Context, known map[playbook.Book]uint64) 
 	}
 	err = direct.Read(ctx, s.nc, viewStream, q, func(m direct.Message) error {
 		b := heads[m.Subject]
-		if h := parseEntry(b, m).head; h != nil && h.Version > known[b] {
+		if h := parseHead(m); h != nil && h.Version > known[b] {
 			lag = max(lag, h.Version-known[b])
 		}
 		return nil

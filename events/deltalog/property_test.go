@@ -2,6 +2,7 @@ package deltalog_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +37,7 @@ type bookRun struct {
 
 // TestFoldFromTheViewEqualsFoldOfTheLog: two writers commit single deltas and changes in parts, complete or not, flush at
 // random times, and keys of the view are deleted. A writer opened from the view has the same state and covered ids as a
-// fold of the whole log.
+// fold of the whole log. So has a follower in the end.
 func TestFoldFromTheViewEqualsFoldOfTheLog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds: run without -short")
@@ -54,9 +55,15 @@ func TestFoldFromTheViewEqualsFoldOfTheLog(t *testing.T) {
 			T: rt, out: t, s: deltalog.New(tap), tap: tap, kv: kv, book: playbook.Book(fmt.Sprint("b", books.Add(1))),
 			next: 1, waiting: map[uint64]string{}, covered: map[uint64]string{},
 		}
+		if rapid.Bool().Draw(rt, "small heads") {
+			w.s.SmallHeads(600)
+		}
 		for i := range w.writers {
 			w.writers[i] = w.open()
 		}
+		follower, wait, err := w.s.Follow(t.Context(), w.book)
+		w.ok(err)
+		defer wait()
 		for range rapid.IntRange(5, 16).Draw(rt, "steps") {
 			w.step()
 		}
@@ -65,6 +72,15 @@ func TestFoldFromTheViewEqualsFoldOfTheLog(t *testing.T) {
 			w.ok(x.CheckView(t.Context()))
 			w.checkState(x)
 			w.ok(x.Flush(t.Context()))
+			want := x.State().Playbook()
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			w.ok(follower.Wait(ctx, want.Version()))
+			stop()
+			follower.Read(func(p *playbook.Playbook, chain []byte) {
+				if p.StateHash() != want.StateHash() || !bytes.Equal(chain, x.State().Chain()) {
+					w.Errorf("the follower has %d bullets at version %d, want %d at version %d", p.Len(), p.Version(), want.Len(), want.Version())
+				}
+			})
 		}
 		v, err := w.s.Verify(t.Context(), w.book)
 		w.ok(err)

@@ -186,6 +186,13 @@ func (s *Store) getRecord(ctx context.Context, b playbook.Book, at Position) (*R
 			return c.Record, nil
 		}
 	}
+	r, err := s.redactionOf(ctx, b, at.Seq)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil && bytes.Equal(r.Chain, at.Chain[:]) {
+		return r.Record, nil
+	}
 	return nil, lostRecord(b, at)
 }
 

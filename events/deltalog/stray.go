@@ -91,7 +91,7 @@ func (c *logCursor) advance(m *candidate) (bool, error) {
 	c.end, c.endHash = m.Seq, m.Chain
 	anchored := c.anchor > 0 && c.seq == 0
 	if anchored && (m.Seq != c.anchor || m.err != nil) {
-		return false, fmt.Errorf("playbook %q: the log does not contain the delta at sequence %d: %w", c.book, c.anchor, ErrBrokenLog)
+		return false, fmt.Errorf("playbook %q: the log does not contain the delta at sequence %d: %w", c.book, c.anchor, errGap)
 	}
 	reason := m.err
 	if reason == nil && !anchored {
@@ -166,11 +166,11 @@ func (s *Store) checkUndecided(ctx context.Context, c *logCursor) error {
 			c.book, c.version, c.undecided[i].Seq, events.StreamDeltas, events.ErrNewerSchema)
 	}
 	if c.seq > 0 {
-		last, err := s.leaderDelta(ctx, map[string]any{"seq": c.seq})
+		ok, err := s.hasDelta(ctx, c.book, c.seq, c.chain)
 		if err != nil {
 			return err
 		}
-		if !last.matches(c.book, c.chain) {
+		if !ok {
 			return c.lostDeltaError()
 		}
 	}
@@ -197,13 +197,13 @@ func (s *Store) checkUndecided(ctx context.Context, c *logCursor) error {
 
 // lostDeltaError is returned if the log lost a delta that was read.
 func (c *logCursor) lostDeltaError() error {
-	return fmt.Errorf("playbook %q: the log no longer contains version %s: %w", c.book, playbook.VersionLabel(c.version, c.chain), ErrBrokenLog)
+	return fmt.Errorf("playbook %q: the log no longer contains version %s: %w", c.book, playbook.VersionLabel(c.version, c.chain), errGap)
 }
 
 // brokenError is returned if a message that is not a stray does not continue the log.
 func (c *logCursor) brokenError(s Stray, evidence string) error {
 	return fmt.Errorf("playbook %q: the message at sequence %d does not follow version %s at %d (%s), and it is not a stray: %s: %w",
-		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, evidence, ErrBrokenLog)
+		c.book, s.Seq, playbook.VersionLabel(c.version, c.chain), c.seq, s.Reason, evidence, errGap)
 }
 
 // followsLost reports whether an undecided message is a delta that follows a missing or damaged one: the message at the
@@ -276,8 +276,13 @@ func (s *Store) decodeLog(ctx context.Context, b playbook.Book, q direct.Query, 
 		}
 	}
 	q.Subject = events.KindDelta.Subject(b)
+	redactions := &overlay{s: s, book: b, from: q.From}
 	err := s.read(ctx, events.StreamDeltas, q, func(m direct.Message) error {
-		all = append(all, newCandidate(m))
+		some, err := redactions.next(ctx, newCandidate(m))
+		if err != nil {
+			return err
+		}
+		all = append(all, some...)
 		if len(all) < decodeBatch {
 			return nil
 		}
@@ -292,8 +297,42 @@ func (s *Store) decodeLog(ctx context.Context, b playbook.Book, q direct.Query, 
 	return errors.Join(send(), err)
 }
 
+// errGap is an ErrBrokenLog whose cause is a delta that is missing.
+var errGap error = gapError{}
+
+type gapError struct{}
+
+func (gapError) Error() string { return ErrBrokenLog.Error() }
+func (gapError) Unwrap() error { return ErrBrokenLog }
+
+// rereads is the number of further attempts to read a log that seems broken. A replica that lags may have lost a delta and lack its
+// redaction.
+const rereads = 3
+
 // readDeltas moves a cursor to the end of the log and calls fn for each delta, in order. It skips strays.
 func (s *Store) readDeltas(ctx context.Context, c *logCursor, fn func(*Record) error) error {
+	for try := 1; ; try++ {
+		err := s.readDeltasOnce(ctx, c, fn)
+		if !errors.Is(err, errGap) || try > rereads {
+			return err
+		}
+		c.restart()
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+	}
+}
+
+// restart moves a cursor back to the last delta that was read.
+func (c *logCursor) restart() {
+	c.end, c.endHash = c.seq, c.chain
+	if c.seq == 0 && c.anchor > 0 {
+		c.end = c.anchor - 1
+	}
+	c.undecided, c.checked = nil, 0
+}
+
+func (s *Store) readDeltasOnce(ctx context.Context, c *logCursor, fn func(*Record) error) error {
 	err := s.scanLog(ctx, c.book, c.end+1, func(m *candidate) error {
 		next, err := c.advance(m)
 		if err != nil || !next {

@@ -55,6 +55,8 @@ const (
 	FindingViewPartial   FindingCode = "view-incomplete"     // a large change of the view is not complete
 	FindingViewBehind    FindingCode = "view-behind"         // the view is older than the log
 	FindingNotCompared   FindingCode = "view-not-compared"   // the view is newer than the readable part of the log
+	FindingRedaction     FindingCode = "redaction"           // a redaction differs from what the log lists, or is lost
+	FindingErasure       FindingCode = "unfinished-erasure"  // texts that are to be erased are still stored
 	FindingDamagedStream FindingCode = "damaged-stream"      // the server has reported damage of a stream
 )
 
@@ -76,7 +78,8 @@ type Verification struct {
 	Bytes     int           `json:"bytes"`     // of the deltas
 	Abandoned int           `json:"abandoned"` // deltas of changes that were never completed
 	Bullets   int           `json:"bullets"`
-	View      uint64        `json:"view_version"` // 0 without a view
+	View      uint64        `json:"view_version"`       // 0 without a view
+	Redacted  []Redacted    `json:"redacted,omitempty"` // versions whose texts were erased
 	Strays    []Stray       `json:"strays,omitempty"`
 	Findings  []Finding     `json:"findings"`
 }
@@ -93,7 +96,7 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 		return nil, err
 	}
 	v := &verifier{
-		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covers: newCoverCheck(),
+		Verification: Verification{Book: b, Findings: []Finding{}}, fold: fold{book: b}, log: &logCursor{book: b}, covers: newCoverCheck(), redactions: newRedactionCheck(),
 	}
 	v.log.onStray = func(stray Stray) { v.Strays = append(v.Strays, stray) }
 	view, err := s.matchingView(ctx, b)
@@ -109,6 +112,9 @@ func (s *Store) Verify(ctx context.Context, b playbook.Book) (*Verification, err
 	}
 	v.reportLog()
 	if err := v.reportCovers(ctx, s); err != nil {
+		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
+	}
+	if err := v.reportRedactions(ctx, s); err != nil {
 		return nil, fmt.Errorf("verify playbook %q: %w", b, err)
 	}
 	v.reportView()
@@ -146,6 +152,8 @@ type verifier struct {
 	view   *view
 	covers coverCheck
 
+	redactions redactionCheck
+
 	broken      bool   // the log cannot be read to its end
 	parts       int    // number of deltas read of a change that is not complete yet
 	change      string // id of that change
@@ -171,6 +179,7 @@ func (v *verifier) checkRecord(r *Record) error {
 	}
 	v.countAbandoned(r)
 	v.covers.add(r)
+	v.redactions.add(r)
 	for _, id := range v.fold.playbook.DuplicateAdds() {
 		v.addFinding(Broken, FindingDuplicateAdd, "version %d adds bullet %q, which already existed: the added content is lost", r.Version, id)
 	}
@@ -256,6 +265,9 @@ func (v *verifier) compareView(r *Record) {
 	if h.LeadingScore != p.LeadingScore() {
 		v.addFinding(Broken, FindingViewHead, "the head of the view has the leading score %q, the log has %q: %s", h.LeadingScore, p.LeadingScore(), v.rebuildHint())
 	}
+	if h.About != p.About() {
+		v.addFinding(Broken, FindingViewHead, "the head of the view has the name and description %q, the log has %q: %s", h.About, p.About(), v.rebuildHint())
+	}
 	if h.Plain != p.Tally().Plain {
 		v.addFinding(Broken, FindingViewHead, "the head of the view counts %d tasks that cited no bullet, the log has %d: %s", h.Plain.Count, p.Tally().Plain.Count, v.rebuildHint())
 	}
@@ -276,11 +288,23 @@ func (v *verifier) compareView(r *Record) {
 	}
 }
 
-// sameAdmission reports whether the head of the view has the admission of the log.
+// sameAdmission reports whether the head of the view has the admission of the log. It may have the names of selectors that are erased, if
+// a later version lists that.
 func (v *verifier) sameAdmission(h *head) bool {
 	want := head{Admission: v.fold.playbook.Admission()}
+	is := head{Admission: h.Admission}
+	is.Admission.Forgotten = slices.Clone(h.Admission.Forgotten)
+	for i := range is.Admission.Forgotten {
+		f := &is.Admission.Forgotten[i]
+		_, isListed := v.redactions.listed[f.Version]
+		if i < len(want.Admission.Forgotten) && !isListed {
+			if number := want.Admission.Forgotten[i].Selector.Erased; number > 0 {
+				f.Selector = f.Selector.WithoutNames(number)
+			}
+		}
+	}
 	expected, err := events.Marshal(&want)
-	got, gotErr := events.Marshal(&head{Admission: h.Admission})
+	got, gotErr := events.Marshal(&is)
 	return err == nil && gotErr == nil && bytes.Equal(expected, got)
 }
 

@@ -14,15 +14,15 @@ import (
 type view struct {
 	head    head             // zero if it is missing or unreadable
 	headRev uint64           // revision of the head's key, 0 if it was never written
-	values  map[string]value // by key
+	values  map[string]value // by key; those in the head replace those of the keys
 }
 
-// value is the content of a bullet's key.
+// value is the content of a bullet's key, or of a bullet in a head.
 type value struct {
 	// bullet is nil if the data is unreadable or belongs to another key. Then the view does not match its head, but the book can
 	// still be opened.
 	bullet *playbook.Bullet
-	data   []byte
+	data   []byte // empty if the bullet was removed
 }
 
 // playbook returns the view as a playbook, or nil if the bullets do not match the head.
@@ -44,6 +44,7 @@ func (v *view) playbook() *playbook.Playbook {
 	}
 	p.SetGate(v.head.Gate)
 	p.SetLeadingScore(v.head.LeadingScore)
+	p.SetAbout(v.head.About)
 	p.SetAdmission(v.head.Admission)
 	p.SetPlain(v.head.Plain)
 	return p
@@ -73,46 +74,67 @@ func (s *Store) readView(ctx context.Context, b playbook.Book) (*view, error) {
 	}
 }
 
-// put adds one stored key to the view.
+// put adds the next message of the view.
 func (v *view) put(b playbook.Book, m direct.Message) {
-	e := parseEntry(b, m)
-	key := m.Subject[len(viewPrefix):]
-	switch {
-	case key == events.HeadKey(b):
+	h, isHead := readMessage(b, m, func(key string, e value) {
+		if len(e.data) == 0 {
+			delete(v.values, key)
+		} else {
+			v.values[key] = e
+		}
+	})
+	if isHead {
 		v.head, v.headRev = head{}, m.Seq
-		if e.head != nil {
-			v.head = *e.head
+		if h != nil {
+			v.head = *h
 		}
-	case m.Deleted():
-		delete(v.values, key)
-	default:
-		v.values[key] = value{e.bullet, m.Data}
 	}
 }
 
-// entry is one decoded value of the bucket: a head, a bullet, or neither if it is a delete marker or unreadable.
-type entry struct {
-	head   *head
-	bullet *playbook.Bullet
-}
-
-func parseEntry(b playbook.Book, m direct.Message) (e entry) {
-	if m.Deleted() {
-		return e
-	}
+// readMessage decodes a message of the view: a head, or the key of a bullet. It calls set for each value that the message gives a key;
+// a head gives those of its recent bullets. A reader of all messages, in order, has the whole view after each head. The head is nil if
+// it was deleted or is unreadable.
+func readMessage(b playbook.Book, m direct.Message, set func(key string, v value)) (h *head, isHead bool) {
 	key := m.Subject[len(viewPrefix):]
-	if key == events.HeadKey(b) {
-		h := new(head)
-		if events.Unmarshal(m.Data, h) == nil {
-			e.head = h
+	if key != events.HeadKey(b) {
+		if m.Deleted() {
+			m.Data = nil
 		}
-		return e
+		set(key, parseValue(b, key, m.Data))
+		return nil, false
 	}
+	if h = parseHead(m); h != nil {
+		h.readRecent(b, 0, set)
+	}
+	return h, true
+}
+
+// readRecent calls set for each recent bullet that changed after a version.
+func (h *head) readRecent(b playbook.Book, after uint64, set func(key string, v value)) {
+	for _, r := range h.Recent {
+		if r.Version > after {
+			key := events.BulletKey(b, r.ID)
+			set(key, parseValue(b, key, r.Data))
+		}
+	}
+}
+
+// parseHead returns the head that a message stores, or nil if it was deleted or is unreadable.
+func parseHead(m direct.Message) *head {
+	h := new(head)
+	if m.Deleted() || events.Unmarshal(m.Data, h) != nil {
+		return nil
+	}
+	return h
+}
+
+// parseValue decodes the value of a key.
+func parseValue(b playbook.Book, key string, data []byte) value {
 	bullet := new(playbook.Bullet)
-	if events.Unmarshal(m.Data, bullet) == nil && key == events.BulletKey(b, bullet.ID) {
-		e.bullet = bullet
+	if len(data) == 0 || events.Unmarshal(data, bullet) != nil || key != events.BulletKey(b, bullet.ID) {
+		bullet = nil
 	}
-	return e
+	return value{bullet, data}
 }
 
 // LeadingScore returns the name of the score that counts if an outcome has several, or "" if the book has none.
@@ -131,7 +153,7 @@ func (s *Store) readHead(ctx context.Context, b playbook.Book) (*head, uint64, e
 	if err != nil || m == nil {
 		return nil, 0, err
 	}
-	return parseEntry(b, *m).head, m.Seq, nil
+	return parseHead(*m), m.Seq, nil
 }
 
 // IsViewCurrent reports whether a book's view is at the end of its log. It reads only the head and the last delta.

@@ -41,10 +41,11 @@ type Writer struct {
 	log *logCursor // at the delta that was folded last
 	ids *index     // of the covered ids; nil until OpenIndex
 
-	// dirty maps the bullets that changed after the view's version to the version of their last change.
-	dirty   map[playbook.BulletID]uint64
-	viewAt  uint64 // version of the head in the bucket
-	headRev uint64 // revision of the head's key, 0 if it was never written
+	// dirty maps the bullets that changed after settledAt to the version of their last change.
+	dirty     map[playbook.BulletID]uint64
+	viewAt    uint64 // version of the head in the bucket
+	headRev   uint64 // revision of the head's key, 0 if it was never written
+	settledAt uint64 // all bullets that changed up to this version are in the keys
 	// repair is set if the view may contradict the log. The next flush then compares them and writes the differences.
 	repair bool
 	// strayKeys are the keys of the view that belong to no bullet.
@@ -99,7 +100,7 @@ func (w *Writer) open(ctx context.Context) error {
 		return err
 	}
 	if ok {
-		w.viewAt = v.head.Version
+		w.setView(&v.head, v.headRev)
 		w.lost = v.head.Lost
 		return w.catchUp(ctx)
 	}
@@ -154,7 +155,7 @@ func (w *Writer) Rebuild(ctx context.Context) error {
 	if w.ids != nil {
 		w.ids.reset()
 	}
-	w.viewAt, w.lost = 0, nil
+	w.viewAt, w.settledAt, w.lost = 0, 0, nil
 	w.repair = true
 	clear(w.dirty)
 	if err := w.catchUp(ctx); err != nil {
@@ -269,7 +270,7 @@ func (w *Writer) publishAll(ctx context.Context, change []*playbook.Delta) (bool
 		d.PrevSeq, d.PrevChain = w.seq, w.chain
 		d.Floor = max(d.Floor, w.floor)
 		if len(w.dirty)+len(d.Ops) > playbook.MaxDeltaKeys { // so that the next flush fits into one batch
-			if err := w.Flush(ctx); err != nil {
+			if err := w.flush(ctx, true); err != nil {
 				return false, err
 			}
 		}

@@ -96,29 +96,38 @@ func Read(ctx context.Context, nc *nats.Conn, stream string, q Query, fn func(Me
 
 // Count returns the number of messages of a subject, which may have wildcards. It returns the same errors as Read.
 func Count(ctx context.Context, nc *nats.Conn, stream, subject string) (n uint64, err error) {
+	n, _, err = CountFrom(ctx, nc, stream, subject, 1)
+	return n, err
+}
+
+// CountFrom returns the number of messages of a subject from a sequence on, and the time of the first of them, zero without one. It
+// returns the same errors as Read.
+func CountFrom(ctx context.Context, nc *nats.Conn, stream, subject string, from uint64) (n uint64, first time.Time, err error) {
 	// The reply to a batch of one contains the number of further messages.
 	in, err := openInbox(nc, 2)
 	if err != nil {
-		return 0, err
+		return 0, first, err
 	}
 	defer in.close()
-	if err := in.request(stream, request{Query: Query{Subject: subject, From: 1}, Batch: 1}); err != nil {
-		return 0, err
+	if err := in.request(stream, request{Query: Query{Subject: subject, From: from}, Batch: 1}); err != nil {
+		return 0, first, err
 	}
 	reply, err := in.next(ctx)
 	if err != nil {
-		return 0, err
+		return 0, first, err
 	}
-	if _, err := parse(reply); errors.Is(err, io.EOF) {
-		return 0, nil
-	} else if err != nil {
-		return 0, err
+	m, err := parse(reply)
+	switch {
+	case errors.Is(err, io.EOF):
+		return 0, first, nil
+	case err != nil:
+		return 0, first, err
 	}
 	more, err := strconv.ParseUint(serverHeader(reply, "Nats-Num-Pending"), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("parse reply of direct get: pending messages: %w", err)
+		return 0, first, fmt.Errorf("parse reply of direct get: pending messages: %w", err)
 	}
-	return more + 1, nil
+	return more + 1, m.Stored(), nil
 }
 
 // Last returns the last message of a subject, or nil. It costs less than Read, and returns the same errors.

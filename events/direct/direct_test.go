@@ -16,24 +16,19 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
+	"debrief/events/bus/bustest"
 	"debrief/events/direct"
-	"debrief/events/natsd"
 )
+
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
 
 // connect returns a connection to a new server.
 func connect(t testing.TB) *nats.Conn {
 	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+	return bustest.Server(t)()
 }
 
 // stream creates the stream S with the subjects s.>.

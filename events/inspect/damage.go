@@ -11,6 +11,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/direct"
+	"debrief/events/erasure"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
@@ -35,9 +36,13 @@ const maxDetails = 50_000
 // CheckDamage reads streams of at most read bytes completely, because the server detects some damage only when it reads a message: it
 // skips one with a wrong checksum.
 func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error) {
+	erased, err := erasure.NewStore(c.JetStream()).Gaps(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the erasures: %w", err)
+	}
 	var all []Damage
 	for _, stream := range append(streams.All(1), streams.Blobs(1)) {
-		found, err := checkStream(ctx, c, stream.Name, read)
+		found, err := checkStream(ctx, c, stream.Name, read, erased[stream.Name])
 		if err != nil {
 			return nil, err
 		}
@@ -46,8 +51,9 @@ func CheckDamage(ctx context.Context, c *bus.Conn, read uint64) ([]Damage, error
 	return all, nil
 }
 
-// checkStream returns the damage of one stream. A stream that does not exist has none.
-func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64) ([]Damage, error) {
+// checkStream returns the damage of one stream, from which erasures have removed a number of messages. A stream that does not exist has
+// none.
+func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64, erased int) ([]Damage, error) {
 	s, err := c.JetStream().Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
@@ -70,7 +76,7 @@ func checkStream(ctx context.Context, c *bus.Conn, name string, read uint64) ([]
 		return nil, fmt.Errorf("read stream %s: %w", name, natserr.AsTimeout(ctx, err))
 	}
 	after := info.State
-	all := damageOf(info)
+	all := damageOf(info, erased)
 	unchanged := after.Msgs == before.Msgs && after.LastSeq == before.LastSeq
 	if isRead && unchanged && after.Lost == nil && readable < before.Msgs {
 		text := fmt.Sprintf("%d of %d messages are damaged and unreadable", before.Msgs-readable, before.Msgs)
@@ -106,8 +112,8 @@ func countReadable(ctx context.Context, c *bus.Conn, stream string, read bool) (
 	return n, nil
 }
 
-// damageOf returns the damage that the state of a stream shows.
-func damageOf(info *jetstream.StreamInfo) (all []Damage) {
+// damageOf returns the damage that the state of a stream shows, from which erasures have removed a number of messages.
+func damageOf(info *jetstream.StreamInfo, erased int) (all []Damage) {
 	s := info.State
 	name := info.Config.Name
 	if l := s.Lost; l != nil {
@@ -121,15 +127,15 @@ func damageOf(info *jetstream.StreamInfo) (all []Damage) {
 	if !isLog && name != events.StreamExecutions && name != events.StreamReflections {
 		return all
 	}
-	if s.NumDeleted > 0 && s.Msgs > 0 && !isLog {
+	if s.NumDeleted > erased && s.Msgs > 0 && !isLog {
 		addMissing("%d messages between sequence %d and %d are missing: deleted or lost", s.NumDeleted, s.FirstSeq, s.LastSeq)
 	}
 	age := info.Config.MaxAge
 	expired := func(since time.Time) bool { return age > 0 && time.Since(since) >= age }
 	restored := info.Config.Metadata[streams.MetadataRestored] != ""
-	mayLackFirst := isLog || restored // strays were deleted, or a backup had less
+	mayLackFirst := isLog || restored || erased > 0 // strays were deleted, a backup had less, or the first were erased
 	switch {
-	case s.Msgs == 0 && s.LastSeq > 0 && !expired(s.LastTime):
+	case s.Msgs == 0 && s.LastSeq > 0 && erased == 0 && !expired(s.LastTime):
 		addMissing("all messages up to sequence %d are missing, but the last one has not expired: purged or lost", s.LastSeq)
 	case s.Msgs > 0 && s.FirstSeq > 1 && !mayLackFirst && !expired(info.Created):
 		addMissing("the messages up to sequence %d are missing, but the stream is too young for them to have expired: deleted or lost", s.FirstSeq-1)

@@ -15,6 +15,11 @@ import (
 	"debrief/events/bus/bustest"
 )
 
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
 const patience = 15 * time.Second
 
 func eventually(t *testing.T, what string, ok func() bool) {

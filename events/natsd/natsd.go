@@ -200,6 +200,9 @@ func (c Config) url(addr net.Addr) string {
 // URL returns the listen address without credentials. It is empty if the server does not listen.
 func (s *Server) URL() string { return s.url }
 
+// connectTimeout is longer than the two seconds of the client, which pass on a busy machine although the server is in this process.
+const connectTimeout = 10 * time.Second
+
 // Connect returns an authenticated connection within the process. The caller or Close closes it.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	s.mu.Lock()
@@ -209,7 +212,7 @@ func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
 		return nil, errors.New("connect: server is closed")
 	default:
 	}
-	all := append([]nats.Option{nats.InProcessServer(s)}, s.login...)
+	all := append([]nats.Option{nats.InProcessServer(s), nats.Timeout(connectTimeout)}, s.login...)
 	nc, err := nats.Connect("", append(all, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the embedded server: %w", err)

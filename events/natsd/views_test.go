@@ -71,6 +71,9 @@ func writeView(t *testing.T, dir string) (missing bool) {
 // TestDamagedViewIsRemoved flips one byte at many positions of each file. A server that reads such a view does not answer any
 // more as soon as the damaged message is replaced.
 func TestDamagedViewIsRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	whole := viewStore(t)
 	for name, removed := range map[string]bool{"msgs/1.blk": true, "meta.inf": true, "meta.sum": true, "msgs/index.db": false} {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,10 +161,10 @@ var words = func() map[string]float64 {
 const variants = "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
 
 var (
-	fraction = regexp.MustCompile(`^(-?[\d.]+) ?(?:/|of|out of) ?([\d.]+)(?: (?:stars?|points?))?$`)
-	percent  = regexp.MustCompile(`^([\d.]+) ?%$`)
-	stars    = regexp.MustCompile(`^([\d.]+) ?(?:stars?|★|⭐)(?: (?:of|out of) (?:5|five))?$`)
-	drawn    = regexp.MustCompile(`^(?:(?:★|⭐\x{FE0F}?)+)[☆✩]*$`)
+	fraction = text.Pattern(`^(-?[\d.]+) ?(?:/|of|out of) ?([\d.]+)(?: (?:stars?|points?))?$`)
+	percent  = text.Pattern(`^([\d.]+) ?%$`)
+	stars    = text.Pattern(`^([\d.]+) ?(?:stars?|★|⭐)(?: (?:of|out of) (?:5|five))?$`)
+	drawn    = text.Pattern(`^(?:(?:★|⭐\x{FE0F}?)+)[☆✩]*$`)
 )
 
 // ofWord returns the outcome for a word. Blank text returns the zero outcome.
@@ -184,24 +183,24 @@ func ofWord(word string) (events.Outcome, error) {
 	case "unknown", "none", "n/a", "na", "unrated":
 		return events.Outcome{Label: events.Unknown}, nil
 	}
-	if m := fraction.FindStringSubmatch(s); m != nil {
+	if m := fraction().FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
 		limit, errLimit := strconv.ParseFloat(m[2], 64)
 		if err == nil && errLimit == nil && n >= 0 {
 			return within(n, 0, limit)
 		}
 	}
-	if m := percent.FindStringSubmatch(s); m != nil {
+	if m := percent().FindStringSubmatch(s); m != nil {
 		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
 			return within(n, 0, 100)
 		}
 	}
-	if m := stars.FindStringSubmatch(s); m != nil {
+	if m := stars().FindStringSubmatch(s); m != nil {
 		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
 			return ofStars(n)
 		}
 	}
-	if drawn.MatchString(s) {
+	if drawn().MatchString(s) {
 		return ofStars(float64(strings.Count(s, "★") + strings.Count(s, "⭐")))
 	}
 	n, err := strconv.ParseFloat(s, 64)
@@ -470,7 +469,7 @@ func (f *fields) names() (all []string) {
 	return all
 }
 
-var rangeText = regexp.MustCompile(`^(-?[\d.]+) ?(?:-|–|\.\.+|to|,|:) ?(-?[\d.]+)$`)
+var rangeText = text.Pattern(`^(-?[\d.]+) ?(?:-|–|\.\.+|to|,|:) ?(-?[\d.]+)$`)
 
 // scoreRange is the range of a score.
 type scoreRange struct {
@@ -515,7 +514,7 @@ func (r *scoreRange) parse(v json.RawMessage) error {
 	}
 	var s string
 	if json.Unmarshal(v, &s) == nil {
-		if m := rangeText.FindStringSubmatch(strings.TrimSpace(s)); m != nil {
+		if m := rangeText().FindStringSubmatch(strings.TrimSpace(s)); m != nil {
 			r.low, _ = strconv.ParseFloat(m[1], 64)
 			r.high, _ = strconv.ParseFloat(m[2], 64)
 			return nil

@@ -16,28 +16,28 @@ import (
 // lesson, but a false failure teaches a wrong lesson.
 
 // exitForms match an exit code that a harness adds to an output. The group is the code.
-var exitForms = []*regexp.Regexp{
+var exitForms = []func() *regexp.Regexp{
 	// Codex: shell_command, then exec_command of the unified shell.
-	regexp.MustCompile(`\AExit code: (-?\d+)\nWall time:`),
-	regexp.MustCompile(`\A(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n)*Process exited with code (-?\d+)(?:\n|\z)`),
+	text.Pattern(`\AExit code: (-?\d+)\nWall time:`),
+	text.Pattern(`\A(?:(?:Chunk ID|Wall time|Original token count|Total output lines): [^\n]*\n)*Process exited with code (-?\d+)(?:\n|\z)`),
 	// Claude Code, Cursor, Cline and Roo Code: the first line.
-	regexp.MustCompile(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}Exit code:? (-?\d+)\W{0,2}(?:\n|\z)`),
+	text.Pattern(`(?i)\A(?:Error: |Command (?:executed|failed)[.:] )?\W{0,2}Exit code:? (-?\d+)\W{0,2}(?:\n|\z)`),
 	// AutoGen.
-	regexp.MustCompile(`\Aexitcode: (-?\d+)(?: \(execution [a-z]+\))?(?:\n|\z)`),
+	text.Pattern(`\Aexitcode: (-?\d+)(?: \(execution [a-z]+\))?(?:\n|\z)`),
 	// Gemini CLI: a field of its report.
-	regexp.MustCompile(`(?s)\A(?:Command: .*\nDirectory: .*|Output: .*|Stdout: .*)\nExit Code: (-?\d+)(?:\n|\z)`),
+	text.Pattern(`(?s)\A(?:Command: .*\nDirectory: .*|Output: .*|Stdout: .*)\nExit Code: (-?\d+)(?:\n|\z)`),
 	// mini-SWE-agent.
-	regexp.MustCompile(`\A<returncode>(-?\d+)</returncode>`),
+	text.Pattern(`\A<returncode>(-?\d+)</returncode>`),
 	// SWE-agent, with the mark of its environment.
-	regexp.MustCompile(`///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\z`),
+	text.Pattern(`///PROCESS-DONE:(\d+):PROCESS-DONE///\s*\z`),
 	// OpenHands, with further lines in brackets after it.
-	regexp.MustCompile(`\[(?:The command completed|Command finished) with exit code (-?\d+)\.?\](?:\s*\[[^\n]*\])*\s*\z`),
-	regexp.MustCompile(`\n\[[^\n]*exit code: (-?\d+)\]?\s*\z`),
+	text.Pattern(`\[(?:The command completed|Command finished) with exit code (-?\d+)\.?\](?:\s*\[[^\n]*\])*\s*\z`),
+	text.Pattern(`\n\[[^\n]*exit code: (-?\d+)\]?\s*\z`),
 	// Shells and programs that report the status of a child, in the last line.
-	regexp.MustCompile(`(?i)(?:\A|\n)[^\w\n]*(?:(?:the )?(?:process|command|script|shell|task|error:? command) )?(?:exit(?:ed)?|completed|finished|failed|returned)(?: with)?(?: non-?zero)?(?: exit)?(?: code| status):? (-?\d{1,3})\W*\z`),
-	regexp.MustCompile(`(?i)(?:\A|\n)[^\w\n]*exit(?:ed)? (?:code|status)?:? ?(\d{1,3})\W*\z`),
+	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*(?:(?:the )?(?:process|command|script|shell|task|error:? command) )?(?:exit(?:ed)?|completed|finished|failed|returned)(?: with)?(?: non-?zero)?(?: exit)?(?: code| status):? (-?\d{1,3})\W*\z`),
+	text.Pattern(`(?i)(?:\A|\n)[^\w\n]*exit(?:ed)? (?:code|status)?:? ?(\d{1,3})\W*\z`),
 	// Python's subprocess, and Node's child_process.
-	regexp.MustCompile(`\n?(?:subprocess\.)?CalledProcessError: Command .* returned non-zero exit status (\d+)\.\s*\z`),
+	text.Pattern(`\n?(?:subprocess\.)?CalledProcessError: Command .* returned non-zero exit status (\d+)\.\s*\z`),
 }
 
 // exitCode returns the exit code that a harness added to an output, and the output without it.
@@ -46,7 +46,7 @@ func exitCode(text string) (code, rest string, ok bool) {
 		text = text[:maxEnds] + "\n" + text[len(text)-maxEnds:]
 	}
 	for _, form := range exitForms {
-		if m := form.FindStringSubmatchIndex(text); m != nil {
+		if m := form().FindStringSubmatchIndex(text); m != nil {
 			rest = text[:m[0]] + text[m[1]:]
 			if _, output, found := strings.Cut(rest, "\nOutput:"); found {
 				rest = output
@@ -61,22 +61,22 @@ func exitCode(text string) (code, rest string, ok bool) {
 const maxEnds = 8 << 10
 
 // running matches the report of a command that has not ended.
-var running = regexp.MustCompile(`\A(?:(?:Chunk ID|Wall time|Original token count): [^\n]*\n)*Process running with session ID|(?i)\ACommand (?:is )?(?:still )?running\b|\ACommand running in background`)
+var running = text.Pattern(`\A(?:(?:Chunk ID|Wall time|Original token count): [^\n]*\n)*Process running with session ID|(?i)\ACommand (?:is )?(?:still )?running\b|\ACommand running in background`)
 
-func isRunning(text string) bool { return running.MatchString(text) }
+func isRunning(text string) bool { return running().MatchString(text) }
 
 // toolUseError begins an error that Claude Code itself writes. Older versions do not mark it.
 const toolUseError = "<tool_use_error>"
 
 // declined matches the output that Claude Code records, as an error, for a call that a person refused.
-var declined = regexp.MustCompile(`\AThe user doesn't want to `)
+var declined = text.Pattern(`\AThe user doesn't want to `)
 
 // editorPrompt matches the shell prompt that SWE-agent's history adds after an observation.
-var editorPrompt = regexp.MustCompile(`\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\z`)
+var editorPrompt = text.Pattern(`\n?\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\z`)
 
 var (
 	// byHarness matches the first line of a message that a harness puts in place of an output.
-	byHarness = regexp.MustCompile(`^(?:` + toolUseError + `|<error>|\[Error\b|` +
+	byHarness = text.Pattern(`^(?:` + toolUseError + `|<error>|\[Error\b|` +
 		`EXECUTION TIMED OUT|COMMAND FAILED TO EXECUTE|BROKEN PIPE ERROR\. RESTARTING|The command .+ was cancelled because it took more than|` + // SWE-agent
 		`An error occurred while running the tool|` + // OpenAI Agents SDK
 		`I encountered an error while trying to use the tool|` + // CrewAI
@@ -87,68 +87,68 @@ var (
 		`(?:#+ )?\d+ SEARCH/REPLACE blocks? failed to match|` + // aider
 		`(?:The )?(?:[Cc]ommand|[Rr]equest|[Oo]peration|[Tt]ool|[Cc]all) (?:was )?timed out\b|[Tt]imed? ?out (?:after|waiting)\b)`)
 	// byEditor matches error messages of the editors of SWE-agent and of OpenHands.
-	byEditor = regexp.MustCompile(`^(?:Your proposed edit has introduced new syntax error|Your edit was not applied|No replacement was performed|` +
+	byEditor = text.Pattern(`^(?:Your proposed edit has introduced new syntax error|Your edit was not applied|No replacement was performed|` +
 		`File .+ not found\.?$|No file open\b|E(?:rror|RROR): |Usage: \w|Invalid ` + "`" + `\w+` + "`" + ` parameter)`)
 	// byProgram matches error messages of programs that do not print their name.
-	byProgram = regexp.MustCompile(`^(?:E(?:rror|RROR)|error(?:\[\w+\])?|fatal|FATAL|Fatal error|PHP Fatal error|` +
+	byProgram = text.Pattern(`^(?:E(?:rror|RROR)|error(?:\[\w+\])?|fatal|FATAL|Fatal error|PHP Fatal error|` +
 		`Fehler|Erreur|Errore|Erro|Fout|Fel|Błąd|Hata|Ошибка|错误|錯誤|エラー|오류)[:：] ?\S|^npm (?:ERR!|error) \S`)
 	// byName matches the messages of shells that do not know a command.
-	byName = regexp.MustCompile(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
+	byName = text.Pattern(`^(?:\S+: )?(?:line )?(?:\d+: )?\S+: (?:command not found|not found)$|^zsh: command not found: \S|` +
 		`is not recognized as (?:an internal or external command|a name of a cmdlet|the name of a cmdlet)|^\S+: (?:line )?\d+: syntax error\b`)
 	// byService matches the first line of the errors of HTTP services and of their clients.
-	byService = regexp.MustCompile(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed with status(?: code)? [45]\d\d|` +
+	byService = text.Pattern(`^(?:HTTP(?:/[\d.]+)? (?:[Ee]rror:? )?[45]\d\d\b|(?:HTTP )?[Ee]rror:? [45]\d\d\b|[45]\d\d (?:Client |Server )?Error\b|[Rr]equest failed with status(?: code)? [45]\d\d|` +
 		`(?:Client|Server) error '[45]\d\d |[45]\d\d (?:Bad Request|Unauthorized|Forbidden|Not Found|Method Not Allowed|Conflict|Unprocessable|Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|` +
 		`(?i:<!doctype html>|<html\b)[^\n]*<title>[45]\d\d\b|<\?xml[^>]*>\s*<Error>)`)
 	// singleLine matches an output of one line that is an error message.
-	singleLine = regexp.MustCompile(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
+	singleLine = text.Pattern(`(?i)^(?:failed to|unable to|could ?n[o']t|cannot|can't|invalid|unknown (?:field|argument|parameter|option|tool|function|command|column|key|property|method|action|flag)|` +
 		`unrecognized|unexpected|unsupported|missing (?:required )?\w+|no such \w+|permission denied|access denied|unauthori[sz]ed|forbidden|bad request|not found|internal server error|bad gateway|service unavailable|` +
 		`too many requests|rate limit|connection (?:refused|reset|timed out)|syntax error|operation not permitted|not (?:allowed|permitted|authori[sz]ed|supported|implemented))\b|` +
 		`^[^.?!]{0,80}\b(?:not found|(?:does|do) not exist|doesn't exist|(?:is|are) (?:invalid|not valid|not a valid|required|not allowed|not supported|unavailable)|permission denied|access denied|timed out|no such file or directory|` +
 		`already exists|(?:rate|quota) limit exceeded|is not (?:a )?(?:known|recognized|defined))[.!]?$`)
 
 	// complaint matches the rest of an error message that starts with the name of the program or of the shell.
-	complaint = regexp.MustCompile(`(?i)^\(\d+\) |not found|no such file|permission denied|can(?:no|')t |could(?: no|n')t |is a directory|not a directory|` +
+	complaint = text.Pattern(`(?i)^\(\d+\) |not found|no such file|permission denied|can(?:no|')t |could(?: no|n')t |is a directory|not a directory|` +
 		`(?:invalid|unrecognized|unknown|illegal|ambiguous) |missing |syntax error|unexpected|failed|\berror\b|too many arguments|refused|timed out|\*\*\* `)
 )
 
 // Crashes: the end of the report of a program that an exception ended.
 var (
-	pythonTrace  = regexp.MustCompile(`(?m)^(?:Traceback \(most recent call last\):|  File ".+", line \d+)`)
-	pythonRaised = regexp.MustCompile(`^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)|^(?:\w+\.)+[A-Z]\w+: `)
+	pythonTrace  = text.Pattern(`(?m)^(?:Traceback \(most recent call last\):|  File ".+", line \d+)`)
+	pythonRaised = text.Pattern(`^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)|^(?:\w+\.)+[A-Z]\w+: `)
 	// frames matches the last line of a stack of Node, Java or C#, or the notes of Node and Go after it.
-	frames = regexp.MustCompile(`^(?:at (?:async )?\S.*[:(]\S+\)?$|\.\.\. \d+ more$|Node\.js v\d|exit status [1-9]|\}$|note: run with ` + "`" + `RUST_BACKTRACE)`)
+	frames = text.Pattern(`^(?:at (?:async )?\S.*[:(]\S+\)?$|\.\.\. \d+ more$|Node\.js v\d|exit status [1-9]|\}$|note: run with ` + "`" + `RUST_BACKTRACE)`)
 	// thrown matches the line of the exception in such a report.
-	thrown = regexp.MustCompile(`(?m)^(?:Uncaught )?(?:[\w.$]+\.)?\w*(?:Error|Exception)(?: \[\w+\])?(?::|$)[^\n]*(?:\n(?:[^\n]*\n)?\s+at )|^Exception in thread "|^Unhandled [Ee]xception[.:]|` +
+	thrown = text.Pattern(`(?m)^(?:Uncaught )?(?:[\w.$]+\.)?\w*(?:Error|Exception)(?: \[\w+\])?(?::|$)[^\n]*(?:\n(?:[^\n]*\n)?\s+at )|^Exception in thread "|^Unhandled [Ee]xception[.:]|` +
 		`^thread '[^']*' (?:\(\d+\) )?panicked at `)
-	goPanic = regexp.MustCompile(`(?m)^(?:panic: |fatal error: )[^\n]*\n(?:[^\n]*\n){0,4}?\n?goroutine \d+ \[`)
-	killed  = regexp.MustCompile(`^(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: \(core dumped\))?$`)
+	goPanic = text.Pattern(`(?m)^(?:panic: |fatal error: )[^\n]*\n(?:[^\n]*\n){0,4}?\n?goroutine \d+ \[`)
+	killed  = text.Pattern(`^(?:Segmentation fault|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)(?: \(core dumped\))?$`)
 )
 
 // isError reports whether a text has the form of an error message.
 func (o *toolOutput) isError(output string) bool {
 	first, last := firstAndLastLine(output)
 	switch {
-	case byHarness.MatchString(first), byHarness.MatchString(last) && o.command:
+	case byHarness().MatchString(first), byHarness().MatchString(last) && o.command:
 		return !o.shows || o.command || isShort(output) // a page or a file may contain the message of a harness
-	case containsAny(editors, o.programs) && byEditor.MatchString(first):
+	case containsAny(editors, o.programs) && byEditor().MatchString(first):
 		return true
-	case slices.Contains(o.programs, "git") && byProgram.MatchString(first):
+	case slices.Contains(o.programs, "git") && byProgram().MatchString(first):
 		return true
 	case o.isComplaint(first), o.isComplaint(last):
 		return true
 	case o.shows && o.command:
 		return false
 	case o.shows:
-		return isShort(output) && (byProgram.MatchString(first) || byService.MatchString(first) || pythonRaised.MatchString(first))
+		return isShort(output) && (byProgram().MatchString(first) || byService().MatchString(first) || pythonRaised().MatchString(first))
 	}
-	if byProgram.MatchString(first) || byService.MatchString(first) || byName.MatchString(first) || byName.MatchString(last) {
+	if byProgram().MatchString(first) || byService().MatchString(first) || byName().MatchString(first) || byName().MatchString(last) {
 		return true
 	}
 	if isCrash(output, last) {
 		return true
 	}
 	isLine := !strings.Contains(output, "\n") && len(output) < 200
-	return isLine && (singleLine.MatchString(output) || pythonRaised.MatchString(output))
+	return isLine && (singleLine().MatchString(output) || pythonRaised().MatchString(output))
 }
 
 // isShort reports whether an output is so short that an error message is all of it.
@@ -156,11 +156,11 @@ func isShort(output string) bool { return len(output) < 400 && strings.Count(out
 
 // isCrash reports whether an output ends with the report of an exception that ended a program.
 func isCrash(output, last string) bool {
-	return pythonRaised.MatchString(last) && pythonTrace.MatchString(output) ||
-		frames.MatchString(last) && thrown.MatchString(output) ||
-		goPanic.MatchString(output) ||
+	return pythonRaised().MatchString(last) && pythonTrace().MatchString(output) ||
+		frames().MatchString(last) && thrown().MatchString(output) ||
+		goPanic().MatchString(output) ||
 		strings.HasPrefix(output, "panic: ") ||
-		killed.MatchString(last) ||
+		killed().MatchString(last) ||
 		strings.HasPrefix(last, "Exception in thread ")
 }
 
@@ -168,7 +168,7 @@ func isCrash(output, last string) bool {
 // If the output may be the content of a file, a message of a shell counts only if it names a program.
 func (o *toolOutput) isComplaint(line string) bool {
 	name, rest, ok := strings.Cut(line, ": ")
-	if !ok || strings.ContainsAny(name, " \t") || !complaint.MatchString(rest) {
+	if !ok || strings.ContainsAny(name, " \t") || !complaint().MatchString(rest) {
 		return false
 	}
 	name = shell.ProgramName(name)
@@ -184,9 +184,9 @@ func (o *toolOutput) isComplaint(line string) bool {
 
 var (
 	// harmless matches words of failure that say that there was none.
-	harmless = regexp.MustCompile(`(?i)\b(?:0|no|zero|without(?: any)?) (?:errors?|failures?|failed|warnings?|exceptions?|problems?|issues?)\b|\b(?:errors?|failures?|failed)\W{1,3}0\b`)
+	harmless = text.Pattern(`(?i)\b(?:0|no|zero|without(?: any)?) (?:errors?|failures?|failed|warnings?|exceptions?|problems?|issues?)\b|\b(?:errors?|failures?|failed)\W{1,3}0\b`)
 	// doubt matches a word of failure.
-	doubt = regexp.MustCompile(`(?i)\b(?:err|errors?|fail(?:ed|ure|ures|s)?|exceptions?|traceback|panic|invalid|denied|refused|unauthori[sz]ed|forbidden|unable|could ?n[o']t|cannot|can't|not found|not exist|no such|` +
+	doubt = text.Pattern(`(?i)\b(?:err|errors?|fail(?:ed|ure|ures|s)?|exceptions?|traceback|panic|invalid|denied|refused|unauthori[sz]ed|forbidden|unable|could ?n[o']t|cannot|can't|not found|not exist|no such|` +
 		`unknown|unrecognized|unsupported|missing|timed out|time-?out|not allowed|not permitted|aborted|rejected|crash(?:ed)?|` +
 		`fehler|fehlgeschlagen|ungültig|erreur|échec|introuvable|errore?s?|fall[oó]|inválid[oa]|erro|falha|fout|mislukt|fel|błąd|hata)\b|` +
 		`ошибк|не найден|错误|錯誤|失败|失敗|无效|找不到|エラー|오류|실패`)
@@ -205,7 +205,7 @@ func (o *toolOutput) isDoubtful(output string) bool {
 	return isDoubtfulText(first) || isDoubtfulText(last)
 }
 
-func isDoubtfulText(s string) bool { return doubt.MatchString(harmless.ReplaceAllString(s, "")) }
+func isDoubtfulText(s string) bool { return doubt().MatchString(harmless().ReplaceAllString(s, "")) }
 
 // nthIndex returns the index of the n-th line break, or -1.
 func nthIndex(s string, n int) int {

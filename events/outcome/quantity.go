@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"debrief/playbook/text"
 )
 
 // quantity is a number with a unit.
@@ -39,10 +41,10 @@ var units = func() map[string]struct{ dimension, factor string } {
 
 var (
 	// The groups of numberText are: sign, currency, sign, digits, exponent after e, exponent after ×10, denominator, and the rest.
-	numberText = regexp.MustCompile(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4})| ?[x×*·] ?10\^?([-+]?\d{1,3}))?(?: ?/ ?(\d+))?(.*)$`)
+	numberText = text.Pattern(`^([-+]?)\s*([$€£¥]?)\s*([-+]?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ ']\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE]([-+]?\d{1,4})| ?[x×*·] ?10\^?([-+]?\d{1,3}))?(?: ?/ ?(\d+))?(.*)$`)
 	multiplier = map[string]int64{"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "mio": 1e6, "bn": 1e9}
 	vulgar     = strings.NewReplacer("½", "1/2", "¼", "1/4", "¾", "3/4", "⅓", "1/3", "⅔", "2/3")
-	unitText   = regexp.MustCompile(`^[\p{L}°%$€£¥/²³^]+(?: [\p{L}°]+)?$`)
+	unitText   = text.Pattern(`^[\p{L}°%$€£¥/²³^]+(?: [\p{L}°]+)?$`)
 )
 
 // maxNumber bounds the length of a number in bytes.
@@ -58,7 +60,7 @@ func parseQuantity(s string) (q quantity, ok bool) {
 		q.number = new(big.Rat).SetInt64(n)
 		return q.withUnit(rest)
 	}
-	m := numberText.FindStringSubmatch(s)
+	m := numberText().FindStringSubmatch(s)
 	if m == nil {
 		return q, false
 	}
@@ -107,7 +109,7 @@ func (q quantity) withUnit(rest string) (quantity, bool) {
 	if rest == "" {
 		return q, true
 	}
-	if !unitText.MatchString(rest) {
+	if !unitText().MatchString(rest) {
 		return q, false
 	}
 	name := strings.ReplaceAll(strings.ToLower(rest), " ", "_")
@@ -181,12 +183,12 @@ var months = func() map[string]int {
 }()
 
 var (
-	isoDate    = regexp.MustCompile(`^(\d{4})[-/](\d{1,2})[-/](\d{1,2})$`)
-	dottedDate = regexp.MustCompile(`^(\d{1,2})\.(\d{1,2})\.(\d{4})$`)
-	slashDate  = regexp.MustCompile(`^(\d{1,2})/(\d{1,2})/(\d{4})$`)
-	dayFirst   = regexp.MustCompile(`^(\d{1,2})(?:st|nd|rd|th|\.)? (?:of |de )?(\p{L}+)\.?,?(?: (?:de )?(\d{4}))?$`)
-	monthFirst = regexp.MustCompile(`^(\p{L}+)\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?$`)
-	clockTime  = regexp.MustCompile(`^(\d{1,2})(?::(\d{2}))?(?::00)? ?([ap]\.?m)?\.?$`)
+	isoDate    = text.Pattern(`^(\d{4})[-/](\d{1,2})[-/](\d{1,2})$`)
+	dottedDate = text.Pattern(`^(\d{1,2})\.(\d{1,2})\.(\d{4})$`)
+	slashDate  = text.Pattern(`^(\d{1,2})/(\d{1,2})/(\d{4})$`)
+	dayFirst   = text.Pattern(`^(\d{1,2})(?:st|nd|rd|th|\.)? (?:of |de )?(\p{L}+)\.?,?(?: (?:de )?(\d{4}))?$`)
+	monthFirst = text.Pattern(`^(\p{L}+)\.? (\d{1,2})(?:st|nd|rd|th)?(?:,? (\d{4}))?$`)
+	clockTime  = text.Pattern(`^(\d{1,2})(?::(\d{2}))?(?::00)? ?([ap]\.?m)?\.?$`)
 )
 
 // parseDate parses a day or a time of day. It returns false for a day such as 03/05/2024, because countries read it in two ways.
@@ -194,14 +196,14 @@ func parseDate(s string) (d date, ok bool) {
 	s = strings.ToLower(strings.TrimRight(strings.TrimSpace(s), ".,"))
 	number := func(t string) int { n, _ := strconv.Atoi(t); return n }
 	switch {
-	case isoDate.MatchString(s):
-		m := isoDate.FindStringSubmatch(s)
+	case isoDate().MatchString(s):
+		m := isoDate().FindStringSubmatch(s)
 		d = date{year: number(m[1]), month: number(m[2]), day: number(m[3])}
-	case dottedDate.MatchString(s):
-		m := dottedDate.FindStringSubmatch(s)
+	case dottedDate().MatchString(s):
+		m := dottedDate().FindStringSubmatch(s)
 		d = date{year: number(m[3]), month: number(m[2]), day: number(m[1])}
-	case slashDate.MatchString(s):
-		m := slashDate.FindStringSubmatch(s)
+	case slashDate().MatchString(s):
+		m := slashDate().FindStringSubmatch(s)
 		month, day := number(m[1]), number(m[2])
 		switch {
 		case month > 12: // the day comes first
@@ -210,11 +212,11 @@ func parseDate(s string) (d date, ok bool) {
 			return date{}, false
 		}
 		d = date{year: number(m[3]), month: month, day: day}
-	case monthOf(dayFirst, s, 2) > 0:
-		m := dayFirst.FindStringSubmatch(s)
+	case monthOf(dayFirst(), s, 2) > 0:
+		m := dayFirst().FindStringSubmatch(s)
 		d = date{year: number(m[3]), month: months[m[2]], day: number(m[1])}
-	case monthOf(monthFirst, s, 1) > 0:
-		m := monthFirst.FindStringSubmatch(s)
+	case monthOf(monthFirst(), s, 1) > 0:
+		m := monthFirst().FindStringSubmatch(s)
 		d = date{year: number(m[3]), month: months[m[1]], day: number(m[2])}
 	default:
 		return parseClock(s)
@@ -232,7 +234,7 @@ func monthOf(form *regexp.Regexp, s string, group int) int {
 
 // parseClock parses a time of day such as 14:30 or 2 pm.
 func parseClock(s string) (d date, ok bool) {
-	m := clockTime.FindStringSubmatch(s)
+	m := clockTime().FindStringSubmatch(s)
 	if m == nil || m[2] == "" && m[3] == "" {
 		return date{}, false
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"debrief/playbook/text"
 )
 
 // Same reports whether an answer is right as a person would say, for a target without an evaluator. The question tells only
@@ -29,7 +31,7 @@ func Same(question, target, answer string) bool {
 	if same, ok := sameJSON(target, answer); ok {
 		return same
 	}
-	c := comparison{places: roundedPlaces(question), anyOrder: inAnyOrder.MatchString(question)}
+	c := comparison{places: roundedPlaces(question), anyOrder: inAnyOrder().MatchString(question)}
 	return c.same(target, answer) || slices.ContainsFunc(statements(answer), func(said string) bool { return c.same(target, unwrap(said)) })
 }
 
@@ -69,12 +71,12 @@ func (c comparison) sameItem(target, answer string) bool {
 	return sameVerdict(want, answer) || isOption(target, answer)
 }
 
-var inAnyOrder = regexp.MustCompile(`(?i)\b(?:any order|order (?:does not|doesn't) matter|regardless of order|unordered|as a set)\b`)
+var inAnyOrder = text.Pattern(`(?i)\b(?:any order|order (?:does not|doesn't) matter|regardless of order|unordered|as a set)\b`)
 
 // Wrappers around an answer.
 var (
-	codeFence = regexp.MustCompile("(?s)\\A```[A-Za-z0-9+-]*[ \t]*\r?\n?(.*?)\\s*```\\z")
-	box       = regexp.MustCompile(`\A\$?\\boxed\{([^{}]*)\}\$?\.?\z`)
+	codeFence = text.Pattern("(?s)\\A```[A-Za-z0-9+-]*[ \t]*\r?\n?(.*?)\\s*```\\z")
+	box       = text.Pattern(`\A\$?\\boxed\{([^{}]*)\}\$?\.?\z`)
 )
 
 // quotes are the marks that may stand around an answer.
@@ -84,10 +86,10 @@ const quotes = "*_\"'`“”„‘’«»「」『』 \t\r\n"
 // fence it removes only the fence, because the characters of code matter.
 func unwrap(s string) string {
 	s = strings.TrimSpace(s)
-	if m := codeFence.FindStringSubmatch(s); m != nil {
+	if m := codeFence().FindStringSubmatch(s); m != nil {
 		return strings.TrimSpace(m[1])
 	}
-	if m := box.FindStringSubmatch(s); m != nil {
+	if m := box().FindStringSubmatch(s); m != nil {
 		s = m[1]
 	}
 	s = strings.Map(usual, s)
@@ -119,15 +121,15 @@ func usual(r rune) rune {
 }
 
 // The words around an answer. The group is the answer.
-var introductions = []*regexp.Regexp{
-	regexp.MustCompile(`(?is)^(?:the )?(?:final |correct |right )?(?:answer|result|solution)(?:\W{0,3}\bis\b\W{0,3}|\W{0,3}[:=])\s*(.+)$`),
-	regexp.MustCompile(`(?is)^(?:so |thus,? |therefore,? |hence,? )?(?:(?:the|this|that|it|they|my|our|its|he|she|we)\b[^.!?;,:\n]{0,60}?) (?:is|was|are|were|equals|will be|has)\b:? +(.+)$`),
-	regexp.MustCompile(`(?is)^(?:it's|that's|i (?:think|believe)(?: that)?) +(.+)$`),
-	regexp.MustCompile(`(?is)^(.+?) is the (?:final |correct |right )?(?:answer|result|solution)\.?$`),
-	regexp.MustCompile(`(?is)^(?:die|das|la|le|il|a|o) [\p{L} ]{1,40} (?:ist|lautet|war|es|est|è|é|fue|était) +(.+)$`),
-	regexp.MustCompile(`(?i)^(?:in|on|at|to|from|by|for|of|im|am|en|à|au|auf|zu|about|around|approximately|approx\.?|roughly|circa|ca\.|~|≈) *(.+)$`),
-	regexp.MustCompile(`^[A-Za-z]\w{0,20} *= *([^=].*)$`),
-	regexp.MustCompile(`^([\d.,]+) \([a-z -]+\)$`),
+var introductions = []func() *regexp.Regexp{
+	text.Pattern(`(?is)^(?:the )?(?:final |correct |right )?(?:answer|result|solution)(?:\W{0,3}\bis\b\W{0,3}|\W{0,3}[:=])\s*(.+)$`),
+	text.Pattern(`(?is)^(?:so |thus,? |therefore,? |hence,? )?(?:(?:the|this|that|it|they|my|our|its|he|she|we)\b[^.!?;,:\n]{0,60}?) (?:is|was|are|were|equals|will be|has)\b:? +(.+)$`),
+	text.Pattern(`(?is)^(?:it's|that's|i (?:think|believe)(?: that)?) +(.+)$`),
+	text.Pattern(`(?is)^(.+?) is the (?:final |correct |right )?(?:answer|result|solution)\.?$`),
+	text.Pattern(`(?is)^(?:die|das|la|le|il|a|o) [\p{L} ]{1,40} (?:ist|lautet|war|es|est|è|é|fue|était) +(.+)$`),
+	text.Pattern(`(?i)^(?:in|on|at|to|from|by|for|of|im|am|en|à|au|auf|zu|about|around|approximately|approx\.?|roughly|circa|ca\.|~|≈) *(.+)$`),
+	text.Pattern(`^[A-Za-z]\w{0,20} *= *([^=].*)$`),
+	text.Pattern(`^([\d.,]+) \([a-z -]+\)$`),
 }
 
 // statements returns what an answer says without the words around it.
@@ -138,7 +140,7 @@ func statements(answer string) (all []string) {
 		var next []string
 		for _, s := range rest {
 			for _, intro := range introductions {
-				if m := intro.FindStringSubmatch(s); m != nil {
+				if m := intro().FindStringSubmatch(s); m != nil {
 					next = append(next, strings.TrimSpace(m[1]))
 				}
 			}
@@ -163,45 +165,45 @@ func sameVerdict(target, answer string) bool {
 		return false
 	}
 	rest := answer[end:]
-	return rest == "" || strings.ContainsRune(",.;:!-", rune(rest[0])) || reasoned.MatchString(rest)
+	return rest == "" || strings.ContainsRune(",.;:!-", rune(rest[0])) || reasoned().MatchString(rest)
 }
 
 // reasoned matches the rest of a sentence such as "Yes it does".
-var reasoned = regexp.MustCompile(`(?i)^ (?:it|they|he|she|that|this|you|we|i)\b`)
+var reasoned = text.Pattern(`(?i)^ (?:it|they|he|she|that|this|you|we|i)\b`)
 
-var option = regexp.MustCompile(`^(?i:(?:option|choice|answer) )?\(?([A-Za-z])[).]?$`)
+var option = text.Pattern(`^(?i:(?:option|choice|answer) )?\(?([A-Za-z])[).]?$`)
 
 // isOption reports whether target and answer are the same option letter, such as B and "(b)".
 func isOption(target, answer string) bool {
-	want, got := option.FindStringSubmatch(target), option.FindStringSubmatch(answer)
+	want, got := option().FindStringSubmatch(target), option().FindStringSubmatch(answer)
 	return want != nil && got != nil && strings.EqualFold(want[1], got[1])
 }
 
 var (
 	// identifier matches one word with an inner capital, or with digits and letters.
-	identifier = regexp.MustCompile(`^[\w.-]*(?:[a-z][A-Z]|[A-Za-z]-?\.?\d|\d[A-Za-z])[\w.-]*$`)
+	identifier = text.Pattern(`^[\w.-]*(?:[a-z][A-Z]|[A-Za-z]-?\.?\d|\d[A-Za-z])[\w.-]*$`)
 	// zeros matches a number with a leading zero, such as a postcode.
-	zeros      = regexp.MustCompile(`^0\d+$`)
-	optionFlag = regexp.MustCompile(`(?:^|\s)--?[A-Za-z]`)
-	ordinal    = regexp.MustCompile(`^\d+(?:st|nd|rd|th)$`)
+	zeros      = text.Pattern(`^0\d+$`)
+	optionFlag = text.Pattern(`(?:^|\s)--?[A-Za-z]`)
+	ordinal    = text.Pattern(`^\d+(?:st|nd|rd|th)$`)
 )
 
 // isCode reports whether a target is an identifier, a path, a command or code.
 func isCode(s string) bool {
-	if zeros.MatchString(s) {
+	if zeros().MatchString(s) {
 		return true
 	}
 	_, isNumber := parseQuantity(s)
 	_, isTime := parseDate(s)
-	if isNumber || isTime || ordinal.MatchString(s) {
+	if isNumber || isTime || ordinal().MatchString(s) {
 		return false
 	}
-	if strings.ContainsAny(s, "\n_{}[]<>=;\\|@#") || optionFlag.MatchString(s) {
+	if strings.ContainsAny(s, "\n_{}[]<>=;\\|@#") || optionFlag().MatchString(s) {
 		return true
 	}
 	isWord := len(strings.Fields(s)) == 1
 	isPath := strings.ContainsAny(s, "/()") && len(s) > 3
-	return isWord && (isPath || identifier.MatchString(s))
+	return isWord && (isPath || identifier().MatchString(s))
 }
 
 // sameJSON compares JSON objects and lists by value. Its result ok is false if the target is neither, or if the target is a list and
@@ -221,8 +223,8 @@ func sameJSON(target, answer string) (same, ok bool) {
 }
 
 var (
-	itemMark = regexp.MustCompile(`^(?:[-*•] |\d+[.)] )`)
-	lastAnd  = regexp.MustCompile(`(?:^|\s)(?:and|und|y|et|e|&)\s+`)
+	itemMark = text.Pattern(`^(?:[-*•] |\d+[.)] )`)
+	lastAnd  = text.Pattern(`(?:^|\s)(?:and|und|y|et|e|&)\s+`)
 )
 
 // items returns the entries of a list. A text that is not a list is its own only entry.
@@ -247,10 +249,10 @@ func items(s string) []string {
 	if _, isDate := parseDate(s); isDate {
 		return []string{s}
 	}
-	s = lastAnd.ReplaceAllString(s, ", ")
+	s = lastAnd().ReplaceAllString(s, ", ")
 	var all []string
 	for _, item := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",;、，\n", r) }) {
-		item = strings.Trim(itemMark.ReplaceAllString(strings.TrimSpace(item), ""), quotes)
+		item = strings.Trim(itemMark().ReplaceAllString(strings.TrimSpace(item), ""), quotes)
 		if item != "" {
 			all = append(all, item)
 		}
@@ -325,19 +327,19 @@ var accents = strings.NewReplacer(
 func fold(s string) string { return accents.Replace(s) }
 
 var (
-	placesText  = regexp.MustCompile(`(?i)\b(\d|one|two|three|four|five|six)[ -]*(?:decimal|digits? after)`)
-	nearestText = regexp.MustCompile(`(?i)\bnearest (whole|integer|number|dollar|euro|cent|tenth|hundredth|thousandth)|\bround(?:ed)? (?:up |down |off )?to (?:a|an|the) (whole|integer)`)
+	placesText  = text.Pattern(`(?i)\b(\d|one|two|three|four|five|six)[ -]*(?:decimal|digits? after)`)
+	nearestText = text.Pattern(`(?i)\bnearest (whole|integer|number|dollar|euro|cent|tenth|hundredth|thousandth)|\bround(?:ed)? (?:up |down |off )?to (?:a|an|the) (whole|integer)`)
 )
 
 // roundedPlaces returns the number of decimal places to which a question asks to round, or -1 if it does not.
 func roundedPlaces(question string) int {
-	if m := placesText.FindStringSubmatch(question); m != nil {
+	if m := placesText().FindStringSubmatch(question); m != nil {
 		if i := slices.Index([]string{"", "one", "two", "three", "four", "five", "six"}, strings.ToLower(m[1])); i > 0 {
 			return i
 		}
 		return int(m[1][0] - '0')
 	}
-	if m := nearestText.FindStringSubmatch(question); m != nil {
+	if m := nearestText().FindStringSubmatch(question); m != nil {
 		switch strings.ToLower(m[1]) {
 		case "tenth":
 			return 1

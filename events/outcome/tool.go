@@ -43,7 +43,7 @@ func (s Signs) hasStatus(words []string) bool {
 
 // isDeclined reports whether a person refused the call or stopped it, so that it neither worked nor failed.
 func (s Signs) isDeclined(output string) bool {
-	return s.hasStatus(declinedWords) || s.Failed() && declined.MatchString(output)
+	return s.hasStatus(declinedWords) || s.Failed() && declined().MatchString(output)
 }
 
 // OfTool returns the outcome of a tool call with this output: Success, Failure or Unknown. Call names the tool and its
@@ -118,7 +118,7 @@ func (o *toolOutput) within(text string) events.Label {
 
 // label returns the outcome that the text says.
 func (o *toolOutput) label() events.Label {
-	text := strings.TrimRight(strings.TrimLeft(editorPrompt.ReplaceAllString(o.text, ""), "\r\n"), " \t\r\n")
+	text := strings.TrimRight(strings.TrimLeft(editorPrompt().ReplaceAllString(o.text, ""), "\r\n"), " \t\r\n")
 	if text == "" {
 		return events.Unknown
 	}

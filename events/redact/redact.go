@@ -6,6 +6,8 @@
 // of a secret (assignments.go). It finds them in plain text, in URL encoding (%3D), in JSON escapes (\", \u003d),
 // in both nested up to four levels (views.go), and in base64 (base64.go). Valid JSON stays valid.
 //
+// Personal makes it find personal data too.
+//
 // Not covered: hex, other encodings and encryption; base64 of a text without a recognizable secret; numbers in
 // JSON; secrets that only people can recognize, such as a password in a sentence. Entropy is not used, so hashes,
 // ids and encoded images are not changed.
@@ -27,9 +29,6 @@ const (
 	maxKind   = 32 // bytes of a kind
 )
 
-// maxGrowth is the maximum ratio of the length of a redacted text to the original length.
-const maxGrowth = 6
-
 // edit replaces text[from:to] with the mark of a kind.
 type edit struct {
 	from, to int
@@ -41,7 +40,7 @@ type edit struct {
 func Text(s string) string { return textWith(&cleanTexts, s) }
 
 func textWith(cache *textCache, s string) string {
-	if isShortWord(s) {
+	if isShortWord(s) && !personal.Load() {
 		return s
 	}
 	known, repeated := cache.has(s)
@@ -120,6 +119,9 @@ func scan(sc scanner) []edit {
 	sc.scan()
 	if !sc.first || len(sc.edits) == 0 {
 		sc.redactBase64()
+	}
+	if personal.Load() {
+		sc.edits = append(sc.edits, findPersonal(sc.s)...)
 	}
 	return sc.edits
 }

@@ -90,6 +90,7 @@ type messageExample struct {
 // parameters describes the placeholders in subjects.
 var parameters = map[string]string{
 	"book": "The name of a playbook: 1 to 64 of the characters A-Z a-z 0-9 _ -.",
+	"seq":  "The sequence of a delta in the stream of deltas.",
 	"role": "generator, reflector or curator.",
 	"code": "The reason as a code.",
 	"id":   "The id of the dead letter.",

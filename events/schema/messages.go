@@ -82,6 +82,10 @@ func Messages() []Message {
 			Description: "A committed change of a playbook. Only the Curator writes deltas.",
 		},
 		{
+			Name: "redaction", Subject: events.KindRedaction.Subject(book) + ".{seq}", Encoding: MessagePack, payload: reflect.TypeFor[events.Redaction](), Headers: []string{events.HeaderSchema},
+			Description: "A delta whose texts were erased. It takes the place of the delta with the sequence {seq}.",
+		},
+		{
 			Name: "dead", Subject: "debrief.dead.{role}.{code}.{book}.{id}", Encoding: MessagePack, payload: reflect.TypeFor[events.DeadLetter](), Headers: streamHeaders,
 			Description: "A message that a role could not process.",
 		},

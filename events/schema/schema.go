@@ -93,6 +93,14 @@ func toolCall() *jsonschema.Schema {
 	}
 }
 
+// shownBullet is the MessagePack of an events.ShownBullet, which has its own encoder.
+func shownBullet() *jsonschema.Schema {
+	return &jsonschema.Schema{
+		Type: "array", Description: "A bullet in a prompt: id, wording (the CRC-32C of its text), experiment, and why it is in the prompt.",
+		Items: &jsonschema.Schema{Types: []string{"string", "integer"}}, MinItems: new(4),
+	}
+}
+
 // of returns the schema of a type. Structs are definitions.
 func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 	b.types[t] = true
@@ -109,6 +117,8 @@ func (b *builder) of(t reflect.Type) *jsonschema.Schema {
 		return s
 	case t == reflect.TypeFor[chat.Call]():
 		return toolCall()
+	case t == reflect.TypeFor[events.ShownBullet]() && b.tag == "msgpack":
+		return shownBullet()
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		s.Type, s.ContentEncoding = "string", "base64"
 		b.markMessagePack(s, "bin")

@@ -353,6 +353,9 @@ func TestClosedTypesRejectOtherValues(t *testing.T) {
 
 // TestAsyncAPI checks the parts of the document against each other and against the messages.
 func TestAsyncAPI(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	data, err := AsyncAPI()
 	if err != nil {

@@ -347,6 +347,9 @@ func TestAsyncAPIFollowsTheSpecification(t *testing.T) {
 
 // TestSpecificationFindsViolations changes the document and expects a violation at the place of the change.
 func TestSpecificationFindsViolations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	document, err := schema.AsyncAPI()
 	if err != nil {

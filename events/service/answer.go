@@ -11,6 +11,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/erasure"
 	"debrief/playbook/text"
 )
 
@@ -72,6 +73,8 @@ func status(err error) (code int, text string) {
 	switch {
 	case errors.As(err, &refused):
 		return refused.code, refused.text
+	case errors.Is(err, erasure.ErrErased):
+		return http.StatusGone, erasure.ErrErased.Error()
 	case errors.As(err, &invalid) && invalid.Invalid():
 		return http.StatusBadRequest, err.Error()
 	case errors.As(err, &notFound) && notFound.NotFound():

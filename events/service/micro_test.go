@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/events"
+	"debrief/events/bus/bustest"
 	"debrief/events/chat"
 )
 
@@ -41,7 +42,7 @@ func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
 
 func TestRequestsOverNATS(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	start(t, connect(), backend{feedback: func(context.Context, *events.FeedbackRequest) (*events.StoredReply, error) {
 		return nil, &behaving{text: "no such execution", notFound: true}
 	}})
@@ -73,7 +74,7 @@ func TestRequestsOverNATS(t *testing.T) {
 
 func TestServiceDiscovery(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	start(t, connect(), backend{})
 	nc := connect()
 	request(t, nc, "debrief.api.execution.b", `{}`)
@@ -102,7 +103,7 @@ func TestServiceDiscovery(t *testing.T) {
 
 func TestReplyOverMaxPayload(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	start(t, connect(), backend{context: func(context.Context, *events.ContextRequest) (*events.ContextReply, error) {
 		return &events.ContextReply{Messages: []chat.Message{{Text: strings.Repeat("x", 2<<20)}}}, nil
 	}})
@@ -114,7 +115,7 @@ func TestReplyOverMaxPayload(t *testing.T) {
 
 func TestServiceRejectsTooManyRequests(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	start(t, connect(), backend{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
 		entered <- struct{}{}
@@ -149,7 +150,7 @@ func TestServiceRejectsTooManyRequests(t *testing.T) {
 
 func TestTwoInstancesShareRequests(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	var calls [2]atomic.Int64
 	for i := range calls {
 		start(t, connect(), backend{report: func(context.Context, *events.Report) (*events.StoredReply, error) {
@@ -176,7 +177,7 @@ func TestTwoInstancesShareRequests(t *testing.T) {
 
 func TestStopWaitsForRequests(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	serving := connect()
 	stop := start(t, serving, backend{report: func(ctx context.Context, r *events.Report) (*events.StoredReply, error) {
@@ -241,7 +242,7 @@ func (s lateRequest) Reply() string { return s.reply }
 
 func TestRequestAfterStopIsRejected(t *testing.T) {
 	t.Parallel()
-	nc := open(t)()
+	nc := bustest.Server(t)()
 	sub, err := nc.SubscribeSync(nc.NewInbox())
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +261,7 @@ func TestRequestAfterStopIsRejected(t *testing.T) {
 // TestRepliesGoOnlyToInboxes: permission for requests must not let a client write to streams or control the server.
 func TestRepliesGoOnlyToInboxes(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	reports := make(chan string, 10)
 	stop := start(t, connect(), backend{report: func(_ context.Context, r *events.Report) (*events.StoredReply, error) {
 		reports <- r.Answer
@@ -311,7 +312,7 @@ func TestInboxPrefixes(t *testing.T) {
 
 func TestClosedConnectionEndsTheService(t *testing.T) {
 	t.Parallel()
-	connect := open(t)
+	connect := bustest.Server(t)
 	nc := connect()
 	stop := start(t, nc, backend{})
 	nc.Close()
@@ -326,7 +327,7 @@ func TestClosedConnectionEndsTheService(t *testing.T) {
 }
 
 func BenchmarkReportOverNATS(b *testing.B) {
-	connect := open(b)
+	connect := bustest.Server(b)
 	stop, err := Serve(connect(), backend{}, zerolog.Nop(), nil)
 	if err != nil {
 		b.Fatal(err)

@@ -5,12 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
 	"debrief/events"
 	"debrief/events/bus/bustest"
-	"debrief/events/natsd"
 )
 
 // TestMain fails the package when a server, a connection or a request outlives its test.
@@ -48,24 +46,6 @@ func (d backend) Feedback(ctx context.Context, r *events.FeedbackRequest) (*even
 		return &events.StoredReply{Handle: r.Execution}, nil
 	}
 	return d.feedback(ctx, r)
-}
-
-// open starts a server for the test. The returned function connects to it.
-func open(t testing.TB) func() *nats.Conn {
-	t.Helper()
-	srv, err := natsd.Start(natsd.Config{Sync: "1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(srv.Close)
-	return func() *nats.Conn {
-		nc, err := srv.Connect()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
 }
 
 // receive returns the next value of a channel.

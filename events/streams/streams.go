@@ -11,17 +11,18 @@ import (
 	"debrief/events/blob"
 )
 
-// Retention of the streams and buckets, and the window in which the server drops duplicates.
+// Default retention of the streams and buckets, and the window in which the server drops duplicates. Setup changes the retention: see
+// Plan, which also has the dependencies between these times.
 const (
-	keepEvents   = 30 * 24 * time.Hour // executions and reflections
+	keepEvents   = 30 * 24 * time.Hour // tasks, executions and reflections
 	keepDead     = 7 * 24 * time.Hour
-	keepBlobs    = keepEvents + 24*time.Hour // at least as long as any message that refers to a blob
-	keepWindows  = keepEvents                // since the last turn of a session
-	keepContexts = 7 * 24 * time.Hour        // agents report within this time
-	keepVectors  = keepEvents                // the texts have expired by then
-	keepAttempts = keepEvents                // at least as long as a message can be redelivered
-	keepOpen     = 7 * 24 * time.Hour        // a run is open for minutes or hours
-	keepCaptures = keepEvents                // feedback names a run by its ids as long as its execution is stored
+	keepWindows  = keepEvents            // since the last turn of a session
+	keepContexts = 7 * 24 * time.Hour    // agents report within this time
+	keepVectors  = keepEvents            // the texts have expired by then
+	keepAttempts = keepEvents            // as long as a message can be redelivered
+	keepOpen     = 7 * 24 * time.Hour    // a run is open for minutes or hours
+	keepCaptures = keepOpen + keepEvents // feedback names a run by its ids as long as its execution is stored
+	keepBlobs    = keepOpen + keepEvents + keepDead + blob.Margin
 	duplicates   = 2 * time.Minute
 )
 
@@ -60,12 +61,13 @@ const WindowHistory = 20
 //
 // No stream allows rollups: with the header Nats-Rollup a user who may write one subject could remove all messages of its
 // stream. A value that replaces the value before it needs a bucket with a history of 1. Therefore the buckets are created as
-// streams, and not by the client of JetStream, which always allows rollups.
+// streams, and not by the client of JetStream, which always allows rollups. The client also denies the deletion of a message for ever,
+// which an erasure needs: only the operator has the right to delete.
 func All(replicas int) []jetstream.StreamConfig {
 	all := []jetstream.StreamConfig{
 		{
 			Name: events.StreamTasks, Description: "tasks that wait for a generator",
-			Subjects: events.TaskSubjects(""), Retention: jetstream.WorkQueuePolicy,
+			Subjects: events.TaskSubjects(""), Retention: jetstream.WorkQueuePolicy, MaxAge: keepEvents,
 		},
 		{
 			Name: events.StreamExecutions, Description: "executions, and later feedback on them",
@@ -83,55 +85,62 @@ func All(replicas int) []jetstream.StreamConfig {
 		{
 			// Each letter has its own subject. To withdraw it, a worker replaces it by a message that expires.
 			Name: events.StreamDead, Description: "dead letters",
-			Subjects: []string{events.DeadSubject("", "")}, MaxAge: keepDead, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+			Subjects: []string{events.AllDead}, MaxAge: keepDead, MaxMsgsPerSubject: 1, AllowMsgTTL: true,
+		},
+		{
+			// A redaction is overwritten when a newer one has taken its place, so nothing here drops or replaces messages.
+			Name: events.StreamRedactions, Description: "deltas whose texts were erased, in the place of those in " + events.StreamDeltas,
+			Subjects: []string{events.RedactionSubject("", 0)}, DenyPurge: true,
 		},
 		{
 			// A key-value bucket by its subjects and headers. It is created as a stream, because CreateKeyValue cannot
 			// allow atomic batches, and UpdateKeyValue disables them.
 			Name: "KV_" + events.BucketPlaybook, Description: "the current playbooks: a view of " + events.StreamDeltas,
 			Subjects: []string{"$KV." + events.BucketPlaybook + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true, AllowAtomicPublish: true,
+			AllowAtomicPublish: true,
 		},
 		boundedCache(jetstream.StreamConfig{
 			// The server drops the oldest interaction of a key, so that no client reads, changes and rewrites a list.
 			Name: "KV_" + events.BucketWindow, Description: "the last interactions of sessions and the last reflections of books",
 			Subjects: []string{"$KV." + events.BucketWindow + ".>"}, MaxMsgsPerSubject: WindowHistory,
-			DenyDelete: true, MaxAge: keepWindows,
+			MaxAge: keepWindows,
 		}, maxWindows),
 		boundedCache(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketState, Description: "marks and summaries of sessions, last runs of tasks, first copies of events",
 			Subjects: []string{"$KV." + events.BucketState + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true, MaxAge: keepWindows,
+			MaxAge: keepWindows,
 		}, maxState),
 		boundedCache(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketContexts, Description: "served contexts, until their executions are reported",
 			Subjects: []string{"$KV." + events.BucketContexts + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true, MaxAge: keepContexts,
+			MaxAge: keepContexts,
 		}, maxContexts),
 		boundedCache(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketVectors, Description: "embeddings of texts, by model and text",
 			Subjects: []string{"$KV." + events.BucketVectors + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true, MaxAge: keepVectors,
+			MaxAge: keepVectors,
 		}, maxVectors),
 		{
 			Name: "KV_" + events.BucketRuns, Description: "runs over data sets, and their progress",
 			Subjects: []string{"$KV." + events.BucketRuns + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true,
 		},
 		{
 			Name: "KV_" + events.BucketOpen, Description: "open runs of the gateway",
-			Subjects: []string{"$KV." + events.BucketOpen + ".>"}, MaxMsgsPerSubject: 1, DenyDelete: true,
+			Subjects: []string{"$KV." + events.BucketOpen + ".>"}, MaxMsgsPerSubject: 1,
 			MaxAge: keepOpen, AllowMsgTTL: true, MaxMsgs: MaxOpen, Discard: jetstream.DiscardNew,
 		},
 		boundedCache(jetstream.StreamConfig{
 			Name: "KV_" + events.BucketCaptures, Description: "closed runs of the gateway, by the ids that clients have",
 			Subjects: []string{"$KV." + events.BucketCaptures + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true, MaxAge: keepCaptures, AllowMsgTTL: true,
+			MaxAge: keepCaptures, AllowMsgTTL: true,
 		}, maxCaptures),
 		{
 			Name: Attempts, Description: "numbers of attempts, by role and message",
-			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1,
-			DenyDelete: true, MaxAge: keepAttempts,
+			Subjects: []string{"$KV." + events.BucketAttempts + ".>"}, MaxMsgsPerSubject: 1, MaxAge: keepAttempts,
+		},
+		{
+			Name: "KV_" + events.BucketErasures, Description: "tombstones of erased runs",
+			Subjects: []string{"$KV." + events.BucketErasures + ".>"}, MaxMsgsPerSubject: 1,
 		},
 	}
 	for i := range all {
@@ -154,7 +163,7 @@ func Required(role string) []string {
 	names := map[string][]string{
 		events.RoleGenerator: {"KV_" + events.BucketPlaybook, "KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors},
 		events.RoleReflector: {"KV_" + events.BucketWindow, "KV_" + events.BucketState, events.StreamTasks},
-		events.RoleCurator:   {events.StreamDeltas, "KV_" + events.BucketPlaybook},
+		events.RoleCurator:   {events.StreamDeltas, events.StreamRedactions, "KV_" + events.BucketPlaybook},
 	}[role]
 	if names == nil {
 		return nil
@@ -173,6 +182,8 @@ func OfKind(k events.Kind) string {
 		return events.StreamReflections
 	case events.KindDelta:
 		return events.StreamDeltas
+	case events.KindRedaction:
+		return events.StreamRedactions
 	}
 	return events.StreamDead
 }

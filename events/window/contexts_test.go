@@ -17,7 +17,7 @@ func TestServedRoundTrip(t *testing.T) {
 	s, nc := open(t)
 	want := &events.ServedContext{
 		ID: events.NewID(), Book: "b", Session: "a.b c", Query: "why?", Turn: 3, Version: 17, Created: start, SHA256: []byte{1, 2, 3},
-		Shown:    []events.ShownBullet{{ID: "misc-00001", Content: "look twice"}},
+		Shown:    []events.ShownBullet{{ID: "misc-00001", Wording: 7}},
 		Manifest: events.Manifest{Assembly: "1", Limit: 8000, Tokens: 12, Parts: []events.Part{{Kind: events.PartQuery, Tokens: 2}}},
 	}
 	if err := s.PutContext(t.Context(), want); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -25,16 +26,45 @@ const (
 	EffectReceipt  Effect = "receipt"  // store feedback
 	EffectNote     Effect = "noted"    // store the note and the run of a reflection
 	EffectFeedback Effect = "judgment" // use the first feedback on a sample
+	EffectControl  Effect = "control"  // assign a session to an arm of the control share; the record is the arm and not a sequence
 )
 
 // The ids of a book are distributed over at most 65,536 keys, because the server needs memory for each key. A value
 // is a list of entries: 8 bytes of the hash of the id, 8 bytes of the sequence, and 4 bytes of the day of the entry. Entries
-// expire like the messages of the streams. With a million ids a value has about 15 entries.
+// expire after the age limit of the bucket, which setup keeps at least as high as those of the events. With a million ids a value has
+// about 15 entries.
 const (
 	copyEntryBytes  = 8 + 8 + 4
-	copyEntryDays   = 31
 	maxCopyAttempts = 20
 )
+
+// retention is the age limit of the bucket of states, in whole days. It is safe for concurrent use.
+type retention struct {
+	mu   sync.Mutex
+	days uint32
+	read time.Time
+}
+
+// retentionAge is the time for which a read limit counts: an operator may change it.
+const retentionAge = time.Hour
+
+// entryDays returns the days for which an entry of first copies is kept. Without an age limit, or if reading it fails, it keeps all.
+func (s *Store) entryDays(ctx context.Context) uint32 {
+	s.retention.mu.Lock()
+	defer s.retention.mu.Unlock()
+	if time.Since(s.retention.read) < retentionAge {
+		return s.retention.days
+	}
+	s.retention.days, s.retention.read = math.MaxUint32, time.Now()
+	info, err := s.js.Stream(ctx, states.stream())
+	if err != nil {
+		return s.retention.days
+	}
+	if age := info.CachedInfo().Config.MaxAge; age > 0 {
+		s.retention.days = uint32(age/(24*time.Hour)) + 1 // an entry has the day of its message, and not the time
+	}
+	return s.retention.days
+}
 
 // firstCopies is the value of a key: the first copies of some ids.
 type firstCopies struct {
@@ -67,15 +97,21 @@ func (s *keySet) add(key string) {
 }
 
 // IsFirstCopy reports whether the message at sequence at is the first copy of an event for an effect, and records that if no copy
-// is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire after 30 days.
+// is known. Of several copies exactly one is the first, and repeated calls give the same result. Records expire like those of the bucket.
 func (s *Store) IsFirstCopy(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
+	first, err := s.First(ctx, b, o, id, at)
+	return err == nil && first == at, err
+}
+
+// First returns the record of the first copy of an event for an effect: that of an earlier call, else at. After an error it returns 0.
+func (s *Store) First(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (uint64, error) {
 	err := b.Validate()
-	first := false
+	first := uint64(0)
 	if err == nil {
 		first, err = s.first(ctx, b, o, id, at)
 	}
 	if err != nil {
-		return false, fmt.Errorf("look up the first %s of %.80q in book %q: %w", o, string(id), string(b), err)
+		return 0, fmt.Errorf("look up the first %s of %.80q in book %q: %w", o, string(id), string(b), err)
 	}
 	return first, nil
 }
@@ -102,7 +138,7 @@ func copyKey(b playbook.Book, o Effect, id events.ID) (key string, hash [8]byte)
 	return events.FirstCopiesKey(b, binary.BigEndian.Uint16(sum[:])), [8]byte(sum[2:10])
 }
 
-func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (bool, error) {
+func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.ID, at uint64) (uint64, error) {
 	key, hash := copyKey(b, o, id)
 	for try := range maxCopyAttempts {
 		stored, revision := new(firstCopies), uint64(0)
@@ -110,32 +146,32 @@ func (s *Store) first(ctx context.Context, b playbook.Book, o Effect, id events.
 			var err error
 			stored, revision, err = s.readFirstCopies(ctx, key)
 			if err != nil {
-				return false, err
+				return 0, err
 			}
 			if recorded, known := stored.find(hash); known {
-				return recorded == at, nil
+				return recorded, nil
 			}
 		}
-		stored.add(hash, at, time.Now())
+		stored.add(hash, at, time.Now(), s.entryDays(ctx))
 		m, err := encode(states, key, stored)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 		err = s.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))
 		s.written.add(key)
 		if err == nil {
-			return true, nil
+			return at, nil
 		}
 		if !natserr.IsConflict(err) {
-			return false, err
+			return 0, err
 		}
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return 0, ctx.Err()
 		case <-time.After(rand.N(time.Duration(try+1) * time.Millisecond)):
 		}
 	}
-	return false, fmt.Errorf("conflict with other writers in each of %d attempts", maxCopyAttempts)
+	return 0, fmt.Errorf("conflict with other writers in each of %d attempts", maxCopyAttempts)
 }
 
 // readFirstCopies reads a key and its revision. A damaged value counts as empty.
@@ -164,12 +200,12 @@ func (f *firstCopies) find(hash [8]byte) (at uint64, known bool) {
 	return 0, false
 }
 
-// add appends an entry and removes expired ones.
-func (f *firstCopies) add(hash [8]byte, at uint64, now time.Time) {
+// add appends an entry and removes those that are older than these days.
+func (f *firstCopies) add(hash [8]byte, at uint64, now time.Time, days uint32) {
 	today := uint32(now.Unix() / (24 * 60 * 60))
 	kept := make([]byte, 0, len(f.Entries)+copyEntryBytes)
 	for e := f.Entries; len(e) > 0; e = e[copyEntryBytes:] {
-		if binary.BigEndian.Uint32(e[16:])+copyEntryDays >= today {
+		if today-min(today, binary.BigEndian.Uint32(e[16:])) <= days {
 			kept = append(kept, e[:copyEntryBytes]...)
 		}
 	}

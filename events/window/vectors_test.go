@@ -34,6 +34,9 @@ func embeddings(n, dimension int) (keys []string, list [][]float32) {
 }
 
 func TestVectorsRoundTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, _ := open(t)
 	for _, test := range []struct{ n, dimension int }{

@@ -36,7 +36,8 @@ type Store struct {
 	js    jetstream.JetStream
 	watch *natserr.Watch
 	// written contains keys of IsFirstCopy that are known to exist.
-	written keySet
+	written   keySet
+	retention retention
 }
 
 // New returns a store for a connection. The buckets must exist. A read waits up to 5 s for the server, and so does

@@ -384,6 +384,9 @@ func TestNotesOfBookAndSession(t *testing.T) {
 }
 
 func TestTooLargeErrorNamesTheSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s, nc := open(t)
 	large := turn("s", 1)

@@ -168,6 +168,9 @@ func TestProgramReceivesTaskAndAnswer(t *testing.T) {
 }
 
 func TestProgramOutputs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for output, want := range map[string]events.Outcome{
 		`{"score":1}`:                             {Score: 1, Label: events.Success},

@@ -282,7 +282,7 @@ func (f *fold) says(r *reflection, v vote) bool {
 	return false
 }
 
-// view checks that bullets and head in the bucket equal the folded log.
+// view checks that bullets and head in the bucket equal the folded log. The recent bullets in the head replace those of the keys.
 func (a *check) view(f *fold, all []Message) {
 	prefix := "$KV.playbook." + f.book + "."
 	var top *head
@@ -307,6 +307,20 @@ func (a *check) view(f *fold, all []Message) {
 			continue
 		}
 		got[b.ID] = *b
+	}
+	if top != nil {
+		for _, r := range top.Recent {
+			delete(got, r.ID)
+			if len(r.Data) == 0 {
+				continue
+			}
+			b, err := decode[bullet](r.Data)
+			if err != nil || b.ID != r.ID {
+				a.wrong("book %s: bullet %s in the head: %v", f.book, r.ID, err)
+				continue
+			}
+			got[b.ID] = *b
+		}
 	}
 	if f.version == 0 {
 		return

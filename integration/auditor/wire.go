@@ -109,6 +109,10 @@ type head struct {
 	Chain   []byte `msgpack:"x"`
 	Count   int    `msgpack:"n"`
 	Partial bool   `msgpack:"p"`
+	Recent  []struct {
+		ID   string `msgpack:"i"`
+		Data []byte `msgpack:"d"`
+	} `msgpack:"d"`
 }
 
 func decode[T any](data []byte) (*T, error) {

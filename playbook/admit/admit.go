@@ -62,6 +62,7 @@ type Text struct {
 	Gate     playbook.Gate // mode of the playbook
 	Review   bool          // new texts wait for a person
 	Withheld bool          // this run withholds the bullet
+	Control  bool          // the session is in the control group
 	Foreign  bool          // of another owner or session; UseSession only
 	Suspect  bool          // Screen or the Reflector found signs of an order to models
 	Repeated bool          // an earlier prompt of the conversation contains the text, which stays at its place there
@@ -94,6 +95,7 @@ const (
 	CodeSuspect   Code = "suspect"   // signs of an order to models
 	CodeWithheld  Code = "withheld"  // by the experiment of this run
 	CodeReworded  Code = "reworded"  // its bullet has another text today
+	CodeControl   Code = "control"   // the session is in the control group
 )
 
 // Decision is a verdict with its reason.
@@ -109,6 +111,9 @@ func refuse(code Code) Decision { return Decision{Refused, code} }
 
 // Decide returns whether a text may enter the prompt of a run.
 func Decide(t Text) Decision {
+	if t.Control && t.Use != UseRound { // a round's reflection is of the task itself, with and without a playbook
+		return refuse(CodeControl)
+	}
 	switch t.Use {
 	case UseBullet:
 		return t.bullet()

@@ -28,6 +28,7 @@ func TestDecideExhaustsTheFacts(t *testing.T) {
 		case UseRound:
 			want = !x.Suspect
 		}
+		want = want && (!x.Control || x.Use == UseRound)
 		got := Decide(x)
 		if got.Shown() != want || got.Shown() != (got.Code == "") {
 			t.Errorf("%+v: got %+v, want shown: %v", x, got, want)
@@ -76,10 +77,11 @@ func eachText(fn func(Text)) {
 			for _, trust := range []playbook.Trust{"", playbook.Trusted, playbook.Limited, playbook.Untrusted} {
 				for _, state := range []State{"", Undecided, Decided, Active, Probation, Candidate, Quarantined, Rejected, Retired, Removed, Forgotten} {
 					for _, gate := range []playbook.Gate{"", playbook.GateGuard, playbook.GateOff, playbook.GateStrict} {
-						for bits := range 128 {
+						for bits := range 256 {
 							fn(Text{
 								Use: use, Source: source, Trust: trust, State: state, Gate: gate, Inferred: flags[bits&1], Review: flags[bits>>1&1],
 								Withheld: flags[bits>>2&1], Foreign: flags[bits>>3&1], Suspect: flags[bits>>4&1], Repeated: flags[bits>>5&1], Reworded: flags[bits>>6&1],
+								Control: flags[bits>>7&1],
 							})
 						}
 					}

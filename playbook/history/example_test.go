@@ -33,7 +33,7 @@ func Example() {
 	for _, e := range lineage.Events {
 		fmt.Println(e.Version, e.Kind, e.Support[0].Evidence.Execution)
 	}
-	fmt.Println(lineage.Outcomes, lineage.CurrentVotes.Helpful, err)
+	fmt.Println(lineage.LearnedFrom, lineage.Helped, lineage.CurrentVotes.Helpful, err)
 
 	without, err := history.Forget(log, playbook.Selector{Execution: "3-cc"})
 	fmt.Println(without.Playbook.Bullet("calc-00001").Helpful, err)
@@ -42,7 +42,7 @@ func Example() {
 	// Output:
 	// 1 ADD 1-aa
 	// 2 TAG 2-bb
-	// map[failure:1 success:2] 2 <nil>
+	// map[failure:1] 2 2 <nil>
 	// 1 <nil>
 	// 0 <nil>
 }

@@ -25,7 +25,7 @@ func StateAt(log Log, version uint64) (p *playbook.Playbook, newest uint64, err 
 	}
 	then := r.snapshots[version]
 	unapproved := then.unapproved(version, survey.newest+1, r.approved)
-	return quarantined(&then.playbook, version, unapproved), survey.newest, nil
+	return withoutErased(quarantined(&then.playbook, version, unapproved)), survey.newest, nil
 }
 
 // Forgetting is the state without some executions.
@@ -61,7 +61,7 @@ func Forget(log Log, s playbook.Selector) (*Forgetting, error) {
 		}
 	}
 	slices.Sort(f.Mixed)
-	f.Playbook = quarantined(&r.state.playbook, survey.newest, f.Mixed)
+	f.Playbook = withoutErased(quarantined(&r.state.playbook, survey.newest, f.Mixed))
 	return f, nil
 }
 
@@ -86,9 +86,34 @@ func quarantined(p *playbook.Playbook, version uint64, ids []playbook.BulletID) 
 	return restored
 }
 
-// canQuarantine reports whether quarantine has an effect on a bullet: it is shown, or may be shown later.
+// withoutErased returns a state without the bullets whose text was erased from the log. Later operations of a fold may need them, so only
+// a result leaves them out.
+func withoutErased(p *playbook.Playbook) *playbook.Playbook {
+	hasErased := false
+	for b := range p.All() {
+		hasErased = hasErased || playbook.IsErased(b.Content)
+	}
+	if !hasErased {
+		return p
+	}
+	mode, set := p.Gate()
+	rest := playbook.Restore(p.Version(), p.LastMinted(), func(yield func(*playbook.Bullet) bool) {
+		for b := range p.All() {
+			if !playbook.IsErased(b.Content) && !yield(b) {
+				return
+			}
+		}
+	})
+	if set {
+		rest.SetGate(mode)
+	}
+	return rest
+}
+
+// canQuarantine reports whether quarantine has an effect on a bullet: it is shown, or may be shown later. The gate may return a retired
+// one.
 func canQuarantine(b *playbook.Bullet) bool {
-	return b != nil && (b.Shown() || b.Status == playbook.Candidate || b.Status == playbook.Probation)
+	return b != nil && (b.Shown() || b.Status == playbook.Candidate || b.Status == playbook.Probation || b.Status == playbook.Retired)
 }
 
 // logSurvey contains the facts about a whole log that a refold needs before it starts.

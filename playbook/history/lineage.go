@@ -93,6 +93,8 @@ type Lineage struct {
 	RemovedBy *Event            `json:"removed_by,omitempty"` // the event that removed it, if it was removed
 	Merged    []string          `json:"merged,omitempty"`     // the bullets merged into it, whose events are included
 	Events    []Event           `json:"events"`               // oldest first
+	// Supporters are the executions behind the events, each once.
+	Supporters []Supporter `json:"-"`
 	Summary
 }
 
@@ -124,10 +126,13 @@ type Summary struct {
 	Author string    `json:"author"` // of the first event
 	First  time.Time `json:"first"`  // time of the first event
 	Last   time.Time `json:"last"`   // time of the last event
-	// Outcomes counts the different executions that support the bullet, by the newest label of their outcome;
-	// "unknown" without one.
-	Outcomes map[string]int `json:"outcomes"`
-	// Forgotten counts the supporting executions that were forgotten since. They are not in Outcomes.
+	// LearnedFrom counts the executions on which the text rests, by the newest label of their outcome; "unknown" without one.
+	LearnedFrom map[string]int `json:"learned_from"`
+	// Helped, Harmed and NoEffect count the other executions by the newest vote of each.
+	Helped   int `json:"helped"`
+	Harmed   int `json:"harmed"`
+	NoEffect int `json:"no_effect"`
+	// Forgotten counts the executions that were forgotten since. The other fields do not count them.
 	Forgotten int `json:"forgotten,omitempty"`
 	// VotesCast are all votes ever cast, as corrected.
 	VotesCast Votes `json:"votes_cast"`
@@ -159,7 +164,10 @@ func LineageOf(log Log, id playbook.BulletID) (*Lineage, error) {
 		}
 	}
 	slices.Sort(l.Merged)
-	l.Summary = t.summary(l.Current)
+	l.Supporters = supporters(t.events, func(version uint64, e *playbook.Evidence) bool {
+		return slices.ContainsFunc(t.forgets, func(f playbook.Forgotten) bool { return f.Matches(version, e) })
+	})
+	l.Summary = t.summary(l)
 	return l, nil
 }
 
@@ -288,11 +296,9 @@ func (t *tracer) applyOp(c change, part *playbook.Delta, op *playbook.Op) error 
 	return nil
 }
 
-func (t *tracer) summary(current *playbook.Bullet) Summary {
+func (t *tracer) summary(l *Lineage) Summary {
 	first, last := t.events[0], t.events[len(t.events)-1]
-	s := Summary{First: first.Time, Last: last.Time, Outcomes: map[string]int{}}
-	outcomes := map[string]string{}
-	forgotten := map[string]bool{}
+	s := Summary{First: first.Time, Last: last.Time, LearnedFrom: map[string]int{}}
 	for _, e := range t.events {
 		if e.Bullet == t.id && s.Author == "" && e.Kind != DuplicateEvent {
 			s.Author = e.Author
@@ -303,26 +309,24 @@ func (t *tracer) summary(current *playbook.Bullet) Summary {
 		case playbook.Retag: // a corrected vote counts once
 			s.VotesCast.add(&e.Op)
 			*s.VotesCast.of(e.Op.OldVote) -= len(e.Op.Support)
-		case playbook.AddExposures: // outcomes of an experiment do not support the bullet
-			continue
-		}
-		for _, c := range e.Support {
-			switch {
-			case c.Evidence == nil:
-			case slices.ContainsFunc(t.forgets, func(f playbook.Forgotten) bool { return f.Matches(e.Version, c.Evidence) }):
-				forgotten[c.Evidence.Execution] = true
-			default:
-				outcomes[c.Evidence.Execution] = cmp.Or(c.Evidence.Outcome, "unknown")
-			}
 		}
 	}
-	for execution, label := range outcomes {
-		s.Outcomes[label]++
-		delete(forgotten, execution)
+	for i := range l.Supporters {
+		switch x := &l.Supporters[i]; {
+		case x.Forgotten:
+			s.Forgotten++
+		case x.Role == Learned:
+			s.LearnedFrom[cmp.Or(x.Outcome, "unknown")]++
+		case x.Role == Helped:
+			s.Helped++
+		case x.Role == Harmed:
+			s.Harmed++
+		default:
+			s.NoEffect++
+		}
 	}
-	s.Forgotten = len(forgotten)
-	if current != nil {
-		s.CurrentVotes = Votes{current.Helpful, current.Harmful, current.Neutral}
+	if now := l.Current; now != nil {
+		s.CurrentVotes = Votes{now.Helpful, now.Harmful, now.Neutral}
 	}
 	return s
 }

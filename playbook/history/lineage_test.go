@@ -116,7 +116,7 @@ func TestLineage(t *testing.T) {
 	}
 	s := history.Summary{
 		Author: history.Curator, First: time.Unix(0, 0), Last: time.Unix(11, 0),
-		Outcomes: map[string]int{"success": 2, "unknown": 1}, Forgotten: 2,
+		LearnedFrom: map[string]int{"success": 2, "unknown": 1}, Forgotten: 2,
 		VotesCast: history.Votes{Helpful: 2}, CurrentVotes: history.Votes{Helpful: 1},
 	}
 	if diff := cmp.Diff(s, l.Summary); diff != "" {
@@ -231,8 +231,12 @@ func TestLineageCountsCorrectedVotesOnce(t *testing.T) {
 	if want := (history.Votes{Helpful: 2, Harmful: 1}); l.VotesCast != want || l.CurrentVotes != want {
 		t.Errorf("counted %+v, live %+v, want %+v", l.VotesCast, l.CurrentVotes, want)
 	}
-	if c := l.Current.CurrentExperiment(); l.Outcomes["success"] != 5 || c.Shown.Count() != 2 || c.Confirmations != 1 {
-		t.Errorf("got outcomes %v and %+v", l.Outcomes, l.Current.CurrentExperiment())
+	// One execution added the text, and one voted and requested it again. The others only voted.
+	if l.LearnedFrom["success"] != 2 || l.Helped != 2 || l.Harmed != 1 || l.NoEffect != 0 {
+		t.Errorf("learned from %v, helped %d, harmed %d, no effect %d; want 2, 2, 1 and 0", l.LearnedFrom, l.Helped, l.Harmed, l.NoEffect)
+	}
+	if c := l.Current.CurrentExperiment(); c.Shown.Count() != 2 || c.Confirmations != 1 {
+		t.Errorf("got the experiment %+v", c)
 	}
 	trace, err := history.TraceOf(k.log, "3-abcdef") // the first of the two tasks
 	if err != nil {

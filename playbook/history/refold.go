@@ -59,6 +59,7 @@ func (r *refolder) apply(d *playbook.Delta) error {
 			filtered.Gate = cmp.Or(part.Gate, filtered.Gate)
 			filtered.Review = cmp.Or(part.Review, filtered.Review)
 			filtered.LeadingScore = cmp.Or(part.LeadingScore, filtered.LeadingScore)
+			filtered.About = cmp.Or(part.About, filtered.About)
 		}
 	}
 	changed, err := r.state.playbook.Apply(&filtered)

@@ -111,6 +111,9 @@ func orNothing(min float64) float64 {
 
 // TestNearInAllSizeClasses uses texts from one line to several pages, so that all size classes occur.
 func TestNearInAllSizeClasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	write := newTrade(11)
 	var x similar.Index

@@ -32,8 +32,8 @@ func (m Match) better(than Match) bool {
 // paraphrase from a different rule on the same subject.
 const DuplicateThreshold = 0.88
 
-// MaxChecked is the number of similar texts that a caller compares with Difference. If none of them is a duplicate, the search ends.
-const MaxChecked = 8
+// maxChecked is the number of similar texts that Duplicate compares with Difference. If none of them is a duplicate, the search ends.
+const maxChecked = 8
 
 // Similarity returns the similarity of two texts, from 0 to 1: the larger of the Jaccard indices of their sets of words
 // and of their sets of three neighbouring characters. It ignores case, white space and punctuation. A text without a
@@ -118,6 +118,26 @@ func (x *Index) Drop(id string) {
 	for k := range setKinds {
 		x.sketches[k].drop(e, k)
 	}
+}
+
+// Duplicate returns a text that says the same as the given one: its similarity is at least DuplicateThreshold, and Difference finds none.
+// textOf returns the present text of an id, or "" to ignore it.
+func (x *Index) Duplicate(text string, textOf func(id string) string) (m Match, ok bool) {
+	var different map[string]bool
+	for range maxChecked {
+		m, ok = x.Nearest(text, DuplicateThreshold, func(id string) bool { return different[id] })
+		if !ok {
+			break
+		}
+		if known := textOf(m.ID); known != "" && Difference(known, text).Kind == Same {
+			return m, true
+		}
+		if different == nil {
+			different = make(map[string]bool)
+		}
+		different[m.ID] = true
+	}
+	return Match{}, false
 }
 
 // Nearest returns the most similar text with a similarity of at least limit and above 0. Of equally similar texts it returns the one with the

@@ -38,6 +38,36 @@ func Clip(s string, limit int) string {
 	return Prefix(valid, limit) + Ellipsis
 }
 
+// Cut returns the first bytes of s, at most head, and the last ones, at most tail, without a part of a character where it cuts. If s has no
+// more than head and tail together, first is s and last is empty.
+func Cut(s string, head, tail int) (first, last string) {
+	head, tail = max(head, 0), max(tail, 0)
+	if len(s) <= head+tail {
+		return s, ""
+	}
+	first, last = Prefix(s, head), s[len(s)-tail:]
+	for n := 0; n < len(last) && n < utf8.UTFMax; n++ {
+		if utf8.RuneStart(last[n]) {
+			return first, last[n:]
+		}
+	}
+	if len(last) < utf8.UTFMax {
+		return first, "" // a part of a character
+	}
+	return first, last // not UTF-8
+}
+
+// Ends returns the beginning and the end of s, at most limit bytes, with an [Ellipsis] between them if s is longer. Tasks of one kind often
+// begin with the same instructions, and their ends tell them apart. The result is valid UTF-8.
+func Ends(s string, limit int) string {
+	s = Valid(s)
+	first, last := Cut(s, limit/2, limit-limit/2)
+	if len(first) == len(s) {
+		return s
+	}
+	return strings.TrimRightFunc(first, unicode.IsSpace) + " " + Ellipsis + " " + strings.TrimLeftFunc(last, unicode.IsSpace)
+}
+
 // Excerpt returns a text like [Clip], without the white space around it.
 func Excerpt(s string, limit int) string { return Clip(strings.TrimSpace(s), limit) }
 

@@ -10,13 +10,26 @@ import (
 	"debrief/playbook/text"
 )
 
+// shortened is a text, its limit, and the text that is left.
+type shortened struct {
+	in    string
+	limit int
+	want  string
+}
+
+// checkShort checks a function that shortens texts.
+func checkShort(t *testing.T, name string, shorten func(string, int) string, cases []shortened) {
+	t.Helper()
+	for _, c := range cases {
+		if got := shorten(c.in, c.limit); got != c.want {
+			t.Errorf("%s(%q, %d): got %q, want %q", name, c.in, c.limit, got, c.want)
+		}
+	}
+}
+
 func TestPrefix(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
+	checkShort(t, "Prefix", text.Prefix, []shortened{
 		{"abc", 3, "abc"},
 		{"abc", 2, "ab"},
 		{"abc", 0, ""},
@@ -26,20 +39,28 @@ func TestPrefix(t *testing.T) {
 		{"é", 1, ""},
 		{"日本", 5, "日"},
 		{"\x80\x80\x80\x80\x80\x80", 5, "\x80\x80\x80\x80\x80"},
-	} {
-		if got := text.Prefix(tt.in, tt.limit); got != tt.want {
-			t.Errorf("Prefix(%q, %d): got %q, want %q", tt.in, tt.limit, got, tt.want)
-		}
-	}
+	})
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	checkShort(t, "Ends", text.Ends, []shortened{
+		{"", 4, ""},
+		{"short", 5, "short"},
+		{"two\nlines", 9, "two\nlines"},
+		{"begin middle end", 10, "begin … e end"},
+		{"äöü ÄÖÜ", 6, "ä … Ü"},
+		{"a\xffb", 9, "a\uFFFDb"},
+		{"abc", 0, " … "},
+		{"abc", -1, " … "},
+		{"0\xc3", 3, "0 … "}, // half of U+FFFD
+		{"a価", 3, "a … "},
+	})
 }
 
 func TestClip(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
+	checkShort(t, "Clip", text.Clip, []shortened{
 		{"a\nb", 3, "a\nb"},
 		{"a\nbc", 3, "a\nb…"},
 		{"abc", 0, "…"},
@@ -50,38 +71,22 @@ func TestClip(t *testing.T) {
 		{"a\xffb\xff", 7, "a\uFFFDb…"},
 		{strings.Repeat("\xff", 100), 10, "\uFFFD…"},
 		{"abc", math.MaxInt, "abc"},
-	} {
-		if got := text.Clip(tt.in, tt.limit); got != tt.want {
-			t.Errorf("Clip(%q, %d): got %q, want %q", tt.in, tt.limit, got, tt.want)
-		}
-	}
+	})
 }
 
 func TestExcerpt(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
+	checkShort(t, "Excerpt", text.Excerpt, []shortened{
 		{" \n a\nb \t", 3, "a\nb"},
 		{" abc ", 2, "ab…"},
 		{" \n ", 0, ""},
 		{"", 3, ""},
-	} {
-		if got := text.Excerpt(tt.in, tt.limit); got != tt.want {
-			t.Errorf("Excerpt(%q, %d): got %q, want %q", tt.in, tt.limit, got, tt.want)
-		}
-	}
+	})
 }
 
 func TestLine(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
+	checkShort(t, "Line", text.Line, []shortened{
 		{"one line", 8, "one line"},
 		{" \n ", 8, ""},
 		{"  two \r\n\t lines\x00\x1b[31m ", 40, "two lines [31m"},
@@ -96,11 +101,7 @@ func TestLine(t *testing.T) {
 		{"ab", 0, "…"},
 		{"ab", -1, "…"},
 		{"a  b", math.MaxInt, "a b"},
-	} {
-		if got := text.Line(tt.in, tt.limit); got != tt.want {
-			t.Errorf("Line(%q, %d): got %q, want %q", tt.in, tt.limit, got, tt.want)
-		}
-	}
+	})
 }
 
 func FuzzShorten(f *testing.F) {
@@ -109,12 +110,15 @@ func FuzzShorten(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, limit int) {
 		limit = min(max(limit, -10), 10_000)
 		most := max(limit, 0) + len(text.Ellipsis)
-		clipped, line := text.Clip(s, limit), text.Line(s, limit)
+		clipped, line, ends := text.Clip(s, limit), text.Line(s, limit), text.Ends(s, limit)
 		if p := text.Prefix(s, limit); len(p) > max(limit, 0) || !strings.HasPrefix(s, p) {
 			t.Errorf("Prefix(%q, %d): got %q", s, limit, p)
 		}
 		if len(clipped) > most || !utf8.ValidString(clipped) {
 			t.Errorf("Clip(%q, %d): got %q", s, limit, clipped)
+		}
+		if len(ends) > most+2 || !utf8.ValidString(ends) {
+			t.Errorf("Ends(%q, %d): got %q", s, limit, ends)
 		}
 		if len(line) > most || !utf8.ValidString(line) || strings.ContainsFunc(line, unicode.IsControl) || line != text.Line(line, math.MaxInt) {
 			t.Errorf("Line(%q, %d): got %q", s, limit, line)

@@ -78,6 +78,9 @@ func habits(run *taskRun, tools, used []string) {
 }
 
 func TestAirlineShuffles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	runs := airline(t)
 	r := analyse(runs)
 	t.Logf("%+v", r)

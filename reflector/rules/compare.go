@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -135,18 +134,18 @@ func (a *Analysis) strata() (all [][]*comparedRun) {
 
 // candidates returns the habits that runs of the strata have, sorted by key, with their tables.
 func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
-	all := map[int32]*candidate{}
+	all := make([]*candidate, len(a.facts))
+	last := make([]int, len(a.facts)) // the last stratum with the fact, counted from 1
 	seed, asked := maphash.MakeSeed(), requests{}
-	for _, runs := range strata {
-		seen := map[int32]bool{}
+	for i, runs := range strata {
 		for _, r := range runs {
 			for _, n := range r.facts {
 				f := a.facts[n]
 				isHabit := f.situation != (factKey{})
-				if !isHabit || seen[n] {
+				if !isHabit || last[n] == i+1 {
 					continue
 				}
-				seen[n] = true
+				last[n] = i + 1
 				if all[n] == nil {
 					all[n] = &candidate{fact: f}
 					all[n].runs.SetSeed(seed)
@@ -155,20 +154,27 @@ func (a *Analysis) candidates(strata [][]*comparedRun) []*candidate {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Values(all), func(x, y *candidate) int { return compareKeys(x.key, y.key) })
+	all = slices.DeleteFunc(all, func(c *candidate) bool { return c == nil })
+	slices.SortFunc(all, func(x, y *candidate) int { return compareKeys(x.key, y.key) })
+	return all
 }
 
 // add adds the table of the runs of a stratum that were in the situation of the habit, unless all did the same or ended the same. A run
 // that was asked to follow the habit cannot confirm it. The situation is nil if it was beyond maxFacts.
 func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
+	type choice struct {
+		run *comparedRun
+		did bool
+	}
 	var t table
-	var compared []*comparedRun
+	choices := make([]choice, 0, len(runs))
 	for _, r := range runs {
 		if situation == nil || !r.has(situation.number) || asked.any(r, c.about) {
 			continue
 		}
-		compared = append(compared, r)
-		t.count(r.has(c.number), r.success)
+		did := r.has(c.number)
+		choices = append(choices, choice{r, did})
+		t.count(did, r.success)
 	}
 	allDidSame := t.did == 0 || t.did == t.n
 	allEndedSame := t.successes == 0 || t.successes == t.n
@@ -180,12 +186,8 @@ func (c *candidate) add(situation *fact, runs []*comparedRun, asked requests) {
 	}
 	c.spread = c.spread || runs[0].stratum.task != c.task
 	c.tables = append(c.tables, t)
-	type choice struct {
-		run *comparedRun
-		did bool
-	}
-	for _, r := range compared {
-		maphash.WriteComparable(&c.runs, choice{r, r.has(c.number)})
+	for _, made := range choices {
+		maphash.WriteComparable(&c.runs, made)
 	}
 }
 

@@ -64,6 +64,9 @@ func TestPlanted(t *testing.T) {
 
 // TestNoEffect checks that few data sets without effect show anything, also if tasks, agents and habits differ.
 func TestNoEffect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	for _, c := range []struct {
 		name string
 		world

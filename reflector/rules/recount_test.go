@@ -155,7 +155,7 @@ func TestEvidenceIsCountedAgain(t *testing.T) {
 	checked := map[string]int{}
 	sets := 400
 	if testing.Short() {
-		sets = 200
+		sets = 100
 	}
 	for seed := range uint64(sets) {
 		r := rand.New(rand.NewPCG(seed, 17))

@@ -22,16 +22,27 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) (*tokens.
 		if !loopback(r.Host) {
 			return nil, service.NewError(http.StatusMisdirectedRequest, "without tokens, the Host header must be a loopback name such as 127.0.0.1")
 		}
-		if err := h.origins.Check(r); err != nil {
-			return nil, &statusError{status: http.StatusForbidden, code: CodeOrigin, text: "the request comes from a page of another site"}
+		if err := h.checkOrigin(r); err != nil {
+			return nil, err
 		}
 	}
-	t, ok := h.tokens.Find(tokens.SecretOf(r.Header)) // without tokens every secret finds the local token
-	if !ok {
+	t, err := h.tokens.Of(r.Header, r.RemoteAddr) // without tokens every secret finds the local token
+	if err != nil {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="`+service.Name+`"`)
-		return nil, service.NewError(http.StatusUnauthorized, "missing or unknown token: want the header Authorization: Bearer TOKEN")
+		return nil, service.NewError(http.StatusUnauthorized, err.Error())
+	}
+	if len(t.Proxies) > 0 { // the browser sends the session of the proxy by itself, also for pages of other sites
+		return t, h.checkOrigin(r)
 	}
 	return t, nil
+}
+
+// checkOrigin returns an error if a request that changes something comes from a page of another site.
+func (h *handler) checkOrigin(r *http.Request) error {
+	if h.origins.Check(r) == nil {
+		return nil
+	}
+	return &statusError{status: http.StatusForbidden, code: CodeOrigin, text: "the request comes from a page of another site"}
 }
 
 // authorize returns an error if the token of a call does not permit the route or the book in its path.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events/bus"
@@ -30,10 +31,43 @@ type overview struct {
 	Learned learned                         `json:"learned" doc:"Changes of the last hour."`
 	Today   learned                         `json:"today" doc:"Changes of the last 24 hours."`
 	Changes []index.Change                  `json:"changes" doc:"Newest changes, newest first."`
+	States  map[playbook.Book]stateByBullet `json:"states" doc:"State now of the bullets of the changes' lessons, by playbook and bullet: active, probation, candidate, quarantined, retired or removed."`
 	Lag     []index.Sample                  `json:"lag" doc:"Samples of the last hour, oldest first."`
 	Roles   map[string]liveness.RoleSummary `json:"roles" doc:"Health of the roles at the last sample, which is at most 15 seconds old; empty before the first."`
 	Waiting waiting                         `json:"waiting" doc:"Items that wait for a person."`
 	Books   []bookActivity                  `json:"books"`
+}
+
+// stateByBullet are the states of bullets of one playbook.
+type stateByBullet map[playbook.BulletID]string
+
+// removedState is the state of a bullet that is not in the newest version.
+const removedState = "removed"
+
+// lessonStates returns the state now of the bullets of the changes' lessons. Books that cannot be read have none.
+func (c *call) lessonStates(changes []index.Change) map[playbook.Book]stateByBullet {
+	all := map[playbook.Book]stateByBullet{}
+	for _, ch := range changes {
+		for _, l := range ch.Lessons {
+			if all[ch.Book] == nil {
+				all[ch.Book] = stateByBullet{}
+			}
+			all[ch.Book][l.Bullet] = removedState
+		}
+	}
+	for name, states := range all {
+		p, _, err := c.handler.books.newest(c.ctx, name)
+		if err != nil {
+			delete(all, name) // the playbook's own row has the error
+			continue
+		}
+		for id := range states {
+			if b := p.Bullet(id); b != nil {
+				states[id] = string(explain.Status(b))
+			}
+		}
+	}
+	return all
 }
 
 // learned sums changes.
@@ -51,15 +85,16 @@ type waiting struct {
 
 // bookActivity has the numbers of a playbook.
 type bookActivity struct {
-	Book        playbook.Book `json:"book"`
-	Label       string        `json:"label"`
-	Bullets     int           `json:"bullets"`
-	Shown       int           `json:"shown" doc:"Bullets that generators show."`
-	Probation   int           `json:"probation"`
-	Candidates  int           `json:"candidates"`
-	Quarantined int           `json:"quarantined"`
-	Executions  int           `json:"executions" doc:"Executions since the start of the retention."`
-	Error       string        `json:"error,omitempty" doc:"Damage of the log of the playbook."`
+	Book playbook.Book `json:"book"`
+	playbook.About
+	Label       string `json:"label"`
+	Bullets     int    `json:"bullets"`
+	Shown       int    `json:"shown" doc:"Bullets that generators show."`
+	Probation   int    `json:"probation"`
+	Candidates  int    `json:"candidates"`
+	Quarantined int    `json:"quarantined"`
+	Executions  int    `json:"executions" doc:"Executions since the start of the retention."`
+	Error       string `json:"error,omitempty" doc:"Damage of the log of the playbook."`
 }
 
 func getOverview(c *call) (*overview, error) {
@@ -75,6 +110,7 @@ func getOverview(c *call) (*overview, error) {
 			out.Changes = append(out.Changes, ch)
 		}
 	}
+	out.States = c.lessonStates(out.Changes)
 	if state.Roles != nil {
 		out.Roles = state.Roles
 	}

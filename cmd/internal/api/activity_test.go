@@ -225,4 +225,18 @@ func TestOverview(t *testing.T) {
 		}
 		return nil
 	})
+
+	// The lesson of a bullet that is removed says so.
+	state := func() string {
+		reply, _ := w.send(t, 200, "GET", "/overview?limit=50", "")
+		states, _ := reply["states"].(map[string]any)
+		return fmt.Sprint(states["support"])
+	}
+	if got := state(); got != "map[misc-00001:active]" {
+		t.Fatalf("got %s, want one active bullet", got)
+	}
+	w.edit(t, "support", &events.Edit{Ops: []playbook.Op{{Kind: playbook.Remove, Bullet: "misc-00001"}}})
+	if got := state(); got != "map[misc-00001:removed]" {
+		t.Errorf("got %s, want the bullet removed", got)
+	}
 }

@@ -56,8 +56,47 @@ func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, err
 	if err := c.checkBookField(r.Book); err != nil {
 		return nil, err
 	}
+	if err := checkNames([]named{{"session", r.Session}, {"run_id", r.RunID}, {"user", r.User}}); err != nil {
+		return nil, err
+	}
+	if r.Unstored {
+		return nil, invalid("unstored", "only the gateway stores contexts itself; dry_run requests a context without a report")
+	}
 	r.Caller = c.token.Caller()
+	if err := c.leaveControl(&r.Caller); err != nil {
+		return nil, err
+	}
 	return c.handler.agents.Context(c.ctx, r)
+}
+
+// maxName limits the names that agents choose, in bytes.
+const maxName = 1024
+
+// named is a field with a name that an agent chose.
+type named struct{ field, name string }
+
+// checkNames returns an error for the first name that is too long. Names are in keys, indexes and pages.
+func checkNames(all []named) error {
+	for _, n := range all {
+		if len(n.name) > maxName {
+			return invalid(n.field, fmt.Sprintf("must have at most %d bytes, got %d", maxName, len(n.name)))
+		}
+	}
+	return nil
+}
+
+// leaveControl leaves a request out of the control share if its header asks for it, and the token permits it.
+func (c *call) leaveControl(caller *events.Caller) error {
+	switch value := c.header.Get(events.HeaderControl); {
+	case value == "":
+		return nil
+	case value != events.ControlOff:
+		return invalid(events.HeaderControl, "must be "+events.ControlOff)
+	case !c.token.LeavesControl():
+		return &statusError{status: http.StatusForbidden, code: CodeScope, text: events.HeaderControl + " requires a token with the scope operate"}
+	}
+	caller.Uncontrolled = true
+	return nil
 }
 
 // setFeedbackBook sets the book of feedback that names none, and checks the book. It is the book of the rated execution, whose handle
@@ -93,7 +132,7 @@ func (c *call) bookToRate(h events.Handle) (playbook.Book, error) {
 type reportRequest struct {
 	events.Report
 	looseOutcome
-	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by."`
+	Outcome  json.RawMessage `json:"outcome,omitempty" doc:"True, false, a score from 0 to 1, a score with its range such as {\"score\": 7, \"range\": [-10, 10]} or \"4/5\", success, partial, failure, 👍, 👎, stars, named scores, or an object with label, score, feedback and by, and inferred if the client derived it from the messages of the run."`
 	Messages json.RawMessage `json:"messages,omitempty" doc:"Messages of the run in the form of the OpenAI or the Anthropic API, instead of question, steps and answer. A system message is the system prompt of the agent."`
 	Tools    json.RawMessage `json:"tools,omitempty" doc:"Tools of the agent in the form of the OpenAI or the Anthropic API, instead of agent.tools."`
 }
@@ -102,6 +141,9 @@ type reportRequest struct {
 func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	key, err := c.key()
 	if err != nil {
+		return nil, err
+	}
+	if err := checkNames([]named{{"session", r.Session}, {"task", r.Task}, {"user", r.User}}); err != nil {
 		return nil, err
 	}
 	book, err := c.bookOfReport(&r.Report)
@@ -366,6 +408,5 @@ func (c *call) decodeOutcome(b playbook.Book, raw json.RawMessage) (events.Outco
 	for _, name := range d.Ignored {
 		c.unknown = append(c.unknown, field+"."+name)
 	}
-	d.Inferred = false // a client reports what it knows
 	return d.Outcome, nil
 }

@@ -157,7 +157,7 @@ func TestOutcomesOfBodies(t *testing.T) {
 		`"label":"bad","text":"It is shelf 9."`:                   {Label: events.Failure, Feedback: "It is shelf 9."},
 		`"outcome":false,"comment":"It is shelf 9."`:              {Label: events.Failure, Feedback: "It is shelf 9."},
 		`"text":"It is shelf 9."`:                                 {Feedback: "It is shelf 9."},
-		`"outcome":{"label":"success","inferred":true}`:           {Score: 1, Label: events.Success},
+		`"outcome":{"label":"success","inferred":true}`:           {Score: 1, Label: events.Success, Inferred: true},
 		`"outcome":{"label":"failure","feedback":"a"},"text":"b"`: {Label: events.Failure, Feedback: "a"},
 	} {
 		for path, body := range map[string]string{"executions": `{"answer":"a",` + fields + `}`, "feedback": `{"execution":"17-ab12cd34",` + fields + `}`} {

@@ -146,6 +146,7 @@ func TestRequestsOverHTTP(t *testing.T) {
 
 		{"an unknown field, strict", "POST", "/api/v1/contexts?strict=1", `{"qery":"q"}`, nil, 400, `"field":"qery"`},
 		{"an unknown parameter", "POST", "/api/v1/contexts?srict=1", `{"query":"q"}`, nil, 400, `"field":"srict"`},
+		{"a context that nobody stores", "POST", "/api/v1/contexts", `{"query":"q","unstored":true}`, nil, 400, `"field":"unstored"`},
 		{"a parameter twice", "POST", "/api/v1/contexts?strict=1&strict=0", `{"query":"q"}`, nil, 400, `"field":"strict"`},
 		{"an invalid parameter", "POST", "/api/v1/contexts?strict=maybe", `{"query":"q"}`, nil, 400, `"field":"strict"`},
 		{"a field of another type", "POST", "/api/v1/contexts", `{"query":"q","steps":[{"tool_calls":[{"tool":3}]}]}`, nil, 400, `"field":"steps[0].tool_calls[0].tool"`},

@@ -20,7 +20,7 @@ import (
 func inspectBookRoutes() []route {
 	inBook := map[string]string{"book": "default"}
 	whole := get("/books/{book}", "getBook", "Return the version, the hash and the statistics of a playbook.", getBook)
-	whole.query = []parameter{atParameter, {name: "outcomes", kind: "boolean", doc: "Compare the stored runs with and without each bullet."}}
+	whole.query = []parameter{atParameter, {name: "outcomes", kind: "boolean", doc: "Compare the turns of sessions with and without the earlier turns in the prompt."}}
 	whole.example = example{path: inBook}
 	rejected := get("/books/{book}/rejections", "listRejections", "List rejected proposals and removed bullets with their reasons, newest first.", listRejections)
 	rejected.query, rejected.example = pageParameters, example{path: inBook, query: "limit=5"}
@@ -31,14 +31,15 @@ func inspectBookRoutes() []route {
 
 // BookState is a playbook at a version, without its bullets.
 type BookState struct {
-	Book      playbook.Book     `json:"book"`
+	Book playbook.Book `json:"book"`
+	playbook.About
 	Version   uint64            `json:"version"`
 	Label     string            `json:"label"`
 	StateHash string            `json:"state_hash" doc:"Hash of all bullets, in hexadecimal."`
 	Bullets   int               `json:"bullets"`
 	Shown     int               `json:"shown" doc:"Bullets that generators show."`
 	Stats     playbook.Stats    `json:"stats"`
-	Outcomes  *explain.Outcomes `json:"outcomes,omitempty" doc:"Success of the stored runs with and without each bullet."`
+	Outcomes  *explain.Outcomes `json:"outcomes,omitempty" doc:"Success of the turns of sessions with all, a part and none of the earlier turns in the prompt."`
 }
 
 func getBook(c *call) (*BookState, error) {
@@ -47,18 +48,14 @@ func getBook(c *call) (*BookState, error) {
 		return nil, err
 	}
 	out := &BookState{
-		Book: c.book(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
+		Book: c.book(), About: p.About(), Version: p.Version(), Label: label, StateHash: fmt.Sprintf("%x", p.StateHash()),
 		Bullets: p.Len(), Shown: len(p.Top(p.Len())), Stats: p.Stats(),
 	}
 	if !c.boolean("outcomes") {
 		return out, nil
 	}
-	all, err := explain.ReadOutcomes(c.ctx, c.handler.conn.Events, c.book())
-	if err != nil {
-		return nil, err
-	}
-	out.Outcomes = all.Of(p)
-	return out, nil
+	out.Outcomes, err = explain.ReadOutcomes(c.ctx, c.handler.conn.Events, c.book())
+	return out, err
 }
 
 // listRejections lists the newest rejections first. The cursor is a position in the log's order, oldest first, so that new rejections do

@@ -36,10 +36,16 @@ func bookRoutes() []route {
 		{name: "votes", kind: "integer", high: math.MaxInt, doc: "Maximum number of events that only change votes or outcomes, the newest; default: all."},
 	}
 	life.example = example{path: ofBullet, query: "votes=10"}
-	evidence := get("/books/{book}/bullets/{id}/evidence", "listBulletEvidence", "List the executions that support the changes of a bullet.", bulletEvidence)
-	evidence.query, evidence.example = pageParameters, example{path: ofBullet}
+	evidence := get("/books/{book}/bullets/{id}/evidence", "listBulletEvidence", "List the executions behind a bullet: those that it was learned from, and those that it helped, harmed or had no effect in.", bulletEvidence)
+	evidence.query = append([]parameter{
+		{name: "role", kind: "string", doc: "Only executions with this role; default: all.", values: evidenceRoles},
+	}, pageParameters...)
+	evidence.example = example{path: ofBullet, query: "role=learned"}
 	log := get("/books/{book}/versions", "listVersions", "List the versions of a playbook, newest first.", listVersions)
-	log.query, log.example = pageParameters, example{path: inBook, query: "limit=5"}
+	log.query = append([]parameter{
+		{name: "changes", kind: "string", doc: "bullets leaves out the versions that only change votes and outcomes; default: all.", values: []string{"all", changesOfBullets}},
+	}, pageParameters...)
+	log.example = example{path: inBook, query: "changes=bullets&limit=5"}
 	version := get("/books/{book}/versions/{version}", "getVersion", "Return a version with its operations.", getVersion)
 	version.example = example{path: map[string]string{"book": "default", "version": "newest"}}
 	diff := get("/books/{book}/diff", "getDiff", "List the bullets that differ between two versions.", getDiff)
@@ -150,12 +156,13 @@ func joinBooks(names []playbook.Book) string {
 
 // bookItem is a playbook in a list.
 type bookItem struct {
-	Book    playbook.Book `json:"book"`
-	Version uint64        `json:"version"`
-	Label   string        `json:"label"`
-	Bullets int           `json:"bullets"`
-	Shown   int           `json:"shown" doc:"Bullets that generators show."`
-	Error   string        `json:"error,omitempty" doc:"Damage of the log of the playbook."`
+	Book playbook.Book `json:"book"`
+	playbook.About
+	Version uint64 `json:"version"`
+	Label   string `json:"label"`
+	Bullets int    `json:"bullets"`
+	Shown   int    `json:"shown" doc:"Bullets that generators show."`
+	Error   string `json:"error,omitempty" doc:"Damage of the log of the playbook."`
 }
 
 // permittedBooks returns the names of the playbooks that the token permits, sorted.
@@ -185,6 +192,7 @@ func listBooks(c *call) (*page[bookItem], error) {
 		case err != nil:
 			return nil, err
 		default:
+			item.About = p.About()
 			item.Version = p.Version()
 			item.Label = label
 			item.Bullets = p.Len()
@@ -346,7 +354,7 @@ func getBulletHistory(c *call) (*BulletLife, error) {
 func keepVotes(all []history.Event, votes int) (kept []history.Event, omitted int) {
 	kept = []history.Event{}
 	for _, e := range slices.Backward(all) {
-		if e.Kind == playbook.Tag || e.Kind == playbook.AddExposures || e.Kind == playbook.Confirm {
+		if e.Kind.Counts() {
 			if votes == 0 {
 				omitted++
 				continue
@@ -365,19 +373,26 @@ func (c *call) lineage() (*explain.Bullet, error) {
 	return explain.BulletOf(c.book(), c.handler.index.Logs.Bullet(c.ctx, c.book(), id), id)
 }
 
-// evidenceItem is an execution that supports a change of a bullet.
+// evidenceItem is an execution behind a bullet.
 type evidenceItem struct {
-	playbook.Evidence
-	Versions []uint64          `json:"versions" doc:"Versions whose changes of the bullet the execution supports."`
-	Stored   *events.Execution `json:"stored,omitempty" doc:"The execution; missing if it has expired."`
+	history.Supporter
+	Stored *events.Execution `json:"stored,omitempty" doc:"The execution; missing if it has expired."`
 }
+
+var evidenceRoles = []string{string(history.Learned), string(history.Helped), string(history.Harmed), string(history.NoEffect)}
 
 func bulletEvidence(c *call) (*page[evidenceItem], error) {
 	x, err := c.lineage()
 	if err != nil {
 		return nil, err
 	}
-	all := supports(x.Events)
+	role := history.Role(c.query.Get("role"))
+	var all []evidenceItem
+	for _, s := range x.Supporters {
+		if role == "" || s.Role == role {
+			all = append(all, evidenceItem{Supporter: s})
+		}
+	}
 	part, err := paginate(c, all, func(e evidenceItem) string { return e.Execution })
 	if err != nil {
 		return nil, err
@@ -389,53 +404,6 @@ func bulletEvidence(c *call) (*page[evidenceItem], error) {
 		}
 	}
 	return part, nil
-}
-
-// supports returns the executions that support events, each once, in the order of the first event that each supports.
-func supports(all []history.Event) (out []evidenceItem) {
-	index := map[string]int{}
-	for _, e := range all {
-		for _, cover := range e.Support {
-			if cover.Evidence == nil {
-				continue
-			}
-			i, ok := index[cover.Evidence.Execution]
-			if !ok {
-				i = len(out)
-				index[cover.Evidence.Execution] = i
-				out = append(out, evidenceItem{Evidence: *cover.Evidence})
-			}
-			if !slices.Contains(out[i].Versions, e.Version) {
-				out[i].Versions = append(out[i].Versions, e.Version)
-			}
-		}
-	}
-	return out
-}
-
-// Quarantined is a bullet in quarantine.
-type Quarantined struct {
-	*history.Quarantined
-	Replaced string `json:"replaced,omitempty" doc:"Text of the bullet that it replaces if a person approves it."`
-}
-
-func listReview(c *call) (*page[Quarantined], error) {
-	list, err := c.handler.books.review(c.ctx, c.book())
-	if err != nil {
-		return nil, err
-	}
-	p, _, err := c.playbook("")
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Quarantined, len(list))
-	for i, q := range list {
-		all[i].Quarantined = q
-		if old := p.Bullet(q.Replaces); old != nil {
-			all[i].Replaced = old.Content
-		}
-	}
-	return paginate(c, all, func(q Quarantined) string { return string(q.ID) })
 }
 
 // GateState is the state of the gate, with the first bullets and decisions of each list.

@@ -141,3 +141,36 @@ func FuzzParameters(f *testing.F) {
 		}
 	})
 }
+
+// TestReviewShowsWhatDecides has a bullet in quarantine that nearly equals another one, and the execution that it was learned from.
+func TestReviewShowsWhatDecides(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.seed(t)
+	w.edit(t, "default", &events.Edit{
+		Evidence: []playbook.Evidence{{Execution: w.handle, Sample: "s", Outcome: "success", Score: 1}},
+		Ops:      []playbook.Op{put("misc-00014", "Do not ask for the invoice number first.", playbook.Quarantined)},
+	})
+	reply, _ := w.send(t, 200, "GET", "/books/default/review", "")
+	items, _ := reply["items"].([]any)
+	var got map[string]any
+	for _, item := range items {
+		if card, _ := item.(map[string]any); card["id"] == "misc-00014" {
+			got = card
+		}
+	}
+	nearest, _ := got["nearest"].(map[string]any)
+	example, _ := got["example"].(map[string]any)
+	for _, row := range []struct{ name, got, want string }{
+		{"nearest", fmt.Sprint(nearest["id"], " ", nearest["state"], " ", nearest["content"]), "misc-00001 active Ask for the invoice number first."},
+		{"question", fmt.Sprint(example["question"]), "Which shelf is highest?"},
+		{"answer", fmt.Sprint(example["answer"]), "Shelf 7."},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s: got %q, want %q", row.name, row.got, row.want)
+		}
+	}
+	if text := fmt.Sprint(nearest["difference"]); !strings.Contains(text, "not") {
+		t.Errorf("difference: got %q, want the negation", text)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"debrief/events/deltalog"
 	"debrief/playbook"
 	"debrief/playbook/history"
+	"debrief/playbook/similar"
 )
 
 // maxBooks is the number of playbooks that stay in memory.
@@ -41,6 +42,7 @@ type openBook struct {
 	gate     *explain.Gate
 	assessed int // the limit for which gate was computed
 	review   []*history.Quarantined
+	texts    *textIndex
 }
 
 func newBooks(store *deltalog.Store, logs *index.Logs) *books {
@@ -110,6 +112,46 @@ func (s *books) review(ctx context.Context, name playbook.Book) ([]*history.Quar
 	return b.review, err
 }
 
+// textIndex finds bullets with similar texts. It is safe for concurrent use.
+type textIndex struct {
+	mu    sync.Mutex
+	index similar.Index
+}
+
+// nearest returns the bullet of a playbook with the text that is most similar to that of another one, nil if none is similar.
+func (x *textIndex) nearest(p *playbook.Playbook, b *playbook.Bullet) *nearestBullet {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	m, found := x.index.Nearest(b.Content, minSimilarity, func(id string) bool { return id == string(b.ID) })
+	if !found {
+		return nil
+	}
+	other := p.Bullet(playbook.BulletID(m.ID))
+	return &nearestBullet{
+		ID: other.ID, Content: other.Content, State: explain.Status(other), Similarity: m.Similarity,
+		Difference: similar.Difference(b.Content, other.Content).Reason,
+	}
+}
+
+// texts returns the index of the texts of the newest version of a playbook, and the playbook. The caller must not change it.
+func (s *books) texts(ctx context.Context, name playbook.Book) (*textIndex, *playbook.Playbook, error) {
+	b := s.entry(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := s.refreshExisting(ctx, name, b); err != nil {
+		return nil, nil, err
+	}
+	if b.texts == nil {
+		b.texts = new(textIndex)
+		for _, bullet := range b.last.Sorted() {
+			if bullet.Status != playbook.Retired {
+				b.texts.index.Put(string(bullet.ID), bullet.Content)
+			}
+		}
+	}
+	return b.texts, b.last, nil
+}
+
 // refreshExisting reads the newest version of a playbook that must exist. The caller holds its lock.
 func (s *books) refreshExisting(ctx context.Context, name playbook.Book, b *openBook) error {
 	err := s.refresh(ctx, name, b)
@@ -130,6 +172,7 @@ func (s *books) activity(ctx context.Context, name playbook.Book) (bookActivity,
 	if err != nil {
 		return out, err
 	}
+	out.About = p.About()
 	out.Label, out.Bullets = label, p.Len()
 	for b := range p.All() {
 		switch {
@@ -210,6 +253,7 @@ func (b *openBook) copyNewest() {
 		b.items = nil
 		b.gate = nil
 		b.review = nil
+		b.texts = nil
 	}
 }
 

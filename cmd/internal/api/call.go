@@ -32,6 +32,7 @@ type call struct {
 	path    map[string]string
 	query   url.Values
 	header  http.Header // of the request
+	remote  string      // address of the sender
 	body    []byte
 	unknown []string // fields of the body that the type does not have
 

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 
+	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
 )
 
@@ -20,6 +21,7 @@ type Client struct {
 	base  string // URL without a path
 	token string // secret; "" for none
 	http  *http.Client
+	from  *http.Request // the request that the client serves; nil: none
 }
 
 // NewClient returns a client of the gateway at an address such as http://127.0.0.1:4280. An empty token sends none. The caller
@@ -35,6 +37,17 @@ func NewClient(address, token string) *Client {
 func InProcess(h http.Handler) *Client {
 	return &Client{base: "http://127.0.0.1", http: &http.Client{Transport: inProcess{h}}}
 }
+
+// OnBehalf returns a client of the handler in this process that calls it for the sender of a request, with the secret of a token, "" for
+// none. So the API checks that sender: its token, its address, and the page or the proxy that it comes from.
+func (c *Client) OnBehalf(from *http.Request, secret string) *Client {
+	out := *c
+	out.from, out.token = from, secret
+	return &out
+}
+
+// senderHeaders are the headers of a sender that the API checks or reports.
+var senderHeaders = []string{"Origin", "Sec-Fetch-Site", "X-Request-Id", tokens.PersonHeader}
 
 // Address returns the address of the gateway.
 func (c *Client) Address() string { return c.base }
@@ -142,6 +155,14 @@ func (c *Client) NewRequest(ctx context.Context, method, path string, query url.
 	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.from != nil {
+		r.Host, r.RemoteAddr = c.from.Host, c.from.RemoteAddr // without tokens the API checks the host
+		for _, name := range senderHeaders {
+			if values := c.from.Header.Values(name); len(values) > 0 {
+				r.Header[http.CanonicalHeaderKey(name)] = values
+			}
+		}
 	}
 	return r, nil
 }

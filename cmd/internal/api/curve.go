@@ -1,6 +1,9 @@
 package api
 
 import (
+	"time"
+
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/events"
 )
@@ -12,7 +15,21 @@ func curveRoutes() []route {
 	curve.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
 	known := get("/books/{book}/errors", "getKnownErrors", "Return the errors of tools that agents repeat, as 'debrief learn' reports them.", getKnownErrors)
 	known.example = example{path: map[string]string{"book": "default"}}
-	return []route{curve, known}
+	health := get("/books/{book}/health", "getHealth", "Return the numbers that show whether a playbook still fits its tasks, for each day with a change, with alarms.", getHealth)
+	health.query = limitParameter
+	health.example = example{path: map[string]string{"book": "default"}, query: "limit=30"}
+	return []route{curve, known, health, worthRoute()}
+}
+
+func getHealth(c *call) (*explain.Health, error) {
+	days, err := c.handler.index.Logs.Health(c.ctx, c.book(), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if len(days) == 0 {
+		return nil, errNoBook
+	}
+	return &explain.Health{Book: c.book(), Now: days[len(days)-1], Days: days[max(0, len(days)-c.limit()):]}, nil
 }
 
 func getKnownErrors(c *call) (*index.Errors, error) {

@@ -3,6 +3,12 @@ package api
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"debrief/events/deltalog"
+	"debrief/playbook"
 )
 
 // TestCurve counts executions per version, day and arm, and replaces outcomes by later feedback.
@@ -60,4 +66,47 @@ func summary(cell map[string]any) string {
 	share, _ := accuracy["mean"].(float64)
 	n, _ := accuracy["n"].(float64)
 	return fmt.Sprintf("%v: %.0f/%.0f", cell["executions"], share*n, n)
+}
+
+// TestHealth: the health of a playbook by day, oldest first, with the alarms of now.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, Options{})
+	w.send(t, 404, "GET", "/books/support/health", "")
+	writer, err := deltalog.New(w.conn.JetStream()).Writer(t.Context(), "support")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	now := time.Now().UTC()
+	add := playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "others", Content: "Ask for the invoice number first."}
+	for _, d := range []*playbook.Delta{
+		{Time: now.AddDate(0, 0, -40), Ops: []playbook.Op{add}},
+		{Time: now.AddDate(0, 0, -39), Covers: []playbook.Cover{{ID: "r", Seq: 1}}, Ops: []playbook.Op{{Kind: playbook.Tag, Bullet: "misc-00001", Helpful: 1, Support: []int{0}}}},
+		{Time: now, Ops: []playbook.Op{
+			{Kind: playbook.Add, Bullet: "misc-00002", Section: "others", Content: "Never ask for the invoice number.", Contests: "misc-00001", Status: playbook.Candidate},
+		}},
+	} {
+		if _, err := writer.Commit(t.Context(), func(deltalog.State) ([]*playbook.Delta, error) { return []*playbook.Delta{d}, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, _ := w.send(t, 200, "GET", "/books/support/health", "")
+	var got []string
+	for _, day := range reply["days"].([]any) {
+		d := day.(map[string]any)
+		contradictions, _ := d["contradictions"].([]any)
+		got = append(got, fmt.Sprintf("%v v%v: %v of %v cited, %d contradictions, %v stale", d["day"], d["version"], d["cited"], d["active"], len(contradictions), d["stale"]))
+	}
+	day := func(n int) string { return now.AddDate(0, 0, n).Format(time.DateOnly) }
+	if diff := cmp.Diff([]string{
+		day(-40) + " v1: 0 of 1 cited, 0 contradictions, 0 stale",
+		day(-39) + " v2: 1 of 1 cited, 0 contradictions, 0 stale",
+		day(0) + " v3: 1 of 1 cited, 1 contradictions, 1 stale",
+	}, got); diff != "" {
+		t.Errorf("days -want +got:\n%s", diff)
+	}
+	if reply, _ := w.send(t, 200, "GET", "/books/support/health?limit=1", ""); len(reply["days"].([]any)) != 1 || reply["now"].(map[string]any)["day"] != day(0) {
+		t.Errorf("one day: got %v", reply)
+	}
 }

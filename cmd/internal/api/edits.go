@@ -31,7 +31,7 @@ func editRoutes() []route {
 	// decide returns the handler of a decision on the bullet in the path: an edit with this bullet in the list that fill sets.
 	decide := func(fill func(*EditRequest, []playbook.BulletID)) func(*call, *decision) (*EditReply, error) {
 		return func(c *call, d *decision) (*EditReply, error) {
-			r := &EditRequest{Reason: d.Reason}
+			r := &EditRequest{Read: d.Read, Reason: d.Reason}
 			fill(r, []playbook.BulletID{playbook.BulletID(c.path["id"])})
 			return editPlaybook(c, r)
 		}
@@ -46,7 +46,7 @@ func editRoutes() []route {
 	reject.keyed = true
 	reject.max = 0
 	reject.example = example{path: map[string]string{"book": "default", "id": "misc-00013"}, body: `{"reason": "not ours"}`}
-	return []route{edit, approve, reject}
+	return []route{edit, approve, reject, proposalRoute()}
 }
 
 // EditRequest is a change of a playbook: of bullets, or one of the other fields.
@@ -70,9 +70,12 @@ type EditRequest struct {
 	Gate    playbook.Gate   `json:"gate,omitempty" doc:"New mode of the gate."`
 	Review  playbook.Review `json:"review,omitempty" doc:"New review mode: with first, new texts wait in quarantine until a person approves them; with off, the gate decides."`
 
-	LeadingScore *string `json:"leading_score,omitempty" doc:"Name of the score that counts if an outcome has several; empty chooses none."`
+	Control      playbook.Share `json:"control,omitempty" doc:"New control share, such as 5%, or off: the random part of the sessions whose prompts get no learned text, at most 50%."`
+	LeadingScore *string        `json:"leading_score,omitempty" doc:"Name of the score that counts if an outcome has several; empty chooses none."`
 
-	Read   string `json:"read,omitempty" doc:"Version that you read: the edit is refused if its bullets changed since; for restore, if the playbook did. Default: the newest."`
+	About *AboutRequest `json:"about,omitempty" doc:"New name or description of the playbook, for people."`
+
+	Read   string `json:"read,omitempty" doc:"Version that you read: the edit is refused if its bullets changed since, also for approve and reject; for restore, if the playbook did. Default: the newest."`
 	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
 	DryRun bool   `json:"dry_run,omitempty" doc:"Only return the changes."`
 }
@@ -116,7 +119,24 @@ type NewTag struct {
 
 // decision is the optional body of the routes that approve or reject one bullet in quarantine.
 type decision struct {
+	Read   string `json:"read,omitempty" doc:"Version that you read: the decision is refused if the bullet changed since. Default: the newest."`
 	Reason string `json:"reason,omitempty" doc:"Reason, for the log."`
+}
+
+// AboutRequest changes the name or the description of a playbook. Nil keeps one, and an empty text removes it.
+type AboutRequest struct {
+	Name        *string `json:"name,omitempty" doc:"New name for people, one line of at most 80 bytes. Omitted keeps it."`
+	Description *string `json:"description,omitempty" doc:"What the playbook is for, at most 1,000 bytes. Omitted keeps it."`
+}
+
+func (r *AboutRequest) apply(to playbook.About) playbook.About {
+	if r.Name != nil {
+		to.Name = *r.Name
+	}
+	if r.Description != nil {
+		to.Description = *r.Description
+	}
+	return to
 }
 
 // EditReply is the result of an edit.
@@ -149,7 +169,7 @@ func editPlaybook(c *call, r *EditRequest) (*EditReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.LeadingScore != nil // needs no stored playbook
+	mayBegin := len(r.Add) > 0 || r.Gate != "" || r.Review != "" || r.Control != "" || r.LeadingScore != nil || r.About != nil // needs no stored playbook
 	if now.Version() == 0 && !mayBegin {
 		return nil, errNoBook
 	}
@@ -192,14 +212,14 @@ func (r *EditRequest) checkKind() error {
 	n := 0
 	for _, set := range []bool{
 		ofBullets, r.Merge != nil, len(r.Approve) > 0, len(r.Reject) > 0, r.Forget != nil, r.Rebuild, r.Restore != "", r.Tag != nil, r.Gate != "", r.Review != "",
-		r.LeadingScore != nil,
+		r.Control != "", r.LeadingScore != nil, r.About != nil,
 	} {
 		if set {
 			n++
 		}
 	}
 	if n != 1 {
-		return invalid("add, change, retire, remove, activate, pin, unpin, merge, approve, reject, forget, rebuild, restore, tag, gate, review, leading_score", "want changes of bullets, or one of the others")
+		return invalid("add, change, retire, remove, activate, pin, unpin, merge, approve, reject, forget, rebuild, restore, tag, gate, review, control, leading_score, about", "want changes of bullets, or one of the others")
 	}
 	return nil
 }
@@ -228,13 +248,23 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*ev
 			return nil, invalid("review", fmt.Sprintf("want first or off, got %q", text40(string(r.Review))))
 		}
 		return &events.Edit{Review: r.Review}, nil
+	case r.Control != "":
+		if !r.Control.Valid() {
+			return nil, invalid("control", fmt.Sprintf("%s, got %q", playbook.ShareSyntax, text40(string(r.Control))))
+		}
+		return &events.Edit{Control: r.Control}, nil
 	case r.LeadingScore != nil:
 		if err := playbook.ValidateLeadingScore(r.LeadingScore); err != nil {
 			return nil, invalid("leading_score", strings.TrimPrefix(err.Error(), "leading_score: "))
 		}
 		return &events.Edit{LeadingScore: r.LeadingScore}, nil
-	case len(r.Approve)+len(r.Reject) > 0:
-		return r.decide(now, out)
+	case r.About != nil:
+		about := r.About.apply(now.About())
+		var problem *playbook.AboutError
+		if errors.As(about.Validate(), &problem) {
+			return nil, invalid("about."+problem.Field, problem.Reason)
+		}
+		return &events.Edit{About: &about}, nil
 	}
 	read := now // the version that the author of the edit has read
 	if r.Read != "" {
@@ -243,14 +273,17 @@ func (r *EditRequest) edit(c *call, now *playbook.Playbook, out *EditReply) (*ev
 			return nil, err
 		}
 	}
-	if r.Merge != nil {
+	switch {
+	case len(r.Approve)+len(r.Reject) > 0:
+		return r.decide(c, now, read, out)
+	case r.Merge != nil:
 		return r.Merge.edit(read)
 	}
 	return r.ops(read)
 }
 
-// decide returns the edit that approves or rejects bullets in quarantine.
-func (r *EditRequest) decide(now *playbook.Playbook, out *EditReply) (*events.Edit, error) {
+// decide returns the edit that approves or rejects bullets in quarantine, with the texts that the person has read.
+func (r *EditRequest) decide(c *call, now, read *playbook.Playbook, out *EditReply) (*events.Edit, error) {
 	field, ids := "reject", r.Reject
 	if len(r.Approve) > 0 {
 		field, ids = "approve", r.Approve
@@ -262,7 +295,7 @@ func (r *EditRequest) decide(now *playbook.Playbook, out *EditReply) (*events.Ed
 	}
 	list, err := edits.SelectQuarantined(now, ids)
 	if err != nil {
-		return nil, conflict(err.Error())
+		return nil, conflict(err.Error() + c.lastChanges(ids))
 	}
 	approval := &edits.Approval{Ops: edits.Reject(list, r.Reason)}
 	if len(r.Approve) > 0 {
@@ -271,7 +304,7 @@ func (r *EditRequest) decide(now *playbook.Playbook, out *EditReply) (*events.Ed
 		}
 	}
 	out.Retired = approval.Retired
-	return &events.Edit{Ops: approval.Ops, Expect: edits.Expectations(now, approval.Ops)}, nil
+	return &events.Edit{Ops: approval.Ops, Expect: edits.Expectations(read, approval.Ops)}, nil
 }
 
 // edit returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
@@ -321,18 +354,18 @@ func changedText(was *playbook.Bullet, field, when, content string) (playbook.Op
 	if content = playbook.Advice(was.When, content); content == "" {
 		content = was.Advice()
 	}
-	condition, content, err := cleanText(field, cmp.Or(when, was.When), content)
+	condition, content, err := cleanText(field+".", cmp.Or(when, was.When), content)
 	return playbook.Op{Bullet: was.ID, When: condition, Content: content}, err
 }
 
-// cleanText returns the condition and the content of a bullet. Errors name the field.
-func cleanText(field, when, text string) (condition, content string, err error) {
+// cleanText returns the condition and the content of a bullet. Errors name the field, after the prefix.
+func cleanText(prefix, when, text string) (condition, content string, err error) {
 	if _, err := playbook.CleanWhen(when); err != nil {
-		return "", "", invalid(field+".when", err.Error())
+		return "", "", invalid(prefix+"when", err.Error())
 	}
 	condition, content, err = playbook.CleanText(when, text)
 	if err != nil {
-		return "", "", invalid(field+".content", err.Error())
+		return "", "", invalid(prefix+"content", err.Error())
 	}
 	return condition, content, nil
 }
@@ -378,7 +411,7 @@ func (r *EditRequest) tag(c *call, out *EditReply) (*events.Edit, error) {
 func (r *EditRequest) ops(read *playbook.Playbook) (*events.Edit, error) {
 	e := new(events.Edit)
 	for i, b := range r.Add {
-		when, content, err := cleanText(fmt.Sprintf("add[%d]", i), b.When, b.Content)
+		when, content, err := cleanText(fmt.Sprintf("add[%d].", i), b.When, b.Content)
 		if err != nil {
 			return nil, err
 		}
@@ -539,11 +572,38 @@ func (c *call) requestEdit(e *events.Edit) (*events.EditReply, error) {
 	var refused *events.RefusedError
 	switch {
 	case errors.As(err, &refused) && hasChanged(refused):
-		return nil, &statusError{status: http.StatusConflict, code: CodeConflict, text: err.Error() + "; nothing was changed", conflicts: conflictsOf(e.Expect, d.Conflicts)}
+		var changed []playbook.BulletID
+		for _, x := range d.Conflicts {
+			changed = append(changed, x.Bullet)
+		}
+		return nil, &statusError{
+			status: http.StatusConflict, code: CodeConflict, text: err.Error() + c.lastChanges(changed) + "; nothing was changed",
+			conflicts: conflictsOf(e.Expect, d.Conflicts),
+		}
 	case errors.As(err, &refused):
 		return nil, &statusError{status: http.StatusUnprocessableEntity, code: CodeRefused, text: err.Error() + "; nothing was changed"}
 	}
 	return d, err
+}
+
+// lastChanges says who changed each of some bullets last, for the error of an edit that lost a race. It leaves out bullets without a history.
+func (c *call) lastChanges(ids []playbook.BulletID) string {
+	const limit = 3
+	text := ""
+	for _, id := range first(ids, limit) {
+		x, err := explain.BulletOf(c.book(), c.handler.index.Logs.Bullet(c.ctx, c.book(), id), id)
+		if err != nil {
+			continue
+		}
+		i := len(x.Events) - 1
+		for i >= 0 && x.Events[i].Kind.Counts() {
+			i--
+		}
+		if i >= 0 {
+			text += fmt.Sprintf("; version %d: bullet %q %s", x.Events[i].Version, id, explain.DescribeEvent(&x.Events[i], id))
+		}
+	}
+	return text
 }
 
 // conflictsOf returns a conflict for each bullet in now, which has its current state. read has the states that the author of the edit read.

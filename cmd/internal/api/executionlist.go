@@ -22,6 +22,7 @@ const (
 	firstSpan = 1 << 10 // first scan; each further one is twice as long
 	maxSpan   = 1 << 13 // longest scan
 	maxRead   = 1 << 17 // of one request; the cursor continues the list
+	maxSearch = 1 << 15 // of one request that looks for words
 )
 
 // batch is the number of executions that a list reads at a time after it found them by the index.
@@ -40,7 +41,7 @@ func (h *handler) newestFirst(ctx context.Context, f *index.Filter, end uint64, 
 	}
 	first := max(state.FirstSeq, 1)
 	oldest, last := h.index.Executions.Range(f)
-	if end > last+firstSpan { // the index is far behind, as after a start: do without it
+	if end > last+firstSpan || f.OnlyWords() { // the index is far behind, as after a start, or of no use
 		return h.scanBack(ctx, f, first, end, fn)
 	}
 	if end > last+1 {
@@ -104,9 +105,12 @@ func (h *handler) readAll(ctx context.Context, f *index.Filter, seqs []uint64) (
 
 // scanBack is newestFirst without the index, for sequences of at least first. It returns 0 if it has read all of them.
 func (h *handler) scanBack(ctx context.Context, f *index.Filter, first, end uint64, fn func(ExecutionItem) bool) (uint64, error) {
-	span, read := uint64(firstSpan), uint64(0)
+	span, read, limit := uint64(firstSpan), uint64(0), uint64(maxRead)
+	if len(f.Words) > 0 {
+		limit = maxSearch
+	}
 	for end > first {
-		if read >= maxRead {
+		if read >= limit {
 			return end, nil
 		}
 		from := max(first, end-min(end, span))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"debrief/cmd/internal/api/explain"
@@ -21,6 +22,7 @@ func executionRoutes() []route {
 	inBook := map[string]string{"book": "default"}
 	list := get("/books/{book}/executions", "listExecutions", "List the stored executions of a playbook, newest first.", listExecutions)
 	list.query = append([]parameter{
+		{name: "q", kind: "string", doc: fmt.Sprintf("Only executions whose question and answer contain each of these words. A page looks at %d executions at most, so it may be empty and yet have a next one.", maxSearch)},
 		{name: "session", kind: "string", doc: "Only executions of this session."},
 		{name: "run", kind: "string", doc: "Only executions with this run id."},
 		{name: "task", kind: "string", doc: "Only executions of the task with this label."},
@@ -31,7 +33,7 @@ func executionRoutes() []route {
 		{name: "bullet", kind: "string", doc: "Only executions whose prompt had this bullet."},
 		{name: "before", kind: "string", doc: "Only executions that started before this time, in RFC 3339."},
 	}, pageParameters...)
-	list.example = example{path: inBook, query: "session=s-1&outcome=success&limit=10"}
+	list.example = example{path: inBook, query: "q=shelf&session=s-1&outcome=success&limit=10"}
 	one := get("/books/{book}/executions/{handle}", "getExecution", "Return an execution with the reflections on it and their effects.", getExecution)
 	one.query = []parameter{{name: "pending", kind: "boolean", doc: "If no version covers the execution, look for a reflection that waits, or a further round."}}
 	one.example = example{path: map[string]string{"book": "default", "handle": "17-ab12cd34"}}
@@ -113,7 +115,7 @@ func (c *call) executionFilter() (f *index.Filter, err error) {
 	q := c.query
 	f = &index.Filter{
 		Book: c.book(), Session: q.Get("session"), Run: q.Get("run"), Task: q.Get("task"), User: q.Get("user"),
-		Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")), Doubted: c.boolean("doubted"),
+		Label: events.Label(q.Get("outcome")), Bullet: playbook.BulletID(q.Get("bullet")), Doubted: c.boolean("doubted"), Words: strings.Fields(strings.ToLower(q.Get("q"))),
 	}
 	if f.Before, err = c.time("before"); err != nil {
 		return nil, err
@@ -183,8 +185,11 @@ func getExecution(c *call) (*explain.Execution, error) {
 	if x.Book != c.book() {
 		return nil, executionNotFound(h)
 	}
-	if x.Execution != nil { // with the system prompt and the tools, as the Reflector sees them
-		if err := c.handler.conn.Events.LoadAgent(c.ctx, x.Execution); err != nil {
+	if e := x.Execution; e != nil { // with the system prompt, the tools and the texts of bullets, as the Reflector sees them
+		if err := c.handler.conn.Events.LoadAgent(c.ctx, e); err != nil {
+			return nil, err
+		}
+		if err := c.handler.texts.Fill(c.ctx, e.Book, e.Version, e.Shown); err != nil {
 			return nil, err
 		}
 	}

@@ -31,6 +31,10 @@ func TestReadExecutions(t *testing.T) {
 		{"?user=ann", []string{w.handle}},
 		{"?owner=", []string{w.served, w.handle}},
 		{"?session=other", nil},
+		{"?q=SHELF", []string{w.served, w.handle}},
+		{"?q=shelf+lowest", []string{w.served}},
+		{"?q=shelf&user=ann", []string{w.handle}},
+		{"?q=shelf+nothing", nil},
 		{"?bullet=misc-00002", []string{w.served}},
 		{"?before=2000-01-01T00:00:00Z", nil},
 		{"?before=2100-01-01T00:00:00%2B01:00", []string{w.served, w.handle}},
@@ -142,7 +146,7 @@ func TestListsWithAndWithoutIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, c := open(t, desk{}, Options{Conn: w.conn, Index: index.New(w.conn)}, defaultLimits)
+	s, c := open(t, desk{}, Options{Conn: w.conn, Index: index.New(w.conn, nil)}, defaultLimits)
 	without := &world{Server: s, client: c}
 	if err := w.http.Config.Handler.(*handler).awaitIndex(t.Context()); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,7 @@ type handler struct {
 	conn    *bus.Conn         // nil: only the routes of agents
 	index   *index.Index      // nil without conn
 	books   *books            // nil without conn
+	texts   *deltalog.Texts   // of shown bullets; nil without conn
 	program program.Effective // settings
 	tokens  *tokens.Set       // nil: no token is required, and requests must name the loopback
 	local   *tokens.Token     // nil: requests are authenticated; see Options.Local
@@ -75,10 +76,11 @@ func newHandler(agents service.Backend, o Options, lim limits) *handler {
 	}
 	routes := append(agentRoutes(), indexRoute(), identityRoute(), openAPIRoute())
 	if h.conn != nil {
-		h.books = newBooks(deltalog.New(h.conn.JetStream()), o.Index.Logs)
+		store := deltalog.New(h.conn.JetStream())
+		h.books, h.texts = newBooks(store, o.Index.Logs), store.Texts()
 		routes = slices.Concat(
 			routes, bookRoutes(), inspectBookRoutes(), curveRoutes(), executionRoutes(), editRoutes(), planRoutes(), inspectRoutes(),
-			operateRoutes(), activityRoutes(), experimentRoutes(),
+			operateRoutes(), activityRoutes(), experimentRoutes(), erasureRoutes(),
 		)
 	}
 	h.routes = sorted(routes)
@@ -183,7 +185,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, rt *route, path 
 	}
 	c := &call{
 		ctx: bus.ContextWithTrace(r.Context(), r.Header.Get(events.HeaderTrace)), handler: h, route: rt, token: token, path: path,
-		query: r.URL.Query(), header: r.Header, reply: w.Header(),
+		query: r.URL.Query(), header: r.Header, remote: r.RemoteAddr, reply: w.Header(),
 	}
 	if err := errors.Join(c.authorize(), c.checkQuery()); err != nil {
 		return response{}, err

@@ -21,7 +21,7 @@ func identityRoute() route {
 }
 
 func newTokenItem(t *tokens.Token) tokenItem {
-	item := tokenItem{Name: t.Name, Scopes: t.Scopes, Books: t.Books}
+	item := tokenItem{Name: t.Name, Scopes: t.Scopes, Books: t.Books, Proxies: t.ProxyNames()}
 	if item.Books == nil {
 		item.Books = []playbook.Book{}
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"debrief/cmd/internal/api/tokens"
 	"debrief/events/service"
 )
 
@@ -105,8 +104,8 @@ func (s *streamCounts) end(token string) {
 // renew looks up the token of a call again, because the tokens file may have changed. It returns false if the token was revoked or has
 // lost the scope of the route.
 func (c *call) renew() bool {
-	t, ok := c.handler.tokens.Find(tokens.SecretOf(c.header))
-	if !ok || !t.Allows(c.route.scope) {
+	t, err := c.handler.tokens.Of(c.header, c.remote)
+	if err != nil || !t.Allows(c.route.scope) {
 		return false
 	}
 	c.token = t

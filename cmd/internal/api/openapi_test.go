@@ -15,6 +15,9 @@ import (
 
 // TestOpenAPI sends the example of each route in the document to a server, and validates request and response.
 func TestOpenAPI(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	startWorld(t, Options{}).sendExamples(t)
 }

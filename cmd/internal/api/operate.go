@@ -167,6 +167,9 @@ func (c *call) awaitTask(task *events.Task, wait time.Duration) (*TaskReply, err
 	case err != nil:
 		return nil, err
 	}
+	if err := c.handler.texts.Fill(c.ctx, e.Book, e.Version, e.Shown); err != nil {
+		return nil, err
+	}
 	c.location("books", string(task.Book), "executions", string(reply.Handle))
 	return &TaskReply{RunID: task.ID, Handle: reply.Handle, Trace: reply.Trace, Execution: e}, nil
 }
@@ -302,6 +305,8 @@ type tokenItem struct {
 	Name   string          `json:"name"`
 	Scopes []tokens.Scope  `json:"scopes"`
 	Books  []playbook.Book `json:"books" doc:"Playbooks that it permits; empty: all."`
+	// Proxies has the addresses of the proxies whose persons have this access.
+	Proxies []string `json:"proxies,omitempty" doc:"Addresses of proxies that name a person in X-Debrief-Person; missing: the token is that of one caller."`
 }
 
 func listTokens(c *call) (*page[tokenItem], error) {

@@ -47,6 +47,7 @@ const (
 	CodeMethod      Code = "method-not-allowed" // 405
 	CodeSlow        Code = "body-too-slow"      // 408
 	CodeConflict    Code = "conflict"           // 409: the state has changed, or the id was used before
+	CodeErased      Code = "erased"             // 410: the run was erased, and is not stored again
 	CodeTooLarge    Code = "body-too-large"     // 413
 	CodeMedia       Code = "unsupported-media"  // 415: content type or encoding
 	CodeMisdirected Code = "misdirected"        // 421: Host header that is not the loopback
@@ -61,7 +62,7 @@ const (
 // codes are the default codes by status.
 var codes = map[int]Code{
 	http.StatusBadRequest: CodeInvalid, http.StatusUnauthorized: CodeUnauthn, http.StatusForbidden: CodeScope, http.StatusNotFound: CodeNotFound,
-	http.StatusMethodNotAllowed: CodeMethod, http.StatusRequestTimeout: CodeSlow, http.StatusConflict: CodeConflict,
+	http.StatusMethodNotAllowed: CodeMethod, http.StatusRequestTimeout: CodeSlow, http.StatusConflict: CodeConflict, http.StatusGone: CodeErased,
 	http.StatusRequestEntityTooLarge: CodeTooLarge, http.StatusUnsupportedMediaType: CodeMedia, http.StatusMisdirectedRequest: CodeMisdirected,
 	http.StatusTooManyRequests: CodeStreams, http.StatusUnprocessableEntity: CodeRefused, http.StatusInternalServerError: CodeInternal, http.StatusServiceUnavailable: CodeUnavailable,
 	http.StatusGatewayTimeout: CodeTimeout,

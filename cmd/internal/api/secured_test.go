@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/agents/otlp"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/operate/rights"
@@ -31,6 +33,9 @@ import (
 // TestRoutesAsGateway sends the example of each route to an API with the rights of the NATS user gateway. All roles have their own
 // users, and the server has the configuration of deploy.
 func TestRoutesAsGateway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	startSecuredWorld(t).sendExamples(t)
 }
@@ -57,6 +62,30 @@ func TestRequeueAsGateway(t *testing.T) {
 	})
 }
 
+// TestTracesAsGateway stores and closes a trace with the rights of the NATS user gateway.
+func TestTracesAsGateway(t *testing.T) {
+	t.Parallel()
+	w := startSecuredWorld(t)
+	store := otlp.New(w.conn, client.NATS(w.conn.NATS()), otlp.Config{Quiet: 100 * time.Millisecond, Log: zerolog.New(zerolog.NewTestWriter(t))})
+	inBackground(t, store.Run)
+	h := otlp.NewHandler(nil)
+	h.SetStore(store)
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	const body = `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"00f067aa0ba902b7","attributes":[
+		{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}},{"key":"input.value","value":{"stringValue":"Which shelf?"}},{"key":"output.value","value":{"stringValue":"Shelf 7."}}]}]}]}]}`
+	if code, _, text := do(t, server.Client(), "POST", server.URL+otlp.Path, body, set("Content-Type", "application/json")); code != 200 {
+		t.Fatalf("got %d %s", code, text)
+	}
+	eventually(t, func() error {
+		reply, _ := w.send(t, 200, "GET", "/books/default/executions", "")
+		if len(ids(reply, "handle")) != 1 {
+			return fmt.Errorf("got the executions %v, want that of the trace", reply)
+		}
+		return nil
+	})
+}
+
 // startSecuredWorld starts a world in which each program has its own NATS user, and an operator token.
 func startSecuredWorld(t *testing.T) *world {
 	t.Helper()
@@ -65,7 +94,7 @@ func startSecuredWorld(t *testing.T) *world {
 	if err := w.admin.Consumers.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := metrics.New("test", "")
+	m := metrics.New("test", "", metrics.Figures{})
 	for role, run := range map[string]program.Role{
 		events.RoleGenerator: bustest.Must(generator.New(chat.ModelFunc(answer), nil, generator.Config{}, program.NATSEndpoint(m))),
 		events.RoleReflector: bustest.Must(reflector.New(nil, reflector.Config{})), events.RoleCurator: bustest.Must(curator.New(nil, curator.Config{})),

@@ -35,7 +35,7 @@ func TestReadsWithoutServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(nil, Options{Conn: conn, Index: index.New(conn)})
+	h := New(nil, Options{Conn: conn, Index: index.New(conn, nil)})
 	get := func(path string) (int, Code) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+prefix+path, nil)

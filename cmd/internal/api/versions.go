@@ -10,6 +10,9 @@ import (
 	"debrief/playbook/history"
 )
 
+// changesOfBullets is the value of the parameter changes that leaves out versions of votes and outcomes.
+const changesOfBullets = "bullets"
+
 // listVersions returns a page of versions, newest first: those before the version in the parameter after, or the newest ones without it.
 func listVersions(c *call) (*page[*index.Version], error) {
 	var err error
@@ -19,7 +22,7 @@ func listVersions(c *call) (*page[*index.Version], error) {
 			return nil, invalid("after", "want the field next of a page")
 		}
 	}
-	versions, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), before, c.limit())
+	versions, newest, err := c.handler.index.Logs.Versions(c.ctx, c.book(), before, c.limit(), c.query.Get("changes") == changesOfBullets)
 	switch {
 	case err != nil:
 		return nil, err
@@ -29,7 +32,7 @@ func listVersions(c *call) (*page[*index.Version], error) {
 		return nil, invalid("after", "the list does not have this item any more: begin again without it")
 	}
 	out := &page[*index.Version]{Items: append([]*index.Version{}, versions...)}
-	if n := len(versions); n > 0 && versions[n-1].Version > 1 {
+	if n := len(versions); n == c.limit() && versions[n-1].Version > 1 {
 		out.Next = strconv.FormatUint(versions[n-1].Version, 10)
 	}
 	return out, nil

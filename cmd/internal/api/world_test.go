@@ -60,7 +60,7 @@ func startWorld(t *testing.T, o Options) *world {
 // runIndex runs an index until the end of the test.
 func runIndex(t testing.TB, conn *bus.Conn) *index.Index {
 	t.Helper()
-	x := index.New(conn)
+	x := index.New(conn, nil)
 	inBackground(t, x.Run)
 	return x
 }

@@ -77,7 +77,7 @@ func (r pageResponse) cookie(t testing.TB, name string) *http.Cookie {
 }
 
 // wantScope are the scopes of the pages that need another one than read.
-var wantScope = map[string]tokens.Scope{"/books/{book}/restore": tokens.Review, "/settings": tokens.Operate}
+var wantScope = map[string]tokens.Scope{"/books/{book}/restore": tokens.Review, "/settings": tokens.Operate, "/erasures": tokens.Operate}
 
 // ownPages are the pages that show a token without the scope read its own runs, with the status for the runs of others.
 var ownPages = map[string]int{
@@ -97,6 +97,9 @@ func allows(name string, scope tokens.Scope, book string) bool {
 
 // TestPagesNeedTheirScope requests every page with every token.
 func TestPagesNeedTheirScope(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	in := readOnly(t, false)
 	for _, a := range in.mains(t) {
@@ -142,6 +145,9 @@ func TestPagesNeedTheirScope(t *testing.T) {
 
 // TestOtherPlaybooksAreHidden looks for names of the playbook default on all pages that a token for support can open.
 func TestOtherPlaybooksAreHidden(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	in := readOnly(t, false)
 	seen := 0
@@ -211,6 +217,9 @@ func fill(pattern string) string {
 
 // TestHeaders checks the headers that protect a page, also that of an error and of a file.
 func TestHeaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	in := readOnly(t, false)
 	paths := []string{"/books/default/nowhere", "/books/none", "/static/none", "/books/default/executions?outcome=x"}

@@ -110,6 +110,9 @@ func isAttack(text string) bool {
 
 // TestTextsAreShownAsText visits all pages of an installation in which every stored text is an attack.
 func TestTextsAreShownAsText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	in := readOnly(t, true)
 	b := openTab(t, in)
@@ -137,9 +140,6 @@ func TestTextsAreShownAsText(t *testing.T) {
 	}
 	for _, a := range firstOnly(in.selection(t)) {
 		look(a.path, http.StatusOK)
-	}
-	if testing.Short() {
-		return
 	}
 	for _, path := range slices.Sorted(maps.Keys(reflected())) {
 		look(path, reflected()[path])
@@ -190,7 +190,7 @@ func TestForgedNotice(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"", "x", "bnVsbA", "e30", strings.Repeat("A", 4000)} {
-		if got := get(t, in.open, "/runs", withCookie(noticeCookie, value)); got.status != http.StatusOK || strings.Contains(got.body, `role="status"`) {
+		if got := get(t, in.open, "/runs", withCookie(noticeCookie, value)); got.status != http.StatusOK || strings.Contains(got.body, `<p class="notice" role="status">`) {
 			t.Errorf("notice %q: got status %d: %s", value, got.status, got.body)
 		}
 	}

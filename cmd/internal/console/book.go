@@ -12,6 +12,7 @@ import (
 	"debrief/curator/gate"
 	"debrief/events"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // bookPages are the pages of the bullets of a playbook.
@@ -100,13 +101,15 @@ func showBook(q *request) (any, error) {
 
 // bulletPage is the life of a bullet.
 type bulletPage struct {
-	ID       string
-	Current  *bullet // nil if it was removed
-	Life     bulletLife
-	Evidence list[evidence]
-	Charts   []*chart // e-values, wide and narrow; empty without outcomes
-	Similar  list[similarBullet]
-	Label    string // of the version of the newest event
+	ID      string
+	Current *bullet // nil if it was removed
+	Life    bulletLife
+	// The executions behind the bullet, by what they have to do with it; see history.Role.
+	Learned, Helped, Harmed, NoEffect list[evidence]
+
+	Charts  []*chart // e-values, wide and narrow; empty without outcomes
+	Similar list[similarBullet]
+	Label   string // of the version of the newest event
 	// Executions in which the bullet was in the prompt, newest first.
 	Used list[execution]
 }
@@ -120,25 +123,15 @@ type bulletLife struct {
 // maxVotes limits the events of a bullet that only change votes and outcomes: there may be thousands.
 const maxVotes = "10"
 
-// Sides counts the outcomes of the evidence, as text. It returns "" without outcomes, and if the evidence has more parts.
-func (p *bulletPage) Sides() string {
-	if p.Evidence.Next != "" {
-		return ""
-	}
-	n := map[string]int{}
-	for _, e := range p.Evidence.Items {
-		n[e.Outcome]++
-	}
+// LearnedOutcomes counts the outcomes of the executions from which the bullet was learned, as text. It returns "" without outcomes.
+func (p *bulletPage) LearnedOutcomes() string {
 	var parts []string
 	for _, label := range []events.Label{events.Success, events.Partial, events.Failure} {
-		if n[string(label)] > 0 {
-			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", thousands(n[string(label)]), label))
+		if n := p.Life.LearnedFrom[string(label)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s\u00a0×\u00a0%s", thousands(n), label))
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "Outcomes: " + strings.Join(parts, ", ") + "."
+	return strings.Join(parts, ", ")
 }
 
 // similarBullet is a bullet with a similar text.
@@ -148,12 +141,14 @@ type similarBullet struct {
 	Duplicate  bool    `json:"duplicate"`
 }
 
-// evidence is an execution that supports a change of a bullet.
+// evidence is an execution behind a bullet.
 type evidence struct {
-	playbook.Evidence
-	Versions []uint64          `json:"versions"`
-	Stored   *events.Execution `json:"stored"`
+	history.Supporter
+	Stored *events.Execution `json:"stored"`
 }
+
+// maxEvidence limits each list of executions behind a bullet.
+const maxEvidence = "10"
 
 func showBullet(q *request) (any, error) {
 	p := &bulletPage{ID: q.PathValue("id")}
@@ -179,8 +174,12 @@ func showBullet(q *request) (any, error) {
 	if err := p.addExperiment(q, base); err != nil {
 		return nil, err
 	}
-	if err := q.api.get(base+"/evidence", url.Values{"limit": {"20"}}, &p.Evidence); err != nil {
-		return nil, err
+	for role, into := range map[history.Role]*list[evidence]{
+		history.Learned: &p.Learned, history.Helped: &p.Helped, history.Harmed: &p.Harmed, history.NoEffect: &p.NoEffect,
+	} {
+		if err := q.api.get(base+"/evidence", url.Values{"role": {string(role)}, "limit": {maxEvidence}}, into); err != nil {
+			return nil, err
+		}
 	}
 	return p, q.api.get(api.Path("books", q.book, "executions"), url.Values{"bullet": {p.ID}, "limit": {"10"}}, &p.Used)
 }

@@ -24,6 +24,9 @@ const overflow = `(() => {
 
 // TestPagesInBrowser loads every page with and without scripts, looks at it in each width, and checks that it is accessible in each theme.
 func TestPagesInBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, scripts := range []bool{true, false} {
 		t.Run(fmt.Sprint("scripts ", scripts), func(t *testing.T) {

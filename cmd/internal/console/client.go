@@ -52,14 +52,5 @@ func (c *client) delete(path string) error {
 
 // request returns a request to the API on behalf of the browser.
 func (c *client) request(method, path string, query url.Values, body any) (*http.Request, error) {
-	r, err := c.api.NewRequest(c.from.Context(), method, path, query, body)
-	if err != nil {
-		return nil, err
-	}
-	r.Host, r.RemoteAddr = c.from.Host, c.from.RemoteAddr // without tokens the API checks the host
-	r.Header.Set("X-Request-Id", c.from.Header.Get("X-Request-Id"))
-	if c.secret != "" {
-		r.Header.Set("Authorization", "Bearer "+c.secret)
-	}
-	return r, nil
+	return c.api.OnBehalf(c.from, c.secret).NewRequest(c.from.Context(), method, path, query, body)
 }

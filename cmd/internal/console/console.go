@@ -44,7 +44,7 @@ func New(o Options) *Site {
 
 // Paths are the paths of the console, for a server that also has other paths. A path that ends with a slash includes all paths below
 // it, and /{$} is the root alone.
-var Paths = []string{"/{$}", "/books/", "/runs", "/runs/", "/dead", "/dead/", "/status", "/settings", "/login", "/logout", "/theme", "/live", "/static/"}
+var Paths = []string{"/{$}", "/books/", "/runs", "/runs/", "/dead", "/dead/", "/status", "/settings", "/erasures", "/login", "/logout", "/theme", "/live", "/static/"}
 
 // view is a page.
 type view struct {
@@ -62,7 +62,7 @@ type action struct {
 
 // pages are all pages that need a token.
 func pages() []view {
-	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), curvePages(), runPages(), operatePages())
+	return slices.Concat(homePages(), bookPages(), reviewPages(), versionPages(), executionPages(), curvePages(), worthPages(), runPages(), operatePages())
 }
 
 // actions are all forms.

@@ -1,10 +1,15 @@
 package console
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"net/http"
 	"net/url"
+	"time"
 
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/train/report"
 )
@@ -19,6 +24,10 @@ type curvePage struct {
 	index.Curve
 	Charts      []*chart // wide and narrow; empty without outcomes
 	MinOutcomes int      // of a mark
+
+	Health       *explain.Health // nil for a playbook without a version
+	Figures      []explain.HealthFigure
+	HealthCharts []*chart // wide and narrow; empty for a single day
 }
 
 // minOutcomes is the minimum number of outcomes of a mark: the accuracy of fewer is mostly chance. Versions with fewer are pooled
@@ -29,6 +38,9 @@ func showCurve(q *request) (any, error) {
 	q.title = "Learning curve of " + q.book
 	p := &curvePage{MinOutcomes: minOutcomes}
 	if err := q.api.get(api.Path("books", q.book, "curve"), url.Values{"limit": {"200"}}, &p.Curve); err != nil {
+		return nil, err
+	}
+	if err := p.addHealth(q); err != nil {
 		return nil, err
 	}
 	const withBook, withoutBook = "with the playbook", "without the playbook"
@@ -49,6 +61,53 @@ func showCurve(q *request) (any, error) {
 	return p, nil
 }
 
+// addHealth adds the health of the playbook, with a chart of its days.
+func (p *curvePage) addHealth(q *request) error {
+	var health explain.Health
+	err := q.api.get(api.Path("books", q.book, "health"), url.Values{"limit": {"200"}}, &health)
+	if missing := (*api.Error)(nil); errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.Health, p.Figures = &health, explain.HealthFigures(&health.Now.Health)
+	if len(health.Days) < 2 {
+		return nil
+	}
+	first, err := time.Parse(time.DateOnly, health.Days[0].Day)
+	if err != nil {
+		return err
+	}
+	var cited, noEffect, stale []mark
+	for i := range health.Days {
+		d := &health.Days[i]
+		day, err := time.Parse(time.DateOnly, d.Day)
+		if err != nil {
+			return err
+		}
+		add := func(list *[]mark, words string, part, of int) {
+			if of > 0 {
+				value := 100 * float64(part) / float64(of)
+				title := fmt.Sprintf("%s: %s of %s %s", d.Day, thousands(part), thousands(of), words)
+				*list = append(*list, mark{Step: int(day.Sub(first).Hours() / 24), Value: value, Low: value, High: value, Title: title})
+			}
+		}
+		add(&cited, "active bullets were ever cited", d.Cited, d.Active)
+		add(&noEffect, "injections had no effect", d.NoEffect, d.Injections)
+		add(&stale, "active bullets were not confirmed for 30 days", d.Stale, d.Active)
+	}
+	last, _ := time.Parse(time.DateOnly, health.Now.Day) // valid, because it is in Days
+	size := chartSize{Height: 260, Axis: "days since " + health.Days[0].Day, MaxX: int(last.Sub(first).Hours() / 24), MaxY: 100, Unit: " %"}
+	p.HealthCharts = chartSizes(size, func(c *chart) {
+		c.Label = "Health of the playbook over days, in percent. The table below has the numbers."
+		c.AddMarks("ever cited", blue, disc, cited)
+		c.AddMarks("no effect", orange, diamond, noEffect)
+		c.AddMarks("not confirmed for 30 days", grey, dot, stale)
+	})
+	return nil
+}
+
 // measuredOf returns the outcomes of an arm in each version. The step of a version is the number of executions up to its end.
 func measuredOf(points []index.Point, arm func(index.ByArm) *index.Cell) (out []measured) {
 	steps := 0
@@ -67,6 +126,9 @@ type measured struct {
 	group          int    // only neighbours of one group are pooled; all marks of a curve over versions are in group 0
 	at             string // the step in words
 }
+
+// rightOf returns the number of outcomes that are a success.
+func rightOf(share report.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
 
 // marks returns the accuracies of a series. Neighbours are pooled until a mark has enough outcomes. The last mark of a group may have
 // fewer.

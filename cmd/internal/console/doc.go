@@ -5,8 +5,9 @@
 //
 //	GET  /                                  health, newest lessons, decisions that wait for a person
 //	GET  /books/{book}                      bullets of a playbook
-//	GET  /books/{book}/…                    a bullet, versions, executions, sessions, review, gate, curve
+//	GET  /books/{book}/…                    a bullet, versions, executions, sessions, review, gate, curve, worth
 //	GET  /runs, /dead, /status, /settings   the whole installation
+//	GET  /erasures, POST /erasures          erase the data of a user, a session, an execution or a playbook
 //	GET  /login, POST /login, POST /logout  the token of the browser
 //	GET  /live                              server-sent events of changes, for pages that are open
 //	GET  /static/…                          style sheet and script
@@ -25,6 +26,7 @@
 // # Security
 //
 // A browser logs in with a token. Its secret is in a cookie that scripts cannot read and that the browser does not send with requests
-// of other sites. Requests of other sites are refused (http.CrossOriginProtection). The content security policy permits only
+// of other sites. A proxy that authenticates people sends the secret of its token and the name of the person instead (package
+// tokens). Requests of other sites are refused (http.CrossOriginProtection). The content security policy permits only
 // files of this server, and no page may be framed. All stored texts are shown as text.
 package console

@@ -18,7 +18,9 @@ func editActions() []action {
 		{"/books/{book}/review/{id}/edit", editQuarantined},
 		{"/books/{book}/gate", setGate},
 		{"/books/{book}/review/mode", setReview},
+		{"/books/{book}/control", setControl},
 		{"/books/{book}/leading-score", setLeadingScore},
+		{"/books/{book}/about", setAbout},
 		{"/books/{book}/tag", tagVersion},
 		{"/books/{book}/restore", restoreVersion},
 	}
@@ -107,6 +109,11 @@ func setReview(q *request) (notice, error) {
 	return q.saved("The review mode is "+q.field("mode")+".", out.Version), err
 }
 
+func setControl(q *request) (notice, error) {
+	out, err := q.edit(edit{"control": q.field("share"), "reason": q.field("reason")})
+	return q.saved("The control share is "+q.field("share")+".", out.Version), err
+}
+
 func setLeadingScore(q *request) (notice, error) {
 	if !q.PostForm.Has("name") { // an empty name removes the leading score
 		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "The name of the leading score is missing."}}
@@ -117,6 +124,14 @@ func setLeadingScore(q *request) (notice, error) {
 		return q.saved("The playbook has no leading score.", out.Version), err
 	}
 	return q.saved("The leading score is "+name+".", out.Version), err
+}
+
+func setAbout(q *request) (notice, error) {
+	if !q.PostForm.Has("name") || !q.PostForm.Has("description") { // empty ones remove the texts
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Detail: "The name or the description is missing."}}
+	}
+	out, err := q.edit(edit{"about": edit{"name": q.field("name"), "description": q.field("description")}})
+	return q.saved("Saved the name and the description.", out.Version), err
 }
 
 func tagVersion(q *request) (notice, error) {
@@ -146,7 +161,7 @@ func decide(q *request) (notice, error) {
 	}
 	var out edited
 	for i, id := range ids {
-		body := edit{"reason": q.field("reason")}
+		body := edit{"reason": q.field("reason"), "read": q.field("read")}
 		if err := q.api.post(api.Path("books", q.book, "review", id, decision), q.key(id), body, &out); err != nil {
 			if i > 0 {
 				return notice{}, fmt.Errorf("%s %d of %d bullets, then %s: %w", strings.ToLower(verb), i, len(ids), id, err)

@@ -64,7 +64,7 @@ func showExecutions(q *request) (any, error) {
 	q.title = "Executions of " + q.book
 	p := &executionsPage{Query: map[string]string{}, Labels: []string{"success", "partial", "failure", "unknown"}}
 	values := url.Values{"limit": {"50"}}
-	for _, name := range []string{"session", "run", "task", "user", "owner", "outcome", "doubted", "bullet", "before", "after"} {
+	for _, name := range []string{"q", "session", "run", "task", "user", "owner", "outcome", "doubted", "bullet", "before", "after"} {
 		if v := q.param(name); v != "" {
 			values.Set(name, v)
 			p.Query[name] = v

@@ -65,6 +65,11 @@ func TestFormsInBrowser(t *testing.T) {
 			evaluate[bool](b, `(() => { document.querySelector("input[name=id]").click(); return true })()`)
 			b.open(`button[value=drop]`)
 		}, `button[value=drop]`, "Dropped 1"},
+		{"/erasures", func() {
+			b.enter(`input[name=name]`, "cleo")
+			evaluate[bool](b, `(() => { document.querySelector("input[value=user]").click(); document.querySelector("form[action='/erasures']").requestSubmit(); return true })()`)
+			b.enter(`input[name=again]`, "cleo") // without it, the browser has sent nothing
+		}, `button.danger`, "The erasure is requested"},
 	} {
 		b.visit(step.page)
 		if step.before != nil {

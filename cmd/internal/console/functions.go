@@ -34,6 +34,7 @@ var functions = template.FuncMap{
 	"machine":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"known":       func(t time.Time) bool { return !t.IsZero() },
 	"clip":        text.Clip,
+	"explained":   explained,
 	"in":          slices.Contains[[]string, string],
 	"join":        func(list []string) string { return strings.Join(list, ", ") },
 	"path":        api.Path,

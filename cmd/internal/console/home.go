@@ -1,9 +1,10 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
-	"debrief/cmd/internal/train/report"
 	"debrief/events/liveness"
+	"debrief/playbook"
 )
 
 // homePages are the pages about the whole installation at a glance.
@@ -25,6 +26,7 @@ type overview struct {
 	Learned learned                         `json:"learned"` // in the last hour
 	Today   learned                         `json:"today"`   // in the last 24 hours
 	Changes []index.Change                  `json:"changes"`
+	States  map[string]map[string]string    `json:"states"` // of the bullets of the changes' lessons now, by playbook and bullet
 	Lag     []index.Sample                  `json:"lag"`
 	Roles   map[string]liveness.RoleSummary `json:"roles"`
 	Waiting struct {
@@ -42,7 +44,8 @@ type learned struct {
 
 // bookState has the numbers of a playbook.
 type bookState struct {
-	Book        string `json:"book"`
+	Book string `json:"book"`
+	playbook.About
 	Bullets     int    `json:"bullets"`
 	Shown       int    `json:"shown"`
 	Probation   int    `json:"probation"`
@@ -51,17 +54,18 @@ type bookState struct {
 	Error       string `json:"error"`
 }
 
-// homePage shows the health of the roles, the newest lessons, the effect of a playbook, and the decisions that wait for a person.
+// homePage shows the health of the roles, the newest lessons, the effect of the playbooks, and the decisions that wait for a person.
 type homePage struct {
 	overview
-	Worth  *worth   // of the playbook with the most executions; nil without enough outcomes
-	Charts []*chart // of the lag, wide and narrow; empty if no message waited
+	Worth  []*worthView // of the playbooks with the most executions
+	Charts []*chart     // of the lag, wide and narrow; empty if no message waited
 }
 
 // Limits of the lists of the overview.
 const (
 	homeLessons = 6
 	homeChanges = 10
+	homeBooks   = 5
 )
 
 func showHome(q *request) (any, error) {
@@ -72,20 +76,21 @@ func showHome(q *request) (any, error) {
 	}
 	q.overview = &p.overview
 	p.drawLag()
-	busiest := bookState{}
-	for _, b := range p.Books {
-		if b.Executions > busiest.Executions {
-			busiest = b
+	busiest := slices.SortedStableFunc(slices.Values(p.Books), func(a, b bookState) int { return b.Executions - a.Executions })
+	for _, b := range busiest[:min(homeBooks, len(busiest))] {
+		if b.Error != "" {
+			continue // its row has the error
 		}
+		w, err := q.worthOf(b.Book)
+		var missing *api.Error
+		if errors.As(err, &missing) && missing.Status == http.StatusNotFound {
+			continue // it was erased since the list was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.Worth = append(p.Worth, w)
 	}
-	if busiest.Executions == 0 {
-		return p, nil
-	}
-	var c index.Curve
-	if err := q.api.get(api.Path("books", busiest.Book, "curve"), url.Values{"limit": {"200"}}, &c); err != nil {
-		return nil, err
-	}
-	p.Worth = newWorth(&c)
 	return p, nil
 }
 
@@ -102,10 +107,11 @@ func (p *homePage) Level() (worst liveness.Level) {
 // severity orders the levels. Levels that are not in it have 0.
 var severity = map[liveness.Level]int{liveness.Yellow: 1, liveness.Red: 2}
 
-// lesson is a bullet with a new text, and the change that has it.
+// lesson is a bullet with a new text, its state now, and the change that has it.
 type lesson struct {
 	index.Lesson
 	index.Change
+	State string
 }
 
 // Lessons returns the newest texts of bullets.
@@ -113,7 +119,7 @@ func (p *homePage) Lessons() (all []lesson) {
 	for _, c := range p.Changes {
 		for _, l := range c.Lessons {
 			if len(all) < homeLessons {
-				all = append(all, lesson{l, c})
+				all = append(all, lesson{Lesson: l, Change: c, State: p.States[string(c.Book)][string(l.Bullet)]})
 			}
 		}
 	}
@@ -122,41 +128,6 @@ func (p *homePage) Lessons() (all []lesson) {
 
 // Newest returns the newest changes.
 func (p *homePage) Newest() []index.Change { return p.Changes[:min(homeChanges, len(p.Changes))] }
-
-// worth compares the accuracy with a playbook now with the accuracy without it.
-type worth struct {
-	Book        string
-	Before, Now report.Estimate
-	Control     bool   // Before is of runs without a context, else of version 0
-	From        uint64 // first version of Now
-}
-
-// newWorth compares the newest versions, so many that they have minOutcomes outcomes, with the runs without a context. If these have
-// too few outcomes, it compares them with version 0, the empty playbook. It returns nil if there are not enough outcomes of both.
-func newWorth(c *index.Curve) *worth {
-	w := &worth{Book: string(c.Book)}
-	known, right := 0, 0 // outcomes of Now
-	for _, v := range slices.Backward(c.Versions) {
-		if *v.Version == 0 {
-			w.Before = v.Accuracy
-		} else if v.Inject != nil && known < minOutcomes {
-			known += v.Inject.Accuracy.N
-			right += rightOf(v.Inject.Accuracy)
-			w.From = *v.Version
-		}
-	}
-	if o := c.Total.Observe; o != nil && o.Accuracy.N >= minOutcomes {
-		w.Before, w.Control = o.Accuracy, true
-	}
-	if known < minOutcomes || w.Before.N < minOutcomes {
-		return nil
-	}
-	w.Now = report.Share(right, known)
-	return w
-}
-
-// rightOf returns the number of outcomes that are a success.
-func rightOf(share report.Estimate) int { return int(math.Round(share.Mean * float64(share.N))) }
 
 // roleOrder is the order in which the roles work.
 var roleOrder = []string{"generator", "reflector", "curator"}

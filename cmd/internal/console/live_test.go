@@ -152,3 +152,29 @@ func TestRefreshKeepsInput(t *testing.T) {
 	evaluate[bool](b, `refresh().then(() => true)`)
 	eventually(t, b.shows("#review", "Another one."))
 }
+
+// TestAnotherPersonActs changes a text while a person reads it: the page says who did it, and the approval of the old text is refused.
+func TestAnotherPersonActs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for events: run without -short")
+	}
+	t.Parallel()
+	in := newInstallation(t)
+	b := openTab(t, in)
+	b.visit("/books/default/review")
+	eventually(t, b.connection("open"))
+	evaluate[bool](b, `(() => { document.querySelector("#review details").open = true; return true })()`) // in use, so the page keeps it
+	in.commit(t, "default", &playbook.Delta{Author: "ada", Time: time.Now().UTC(), Reason: "clearer", Ops: []playbook.Op{
+		{Kind: playbook.Update, Bullet: "inv-00012", Content: "Send each invoice twice, by post."},
+	}})
+	eventually(t, b.shows("#meanwhile", `Meanwhile ada: 1 updated, "clearer".`))
+	b.click("#inv-00012 [data-key=a]")
+	for _, text := range []string{"has changed", `reworded: "Send each invoice twice, by post." by ada: clearer`} {
+		if err := b.shows("main", text)(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := get(t, in.open, "/api/v1/books/default/bullets/inv-00012").body; !strings.Contains(got, `"quarantined"`) {
+		t.Errorf("got %s, want the bullet in quarantine", got)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"debrief/cmd/internal/api/tokens"
 )
 
 // TestLogin logs in and out. The secret is in a cookie that scripts and other sites do not get.
@@ -44,6 +46,54 @@ func TestLogin(t *testing.T) {
 	}
 	if got := get(t, in.guarded, "/logout", in.as("reader")); got.status == http.StatusSeeOther && got.cookie(t, tokenCookie) != nil {
 		t.Error("a link logs out")
+	}
+}
+
+// TestPersonOfProxy loads pages and sends forms as a proxy does that authenticates persons.
+func TestPersonOfProxy(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	const bullets = "/books/default/bullets"
+	secret, person := withHeader(tokens.Header, in.secrets["sso"]), withHeader(tokens.PersonHeader, "ann@example.com")
+	page := get(t, in.guarded, "/status", secret, person, in.as("admin"))
+	if page.status != http.StatusOK || !strings.Contains(page.body, `Person <strong class="text">ann@example.com</strong>`) || strings.Contains(page.body, "Log out") || strings.Contains(page.body, "/settings") {
+		t.Errorf("got status %d: %s", page.status, page.body)
+	}
+	added := post(t, in.guarded, bullets, url.Values{"content": {"Ask for the currency."}}, secret, person)
+	if log := get(t, in.open, "/api/v1/books/default/versions?limit=1").body; added.status != http.StatusSeeOther || !strings.Contains(log, `"author":"ann@example.com"`) {
+		t.Errorf("got status %d, and versions %s", added.status, log)
+	}
+	events := do(t, in.guarded, http.MethodGet, "/live?limit=1", "", secret, person)
+	if events.status != http.StatusOK || events.header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("events: got status %d", events.status)
+	}
+	before := in.state(t)
+	for _, test := range []struct {
+		name, path string
+		status     int
+		changes    []requestChange
+	}{
+		{"no person", bullets, http.StatusSeeOther, []requestChange{secret}},
+		{"no secret", bullets, http.StatusSeeOther, []requestChange{person}},
+		{"two persons", bullets, http.StatusSeeOther, []requestChange{secret, person, func(r *http.Request) { r.Header.Add(tokens.PersonHeader, "eve") }}},
+		{"another site", bullets, http.StatusForbidden, []requestChange{secret, person, withHeader("Sec-Fetch-Site", "cross-site")}},
+		{"another origin", bullets, http.StatusForbidden, []requestChange{secret, person, withHeader("Origin", "https://evil.example")}},
+		{"without the scope", "/erasures", http.StatusForbidden, []requestChange{secret, person}},
+		{"API of another site", "/api/v1/books/default/edits", http.StatusForbidden, []requestChange{secret, person, withHeader("Sec-Fetch-Site", "cross-site")}},
+		{"API of another origin", "/api/v1/books/default/edits", http.StatusForbidden, []requestChange{secret, person, withHeader("Origin", "https://evil.example")}},
+		{"API without a person", "/api/v1/books/default/edits", http.StatusUnauthorized, []requestChange{secret}},
+	} {
+		got := post(t, in.guarded, test.path, url.Values{"content": {"Never."}, "kind": {"user"}, "name": {"x"}, "again": {"x"}}, test.changes...)
+		if got.status != test.status || got.status == http.StatusSeeOther && got.header.Get("Location") != "/login" {
+			t.Errorf("%s: got status %d to %q, want %d", test.name, got.status, got.header.Get("Location"), test.status)
+		}
+	}
+	if in.state(t) != before {
+		t.Error("a refused form has changed something")
+	}
+	rated := post(t, in.guarded, "/books/default/executions/"+in.seeded.executions[0]+"/feedback", url.Values{"label": {"failure"}}, secret, person)
+	if rated.status != http.StatusSeeOther {
+		t.Errorf("feedback: got status %d: %s", rated.status, rated.body)
 	}
 }
 
@@ -122,6 +172,9 @@ func TestFormsHaveDeadline(t *testing.T) {
 
 // TestBrokenForms sends forms that no page has. Each gets an error of the client.
 func TestBrokenForms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	in := newInstallation(t)
 	big := strings.Repeat("x", maxForm+1)

@@ -11,7 +11,10 @@ import (
 	"debrief/cmd/internal/operate"
 	"debrief/cmd/internal/operate/doctor"
 	"debrief/cmd/internal/program"
+	"debrief/events"
+	"debrief/events/erasure"
 	"debrief/events/liveness"
+	"debrief/playbook"
 )
 
 // operatePages are the pages for people who operate Debrief.
@@ -21,11 +24,12 @@ func operatePages() []view {
 		{pattern: "/dead/{letter}", file: "letter", tab: "dead", run: showLetter},
 		{pattern: "/status", file: "status", tab: "status", run: showStatus},
 		{pattern: "/settings", file: "settings", tab: "settings", run: showSettings},
+		{pattern: "/erasures", file: "erasures", tab: "erasures", run: showErasures},
 	}
 }
 
 func operateActions() []action {
-	return []action{{"/dead", changeDead}}
+	return []action{{"/dead", changeDead}, {"/erasures", requestErasure}}
 }
 
 // deadPage is the list of dead letters.
@@ -143,4 +147,56 @@ func showSettings(q *request) (any, error) {
 		return nil, err
 	}
 	return p, q.api.get("/tokens", url.Values{"limit": {"200"}}, &p.Tokens)
+}
+
+// erasuresPage is the form for a new erasure, and the earlier ones.
+type erasuresPage struct {
+	list[api.ErasureState]
+	Kinds            []option
+	Kind, Name, Book string // of the form; the parameters name an execution only, because other names would stay in addresses
+}
+
+// erasureKinds say what an erasure can select.
+var erasureKinds = []option{
+	{string(erasure.OfUser), "all runs that name this end user"},
+	{string(erasure.OfSession), "the runs of one session"},
+	{string(erasure.OfExecution), "one execution, by its handle, with all rounds of its task"},
+	{string(erasure.OfBook), "a whole playbook with all of its runs"},
+}
+
+func showErasures(q *request) (any, error) {
+	q.title = "Erasures"
+	p := &erasuresPage{Kinds: erasureKinds, Name: q.param("execution"), Book: q.param("book")}
+	if p.Name != "" {
+		p.Kind = string(erasure.OfExecution)
+	}
+	return p, q.api.get("/erasures", url.Values{"limit": {"50"}, "after": {q.param("after")}}, &p.list)
+}
+
+// requestErasure requests an erasure. A person must write the name twice. The notice does not repeat it.
+func requestErasure(q *request) (notice, error) {
+	refuse := func(text string) (notice, error) {
+		return notice{}, &api.Error{Problem: api.Problem{Status: http.StatusBadRequest, Code: api.CodeInvalid, Detail: text + " Nothing was erased."}}
+	}
+	name, book := q.field("name"), q.field("book")
+	r := api.ErasureRequest{Book: playbook.Book(book), Owner: q.field("owner")}
+	switch erasure.Kind(q.field("kind")) {
+	case erasure.OfUser:
+		r.User = name
+	case erasure.OfSession:
+		r.Session = name
+	case erasure.OfExecution:
+		r.Execution = events.Handle(name)
+	case erasure.OfBook:
+		if book != "" && book != name {
+			return refuse("To erase a whole playbook, leave the field Playbook empty.")
+		}
+		r.Book = playbook.Book(name)
+	default:
+		return refuse("Choose what to erase.")
+	}
+	if name == "" || name != q.field("again") {
+		return refuse("The name and its repetition differ.")
+	}
+	return notice{Text: "The erasure is requested. Nothing uses the data any more."}, q.api.post("/erasures", "", r, nil)
 }

@@ -107,3 +107,30 @@ func TestLagLinesAreVisible(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesShowTheParts reads texts of pages that a person decides by.
+func TestPagesShowTheParts(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	for _, row := range []struct {
+		path  string
+		texts []string
+	}{
+		{"/books/default/review", []string{"Approving retires", "Contradicts", "Where it was learned"}},
+		{"/books/default/bullets/inv-00010", []string{"Learned from", "Helped or harmed", "In no execution yet."}},
+		{"/books/default/bullets/inv-00001", []string{"it helped in 1 and harmed in 0.", "A random comparison shows that it helps."}},
+		{"/books/default/curve", []string{
+			"Ever cited", "Contribution", "of 2 bullets, 84 outcomes with", "No effect", "Last confirmed", "contradicts <a class=\"code\" href=\"/books/default/bullets/inv-00001\">",
+			"active bullets were ever cited", "Health at the end of each day with a change of the playbook.",
+		}},
+		{"/books/default/versions", []string{"Versions that change bullets."}},
+		{"/books/default/versions?changes=all", []string{"All versions."}},
+	} {
+		page := get(t, in.open, row.path).body
+		for _, text := range row.texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s: does not show %q", row.path, text)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"debrief/events"
+	"debrief/playbook"
 )
 
 //go:embed templates static
@@ -42,10 +43,12 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 // frame is the data of the layout.
 type frame struct {
 	Title  string
-	Static bool   // a file, without a server
-	Theme  string // "light", "dark", or "" for the theme of the system
-	Here   string // path and query of the page, which forms return to; "/" after a form that failed
-	Book   string // of the page, else of the newest change
+	Static bool           // a file, without a server
+	Theme  string         // "light", "dark", or "" for the theme of the system
+	Here   string         // path and query of the page, which forms return to; "/" after a form that failed
+	Book   string         // of the page, else of the newest change
+	Server string         // address by which the browser came, without a path
+	About  playbook.About // of the book
 	Books  []string
 	Tab    string
 	waiting
@@ -58,7 +61,7 @@ type frame struct {
 
 // render writes a page.
 func (s *Site) render(q *request, status int, file string, content any) {
-	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
+	f := &frame{Title: q.title, Here: q.URL.RequestURI(), Server: q.address(), Book: q.book, Tab: q.tab, Me: q.me, Known: q.me.Name != "", Content: content, Key: string(events.NewID())}
 	if f.Known {
 		f.Notice = q.takeNotice()
 		q.readNavigation(f)
@@ -113,6 +116,7 @@ func (q *request) readNavigation(f *frame) {
 		}
 		if b.Book == f.Book {
 			f.Quarantined = b.Quarantined
+			f.About = b.About
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/tokens"
 )
 
 // Cookies of the console.
@@ -41,6 +42,8 @@ type identity struct {
 	Scopes []string `json:"scopes"`
 	Books  []string `json:"books"`
 	Local  bool     `json:"local"` // the server has no tokens
+	// Proxies is not empty if a proxy has named the person. Then the browser has no token of its own.
+	Proxies []string `json:"proxies"`
 }
 
 // Can reports whether the token has a scope.
@@ -52,8 +55,11 @@ func (s *Site) newRequest(w http.ResponseWriter, r *http.Request) (*request, err
 	return q, q.api.get("/token", nil, &q.me)
 }
 
-// secretOf returns the secret in the cookie, "" without one.
+// secretOf returns the secret that a proxy sends, else that in the cookie, "" without both.
 func secretOf(r *http.Request) string {
+	if secret := r.Header.Get(tokens.Header); secret != "" {
+		return secret
+	}
 	c, err := r.Cookie(tokenCookie)
 	if err != nil {
 		return ""
@@ -162,8 +168,20 @@ func (q *request) takeNotice() *notice {
 
 // cookie returns a cookie that scripts cannot read, and that browsers send only with requests from pages of this server.
 func (q *request) cookie(name, value string, age time.Duration) *http.Cookie {
-	secure := q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https")
-	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age.Seconds()), HttpOnly: true, Secure: q.secure(), SameSite: http.SameSiteStrictMode}
+}
+
+// secure reports whether the browser uses HTTPS, also to a proxy before this server.
+func (q *request) secure() bool {
+	return q.TLS != nil || strings.EqualFold(q.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// address returns the address by which the browser came, without a path.
+func (q *request) address() string {
+	if q.secure() {
+		return "https://" + q.Host
+	}
+	return "http://" + q.Host
 }
 
 // fail shows an error. If the API requires a token, it redirects to the login.

@@ -6,7 +6,6 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/explain"
 	"debrief/playbook"
-	"debrief/playbook/history"
 )
 
 // reviewPages are the pages about decisions on new bullets: by people and by the gate.
@@ -24,16 +23,18 @@ func showReview(q *request) (any, error) {
 	if after := q.param("after"); after != "" {
 		values.Set("after", after)
 	}
-	if err := q.api.get(api.Path("books", q.book, "review"), values, &all.list); err != nil {
+	// The label is read first: a text that changes between the two reads is then refused, and not approved unseen.
+	if err := q.api.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State); err != nil {
 		return nil, err
 	}
-	return all, q.api.get(api.Path("books", q.book, "gate"), url.Values{"limit": {"1"}}, &all.State)
+	return all, q.api.get(api.Path("books", q.book, "review"), values, &all.list)
 }
 
 // reviewPage has the bullets in quarantine and the review mode.
 type reviewPage struct {
-	list[*history.Quarantined]
+	list[api.Quarantined]
 	State struct {
+		Label      string              `json:"label"`
 		Review     playbook.Review     `json:"review"`
 		Unapproved []playbook.BulletID `json:"unapproved"`
 	}

@@ -54,7 +54,7 @@ func TestTasksByClicking(t *testing.T) {
 		{"find why a bullet exists", 2, func(c *clicker) {
 			c.follow(`#books a[href="/books/default"]`)
 			c.follow(`a[href="/books/default/bullets/inv-00010"]`)
-		}, []string{"Evidence", "Which invoice is due?", "success"}},
+		}, []string{"Learned from", "Which invoice is due?", "success"}},
 		{"find the last wrong answer and what the model was shown", 3, func(c *clicker) {
 			c.follow(`#books a[href="/books/default/executions"]`)
 			c.choose(`select[name=outcome]`, "failure")
@@ -74,7 +74,7 @@ func TestTasksByClicking(t *testing.T) {
 		{"restore the playbook of yesterday", 4, func(c *clicker) {
 			c.follow(`#books a[href="/books/old"]`)
 			c.follow(`nav a[href="/books/old/versions"]`)
-			c.follow(`.links a[href="/books/old/restore?to=1"]`)
+			c.follow(`.links a[href="/books/old/restore?to=24h"]`)
 			c.follow(`main form button`)
 		}, []string{"Restored the bullets of version 1"}},
 	} {

@@ -40,6 +40,7 @@ type version struct {
 type versionsPage struct {
 	list[version]
 	First bool // the list begins with the newest version
+	All   bool // the list also has the versions that only change votes and outcomes
 }
 
 // Newest reports whether an item is the newest version.
@@ -52,11 +53,8 @@ func (p *versionsPage) Past() (all []option) {
 		text  string
 	}{{1, "an hour ago"}, {24, "yesterday at this time"}, {7 * 24, "a week ago"}} {
 		then := time.Now().Add(-time.Duration(o.hours) * time.Hour)
-		i := slices.IndexFunc(p.Items, func(v version) bool { return !v.Time.After(then) })
-		switch {
-		case i >= 0:
-			all = append(all, option{fmt.Sprint(p.Items[i].Version), fmt.Sprintf("%s: version %d", o.text, p.Items[i].Version)})
-		case p.Next != "": // the version is on one of the next pages
+		existed := p.Next != "" || slices.ContainsFunc(p.Items, func(v version) bool { return !v.Time.After(then) })
+		if existed {
 			all = append(all, option{fmt.Sprintf("%dh", o.hours), o.text})
 		}
 	}
@@ -65,8 +63,11 @@ func (p *versionsPage) Past() (all []option) {
 
 func showVersions(q *request) (any, error) {
 	q.title = "Versions of " + q.book
-	all := &versionsPage{First: true}
-	values := url.Values{"limit": {"50"}}
+	all := &versionsPage{First: true, All: q.param("changes") == "all"}
+	values := url.Values{"limit": {"50"}, "changes": {"bullets"}}
+	if all.All {
+		values.Del("changes")
+	}
 	if after := q.param("after"); after != "" {
 		all.First = false
 		values.Set("after", after)
@@ -169,7 +170,11 @@ func showDiff(q *request) (any, error) {
 // showRestore previews the changes of a restore.
 func showRestore(q *request) (any, error) {
 	q.title = "Restore " + q.book
-	to := q.param("to")
+	var at struct{ Version uint64 }
+	if err := q.api.get(api.Path("books", q.book), url.Values{"at": {q.param("to")}}, &at); err != nil {
+		return nil, err
+	}
+	to := fmt.Sprint(at.Version) // "24h" would move on until the button is pressed
 	var preview struct {
 		Label   string       `json:"label"`
 		Changes []difference `json:"changes"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,7 @@ var failures = zerolog.New(os.Stderr).Level(zerolog.WarnLevel)
 
 // TestMain closes what the tests share, and then fails if something of it still runs.
 func TestMain(m *testing.M) {
+	bustest.Prepare()
 	code := m.Run()
 	shared.Lock()
 	for _, in := range shared.all {
@@ -151,7 +153,7 @@ func (in *installation) startServers(t testing.TB) *generator.ContextBuilder {
 	in.closers = append(in.closers, builder.Close)
 
 	set := in.tokenFile(t)
-	views := index.New(in.conn)
+	views := index.New(in.conn, nil)
 	in.follow(views.Run)
 	options := api.Options{Conn: in.conn, Index: views, Log: failures}
 	in.open = in.serve(api.New(builder, options))
@@ -219,6 +221,10 @@ func (in *installation) tokenFile(t testing.TB) *tokens.Set {
 		in.secrets[s.name] = secret
 		file.WriteString(entry)
 	}
+	secret, entry, err := tokens.New("sso", []tokens.Scope{tokens.Read, tokens.Review}, nil, netip.MustParsePrefix("127.0.0.1/32")) // of a proxy
+	check(t, err)
+	in.secrets["sso"] = secret
+	file.WriteString(entry)
 	dir, err := os.MkdirTemp("", "debrief-web-")
 	check(t, err)
 	in.closers = append(in.closers, func() { _ = os.RemoveAll(dir) })

@@ -33,7 +33,7 @@ func FindLetter(ctx context.Context, s finder, id events.Handle) (*bus.Letter, e
 	}
 	l, err := s.Get(ctx, id)
 	if errors.Is(err, bus.ErrNotFound) {
-		return nil, program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not found: requeued, dropped or older than a week; see 'debrief dead list'", id))
+		return nil, program.Exit(program.ExitRefused, fmt.Errorf("dead letter %s: not found: requeued, dropped or expired; see 'debrief dead list'", id))
 	}
 	return l, err
 }

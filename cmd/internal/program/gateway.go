@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"debrief/events/chat/openai"
 )
 
 // Gateway contains the flags of programs that serve the gateway: the HTTP server for agents and people.
 type Gateway struct {
-	HTTP   string `name:"http" help:"Address of the gateway; 'auto' is 127.0.0.1:4280 or a free port, or 'none'." default:"auto" placeholder:"HOST:PORT" group:"Gateway"`
-	Tokens string `help:"File with tokens, written by 'debrief token new'; required beyond loopback." type:"path" placeholder:"FILE" group:"Gateway"`
+	HTTP    string `name:"http" help:"Address of the gateway; 'auto' is 127.0.0.1:4280 or a free port, or 'none'." default:"auto" placeholder:"HOST:PORT" group:"Gateway"`
+	Tokens  string `help:"File with tokens, written by 'debrief token new'; required beyond loopback." type:"path" placeholder:"FILE" group:"Gateway"`
+	TLSCert string `name:"tls-cert" help:"File with the certificate chain of the gateway, for HTTPS; a changed file is read again." type:"path" placeholder:"FILE" group:"Gateway" rare:""`
+	TLSKey  string `name:"tls-key" help:"File with the private key of --tls-cert." type:"path" placeholder:"FILE" group:"Gateway" rare:""`
 
 	UpstreamOpenAI       string        `name:"upstream-openai" help:"URL of the OpenAI-compatible server behind the gateway." placeholder:"URL" group:"Gateway"`
 	UpstreamOpenAIKey    openai.Secret `name:"upstream-openai-key" help:"Its key, for agents that send none." placeholder:"KEY" secret:"" group:"Gateway" rare:""`
@@ -38,6 +42,8 @@ func (g Gateway) Keys() (openAI, anthropic string, err error) {
 // Check returns an error for each invalid setting.
 func (g Gateway) Check() error {
 	_, _, err := g.Keys()
+	_, certErr := g.TLS(zerolog.Nop())
+	err = errors.Join(err, certErr)
 	if g.AdviceTimeout < time.Millisecond {
 		err = errors.Join(err, Exit(ExitUsage, fmt.Errorf("--advice-timeout: must be at least 1ms, got %s", g.AdviceTimeout)))
 	}

@@ -22,13 +22,17 @@ type Health struct {
 	Health     string        `help:"Address for /livez, /readyz, /healthz and /metrics. The default host is 127.0.0.1." placeholder:"HOST:PORT"`
 	Probe      bool          `help:"Check whether the program with this --health address is ready, and quit: exit code 0 if it is." env:"-" rare:""`
 	AlarmAfter time.Duration `help:"Report red after this time with waiting work and no success, or 3 x the p95 if longer." rare:""`
+
+	Figures
 }
 
 // SetDefaults sets the default of the library.
 func (h *Health) SetDefaults() { h.AlarmAfter = liveness.Floor }
 
-// Metrics returns the metrics of a program of this version.
-func Metrics(program string) *metrics.Metrics { return metrics.New(program, Version()) }
+// Metrics returns the metrics of a program of this version, with no figures of playbooks. A program with flags calls Figures.Metrics.
+func Metrics(program string) *metrics.Metrics {
+	return metrics.New(program, Version(), metrics.Figures{})
+}
 
 // Serve answers 'debrief status' over NATS. With an address, it also answers health checks over HTTP:
 //
@@ -96,6 +100,9 @@ func (h Health) listen() (net.Listener, error) {
 func (h Health) Check() error {
 	if h.AlarmAfter < 0 {
 		return Exit(ExitUsage, fmt.Errorf("--alarm-after: must be above 0, got %s", h.AlarmAfter))
+	}
+	if _, err := h.Figures.settings(); err != nil {
+		return err
 	}
 	if h.Health == "" {
 		return nil

@@ -45,7 +45,7 @@ type NATS struct {
 	PasswordFile string `help:"File with the password." type:"path" placeholder:"FILE" instead:"password,token,token-file" rare:"" group:"Server"`
 	TokenFile    string `help:"File with the token." type:"path" placeholder:"FILE" instead:"token" rare:"" group:"Server"`
 
-	AckWait time.Duration `help:"Redeliver a message after this time without progress. Use one value for all programs." rare:"" group:"Server"`
+	AckWait time.Duration `help:"Redeliver after this time without progress (curators: 5s at most). Same in all programs." rare:"" group:"Server"`
 }
 
 // SetDefaults sets the defaults of the library.

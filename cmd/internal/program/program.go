@@ -28,6 +28,7 @@ type Common struct {
 	Config   string           `help:"File with settings: YAML, one key for each flag. Flags and environment override it." type:"path" placeholder:"FILE"`
 	LogLevel string           `help:"Lowest level to log: debug, info, warn or error." default:"warn" enum:"debug,info,warn,error" rare:""`
 	LogJSON  bool             `help:"Log JSON lines even on a terminal." rare:""`
+	Redact   string           `help:"What is replaced before a text is stored: secrets, or personal for e-mail addresses, phone, card and account numbers too. Set it for every program." enum:"secrets,personal" default:"secrets" rare:""`
 	Version  kong.VersionFlag `help:"Print the version and quit." env:"-" rare:""`
 
 	ShowConfig bool     `help:"Print every setting with its value and source, and quit. Exit code 2 if one is invalid." env:"-"`
@@ -83,11 +84,15 @@ type Command struct {
 // cancels the context; a second one ends the program.
 func (m Program) Main(args []string) int {
 	zerolog.ErrorMarshalFunc = func(err error) any { return bus.Loggable(err) } // for every logger
+	if len(args) == 0 && len(m.Commands) > 0 {
+		args = []string{"--help"}
+	}
 	p, err := m.parse(args)
 	if err != nil {
-		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, firstLine(err))
+		isJSON := slices.Contains(args, "--json")
+		m.printError(firstLine(explain(err, args)), ExitUsage, isJSON)
 		var invalid *kong.ParseError
-		if errors.As(err, &invalid) && invalid.Context != nil {
+		if errors.As(err, &invalid) && invalid.Context != nil && !isJSON {
 			command := m.Name
 			if n := invalid.Context.Selected(); n != nil {
 				command = n.FullPath()
@@ -102,10 +107,36 @@ func (m Program) Main(args []string) int {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = context.Cause(ctx) // the signal says more than "context canceled"
 		}
-		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, firstLine(userError(err)))
+		m.printError(firstLine(userError(err)), ExitCode(err), p.isJSON())
 		return ExitCode(err)
 	}
 	return exitDone
+}
+
+// printError prints an error to standard error: a line of text, or with --json a line with a JSON document.
+func (m Program) printError(text string, code int, isJSON bool) {
+	if !isJSON {
+		term.Fprintf(term.Stderr, "%s: %s\n", m.Name, text)
+		return
+	}
+	document, err := json.Marshal(struct {
+		Error string `json:"error"`
+		Code  int    `json:"exit_code"`
+	}{term.Line(text), code})
+	if err != nil { // a string and a number encode
+		panic(err)
+	}
+	term.Fprintf(term.Stderr, "%s\n", document)
+}
+
+// isJSON reports whether the command prints JSON.
+func (p *parsed) isJSON() bool {
+	for _, s := range p.settings.effective(p.run) {
+		if s.Name == "json" {
+			return s.Value == "true"
+		}
+	}
+	return false
 }
 
 // errTerminated is the cause of a context that SIGTERM has ended.
@@ -152,7 +183,7 @@ func (m Program) parse(args []string) (*parsed, error) {
 	parser := m.parser(m.neededCommands(s, args), kong.Resolvers(s))
 	// Without Tag.Envs kong does not read the environment. settings reads flag.Envs, because kong knows no flags that exclude others.
 	eachFlag(parser.Model.Node, func(flag *kong.Flag) { flag.Tag.Envs = nil })
-	run, err := parser.Parse(args)
+	run, err := parser.Parse(joinNegative(args))
 	if err == nil {
 		err = errors.Join(checkRivals(run), checkZeros(run))
 	}
@@ -269,6 +300,7 @@ func (p *parsed) do(ctx context.Context) error {
 	if err := p.check(); err != nil {
 		return err
 	}
+	redact.Personal(common.Redact == "personal")
 	ctx, flush, err := common.trace(ctx, p.program.Name, common.Logger())
 	if err != nil {
 		return err

@@ -151,6 +151,7 @@ type Curator struct {
 	GateMode playbook.Gate   `name:"gate" help:"Gate mode of playbooks that 'debrief playbook gate' did not set: off, guard or strict." placeholder:"MODE" group:"Gate"`
 	Gate     Gate            `embed:""`
 	Review   playbook.Review `name:"review" help:"Review mode of playbooks that 'debrief playbook review mode' did not set: first or off." placeholder:"MODE" group:"Gate"`
+	Control  playbook.Share  `name:"control" help:"Share of the sessions without advice, of playbooks that 'debrief playbook control' did not set: off, or up to 50%." placeholder:"SHARE" group:"Gate"`
 	Trust    []string        `name:"trust" help:"Trust in a source: trusted (default), limited[:percent of support, 50] or untrusted." placeholder:"SOURCE=LEVEL[:SHARE]" rare:""`
 	MaxBurst int             `name:"burst" help:"New bullets of a session or limited source in 10 min before quarantine; -1: no limit." rare:""`
 

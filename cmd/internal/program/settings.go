@@ -265,6 +265,7 @@ type workers struct {
 	Evaluators Evaluators `embed:""`
 	Reflector
 	Curator
+	Retention
 }
 
 // commandSettings lists settings of debrief's commands that a shell may have set when it starts a worker. Another setting of a

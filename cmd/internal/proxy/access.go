@@ -26,6 +26,7 @@ type Token struct {
 	Caller  events.Caller
 	Calls   bool            // it may make model calls
 	Reports bool            // it may report runs, and so set outcomes
+	Leaves  bool            // it may leave calls out of the control share
 	Books   []playbook.Book // empty means all books
 }
 
@@ -88,6 +89,21 @@ func (g *Gateway) authorize(h http.Header, book playbook.Book) (Token, *failure)
 		return Token{}, refusal(http.StatusForbidden, "book_forbidden", "the token "+token.Caller.Name+" has no access to book "+string(book))
 	}
 	return token, nil
+}
+
+// leaveControl leaves a call out of the control share if its header asks for it. Only a token with the scope operate may do that: an agent
+// that could choose its calls would spoil the comparison.
+func leaveControl(h http.Header, token *Token) *failure {
+	switch value := h.Get(events.HeaderControl); {
+	case value == "":
+		return nil
+	case value != events.ControlOff:
+		return refusal(http.StatusBadRequest, "invalid_control", events.HeaderControl+": must be "+events.ControlOff)
+	case !token.Leaves:
+		return refusal(http.StatusForbidden, "scope_forbidden", events.HeaderControl+" requires a token with the scope operate")
+	}
+	token.Caller.Uncontrolled = true
+	return nil
 }
 
 func (g *Gateway) findToken(secret string) (Token, bool) {

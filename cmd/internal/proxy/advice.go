@@ -19,6 +19,7 @@ import (
 	"debrief/cmd/internal/runs/modelapi"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/window"
 	"debrief/playbook"
 )
 
@@ -34,6 +35,7 @@ const (
 	notStored    = "capture"          // the beginning of the call could not be stored
 	noAdvice     = "no-advice"        // the playbook is not available
 	lateAdvice   = "advice-timeout"   // not in time
+	inControl    = "control"          // the session is in the control group of the playbook
 	noPlace      = "no-place"         // the message has no place for a text
 	badReply     = "unreadable-reply" // counted only: the response is complete and cannot be read
 )
@@ -48,6 +50,7 @@ type advisor struct {
 	contexts contextBuilder
 	runs     *capture.Store
 	books    *books
+	windows  *window.Store
 	losses   zerolog.Logger
 	unread   func(reason string)
 }
@@ -59,7 +62,7 @@ const lossInterval = 10 * time.Second
 // reason.
 func newAdvisor(contexts contextBuilder, runs *capture.Store, conn *bus.Conn, unread func(reason string), log zerolog.Logger) *advisor {
 	return &advisor{
-		contexts: contexts, runs: runs, books: newBooks(conn), unread: unread,
+		contexts: contexts, runs: runs, books: newBooks(conn), windows: window.New(conn.NATS(), conn.JetStream()), unread: unread,
 		losses: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: lossInterval}),
 	}
 }
@@ -91,9 +94,16 @@ func (a *advisor) Begin(ctx context.Context, c *Call) (*Edit, error) {
 	}
 	edit := &Edit{Header: http.Header{headerRun: {string(open.Run)}}}
 	repeatFailed := a.repeat(ctx, c.Book, open)
-	block, reason := a.advise(ctx, c, request, open)
+	block, stored, reason := a.advise(ctx, c, request, open)
+	if block.ContextID == "" && open.Block.ContextID == "" && !open.Closed {
+		block.Control, reason = a.checkRepeated(ctx, c, request, open, reason)
+	}
 	edit.Degraded = cmp.Or(reason, repeatFailed)
-	open.Start(block)
+	if block.Control || open.Block.Control {
+		open.DropBlocks() // advice of turns before the share was switched on
+		edit.Degraded = cmp.Or(reason, inControl)
+	}
+	open.Start(block, stored)
 	edit.Body, err = insert(c.Mode, request, open)
 	if err != nil {
 		edit.Body, edit.Degraded = nil, noPlace
@@ -135,47 +145,77 @@ func (a *advisor) repeat(ctx context.Context, name playbook.Book, open *capture.
 	return reason
 }
 
-// advise returns the advice for a new run, or the reason why it has none. A call that needs no new advice gets none without a reason.
-func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (b capture.Block, reason string) {
+// advise returns the advice for a new run with the function that stores its context, or the reason why it has none. A call that needs no
+// new advice gets none without a reason.
+func (a *advisor) advise(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open) (b capture.Block, store func(context.Context) error, reason string) {
 	turn := request.Turn()
 	inherits := c.Mode == ModeSystem && len(open.Blocks) > 0 // the advice of the conversation's first turn
 	switch {
 	case open.Closed:
-		return b, runClosed
+		return b, nil, runClosed
 	case !open.New, inherits, turn < 0, c.Mode == ModeObserve:
-		return b, "" // no new advice
+		return b, nil, "" // no new advice
 	}
 	query := queryOf(request, turn, open.Number)
 	if query == "" {
-		return b, nothingSaid
+		return b, nil, nothingSaid
 	}
-	b, err := a.request(ctx, c, query, open)
+	b, store, err := a.request(ctx, c, query, open)
 	if err != nil {
-		return b, degraded(err)
+		return b, nil, degraded(err)
 	}
 	if b.Text != "" {
 		open.Blocks[turn] = b
 		a.books.follow(c.Book) // the next call needs the playbook for repeat
 	}
-	return b, ""
+	return b, store, ""
 }
 
-// request requests advice.
-func (a *advisor) request(ctx context.Context, c *Call, query string, open *capture.Open) (b capture.Block, err error) {
-	reply, err := a.contexts.Context(ctx, &events.ContextRequest{
-		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Session: open.Session, Query: query, Advice: true,
-	})
-	if err != nil {
-		return b, err
+// checkRepeated reports whether a run that only repeats the advice of earlier turns is in the control group. If that is unknown, it leaves
+// the advice out of this call. It asks only while the playbook has a control share.
+func (a *advisor) checkRepeated(ctx context.Context, c *Call, request *modelapi.Request, open *capture.Open, reason string) (inControl bool, _ string) {
+	if len(open.Blocks) == 0 || !a.books.hasControl(c.Book) {
+		return false, reason
 	}
-	b = capture.Block{ContextID: reply.ID, Version: reply.Version, Lines: reply.Lines}
+	var err error
+	if reason == "" || reason == nothingSaid { // otherwise the request has failed just now
+		var b capture.Block
+		b, _, err = a.request(ctx, c, cmp.Or(queryOf(request, max(request.Turn(), 0), 1), lastQuestion(request.Items), "?"), open)
+		if err == nil {
+			return b.Control, reason
+		}
+		reason = degraded(err)
+	}
+	clear(open.Blocks)
+	return false, reason
+}
+
+// request requests advice. It returns the function that stores its context.
+func (a *advisor) request(ctx context.Context, c *Call, query string, open *capture.Open) (b capture.Block, store func(context.Context) error, err error) {
+	r := &events.ContextRequest{
+		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Query: query, Advice: true, Unstored: true,
+		RunID: open.Session, // the name of the session in later turns
+	}
+	if beginsWithRun := open.Session == string(open.Run); !beginsWithRun { // otherwise nothing is stored of the session
+		r.Session = open.Session
+	}
+	reply, err := a.contexts.Context(ctx, r)
+	if err != nil {
+		return b, nil, err
+	}
+	r.Session = open.Session
+	served, err := events.NewServedContext(r, reply)
+	if err != nil {
+		return b, nil, err
+	}
+	b = capture.Block{ContextID: reply.ID, Version: reply.Version, Lines: reply.Lines, Control: reply.Control != nil && reply.Control.Held}
 	for _, m := range reply.Messages {
 		b.Text = m.Text
 	}
 	for _, shown := range reply.Shown {
 		b.Bullets = append(b.Bullets, shown.ID)
 	}
-	return b, nil
+	return b, func(ctx context.Context) error { return a.windows.PutContext(ctx, served) }, nil
 }
 
 // poll observes a poll for a response that the model creates in the background.
@@ -213,13 +253,16 @@ const (
 	headerVersion = "X-Debrief-Playbook-Version"
 	headerBullets = "X-Debrief-Bullets"
 
-	headerSession = "X-Debrief-Session"
+	headerSession = "X-Debrief-Session" // of a response: the session of a conversation without a name, for its sub-agents
 	headerTask    = "X-Debrief-Task"
 	headerUser    = "X-Debrief-User"
 	headerRetry   = "X-Stainless-Retry-Count" // of the SDKs of OpenAI and Anthropic
 )
 
 func setHeaders(h http.Header, open *capture.Open) {
+	if !open.Named {
+		h.Set(headerSession, open.Session)
+	}
 	b := open.Block
 	if b.ContextID == "" {
 		return
@@ -274,6 +317,7 @@ func degraded(err error) string {
 type store interface {
 	Finish(ctx context.Context, reply *modelapi.Reply, status int) error
 	Wait(ctx context.Context) error
+	Failed() error
 	Hold() bool
 }
 
@@ -286,16 +330,26 @@ type recorder struct {
 	background bool
 	status     int
 	collector  *modelapi.Collector
+	failed     error // of Wait
 }
 
-// Start implements proxy.Recorder.
-func (r *recorder) Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string) {
+// Start implements proxy.Recorder. The headers of a stream do not wait until the beginning of the call is stored: the end of the stream
+// does.
+func (r *recorder) Start(ctx context.Context, status int, header http.Header) Copy {
 	r.status = status
 	r.collector = modelapi.NewCollector(r.api, header.Get("Content-Encoding"))
-	if err := r.store.Wait(ctx); err != nil {
-		degraded = notStored
+	if isStream := strings.HasPrefix(header.Get("Content-Type"), "text/event-stream"); !isStream {
+		r.failed = r.store.Wait(ctx)
 	}
-	return r.collector, degraded
+	return r.collector
+}
+
+// Degraded implements proxy.Recorder.
+func (r *recorder) Degraded() string {
+	if r.failed != nil || r.store.Failed() != nil {
+		return notStored
+	}
+	return ""
 }
 
 // Hold implements proxy.Recorder.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -138,6 +137,23 @@ func (s *books) admitted(ctx context.Context, name playbook.Book, block capture.
 	return block, nil
 }
 
+// hasControl reports whether a playbook has a control share. It is false for a playbook that is not loaded: admitted refuses its advice.
+func (s *books) hasControl(name playbook.Book) bool {
+	b := s.follow(name)
+	if b == nil {
+		return false
+	}
+	select {
+	case <-b.ready:
+	default:
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	admission := b.admission.Admission()
+	return admission.ControlShare().PerMille() > 0
+}
+
 // evidenceOf returns the evidence of a reflection. It is nil without a handle, and for a reflection that is not stored anymore or has no
 // texts anymore.
 func (b *book) evidenceOf(ctx context.Context, conn *bus.Conn, h events.Handle) (*playbook.Evidence, error) {
@@ -190,36 +206,16 @@ func (b *book) admits(p *playbook.Playbook, l *events.AdviceLine, text string, e
 	return admit.Decide(facts).Shown() && !b.admission.HasHiddenCopy(learned)
 }
 
-// withLines returns a block with the lines for which admits returns true. A line is a bullet, a field of a reflection, or the heading
-// of the reflection whose fields follow. A heading stays if one of its fields does. Without a line the text is empty.
+// withLines returns a block with the lines for which admits returns true. Without a line the text is empty.
 func withLines(block capture.Block, admits func(l *events.AdviceLine, text string) bool) capture.Block {
-	keep := make([]bool, len(block.Lines))
-	heading := 0 // index of the last heading
-	for i := range block.Lines {
-		l := &block.Lines[i]
-		if l.Bullet == "" && l.Field == "" {
-			heading = i
-			continue
-		}
-		keep[i] = admits(l, block.Text[l.Start:l.End])
-		if keep[i] && l.Field != "" {
-			keep[heading] = true
-		}
-	}
 	out := block
-	out.Text, out.Bullets = "", nil
-	if !slices.Contains(keep, true) {
-		return out
-	}
-	end := 0 // of the last line that was left out
-	for i, l := range block.Lines {
-		if !keep[i] {
-			out.Text += block.Text[end:l.Start]
-			end = l.End
-		} else if l.Bullet != "" {
+	var kept []events.AdviceLine
+	out.Text, kept = events.KeepAdvice(block.Text, block.Lines, admits)
+	out.Bullets = nil
+	for _, l := range kept {
+		if l.Bullet != "" {
 			out.Bullets = append(out.Bullets, l.Bullet)
 		}
 	}
-	out.Text += block.Text[end:]
 	return out
 }

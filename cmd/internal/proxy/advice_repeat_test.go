@@ -19,8 +19,8 @@ func block(texts ...events.AdviceLine) (b capture.Block) {
 	for _, l := range texts {
 		text := "- [" + string(l.Bullet) + "] Count.\n"
 		if l.Reflection != "" {
-			text = "  " + l.Field + ": " + string(l.Wording) + "\n"
-			l.Wording = ""
+			text = "  " + l.Field + "\n"
+			l.Field, _, _ = strings.Cut(l.Field, ":")
 		}
 		l.Start, l.End = len(b.Text), len(b.Text)+len(text)
 		b.Text += text
@@ -39,7 +39,7 @@ func TestRepeatedLines(t *testing.T) {
 		Outcome: events.Outcome{Label: events.Failure}, Origin: events.Origin{Source: "agent/ann"}, KeyInsight: insight, ErrorIdentification: went, Created: time.Now(),
 	}
 	reflection := func(field, text string) events.AdviceLine {
-		return events.AdviceLine{Reflection: events.NewHandle(1, learnedFrom.ID), Field: field, Wording: events.ID(text)}
+		return events.AdviceLine{Reflection: events.NewHandle(1, learnedFrom.ID), Field: field + ": " + text}
 	}
 	advice := block(
 		events.AdviceLine{Bullet: "b-1", Wording: events.WordingOf("Count.")}, events.AdviceLine{Bullet: "b-2", Wording: events.WordingOf("Count twice.")},

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -18,11 +19,11 @@ import (
 // isHelper reports whether a request is a helper call. The function quoted reports whether one of the texts is the first question of an
 // open conversation of the owner.
 func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) bool {
-	orders := r.System
+	texts := []string{r.System}
 	for _, i := range r.Items {
 		switch i.Role {
 		case modelapi.RoleUser:
-			orders += "\n" + i.Text
+			texts = append(texts, i.Text)
 		case modelapi.RoleTool:
 			return false // an agent at work
 		}
@@ -30,10 +31,10 @@ func isHelper(r *modelapi.Request, turn int, quoted func(texts []string) bool) b
 	text := r.Items[turn].Text
 	rest, hasTranscript := withoutTranscript(text)
 	if hasTranscript && !answered(r.Items) {
-		return orderOnFormat.MatchString(r.System + "\n" + rest)
+		return orderOnFormat.in(r.System + "\n" + rest)
 	}
-	orders = bothEnds(orders)
-	return product.MatchString(orders) && orderOnFormat.MatchString(orders) && quoted(quotations(text))
+	orders := bothEnds(strings.Join(texts, "\n"))
+	return product.in(orders) && orderOnFormat.in(orders) && quoted(quotations(text))
 }
 
 // answered reports whether a conversation has a reply of the model.
@@ -76,14 +77,54 @@ func withoutTranscript(text string) (rest string, hasTranscript bool) {
 // openEnd matches a text that ends with the prompt for the model's next line, such as "Assistant:".
 var openEnd = regexp.MustCompile(`(?i)(^|\n)[^\n:]{0,20}\b(assistant|ai|model|bot|chatbot)\b[^\n:]{0,5}:\s*$`)
 
+// order matches an order in one sentence. Each match has one of the stems: the search for them is fast, and the pattern, whose gaps make it
+// slow, is used only for the few sentences that have one.
+type order struct {
+	stems   []string
+	pattern *regexp.Regexp // of lower-case text
+}
+
+// in reports whether a text has the order.
+func (o *order) in(text string) bool {
+	text = strings.ToLower(text)
+	var stems []string // that the text has
+	for _, stem := range o.stems {
+		if strings.Contains(text, stem) {
+			stems = append(stems, stem)
+		}
+	}
+	for len(stems) > 0 && text != "" {
+		sentence := text
+		text = ""
+		if end := strings.IndexAny(sentence, ".\n"); end >= 0 {
+			sentence, text = sentence[:end], sentence[end+1:]
+		}
+		hasStem := slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(sentence, stem) })
+		if hasStem && o.pattern.MatchString(sentence) {
+			return true
+		}
+	}
+	return false
+}
+
 // orderOnFormat matches orders about the form of a reply: "as JSON", "in 3 to 5 words", "only the title", "no quotation marks", "a short
 // title".
-var orderOnFormat = regexp.MustCompile(`(?i)\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
-	`\b(only|just)\b[^.\n]{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b[^.\n]{0,20}\bonly\b|` +
-	`\b(no|without)\b[^.\n]{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b[^.\n]{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`)
+var orderOnFormat = order{
+	stems: []string{
+		"json", "word", "char", "sentence", "line", "question", "tag", "bullet", "title", "summary", "text", "list", "topic", "name",
+		"quot", "markdown", "explanation", "punctuation", "prefix", "heading", "nothing else",
+	},
+	pattern: regexp.MustCompile(`\bjson\b|\b(one|two|three|four|five|six|seven|eight|ten|\d+)(\s*(-|–|to|or)\s*(\d+|\w+))?[ -](words?|characters?|chars|sentences?|lines?|questions?|tags?|bullets?)\b|` +
+		`\b(only|just)\b.{0,40}\b(title|summary|tags?|questions?|text|list|topic|name)\b|\b(title|summary|tags?|questions?|list|topic)\b.{0,20}\bonly\b|` +
+		`\b(no|without)\b.{0,20}\b(quotes|quotation marks|markdown|explanations?|punctuation|prefix|other text)\b|\b(concise|short|brief)\b.{0,30}\b(title|summary|name|topic|heading)\b|\bnothing else\b|\bsingle line\b`),
+}
 
 // product matches orders for what a helper makes: "generate a title", "summarize the conversation".
-var product = regexp.MustCompile(`(?i)\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b[^.\n]{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|\b(summari[sz]e|title)\b[^.\n]{0,30}\b(this|the|following|above)\b[^.\n]{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`)
+var product = order{
+	stems: []string{"title", "heading", "headline", "summar", "topic", "tag", "follow", "name"},
+	pattern: regexp.MustCompile(`\b(write|generate|create|make|give|suggest|propose|provide|produce|return|output|respond|reply|come up with|you are|you're)\b.{0,60}\b(titles?|headings?|headlines?|summar(y|ies)|topics?|tags?|follow[- ]?ups?|follow-up questions|names? for)\b|` +
+		`\b(summari[sz]e|title)\b.{0,30}\b(this|the|following|above)\b.{0,20}\b(conversation|chat|discussion|dialog(ue)?|message|session|thread)\b`),
+}
 
 // bothEnds returns the beginning and the end of a text: orders are there, and long quotations between them.
 func bothEnds(text string) string {

@@ -122,9 +122,9 @@ func (a *agent) end(edit *Edit, id, text string) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	received, degraded := edit.Recorder.Start(a.Context(), 200, http.Header{"Content-Type": {"application/json"}})
-	if degraded != "" {
-		a.Errorf("got the reason %q", degraded)
+	received := edit.Recorder.Start(a.Context(), 200, http.Header{"Content-Type": {"application/json"}})
+	if reason := edit.Recorder.Degraded(); reason != "" {
+		a.Errorf("got the reason %q", reason)
 	}
 	if _, err := received.Write(data); err != nil {
 		a.Fatal(err)

@@ -56,9 +56,12 @@ type Edit struct {
 
 // Recorder observes one response.
 type Recorder interface {
-	// Start is called at the headers of the response, if the upstream responds. It returns nil if it wants no copy of the body. It also
-	// returns the reason why the call is not observed, as far as it is known by then, or "". ctx ends after gatewayOptions.Deadline.
-	Start(ctx context.Context, status int, header http.Header) (body Copy, degraded string)
+	// Start is called at the headers of the response, if the upstream responds. It returns nil if it wants no copy of the body. ctx ends
+	// after gatewayOptions.Deadline.
+	Start(ctx context.Context, status int, header http.Header) Copy
+	// Degraded returns the known reason why the call is not observed, or "". It is called after Start, and again before
+	// the client receives the last bytes.
+	Degraded() string
 	// End is called once: at the end of the response, or if there is none. err is nil if the response is complete. ctx ends
 	// after storeTimeout. The client receives the last bytes after End returns, or when Hold returns false. So the call is stored
 	// before the client has the whole response, also if this process is killed then.
@@ -246,6 +249,15 @@ func (g *Gateway) end(x *exchange) {
 	})
 }
 
+// noteDegraded asks the recorder why the call is not observed.
+func (g *Gateway) noteDegraded(x *exchange) {
+	g.guard(func() {
+		if text := x.edit.Recorder.Degraded(); text != "" {
+			x.degraded = reason{text, text}
+		}
+	}, func() {})
+}
+
 // awaitStored waits until the recorder has stored a call, or releases the client.
 func (g *Gateway) awaitStored(x *exchange) {
 	limit := time.NewTicker(g.o.Deadline)
@@ -288,6 +300,7 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 		b.copy = nil // the recorder reads the copy from now on
 		b.g.end(b.x)
 		b.g.awaitStored(b.x)
+		b.g.noteDegraded(b.x)
 	case err != nil && !ended:
 		b.x.failed = err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,11 +27,13 @@ type record struct {
 	done   chan *record
 }
 
-func (r *record) Start(_ context.Context, status int, header http.Header) (Copy, string) {
+func (r *record) Start(_ context.Context, status int, header http.Header) Copy {
 	r.status, r.header = status, header.Clone()
 	r.panic("Start")
-	return r, ""
+	return r
 }
+
+func (r *record) Degraded() string { return "" }
 
 func (r *record) Write(p []byte) (int, error) {
 	r.panic("Write")
@@ -117,6 +120,9 @@ func TestEdits(t *testing.T) {
 
 // TestDegradedCalls: whatever the Middle does, the client gets the response of the upstream.
 func TestDegradedCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	url := upstream(t, echo)
 	large := strings.Repeat("x", maxBody+1)
@@ -223,7 +229,7 @@ func (r *slowRecorder) Hold() bool {
 	return r.holds >= 0
 }
 
-func (r *slowRecorder) Start(context.Context, int, http.Header) (Copy, string) { return r, "" }
+func (r *slowRecorder) Start(context.Context, int, http.Header) Copy { return r }
 
 func (r *slowRecorder) End(context.Context, error) {
 	close(r.stored)
@@ -330,6 +336,61 @@ func TestReadableEncodings(t *testing.T) {
 		<-done
 		if got := res.Header.Get("X-Encodings"); got != want {
 			t.Errorf("%q: upstream got %q, want %q", sent, got, want)
+		}
+	}
+}
+
+// lateRecorder fails to store a call during its response.
+type lateRecorder struct {
+	record
+	ended atomic.Bool
+}
+
+func (r *lateRecorder) Degraded() string {
+	if r.ended.Load() {
+		return notStored
+	}
+	return ""
+}
+
+func (r *lateRecorder) End(context.Context, error) { r.ended.Store(true) }
+
+// TestLateFailureIsCounted: a call that fails to be stored after its response has begun is counted as not captured.
+func TestLateFailureIsCounted(t *testing.T) {
+	t.Parallel()
+	observed := make(chan Observation, 1)
+	begin := func(context.Context, *Call) (*Edit, error) { return &Edit{Recorder: &lateRecorder{}}, nil }
+	s, c := open(t, upstream(t, echo), gatewayOptions{Middle: middle(begin), Mode: ModeObserve, Observe: func(o Observation) { observed <- o }})
+	if _, body := do(t, c, "POST", s.URL()+"/v1/messages", "a"); body != "a" {
+		t.Errorf("got %q", body)
+	}
+	if o := <-observed; o.Uncaptured != notStored {
+		t.Errorf("got the reason %q, want %s", o.Uncaptured, notStored)
+	}
+}
+
+// slowStore has not stored the beginning of a call.
+type slowStore struct {
+	store
+	waited bool
+}
+
+func (s *slowStore) Wait(context.Context) error {
+	s.waited = true
+	return nil
+}
+
+func (s *slowStore) Failed() error { return nil }
+
+// TestStreamBeginsBeforeItsCallIsStored: only the headers of other responses wait.
+func TestStreamBeginsBeforeItsCallIsStored(t *testing.T) {
+	t.Parallel()
+	for contentType, waits := range map[string]bool{"application/json": true, "text/event-stream": false, "text/event-stream; charset=utf-8": false} {
+		s := &slowStore{}
+		r := recorder{api: modelapi.Chat, store: s}
+		r.Start(t.Context(), 200, http.Header{"Content-Type": {contentType}})
+		if s.waited != waits || r.Degraded() != "" {
+			t.Errorf("%s: waited %t, want %t", contentType, s.waited, waits)
 		}
 	}
 }

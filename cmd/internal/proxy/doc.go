@@ -24,8 +24,9 @@
 //
 // In other modes, calls of the three model APIs go through the Middle. A failure of the Middle never fails a call: the
 // request then passes unchanged, and the header X-Debrief-Degraded of the response has the reason. The Middle receives a copy of
-// the response. The client receives the last bytes after the Middle has stored the call, or after the deadline. So if the process is
-// killed, the calls whose responses a client has are stored.
+// the response. The Middle stores a call while the model works: an event stream begins at once. The client receives the last bytes
+// after the call is stored, or after the deadline. So if the process is killed, the calls whose responses a client has are stored. If
+// storing fails after a stream has begun, only the metrics have the reason.
 //
 // # Advice
 //
@@ -34,7 +35,10 @@
 //
 //	tail     at the end of the user's message: nothing before the last user turn changes
 //	system   at the end of the system prompt: the advice of the first turn, for the whole conversation
-//	observe  nowhere: a control group that is captured
+//	observe  nowhere; the runs are captured
+//
+// Sessions in the control group of a playbook (playbook.Share) get no advice either, in every mode, also not that of earlier turns.
+// The Generator decides.
 //
 // A later call gets the text without the bullets and reflections that admission refuses by then, for example those that a person has
 // rejected or forgotten. A provider that stores the conversation itself (previous_response_id) keeps the text that it got.
@@ -64,14 +68,14 @@
 //	advice.go   Begin             parse the call, find its run, ask for advice, insert it
 //	advice_repeat.go  admitted    the advice of earlier calls, without lines that may not be shown
 //	open.go     Begin             the run that the call continues, or a new one
-//	open.go     Start, Finish     store the beginning while the model works, and the end with the reply
+//	open.go     Start, Finish     store the beginning with the context of the advice while the model works, and the end with the reply
 //	doc.go                        the other files of the package, in the order of a call
 //
 // # Errors of the gateway
 //
 // They have the shape of the API that the client uses, and the header X-Debrief-Error with one of these codes:
 //
-//	400  invalid_book, invalid_mode, invalid_outcome, invalid_path, incomplete_body
+//	400  invalid_book, invalid_control, invalid_mode, invalid_outcome, invalid_path, incomplete_body
 //	401  token_required, key_required
 //	403  book_forbidden, origin_forbidden, path_forbidden, scope_forbidden
 //	404  unknown_path

@@ -46,7 +46,7 @@ func (g *Gateway) writeFailure(w http.ResponseWriter, r *http.Request, x *exchan
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-gatewayOptions", "nosniff")
+	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Request-Id", requestID(r.Header.Get("X-Request-Id")))
 	h.Set(headerError, f.code)
 	if f.status == http.StatusUnauthorized {
@@ -71,7 +71,7 @@ func (g *Gateway) finish(r *http.Request, x *exchange) {
 	g.o.Log.Debug().Str("method", text.Prefix(r.Method, 16)).Str("path", text.Clip(r.URL.Path, 64)).Str("class", string(x.class)).
 		Int("status", x.status).Str("error", x.code).Str("degraded", x.degraded.code).Dur("took", took).Msg("request")
 	g.o.Observe(Observation{
-		Class: x.class, Status: x.status, Header: x.header, Total: took,
+		Class: x.class, Book: x.book, Status: x.status, Header: x.header, Total: took,
 		Degraded: x.degraded.code, Error: x.code, Model: x.teaches(), Uncaptured: x.uncaptured(),
 	})
 }

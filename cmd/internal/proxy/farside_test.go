@@ -15,7 +15,7 @@ import (
 
 	"debrief/cmd/internal/api/request"
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus"
@@ -51,20 +51,20 @@ type side struct {
 // openSide starts a side. Close ends it.
 func openSide(t *testing.T) *side {
 	t.Helper()
-	return openSideWith(t, func(r *fakeupstream.Request) fakeupstream.Answer {
+	return openSideWith(t, func(r *wires.Request) wires.Answer {
 		if isSummary(r) { // it repeats the conversation
 			data, err := json.Marshal(map[string]string{"summary": r.Items[len(r.Items)-1].Text})
 			if err != nil {
 				t.Error(err)
 			}
-			return fakeupstream.Answer{Text: string(data)}
+			return wires.Answer{Text: string(data)}
 		}
-		return fakeupstream.Answer{Text: `{"reasoning": "so", "bullet_ids": [], "final_answer": "three"}`}
+		return wires.Answer{Text: `{"reasoning": "so", "bullet_ids": [], "final_answer": "three"}`}
 	})
 }
 
 // openSideWith starts a side with a script of the provider.
-func openSideWith(t *testing.T, script fakeupstream.Script) *side {
+func openSideWith(t *testing.T, script wires.Script) *side {
 	t.Helper()
 	h := openFront(t, "tail", script)
 	s := &side{house: h, notes: window.New(h.conn.NATS(), h.conn.JetStream()), agent: client.NATS(h.conn.NATS())}
@@ -83,7 +83,7 @@ func openSideWith(t *testing.T, script fakeupstream.Script) *side {
 }
 
 // isSummary reports whether a request asks for the summary of a session.
-func isSummary(r *fakeupstream.Request) bool {
+func isSummary(r *wires.Request) bool {
 	return strings.Contains(string(r.Body), "You keep the minutes")
 }
 
@@ -380,6 +380,9 @@ type farSource struct {
 // TestEachSourceInEachMode adds a bullet of each source through the Curator, and reads what a provider receives in 16 calls. A person's
 // text is shown in each mode, and the others as the mode, the trust and the screen say.
 func TestEachSourceInEachMode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	s := openSide(t)
 	s.start(bustest.Must(curator.New(nil, curator.Config{Trust: []string{"agent/mallory=untrusted"}})))

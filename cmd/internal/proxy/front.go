@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/agents/mcp"
+	"debrief/cmd/internal/agents/otlp"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
@@ -24,6 +26,7 @@ import (
 	"debrief/events/redact"
 	"debrief/events/service"
 	"debrief/playbook"
+	"debrief/playbook/history"
 )
 
 // closeGrace is the time for which Close waits for open streams.
@@ -48,11 +51,13 @@ type Front struct {
 	o      Options
 	server *Server
 	tokens *tokens.Set // nil without a file: its methods then permit everything
+	traces *otlp.Handler
 	count  func(capture.Result)
 	unread func(reason string)
 	middle atomic.Pointer[advisor]
 	api    atomic.Pointer[http.Handler]
 	store  atomic.Pointer[deltalog.Store]
+	views  atomic.Pointer[index.Index]
 }
 
 // Listen starts to pass calls of models through. The caller must call Close.
@@ -60,10 +65,13 @@ func Listen(o Options) (*Front, error) {
 	f := &Front{o: o}
 	g := gatewayOptions{
 		OpenAI: Upstream{URL: cmp.Or(o.UpstreamOpenAI, o.OpenAI)}, Anthropic: Upstream{URL: o.UpstreamAnthropic},
-		Mode: Mode(o.GatewayMode), Middle: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log, Mounts: f.mounts(),
+		Mode: Mode(o.GatewayMode), Middle: f, LeadingScore: f.leadingScore, Deadline: o.AdviceTimeout, Log: o.Log,
 	}
 	var err error
 	if g.OpenAI.Key, g.Anthropic.Key, err = o.Keys(); err != nil {
+		return nil, err
+	}
+	if g.TLS, err = o.TLS(o.Log); err != nil {
 		return nil, err
 	}
 	if o.UpstreamOpenAI == "" { // the upstream is o.OpenAI, to which this key belongs
@@ -77,6 +85,9 @@ func Listen(o Options) (*Front, error) {
 		g.Tokens = callers{f.tokens}
 		o.Metrics.Calls().WatchTokens(f.tokens.Check)
 	}
+	o.Metrics.Health(f.health)
+	f.traces = otlp.NewHandler(f.tokens)
+	g.Mounts = f.mounts()
 	observe := o.Metrics.Gateway()
 	captured := o.Metrics.Captures()
 	f.count = func(r capture.Result) { captured(string(r)) }
@@ -84,6 +95,7 @@ func Listen(o Options) (*Front, error) {
 	g.Observe = func(x Observation) {
 		if x.Model {
 			o.Metrics.Calls().Add(x.Uncaptured)
+			o.Metrics.GatewayCall(x.Book, x.Uncaptured).Inc()
 		}
 		observe(string(x.Class), x.Status, x.Header, x.Degraded, x.Error)
 	}
@@ -98,6 +110,22 @@ func Listen(o Options) (*Front, error) {
 		return nil, program.Exit(program.ExitUsage, errors.Join(err, f.Close()))
 	}
 	return f, nil
+}
+
+// health returns the health of a playbook, or nil without a connection. That of an unknown playbook is zero.
+func (f *Front) health(ctx context.Context, b playbook.Book) *history.Health {
+	views := f.views.Load()
+	if views == nil {
+		return nil
+	}
+	days, err := views.Logs.Health(ctx, b, time.Now())
+	switch {
+	case err != nil:
+		return nil
+	case len(days) == 0:
+		return new(history.Health)
+	}
+	return &days[len(days)-1].Health
 }
 
 // checkUpstreams returns an error if a model address is that of the gateway itself: each call would call the gateway again.
@@ -123,7 +151,7 @@ func (c callers) Find(secret string) (Token, bool) {
 	if !ok {
 		return Token{}, false
 	}
-	return Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Books: t.Books}, true
+	return Token{Caller: t.Caller(), Calls: t.Allows(tokens.Context), Reports: t.Allows(tokens.Report), Leaves: t.LeavesControl(), Books: t.Books}, true
 }
 
 // URL returns the URL of the gateway, without a path.
@@ -163,6 +191,8 @@ func (f *Front) mounts() map[string]http.Handler {
 		"/readyz":   alive, // always, because calls pass without a NATS server, too
 		"/clients/": http.StripPrefix("/clients/", api.Clients()),
 		"/api/":     served,
+		mcp.Path:    mcp.NewHandler(served),
+		otlp.Path:   f.traces, otlp.LogsPath: f.traces,
 	}
 	if f.o.Health != nil {
 		mounts["/healthz"], mounts["/metrics"] = http.HandlerFunc(f.serveHealth), http.HandlerFunc(f.serveHealth)
@@ -176,10 +206,10 @@ func (f *Front) mounts() map[string]http.Handler {
 
 // serveHealth serves the health checks to tokens that may read.
 func (f *Front) serveHealth(w http.ResponseWriter, r *http.Request) {
-	switch t, ok := f.tokens.Find(tokens.SecretOf(r.Header)); {
-	case !ok:
+	switch t, err := f.tokens.Of(r.Header, r.RemoteAddr); {
+	case err != nil:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="debrief"`)
-		http.Error(w, "missing or unknown token: want the header Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		http.Error(w, err.Error(), http.StatusUnauthorized)
 	case !t.Allows(tokens.Read):
 		http.Error(w, fmt.Sprintf("token %q does not have the scope %q", t.Name, tokens.Read), http.StatusForbidden)
 	default:
@@ -200,11 +230,14 @@ func (f *Front) serveAPI(w http.ResponseWriter, r *http.Request) {
 // through, as before Connect.
 func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Backend) (stop func()) {
 	runs := capture.New(conn.NATS(), conn.JetStream(), backend, capture.Config{Idle: f.o.RunIdle, Count: f.count, Log: f.o.Log})
-	views := index.New(conn)
+	views := index.New(conn, f.o.Metrics.Prices())
 	withRunIDs := referencing{backend, runs} // accepts feedback by the id of a captured run
 	handler := api.New(withRunIDs, api.Options{Tokens: f.tokens, Conn: conn, Index: views, Settings: f.o.Settings, Log: f.o.Log, OnResponse: f.o.Metrics.Endpoint(metrics.HTTP)})
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
+	f.views.Store(views)
+	traces := otlp.New(conn, backend, otlp.Config{LeadingScore: f.leadingScore, Count: f.unread, Log: f.o.Log})
+	f.traces.SetStore(traces)
 	advisor := newAdvisor(backend, runs, conn, f.unread, f.o.Log)
 	f.middle.Store(advisor)
 	ctx, cancel := context.WithCancel(ctx)
@@ -215,10 +248,13 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 		}
 	})
 	closing.Go(func() { views.Run(ctx) })
+	closing.Go(func() { traces.Run(ctx) })
 	return func() {
 		f.middle.Store(nil)
+		f.traces.SetStore(nil)
 		f.api.Store(nil)
 		f.store.Store(nil)
+		f.views.Store(nil)
 		advisor.Close()
 		cancel()
 		closing.Wait()

@@ -14,14 +14,14 @@ import (
 
 	"debrief/cmd/internal/api/tokens"
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/playbook"
 )
 
 // TestTokensAndPaths sends a request of each token to each kind of path of the port. The routes of the API have a table of their own.
 func TestTokensAndPaths(t *testing.T) {
 	t.Parallel()
-	fake := httptest.NewServer(fakeupstream.New(func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "x"} }))
+	fake := httptest.NewServer(withEmbeddings(wires.New(func(*wires.Request) wires.Answer { return wires.Answer{Text: "x"} })))
 	t.Cleanup(fake.Close)
 	path, file, secrets := t.TempDir()+"/tokens.yaml", "", map[string]string{"none": "", "unknown": "dbr_unknown"}
 	add := func(name string, scopes []tokens.Scope, books ...playbook.Book) {

@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/program"
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/bus/bustest"
@@ -37,48 +37,55 @@ type house struct {
 	backend service.Backend
 
 	mu   sync.Mutex
-	seen []fakeupstream.Request
+	seen []wires.Request
 }
 
 // open starts a house. The bullets are in the playbook "default".
-func openFront(t *testing.T, mode string, script fakeupstream.Script, bullets ...string) *house {
+func openFront(t *testing.T, mode string, script wires.Script, bullets ...string) *house {
 	t.Helper()
 	return openTokens(t, mode, "", script, bullets...)
 }
 
 // openTokens starts a house with a tokens file.
-func openTokens(t *testing.T, mode, tokens string, script fakeupstream.Script, bullets ...string) *house {
+func openTokens(t *testing.T, mode, tokens string, script wires.Script, bullets ...string) *house {
 	t.Helper()
 	h := &house{T: t}
-	upstream := fakeupstream.New(func(r *fakeupstream.Request) fakeupstream.Answer {
+	upstream := wires.New(func(r *wires.Request) wires.Answer {
 		h.mu.Lock()
 		h.seen = append(h.seen, *r)
 		h.mu.Unlock()
 		return script(r)
-	})
-	h.fake = httptest.NewServer(upstream)
+	}, "fake")
+	h.fake = httptest.NewServer(withEmbeddings(upstream))
 	t.Cleanup(h.fake.Close)
+	h.conn, _ = bustest.Open(t, bus.Policy{})
+	h.commit(bullets)
+	h.serve(mode, tokens)
+	return h
+}
+
+// serve starts a gateway and a Generator, beside those that run already. The calls go to the new gateway.
+func (h *house) serve(mode, tokens string) {
+	h.Helper()
 	var err error
 	h.front, err = Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", Tokens: tokens, GatewayMode: mode, AdviceTimeout: patience, RunIdle: time.Hour, UpstreamOpenAI: h.fake.URL, UpstreamAnthropic: h.fake.URL},
 		Metrics: program.Metrics("test"), Log: zerolog.Nop(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		h.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := h.front.Close(); err != nil {
-			t.Error(err)
+	front := h.front
+	h.Cleanup(func() {
+		if err := front.Close(); err != nil {
+			h.Error(err)
 		}
 	})
-	h.conn, _ = bustest.Open(t, bus.Policy{})
-	h.commit(bullets)
 	builder := generator.NewContextBuilder(h.conn, nil, generator.Config{})
-	t.Cleanup(builder.Close)
-	builder.WaitLoaded(t.Context(), events.DefaultBook, patience)
+	h.Cleanup(builder.Close)
+	builder.WaitLoaded(h.Context(), events.DefaultBook, patience)
 	h.backend = builder
-	t.Cleanup(h.front.Connect(t.Context(), h.conn, builder))
-	return h
+	h.Cleanup(h.front.Connect(h.Context(), h.conn, builder))
 }
 
 // commit adds bullets to the playbook. Its gate is off, so that no experiment withholds one.
@@ -154,7 +161,7 @@ func (h *house) post(path string, body []byte, headers ...string) (http.Header, 
 }
 
 // received returns the requests that the provider got.
-func (h *house) received() []fakeupstream.Request {
+func (h *house) received() []wires.Request {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.seen)
@@ -188,8 +195,8 @@ func (h *house) executions(n int) (all []*events.Execution) {
 const thinking = 3 * time.Millisecond
 
 // loop answers with n tool calls after each message of the user, then with a text.
-func loop(n int) fakeupstream.Script {
-	return func(r *fakeupstream.Request) fakeupstream.Answer {
+func loop(n int) wires.Script {
+	return func(r *wires.Request) wires.Answer {
 		results := 0
 		for i := len(r.Items) - 1; i >= 0 && r.Items[i].Role != "user"; i-- {
 			if r.Items[i].Role == "tool" {
@@ -197,9 +204,9 @@ func loop(n int) fakeupstream.Script {
 			}
 		}
 		if results < n {
-			return fakeupstream.Answer{Delay: thinking, Calls: []fakeupstream.Call{{Name: "look", Arguments: fmt.Sprintf(`{"shelf": %d}`, results)}}}
+			return wires.Answer{Delay: thinking, Calls: []wires.Call{{Name: "look", Arguments: fmt.Sprintf(`{"shelf": %d}`, results)}}}
 		}
-		return fakeupstream.Answer{Delay: thinking, Text: fmt.Sprintf("Shelf %d.", len(r.Items))}
+		return wires.Answer{Delay: thinking, Text: fmt.Sprintf("Shelf %d.", len(r.Items))}
 	}
 }
 
@@ -304,6 +311,9 @@ func cachedShare(t *testing.T, mode string, turns, calls int) float64 {
 
 // Advice keeps the provider's cached prefixes: within a run, and over the turns of a session.
 func TestAdviceKeepsCachedPrefixes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, test := range []struct{ turns, calls int }{{1, 20}, {10, 3}} {
 		observe, tail, system := cachedShare(t, "observe", test.turns, test.calls), cachedShare(t, "tail", test.turns, test.calls), cachedShare(t, "system", test.turns, test.calls)
@@ -335,7 +345,7 @@ func TestCallsPassWithoutServer(t *testing.T) {
 
 func TestUnconnected(t *testing.T) {
 	t.Parallel()
-	fake := httptest.NewServer(fakeupstream.New(nil))
+	fake := httptest.NewServer(wires.New(nil))
 	defer fake.Close()
 	f, err := Listen(Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "tail", RunIdle: time.Hour, UpstreamOpenAI: fake.URL}, Metrics: program.Metrics("test"), Log: zerolog.Nop(),
@@ -364,5 +374,19 @@ func TestUnconnected(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%s: got %d, want %d", path, resp.StatusCode, want)
 		}
+	}
+}
+
+// TestHealthOfMetrics: the metrics get the health of a playbook while the gateway is connected, and none without a connection.
+func TestHealthOfMetrics(t *testing.T) {
+	t.Parallel()
+	h := openFront(t, "tail", loop(0), "Globes stand in the map room.", "Atlases are on shelf 7.")
+	for book, want := range map[playbook.Book]int{events.DefaultBook: 2, "unknown": 0} {
+		if got := h.front.health(t.Context(), book); got == nil || got.Active != want {
+			t.Errorf("%s: got %+v, want %d bullets", book, got, want)
+		}
+	}
+	if got := new(Front).health(t.Context(), events.DefaultBook); got != nil {
+		t.Errorf("without a connection: got %+v", got)
 	}
 }

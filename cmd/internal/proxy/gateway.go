@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httputil"
@@ -61,7 +62,9 @@ type gatewayOptions struct {
 	Mounts map[string]http.Handler
 	// Observe receives every request after its end. Nil disables it. Calls may be concurrent.
 	Observe func(Observation)
-	Log     zerolog.Logger
+	// TLS makes Serve accept HTTPS only; nil for HTTP.
+	TLS *tls.Config
+	Log zerolog.Logger
 }
 
 // WithDefaults returns the options with defaults in place of zero fields.
@@ -113,6 +116,7 @@ func (o gatewayOptions) Validate() error {
 // Observation describes a finished request.
 type Observation struct {
 	Class      Class
+	Book       playbook.Book
 	Status     int           // 0 if the client disconnected before a response
 	Header     time.Duration // from the request to the headers of the response
 	Total      time.Duration // from the request to the end of the response

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/curator"
 	"debrief/events"
 	"debrief/events/bus/bustest"
@@ -71,6 +71,9 @@ func copyingModel(_ context.Context, p chat.Prompt) (chat.Reply, error) {
 // TestHostileToolErrorsReachNoPrompt makes a failed run of one token for each hostile output. Neither a call of another token nor a later
 // call of the same session has the text, though the model of the Reflector repeats it. The lesson of an honest run is the control.
 func TestHostileToolErrorsReachNoPrompt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	path, secrets := filepath.Join(t.TempDir(), "tokens.yaml"), map[string]string{}
 	for _, name := range []string{"ann", "bob"} {
@@ -79,11 +82,11 @@ func TestHostileToolErrorsReachNoPrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := openTokens(t, "tail", path, func(r *fakeupstream.Request) fakeupstream.Answer {
+	h := openTokens(t, "tail", path, func(r *wires.Request) wires.Answer {
 		if r.Last().Role == "tool" {
-			return fakeupstream.Answer{Text: "I cannot find it."}
+			return wires.Answer{Text: "I cannot find it."}
 		}
-		return fakeupstream.Answer{Calls: []fakeupstream.Call{{Name: "look", Arguments: `{"shelf": 1}`}}}
+		return wires.Answer{Calls: []wires.Call{{Name: "look", Arguments: `{"shelf": 1}`}}}
 	})
 	s := &side{house: h}
 	s.start(bustest.Must(reflector.New(chat.ModelFunc(copyingModel), reflector.Config{})))

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"debrief/cmd/internal/api/tokens"
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/client"
@@ -52,6 +52,9 @@ type column struct {
 // TestOwnersAreApart asks with each token for each kind of data of another owner. Data of another owner is seen only with read, review
 // or operate on its playbook, and changed only with review. The row of the owner is the positive control. With -v it prints the table.
 func TestOwnersAreApart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	columns := []column{
 		{name: "context", token: tokens.Token{Scopes: []tokens.Scope{tokens.Context}}},
@@ -73,8 +76,8 @@ func TestOwnersAreApart(t *testing.T) {
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := openTokens(t, "observe", path, func(*fakeupstream.Request) fakeupstream.Answer {
-		return fakeupstream.Answer{Text: "It is " + secretText + "."}
+	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer {
+		return wires.Answer{Text: "It is " + secretText + "."}
 	})
 	v := h.victim(path, secrets["owner"])
 	var table bytes.Buffer
@@ -305,7 +308,7 @@ func TestAgentsOnNATSAreApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := openTokens(t, "observe", path, func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "x"} })
+	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer { return wires.Answer{Text: "x"} })
 	v := h.victim(path, secret)
 	stop, err := service.Serve(h.conn.NATS(), h.backend, zerolog.Nop(), nil)
 	if err != nil {
@@ -342,7 +345,7 @@ func TestAgentsOnNATSAreApart(t *testing.T) {
 // TestTaskIsALabel makes three runs with one label in the gateway, and two reports with one label: each is an execution.
 func TestTaskIsALabel(t *testing.T) {
 	t.Parallel()
-	h := openFront(t, "observe", func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "Shelf 7."} })
+	h := openFront(t, "observe", func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 7."} })
 	for i := range 3 {
 		h.chat([]message{user(fmt.Sprintf("On which shelf is globe number %d?", i))},
 			"X-Debrief-Task", "globes", "X-Debrief-User", "ann", "X-Debrief-Label", "success")
@@ -370,7 +373,7 @@ func TestOutcomeHeadersNeedReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := openTokens(t, "observe", path, func(*fakeupstream.Request) fakeupstream.Answer { return fakeupstream.Answer{Text: "Shelf 7."} })
+	h := openTokens(t, "observe", path, func(*wires.Request) wires.Answer { return wires.Answer{Text: "Shelf 7."} })
 	for _, name := range []string{"caller", "reporter"} {
 		h.chat([]message{user("On which shelf is the globe, " + name + "?")}, "X-Debrief-Token", secrets[name], "X-Debrief-Label", "failure")
 	}

@@ -87,6 +87,9 @@ func (g *Gateway) admit(r *http.Request, x *exchange) (f *failure) {
 	if x.token, f = g.authorize(r.Header, x.book); f != nil {
 		return f
 	}
+	if f = leaveControl(r.Header, &x.token); f != nil {
+		return f
+	}
 	if f = g.readOutcome(r, x); f != nil {
 		return f
 	}
@@ -191,6 +194,7 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 		body := &recordedBody{ReadCloser: res.Body, g: g, x: x, left: res.ContentLength}
 		g.guard(func() { body.copy = g.startRecorder(res, x) }, func() {})
 		res.Body = body
+		g.noteDegraded(x)
 	}
 	for name, values := range x.edit.Header {
 		res.Header[name] = values
@@ -201,15 +205,11 @@ func (g *Gateway) modifyResponse(res *http.Response) error {
 	return nil
 }
 
-// startRecorder calls Recorder.Start, for up to the deadline, so that the response can say whether the call is observed.
+// startRecorder calls Recorder.Start, for up to the deadline.
 func (g *Gateway) startRecorder(res *http.Response, x *exchange) Copy {
 	ctx, cancel := context.WithTimeout(res.Request.Context(), g.o.Deadline)
 	defer cancel()
-	body, degraded := x.edit.Recorder.Start(ctx, res.StatusCode, res.Header)
-	if degraded != "" {
-		x.degraded = reason{degraded, degraded}
-	}
-	return body
+	return x.edit.Recorder.Start(ctx, res.StatusCode, res.Header)
 }
 
 // handleError answers a request that got no response from the upstream.

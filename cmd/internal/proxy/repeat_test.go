@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/playbook"
 )
 
@@ -20,7 +20,7 @@ type wire struct {
 	tool  func(id string) any
 }
 
-var wires = []wire{
+var conversationForms = []wire{
 	{
 		"/v1/chat/completions", func(items []any) any { return map[string]any{"messages": items, "model": "m"} },
 		func(body []byte) ([]any, string, error) {
@@ -110,8 +110,8 @@ var (
 // control hides from the gateway which lines are learned texts, and must fail.
 func TestDecisionHoldsInOpenConversations(t *testing.T) {
 	t.Parallel()
-	s := openSideWith(t, func(r *fakeupstream.Request) fakeupstream.Answer {
-		return fakeupstream.Answer{Calls: []fakeupstream.Call{{Name: "look", Arguments: fmt.Sprintf(`{"at": %d}`, len(r.Items))}}}
+	s := openSideWith(t, func(r *wires.Request) wires.Answer {
+		return wires.Answer{Calls: []wires.Call{{Name: "look", Arguments: fmt.Sprintf(`{"at": %d}`, len(r.Items))}}}
 	})
 	const id = playbook.BulletID("misc-00009")
 	status := func(now playbook.Status, standing playbook.Standing) playbook.Delta {
@@ -145,7 +145,7 @@ func TestDecisionHoldsInOpenConversations(t *testing.T) {
 		}, nil},
 		{"the reflection is decided without a bullet", func(seq uint64) playbook.Delta { return playbook.Delta{Covers: cover(seq)} }, []string{insightLine}},
 	} {
-		for k, w := range wires {
+		for k, w := range conversationForms {
 			if testing.Short() && n != 1+k {
 				continue
 			}

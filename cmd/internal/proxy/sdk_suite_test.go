@@ -13,7 +13,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
 
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 )
 
 // sdkSuite is the set of conversations with one SDK.
@@ -49,7 +49,7 @@ type suffixedAgent struct {
 func (s suffixedAgent) User(text string, images int) { s.sdkAgent.User(text+s.suffix, images) }
 
 // sdkScript returns the model of the suite. It follows the first line of the user's message, and ignores advice.
-func sdkScript() fakeupstream.Script { return new(sdkReplies).answer }
+func sdkScript() wires.Script { return new(sdkReplies).answer }
 
 // sdkReplies answers by the first line of the last user item.
 type sdkReplies struct {
@@ -57,14 +57,14 @@ type sdkReplies struct {
 	tried map[string]bool // texts of "flaky"
 }
 
-func (s *sdkReplies) answer(r *fakeupstream.Request) fakeupstream.Answer {
+func (s *sdkReplies) answer(r *wires.Request) wires.Answer {
 	for i := range r.Items { // the model follows the user, not the advice
 		if text, _, found := strings.Cut(r.Items[i].Text, "<playbook>"); found {
 			r.Items[i].Text = strings.TrimSuffix(text, "\n\n")
 		}
 	}
 	text := ""
-	results := []fakeupstream.Result(nil)
+	results := []wires.Result(nil)
 	images := 0
 	for _, it := range r.Items {
 		if it.Role == "user" {
@@ -78,38 +78,38 @@ func (s *sdkReplies) answer(r *fakeupstream.Request) fakeupstream.Answer {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
 	case "say":
-		return fakeupstream.Answer{Text: rest}
+		return wires.Answer{Text: rest}
 	case "parallel":
 		if len(results) > 0 {
-			return fakeupstream.Answer{Text: fmt.Sprintf("%v", results)}
+			return wires.Answer{Text: fmt.Sprintf("%v", results)}
 		}
-		return fakeupstream.Answer{Text: "Two steps.", Calls: []fakeupstream.Call{{Name: "step", Arguments: `{"n":"first, with a long text"}`}, {Name: "step", Arguments: `{"n":"second"}`}}}
+		return wires.Answer{Text: "Two steps.", Calls: []wires.Call{{Name: "step", Arguments: `{"n":"first, with a long text"}`}, {Name: "step", Arguments: `{"n":"second"}`}}}
 	case "loop":
 		if fmt.Sprint(len(results)) == rest {
-			return fakeupstream.Answer{Text: "done"}
+			return wires.Answer{Text: "done"}
 		}
-		return fakeupstream.Answer{Calls: []fakeupstream.Call{{Name: "step", Arguments: fmt.Sprintf(`{"n":"%d"}`, len(results))}}}
+		return wires.Answer{Calls: []wires.Call{{Name: "step", Arguments: fmt.Sprintf(`{"n":"%d"}`, len(results))}}}
 	case "images":
-		return fakeupstream.Answer{Text: fmt.Sprint(images)}
+		return wires.Answer{Text: fmt.Sprint(images)}
 	case "person":
-		return fakeupstream.Answer{Text: fmt.Sprintf(`{"name":"schema %v","age":3}`, r.Schema)}
+		return wires.Answer{Text: fmt.Sprintf(`{"name":"schema %v","age":3}`, r.Schema)}
 	case "refuse":
-		return fakeupstream.Answer{Refusal: "I will not."}
+		return wires.Answer{Refusal: "I will not."}
 	case "length":
-		return fakeupstream.Answer{Text: "half a", Length: true}
+		return wires.Answer{Text: "half a", Length: true}
 	case "size":
-		return fakeupstream.Answer{Text: fmt.Sprint(len(r.Body))}
+		return wires.Answer{Text: fmt.Sprint(len(r.Body))}
 	case "slow":
-		return fakeupstream.Answer{Text: "one two three four five six", Delay: 5 * time.Millisecond, Ping: true}
+		return wires.Answer{Text: "one two three four five six", Delay: 5 * time.Millisecond, Ping: true}
 	}
 	return s.fail(verb, line, rest)
 }
 
 // fail answers with an error, or with a response that ends early.
-func (s *sdkReplies) fail(verb, line, rest string) fakeupstream.Answer {
+func (s *sdkReplies) fail(verb, line, rest string) wires.Answer {
 	switch verb {
 	case "status":
-		a := fakeupstream.Answer{Message: "status " + rest}
+		a := wires.Answer{Message: "status " + rest}
 		_, _ = fmt.Sscan(rest, &a.Status)
 		if a.Status == 429 || a.Status == 529 {
 			a.RetryAfter = "7"
@@ -123,15 +123,15 @@ func (s *sdkReplies) fail(verb, line, rest string) fakeupstream.Answer {
 		}
 		if !s.tried[line] {
 			s.tried[line] = true
-			return fakeupstream.Answer{Status: 429, Message: "wait", RetryAfter: "0"}
+			return wires.Answer{Status: 429, Message: "wait", RetryAfter: "0"}
 		}
-		return fakeupstream.Answer{Text: "at last"}
+		return wires.Answer{Text: "at last"}
 	case "cut":
-		return fakeupstream.Answer{Text: "one two three four five six seven eight nine ten", Cut: 4}
+		return wires.Answer{Text: "one two three four five six seven eight nine ten", Cut: 4}
 	case "break":
-		return fakeupstream.Answer{Text: "one two three four five six seven eight nine ten", Fail: true}
+		return wires.Answer{Text: "one two three four five six seven eight nine ten", Fail: true}
 	}
-	return fakeupstream.Answer{Status: 400, Message: "unknown verb " + verb}
+	return wires.Answer{Status: 400, Message: "unknown verb " + verb}
 }
 
 // conversations are the tests of the suite.
@@ -291,7 +291,7 @@ func otherCalls(t *testing.T, u *sdkSuite, stream bool) {
 	if u.SDK.Name == "messages" {
 		c := newAnthropic(u.URL+"/books/sales/anthropic", u.Client, 0)
 		page, err := c.Models.List(t.Context(), anthropic.ModelListParams{})
-		if err != nil || len(page.Data) != 1 || page.Data[0].ID != "claude-fake" {
+		if err != nil || len(page.Data) != 1 || page.Data[0].ID != "fake" {
 			t.Errorf("models: got %+v, %v", page, err)
 		}
 		count, err := c.Messages.CountTokens(t.Context(), anthropic.MessageCountTokensParams{
@@ -307,7 +307,7 @@ func otherCalls(t *testing.T, u *sdkSuite, stream bool) {
 	}
 	c := newOpenAI(u.URL+"/books/sales", u.Client, 0)
 	page, err := c.Models.List(t.Context())
-	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "gpt-fake" {
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "fake" {
 		t.Errorf("models: got %+v, %v", page, err)
 	}
 	vectors, err := c.Embeddings.New(t.Context(), openai.EmbeddingNewParams{Model: "fake", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"x"}}})

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	stdlog "log"
 	"net"
 	"net/http"
@@ -83,18 +85,49 @@ func serve(addr string, g *Gateway) (*Server, error) {
 			MaxHeaderBytes:    64 << 10,
 			BaseContext:       func(net.Listener) context.Context { return ctx },
 			ErrorLog:          stdlog.New(g.o.Log, "", 0),
+			Protocols:         new(http.Protocols),
+			TLSConfig:         g.o.TLS,
 		},
 		url:    "http://" + l.Addr().String(),
 		cut:    cut,
 		served: make(chan struct{}),
 	}
+	s.http.Protocols.SetHTTP1(true) // also with TLS: HTTP/2 has no upgrade to WebSockets
+	run := s.http.Serve
+	if g.o.TLS != nil {
+		s.url = "https://" + l.Addr().String()
+		run = func(l net.Listener) error { return s.http.ServeTLS(plainListener{l}, "", "") }
+	}
 	go func() {
 		defer close(s.served)
-		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := run(l); !errors.Is(err, http.ErrServerClosed) {
 			g.o.Log.Error().Err(err).Msg("serve HTTP")
 		}
 	}()
 	return s, nil
+}
+
+// plainListener accepts connections for HTTPS. A client that sends HTTP gets an error that all clients of the API show.
+type plainListener struct{ net.Listener }
+
+func (l plainListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return plainConn{c}, err
+}
+
+// plainAnswer is the response to HTTP.
+const plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nConnection: close\r\n\r\n" +
+	`{"title":"Bad Request","status":400,"code":"invalid","detail":"the server accepts HTTPS only: begin the address with https://"}` + "\n"
+
+type plainConn struct{ net.Conn }
+
+// Write replaces the response of http.Server to HTTP, a text that clients do not show. All else that it writes is encrypted.
+func (c plainConn) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte("HTTP/")) {
+		_, err := io.WriteString(c.Conn, plainAnswer)
+		return len(p), err
+	}
+	return c.Conn.Write(p)
 }
 
 // URL returns the URL of the server, without a path.
@@ -127,7 +160,8 @@ const resolveTimeout = 2 * time.Second
 // equal, and returns false if it is unknown.
 func (s *Server) IsOwn(address string) bool {
 	u, err := url.Parse(address)
-	own, ownErr := netip.ParseAddrPort(strings.TrimPrefix(s.url, "http://"))
+	_, listener, _ := strings.Cut(s.url, "://")
+	own, ownErr := netip.ParseAddrPort(listener)
 	if err != nil || ownErr != nil || portOf(u) != own.Port() {
 		return false
 	}

@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"debrief/events/bus/bustest"
 )
 
 // TestMain fails the package if a server or a connection outlives its test.
 func TestMain(m *testing.M) {
+	bustest.Prepare()
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections to the fake provider
 }
 

@@ -94,6 +94,9 @@ func TestUntrustedUpstream(t *testing.T) {
 // TestHTTP2StreamsAreForwarded: over one HTTP/2 connection, many streams at the same time pass each event at once, and a cut
 // stream is cut for the client.
 func TestHTTP2StreamsAreForwarded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	next := make(chan struct{})
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,6 +11,9 @@ import (
 
 // TestCopiesCountOnce checks that a renamed copy of a recorded file has the runs of the file, and no others.
 func TestCopiesCountOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	for _, name := range []string{tauFile, "swe-agent/pydicom-1458.traj", "claude-code/full-session-two.jsonl", "openhands/evaluation-output-first.jsonl", "openhands/runtime-trajectory-basic.json"} {
 		raw := dataFile(t, name)
@@ -32,6 +35,9 @@ func TestCopiesCountOnce(t *testing.T) {
 
 // TestOverlappingFilesCountOnce checks that files that share elements have the runs and the calls of the whole file, and no others.
 func TestOverlappingFilesCountOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, name := range []string{tauFile, "openhands/runtime-trajectory-basic.json"} {
 		whole := dataFile(t, name)

@@ -87,6 +87,9 @@ func breakLine(s, broken string) string {
 // TestDamagedRecordings changes each recorded file in 22 ways. A harmless change gives the same contents. After damage, a loss is
 // reported as an error, a problem, a repair or invalid text.
 func TestDamagedRecordings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	variants, silent := 0, 0
 	for name, text := range recordings(t) {
@@ -169,7 +172,7 @@ func TestEndlessFilesEnd(t *testing.T) {
 		"white space": {run + "\n", " "}, "line breaks": {run, "\n"}, "one line": {run + "\n", "x"}, "lines": {run + "\n", "x\n"}, "one object": {run + "\n{\"question\":\"", "x"},
 		"elements": {"[" + run, ",1"}, "a list": {"[" + run + ",[", "1,"}, "rows": {"question,answer\nq,a\n", "\"\",\n"}, "zero bytes": {run + "\n", "\x00"},
 	} {
-		f := fileReader{Reader: &Reader{Book: "book"}, base: "x", limit: 64 << 10, fn: func(*events.Execution) error { return nil }}
+		f := fileReader{Reader: &Reader{Book: "book"}, base: "x", limit: 8 << 10, fn: func(*events.Execution) error { return nil }}
 		err := f.readFile(t.Context(), io.MultiReader(strings.NewReader(text[0]), filler(text[1])))
 		if f.report.Runs != 1 || err == nil || !strings.HasSuffix(err.Error(), "the rest was not read") {
 			t.Errorf("%s: got %d runs, %d skipped, error %v", name, f.report.Runs, f.report.Skipped, err)

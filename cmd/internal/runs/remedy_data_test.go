@@ -52,6 +52,9 @@ func TestRemediesInCodingRuns(t *testing.T) {
 
 // TestRealFilesTeachNothing reads every recorded file, alone and then all of them as one playbook.
 func TestRealFilesTeachNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	dir := cmp.Or(os.Getenv("DEBRIEF_DATA"), "../../../../shared/data")
 	if _, err := os.Stat(dir); err != nil {

@@ -1,6 +1,6 @@
 // Package simulated replaces a language model, so that the whole learning loop runs, and can be measured, without one.
-// It is a server with the OpenAI chat API that answers the prompts of all roles. The model's name and the fingerprint
-// of every reply state that it is simulated.
+// It is a server with the APIs chat completions, responses and messages that answers the prompts of all roles. The model's name in
+// every reply states that it is simulated.
 //
 // # The task
 //
@@ -16,6 +16,9 @@
 // Each reply is a function of the prompt and of Options. It depends on no counter, clock or order of calls. Injected
 // faults also depend on the header X-Stainless-Retry-Count, so that a retry can succeed.
 //
+// An agent gets an introduction. It gets a tool call if its request forces one, or if its message names a tool in backquotes, and after the
+// result a text that repeats it (tools.go). So any client of these APIs can try its tool loop.
+//
 // The same server embeds texts by hashing words and letters (embeddings.go). Texts that share words have a high cosine;
 // synonyms do not.
 //
@@ -28,7 +31,8 @@
 //
 // # The walk of a reply
 //
-//	server.go                   complete  the request of the chat API; faults.go decides whether it fails
+//	wires/server.go             answer    the request and the reply in the form of one of the three APIs
+//	server.go                   reply     the answer, or a fault of faults.go
 //	prompt.go                   role      whose prompt it is, and the draws of its seed
 //	simulated.go                answer    the reply of the world's model, with the errors that Options add
 //	worlds/invoice/invoice.go   NewModel  the knowledge of the model about invoices

@@ -55,7 +55,10 @@ type embeddingResponse struct {
 	Model             string      `json:"model"`
 	SystemFingerprint string      `json:"system_fingerprint"`
 	Data              []embedding `json:"data"`
-	Usage             usage       `json:"usage"`
+	Usage             struct {
+		PromptTokens int `json:"prompt_tokens"`
+		TotalTokens  int `json:"total_tokens"`
+	} `json:"usage"`
 }
 
 type embedding struct {
@@ -81,12 +84,12 @@ func (m *model) embed(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &conversation{schema: embeddingName, seed: m.Seed}
 	for _, t := range in.Input {
-		c.messages = append(c.messages, message{Speaker: "user", Text: text(t)})
+		c.messages = append(c.messages, message{speaker: "user", text: t})
 	}
 	if !pause(r, m.Latency) {
 		return // the client disconnected
 	}
-	fault := m.fault(c, r)
+	fault := m.fault(c, r.Header)
 	if fault != "" && fault != "cut" {
 		writeFault(w, fault)
 		return

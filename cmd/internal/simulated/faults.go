@@ -11,8 +11,8 @@ import (
 const retryHeader = "X-Stainless-Retry-Count"
 
 // fault returns the fault to inject into the reply, or "".
-func (m *model) fault(c *conversation, r *http.Request) string {
-	try := "fault " + r.Header.Get(retryHeader)
+func (m *model) fault(c *conversation, h http.Header) string {
+	try := "fault " + h.Get(retryHeader)
 	if !c.chance(try, m.FaultRate) {
 		return ""
 	}
@@ -20,20 +20,27 @@ func (m *model) fault(c *conversation, r *http.Request) string {
 	return kinds[c.draw("kind of "+try)%uint64(len(kinds))]
 }
 
-// writeFault writes the response of a fault, except "cut": cutBody and stream write that.
+// Texts of the replies of faults.
+const (
+	busyText    = "simulated: too many requests, try again"
+	brokenText  = "simulated: the server had an error"
+	garbagePage = "<html><body>simulated: a proxy that answers for the model</body></html>\n"
+)
+
+// writeFault writes the response of a fault of an embedding, except "cut": cutBody writes that.
 func writeFault(w http.ResponseWriter, fault string) {
 	switch fault {
 	case "busy":
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Retry-After-Ms", "50")
-		writeError(w, http.StatusTooManyRequests, "rate_limit_exceeded", "simulated: too many requests, try again")
+		writeError(w, http.StatusTooManyRequests, "rate_limit_exceeded", busyText)
 	case "broken":
-		writeError(w, http.StatusInternalServerError, "server_error", "simulated: the server had an error")
+		writeError(w, http.StatusInternalServerError, "server_error", brokenText)
 	case "garbage":
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusOK)
 		// An error means that the client disconnected.
-		_, _ = w.Write([]byte("<html><body>simulated: a proxy that answers for the model</body></html>\n"))
+		_, _ = w.Write([]byte(garbagePage))
 	}
 }
 

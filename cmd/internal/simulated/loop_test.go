@@ -26,6 +26,9 @@ func TestAccuracyRisesToNearlyOne(t *testing.T) {
 		"a sloppy model": {seed: 2, options: Options{SloppyRate: 0.1}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && test.options.SloppyRate > 0 {
+				t.Skip("takes seconds: run without -short")
+			}
 			t.Parallel()
 			train, heldOut := Tasks(test.seed)
 			d := &learner{client: newClient(test.options)}
@@ -67,6 +70,9 @@ func TestRulesOfAnotherSeedDoNotHelp(t *testing.T) {
 }
 
 func TestWithoutReflectionAccuracyStaysTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	train, heldOut := Tasks(3)
 	d := &learner{client: newClient(Options{})}

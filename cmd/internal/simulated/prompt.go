@@ -1,9 +1,9 @@
 package simulated
 
 import (
-	"encoding/json"
 	"strings"
 
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
 
@@ -14,38 +14,32 @@ type conversation struct {
 	seed     uint64
 }
 
-type message struct {
-	Speaker string          `json:"role"`
-	Text    text            `json:"content"`
-	Calls   json.RawMessage `json:"tool_calls"`
-}
+// message is a turn of the conversation. Calls are JSON, or empty.
+type message struct{ speaker, text, calls string }
 
-// text is a message's content. On the wire it is a string or a list of parts; parts without text are ignored.
-type text string
-
-func (t *text) UnmarshalJSON(raw []byte) error {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		*t = text(s)
-		return nil
+// newConversation returns the conversation of a request. A result of a tool is text of its turn.
+func newConversation(r *wires.Request, seed uint64) *conversation {
+	c := &conversation{schema: r.SchemaName, seed: seed}
+	for _, item := range r.Items {
+		m := message{speaker: item.Role, text: item.Text}
+		if len(item.Calls) > 0 {
+			m.calls = asJSON(item.Calls)
+		}
+		if m.text == "" {
+			for _, result := range item.Results {
+				m.text += result.Output
+			}
+		}
+		c.messages = append(c.messages, m)
 	}
-	var parts []struct {
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return err
-	}
-	for _, p := range parts {
-		*t += text(p.Text)
-	}
-	return nil
+	return c
 }
 
 // said returns the messages without tool calls.
 func (c *conversation) said() []world.Message {
 	out := make([]world.Message, len(c.messages))
 	for i, m := range c.messages {
-		out[i] = world.Message{Speaker: m.Speaker, Text: string(m.Text)}
+		out[i] = world.Message{Speaker: m.speaker, Text: m.text}
 	}
 	return out
 }
@@ -54,7 +48,7 @@ func (c *conversation) said() []world.Message {
 func (c *conversation) bytes() int {
 	n := 0
 	for _, m := range c.messages {
-		n += len(m.Text) + len(m.Calls)
+		n += len(m.text) + len(m.calls)
 	}
 	return n
 }
@@ -71,7 +65,7 @@ func (c *conversation) chance(purpose string, rate float64) bool {
 func (c *conversation) fields() []string {
 	fields := []string{c.schema}
 	for _, m := range c.messages {
-		fields = append(fields, m.Speaker, string(m.Text), string(m.Calls))
+		fields = append(fields, m.speaker, m.text, m.calls)
 	}
 	return fields
 }

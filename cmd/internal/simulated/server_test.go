@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestStreamEqualsReply(t *testing.T) {
 	if text.String() != whole.Choices[0].Message.Content || finish != openai.FinishReasonStop {
 		t.Errorf("got %q, finish %q, want %q", text.String(), finish, whole.Choices[0].Message.Content)
 	}
-	if usage == nil || *usage != whole.Usage {
+	if usage == nil || !reflect.DeepEqual(*usage, whole.Usage) {
 		t.Errorf("got usage %v, want %v", usage, whole.Usage)
 	}
 }
@@ -147,7 +148,9 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	}{
 		"no JSON":      {"what?", 400},
 		"no messages":  {`{"model":"x"}`, 400},
-		"odd messages": {`{"messages":[{"role":"user","content":7}]}`, 400},
+		"no model":     {`{"messages":[{"role":"user","content":"x"}]}`, 400},
+		"odd messages": {`{"model":"x","messages":[{"role":"user","content":7}]}`, 400},
+		"odd choice":   {`{"model":"x","messages":[{"role":"user","content":"x"}],"tool_choice":7}`, 400},
 		"too long":     {`{"messages":[{"role":"user","content":"` + strings.Repeat("a", maxBodyBytes) + `"}]}`, 413},
 	} {
 		w := httptest.NewRecorder()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds/invoice"
 	"debrief/cmd/internal/simulated/worlds/world"
 )
@@ -52,14 +53,17 @@ type model struct {
 
 func newModel(o Options) *model { return &model{o, invoice.NewModel(o.Seed, world.Imperfection{})} }
 
-// Handler serves the model: POST /v1/chat/completions (also as a stream), POST /v1/embeddings, and GET /v1/models.
+// Handler serves the model: chat completions, responses and messages, each also as a stream, embeddings, and the list of models, below /v1.
 func Handler(o Options) http.Handler {
 	m := newModel(o)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", m.complete)
+	apis := wires.New(m.reply, Name, embeddingName)
+	for _, path := range []string{"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /v1/messages/count_tokens"} {
+		mux.HandleFunc(path, m.serve(apis))
+	}
 	mux.HandleFunc("POST /v1/embeddings", m.embed)
-	mux.HandleFunc("GET /v1/models", listModels)
-	mux.HandleFunc("GET /v1/models/{name}", showModel)
+	mux.Handle("GET /v1/models", apis)
+	mux.Handle("GET /v1/models/{name}", apis)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found_error", "no such endpoint: "+introduction)
 	})
@@ -116,6 +120,9 @@ var (
 // answer returns the text of the model's reply.
 func (m *model) answer(c *conversation) string {
 	role, said := c.role(), c.said()
+	if result := c.lastResult(); role == "" && result != "" {
+		return "The tool answered: " + result + "\n" + introduction
+	}
 	if role == "" {
 		return "Thank you for asking. " + introduction + " If you are setting something up: it works."
 	}

@@ -31,6 +31,11 @@ type Learn struct {
 	Files []string `arg:"" optional:"" help:"Recorded runs: files, directories, or - for standard input. Default: only the stored runs." placeholder:"FILE"`
 	JSON  bool     `help:"Print JSON lines; the last one is the result."`
 
+	Watch bool `help:"Stay, and learn each time that connected coding agents have handed over runs."`
+	// HandOver hands over the runs of coding agents that wait on this machine, for --watch. It returns the number of all that were handed
+	// over so far.
+	HandOver func(context.Context) (int, error) `kong:"-"`
+
 	Outcomes string `help:"File with the outcomes of runs that were recorded without one: id and score." placeholder:"FILE"`
 
 	program.Model
@@ -68,6 +73,9 @@ Unreadable data is listed with its file, its line or element, and the reason. Th
 5. An invalid line skips that line. An unreadable file skips the rest of that file. Content that is left out on
 purpose, such as thinking blocks, is counted.
 
+With --watch the command hands over the runs that wait on this machine (see 'debrief connect'), for example since the server was
+away, and compares the stored runs again after each new one.
+
 --outcomes names a table with the columns id and score, or JSON lines such as {"id": "run-7", "score": 1}. The id is the
 session, the trace, the task or the name of the file. A recorded outcome is not replaced.
 
@@ -81,6 +89,7 @@ Examples:
   debrief learn runs/*.traj --book coding --model gpt-4o-mini
   debrief learn ~/.claude/projects --book coding
   debrief learn runs/ --outcomes report.json --book coding
+  debrief learn --watch --book shop
   zcat traces.jsonl.gz | debrief learn -`
 }
 
@@ -117,8 +126,39 @@ type learnResult struct {
 	calls   int // tool calls of the submitted runs
 }
 
+// watchInterval is the time between two looks at the runs that wait.
+const watchInterval = 5 * time.Second
+
 // Run implements the command.
 func (l *Learn) Run(ctx context.Context, c *program.Common) error {
+	if !l.Watch {
+		return l.runOnce(ctx, c)
+	}
+	if len(l.Files) > 0 {
+		return program.Exit(program.ExitUsage, errors.New("--watch: only for runs of connected coding agents: leave the files out"))
+	}
+	log := c.Logger()
+	for known := -1; ; {
+		handedOver, err := l.HandOver(ctx)
+		if err != nil && ctx.Err() == nil {
+			log.Warn().Err(err).Msg("runs of coding agents wait")
+		}
+		if handedOver != known {
+			known = handedOver
+			if err := l.runOnce(ctx, c); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// runOnce learns once.
+func (l *Learn) runOnce(ctx context.Context, c *program.Common) error {
 	b, err := cli.ParseBook(l.Book)
 	if err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
-	"debrief/cmd/internal/proxy/fakeupstream"
 	"debrief/cmd/internal/runs"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds/world"
 	"debrief/events"
 	"debrief/events/bus"
@@ -72,13 +72,13 @@ func sentPrompts(t *testing.T, content any) map[string]map[string]string {
 	}
 	var mu sync.Mutex
 	prompts := map[string]map[string]string{}
-	server := httptest.NewServer(fakeupstream.New(func(r *fakeupstream.Request) fakeupstream.Answer {
+	server := httptest.NewServer(wires.New(func(r *wires.Request) wires.Answer {
 		mu.Lock()
 		defer mu.Unlock()
 		quotes := world.ReadQuotes(r.Last().Text)
 		quotes["instructions"] = r.Items[0].Text
 		prompts[quotes["question"]] = quotes
-		return fakeupstream.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}
+		return wires.Answer{Text: `{"reasoning": "r", "error_identification": "", "root_cause_analysis": "", "correct_approach": "", "key_insight": "", "section": "", "further_insights": [], "label_suspect": "", "bullet_tags": []}`}
 	}))
 	t.Cleanup(server.Close)
 	s, err := cli.ServerFlags{NATS: program.NATS{Replicas: 1}}.StartTemporary(t.Context(), "100ms", zerolog.Nop())

@@ -36,7 +36,7 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 	if err != nil {
 		return err
 	}
-	a := rules.NewAnalysis()
+	a, texts := rules.NewAnalysis(), deltalog.New(s.JetStream()).Texts()
 	runs := make(chan *events.Execution, waitingRuns)
 	var adding sync.WaitGroup
 	adding.Go(func() {
@@ -55,6 +55,9 @@ func (l *Learn) analyse(ctx context.Context, s *cli.Session, b book.Book, res *l
 		seen[runIDOf(e.ID)] = st.Seq
 		for _, f := range feedback[st.Seq] {
 			e.Outcome = e.Outcome.WithFeedback(f)
+		}
+		if err := texts.Fill(ctx, b, e.Version, e.Shown); err != nil {
+			return err
 		}
 		runs <- e
 		t.report(func(seconds float64) (any, string) {

@@ -15,6 +15,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/erasure"
 	"debrief/events/window"
 	"debrief/reflector"
 
@@ -102,7 +103,8 @@ type publisher struct {
 	states  runStates
 	sending *errgroup.Group
 	running context.Context // ends with the first error of the server
-	calls   int             // tool calls of the new runs
+	erased  *erasure.Filter
+	calls   int // tool calls of the new runs
 
 	estimate func(e *events.Execution) // is called with each new run; may be nil
 
@@ -117,7 +119,7 @@ const publishing = 32
 func (l *Learn) newPublisher(ctx context.Context, s *cli.Session, states runStates, res *learnResult) *publisher {
 	sending, running := errgroup.WithContext(ctx)
 	sending.SetLimit(publishing)
-	p := &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}}
+	p := &publisher{session: s, states: states, sending: sending, running: running, invalid: map[runID]string{}, erased: erasure.NewFilter(s.NATS(), nil)}
 	if l.reflecting != nil || s.Server == nil { // another process may have a model
 		p.windows = window.New(s.NATS(), s.JetStream())
 	}
@@ -165,6 +167,9 @@ func (p *publisher) publish(ctx context.Context, e *events.Execution) error {
 
 // store stores a run, and before it the calls of a successful one for the comparison with failed runs of its task.
 func (p *publisher) store(ctx context.Context, e *events.Execution) error {
+	if err := p.erased.Check(ctx, e); err != nil {
+		return err
+	}
 	if p.windows != nil {
 		if err := reflector.Remember(ctx, p.windows, e); err != nil {
 			return err

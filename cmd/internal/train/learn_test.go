@@ -76,6 +76,9 @@ func TestCountResultsFindsDeadLetters(t *testing.T) {
 // TestBadFilesCostOnlyThemselves reads a directory with everything that a directory can contain, and files that nothing can read, before
 // and after a file that can be read.
 func TestBadFilesCostOnlyThemselves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

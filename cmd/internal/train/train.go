@@ -54,8 +54,7 @@ type Training struct {
 	Out  string `help:"Folder for the report and all results. Default: debrief-runs/NAME." type:"path" placeholder:"DIR"`
 
 	Epochs        int    `help:"Passes over the training tasks." default:"1" group:"Run"`
-	Batch         int    `help:"Tasks answered in parallel with one version. Default: 1, online 15, --executions 32." default:"0" group:"Run"`
-	CurateEvery   int    `help:"Tasks that the Curator learns from together. Default: --batch." default:"0" group:"Run" rare:""`
+	Batch         int    `help:"Tasks answered with one version and learned from together. Default: 1, online 15, --executions 32." default:"0" group:"Run"`
 	Tries         int    `help:"Answer each training task up to this many times, until two answers have different outcomes; the Reflector compares them." default:"1" group:"Run"`
 	Order         string `help:"Order of the tasks: fixed, or seeded to shuffle each epoch by --seed." enum:"fixed,seeded" default:"fixed" group:"Run" rare:""`
 	Seed          uint64 `help:"Seed of --order seeded." default:"1" group:"Run" rare:""`
@@ -90,7 +89,7 @@ changes to another playbook with 'debrief playbook promote'.
 Run the same command again to continue an interrupted run: answered tasks are not submitted again, and the result is the
 same. Tasks have the fields question, context and target; see --field for other names.
 
---batch 1 is the sequential loop of the ACE paper. --online answers with the newest playbook, as for live traffic.
+--batch 1 is the sequential loop of the ACE paper. In larger batches, answers and reflections run in parallel. --online answers with the newest playbook, as for live traffic.
 With --tries 3 one reflection compares a right and a wrong answer to the same prompt, if the model gives both; the first counts.
 --executions learns a second playbook from existing executions, for example with another --reflector-prompt.
 
@@ -240,7 +239,7 @@ func (p *Training) runError(ctx context.Context, name string, err error) error {
 // config returns the configuration of the run. It returns an error for invalid combinations of flags.
 func (p *Training) config() (replay.Config, error) {
 	cfg := replay.Config{
-		Epochs: p.Epochs, Batch: p.Batch, CurateEvery: p.CurateEvery, Rounds: p.ReflectorConfig.Rounds, Tries: p.Tries,
+		Epochs: p.Epochs, Batch: p.Batch, Rounds: p.ReflectorConfig.Rounds, Tries: p.Tries,
 		Shuffle: p.Order == "seeded", Seed: p.Seed, ValidateEvery: p.ValidateEvery, Patience: p.Patience, SnapshotEvery: p.SnapshotEvery,
 	}
 	switch {
@@ -278,7 +277,7 @@ func (p *Training) config() (replay.Config, error) {
 
 // resultFlags are the flags that change the result of a run, in addition to those of the groups Context and Gate.
 var resultFlags = []string{
-	"validation", "test", "online", "executions", "from", "epochs", "batch", "curate-every", "rounds", "order", "seed", "validate-every", "patience",
+	"validation", "test", "online", "executions", "from", "epochs", "batch", "rounds", "order", "seed", "validate-every", "patience",
 	"snapshot-every", "max-samples", "evaluator", "evaluator-program", "field", "simulated", "model", "generator-model", "reflector-model",
 	"curator-model", "temperature", "generator-prompt", "reflector-prompt", "max-tokens", "no-schema", "embed-model", "trace-budget",
 	"token-budget", "section-token-budget", "trust", "burst",

@@ -10,20 +10,30 @@ import (
 	"debrief/events/natsd"
 )
 
-// Open starts a server with temporary storage and opens its streams. The server and the connection are closed at the
-// end of the test.
-func Open(t testing.TB, p bus.Policy) (*bus.Conn, *nats.Conn) {
+// Server starts a server with temporary storage. The returned function connects to it. The server and the connections are closed at the end
+// of the test.
+func Server(t testing.TB) (connect func() *nats.Conn) {
 	t.Helper()
 	srv, err := natsd.Start(natsd.Config{Sync: "1m"}) // tests need no protection against power loss
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Close)
-	nc, err := srv.Connect()
-	if err != nil {
-		t.Fatal(err)
+	return func() *nats.Conn {
+		t.Helper()
+		nc, err := srv.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
 	}
-	t.Cleanup(nc.Close)
+}
+
+// Open opens the streams of a new server, see [Server].
+func Open(t testing.TB, p bus.Policy) (*bus.Conn, *nats.Conn) {
+	t.Helper()
+	nc := Server(t)()
 	conn, err := bus.Open(t.Context(), nc, bus.Options{Policy: p})
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ func TestAdviceLines(t *testing.T) {
 		t.Error(diff)
 	}
 	if l := c.Lines[1]; l.Wording != events.WordingOf("Rest </playbook>") {
-		t.Errorf("got wording %s", l.Wording)
+		t.Errorf("got wording %d", l.Wording)
 	}
 	if c := assemble(t, Input{Index: adviceIndex(t, "Count.")}, Limits{}); len(c.Lines) != 0 {
 		t.Errorf("a context: got lines %+v", c.Lines)

@@ -77,7 +77,8 @@ type Input struct {
 type Context struct {
 	Messages []chat.Message
 	Manifest events.Manifest
-	Bullets  []*playbook.Bullet // the bullets in the prompt
+	Bullets  []*playbook.Bullet   // the bullets in the prompt
+	Shown    []events.ShownBullet // the same, with their texts and the reasons
 	Scores   []events.BulletScore
 	// WindowScores are the scores of the items of the shown turns, in time order.
 	WindowScores []events.WindowScore
@@ -299,11 +300,6 @@ func (a *assembler) addBullets() {
 	if len(a.selection.Bullets) > 0 {
 		a.spend(max(a.systemTokens(a.selection.Bullets)+messageOverhead-a.system.Tokens, 0))
 	}
-	byID := make(map[playbook.BulletID]*playbook.Bullet, len(a.selection.Bullets))
-	for _, b := range a.selection.Bullets {
-		byID[b.ID] = b
-	}
-	a.sources.Bullet = func(id playbook.BulletID) *playbook.Bullet { return byID[id] }
 }
 
 // reserveQuote reserves tokens for one quoted line, and takes them from budget too, unless that is nil. first is true for the first line
@@ -381,10 +377,10 @@ func (a *assembler) isWithheld(n *events.Note) bool {
 // the arm of the experiment.
 func (a *assembler) finish() *Context {
 	for {
-		a.manifest.Parts = a.parts()
+		fitted, shown := a.fittedBullets()
+		a.manifest.Parts, a.sources.Bullets = a.parts(), shown
 		messages, _ := Render(&a.manifest, a.sources)
 		a.manifest.Tokens = 0
-		fitted, shown := a.fittedBullets()
 		for i := range messages {
 			m := &messages[i]
 			if m.Speaker == chat.System {
@@ -404,7 +400,7 @@ func (a *assembler) finish() *Context {
 				}
 			}
 			return &Context{
-				Messages: messages, Manifest: a.manifest, Bullets: shown, Scores: a.selection.Scores, WindowScores: a.finalWindowScores(),
+				Messages: messages, Manifest: a.manifest, Bullets: shown, Shown: a.shownBullets(), Scores: a.selection.Scores, WindowScores: a.finalWindowScores(),
 				Lines: a.adviceLines(messages, shown),
 			}
 		}
@@ -450,14 +446,32 @@ func (a *assembler) fittedBullets() (fitted, shown []*playbook.Bullet) {
 	return fitted, shown
 }
 
+// shownBullets returns the bullets that are shown, with the reasons. Selection.Bullets and bulletParts have the same order.
+func (a *assembler) shownBullets() []events.ShownBullet {
+	all := make([]events.ShownBullet, 0, len(a.bulletParts))
+	for i, b := range a.selection.Bullets {
+		if p := &a.bulletParts[i]; !a.withheld[p.Ref] {
+			all = append(all, events.ShownBullet{
+				ID: b.ID, Content: b.Content, Wording: events.WordingOf(b.Content), Experiment: b.CurrentExperiment().Number, Why: p.Why,
+			})
+		}
+	}
+	return all
+}
+
 func (a *assembler) parts() []events.Part {
-	n := len(a.bulletParts) + len(a.before) + len(a.recalledParts) + len(a.reflectionParts) + len(a.recordParts) + len(a.after)
+	n := len(a.before) + len(a.recalledParts) + len(a.reflectionParts) + len(a.recordParts) + len(a.after)
 	all := make([]events.Part, 0, 8+n)
 	all = append(all, a.system)
+	bullets := events.Part{Kind: events.PartBullet}
 	for _, p := range a.bulletParts {
 		if !a.withheld[p.Ref] {
-			all = append(all, p)
+			bullets.Count++
+			bullets.Tokens += p.Tokens
 		}
+	}
+	if bullets.Count > 0 {
+		all = append(all, bullets)
 	}
 	all = append(all, a.before...)
 	if a.summary != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"debrief/events"
@@ -114,8 +115,15 @@ func checkArms(t *rapid.T, gate playbook.Gate) (compared bool) {
 	if len(shown.Manifest.Exposures) != len(withheld.Manifest.Exposures) || len(hidden) != 1 {
 		t.Fatalf("got %+v and %+v", shown.Manifest.Exposures, withheld.Manifest.Exposures)
 	}
-	rest := slices.DeleteFunc(slices.Clone(shown.Manifest.Parts), func(p events.Part) bool { return p.Kind == events.PartBullet && hidden[p.Ref] })
-	if d := cmp.Diff(withheld.Manifest.Parts, rest); d != "" {
+	rest := slices.DeleteFunc(slices.Clone(shown.Shown), func(b events.ShownBullet) bool { return hidden[string(b.ID)] })
+	ignoreExperiment := cmpopts.IgnoreFields(events.ShownBullet{}, "Experiment") // it is drawn until both arms are found
+	if d := cmp.Diff(withheld.Shown, rest, ignoreExperiment); d != "" {
+		t.Fatalf("other bullets: %s", d)
+	}
+	others := func(c *Context) []events.Part {
+		return slices.DeleteFunc(slices.Clone(c.Manifest.Parts), func(p events.Part) bool { return p.Kind == events.PartBullet })
+	}
+	if d := cmp.Diff(others(withheld), others(shown)); d != "" {
 		t.Fatalf("other parts: %s", d)
 	}
 	if d := cmp.Diff(withheld.Messages[1:], shown.Messages[1:]); d != "" {

@@ -242,7 +242,9 @@ func checkRender(t *rapid.T, c *Context, in Input) {
 	for _, b := range c.Bullets {
 		bullets[b.ID] = b
 	}
-	s.Bullet = func(id playbook.BulletID) *playbook.Bullet { return bullets[id] }
+	for _, b := range c.Shown {
+		s.Bullets = append(s.Bullets, bullets[b.ID])
+	}
 
 	data, err := events.Marshal(&c.Manifest)
 	if err != nil {

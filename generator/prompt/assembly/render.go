@@ -20,7 +20,7 @@ type Sources struct {
 	Query, TaskContext string
 	Rounds             []events.PreviousRound // earlier rounds of the task
 	Running            []events.Step
-	Bullet             func(playbook.BulletID) *playbook.Bullet
+	Bullets            []*playbook.Bullet             // of the part PartBullet
 	Interactions       map[string]*events.Interaction // by handle, for windows and recall
 	Notes              map[string]*events.Note        // by handle
 
@@ -57,7 +57,7 @@ func (c *textCache) systemText(instructions string, bullets []*playbook.Bullet, 
 }
 
 // Render returns the messages of a manifest. The result depends only on the manifest and the sources. missing lists
-// the parts without a source; the messages omit them.
+// the parts without a source; the messages omit them. Missing bullets are not listed: only the caller knows which were shown.
 func Render(m *events.Manifest, s Sources) (messages []chat.Message, missing []events.Part) {
 	if s.cache == nil {
 		s.cache = newTextCache()
@@ -103,11 +103,8 @@ func (r *renderer) addPart(p *events.Part) bool {
 		r.system = &text
 		return true
 	case events.PartBullet:
-		b := r.findBullet(playbook.BulletID(p.Ref))
-		if b != nil {
-			r.bullets = append(r.bullets, b)
-		}
-		return b != nil
+		r.bullets = r.sources.Bullets
+		return true
 	}
 	if !r.manifest.Advice {
 		r.endSystem()
@@ -159,13 +156,6 @@ func textOf(p *events.Part, source string) string {
 		return p.Text
 	}
 	return source
-}
-
-func (r *renderer) findBullet(id playbook.BulletID) *playbook.Bullet {
-	if r.sources.Bullet == nil {
-		return nil
-	}
-	return r.sources.Bullet(id)
 }
 
 // endSystem writes the system message, unless it is written: instructions and playbook. It contains no text of the task, so such a text

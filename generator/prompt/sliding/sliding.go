@@ -49,11 +49,8 @@ type Item struct {
 // Limits of a window. Fit never exceeds them.
 type Limits struct{ Tokens, Items int }
 
-// The default limits of a window.
-const (
-	defaultTokens = 8000
-	defaultItems  = 100
-)
+// defaultTokens is the default limit of a window.
+const defaultTokens = 8000
 
 // The reasons for dropping an item.
 const (

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var usual = Limits{defaultTokens, defaultItems}
+var usual = Limits{defaultTokens, 100}
 
 var now = time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 

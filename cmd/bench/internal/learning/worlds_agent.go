@@ -14,7 +14,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 
-	"debrief/cmd/internal/proxy/fakeupstream"
+	"debrief/cmd/internal/simulated/wires"
 	"debrief/cmd/internal/simulated/worlds"
 )
 
@@ -99,7 +99,7 @@ const adviceTag = "<playbook>"
 
 // worldProvider serves the model of a world like a provider of chat completions. It sees only the messages of each request.
 func worldProvider(w worlds.Caller) http.Handler {
-	return fakeupstream.New(func(r *fakeupstream.Request) fakeupstream.Answer {
+	return wires.New(func(r *wires.Request) wires.Answer {
 		var system, question, advice string
 		var done []worlds.Step
 		for i := range r.Items {
@@ -120,9 +120,9 @@ func worldProvider(w worlds.Caller) http.Handler {
 			}
 		}
 		turn := w.Next(strings.TrimSpace(question), system+"\n"+advice, done)
-		a := fakeupstream.Answer{Text: turn.Text}
+		a := wires.Answer{Text: turn.Text}
 		if turn.Call != nil {
-			a.Calls = []fakeupstream.Call{{Name: turn.Call.Tool, Arguments: jsonArguments(turn.Call.Arguments)}}
+			a.Calls = []wires.Call{{Name: turn.Call.Tool, Arguments: jsonArguments(turn.Call.Arguments)}}
 		}
 		return a
 	})

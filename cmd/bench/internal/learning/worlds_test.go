@@ -157,7 +157,8 @@ func TestWorldsBroken(t *testing.T) {
 		t.Skip("takes seconds: run without -short")
 	}
 	t.Parallel()
-	rows := measure(t, &worldsBench{part: &curvesPart, arms: []string{string(defaultGate), brokenArm(0.3)}, seeds: 1, tasks: 60, heldOut: 60})
+	// After 60 tasks one seed gives 13 to 52 %, six seeds give 39 and 41 %.
+	rows := measure(t, &worldsBench{part: &curvesPart, arms: []string{string(defaultGate), brokenArm(0.3)}, seeds: 6, tasks: 60, heldOut: 60})
 	whole, unreadable := rows[1].Values, rows[3].Values
 	if whole[deadKey].Mean > 0 || whole[accuracyKey].Mean < 0.2 {
 		t.Errorf("whole replies: got %+v, want no dead letters and an accuracy of at least 0.2", whole)

@@ -204,8 +204,7 @@ func writeManifest(out io.Writer, m *events.Manifest) {
 		term.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", t.Kind, t.Included, t.Tokens, t.Omitted, t.OmittedTokens, strings.Join(t.Reasons, ", "))
 	})
 	for _, p := range m.Parts {
-		isOneOfMany := p.Kind == events.PartBullet || p.Kind == events.PartRecord // the table has the reasons
-		if p.Why != "" && !isOneOfMany {
+		if p.Why != "" && p.Kind != events.PartRecord { // the table has the reasons of records
 			term.Fprintf(out, "%s %s: %s\n", p.Kind, p.Ref, p.Why)
 		}
 	}

@@ -169,6 +169,7 @@ func (*forgetExecutions) Help() string {
 as well goes into quarantine until a person reviews it. The executions leave sessions, summaries and recall too, and nothing is
 learned from them later. Executions that are published after this change count again, except with --execution. This is one change
 in the log, and a later restore does not undo it. Nothing is erased physically: the log keeps the old entries.
+'debrief playbook erase' also removes the texts.
 
 If several selectors are given, all must match. A playbook remembers the newest 128 selectors; with more, all executions before the
 newest of the others count as forgotten. So forget a session or a user at once, not each execution.

@@ -31,10 +31,14 @@ func (*importBook) Help() string {
 JSONL of Debrief. Ids, counters and times are preserved; other content of the file is ignored. All bullets become visible
 at once. Importing a file again changes nothing.
 
+Of a file with a block of 'playbook export --into' it reads what a person has changed in the block, as one edit: changed texts, new lines,
+and removed lines, whose bullets retire. It is refused if a bullet has changed since the export.
+
 Examples:
 
   debrief playbook import skillbook.json --book support
-  debrief playbook import playbook.txt --dry-run`
+  debrief playbook import playbook.txt --dry-run
+  debrief playbook import CLAUDE.md --book shop`
 }
 
 // Run implements the command.
@@ -45,6 +49,9 @@ func (im *importBook) Run(ctx context.Context, c *program.Common) error {
 	data, err := cli.ReadFile(im.File)
 	if err != nil {
 		return err
+	}
+	if im.Format == "" && formats.HasBlock(data) {
+		return im.importBlock(ctx, c, data)
 	}
 	access := apiclient.Create
 	if im.DryRun {
@@ -84,10 +91,14 @@ func (im *importBook) Run(ctx context.Context, c *program.Common) error {
 
 type exportBook struct {
 	apiclient.BookFlags
-	Format string `help:"Format: ace, kayba, swecli, json, jsonl or markdown." required:"" placeholder:"NAME"`
+	Format string `help:"Format: ace, kayba, swecli, json, jsonl or markdown; for coding agents claude-md, agents-md or skill." required:"" placeholder:"NAME"`
 	Out    string `short:"o" help:"File to write; '-' writes to standard output, as without the flag." type:"path" placeholder:"FILE"`
 	At     string `help:"Version to export: number, label, time or tag. Default: the newest." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show; json and jsonl always do."`
+
+	Into   string `help:"File of a coding agent: only the block between the marks of Debrief changes, or is appended." type:"path" placeholder:"FILE"`
+	Budget int    `help:"Longest block, in tokens." default:"2000" placeholder:"N"`
+	Check  bool   `help:"With --into: change nothing; exit code 3 if the block of the file is behind the playbook."`
 }
 
 // Help implements kong.HelpProvider.
@@ -95,15 +106,27 @@ func (*exportBook) Help() string {
 	return `Writes a playbook for another system. An import of the file gives the same bullets, except for fields that the format
 cannot represent. These are listed, with exit code 5. Markdown is for people: fields that it never shows are no loss.
 
+The formats claude-md, agents-md and skill write a block into a file that a coding agent always reads, best bullets first, within
+--budget. Such a text cannot be withheld in an experiment, so it has only bullets that a person wrote or approved, or that an
+experiment has proven. All else in the file stays. 'playbook import' reads a change in the block back.
+
 Examples:
 
   debrief playbook export --format markdown
   debrief playbook export --book support --format kayba -o skillbook.json
-  debrief playbook export --format jsonl --at 2026-11-20 | wc -l`
+  debrief playbook export --format jsonl --at 2026-11-20 | wc -l
+  debrief playbook export --book shop --format claude-md --into CLAUDE.md
+  debrief playbook export --format agents-md --into AGENTS.md --check`
 }
 
 // Run implements the command.
 func (ex *exportBook) Run(ctx context.Context, c *program.Common) error {
+	if slices.Contains(blockFormats, ex.Format) {
+		return ex.exportBlock(ctx, c)
+	}
+	if ex.Into != "" || ex.Check {
+		return program.Exit(program.ExitUsage, fmt.Errorf("--into, --check: want --format %s", strings.Join(blockFormats, ", ")))
+	}
 	format := formats.Format(ex.Format)
 	_, writable := formats.Formats()
 	if !slices.Contains(writable, format) {

@@ -9,6 +9,7 @@ import (
 
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/apiclient"
+	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
@@ -40,10 +41,13 @@ type Playbook struct {
 	Gate   gateBook `cmd:"" help:"Show the records of bullets, or set the gate to off, guard or strict."`
 	Review review   `cmd:"" help:"List, approve and reject bullets in quarantine."`
 
+	Control      control      `cmd:"" help:"Show or set the random share of sessions without advice."`
 	LeadingScore leadingScore `cmd:"" help:"Show or set the score that counts if an outcome has several."`
+	About        about        `cmd:"" help:"Show or set the name and the description."`
 
 	Why      whyBook          `cmd:"" help:"Explain a bullet, or the effect of an execution."`
 	Forget   forgetExecutions `cmd:"" help:"Remove the content that was learned from given executions."`
+	Erase    eraseData        `cmd:"" help:"Erase what a user, a session, a task or a playbook has left."`
 	Rejected rejectedBook     `cmd:"" help:"List rejected, merged and dropped proposals with reasons."`
 	Doubts   doubtsBook       `cmd:"" help:"List outcomes that the Reflector doubts, with reasons."`
 	Verify   verifyBook       `cmd:"" help:"Verify every hash of the log and of the view."`
@@ -68,7 +72,7 @@ type showBook struct {
 	At     string `help:"Version to show: number, label, time or tag; see 'debrief playbook diff --help'." placeholder:"POINT"`
 	Hidden bool   `help:"Include bullets that generators do not show: candidate, retired, quarantined."`
 	Prompt bool   `help:"Print the text as in a prompt, without a limit of tokens." xor:"form"`
-	Stats  bool   `help:"Print counts of bullets, and success with and without each bullet and earlier turns of the session." xor:"form"`
+	Stats  bool   `help:"Print counts of bullets, their health, and success with and without earlier turns." xor:"form"`
 	JSON   bool   `help:"Print one JSON document."`
 }
 
@@ -88,7 +92,11 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 		return err
 	}
 	if sh.Stats {
-		return sh.printStats(b)
+		h, err := api.Get[explain.Health](ctx, a.Client, sh.Path("health"), map[string]string{"limit": "30"})
+		if err != nil {
+			return err
+		}
+		return sh.printStats(b, h)
 	}
 	query = map[string]string{"at": fmt.Sprint(b.Version)} // the bullets of the same version, even if a newer one follows now
 	if !sh.Hidden {
@@ -116,12 +124,18 @@ func (sh *showBook) Run(ctx context.Context, c *program.Common) error {
 	return err
 }
 
-// printStats prints the statistics of a version, with the outcomes of the stored runs.
-func (sh *showBook) printStats(b *api.BookState) error {
+// printStats prints the statistics of a version, with the outcomes of the stored runs, and the health of the newest version.
+func (sh *showBook) printStats(b *api.BookState, h *explain.Health) error {
 	if sh.JSON {
-		return cli.WriteJSON(term.Stdout, b)
+		return cli.WriteJSON(term.Stdout, struct {
+			*api.BookState
+			Health *explain.Health `json:"health"`
+		}{b, h})
 	}
 	term.Printf("Playbook %q at version %s:\n%s\n", b.Book, b.Label, term.Block(cli.FormatStats(b.Stats)))
+	if err := h.Write(term.Stdout); err != nil {
+		return err
+	}
 	return b.Outcomes.Write(term.Stdout)
 }
 

@@ -118,6 +118,15 @@ func (l *reviewList) Run(ctx context.Context, c *program.Common) error {
 		if h.Replaced != "" {
 			term.Printf("  replaces %s: %s\n", h.Replaces, term.OneLine(h.Replaced, 160))
 		}
+		if h.Contested != "" {
+			term.Printf("  contradicts %s: %s\n", h.Contests, term.OneLine(h.Contested, 160))
+		}
+		if n := h.Nearest; n != nil {
+			term.Printf("  similar to %s (%s, %.0f %%): %s\n", n.ID, n.State, 100*n.Similarity, term.OneLine(n.Content, 160))
+		}
+		if e := h.Example; e != nil {
+			term.Printf("  learned in %s: %s\n", e.Execution, term.OneLine(e.Question, 160))
+		}
 		term.Printf("%s", term.Block(explain.Marked("  > ", h.Content)))
 	}
 	term.Printf("%s in quarantine.\n", term.Plural(len(list), "bullet"))

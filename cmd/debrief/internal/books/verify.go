@@ -3,6 +3,7 @@ package books
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"debrief/cmd/internal/api/explain"
 	"debrief/cmd/internal/operate/doctor"
@@ -91,6 +92,9 @@ func (v *verified) trace(ctx context.Context, b *cli.Playbook) error {
 func (v *verified) print() {
 	term.Printf("Playbook %q at version %s: %s, %d bytes, %s.\n", v.Book, v.Label, term.Plural(v.Deltas, "delta"), v.Bytes, term.Plural(v.Bullets, "bullet"))
 	term.Printf("  chain hash  %s\n  state hash  %s\n  view        version %d\n", v.ChainHash, v.StateHash, v.View)
+	for _, r := range v.Redacted {
+		term.Printf("  erased      texts of version %d, by %s at %s\n", r.Version, r.Author, r.Time.Local().Format(time.DateTime))
+	}
 	if v.Traced+v.Untraced > 0 {
 		term.Printf("  traced      %d of %d shown bullets lead to an execution or a person\n", v.Traced, v.Traced+v.Untraced)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
 	"debrief/events/deltalog"
+	"debrief/events/erasure"
 	"debrief/events/liveness"
 )
 
@@ -50,7 +52,7 @@ func (*backupCreate) Help() string {
 	return `Workers may run meanwhile. The directory gets its name only after it is complete. It has one directory for each stream, and
 manifest.json with the hashes of all files. Only its owner can read it.
 
-Streams: runs, tasks, dead, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, blobs.
+Streams: runs, tasks, dead, deltas, reflections, executions, window, state, contexts, vectors, openruns, captures, erasures, blobs.
 
 Examples:
 
@@ -139,23 +141,72 @@ type backupRestore struct {
 	cli.ServerFlags
 	From    string `arg:"" help:"Directory that 'debrief backup create' wrote." type:"path" placeholder:"DIR"`
 	Check   bool   `help:"Only read the files and verify their hashes, without a server."`
+	DryRun  bool   `help:"Change nothing; list what would be written and replaced." env:"-"`
 	Replace bool   `help:"Delete the current contents of the streams in the backup first."`
-	Fewer   bool   `name:"fewer-replicas" help:"Create streams with fewer replicas than in the backup, as on a single server."`
-	JSON    bool   `help:"Print one JSON document."`
+
+	Erasures string `help:"Take the erasures from this newer backup. Default: those of the server, else of the backup itself." type:"path" placeholder:"DIR"`
+
+	Fewer bool `name:"fewer-replicas" help:"Create streams with fewer replicas than in the backup, as on a single server."`
+	JSON  bool `help:"Print one JSON document."`
 }
 
 // Help implements kong.HelpProvider.
 func (*backupRestore) Help() string {
 	return `The command reads all files and verifies their hashes before it changes the server. It refuses to restore into streams
-that hold messages, unless --replace is set, and while workers run: stop them first. After the restore it verifies every
+that hold messages, unless --replace is set, and while workers run: stop them and the gateways first. After the restore it verifies every
 playbook. A server restores backups of servers with its own or an older version. On a cluster, set the number of replicas
 with --replicas.
 
 Examples:
 
   debrief backup restore monday --check
+  debrief backup restore monday --dry-run --replace
   debrief backup restore monday --data new-directory
   debrief backup restore monday --nats nats://host:4222 --replicas 3`
+}
+
+// restoredStream is a stream in the plan of a restore.
+type restoredStream struct {
+	Name     string `json:"name"`
+	Messages uint64 `json:"messages"` // of the backup
+	Replaces uint64 `json:"replaces"` // messages of the server that the restore deletes
+}
+
+// plan prints what a restore would write and replace. It returns the error for workers that run, and for messages that may not be replaced.
+func (b *backupRestore) plan(ctx context.Context, c *program.Common, m *backup.Manifest) error {
+	s, err := b.ConnectReadingOrEmpty(ctx, c.Logger())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := checkNoWorkers(ctx, s); err != nil {
+		return err
+	}
+	current, err := s.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	var all []restoredStream
+	var used []string
+	for _, stream := range m.Streams {
+		x := restoredStream{Name: stream.Name, Messages: stream.Messages}
+		for _, now := range current {
+			if now.Name == stream.Name && now.Messages > 0 {
+				x.Replaces = now.Messages
+				used = append(used, now.Name)
+			}
+		}
+		all = append(all, x)
+	}
+	if len(used) > 0 && !b.Replace {
+		return program.Exit(program.ExitRefused, fmt.Errorf("%s: hold messages: choose an empty server, or pass --replace to delete them", strings.Join(used, ", ")))
+	}
+	if b.JSON {
+		return cli.WriteJSON(term.Stdout, all)
+	}
+	return term.PrintTable(term.Stdout, "stream\trestored messages\treplaced messages", all, func(w io.Writer, x restoredStream) {
+		term.Fprintf(w, "%s\t%d\t%d\n", x.Name, x.Messages, x.Replaces)
+	})
 }
 
 // Run implements the command.
@@ -177,6 +228,18 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	}
 	if err := b.checkReplicas(m); err != nil {
 		return err
+	}
+	if b.Erasures != "" {
+		newer, err := backup.Verify(b.Erasures)
+		if err == nil {
+			err = m.UseErasures(newer)
+		}
+		if err != nil {
+			return program.Exit(program.ExitUsage, fmt.Errorf("--erasures: %w", err))
+		}
+	}
+	if b.DryRun {
+		return b.plan(ctx, c, m)
 	}
 	s, err := b.Connect(ctx, c.Logger())
 	if err != nil {
@@ -200,6 +263,13 @@ func (b *backupRestore) Run(ctx context.Context, c *program.Common) error {
 	}
 	if !b.JSON {
 		term.Printf("Restored from %s in %s.\n", b.From, time.Since(began).Round(time.Millisecond))
+	}
+	again, err := erasure.NewStore(s.JetStream()).RestoredSeq(ctx)
+	if err != nil {
+		return fmt.Errorf("read the erasures: %w", err)
+	}
+	if again > 0 && !b.JSON {
+		term.Printf("Data that was erased since is not used. 'debrief up', or 'debrief playbook erase --pending', removes it again.\n")
 	}
 	return verifyRestored(ctx, s, out, b.JSON)
 }

@@ -30,7 +30,8 @@ Examples:
   debrief completion fish > ~/.config/fish/completions/debrief.fish`
 }
 
-// completionScripts has the script of each shell. A script calls this program with the words up to the cursor.
+// completionScripts has the script of each shell. A script calls this program with the words up to the cursor. The one of zsh is
+// also a file of a directory in fpath: zsh reads it at the first completion, inside the function that it defines.
 var completionScripts = map[string]string{
 	"bash": `_debrief() {
     local IFS=$'\n'
@@ -38,12 +39,13 @@ var completionScripts = map[string]string{
 }
 complete -o default -F _debrief debrief
 `,
-	"zsh": `_debrief() {
+	"zsh": `#compdef debrief
+_debrief() {
     local -a found
     found=("${(@f)$(debrief completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
     if [[ -n "$found" ]]; then _describe debrief found; else _files; fi
 }
-compdef _debrief debrief
+if [[ "$funcstack[1]" = _debrief ]]; then _debrief "$@"; else compdef _debrief debrief; fi
 `,
 	"fish": `function __debrief
     debrief completion fish -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null

@@ -34,7 +34,7 @@ type Dead struct {
 // Help implements kong.HelpProvider.
 func (*Dead) Help() string {
 	return `An event becomes a dead letter after five failed attempts, if it is invalid, if its payload has expired, or if a newer version
-of the programs wrote it. It does not block other events and is kept for a week. Code and reason describe the cause. Fix the
+of the programs wrote it. It does not block other events and is kept for the age limit --dead-age of 'debrief setup'. Code and reason describe the cause. Fix the
 cause, then requeue the letter. A requeued event counts once, even if it is requeued several times.
 
 The waiting tasks of an interrupted run share one letter if a generator with another model gets them: run the command of the

@@ -31,6 +31,9 @@ prompt exactly, and answers nothing else. It understands rules in its own wordin
 the model simulated-invoice-desk. To use it, start
 'debrief up --model simulated-invoice-desk --base-url http://127.0.0.1:8089/v1'.
 
+Agents can use it with the clients of OpenAI and Anthropic: /v1/chat/completions, /v1/responses and /v1/messages, each also as
+a stream. It calls a tool that a message names in backquotes, or that the request forces.
+
 /v1/embeddings serves the model simulated-embeddings: vectors of letter sequences. Texts with common words are close to
 each other; synonyms are not.
 

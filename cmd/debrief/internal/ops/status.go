@@ -12,6 +12,7 @@ import (
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/cmd/internal/program/term"
+	"debrief/events/bus"
 	"debrief/events/liveness"
 	"debrief/events/redact"
 )
@@ -177,9 +178,9 @@ func (st *Status) collect(ctx context.Context, a *apiclient.Client) (*doctor.Ove
 func printOverview(o *doctor.Overview) error {
 	w := term.NewTable(term.Stdout)
 	w.Colors = levelColors
-	term.Fprintf(w, "stream\tmessages\tMiB\n")
+	term.Fprintf(w, "stream\tmessages\tMiB\tsize limit\tused\toldest\tage limit\n")
 	for _, x := range o.Streams {
-		term.Fprintf(w, "%s\t%d\t%.1f\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20))
+		term.Fprintf(w, "%s\t%d\t%.1f\t%s\t%s\t%s\t%s\n", x.Name, x.Messages, float64(x.Bytes)/(1<<20), formatSizeLimit(x), formatUsed(x), formatAge(x.Oldest), formatAgeLimit(x))
 	}
 	term.Fprintf(w, "\nrole\twaiting\tin work\tredelivered\toldest\tlast result\tdead\tworkers\tp50\tp95\thealth\n")
 	for _, role := range cli.Roles {
@@ -229,6 +230,14 @@ func printOverview(o *doctor.Overview) error {
 		term.Println("→", line)
 	}
 	return nil
+}
+
+// formatUsed formats the used share of a stream's size for a table, "-" without a limit.
+func formatUsed(s bus.StreamState) string {
+	if s.MaxBytes == 0 && s.MaxMessages == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*s.Used())
 }
 
 // printGateways prints a row for each gateway: the calls of models since its start.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -18,24 +19,30 @@ import (
 type Token struct {
 	New  tokenNew  `cmd:"" help:"Add a token to a file and print its secret once." example:"ann --file tokens.yaml --scope read,review --books support"`
 	List tokenList `cmd:"" help:"List the tokens of a file, without secrets." example:"--file tokens.yaml"`
+
+	Revoke tokenRevoke `cmd:"" help:"Remove a token from a file." example:"ann --file tokens.yaml"`
 }
 
 // Help implements kong.HelpProvider.
 func (*Token) Help() string {
 	return `A token names a caller of the gateway and limits it to scopes and playbooks. The file contains only hashes. A gateway reads a
-changed file within a second. To revoke a token, delete its entry from the file.
+changed file within a second: it then refuses a revoked token, and ends its open streams of events.
 
   context   contexts, and calls of models through the gateway
   report    executions, feedback and tasks
   read      everything that can be read
   review    changes of playbooks, with the token's name as author
-  operate   dead letters and the gate
+  operate   dead letters, the gate and erasures
+
+A token with --proxies is for a proxy that authenticates persons, for example by OIDC. Its requests must come from these addresses, and
+name the person, who is the author of changes, in the header X-Debrief-Person.
 
 Examples:
 
   debrief token new agent --file tokens.yaml
   debrief token new ann --file tokens.yaml --scope read,review --books support
   debrief token list --file tokens.yaml
+  debrief token revoke ann --file tokens.yaml
   debrief up --http 0.0.0.0:4280 --tokens tokens.yaml`
 }
 
@@ -45,6 +52,7 @@ type tokenNew struct {
 	File       string         `help:"Tokens file; created if it is missing." type:"path" required:"" placeholder:"FILE"`
 	Scope      []tokens.Scope `help:"Scope of the token; separate several by commas." default:"context,report" placeholder:"SCOPE"`
 	Books      []string       `help:"Playbooks that the token may use; separate several by commas. Default: all." placeholder:"NAME"`
+	Proxies    []string       `help:"Addresses of proxies that authenticate persons; then each request must name one in X-Debrief-Person." placeholder:"ADDRESS"`
 	SecretFile string         `help:"Write the secret to this new file, and do not print it." type:"path" placeholder:"FILE"`
 	JSON       bool           `help:"Print one JSON document."`
 }
@@ -59,6 +67,14 @@ func (t *tokenNew) Run() error {
 		}
 		books = append(books, b)
 	}
+	var proxies []netip.Prefix
+	for _, text := range t.Proxies {
+		p, err := tokens.ParseProxy(text)
+		if err != nil {
+			return program.Exit(program.ExitUsage, fmt.Errorf("--%w", err))
+		}
+		proxies = append(proxies, p)
+	}
 	var out *os.File
 	if t.SecretFile != "" { // created before the token, so that its secret is not lost if the file cannot be written
 		var err error
@@ -67,7 +83,7 @@ func (t *tokenNew) Run() error {
 		}
 		defer func() { _ = out.Close() }()
 	}
-	secret, err := tokens.Add(t.File, t.Name, t.Scope, books)
+	secret, err := tokens.Add(t.File, t.Name, t.Scope, books, proxies...)
 	if err != nil {
 		if out != nil {
 			_ = os.Remove(t.SecretFile)
@@ -108,9 +124,10 @@ type tokenList struct {
 
 // listedToken is a token in the JSON of the list.
 type listedToken struct {
-	Name   string          `json:"name"`
-	Scopes []tokens.Scope  `json:"scopes"`
-	Books  []playbook.Book `json:"books,omitempty"` // empty: all
+	Name    string          `json:"name"`
+	Scopes  []tokens.Scope  `json:"scopes"`
+	Books   []playbook.Book `json:"books,omitempty"` // empty: all
+	Proxies []string        `json:"proxies,omitempty"`
 }
 
 // Run implements the command.
@@ -122,17 +139,46 @@ func (t *tokenList) Run() error {
 	if t.JSON {
 		list := []listedToken{}
 		for _, token := range set.List() {
-			list = append(list, listedToken{token.Name, token.Scopes, token.Books})
+			list = append(list, listedToken{Name: token.Name, Scopes: token.Scopes, Books: token.Books, Proxies: token.ProxyNames()})
 		}
 		return cli.WriteJSON(term.Stdout, list)
 	}
-	return term.PrintTable(term.Stdout, "token\tscopes\tplaybooks", set.List(), func(w io.Writer, token *tokens.Token) {
+	return term.PrintTable(term.Stdout, "token\tscopes\tplaybooks\tproxies", set.List(), func(w io.Writer, token *tokens.Token) {
 		books := "all"
 		if len(token.Books) > 0 {
 			books = joinNames(token.Books)
 		}
-		term.Fprintf(w, "%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books)
+		proxies := "–"
+		if len(token.Proxies) > 0 {
+			proxies = joinNames(token.ProxyNames())
+		}
+		term.Fprintf(w, "%s\t%s\t%s\t%s\n", token.Name, joinNames(token.Scopes), books, proxies)
 	})
+}
+
+// tokenRevoke removes a token.
+type tokenRevoke struct {
+	Name string `arg:"" help:"Name of the token."`
+	File string `help:"Tokens file." type:"path" required:"" placeholder:"FILE"`
+	JSON bool   `help:"Print one JSON document."`
+}
+
+// Run implements the command.
+func (t *tokenRevoke) Run() error {
+	err := tokens.Remove(t.File, t.Name)
+	switch {
+	case errors.Is(err, tokens.ErrUnknown):
+		return program.Exit(program.ExitRefused, err)
+	case err != nil:
+		return program.Exit(program.ExitUsage, err)
+	case t.JSON:
+		return cli.WriteJSON(term.Stdout, struct {
+			Revoked string `json:"revoked"`
+			File    string `json:"file"`
+		}{t.Name, t.File})
+	}
+	term.Printf("token %s is revoked: gateways that use %s refuse it within a second\n", t.Name, t.File)
+	return nil
 }
 
 // joinNames joins names for a table.

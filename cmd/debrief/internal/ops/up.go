@@ -4,11 +4,13 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 
+	"debrief/cmd/internal/operate/erase"
 	"debrief/cmd/internal/operate/metrics"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
@@ -21,6 +23,7 @@ import (
 	"debrief/events/bus"
 	"debrief/events/chat"
 	"debrief/events/redact"
+	"debrief/events/streams"
 	"debrief/generator"
 	"debrief/generator/scoring"
 	"debrief/reflector"
@@ -32,10 +35,11 @@ type Up struct {
 	Listen string `help:"Address of the NATS server; 'none' accepts no connections." default:"127.0.0.1:4222" placeholder:"HOST:PORT"`
 	program.Health
 	program.Gateway
+	program.Retention
 	Simulated bool `help:"Use the simulated model of the demo; it only answers invoice tasks." instead:"model,generator-model,reflector-model,curator-model"`
 
-	JSON   bool     `help:"Print one JSON document with the addresses at the start."`
-	Memory cli.Size `help:"Soft memory limit, at most 3/4 of the container's. GOMEMLIMIT takes precedence." default:"1GiB"`
+	JSON   bool         `help:"Print one JSON document with the addresses at the start."`
+	Memory streams.Size `help:"Soft memory limit, at most 3/4 of the container's. GOMEMLIMIT takes precedence." default:"1GiB"`
 
 	program.Model
 	program.Embedding
@@ -67,6 +71,9 @@ Examples:
 
 // Check returns an error for invalid settings.
 func (u *Up) Check() error {
+	if u.Memory == 0 {
+		return program.Exit(program.ExitUsage, errors.New("--memory: must be above 0"))
+	}
 	if u.Simulated && u.Model.Named() {
 		return program.Exit(program.ExitUsage, fmt.Errorf("--simulated: is set, and so is --model: choose one"))
 	}
@@ -92,7 +99,10 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 	log := c.Logger()
 	program.LimitMemory(int64(u.Memory))
 	gatewayURL := make(chan string, 1)
-	m := program.Metrics("debrief up")
+	m, err := u.Metrics("debrief up")
+	if err != nil {
+		return err
+	}
 	roles, working, err := u.roles(ctx, m, gatewayURL)
 	if err != nil {
 		return err
@@ -118,11 +128,15 @@ func (u *Up) Run(ctx context.Context, c *program.Common, settings program.Effect
 		u.WarnOfDamage(c)
 		m.SetStoreLimit(int64(u.MaxStore))
 	}
+	if _, err := u.SetLimits(ctx, s.Conn, u.Replicas, settings); err != nil {
+		return err
+	}
 	stop, err := u.Serve(s.Conn, m, "debrief up", working, &u.health, log)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	go erase.New(s.Conn).Watch(ctx, log)
 	go func() {
 		select {
 		case url := <-gatewayURL:
@@ -148,7 +162,11 @@ func (u *Up) serveHTTP(ctx context.Context, m *metrics.Metrics, models program.M
 		if err != nil {
 			return nil, err
 		}
-		f, err := proxy.Listen(proxy.Options{Gateway: u.Gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
+		gateway := u.Gateway
+		if u.Simulated { // it answers all three model APIs
+			gateway.UpstreamAnthropic = cmp.Or(gateway.UpstreamAnthropic, models.BaseURL)
+		}
+		f, err := proxy.Listen(proxy.Options{Gateway: gateway, Settings: u.settings, OpenAI: models.BaseURL, OpenAIKey: string(key), Metrics: m, Health: &u.health, Log: *conn.Log()})
 		if err != nil {
 			return nil, err
 		}
@@ -268,7 +286,8 @@ func (u *Up) printTask() {
 	}
 	tasks, _ := simulated.Tasks(1)
 	term.Printf(`The simulated model calculates invoices of one form, and learns their pricing rules from outcomes. To everything else it
-answers "I do not know". An invoice for it:
+answers "I do not know". Agents reach it by the gateway, with chat completions, responses and messages; it calls a tool that a message
+names in backquotes. An invoice for it:
 
 debrief submit --wait%s '%s'
 `, server, term.Block(tasks[0].Question))

@@ -13,6 +13,7 @@ import (
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/index"
 	"debrief/cmd/internal/api/tokens"
+	"debrief/cmd/internal/operate/prices"
 	"debrief/cmd/internal/program"
 	"debrief/cmd/internal/program/cli"
 	"debrief/curator"
@@ -144,9 +145,13 @@ func (p Flags) open(ctx context.Context, c *program.Common, access Access, autho
 	}
 	a.contexts = &contexts{ContextBuilder: generator.NewContextBuilder(s.Conn, nil, cfg), conn: s.Conn, hasOwnSettings: !isDefault(cfg)}
 	a.close = append(a.close, func() error { a.contexts.Close(); return nil })
+	table, err := prices.Load("")
+	if err != nil {
+		return nil, err
+	}
 	a.Client = api.InProcess(api.New(a.contexts, api.Options{
 		Local: &tokens.Token{Name: cli.Author(author), Scopes: tokens.Scopes}, Conn: s.Conn,
-		Index: index.New(s.Conn), Log: log,
+		Index: index.New(s.Conn, table), Log: log,
 	}))
 	return a, nil
 }

@@ -11,8 +11,8 @@
 //     const debrief = new Client();
 //     const answer = await debrief.run("Where is the globe?", async (run) => yourModel(run.messages));
 //
-// The result of the function is the answer. The run is reported after the function; an exception makes it a failure. If
-// Debrief is down, the function still runs: the messages then contain only the query, and run.degraded is the reason.
+// The result of the function is the answer. The run is reported after the function; an exception makes it a failure. The function
+// begins within 150 ms. If Debrief is down or slower, the messages contain only the query, and run.degraded is the reason.
 //
 // The settings are environment variables where the platform has them: DEBRIEF_URL (http://127.0.0.1:4280), DEBRIEF_API_TOKEN,
 // DEBRIEF_BOOK (default).
@@ -52,7 +52,10 @@ export class DebriefError extends Error {
 
 /** A client of the API. */
 export class Client {
-  /** @param {{url?: string, token?: string, book?: string, timeout?: number}} [options] timeout is in milliseconds, for each attempt */
+  /**
+   * @param {{url?: string, token?: string, book?: string, timeout?: number, adviceTimeout?: number}} [options] The times are in
+   *   milliseconds: timeout for each attempt, and adviceTimeout for the context of a run, in all.
+   */
   constructor(options = {}) {
     const env = globalThis.process?.env ?? {};
     this.url = (options.url || env.DEBRIEF_URL || "http://127.0.0.1:4280").replace(/\/+$/, "");
@@ -60,6 +63,7 @@ export class Client {
     this.token = options.token ?? env.DEBRIEF_API_TOKEN ?? "";
     this.book = options.book || env.DEBRIEF_BOOK || "default";
     this.timeout = options.timeout ?? 12000;
+    this.adviceTimeout = options.adviceTimeout ?? 150;
   }
 
   /**
@@ -102,10 +106,10 @@ export class Client {
    * @returns {Promise<T>}
    */
   async run(query, work, fields = {}) {
-    const run = new Run(query);
+    const run = new Run(query, this, fields.run_id || fields.session || randomId());
     const started = Date.now();
     try {
-      run.context = await this.context(query, fields);
+      run.context = await this.#send("contexts", { book: this.book, query, ...fields, run_id: run.runId }, this.adviceTimeout);
     } catch (error) {
       if (!(error instanceof DebriefError) || !error.temporary) throw error;
       run.degraded = error.message;
@@ -147,11 +151,11 @@ export class Client {
     }
   }
 
-  async #send(path, body) {
+  async #send(path, body, timeout = this.timeout) {
     const headers = { "Content-Type": "application/json", ...(this.token ? { Authorization: `Bearer ${this.token}` } : {}) };
     let response, reply;
     try {
-      response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", redirect: "manual", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(this.timeout) });
+      response = await fetch(`${this.url}/api/v1/${path}`, { method: "POST", redirect: "manual", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(timeout) });
       reply = await response.text();
     } catch (error) {
       const reason = error?.cause?.message || error?.message || error;
@@ -179,8 +183,10 @@ export class Client {
 
 /** One run of an agent. */
 export class Run {
-  constructor(query) {
+  constructor(query, client, runId) {
     this.query = query;
+    this.client = client;
+    this.runId = runId; // names the run for its sub-agents
     /** @type {Context | undefined} */
     this.context = undefined;
     /** @type {unknown} */
@@ -191,6 +197,18 @@ export class Run {
     this.steps = [];
     this.handle = ""; // set after the report
     this.degraded = ""; // the reason if Debrief could not be reached
+  }
+
+  /**
+   * Runs a sub-agent; see Client.run. It is in the same group of the control share, unless it has a session of its own.
+   * @template T
+   * @param {string} query
+   * @param {(run: Run) => T | Promise<T>} work
+   * @param {Record<string, unknown>} [fields]
+   * @returns {Promise<T>}
+   */
+  subAgent(query, work, fields = {}) {
+    return this.client.run(query, work, { ...fields, run_id: this.runId });
   }
 
   /** Messages for the model: the context, or only the query if Debrief could not be reached. */

@@ -116,7 +116,7 @@ test("settings of the environment", async () => {
 test("a run", async () => {
   const api = await fake(CONTEXT, STORED);
   let seen;
-  const answer = await new Client({ url: api.url }).run("Where?", async (run) => {
+  const answer = await new Client({ url: api.url, adviceTimeout: 10_000 }).run("Where?", async (run) => {
     seen = run;
     assert.deepEqual(run.messages, CONTEXT[1].messages);
     run.tool("lookup", { id: 7 }, "found");
@@ -134,21 +134,46 @@ test("a run", async () => {
   assert.deepEqual([seen.handle, seen.degraded], ["17-ab12cd34", ""]);
 });
 
+test("sub-agents have the id of their run", async () => {
+  for (const fields of [{}, { session: "s-1" }, { run_id: "r-1" }]) {
+    const api = await fake(CONTEXT, CONTEXT, CONTEXT, STORED, STORED, STORED);
+    await new Client({ url: api.url, adviceTimeout: 10_000 }).run("q", (run) => run.subAgent("p", (sub) => sub.subAgent("o", () => "a", { limit: 9 })), fields);
+    const bodies = api.requests.map((request) => request.body);
+    const named = fields.session ?? fields.run_id ?? bodies[0].run_id;
+    assert.ok(named);
+    assert.deepEqual(bodies.slice(0, 3).map((body) => [body.run_id, body.session]), [[named, fields.session], [named, undefined], [named, undefined]]);
+    assert.deepEqual([bodies[2].query, bodies[2].limit, bodies[3].run_id], ["o", 9, undefined]); // otherwise the reports were copies of one run
+  }
+});
+
+test("a run begins in time", async () => {
+  const api = await fake("hang");
+  const started = Date.now();
+  let waited, seen;
+  await new Client({ url: api.url, timeout: 50 }).run("q", (run) => {
+    waited = Date.now() - started;
+    seen = run;
+  });
+  assert.ok(waited >= 140 && waited < 1000, String(waited));
+  assert.match(seen.degraded, /timeout|aborted/i);
+  assert.deepEqual([seen.messages, api.requests[0].path, api.requests[1].path], [[{ role: "user", content: "q" }], "/api/v1/contexts", "/api/v1/executions"]); // advice is requested once
+});
+
 test("an exception is a failure", async () => {
   const api = await fake(CONTEXT, STORED);
-  await assert.rejects(new Client({ url: api.url }).run("q", () => { throw new RangeError("x"); }), RangeError);
+  await assert.rejects(new Client({ url: api.url, adviceTimeout: 10_000 }).run("q", () => { throw new RangeError("x"); }), RangeError);
   assert.deepEqual(api.requests[1].body.outcome, { label: "failure", feedback: "RangeError: x" });
 });
 
 test("the exception of the agent comes before that of the report", async () => {
   const api = await fake(CONTEXT, [400, { detail: "answer: required" }]);
-  await assert.rejects(new Client({ url: api.url }).run("q", () => { throw new RangeError("x"); }), RangeError);
+  await assert.rejects(new Client({ url: api.url, adviceTimeout: 10_000 }).run("q", () => { throw new RangeError("x"); }), RangeError);
 });
 
 test("an invalid request of a run is not hidden", async () => {
   for (const replies of [[[400, { detail: "query: required" }]], [CONTEXT, [400, { detail: "query: required" }]]]) {
     const api = await fake(...replies);
-    await assert.rejects(new Client({ url: api.url }).run("", () => "a"), /query: required/);
+    await assert.rejects(new Client({ url: api.url, adviceTimeout: 10_000 }).run("", () => "a"), /query: required/);
   }
 });
 
@@ -225,7 +250,7 @@ describe("retries", { concurrency: true }, () => {
 });
 
 test("a real server", { skip: process.env.DEBRIEF_TEST_URL ? false : "DEBRIEF_TEST_URL names no server" }, async () => {
-  const client = new Client({ url: process.env.DEBRIEF_TEST_URL, book: "node" });
+  const client = new Client({ url: process.env.DEBRIEF_TEST_URL, book: "node", adviceTimeout: 10_000 });
   let seen;
   await client.run("Which shelf is highest?", (run) => {
     seen = run;

@@ -1,17 +1,22 @@
 """Tests of debrief.py against a fake API, and against a real server if DEBRIEF_TEST_URL names one. Standard library only."""
 
+import asyncio
 import http.server
 import json
 import os
 import socket
 import sys
 import threading
+import time
 import unittest
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import debrief  # noqa: E402
+
+
+DEFAULT = debrief.ADVICE_TIMEOUT
 
 
 class Fake(http.server.ThreadingHTTPServer):
@@ -35,6 +40,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if reply == "hang":
             self.server.released.wait(10)
             return
+        if reply == "drip":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            while not self.server.released.wait(0.05):
+                self.wfile.write(b"x")
+            return
         if reply == "close":
             self.connection.shutdown(socket.SHUT_RDWR)
             return
@@ -56,12 +66,93 @@ STORED = (201, {"handle": "17-ab12cd34"})
 BUSY = (503, {"title": "Service Unavailable", "detail": "no service answers: start a generator", "code": "unavailable"})
 
 
+class AsyncTest(unittest.IsolatedAsyncioTestCase):
+    async def test_run(self):
+        fake = Fake(CONTEXT, STORED)
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        async with debrief.Client(fake.url, token="secret", advice_timeout=5).run("q", session="s") as run:
+            self.assertEqual(run.messages[0]["content"], "Weigh it.")
+            run.answer = "a"
+        ticking.cancel()
+        self.assertEqual((run.handle, run.degraded), ("17-ab12cd34", ""))
+        self.assertEqual([(path, body.get("answer")) for path, _, body in fake.requests], [("/api/v1/contexts", None), ("/api/v1/executions", "a")])
+        self.assertGreater(ticks, 1)  # the event loop goes on
+        stop(fake)
+
+    async def test_limit_with_many_runs(self):
+        """50 runs at a server that hangs begin in time: they wait at once, not one after the other."""
+        fake = Fake("hang")
+        client = debrief.Client(fake.url)
+
+        async def begin():
+            started = time.monotonic()
+            run = client.run("q")
+            await run.__aenter__()
+            return time.monotonic() - started, run.degraded
+
+        for waited, degraded in await asyncio.gather(*(begin() for _ in range(50))):
+            self.assertIn("no advice within 150 ms", degraded)
+            self.assertLess(waited, 3)
+        stop(fake)
+
+    async def test_exception_is_a_failure(self):
+        fake = Fake(CONTEXT, STORED)
+        with self.assertRaises(KeyError):
+            async with debrief.Client(fake.url, advice_timeout=5).run("q"):
+                raise KeyError("x")
+        self.assertEqual(fake.requests[1][2]["outcome"]["label"], "failure")
+        stop(fake)
+
+    async def test_cancelled_run_is_not_reported(self):
+        fake = Fake(CONTEXT, STORED)
+        started = asyncio.Event()
+
+        async def work():
+            async with debrief.Client(fake.url, advice_timeout=5).run("q"):
+                started.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(work())
+        await started.wait()
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        self.assertEqual(len(fake.requests), 1)
+        stop(fake)
+
+    async def test_requests(self):
+        fake = Fake(CONTEXT, STORED, STORED)
+        client = debrief.AsyncClient(fake.url)
+        self.assertEqual((await client.context("q"))["context_id"], "c-1")
+        self.assertEqual((await client.report(question="q", answer="a", outcome=True))["handle"], "17-ab12cd34")
+        self.assertEqual((await client.feedback("17-ab12cd34", False))["handle"], "17-ab12cd34")
+        self.assertEqual([path for path, _, _ in fake.requests], ["/api/v1/contexts", "/api/v1/executions", "/api/v1/feedback"])
+        stop(fake)
+
+
+def stop(fake):
+    fake.released.set()
+    fake.shutdown()
+    fake.server_close()
+
+
 class Test(unittest.TestCase):
     def setUp(self):
         self.delays = []
         patch = mock.patch.object(debrief.time, "sleep", self.delays.append)
         patch.start()
         self.addCleanup(patch.stop)
+        patience = mock.patch.object(debrief, "ADVICE_TIMEOUT", 10)  # the machine may be busy
+        patience.start()
+        self.addCleanup(patience.stop)
         environment = mock.patch.dict(os.environ)
         environment.start()
         self.addCleanup(environment.stop)
@@ -136,6 +227,38 @@ class TestRun(Test):
         self.assertEqual((body["context_id"], body["question"], body["answer"], body["outcome"], body["session"]), ("c-1", "Where?", "Here.", True, "s-1"))
         self.assertEqual((run.handle, run.degraded), ("17-ab12cd34", ""))
         self.assertGreaterEqual(body["duration_ns"], 0)
+
+    def test_sub_agents_have_the_id_of_their_run(self):
+        for fields in ({}, {"session": "s-1"}, {"run_id": "r-1"}):
+            fake = self.fake(*[CONTEXT, CONTEXT, CONTEXT, STORED, STORED, STORED])
+            with debrief.Client(fake.url).run("q", **fields) as run, run.sub_agent("p") as sub, sub.sub_agent("o", limit=9):
+                pass
+            bodies = [body for _, _, body in fake.requests]
+            ids = {body["run_id"] for body in bodies[:3]}
+            self.assertEqual(len(ids), 1, ids)
+            if fields:
+                self.assertEqual(ids, set(fields.values()))
+            self.assertEqual([body.get("session") for body in bodies[:3]], [fields.get("session"), None, None])
+            self.assertEqual((bodies[2]["query"], bodies[2]["limit"]), ("o", 9))
+            self.assertNotIn("run_id", bodies[3])  # otherwise the reports were copies of one run
+
+    def test_run_begins_in_time(self):
+        """A server that hangs, and one that sends a byte now and then, do not keep an agent waiting."""
+        for reply in ("hang", "drip"):
+            fake = self.fake(reply, STORED)
+            started = time.monotonic()
+            with debrief.Client(fake.url, advice_timeout=DEFAULT).run("q") as run:
+                waited = time.monotonic() - started
+                fake.released.set()
+            self.assertTrue(0.14 < waited < 1, waited)
+            self.assertIn("no advice within 150 ms", run.degraded)
+            self.assertEqual((run.messages, run.handle), ([{"role": "user", "content": "q"}], "17-ab12cd34"))
+
+    def test_advice_is_requested_once(self):
+        fake = self.fake(BUSY, STORED)
+        with debrief.Client(fake.url).run("q") as run:
+            self.assertIn("start a generator", run.degraded)
+        self.assertEqual([path for path, _, _ in fake.requests], ["/api/v1/contexts", "/api/v1/executions"])
 
     def test_exception_is_a_failure(self):
         fake = self.fake(CONTEXT, STORED)
@@ -240,7 +363,7 @@ class TestErrors(Test):
 @unittest.skipUnless(os.environ.get("DEBRIEF_TEST_URL"), "DEBRIEF_TEST_URL names no server")
 class TestServer(unittest.TestCase):
     def test_run_and_feedback(self):
-        client = debrief.Client(os.environ["DEBRIEF_TEST_URL"], book="python")
+        client = debrief.Client(os.environ["DEBRIEF_TEST_URL"], book="python", advice_timeout=10)
         with client.run("Which shelf is highest?", session="py-1") as run:
             run.tool("lookup", {"shelf": 7}, "high")
             run.answer, run.outcome = "Shelf 7.", 0.5

@@ -77,11 +77,18 @@ func forkEdits(origin book.Fork, source, copied *book.Playbook, to book.Book) []
 	if mode, set := source.Gate(); set {
 		addEdit().Gate = mode
 	}
-	if a := source.Admission(); a.ReviewsFirst() {
+	a := source.Admission()
+	if a.ReviewsFirst() {
 		addEdit().Review = book.ReviewFirst
+	}
+	if a.Control != "" {
+		addEdit().Control = a.Control
 	}
 	if name := source.LeadingScore(); name != "" {
 		addEdit().LeadingScore = &name
+	}
+	if about := source.About(); about != (book.About{}) {
+		addEdit().About = &about
 	}
 	if len(edits) == 0 && copied.Len() > 0 {
 		addEdit()

@@ -14,6 +14,11 @@ import (
 	book "debrief/playbook"
 )
 
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
 // TestPromotionAppliesItsPlan checks that the Curator applies all operations of a plan in order, and none of them if a
 // bullet has changed since the plan was made.
 func TestPromotionAppliesItsPlan(t *testing.T) {

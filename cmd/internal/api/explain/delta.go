@@ -40,17 +40,26 @@ func DeltaSummary(d *book.Delta) string {
 	if d.Forget != nil {
 		add("forgets %s", d.Forget)
 	}
+	if n := len(d.Redacted); n > 0 {
+		add("erased texts of %d earlier changes", n)
+	}
 	if d.Gate != "" {
 		add("the gate is %s", d.Gate)
 	}
 	if d.Review != "" {
 		add("review %s", d.Review)
 	}
+	if d.Control != "" {
+		add("control share %s", d.Control)
+	}
 	switch name := d.LeadingScore; {
 	case name != nil && *name == "":
 		add("no leading score")
 	case name != nil:
 		add("the leading score is %q", *name)
+	}
+	if d.About != nil {
+		add("the name is %q and the description %q", d.About.Name, d.About.Description)
 	}
 	count := map[book.OpKind]int{}
 	for i := range d.Ops {

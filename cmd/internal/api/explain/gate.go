@@ -15,6 +15,8 @@ type Gate struct {
 	Mode    book.Gate   `json:"gate"`
 	Chosen  bool        `json:"explicit"` // set explicitly, not the default
 	Review  book.Review `json:"review"`   // first or off
+	// Control is the control share, such as 5%, or off.
+	Control book.Share `json:"control"`
 	// LeadingScore is the name of the score that counts if an outcome has several.
 	LeadingScore string `json:"leading_score,omitempty"`
 	// Unapproved has the bullets in prompts that no person wrote or approved. It is empty unless Review is first.
@@ -31,6 +33,8 @@ func GateAt(name book.Book, p *book.Playbook, label string, decisions []history.
 	g := &Gate{Book: name, Version: p.Version(), Label: label, Decisions: decisions}
 	g.Mode, g.Chosen = p.Gate()
 	g.Review, g.Unapproved = ReviewOf(p)
+	a := p.Admission()
+	g.Control = a.ControlShare()
 	g.LeadingScore = p.LeadingScore()
 	g.Bullets, g.Waiting = gate.NewReport(p, cfg, limit).Rows(g.Mode)
 	return g

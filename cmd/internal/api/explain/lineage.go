@@ -43,7 +43,7 @@ func (x *Bullet) Load(ctx context.Context, ev Evidence, all bool) error {
 	x.Executions = map[string]*events.Execution{}
 	for _, e := range x.Events {
 		for i, c := range withEvidence(e.Support) {
-			if !all && (i == firstFew || isCount(e.Kind)) {
+			if !all && (i == firstFew || e.Kind.Counts()) {
 				break
 			}
 			if err := x.load(ctx, ev, c); err != nil {
@@ -84,7 +84,7 @@ func (x *Bullet) Text(all bool) string {
 	term.Fprintf(out, "\n%s\n", summary(x.Lineage))
 	for _, e := range history.MergeExposures(x.Events) {
 		term.Fprintf(out, "\n%s  %s  %s\n", x.Labels[e.Version], e.Time.Local().Format(time.DateTime), DescribeEvent(&e, x.Bullet))
-		if isCount(e.Kind) && !all {
+		if e.Kind.Counts() && !all {
 			term.Fprintf(out, "    from %s\n", handles(e.Support))
 		} else {
 			x.writeSupport(out, e.Support, all)
@@ -93,27 +93,25 @@ func (x *Bullet) Text(all bool) string {
 	return out.String()
 }
 
-// isCount reports whether events of a kind change only votes or outcomes.
-func isCount(kind book.OpKind) bool {
-	return kind == book.Tag || kind == book.AddExposures || kind == book.Retag
-}
-
 // summary describes the author and the evidence of a bullet.
 func summary(l *history.Lineage) string {
 	n := 0
 	var outcomes []string
 	for _, label := range []events.Label{events.Success, events.Partial, events.Failure, events.Unknown} {
-		if k := l.Outcomes[string(label)]; k > 0 {
+		if k := l.LearnedFrom[string(label)]; k > 0 {
 			n += k
 			outcomes = append(outcomes, fmt.Sprintf("%d %s", k, label))
 		}
 	}
-	text := fmt.Sprintf("Added by %s. ", l.Author)
+	text := fmt.Sprintf("Added by %s. Learned from ", l.Author)
 	switch {
 	case n > 0:
-		text += fmt.Sprintf("Evidence: %s (%s).", term.Plural(n, "execution"), strings.Join(outcomes, ", "))
+		text += fmt.Sprintf("%s (%s).", term.Plural(n, "execution"), strings.Join(outcomes, ", "))
 	default:
-		text += "Evidence: no executions."
+		text += "no execution."
+	}
+	if l.Helped+l.Harmed+l.NoEffect > 0 {
+		text += fmt.Sprintf(" Helped in %d, harmed in %d, no effect in %d.", l.Helped, l.Harmed, l.NoEffect)
 	}
 	if l.Forgotten > 0 {
 		text += fmt.Sprintf(" %d were forgotten.", l.Forgotten)

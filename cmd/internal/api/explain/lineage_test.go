@@ -106,8 +106,9 @@ func TestSummary(t *testing.T) {
 		lineage history.Lineage
 		want    string
 	}{
-		{history.Lineage{}, "no executions"},
-		{history.Lineage{Summary: history.Summary{Outcomes: map[string]int{"success": 2, "unknown": 1}}}, "3 executions (2 success, 1 unknown)"},
+		{history.Lineage{}, "Learned from no execution."},
+		{history.Lineage{Summary: history.Summary{LearnedFrom: map[string]int{"success": 2, "unknown": 1}}}, "Learned from 3 executions (2 success, 1 unknown)."},
+		{history.Lineage{Summary: history.Summary{Helped: 2, NoEffect: 83}}, "Helped in 2, harmed in 0, no effect in 83."},
 		{history.Lineage{Summary: history.Summary{Forgotten: 4}}, "4 were forgotten"},
 		{history.Lineage{Merged: []string{"b", "c"}}, "b, c merged into it"},
 	} {

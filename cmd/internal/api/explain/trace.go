@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func writeExecution(out io.Writer, handle string, e *events.Execution) {
 		if slices.Contains(e.Cited, s.ID) {
 			mark = "cited"
 		}
-		term.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, term.OneLine(s.Content, 120))
+		term.Fprintf(out, "  %s     %s  %s\n", mark, s.ID, cmp.Or(term.OneLine(s.Content, 120), "(its text is no longer stored)"))
 	}
 }
 

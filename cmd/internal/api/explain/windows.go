@@ -1,10 +1,6 @@
 package explain
 
 import (
-	"fmt"
-	"io"
-
-	"debrief/cmd/internal/program/term"
 	"debrief/cmd/internal/train/report"
 	"debrief/events"
 )
@@ -81,22 +77,4 @@ func (n *windowRuns) outcomes() []WindowOutcomes {
 		all = append(all, o)
 	}
 	return all
-}
-
-// writeWindows prints the outcomes of runs in sessions as a table. It prints nothing without such runs.
-func writeWindows(w io.Writer, all []WindowOutcomes) error {
-	if len(all) == 0 {
-		return nil
-	}
-	writeText(w, "Success with the earlier turns of the session in the prompt, a part of them, and none:")
-	t := term.NewTable(w)
-	term.Fprintf(t, "turns\tsuccess\tmessages\ttokens\tshare of history\n")
-	for _, o := range all {
-		term.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%s\n", o.Earlier, describeRate(o.Success), o.Messages, o.Tokens, fmt.Sprintf("%.0f %%", 100*o.Share))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	term.Fprintf(w, "\n")
-	return nil
 }

@@ -49,8 +49,6 @@ type Lesson struct {
 	Bullet playbook.BulletID `json:"bullet"`
 	Text   string            `json:"text" doc:"Beginning of the text of the bullet."`
 	New    bool              `json:"new" doc:"The bullet was added, not changed."`
-	// Quarantined is set if the bullet went into quarantine; a person may have decided since.
-	Quarantined bool `json:"quarantined,omitempty" doc:"The bullet went into quarantine; a person may have decided since."`
 }
 
 // ChangeCounts are numbers of operations on bullets.
@@ -208,15 +206,15 @@ func newChange(b playbook.Book, r *deltalog.Record) Change {
 		op := &r.Ops[i]
 		if len(c.Lessons) < maxLessons && op.Content != "" {
 			c.Lessons = append(c.Lessons, Lesson{
-				Bullet: op.Bullet, Text: text.Clip(op.Content, maxLesson), New: op.Kind == playbook.Add, Quarantined: op.Status == playbook.Quarantined,
+				Bullet: op.Bullet, Text: text.Clip(op.Content, maxLesson), New: op.Kind == playbook.Add,
 			})
 		}
-		switch op.Kind {
-		case playbook.Add:
+		switch {
+		case op.Kind == playbook.Add:
 			c.Added++
-		case playbook.Remove:
+		case op.Kind == playbook.Remove:
 			c.Removed++
-		case playbook.Tag, playbook.Retag, playbook.AddExposures, playbook.Confirm:
+		case op.Kind.Counts():
 			c.Votes++
 		default:
 			c.Changed++

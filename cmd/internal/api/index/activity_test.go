@@ -8,11 +8,16 @@ import (
 	"debrief/events/bus/bustest"
 )
 
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
 // TestNoDeltas: a gateway needs no stream of deltas. It may start before the curator, or without one.
 func TestNoDeltas(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	x := New(conn)
+	x := New(conn, nil)
 	if err := conn.JetStream().DeleteStream(t.Context(), events.StreamDeltas); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ type delta struct {
 	// about has the hashes of the ids of the bullets, events and executions that the delta is about.
 	about   []uint64
 	forgets bool // the delta forgets executions
+	counts  bool // by the Curator, and only of votes and outcomes
 }
 
 // bookLog is the index of one log. Its memory is about 120 bytes for a delta, and 8 bytes for each id that the delta is about.
@@ -34,6 +35,7 @@ type bookLog struct {
 	merged   map[playbook.BulletID][]playbook.BulletID // bullets that were merged into a bullet
 	changeID string                                    // of the newest delta
 	statuses history.Statuses
+	health   history.HealthLog
 
 	now         playbook.Playbook    // at the newest version
 	checkpoints []*playbook.Playbook // oldest first
@@ -47,11 +49,12 @@ func newBookLog(b playbook.Book, step int) *bookLog {
 
 // add adds the next delta of the log.
 func (l *bookLog) add(r *deltalog.Record) error {
+	l.health.Add(&r.Delta, &l.now)
 	if _, err := l.now.Apply(&r.Delta); err != nil {
 		return fmt.Errorf("playbook %q: %w: %w", l.book, err, deltalog.ErrBrokenLog)
 	}
 	n := len(l.at)
-	d := delta{Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n, about: aboutOf(&r.Delta), forgets: r.Forget != nil}
+	d := delta{Position: deltalog.Position{Seq: r.Seq, Chain: [32]byte(r.Chain)}, time: r.Time, change: n, about: aboutOf(&r.Delta), forgets: r.Forget != nil, counts: r.Author == history.Curator && !r.ChangesBullets()}
 	if n > 0 && r.ChangeID != "" && r.ChangeID == l.changeID { // another part of the same change
 		d.change = l.at[n-1].change
 	}
@@ -211,6 +214,17 @@ func (l *bookLog) namesOf(version uint64) (names []string) {
 func (l *bookLog) between(first, end uint64) (all []int) {
 	for v := max(first, 1); v < min(end, uint64(len(l.at)+1)); v++ {
 		all = append(all, int(v-1))
+	}
+	return all
+}
+
+// before returns the indices of the last deltas below a version, at most limit, newest first. With bullets, it leaves out those that only
+// change votes and outcomes.
+func (l *bookLog) before(end uint64, limit int, bullets bool) (all []int) {
+	for i := int(min(end-1, uint64(len(l.at)))) - 1; i >= 0 && len(all) < limit; i-- {
+		if !bullets || !l.at[i].counts {
+			all = append(all, i)
+		}
 	}
 	return all
 }

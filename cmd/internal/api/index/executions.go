@@ -7,9 +7,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"debrief/cmd/internal/operate/prices"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -22,10 +24,12 @@ const maxRows = 500_000
 // tools that agents repeat. It is safe for concurrent use.
 type Executions struct {
 	conn   *bus.Conn
+	prices *prices.Table // nil: the cost of a run is that of its event
 	errors knownErrors
 
 	mu        sync.RWMutex
 	results   map[playbook.Book]*results
+	compared  comparison
 	seq       uint64 // last sequence that was read
 	reflected uint64 // last sequence of a reflection that was read
 	rows      []row  // oldest first
@@ -37,9 +41,9 @@ type Executions struct {
 	doubts  map[uint64]string         // reasons why the Reflector doubts the outcome
 }
 
-func newExecutions(conn *bus.Conn) *Executions {
+func newExecutions(conn *bus.Conn, table *prices.Table) *Executions {
 	return &Executions{
-		conn: conn, errors: newKnownErrors(), results: map[playbook.Book]*results{}, maxRows: maxRows,
+		conn: conn, prices: table, errors: newKnownErrors(), results: map[playbook.Book]*results{}, compared: newComparison(), maxRows: maxRows,
 		revised: map[uint64]events.Outcome{}, doubts: map[uint64]string{},
 	}
 }
@@ -94,6 +98,7 @@ func (x *Executions) addExecution(seq uint64, e *events.Execution) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.resultsOf(e.Book).add(e)
+	x.compared.add(e, x.prices.Cost(e.Model, e.Usage))
 	if len(x.rows) == x.maxRows {
 		x.rows, x.dropped = slices.Clone(x.rows[x.maxRows/4:]), true
 		first := x.rows[0].seq
@@ -116,6 +121,13 @@ type Filter struct {
 	Label     events.Label
 	Before    time.Time
 	Doubted   bool // only executions whose outcome the Reflector doubts; the index alone knows them
+	// Words must all be in the question or the answer, in lower case. The index does not know them.
+	Words []string
+}
+
+// OnlyWords reports whether the filter looks for words in all executions, so that a scan of the stream is faster than the index.
+func (f *Filter) OnlyWords() bool {
+	return len(f.Words) > 0 && !f.Doubted && f.Session == "" && f.Run == "" && f.Task == "" && f.User == "" && f.Bullet == ""
 }
 
 // Matches reports whether an execution of the playbook matches.
@@ -128,7 +140,12 @@ func (f *Filter) Matches(e *events.Execution) bool {
 		(f.Task == "" || e.Origin.Task == f.Task) &&
 		(f.Label == "" || e.Outcome.Label == f.Label) &&
 		(f.Before.IsZero() || e.Started.Before(f.Before)) &&
-		(f.Bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.Bullet }))
+		(f.Bullet == "" || slices.ContainsFunc(e.Shown, func(b events.ShownBullet) bool { return b.ID == f.Bullet })) &&
+		(len(f.Words) == 0 || f.containsWords(strings.ToLower(e.Question+"\n"+e.Answer)))
+}
+
+func (f *Filter) containsWords(text string) bool {
+	return !slices.ContainsFunc(f.Words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
 // rowFilter is a filter of rows. The row wanted has the hashes of the fields that the filter sets.

@@ -16,7 +16,7 @@ import (
 func TestFindReturnsWhatMatches(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		x := newExecutions(nil)
+		x := newExecutions(nil, nil)
 		x.maxRows = rapid.SampledFrom([]int{8, 1000}).Draw(t, "rows")
 		names := rapid.SampledFrom([]string{"", "a", "b"})
 		labels := rapid.SampledFrom([]events.Label{events.Success, events.Failure})
@@ -66,7 +66,7 @@ func TestFindReturnsWhatMatches(t *testing.T) {
 // TestOldVersionsAreMerged: the number of cells is bounded, and the totals stay.
 func TestOldVersionsAreMerged(t *testing.T) {
 	t.Parallel()
-	x := newExecutions(nil)
+	x := newExecutions(nil, nil)
 	const n = 3 * maxVersions
 	for i := range n {
 		e := &events.Execution{Book: "b", Version: uint64(i), Outcome: events.Outcome{Label: events.Success}, ContextID: "c", Started: time.Date(2026, 1, 1, i%24, 0, 0, 0, time.UTC)}

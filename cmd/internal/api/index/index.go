@@ -1,6 +1,7 @@
 // Package index keeps views of the streams of a server in memory, so that lists and live pages do not read the streams:
 //
-//   - Executions has the executions that lists find, and their results per version and day.
+//   - Executions has the executions that lists find, their results per version and day, and the comparison of the sessions with and
+//     without each playbook.
 //   - Logs has the logs of the playbooks. Pages about a bullet, an execution or an old version read only the deltas that they show.
 //   - Activity has the newest changes, the lag of the roles and the number of dead letters.
 //
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"debrief/cmd/internal/operate/prices"
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/playbook"
@@ -38,10 +40,10 @@ type Index struct {
 	conn *bus.Conn
 }
 
-// New returns an empty index.
-func New(conn *bus.Conn) *Index {
+// New returns an empty index. The table has the prices of models; it may be nil.
+func New(conn *bus.Conn, table *prices.Table) *Index {
 	activity := newActivity(conn)
-	return &Index{Executions: newExecutions(conn), Logs: newLogs(conn, activity), Activity: activity, conn: conn}
+	return &Index{Executions: newExecutions(conn, table), Logs: newLogs(conn, activity), Activity: activity, conn: conn}
 }
 
 // Run reads what is stored, and then what is new, until the context ends. It continues after failed reads. It must be called once.

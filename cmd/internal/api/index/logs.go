@@ -257,6 +257,16 @@ func (x *Logs) Delta(ctx context.Context, b playbook.Book, version uint64) (*Ver
 	return newVersion(all[0], names), &all[0].Delta, nil
 }
 
+// Health returns the health of a playbook at the end of each day with a change, oldest first. The last day has the newest version, and ends
+// at now. It is empty for an unknown playbook.
+func (x *Logs) Health(ctx context.Context, b playbook.Book, now time.Time) (days []history.HealthDay, err error) {
+	err = x.read(ctx, b, func(l *bookLog) error {
+		days = l.health.Days(&l.now, now)
+		return nil
+	})
+	return days, err
+}
+
 // At returns the playbook at a version, and the label of the version. The caller must not change it.
 func (x *Logs) At(ctx context.Context, b playbook.Book, point string) (*playbook.Playbook, string, error) {
 	at, err := x.Version(ctx, b, point)
@@ -306,20 +316,21 @@ func (x *Logs) Decisions(ctx context.Context, b playbook.Book) (all []history.De
 	return all, version, err
 }
 
-// Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version.
-func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int) (all []*Version, newest uint64, err error) {
-	var names [][]string // of the versions, oldest first
+// Versions returns at most limit versions of a playbook below end, newest first, and the number of its newest version. With bullets, it
+// leaves out those that only change votes and outcomes.
+func (x *Logs) Versions(ctx context.Context, b playbook.Book, end uint64, limit int, bullets bool) (all []*Version, newest uint64, err error) {
+	names := map[uint64][]string{} // of the versions
 	part, err := x.part(ctx, b, func(l *bookLog) []int {
 		newest = uint64(len(l.at))
-		last := min(end, newest+1)
-		first := last - min(last, uint64(limit))
-		for v := max(first, 1); v < last; v++ {
-			names = append(names, l.namesOf(v))
+		some := l.before(end, limit, bullets)
+		for _, i := range some {
+			v := uint64(i + 1)
+			names[v] = l.namesOf(v)
 		}
-		return l.between(first, last)
+		return some
 	})
-	for i, r := range slices.Backward(part) {
-		all = append(all, newVersion(r, names[i]))
+	for _, r := range slices.Backward(part) {
+		all = append(all, newVersion(r, names[r.Version]))
 	}
 	return all, newest, err
 }

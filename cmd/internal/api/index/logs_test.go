@@ -148,7 +148,7 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 		}
 	}
 	ids, newest := map[playbook.BulletID]bool{"others-99999": true}, uint64(0)
-	var list []*Version
+	var list, ofBullets []*Version
 	statuses := new(history.Statuses)
 	var log []*deltalog.Record
 	names := map[string]uint64{} // a name belongs to the version that got it last
@@ -172,6 +172,9 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 			}
 		}
 		list = append(list, v)
+		if ch.Author != history.Curator || slices.ContainsFunc(ch.Ops, func(op playbook.Op) bool { return op.Kind != playbook.Tag && op.Kind != playbook.Confirm }) {
+			ofBullets = append(ofBullets, v)
+		}
 		got, d, err := x.Delta(ctx, book, ch.Version)
 		check(t, err)
 		slices.Sort(got.Names)
@@ -205,8 +208,10 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	same("quarantine", printed(got, err), printed(statuses.Quarantine(p), nil))
 	decisions, version, err := x.Decisions(ctx, book)
 	same("decisions", printed(decisions, err)+fmt.Sprint(version), printed(statuses.Decisions(), nil)+fmt.Sprint(newest))
-	all, err := pages(ctx, x)
+	all, err := pages(ctx, x, false)
 	same("versions", printed(all, err), printed(list, nil))
+	all, err = pages(ctx, x, true)
+	same("versions that change bullets", printed(all, err), printed(ofBullets, nil))
 	var changes []uint64
 	for _, c := range x.activity.State().Changes {
 		changes = append(changes, c.Version)
@@ -222,14 +227,15 @@ func compare(t *testing.T, x *Logs, store *deltalog.Store, handles []string) {
 	}
 }
 
-// pages returns all versions, page by page.
-func pages(ctx context.Context, x *Logs) (all []*Version, err error) {
+// pages returns all versions, page by page, or those that change bullets.
+func pages(ctx context.Context, x *Logs, bullets bool) (all []*Version, err error) {
+	const limit = 7
 	for end := uint64(math.MaxInt64); ; end = all[len(all)-1].Version {
-		part, _, err := x.Versions(ctx, book, end, 7)
+		part, _, err := x.Versions(ctx, book, end, limit, bullets)
 		for i := range part {
 			slices.Sort(part[i].Names)
 		}
-		if all = append(all, part...); err != nil || len(all) == 0 || all[len(all)-1].Version == 1 {
+		if all = append(all, part...); err != nil || len(part) < limit || all[len(all)-1].Version == 1 {
 			return all, err
 		}
 	}
@@ -238,10 +244,13 @@ func pages(ctx context.Context, x *Logs) (all []*Version, err error) {
 // TestIndexAgreesWithTheLog compares an index that follows a random log with the whole log, also after the server has lost the log and
 // another one took its place.
 func TestIndexAgreesWithTheLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	store := deltalog.New(conn.JetStream())
-	x := New(conn).Logs
+	x := New(conn, nil).Logs
 	x.step = 2000 // several checkpoints
 	for seed := range uint64(2) {
 		w, err := store.Writer(t.Context(), book)
@@ -261,7 +270,7 @@ func TestIndexAgreesWithTheLog(t *testing.T) {
 		check(t, conn.JetStream().DeleteKeyValue(t.Context(), events.BucketPlaybook))
 		_, err = bus.Open(t.Context(), conn.NATS(), bus.Options{})
 		check(t, err)
-		if _, _, err := x.Versions(t.Context(), book, 10, 5); err != nil {
+		if _, _, err := x.Versions(t.Context(), book, 10, 5, false); err != nil {
 			t.Errorf("without a log: %v", err)
 		}
 	}
@@ -278,7 +287,7 @@ func TestReplacedDelta(t *testing.T) {
 	for range 40 {
 		a.commit()
 	}
-	x := New(conn).Logs
+	x := New(conn, nil).Logs
 	check(t, x.read(t.Context(), book, func(*bookLog) error { return nil }))
 	l := opened(x, book).log
 	for _, count := range []int{1, 20} { // read one by one, and as a part of the log

@@ -72,8 +72,7 @@ func (r *results) addOutcome(e *events.Execution, o events.Outcome, n int) {
 // revise replaces the outcome of an execution by that of feedback.
 func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
 	seq, matches, err := f.Execution.Parse()
-	outcome := f.Outcome.Complete()
-	if err != nil || !outcome.Known() {
+	if err != nil || !f.Outcome.Complete().Known() {
 		return nil //nolint:nilerr // the feedback names no stored execution, or does not change its outcome
 	}
 	found, err := x.conn.Events.Find(ctx, events.StreamExecutions, seq, matches)
@@ -90,7 +89,9 @@ func (x *Executions) revise(ctx context.Context, f *events.Feedback) error {
 	if !ok {
 		before = e.Outcome.Complete()
 	}
-	x.revised[seq] = events.Outcome{Label: outcome.Label, Inferred: outcome.Inferred}
+	outcome := before.WithFeedback(f)
+	x.revised[seq] = events.Outcome{Label: outcome.Label, Score: outcome.Score, Inferred: outcome.Inferred}
+	x.compared.revise(e, before, outcome)
 	x.resultsOf(e.Book).addOutcome(e, before, -1)
 	x.resultsOf(e.Book).addOutcome(e, outcome, 1)
 	return nil

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 
 	"debrief/playbook"
 )
@@ -16,8 +19,8 @@ var ErrExists = errors.New("a token of this name exists")
 
 // Add adds a new token to a tokens file, and returns its secret. It creates a missing file, which only the owner can read. The
 // file is replaced as a whole, so a server that reads it never sees a part.
-func Add(path, name string, scopes []Scope, books []playbook.Book) (secret string, err error) {
-	secret, entry, err := New(name, scopes, books)
+func Add(path, name string, scopes []Scope, books []playbook.Book, proxies ...netip.Prefix) (secret string, err error) {
+	secret, entry, err := New(name, scopes, books, proxies...)
 	if err != nil {
 		return "", err
 	}
@@ -46,6 +49,56 @@ func Add(path, name string, scopes []Scope, books []playbook.Book) (secret strin
 		return "", fmt.Errorf("tokens file: %w", err)
 	}
 	return secret, nil
+}
+
+// ErrUnknown is returned by Remove for a token that the file does not have.
+var ErrUnknown = errors.New("unknown token")
+
+// Remove removes a token from the file at path. The gateways that use the file refuse the token within a second, and end its open streams
+// of events. A file without tokens is invalid, so the last token stays: its removal returns an error.
+func Remove(path, name string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("tokens file: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("tokens file: %w", err)
+	}
+	all, err := parse(data)
+	if err != nil {
+		return fmt.Errorf("tokens file %s: %w", path, err)
+	}
+	if !slices.ContainsFunc(all, func(t *Token) bool { return t.Name == name }) {
+		return fmt.Errorf("tokens file %s: %w: %s", path, ErrUnknown, name)
+	}
+	if len(all) == 1 {
+		return fmt.Errorf("tokens file %s: %s is the last token, and a gateway needs one: add another one first", path, name)
+	}
+	rest, err := withoutEntry(data, name)
+	if err != nil {
+		return fmt.Errorf("tokens file %s: %w", path, err)
+	}
+	if err := replace(path, rest, info.Mode().Perm()); err != nil {
+		return fmt.Errorf("tokens file: %w", err)
+	}
+	return nil
+}
+
+// withoutEntry returns the text of a tokens file without an entry. Other entries and comments stay.
+func withoutEntry(data []byte, name string) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, err
+	}
+	top := root.Content[0]
+	for i := 0; i < len(top.Content); i += 2 {
+		if top.Content[i].Value == name {
+			top.Content = slices.Delete(top.Content, i, i+2)
+			break
+		}
+	}
+	return yaml.Marshal(&root)
 }
 
 // replace writes a temporary file beside path, and renames it to path.

@@ -190,7 +190,7 @@ func parse(data []byte) ([]*Token, error) {
 func parseToken(name, entry *yaml.Node) (*Token, error) {
 	t := &Token{Name: name.Value}
 	if entry.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: want the fields hash, owner, scopes and books", entry.Line)
+		return nil, fmt.Errorf("line %d: want the fields hash, owner, scopes, books and proxies", entry.Line)
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(entry.Content); i += 2 {
@@ -225,8 +225,18 @@ func (t *Token) set(field string, value *yaml.Node) (err error) {
 		t.Scopes, err = list[Scope](field, value)
 	case "books":
 		t.Books, err = list[playbook.Book](field, value)
+	case "proxies":
+		var texts []string
+		texts, err = list[string](field, value)
+		for _, text := range texts {
+			p, problem := ParseProxy(text)
+			t.Proxies, err = append(t.Proxies, p), errors.Join(err, problem)
+		}
+		if err == nil && len(texts) == 0 {
+			err = errors.New("proxies: is empty: remove the field, or name an address") // else the secret would need no proxy
+		}
 	default:
-		return fmt.Errorf("unknown field %.40q: want hash, owner, scopes or books", field)
+		return fmt.Errorf("unknown field %.40q: want hash, owner, scopes, books or proxies", field)
 	}
 	return err
 }

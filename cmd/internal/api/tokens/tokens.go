@@ -5,6 +5,11 @@
 //	  owner: n1Ssl4rO1aBTtCpPnTCXTg
 //	  scopes: [context, report]
 //	  books: [support] # empty or missing: all books
+//	sso:
+//	  hash: sha256:65e84be33532fb784c48129675f9eff3a682b27168c0ea744b2cf58ee02337c5
+//	  owner: gSnAzmfpm1QDbLdWCeOyyA
+//	  scopes: [read, review]
+//	  proxies: [127.0.0.1] # the token of a proxy, which names a person in each request
 //
 // The owner is a random id: the runs that are reported with a token belong to its owner. A new token with an old name has another owner, so
 // it sees none of the runs of the earlier token. The file has only the hashes of secrets. New creates a token and returns its secret once.
@@ -20,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,6 +55,9 @@ type Token struct {
 	Owner  string // unique id; empty for the token of commands and of a server without tokens
 	Scopes []Scope
 	Books  []playbook.Book // empty: all books
+	// Proxies are the addresses of proxies that authenticate persons. Requests with the secret must come from one, and name a person in
+	// PersonHeader. Empty: the token is that of one caller.
+	Proxies []netip.Prefix
 
 	hash [sha256.Size]byte
 }
@@ -61,6 +70,10 @@ func (t *Token) AllOwners() bool { return t.Allows(Read) || t.Allows(Review) || 
 
 // Sees reports whether the token permits to read a run of an owner.
 func (t *Token) Sees(owner string) bool { return t.Owner == owner || t.AllOwners() }
+
+// LeavesControl reports whether requests with the token may be left out of the control share. A token without an owner may not: the caller of
+// such requests on NATS is not known.
+func (t *Token) LeavesControl() bool { return t.Owner != "" && t.Allows(Operate) }
 
 // Caller returns the sender of the requests with the token.
 func (t *Token) Caller() events.Caller {
@@ -85,8 +98,8 @@ var local = &Token{Name: Local, Scopes: Scopes}
 const prefix = "dbr_"
 
 // New returns the secret of a new token, and its entry in the tokens file as YAML. Its error names the invalid field.
-func New(name string, scopes []Scope, books []playbook.Book) (secret, entry string, err error) {
-	t := &Token{Name: name, Owner: string(events.NewID()), Scopes: scopes, Books: books}
+func New(name string, scopes []Scope, books []playbook.Book, proxies ...netip.Prefix) (secret, entry string, err error) {
+	t := &Token{Name: name, Owner: string(events.NewID()), Scopes: scopes, Books: books, Proxies: proxies}
 	if err := t.validate(); err != nil {
 		return "", "", err
 	}
@@ -103,7 +116,18 @@ func (t *Token) entry() string {
 	if len(t.Books) > 0 {
 		out += fmt.Sprintf("  books: [%s]\n", join(t.Books))
 	}
+	if len(t.Proxies) > 0 {
+		out += fmt.Sprintf("  proxies: [%s]\n", `"`+strings.Join(t.ProxyNames(), `", "`)+`"`) // quoted, because an IPv6 address has colons
+	}
 	return out
+}
+
+// ProxyNames returns the proxies as texts.
+func (t *Token) ProxyNames() (names []string) {
+	for _, p := range t.Proxies {
+		names = append(names, p.String())
+	}
+	return names
 }
 
 // join lists names for a YAML list. A name such as true or 1 needs no quotes: parseToken takes each value as text.
@@ -134,6 +158,9 @@ func (t *Token) validate() error {
 		if !slices.Contains(Scopes, s) {
 			errs = append(errs, fmt.Errorf("scopes: unknown scope %.40q: want %s", s, join(Scopes)))
 		}
+	}
+	if len(t.Proxies) > 0 && t.Allows(Context) {
+		errs = append(errs, errors.New("scopes: a token with proxies is for persons, and cannot have the scope context"))
 	}
 	for _, b := range t.Books {
 		if err := b.Validate(); err != nil {

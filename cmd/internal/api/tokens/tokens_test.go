@@ -143,7 +143,7 @@ func TestInvalidFiles(t *testing.T) {
 		{"a list", "[a]\n", []string{"line 1", "mapping"}},
 		{"no YAML", "a: [\n", []string{"line 1"}},
 		{"two documents", twoTokens + "---\n" + twoTokens, []string{"one YAML document"}},
-		{"a token that is text", "ci: x\n", []string{`"ci"`, "hash, owner, scopes and books"}},
+		{"a token that is text", "ci: x\n", []string{`"ci"`, "hash, owner, scopes, books and proxies"}},
 		{"without a hash", "ci: {scopes: [read]}\n", []string{`"ci"`, "hash: required"}},
 		{"the secret itself", "ci: {hash: secret, scopes: [read]}\n", []string{`"ci"`, "hash: line 1"}},
 		{"a short hash", "ci: {hash: 'sha256:abcd', scopes: [read]}\n", []string{`"ci"`, "hash: line 1"}},

@@ -1,9 +1,13 @@
-// Script of the console. All pages work without it. It loads the live parts of a page again after a change, adds keys to lists, and
-// submits filters at once.
+// Script of the console. All pages work without it. It loads the live parts of a page again after a change, adds keys to lists,
+// submits filters at once, and copies texts.
 'use strict';
 
-// refresh replaces every element with the attribute data-live by that of a new copy of the page, unless a person is using it.
+let leaving = false; // a form is being sent
+
+// refresh replaces every element with the attribute data-live by that of a new copy of the page, unless a person is using it. A page that is
+// being left is not loaded again: the form may have removed it.
 async function refresh() {
+  if (leaving) return;
   const reply = await fetch(location.href, { headers: { 'X-Live': '1' } }).catch(() => null);
   if (!reply || !reply.ok) return;
   const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
@@ -33,6 +37,18 @@ function live() {
     if (events.readyState === EventSource.CLOSED) setTimeout(live, 3000);
   };
   for (const name of ['version', 'executions', 'dead', 'lag']) events.addEventListener(name, soon);
+  events.addEventListener('version', meanwhile);
+}
+
+// meanwhile shows the change of another person, which the page may reload under the hands of this one.
+function meanwhile(event) {
+  const change = JSON.parse(event.data), note = document.getElementById('meanwhile');
+  if (!note || change.author === 'curator' || change.author === note.dataset.me) return;
+  const link = document.createElement('a');
+  link.href = `/books/${encodeURIComponent(change.book)}/versions/${change.version}`;
+  link.textContent = `Version ${change.version}`;
+  note.replaceChildren(`Meanwhile ${change.author}: ${change.summary}. `, link);
+  note.hidden = false;
 }
 
 // keys moves through a list with j and k, and presses the button of the current item with its data-key.
@@ -80,9 +96,27 @@ function all() {
 // once disables the buttons of a form that is being sent.
 function once() {
   document.addEventListener('submit', (e) => {
+    leaving = !e.defaultPrevented;
     setTimeout(() => { for (const b of e.target.querySelectorAll('button')) b.disabled = true; }, 0);
   });
-  addEventListener('pageshow', () => { for (const b of document.querySelectorAll('button:disabled')) b.disabled = false; });
+  addEventListener('pageshow', () => {
+    leaving = false;
+    for (const b of document.querySelectorAll('button:disabled')) b.disabled = false;
+  });
 }
 
-live(); keys(); filters(); all(); once();
+// copies adds the function of the buttons that copy the text before them. A page that is not secure has no clipboard: there the text is
+// selected.
+function copies() {
+  document.documentElement.dataset.copies = '';
+  document.addEventListener('click', async (e) => {
+    if (!e.target.matches('button.copy')) return;
+    const text = e.target.previousElementSibling;
+    getSelection().selectAllChildren(text);
+    const copied = await navigator.clipboard?.writeText(text.textContent).then(() => true, () => false);
+    e.target.textContent = copied || document.execCommand('copy') ? 'Copied' : 'Selected';
+    setTimeout(() => { e.target.textContent = 'Copy'; }, 2000);
+  });
+}
+
+live(); keys(); filters(); all(); once(); copies();

@@ -37,6 +37,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,7 @@ import (
 
 	"debrief/events"
 	"debrief/events/bus"
+	"debrief/events/erasure"
 	"debrief/events/natserr"
 	"debrief/events/streams"
 )
@@ -63,9 +65,10 @@ import (
 func Streams() []string {
 	return []string{
 		"KV_" + events.BucketRuns, events.StreamTasks, events.StreamDead,
-		events.StreamDeltas, events.StreamReflections, events.StreamExecutions,
+		events.StreamDeltas, events.StreamRedactions, // after the deltas: a delta that is missing there has its redaction
+		events.StreamReflections, events.StreamExecutions,
 		"KV_" + events.BucketWindow, "KV_" + events.BucketState, "KV_" + events.BucketContexts, "KV_" + events.BucketVectors, "KV_" + events.BucketOpen, "KV_" + events.BucketCaptures,
-		"OBJ_" + events.BucketBlobs,
+		erasure.Stream, "OBJ_" + events.BucketBlobs,
 	}
 }
 
@@ -218,9 +221,15 @@ func (e *NotEmptyError) Error() string {
 // Restore creates the streams of a verified backup. Existing streams of these names must be empty; with replace they
 // are deleted with their contents. An interrupted restore leaves some streams behind: repeat it with replace.
 //
+// A server that has erasures keeps its own, which may be newer than those of the backup. The restored data of erased runs is not used, and
+// the next run of package erase removes it again.
+//
 // Restore changes nothing and returns an error if the configuration of a stream differs from this program's. A forged
 // backup could otherwise make the server republish messages into the log of the playbooks.
 func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, replace bool, tell Progress) error {
+	if err := m.keepErasures(ctx, conn); err != nil {
+		return err
+	}
 	configs, err := m.configs(replicas)
 	if err != nil {
 		return err
@@ -239,14 +248,49 @@ func (m *Manifest) Restore(ctx context.Context, conn *bus.Conn, replicas int, re
 			}
 		}
 	}
+	if err := erasure.NewStore(conn.JetStream()).MarkRestored(ctx); err != nil {
+		return fmt.Errorf("mark the erasures: %w", err)
+	}
 	return nil
 }
+
+// keepErasures leaves the erasures of the backup out if the server has some.
+func (m *Manifest) keepErasures(ctx context.Context, conn *bus.Conn) error {
+	s, err := conn.JetStream().Stream(ctx, erasure.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", erasure.Stream, err)
+	}
+	if s.CachedInfo().State.Msgs > 0 {
+		m.Streams = slices.DeleteFunc(m.Streams, func(s Stream) bool { return s.Name == erasure.Stream })
+	}
+	return nil
+}
+
+// UseErasures takes the erasures of another backup, such as a newer one, in place of those of m.
+func (m *Manifest) UseErasures(other *Manifest) error {
+	i := slices.IndexFunc(other.Streams, func(s Stream) bool { return s.Name == erasure.Stream })
+	if i < 0 {
+		return invalid("%s: has no stream %s", other.dir, erasure.Stream)
+	}
+	newer := other.Streams[i]
+	newer.dir = other.dir
+	m.Streams = slices.DeleteFunc(m.Streams, func(s Stream) bool { return s.Name == erasure.Stream })
+	m.Streams = append(m.Streams, newer)
+	return nil
+}
+
+// dirOf returns the directory with the files of a stream.
+func (m *Manifest) dirOf(s *Stream) string { return filepath.Join(cmp.Or(s.dir, m.dir), s.Name) }
 
 // configs returns the configurations of the streams with a number of replicas and the mark of a restored stream. It returns an
 // *InvalidError for a configuration that is not this program's.
 func (m *Manifest) configs(replicas int) (all []api.StreamConfig, err error) {
-	for _, s := range m.Streams {
-		meta, err := readMetadata(filepath.Join(m.dir, s.Name))
+	for i := range m.Streams {
+		s := &m.Streams[i]
+		meta, err := readMetadata(m.dirOf(s))
 		if err == nil {
 			err = streams.CheckConfig(s.Name, meta.RawConfig, meta.State.Bytes)
 		}
@@ -330,7 +374,7 @@ func (m *Manifest) restoreStream(ctx context.Context, conn *bus.Conn, s *Stream,
 	for attempt := 1; ; attempt++ {
 		var got *api.StreamState
 		err := call(ctx, conn, s.Name, func(ctx context.Context, manager *jsm.Manager) (err error) {
-			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, filepath.Join(m.dir, s.Name),
+			_, got, err = manager.RestoreSnapshotFromDirectory(ctx, s.Name, m.dirOf(s),
 				jsm.RestoreConfiguration(config), jsm.SnapshotChunkSize(chunk), jsm.RestoreNotify(notify))
 			return err
 		})

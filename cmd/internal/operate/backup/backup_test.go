@@ -20,9 +20,17 @@ import (
 	"debrief/events/bus/bustest"
 )
 
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
 // TestBackupDuringOverwrites: snapshots lack values that are overwritten during the copy. The state of runs must be
 // complete, and other missing values are not an error.
 func TestBackupDuringOverwrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	const keys = 7
 	conn, _ := bustest.Open(t, bus.Policy{})
@@ -45,7 +53,7 @@ func TestBackupDuringOverwrites(t *testing.T) {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				put(i)
-				time.Sleep(time.Millisecond)
+				time.Sleep(3 * time.Millisecond)
 			}
 		})
 	}
@@ -73,6 +81,9 @@ func TestBackupDuringOverwrites(t *testing.T) {
 // TestRestoreEndsAfterRefusals: the server refuses a snapshot that it cannot read. The restore is repeated, and then fails with the
 // server's reason.
 func TestRestoreEndsAfterRefusals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	conn, nc := bustest.Open(t, bus.Policy{})
 	kv, err := conn.JetStream().KeyValue(t.Context(), events.BucketRuns)

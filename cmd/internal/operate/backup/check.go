@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"debrief/events"
 	"debrief/events/deltalog"
 	"debrief/playbook"
 )
 
-// SelectStreams returns the streams with these short names, in the same order. For example, "deltas" is the log of the playbooks.
+// SelectStreams returns the streams with these short names, in the same order. For example, "deltas" is the log of the playbooks, with the
+// redactions that take the place of erased deltas: without them the log would have gaps.
 func SelectStreams(short []string) (names []string, err error) {
 	all := Streams()
 	for _, want := range short {
@@ -19,6 +21,9 @@ func SelectStreams(short []string) (names []string, err error) {
 			return nil, fmt.Errorf("unknown stream %q", want)
 		}
 		names = append(names, all[i])
+	}
+	if slices.Contains(names, events.StreamDeltas) && !slices.Contains(names, events.StreamRedactions) {
+		names = append(names, events.StreamRedactions)
 	}
 	return names, nil
 }

@@ -18,7 +18,7 @@ func TestSelectStreams(t *testing.T) {
 		ok          bool
 	}{
 		{nil, nil, true},
-		{[]string{"Deltas", "runs", "blobs"}, []string{events.StreamDeltas, "KV_" + events.BucketRuns, "OBJ_" + events.BucketBlobs}, true},
+		{[]string{"Deltas", "runs", "blobs"}, []string{events.StreamDeltas, "KV_" + events.BucketRuns, "OBJ_" + events.BucketBlobs, events.StreamRedactions}, true},
 		{[]string{"deltas", "delta"}, nil, false},
 		{[]string{""}, nil, false},
 	} {

@@ -17,6 +17,9 @@ import (
 
 // TestRestoreRefusesOtherConfig: the error names the field, and nothing is changed.
 func TestRestoreRefusesOtherConfig(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	original := create(t, conn)

@@ -44,6 +44,8 @@ type Stream struct {
 	Replicas int               `json:"replicas"`
 	Size     int64             `json:"size"`   // bytes of the files
 	Files    map[string]string `json:"sha256"` // hexadecimal, by file name
+
+	dir string // of the backup that it is from; empty: of the manifest
 }
 
 // Dir is the directory of a new backup. It has a temporary name beside its own until Create has completed it.

@@ -137,10 +137,10 @@ func (x *Report) Resources(ctx context.Context, c *bus.Conn) (whole bool) {
 		}
 	}
 	if len(full) > 0 {
-		x.Add("room", Warn, "raise max_bytes of the stream, or wait until its readers catch up: a full stream stores nothing", "nearly full: %s", joinSome(full))
+		x.Add("room", Warn, "raise its size ('debrief setup --NAME-size'), or wait until its readers catch up: a full stream stores nothing", "nearly full: %s", joinSome(full))
 	}
 	if len(runs) > 0 {
-		x.Add("runs", Warn, "raise max_msgs of the bucket: at its limit runs of the gateway are not captured (openruns), or the oldest ids for feedback are forgotten (captures)", "nearly full: %s", joinSome(runs))
+		x.Add("runs", Warn, "openruns: end the runs, its limit is fixed, and beyond it runs of the gateway are not captured; captures: raise it ('debrief setup --captures-values'), or the oldest ids for feedback are forgotten", "nearly full: %s", joinSome(runs))
 	}
 	return whole
 }

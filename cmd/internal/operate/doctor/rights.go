@@ -32,6 +32,7 @@ var tasks = []task{
 	{"read streams", []string{"$JS.API.CONSUMER.CREATE.DEAD.x", "$JS.API.CONSUMER.MSG.NEXT.DEAD.x"}},
 	{"requeue and drop dead letters", []string{"debrief.execution.x", "debrief.reflection.x", "$JS.API.STREAM.MSG.DELETE.DEAD"}},
 	{"remove strays from playbooks", []string{"$JS.API.STREAM.MSG.DELETE.DELTAS"}},
+	{"erase texts from playbooks", []string{"debrief.redaction.x.1", "$JS.API.STREAM.MSG.DELETE.REDACTIONS"}},
 	{"take backups", []string{"$JS.API.STREAM.SNAPSHOT.DELTAS", "$JS.SNAPSHOT.ACK.DELTAS.x.1.1"}},
 	{"restore backups", []string{"$JS.API.STREAM.RESTORE.DELTAS", "$JS.SNAPSHOT.RESTORE.DELTAS.x", "$JS.API.STREAM.DELETE.DELTAS"}},
 	{"create streams and durables", []string{"$JS.API.STREAM.CREATE.DELTAS", "$JS.API.CONSUMER.CREATE.EXECUTIONS.reflector"}},

@@ -3,9 +3,9 @@
 // service.Observer), and this package converts that to metrics. Each process has one registry, which has only the metrics of the
 // process's parts. A metric is exported from the start, with the value 0.
 //
-// Labels never contain a book, a bullet, a task or a session: each label has a small, fixed set of values. Labels are bound
-// at the start of the program, so that counting does not allocate.
+// Labels never contain a bullet, a task or a session: each label has a small, fixed set of values. The label playbook has those that
+// Figures names, and "other" for the rest. Labels are bound at the start of the program, so that counting does not allocate.
 //
 // The methods of [Metrics] list the metrics that they export, each with its unit, kind and meaning: [New], [Metrics.Watch],
-// [Metrics.Model], [Metrics.Curator], [Metrics.Generator], [Metrics.Gateway].
+// [Metrics.Model], [Metrics.Curator], [Metrics.Generator], [Metrics.Gateway]; [Figures] has the metrics of playbooks.
 package metrics

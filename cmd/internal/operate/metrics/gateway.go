@@ -1,6 +1,14 @@
 package metrics
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"debrief/playbook"
+)
 
 // Gateway returns the function that observes the requests to the gateway. The class groups paths. If a call of a model passed without
 // advice or capture, degraded is the code of the reason. If the gateway failed, failure is the code of the error. It exports:
@@ -18,6 +26,10 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 		requests.WithLabelValues(class, "2xx")
 		degradations.WithLabelValues(class, "deadline")
 	}
+	for _, b := range append(slices.Clone(m.playbooks.figures.Playbooks), "") {
+		m.GatewayCall(b, "").Add(0)
+		m.GatewayCall(b, "deadline").Add(0)
+	}
 	headers := m.histogram("debrief_gateway_header_seconds", "Time from the request to the headers of the response.", seconds, "class")
 	return func(class string, status int, header time.Duration, degraded, failure string) {
 		requests.WithLabelValues(class, statusClass(status)).Inc()
@@ -31,6 +43,12 @@ func (m *Metrics) Gateway() func(class string, status int, header time.Duration,
 			failures.WithLabelValues(class, failure).Inc()
 		}
 	}
+}
+
+// GatewayCall returns the counter for calls of models with a playbook. The reason is why the call was not captured, or empty if it was:
+// see Figures.
+func (m *Metrics) GatewayCall(b playbook.Book, reason string) prometheus.Counter {
+	return m.playbooks.gatewayCalls.WithLabelValues(m.playbooks.label(b), cmp.Or(reason, "captured"))
 }
 
 // Captures returns the function that counts results of capturing runs. It exports:

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"debrief/cmd/internal/operate/prices"
 	"debrief/events/liveness"
 	"debrief/events/redact"
 )
@@ -23,10 +24,14 @@ type Metrics struct {
 	behind          func(context.Context) (uint64, error) // see SetFollowerLag; nil without a follower
 	storeLimit      int64                                 // size limit of the store in bytes, 0 if unknown
 	calls           liveness.Calls
+	playbooks       *playbooks
 }
 
 // Calls returns the counts of calls of models for health reports. Only a gateway has calls.
 func (m *Metrics) Calls() *liveness.Calls { return &m.calls }
+
+// Prices returns the prices of models; nil without any.
+func (m *Metrics) Prices() *prices.Table { return m.playbooks.figures.Prices }
 
 // New returns the registry of a program.
 //
@@ -36,8 +41,9 @@ func (m *Metrics) Calls() *liveness.Calls { return &m.calls }
 //
 // It also exports the metrics of client_golang for Go (go_…) and for the process (process_…). Counters start at 0 with the
 // process.
-func New(program, version string) *Metrics {
+func New(program, version string, figures Figures) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.playbooks = newPlaybooks(m, figures)
 	m.requestDuration = m.histogram("debrief_request_seconds", "Duration of requests of outside agents.", seconds, "endpoint", "verb")
 	m.requests = m.counter("debrief_requests_total", "Requests of outside agents, by status code.", "endpoint", "verb", "code")
 	m.models = &models{

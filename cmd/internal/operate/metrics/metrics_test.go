@@ -20,6 +20,7 @@ import (
 	prom "github.com/prometheus/common/model"
 
 	"debrief/cmd/internal/api/request"
+	"debrief/cmd/internal/operate/prices"
 	"debrief/cmd/internal/simulated"
 	"debrief/curator"
 	"debrief/events"
@@ -30,16 +31,23 @@ import (
 	"debrief/events/liveness"
 	"debrief/generator"
 	"debrief/playbook"
+	"debrief/playbook/history"
 	"debrief/reflector"
 )
+
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
 
 // known lists the values of every label. Other labels are errors.
 var known = map[string][]string{
 	"role":      {events.RoleGenerator, events.RoleReflector, events.RoleCurator},
-	"kind":      {chats, embeds},
+	"kind":      {chats, embeds, "active", "cited", "stale", "contradicting"},
+	"alarm":     {"harm", "uncited", "no_effect", "contradiction", "stale"},
 	"result":    append(slices.Clone(results), "stored", "handled", "retried", "dead", kept, omitted, "begun", "continued", "reported", "dropped", "lost"),
 	"state":     append(slices.Clone(breakers), "running", "unavailable", "paused", "outdated"),
-	"direction": {"input", "output", "in", "out"},
+	"direction": {"input", "cached", "output", "in", "out"},
 	"secret":    {"authorization", "credentials", "jwt", "key", "password", "secret", "seed", "signature", "token", "webhook", "other"},
 	"decision":  {"probation", "shown", "retired", "waiting"},
 	"reason":    reasons(),
@@ -48,6 +56,9 @@ var known = map[string][]string{
 	"verb":      {events.VerbContext, events.VerbReport, events.VerbFeedback, none},
 	"class":     {"chat", "responses", "messages"},
 	"status":    {"2xx"},
+	"playbook":  {"book-0", other},
+	"outcome":   {"success", "partial", "failure", "unknown"},
+	"model":     {"gpt-4o", other},
 	"code":      {"cut", "200", "400", "401", "404", "405", "408", "413", "415", "421", "500", "503", "504", "other"},
 }
 
@@ -55,11 +66,14 @@ func reasons() (all []string) {
 	for _, r := range append(playbook.RejectionReasons(), playbook.StatusReasons()...) {
 		all = append(all, string(r))
 	}
-	return append(all, "no-advice", "deadline")
+	return append(all, "no-advice", "deadline", "captured")
 }
 
+// figures names one of the playbooks of the tests.
+var figures = Figures{Playbooks: []playbook.Book{"book-0"}, Prices: bustest.Must(prices.Load(""))}
+
 // mostSeries limits our series in one process with all parts, including buckets.
-const mostSeries = 660
+const mostSeries = 720
 
 // whole is a process with all parts and its own server.
 type whole struct {
@@ -68,10 +82,12 @@ type whole struct {
 	conn *bus.Conn
 }
 
-func build(t *testing.T) *whole {
+func build(t *testing.T) *whole { return buildWith(t, figures) }
+
+func buildWith(t *testing.T, figures Figures) *whole {
 	t.Helper()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	m := New("test", "v1")
+	m := New("test", "v1", figures)
 	model := httptest.NewServer(simulated.Handler(simulated.Options{Seed: 1}))
 	client := func() chat.Model {
 		c, err := openai.New(openai.Config{BaseURL: model.URL + "/v1", Model: simulated.Name})
@@ -222,6 +238,9 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 	w := build(t)
 	w.Gateway()("chat", 200, time.Second, "no-advice", "cut")
 	w.Captures()("begun")
+	w.Health(func(context.Context, playbook.Book) *history.Health { return new(history.Health) })
+	w.GatewayCall("book-0", "").Inc()
+	w.playbooks.addUsage("book-0", events.RoleReflector, "gpt-4o-2024-08-06", chat.Usage{OutputTokens: 1000})
 	before := w.gather()
 	tasks, _ := simulated.Tasks(1)
 	for i := range 6 {
@@ -290,6 +309,10 @@ func TestMetricsOfAWholeProcess(t *testing.T) {
 		{"debrief_server_answers", nil, 1},
 		{"debrief_redactions_total", []string{"password"}, 6},
 		{"debrief_store_bytes", nil, 1000},
+		{"debrief_playbook_executions_total", []string{"book-0"}, 2},
+		{"debrief_playbook_executions_total", []string{other}, 4},
+		{"debrief_playbook_tokens_total", []string{"book-0", events.RoleGenerator, other, "input"}, 100},
+		{"debrief_playbook_cost_dollars_total", []string{"book-0", events.RoleReflector, "gpt-4o"}, 0.01},
 	} {
 		if got := sum(after[tt.name], tt.values...); got < tt.least {
 			t.Errorf("%s %v: got %v, want at least %v", tt.name, tt.values, got, tt.least)
@@ -379,7 +402,7 @@ func TestResultOf(t *testing.T) {
 
 func TestDoorCountsKnownLabels(t *testing.T) {
 	t.Parallel()
-	m := New("test", "v1")
+	m := New("test", "v1", figures)
 	told := m.Endpoint(HTTP)
 	told(events.VerbContext, 200, time.Millisecond)
 	told(events.VerbReport, 418, time.Millisecond)
@@ -401,7 +424,7 @@ func TestDoorCountsKnownLabels(t *testing.T) {
 // TestViewBehind checks the age of a view that is behind, and its delay afterwards.
 func TestViewBehind(t *testing.T) {
 	t.Parallel()
-	w := &whole{Metrics: New("test", "v1"), t: t}
+	w := &whole{Metrics: New("test", "v1", figures), t: t}
 	c := w.Curator()
 	c.ViewCurrent("a") // the view was current
 	c.ViewBehind("a")
@@ -428,7 +451,7 @@ func TestViewBehind(t *testing.T) {
 // TestRoleMetrics: the values of a report are exported, and values that the server did not report are not.
 func TestWindowMetrics(t *testing.T) {
 	t.Parallel()
-	m := New("test", "v1")
+	m := New("test", "v1", figures)
 	g := m.Generator()
 	g.WindowBuilt(generator.WindowSize{Messages: 3, Tokens: 300, OmittedMessages: 1, OmittedTokens: 100})
 	g.WindowBuilt(generator.WindowSize{Messages: 2, Tokens: 50})
@@ -495,7 +518,7 @@ func TestRoleMetrics(t *testing.T) {
 
 // TestCountingDoesNotAllocate checks the counters on hot paths.
 func TestCountingDoesNotAllocate(t *testing.T) {
-	m := New("test", "v1")
+	m := New("test", "v1", figures)
 	c, g, told := m.Curator(), m.Generator(), m.Endpoint(HTTP)
 	n := m.models.add(events.RoleCurator, chats, nil)
 	for name, f := range map[string]func(){
@@ -524,7 +547,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkCounting(b *testing.B) {
-	m := New("test", "v1")
+	m := New("test", "v1", figures)
 	c, told := m.Curator(), m.Endpoint(HTTP)
 	b.Run("commit", func(b *testing.B) {
 		b.ReportAllocs()
@@ -544,7 +567,7 @@ func BenchmarkCounting(b *testing.B) {
 
 func TestGatewayMetrics(t *testing.T) {
 	t.Parallel()
-	m := New("test", "1")
+	m := New("test", "1", figures)
 	observe := m.Gateway()
 	observe("chat", 200, time.Second, "", "")
 	observe("chat", 204, time.Second, "no-advice", "")

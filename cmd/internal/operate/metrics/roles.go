@@ -52,10 +52,13 @@ func (m *Metrics) SetStoreLimit(bytes int64) { m.storeLimit = bytes }
 //	debrief_store_limit_bytes            bytes      gauge     limit of that use, 0 for no limit or an unknown one; server
 func (m *Metrics) Watch(conn *bus.Conn, watch *liveness.Process) {
 	c := &connection{conn: conn, behind: m.behind, storeLimit: m.storeLimit}
+	conn.Stats.OnStored(m.playbooks.addStored)
 	m.register(c.collect, func(to scrape) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()
-		report(to, watch.Check(ctx))
+		r := watch.Check(ctx)
+		report(to, r)
+		m.playbooks.collectWaiting(ctx, to, conn, r)
 	})
 }
 

@@ -98,7 +98,8 @@ func ofRole(role, input string) []Grant {
 		{Subject: "$JS.API.DIRECT.GET.KV_attempts", Why: "which deliveries were no attempts"},
 	},
 		info("health: backlog", input), info("health: dead letters", "DEAD"), info("start: does it exist", "KV_attempts", "OBJ_blobs"),
-		read("OBJ_blobs", "large payloads"))
+		read("OBJ_blobs", "large payloads"),
+		read("KV_erasures", "tombstones of erased runs"))
 }
 
 // info returns the rights to the states of some streams.
@@ -142,6 +143,7 @@ var generator = User{
 		info("health: its results", "EXECUTIONS"),
 		info("start: does it exist", "KV_playbook", "KV_window", "KV_state", "KV_contexts", "KV_vectors"),
 		read("DELTAS", "earlier versions of a playbook"),
+		read("REDACTIONS", "versions whose texts were erased"),
 		read("KV_playbook", "the playbook: heads and bullets"),
 		read("KV_window", "turns of sessions"),
 		read("KV_contexts", "served contexts"),
@@ -171,7 +173,10 @@ var reflector = User{
 		ofRole(events.RoleReflector, "EXECUTIONS"),
 		info("health: its results", "REFLECTIONS"),
 		info("start: does it exist", "TASKS", "KV_window", "KV_state"),
-		read("KV_window", "notes")),
+		read("KV_window", "notes"),
+		read("KV_playbook", "texts of the bullets in prompts"),
+		read("DELTAS", "texts that have changed"),
+		read("REDACTIONS", "versions whose texts were erased")),
 	Subscribe: []Grant{inbox(events.RoleReflector), health},
 }
 
@@ -184,13 +189,15 @@ var curator = User{
 		{Subject: "$JS.API.DIRECT.GET.REFLECTIONS", Why: "reflections that an edit covers; health: the oldest"},
 		{Subject: "$JS.API.DIRECT.GET.EXECUTIONS", Why: "the rounds of an execution to forget"},
 		{Subject: "$JS.API.STREAM.MSG.GET.DELTAS", Why: "the end of the log, from its leader"},
+		{Subject: "$JS.API.STREAM.PURGE.KV_playbook", Why: "the filler with which erased bytes leave the view"},
 	},
 		ofRole(events.RoleCurator, "REFLECTIONS"), // the position of its durable is also the floor of a delta
 		peers,
 		info("the newest execution when some are forgotten", "EXECUTIONS"),
 		info("names of books; health: its results", "DELTAS"),
-		info("start: does it exist", "KV_playbook"),
+		info("start: does it exist", "KV_playbook", "REDACTIONS"),
 		read("DELTAS", "the log"),
+		read("REDACTIONS", "versions whose texts were erased"),
 		read("KV_playbook", "the view")),
 	Subscribe: append([]Grant{inbox(events.RoleCurator), health}, peers...),
 }
@@ -214,7 +221,9 @@ var gateway = User{
 		ownReport(events.UserGateway),
 		{Subject: "$KV.openruns.>", Why: "open runs"},
 		{Subject: "$KV.captures.>", Why: "closed runs by their ids"},
+		{Subject: "$KV.contexts.>", Why: "contexts of captured runs"},
 		{Subject: "$KV.state.*.*.*.marks", Why: "API: marks of interactions"},
+		{Subject: "$KV.erasures.>", Why: "API: requests to erase"},
 		blobs,
 
 		{Subject: "$JS.API.CONSUMER.INFO.TASKS.generator", Why: "API: status"},
@@ -229,17 +238,19 @@ var gateway = User{
 		{Subject: "$JS.API.DIRECT.GET.KV_state.>", Why: "API: sessions"},
 	},
 		service(".*"), service(".*.*"),
-		info("API: status and lists", "TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_vectors", "KV_attempts"),
+		info("API: status and lists", "TASKS", "EXECUTIONS", "REFLECTIONS", "DELTAS", "DEAD", "KV_vectors", "KV_attempts", "KV_erasures", "REDACTIONS"),
 		info("API: sessions, contexts and runs", "KV_window", "KV_state", "KV_contexts", "KV_runs"),
 		info("start: does it exist", "KV_playbook", "KV_openruns", "KV_captures", "OBJ_blobs"),
 		read("DELTAS", "API: versions"),
+		read("REDACTIONS", "API: versions whose texts were erased"),
 		read("KV_playbook", "the playbook: heads and bullets"),
 		read("KV_openruns", "open runs"),
 		read("KV_captures", "closed runs by their ids"),
 		read("KV_window", "API: sessions"),
 		read("KV_contexts", "API: contexts"),
 		read("KV_runs", "API: runs"),
-		read("OBJ_blobs", "large payloads")),
+		read("OBJ_blobs", "large payloads"),
+		read("KV_erasures", "tombstones of erased runs")),
 	Subscribe: []Grant{inbox(events.UserGateway), health, headOf},
 }
 

@@ -30,6 +30,7 @@ import (
 	"debrief/events"
 	"debrief/events/bus"
 	"debrief/events/natsd"
+	"debrief/events/streams"
 
 	book "debrief/playbook"
 )
@@ -37,16 +38,16 @@ import (
 // ServerFlags holds the flags that select the server with the streams: a remote server, or an embedded one on a directory.
 type ServerFlags struct {
 	program.NATS
-	URL      string `name:"url" help:"Address of a gateway to send the request to, with --token; needs no NATS. Default: $DEBRIEF_URL, if no server is named." placeholder:"URL" env:"-" instead:"nats,data" group:"Server"`
-	Data     string `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR" group:"Server"`
-	Sync     string `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." rare:"" group:"Server"`
-	MaxStore Size   `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." rare:"" group:"Server"`
+	URL      string       `name:"url" help:"Address of a gateway to send the request to, with --token; needs no NATS. Default: $DEBRIEF_URL, if no server is named." placeholder:"URL" env:"-" instead:"nats,data" group:"Server"`
+	Data     string       `help:"Data directory of the embedded server; overrides DEBRIEF_NATS. Default: ${data}." type:"path" placeholder:"DIR" env:"DEBRIEF_DATA_DIR" group:"Server"`
+	Sync     string       `name:"sync" help:"When the embedded server flushes to disk: 'always', or an interval such as 100ms." rare:"" group:"Server"`
+	MaxStore streams.Size `name:"max-store" help:"Maximum disk space of the embedded server's streams, in B, KiB, MiB, GiB or TiB." rare:"" group:"Server"`
 }
 
 // SetDefaults sets the defaults of the embedded server.
 func (p *ServerFlags) SetDefaults() {
 	d := natsd.Config{}.WithDefaults()
-	p.Sync, p.MaxStore = d.Sync, Size(d.MaxStore)
+	p.Sync, p.MaxStore = d.Sync, streams.Size(d.MaxStore)
 }
 
 // DataDir returns the default data directory.
@@ -346,35 +347,6 @@ func (s *Session) prepareRoles(ctx context.Context, exclusive bool, log zerolog.
 	if err := s.Consumers.Reclaim(ctx); err != nil {
 		log.Warn().Err(err).Msg("reclaim unacknowledged messages: the server redelivers them after the ack wait")
 	}
-}
-
-// Size is a size on the command line: a number with an optional unit B, KiB, MiB, GiB or TiB.
-type Size int64
-
-// String returns the size in the format of UnmarshalText.
-func (b Size) String() string {
-	for _, u := range []struct {
-		name  string
-		scale Size
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if b >= u.scale && b%u.scale == 0 {
-			return fmt.Sprintf("%d%s", b/u.scale, u.name)
-		}
-	}
-	return fmt.Sprint(int64(b))
-}
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (b *Size) UnmarshalText(text []byte) error {
-	var n float64
-	var unit string
-	_, _ = fmt.Sscanf(string(text), "%f%s", &n, &unit) // n is 0 without a number, unit "" without a unit
-	scale, ok := map[string]float64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}[unit]
-	if !ok || n <= 0 {
-		return fmt.Errorf("want a size such as 512MiB, got %q", text)
-	}
-	*b = Size(n * scale)
-	return nil
 }
 
 // ParseBook validates the name of a playbook from the command line.

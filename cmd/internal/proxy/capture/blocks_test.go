@@ -1,6 +1,8 @@
 package capture
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -30,7 +32,7 @@ func TestBlocksOfTurns(t *testing.T) {
 					t.Errorf("turn %d: new %t, blocks %s", turn, o.New, diff)
 				}
 				block := Block{Text: fmt.Sprintf("advice %d: sk-proj-0123456789abcdefghijklmnopqrstuvwxyz", turn), ContextID: events.NewID(), Version: 7, Bullets: []playbook.BulletID{"a-1"}}
-				o.Start(block)
+				o.Start(block, nil)
 				blocks[at] = block
 				c.end(o, calls(fmt.Sprint("call ", turn)))
 				for call := range 2 {
@@ -84,6 +86,42 @@ func TestBlockOfRepeatedCall(t *testing.T) {
 	want := []execution{{"Who?", "Bob.", nil, 1, events.Unknown}, {"Why?", "So.", nil, 1, events.Unknown}}
 	if diff := cmp.Diff(want, executions(d.closeAll())); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestContextIsStoredBeforeItsRun: a gateway that dies between the two leaves no run whose bullets are unknown.
+func TestContextIsStoredBeforeItsRun(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	c := d.client(modelapi.Chat)
+	c.user("Who?")
+	o := c.match(0)
+	stored := 0
+	o.Start(Block{Text: "advice", ContextID: "ctx"}, func(context.Context) error {
+		if keys := d.keys("o."); len(keys) > 0 {
+			t.Errorf("the run is stored before its context: %v", keys)
+		}
+		stored++
+		return nil
+	})
+	c.end(o, calls("a"))
+	c.results("a", "ann")
+	again := c.match(0)
+	again.Start(Block{Text: "another", ContextID: "ctx-2"}, func(context.Context) error {
+		t.Error("a call that continues a run stores a context")
+		return nil
+	})
+	c.end(again, says("Ann."))
+	kv, err := d.conn.JetStream().KeyValue(t.Context(), events.BucketOpen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := kv.Get(t.Context(), openKey(o.Run))
+	if err != nil || bytes.Contains(entry.Value(), []byte("advice")) {
+		t.Errorf("each call stores the block again: %v", err)
+	}
+	if stored != 1 || o.Block.ContextID != again.Block.ContextID {
+		t.Errorf("stored %d contexts; the calls have %s and %s", stored, o.Block.ContextID, again.Block.ContextID)
 	}
 }
 

@@ -18,9 +18,8 @@ import (
 
 // Lifetimes of values that are shorter than the age of their bucket.
 const (
-	openTTL      = 7 * 24 * time.Hour // of a value of an open run, in case its deletion is lost
-	referenceTTL = 48 * time.Hour     // of a reference that continues a conversation; no prompt cache lives longer
-	deletedTTL   = time.Minute        // of a delete marker
+	referenceTTL = 48 * time.Hour // of a reference that continues a conversation; no prompt cache lives longer
+	deletedTTL   = time.Minute    // of a delete marker
 )
 
 // errDisconnected is returned at once if there is no connection, so that a call of a model does not wait for it.

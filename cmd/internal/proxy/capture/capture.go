@@ -50,6 +50,7 @@ type Block struct {
 	Version   uint64              `msgpack:"v,omitempty"` // of the playbook
 	Bullets   []playbook.BulletID `msgpack:"b,omitempty" redact:"-"`
 	Lines     []events.AdviceLine `msgpack:"l,omitempty" redact:"-"` // the learned texts in Text
+	Control   bool                `msgpack:"h,omitempty"`            // the session is in the control group: Text is empty
 }
 
 // Config contains the settings of a Store.

@@ -150,6 +150,9 @@ func (s *Store) reportRun(ctx context.Context, id events.ID, wait waiting) (*run
 	}
 	s.quota.remove(r.Owner)
 	keys = append(keys, r.openReferences()...)
+	if r.Block != nil {
+		keys = append(keys, blockKey(id))
+	}
 	keys = append(keys, openKey(id))
 	if err := s.open.remove(ctx, keys...); err != nil {
 		s.log.Debug().Err(err).Msg("closed run of the gateway not removed, a sweep will")

@@ -63,7 +63,7 @@ func TestContinue(t *testing.T) {
 				for n := range 3 {
 					test.change(c, n)
 					o := c.match(0)
-					o.Start(Block{Text: "Advice for " + string(o.Run)})
+					o.Start(Block{Text: "Advice for " + string(o.Run)}, nil)
 					if n == 0 {
 						run, text = o.Run, o.Block.Text
 					} else if at := o.place.turn; o.Run != run || o.New || o.Blocks[at].Text != text {
@@ -102,6 +102,9 @@ func TestContinue(t *testing.T) {
 // TestLostFirstEnd loses the end of a first call whose reply the client has, as with a server that restarts, or stores it only after the
 // next call has begun. The next call brings the question and the reply.
 func TestLostFirstEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		d := open(t)

@@ -29,7 +29,7 @@
 //	turn.go        findRepeated, newRun    the one whose first call it repeats, or a new one with what it has from the turn before
 //	lookup.go      lookup, runs          the runs behind keys
 //	blocks.go      setBlocks             the blocks to insert into the call
-//	open.go        Start, begin          store the beginning while the model works: the run, the references to it
+//	open.go        Start, begin          store the beginning while the model works: the context of its block, the run, the references to it
 //	update.go      update                change a stored run
 //	references.go  refer                 store references
 //	release.go     Hold, awaitBegin      how long the client waits for a slow server
@@ -52,14 +52,17 @@
 // Any number of gateways share the buckets, and each may die at any time. The first bucket has the open runs. It refuses new ones at
 // its limit, and an owner has a quota of it. These are the keys:
 //
-//	o.<run>                  an open run: its calls, its block, the first small replies; changed by compare-and-swap
+//	o.<run>                  an open run: its calls, the first small replies; changed by compare-and-swap
+//	b.<run>                  its block, which never changes
 //	c.<run>.<call>.<attempt> the tool results and the reply of another call
 //	r.<hash>.<owner>.<token> references to open runs of an owner: by first texts, named session and question, reply
 //
+// Keys with t. are those of package otlp: spans of traces that are not complete.
+//
 // The second bucket has the closed runs:
 //
-//	d.<run>                  a closed run with its block and its handle, for 30 days
-//	r.<hash>.<owner>.<token> references by first texts and last reply, for two days; by response, session, turn and trace, for 30 days
+//	d.<run>                  a closed run with its block and its handle, for the age limit of the bucket
+//	r.<hash>.<owner>.<token> references by first texts and last reply, for two days; by response, session, turn and trace, as long as closed runs
 //
 // Each change is safe with one key at a time. A call stores its parts before it is marked as complete in the run. To close a run, a
 // gateway marks it, reports it, stores the closed run and deletes the open one: see close.go. Another gateway repeats these steps if

@@ -93,14 +93,24 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 	var open, closed []string
 	for _, id := range ids {
 		if key := openKey(id); validID(id) && !slices.Contains(open, key) {
-			open, closed = append(open, key), append(closed, closedKey(id))
+			open, closed = append(open, key, blockKey(id)), append(closed, closedKey(id))
 		}
 	}
 	if len(open) == 0 {
 		return runs, nil
 	}
+	blocks := map[events.ID]*Block{}
 	var mu sync.Mutex
 	read := func(m *direct.Message) error {
+		if id, isBlock := strings.CutPrefix(m.Subject, s.open.prefix()+blockKey("")); isBlock {
+			b, err := decode[Block](m)
+			if err == nil {
+				mu.Lock()
+				blocks[events.ID(id)] = b
+				mu.Unlock()
+			}
+			return nil
+		}
 		r, err := decode[run](m)
 		if err != nil || r == nil { // an unreadable run is lost
 			return nil
@@ -116,6 +126,11 @@ func (s *Store) runs(ctx context.Context, ids []events.ID) (map[events.ID]revisi
 	reads.Go(func() error { return s.open.last(ctx, open, read) })
 	reads.Go(func() error { return s.closed.last(ctx, closed, read) })
 	err := reads.Wait()
+	for id, b := range blocks {
+		if r, ok := runs[id]; ok && !r.Closed {
+			r.Block = b
+		}
+	}
 	for _, id := range ids { // the server may lack the newest writes of this process; also after an error these are found
 		if r := s.recent.run(id, runs[id]); r.run != nil {
 			runs[id] = r

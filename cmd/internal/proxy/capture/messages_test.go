@@ -33,16 +33,16 @@ func TestStoredMessages(t *testing.T) {
 		call func()
 		want uint64
 	}{
-		{"first", func() { c.ask("Who?", calls("a")) }, 5},                // start, run, reply, response, run
+		{"first", func() { c.ask("Who?", calls("a")) }, 6},                // block, start, run, reply, response, run
 		{"small", func() { c.results("a", "so"); c.next(calls("a")) }, 4}, // run, reply, response, run
 		{"large", func() { c.results("a", "so"); c.next(large) }, 5},      // and the call
 		{"last", func() { c.results("b", "so"); c.next(says("Ann.")) }, 4},
-		{"closed", func() { d.closeAll() }, 11}, // run, closed run, two references to it, seven deletions
+		{"closed", func() { d.closeAll() }, 12}, // run, closed run, two references to it, eight deletions
 		{"named", func() {
 			c = d.client(modelapi.Chat)
 			c.session, c.task = "s", "t"
 			c.ask("Why?", says("So."))
-		}, 8}, // and session, turn, named question
+		}, 9}, // and session, turn, named question
 	} {
 		step.call()
 		now := stored()

@@ -18,6 +18,7 @@ type Open struct {
 	Run events.ID
 	// Session is the session of the run: that of the call, else that of the turn before it, else one that begins with the run.
 	Session string
+	Named   bool // the client named the session
 	Number  int  // of the turn in its session, from 1
 	Closed  bool // the run is closed: the call gets its block, and is not captured
 	// New is set if the call begins a run: the caller may set its block. A run that begins in the middle gets none, because
@@ -46,12 +47,13 @@ type match struct {
 
 // beginning is the stored beginning of a call.
 type beginning struct {
-	id      string        // of the attempt
-	attempt attempt       // empty until it is stored; valid after done
-	agent   *events.Agent // as executions store it; valid after done
-	done    chan struct{} // closed when the first try has ended
-	failed  error         // of the first try; valid after done
-	release release
+	storeContext func(context.Context) error
+	id           string        // of the attempt
+	attempt      attempt       // empty until it is stored; valid after done
+	agent        *events.Agent // as executions store it; valid after done
+	done         chan struct{} // closed when the first try has ended
+	failed       error         // of the first try; valid after done
+	release      release
 }
 
 // Begin assigns a call to an open run, or begins a run. The caller must call Start of the result and then Finish. Begin waits for
@@ -77,7 +79,7 @@ func (s *Store) Begin(ctx context.Context, c *Call) (*Open, error) {
 	} else {
 		s.count(Continued)
 	}
-	o.Run, o.Session = r.ID, r.Session
+	o.Run, o.Session, o.Named = r.ID, r.Session, r.Named
 	o.Number, o.Closed = r.Number, !r.open()
 	if o.match.claimed != nil {
 		o.attempt = *o.match.claimed
@@ -110,14 +112,18 @@ func (o *Open) find(ctx context.Context) (match, error) {
 	return o.newRun(ctx, n)
 }
 
-// writeTimeout bounds the writes that run while the model works.
-const writeTimeout = 5 * time.Second
+// Limits of the writes that run while the model works: of all, and of the context.
+const (
+	writeTimeout   = 5 * time.Second
+	contextTimeout = 2 * time.Second
+)
 
-// Start stores, while the model works, that the call is in flight, and the block of a new run. A block of another run has no
-// effect. Start must be called once, before Finish.
-func (o *Open) Start(b Block) {
-	if o.New && (b.ContextID != "" || b.Text != "") {
+// Start stores, while the model works, that the call is in flight, and the block of a new run with its context. A block of another run
+// has no effect. The function storeContext is nil without a context. Start must be called once, before Finish.
+func (o *Open) Start(b Block, storeContext func(context.Context) error) {
+	if o.New && (b.ContextID != "" || b.Text != "" || b.Control) {
 		o.Block, o.match.run.Block = b, &b
+		o.storeContext = storeContext
 	}
 	o.store.calls.add(o.place.start, 1)
 	o.done = make(chan struct{})
@@ -127,6 +133,14 @@ func (o *Open) Start(b Block) {
 		defer cancel()
 		o.failed = o.begin(ctx) // Finish repeats a failed begin
 	}()
+}
+
+// DropBlocks leaves out all blocks, also in later turns of the conversation. It must be called before Start.
+func (o *Open) DropBlocks() {
+	clear(o.Blocks)
+	if o.match.created {
+		o.match.run.Earlier = nil
+	}
 }
 
 // begin stores that the call is in flight. It can be repeated. Its writes run in parallel: if only some succeed, a reference to a
@@ -142,7 +156,10 @@ func (o *Open) begin(ctx context.Context) error {
 		others.Go(func() { o.storeAgent(ctx) })
 	}
 	if o.attempt.ID == "" {
-		changing = o.addAttempt(ctx)
+		changing = o.putBlock(ctx) // first: a repeated call, perhaps at another gateway, finds a run with its block and context, or none
+		if changing == nil {
+			changing = o.addAttempt(ctx)
+		}
 	}
 	others.Wait()
 	err := errors.Join(referring, changing)
@@ -164,6 +181,30 @@ func (o *Open) storeAgent(ctx context.Context) {
 		return
 	}
 	o.agent = agent
+}
+
+// putBlock stores the block of a new run, and its context.
+func (o *Open) putBlock(ctx context.Context) (err error) {
+	if !o.match.created || o.match.run.Block == nil {
+		return nil
+	}
+	var contextStored sync.WaitGroup
+	contextStored.Go(func() { o.putContext(ctx) })
+	_, err = o.store.open.put(ctx, blockKey(o.Run), o.match.run.Block, 0)
+	contextStored.Wait()
+	return err
+}
+
+// putContext stores the context of the block. If that fails, the report of the run cannot tell which bullets were shown.
+func (o *Open) putContext(ctx context.Context) {
+	if o.storeContext == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, contextTimeout)
+	defer cancel()
+	if err := o.storeContext(ctx); err != nil {
+		o.store.log.Warn().Err(err).Str("run", string(o.Run)).Msg("context of a run not stored: its shown bullets are unknown")
+	}
 }
 
 // addAttempt adds the call to its run.
@@ -268,7 +309,7 @@ func (s *Store) storeEnd(ctx context.Context, e end, change func(*run)) error {
 	go func() { referring <- s.refer(ctx, e.references) }()
 	var putting error
 	if !e.part.small() {
-		_, putting = s.open.put(ctx, e.part.key(e.run), e.part, openTTL)
+		_, putting = s.open.put(ctx, e.part.key(e.run), e.part, 0)
 	}
 	if err := errors.Join(putting, <-referring); err != nil {
 		return err

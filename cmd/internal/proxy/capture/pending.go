@@ -84,5 +84,8 @@ func (p *Pending) part(ctx context.Context) (*part, error) {
 // Wait returns nil, because the beginning of the call is stored.
 func (p *Pending) Wait(context.Context) error { return nil }
 
+// Failed returns nil, because the beginning of the call is stored.
+func (p *Pending) Failed() error { return nil }
+
 // Hold returns false: the client need not wait, because it can poll again.
 func (p *Pending) Hold() bool { return false }

@@ -30,6 +30,9 @@ type agent struct {
 // TestInterleavedConversations plays random conversations at the same time, over two gateways that may die. Several of them have
 // equal questions. The executions must be those of the model.
 func TestInterleavedConversations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	d := open(t)
 	trial := 0

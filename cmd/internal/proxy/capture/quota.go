@@ -25,7 +25,7 @@ type quota struct {
 	full   time.Time      // no run begins until then, because the bucket is full
 }
 
-// valuesOfRun is the average number of values of an open run: the run itself, references, large calls.
+// valuesOfRun is the average number of values of an open run: the run itself, its block, references, large calls.
 const valuesOfRun = 4
 
 // storeFailed is the code of the server for a message beyond the limit of a stream. The client has no name for it.
@@ -85,5 +85,5 @@ func (q *quota) refused(err error) bool {
 	return true
 }
 
-// size returns the number of values that an open run has.
-func (r *run) size() int { return 1 + len(r.Slots) + len(r.Attempts) + max(0, r.Calls-len(r.Parts)) }
+// size returns the number of values that an open run with a block has.
+func (r *run) size() int { return 2 + len(r.Slots) + len(r.Attempts) + max(0, r.Calls-len(r.Parts)) }

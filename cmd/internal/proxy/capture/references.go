@@ -46,7 +46,7 @@ type write struct {
 
 // openReference returns a reference by which the next call finds an open run. Its token is the run.
 func (s *Store) openReference(key string, ref reference) write {
-	return write{bucket: &s.open, key: key, token: string(ref.Run), ref: ref, ttl: openTTL}
+	return write{bucket: &s.open, key: key, token: string(ref.Run), ref: ref}
 }
 
 // closedReference returns a reference by which the next call or turn finds a closed run. Its token is the run.

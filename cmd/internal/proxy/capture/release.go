@@ -33,11 +33,11 @@ func (r *release) setBegun() error {
 	return nil
 }
 
-// isLate reports whether the client was released before the beginning was stored.
-func (r *release) isLate() bool {
+// state reports whether the beginning is stored, and whether the client was released before.
+func (r *release) state() (begun, late bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.late
+	return r.begun, r.late
 }
 
 // maxHold is the longest time for which a client waits for a busy server.
@@ -61,18 +61,36 @@ func (o *Open) Hold() bool {
 
 // Wait waits until the beginning of the call is stored, or until ctx ends. It returns an error if the call is not captured.
 func (o *Open) Wait(ctx context.Context) error {
-	if o.Closed {
-		return errClosed
+	if err := o.Failed(); err != nil {
+		return err
 	}
 	select {
 	case <-o.done:
-		if errors.Is(o.failed, errClosed) {
-			return nil // the run was reported meanwhile
-		}
-		return o.failed
+		return o.Failed()
 	case <-ctx.Done():
 		return errLate
 	}
+}
+
+// Failed returns the known error for which the call is not captured, or nil. It may be called during Finish.
+func (o *Open) Failed() error {
+	if !o.match.run.open() {
+		return errClosed
+	}
+	switch begun, late := o.release.state(); {
+	case late:
+		return errLate
+	case begun:
+		return nil
+	}
+	select {
+	case <-o.done:
+		if !errors.Is(o.failed, errClosed) { // otherwise the run was reported meanwhile
+			return o.failed
+		}
+	default:
+	}
+	return nil
 }
 
 // awaitBegin waits until the beginning is stored. If Start has failed to store it, awaitBegin tries once more.
@@ -82,10 +100,10 @@ func (o *Open) awaitBegin(ctx context.Context) error {
 	case <-ctx.Done():
 		return errLate
 	}
-	switch {
-	case o.failed == nil:
+	if o.failed == nil {
 		return nil
-	case o.release.isLate():
+	}
+	if _, late := o.release.state(); late {
 		return errLate
 	}
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)

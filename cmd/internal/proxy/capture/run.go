@@ -30,9 +30,9 @@ type run struct {
 
 	Agent *events.Agent `msgpack:"agent,omitempty" redact:"-"` // as executions store it; of the first call
 
-	Turn    int         `msgpack:"turn"`             // item index of the user's message
-	Number  int         `msgpack:"number,omitempty"` // number of the turn in its conversation, from 1
-	Block   *Block      `msgpack:"block,omitempty"`
+	Turn    int         `msgpack:"turn"`              // item index of the user's message
+	Number  int         `msgpack:"number,omitempty"`  // number of the turn in its conversation, from 1
+	Block   *Block      `msgpack:"block,omitempty"`   // of an open run: stored apart
 	Earlier []placement `msgpack:"earlier,omitempty"` // blocks of the turns before this one
 
 	Attempts []attempt `msgpack:"attempts,omitempty"`         // the last ones, one for each call
@@ -223,5 +223,6 @@ func later(a, b time.Time) time.Time {
 }
 
 func openKey(id events.ID) string   { return "o." + string(id) }
+func blockKey(id events.ID) string  { return "b." + string(id) }
 func closedKey(id events.ID) string { return "d." + string(id) }
 func callKey(id events.ID) string   { return "c." + string(id) }

@@ -315,7 +315,7 @@ func (o *Open) die() {
 func (c *client) beginAgain(retry int) *Open {
 	c.d.t.Helper()
 	o := c.match(retry)
-	o.Start(Block{})
+	o.Start(Block{}, nil)
 	return o
 }
 
@@ -323,7 +323,7 @@ func (c *client) beginAgain(retry int) *Open {
 func (c *client) beginWith(b Block) *Open {
 	c.d.t.Helper()
 	o := c.match(0)
-	o.Start(b)
+	o.Start(b, nil)
 	return o
 }
 
@@ -372,7 +372,7 @@ func (c *client) ask(text string, r *modelapi.Reply) *Open {
 func (c *client) next(r *modelapi.Reply) *Open {
 	c.d.t.Helper()
 	o := c.match(0)
-	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: "ctx-" + o.Run, Version: 3})
+	o.Start(Block{Text: "Advice for " + string(o.Run), ContextID: "ctx-" + o.Run, Version: 3}, nil)
 	c.end(o, r)
 	return o
 }

@@ -46,7 +46,9 @@ func (s *Store) update(ctx context.Context, id events.ID, initial *run, change f
 			}
 			continue
 		}
-		rev, err := s.open.put(ctx, openKey(id), next, openTTL, jetstream.WithExpectLastSequencePerSubject(now.rev))
+		next.Block = nil // it never changes, and is stored apart
+		rev, err := s.open.put(ctx, openKey(id), next, 0, jetstream.WithExpectLastSequencePerSubject(now.rev))
+		next.Block = now.Block
 		if err == nil {
 			s.recent.putRun(revision{next, rev})
 			return next, nil

@@ -30,6 +30,7 @@ type Request struct {
 	Root Hash
 
 	body        []byte
+	tools       []byte  // JSON
 	places      []place // of each item
 	systemPlace place
 }
@@ -46,7 +47,7 @@ func Parse(api API, body []byte) (*Request, error) {
 	}
 	r := &Request{
 		API: api, Model: root.Text("model"), Stream: root.Get("stream").Kind() == 't',
-		MaxTokens: maxTokens(root), Session: session(root), body: body,
+		MaxTokens: maxTokens(root), Session: session(root), body: body, tools: root.First("tools", "functions").Raw(),
 	}
 	b := &requestBuilder{req: r}
 	switch api {
@@ -83,11 +84,8 @@ func session(root Value) string {
 	return ""
 }
 
-// Tools returns the tools that the model may call. It reads the body again, because few callers need them.
-func (r *Request) Tools() []Tool {
-	root := ParseValue(r.body)
-	return root.First("tools", "functions").Tools()
-}
+// Tools returns the tools that the model may call. It reads their JSON, because few callers need them.
+func (r *Request) Tools() []Tool { return ParseValue(r.tools).Tools() }
 
 // Turn returns the index of the item with the current turn, see LastTurn.
 func (r *Request) Turn() int { return LastTurn(r.Items) }

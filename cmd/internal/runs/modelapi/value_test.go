@@ -62,6 +62,9 @@ func FuzzDocument(f *testing.F) {
 }
 
 func TestDocumentLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		body string

@@ -122,6 +122,7 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 		o := &t.all[i]
 		isModelCall := o.kind == modelCall && !tree.containsModelCall[o.id]
 		if !isModelCall && o.kind != toolSpan {
+			t.addAround(o, tree)
 			continue
 		}
 		agent := tree.agent(o)
@@ -155,6 +156,18 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	return runs, nil
 }
 
+// addAround adds the session and the outcome of a span around calls, such as an agent or the root. Those of an agent inside
+// another one are not those of the trace.
+func (t *recordedTrace) addAround(o *observation, tr *tree) {
+	if tr.agent(o) != "" {
+		return
+	}
+	t.session = cmp.Or(t.session, o.session)
+	if !t.outcome.Known() {
+		t.outcome = o.outcome
+	}
+}
+
 // NothingError is returned for a valid part of a recording that has no run, such as a trace of a web server.
 type NothingError struct {
 	Kind  source.Omission
@@ -170,11 +183,27 @@ func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*s
 		t.completeMain(b)
 	}
 	runs, err := b.End()
+	for _, r := range runs {
+		setQuestion(r)
+	}
 	b.Name = source.Printable(t.name)
 	if !isMain {
 		b.Name += "/" + source.Printable(agent)
 	}
 	return runs, err
+}
+
+// setQuestion sets the question of a run whose agent called a tool before the model: there the user's message is a step.
+func setQuestion(r *steps.Run) {
+	i := slices.IndexFunc(r.Steps, func(s events.Step) bool { return s.Speaker == chat.User && s.Text != "" })
+	if r.Question != "" || i < 0 {
+		return
+	}
+	r.Question = r.Steps[i].Text
+	r.Steps = slices.Delete(r.Steps, i, i+1)
+	if r.IDs != nil {
+		r.IDs = slices.Delete(r.IDs, i, i+1)
+	}
 }
 
 // completeMain adds to the main run what the trace itself has.

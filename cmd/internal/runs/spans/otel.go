@@ -232,7 +232,7 @@ func otelTime(v modelapi.Value) time.Time {
 func (s *otelSpan) fill(o *observation, leading string) {
 	a := s.attributes
 	o.failed = s.failed
-	o.session = a.text("gen_ai.conversation.id", "session.id")
+	o.session = a.text("gen_ai.conversation.id", "session.id", "langfuse.session.id", "traceloop.association.properties.session_id", "ai.telemetry.metadata.sessionId")
 	o.model = a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id")
 	switch o.kind {
 	case modelCall:
@@ -250,6 +250,7 @@ func (s *otelSpan) fill(o *observation, leading string) {
 			o.result = cmp.Or(o.result, s.status, a.text("exception.message", "error.type"))
 		}
 	}
+	s.addAnnotations(o, leading)
 	for _, e := range s.events {
 		if e.name != "gen_ai.evaluation.result" {
 			continue
@@ -261,6 +262,20 @@ func (s *otelSpan) fill(o *observation, leading string) {
 			source:  SourceOTel,
 			leading: leading,
 		})
+	}
+}
+
+// annotators are the kinds of annotations of OpenInference, the most reliable first.
+var annotators = []string{"HUMAN", "CODE", "LLM", ""}
+
+// addAnnotations adds the annotations of OpenInference. The first score that counts decides.
+func (s *otelSpan) addAnnotations(o *observation, leading string) {
+	for _, kind := range annotators {
+		for e := range s.attributes.list("annotations.").Elements() {
+			if a := e.Get("annotation"); a.Text("annotator_kind") == kind {
+				o.addScore(&score{name: a.Text("name"), value: a.First("score", "label"), comment: a.Text("explanation"), source: SourceOTel, leading: leading})
+			}
+		}
 	}
 }
 

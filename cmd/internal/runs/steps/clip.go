@@ -2,7 +2,6 @@ package steps
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"debrief/playbook/text"
 )
@@ -19,12 +18,6 @@ func ClipTo(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	lastSize := limit / 4
-	first := text.Prefix(s, limit-lastSize)
-	rest := s[len(first):]
-	last := rest[len(rest)-lastSize:]
-	for len(last) > 0 && !utf8.RuneStart(last[0]) { // the cut is within a character
-		last = last[1:]
-	}
-	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(rest)-len(last), last)
+	first, last := text.Cut(s, limit-limit/4, limit/4)
+	return fmt.Sprintf("%s… [cut %d bytes] …%s", first, len(s)-len(first)-len(last), last)
 }

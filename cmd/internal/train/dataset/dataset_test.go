@@ -145,6 +145,9 @@ func (endless) Read(p []byte) (int, error) {
 // TestLongLinesAreNotKept: a line that is too long needs no more memory than the longest valid one. The test measures all allocations,
 // so it does not run in parallel.
 func TestLongLinesAreNotKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	{
 		in := io.MultiReader(strings.NewReader(`{"question":"`), io.LimitReader(endless{}, 16*maxSample), strings.NewReader("\"}\n,{}"))
 		var before, after runtime.MemStats

@@ -51,18 +51,11 @@ func compare(here, there *playbook.Playbook) *report.Comparison {
 
 // nearDuplicate returns the bullet of p that is a near duplicate of content, nil if there is none. The index has the bullets of p.
 func nearDuplicate(index *similar.Index, p *playbook.Playbook, content string) []playbook.BulletID {
-	skip := map[string]bool{} // similar bullets with another meaning
-	for range 8 {
-		m, ok := index.Nearest(content, similar.DuplicateThreshold, func(id string) bool { return skip[id] })
-		if !ok {
-			break
-		}
-		if id := playbook.BulletID(m.ID); similar.Difference(p.Bullet(id).Content, content).Kind == similar.Same {
-			return []playbook.BulletID{id}
-		}
-		skip[m.ID] = true
+	m, ok := index.Duplicate(content, func(id string) string { return p.Bullet(playbook.BulletID(id)).Content })
+	if !ok {
+		return nil
 	}
-	return nil
+	return []playbook.BulletID{playbook.BulletID(m.ID)}
 }
 
 // appendLimited appends to a list that holds at most report.MaxCompared texts.

@@ -36,7 +36,7 @@ func (r *run) runExecutions(ctx context.Context) error {
 	r.epoch = 1
 	from := 0
 	err = r.learnEpoch(ctx, func(ctx context.Context) (window, error) {
-		to := min(from+r.CurateEvery, len(samples))
+		to := min(from+r.Batch, len(samples))
 		w, err := r.reflectWindow(ctx, samples, from, to)
 		from = to
 		return w, err
@@ -114,5 +114,5 @@ func (r *run) reflectWindow(ctx context.Context, samples []*recordedSample, from
 		r.addSample(Train, "executions", &sample, recorded.place, &result, &w.score)
 	}
 	r.step += w.samples
-	return w, r.gather(ctx, from/r.CurateEvery, reflections)
+	return w, r.gather(ctx, from/r.Batch, reflections)
 }

@@ -18,7 +18,7 @@ func (r *run) runOffline(ctx context.Context) error {
 		order := r.order(r.epoch)
 		from := 0
 		err := r.learnEpoch(ctx, func(ctx context.Context) (window, error) {
-			to := min(from+r.CurateEvery, len(order))
+			to := min(from+r.Batch, len(order))
 			w, err := r.answerWindow(ctx, order, from, to)
 			from = to
 			return w, err
@@ -45,7 +45,7 @@ func (r *run) order(epoch int) []int {
 	return places
 }
 
-// answerWindow has the samples order[from:to] answered, batch by batch. Then it has the Curator learn from all of them together.
+// answerWindow has the samples order[from:to] answered with the present version. Then it has the Curator learn from all of them together.
 func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (window, error) {
 	defer addTime(&r.learning, time.Now())
 	w := window{samples: to - from, last: to == len(order)}
@@ -56,30 +56,26 @@ func (r *run) answerWindow(ctx context.Context, order []int, from, to int) (wind
 	if w.book, err = r.log.bookAt(ctx, r.position); err != nil {
 		return w, err
 	}
+	phase, version, places := fmt.Sprintf("epoch %d", r.epoch), r.version, order[from:to]
+	tasks := make([]events.Task, len(places))
+	for i, place := range places {
+		t := r.trainingTask(r.Train.Tasks[place], place, r.step+i+1)
+		t.Playbook = &version
+		t.Session = ""
+		t.Origin.Held = true // r.gather applies the reflections of a window as one change
+		tasks[i] = t
+	}
+	results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress(phase, from+done, len(order)) })
+	if err != nil {
+		return w, err
+	}
+	r.step += w.samples
 	var reflections []events.Handle
-	phase := fmt.Sprintf("epoch %d", r.epoch)
-	for at := from; at < to; at += r.Batch {
-		batch := order[at:min(at+r.Batch, to)]
-		version := r.version
-		tasks := make([]events.Task, len(batch))
-		for i, place := range batch {
-			t := r.trainingTask(r.Train.Tasks[place], place, r.step+i+1)
-			t.Playbook = &version
-			t.Session = ""
-			t.Origin.Held = true // r.gather applies the reflections of a batch as one change
-			tasks[i] = t
-		}
-		results, err := r.submitter.run(ctx, tasks, func(done int) { r.progress(phase, at+done, len(order)) })
-		if err != nil {
-			return w, err
-		}
-		r.step += len(batch)
-		for i, place := range batch {
-			r.addSample(Train, phase, &r.Train.Tasks[place], place, &results[i], &w.score)
-			if h := results[i].reflection; h != "" {
-				reflections = append(reflections, h)
-			}
+	for i, place := range places {
+		r.addSample(Train, phase, &r.Train.Tasks[place], place, &results[i], &w.score)
+		if h := results[i].reflection; h != "" {
+			reflections = append(reflections, h)
 		}
 	}
-	return w, r.gather(ctx, from/r.CurateEvery, reflections)
+	return w, r.gather(ctx, from/r.Batch, reflections)
 }

@@ -45,6 +45,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 // TestInterruptedRunLeavesOneLetter interrupts a run whose tasks wait, and starts a generator with another model. The tasks of the run
 // share one dead letter. The run continues with its own model, asks nothing twice, and the letter is withdrawn.
 func TestInterruptedRunLeavesOneLetter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{BackoffMin: time.Millisecond, BackoffMax: 5 * time.Millisecond, HoldInterval: 20 * time.Millisecond})
 	mine, others := open(t, 1, nil).model, open(t, 1, nil).model

@@ -13,8 +13,9 @@
 //	                 at the end of an epoch, the uncovered reflections in windows "rest 0", "rest 1", …
 //	a measurement    task "<set>@<version>/<sample>"            execution, or dead letter      skipped
 //
-// Offline, the tasks of a batch pin the version of the playbook, and their reflections are held. The number and speed
-// of the workers therefore do not change what is learned. Online, tasks are live traffic: they are answered with the
+// A window is a batch of samples. Offline, its tasks pin the version of the playbook, and their reflections are held. The number and speed
+// of the workers therefore do not change the result. All tasks of a window are submitted together: a reflector works on
+// its first answers while the generators still answer. Online, tasks are live traffic: they are answered with the
 // newest playbook. Each window is learned from before the next one is submitted.
 package replay
 
@@ -50,15 +51,13 @@ const (
 type Config struct {
 	Mode   Mode
 	Epochs int // passes over the training set; default 1
-	// Batch is the number of samples answered with one version of the playbook. The default is 1, the sequential loop
-	// of ACE. Online it is the window, with a default of 15 as in ACE's online mode.
-	Batch int
-	// CurateEvery is the number of samples that the Curator learns from together. The default is Batch.
-	CurateEvery int
-	Rounds      int    // rounds for each sample; 0 leaves the number to the reflector
-	Tries       int    // answers to each training sample at most, until two have different outcomes; 0 means one
-	Shuffle     bool   // another order in every epoch, derived from Seed
-	Seed        uint64 // of the shuffled orders
+	// Batch is the number of samples answered with one version of the playbook. The Curator learns from them together. The
+	// default is 1, the sequential loop of ACE. Online the default is 15, as in ACE's online mode.
+	Batch   int
+	Rounds  int    // rounds for each sample; 0 leaves the number to the reflector
+	Tries   int    // answers to each training sample at most, until two have different outcomes; 0 means one
+	Shuffle bool   // another order in every epoch, derived from Seed
+	Seed    uint64 // of the shuffled orders
 	// ValidateEvery measures the validation set after this number of training samples, in addition to the end of
 	// every epoch. 0 disables it.
 	ValidateEvery int
@@ -79,9 +78,6 @@ func (c Config) withDefaults() Config {
 			c.Batch = 15
 		}
 	}
-	if c.CurateEvery == 0 {
-		c.CurateEvery = c.Batch
-	}
 	return c
 }
 
@@ -91,9 +87,6 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.Batch < 1 || c.Batch > events.MaxGather {
 		errs = append(errs, fmt.Errorf("--batch: must be 1 to %d, got %d", events.MaxGather, c.Batch))
-	}
-	if c.CurateEvery < c.Batch || c.CurateEvery > events.MaxGather || c.CurateEvery%max(c.Batch, 1) != 0 {
-		errs = append(errs, fmt.Errorf("--curate-every: must be a multiple of --batch (%d) up to %d, got %d", c.Batch, events.MaxGather, c.CurateEvery))
 	}
 	if c.Tries < 0 || c.Tries > events.MaxTries {
 		errs = append(errs, fmt.Errorf("--tries: must be 1 to %d, got %d", events.MaxTries, c.Tries))
@@ -117,7 +110,7 @@ func (c Config) Validate() error {
 }
 
 // Window returns the number of samples that the Curator learns from together.
-func (c Config) Window() int { return c.withDefaults().CurateEvery }
+func (c Config) Window() int { return c.withDefaults().Batch }
 
 // Expected returns the number of samples that a run over these sets answers to learn from them, and the number that it answers to measure. An
 // early end makes them fewer. Samples of a stream do not count.

@@ -317,6 +317,9 @@ func TestRunNameIsExclusive(t *testing.T) {
 
 // TestLostSamplesAreReported has one sample that every generator fails on, and one that every reflector fails on.
 func TestLostSamplesAreReported(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := sets(32, 10)
 	bad, worse := s.Train.Tasks[3].Question, s.Train.Tasks[5].Question
@@ -364,6 +367,9 @@ func TestPatienceStopsRun(t *testing.T) {
 
 // TestOnlineSampleWithoutReflectionIsALoss has an answered sample whose reflection is dead-lettered.
 func TestOnlineSampleWithoutReflectionIsALoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	s := sets(15, 4)
 	s.Validation, s.Test = nil, nil

@@ -37,6 +37,9 @@ func (h *house) interrupted(c Config, s Sets, o Options, when func(Progress) boo
 // TestEndedRunMakesNoRequests covers expired executions, and an edit of the playbook after the end, which is not part
 // of the run.
 func TestEndedRunMakesNoRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(32, 10)

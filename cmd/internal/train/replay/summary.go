@@ -30,7 +30,9 @@ func (r *run) summarize(ctx context.Context) ([]report.Operation, error) {
 	}
 	rep.Unlearned = len(r.uncovered)
 	rep.Paired = paired(rep, r.samples)
-	r.listAnswers()
+	if err := r.listAnswers(ctx); err != nil {
+		return nil, err
+	}
 	operations := r.log.operationsBetween(r.forked, rep.Final.Version)
 	for i := range operations {
 		if o := &operations[i]; o.Rejected != "" {

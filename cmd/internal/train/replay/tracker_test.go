@@ -87,6 +87,9 @@ func TestLargeTaskIsLost(t *testing.T) {
 
 // TestDeadLetteredGatheringIsRequestedOnResume dead-letters a gathering edit and runs the same command again.
 func TestDeadLetteredGatheringIsRequestedOnResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
 	t.Parallel()
 	h := open(t, 8, nil)
 	s := sets(16, 4)

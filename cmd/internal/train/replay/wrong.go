@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +12,8 @@ import (
 )
 
 // listAnswers adds the wrong answers and the models to the report.
-func (r *run) listAnswers() {
+func (r *run) listAnswers(ctx context.Context) error {
+	texts := r.store.Texts()
 	models := map[string]*report.ModelAnswers{}
 	set, phase := r.strongest()
 	wrong := report.WrongAnswers{Set: set, Phase: phase, First: []report.WrongAnswer{}}
@@ -30,13 +32,18 @@ func (r *run) listAnswers() {
 		wrong.Wrong++
 		if len(wrong.First) < report.MaxWrong {
 			a := r.answers[i] // a labelled sample has one
-			wrong.First = append(wrong.First, report.WrongAnswer{Sample: *s, Bullets: a.shownBullets(), Cited: a.citedBullets()})
+			shown := a.shownBullets()
+			if err := texts.Fill(ctx, r.book, a.version, shown); err != nil {
+				return err
+			}
+			wrong.First = append(wrong.First, report.WrongAnswer{Sample: *s, Bullets: shown, Cited: a.citedBullets()})
 		}
 	}
 	r.report.Wrong = wrong
 	for _, name := range slices.Sorted(maps.Keys(models)) {
 		r.report.Models = append(r.report.Models, *models[name])
 	}
+	return nil
 }
 
 // countAnswer counts an answer for its model.

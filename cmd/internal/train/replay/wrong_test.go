@@ -54,6 +54,13 @@ func TestWrongAnswersHaveTheirPrompts(t *testing.T) {
 				t.Errorf("%s: got %+v", test.name, x)
 				continue
 			}
+			for i := range x.Bullets {
+				b := &x.Bullets[i]
+				if events.WordingOf(b.Content) != b.Wording {
+					t.Errorf("%s: got the text %q, want that of the prompt", test.name, b.Content)
+				}
+				b.Content = ""
+			}
 			if diff := cmp.Diff(e.Shown, x.Bullets, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%s: -prompt +report:\n%s", test.name, diff)
 			}

@@ -10,6 +10,9 @@ import (
 
 // TestLanguage checks that the model understands what the world writes.
 func TestLanguage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	w := New(1, true, world.Default())
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -11,6 +11,9 @@ import (
 
 // TestLanguage checks that the model understands what the world writes.
 func TestLanguage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	w := New(1, world.Default())
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -94,6 +97,9 @@ func TestRules(t *testing.T) {
 
 // TestSignals counts what a failure shows: an error, a line of a manual, feedback.
 func TestSignals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
 	t.Parallel()
 	w := New(1, world.Default())
 	var failures, loud, manual, empty, rules float64

@@ -1,0 +1,349 @@
+// Package connect connects coding agents with a playbook: it edits the settings of an agent so that it calls hooks, and records the
+// consent of the user for a repository. It takes all of it back byte for byte.
+package connect
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed" // for Skill
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"debrief/cmd/internal/agents/hooks"
+	"debrief/events"
+	"debrief/playbook"
+)
+
+// Skill tells a coding agent how to integrate Debrief into a program.
+//
+//go:embed SKILL.md
+var Skill string
+
+// Options describe what to connect. The zero values of Book, URL and Token keep those of a repository that is connected already.
+type Options struct {
+	Agent      string
+	Dir        string // in the repository
+	Home       string // of the user
+	Settings   string // file of hooks.SettingsFile
+	State      string // directory of hooks.StateDir
+	Executable string // path of debrief
+	Book       string // default: the name of the repository
+	URL        string // of the gateway; default: http://127.0.0.1:4280
+	Token      string // secret
+	Project    bool   // write the hooks into the repository instead of the settings of the user
+	AdviceOnly bool   // do not hand over runs
+}
+
+// Plan is a set of changes before they are made.
+type Plan struct {
+	Files      []File            // of the agent, with changes
+	Repository *hooks.Repository // after the changes; nil if no agent is connected any more
+
+	agent    *agent
+	options  Options
+	settings *hooks.Settings // after the changes
+	gitDir   string
+	backups  backups
+	changed  bool // of the settings
+	removes  bool
+}
+
+// File is the change of one file.
+type File struct {
+	Name          string
+	Before, After []byte // nil for no file
+}
+
+// Changed reports whether the plan changes anything.
+func (p *Plan) Changed() bool { return len(p.Files) > 0 || p.changed }
+
+// Diff returns the changes of files of the agent as unified diffs. They contain no secret of Debrief.
+func (p *Plan) Diff() string {
+	var out strings.Builder
+	for _, f := range p.Files {
+		out.Write(diff.Diff(f.Name, f.Before, f.Name, f.After))
+	}
+	return out.String()
+}
+
+// Note returns what the user of the agent has to know, or "".
+func (p *Plan) Note() string { return p.agent.note }
+
+// Title returns the name of the agent for people.
+func (p *Plan) Title() string { return p.agent.title }
+
+// SettingsFile returns the file with the consent.
+func (p *Plan) SettingsFile() string { return p.options.Settings }
+
+// open reads what both directions need.
+func open(o Options) (*Plan, error) {
+	a := find(o.Agent)
+	if a == nil {
+		return nil, fmt.Errorf("unknown agent %q: want %s", o.Agent, strings.Join(hooks.Agents, ", "))
+	}
+	gitDir, err := hooks.GitDir(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: a playbook is connected with one repository", o.Dir, err)
+	}
+	settings, err := hooks.ReadSettings(o.Settings)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{agent: a, options: o, settings: settings, gitDir: gitDir, Repository: settings.Of(o.Dir), backups: backups{}}
+	if err := p.backups.read(o.State); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Connect plans to connect an agent. A second plan with the same options changes nothing.
+func Connect(o Options) (*Plan, error) {
+	p, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	before, _ := json.Marshal(p.Repository)
+	if p.Repository == nil { // new, or another repository was at this place before
+		p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(r *hooks.Repository) bool { return r.GitDir == p.gitDir })
+		p.Repository = &hooks.Repository{GitDir: p.gitDir, Key: string(events.NewID())}
+		p.settings.Repositories = append(p.settings.Repositories, p.Repository)
+	}
+	r := p.Repository
+	r.Book = cmp.Or(o.Book, r.Book, bookOf(p.gitDir))
+	r.URL = strings.TrimRight(cmp.Or(o.URL, r.URL, "http://127.0.0.1:4280"), "/")
+	r.Token = cmp.Or(o.Token, r.Token)
+	r.Transcripts = !o.AdviceOnly
+	if !slices.Contains(r.Agents, o.Agent) {
+		r.Agents = append(r.Agents, o.Agent)
+	}
+	if err := playbook.Book(r.Book).Validate(); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(r.URL, "http://") && !strings.HasPrefix(r.URL, "https://") {
+		return nil, fmt.Errorf("address %q: want one such as http://127.0.0.1:4280", r.URL)
+	}
+	after, _ := json.Marshal(r)
+	p.changed = !bytes.Equal(before, after)
+	command := quoted(o.Executable) + " hook " + o.Agent
+	if o.Project { // others may have the program elsewhere
+		command = "debrief hook " + o.Agent
+	}
+	dir := p.dir(o.Project)
+	if err := p.plan(filepath.Join(dir, p.fileName(o.Project)), func(data []byte) ([]byte, error) { return p.agent.install(data, command) }); err != nil {
+		return nil, err
+	}
+	if p.agent.command == "" {
+		return p, nil
+	}
+	return p, p.plan(filepath.Join(dir, p.agent.command), func([]byte) ([]byte, error) { return []byte(p.agent.text), nil })
+}
+
+// Disconnect plans to take the connection of an agent back. The hooks in the settings of the user stay while another repository uses them.
+func Disconnect(o Options) (*Plan, error) {
+	p, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	p.removes = true
+	if r := p.Repository; r != nil && slices.Contains(r.Agents, o.Agent) {
+		p.changed = true
+		r.Agents = slices.DeleteFunc(r.Agents, func(name string) bool { return name == o.Agent })
+		if len(r.Agents) == 0 {
+			p.settings.Repositories = slices.DeleteFunc(p.settings.Repositories, func(other *hooks.Repository) bool { return other == r })
+			p.Repository = nil
+		}
+	}
+	for _, project := range []bool{true, false} {
+		if !project && p.settings.Uses(o.Agent) {
+			continue
+		}
+		dir := p.dir(project)
+		if err := p.plan(filepath.Join(dir, p.fileName(project)), p.agent.remove); err != nil {
+			return nil, err
+		}
+		if p.agent.command == "" {
+			continue
+		}
+		remove := func(data []byte) ([]byte, error) {
+			if string(data) == p.agent.text {
+				return nil, nil
+			}
+			return data, nil // the user has changed it
+		}
+		if err := p.plan(filepath.Join(dir, p.agent.command), remove); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (p *Plan) dir(project bool) string {
+	if project {
+		return filepath.Join(filepath.Dir(p.gitDir), p.agent.project)
+	}
+	return p.agent.home(p.options.Home)
+}
+
+func (p *Plan) fileName(project bool) string {
+	if project {
+		return cmp.Or(p.agent.local, p.agent.file)
+	}
+	return p.agent.file
+}
+
+// plan plans the change of a file. If hooks are removed and the file is as Debrief left it, it gets the bytes from before.
+func (p *Plan) plan(name string, edit func([]byte) ([]byte, error)) error {
+	before, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	after, err := edit(before)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if b, ok := p.backups[name]; ok && p.removes && b.After == hashOf(before) {
+		after = b.Before
+	}
+	if !bytes.Equal(before, after) {
+		p.Files = append(p.Files, File{Name: name, Before: before, After: after})
+	}
+	return nil
+}
+
+// Apply makes the changes.
+func (p *Plan) Apply() error {
+	for _, f := range p.Files {
+		if err := p.backups.write(f); err != nil {
+			return err
+		}
+	}
+	if err := p.backups.store(p.options.State); err != nil {
+		return err
+	}
+	key := filepath.Join(p.gitDir, hooks.KeyFile)
+	if p.Repository == nil {
+		if err := os.Remove(key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	} else if err := hooks.WriteFile(key, []byte(p.Repository.Key+"\n"), 0o600); err != nil {
+		return err
+	}
+	if len(p.settings.Repositories) == 0 {
+		err := os.Remove(p.options.Settings)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	data, err := json.MarshalIndent(p.settings, "", "  ")
+	if err != nil {
+		return err
+	}
+	return hooks.WriteFile(p.options.Settings, append(data, '\n'), 0o600)
+}
+
+// backup is what a file was before Debrief changed it.
+type backup struct {
+	Before []byte   `json:"before"` // null for no file
+	After  string   `json:"after"`  // hash of what Debrief wrote
+	Dirs   []string `json:"dirs"`   // that were created for it, the outermost last
+}
+
+// backups are kept by the name of the file. They may contain secrets of the user, so only the user can read them.
+type backups map[string]backup
+
+func (b *backups) read(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, "backups.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, b)
+}
+
+func (b *backups) store(dir string) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return hooks.WriteFile(filepath.Join(dir, "backups.json"), data, 0o600)
+}
+
+// write changes a file, through a link to it, and updates its backup.
+func (b backups) write(f File) error {
+	old, known := b[f.Name]
+	if known && bytes.Equal(f.After, old.Before) || f.After == nil {
+		delete(b, f.Name)
+	} else {
+		now := backup{Before: f.Before, After: hashOf(f.After), Dirs: missingDirs(filepath.Dir(f.Name))}
+		if known && old.After == hashOf(f.Before) {
+			now.Before, now.Dirs = old.Before, old.Dirs
+		}
+		b[f.Name] = now
+	}
+	if f.After == nil {
+		if err := os.Remove(f.Name); err != nil {
+			return err
+		}
+		for _, dir := range old.Dirs {
+			_ = os.Remove(dir) // it stays if others use it
+		}
+		return nil
+	}
+	target, mode := f.Name, fs.FileMode(0o600)
+	if resolved, err := filepath.EvalSymlinks(f.Name); err == nil {
+		target = resolved
+	}
+	if info, err := os.Stat(target); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return hooks.WriteFile(target, f.After, mode)
+}
+
+// missingDirs returns the directories that do not exist, from the inside out.
+func missingDirs(dir string) (list []string) {
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			return list
+		}
+		list = append(list, dir)
+		dir = filepath.Dir(dir)
+	}
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// bookOf returns a name for the playbook of a repository: that of its directory.
+func bookOf(gitDir string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, filepath.Base(filepath.Dir(gitDir)))
+	return cmp.Or(strings.Trim(name[:min(len(name), 64)], "-"), "default")
+}
+
+// quoted returns a path as one word of a shell.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " '()&;$") {
+		return `"` + path + `"`
+	}
+	return path
+}

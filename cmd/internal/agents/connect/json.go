@@ -1,0 +1,206 @@
+package connect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// Settings of agents are JSON, some with comments and commas at the end. An edit changes only the members and elements of Debrief, and
+// keeps all other bytes.
+
+// ours matches the command of a hook of Debrief, with the path of the program before it.
+var ours = regexp.MustCompile(`^(?:"[^"]*[/\\]debrief(?:\.exe)?"|(?:[^"\s]*[/\\])?debrief(?:\.exe)?) hook (` + "claude-code|codex|gemini|cursor" + `)$`)
+
+// install adds the hooks of an agent to its settings. Hooks that are there already with another path of the program are replaced.
+func (a *agent) install(data []byte, command string) ([]byte, error) {
+	if a.isInstalled(data, command) {
+		return data, nil
+	}
+	data, err := a.remove(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		data = []byte("{\n}\n")
+	}
+	v, err := hujson.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	unit := indentOf(data)
+	root, err := objectOf(&v, "the file")
+	if err != nil {
+		return nil, err
+	}
+	if a.version && member(root, "version") == nil {
+		add(root, "version", hujson.Literal("1"), unit, 1)
+	}
+	if member(root, "hooks") == nil {
+		add(root, "hooks", &hujson.Object{}, unit, 1)
+	}
+	all, err := objectOf(member(root, "hooks"), "hooks")
+	if err != nil {
+		return nil, err
+	}
+	for _, event := range a.events {
+		if member(all, event) == nil {
+			add(all, event, &hujson.Array{}, unit, 2)
+		}
+		list, ok := member(all, event).Value.(*hujson.Array)
+		if !ok {
+			return nil, fmt.Errorf("hooks.%s: want a list", event)
+		}
+		entry, err := json.MarshalIndent(a.entry(command), strings.Repeat(unit, 3), unit)
+		if err != nil {
+			return nil, err
+		}
+		value, err := hujson.Parse(entry)
+		if err != nil {
+			return nil, err
+		}
+		value.BeforeExtra = hujson.Extra("\n" + strings.Repeat(unit, 3))
+		list.Elements = append(list.Elements, value)
+		if len(list.AfterExtra) == 0 {
+			list.AfterExtra = hujson.Extra("\n" + strings.Repeat(unit, 2))
+		}
+	}
+	return v.Pack(), nil
+}
+
+// isInstalled reports whether each event has the hook once.
+func (a *agent) isInstalled(data []byte, command string) bool {
+	v, err := hujson.Parse(data)
+	if err != nil {
+		return false
+	}
+	for _, event := range a.events {
+		found := v.Find("/hooks/" + event)
+		if found == nil {
+			return false
+		}
+		list, ok := found.Value.(*hujson.Array)
+		if !ok {
+			return false
+		}
+		n := 0
+		for i := range list.Elements {
+			if c := a.commandOf(&list.Elements[i]); c == command {
+				n++
+			} else if c != "" {
+				return false
+			}
+		}
+		if n != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// remove removes the hooks of Debrief for an agent, and the lists and objects that are empty then.
+func (a *agent) remove(data []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return data, nil
+	}
+	v, err := hujson.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	root, err := objectOf(&v, "the file")
+	if err != nil {
+		return nil, err
+	}
+	value := member(root, "hooks")
+	if value == nil {
+		return data, nil
+	}
+	all, err := objectOf(value, "hooks")
+	if err != nil {
+		return nil, err
+	}
+	removed := false
+	all.Members = slices.DeleteFunc(all.Members, func(m hujson.ObjectMember) bool {
+		list, ok := m.Value.Value.(*hujson.Array)
+		if !ok {
+			return false
+		}
+		before := len(list.Elements)
+		list.Elements = slices.DeleteFunc(list.Elements, func(e hujson.Value) bool { return a.commandOf(&e) != "" })
+		removed = removed || len(list.Elements) < before
+		return len(list.Elements) < before && len(list.Elements) == 0
+	})
+	if !removed {
+		return data, nil
+	}
+	if len(all.Members) == 0 {
+		root.Members = slices.DeleteFunc(root.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == "hooks" })
+	}
+	return v.Pack(), nil
+}
+
+// commandOf returns the command of an element of a list of hooks that has only the command of Debrief for the agent, or "".
+func (a *agent) commandOf(e *hujson.Value) string {
+	clone := e.Clone()
+	clone.Standardize()
+	var entry struct {
+		Command string                     `json:"command"`
+		Hooks   []struct{ Command string } `json:"hooks"`
+	}
+	if json.Unmarshal(clone.Pack(), &entry) != nil || len(entry.Hooks) > 1 {
+		return ""
+	}
+	if len(entry.Hooks) == 1 {
+		entry.Command = entry.Hooks[0].Command
+	}
+	if m := ours.FindStringSubmatch(entry.Command); m == nil || m[1] != a.name {
+		return ""
+	}
+	return entry.Command
+}
+
+func objectOf(v *hujson.Value, name string) (*hujson.Object, error) {
+	if o, ok := v.Value.(*hujson.Object); ok {
+		return o, nil
+	}
+	return nil, fmt.Errorf("%s: want an object", name)
+}
+
+func nameOf(m *hujson.ObjectMember) string {
+	name, _ := m.Name.Value.(hujson.Literal)
+	return name.String()
+}
+
+// member returns the value of a member, or nil.
+func member(o *hujson.Object, name string) *hujson.Value {
+	for i := range o.Members {
+		if nameOf(&o.Members[i]) == name {
+			return &o.Members[i].Value
+		}
+	}
+	return nil
+}
+
+// add adds a member on a line of its own.
+func add(o *hujson.Object, name string, value hujson.ValueTrimmed, unit string, depth int) {
+	o.Members = append(o.Members, hujson.ObjectMember{
+		Name:  hujson.Value{BeforeExtra: hujson.Extra("\n" + strings.Repeat(unit, depth)), Value: hujson.String(name)},
+		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: value},
+	})
+	if len(o.AfterExtra) == 0 {
+		o.AfterExtra = hujson.Extra("\n" + strings.Repeat(unit, depth-1))
+	}
+}
+
+// indentOf returns the white space before the first member of a file, or two spaces.
+func indentOf(data []byte) string {
+	if m := regexp.MustCompile(`^\s*\{[^\S\n]*\r?\n([ \t]+)"`).FindSubmatch(data); m != nil {
+		return string(m[1])
+	}
+	return "  "
+}

@@ -1,0 +1,64 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"debrief/cmd/internal/program/term"
+)
+
+// HandOverCommand is the argument of 'debrief hook' that hands over the runs that wait.
+const HandOverCommand = "hand-over"
+
+// handOverTimeout bounds a process that hands over runs.
+const handOverTimeout = 2 * time.Minute
+
+// Main runs 'debrief hook AGENT' and ends the process, always with the exit code 0: other codes can stop the agent, or keep the
+// user's message from the model. It ends in time also if a system call does not.
+func Main(args []string) {
+	left := Limit - age()
+	defer func() { // of this goroutine
+		_ = recover()
+		os.Exit(0)
+	}()
+	signal.Ignore(syscall.SIGPIPE) // the agent may have gone
+	settings, err := SettingsFile()
+	dir, stateErr := StateDir()
+	if err = errors.Join(err, stateErr); err != nil || len(args) == 0 {
+		return
+	}
+	if args[0] == HandOverCommand {
+		ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
+		defer cancel()
+		if _, err := HandOver(ctx, settings, dir); err != nil {
+			state(dir).log(fmt.Errorf("hand over: %w", err))
+		}
+		return
+	}
+	watchdog := time.AfterFunc(2*guard, func() { os.Exit(0) }) // if a system call hangs
+	h := &Hook{Agent: args[0], Settings: settings, State: dir, Until: time.Now().Add(left), HandOver: startHandOver}
+	out := h.Handle(context.Background(), os.Stdin)
+	if watchdog.Stop() && len(out) > 0 { // the output is whole or missing
+		_, _ = term.Stdout.Write(out)
+	}
+}
+
+// startHandOver starts a process that outlives the agent. It gets none of the agent's streams: the agent would wait for their end.
+func startHandOver() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(program, "hook", HandOverCommand)
+	detach(cmd)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}

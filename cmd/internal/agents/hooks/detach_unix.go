@@ -1,0 +1,11 @@
+//go:build unix
+
+package hooks
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// detach puts a process into a session of its own: signals to the agent do not reach it.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

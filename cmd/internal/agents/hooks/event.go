@@ -1,0 +1,179 @@
+package hooks
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/outcome"
+)
+
+// Names of the agents, as in the command 'debrief hook AGENT'.
+const (
+	ClaudeCode = "claude-code"
+	Codex      = "codex"
+	Gemini     = "gemini"
+	Cursor     = "cursor"
+)
+
+// Agents are the agents in the order of the help.
+var Agents = []string{ClaudeCode, Codex, Gemini, Cursor}
+
+// kind is the meaning of an event.
+type kind int
+
+const (
+	other    kind = iota
+	begin         // a session begins, or its conversation was cleared or compacted
+	prompted      // the user sent a message
+	used          // a tool was used; only of agents without transcripts
+	answered      // the agent wrote a message; only of agents without transcripts
+	stopped       // the agent has done the work of the message
+	ended         // the session ends
+)
+
+// kinds has the meaning of the events that 'debrief connect' asks for, by their name. The names are those of
+//   - Claude Code: code.claude.com/docs/en/hooks
+//   - Codex: openai/codex, codex-rs/hooks/schema/generated; the names of Claude Code, and no SessionEnd
+//   - Gemini CLI: google-gemini/gemini-cli, docs/hooks/reference.md
+//   - Cursor: cursor.com/docs/agent/hooks, the names with a small letter
+var kinds = map[string]kind{
+	"SessionStart": begin, "UserPromptSubmit": prompted, "Stop": stopped, "SessionEnd": ended,
+	"BeforeAgent": prompted, "AfterAgent": stopped,
+	"sessionStart": begin, "beforeSubmitPrompt": prompted, "postToolUse": used, "postToolUseFailure": used, "afterAgentResponse": answered, "stop": stopped,
+	"sessionEnd": ended,
+}
+
+// event is one event of a coding agent, in the fields that all agents share.
+type event struct {
+	agent, name string
+	kind        kind
+	session     string
+	transcript  string // file; "" if the agent has none
+	dir         string
+	fresh       bool // the model has none of the earlier advice of the session: it begins, or was cleared or compacted
+	prompt      string
+	answer      string
+	call        *events.ToolCall
+}
+
+// input has the fields of the events of all agents.
+type input struct {
+	Name         string   `json:"hook_event_name"`
+	Session      string   `json:"session_id"`
+	Conversation string   `json:"conversation_id"` // Cursor
+	Transcript   *string  `json:"transcript_path"`
+	Dir          string   `json:"cwd"`
+	Roots        []string `json:"workspace_roots"` // Cursor
+	Version      string   `json:"cursor_version"`  // Cursor
+	Subagent     string   `json:"agent_id"`        // Claude Code: the event is of a sub-agent
+	Source       string   `json:"source"`          // startup, resume, clear or compact
+	Prompt       string   `json:"prompt"`
+
+	LastMessage string `json:"last_assistant_message"` // Claude Code, Codex
+	Response    string `json:"prompt_response"`        // Gemini CLI
+	Text        string `json:"text"`                   // Cursor
+
+	Tool   string          `json:"tool_name"`
+	Input  json.RawMessage `json:"tool_input"`
+	Output json.RawMessage `json:"tool_output"`   // Cursor: a string, mostly with JSON in it
+	Error  string          `json:"error_message"` // Cursor, postToolUseFailure
+}
+
+// parse reads an event. Fields of other types than documented are an error. An event that needs nothing has the kind other.
+func parse(agent string, data []byte) (*event, error) {
+	var in input
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	e := &event{
+		agent: agent, name: in.Name, kind: kinds[in.Name],
+		session: cmp.Or(in.Session, in.Conversation), dir: in.Dir,
+		prompt: strings.TrimSpace(in.Prompt), answer: cmp.Or(in.LastMessage, in.Response, in.Text),
+		fresh: in.Source != "resume",
+	}
+	if in.Transcript != nil && agent != Cursor { // no reader knows the transcripts of Cursor, and its command line has none
+		e.transcript = *in.Transcript
+	}
+	if len(in.Roots) > 0 {
+		e.dir = in.Roots[0]
+	}
+	isForeign := in.Version != "" && agent != Cursor // Cursor also runs the hooks of Claude Code
+	if in.Subagent != "" || isForeign || e.session == "" {
+		e.kind = other
+	}
+	if e.kind == used {
+		e.call = callOf(&in)
+	}
+	return e, nil
+}
+
+// callOf returns the tool call of an event. Cursor has an event of its own for calls that failed, but a command that ends with an exit
+// code other than 0 may be none of them.
+func callOf(in *input) *events.ToolCall {
+	call := &events.ToolCall{Tool: in.Tool, Arguments: string(in.Input), Output: in.Error}
+	failed := in.Name == "postToolUseFailure"
+	if in.Error == "" && json.Unmarshal(in.Output, &call.Output) != nil {
+		call.Output = string(in.Output)
+	}
+	call.Outcome = outcome.OfTool(call, call.Output, outcome.Signs{Error: &failed})
+	return call
+}
+
+// rating is the user's verdict in a message.
+var rating = regexp.MustCompile(`(?is)^/?(?:prompts:)?debrief\s+(good|bad)\b[\s:,.]*(.*)$`)
+
+// ratingOf returns the outcome of a message such as "/debrief bad the tests still fail", or false.
+func ratingOf(prompt string) (events.Outcome, bool) {
+	m := rating.FindStringSubmatch(prompt)
+	if m == nil {
+		return events.Outcome{}, false
+	}
+	label := events.Success
+	if strings.EqualFold(m[1], "bad") {
+		label = events.Failure
+	}
+	return events.Outcome{Label: label, Feedback: strings.TrimSpace(m[2])}.Complete(), true
+}
+
+// advise returns the output that adds a text to the conversation, in the form that the agent documents for the event. Cursor has none
+// for a message of the user: its text comes with the first tool call.
+func (e *event) advise(text string) []byte {
+	if e.agent == Cursor {
+		return object(map[string]any{"additional_context": text})
+	}
+	return object(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": e.name, "additionalContext": text}})
+}
+
+// refuse returns the output that keeps a message of the user from the model, and shows a text to the user instead.
+func (e *event) refuse(text string) []byte {
+	switch e.agent {
+	case Cursor:
+		return object(map[string]any{"continue": false, "user_message": text})
+	case Gemini:
+		return object(map[string]any{"decision": "deny", "reason": text})
+	}
+	return object(map[string]any{"decision": "block", "reason": text})
+}
+
+// mayAdvise reports whether the agent adds a text at this event.
+func (e *event) mayAdvise() bool {
+	if e.agent == Cursor {
+		return e.kind == begin || e.kind == used
+	}
+	return e.kind == begin || e.kind == prompted
+}
+
+// object encodes an output. Angle brackets stay readable.
+func object(v map[string]any) []byte {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil { // strings encode
+		panic(err)
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,131 @@
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/runs"
+	"debrief/events"
+	"debrief/events/chat"
+	"debrief/events/outcome"
+)
+
+// Waits for a transcript: some agents write the end of a turn after they have called the hook.
+const (
+	quietTime    = 300 * time.Millisecond // without a change of the file
+	maxQuietWait = 5 * time.Second
+	maxFile      = 512 << 20 // bytes; of a larger transcript no steps are read
+)
+
+// reportOf returns the report of a run, and whether the run took back changes. Its steps are those of the transcript, or the calls that the
+// hooks have seen. Without either, the report has the message of the user and the answer.
+func reportOf(ctx context.Context, e *entry) (report *events.Report, reverts bool) {
+	report = &events.Report{
+		RunID: e.Run.ID, ContextID: e.Run.ContextID, Session: e.Session, Turn: e.Turn,
+		Question: e.Run.Prompt, Answer: e.Run.Answer, Started: e.Run.Started, Duration: max(e.Ended.Sub(e.Run.Started), 0),
+	}
+	for i := range e.Run.Calls {
+		report.Steps = append(report.Steps, events.Step{Calls: e.Run.Calls[i : i+1]})
+	}
+	if e.Transcript != "" {
+		waitQuiet(ctx, e.Transcript)
+		if t, err := readTurn(ctx, e.Transcript, e.Run.Prompt); err == nil {
+			report.Steps, report.Model = t.steps, t.model
+			report.Answer = cmp.Or(e.Run.Answer, t.answer)
+		}
+	}
+	report.Outcome = outcome.OfWork(report.Steps)
+	return report, outcome.Reverts(report.Steps)
+}
+
+// waitQuiet waits until a file does not change any more.
+func waitQuiet(ctx context.Context, file string) {
+	for end := time.Now().Add(maxQuietWait); time.Now().Before(end); {
+		info, err := os.Stat(file)
+		quiet := err == nil && time.Since(info.ModTime()) > quietTime
+		if quiet || ctx.Err() != nil {
+			return
+		}
+		time.Sleep(quietTime / 6)
+	}
+}
+
+// recordedTurn is the work on one message of the user in a transcript.
+type recordedTurn struct {
+	answer, model string
+	steps         []events.Step
+}
+
+var errNoTurn = errors.New("the transcript does not have the message")
+
+// readTurn reads the last turn of a transcript that begins with a message of the user, in the formats of package runs.
+func readTurn(ctx context.Context, file, prompt string) (*recordedTurn, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
+		err = fmt.Errorf("read %s: no regular file of at most %d bytes", file, maxFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found *recordedTurn
+	_, err = runs.Read(ctx, events.DefaultBook, "transcript", f, func(x *events.Execution) error {
+		if t := lastTurn(x, prompt); t != nil {
+			found = t
+		}
+		return nil
+	})
+	if found == nil {
+		return nil, cmp.Or(err, errNoTurn)
+	}
+	return found, nil
+}
+
+// lastTurn returns the last turn of a session that begins with a message, or nil.
+func lastTurn(x *events.Execution, prompt string) *recordedTurn {
+	end := len(x.Steps)
+	for i := len(x.Steps) - 1; i >= -1; i-- {
+		text := x.Question
+		if i >= 0 {
+			if x.Steps[i].Speaker != chat.User {
+				continue
+			}
+			text = x.Steps[i].Text
+		}
+		if isMessage(text, prompt) {
+			return newTurn(x, x.Steps[i+1:end])
+		}
+		end = max(i, 0)
+	}
+	return nil
+}
+
+func newTurn(x *events.Execution, steps []events.Step) *recordedTurn {
+	t := &recordedTurn{model: x.Model, steps: steps}
+	for i := range steps {
+		if steps[i].Text != "" {
+			t.answer = steps[i].Text
+		}
+	}
+	return t
+}
+
+// isMessage reports whether a text of a transcript is the message that a hook has seen. An agent may add context around it, and readers
+// and hooks shorten long texts.
+func isMessage(text, prompt string) bool {
+	const compared = 400
+	text, prompt = strings.TrimSpace(text), strings.TrimSpace(prompt)
+	if text == "" || prompt == "" {
+		return false
+	}
+	return strings.Contains(text, clip(prompt, compared)) || strings.Contains(prompt, clip(text, compared)) && len(text) > compared
+}

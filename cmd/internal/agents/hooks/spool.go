@@ -1,0 +1,194 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"debrief/events"
+	"debrief/events/client"
+	"debrief/playbook"
+)
+
+// entryKind is the kind of an entry of the spool.
+type entryKind string
+
+const (
+	reports entryKind = "report" // a run to report
+	rates   entryKind = "rate"   // a verdict on a run that was reported before
+)
+
+// entry is a run or a verdict that waits to be handed over. It has neither a token nor the texts of the transcript: the settings and the
+// file are read when it is handed over, so a withdrawn consent counts at once.
+type entry struct {
+	Kind       entryKind      `json:"kind"`
+	GitDir     string         `json:"git_dir"`
+	Agent      string         `json:"agent"`
+	Session    string         `json:"session"`
+	Turn       int            `json:"turn,omitempty"`
+	Transcript string         `json:"transcript,omitempty"`
+	Run        run            `json:"run"`
+	Ended      time.Time      `json:"ended,omitzero"`
+	Outcome    events.Outcome `json:"outcome,omitzero"`
+
+	id string // of the file
+}
+
+// Limits of the spool.
+const (
+	maxWaiting = 1000                // entries; the oldest ones give way
+	maxWait    = 14 * 24 * time.Hour // age of an entry
+)
+
+func (s state) spool() string { return filepath.Join(string(s), "spool") }
+
+// add stores an entry. The name of its file has the order of the entries.
+func (s state) add(e *entry) error {
+	name := fmt.Sprintf("%020d-%s.json", time.Now().UnixNano(), events.NewID())
+	return writeJSON(filepath.Join(s.spool(), name), e)
+}
+
+// waiting returns the files of the entries, oldest first.
+func (s state) waiting() []string {
+	files, _ := filepath.Glob(filepath.Join(s.spool(), "[0-9]*.json"))
+	slices.Sort(files)
+	return files
+}
+
+func (s state) hasWaiting() bool { return len(s.waiting()) > 0 }
+
+// HandOver reports the runs and verdicts that wait in a state directory. It returns the number of runs that were reported on this machine so
+// far, also by other processes. It stops at the first error of a server that does not answer: the entries stay for the next time. Invalid entries, and those of a repository
+// without consent, are dropped. Only one process hands over at a time; another one waits for it.
+func HandOver(ctx context.Context, settingsFile, stateDir string) (reported int, err error) {
+	s := state(stateDir)
+	unlock, err := lock(ctx, filepath.Join(s.spool(), "hand-over"))
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	s.removeOld(time.Now())
+	count := filepath.Join(stateDir, "reported.json")
+	if _, err := readJSON(count, &reported); err != nil {
+		return 0, err
+	}
+	before := reported
+	err = s.handOverAll(ctx, settingsFile, &reported)
+	if reported > before {
+		err = errors.Join(err, writeJSON(count, reported))
+	}
+	return reported, err
+}
+
+// handOverAll hands over all entries, and counts the reported runs.
+func (s state) handOverAll(ctx context.Context, settingsFile string, reported *int) error {
+	files := s.waiting()
+	for excess := len(files) - maxWaiting; excess > 0; excess-- {
+		s.log(fmt.Errorf("hand over: dropped: more than %d runs wait", maxWaiting))
+		_ = os.Remove(files[0])
+		files = files[1:]
+	}
+	for _, file := range files {
+		isRun, err := s.handOver(ctx, settingsFile, file)
+		var failed *client.Error
+		isTemporary := ctx.Err() != nil || errors.As(err, &failed) && failed.Unavailable()
+		if isTemporary {
+			return err
+		}
+		if err != nil {
+			s.log(fmt.Errorf("hand over: dropped: %w", err))
+		}
+		if isRun {
+			*reported++
+		}
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handOver hands over the entry in a file. It reports whether it was a run, and the run was stored.
+func (s state) handOver(ctx context.Context, settingsFile, file string) (bool, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false, err
+	}
+	e := entry{id: filepath.Base(file)}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return false, err
+	}
+	settings, err := ReadSettings(settingsFile)
+	if err != nil {
+		return false, err
+	}
+	r := settings.ofGitDir(e.GitDir)
+	info, err := os.Stat(file)
+	if err != nil {
+		return false, err
+	}
+	if r == nil || !r.Transcripts || time.Since(info.ModTime()) > maxWait {
+		return false, errors.New("too old, or without the consent of the user")
+	}
+	if e.Kind == rates {
+		return false, s.rate(ctx, r, &e)
+	}
+	return s.report(ctx, r, &e)
+}
+
+// lastRun is the run of a session that was reported last.
+type lastRun struct {
+	ID     string        `json:"id"`
+	Handle events.Handle `json:"handle"`
+	Rated  bool          `json:"rated,omitempty"` // by the user
+}
+
+func (s state) lastRunFile(e *entry) string { return s.sessionFile(e.Agent, e.Session) + ".last" }
+
+// report reports a run. If the run took back changes, that is a verdict on the run before it.
+func (s state) report(ctx context.Context, r *Repository, e *entry) (bool, error) {
+	report, reverts := reportOf(ctx, e)
+	report.Book = playbook.Book(r.Book)
+	var before lastRun
+	hasBefore, err := readJSON(s.lastRunFile(e), &before)
+	if err != nil {
+		return false, err
+	}
+	stored, err := r.client().Report(ctx, report)
+	if err != nil {
+		return false, err
+	}
+	if hasBefore && reverts && !before.Rated && before.ID != e.Run.ID {
+		verdict := events.Outcome{Label: events.Failure, Feedback: "the changes were taken back: " + clip(e.Run.Prompt, 300), Inferred: true}
+		if err := s.feedback(ctx, r, "revert-"+e.Run.ID, before.Handle, verdict); err != nil {
+			return true, err
+		}
+	}
+	return true, writeJSON(s.lastRunFile(e), lastRun{ID: e.Run.ID, Handle: stored.Handle})
+}
+
+// rate sends the user's verdict on a run.
+func (s state) rate(ctx context.Context, r *Repository, e *entry) error {
+	var last lastRun
+	if _, err := readJSON(s.lastRunFile(e), &last); err != nil {
+		return err
+	}
+	if last.ID != e.Run.ID {
+		return fmt.Errorf("the rated run %s was not reported", e.Run.ID)
+	}
+	if err := s.feedback(ctx, r, e.id, last.Handle, e.Outcome); err != nil {
+		return err
+	}
+	last.Rated = true
+	return writeJSON(s.lastRunFile(e), last)
+}
+
+func (s state) feedback(ctx context.Context, r *Repository, id string, h events.Handle, o events.Outcome) error {
+	_, err := r.client().Feedback(ctx, &events.FeedbackRequest{ID: events.Hash("feedback of a hook", id), Execution: h, Outcome: o})
+	return err
+}

@@ -1,0 +1,64 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/program"
+	"debrief/cmd/internal/program/term"
+	"debrief/events"
+	"debrief/events/service"
+	"debrief/playbook"
+)
+
+// Command serves a playbook over MCP on standard input and output.
+type Command struct {
+	Book      string `help:"Name of the playbook." default:"default"`
+	URL       string `name:"url" help:"Address of the gateway." default:"http://127.0.0.1:4280" placeholder:"URL" env:"DEBRIEF_URL"`
+	Token     string `help:"Token. Prefer --token-file: other users of this machine can see flags." placeholder:"TEXT" secret:"" env:"DEBRIEF_API_TOKEN,DEBRIEF_TOKEN"`
+	TokenFile string `help:"File with the token." type:"path" placeholder:"FILE" instead:"token"`
+}
+
+// Help implements kong.HelpProvider.
+func (*Command) Help() string {
+	return `Serves a playbook to an agent over the Model Context Protocol, on standard input and output. It calls the API of a gateway, whose
+token decides what the agent may do. An agent that speaks HTTP needs no command: its URL is that of the gateway with /mcp/NAME.
+
+Examples:
+
+  debrief mcp --book support
+  debrief mcp --url https://debrief.example.com --token-file agent.token`
+}
+
+// Run serves requests until the agent closes standard input, or the context ends.
+func (c *Command) Run(ctx context.Context, _ *program.Common) error {
+	book := playbook.Book(c.Book)
+	if err := book.Validate(); err != nil {
+		return program.Exit(program.ExitUsage, fmt.Errorf("--book: %w", err))
+	}
+	_, _, token, err := program.NATS{Token: c.Token, TokenFile: c.TokenFile}.Login()
+	if err != nil {
+		return err
+	}
+	return Serve(ctx, api.NewClient(c.URL, token), book, os.Stdin, output{term.Stdout})
+}
+
+// output is the standard output, which stays open.
+type output struct{ io.Writer }
+
+func (output) Close() error { return nil }
+
+// Serve serves a playbook on a pair of streams until in ends or the context does. The client has the token of the agent.
+func Serve(ctx context.Context, c *api.Client, book playbook.Book, in io.ReadCloser, out io.WriteCloser) error {
+	err := newServer(c, book).Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: service.MaxBodyBytes(events.VerbReport)})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		return nil //nolint:nilerr // the agent has closed its end, or a person stopped the command
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+// Package mcp serves a playbook to agents over the Model Context Protocol: at /mcp/{book} of the gateway, and on standard input and output
+// with 'debrief mcp'. The server binds the playbook, so no argument of a model can name another one.
+//
+// Every tool is a request to the API with the token of the agent: the API decides on scopes, playbooks, owners and limits. A rating over MCP
+// is the opinion of an agent on its own run, so it has the limited trust of an inferred outcome. A proposal waits for a person. Nothing
+// deletes.
+//
+// MCP never returns a text that generators do not show: bullets that wait or are retired, earlier wordings, and texts of runs would
+// reach the prompt of the agent without the admission that prompts need.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"debrief/cmd/internal/api"
+	"debrief/events/service"
+	"debrief/playbook"
+)
+
+// instructions tell a model how to use the server.
+const instructions = `A playbook has short rules that agents learned from their runs. Before a task, call playbook_context with its question and follow the
+rules that apply. After it, call report_run with the context_id. If a rule is wrong or missing, call propose_bullet: a person decides.`
+
+// session serves one playbook to the agent behind a client of the API.
+type session struct {
+	api  *api.Client
+	book playbook.Book
+}
+
+// schemas caches the schemas of the tools, because each request over HTTP has a server of its own.
+var schemas = mcp.NewSchemaCache()
+
+// newServer returns a server for one playbook. The client has the token of the agent.
+func newServer(c *api.Client, book playbook.Book) *mcp.Server {
+	s := &session{api: c, book: book}
+	server := mcp.NewServer(
+		&mcp.Implementation{Name: service.Name, Title: fmt.Sprintf("Playbook %s", book), Version: service.Version},
+		&mcp.ServerOptions{
+			Instructions: instructions, SchemaCache: schemas,
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+		},
+	)
+	s.addTools(server)
+	s.addResources(server)
+	return server
+}
+
+// inBook returns the path of the playbook in the API, or of an object in it.
+func (s *session) inBook(segments ...string) string {
+	return api.Path(append([]string{"books", string(s.book)}, segments...)...)
+}
+
+// tool adds a tool. run sends the request to the API. Its texts are for the model, and its value is for programs.
+func tool[In any](server *mcp.Server, t *mcp.Tool, run func(context.Context, *In) (value any, texts []string, err error)) {
+	mcp.AddTool(server, t, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		value, texts, err := run(ctx, &in)
+		if err != nil {
+			return refusal(err), nil, nil
+		}
+		out := &mcp.CallToolResult{}
+		for _, text := range texts {
+			out.Content = append(out.Content, &mcp.TextContent{Text: text})
+		}
+		return out, value, nil
+	})
+}
+
+// refusal returns the result for an error. An error of the API keeps its code, and the field that it names.
+func refusal(err error) *mcp.CallToolResult {
+	out := &mcp.CallToolResult{}
+	var refused *api.Error
+	if errors.As(err, &refused) {
+		out.StructuredContent = refused.Problem
+		text := fmt.Sprintf("%s: %s", refused.Code, refused.Detail)
+		if refused.Field != "" {
+			text = fmt.Sprintf("%s, argument %s: %s", refused.Code, refused.Field, refused.Detail)
+		}
+		err = errors.New(text)
+	}
+	out.SetError(err)
+	return out
+}
+
+// indented returns a value as JSON for a model.
+func indented(v any) string {
+	text, _ := json.MarshalIndent(v, "", " ") // values of the API cannot fail
+	return string(text)
+}

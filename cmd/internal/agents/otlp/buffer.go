@@ -1,0 +1,300 @@
+package otlp
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/playbook"
+)
+
+// Limits of a trace. A gateway counts what it has received itself, so with several of them a trace may have as much from each.
+const (
+	maxSpans = 10_000
+	maxBytes = 16 << 20
+	maxSpan  = 768 << 10 // a message of NATS has at most 1 MiB
+	maxPart  = 768 << 10 // bytes of the spans in one message
+)
+
+// Config are the settings of a Store. A zero field has its default.
+type Config struct {
+	Quiet time.Duration // without new spans after the root, until a trace is read; default: 30 s
+	Limit time.Duration // from the first span, until a trace is read in any case; default: 10 min
+	Log   zerolog.Logger
+	// LeadingScore returns the name of the score that counts in a book if an evaluation has several. Nil: none.
+	LeadingScore func(context.Context, playbook.Book) (string, error)
+	// Count counts the results: ResultReported and others. Nil disables it. Calls may be concurrent.
+	Count func(result string)
+}
+
+// Reporter stores executions. It returns the same execution for reports with the same run id.
+type Reporter interface {
+	Report(ctx context.Context, r *events.Report) (*events.StoredReply, error)
+}
+
+// Store keeps the spans of traces until they are complete, in the bucket of open runs, which any number of gateways share. It is safe for
+// concurrent use. These are the keys:
+//
+//	t.d.<trace>.<hash>  spans of one request; a repeated request has the same key
+//	t.h.<trace>.<0|1>   whose the trace is, and when spans came last: with 1 if the request had the root
+//
+// Spans are stored before the head, and both before the client gets its answer. To close a trace, a gateway reads its spans, reports its
+// runs and deletes its keys. Another one repeats these steps if the first one dies: the reports have the same run ids.
+type Store struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	watch    *natserr.Watch
+	reporter Reporter
+	cfg      Config
+
+	warned atomic.Int64 // time of the last warning, in nanoseconds since 1970
+	mu     sync.Mutex
+	traces map[string]*received // by key; of this gateway, for the limits
+}
+
+// received is what this gateway received of a trace.
+type received struct {
+	spans, bytes int
+	first, last  time.Time
+}
+
+// New returns a store for a connection. The bucket must exist. Call Run to close traces.
+func New(conn *bus.Conn, reporter Reporter, cfg Config) *Store {
+	if cfg.Quiet <= 0 {
+		cfg.Quiet = 30 * time.Second
+	}
+	if cfg.Limit <= 0 {
+		cfg.Limit = 10 * time.Minute
+	}
+	if cfg.Count == nil {
+		cfg.Count = func(string) {}
+	}
+	js := conn.JetStream()
+	return &Store{nc: conn.NATS(), js: js, watch: natserr.WatchOf(js), reporter: reporter, cfg: cfg, traces: map[string]*received{}}
+}
+
+const (
+	stream  = "KV_" + events.BucketOpen
+	subject = "$KV." + events.BucketOpen + ".t."
+)
+
+// part has the spans of one request. The names of its first fields are those of open runs, by which an erasure finds both.
+type part struct {
+	ID    events.ID     `msgpack:"id" redact:"-"` // key of the trace
+	Owner string        `msgpack:"owner" redact:"-"`
+	Book  playbook.Book `msgpack:"book" redact:"-"`
+	Spans [][]byte      `msgpack:"spans" redact:"-"` // protobuf, with secrets replaced
+}
+
+// head says whose a trace is.
+type head struct {
+	ID     events.ID     `msgpack:"id"`
+	Owner  string        `msgpack:"owner"`
+	Book   playbook.Book `msgpack:"book"`
+	Caller events.Caller `msgpack:"caller"`
+	Trace  string        `msgpack:"trace"` // in hexadecimal
+	First  time.Time     `msgpack:"first"` // span that this gateway received
+	Last   time.Time     `msgpack:"last"`
+	Root   bool          `msgpack:"root"`
+}
+
+// keyOf returns the key of a trace. Equal ids of two owners or playbooks are two traces.
+func keyOf(owner string, b playbook.Book, trace string) events.ID {
+	return events.Hash("otlp", owner, string(b), trace)
+}
+
+// Put stores the spans of a request. It returns after the server has stored them. Spans beyond the limits of their trace are refused.
+func (s *Store) Put(ctx context.Context, caller events.Caller, b playbook.Book, spans []span, refused *refusals) error {
+	type group struct {
+		head
+		spans [][]byte
+	}
+	groups := map[string]*group{}
+	var order []*group
+	now := time.Now().UTC()
+	for _, sp := range spans {
+		g := groups[sp.trace]
+		if g == nil {
+			g = &group{head: head{ID: keyOf(caller.Owner, b, sp.trace), Owner: caller.Owner, Book: b, Caller: caller, Trace: sp.trace, Last: now}}
+			groups[sp.trace] = g
+			order = append(order, g)
+		}
+		if !s.admit(string(g.ID), len(sp.data), now) {
+			refused.add(fmt.Sprintf("spans beyond the limit of a trace: %d spans, %d bytes", maxSpans, maxBytes))
+			continue
+		}
+		g.spans = append(g.spans, sp.data)
+		g.Root = g.Root || sp.root
+	}
+	var acks []jetstream.PubAckFuture
+	publish := func(key string, v any) error {
+		data, err := events.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("encode spans: %w", err)
+		}
+		ack, err := s.js.PublishMsgAsync(&nats.Msg{Subject: subject + key, Header: events.SchemaHeader(), Data: data})
+		acks = append(acks, ack)
+		return err
+	}
+	for _, g := range order {
+		for _, data := range parts(g.spans) {
+			p := &part{ID: g.ID, Owner: g.Owner, Book: b, Spans: data}
+			if err := publish(fmt.Sprintf("d.%s.%s", g.ID, hashOf(data)), p); err != nil {
+				return err
+			}
+		}
+	}
+	if err := awaitAcks(ctx, acks); err != nil {
+		return err
+	}
+	acks = nil
+	for _, g := range order {
+		if len(g.spans) == 0 {
+			continue
+		}
+		g.First = s.firstOf(string(g.ID), now)
+		key := fmt.Sprintf("h.%s.%d", g.ID, 0)
+		if g.Root {
+			key = fmt.Sprintf("h.%s.%d", g.ID, 1)
+		}
+		if err := publish(key, &g.head); err != nil {
+			return err
+		}
+	}
+	return awaitAcks(ctx, acks)
+}
+
+// awaitAcks waits until the server has stored messages.
+func awaitAcks(ctx context.Context, acks []jetstream.PubAckFuture) error {
+	for _, ack := range acks {
+		select {
+		case <-ack.Ok():
+		case err := <-ack.Err():
+			return fmt.Errorf("store spans: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("store spans: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
+// parts divides spans into messages.
+func parts(spans [][]byte) (all [][][]byte) {
+	size := 0
+	for _, data := range spans {
+		if len(all) == 0 || size+len(data) > maxPart {
+			all, size = append(all, nil), 0
+		}
+		last := len(all) - 1
+		all[last] = append(all[last], data)
+		size += len(data)
+	}
+	return all
+}
+
+// hashOf returns an id of spans.
+func hashOf(spans [][]byte) events.ID {
+	h := sha256.New()
+	for _, data := range spans {
+		_, _ = fmt.Fprintf(h, "%d:", len(data))
+		_, _ = h.Write(data)
+	}
+	return events.Hash("otlp spans", string(h.Sum(nil)))
+}
+
+// admit counts a span of a trace, unless the trace is at a limit.
+func (s *Store) admit(key string, size int, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.traces[key]
+	if r == nil {
+		r = &received{first: now}
+		s.traces[key] = r
+	}
+	if r.spans >= maxSpans || r.bytes+size > maxBytes {
+		return false
+	}
+	r.spans++
+	r.bytes += size
+	r.last = now
+	return true
+}
+
+// firstOf returns the time of the first span of a trace that this gateway received.
+func (s *Store) firstOf(key string, now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.traces[key]; r != nil {
+		return r.first
+	}
+	return now
+}
+
+// forget ends the counts of traces that ended, or had no span for the limit of a trace.
+func (s *Store) forget(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, r := range s.traces {
+		if now.Sub(r.last) > s.cfg.Limit {
+			delete(s.traces, key)
+		}
+	}
+}
+
+// read calls fn for the values of keys, which may have wildcards.
+func (s *Store) read(ctx context.Context, keys string, fn func(*direct.Message) error) error {
+	err := natserr.Do(ctx, s.watch, stream, func(ctx context.Context) error {
+		return direct.Read(ctx, s.nc, stream, direct.Query{Subject: subject + keys}, func(m direct.Message) error {
+			if m.Deleted() {
+				return nil
+			}
+			return fn(&m)
+		})
+	})
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = fmt.Errorf("bucket %s does not exist, or no server stores it: %w", events.BucketOpen, err)
+	}
+	return err
+}
+
+// deleted returns a delete marker of a key.
+func deleted(name string) *nats.Msg {
+	m := &nats.Msg{Subject: name, Header: nats.Header{}}
+	m.Header.Set("KV-Operation", "DEL")
+	m.Header.Set(jetstream.MsgTTLHeader, time.Minute.String())
+	return m
+}
+
+// removeHead deletes a head, unless it was written since it was read.
+func (s *Store) removeHead(ctx context.Context, m *direct.Message) error {
+	_, err := s.js.PublishMsg(ctx, deleted(m.Subject), jetstream.WithExpectLastSequencePerSubject(m.Seq))
+	if err != nil {
+		return fmt.Errorf("delete the head of a trace: %w", err)
+	}
+	return nil
+}
+
+// remove deletes keys. A key that stays expires.
+func (s *Store) remove(ctx context.Context, subjects []string) error {
+	var acks []jetstream.PubAckFuture
+	for _, name := range subjects {
+		ack, err := s.js.PublishMsgAsync(deleted(name))
+		if err != nil {
+			return err
+		}
+		acks = append(acks, ack)
+	}
+	return awaitAcks(ctx, acks)
+}

@@ -1,0 +1,227 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"debrief/cmd/internal/runs/modelapi"
+	"debrief/cmd/internal/runs/spans"
+	"debrief/cmd/internal/runs/steps"
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/events/redact"
+)
+
+// Results, for metrics.
+const (
+	ResultReported = "otlp-reported" // a run
+	ResultRepeated = "otlp-repeated" // a run that was reported before: an export was sent again, or a span came late
+	ResultNothing  = "otlp-nothing"  // a trace without a call of a model or a tool, such as one of a web server
+	ResultEmpty    = "otlp-empty"    // a run without a question: of a late span, or of an instrumentation that records no texts
+	ResultInvalid  = "otlp-invalid"  // a trace or a run that cannot be read or stored
+)
+
+// maxClosing is the number of traces that a gateway closes at the same time.
+const maxClosing = 8
+
+// Run closes traces until ctx ends. Each gateway calls it.
+func (s *Store) Run(ctx context.Context) {
+	interval := min(max(s.cfg.Quiet/6, 50*time.Millisecond), 5*time.Second)
+	for {
+		if err := s.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn().Err(err).Msg("cannot close traces, will retry")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(interval/2 + rand.N(interval)): // random, so that gateways do not sweep together
+		}
+	}
+}
+
+// sweep closes the traces that are due at a time.
+func (s *Store) sweep(ctx context.Context, now time.Time) error {
+	s.forget(now)
+	all := map[events.ID]*due{}
+	err := s.read(ctx, "h.>", func(m *direct.Message) error {
+		h, err := decodeValue[head](m)
+		if err != nil {
+			return nil //nolint:nilerr // an unreadable head expires
+		}
+		t := all[h.ID]
+		if t == nil {
+			t = &due{head: *h}
+			all[h.ID] = t
+		}
+		t.add(h, m)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var closing errgroup.Group
+	closing.SetLimit(maxClosing)
+	for _, t := range all {
+		isQuiet := t.Root && now.Sub(t.Last) >= s.cfg.Quiet
+		if isQuiet || now.Sub(t.First) >= s.cfg.Limit {
+			closing.Go(func() error { return s.close(ctx, t) })
+		}
+	}
+	return closing.Wait()
+}
+
+// due is a trace with its heads.
+type due struct {
+	head
+	heads []direct.Message
+}
+
+// add adds a head: the trace has its root, its first and its last span from any of them.
+func (t *due) add(h *head, m *direct.Message) {
+	t.heads = append(t.heads, *m)
+	t.Root = t.Root || h.Root
+	if h.First.Before(t.First) {
+		t.First = h.First
+	}
+	if h.Last.After(t.Last) {
+		t.Last = h.Last
+	}
+}
+
+// close reports the runs of a trace. Then it deletes the heads, and after them the spans: a gateway that dies between leaves whole traces, or
+// spans that nothing reads. A head that was written meanwhile stays, and the next sweep reads the trace again.
+func (s *Store) close(ctx context.Context, h *due) error {
+	var stored [][]byte
+	var keys []string
+	err := s.read(ctx, "d."+string(h.ID)+".*", func(m *direct.Message) error {
+		keys = append(keys, m.Subject)
+		p, err := decodeValue[part](m)
+		if err == nil {
+			stored = append(stored, p.Spans...)
+		}
+		return nil //nolint:nilerr // the other spans of the trace count
+	})
+	if err != nil {
+		return err
+	}
+	leading := ""
+	if s.cfg.LeadingScore != nil {
+		if leading, err = s.cfg.LeadingScore(ctx, h.Book); err != nil {
+			return err
+		}
+	}
+	runs, err := runsOf(stored, leading)
+	switch nothing, isNothing := errors.AsType[*spans.NothingError](err); {
+	case isNothing:
+		s.cfg.Count(ResultNothing)
+		s.cfg.Log.Debug().Str("trace", h.Trace).Str("reason", nothing.Error()).Msg("trace without a run")
+	case err != nil:
+		s.warn(&h.head, ResultInvalid, err.Error())
+	}
+	for _, r := range runs {
+		if err := s.report(ctx, &h.head, r); err != nil {
+			return err // the next sweep reads the trace again
+		}
+	}
+	for _, m := range h.heads {
+		if err := s.removeHead(ctx, &m); err != nil {
+			return err
+		}
+	}
+	return s.remove(ctx, keys)
+}
+
+// warnInterval is the minimum time between two warnings.
+const warnInterval = time.Minute
+
+// noQuestion is the reason of ResultEmpty.
+const noQuestion = "it has no question: let the instrumentation record messages, such as with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+// warn counts a result without a run, and logs its reason, unless it has just logged another one. Many such traces have only late spans, whose
+// run is reported already.
+func (s *Store) warn(h *head, result, reason string) {
+	s.cfg.Count(result)
+	now := time.Now().UnixNano()
+	if last := s.warned.Load(); now-last < int64(warnInterval) || !s.warned.CompareAndSwap(last, now) {
+		return
+	}
+	s.cfg.Log.Warn().Str("trace", h.Trace).Str("reason", redact.Text(reason)).Msg("no run of a trace was reported")
+}
+
+// report reports a run. It returns an error only if a later attempt can succeed.
+func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
+	if strings.TrimSpace(r.Question) == "" {
+		s.warn(h, ResultEmpty, noQuestion)
+		return nil
+	}
+	report := &events.Report{
+		Caller: h.Caller, Book: h.Book, RunID: "otel/" + r.Name, Task: r.Task, Session: r.Session, Question: r.Question, Steps: r.Steps, Reasoning: r.Reasoning,
+		Answer: r.Answer, Agent: r.Agent, Outcome: r.Outcome, Model: r.Model, Usage: r.Usage, Started: r.Started, Duration: r.Duration,
+	}
+	redact.Fields(report)
+	stored, err := s.reporter.Report(ctx, report)
+	var invalid interface{ Invalid() bool }
+	switch {
+	case errors.As(err, &invalid) && invalid.Invalid():
+		s.warn(h, ResultInvalid, err.Error())
+		return nil
+	case err != nil:
+		return err
+	case stored.Duplicate:
+		s.cfg.Count(ResultRepeated)
+	default:
+		s.cfg.Count(ResultReported)
+	}
+	return nil
+}
+
+// runsOf returns the runs of a trace. A span that came several times counts once: the longest copy, because an exporter may send a part of a
+// span first. Events of log records are events of their spans.
+func runsOf(stored [][]byte, leading string) ([]*steps.Run, error) {
+	byID, sources := map[string]*tracev1.Span{}, map[string][]byte{}
+	events := map[string][]*tracev1.Span_Event{} // by the id of their span
+	slices.SortFunc(stored, bytes.Compare)
+	for _, data := range slices.CompactFunc(stored, bytes.Equal) {
+		s := new(tracev1.Span)
+		if proto.Unmarshal(data, s) != nil {
+			continue
+		}
+		id := string(s.SpanId)
+		switch {
+		case isEvent(s):
+			events[id] = append(events[id], s.Events[0])
+		case len(data) >= len(sources[id]): // of equal lengths the last one, in every order of arrival
+			byID[id], sources[id] = s, data
+		}
+	}
+	trace := new(spans.OTelTrace)
+	for _, id := range slices.Sorted(maps.Keys(byID)) { // the same trace has the same runs in every order of arrival
+		s := byID[id]
+		s.Events = append(s.Events, events[id]...)
+		slices.SortStableFunc(s.Events, func(a, b *tracev1.Span_Event) int { return cmp.Compare(a.TimeUnixNano, b.TimeUnixNano) })
+		if raw, err := toJSON(s); err == nil {
+			trace.Add(modelapi.ParseValue(raw), leading)
+		}
+	}
+	return trace.End()
+}
+
+// decodeValue returns the value of a message.
+func decodeValue[T any](m *direct.Message) (*T, error) {
+	if err := events.CheckSchema(m.Header); err != nil {
+		return nil, err
+	}
+	v := new(T)
+	return v, events.Unmarshal(m.Data, v)
+}

@@ -1,0 +1,275 @@
+package otlp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	commonv1 "go.opentelemetry.io/proto/otlp/common/v1"
+	logsv1 "go.opentelemetry.io/proto/otlp/logs/v1"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"debrief/events/redact"
+)
+
+// Lengths of ids, in bytes.
+const (
+	traceBytes = 16
+	spanBytes  = 8
+)
+
+// maxNesting limits the nesting of attributes and of JSON.
+const maxNesting = 32
+
+// span is a span of a trace, as it is stored.
+type span struct {
+	trace string // id in hexadecimal
+	root  bool   // has no parent
+	data  []byte // protobuf
+}
+
+// decodeTraces returns the spans of a request, with secrets replaced, and the reasons why others are left out.
+func decodeTraces(body []byte, isJSON bool) (spans []span, refused *refusals, err error) {
+	var all tracev1.TracesData
+	if err := unmarshal(body, isJSON, &all); err != nil {
+		return nil, nil, errors.New("the body is no export of traces in OTLP")
+	}
+	refused = new(refusals)
+	for _, r := range all.ResourceSpans {
+		for _, scope := range r.ScopeSpans {
+			for _, s := range scope.Spans {
+				spans = refused.encode(spans, s, len(s.ParentSpanId) == 0)
+			}
+		}
+	}
+	return spans, refused, nil
+}
+
+// eventPrefix begins the names of the log records that belong to calls of models: messages, choices and evaluations.
+const eventPrefix = "gen_ai."
+
+// decodeLogs returns the events of models in log records: each as a span that has nothing but its ids and the event. Other records are
+// accepted and left out, because a program exports all of its log.
+func decodeLogs(body []byte, isJSON bool) (spans []span, refused *refusals, err error) {
+	var all logsv1.LogsData
+	if err := unmarshal(body, isJSON, &all); err != nil {
+		return nil, nil, errors.New("the body is no export of logs in OTLP")
+	}
+	refused = new(refusals)
+	for _, r := range all.ResourceLogs {
+		for _, scope := range r.ScopeLogs {
+			for _, l := range scope.LogRecords {
+				if e := eventOf(l); e != nil {
+					spans = refused.encode(spans, &tracev1.Span{TraceId: l.TraceId, SpanId: l.SpanId, Events: []*tracev1.Span_Event{e}}, false)
+				}
+			}
+		}
+	}
+	return spans, refused, nil
+}
+
+// eventOf returns the event of a log record, or nil if it is no event of a model. The fields of its body become attributes.
+func eventOf(l *logsv1.LogRecord) *tracev1.Span_Event {
+	name := l.EventName
+	for _, a := range l.Attributes {
+		if name == "" && a.Key == "event.name" {
+			name = a.GetValue().GetStringValue()
+		}
+	}
+	if !strings.HasPrefix(name, eventPrefix) {
+		return nil
+	}
+	e := &tracev1.Span_Event{TimeUnixNano: max(l.TimeUnixNano, l.ObservedTimeUnixNano), Name: name, Attributes: l.Attributes}
+	switch body := l.Body.GetValue().(type) {
+	case *commonv1.AnyValue_KvlistValue:
+		e.Attributes = append(e.Attributes, body.KvlistValue.GetValues()...)
+	case *commonv1.AnyValue_StringValue:
+		e.Attributes = append(e.Attributes, &commonv1.KeyValue{Key: "message", Value: l.Body})
+	}
+	return e
+}
+
+func unmarshal(body []byte, isJSON bool, into proto.Message) error {
+	if isJSON {
+		return unmarshalJSON(body, into)
+	}
+	return proto.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * maxNesting}.Unmarshal(body, into)
+}
+
+// encode appends a span with secrets replaced, or counts why it is left out.
+func (r *refusals) encode(spans []span, s *tracev1.Span, isRoot bool) []span {
+	if len(s.TraceId) != traceBytes || len(s.SpanId) != spanBytes {
+		r.add("a span or event without a valid id of its trace or span")
+		return spans
+	}
+	clean(s)
+	data, err := proto.Marshal(s)
+	switch {
+	case err != nil:
+		r.add("a span or event with invalid text")
+	case len(data) > maxSpan:
+		r.add(fmt.Sprintf("a span or event of more than %d bytes", maxSpan))
+	default:
+		spans = append(spans, span{trace: hex.EncodeToString(s.TraceId), root: isRoot, data: data})
+	}
+	return spans
+}
+
+// unmarshalJSON decodes OTLP in JSON. Its ids are hexadecimal, where protobuf in JSON has base64.
+func unmarshalJSON(body []byte, into proto.Message) error {
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&tree); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("text after the object")
+	}
+	convertIDs(tree)
+	converted, err := json.Marshal(tree)
+	if err != nil {
+		return err
+	}
+	return protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: 2 * maxNesting}.Unmarshal(converted, into)
+}
+
+// idFields are the fields with ids. An attribute is no such field: its name is a value of the field key.
+var idFields = map[string]bool{"traceId": true, "spanId": true, "parentSpanId": true, "trace_id": true, "span_id": true, "parent_span_id": true}
+
+// convertIDs replaces hexadecimal ids by base64, at any depth. The decoder of JSON limits the depth. An invalid id becomes empty.
+func convertIDs(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			convertIDs(e)
+		}
+	case map[string]any:
+		for name, e := range v {
+			if text, ok := e.(string); ok && idFields[name] {
+				raw, _ := hex.DecodeString(text)
+				v[name] = base64.StdEncoding.EncodeToString(raw)
+				continue
+			}
+			convertIDs(e)
+		}
+	}
+}
+
+// clean replaces secrets in the texts of a span.
+func clean(s *tracev1.Span) {
+	s.Name = text(s.Name)
+	cleanAttributes(s.Attributes, 0)
+	for _, e := range s.Events {
+		e.Name = text(e.Name)
+		cleanAttributes(e.Attributes, 0)
+	}
+	if s.Status != nil {
+		s.Status.Message = text(s.Status.Message)
+	}
+	s.Links, s.TraceState = nil, "" // no reader uses them
+}
+
+// text replaces secrets in a text. A text that is JSON stays JSON, because readers parse it.
+func text(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	cleaned := redact.Text(s)
+	if cleaned == s || json.Valid([]byte(cleaned)) || !json.Valid([]byte(s)) {
+		return cleaned
+	}
+	var tree any
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber()
+	if d.Decode(&tree) != nil {
+		return cleaned
+	}
+	out, err := json.Marshal(cleanTree(tree))
+	if err != nil {
+		return cleaned
+	}
+	return string(out)
+}
+
+// cleanTree replaces secrets in the texts of a value of JSON.
+func cleanTree(v any) any {
+	switch v := v.(type) {
+	case string:
+		return redact.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = cleanTree(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = cleanTree(v[name])
+		}
+	}
+	return v
+}
+
+func cleanAttributes(all []*commonv1.KeyValue, depth int) {
+	for _, a := range all {
+		cleanValue(a.GetValue(), depth)
+	}
+}
+
+// cleanValue replaces secrets in a value. It empties a value that is nested too deep.
+func cleanValue(v *commonv1.AnyValue, depth int) {
+	if depth > maxNesting && v != nil {
+		v.Value = nil
+		return
+	}
+	switch inner := v.GetValue().(type) {
+	case *commonv1.AnyValue_StringValue:
+		inner.StringValue = text(inner.StringValue)
+	case *commonv1.AnyValue_ArrayValue:
+		for _, e := range inner.ArrayValue.GetValues() {
+			cleanValue(e, depth+1)
+		}
+	case *commonv1.AnyValue_KvlistValue:
+		cleanAttributes(inner.KvlistValue.GetValues(), depth+1)
+	}
+}
+
+// isEvent reports whether a stored span is an event of a log record.
+func isEvent(s *tracev1.Span) bool {
+	return s.StartTimeUnixNano == 0 && s.Name == "" && len(s.Events) == 1
+}
+
+// toJSON returns a span in the form of OTLP in JSON, which package spans reads. It changes s.
+func toJSON(s *tracev1.Span) ([]byte, error) {
+	ids := map[string]string{"traceId": hex.EncodeToString(s.TraceId), "spanId": hex.EncodeToString(s.SpanId), "parentSpanId": hex.EncodeToString(s.ParentSpanId)}
+	s.TraceId, s.SpanId, s.ParentSpanId = nil, nil, nil
+	rest, err := protojson.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	object := map[string]json.RawMessage{}
+	if err := json.Unmarshal(rest, &object); err != nil {
+		return nil, err
+	}
+	for name, value := range ids {
+		object[name], _ = json.Marshal(value) // a text cannot fail
+	}
+	return json.Marshal(object)
+}
+
+// refusals count the spans that are left out, with the first reason.
+type refusals struct {
+	spans  int
+	reason string
+}
+
+// add counts a span.
+func (r *refusals) add(reason string) {
+	if r.spans == 0 {
+		r.reason = reason
+	}
+	r.spans++
+}

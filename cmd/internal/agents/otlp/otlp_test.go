@@ -1,0 +1,658 @@
+package otlp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"debrief/cmd/internal/api/tokens"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/direct"
+	"debrief/generator"
+	"debrief/playbook"
+)
+
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
+const patience = 5 * time.Minute
+
+// desk is a server with streams, and a handler of traces with a token.
+type desk struct {
+	*testing.T
+	conn    *bus.Conn
+	handler *Handler
+	url     string
+	secrets map[string]string
+}
+
+// open starts a desk whose traces close after a short time.
+func open(t *testing.T, cfg Config) *desk {
+	t.Helper()
+	d := &desk{T: t, secrets: map[string]string{}}
+	path, file := filepath.Join(t.TempDir(), "tokens.yaml"), ""
+	for name, scopes := range map[string][]tokens.Scope{"agent": {tokens.Report}, "other": {tokens.Report}, "reader": {tokens.Read}, "support": {tokens.Report}} {
+		var books []playbook.Book
+		if name == "support" {
+			books = []playbook.Book{"support"}
+		}
+		secret, entry, err := tokens.New(name, scopes, books)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.secrets[name], file = secret, file+entry
+	}
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set, err := tokens.Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.conn, _ = bustest.Open(t, bus.Policy{})
+	d.handler = NewHandler(set)
+	server := httptest.NewServer(d.handler)
+	t.Cleanup(server.Close)
+	d.url = server.URL + Path
+	d.start(cfg)
+	return d
+}
+
+// start starts a store in place of the last one, as a new gateway does. stop ends its sweeps at once.
+func (d *desk) start(cfg Config) (stop func()) {
+	d.Helper()
+	builder := generator.NewContextBuilder(d.conn, nil, generator.Config{})
+	cfg.Log = zerolog.New(zerolog.NewTestWriter(d.T)).Level(zerolog.WarnLevel)
+	s := New(d.conn, builder, cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { s.Run(ctx) })
+	d.handler.SetStore(s)
+	stop = func() {
+		cancel()
+		done.Wait()
+	}
+	d.Cleanup(func() {
+		stop()
+		builder.Close()
+	})
+	return stop
+}
+
+// executions returns the stored executions after no trace is left.
+func (d *desk) executions() []*events.Execution {
+	d.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		left := 0
+		err := direct.Read(d.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + "h.>"}, func(m direct.Message) error {
+			if !m.Deleted() {
+				left++
+			}
+			return nil
+		})
+		if err != nil {
+			d.Fatal(err)
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			d.Fatalf("%d values of traces are left", left)
+		}
+	}
+	return d.stored()
+}
+
+func (d *desk) stored() (all []*events.Execution) {
+	d.Helper()
+	err := d.conn.Events.ReadStored(d.Context(), events.StreamExecutions, ">", func(s bus.Stored) error {
+		if e, ok := s.Event.(*events.Execution); ok {
+			all = append(all, e)
+		}
+		return nil
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return all
+}
+
+// exporter returns the exporter of the SDK, with nothing but its URL and the header of the token.
+func (d *desk) exporter(token string, o ...otlptracehttp.Option) sdktrace.SpanExporter {
+	d.Helper()
+	o = append(o, otlptracehttp.WithEndpointURL(d.url), otlptracehttp.WithHeaders(map[string]string{"Authorization": "Bearer " + d.secrets[token]}), otlptracehttp.WithCompression(otlptracehttp.GzipCompression))
+	e, err := otlptracehttp.New(d.Context(), o...)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return e
+}
+
+// collector keeps the spans of an SDK, which a test then exports in its own order.
+type collector struct {
+	mu    sync.Mutex
+	spans []sdktrace.ReadOnlySpan
+}
+
+func (c *collector) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spans = append(c.spans, spans...)
+	return nil
+}
+
+func (c *collector) Shutdown(context.Context) error { return nil }
+
+// count is an independent count of what was recorded.
+type count struct{ runs, calls, errors, input, output, successes, failures int }
+
+// dialect has the attributes of one instrumentation.
+type dialect struct {
+	agent, model, tool func(i int) []attribute.KeyValue
+	rate               func(root trace.Span, good bool)
+}
+
+func evaluate(root trace.Span, good bool) {
+	score := 0.0
+	if good {
+		score = 1
+	}
+	root.AddEvent("gen_ai.evaluation.result", trace.WithAttributes(attribute.String("gen_ai.evaluation.name", "correctness"), attribute.Float64("gen_ai.evaluation.score.value", score)))
+}
+
+func annotate(root trace.Span, good bool) {
+	verdict := map[bool]string{true: "correct", false: "incorrect"}[good]
+	root.SetAttributes(
+		attribute.String("annotations.0.annotation.name", "correctness"), attribute.String("annotations.0.annotation.annotator_kind", "LLM"),
+		attribute.Float64("annotations.0.annotation.score", map[bool]float64{true: 0, false: 1}[good]), // a model is wrong, and a person right
+		attribute.String("annotations.1.annotation.name", "correctness"), attribute.String("annotations.1.annotation.annotator_kind", "HUMAN"),
+		attribute.Float64("annotations.1.annotation.score", map[bool]float64{true: 1, false: 0}[good]), attribute.String("annotations.1.annotation.explanation", verdict),
+	)
+}
+
+var dialects = map[string]dialect{
+	"gen_ai": {
+		agent: func(int) []attribute.KeyValue {
+			return []attribute.KeyValue{attribute.String("gen_ai.operation.name", "invoke_agent")}
+		},
+		model: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.conversation.id", fmt.Sprint("s-", i)),
+				attribute.String("gen_ai.input.messages", fmt.Sprintf(`[{"role":"user","parts":[{"type":"text","content":"question %d"}]}]`, i)),
+				attribute.String("gen_ai.output.messages", fmt.Sprintf(`[{"role":"assistant","parts":[{"type":"text","content":"answer %d"}]}]`, i)),
+				attribute.Int("gen_ai.usage.input_tokens", 100+i), attribute.Int("gen_ai.usage.output_tokens", 7),
+			}
+		},
+		tool: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", "search"),
+				attribute.String("gen_ai.tool.call.id", fmt.Sprint("call-", i)), attribute.String("gen_ai.tool.call.arguments", `{"q": 1}`), attribute.String("gen_ai.tool.call.result", "shelf 7"),
+			}
+		},
+		rate: evaluate,
+	},
+	"openinference": {
+		agent: func(int) []attribute.KeyValue {
+			return []attribute.KeyValue{attribute.String("openinference.span.kind", "AGENT")}
+		},
+		model: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("openinference.span.kind", "LLM"), attribute.String("session.id", fmt.Sprint("s-", i)),
+				attribute.String("llm.input_messages.0.message.role", "user"), attribute.String("llm.input_messages.0.message.content", fmt.Sprint("question ", i)),
+				attribute.String("llm.output_messages.0.message.role", "assistant"), attribute.String("llm.output_messages.0.message.content", fmt.Sprint("answer ", i)),
+				attribute.Int("llm.token_count.prompt", 100+i), attribute.Int("llm.token_count.completion", 7),
+			}
+		},
+		tool: func(int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("openinference.span.kind", "TOOL"), attribute.String("tool.name", "search"), attribute.String("input.value", `{"q": 1}`), attribute.String("output.value", "shelf 7"),
+			}
+		},
+		rate: annotate,
+	},
+	"openllmetry": {
+		agent: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{attribute.String("traceloop.span.kind", "agent"), attribute.String("traceloop.association.properties.session_id", fmt.Sprint("s-", i))}
+		},
+		model: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("llm.request.type", "chat"), attribute.String("gen_ai.prompt.0.role", "user"), attribute.String("gen_ai.prompt.0.content", fmt.Sprint("question ", i)),
+				attribute.String("gen_ai.completion.0.role", "assistant"), attribute.String("gen_ai.completion.0.content", fmt.Sprint("answer ", i)),
+				attribute.Int("gen_ai.usage.prompt_tokens", 100+i), attribute.Int("gen_ai.usage.completion_tokens", 7),
+			}
+		},
+		tool: func(int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("traceloop.span.kind", "tool"), attribute.String("traceloop.entity.name", "search"), attribute.String("traceloop.entity.input", `{"q": 1}`), attribute.String("traceloop.entity.output", "shelf 7"),
+			}
+		},
+		rate: evaluate,
+	},
+	"vercel": {
+		agent: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{attribute.String("ai.operationId", "ai.generateText"), attribute.String("ai.telemetry.metadata.sessionId", fmt.Sprint("s-", i)), attribute.Int("ai.usage.promptTokens", 9999)}
+		},
+		model: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("ai.operationId", "ai.generateText.doGenerate"), attribute.String("ai.prompt.messages", fmt.Sprintf(`[{"role":"user","content":[{"type":"text","text":"question %d"}]}]`, i)),
+				attribute.String("ai.response.text", fmt.Sprint("answer ", i)), attribute.Int("ai.usage.promptTokens", 100+i), attribute.Int("ai.usage.completionTokens", 7),
+			}
+		},
+		tool: func(i int) []attribute.KeyValue {
+			return []attribute.KeyValue{
+				attribute.String("ai.operationId", "ai.toolCall"), attribute.String("ai.toolCall.name", "search"), attribute.String("ai.toolCall.id", fmt.Sprint("call-", i)),
+				attribute.String("ai.toolCall.args", `{"q": 1}`), attribute.String("ai.toolCall.result", "shelf 7"),
+			}
+		},
+		rate: evaluate,
+	},
+}
+
+// record records traces in a dialect: an agent with a tool call, which fails in each third trace, and a model call. It returns the spans and
+// an independent count.
+func record(ctx context.Context, n int, d dialect) (spans []sdktrace.ReadOnlySpan, want count) {
+	kept := new(collector)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(kept))
+	tracer := provider.Tracer("agent")
+	for i := range n {
+		ctx, root := tracer.Start(ctx, "agent", trace.WithAttributes(d.agent(i)...))
+		_, tool := tracer.Start(ctx, "search", trace.WithAttributes(d.tool(i)...))
+		if i%3 == 0 {
+			tool.SetStatus(codes.Error, "the catalogue is closed")
+			want.errors++
+		}
+		tool.End()
+		_, model := tracer.Start(ctx, "chat", trace.WithAttributes(d.model(i)...))
+		model.End()
+		switch i % 4 {
+		case 0:
+			d.rate(root, true)
+			want.successes++
+		case 1:
+			d.rate(root, false)
+			want.failures++
+		}
+		root.End()
+		want.runs++
+		want.calls++
+		want.input += 100 + i
+		want.output += 7
+	}
+	return kept.spans, want
+}
+
+// countOf counts what is stored.
+func countOf(t *testing.T, all []*events.Execution) (got count) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, e := range all {
+		if seen[e.RunID] {
+			t.Errorf("run %s is stored twice", e.RunID)
+		}
+		seen[e.RunID] = true
+		got.runs++
+		got.input += e.Usage.InputTokens
+		got.output += e.Usage.OutputTokens
+		for _, s := range e.Steps {
+			for _, c := range s.Calls {
+				got.calls++
+				if c.Outcome != events.Success && c.Outcome != events.Unknown {
+					got.errors++
+				}
+			}
+		}
+		switch e.Outcome.Label {
+		case events.Success:
+			got.successes++
+		case events.Failure:
+			got.failures++
+		}
+		var i int
+		if _, err := fmt.Sscanf(e.Session, "s-%d", &i); err != nil || !strings.HasSuffix(e.Question, fmt.Sprint(" ", i)) || !strings.HasSuffix(e.Answer, fmt.Sprint(" ", i)) {
+			t.Errorf("got session %q, question %q, answer %q", e.Session, e.Question, e.Answer)
+		}
+	}
+	return got
+}
+
+// TestExportersOfTheSDK sends traces in each dialect with the unchanged exporter: shuffled over requests, so that the root is not last, and
+// a third of them twice.
+func TestExportersOfTheSDK(t *testing.T) {
+	t.Parallel()
+	n, quiet := 60, 2*time.Second
+	if os.Getenv("DEBRIEF_LONG") != "" { // 3 minutes
+		n, quiet = 1000, 20*time.Second // the export takes seconds on a slow disk
+	}
+	for _, name := range slices.Sorted(maps.Keys(dialects)) {
+		t.Run(name, func(t *testing.T) { // one after the other: each needs the disk
+			d := open(t, Config{Quiet: quiet, Limit: patience})
+			spans, want := record(t.Context(), n, dialects[name])
+			random := rand.New(rand.NewPCG(1, 2))
+			spans = append(spans, spans[:len(spans)/3]...)
+			for block := range slices.Chunk(spans, 600) { // so that a trace is in several requests
+				random.Shuffle(len(block), func(i, j int) { block[i], block[j] = block[j], block[i] })
+			}
+			exporter := d.exporter("agent")
+			for part := range slices.Chunk(spans, 200) {
+				if err := exporter.ExportSpans(t.Context(), part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := countOf(t, d.executions()); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			// A second export of everything, and late spans, are the same executions.
+			if err := exporter.ExportSpans(t.Context(), spans[:300*n/1000]); err != nil {
+				t.Fatal(err)
+			}
+			d.start(Config{Quiet: 50 * time.Millisecond, Limit: 100 * time.Millisecond})
+			if got := countOf(t, d.executions()); got != want {
+				t.Errorf("after a second export: got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestGatewayDies stops a gateway after it acknowledged spans, and in the middle of the reports. The next one loses and repeats nothing.
+func TestGatewayDies(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
+	spans, want := record(t.Context(), n, dialects["gen_ai"])
+	exporter := d.exporter("agent")
+	for part := range slices.Chunk(spans, 7) {
+		if err := exporter.ExportSpans(t.Context(), part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.stored(); len(got) > 0 {
+		t.Fatalf("got %d executions before the end of the traces", len(got))
+	}
+	quick := Config{Quiet: 10 * time.Millisecond, Limit: time.Hour}
+	for range 20 { // each gateway dies soon after its first sweep began
+		stop := d.start(quick)
+		time.Sleep(time.Duration(rand.IntN(80)) * time.Millisecond)
+		stop()
+	}
+	d.start(quick)
+	d.start(quick) // two gateways close the rest
+	if got := countOf(t, d.executions()); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// post sends a body and returns the status and the text of the response.
+func (d *desk) post(token, kind, encoding string, body []byte, headers ...string) (int, string) {
+	d.Helper()
+	r, err := http.NewRequestWithContext(d.Context(), http.MethodPost, d.url, bytes.NewReader(body))
+	if err != nil {
+		d.Fatal(err)
+	}
+	r.Header.Set("Content-Type", kind)
+	if encoding != "" {
+		r.Header.Set("Content-Encoding", encoding)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+d.secrets[token])
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func zipped(body []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(body)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// exported is a trace of one model call in OTLP as JSON, with ids in hexadecimal.
+func exported(traceID string) []byte {
+	return fmt.Appendf(nil, `{"resourceSpans":[{"resource":{"attributes":[{"key":"debrief.book","value":{"stringValue":"stolen"}}]},"scopeSpans":[{"spans":[{
+		"traceId":%q,"spanId":"00f067aa0ba902b7","name":"chat","kind":3,"startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000001000000000","status":{"code":1},
+		"attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}},{"key":"gen_ai.usage.input_tokens","value":{"intValue":"12"}},
+		{"key":"gen_ai.input.messages","value":{"stringValue":"[{\"role\":\"user\",\"parts\":[{\"type\":\"text\",\"content\":\"use key AKIAIOSFODNN7EXAMPLE\"}]}]"}},
+		{"key":"gen_ai.output.messages","value":{"arrayValue":{"values":[{"kvlistValue":{"values":[{"key":"role","value":{"stringValue":"assistant"}},{"key":"content","value":{"stringValue":"done"}}]}}]}}}]}]}]}]}`, traceID)
+}
+
+const traceID = "5b8efff798038103d269b633813fc60c"
+
+// TestJSON sends OTLP in JSON. The token decides on the playbook and the owner; secrets are replaced before anything is stored.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: 200 * time.Millisecond, Limit: time.Minute})
+	for _, test := range []struct {
+		token   string
+		headers []string
+		book    playbook.Book
+	}{
+		{"agent", nil, "default"}, {"other", nil, "default"}, {"support", nil, "support"}, {"agent", []string{headerBook, "orders"}, "orders"},
+	} {
+		if status, text := d.post(test.token, jsonType, "gzip", zipped(exported(traceID)), test.headers...); status != http.StatusOK || text != "{}" {
+			t.Errorf("%s: got %d %s", test.token, status, text)
+		}
+	}
+	err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+		if bytes.Contains(m.Data, []byte("AKIA")) {
+			t.Errorf("%s has a secret", m.Subject)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := d.executions()
+	owners, books := map[string]bool{}, map[playbook.Book]int{}
+	for _, e := range all {
+		owners[e.Owner] = true
+		books[e.Book]++
+		if e.RunID != "otel/"+traceID || e.Answer != "done" || e.Usage.InputTokens != 12 || !strings.Contains(e.Question, "[redacted") {
+			t.Errorf("got %+v", e)
+		}
+	}
+	if len(all) != 4 || len(owners) != 3 || books["default"] != 2 || books["support"] != 1 || books["orders"] != 1 {
+		t.Errorf("got %d executions of %d owners in %v", len(all), len(owners), books)
+	}
+}
+
+// eventsOf are log records of the model call of exported, without its attributes with texts: messages in the body, a choice, an evaluation,
+// and a record of the program.
+func eventsOf(traceID string) []byte {
+	record := func(name, body string, attributes ...string) string {
+		return fmt.Sprintf(`{"timeUnixNano":"1700000000000000000","eventName":%q,"traceId":%q,"spanId":"00f067aa0ba902b7","body":%s,"attributes":[%s]}`, name, traceID, body, strings.Join(attributes, ","))
+	}
+	content := func(text string) string {
+		return fmt.Sprintf(`{"kvlistValue":{"values":[{"key":"content","value":{"stringValue":%q}}]}}`, text)
+	}
+	return fmt.Appendf(nil, `{"resourceLogs":[{"scopeLogs":[{"logRecords":[%s]}]}]}`, strings.Join([]string{
+		record("gen_ai.user.message", content("Which berth? use key AKIAIOSFODNN7EXAMPLE")),
+		record("gen_ai.choice", `{"kvlistValue":{"values":[{"key":"message","value":{"kvlistValue":{"values":[{"key":"content","value":{"stringValue":"Berth 4."}}]}}}]}}`),
+		record("gen_ai.evaluation.result", `{}`, `{"key":"gen_ai.evaluation.name","value":{"stringValue":"correctness"}}`, `{"key":"gen_ai.evaluation.score.value","value":{"doubleValue":0}}`),
+		record("http.request", `{"stringValue":"an ordinary record AKIAIOSFODNN7EXAMPLE"}`),
+		`{"body":{"stringValue":"outside a span"}}`,
+	}, ","))
+}
+
+// TestLogs sends the texts and the evaluation of a run as log records: before its span, after it, and twice.
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	span := fmt.Appendf(nil, `{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":%q,"spanId":"00f067aa0ba902b7","name":"chat","startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000001000000000",
+		"attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"chat"}}]}]}]}]}`, traceID)
+	for name, order := range map[string][]string{"first": {LogsPath, Path}, "last": {Path, LogsPath}, "twice": {LogsPath, Path, LogsPath}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, Config{Quiet: time.Second, Limit: time.Minute})
+			server := strings.TrimSuffix(d.url, Path)
+			for _, path := range order {
+				body := span
+				if path == LogsPath {
+					body = eventsOf(traceID)
+				}
+				d.url = server + path
+				if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK || text != "{}" {
+					t.Fatalf("%s: got %d %s", path, status, text)
+				}
+			}
+			err := direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(m direct.Message) error {
+				if bytes.Contains(m.Data, []byte("AKIA")) || bytes.Contains(m.Data, []byte("ordinary")) {
+					t.Errorf("%s has a secret, or a record of the program", m.Subject)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := d.executions()
+			if len(all) != 1 {
+				t.Fatalf("got %d executions, want 1", len(all))
+			}
+			if e := all[0]; !strings.HasPrefix(e.Question, "Which berth? use key [redacted") || e.Answer != "Berth 4." || e.Outcome.Label != events.Failure {
+				t.Errorf("got the question %q, the answer %q and the outcome %+v", e.Question, e.Answer, e.Outcome)
+			}
+		})
+	}
+	d := open(t, Config{Quiet: time.Second, Limit: time.Minute})
+	d.url = strings.TrimSuffix(d.url, Path) + LogsPath
+	if status, text := d.post("agent", jsonType, "", []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"eventName":"gen_ai.choice","body":{}}]}]}]}`)); status != http.StatusOK || !strings.Contains(text, `"rejectedLogRecords":"1"`) {
+		t.Errorf("an event without a span: got %d %s", status, text)
+	}
+	for token, want := range map[string]int{"reader": http.StatusForbidden, "": http.StatusUnauthorized} {
+		if status, _ := d.post(token, jsonType, "", eventsOf(traceID)); status != want {
+			t.Errorf("token %q: got status %d, want %d", token, status, want)
+		}
+	}
+}
+
+// TestRefusals sends what must not be stored.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
+	id, _ := hex.DecodeString(traceID)
+	whole, err := proto.Marshal(&tracev1.TracesData{ResourceSpans: []*tracev1.ResourceSpans{{ScopeSpans: []*tracev1.ScopeSpans{{Spans: []*tracev1.Span{{TraceId: id, SpanId: id[:8], Name: "chat"}}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep := strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)
+	for _, test := range []struct {
+		name, token, kind, encoding string
+		body                        []byte
+		headers                     []string
+		status                      int
+		want                        string
+	}{
+		{"no token", "", protobufType, "", whole, nil, 401, "token"},
+		{"a token that only reads", "reader", protobufType, "", whole, nil, 403, "report"},
+		{"another playbook", "support", protobufType, "", whole, []string{headerBook, "default"}, 403, "default"},
+		{"an invalid playbook", "agent", protobufType, "", whole, []string{headerBook, "a b"}, 400, headerBook},
+		{"gRPC", "agent", "application/grpc", "", whole, nil, 415, "http/protobuf"},
+		{"another encoding", "agent", protobufType, "br", whole, nil, 415, "gzip"},
+		{"no gzip", "agent", protobufType, "gzip", whole, nil, 400, "gzip"},
+		{"torn gzip", "agent", protobufType, "gzip", zipped(whole)[:20], nil, 400, "incomplete"},
+		{"a bomb", "agent", protobufType, "gzip", zipped(make([]byte, 200<<20)), nil, 413, "after decompression"},
+		{"a large body", "agent", protobufType, "", make([]byte, maxBody+1), nil, 413, "after decompression"},
+		{"a torn body", "agent", protobufType, "", whole[:len(whole)-3], nil, 400, "OTLP"},
+		{"torn JSON", "agent", jsonType, "", exported(traceID)[:300], nil, 400, "OTLP"},
+		{"deep JSON", "agent", jsonType, "", []byte(deep), nil, 400, "OTLP"},
+		{"text behind JSON", "agent", jsonType, "", append(exported(traceID), "{}"...), nil, 400, "OTLP"},
+		{"an invalid id of a trace", "agent", jsonType, "", exported("5b8efff7"), nil, 200, `"rejectedSpans":"1"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			status, text := d.post(test.token, test.kind, test.encoding, test.body, test.headers...)
+			if status != test.status || !strings.Contains(text, test.want) {
+				t.Errorf("got %d %.200q, want %d with %q", status, text, test.status, test.want)
+			}
+		})
+	}
+	left := 0
+	err = direct.Read(t.Context(), d.conn.NATS(), stream, direct.Query{Subject: subject + ">"}, func(direct.Message) error { left++; return nil })
+	if err != nil || left > 0 {
+		t.Errorf("got %d stored values, %v, want none", left, err)
+	}
+}
+
+// TestLimitsOfATrace sends more spans than a trace may have, and a span that is too large: the rest is refused in the response.
+func TestLimitsOfATrace(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: time.Hour, Limit: time.Hour})
+	id, _ := hex.DecodeString(traceID)
+	spans := make([]*tracev1.Span, maxSpans+5)
+	for i := range spans {
+		spans[i] = &tracev1.Span{TraceId: id, SpanId: fmt.Appendf(nil, "%08d", i), Name: "step"}
+	}
+	spans[0].Name = strings.Repeat("x", maxSpan+1)
+	body, err := proto.Marshal(&tracev1.TracesData{ResourceSpans: []*tracev1.ResourceSpans{{ScopeSpans: []*tracev1.ScopeSpans{{Spans: spans}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, text := d.post("agent", protobufType, "gzip", zipped(body))
+	number, _, n := protowire.ConsumeTag([]byte(text))
+	if status != http.StatusOK || number != 1 || n < 0 {
+		t.Fatalf("got %d %q", status, text)
+	}
+	partial, _ := protowire.ConsumeBytes([]byte(text)[n:])
+	_, _, n = protowire.ConsumeTag(partial)
+	refused, _ := protowire.ConsumeVarint(partial[n:])
+	if refused != 5 { // the large one, and four beyond the limit
+		t.Errorf("got %d refused spans, want 5: %q", refused, partial)
+	}
+}
+
+// TestTracesWithoutAgents: the trace of a web server is no run, and one without a root ends after the limit.
+func TestTracesWithoutAgents(t *testing.T) {
+	t.Parallel()
+	d := open(t, Config{Quiet: 100 * time.Millisecond, Limit: 500 * time.Millisecond})
+	web := bytes.ReplaceAll(exported("5b8efff798038103d269b633813fc60d"), []byte("gen_ai."), []byte("http."))
+	orphan := bytes.Replace(exported(traceID), []byte(`"name":"chat"`), []byte(`"name":"chat","parentSpanId":"00f067aa0ba902b8"`), 1)
+	for _, body := range [][]byte{web, orphan} {
+		if !json.Valid(body) {
+			t.Fatal("invalid test data")
+		}
+		if status, text := d.post("agent", jsonType, "", body); status != http.StatusOK {
+			t.Fatalf("got %d %s", status, text)
+		}
+	}
+	if all := d.executions(); len(all) != 1 || all[0].RunID != "otel/"+traceID {
+		t.Errorf("got %d executions, want that of the trace without a root", len(all))
+	}
+}

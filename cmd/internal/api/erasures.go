@@ -1,0 +1,115 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"debrief/cmd/internal/api/tokens"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/erasure"
+	"debrief/events/redact"
+	"debrief/playbook"
+)
+
+// erasureRoutes are the routes that request and list erasures. The data is removed by a program with the rights of an operator.
+func erasureRoutes() []route {
+	request := post("/erasures", "requestErasure", "Erase the runs of a user, of a session, one execution, or a whole playbook. The reply comes before the data is gone.", http.StatusAccepted, requestErasure)
+	request.scope = tokens.Operate
+	request.example = example{body: `{"user": "cleo", "book": "default"}`}
+	list := get("/erasures", "listErasures", "List the erasures of the playbooks that the token permits, newest first.", listErasures)
+	list.scope, list.query = tokens.Operate, pageParameters
+	return []route{request, list}
+}
+
+// ErasureRequest says which data must go. Only one of user, session and execution can be set; with none of them the whole playbook goes.
+type ErasureRequest struct {
+	Book      playbook.Book `json:"book,omitempty" doc:"Playbook; default: all. Required with execution, and for a token that permits some playbooks only."`
+	User      string        `json:"user,omitempty" doc:"User that the runs name."`
+	Session   string        `json:"session,omitempty" doc:"Name of the session."`
+	Owner     string        `json:"owner,omitempty" doc:"Id of the token whose session it is; default: the sessions of all owners with this name."`
+	Execution events.Handle `json:"execution,omitempty" doc:"Handle of an execution; all rounds of its task go."`
+}
+
+// ErasureState is an erasure. It has no name of a user or session.
+type ErasureState struct {
+	erasure.Tombstone
+	Pending bool `json:"pending" doc:"Some of the data may still be stored. It is not used any more."`
+}
+
+func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
+	e := &erasure.Request{
+		ID: events.NewID(), Book: r.Book, User: r.User, Session: r.Session, Owner: r.Owner, Execution: r.Execution,
+		By: c.token.Name, Created: time.Now().UTC(),
+	}
+	redact.Fields(e) // as the stored names, which it must match
+	if err := e.Validate(); err != nil {
+		field, text, _ := strings.Cut(err.Error(), ": ")
+		return nil, invalid(field, text)
+	}
+	if r.Book != "" || len(c.token.Books) > 0 {
+		if err := c.checkBookField(r.Book); err != nil {
+			return nil, err
+		}
+	}
+	store := erasure.NewStore(c.handler.conn.JetStream())
+	var runs []string
+	if r.Execution != "" {
+		found, err := c.executionToErase(r)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			runs = []string{string(found.ID), string(found.SampleID()), string(r.Execution)}
+		}
+	}
+	if err := store.Add(c.ctx, e); err != nil {
+		return nil, err
+	}
+	if err := store.AddRuns(c.ctx, e.ID, runs); err != nil {
+		return nil, err
+	}
+	return &ErasureState{erasure.Tombstone{ID: e.ID, Kind: e.Kind(), Book: e.Book, By: e.By, Created: e.Created}, true}, nil
+}
+
+// executionToErase returns the execution of a request, or nil if it has expired: the log of the playbook may still have its texts.
+func (c *call) executionToErase(r *ErasureRequest) (*events.Execution, error) {
+	seq, matches, err := r.Execution.Parse()
+	if err != nil {
+		return nil, invalid("execution", err.Error())
+	}
+	found, err := c.handler.conn.Events.Find(c.ctx, events.StreamExecutions, seq, matches)
+	if errors.Is(err, bus.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, ok := found.(*events.Execution)
+	if !ok || e.Book != r.Book {
+		return nil, bus.ErrNotFound
+	}
+	return e, nil
+}
+
+func listErasures(c *call) (*page[ErasureState], error) {
+	store := erasure.NewStore(c.handler.conn.JetStream())
+	all, err := store.Tombstones(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(t *erasure.Tombstone) bool { return !c.token.AllowsBook(t.Book) })
+	slices.Reverse(all)
+	part, err := paginate(c, all, func(t *erasure.Tombstone) string { return string(t.ID) })
+	if err != nil {
+		return nil, err
+	}
+	out := &page[ErasureState]{Items: []ErasureState{}, Next: part.Next}
+	for _, t := range part.Items {
+		out.Items = append(out.Items, ErasureState{*t, t.Done.IsZero()})
+	}
+	return out, nil
+}

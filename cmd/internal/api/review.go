@@ -1,0 +1,91 @@
+package api
+
+import (
+	"debrief/cmd/internal/api/explain"
+	"debrief/playbook"
+	"debrief/playbook/history"
+	"debrief/playbook/text"
+)
+
+// Quarantined is a bullet in quarantine, with what a person needs to decide.
+type Quarantined struct {
+	*history.Quarantined
+	Replaced  string         `json:"replaced,omitempty" doc:"Text of the bullet that it replaces if a person approves it."`
+	Contested string         `json:"contested,omitempty" doc:"Text of the bullet that it contradicts."`
+	Nearest   *nearestBullet `json:"nearest,omitempty" doc:"The bullet with the most similar text, if any is similar."`
+	Example   *reviewExample `json:"example,omitempty" doc:"The newest stored execution that it was learned from."`
+}
+
+// nearestBullet is the bullet whose text is most similar to another one.
+type nearestBullet struct {
+	ID         playbook.BulletID `json:"id"`
+	Content    string            `json:"content"`
+	State      playbook.Status   `json:"state"`
+	Similarity float64           `json:"similarity" doc:"From 0 to 1, by words and by neighbouring characters."`
+	Difference string            `json:"difference,omitempty" doc:"What separates the two texts, such as other numbers or a negation; empty if they mean the same."`
+}
+
+// reviewExample is an excerpt of an execution.
+type reviewExample struct {
+	Execution string `json:"execution"`
+	Question  string `json:"question,omitempty"`
+	Answer    string `json:"answer,omitempty"`
+	Feedback  string `json:"feedback,omitempty"`
+}
+
+// maxExampleText limits each text of an example, in bytes.
+const maxExampleText = 600
+
+func listReview(c *call) (*page[Quarantined], error) {
+	list, err := c.handler.books.review(c.ctx, c.book())
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Quarantined, len(list))
+	for i, q := range list {
+		all[i].Quarantined = q
+	}
+	part, err := paginate(c, all, func(q Quarantined) string { return string(q.ID) })
+	if err != nil || len(part.Items) == 0 {
+		return part, err
+	}
+	texts, p, err := c.handler.books.texts(c.ctx, c.book())
+	if err != nil {
+		return nil, err
+	}
+	content := func(id playbook.BulletID) string {
+		if b := p.Bullet(id); b != nil {
+			return b.Content
+		}
+		return ""
+	}
+	stored := explain.NewStored(c.handler.conn)
+	for i := range part.Items {
+		q := &part.Items[i]
+		q.Replaced, q.Contested = content(q.Replaces), content(q.Contests)
+		q.Nearest = texts.nearest(p, q.Bullet)
+		if q.Example, err = newestExample(c, stored, q.Evidence); err != nil {
+			return nil, err
+		}
+	}
+	return part, nil
+}
+
+// newestExample returns an excerpt of the newest execution that is stored, nil if none is.
+func newestExample(c *call, stored *explain.Stored, evidence []*playbook.Evidence) (*reviewExample, error) {
+	const tries = 3 // the older ones have expired as well
+	for i := len(evidence) - 1; i >= max(0, len(evidence)-tries); i-- {
+		e, err := stored.Execution(c.ctx, evidence[i].Execution)
+		if err != nil {
+			return nil, err
+		}
+		if e == nil || !c.token.Sees(e.Owner) {
+			continue
+		}
+		return &reviewExample{
+			Execution: evidence[i].Execution, Question: text.Excerpt(e.Question, maxExampleText),
+			Answer: text.Excerpt(e.Answer, maxExampleText), Feedback: text.Excerpt(e.Outcome.Feedback, maxExampleText),
+		}, nil
+	}
+	return nil, nil
+}

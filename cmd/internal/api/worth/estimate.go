@@ -1,0 +1,79 @@
+package worth
+
+import "math"
+
+// Constants of the interval; see the package comment.
+const (
+	alpha = 0.05
+	// minSessions is the number of sessions with a value in each arm from which on there is an interval, which is asymptotic.
+	minSessions = 20
+	// scale is τ, the size of the effects that the interval is tuned for: 10 points, or 10 % of tokens, cost and time. Any constant is
+	// valid.
+	scale = 0.1
+)
+
+// mean is the mean of a measure over the sessions of an arm, each with the inverse of the probability of its arm as its weight.
+type mean struct {
+	sessions int
+	value    float64
+	spread   float64 // variance of the value of a session
+	// The variance of the mean is spread·seen plus, if the arm has fewer sessions than its probability lets expect, a part for sessions
+	// that were not seen: their spread times unseen.
+	seen, unseen float64
+}
+
+func (s *Sums) mean(m, arm int) (out mean) {
+	var weight, sum, squares float64
+	for i := range s.shares {
+		of := &s.shares[i]
+		w, g := of.weight(arm), &of.arms[arm].of[m]
+		n := float64(g.sessions)
+		out.sessions += g.sessions
+		weight += w * n
+		sum += w * g.y
+		squares += w * g.yy
+		out.seen += w * w * n
+		all := float64(of.arms[with].of[m].sessions + of.arms[without].of[m].sessions)
+		out.unseen += max(0, w*all-w*w*n)
+	}
+	if out.sessions == 0 {
+		return out
+	}
+	out.value = sum / weight
+	out.spread = max(0, squares/weight-out.value*out.value) + 1/float64(out.sessions)
+	out.seen /= weight * weight
+	out.unseen /= weight * weight
+	return out
+}
+
+// pulled returns the spread of an arm, pulled up to that of the other arm as if minSessions of its sessions had the other spread: the spread
+// of few sessions is often far too small by chance.
+func (a *mean) pulled(other *mean) float64 {
+	return a.spread + max(0, other.spread-a.spread)*minSessions/float64(a.sessions+minSessions)
+}
+
+// radius returns half of the width of the interval of an estimate with this variance; see the package comment.
+func radius(variance, alpha float64) float64 {
+	prior := scale * scale
+	return math.Sqrt(2 * variance * (variance + prior) / prior * (math.Log1p(prior/variance)/2 - math.Log(alpha)))
+}
+
+// interval is the difference of a measure, with minus without the playbook.
+type interval struct {
+	mean, low, high float64
+	variance        float64 // of mean
+}
+
+// interval returns false if there are too few sessions.
+func (s *Sums) interval(m int) (i interval, ok bool) {
+	a, b := s.mean(m, with), s.mean(m, without)
+	if min(a.sessions, b.sessions) < minSessions {
+		return i, false
+	}
+	i.mean = a.value - b.value
+	a.spread, b.spread = a.pulled(&b), b.pulled(&a)
+	i.variance = a.spread*a.seen + b.spread*b.seen + max(a.spread, b.spread)*(a.unseen+b.unseen)
+	half := radius(i.variance, alpha)
+	i.low, i.high = i.mean-half, i.mean+half
+	return i, true
+}

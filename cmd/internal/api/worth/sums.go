@@ -1,0 +1,158 @@
+package worth
+
+import (
+	"math"
+	"slices"
+
+	"debrief/events"
+)
+
+// The measures of a session. The first are means of the outcomes, the last are logarithms of means of the runs.
+const (
+	score    = iota // of the outcomes, 0 to 1
+	failures        // share of the outcomes that are a failure
+	rated           // share of the runs that have an outcome
+	tokens
+	cost     // US dollars
+	duration // seconds
+	measures
+)
+
+// Session has the sums of the runs of one session in one arm. The zero value is a session without runs.
+type Session struct {
+	held  bool
+	share uint16           // of the control group, in tenths of a percent
+	n     [measures]uint32 // runs with a value
+	sum   [measures]float64
+}
+
+// Counts reports whether an execution is compared: it has a random arm. A missing arm means an evaluation, training, a call that is only
+// observed, a recorded run, or a playbook without a control share.
+func Counts(e *events.Execution) bool {
+	return e.Control != nil && e.Control.Validate() == nil && e.Purpose != events.Evaluate && !e.Pinned
+}
+
+// Add adds a run with its outcome. The arm of a session is that of its first run. dollars is the cost of the run, 0 if it is unknown.
+func (s *Session) Add(e *events.Execution, dollars float64) {
+	if s.n[rated] == 0 {
+		s.held, s.share = e.Control.Held, uint16(e.Control.Share)
+	}
+	s.n[rated]++
+	for m, value := range [measures]float64{tokens: float64(e.Usage.Tokens()), cost: dollars, duration: e.Duration.Seconds()} {
+		if value > 0 {
+			s.n[m]++
+			s.sum[m] += value
+		}
+	}
+	s.addOutcome(e.Outcome.Complete(), 1)
+}
+
+// Revise replaces the outcome of a run that was added.
+func (s *Session) Revise(before, after events.Outcome) {
+	s.addOutcome(before, -1)
+	s.addOutcome(after, 1)
+}
+
+// addOutcome adds an outcome, or removes it if sign is -1. Unknown and inferred outcomes do not count.
+func (s *Session) addOutcome(o events.Outcome, sign int) {
+	if !o.Known() || o.Inferred || sign < 0 && s.n[score] == 0 {
+		return
+	}
+	values := [...]float64{score: o.Score, failures: 0}
+	if o.Label == events.Failure {
+		values[failures] = 1
+	}
+	s.sum[rated] += float64(sign)
+	for m, value := range values {
+		s.n[m] += uint32(sign)
+		s.sum[m] += float64(sign) * value
+	}
+}
+
+// value returns the value of a measure, or false if the session has none.
+func (s *Session) value(m int) (float64, bool) {
+	switch {
+	case s.n[m] == 0:
+		return 0, false
+	case m >= tokens:
+		return math.Log(s.sum[m] / float64(s.n[m])), true
+	}
+	return s.sum[m] / float64(s.n[m]), true
+}
+
+// Sums are the sums over the sessions of a playbook. Their size does not grow with the number of sessions.
+type Sums struct {
+	shares []shareSums
+}
+
+// shareSums are the sums of the sessions that were assigned with one control share.
+type shareSums struct {
+	share uint16
+	arms  [2]armSums
+}
+
+// The arms.
+const (
+	with    = iota // the playbook
+	without        // the playbook: the control group
+)
+
+// armSums are the sums of the sessions that got one arm with one probability.
+type armSums struct {
+	sessions, runs int
+	of             [measures]moments
+}
+
+// moments are sums over the sessions that have a value.
+type moments struct {
+	sessions int
+	y, yy    float64 // of the values, and of their squares
+	runs     int
+	total    float64 // of all runs
+}
+
+// weight returns the inverse of the probability of an arm.
+func (s *shareSums) weight(arm int) float64 {
+	c := events.Control{Held: arm == without, Share: int(s.share)}
+	return 1 / c.Probability()
+}
+
+// Replace replaces a session by a later state of it. The zero Session adds a new one.
+func (s *Sums) Replace(before, after *Session) {
+	s.add(before, -1)
+	s.add(after, 1)
+}
+
+func (s *Sums) add(x *Session, sign int) {
+	if x.n[rated] == 0 {
+		return
+	}
+	g := s.sumsOf(x)
+	g.sessions += sign
+	g.runs += sign * int(x.n[rated])
+	for m := range g.of {
+		y, ok := x.value(m)
+		if !ok {
+			continue
+		}
+		of := &g.of[m]
+		of.sessions += sign
+		of.y += float64(sign) * y
+		of.yy += float64(sign) * y * y
+		of.runs += sign * int(x.n[m])
+		of.total += float64(sign) * x.sum[m]
+	}
+}
+
+// sumsOf returns the sums to which a session belongs.
+func (s *Sums) sumsOf(x *Session) *armSums {
+	i := slices.IndexFunc(s.shares, func(of shareSums) bool { return of.share == x.share })
+	if i < 0 {
+		i = len(s.shares)
+		s.shares = append(s.shares, shareSums{share: x.share})
+	}
+	if x.held {
+		return &s.shares[i].arms[without]
+	}
+	return &s.shares[i].arms[with]
+}

@@ -1,0 +1,44 @@
+package console
+
+import (
+	"math"
+	"time"
+
+	"debrief/cmd/internal/api"
+	"debrief/cmd/internal/api/worth"
+)
+
+// worthPages are the pages that say what a playbook is worth.
+func worthPages() []view {
+	return []view{{pattern: "/books/{book}/worth", file: "worth", tab: "worth", run: showWorth}}
+}
+
+// worthView is the comparison of a playbook with its control group.
+type worthView struct {
+	worth.Report
+	Time time.Time
+}
+
+// worthOf reads the comparison of a playbook.
+func (q *request) worthOf(book string) (*worthView, error) {
+	v := &worthView{Time: time.Now()}
+	return v, q.api.get(api.Path("books", book, "worth"), nil, &v.Report)
+}
+
+func showWorth(q *request) (any, error) {
+	q.title = "Worth of " + q.book
+	return q.worthOf(q.book)
+}
+
+// Chart returns the chart of the points with their interval, nil before there is one.
+func (v *worthView) Chart() *interval {
+	e := v.Points
+	if e == nil {
+		return nil
+	}
+	end := math.Ceil(max(-e.Low, e.High, 10)/10) / 10
+	return &interval{Value: e.Mean / 100, Low: e.Low / 100, High: e.High / 100, From: -end, To: end}
+}
+
+// Arms returns the sessions with the playbook, and without it.
+func (v *worthView) Arms() [2]worth.Arm { return [2]worth.Arm{v.With, v.Without} }

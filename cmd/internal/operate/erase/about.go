@@ -1,0 +1,192 @@
+package erase
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/events/erasure"
+	"debrief/events/window"
+	"debrief/playbook"
+)
+
+// Stored values name the run that they are about in three ways: by the names of its user and session, by its ids and handles in the
+// value, or by an id in the key. A value that this file does not know is found by the second and the third.
+
+// stored is a message of a stream that may be about a run.
+type stored struct {
+	stream string
+	direct.Message
+}
+
+// openRun has the fields of a run of the gateway that an erasure needs; see package capture.
+type openRun struct {
+	ID      events.ID     `msgpack:"id"`
+	Owner   string        `msgpack:"owner"`
+	User    string        `msgpack:"user"`
+	Book    playbook.Book `msgpack:"book"`
+	Session string        `msgpack:"session"`
+	Started time.Time     `msgpack:"started"`
+	Handle  events.Handle `msgpack:"handle"`
+	Run     events.ID     `msgpack:"r"` // of a reference, which has no other field
+}
+
+// aboutStored returns what a message is about. It has no names if the form of the message has none, or is unknown. ids are the ids of the
+// value itself: other values that have one of them are about the same run.
+func (e *Eraser) aboutStored(ctx context.Context, m *stored) (a erasure.About, ids []string) {
+	switch m.stream {
+	case events.StreamTasks, events.StreamExecutions, events.StreamReflections:
+		a, ids = e.aboutEvent(ctx, m)
+	case events.StreamDead:
+		a, ids = e.aboutLetter(ctx, m)
+	case events.StreamDeltas, events.StreamRedactions:
+		_, a.Book, _ = events.ParseSubject(m.Subject)
+	default:
+		a, ids = aboutValue(m)
+	}
+	if a.Began.IsZero() {
+		a.Began = m.Stored()
+	}
+	return a, ids
+}
+
+// aboutValue returns what a value of a bucket is about.
+func aboutValue(m *stored) (a erasure.About, ids []string) {
+	key, _ := strings.CutPrefix(m.Subject, "$KV.")
+	bucket, key, _ := strings.Cut(key, ".")
+	book, rest, _ := strings.Cut(key, ".")
+	a.Book = playbook.Book(book)
+	switch bucket {
+	case events.BucketWindow:
+		if strings.HasSuffix(rest, "reflections") {
+			return aboutNote(a, m)
+		}
+		if i := decode[events.Interaction](m); i != nil {
+			a.User, a.Began = i.User, i.At
+			a.Runs = []string{string(i.Execution), string(i.ID), string(i.First)}
+		}
+	case events.BucketState:
+		if r := decode[window.Run](m); r != nil && strings.HasPrefix(rest, "_runs.") {
+			a.Runs = []string{string(r.Execution)}
+		}
+	case events.BucketContexts:
+		if c := decode[events.ServedContext](m); c != nil {
+			a = erasure.About{Book: c.Book, Owner: c.Owner, User: c.User, Session: c.Session, Began: c.Created}
+			ids = []string{string(c.ID)}
+		}
+	case events.BucketOpen, events.BucketCaptures:
+		r := decode[openRun](m)
+		switch {
+		case r == nil:
+		case r.ID == "": // a reference
+			a.Runs = []string{string(r.Run)}
+		default:
+			a = erasure.About{Book: r.Book, Owner: r.Owner, User: r.User, Session: r.Session, Runs: []string{string(r.Handle)}, Began: r.Started}
+			ids = []string{string(r.ID)}
+		}
+	}
+	return a, ids
+}
+
+func aboutNote(a erasure.About, m *stored) (erasure.About, []string) {
+	n := decode[events.Note](m)
+	if n == nil {
+		return a, nil
+	}
+	a.Owner, a.User, a.Session, a.Began = n.Owner, n.User, n.Session, n.At
+	a.Runs = []string{string(n.Execution), string(n.Sample)}
+	return a, []string{string(n.ID), string(n.Reflection)}
+}
+
+// aboutLetter returns the run of the message in a dead letter. A message that cannot be decoded has only a playbook.
+func (e *Eraser) aboutLetter(ctx context.Context, m *stored) (a erasure.About, ids []string) {
+	if l := decode[events.DeadLetter](m); l != nil {
+		original := direct.Message{Subject: l.Subject, Seq: l.Seq, Header: l.Header, Data: l.Data}
+		a, ids = e.aboutEvent(ctx, &stored{l.Stream, original})
+	}
+	if a.Book == "" {
+		_, a.Book, _ = events.ParseSubject(m.Subject)
+	}
+	return a, ids
+}
+
+// aboutEvent returns the run of an event.
+func (e *Eraser) aboutEvent(ctx context.Context, m *stored) (a erasure.About, ids []string) {
+	event, err := e.conn.Events.Decode(ctx, m.Subject, m.Header, m.Data)
+	if err != nil {
+		return a, nil
+	}
+	handle := string(events.NewHandle(m.Seq, event.EventID()))
+	ids = []string{string(event.EventID()), handle}
+	switch x := event.(type) {
+	case *events.Execution:
+		if x.ContextID != "" {
+			ids = append(ids, string(x.ContextID))
+		}
+	case *events.Edit:
+		a = erasure.About{Book: x.Book, Began: x.Created, Edit: string(x.ID)}
+		if x.Forget != nil {
+			a.User, a.Session, a.Owner = x.Forget.User, x.Forget.Session, x.Forget.Owner
+			a.Runs = []string{x.Forget.Execution, x.Forget.Sample}
+		}
+		return a, ids
+	}
+	a, _ = erasure.AboutEvent(event)
+	if m.stream == events.StreamExecutions && event.Kind() == events.KindExecution {
+		a.Runs = append(a.Runs, handle)
+	}
+	return a, ids
+}
+
+// decode returns the value of a message, or nil if it has another form.
+func decode[T any](m *stored) *T {
+	v := new(T)
+	if m.Deleted() || events.Unmarshal(m.Data, v) != nil {
+		return nil
+	}
+	return v
+}
+
+// mentions calls fn for everything in data that has the form of an id or of a handle. MessagePack and JSON store both as they are.
+func mentions(data []byte, fn func(string) bool) bool {
+	for i := 0; i < len(data); i++ {
+		if !isIDByte(data[i]) || i > 0 && isIDByte(data[i-1]) {
+			continue
+		}
+		end := i
+		for end < len(data) && isIDByte(data[end]) {
+			end++
+		}
+		word := data[i:end]
+		if len(word) >= idLen && fn(string(word[:idLen])) {
+			return true
+		}
+		if n := handleLen(word); n > 0 && fn(string(word[:n])) {
+			return true
+		}
+		i = end
+	}
+	return false
+}
+
+// idLen is the length of an events.ID.
+const idLen = 22
+
+func isIDByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_'
+}
+
+// handleLen returns the length of the events.Handle with which a word begins, or 0.
+func handleLen(word []byte) int {
+	digits := 0
+	for digits < len(word) && word[digits] >= '0' && word[digits] <= '9' {
+		digits++
+	}
+	end := digits + 1 + 8
+	if digits == 0 || digits > 20 || len(word) < end || word[digits] != '-' {
+		return 0
+	}
+	return end
+}

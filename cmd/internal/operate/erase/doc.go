@@ -1,0 +1,22 @@
+// Package erase removes what a person, a session, a task or a playbook has left on a server. A request names whose data must go; package
+// erasure stores it, and keeps the data from coming back. Eraser.Run carries out all requests.
+//
+// Run never decides which runs are erased: the tombstones do, and every message that matches one goes. So it needs no state of its own. If
+// it is interrupted at any point, the next Run finds what is left. A Run after a restore from an older backup removes again what was
+// erased since.
+//
+// # The walk of a request
+//
+//	erasure/erasure.go  Store.Add        stores the request and the tombstone; from then on no process stores or handles its runs
+//	erase.go            Eraser.Run       repeats the following until a search finds nothing
+//	find.go             Eraser.find      searches the logs, then the streams, for messages about the runs
+//	about.go            aboutStored      the names and ids in a message
+//	log.go              Eraser.eraseLogs forgets the runs, and replaces the deltas that have their texts
+//	erase.go            Eraser.remove    deletes the messages; the server overwrites them
+//	overwrite.go        Eraser.overwrite writes streams again in which newer messages have replaced older ones
+//	erase.go            Eraser.finish    removes the names in the request
+//
+// What remains: hashes of ids, counts and times; the checksums of the texts of removed bullets in executions of others (events.ShownBullet);
+// messages of TASKS that were answered, and messages that had expired before, until the server removes the file that they are in; files
+// that a server of a cluster has not compacted yet. Log files of the programs, traces, and backups made before are not touched.
+package erase

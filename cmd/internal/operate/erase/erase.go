@@ -1,0 +1,202 @@
+package erase
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"debrief/events/blob"
+	"debrief/events/bus"
+	"debrief/events/deltalog"
+	"debrief/events/erasure"
+	"debrief/events/rewrite"
+)
+
+// Eraser removes the data of erasures. Its connection needs the rights of an operator. Several erasers may work at the same time: each
+// removes what it finds, and what another has removed is gone.
+type Eraser struct {
+	conn   *bus.Conn
+	store  *erasure.Store
+	logs   *deltalog.Store
+	filter *erasure.Filter
+
+	// Progress receives a sentence before each step; nil disables it.
+	Progress func(string)
+	// settle is how long workers may not know a tombstone; see erasure.FilterAge. Tests shorten it.
+	settle time.Duration
+}
+
+// New returns an eraser.
+func New(conn *bus.Conn) *Eraser {
+	js := conn.JetStream()
+	return &Eraser{
+		conn: conn, store: erasure.NewStore(js), logs: deltalog.New(js), filter: erasure.NewFilter(conn.NATS(), nil),
+		settle: erasure.FilterAge + time.Second,
+	}
+}
+
+func (e *Eraser) progress(step string) {
+	if e.Progress != nil {
+		e.Progress(step)
+	}
+}
+
+// maxPasses limits the searches of one Run. Workers that knew the tombstone too late store at most a few events.
+const maxPasses = 10
+
+// Result counts what Run has done.
+type Result struct {
+	Done     []*erasure.Tombstone // requests that are done now, with what interrupted calls and other erasers did for them
+	Runs     int                  // erased runs
+	Removed  int                  // messages of all streams
+	Versions int                  // changes of playbooks whose texts were erased
+}
+
+// Run removes everything that matches a tombstone, of pending requests and of earlier ones: after a restore from an older backup their data
+// is back. It returns when two searches in a row find nothing, with all processes knowing the tombstones. Without a pending request and a
+// restore they know them, and one search is enough. A Run that was interrupted continues with the next one.
+func (e *Eraser) Run(ctx context.Context) (*Result, error) {
+	pending, err := e.store.Requests(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the erasures: %w", err)
+	}
+	restored, err := e.store.RestoredSeq(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the erasures: %w", err)
+	}
+	out := new(Result)
+	for pass := 1; ; pass++ {
+		began := time.Now()
+		if err := e.filter.Refresh(ctx); err != nil {
+			return nil, fmt.Errorf("read the erasures: %w", err)
+		}
+		f, err := e.find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		isEmpty := f.isEmpty()
+		if err := e.removeFound(ctx, f, pending, out); err != nil {
+			return nil, err
+		}
+		if isEmpty && (pass > 1 || len(pending) == 0 && restored == 0) {
+			break
+		}
+		if pass == maxPasses {
+			return nil, fmt.Errorf("after %d searches erased runs still arrive: %d messages in the last one; is a worker of an older release running?", pass, f.count())
+		}
+		e.progress("wait until every worker knows the erasure")
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(e.settle - time.Since(began)):
+		}
+	}
+	if out.Removed+out.Versions > 0 || len(pending) > 0 {
+		if err := e.overwrite(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.finish(ctx, pending, out); err != nil || restored == 0 {
+		return out, err
+	}
+	_, err = e.remove(ctx, erasure.Stream, []uint64{restored})
+	return out, err
+}
+
+// removeFound removes what a search has found: first from the playbooks and their logs, then from the streams.
+func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.Request, out *Result) error {
+	runs := slices.Sorted(maps.Keys(f.runs))
+	for _, r := range pending {
+		if err := e.store.AddRuns(ctx, r.ID, runs); err != nil {
+			return fmt.Errorf("record the erased runs: %w", err)
+		}
+	}
+	out.Runs += f.executions
+	versions, err := e.eraseLogs(ctx, f)
+	if err != nil {
+		return err
+	}
+	out.Versions += versions
+	if err := e.recordGaps(ctx, f, versions, pending); err != nil {
+		return err
+	}
+	for _, stream := range slices.Backward(append(slices.Clone(searched), blob.Stream)) {
+		n, err := e.remove(ctx, stream, f.messages[stream])
+		out.Removed += n
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordGaps adds what is removed next to the tombstone of a pending request, or to the newest one.
+func (e *Eraser) recordGaps(ctx context.Context, f *found, versions int, pending []*erasure.Request) error {
+	all, err := e.store.Tombstones(ctx)
+	if err != nil || len(all) == 0 || f.count() == 0 {
+		return err
+	}
+	id := all[len(all)-1].ID
+	if len(pending) > 0 {
+		id = pending[0].ID
+	}
+	return e.store.Update(ctx, id, func(t *erasure.Tombstone) {
+		t.Runs = max(t.Runs, f.executions) // an interrupted call has counted them before
+		t.Versions = max(t.Versions, versions)
+		for stream, seqs := range f.messages {
+			t.AddGap(stream, len(seqs))
+		}
+	})
+}
+
+// remove deletes messages. The server overwrites them, unless it encrypts its store.
+func (e *Eraser) remove(ctx context.Context, stream string, seqs []uint64) (removed int, err error) {
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	e.progress(fmt.Sprintf("remove %d messages of %s", len(seqs), stream))
+	s, err := e.conn.JetStream().Stream(ctx, stream)
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", stream, err)
+	}
+	for _, seq := range slices.Backward(seqs) { // feedback before its execution
+		gone, err := rewrite.Overwrite(ctx, s, seq)
+		if err != nil {
+			return removed, err
+		}
+		if gone {
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+// finish records that requests are done, and removes their names.
+func (e *Eraser) finish(ctx context.Context, pending []*erasure.Request, out *Result) error {
+	for _, r := range pending {
+		var done erasure.Tombstone
+		err := e.store.Update(ctx, r.ID, func(t *erasure.Tombstone) {
+			t.Done = time.Now().UTC()
+			done = *t
+		})
+		if err != nil {
+			return err
+		}
+		seq, err := e.store.RequestSeq(ctx, r.ID)
+		if err != nil {
+			return err
+		}
+		if seq > 0 { // else another eraser has removed it
+			if _, err := e.remove(ctx, erasure.Stream, []uint64{seq}); err != nil {
+				return err
+			}
+		}
+		out.Done = append(out.Done, &done)
+	}
+	return nil
+}
+
+// isEmpty reports whether a search has found nothing.
+func (f *found) isEmpty() bool { return f.count() == 0 && len(f.forgets) == 0 }

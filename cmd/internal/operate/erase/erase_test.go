@@ -1,0 +1,555 @@
+package erase
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/cmd/internal/operate/backup"
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/deltalog"
+	"debrief/events/erasure"
+	"debrief/events/inspect"
+	"debrief/events/natsd"
+	"debrief/events/window"
+	"debrief/playbook"
+)
+
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
+// desk is a server with the data of two users, each in every stream and bucket that has data of runs.
+type desk struct {
+	conn    *bus.Conn
+	windows *window.Store
+	dir     string
+	stop    func()
+}
+
+func startDesk(t *testing.T, dir string) *desk {
+	t.Helper()
+	srv, err := natsd.Start(natsd.Config{Dir: dir, Sync: "1m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	nc, err := srv.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := bus.Open(t.Context(), nc, bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &desk{conn: conn, windows: window.New(nc, conn.JetStream()), dir: dir, stop: srv.Close}
+}
+
+// canary is a text of a user at a place, which no other text contains.
+func canary(user, place string) string { return "canary-" + user + "-" + place + "." }
+
+// run stores what the runs of a user leave: one that was answered and rated, one that waits, and one of the gateway.
+func (d *desk) run(t *testing.T, user string) {
+	t.Helper()
+	ctx, began := t.Context(), time.Now().UTC().Add(-time.Minute)
+	text := func(place string) string { return canary(user, place) }
+	session := text("session")
+	publish := func(e events.Event) events.Handle {
+		r, err := d.conn.Publish(ctx, e, bus.PublishOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Handle
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(&events.Task{Book: "b", ID: user + "-waits", User: user, Question: text("task"), Created: began})
+	e := &events.Execution{
+		Book: "b", ID: events.ExecutionID("b", "", user, 0), RunID: user, User: user, Session: session, Question: text("question"),
+		Answer: text("answer") + strings.Repeat(text("large"), bus.MaxInline/10), Started: began, ContextID: events.NewID(),
+	}
+	h := publish(e)
+	publish(&events.Feedback{Book: "b", ID: events.NewID(), Execution: h, Outcome: events.Outcome{Label: events.Failure, Feedback: text("feedback")}, Created: began})
+	reflection := &events.Reflection{
+		Book: "b", ID: events.NewID(), Execution: e.ID, Handle: h, User: user, Session: session, KeyInsight: text("insight"), Created: began,
+	}
+	rh := publish(reflection)
+
+	i := events.NewInteraction(h, e)
+	for n := range window20 + 5 { // the server drops the oldest ones
+		turn := *i
+		turn.ID, turn.Turn, turn.Question = events.NewID(), n, fmt.Sprint(text("turn"), n)
+		check(d.windows.Add(ctx, "b", "", session, &turn))
+	}
+	check(d.windows.AddNote(ctx, "b", &events.Note{Reflection: rh, ID: reflection.ID, User: user, Session: session, At: began, Insight: text("note"), Execution: h, Sample: e.ID}))
+	check(d.windows.Mark(ctx, "b", "", session, events.MarkedInteraction{Mark: events.Pin, At: began, Interaction: *i}))
+	check(d.windows.PutSummary(ctx, "b", "", session, &events.Summary{Through: 1, Text: text("summary-replaced"), At: began}))
+	check(d.windows.PutSummary(ctx, "b", "", session, &events.Summary{Through: 2, Text: text("summary"), At: began}))
+	check(d.windows.PutRun(ctx, "b", "", events.Hash("task", user), events.Failure, &window.Run{Execution: e.ID, Calls: []string{text("call")}}))
+	check(d.windows.PutContext(ctx, &events.ServedContext{ID: e.ContextID, Book: "b", User: user, Session: session, Query: text("query"), Created: began}))
+
+	id := events.NewID()
+	for _, state := range []string{"replaced", "open"} {
+		d.put(t, "openruns", "run."+string(id), &gatewayRun{ID: id, Owner: "", User: user, Book: "b", Session: session, Started: began, Question: text(state)})
+	}
+	d.put(t, "openruns", "part."+string(id)+".1", &gatewayPart{Question: text("part")})
+	d.put(t, "captures", "r.0123456789abcdef."+user, &gatewayReference{Run: id, Text: text("reference")})
+
+	m := &nats.Msg{Subject: "debrief.execution.b", Header: nats.Header{}, Data: []byte(text("broken"))}
+	letter := &events.DeadLetter{
+		Book: "b", Role: events.RoleReflector, Code: events.DeadError, Reason: text("reason") + " of run " + string(e.ID), Stream: events.StreamExecutions, Seq: uint64(user[0]),
+		Subject: m.Subject, Data: m.Data, Time: began,
+	}
+	publish(letter)
+}
+
+// The forms in which the gateway stores its runs, as far as an erasure meets them.
+type (
+	gatewayRun struct {
+		ID       events.ID `msgpack:"id"`
+		Owner    string    `msgpack:"owner"`
+		User     string    `msgpack:"user"`
+		Book     string    `msgpack:"book"`
+		Session  string    `msgpack:"session"`
+		Started  time.Time `msgpack:"started"`
+		Question string    `msgpack:"question"`
+	}
+	gatewayPart struct {
+		Question string `msgpack:"q"`
+	}
+	gatewayReference struct {
+		Run  events.ID `msgpack:"r"`
+		Text string    `msgpack:"t"`
+	}
+)
+
+const window20 = 20
+
+func (d *desk) put(t *testing.T, bucket, key string, v any) {
+	t.Helper()
+	data, err := events.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: "$KV." + bucket + "." + key, Header: events.SchemaHeader(), Data: data}
+	if _, err := d.conn.JetStream().PublishMsg(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// places are the places of the canaries of a user.
+var places = []string{
+	"task", "question", "answer", "large", "feedback", "insight", "session", "turn", "note", "summary", "summary-replaced", "call", "query",
+	"replaced", "open", "part", "reference", "broken", "reason",
+}
+
+// found returns the places whose canary the files of the server contain.
+func (d *desk) found(t *testing.T, user string) (all []string) {
+	t.Helper()
+	data := d.files(t)
+	for _, place := range places {
+		if bytes.Contains(data, []byte(canary(user, place))) {
+			all = append(all, place)
+		}
+	}
+	return all
+}
+
+// files returns the content of all files of the server.
+func (d *desk) files(t *testing.T) (data []byte) {
+	t.Helper()
+	err := filepath.WalkDir(d.dir, func(path string, f fs.DirEntry, err error) error {
+		if err != nil || f.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		data = append(data, content...)
+		if os.IsNotExist(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func (d *desk) erase(t *testing.T, r erasure.Request) *Result {
+	t.Helper()
+	r.ID, r.Created, r.By = events.NewID(), time.Now().UTC(), "operator"
+	e := New(d.conn)
+	if err := e.store.Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	e.settle = 10 * time.Millisecond
+	out, err := e.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestErasedDataLeavesTheFiles searches the files of the server for the texts of two users, before and after one of them is erased. A text
+// in base64 or a compressed one would not be found: the server stores messages as they are, and programs do not encode texts.
+func TestErasedDataLeavesTheFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	d.run(t, "bob")
+	for _, user := range []string{"ann", "bob"} {
+		if got := d.found(t, user); len(got) != len(places) {
+			t.Fatalf("before: got the texts of %s at %v, want all of %v", user, got, places)
+		}
+	}
+	out := d.erase(t, erasure.Request{User: "ann"})
+	if len(out.Done) != 1 || out.Runs != 1 || out.Removed == 0 {
+		t.Errorf("got %+v, want one request, one run, and messages", out)
+	}
+	if damage, err := inspect.CheckDamage(t.Context(), d.conn, 1<<30); err != nil || len(damage) > 0 {
+		t.Errorf("got the damage %v and error %v, want none", damage, err)
+	}
+	d.checkBob(t)
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("after: the texts of ann are still at %v", got)
+	}
+	if got := strings.Join(d.found(t, "bob"), " "); got != strings.Join(withoutReplaced(), " ") {
+		t.Errorf("after: got the texts of bob at %v", got)
+	}
+}
+
+// withoutReplaced returns the places of texts that were not replaced.
+func withoutReplaced() (all []string) {
+	for _, place := range places {
+		if place != "replaced" && place != "summary-replaced" {
+			all = append(all, place)
+		}
+	}
+	return all
+}
+
+// checkBob checks that the data of another user can be used as before.
+func (d *desk) checkBob(t *testing.T) {
+	t.Helper()
+	ctx, session := t.Context(), canary("bob", "session")
+	list, damaged, err := d.windows.Interactions(ctx, "b", "", session)
+	if err != nil || damaged > 0 || len(list) != window20 {
+		t.Fatalf("got %d interactions, %d damaged, %v; want %d", len(list), damaged, err, window20)
+	}
+	for i, turn := range list {
+		if turn.Turn != i+5 {
+			t.Errorf("interaction %d: got turn %d, want %d", i, turn.Turn, i+5)
+		}
+	}
+	if marks, err := d.windows.Marks(ctx, "b", "", session); err != nil || len(marks) != 1 {
+		t.Errorf("got %d marks, %v; want 1", len(marks), err)
+	}
+	if summary, err := d.windows.Summary(ctx, "b", "", session); err != nil || summary == nil || summary.Through != 2 {
+		t.Errorf("got summary %+v, %v", summary, err)
+	}
+}
+
+// TestEraseContinues interrupts an erasure after each of its steps. The next one ends the work.
+func TestEraseContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	d.run(t, "bob")
+	r := erasure.Request{ID: events.NewID(), User: "ann", Created: time.Now().UTC()}
+	if err := erasure.NewStore(d.conn.JetStream()).Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for done := false; !done; steps++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := New(d.conn)
+		e.settle = time.Millisecond
+		left := steps
+		e.Progress = func(string) {
+			if left--; left < 0 {
+				cancel()
+			}
+		}
+		_, err := e.Run(ctx)
+		done = err == nil
+		cancel()
+	}
+	if steps < len(searched) {
+		t.Errorf("got %d steps, want at least %d", steps, len(searched))
+	}
+	d.checkBob(t)
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("the texts of ann are still at %v", got)
+	}
+}
+
+// TestLaterRunsStay checks that the runs of a user after an erasure are new data, also when another user is erased later.
+func TestLaterRunsStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.erase(t, erasure.Request{User: "ann"})
+	later := &events.Execution{
+		Book: "b", ID: events.ExecutionID("b", "", "later", 0), RunID: "later", User: "ann", Question: "q", Started: time.Now().UTC(),
+	}
+	if _, err := d.conn.Publish(t.Context(), later, bus.PublishOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.erase(t, erasure.Request{User: "bob"})
+	s, err := d.conn.JetStream().Stream(t.Context(), events.StreamExecutions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.Msgs; n != 1 {
+		t.Errorf("got %d executions, want 1", n)
+	}
+}
+
+func TestMentions(t *testing.T) {
+	t.Parallel()
+	id := string(events.NewID())
+	for _, test := range []struct {
+		data string
+		want string
+	}{
+		{"\xb6" + id + "A", id},
+		{`{"x":"` + id + `"}`, id},
+		{"$KV.openruns.run." + id, id},
+		{"x17-ab12cd34", ""},
+		{"\xab17-ab12cd34\x81", "17-ab12cd34"},
+		{"17-ab12cd3", ""},
+	} {
+		got := ""
+		mentions([]byte(test.data), func(s string) bool { got = s; return true })
+		if got != test.want {
+			t.Errorf("%q: got %q, want %q", test.data, got, test.want)
+		}
+	}
+}
+
+// TestEraseWholePlaybook checks that a playbook goes with its log, and that another one stays.
+func TestEraseWholePlaybook(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	logs := deltalog.New(d.conn.JetStream())
+	for _, b := range []playbook.Book{"b", "other"} {
+		w, err := logs.Writer(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Commit(t.Context(), func(s deltalog.State) ([]*playbook.Delta, error) {
+			op := playbook.Op{Kind: playbook.Add, Bullet: "misc-00001", Section: "misc", Content: canary("ann", "bullet-"+string(b))}
+			return []*playbook.Delta{{Ops: []playbook.Op{op}, Author: "ann", Time: time.Now().Add(-time.Minute)}}, nil
+		})
+		if err == nil {
+			err = w.Flush(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	erased, kept := []byte(canary("ann", "bullet-b")), []byte(canary("ann", "bullet-other"))
+	if !bytes.Contains(d.files(t), erased) {
+		t.Fatal("before: the text of the bullet is not in the files")
+	}
+	d.erase(t, erasure.Request{Book: "b"})
+	books, err := logs.AllBooks(t.Context())
+	if err != nil || !slices.Equal(books, []playbook.Book{"other"}) {
+		t.Errorf("got playbooks %v and error %v, want only the other one", books, err)
+	}
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("the texts of ann are still at %v", got)
+	}
+	if data := d.files(t); bytes.Contains(data, erased) || !bytes.Contains(data, kept) {
+		t.Error("after: want only the bullet of the other playbook in the files")
+	}
+}
+
+// TestRestoredDataIsErasedAgain restores a backup that was made before an erasure.
+func TestRestoredDataIsErasedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	d.run(t, "bob")
+	older := backUp(t, d.conn)
+	d.erase(t, erasure.Request{User: "ann"})
+	if err := older.Restore(t.Context(), d.conn, 1, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.found(t, "ann"); len(got) < len(places)-2 { // two texts were replaced before the backup
+		t.Fatalf("after the restore: got the texts of ann at %v, want nearly all of %v", got, places)
+	}
+	e := New(d.conn)
+	e.settle = 10 * time.Millisecond
+	out, err := e.Run(t.Context())
+	if err != nil || out.Runs != 1 {
+		t.Errorf("got %+v and error %v, want one run", out, err)
+	}
+	if again, err := e.hasWork(t.Context()); err != nil || again {
+		t.Errorf("got more work %t, error %v", again, err)
+	}
+	e.settle = time.Hour // without work there is nothing to wait for
+	if out, err := e.Run(t.Context()); err != nil || out.Removed > 0 {
+		t.Errorf("without work: got %+v and error %v", out, err)
+	}
+	d.checkBob(t)
+	other := startDesk(t, t.TempDir()) // the files of a backup are compressed
+	if err := backUp(t, d.conn).Restore(t.Context(), other.conn, 1, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	other.stop()
+	if got := other.found(t, "ann"); len(got) > 0 || len(other.found(t, "bob")) == 0 {
+		t.Errorf("got the texts of ann at %v in a newer backup, want only those of bob", got)
+	}
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("the texts of ann are still at %v", got)
+	}
+}
+
+// backUp returns a new backup, in the directory of the test.
+func backUp(t *testing.T, conn *bus.Conn) *backup.Manifest {
+	t.Helper()
+	dir, err := backup.NewDir(filepath.Join(t.TempDir(), "backup"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if _, err := dir.Create(t.Context(), conn, nil, "test", nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := backup.Verify(dir.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestQuotedRunsStay checks that another user's run stays although it quotes ids of the erased one, as a copy of a log would.
+func TestQuotedRunsStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	ctx, began := t.Context(), time.Now().UTC().Add(-time.Minute)
+	store := func(user, question string) (*events.Execution, events.Handle) {
+		e := &events.Execution{
+			Book: "b", ID: events.ExecutionID("b", "", user, 0), RunID: user, User: user, Session: user, Question: question, Started: began,
+		}
+		r, err := d.conn.Publish(ctx, e, bus.PublishOptions{})
+		if err == nil {
+			err = d.windows.Add(ctx, "b", "", user, events.NewInteraction(r.Handle, e))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, r.Handle
+	}
+	ann, handle := store("ann", "q")
+	quote := "see " + string(handle) + " and " + string(ann.ID)
+	bob, _ := store("bob", quote)
+	d.put(t, "openruns", "run.AAAAAAAAAAAAAAAAAAAAAA", &gatewayRun{ID: "AAAAAAAAAAAAAAAAAAAAAA", User: "bob", Book: "b", Session: "bob", Started: began, Question: quote})
+	d.erase(t, erasure.Request{User: "ann"})
+	if list, _, err := d.windows.Interactions(ctx, "b", "", "bob"); err != nil || len(list) != 1 {
+		t.Errorf("got %d turns of bob and error %v, want 1", len(list), err)
+	}
+	if list, _, err := d.windows.Interactions(ctx, "b", "", "ann"); err != nil || len(list) != 0 {
+		t.Errorf("got %d turns of ann and error %v, want none", len(list), err)
+	}
+	for stream, want := range map[string]uint64{events.StreamExecutions: 1, "KV_" + events.BucketOpen: 1} {
+		s, err := d.conn.JetStream().Stream(ctx, stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.CachedInfo().State.Msgs; got != want {
+			t.Errorf("%s: got %d messages, want %d", stream, got, want)
+		}
+	}
+	filter := erasure.NewFilter(d.conn.NATS(), nil)
+	if err := filter.Check(ctx, bob); err != nil {
+		t.Errorf("the run of bob: got %v, want no error", err)
+	}
+}
+
+// TestTwoErasersAtOnce lets two erasers carry out the same requests.
+func TestTwoErasersAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds: run without -short")
+	}
+	t.Parallel()
+	d := startDesk(t, t.TempDir())
+	d.run(t, "ann")
+	d.run(t, "bob")
+	store := erasure.NewStore(d.conn.JetStream())
+	for _, user := range []string{"ann", "cleo"} {
+		if err := store.Add(t.Context(), &erasure.Request{ID: events.NewID(), User: user, Created: time.Now().UTC()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	errs := make(chan error, 2)
+	for range 2 {
+		go func() {
+			e := New(d.conn)
+			e.settle = 10 * time.Millisecond
+			_, err := e.Run(t.Context())
+			errs <- err
+		}()
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	all, err := store.Tombstones(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tombstone := range all {
+		if tombstone.Done.IsZero() {
+			t.Errorf("tombstone %s is not done", tombstone.ID)
+		}
+	}
+	if pending, err := store.Requests(t.Context()); err != nil || len(pending) > 0 {
+		t.Errorf("got %d requests and error %v, want none", len(pending), err)
+	}
+	d.checkBob(t)
+	d.stop()
+	if got := d.found(t, "ann"); len(got) > 0 {
+		t.Errorf("the texts of ann are still at %v", got)
+	}
+}

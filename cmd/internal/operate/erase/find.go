@@ -1,0 +1,199 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/blob"
+	"debrief/events/direct"
+	"debrief/events/erasure"
+	"debrief/playbook"
+)
+
+// Streams in the order in which they are searched: what is found in one is needed for the next. Messages are removed in the reverse order,
+// so that a search after an interruption finds the same.
+var searched = []string{
+	events.StreamExecutions,
+	events.StreamTasks,
+	events.StreamReflections,
+	"KV_" + events.BucketContexts,
+	"KV_" + events.BucketOpen,
+	"KV_" + events.BucketCaptures,
+	"KV_" + events.BucketWindow,
+	"KV_" + events.BucketState,
+	events.StreamDead,
+	"KV_" + events.BucketPlaybook,
+	events.StreamDeltas,
+	events.StreamRedactions,
+}
+
+// wholeBooks are streams whose messages go only with the whole playbook. The texts of single runs leave the log with eraseLogs.
+var wholeBooks = []string{"KV_" + events.BucketPlaybook, events.StreamDeltas, events.StreamRedactions}
+
+// found is what the erased runs have left.
+type found struct {
+	books      []playbook.Book            // with a log
+	handled    map[bookEdit]bool          // edits whose effect was in the log before an erasure made the playbook forget
+	executions int                        // number of stored executions
+	runs       map[string]bool            // ids and handles of the runs, and of what is only about them
+	sessions   map[string]bool            // keys of their sessions in the bucket of states
+	forgets    map[bookSelector]bool      // what each playbook must forget
+	messages   map[string][]uint64        // sequences by stream
+	known      map[string]map[uint64]bool // the same, as sets
+	blobs      map[string]bool            // names of their payloads
+}
+
+type bookSelector struct {
+	book     playbook.Book
+	selector playbook.Selector
+}
+
+type bookEdit struct {
+	book playbook.Book
+	id   string
+}
+
+func newFound() *found {
+	return &found{
+		handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
+		messages: map[string][]uint64{}, known: map[string]map[uint64]bool{}, blobs: map[string]bool{},
+	}
+}
+
+// count returns the number of messages.
+func (f *found) count() (n int) {
+	for _, seqs := range f.messages {
+		n += len(seqs)
+	}
+	return n
+}
+
+// find searches the logs of the playbooks and all streams. It repeats the search until it finds no other run.
+func (e *Eraser) find(ctx context.Context) (*found, error) {
+	f := newFound()
+	if err := e.searchLogs(ctx, f); err != nil {
+		return nil, err
+	}
+	for {
+		ids, messages := len(f.runs), f.count()
+		for _, stream := range searched {
+			e.progress("search " + stream)
+			if err := e.search(ctx, stream, f); err != nil {
+				return nil, err
+			}
+		}
+		if len(f.runs) == ids && f.count() == messages {
+			return f, e.findBlobs(ctx, f)
+		}
+	}
+}
+
+// search adds the messages of a stream.
+func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
+	err := e.read(ctx, stream, func(m direct.Message) error {
+		if f.known[stream][m.Seq] {
+			return nil
+		}
+		message := &stored{stream, m}
+		about, ids := e.aboutStored(ctx, message)
+		switch {
+		case e.isErased(&about, f):
+			f.addRun(&about, ids)
+			if kind, _, _ := events.ParseSubject(m.Subject); kind == events.KindExecution {
+				f.executions++
+			}
+		case !f.touches(message, &about):
+			return nil
+		}
+		f.addMessage(stream, m.Seq)
+		if name := m.Header.Get(events.HeaderBlob); name != "" {
+			f.blobs[name] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("search %s: %w", stream, err)
+	}
+	return nil
+}
+
+// isErased reports whether a message is about an erased run: by its names, or by the ids of the run.
+func (e *Eraser) isErased(about *erasure.About, f *found) bool {
+	return e.filter.Erased(about) || slices.ContainsFunc(about.Runs, func(run string) bool { return f.runs[run] })
+}
+
+// touches reports whether a message of another run, or of none, has texts of an erased one. Only the message goes: its own run stays.
+func (f *found) touches(m *stored, about *erasure.About) bool {
+	isFound := func(id string) bool { return f.runs[id] }
+	kind, book, _ := events.ParseSubject(m.Subject)
+	switch {
+	case slices.Contains(wholeBooks, m.stream):
+		return false
+	case kind == events.KindEdit: // it may have texts of a bullet that is gone; the log has its effect
+		return f.handled[bookEdit{book, about.Edit}]
+	case kind == events.KindDead: // its message is unreadable
+		return len(about.Runs) == 0 && mentions(m.Data, isFound)
+	case kind != "":
+		return false
+	case mentions([]byte(m.Subject), isFound): // a part of an open run, or a reference to it
+		return true
+	}
+	switch m.stream {
+	case "KV_" + events.BucketState: // a summary covers all turns of its session, and marks have copies of turns
+		isMarks := strings.HasSuffix(m.Subject, ".marks")
+		return f.sessions[strings.TrimSuffix(m.Subject, ".summary")] || isMarks && mentions(m.Data, isFound)
+	case "KV_" + events.BucketContexts: // a context has texts of the turns that were recalled
+		return mentions(m.Data, isFound)
+	}
+	return false
+}
+
+func (f *found) addMessage(stream string, seq uint64) {
+	if f.known[stream] == nil {
+		f.known[stream] = map[uint64]bool{}
+	}
+	f.known[stream][seq] = true
+	f.messages[stream] = append(f.messages[stream], seq)
+}
+
+// addRun adds the ids of a run, its session, and what its playbook must forget.
+func (f *found) addRun(a *erasure.About, ids []string) {
+	for _, id := range slices.Concat(a.Runs, ids) {
+		if id != "" {
+			f.runs[id] = true
+		}
+	}
+	if a.Session != "" && a.Book.Validate() == nil {
+		f.sessions["$KV."+events.BucketState+"."+events.SessionKey(a.Book, a.Owner, a.Session)] = true
+	}
+}
+
+// findBlobs adds the messages of the payloads.
+func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
+	store := blob.New(e.conn.JetStream())
+	for name := range f.blobs {
+		seqs, err := store.Messages(ctx, name)
+		if err != nil {
+			return fmt.Errorf("find payload %s: %w", name, err)
+		}
+		for _, seq := range seqs {
+			f.addMessage(blob.Stream, seq)
+		}
+	}
+	return nil
+}
+
+// read calls fn for every message of a stream. A stream that does not exist has none.
+func (e *Eraser) read(ctx context.Context, stream string, fn func(direct.Message) error) error {
+	err := direct.Read(ctx, e.conn.NATS(), stream, direct.Query{Subject: ">"}, fn)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil
+	}
+	return err
+}

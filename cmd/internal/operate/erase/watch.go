@@ -1,0 +1,56 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+)
+
+// Intervals of Watch.
+const (
+	watchInterval = 2 * time.Second
+	retryInterval = 30 * time.Second // after an error, for example because the user has no right to remove messages
+)
+
+// Watch carries out requests that arrive, until the context ends. It logs errors and tries again.
+func (e *Eraser) Watch(ctx context.Context, log zerolog.Logger) {
+	wait := time.Duration(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = watchInterval
+		has, err := e.hasWork(ctx)
+		if err == nil && !has || errors.Is(err, nats.ErrNoResponders) {
+			continue
+		}
+		var out *Result
+		if err == nil {
+			out, err = e.Run(ctx)
+		}
+		switch {
+		case ctx.Err() != nil, errors.Is(err, nats.ErrConnectionClosed):
+			return
+		case err != nil:
+			log.Warn().Err(err).Msg("cannot erase, will retry")
+			wait = retryInterval
+		default:
+			log.Info().Int("runs", out.Runs).Int("messages", out.Removed).Int("versions", out.Versions).Msg("erased")
+		}
+	}
+}
+
+// hasWork reports whether there are requests, or a backup was restored.
+func (e *Eraser) hasWork(ctx context.Context) (bool, error) {
+	pending, err := e.store.Requests(ctx)
+	if err != nil || len(pending) > 0 {
+		return err == nil, err
+	}
+	restored, err := e.store.RestoredSeq(ctx)
+	return restored > 0, err
+}

@@ -1,0 +1,74 @@
+package prices
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"debrief/events/chat"
+)
+
+func TestBuiltInTable(t *testing.T) {
+	t.Parallel()
+	table, err := Load("")
+	if err != nil || table.Date == "" || len(table.Models) == 0 {
+		t.Fatalf("got %+v and error %v", table, err)
+	}
+	for model, want := range map[string]string{
+		"gpt-4o": "gpt-4o", "gpt-4o-2024-08-06": "gpt-4o", "openai/gpt-4o-mini": "gpt-4o-mini", "claude-sonnet-4-5-20250929": "claude-sonnet-4-5",
+		"gpt-4o-audio": "", "llama3": "", "": "", "gpt-4o-2024": "",
+	} {
+		if got, ok := table.Name(model); got != want || ok != (want != "") {
+			t.Errorf("%q: got %q, want %q", model, got, want)
+		}
+	}
+	usage := chat.Usage{InputTokens: 1_000_000, CachedTokens: 400_000, OutputTokens: 100_000}
+	if got, want := table.Dollars("gpt-4o", usage), 0.6*2.5+0.4*1.25+0.1*10; math.Abs(got-want) > 1e-9 {
+		t.Errorf("got %v dollars, want %v", got, want)
+	}
+}
+
+func TestFileReplacesTheTable(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, words string }{
+		"valid":         {"date: 2030-01-02\nmodels: {llama3: {input: 1, output: 2}}", ""},
+		"no date":       {"models: {}", "date: want a day"},
+		"unknown field": {"date: 2030-01-02\nmodels: {m: {price: 1}}", "invalid table"},
+		"negative":      {"date: 2030-01-02\nmodels: {m: {input: -1}}", "m: must be at least 0"},
+		"too many":      {"date: 2030-01-02\nmodels:\n" + models(101), "at most 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "prices.yaml")
+			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			table, err := Load(file)
+			if test.words == "" {
+				_, has := table.Name("llama3")
+				_, hadBefore := table.Name("gpt-4o")
+				if err != nil || !has || hadBefore {
+					t.Errorf("got %+v and error %v", table, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.words) {
+				t.Errorf("got %v, want %q", err, test.words)
+			}
+		})
+	}
+	if _, err := Load("nowhere"); err == nil {
+		t.Error("got no error for a missing file")
+	}
+}
+
+// models returns the lines of n models.
+func models(n int) string {
+	var lines strings.Builder
+	for i := range n {
+		lines.WriteString("  m" + strings.Repeat("1", i+1) + ": {input: 1}\n")
+	}
+	return lines.String()
+}

@@ -1,0 +1,94 @@
+package simulated
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"debrief/cmd/internal/simulated/wires"
+)
+
+// namedTool finds a tool that a text names in backquotes, with a JSON object of arguments after it.
+var namedTool = regexp.MustCompile("`([A-Za-z0-9_.-]+)`\\s*(\\{.*\\})?")
+
+// call returns the tool call that the model makes, or nil. It calls a tool if the request forces it to, or if the last message names one
+// in backquotes: "Call `search` {"query": "ports"}." After a result it answers with text. Arguments that the message does not have follow
+// from the schema of the tool.
+func (c *conversation) call(r *wires.Request) *wires.Call {
+	last := r.Last()
+	if len(r.Tools) == 0 || r.Choice.None || len(last.Results) > 0 && !r.Choice.Forced {
+		return nil
+	}
+	find := func(name string) int {
+		return slices.IndexFunc(r.Tools, func(t wires.Tool) bool { return t.Name == name })
+	}
+	i, arguments := find(r.Choice.Name), ""
+	if last.Role == "user" {
+		for _, match := range namedTool.FindAllStringSubmatch(last.Text, -1) {
+			named := find(match[1])
+			if named < 0 || r.Choice.Name != "" && named != i {
+				continue
+			}
+			i = named
+			if json.Valid([]byte(match[2])) {
+				arguments = match[2]
+			}
+			break
+		}
+	}
+	if i < 0 && r.Choice.Forced && r.Choice.Name == "" {
+		i = 0
+	}
+	if i < 0 {
+		return nil
+	}
+	if arguments == "" {
+		var s schema
+		_ = json.Unmarshal(r.Tools[i].Schema, &s) // an unknown schema has no required arguments
+		s.Type = "object"
+		arguments = asJSON(s.example())
+	}
+	return &wires.Call{Name: r.Tools[i].Name, Arguments: arguments}
+}
+
+// schema is the part of a JSON schema that examples follow.
+type schema struct {
+	Type       string            `json:"type"`
+	Enum       []any             `json:"enum"`
+	Properties map[string]schema `json:"properties"`
+	Required   []string          `json:"required"`
+}
+
+// example returns a value of the schema with the required properties.
+func (s *schema) example() any {
+	if len(s.Enum) > 0 {
+		return s.Enum[0]
+	}
+	switch s.Type {
+	case "object":
+		out := map[string]any{}
+		for _, name := range s.Required {
+			property := s.Properties[name]
+			out[name] = property.example()
+		}
+		return out
+	case "array":
+		return []any{}
+	case "integer", "number":
+		return 1
+	case "boolean":
+		return true
+	}
+	return fingerprint
+}
+
+// lastResult returns the start of the result of a tool that the model answers to, or "".
+func (c *conversation) lastResult() string {
+	if len(c.messages) == 0 || c.messages[len(c.messages)-1].speaker != "tool" {
+		return ""
+	}
+	const maxBytes = 200
+	text := c.messages[len(c.messages)-1].text
+	return strings.ToValidUTF8(text[:min(len(text), maxBytes)], "")
+}

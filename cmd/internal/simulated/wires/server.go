@@ -1,0 +1,312 @@
+// Package wires serves the APIs of model providers: chat completions, responses and messages, streamed or not. A script gives the
+// answers: texts, tool calls, errors, and cut or slow streams. The simulated model answers with it, and tests of the gateway use it
+// as a provider, so it shares no parser with the gateway.
+package wires
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+// API is one of the three model APIs.
+type API string
+
+// The model APIs.
+const (
+	Chat      API = "chat"
+	Responses API = "responses"
+	Messages  API = "messages"
+)
+
+// maxStored limits the responses that previous_response_id can name.
+const maxStored = 1000
+
+// HeaderReceived is the response header with the SHA-256 of the request body, in hex.
+const HeaderReceived = "X-Received-Sha256"
+
+// Script returns the answer to a request. Calls may be concurrent.
+type Script func(r *Request) Answer
+
+// Answer is the answer to one request: the text and the tool calls, or an error if Status is not 0.
+type Answer struct {
+	Text    string
+	Calls   []Call
+	Refusal string // the model refuses with this text
+	Length  bool   // the model stopped at a token limit
+
+	ID          string // of the reply, without its prefix; "" counts
+	Model       string // "" repeats that of the request
+	Fingerprint string // for chat completions
+	Usage       *Usage // nil counts the tokens, and those in the cache of prefixes
+
+	Status       int // status of an error
+	Message      string
+	RetryAfter   string // header of an error, in seconds
+	RetryAfterMS string // header of an error, in milliseconds
+
+	HTML  string        // this page in place of an answer, as a broken proxy sends it
+	Cut   int           // close the connection after this number of events, or of bytes if the answer is not streamed; 0 sends all, and Half is halfway
+	Fail  bool          // end the stream with an error event
+	Delay time.Duration // before each event
+	Ping  bool          // send pings before the first event
+}
+
+// Half is a value of Answer.Cut.
+const Half = -1
+
+// Call is a tool call of the model. Arguments are JSON.
+type Call struct{ Name, Arguments string }
+
+// Server is the handler of all APIs. It is safe for concurrent use.
+type Server struct {
+	script Script
+	models []string
+	cache  cache
+	ids    atomic.Int64
+
+	mu     sync.Mutex
+	stored map[string][]part // conversations of the Responses API by response id
+	order  []string          // keys of stored, oldest first
+}
+
+// New returns a server that lists the models. A nil script repeats the text of the last item.
+func New(script Script, models ...string) *Server {
+	if script == nil {
+		script = func(r *Request) Answer { return Answer{Text: r.Last().Text} }
+	}
+	return &Server{script: script, models: models, stored: map[string][]part{}}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if tooLong := (*http.MaxBytesError)(nil); errors.As(err, &tooLong) {
+		writeError(w, Chat, Answer{Status: http.StatusRequestEntityTooLarge, Message: err.Error()})
+		return
+	}
+	if err != nil {
+		return // the client has disconnected
+	}
+	sum := sha256.Sum256(body)
+	w.Header().Set(HeaderReceived, hex.EncodeToString(sum[:]))
+	name, isModel := strings.CutPrefix(r.URL.Path, "/v1/models/")
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == "/v1/chat/completions":
+		s.answer(w, r, Chat, body)
+	case r.Method == http.MethodPost && r.URL.Path == "/v1/responses":
+		s.answer(w, r, Responses, body)
+	case r.Method == http.MethodPost && r.URL.Path == "/v1/messages":
+		s.answer(w, r, Messages, body)
+	case r.Method == http.MethodPost && r.URL.Path == "/v1/messages/count_tokens":
+		s.countTokens(w, body)
+	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
+		s.listModels(w, r)
+	case r.Method == http.MethodGet && isModel && slices.Contains(s.models, name):
+		writeJSON(w, 0, model(name, r))
+	default:
+		writeError(w, Chat, Answer{Status: http.StatusNotFound, Message: "unknown path or model"})
+	}
+}
+
+// answer serves one of the three model APIs.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, api API, body []byte) {
+	req, err := s.parse(api, body)
+	if err != nil {
+		writeError(w, api, Answer{Status: http.StatusBadRequest, Message: err.Error()})
+		return
+	}
+	req.Header, req.Body = r.Header, body
+	req.Key = r.Header.Get("X-Api-Key") + r.Header.Get("Authorization")
+	a := s.script(req)
+	if a.Status != 0 {
+		writeError(w, api, a)
+		return
+	}
+	if a.HTML != "" {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, a.HTML)
+		return
+	}
+	if a.ID == "" {
+		a.ID = fmt.Sprintf("fake%06d", s.ids.Add(1))
+	}
+	a.Model = cmp.Or(a.Model, req.Model)
+	out := &reply{Answer: a, request: req}
+	if out.Usage == nil {
+		used := s.cache.count(req.Key, req.prompt)
+		used.Output = len(a.Text+a.Refusal)/bytesPerToken + 1
+		out.Usage = &used
+	}
+	s.store(out)
+	var whole object
+	var events []event
+	switch api {
+	case Chat:
+		whole, events = out.chat(), out.chatEvents()
+	case Responses:
+		whole, events = out.response(out.status()), out.responseEvents()
+	case Messages:
+		whole, events = out.message(), out.messageEvents()
+	}
+	if req.Stream {
+		writeStream(w, r, api, a, events)
+		return
+	}
+	wait(r, a.Delay)
+	writeJSON(w, a.Cut, whole)
+}
+
+// store keeps the conversation of a response for previous_response_id.
+func (s *Server) store(out *reply) {
+	if out.request.API != Responses {
+		return
+	}
+	items := append([]part(nil), out.request.items...)
+	for _, item := range out.outputItems() {
+		data, _ := json.Marshal(item) // maps of strings cannot fail
+		var p part
+		_ = json.Unmarshal(data, &p)
+		p.raw = data
+		items = append(items, p)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := out.id("resp_")
+	if _, ok := s.stored[id]; !ok {
+		s.order = append(s.order, id)
+	}
+	s.stored[id] = items
+	if len(s.order) > maxStored {
+		delete(s.stored, s.order[0])
+		s.order = s.order[1:]
+	}
+}
+
+func (s *Server) countTokens(w http.ResponseWriter, body []byte) {
+	req, err := s.parse(Messages, body)
+	if err != nil {
+		writeError(w, Messages, Answer{Status: http.StatusBadRequest, Message: err.Error()})
+		return
+	}
+	writeJSON(w, 0, object{"input_tokens": len(req.prompt)/bytesPerToken + 1})
+}
+
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+	all := []object{}
+	for _, name := range s.models {
+		all = append(all, model(name, r))
+	}
+	list := object{"data": all}
+	if r.Header.Get("Anthropic-Version") == "" {
+		list["object"] = "list"
+	} else if list["has_more"] = false; len(all) > 0 {
+		list["first_id"], list["last_id"] = s.models[0], s.models[len(all)-1]
+	}
+	writeJSON(w, 0, list)
+}
+
+// model describes a model in the form that the client expects.
+func model(name string, r *http.Request) object {
+	if r.Header.Get("Anthropic-Version") != "" {
+		return object{"type": "model", "id": name, "display_name": name, "created_at": time.Unix(created, 0).UTC()}
+	}
+	return object{"id": name, "object": "model", "created": created, "owned_by": "simulated"}
+}
+
+// writeJSON sends a JSON object, cut as Answer.Cut says.
+func writeJSON(w http.ResponseWriter, cut int, v object) {
+	data, _ := json.Marshal(v) // maps of strings and numbers cannot fail
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.Header().Set("X-Request-Id", "req_fake")
+	if cut == Half {
+		cut = len(data) / 2
+	}
+	if cut > 0 {
+		_, _ = w.Write(data[:min(cut, len(data))])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(data)
+}
+
+// writeError sends an error in the shape of an API.
+func writeError(w http.ResponseWriter, api API, a Answer) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", "req_fake")
+	if a.RetryAfter != "" {
+		w.Header().Set("Retry-After", a.RetryAfter)
+	}
+	if a.RetryAfterMS != "" {
+		w.Header().Set("Retry-After-Ms", a.RetryAfterMS)
+	}
+	w.WriteHeader(a.Status)
+	data, _ := json.Marshal(errorObject(api, a)) // maps of strings cannot fail
+	_, _ = w.Write(data)
+}
+
+func errorObject(api API, a Answer) object {
+	if api == Messages {
+		return object{"type": "error", "error": object{"type": errorType(a.Status), "message": a.Message}, "request_id": "req_fake"}
+	}
+	return object{"error": object{"message": a.Message, "type": errorType(a.Status), "param": nil, "code": nil}}
+}
+
+func errorType(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case 529:
+		return "overloaded_error"
+	}
+	if status >= 500 {
+		return "api_error"
+	}
+	return "invalid_request_error"
+}
+
+// wait waits for a delay, or until the client disconnects.
+func wait(r *http.Request, delay time.Duration) {
+	if delay == 0 {
+		return
+	}
+	select {
+	case <-time.After(delay):
+	case <-r.Context().Done():
+	}
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// pieces splits a text into parts of at most 12 bytes, at spaces where possible.
+func pieces(text string) []string {
+	var all []string
+	for len(text) > 12 {
+		n := strings.LastIndexByte(text[:12], ' ') + 1
+		if n == 0 {
+			n = 12
+			for !utf8.RuneStart(text[n]) {
+				n--
+			}
+		}
+		all = append(all, text[:n])
+		text = text[n:]
+	}
+	return append(all, text)
+}

@@ -1,0 +1,38 @@
+package draft
+
+import (
+	"bytes"
+	"testing"
+
+	"debrief/playbook"
+)
+
+// TestControlSalt: the salt is made when a person or the settings switch the control share on, and stays.
+func TestControlSalt(t *testing.T) {
+	t.Parallel()
+	set := func(name string, share playbook.Share) *Item {
+		k := edited(name)
+		k.Edit.Control = share
+		return k
+	}
+	var salts [][]byte
+	for name, policy := range map[string]Policy{"by a person": {}, "by the settings": {Settings: playbook.Policy{Control: "5%"}}} {
+		n := &draftTest{policy: policy}
+		n.seed(t, "one")
+		n.take(t, set("off", playbook.ShareOff))
+		if a := n.p.Admission(); len(a.ControlSalt) > 0 && policy.Settings.Control == "" || a.ControlShare() != playbook.ShareOff {
+			t.Errorf("%s: a salt %x before the share is on: %s", name, a.ControlSalt, a.ControlShare())
+		}
+		n.take(t, set("on", "2.5%"))
+		on := n.p.Admission()
+		n.take(t, from("agent", "", add("new")), set("off again", playbook.ShareOff), set("on again", "10%"))
+		again := n.p.Admission()
+		if len(on.ControlSalt) != saltBytes || on.ControlShare() != "2.5%" || again.ControlShare() != "10%" || !bytes.Equal(on.ControlSalt, again.ControlSalt) {
+			t.Errorf("%s: got share %s with salt %x, then %s with salt %x", name, on.ControlShare(), on.ControlSalt, again.ControlShare(), again.ControlSalt)
+		}
+		salts = append(salts, on.ControlSalt)
+	}
+	if bytes.Equal(salts[0], salts[1]) {
+		t.Error("two playbooks have the same salt")
+	}
+}

@@ -1,0 +1,380 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/events/rewrite"
+	"debrief/playbook"
+)
+
+// A redaction takes the place of a delta whose texts were erased, see the comment of the package. Erasing has four steps: Redact stores
+// the redactions, an edit lists them in the log, and RemoveRedacted overwrites the deltas. Each step may be repeated, and the whole may
+// end after any of them.
+
+// storedRedaction is a message of the stream of redactions.
+type storedRedaction struct {
+	*candidate
+	at  uint64 // sequence of the message
+	sum []byte // SHA-256 of its payload
+}
+
+// newStoredRedaction decodes a redaction. The error of the candidate is set if it cannot be decoded, or if it is on the subject of another
+// delta.
+func newStoredRedaction(b playbook.Book, m direct.Message) *storedRedaction {
+	sum := sha256.Sum256(m.Data)
+	stored := &storedRedaction{candidate: &candidate{Record: &Record{Size: len(m.Data)}, stored: m.Stored()}, at: m.Seq, sum: sum[:]}
+	stored.err = events.CheckSchema(m.Header)
+	if stored.err != nil {
+		return stored
+	}
+	stored.hasSchema = true
+	r, err := events.DecodeRedaction(m.Data)
+	if err == nil && m.Subject != events.RedactionSubject(b, r.Seq) {
+		err = fmt.Errorf("decode redaction of sequence %d: it is on subject %s", r.Seq, m.Subject)
+	}
+	if err != nil {
+		stored.err = err
+		return stored
+	}
+	stored.Record.Delta, stored.Record.Seq, stored.Record.Chain = r.Delta, r.Seq, r.Chain
+	stored.Record.Redaction = stored.sum
+	return stored
+}
+
+// readRedactions returns the redactions of a book in the order in which they were stored, also those that a newer one replaces.
+func (s *Store) readRedactions(ctx context.Context, b playbook.Book) (all []*storedRedaction, err error) {
+	q := direct.Query{Subject: events.RedactionSubject(b, 0)}
+	err = s.read(ctx, events.StreamRedactions, q, func(m direct.Message) error {
+		all = append(all, newStoredRedaction(b, m))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", q.Subject, err)
+	}
+	return all, nil
+}
+
+// newest returns the newest readable redaction of each delta, by the sequence of the delta.
+func newest(all []*storedRedaction) map[uint64]*storedRedaction {
+	bySeq := make(map[uint64]*storedRedaction)
+	for _, r := range all {
+		if r.err == nil {
+			bySeq[r.Seq] = r
+		}
+	}
+	return bySeq
+}
+
+// redactionOf returns the redaction of the delta with a sequence, or nil.
+func (s *Store) redactionOf(ctx context.Context, b playbook.Book, seq uint64) (*storedRedaction, error) {
+	m, err := s.last(ctx, events.StreamRedactions, events.RedactionSubject(b, seq))
+	if err != nil || m == nil {
+		return nil, err
+	}
+	r := newStoredRedaction(b, *m)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r, nil
+}
+
+// hasDelta reports whether the log has the delta with a sequence and a chain hash, or its redaction.
+func (s *Store) hasDelta(ctx context.Context, b playbook.Book, seq uint64, chain []byte) (bool, error) {
+	m, err := s.leaderDelta(ctx, map[string]any{"seq": seq})
+	if err != nil || m.matches(b, chain) {
+		return err == nil, err
+	}
+	if m != nil {
+		return false, nil
+	}
+	r, err := s.redactionOf(ctx, b, seq)
+	return r != nil && bytes.Equal(r.Chain, chain), err
+}
+
+// overlay puts the redactions of a log in the place of the deltas. A reader of the whole log gets the redaction of each delta that has one.
+// A reader of a part reads the redactions only if the delta before a message is missing, or if the message is no delta. So it costs one
+// request to read a log without redactions from its beginning, and none to read the end of it.
+type overlay struct {
+	s    *Store
+	book playbook.Book
+	from uint64 // sequence at which the reader began
+
+	recent []uint64                    // sequences of the last messages, in order
+	bySeq  map[uint64]*storedRedaction // the newest of each delta; nil until they are read
+	order  []uint64                    // the keys of bySeq, sorted
+	loads  int
+}
+
+const (
+	// maxLoads limits how often one reader reads the redactions. Deltas that are removed while it reads have their redactions since before,
+	// so it reads them once for each erasure that runs meanwhile.
+	maxLoads = 5
+	// minRecent is the number of messages that an overlay remembers at least. Between two deltas of a log there are only strays.
+	minRecent = 1 << 10
+)
+
+// next returns the messages up to and including m: the redactions of the deltas that are missing before it, and m itself or its redaction.
+func (o *overlay) next(ctx context.Context, m *candidate) ([]*candidate, error) {
+	readsAll := o.from <= 1 && o.loads == 0
+	isGap := !o.links(m) && (m.err == nil || o.loads == 0)
+	all := o.missing(m)
+	if (readsAll || isGap && !o.links(m)) && o.loads < maxLoads {
+		if err := o.load(ctx); err != nil {
+			return nil, err
+		}
+		all = append(all, o.missing(m)...)
+	}
+	o.add(m.Seq)
+	if r := o.bySeq[m.Seq]; r != nil && bytes.Equal(r.Chain, m.Chain) {
+		r.replaces = true
+		return append(all, r.candidate), nil
+	}
+	return append(all, m), nil
+}
+
+// links reports whether the delta before a message was read, or is before the beginning of the reader.
+func (o *overlay) links(m *candidate) bool {
+	if m.err != nil || m.PrevSeq < o.from {
+		return m.err == nil
+	}
+	for _, seq := range slices.Backward(o.recent) { // nearly always the last one
+		if seq == m.PrevSeq {
+			return true
+		}
+	}
+	return false
+}
+
+// missing returns the known redactions between the last message and m, unless m links to the messages that were read.
+func (o *overlay) missing(m *candidate) (found []*candidate) {
+	if o.links(m) {
+		return nil
+	}
+	after := max(o.from, 1) - 1
+	if len(o.recent) > 0 {
+		after = o.recent[len(o.recent)-1]
+	}
+	i, _ := slices.BinarySearch(o.order, after+1)
+	for ; i < len(o.order) && o.order[i] < m.Seq; i++ {
+		found = append(found, o.bySeq[o.order[i]].candidate)
+		o.add(o.order[i])
+	}
+	return found
+}
+
+// add remembers the sequence of a message.
+func (o *overlay) add(seq uint64) {
+	if len(o.recent) >= 2*minRecent {
+		o.recent = slices.Delete(o.recent, 0, minRecent)
+	}
+	o.recent = append(o.recent, seq)
+}
+
+func (o *overlay) load(ctx context.Context) error {
+	o.loads++
+	all, err := o.s.readRedactions(ctx, o.book)
+	if err != nil {
+		return err
+	}
+	o.bySeq = newest(all)
+	o.order = slices.Sorted(maps.Keys(o.bySeq))
+	return nil
+}
+
+// Redact calls redact for each delta of a book, and stores a redaction of each delta that it changes. A delta that was redacted before is
+// passed in its redacted form, and a newer redaction takes the place of the older one. The redactions of later deltas are stored first:
+// after an interruption the earlier ones, from which texts of later ones come, still say what has to be erased. Redact returns the
+// versions that no delta lists yet, so a call after an interruption returns them too. The caller sends an edit that lists them
+// (events.Edit, Redact) and then calls RemoveRedacted. The versions and links of a delta must not change, nor a part of it that the state
+// of the playbook depends on. The redactions that are to be stored are kept in memory.
+func (s *Store) Redact(ctx context.Context, b playbook.Book, redact func(*playbook.Delta) (changed bool)) ([]playbook.RedactedVersion, error) {
+	if err := b.Validate(); err != nil {
+		return nil, err
+	}
+	stored, err := s.readRedactions(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	x := &redactor{s: s, book: b, redact: redact, known: newest(stored), listed: listings{}}
+	if err := s.ReadLog(ctx, b, x.read); err != nil {
+		return nil, fmt.Errorf("redact playbook %q: %w", b, err)
+	}
+	for _, r := range slices.Backward(x.changed) {
+		if err := x.store(ctx, r); err != nil {
+			return nil, fmt.Errorf("redact version %d of playbook %q: %w", r.Delta.Version, b, err)
+		}
+	}
+	var missing []playbook.RedactedVersion
+	for _, seq := range slices.Sorted(maps.Keys(x.known)) {
+		if v := x.known[seq].version(); !x.listed.has(v) {
+			missing = append(missing, v)
+		}
+	}
+	return missing, nil
+}
+
+// redactor stores the redactions of a book.
+type redactor struct {
+	s       *Store
+	book    playbook.Book
+	redact  func(*playbook.Delta) bool
+	known   map[uint64]*storedRedaction // the newest of each delta
+	listed  listings
+	changed []*events.Redaction // not stored yet
+}
+
+// read redacts the next delta of the log.
+func (x *redactor) read(r *Record) error {
+	x.listed.add(r)
+	if x.redact(&r.Delta) {
+		x.changed = append(x.changed, &events.Redaction{Seq: r.Seq, Chain: r.Chain, Delta: r.Delta})
+	}
+	return nil
+}
+
+// store stores a redaction. If another erasure has stored one meanwhile, it redacts that one.
+func (x *redactor) store(ctx context.Context, r *events.Redaction) error {
+	for try := range commitTries {
+		data, err := events.EncodeRedaction(r)
+		if err != nil {
+			return err
+		}
+		after := uint64(0)
+		if known := x.known[r.Seq]; known != nil {
+			after = known.at
+		}
+		msg := &nats.Msg{Subject: events.RedactionSubject(x.book, r.Seq), Data: data, Header: nats.Header(events.SchemaHeader())}
+		ack, err := x.s.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequencePerSubject(after))
+		if err == nil {
+			x.known[r.Seq] = newStoredRedaction(x.book, direct.Message{Subject: msg.Subject, Seq: ack.Sequence, Header: msg.Header, Data: data})
+			return nil
+		}
+		if ctx.Err() != nil || isRefusal(err) && !natserr.IsConflict(err) {
+			return err
+		}
+		if err := pause(ctx, try); err != nil {
+			return err
+		}
+		known, err := x.s.redactionOf(ctx, x.book, r.Seq) // of another erasure, or this one was stored without an answer
+		if err != nil {
+			return err
+		}
+		if known == nil {
+			continue
+		}
+		x.known[r.Seq] = known
+		r.Delta = known.Delta
+		if !x.redact(&r.Delta) {
+			return nil
+		}
+	}
+	return &contendedError{x.book}
+}
+
+// version returns the entry of a list for the redaction.
+func (r *storedRedaction) version() playbook.RedactedVersion {
+	v := playbook.RedactedVersion{Version: r.Version, Sum: r.sum}
+	if r.Forget != nil {
+		v.Selector = r.Forget.Erased
+	}
+	return v
+}
+
+// listings has the newest list of each redacted version.
+type listings map[uint64]listing
+
+type listing struct {
+	sum []byte
+	by  *Record // the delta with the list; without its operations and covers
+}
+
+// add records the lists of the next delta of a log.
+func (l listings) add(r *Record) {
+	if len(r.Redacted) == 0 {
+		return
+	}
+	by := &Record{Delta: playbook.Delta{Version: r.Version, Author: r.Author, Time: r.Time}, Seq: r.Seq, Chain: r.Chain}
+	for _, v := range r.Redacted {
+		l[v.Version] = listing{v.Sum, by}
+	}
+}
+
+// has reports whether the newest list of a version has the hash.
+func (l listings) has(v playbook.RedactedVersion) bool { return bytes.Equal(l[v.Version].sum, v.Sum) }
+
+// RemoveRedacted overwrites each delta whose redaction is listed in the log, and each redaction that a listed one replaces. It returns
+// the number of messages that it removed. It needs the right to delete messages of DELTAS and REDACTIONS. A store with encryption at rest
+// deletes them without overwriting.
+func (s *Store) RemoveRedacted(ctx context.Context, b playbook.Book) (removed int, err error) {
+	if err := b.Validate(); err != nil {
+		return 0, err
+	}
+	stored, err := s.readRedactions(ctx, b)
+	if err != nil || len(stored) == 0 {
+		return 0, err
+	}
+	listed := listings{}
+	err = s.ReadLog(ctx, b, func(r *Record) error { listed.add(r); return nil })
+	if err != nil {
+		return 0, fmt.Errorf("remove redacted deltas of playbook %q: %w", b, err)
+	}
+	x := &remover{s: s}
+	current := newest(stored)
+	for _, r := range stored {
+		c := current[r.Seq]
+		if r.err != nil || !listed.has(c.version()) {
+			continue
+		}
+		if r != c { // first the older ones, because the newest shows that they exist
+			err = x.erase(ctx, events.StreamRedactions, r.at)
+		} else {
+			err = x.eraseDelta(ctx, b, c)
+		}
+		if err != nil {
+			return x.removed, fmt.Errorf("remove redacted version %d of playbook %q: %w", r.Version, b, err)
+		}
+	}
+	return x.removed, nil
+}
+
+// remover overwrites messages.
+type remover struct {
+	s       *Store
+	removed int
+}
+
+// eraseDelta overwrites the delta that a redaction replaces, if it still exists.
+func (x *remover) eraseDelta(ctx context.Context, b playbook.Book, r *storedRedaction) error {
+	m, err := x.s.leaderDelta(ctx, map[string]any{"seq": r.Seq})
+	if err != nil || !m.matches(b, r.Chain) {
+		return err
+	}
+	return x.erase(ctx, events.StreamDeltas, r.Seq)
+}
+
+// erase overwrites a message.
+func (x *remover) erase(ctx context.Context, name string, seq uint64) error {
+	stream, err := x.s.js.Stream(ctx, name)
+	if err != nil {
+		return fmt.Errorf("open stream %s: %w", name, err)
+	}
+	err = natserr.Do(ctx, x.s.watch, name, func(ctx context.Context) error {
+		removed, err := rewrite.Overwrite(ctx, stream, seq)
+		if removed {
+			x.removed++
+		}
+		return err
+	})
+	return err
+}

@@ -1,0 +1,168 @@
+package deltalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/playbook"
+)
+
+// Texts reads the texts of the bullets in the prompts of executions, which the executions do not contain. It keeps the texts that it
+// used last. It is safe for concurrent use.
+type Texts struct {
+	store *Store
+
+	mu    sync.Mutex
+	known textCache
+	lost  map[lostText]bool // texts that neither the view nor the log had; without them each execution would read the log again
+}
+
+// lostText is a text that a version of its playbook does not have. The version keeps a wrong execution from hiding the text of others.
+type lostText struct {
+	wordingKey
+	version uint64
+}
+
+// maxLost limits the lost texts that are remembered.
+const maxLost = 10_000
+
+// Texts returns a reader of texts that has kept none yet.
+func (s *Store) Texts() *Texts { return &Texts{store: s} }
+
+// Fill sets the content of the bullets that a prompt with a version of the playbook had, unless they have one. Most texts are in the
+// view of the playbook. Those that have changed since are read from the log, up to the version. The content stays empty if both have
+// lost the text, for example because the playbook was deleted.
+func (t *Texts) Fill(ctx context.Context, b playbook.Book, version uint64, shown []events.ShownBullet) error {
+	if !slices.ContainsFunc(shown, func(b events.ShownBullet) bool { return b.Content == "" }) {
+		return nil
+	}
+	missing := t.fillKnown(b, version, shown)
+	if len(missing) == 0 {
+		return nil
+	}
+	if err := t.read(ctx, b, version, missing, shown); err != nil {
+		return fmt.Errorf("texts of bullets in version %d of playbook %q: %w", version, b, err)
+	}
+	t.fillKnown(b, version, shown)
+	return nil
+}
+
+// read keeps the texts of missing bullets.
+func (t *Texts) read(ctx context.Context, b playbook.Book, version uint64, missing []playbook.BulletID, shown []events.ShownBullet) error {
+	for chunk := range slices.Chunk(missing, direct.MaxLast-1) {
+		if err := t.readView(ctx, b, chunk); err != nil {
+			return err
+		}
+	}
+	missing = t.fillKnown(b, version, shown)
+	if len(missing) == 0 {
+		return nil
+	}
+	p, err := t.store.PlaybookAt(ctx, b, version)
+	if noVersion := (*VersionError)(nil); errors.As(err, &noVersion) || errors.Is(err, ErrBrokenLog) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range missing {
+		if bullet := p.Bullet(id); bullet != nil {
+			t.known.put(b, bullet)
+		}
+	}
+	if t.lost == nil || len(t.lost) > maxLost {
+		t.lost = make(map[lostText]bool)
+	}
+	for i := range shown {
+		k := wordingKey{b, shown[i].ID, shown[i].Wording}
+		if shown[i].Content == "" && t.known.get(k) == "" {
+			t.lost[lostText{k, version}] = true
+		}
+	}
+	return nil
+}
+
+// fillKnown sets the contents that are kept, and returns the bullets whose text is neither kept nor lost.
+func (t *Texts) fillKnown(book playbook.Book, version uint64, shown []events.ShownBullet) (missing []playbook.BulletID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range shown {
+		b := &shown[i]
+		if b.Content != "" {
+			continue
+		}
+		k := wordingKey{book, b.ID, b.Wording}
+		b.Content = t.known.get(k)
+		if b.Content == "" && !t.lost[lostText{k, version}] {
+			missing = append(missing, b.ID)
+		}
+	}
+	return missing
+}
+
+// readView keeps the texts that bullets have in the view now.
+func (t *Texts) readView(ctx context.Context, b playbook.Book, ids []playbook.BulletID) error {
+	subjects := []string{viewPrefix + events.HeadKey(b)}
+	for _, id := range ids {
+		subjects = append(subjects, viewPrefix+events.BulletKey(b, id))
+	}
+	return t.store.read(ctx, viewStream, direct.Query{Last: subjects}, func(m direct.Message) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		readMessage(b, m, func(_ string, v value) {
+			if v.bullet != nil {
+				t.known.put(b, v.bullet)
+			}
+		})
+		return nil
+	})
+}
+
+// wordingKey identifies a text.
+type wordingKey struct {
+	book    playbook.Book
+	id      playbook.BulletID
+	wording uint32
+}
+
+// textCache keeps the texts that were used last. When the young ones have maxTexts bytes, they become the old ones, and the old ones
+// that were not used since are dropped.
+type textCache struct {
+	young, old map[wordingKey]string
+	bytes      int // of the young texts
+}
+
+// maxTexts holds the texts of 100,000 bullets of the usual length.
+const maxTexts = 10 << 20
+
+func (c *textCache) get(k wordingKey) string {
+	text := c.young[k]
+	if text == "" {
+		text = c.old[k]
+		if text != "" {
+			c.add(k, text)
+		}
+	}
+	return text
+}
+
+func (c *textCache) put(b playbook.Book, bullet *playbook.Bullet) {
+	c.add(wordingKey{b, bullet.ID, events.WordingOf(bullet.Content)}, bullet.Content)
+}
+
+func (c *textCache) add(k wordingKey, text string) {
+	if c.bytes >= maxTexts || c.young == nil {
+		c.old, c.young, c.bytes = c.young, make(map[wordingKey]string), 0
+	}
+	if c.young[k] == "" {
+		c.bytes += len(text)
+	}
+	c.young[k] = text
+}

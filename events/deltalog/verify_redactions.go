@@ -1,0 +1,94 @@
+package deltalog
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"debrief/events"
+)
+
+// Redacted is a version whose texts were erased. The log lists its present form, or the erasure is not complete.
+type Redacted struct {
+	Version uint64    `json:"version"`
+	Listed  uint64    `json:"listed_in,omitempty"` // version that lists the redaction; 0 if none does
+	Author  string    `json:"author,omitempty"`    // of that version
+	Time    time.Time `json:"time,omitzero"`       // of that version
+}
+
+// redactionCheck compares the redactions of a log with the lists in it.
+type redactionCheck struct {
+	listed listings
+	// original are the sequences of the deltas that are stored as they were written.
+	original map[uint64]bool
+}
+
+func newRedactionCheck() redactionCheck {
+	return redactionCheck{listed: listings{}, original: map[uint64]bool{}}
+}
+
+// add records what the next delta says about redactions.
+func (c *redactionCheck) add(r *Record) {
+	c.listed.add(r)
+	if r.Redaction != nil {
+		c.original[r.Seq] = r.replaces
+	}
+}
+
+// reportRedactions adds a finding for each redaction that no delta lists in its present form, and for each erasure that is not complete. A
+// redaction may be unlisted while what it replaces is still stored: the erasure was interrupted.
+func (v *verifier) reportRedactions(ctx context.Context, s *Store) error {
+	stored, err := s.readRedactions(ctx, v.Book)
+	if err != nil {
+		return err
+	}
+	unfinished := 0
+	current := newest(stored)
+	for _, seq := range slices.Sorted(maps.Keys(current)) {
+		r := current[seq]
+		list := v.redactions.listed[r.Version]
+		found := Redacted{Version: r.Version}
+		isListed := bytes.Equal(list.sum, r.sum)
+		if isListed {
+			found.Listed, found.Author, found.Time = list.by.Version, list.by.Author, list.by.Time
+		}
+		v.Redacted = append(v.Redacted, found)
+		hasOlder := slices.ContainsFunc(stored, func(o *storedRedaction) bool {
+			return o.err == nil && o.Seq == seq && o != r && (isListed || bytes.Equal(o.sum, list.sum))
+		})
+		switch isStored := v.redactions.original[seq]; {
+		case isListed && !isStored && !hasOlder:
+		case isListed, isStored, hasOlder:
+			unfinished++
+		case !v.broken:
+			v.addFinding(Broken, FindingRedaction, "version %d has a redaction in stream %s that no version lists: it may have been changed after the texts were erased; restore the stream from a backup",
+				r.Version, events.StreamRedactions)
+		}
+	}
+	for _, r := range stored {
+		if r.err != nil {
+			v.addFinding(Broken, FindingRedaction, "the message at sequence %d of stream %s cannot be read: %v", r.at, events.StreamRedactions, r.err)
+		}
+	}
+	if unfinished > 0 {
+		v.addFinding(Note, FindingErasure, "the erasure of %d versions is not complete: their texts are still stored; erase again", unfinished)
+	}
+	v.reportLostRedactions(current)
+	return nil
+}
+
+// reportLostRedactions adds a finding for each version that is listed as redacted and has no redaction.
+func (v *verifier) reportLostRedactions(current map[uint64]*storedRedaction) {
+	versions := map[uint64]bool{}
+	for _, r := range current {
+		versions[r.Version] = true
+	}
+	for _, version := range slices.Sorted(maps.Keys(v.redactions.listed)) {
+		if !versions[version] && !v.broken {
+			v.addFinding(Missing, FindingRedaction, "version %d is listed as redacted in version %d, and stream %s has no redaction of it: its texts are stored; erase again, or restore the stream from a backup",
+				version, v.redactions.listed[version].by.Version, events.StreamRedactions)
+		}
+	}
+}

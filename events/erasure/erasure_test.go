@@ -1,0 +1,173 @@
+package erasure_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"debrief/events"
+	"debrief/events/bus"
+	"debrief/events/bus/bustest"
+	"debrief/events/direct"
+	"debrief/events/erasure"
+)
+
+func TestMain(m *testing.M) {
+	bustest.Prepare()
+	m.Run()
+}
+
+var erasedAt = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) (*bus.Conn, *erasure.Store) {
+	t.Helper()
+	conn, _ := bustest.Open(t, bus.Policy{})
+	return conn, erasure.NewStore(conn.JetStream())
+}
+
+func add(t *testing.T, s *erasure.Store, r erasure.Request) erasure.Request {
+	t.Helper()
+	r.ID, r.Created = events.NewID(), erasedAt
+	if err := s.Add(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestFilter(t *testing.T) {
+	t.Parallel()
+	const owner, other = "AAAAAAAAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBBBBBBBB"
+	before, after := erasedAt.Add(-time.Minute), erasedAt.Add(time.Minute)
+	execution := func(e events.Execution) *events.Execution {
+		e.RunID = "1"
+		e.ID = events.ExecutionID(e.Book, e.Owner, e.RunID, 0)
+		return &e
+	}
+	for _, test := range []struct {
+		name    string
+		request erasure.Request
+		event   events.Event
+		erased  bool
+	}{
+		{"run of the user", erasure.Request{User: "ann"}, execution(events.Execution{Book: "b", User: "ann", Started: before}), true},
+		{"run of the user without a time", erasure.Request{User: "ann"}, execution(events.Execution{Book: "b", User: "ann"}), true},
+		{"later run of the user", erasure.Request{User: "ann"}, execution(events.Execution{Book: "b", User: "ann", Started: after}), false},
+		{"run of another user", erasure.Request{User: "ann"}, execution(events.Execution{Book: "b", User: "anna", Started: before}), false},
+		{"session with the name of the user", erasure.Request{User: "ann"}, execution(events.Execution{Book: "b", Session: "ann", Started: before}), false},
+		{"user in the playbook", erasure.Request{User: "ann", Book: "b"}, execution(events.Execution{Book: "b", User: "ann", Started: before}), true},
+		{"user in another playbook", erasure.Request{User: "ann", Book: "c"}, execution(events.Execution{Book: "b", User: "ann", Started: before}), false},
+		{"task of the user", erasure.Request{User: "ann"}, &events.Task{Book: "b", ID: "1", User: "ann", Created: before}, true},
+		{"reflection on the user", erasure.Request{User: "ann"}, &events.Reflection{Book: "b", User: "ann", Created: before}, true},
+		{"session of any owner", erasure.Request{Session: "s"}, execution(events.Execution{Book: "b", Owner: owner, Session: "s", Started: before}), true},
+		{"session of the owner", erasure.Request{Session: "s", Owner: owner}, execution(events.Execution{Book: "b", Owner: owner, Session: "s", Started: before}), true},
+		{"session of another owner", erasure.Request{Session: "s", Owner: other}, execution(events.Execution{Book: "b", Owner: owner, Session: "s", Started: before}), false},
+		{"feedback on the execution", erasure.Request{Execution: "1-ab12cd34", Book: "b"}, &events.Feedback{Book: "b", Execution: "1-ab12cd34", Created: after}, true},
+		{"feedback on another execution", erasure.Request{Execution: "1-ab12cd34", Book: "b"}, &events.Feedback{Book: "b", Execution: "1-ab12cd35"}, false},
+		{"reflection on the execution", erasure.Request{Execution: "1-ab12cd34", Book: "b"}, &events.Reflection{Book: "b", Handle: "1-ab12cd34"}, true},
+		{"playbook", erasure.Request{Book: "b"}, &events.Task{Book: "b", ID: "1", Created: before}, true},
+		{"playbook, later", erasure.Request{Book: "b"}, &events.Task{Book: "b", ID: "1", Created: after}, false},
+		{"another playbook", erasure.Request{Book: "c"}, &events.Task{Book: "b", ID: "1", Created: before}, false},
+		{"edit", erasure.Request{Book: "b"}, &events.Edit{Book: "b"}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			conn, store := open(t)
+			add(t, store, test.request)
+			err := erasure.NewFilter(conn.NATS(), nil).Check(t.Context(), test.event)
+			if errors.Is(err, erasure.ErrErased) != test.erased || err != nil && !test.erased {
+				t.Errorf("got %v, want erased %t", err, test.erased)
+			}
+		})
+	}
+}
+
+// TestErasedRunsStayOut checks that a run that was erased is recognised by its id, whenever it is sent again.
+func TestErasedRunsStayOut(t *testing.T) {
+	t.Parallel()
+	conn, store := open(t)
+	r := add(t, store, erasure.Request{User: "ann"})
+	task := &events.Task{Book: "b", ID: "1", Created: erasedAt.Add(time.Hour)}
+	filter := erasure.NewFilter(conn.NATS(), nil)
+	if err := filter.Check(t.Context(), task); err != nil {
+		t.Fatalf("before its id is known: got %v, want no error", err)
+	}
+	run := string(events.ExecutionID("b", "", "1", 0))
+	for range 2 {
+		if err := store.AddRuns(t.Context(), r.ID, []string{run}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := filter.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := filter.Check(t.Context(), task); !errors.Is(err, erasure.ErrErased) {
+		t.Errorf("got %v, want %v", err, erasure.ErrErased)
+	}
+	task.ID = "2"
+	if err := filter.Check(t.Context(), task); err != nil {
+		t.Errorf("another run: got %v, want no error", err)
+	}
+}
+
+// TestTombstonesHaveNoNames reads every message of the bucket but the request.
+func TestTombstonesHaveNoNames(t *testing.T) {
+	t.Parallel()
+	conn, store := open(t)
+	r := add(t, store, erasure.Request{User: "ann-canary"})
+	if err := store.AddRuns(t.Context(), r.ID, []string{"run-canary"}); err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	read(t, conn, func(m direct.Message) {
+		hasName := bytes.Contains(m.Data, []byte("canary"))
+		isRequest := m.Subject == "$KV.erasures."+string(r.ID)+".request"
+		if isRequest && hasName {
+			requests++
+		} else if hasName {
+			t.Errorf("%s: got a name in %q", m.Subject, m.Data)
+		}
+	})
+	if requests != 1 {
+		t.Errorf("got %d requests with a name, want 1", requests)
+	}
+}
+
+// TestWithoutBucket checks that a server without the bucket has erased nothing.
+func TestWithoutBucket(t *testing.T) {
+	t.Parallel()
+	conn, _ := open(t)
+	if err := conn.JetStream().DeleteStream(t.Context(), erasure.Stream); err != nil {
+		t.Fatal(err)
+	}
+	filter := erasure.NewFilter(conn.NATS(), nil)
+	if err := filter.Check(t.Context(), &events.Task{Book: "b", ID: "1", User: "ann"}); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+}
+
+func TestInvalidRequests(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[string]erasure.Request{
+		"user, session, execution, book: one is required":       {},
+		"user, session, execution: only one of them can be set": {User: "a", Session: "b"},
+		"book: is required with execution":                      {Execution: "1-ab12cd34"},
+		"owner: is only for a session":                          {User: "a", Owner: "x"},
+	} {
+		if err := r.Validate(); err == nil || err.Error() != want {
+			t.Errorf("%+v: got %v, want %s", r, err, want)
+		}
+	}
+}
+
+func read(t *testing.T, conn *bus.Conn, fn func(direct.Message)) {
+	t.Helper()
+	err := direct.Read(context.WithoutCancel(t.Context()), conn.NATS(), erasure.Stream, direct.Query{Subject: ">"}, func(m direct.Message) error {
+		fn(m)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,226 @@
+package erasure
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"debrief/events"
+	"debrief/events/direct"
+	"debrief/events/natserr"
+	"debrief/playbook"
+)
+
+// FilterAge is how old the knowledge of a Filter may be. Package erase waits longer than this before it looks for the last time.
+const FilterAge = 5 * time.Second
+
+// Filter recognises events of erased runs. It reads the tombstones again when its knowledge is older than FilterAge. Without a
+// tombstone an event costs nothing. It is safe for concurrent use.
+type Filter struct {
+	nc    *nats.Conn
+	watch *natserr.Watch
+
+	mu    sync.Mutex
+	read  time.Time // when the bucket was read last
+	next  uint64    // sequence that was not read yet
+	key   hashKey
+	names map[string][]scope // by hash
+	books map[playbook.Book]time.Time
+	runs  runSet
+}
+
+// scope is where and until when a tombstone applies.
+type scope struct {
+	book   playbook.Book
+	before time.Time
+}
+
+// NewFilter returns a filter for a connection. It sends no request.
+func NewFilter(nc *nats.Conn, watch *natserr.Watch) *Filter {
+	return &Filter{nc: nc, watch: watch, next: 1, names: map[string][]scope{}, books: map[playbook.Book]time.Time{}}
+}
+
+// About names the run that an event or a stored value belongs to.
+type About struct {
+	Book                 playbook.Book
+	Owner, User, Session string
+	// Runs are the ids and handles of the run.
+	Runs []string
+	// Began is when the run began; zero if unknown, which counts as before every tombstone.
+	Began time.Time
+	// Edit is the id of an edit, which belongs to no run.
+	Edit string
+}
+
+// AboutEvent returns the run of an event. ok is false for an event of no run.
+func AboutEvent(e events.Event) (a About, ok bool) {
+	switch e := e.(type) {
+	case *events.Task:
+		first := events.ExecutionID(e.Book, e.Owner, e.ID, 0)
+		return About{Book: e.Book, Owner: e.Owner, User: e.User, Session: e.Session, Runs: []string{string(first)}, Began: e.Created}, true
+	case *events.Execution:
+		runs := []string{string(e.ID), string(e.SampleID())}
+		return About{Book: e.Book, Owner: e.Owner, User: e.User, Session: e.Session, Runs: runs, Began: e.Started}, true
+	case *events.Reflection:
+		runs := []string{string(e.Execution), string(e.SampleID()), string(e.Handle)}
+		return About{Book: e.Book, Owner: e.Owner, User: e.User, Session: e.Session, Runs: runs, Began: e.Created}, true
+	case *events.Feedback:
+		return About{Book: e.Book, Runs: []string{string(e.Execution)}, Began: e.Created}, true
+	}
+	return About{}, false
+}
+
+// Check returns ErrErased if the event is of an erased run. It returns another error if reading the tombstones failed.
+func (f *Filter) Check(ctx context.Context, e events.Event) error {
+	about, ok := AboutEvent(e)
+	if !ok {
+		return nil
+	}
+	if err := f.refresh(ctx); err != nil {
+		return err
+	}
+	if f.Erased(&about) {
+		return ErrErased
+	}
+	return nil
+}
+
+// Erased reports whether something is about an erased run, as far as the filter has read.
+func (f *Filter) Erased(a *About) bool {
+	_, erased := f.Match(a)
+	return erased
+}
+
+// Match is Erased, and returns the kind of the first tombstone that applies.
+func (f *Filter) Match(a *About) (Kind, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at, ok := f.books[a.Book]; ok && a.Began.Before(at) {
+		return OfBook, true
+	}
+	if len(f.key) == 0 {
+		return "", false
+	}
+	if a.User != "" && f.erasedName(f.key.ofUser(a.User), a) {
+		return OfUser, true
+	}
+	if a.Session != "" && (f.erasedName(f.key.ofSession("", a.Session), a) || a.Owner != "" && f.erasedName(f.key.ofSession(a.Owner, a.Session), a)) {
+		return OfSession, true
+	}
+	for _, run := range a.Runs {
+		hash := f.key.ofRun(run)
+		if f.runs.has(hash) || f.erasedName(hash, &About{Book: a.Book}) {
+			return OfExecution, true
+		}
+	}
+	return "", false
+}
+
+func (f *Filter) erasedName(hash []byte, a *About) bool {
+	for _, s := range f.names[string(hash)] {
+		if (s.book == "" || s.book == a.Book) && a.Began.Before(s.before) {
+			return true
+		}
+	}
+	return false
+}
+
+// refresh reads new tombstones if the last read is older than FilterAge.
+func (f *Filter) refresh(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.read) < FilterAge {
+		return nil
+	}
+	return f.readNew(ctx)
+}
+
+// Refresh reads new tombstones now.
+func (f *Filter) Refresh(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.readNew(ctx)
+}
+
+// readNew reads new tombstones. The caller has the lock.
+func (f *Filter) readNew(ctx context.Context) error {
+	began := time.Now()
+	err := natserr.Do(ctx, f.watch, Stream, func(ctx context.Context) error {
+		return direct.Read(ctx, f.nc, Stream, direct.Query{Subject: prefix + ">", From: f.next}, f.add)
+	})
+	if errors.Is(err, nats.ErrNoResponders) { // 'debrief setup' has not created the bucket, so that nothing was erased
+		err = nil
+	}
+	if err == nil {
+		f.read = began
+	}
+	return err
+}
+
+func (f *Filter) add(m direct.Message) error {
+	f.next = m.Seq + 1
+	key := strings.TrimPrefix(m.Subject, prefix)
+	switch {
+	case m.Deleted() || isRequest(m.Subject) || key == keyRestored:
+	case key == keyOfHashes:
+		f.key = m.Data
+	case strings.Contains(key, runsInfix):
+		return f.runs.add(m.Data)
+	default:
+		t := new(Tombstone)
+		if err := decode(m, t); err != nil {
+			return err
+		}
+		f.set(t)
+	}
+	return nil
+}
+
+func (f *Filter) set(t *Tombstone) {
+	s := scope{t.Book, t.Created}
+	switch t.Kind {
+	case OfBook:
+		f.books[t.Book] = t.Created
+	case OfUser, OfSession, OfExecution:
+		f.names[string(t.Hash)] = append(f.names[string(t.Hash)], s)
+	}
+}
+
+// runHash is the number of bytes of a hash of a run that a tombstone keeps. With ten million runs two of them have the same
+// hash with a probability of one in a million.
+const runHash = 12
+
+// runList is a stored list of hashes.
+type runList struct {
+	Hashes []byte `msgpack:"h"`
+}
+
+// runSet is a set of hashes of runs.
+type runSet map[[runHash]byte]struct{}
+
+func (s *runSet) add(data []byte) error {
+	var list runList
+	if err := events.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	for ; len(list.Hashes) >= runHash; list.Hashes = list.Hashes[runHash:] {
+		s.set(list.Hashes)
+	}
+	return nil
+}
+
+func (s *runSet) set(hash []byte) {
+	if *s == nil {
+		*s = runSet{}
+	}
+	(*s)[[runHash]byte(hash)] = struct{}{}
+}
+
+func (s runSet) has(hash []byte) bool {
+	_, ok := s[[runHash]byte(hash)]
+	return ok
+}

@@ -1,0 +1,104 @@
+package outcome
+
+import (
+	"slices"
+	"strings"
+
+	"debrief/events"
+	"debrief/events/shell"
+)
+
+// Evaluators of the work on a program: the outcome of their last run is that of the work.
+const (
+	ByTests = "tests"
+	ByBuild = "build"
+)
+
+// OfWork returns the outcome of a run that worked on a program, from the commands in its steps. The last command that ran tests decides,
+// or without one the last build. Their exit codes are verdicts of programs of the user, not guesses, so the outcome is not marked
+// as inferred. A commit that worked is an inferred success. Without any of these the label is unknown, and marked as inferred.
+func OfWork(steps []events.Step) events.Outcome {
+	var tests, builds, commit events.Label
+	for call, commands := range commandsOf(steps) {
+		for i, c := range commands {
+			a := c.Action()
+			switch {
+			case !decides(commands[i+1:], call.Outcome):
+			case a.Kind&shell.Tests != 0:
+				tests = call.Outcome
+			case a.Kind&shell.Builds != 0:
+				builds = call.Outcome
+			case a.Name == "git commit" && call.Outcome == events.Success:
+				commit = events.Success
+			}
+		}
+	}
+	o := events.Outcome{Label: events.Unknown, Inferred: true}
+	switch {
+	case tests != "":
+		o = events.Outcome{Label: tests, By: ByTests}
+	case builds.Failed(): // a build that works says little about the task
+		o = events.Outcome{Label: builds, By: ByBuild}
+	case commit != "":
+		o = events.Outcome{Label: commit, Inferred: true, Feedback: "the work was committed"}
+	case builds != "":
+		o = events.Outcome{Label: builds, Inferred: true, Feedback: "the program was built"}
+	}
+	if o.Label.Failed() {
+		o.Label = events.Failure
+	}
+	return o.Complete()
+}
+
+// Reverts reports whether a run took back changes under version control, with a command that worked.
+func Reverts(steps []events.Step) bool {
+	for call, commands := range commandsOf(steps) {
+		if call.Outcome == events.Success && slices.ContainsFunc(commands, reverts) {
+			return true
+		}
+	}
+	return false
+}
+
+// reverts reports whether a command takes back commits or all changes of files. Single files are often restored in the middle of work.
+func reverts(c shell.Command) bool {
+	if c.Program != "git" {
+		return false
+	}
+	args := slices.DeleteFunc(slices.Clone(c.Args), func(a string) bool { return strings.HasPrefix(a, "-") && a != "--hard" && a != "--" })
+	switch line := strings.Join(args, " "); {
+	case strings.HasPrefix(line, "revert "), line == "revert":
+		return true
+	case strings.HasPrefix(line, "reset ") && slices.Contains(args, "--hard"):
+		return true
+	}
+	return slices.Contains([]string{"checkout .", "checkout -- .", "restore .", "restore -- ."}, strings.Join(args, " "))
+}
+
+// decides reports whether the outcome of a command line is the verdict of a command in it. After it come the commands of rest. A line
+// works only if all its commands joined by && worked; it fails by its last command. A filter after a pipe hides how the command ended.
+func decides(rest []shell.Command, outcome events.Label) bool {
+	if outcome.Failed() {
+		return !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.Piped })
+	}
+	return outcome == events.Success && !slices.ContainsFunc(rest, func(c shell.Command) bool { return !c.After || c.Piped })
+}
+
+// commandsOf yields the calls of a run that are command lines, in order, with their commands.
+func commandsOf(steps []events.Step) func(yield func(*events.ToolCall, []shell.Command) bool) {
+	return func(yield func(*events.ToolCall, []shell.Command) bool) {
+		for i := range steps {
+			for j := range steps[i].Calls {
+				call := &steps[i].Calls[j]
+				line := commandLine(call)
+				if line == "" {
+					continue
+				}
+				commands, _ := shell.Parse(line) // the commands before an error are valid
+				if !yield(call, commands) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,339 @@
+package streams
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"debrief/events"
+	"debrief/events/blob"
+	"debrief/events/config"
+)
+
+// Limit is a kind of limit of a stream or bucket.
+type Limit string
+
+// The limits. At its size a stream refuses new messages. At its number of values a cache drops the oldest ones.
+const (
+	LimitAge    Limit = "age"
+	LimitSize   Limit = "size"
+	LimitValues Limit = "values"
+)
+
+// The least limits that can be chosen. 0 always means no limit.
+const (
+	minSize   = Size(64 << 20) // one blob
+	minValues = 1000
+)
+
+// Setting is one limit of one stream. Its name is also the name of its flag: executions-age.
+type Setting struct {
+	Name  string
+	Value int64 // nanoseconds, bytes or values; 0 means no limit
+
+	stream string
+	limit  Limit
+}
+
+// NameOf returns the name of the settings of a stream: "openruns" for KV_openruns.
+func NameOf(stream string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(stream, "KV_"), "OBJ_")
+	return strings.ToLower(name)
+}
+
+// Settings returns all limits that can be chosen, with their defaults.
+func Settings() (all []Setting) {
+	for _, c := range configurations(1) {
+		for _, limit := range limitsOf(c) {
+			all = append(all, Setting{Name: NameOf(c.Name) + "-" + string(limit), Value: get(c, limit), stream: c.Name, limit: limit})
+		}
+	}
+	return all
+}
+
+// configurations returns the configurations of all streams and buckets, with the blobs.
+func configurations(replicas int) []jetstream.StreamConfig {
+	return append(All(replicas), Blobs(replicas))
+}
+
+// limitsOf returns the limits of a stream that a person can choose. The log of the playbooks, its redactions, its view and the tombstones
+// of erased runs have no age. The number of open runs is fixed, because each gateway divides it among the owners (MaxOpenOfOwner).
+func limitsOf(c jetstream.StreamConfig) []Limit {
+	switch {
+	case c.Name == events.StreamRedactions, c.Name == "KV_"+events.BucketErasures: // small
+		return nil
+	case c.Name == events.StreamDeltas, c.Name == "KV_"+events.BucketPlaybook:
+		return []Limit{LimitSize}
+	case c.Name == "KV_"+events.BucketOpen:
+		return []Limit{LimitAge}
+	case c.Discard == jetstream.DiscardOld:
+		return []Limit{LimitAge, LimitValues}
+	}
+	return []Limit{LimitAge, LimitSize}
+}
+
+// get returns a limit of a configuration, 0 for none.
+func get(c jetstream.StreamConfig, limit Limit) int64 {
+	switch limit {
+	case LimitAge:
+		return int64(c.MaxAge)
+	case LimitSize:
+		return max(c.MaxBytes, 0)
+	}
+	return max(c.MaxMsgs, 0)
+}
+
+// set sets a limit of a configuration. The server writes -1 for no size and no number of values.
+func set(c *jetstream.StreamConfig, limit Limit, value int64) {
+	none := value
+	if value == 0 {
+		none = -1
+	}
+	switch limit {
+	case LimitAge:
+		c.MaxAge = time.Duration(value)
+	case LimitSize:
+		c.MaxBytes = none
+	case LimitValues:
+		c.MaxMsgs = none
+	}
+}
+
+// Format returns a limit as a person writes it.
+func Format(limit Limit, value int64) string {
+	switch limit {
+	case LimitAge:
+		return Age(value).String()
+	case LimitSize:
+		return Size(value).String()
+	}
+	return fmt.Sprint(value)
+}
+
+// dependency is a rule: a stream keeps its messages at least as long as all messages of others together that refer to them, one after
+// the other.
+type dependency struct {
+	stream string
+	users  []string // their ages are added
+	margin time.Duration
+	why    string
+}
+
+// dependencies are the rules of ages. No stream is on both sides, so one pass satisfies all of them.
+var dependencies = []dependency{
+	{"KV_" + events.BucketContexts, []string{"KV_" + events.BucketOpen}, 0, "the report of an open run names its context"},
+	{"KV_" + events.BucketRuns, []string{events.StreamTasks}, 0, "the tasks of a run belong to its progress"},
+	{"KV_" + events.BucketCaptures, []string{"KV_" + events.BucketOpen, events.StreamExecutions}, 0, "feedback finds an execution by the ids of its run, which are stored at its first call"},
+	{"KV_" + events.BucketState, []string{events.StreamExecutions}, 0, "it has the first copies of executions, so that a repeated one counts once"},
+	{"KV_" + events.BucketState, []string{events.StreamReflections}, 0, "it has the first copies of reflections, so that a repeated one counts once"},
+	{"KV_" + events.BucketState, []string{"KV_" + events.BucketWindow}, 0, "it has the summaries of the sessions"},
+	{Attempts, []string{events.StreamTasks}, 0, "it has the attempts of stored messages"},
+	{Attempts, []string{events.StreamExecutions}, 0, "it has the attempts of stored messages"},
+	{Attempts, []string{events.StreamReflections}, 0, "it has the attempts of stored messages"},
+	{blob.Stream, []string{events.StreamTasks, events.StreamDead}, blob.Margin, "a task, and then its dead letter, refer to a large payload"},
+	{blob.Stream, []string{"KV_" + events.BucketOpen, events.StreamExecutions, events.StreamDead}, blob.Margin, "an open run, then its execution, and then a dead letter, refer to the description of the agent"},
+	{blob.Stream, []string{events.StreamReflections, events.StreamDead}, blob.Margin, "a reflection, and then its dead letter, refer to a large payload"},
+}
+
+// least returns the least age that satisfies a rule, 0 for no limit.
+func (d dependency) least(ages map[string]time.Duration) time.Duration {
+	sum := d.margin
+	for _, user := range d.users {
+		if ages[user] == 0 {
+			return 0
+		}
+		sum += ages[user]
+	}
+	return sum
+}
+
+// describe returns the sum of a rule: "openruns-age + executions-age + dead-age + 24h".
+func (d dependency) describe() string {
+	var parts []string
+	for _, user := range d.users {
+		parts = append(parts, NameOf(user)+"-age")
+	}
+	if d.margin > 0 {
+		parts = append(parts, Age(d.margin).String())
+	}
+	return strings.Join(parts, " + ")
+}
+
+// isShorter compares two ages, of which 0 is without a limit.
+func isShorter(a, b time.Duration) bool { return a != 0 && (b == 0 || a < b) }
+
+// Step is one change by a setup: a new stream, or new limits of a stream.
+type Step struct {
+	Stream  string                 `json:"stream"`
+	Create  bool                   `json:"create,omitempty"`
+	Changes []Change               `json:"changes,omitempty"`
+	Config  jetstream.StreamConfig `json:"-"` // the wanted one
+
+	shortens bool // the age
+}
+
+// InOrder returns the steps in an order in which at no moment a message refers to one that is deleted: first those that keep messages
+// longer, beginning with the streams that others depend on, and then those that keep them shorter, ending with these.
+func InOrder(steps []Step) (ordered []Step) {
+	var shorter []Step
+	for _, s := range steps {
+		if s.shortens {
+			shorter = append(shorter, s)
+		} else {
+			ordered = append(ordered, s)
+		}
+	}
+	slices.Reverse(ordered) // in All, and so in steps, these streams come last
+	return append(ordered, shorter...)
+}
+
+// Change is a limit that a step sets.
+type Change struct {
+	Setting string `json:"setting"`
+	From    string `json:"from,omitempty"` // empty for a new stream
+	To      string `json:"to"`             // "0" for no limit
+	Why     string `json:"why,omitempty"`  // of an age that follows from others
+}
+
+// Plan returns the steps from the existing streams to the chosen limits. Limits that are not chosen do not change, and have their
+// defaults in new streams. But an age that is too short for the messages of others that refer to it is raised; if it is chosen, Plan
+// returns an error with the names of the settings, of type *config.FieldError. Plan also forbids rollups, see All.
+func Plan(replicas int, existing []*jetstream.StreamInfo, chosen []Setting) ([]Step, error) {
+	p := plan{existing: map[string]*jetstream.StreamInfo{}, reasons: map[string]string{}}
+	for _, info := range existing {
+		p.existing[info.Config.Name] = info
+	}
+	for _, c := range configurations(replicas) {
+		if info := p.existing[c.Name]; info != nil {
+			c = info.Config
+			c.AllowRollup = false
+		}
+		p.wanted = append(p.wanted, c)
+	}
+	for _, s := range chosen {
+		p.choose(s)
+	}
+	p.raise()
+	if err := p.errs.Join(); err != nil {
+		return nil, err
+	}
+	return p.steps(), nil
+}
+
+// plan is a plan in progress.
+type plan struct {
+	existing map[string]*jetstream.StreamInfo
+	wanted   []jetstream.StreamConfig
+	chosen   []Setting
+	reasons  map[string]string // why an age is raised, by the name of its setting
+	errs     config.Errors
+}
+
+// choose applies a setting.
+func (p *plan) choose(s Setting) {
+	all := Settings()
+	known := slices.IndexFunc(all, func(x Setting) bool { return x.Name == s.Name })
+	if known < 0 {
+		p.errs.Add(s.Name, "unknown setting")
+		return
+	}
+	s.stream, s.limit = all[known].stream, all[known].limit
+	p.chosen = append(p.chosen, s)
+	c := p.config(s.stream)
+	info := p.existing[s.stream]
+	switch least := leastOf(s.limit); {
+	case s.Value != 0 && s.Value < least:
+		p.errs.Add(s.Name, "must be at least %s, or 0 for no limit, got %s", Format(s.limit, least), Format(s.limit, s.Value))
+	case info != nil && s.Value != 0 && s.Value < held(info, s.limit):
+		p.errs.Add(s.Name, "must be at least %s, which the stream holds, got %s", Format(s.limit, held(info, s.limit)), Format(s.limit, s.Value))
+	default:
+		set(c, s.limit, s.Value)
+	}
+}
+
+// leastOf returns the least value of a limit.
+func leastOf(limit Limit) int64 {
+	switch limit {
+	case LimitAge:
+		return int64(minAge)
+	case LimitSize:
+		return int64(minSize)
+	}
+	return minValues
+}
+
+// held returns the content of a stream in the unit of a limit: bytes or values. A shorter age only removes messages that are old enough.
+func held(info *jetstream.StreamInfo, limit Limit) int64 {
+	switch limit {
+	case LimitSize:
+		return int64(info.State.Bytes)
+	case LimitValues:
+		return int64(info.State.Msgs)
+	}
+	return 0
+}
+
+// config returns the wanted configuration of a stream.
+func (p *plan) config(stream string) *jetstream.StreamConfig {
+	i := slices.IndexFunc(p.wanted, func(c jetstream.StreamConfig) bool { return c.Name == stream })
+	return &p.wanted[i]
+}
+
+// raise raises the ages that others need, or adds an error for a chosen one.
+func (p *plan) raise() {
+	ages := map[string]time.Duration{}
+	for _, c := range p.wanted {
+		ages[c.Name] = c.MaxAge
+	}
+	for _, d := range dependencies {
+		least := d.least(ages)
+		if !isShorter(ages[d.stream], least) {
+			continue
+		}
+		name := NameOf(d.stream) + "-age"
+		if slices.ContainsFunc(p.chosen, func(s Setting) bool { return s.Name == name }) {
+			p.errs.Add(name, "must be at least %s, which is %s, because %s; got %s", atLeast(least), d.describe(), d.why, Age(ages[d.stream]))
+			continue
+		}
+		ages[d.stream] = least
+		p.config(d.stream).MaxAge = least
+		p.reasons[name] = d.describe() + ": " + d.why
+	}
+}
+
+// atLeast formats the least age of a rule.
+func atLeast(age time.Duration) string {
+	if age == 0 {
+		return "0 (no limit)"
+	}
+	return Age(age).String()
+}
+
+// steps compares the existing streams with the wanted ones.
+func (p *plan) steps() (all []Step) {
+	for _, c := range p.wanted {
+		info := p.existing[c.Name]
+		step := Step{Stream: c.Name, Create: info == nil, Config: c}
+		for _, limit := range []Limit{LimitAge, LimitSize, LimitValues} {
+			name := NameOf(c.Name) + "-" + string(limit)
+			to := get(c, limit)
+			switch {
+			case info == nil && to != 0:
+				step.Changes = append(step.Changes, Change{Setting: name, To: Format(limit, to), Why: p.reasons[name]})
+			case info != nil && to != get(info.Config, limit):
+				step.Changes = append(step.Changes, Change{Setting: name, From: Format(limit, get(info.Config, limit)), To: Format(limit, to), Why: p.reasons[name]})
+			}
+		}
+		step.shortens = info != nil && isShorter(c.MaxAge, info.Config.MaxAge)
+		if info != nil && info.Config.AllowRollup {
+			step.Changes = append(step.Changes, Change{Setting: FieldRollup, From: "true", To: "false"})
+		}
+		if step.Create || len(step.Changes) > 0 {
+			all = append(all, step)
+		}
+	}
+	return all
+}

@@ -1,0 +1,102 @@
+package generator
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"debrief/events"
+	"debrief/events/redact"
+	"debrief/events/window"
+	"debrief/playbook"
+	"debrief/playbook/admit"
+)
+
+// This file assigns sessions to the arms of the control share of a playbook. A hash decides, so all Generators agree without a message
+// between them. The arm and the share of the first context of a session are recorded, so that the session keeps them when a person changes
+// the share. If the record cannot be read, or has expired, the hash decides again.
+
+// controlKey names the session of a request for its arm. A run without a session is a session of its own. It is empty for a request that
+// has no arm.
+type controlKey struct {
+	session string
+	// lasts is set if further requests may name the same session, so its arm is recorded.
+	lasts bool
+	// measures is set for a request that is not counted: a dry run, or a context with a pinned version. In the control group it gets no
+	// learned text either: otherwise it would be a way around the group.
+	measures bool
+}
+
+// controlArm returns the arm of the session of a request, or nil if it has none. b is the newest version of the playbook.
+func (cb *ContextBuilder) controlArm(ctx context.Context, b *cachedPlaybook, req *contextRequest) *events.Control {
+	a := b.forgetting(req.owner).Admission
+	key, share := req.control, a.ControlShare()
+	if key.session == "" || share.PerMille() == 0 {
+		return nil
+	}
+	session := redact.ID(key.session) // as events have it
+	arm := &events.Control{Share: share.PerMille(), Held: a.InControl(req.book, req.owner, session, share)}
+	if !key.lasts {
+		return arm
+	}
+	id := controlID(req.owner, session)
+	var recorded uint64
+	var err error
+	if key.measures {
+		recorded, err = cb.windows.FirstCopy(ctx, req.book, window.EffectControl, id)
+	} else {
+		recorded, err = cb.windows.First(ctx, req.book, window.EffectControl, id, controlRecord(arm, time.Now()))
+	}
+	if err != nil {
+		cb.conn.ContextLog(ctx).Debug().Err(err).Msg("record the arm of a session: its hash decides")
+	}
+	first, _ := armOf(recorded)
+	return cmp.Or(first, arm)
+}
+
+// recordedArm returns the arm that the session of a report got with an earlier context, or nil. The run itself may have no context: its
+// advice was late, or it repeats the advice of an earlier turn. A run that began before the arm was recorded has none: its prompts may have
+// advice from the time before the share was switched on.
+func (cb *ContextBuilder) recordedArm(ctx context.Context, e *events.Execution, session string) *events.Control {
+	if session == "" {
+		return nil
+	}
+	b, err := cb.playbooks.get(ctx, e.Book)
+	if err != nil || b.forgetting(e.Owner).ControlShare().PerMille() == 0 {
+		return nil
+	}
+	recorded, err := cb.windows.FirstCopy(ctx, e.Book, window.EffectControl, controlID(e.Owner, redact.ID(session)))
+	arm, since := armOf(recorded)
+	if err != nil || e.Started.Before(since) {
+		return nil
+	}
+	return arm
+}
+
+func controlID(owner, session string) events.ID { return events.Hash("control", owner, session) }
+
+// armBits are the bits of a record that have the arm: the group in the last one, and the share. The time in milliseconds is above them.
+const armBits = 10
+
+// controlRecord returns the stored form of an arm and of the time when it was recorded.
+func controlRecord(arm *events.Control, at time.Time) uint64 {
+	record := uint64(at.UnixMilli())<<armBits | uint64(arm.Share)<<1
+	if arm.Held {
+		record |= 1
+	}
+	return record
+}
+
+// armOf returns the arm of a record and its time. The arm is nil for 0 and for an invalid record.
+func armOf(record uint64) (*events.Control, time.Time) {
+	arm := &events.Control{Share: int(record % (1 << armBits) >> 1), Held: record&1 == 1}
+	if arm.Validate() != nil {
+		return nil, time.Time{}
+	}
+	return arm, time.UnixMilli(int64(record >> armBits))
+}
+
+// admitsBullets reports whether a context may contain bullets that are active. It may not in a control group.
+func (cb *ContextBuilder) admitsBullets(req *contextRequest) bool {
+	return cb.admit(admit.Text{Use: admit.UseBullet, State: admit.Active, Gate: playbook.GateOff, Control: req.held}).Shown()
+}

@@ -1,0 +1,74 @@
+package playbook
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Share is the control share of a playbook: the random part of the sessions whose prompts get no learned text, so that their outcomes
+// tell what the playbook is worth. It is a percentage with at most one decimal, such as 5% or 2.5%, or off. Empty means that nobody has
+// set it. Stored.
+type Share string
+
+// ShareOff assigns no session. It is the default.
+const ShareOff Share = "off"
+
+// maxShare is the largest share, in tenths of a percent. With half of the sessions a comparison needs the fewest of them.
+const maxShare = 500
+
+// Valid reports whether the share is empty, off, or from 0.1% to 50%.
+func (s Share) Valid() bool { return s == "" || s == ShareOff || s.PerMille() > 0 }
+
+// PerMille returns the share in tenths of a percent, from 1 to 500. It is 0 for a share that assigns no session, and for an invalid one.
+func (s Share) PerMille() int {
+	number, isPercentage := strings.CutSuffix(string(s), "%")
+	whole, tenths, hasTenths := strings.Cut(number, ".")
+	n, err := strconv.ParseUint(whole, 10, 8)
+	if hasTenths && len(tenths) != 1 {
+		return 0
+	}
+	tenth, tenthErr := strconv.ParseUint(cmp.Or(tenths, "0"), 10, 8)
+	share := int(10*n + tenth)
+	if !isPercentage || err != nil || tenthErr != nil || share > maxShare {
+		return 0
+	}
+	return share
+}
+
+// ShareSyntax is the form of a share, for errors.
+const ShareSyntax = "must be off, or from 0.1% to 50% with at most one decimal"
+
+func (s Share) validate() error {
+	if !s.Valid() {
+		return fmt.Errorf("control: %s, got %.80q", ShareSyntax, string(s))
+	}
+	return nil
+}
+
+// ControlShare returns the share that applies: that of a person, else that of the Curator. It is off without a salt.
+func (a *Admission) ControlShare() Share {
+	share := cmp.Or(a.Control, a.Policy.Control)
+	if share.PerMille() == 0 || len(a.ControlSalt) == 0 {
+		return ShareOff
+	}
+	return share
+}
+
+// InControl reports whether a session of an owner belongs to a control group of this share. The key of the hash is the random salt of the
+// playbook, so no client can choose the group by the name of its session. Each session has a fixed number: with a larger share,
+// sessions only enter the control group, and with a smaller one they only leave it.
+func (a *Admission) InControl(b Book, owner, session string, share Share) bool {
+	mac := hmac.New(sha256.New, a.ControlSalt)
+	for _, name := range [...]string{string(b), owner, session} { // with their lengths: no two lists of names have the same bytes
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(name))))
+		mac.Write([]byte(name))
+	}
+	number := binary.BigEndian.Uint64(mac.Sum(nil))
+	return number < uint64(share.PerMille())*(math.MaxUint64/1000)
+}

@@ -1,0 +1,348 @@
+package history
+
+import (
+	"slices"
+
+	"debrief/playbook"
+)
+
+// Redactor erases the texts that a log has of some executions. The executions must be forgotten before. It removes
+//
+//   - the user, the session and the excerpt of their evidence;
+//   - each text of a bullet that one of them supports, wherever the log has it for that bullet, unless another execution or a person
+//     supports the same text, or the bullet has it now;
+//   - the texts and reasons of rejected proposals that one of them supports;
+//   - the reason of each change that covers or forgets them, and the names in the selectors that forgot them;
+//   - all texts of changes that were never completed, because their covers are unknown.
+//
+// Ids, counters, hashes, support and codes stay, so the redacted log has the same state at its end. Each text of a bullet gets a text of its
+// own in its place, because the fold compares the contents of a bullet. StateAt and Forget return no bullet with such a text.
+type Redactor struct {
+	isErased  func(*playbook.Evidence) bool
+	found     bool                     // the log has an execution to erase
+	changes   map[string]*redactChange // in several deltas, by id
+	abandoned map[uint64]bool          // versions of the deltas of changes that were never completed
+	texts     map[playbook.BulletID]map[string]*bulletText
+	current   map[playbook.BulletID]string // last text of each bullet, also of removed ones
+	head      playbook.Playbook
+	erased    map[playbook.BulletID]bool // bullets all of whose texts are erased
+	forgets   []playbook.Forgotten
+	numbers   map[playbook.Selector]uint64 // first version of each selector with names
+	nameless  map[uint64]uint64            // numbers of the selectors to erase, by the version of their change
+}
+
+// redactChange has the facts of the last delta of a change that its earlier deltas need.
+type redactChange struct {
+	last    *playbook.Delta // its author, covers and selector
+	applies bool            // it covers or forgets an execution to erase
+}
+
+// bulletText is a text that a bullet had.
+type bulletText struct {
+	erased        string // the text in its place
+	touched, kept bool   // an execution to erase supports it; something else does
+}
+
+// NewRedactor reads a log twice and returns the Redactor for the executions that isErased reports. All texts of the given bullets are
+// erased too, whatever supports them, unless the playbook still has the bullet. A log that is partly redacted already may be redacted
+// further.
+func NewRedactor(log Log, isErased func(*playbook.Evidence) bool, bullets ...playbook.BulletID) (*Redactor, error) {
+	r := &Redactor{
+		changes: map[string]*redactChange{}, abandoned: map[uint64]bool{}, texts: map[playbook.BulletID]map[string]*bulletText{},
+		current: map[playbook.BulletID]string{}, erased: map[playbook.BulletID]bool{}, numbers: map[playbook.Selector]uint64{}, nameless: map[uint64]uint64{},
+	}
+	r.isErased = func(e *playbook.Evidence) bool { return e != nil && (playbook.IsErased(e.Excerpt) || isErased(e)) }
+	if err := r.readTexts(log); err != nil {
+		return nil, err
+	}
+	if err := r.findSelectors(log, isErased); err != nil {
+		return nil, err
+	}
+	for id, texts := range r.texts {
+		gone := r.head.Bullet(id) == nil
+		listed := gone && slices.Contains(bullets, id)
+		all := gone
+		for content, t := range texts {
+			t.touched = t.touched || listed
+			t.kept = t.kept && !listed || r.isCurrent(id, content)
+			all = all && t.touched && !t.kept
+		}
+		r.erased[id] = all
+		r.found = r.found || listed
+	}
+	return r, nil
+}
+
+// isCurrent reports whether the playbook has a text now.
+func (r *Redactor) isCurrent(id playbook.BulletID, content string) bool {
+	b := r.head.Bullet(id)
+	return b != nil && b.Content == content
+}
+
+// readTexts reads the log for the texts of all bullets and what supports them.
+func (r *Redactor) readTexts(log Log) error {
+	var parts playbook.ChangeAssembler
+	var open []*playbook.Delta
+	return log(func(d *playbook.Delta) error {
+		if _, err := r.head.Apply(d); err != nil {
+			return err
+		}
+		if len(open) > 0 && open[0].ChangeID != d.ChangeID {
+			for _, part := range open {
+				r.abandoned[part.Version] = true
+			}
+			open = nil
+		}
+		if d.More {
+			open = append(open, d)
+		} else {
+			open = nil
+		}
+		if c := change(parts.Add(d)); c != nil {
+			r.addChange(c)
+		}
+		return nil
+	})
+}
+
+func (r *Redactor) addChange(c change) {
+	last := c.last()
+	applies := r.covers(last)
+	r.found = r.found || applies
+	if len(c) > 1 {
+		r.changes[last.ChangeID] = &redactChange{last: last, applies: applies}
+	}
+	if f := last.Forget; f != nil {
+		r.forgets = append(r.forgets, forgottenBy(last))
+		if _, ok := r.numbers[*f]; !ok && f.HasNames() {
+			r.numbers[*f] = last.Version
+		}
+	}
+	for _, part := range c {
+		for i := range part.Ops {
+			r.addOp(c, part, i)
+		}
+		for i := range part.Rejected {
+			j := &part.Rejected[i]
+			if _, other := r.support(c.support(part, &j.Op)); j.DuplicateOf != "" && other {
+				r.text(j.DuplicateOf, j.Op.Content, part.Version, 0).kept = true
+			}
+		}
+	}
+}
+
+// covers reports whether a delta covers an execution to erase.
+func (r *Redactor) covers(d *playbook.Delta) bool {
+	return slices.ContainsFunc(d.Covers, func(c playbook.Cover) bool { return r.isErased(c.Evidence) })
+}
+
+// support reports whether covers contain an execution to erase, and whether they contain another event.
+func (r *Redactor) support(covers []playbook.Cover) (erased, other bool) {
+	for _, c := range covers {
+		if r.isErased(c.Evidence) {
+			erased = true
+		} else {
+			other = true
+		}
+	}
+	return erased, other
+}
+
+// text returns the entry of a text of a bullet. It first appeared in an operation of a version.
+func (r *Redactor) text(id playbook.BulletID, content string, version uint64, op int) *bulletText {
+	texts := r.texts[id]
+	if texts == nil {
+		texts = map[string]*bulletText{}
+		r.texts[id] = texts
+	}
+	t := texts[content]
+	if t == nil {
+		t = &bulletText{erased: playbook.ErasedContent(version, op)}
+		texts[content] = t
+	}
+	return t
+}
+
+// addOp records the text that an operation sets or confirms, and what supports it.
+func (r *Redactor) addOp(c change, part *playbook.Delta, i int) {
+	op := &part.Ops[i]
+	touched, other := r.support(c.support(part, op))
+	switch op.Kind {
+	case playbook.Add, playbook.Update, playbook.Merge:
+		if op.Kind == playbook.Merge {
+			touched = touched || r.isTouched(op.Bullet) || slices.ContainsFunc(op.Sources, r.isTouched)
+		}
+		r.setText(op.Bullet, op.Content, part.Version, i, touched, !touched)
+	case playbook.Put:
+		if c.last().RestoredVersion != nil || c.last().Forget != nil { // it repeats an earlier text
+			r.setText(op.Bullet, op.PutBullet.Content, part.Version, i, false, false)
+		} else {
+			r.setText(op.Bullet, op.PutBullet.Content, part.Version, i, touched, !touched)
+		}
+	case playbook.Confirm:
+		if content, ok := r.current[op.Bullet]; ok && other {
+			r.text(op.Bullet, content, part.Version, i).kept = true
+		}
+	}
+}
+
+func (r *Redactor) setText(id playbook.BulletID, content string, version uint64, op int, touched, kept bool) {
+	t := r.text(id, content, version, op)
+	t.touched, t.kept = t.touched || touched, t.kept || kept
+	r.current[id] = content
+}
+
+// isTouched reports whether only executions to erase support the text that a bullet has at this point of the log.
+func (r *Redactor) isTouched(id playbook.BulletID) bool {
+	t := r.texts[id][r.current[id]]
+	return t != nil && t.touched && !t.kept
+}
+
+// findSelectors finds the selectors whose names are erased: those that name only executions to erase, and those that forgot one of them.
+func (r *Redactor) findSelectors(log Log, isErased func(*playbook.Evidence) bool) error {
+	for _, f := range r.forgets {
+		s := f.Selector
+		named := &playbook.Evidence{Source: s.Source, Owner: s.Owner, User: s.User, Session: s.Session, Execution: s.Execution, Sample: s.Sample}
+		if s.HasNames() && isErased(named) {
+			r.nameless[f.Version] = r.numbers[s]
+		}
+	}
+	return log(func(d *playbook.Delta) error {
+		for _, c := range d.Covers {
+			if f := r.forgottenBy(d.Version, c.Evidence); f != nil && f.Selector.HasNames() && r.isErased(c.Evidence) {
+				r.nameless[f.Version] = r.numbers[f.Selector]
+			}
+		}
+		return nil
+	})
+}
+
+// forgottenBy returns the first change that forgot the evidence in a version, or nil.
+func (r *Redactor) forgottenBy(version uint64, e *playbook.Evidence) *playbook.Forgotten {
+	for i := range r.forgets {
+		if r.forgets[i].Matches(version, e) {
+			return &r.forgets[i]
+		}
+	}
+	return nil
+}
+
+// Redact erases texts of a delta of the log, and reports whether the delta had some. It changes the delta and the values in it. A second
+// call changes nothing.
+func (r *Redactor) Redact(d *playbook.Delta) (changed bool) {
+	c, applies := change{d}, r.covers(d)
+	if several := r.changes[d.ChangeID]; several != nil && d.ChangeID != "" {
+		c, applies = change{several.last}, several.applies
+	}
+	e := &eraser{redactor: r, whole: r.abandoned[d.Version] && r.found}
+	_, forgets := r.nameless[c.last().Version]
+	applies = applies || forgets || e.whole
+	for i := range d.Ops {
+		op := &d.Ops[i]
+		touched, _ := r.support(c.support(d, op))
+		e.eraseOp(op, touched || r.erased[op.Bullet])
+	}
+	for i := range d.Rejected {
+		j := &d.Rejected[i]
+		touched, _ := r.support(c.support(d, &j.Op))
+		e.eraseRejection(j, touched || r.erased[j.Op.Bullet])
+	}
+	if number, ok := r.nameless[d.Version]; ok && d.Forget != nil && d.Forget.HasNames() {
+		s := d.Forget.WithoutNames(number)
+		d.Forget, e.changed = &s, true
+	}
+	if applies {
+		e.erase(&d.Reason)
+	}
+	for i := range d.Covers { // last, because the code above reads the evidence
+		e.eraseEvidence(d.Version, d.Covers[i].Evidence)
+	}
+	return e.changed
+}
+
+// eraser erases the texts of one delta.
+type eraser struct {
+	redactor *Redactor
+	whole    bool // all texts of the delta
+	changed  bool
+}
+
+// erase erases a text for people.
+func (e *eraser) erase(text *string) {
+	if *text != "" && !playbook.IsErased(*text) {
+		*text, e.changed = playbook.ErasedText, true
+	}
+}
+
+// eraseText erases the condition and the content of a bullet.
+func (e *eraser) eraseText(when, content *string, erased string) {
+	if *content != "" && !playbook.IsErased(*content) {
+		*when, *content, e.changed = "", erased, true
+	}
+}
+
+// eraseOp erases the texts of an operation. touched reports whether an execution to erase supports it.
+func (e *eraser) eraseOp(op *playbook.Op, touched bool) {
+	if touched || e.whole {
+		e.erase(&op.Reason)
+	}
+	when, content := &op.When, &op.Content
+	if op.PutBullet != nil {
+		b := *op.PutBullet
+		op.PutBullet = &b
+		when, content = &b.When, &b.Content
+	}
+	t := e.redactor.texts[op.Bullet][*content]
+	switch {
+	case t != nil && t.touched && !t.kept:
+		e.eraseText(when, content, t.erased)
+	case e.whole:
+		e.eraseText(when, content, playbook.ErasedText)
+	}
+}
+
+// eraseRejection erases the texts of a rejected operation.
+func (e *eraser) eraseRejection(j *playbook.Rejection, touched bool) {
+	t := e.redactor.texts[j.DuplicateOf][j.Op.Content]
+	isErased := t != nil && t.touched && !t.kept
+	if !touched && !isErased && !e.whole {
+		return
+	}
+	e.erase(&j.Reason)
+	e.erase(&j.Op.Reason)
+	e.eraseWhole(&j.Op)
+	switch {
+	case isErased:
+		e.eraseText(&j.Op.When, &j.Op.Content, t.erased)
+	case t == nil || !t.kept: // a kept text is the text of a bullet, so the proposal is support for it
+		e.eraseText(&j.Op.When, &j.Op.Content, playbook.ErasedText)
+	}
+}
+
+// eraseWhole erases the bullet of a rejected Put.
+func (e *eraser) eraseWhole(op *playbook.Op) {
+	if op.PutBullet != nil {
+		b := *op.PutBullet
+		op.PutBullet = &b
+		e.eraseText(&b.When, &b.Content, playbook.ErasedText)
+	}
+}
+
+// eraseEvidence erases the names and the excerpt of an execution to erase. Evidence that was forgotten by a selector whose names are erased
+// gets the number of that selector.
+func (e *eraser) eraseEvidence(version uint64, evidence *playbook.Evidence) {
+	if evidence == nil {
+		return
+	}
+	r := e.redactor
+	f, isErased := r.forgottenBy(version, evidence), r.isErased(evidence)
+	if f != nil && evidence.ErasedSelector == 0 {
+		if number, ok := r.nameless[f.Version]; ok {
+			evidence.ErasedSelector, e.changed = number, true
+		}
+	}
+	if isErased && evidence.Excerpt != playbook.ErasedText {
+		evidence.User, evidence.Session, evidence.Excerpt = "", "", playbook.ErasedText
+		e.changed = true
+	}
+}
