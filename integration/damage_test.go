@@ -231,7 +231,7 @@ func fillStore(t *testing.T, bin, dir string) {
 		}
 	}
 	for i := range 10 {
-		if _, err := blob.New(conn.JetStream()).Put(ctx, bytes.Repeat([]byte{byte(i)}, 20_000)); err != nil {
+		if _, err := blob.New(conn.JetStream()).Put(ctx, "", bytes.Repeat([]byte{byte(i)}, 20_000)); err != nil {
 			t.Fatal(err)
 		}
 	}

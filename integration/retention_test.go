@@ -302,7 +302,7 @@ func (p *payloads) publishInvalid(t *testing.T, ctx context.Context) {
 	eventually(t, time.Minute, "publish an invalid task", func() error {
 		try, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
-		name, err := p.blobs.Put(try, fmt.Appendf(nil, "no task of %s", time.Now()))
+		name, err := p.blobs.Put(try, "", fmt.Appendf(nil, "no task of %s", time.Now()))
 		if err != nil {
 			return err
 		}

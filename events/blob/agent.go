@@ -53,7 +53,7 @@ func (s *Store) PutAgent(ctx context.Context, a *events.Agent) (*events.Agent, e
 	if err != nil {
 		return nil, fmt.Errorf("encode the description of an agent: %w", err)
 	}
-	name, err := s.Put(ctx, data)
+	name, err := s.Put(ctx, "", data)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func TestAgentThatIsGone(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
 	s := blob.New(conn.JetStream())
-	unreadable, err := s.Put(t.Context(), []byte("\xc1"))
+	unreadable, err := s.Put(t.Context(), "", []byte("\xc1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,8 +54,9 @@ type Store struct {
 // natserr.JetStream.
 func New(js jetstream.JetStream) *Store { return &Store{js: js, watch: natserr.WatchOf(js)} }
 
-// Put stores data and returns the name of the blob. It returns only after the server has stored all of it.
-func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
+// Put stores data and returns the name of the blob. It returns only after the server has stored all of it. subject is that of the message
+// whose payload it is, or empty: the blob can be decoded without its message, which may be gone before.
+func (s *Store) Put(ctx context.Context, subject string, data []byte) (name string, err error) {
 	sum := sha256.Sum256(data)
 	name = hex.EncodeToString(sum[:])
 	store, err := s.js.ObjectStore(ctx, events.BucketBlobs)
@@ -70,7 +71,7 @@ func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
 		// The chunks of an old blob expire by age, because not every user may delete them. The first Do detects that the server denies a
 		// request about the stream, the second one that it denies a publish.
 		return natserr.Do(ctx, s.watch, Prefix, func(ctx context.Context) error {
-			return s.write(ctx, name, data)
+			return s.write(ctx, name, subject, data)
 		})
 	})
 	if err != nil {
@@ -79,15 +80,21 @@ func (s *Store) Put(ctx context.Context, data []byte) (name string, err error) {
 	return name, nil
 }
 
+// subjectKey is the key of the subject in the metadata of a blob.
+const subjectKey = "subject"
+
 // chunkSize is the size of the messages that contain a blob, in bytes. The default limit of a server is 1 MiB with headers.
 const chunkSize = 256 << 10
 
 // write stores the chunks of a blob and then its description, as PutBytes of an object store does, but without a rollup, which
 // the stream refuses. So the descriptions of older copies stay until they expire, and the last one counts.
-func (s *Store) write(ctx context.Context, name string, data []byte) error {
+func (s *Store) write(ctx context.Context, name, subject string, data []byte) error {
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: name, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
 		Bucket:     events.BucketBlobs, NUID: nuid.Next(), Size: uint64(len(data)),
+	}
+	if subject != "" {
+		info.Metadata = map[string]string{subjectKey: subject}
 	}
 	for chunk := range slices.Chunk(data, chunkSize) {
 		if _, err := s.js.Publish(ctx, Prefix+".C."+info.NUID, chunk); err != nil {
@@ -198,16 +205,29 @@ func (s *Store) readChunks(ctx context.Context, info *jetstream.ObjectInfo) (dat
 	return data, err
 }
 
+// All calls fn for each copy of each blob, with the subject of its message.
+func (s *Store) All(ctx context.Context, fn func(name, subject string)) error {
+	return s.readMessages(ctx, Prefix+".M.>", func(m direct.Message) error {
+		var info jetstream.ObjectInfo
+		if err := json.Unmarshal(m.Data, &info); err != nil {
+			return fmt.Errorf("%w: description %d: %w", ErrInvalid, m.Seq, err)
+		}
+		fn(info.Name, info.Metadata[subjectKey])
+		return nil
+	})
+}
+
+func (s *Store) readMessages(ctx context.Context, subject string, fn func(direct.Message) error) error {
+	return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
+		return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: subject}, fn)
+	})
+}
+
 // Messages returns the sequences of all messages of a blob in Stream: its chunks and its description, also of older copies. It is for an
 // operator who removes them.
 func (s *Store) Messages(ctx context.Context, name string) (seqs []uint64, err error) {
-	read := func(subject string, fn func(direct.Message) error) error {
-		return natserr.Do(ctx, s.watch, Stream, func(ctx context.Context) error {
-			return direct.Read(ctx, s.js.Conn(), Stream, direct.Query{Subject: subject}, fn)
-		})
-	}
 	var copies []string
-	err = read(Prefix+".M."+base64.URLEncoding.EncodeToString([]byte(name)), func(m direct.Message) error {
+	err = s.readMessages(ctx, descriptionOf(name), func(m direct.Message) error {
 		seqs = append(seqs, m.Seq)
 		var info jetstream.ObjectInfo
 		if err := json.Unmarshal(m.Data, &info); err != nil {
@@ -218,7 +238,7 @@ func (s *Store) Messages(ctx context.Context, name string) (seqs []uint64, err e
 	})
 	for _, id := range copies {
 		if err == nil {
-			err = read(Prefix+".C."+id, func(m direct.Message) error {
+			err = s.readMessages(ctx, Prefix+".C."+id, func(m direct.Message) error {
 				seqs = append(seqs, m.Seq)
 				return nil
 			})

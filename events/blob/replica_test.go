@@ -41,7 +41,7 @@ func (s *laggingStore) GetInfo(ctx context.Context, name string, opts ...jetstre
 func TestBlobOfALaggingReplicaHasNotExpired(t *testing.T) {
 	t.Parallel()
 	conn, _ := bustest.Open(t, bus.Policy{})
-	name, err := blob.New(conn.JetStream()).Put(t.Context(), []byte("content"))
+	name, err := blob.New(conn.JetStream()).Put(t.Context(), "", []byte("content"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -361,7 +361,7 @@ func TestSamePayloadIsStoredOnce(t *testing.T) {
 	c := connectNew(t, fastPolicy)
 	data := bytes.Repeat([]byte("x"), MaxInline+1)
 	for range 2 {
-		name, err := c.blobs.Put(t.Context(), data)
+		name, err := c.blobs.Put(t.Context(), "", data)
 		if sum := sha256.Sum256(data); err != nil || name != hex.EncodeToString(sum[:]) {
 			t.Fatalf("got %q, %v", name, err)
 		}

@@ -129,7 +129,7 @@ func (d *DeadLetters) Requeue(ctx context.Context, l *Letter) (Receipt, error) {
 	if name := msg.Header.Get(events.HeaderBlob); name != "" {
 		data, err := d.getBlob(ctx, name)
 		if err == nil {
-			_, err = d.blobs.Put(ctx, data) // renews its age
+			_, err = d.blobs.Put(ctx, l.Subject, data) // renews its age
 		}
 		if err != nil {
 			return Receipt{}, fmt.Errorf("publish %s: %w", l.Subject, asFull(natserr.AsTimeout(ctx, err)))

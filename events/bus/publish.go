@@ -93,7 +93,7 @@ func (p *publisher) publish(ctx context.Context, e events.Event, m PublishOption
 		msg.Header[events.HeaderReplyType] = []string{events.ContentTypeJSON}
 	}
 	if len(data) > MaxInline {
-		name, err := p.blobs.Put(ctx, data)
+		name, err := p.blobs.Put(ctx, subject, data)
 		if err != nil {
 			return Receipt{}, nil, fmt.Errorf("publish %s: %w", subject, asFull(natserr.AsTimeout(ctx, err)))
 		}

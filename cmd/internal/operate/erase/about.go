@@ -19,6 +19,7 @@ import (
 type stored struct {
 	stream string
 	direct.Message
+	blobs []string // names of its payload and of what that refers to; set by aboutStored
 }
 
 // openRun has the fields of a run of the gateway that an erasure needs; see package capture.
@@ -31,6 +32,7 @@ type openRun struct {
 	Started time.Time     `msgpack:"started"`
 	Handle  events.Handle `msgpack:"handle"`
 	Run     events.ID     `msgpack:"r"` // of a reference, which has no other field
+	Agent   *events.Agent `msgpack:"agent"`
 }
 
 // aboutStored returns what a message is about. It has no names if the form of the message has none, or is unknown. ids are the ids of the
@@ -85,6 +87,7 @@ func aboutValue(m *stored) (a erasure.About, ids []string) {
 		default:
 			a = erasure.About{Book: r.Book, Owner: r.Owner, User: r.User, Session: r.Session, Runs: []string{string(r.Handle)}, Began: r.Started}
 			ids = []string{string(r.ID)}
+			m.addAgent(r.Agent)
 		}
 	}
 	return a, ids
@@ -104,7 +107,9 @@ func aboutNote(a erasure.About, m *stored) (erasure.About, []string) {
 func (e *Eraser) aboutLetter(ctx context.Context, m *stored) (a erasure.About, ids []string) {
 	if l := decode[events.DeadLetter](m); l != nil {
 		original := direct.Message{Subject: l.Subject, Seq: l.Seq, Header: l.Header, Data: l.Data}
-		a, ids = e.aboutEvent(ctx, &stored{l.Stream, original})
+		of := &stored{stream: l.Stream, Message: original}
+		a, ids = e.aboutEvent(ctx, of)
+		m.blobs = of.blobs
 	}
 	if a.Book == "" {
 		_, a.Book, _ = events.ParseSubject(m.Subject)
@@ -114,6 +119,9 @@ func (e *Eraser) aboutLetter(ctx context.Context, m *stored) (a erasure.About, i
 
 // aboutEvent returns the run of an event.
 func (e *Eraser) aboutEvent(ctx context.Context, m *stored) (a erasure.About, ids []string) {
+	if name := m.Header.Get(events.HeaderBlob); name != "" {
+		m.blobs = append(m.blobs, name)
+	}
 	event, err := e.conn.Events.Decode(ctx, m.Subject, m.Header, m.Data)
 	if err != nil {
 		return a, nil
@@ -125,6 +133,7 @@ func (e *Eraser) aboutEvent(ctx context.Context, m *stored) (a erasure.About, id
 		if x.ContextID != "" {
 			ids = append(ids, string(x.ContextID))
 		}
+		m.addAgent(x.Agent)
 	case *events.Edit:
 		a = erasure.About{Book: x.Book, Began: x.Created, Edit: string(x.ID)}
 		if x.Forget != nil {
@@ -138,6 +147,13 @@ func (e *Eraser) aboutEvent(ctx context.Context, m *stored) (a erasure.About, id
 		a.Runs = append(a.Runs, handle)
 	}
 	return a, ids
+}
+
+// addAgent adds the payload that describes an agent.
+func (m *stored) addAgent(a *events.Agent) {
+	if a != nil && a.Ref != "" {
+		m.blobs = append(m.blobs, a.Ref)
+	}
 }
 
 // decode returns the value of a message, or nil if it has another form.

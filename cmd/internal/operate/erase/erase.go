@@ -122,7 +122,8 @@ func (e *Eraser) removeFound(ctx context.Context, f *found, pending []*erasure.R
 	if err := e.recordGaps(ctx, f, versions, pending); err != nil {
 		return err
 	}
-	for _, stream := range slices.Backward(append(slices.Clone(searched), blob.Stream)) {
+	last := append([]string{blob.Stream}, searched...) // a message without its payload cannot be decoded, and a search would not find it
+	for _, stream := range slices.Backward(last) {
 		n, err := e.remove(ctx, stream, f.messages[stream])
 		out.Removed += n
 		if err != nil {

@@ -80,8 +80,15 @@ func (d *desk) run(t *testing.T, user string) {
 		}
 	}
 	publish(&events.Task{Book: "b", ID: user + "-waits", User: user, Question: text("task"), Created: began})
+	answered := publish(&events.Task{Book: "b", ID: user + "-answered", User: user, Question: "q", Context: strings.Repeat(text("answered"), bus.MaxInline/10), Created: began})
+	tasks, err := d.conn.JetStream().Stream(ctx, events.StreamTasks)
+	check(err)
+	seq, _, err := answered.Parse()
+	check(err)
+	check(tasks.DeleteMsg(ctx, seq)) // its payload stays
 	e := &events.Execution{
-		Book: "b", ID: events.ExecutionID("b", "", user, 0), RunID: user, User: user, Session: session, Question: text("question"),
+		Agent: &events.Agent{SystemPrompt: strings.Repeat(text("system prompt")+"\n", 50)},
+		Book:  "b", ID: events.ExecutionID("b", "", user, 0), RunID: user, User: user, Session: session, Question: text("question"),
 		Answer: text("answer") + strings.Repeat(text("large"), bus.MaxInline/10), Started: began, ContextID: events.NewID(),
 	}
 	h := publish(e)
@@ -156,7 +163,7 @@ func (d *desk) put(t *testing.T, bucket, key string, v any) {
 // places are the places of the canaries of a user.
 var places = []string{
 	"task", "question", "answer", "large", "feedback", "insight", "session", "turn", "note", "summary", "summary-replaced", "call", "query",
-	"replaced", "open", "part", "reference", "broken", "reason",
+	"replaced", "open", "part", "reference", "broken", "reason", "answered", "system prompt",
 }
 
 // found returns the places whose canary the files of the server contain.

@@ -13,11 +13,12 @@ import (
 	"debrief/events/blob"
 	"debrief/events/direct"
 	"debrief/events/erasure"
+	"debrief/events/streams"
 	"debrief/playbook"
 )
 
 // Streams in the order in which they are searched: what is found in one is needed for the next. Messages are removed in the reverse order,
-// so that a search after an interruption finds the same.
+// so that a search after an interruption finds the same. Payloads are removed last, because they are found without their messages.
 var searched = []string{
 	events.StreamExecutions,
 	events.StreamTasks,
@@ -46,7 +47,8 @@ type found struct {
 	forgets    map[bookSelector]bool      // what each playbook must forget
 	messages   map[string][]uint64        // sequences by stream
 	known      map[string]map[uint64]bool // the same, as sets
-	blobs      map[string]bool            // names of their payloads
+	blobs      map[string]bool            // names of the payloads that their messages refer to
+	kept       map[string]bool            // names of the payloads that other messages refer to
 }
 
 type bookSelector struct {
@@ -62,7 +64,7 @@ type bookEdit struct {
 func newFound() *found {
 	return &found{
 		handled: map[bookEdit]bool{}, runs: map[string]bool{}, sessions: map[string]bool{}, forgets: map[bookSelector]bool{},
-		messages: map[string][]uint64{}, known: map[string]map[uint64]bool{}, blobs: map[string]bool{},
+		messages: map[string][]uint64{}, known: map[string]map[uint64]bool{}, blobs: map[string]bool{}, kept: map[string]bool{},
 	}
 }
 
@@ -82,6 +84,7 @@ func (e *Eraser) find(ctx context.Context) (*found, error) {
 	}
 	for {
 		ids, messages := len(f.runs), f.count()
+		clear(f.kept)
 		for _, stream := range searched {
 			e.progress("search " + stream)
 			if err := e.search(ctx, stream, f); err != nil {
@@ -100,7 +103,7 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 		if f.known[stream][m.Seq] {
 			return nil
 		}
-		message := &stored{stream, m}
+		message := &stored{stream: stream, Message: m}
 		about, ids := e.aboutStored(ctx, message)
 		switch {
 		case e.isErased(&about, f):
@@ -109,12 +112,11 @@ func (e *Eraser) search(ctx context.Context, stream string, f *found) error {
 				f.executions++
 			}
 		case !f.touches(message, &about):
+			addAll(f.kept, message.blobs)
 			return nil
 		}
 		f.addMessage(stream, m.Seq)
-		if name := m.Header.Get(events.HeaderBlob); name != "" {
-			f.blobs[name] = true
-		}
+		addAll(f.blobs, message.blobs)
 		return nil
 	})
 	if err != nil {
@@ -154,6 +156,12 @@ func (f *found) touches(m *stored, about *erasure.About) bool {
 	return false
 }
 
+func addAll(set map[string]bool, names []string) {
+	for _, name := range names {
+		set[name] = true
+	}
+}
+
 func (f *found) addMessage(stream string, seq uint64) {
 	if f.known[stream] == nil {
 		f.known[stream] = map[uint64]bool{}
@@ -174,10 +182,18 @@ func (f *found) addRun(a *erasure.About, ids []string) {
 	}
 }
 
-// findBlobs adds the messages of the payloads.
+// findBlobs adds the messages of the payloads that only erased runs use, and of payloads whose message is gone: an answered task, or a
+// publish that was refused.
 func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 	store := blob.New(e.conn.JetStream())
-	for name := range f.blobs {
+	subjects := map[string]string{}
+	if err := store.All(ctx, func(name, subject string) { subjects[name] = subject }); err != nil {
+		return fmt.Errorf("search the payloads: %w", err)
+	}
+	for name, subject := range subjects {
+		if f.kept[name] || !f.blobs[name] && !e.isErasedPayload(ctx, name, subject, f) {
+			continue
+		}
 		seqs, err := store.Messages(ctx, name)
 		if err != nil {
 			return fmt.Errorf("find payload %s: %w", name, err)
@@ -187,6 +203,18 @@ func (e *Eraser) findBlobs(ctx context.Context, f *found) error {
 		}
 	}
 	return nil
+}
+
+// isErasedPayload reports whether a payload is that of an erased run. A description of an agent has no subject and belongs to no run.
+func (e *Eraser) isErasedPayload(ctx context.Context, name, subject string, f *found) bool {
+	if subject == "" {
+		return false
+	}
+	header := events.SchemaHeader()
+	header[events.HeaderBlob] = []string{name}
+	kind, _, _ := events.ParseSubject(subject)
+	about, _ := e.aboutStored(ctx, &stored{stream: streams.OfKind(kind), Message: direct.Message{Subject: subject, Header: header}})
+	return e.isErased(&about, f)
 }
 
 // read calls fn for every message of a stream. A stream that does not exist has none.
