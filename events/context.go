@@ -347,7 +347,7 @@ type ContextRequest struct {
 
 // Validate returns an error for each invalid field.
 func (r *ContextRequest) Validate() error {
-	var errs []error
+	errs := []error{names{session: r.Session, user: r.User}.validate(), validateName("run_id", r.RunID, MaxName)}
 	if strings.TrimSpace(r.Query) == "" {
 		errs = append(errs, errors.New("query: is empty"))
 	}

@@ -141,7 +141,7 @@ func (t *Task) EventID() ID {
 
 // Validate implements Event.
 func (t *Task) Validate() error {
-	errs := []error{validName("run_id", t.ID), ValidateOwner(t.Owner), validPurpose(t.Purpose), validPreviousRounds(t.PreviousRounds)}
+	errs := []error{validateRunID(t.ID), names{t.Session, t.User, t.Origin.Task}.validate(), ValidateOwner(t.Owner), validPurpose(t.Purpose), validPreviousRounds(t.PreviousRounds)}
 	if strings.TrimSpace(t.Question) == "" {
 		errs = append(errs, errors.New("question: is empty"))
 	}
@@ -489,7 +489,10 @@ func (e *Execution) SampleID() ID {
 
 // Validate implements Event.
 func (e *Execution) Validate() error {
-	return errors.Join(e.ID.validate(), validName("run_id", e.RunID), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(), validPreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate())
+	return errors.Join(
+		e.ID.validate(), validateRunID(e.RunID), names{e.Session, e.User, e.Origin.Task}.validate(), ValidateOwner(e.Owner), validPurpose(e.Purpose), e.Outcome.validate(),
+		validPreviousRounds(e.PreviousRounds), e.Agent.validate(), e.Control.Validate(),
+	)
 }
 
 func (o *Outcome) validate() error {
@@ -698,13 +701,6 @@ func (r *Reflection) Validate() error {
 		errs = append(errs, fmt.Errorf("feedback_seq: %d with feedback_id %.80q: set both or neither", r.FeedbackSeq, string(r.Feedback)))
 	}
 	return errors.Join(errs...)
-}
-
-func validName(field, s string) error {
-	if s == "" || len(s) > 256 {
-		return fmt.Errorf("%s: must be 1 to 256 bytes, got %d", field, len(s))
-	}
-	return nil
 }
 
 func validPurpose(p Purpose) error {

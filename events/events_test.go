@@ -16,7 +16,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		want   string
 	}{
 		{"no id", KindTask, func(e Event) { e.(*Task).ID = "" }, "id: must be 1 to 256 bytes"},
-		{"a long id", KindTask, func(e Event) { e.(*Task).ID = strings.Repeat("x", 257) }, "id: must be 1 to 256 bytes"},
+		{"a long id", KindTask, func(e Event) { e.(*Task).ID = strings.Repeat("x", 257) }, "run_id: must have at most 256 bytes"},
 		{"a blank question", KindTask, func(e Event) { e.(*Task).Question = " \n" }, "question: "},
 		{"an unknown purpose", KindTask, func(e Event) { e.(*Task).Purpose = "fun" }, "purpose: "},
 		{"an evaluator without a target", KindTask, func(e Event) { e.(*Task).Target = "" }, "target: "},

@@ -401,9 +401,9 @@ func TestRequestsOfAnySize(t *testing.T) {
 		"thousands of steps":     {Query: "why?", Steps: steps},
 		"empty steps":            {Query: "why?", Steps: make([]events.Step, 5000)},
 		"empty calls":            {Query: "why?", Steps: []events.Step{{Calls: make([]events.ToolCall, 5000)}}},
-		"no text":                {Query: odd, Context: odd, System: odd, Session: odd, Steps: []events.Step{{Speaker: odd, Text: odd, Calls: []events.ToolCall{{Tool: odd, Arguments: odd, Output: odd}}}}},
+		"no text":                {Query: odd, Context: odd, System: odd, Steps: []events.Step{{Speaker: odd, Text: odd, Calls: []events.ToolCall{{Tool: odd, Arguments: odd, Output: odd}}}}},
 		"huge limit":             {Query: "why?", Limit: 1 << 60},
-		"huge session name":      {Query: "why?", Session: strings.Repeat("s", 1_000_000)},
+		"a long session name":    {Query: "why?", Session: strings.Repeat("s", events.MaxName)},
 		"huge version":           {Query: "why?", MinVersion: 1<<64 - 1},
 		"an empty book":          {Book: "nobody-wrote-it", Query: "why?"},
 	} {

@@ -56,9 +56,6 @@ func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, err
 	if err := c.checkBookField(r.Book); err != nil {
 		return nil, err
 	}
-	if err := checkNames([]named{{"session", r.Session}, {"run_id", r.RunID}, {"user", r.User}}); err != nil {
-		return nil, err
-	}
 	if r.Unstored {
 		return nil, invalid("unstored", "only the gateway stores contexts itself; dry_run requests a context without a report")
 	}
@@ -67,22 +64,6 @@ func createContext(c *call, r *events.ContextRequest) (*events.ContextReply, err
 		return nil, err
 	}
 	return c.handler.agents.Context(c.ctx, r)
-}
-
-// maxName limits the names that agents choose, in bytes.
-const maxName = 1024
-
-// named is a field with a name that an agent chose.
-type named struct{ field, name string }
-
-// checkNames returns an error for the first name that is too long. Names are in keys, indexes and pages.
-func checkNames(all []named) error {
-	for _, n := range all {
-		if len(n.name) > maxName {
-			return invalid(n.field, fmt.Sprintf("must have at most %d bytes, got %d", maxName, len(n.name)))
-		}
-	}
-	return nil
 }
 
 // leaveControl leaves a request out of the control share if its header asks for it, and the token permits it.
@@ -141,9 +122,6 @@ type reportRequest struct {
 func reportExecution(c *call, r *reportRequest) (*events.StoredReply, error) {
 	key, err := c.key()
 	if err != nil {
-		return nil, err
-	}
-	if err := checkNames([]named{{"session", r.Session}, {"task", r.Task}, {"user", r.User}}); err != nil {
 		return nil, err
 	}
 	book, err := c.bookOfReport(&r.Report)

@@ -310,7 +310,7 @@ func (r *EditRequest) decide(c *call, now, read *playbook.Playbook, out *EditRep
 // edit returns the edit that forgets executions. It refuses an invalid owner, such as the name of a token in place of its id, and an invalid
 // handle: they match no execution, and the caller would believe that something was forgotten.
 func (f *Forgotten) edit(out *EditReply) (*events.Edit, error) {
-	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: f.User, Session: f.Session, Execution: f.Execution}
+	selector := playbook.Selector{Source: f.Source, Owner: f.Owner, User: events.FitName(f.User), Session: events.FitName(f.Session), Execution: f.Execution}
 	redact.Fields(&selector) // as the stored names, which it must match
 	if selector.Validate() != nil {
 		return nil, invalid("forget", "at least one of source, owner, user, session and execution required")

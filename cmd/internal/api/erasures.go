@@ -42,7 +42,7 @@ type ErasureState struct {
 
 func requestErasure(c *call, r *ErasureRequest) (*ErasureState, error) {
 	e := &erasure.Request{
-		ID: events.NewID(), Book: r.Book, User: r.User, Session: r.Session, Owner: r.Owner, Execution: r.Execution,
+		ID: events.NewID(), Book: r.Book, User: events.FitName(r.User), Session: events.FitName(r.Session), Owner: r.Owner, Execution: r.Execution,
 		By: c.token.Name, Created: time.Now().UTC(),
 	}
 	redact.Fields(e) // as the stored names, which it must match

@@ -193,7 +193,7 @@ func (a *advisor) checkRepeated(ctx context.Context, c *Call, request *modelapi.
 // request requests advice. It returns the function that stores its context.
 func (a *advisor) request(ctx context.Context, c *Call, query string, open *capture.Open) (b capture.Block, store func(context.Context) error, err error) {
 	r := &events.ContextRequest{
-		Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book, Query: query, Advice: true, Unstored: true,
+		Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book, Query: query, Advice: true, Unstored: true,
 		RunID: open.Session, // the name of the session in later turns
 	}
 	if beginsWithRun := open.Session == string(open.Run); !beginsWithRun { // otherwise nothing is stored of the session
@@ -276,12 +276,12 @@ func setHeaders(h http.Header, open *capture.Open) {
 	h.Set(headerBullets, strings.Join(ids, ","))
 }
 
-// newCall describes a call to the store of runs.
+// newCall describes a call to the store of runs. A call is answered whatever its names are, so they are made to fit.
 func newCall(c *Call, request *modelapi.Request) *capture.Call {
 	return &capture.Call{
-		Owner: c.Caller.Owner, Caller: c.Caller, User: c.Header.Get(headerUser), Book: c.Book,
-		Session: cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation),
-		Task:    c.Header.Get(headerTask), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
+		Owner: c.Caller.Owner, Caller: c.Caller, User: events.FitName(c.Header.Get(headerUser)), Book: c.Book,
+		Session: events.FitName(cmp.Or(c.Header.Get(headerSession), request.Session, request.Conversation)),
+		Task:    events.FitName(c.Header.Get(headerTask)), Trace: c.Header.Get(events.HeaderTrace), Request: request, Retry: retries(c.Header),
 		Inject: c.Mode != ModeObserve, Background: inBackground(c), At: c.At, Outcome: c.Outcome,
 	}
 }

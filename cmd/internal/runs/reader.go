@@ -275,9 +275,9 @@ func (f *fileReader) emit(known *format, r *steps.Run, at Problem) (problem, end
 		e.RunID = source.Shorten(id, source.MaxID-len("/")-len(sum)) + "/" + sum
 	}
 	if r.Task != "" {
-		e.Origin.Task = source.Shorten(known.source+"/"+r.Task, source.MaxID)
+		e.Origin.Task = known.source + "/" + r.Task
 	}
-	e.Session = source.Shorten(e.Session, source.MaxID)
+	e.Origin.Task, e.Session, e.User = events.FitName(e.Origin.Task), events.FitName(e.Session), events.FitName(e.User)
 	e.ID = events.ExecutionID(f.Book, "", e.RunID, e.Origin.Round)
 	e.Origin.Source = SourceFile + "/" + known.source
 	e.Origin.Index = max(at.Index, at.Line)

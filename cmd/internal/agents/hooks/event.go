@@ -91,7 +91,7 @@ func parse(agent string, data []byte) (*event, error) {
 	}
 	e := &event{
 		agent: agent, name: in.Name, kind: kinds[in.Name],
-		session: cmp.Or(in.Session, in.Conversation), dir: in.Dir,
+		session: events.FitName(cmp.Or(in.Session, in.Conversation)), dir: in.Dir,
 		prompt: strings.TrimSpace(in.Prompt), answer: cmp.Or(in.LastMessage, in.Response, in.Text),
 		fresh: in.Source != "resume",
 	}

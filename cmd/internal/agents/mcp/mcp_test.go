@@ -339,7 +339,10 @@ func TestMarkupIsText(t *testing.T) {
 	if failed {
 		t.Fatalf("got %q", text)
 	}
-	text, stored, failed := call(t, s, "report_run", object{"question": attack, "answer": attack, "session": "s\x1b[31m\n", "run_id": "r\n## x"})
+	if text, _, failed := call(t, s, "report_run", object{"question": attack, "answer": attack, "run_id": "r\n## x"}); !failed || !strings.Contains(text, "argument run_id") {
+		t.Errorf("a heading in the id of a run: got %q", text)
+	}
+	text, stored, failed := call(t, s, "report_run", object{"question": attack, "answer": attack, "session": "s## x"})
 	if failed {
 		t.Fatalf("got %q", text)
 	}

@@ -166,7 +166,7 @@ func (s *Store) report(ctx context.Context, h *head, r *steps.Run) error {
 		return nil
 	}
 	report := &events.Report{
-		Caller: h.Caller, Book: h.Book, RunID: "otel/" + r.Name, Task: r.Task, Session: r.Session, Question: r.Question, Steps: r.Steps, Reasoning: r.Reasoning,
+		Caller: h.Caller, Book: h.Book, RunID: events.FitRunID("otel/" + r.Name), Task: events.FitName(r.Task), User: events.FitName(r.User), Session: events.FitName(r.Session), Question: r.Question, Steps: r.Steps, Reasoning: r.Reasoning,
 		Answer: r.Answer, Agent: r.Agent, Outcome: r.Outcome, Model: r.Model, Usage: r.Usage, Started: r.Started, Duration: r.Duration,
 	}
 	redact.Fields(report)

@@ -107,7 +107,7 @@ func (s *Store) findRef(ctx context.Context, ref Ref) (*run, error) {
 	if ref.Caller.Reviews {
 		key = keys{book: ref.Book}.ofAll
 	}
-	response, session := key(ofResponse, ref.ID), key(ofSession, ref.ID)
+	response, session := key(ofResponse, ref.ID), key(ofSession, events.FitName(ref.ID))
 	turn, trace := key(ofTurn, ref.ID), key(ofTrace, ref.ID)
 	found, err := s.lookup(ctx, &s.closed, ref.Caller.MayRate, response, session, turn, trace)
 	if err != nil {
