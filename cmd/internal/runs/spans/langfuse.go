@@ -17,7 +17,7 @@ func LangfuseTrace(v modelapi.Value, leading string) ([]*steps.Run, error) {
 	if inner := v.Get("trace"); inner.Kind() == '{' {
 		about = inner
 	}
-	t := &recordedTrace{name: about.Text("id"), session: about.Text("sessionId")}
+	t := &recordedTrace{name: about.Text("id"), session: about.Text("sessionId"), user: about.Text("userId")}
 	t.question = lastText(about.Get("input").Messages("user"), "user")
 	t.answer = lastText(about.Get("output").Messages("assistant"), "assistant")
 	for s := range about.Get("scores").Elements() {
@@ -119,6 +119,6 @@ type LangfuseSpans struct{ recordedTrace }
 // Add adds a span.
 func (l *LangfuseSpans) Add(v modelapi.Value, _ string) {
 	l.name = v.Text("traceId")
-	l.session = cmp.Or(l.session, v.Text("sessionId"))
+	l.session, l.user = cmp.Or(l.session, v.Text("sessionId")), cmp.Or(l.user, v.Text("userId"))
 	l.all = append(l.all, langfuseObservation(v, len(l.all)))
 }

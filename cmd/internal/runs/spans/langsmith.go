@@ -41,6 +41,7 @@ func (t *LangSmithTrace) addRoot(v modelapi.Value, leading string) {
 	t.answer = langSmithText(v.Get("outputs"), "assistant", append([]string{"result"}, steps.AnswerNames...))
 	metadata := v.Get("extra", "metadata")
 	t.session = cmp.Or(metadata.Text("session_id"), metadata.Text("thread_id"), metadata.Text("conversation_id"))
+	t.user = metadata.Text("user_id")
 	for name, stats := range v.Get("feedback_stats").Members() {
 		if stats.Kind() == '{' {
 			stats = stats.Get("avg")

@@ -31,6 +31,7 @@ type observation struct {
 	start, end time.Time
 	failed     bool
 	session    string
+	user       string // the person that the agent works for
 	verdict
 
 	// Of a model call.
@@ -102,6 +103,7 @@ type recordedTrace struct {
 	question string // used if no model call has a user message
 	answer   string // used if no model call has an answer
 	session  string
+	user     string
 	verdict
 	all []observation
 }
@@ -156,13 +158,13 @@ func (t *recordedTrace) End() ([]*steps.Run, error) {
 	return runs, nil
 }
 
-// addAround adds the session and the outcome of a span around calls, such as an agent or the root. Those of an agent inside
+// addAround adds the session, the user and the outcome of a span around calls, such as an agent or the root. Those of an agent inside
 // another one are not those of the trace.
 func (t *recordedTrace) addAround(o *observation, tr *tree) {
 	if tr.agent(o) != "" {
 		return
 	}
-	t.session = cmp.Or(t.session, o.session)
+	t.session, t.user = cmp.Or(t.session, o.session), cmp.Or(t.user, o.user)
 	if !t.outcome.Known() {
 		t.outcome = o.outcome
 	}
@@ -178,7 +180,7 @@ func (e *NothingError) Error() string { return fmt.Sprintf("%d %s", e.Count, e.K
 
 // finish returns the run of an agent. The main run gets the question, the answer, the outcome and the omissions of the trace.
 func (t *recordedTrace) finish(b *traceBuilder, agent string, isMain bool) ([]*steps.Run, error) {
-	b.Session = source.Shorten(cmp.Or(b.Session, t.session), source.MaxID)
+	b.Session, b.Execution.User = cmp.Or(b.Session, t.session), cmp.Or(b.Execution.User, t.user)
 	if isMain {
 		t.completeMain(b)
 	}
@@ -292,7 +294,8 @@ func (b *traceBuilder) add(o *observation) {
 		b.Started = o.start
 	}
 	b.Duration = max(b.Duration, steps.ValidDuration(o.end.Sub(b.Started).Seconds()))
-	b.Session, b.Outcome = cmp.Or(b.Session, o.session), cmp.Or(b.Outcome, o.outcome)
+	b.Session, b.Execution.User = cmp.Or(b.Session, o.session), cmp.Or(b.Execution.User, o.user)
+	b.Outcome = cmp.Or(b.Outcome, o.outcome)
 	if o.kind == toolSpan {
 		b.addToolSpan(o)
 		return

@@ -233,6 +233,7 @@ func (s *otelSpan) fill(o *observation, leading string) {
 	a := s.attributes
 	o.failed = s.failed
 	o.session = a.text("gen_ai.conversation.id", "session.id", "langfuse.session.id", "traceloop.association.properties.session_id", "ai.telemetry.metadata.sessionId")
+	o.user = a.text("user.id", "enduser.id", "langfuse.user.id", "traceloop.association.properties.user_id", "ai.telemetry.metadata.userId")
 	o.model = a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id")
 	switch o.kind {
 	case modelCall:
