@@ -44,6 +44,8 @@ type Options struct {
 	Metrics  *metrics.Metrics
 	Health   http.Handler // health checks and metrics of the program; nil: none
 	Log      zerolog.Logger
+	// TraceQuiet is the time without new spans after which a trace with its root is read. Default: 30 s.
+	TraceQuiet time.Duration
 }
 
 // Front is a listening gateway. The pointers are nil without a connection: before Connect and after its stop.
@@ -236,7 +238,7 @@ func (f *Front) Connect(ctx context.Context, conn *bus.Conn, backend service.Bac
 	f.api.Store(&handler)
 	f.store.Store(deltalog.New(conn.JetStream()))
 	f.views.Store(views)
-	traces := otlp.New(conn, backend, otlp.Config{LeadingScore: f.leadingScore, Count: f.unread, Log: f.o.Log})
+	traces := otlp.New(conn, backend, otlp.Config{Quiet: f.o.TraceQuiet, LeadingScore: f.leadingScore, Count: f.unread, Log: f.o.Log})
 	f.traces.SetStore(traces)
 	advisor := newAdvisor(backend, runs, conn, f.unread, f.o.Log)
 	f.middle.Store(advisor)

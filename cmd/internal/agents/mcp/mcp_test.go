@@ -190,7 +190,7 @@ func TestScopesOfTools(t *testing.T) {
 		}},
 		{"propose_bullet", object{"content": "A rule."}, map[string]string{"report": allowed, "review": allowed, "agent": allowed, "other": allowed}},
 	} {
-		for token := range grants {
+		for token := range w.secrets {
 			want, ok := tool.codes[token]
 			if !ok {
 				want = "scope-missing"

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"debrief/cmd/internal/agents/agentstest"
 	"debrief/cmd/internal/agents/mcp"
 	"debrief/cmd/internal/api"
 	"debrief/cmd/internal/api/request"
@@ -47,37 +46,27 @@ type world struct {
 }
 
 // grants are the tokens of a world: one for each scope, and some for agents.
-var grants = map[string][]tokens.Scope{
-	"context": {tokens.Context}, "report": {tokens.Report}, "read": {tokens.Read}, "review": {tokens.Review}, "operate": {tokens.Operate},
-	"agent": {tokens.Context, tokens.Report, tokens.Read}, "other": {tokens.Context, tokens.Report},
-	"support": {tokens.Context, tokens.Report, tokens.Read}, // only the playbook support
+var grants = []agentstest.Grant{
+	{Name: "context", Scopes: []tokens.Scope{tokens.Context}},
+	{Name: "report", Scopes: []tokens.Scope{tokens.Report}},
+	{Name: "read", Scopes: []tokens.Scope{tokens.Read}},
+	{Name: "review", Scopes: []tokens.Scope{tokens.Review}},
+	{Name: "operate", Scopes: []tokens.Scope{tokens.Operate}},
+	{Name: "agent", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}},
+	{Name: "other", Scopes: []tokens.Scope{tokens.Context, tokens.Report}},
+	{Name: "support", Scopes: []tokens.Scope{tokens.Context, tokens.Report, tokens.Read}, Books: []playbook.Book{"support"}},
 }
 
 // open starts a world until the end of the test. Without tokens, every request of the loopback is permitted.
 func open(t *testing.T, withTokens bool) *world {
 	t.Helper()
-	w := &world{secrets: map[string]string{}}
+	w := new(world)
 	o := proxy.Options{
 		Gateway: program.Gateway{HTTP: "127.0.0.1:0", GatewayMode: "off", AdviceTimeout: patience, RunIdle: time.Hour},
 		Metrics: program.Metrics("test"), Log: zerolog.Nop(),
 	}
 	if withTokens {
-		o.Tokens = filepath.Join(t.TempDir(), "tokens.yaml")
-		file := ""
-		for name, scopes := range grants {
-			var books []playbook.Book
-			if name == "support" {
-				books = []playbook.Book{"support"}
-			}
-			secret, entry, err := tokens.New(name, scopes, books)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.secrets[name], file = secret, file+entry
-		}
-		if err := os.WriteFile(o.Tokens, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		o.Tokens, w.secrets = agentstest.Tokens(t, grants...)
 	}
 	front, err := proxy.Listen(o)
 	if err != nil {
@@ -90,7 +79,7 @@ func open(t *testing.T, withTokens bool) *world {
 	})
 	w.url = front.URL()
 	w.conn, _ = bustest.Open(t, bus.Policy{})
-	w.run(t, bustest.Must(reflector.New(nil, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
+	agentstest.Run(t, w.conn, bustest.Must(reflector.New(nil, reflector.Config{})), bustest.Must(curator.New(nil, curator.Config{})))
 	put := func(id playbook.BulletID, text string, state playbook.Status) playbook.Op {
 		return playbook.Op{Kind: playbook.Put, Bullet: id, PutBullet: &playbook.Bullet{ID: id, Section: "others", Content: text, Status: state}}
 	}
@@ -105,20 +94,6 @@ func open(t *testing.T, withTokens bool) *world {
 	return w
 }
 
-// run runs roles until the end of the test.
-func (w *world) run(t *testing.T, roles ...program.Role) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- program.Run(ctx, w.conn, roles...) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // edit changes a playbook as its operator.
 func (w *world) edit(t *testing.T, b playbook.Book, ops ...playbook.Op) {
 	t.Helper()
@@ -131,25 +106,8 @@ func (w *world) edit(t *testing.T, b playbook.Book, ops ...playbook.Op) {
 // stored returns the executions, the feedback and the edits in the streams, oldest first, without those of the seed.
 func (w *world) stored(t *testing.T) (executions []*events.Execution, feedback []*events.Feedback, edits []*events.Edit) {
 	t.Helper()
-	for _, stream := range []string{events.StreamExecutions, events.StreamReflections} {
-		err := w.conn.Events.ReadStored(t.Context(), stream, ">", func(s bus.Stored) error {
-			switch e := s.Event.(type) {
-			case *events.Execution:
-				executions = append(executions, e)
-			case *events.Feedback:
-				feedback = append(feedback, e)
-			case *events.Edit:
-				if e.Author != "seed" {
-					edits = append(edits, e)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return executions, feedback, edits
+	edits = slices.DeleteFunc(agentstest.Stored[*events.Edit](t, w.conn), func(e *events.Edit) bool { return e.Author == "seed" })
+	return agentstest.Stored[*events.Execution](t, w.conn), agentstest.Stored[*events.Feedback](t, w.conn), edits
 }
 
 // transports are the ways to connect an official client.

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +29,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"debrief/cmd/internal/agents/agentstest"
 	"debrief/cmd/internal/api/tokens"
 	"debrief/events"
 	"debrief/events/bus"
@@ -58,22 +58,10 @@ type desk struct {
 // open starts a desk whose traces close after a short time.
 func open(t *testing.T, cfg Config) *desk {
 	t.Helper()
-	d := &desk{T: t, secrets: map[string]string{}}
-	path, file := filepath.Join(t.TempDir(), "tokens.yaml"), ""
-	for name, scopes := range map[string][]tokens.Scope{"agent": {tokens.Report}, "other": {tokens.Report}, "reader": {tokens.Read}, "support": {tokens.Report}} {
-		var books []playbook.Book
-		if name == "support" {
-			books = []playbook.Book{"support"}
-		}
-		secret, entry, err := tokens.New(name, scopes, books)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.secrets[name], file = secret, file+entry
-	}
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	d := &desk{T: t}
+	path := ""
+	path, d.secrets = agentstest.Tokens(t, agentstest.Grant{Name: "agent", Scopes: []tokens.Scope{tokens.Report}}, agentstest.Grant{Name: "other", Scopes: []tokens.Scope{tokens.Report}},
+		agentstest.Grant{Name: "reader", Scopes: []tokens.Scope{tokens.Read}}, agentstest.Grant{Name: "support", Scopes: []tokens.Scope{tokens.Report}, Books: []playbook.Book{"support"}})
 	set, err := tokens.Load(path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -132,18 +120,9 @@ func (d *desk) executions() []*events.Execution {
 	return d.stored()
 }
 
-func (d *desk) stored() (all []*events.Execution) {
+func (d *desk) stored() []*events.Execution {
 	d.Helper()
-	err := d.conn.Events.ReadStored(d.Context(), events.StreamExecutions, ">", func(s bus.Stored) error {
-		if e, ok := s.Event.(*events.Execution); ok {
-			all = append(all, e)
-		}
-		return nil
-	})
-	if err != nil {
-		d.Fatal(err)
-	}
-	return all
+	return agentstest.Stored[*events.Execution](d, d.conn)
 }
 
 // exporter returns the exporter of the SDK, with nothing but its URL and the header of the token.
